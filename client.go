@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // Client is the friendly side of an engine for programs that push jobs. It
@@ -15,7 +13,7 @@ import (
 // lost, so that a job is there once however often the wire breaks. It is safe
 // for concurrent use. The zero value is not usable; see [NewClient].
 type Client struct {
-	engine Contract
+	engine Engine
 	cfg    ClientConfig
 	dedupe windowCache
 }
@@ -33,12 +31,12 @@ type ClientConfig struct {
 	// 100 ms.
 	Pause time.Duration
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock Clock
 }
 
 // NewClient returns a Client that pushes into an engine. It does not own the
 // engine: close that when everybody is done with it.
-func NewClient(engine Contract, cfg ClientConfig) *Client {
+func NewClient(engine Engine, cfg ClientConfig) *Client {
 	if cfg.Namespace == "" {
 		cfg.Namespace = NamespaceOf(engine)
 	}
@@ -49,14 +47,13 @@ func NewClient(engine Contract, cfg ClientConfig) *Client {
 		cfg.Pause = 100 * time.Millisecond
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
+		cfg.Clock = SystemClock()
 	}
 	return &Client{engine: engine, cfg: cfg}
 }
 
-// Engine is the engine behind the client, for everything that has no short
-// form here.
-func (c *Client) Engine() Contract { return c.engine }
+// Engine returns the engine behind the client.
+func (c *Client) Engine() Engine { return c.engine }
 
 // Queue names a queue of the client's namespace.
 func (c *Client) Queue(name string) QueueRef { return QueueRef{c.cfg.Namespace, name} }
@@ -79,7 +76,7 @@ func (c *Client) Push(ctx context.Context, queue string, body []byte, opts ...Op
 func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Option) (PushResult, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return PushResult{}, Invalid("body", "can't be written as JSON: %v", err)
+		return PushResult{}, invalid("body", "can't be written as JSON: %v", err)
 	}
 	return c.Push(ctx, queue, body, opts...)
 }
@@ -99,7 +96,7 @@ func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error)
 		if !repeatMends(err) && !slices.ContainsFunc(results, func(r PushResult) bool { return repeatMends(r.Err) }) {
 			break
 		}
-		if clock.Sleep(ctx, c.cfg.Clock, pause) != nil {
+		if sleep(ctx, c.cfg.Clock, pause) != nil {
 			break // the error of the push says more
 		}
 		pause *= 2
@@ -161,8 +158,11 @@ func (c *Client) name(j *Job) {
 	}
 }
 
+// idMaker is implemented by engines that make the IDs of jobs themselves.
+type idMaker interface{ MakeID(j *Job) string }
+
 func (c *Client) makeID(j *Job) string {
-	if m, ok := c.engine.(IDMaker); ok {
+	if m, ok := c.engine.(idMaker); ok {
 		return m.MakeID(j)
 	}
 	return MakeID(j)
@@ -172,17 +172,10 @@ func (c *Client) makeID(j *Job) string {
 // key, else of its merge key, so that jobs of one key share a shard. Whoever
 // uses it for a job's first try sets Made.
 func MakeID(j *Job) string {
-	if key := j.shardKey(); key != "" {
-		return NewNumberIn(keyByte(key)).String()
+	if key := j.ShardKey(); key != "" {
+		return NewNumberIn(KeyPart(key)).String()
 	}
 	return NewNumber().String()
-}
-
-// IDMaker is an engine that makes the IDs of jobs itself, as [MakeID] does, and
-// so decides in which shard a job without keys lives. [Client] asks it.
-type IDMaker interface {
-	// MakeID returns an ID for a job whose ID is empty: a ULID.
-	MakeID(j *Job) string
 }
 
 // Option sets a field of a pushed job; every one does what the [Job] field of

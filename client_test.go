@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // pushes is an engine that keeps what it is pushed, and whose first answers
 // are lost.
 type pushes struct {
-	duly.Contract
+	contract.Engine
 	calls   [][]duly.Job
 	lost    int   // how many of the first calls end as unavailable
 	failure error // what every later one ends as
@@ -26,11 +27,11 @@ type pushes struct {
 func (p *pushes) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	p.calls = append(p.calls, slices.Clone(jobs))
 	if len(p.calls) <= p.lost {
-		return nil, duly.Errorf(duly.CodeUnavailable, "the answer was lost")
+		return nil, contract.Errorf(duly.CodeUnavailable, "the answer was lost")
 	}
 	results := make([]duly.PushResult, len(jobs))
 	for i, j := range jobs {
-		results[i] = duly.PushResult{ID: j.ID, Outcome: duly.Created}
+		results[i] = duly.PushResult{ID: j.ID, Status: duly.Created}
 	}
 	return results, p.failure
 }
@@ -270,7 +271,7 @@ func TestClientTellsTheItemsError(t *testing.T) {
 	}
 }
 
-type refuses struct{ duly.Contract }
+type refuses struct{ contract.Engine }
 
 func (refuses) Push(context.Context, []duly.Job) ([]duly.PushResult, error) {
 	return []duly.PushResult{{Err: duly.ErrFull}}, nil

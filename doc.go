@@ -32,11 +32,10 @@
 // to a duly server. Package enginetest proves that an engine holds it. Package
 // open chooses an engine by a URL.
 //
-// What an engine offers is split by who calls it: [Engine] is the hot path of
-// producers and workers, [Inspector] looks, [Operator] changes what is there,
-// [Maintainer] and [Registry] belong to engines that own their storage.
-// [Client] is the friendly side for a program that pushes jobs; package worker
-// is the runtime for one that handles them.
+// [Client] pushes jobs, and package worker is the runtime that handles them. Both work with
+// an [Engine], the calls of producers and workers. An engine that package open returns also
+// reads and changes queues: it is an Engine of package contract, which has the interfaces
+// and rules for authors of engines.
 //
 // # Zero and none
 //

@@ -10,7 +10,7 @@ import (
 // it: Go's syntax (time.ParseDuration) with "d" for days of 24 hours in front,
 // such as "90d", "1d12h", "1h30m" or "250ms". It answers [ErrInvalid].
 func ParseDuration(text string) (time.Duration, error) {
-	bad := func() (time.Duration, error) { return 0, Invalid("duration", "%s", notADuration(text)) }
+	bad := func() (time.Duration, error) { return 0, invalid("duration", "%s", notADuration(text)) }
 	days, rest, found := strings.Cut(text, "d")
 	if !found {
 		d, err := time.ParseDuration(text)

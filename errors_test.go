@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // C13.1: every code, its sentinel, and the status that it travels with.
@@ -34,7 +35,7 @@ func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 		if duly.CodeOf(w.sentinel) != w.code {
 			t.Errorf("the sentinel of %s has the code %s", w.code, duly.CodeOf(w.sentinel))
 		}
-		made := fmt.Errorf("around: %w", duly.Errorf(w.code, "made elsewhere"))
+		made := fmt.Errorf("around: %w", contract.Errorf(w.code, "made elsewhere"))
 		for _, other := range want {
 			if errors.Is(made, other.sentinel) != (w.code == other.code) {
 				t.Errorf("an error of %s is the sentinel of %s: %t", w.code, other.code, w.code != other.code)
@@ -67,10 +68,10 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 		err  *duly.Error
 		text string
 	}{
-		{duly.Invalid("tries", "is %d, must be between 1 and %d", 0, 9), "invalid: tries is 0, must be between 1 and 9"},
-		{duly.TooLarge("body", "has 2 bytes"), "too_large: body has 2 bytes"},
-		{duly.Conflict(duly.StateLeased, "job %q is leased", "x"), `conflict: job "x" is leased`},
-		{duly.NotFound(duly.Q("q"), "x"), `not_found: no job "x" in queue default/q`},
+		{contract.Invalid("tries", "is %d, must be between 1 and %d", 0, 9), "invalid: tries is 0, must be between 1 and 9"},
+		{contract.TooLarge("body", "has 2 bytes"), "too_large: body has 2 bytes"},
+		{contract.Conflict(duly.StateLeased, "job %q is leased", "x"), `conflict: job "x" is leased`},
+		{contract.NotFound(duly.Q("q"), "x"), `not_found: no job "x" in queue default/q`},
 	} {
 		if c.err.Error() != c.text {
 			t.Errorf("it says %q, want %q", c.err, c.text)
@@ -79,10 +80,10 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 			t.Errorf("%v has no message", c.err)
 		}
 	}
-	if duly.Conflict(duly.StateDead, "x").State != duly.StateDead {
+	if contract.Conflict(duly.StateDead, "x").State != duly.StateDead {
 		t.Error("a conflict does not name its state")
 	}
-	bad := (&duly.Job{Queue: "q", Priority: 5000, Tries: -1, Lease: 1}).Validate(0)
+	bad := contract.ValidateJob(&duly.Job{Queue: "q", Priority: 5000, Tries: -1, Lease: 1}, 0)
 	if text := bad.Error(); strings.Count(text, ";") != 2 || !strings.Contains(text, "1000") || !strings.Contains(text, "65535") {
 		t.Errorf("three bad fields are answered %q", text)
 	}
@@ -92,18 +93,18 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 func TestSizesAloneAreTooLarge(t *testing.T) {
 	t.Parallel()
 	large := duly.Job{Queue: "q", Body: make([]byte, 11)}
-	if err := large.Validate(10); !errors.Is(err, duly.ErrTooLarge) {
+	if err := contract.ValidateJob(&large, 10); !errors.Is(err, duly.ErrTooLarge) {
 		t.Errorf("a large body is answered %v", err)
 	}
 	large.Priority = 5000
-	if err := large.Validate(10); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "body") {
+	if err := contract.ValidateJob(&large, 10); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "body") {
 		t.Errorf("a large body and a bad priority are answered %v", err)
 	}
 }
 
 func TestErrorKeepsItsCause(t *testing.T) {
 	t.Parallel()
-	err := duly.Errorf(duly.CodeUnavailable, "not reached: %w", io.ErrUnexpectedEOF)
+	err := contract.Errorf(duly.CodeUnavailable, "not reached: %w", io.ErrUnexpectedEOF)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("%v has lost its cause or its code", err)
 	}

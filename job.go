@@ -1,6 +1,10 @@
 package duly
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
 
 // Job is a body with its schedule and its rules. Only Queue must be set; every
 // other zero field takes the default that its comment names.
@@ -111,44 +115,44 @@ const (
 	UntilDone MergeUntil = "done"
 )
 
-// PushOutcome is how a push of one job ended.
-type PushOutcome uint8
+// PushStatus is how a push of one job ended.
+type PushStatus uint8
 
-// The outcomes. None of them is an error.
+// The statuses. None of them is an error.
 const (
 	// Created: the job is stored.
-	Created PushOutcome = iota + 1
+	Created PushStatus = iota + 1
 	// Merged: it was merged into a waiting job.
 	Merged
 	// Exists: a job with that ID is there already; nothing has changed.
 	Exists
 )
 
-var outcomeNames = [...]string{"none", "created", "merged", "exists"}
+var pushStatusNames = [...]string{"none", "created", "merged", "exists"}
 
-// String is the outcome's name on every wire.
-func (o PushOutcome) String() string { return nameOf("outcome", outcomeNames[:], uint8(o)) }
+// String returns the status's name on every wire.
+func (s PushStatus) String() string { return nameOf("outcome", pushStatusNames[:], uint8(s)) }
 
 // MarshalText implements encoding.TextMarshaler.
-func (o PushOutcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+func (s PushStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (o *PushOutcome) UnmarshalText(text []byte) error {
-	for i, name := range outcomeNames {
+func (s *PushStatus) UnmarshalText(text []byte) error {
+	for i, name := range pushStatusNames {
 		if i > 0 && name == string(text) {
-			*o = PushOutcome(i)
+			*s = PushStatus(i)
 			return nil
 		}
 	}
-	return Invalid("outcome", "must be one of created, merged, exists")
+	return invalid("outcome", "must be one of created, merged, exists")
 }
 
 // PushResult is the answer for one pushed job.
 type PushResult struct {
 	// ID is the job's; of merged jobs the surviving one's.
 	ID string
-	// Outcome is zero where Err is set.
-	Outcome PushOutcome
+	// Status is zero where Err is set.
+	Status PushStatus
 	// State is the one that the other job is in, by the clock, for Exists.
 	State State
 	// Err is what was wrong with this job alone.
@@ -219,19 +223,6 @@ var settlementNames = [...]string{"none", "ack", "nack", "release", "bury"}
 // String is the settlement's name on every wire.
 func (s Settlement) String() string { return nameOf("settlement", settlementNames[:], uint8(s)) }
 
-// Event is the row of the state table that the settlement is.
-func (s Settlement) Event() Event {
-	switch s {
-	case Ack:
-		return EventAck
-	case Nack:
-		return EventNack
-	case Release:
-		return EventRelease
-	}
-	return EventBury
-}
-
 // MarshalText implements encoding.TextMarshaler.
 func (s Settlement) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -243,11 +234,11 @@ func (s *Settlement) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return Invalid("as", "must be one of ack, nack, release, bury")
+	return invalid("as", "must be one of ack, nack, release, bury")
 }
 
-// Outcome ends the delivery with that receipt.
-type Outcome struct {
+// SettleRequest ends the delivery that has its receipt.
+type SettleRequest struct {
 	Receipt Receipt
 	As      Settlement
 	// Delay, for nack: when to try again, instead of the backoff; 0 is now.
@@ -258,4 +249,22 @@ type Outcome struct {
 	// Result is kept with a job that is retained, at most 64 KiB; else it is
 	// dropped.
 	Result []byte
+}
+
+// EffectiveKey returns the key that a job with this body merges by: Key, or a text made of
+// the SHA-256 of the body. It is empty if the job does not merge.
+func (m Merge) EffectiveKey(body []byte) string {
+	if m.Key != "" || !m.Set() {
+		return m.Key
+	}
+	sum := sha256.Sum256(body)
+	return "\x01" + hex.EncodeToString(sum[:])
+}
+
+// ShardKey returns the key that decides the job's shard. If it is empty, the ID decides.
+func (j *Job) ShardKey() string {
+	if j.OrderKey == "" && j.Merge.Set() {
+		return j.Merge.EffectiveKey(j.Body)
+	}
+	return j.OrderKey
 }

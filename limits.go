@@ -2,8 +2,6 @@ package duly
 
 import (
 	"time"
-
-	"github.com/dulymq/duly/internal/hook"
 )
 
 // None says "explicitly none" where zero would mean "the default": no TTL, no
@@ -14,12 +12,6 @@ const None = -1
 const (
 	// MaxName is the length of a namespace's or queue's name, in bytes.
 	MaxName = 255
-	// MaxDescription is the length of a token's description, in bytes.
-	MaxDescription = 255
-	// MaxLimit is the largest bound on a token's calls in one window.
-	MaxLimit = 1_000_000_000
-	// MinLimitWindow and MaxLimitWindow bound how long such a window lasts.
-	MinLimitWindow, MaxLimitWindow = time.Second, 366 * 24 * time.Hour
 	// MaxID is the length of a job's ID, in bytes.
 	MaxID = 128
 	// MaxKey is the length of an order or merge key, in bytes.
@@ -55,7 +47,7 @@ const (
 	// MaxReserveQueues is the number of queues of one Reserve or Wait.
 	MaxReserveQueues = 100
 	// MaxURL is the length of the URL of a destination, in bytes.
-	MaxURL = hook.MaxURL
+	MaxURL = 2048
 	// MaxWait bounds the time of one Wait.
 	MaxWait = 10 * time.Minute
 	// DefaultPage is the length of a list's page unless a limit is given;

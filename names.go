@@ -1,10 +1,5 @@
 package duly
 
-import (
-	"strings"
-	"unicode/utf8"
-)
-
 // QueueRef names a queue. An empty Namespace is [DefaultNamespace].
 type QueueRef struct {
 	Namespace string
@@ -15,189 +10,15 @@ type QueueRef struct {
 func Q(name string) QueueRef { return QueueRef{DefaultNamespace, name} }
 
 // String is "namespace/name"; no name contains a slash.
-func (q QueueRef) String() string { return NamespaceOr(q.Namespace) + "/" + q.Name }
+func (q QueueRef) String() string { return namespaceOr(q.Namespace) + "/" + q.Name }
 
 // Normal is the reference with its namespace filled in.
-func (q QueueRef) Normal() QueueRef { return QueueRef{NamespaceOr(q.Namespace), q.Name} }
+func (q QueueRef) Normal() QueueRef { return QueueRef{namespaceOr(q.Namespace), q.Name} }
 
-// Validate reports [ErrInvalid] for a name that is none.
-func (q QueueRef) Validate() error {
-	var f BadFields
-	q.check(&f)
-	return f.Err()
-}
-
-func (q QueueRef) check(f *BadFields) {
-	checkNamespace(f, q.Namespace)
-	checkQueue(f, "queue", q.Name)
-}
-
-// NamespaceOr is the namespace, or [DefaultNamespace] where it is empty.
-func NamespaceOr(namespace string) string {
+// namespaceOr returns the namespace, or [DefaultNamespace] if it is empty.
+func namespaceOr(namespace string) string {
 	if namespace == "" {
 		return DefaultNamespace
 	}
 	return namespace
-}
-
-// ValidateNamespace reports [ErrInvalid] unless the name is that of a
-// namespace: 1–255 of A–Z a–z 0–9 . _ - that begin with a letter, a digit, "-"
-// or "_". Empty is the default one.
-func ValidateNamespace(name string) error {
-	var f BadFields
-	checkNamespace(&f, name)
-	return f.Err()
-}
-
-// ValidateID reports [ErrInvalid] unless the text can be a job's ID: 1–128 of
-// A–Z a–z 0–9 . _ - : that begin with a letter, a digit or "_".
-func ValidateID(id string) error {
-	var f BadFields
-	checkID(&f, "id", id)
-	return f.Err()
-}
-
-func checkID(f *BadFields, field, id string) {
-	if len(id) == 0 || len(id) > MaxID {
-		f.Add(field, "has %d bytes, must have 1 to %d", len(id), MaxID)
-		return
-	}
-	checkChars(f, field, id, "_", "._-:")
-}
-
-// checkNamespace judges the name of a namespace; empty is the default one.
-func checkNamespace(f *BadFields, name string) { checkName(f, "namespace", NamespaceOr(name), "-_") }
-
-// checkQueue checks the name of a queue, or of a group: TOPIC@GROUP.
-func checkQueue(f *BadFields, field, name string) {
-	if strings.IndexByte(name, '@') >= 0 {
-		checkGroup(f, field, name)
-		return
-	}
-	checkName(f, field, name, "-")
-}
-
-// validQueue reports whether checkQueue finds nothing.
-func validQueue(name string) bool {
-	if topic, group, ok := strings.Cut(name, "@"); ok {
-		return validName(topic) && validName(group)
-	}
-	return validName(name)
-}
-
-func validName(name string) bool {
-	if len(name) == 0 || len(name) > MaxName || !alphanumeric(name[0]) && name[0] != '-' {
-		return false
-	}
-	for i := 1; i < len(name); i++ {
-		if c := name[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// checkName judges a name that may begin with a letter, a digit, or one of
-// first.
-func checkName(f *BadFields, field, name, first string) {
-	if len(name) == 0 || len(name) > MaxName {
-		f.Add(field, "has %d bytes, must have 1 to %d", len(name), MaxName)
-		return
-	}
-	checkChars(f, field, name, first, "._-")
-}
-
-func checkChars(f *BadFields, field, name, first, rest string) {
-	if !alphanumeric(name[0]) && strings.IndexByte(first, name[0]) < 0 {
-		f.Add(field, "is %s, must begin with a letter, a digit%s", Quoted(name), orAny(first))
-		return
-	}
-	for i := 1; i < len(name); i++ {
-		if !alphanumeric(name[i]) && strings.IndexByte(rest, name[i]) < 0 {
-			f.Add(field, "is %s, may contain only A-Z a-z 0-9 and %s", Quoted(name), rest)
-			return
-		}
-	}
-}
-
-func orAny(chars string) string {
-	var b strings.Builder
-	for _, c := range chars {
-		b.WriteString(" or " + string(c))
-	}
-	return b.String()
-}
-
-func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
-
-// checkKey judges an order or merge key: 1–128 bytes of UTF-8 without control
-// characters.
-func checkKey(f *BadFields, field, key string) {
-	switch {
-	case len(key) > MaxKey:
-		f.Add(field, "has %d bytes, must have 1 to %d", len(key), MaxKey)
-	case !utf8.ValidString(key):
-		f.Add(field, "is not valid UTF-8")
-	case strings.ContainsFunc(key, control):
-		f.Add(field, "contains a control character")
-	}
-}
-
-// control is Unicode's category Cc.
-func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
-
-// checkHeaders judges a job's headers.
-func checkHeaders(f *BadFields, headers map[string]string) {
-	if len(headers) > MaxHeaders {
-		f.size("headers", "are %d, may be at most %d", len(headers), MaxHeaders)
-		return
-	}
-	if size := headerBytes(headers); size > MaxHeaderBytes {
-		f.size("headers", "have %d bytes together, may have at most %d", size, MaxHeaderBytes)
-		return
-	}
-	for name, value := range headers {
-		if !token(name) {
-			f.Add("headers", "name %s is not an RFC 9110 token", Quoted(name))
-		}
-		if !utf8.ValidString(value) || strings.ContainsAny(value, "\r\n\x00") {
-			f.Add("headers", "value of %s must be UTF-8 without CR, LF and NUL", Quoted(name))
-		}
-	}
-	if len(lowerHeaders(headers)) != len(headers) {
-		f.Add("headers", "have a name twice but for its case")
-	}
-}
-
-func headerBytes(headers map[string]string) (n int) {
-	for name, value := range headers {
-		n += len(name) + len(value)
-	}
-	return n
-}
-
-// lowerHeaders is headers with lower-case names: the map itself where they are.
-func lowerHeaders(headers map[string]string) map[string]string {
-	for name := range headers {
-		if strings.ToLower(name) != name {
-			lower := make(map[string]string, len(headers))
-			for name, value := range headers {
-				lower[strings.ToLower(name)] = value
-			}
-			return lower
-		}
-	}
-	return headers
-}
-
-// token tells whether the text is a token of RFC 9110, section 5.6.2.
-func token(text string) bool {
-	for i := 0; i < len(text); i++ {
-		if !alphanumeric(text[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", text[i]) < 0 {
-			return false
-		}
-	}
-	return text != ""
 }

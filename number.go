@@ -4,12 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"hash/crc32"
-	"math"
-	"strconv"
-	"strings"
 	"sync"
-
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // Number is a job's number: a ULID (github.com/ulid/spec), 48 bits of
@@ -85,8 +80,11 @@ func NewNumberIn(part byte) Number {
 	return n
 }
 
-// keyByte returns the part for jobs of a key.
-func keyByte(key string) byte { return byte(crc32.ChecksumIEEE([]byte(key))) }
+// Part returns the byte that decides the shard, see [NewNumberIn].
+func (n Number) Part() byte { return n[shardByte] }
+
+// KeyPart returns the part for the jobs of an order key or a merge key.
+func KeyPart(key string) byte { return byte(crc32.ChecksumIEEE([]byte(key))) }
 
 // numbers belongs to the process and not to a client or an engine: the promise
 // that numbers rise holds over all of them.
@@ -105,7 +103,7 @@ type numberSource struct {
 func (s *numberSource) next() (n Number) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ms := uint64(clock.Milli(clock.System().Now())); ms > s.ms {
+	if ms := uint64(SystemClock().Now().UnixMilli()); ms > s.ms {
 		var b [8]byte
 		s.random(b[3:])
 		s.ms, s.seq = ms, binary.BigEndian.Uint64(b[:])>>1 // half of the room is left to count
@@ -131,96 +129,13 @@ func (s *numberSource) random(b []byte) {
 	s.left = s.left[len(b):]
 }
 
-// ShardOf is the shard that a job with this ID lives in, in a queue of shards
-// parts (a power of two): read from byte 11 of a ULID, from the CRC-32 (IEEE)
-// of any other ID.
-func ShardOf(id string, shards int) int {
-	if n, ok := ParseNumber(id); ok {
-		return int(n[shardByte]) % shards
-	}
-	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(shards))
-}
-
-// ShardPart is what shard i of so many enforces of a limit: all parts together
-// are the limit. [None] stays none.
-func ShardPart(limit, shards, i int) int {
-	if limit == None {
-		return None
-	}
-	part := limit / shards
-	if i < limit%shards {
-		part++
-	}
-	return part
-}
-
 // Receipt is the handle of exactly one delivery. It is opaque to users, and
 // valid only in the namespace that it was handed out in.
 type Receipt string
 
-// ReceiptParts is what an engine reads from a receipt: the fence.
-type ReceiptParts struct {
-	Queue  string
-	Shard  int
-	Number Number
-	// Delivery is 1 + the deliveries of the job that have ended before; of a message
-	// in a group, the random token that its Reserve drew (1 to 2⁶³−1).
-	Delivery uint64
-}
-
-// Receipt writes the parts as "queue:shard:number:delivery".
-func (p ReceiptParts) Receipt() Receipt {
-	return Receipt(p.Append(make([]byte, 0, len(p.Queue)+36)))
-}
-
-// Append appends the text of the receipt.
-func (p ReceiptParts) Append(b []byte) []byte {
-	b = append(append(b, p.Queue...), ':')
-	b = append(strconv.AppendInt(b, int64(p.Shard), 10), ':')
-	b = append(p.Number.Append(b), ':')
-	return strconv.AppendUint(b, p.Delivery, 10)
-}
-
-// Validate returns [ErrInvalid] for a text that cannot be decoded as a receipt.
-// The error does not repeat the text, which may be a secret passed by mistake.
-func (r Receipt) Validate() error {
-	var f BadFields
-	if _, ok := r.Parts(); !ok {
-		f.Add("receipt", "cannot be decoded; pass the receipt of the delivery, queue:shard:number:delivery")
-	}
-	return f.Err()
-}
-
-// Parts reads a receipt. Anything but the exact text that Receipt writes is
-// not one: ok is false, and an engine answers [ErrInvalid].
-func (r Receipt) Parts() (p ReceiptParts, ok bool) {
-	queue, rest, ok1 := strings.Cut(string(r), ":")
-	shard, rest, ok2 := strings.Cut(rest, ":")
-	number, delivery, ok3 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || !ok3 || len(r) > 2*MaxName+65 || !validQueue(queue) {
-		return p, false
-	}
-	i, ok1 := parseCount(shard)
-	n, ok2 := ParseNumber(number)
-	d, ok3 := parseCount(delivery)
-	if !ok1 || !ok2 || !ok3 || i >= MaxShards || d == 0 {
-		return p, false
-	}
-	return ReceiptParts{Queue: queue, Shard: int(i), Number: n, Delivery: d}, true
-}
-
-// parseCount reads what strconv writes for a number from 0 to 2⁶³−1, and
-// nothing else.
-func parseCount(text string) (n uint64, ok bool) {
-	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
-		return 0, false
-	}
-	for i := range len(text) {
-		c := text[i] - '0'
-		if c > 9 {
-			return 0, false
-		}
-		n = n*10 + uint64(c)
-	}
-	return n, n <= math.MaxInt64
-}
+// Position is the identifier of a message in the log of a topic, and its place there:
+// a ULID whose bytes are the entry time in ms (6), the ordinal (5), the shard (1) and
+// the CRC-32 (IEEE) of "NAMESPACE/TOPIC" (4). The engine makes it when the message
+// enters the log. The positions of one shard always rise; those of different shards
+// sort by the clocks of their nodes.
+type Position = Number

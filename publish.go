@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // Publish publishes one message, see [Client.PublishMany].
@@ -25,9 +23,9 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 // may already have the message, and a repeat would add it twice. The error is that of
 // the call as a whole, [ErrUnsupported] for an engine without topics.
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
-	topics, ok := c.engine.(Topics)
+	topics, ok := c.engine.(publisher)
 	if !ok {
-		return nil, Errorf(CodeUnsupported, "this engine has no topics")
+		return nil, &Error{Code: CodeUnsupported, Message: "this engine has no topics"}
 	}
 	for i := range messages {
 		if messages[i].Namespace == "" {
@@ -49,7 +47,7 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 	pause := c.cfg.Pause
 	for range c.cfg.Repeats {
 		again := lostMessages(results, err, len(messages))
-		if len(again) == 0 || clock.Sleep(ctx, c.cfg.Clock, pause) != nil {
+		if len(again) == 0 || sleep(ctx, c.cfg.Clock, pause) != nil {
 			break
 		}
 		pause *= 2
@@ -79,7 +77,7 @@ func lostMessages(results []PublishResult, err error, n int) (places []int) {
 // repeatable returns the places of the messages that are safe to repeat: the topic still
 // compares IDs and remembers the IDs of the first try. Half of the window is reserved for
 // the repeat to arrive.
-func (c *Client) repeatable(ctx context.Context, topics Topics, messages []Message, places []int, since time.Duration) []int {
+func (c *Client) repeatable(ctx context.Context, topics publisher, messages []Message, places []int, since time.Duration) []int {
 	for _, i := range places {
 		c.dedupe.forget(messages[i].ref())
 	}
@@ -91,7 +89,7 @@ func (c *Client) repeatable(ctx context.Context, topics Topics, messages []Messa
 }
 
 // publishRest publishes the messages at some places again, and stores their results.
-func publishRest(ctx context.Context, topics Topics, messages []Message, results []PublishResult, places []int) {
+func publishRest(ctx context.Context, topics publisher, messages []Message, results []PublishResult, places []int) {
 	rest := make([]Message, len(places))
 	for k, i := range places {
 		rest[k] = messages[i]
@@ -106,15 +104,21 @@ func publishRest(ctx context.Context, topics Topics, messages []Message, results
 	}
 }
 
+// publisher is implemented by engines that have topics.
+type publisher interface {
+	Publish(ctx context.Context, messages []Message) ([]PublishResult, error)
+	Topic(ctx context.Context, topic QueueRef) (TopicInfo, error)
+}
+
 func (m *Message) ref() QueueRef { return QueueRef{m.Namespace, m.Topic} }
 
 // windows returns the dedupe windows of the messages' topics. The window is 0 for a topic
 // without Dedupe, and for a topic that does not exist yet.
-func (c *Client) windows(ctx context.Context, topics Topics, messages []Message) (map[QueueRef]time.Duration, error) {
+func (c *Client) windows(ctx context.Context, topics publisher, messages []Message) (map[QueueRef]time.Duration, error) {
 	windows := map[QueueRef]time.Duration{}
 	for i := range messages {
 		ref := messages[i].ref()
-		if _, known := windows[ref]; known || ref.ValidateTopic() != nil { // a bad name is its message's error
+		if _, known := windows[ref]; known {
 			continue
 		}
 		window, err := c.dedupe.of(ctx, topics, ref, c.cfg.Clock)
@@ -146,7 +150,7 @@ func (w *windowCache) forget(topic QueueRef) {
 	delete(w.known, topic)
 }
 
-func (w *windowCache) of(ctx context.Context, topics Topics, topic QueueRef, c clock.Clock) (time.Duration, error) {
+func (w *windowCache) of(ctx context.Context, topics publisher, topic QueueRef, c Clock) (time.Duration, error) {
 	w.mu.Lock()
 	known, ok := w.known[topic]
 	w.mu.Unlock()
@@ -157,7 +161,8 @@ func (w *windowCache) of(ctx context.Context, topics Topics, topic QueueRef, c c
 
 	info, err := topics.Topic(ctx, topic)
 	switch {
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict): // Publish makes the topic or returns the error
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid):
+		// Publish makes the topic, or returns the error.
 		return 0, nil
 	case err != nil:
 		return 0, err

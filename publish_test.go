@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 // publishes is an engine that keeps what is published to it, and whose first answers
 // are lost.
 type publishes struct {
-	duly.Contract
+	contract.Engine
 	topicMethods
 	dedupe  map[string]time.Duration // by topic; missing: no such topic
 	calls   [][]duly.Message
@@ -31,7 +32,7 @@ func (p *publishes) Topic(_ context.Context, topic duly.QueueRef) (duly.TopicInf
 	p.looks++
 	window, ok := p.dedupe[topic.Name]
 	if !ok {
-		return duly.TopicInfo{}, duly.NoTopic(topic)
+		return duly.TopicInfo{}, contract.NoTopic(topic)
 	}
 	return duly.TopicInfo{Config: duly.TopicConfig{Dedupe: window}}, nil
 }
@@ -40,11 +41,11 @@ func (p *publishes) Publish(ctx context.Context, messages []duly.Message) ([]dul
 	p.calls = append(p.calls, slices.Clone(messages))
 	if len(p.calls) <= p.lost {
 		_ = clock.Sleep(ctx, clock.System(), p.took)
-		return nil, duly.Errorf(duly.CodeUnavailable, "the answer was lost")
+		return nil, contract.Errorf(duly.CodeUnavailable, "the answer was lost")
 	}
 	results := make([]duly.PublishResult, len(messages))
 	for i, m := range messages {
-		results[i] = duly.PublishResult{Outcome: duly.Created, ID: m.ID}
+		results[i] = duly.PublishResult{Status: duly.Created, ID: m.ID}
 		if err := p.lostOne[string(m.Body)]; err != nil && len(p.calls) == 1 {
 			results[i] = duly.PublishResult{Err: err}
 		}
@@ -95,7 +96,7 @@ func TestClientRepeatsAPublishWithDedupe(t *testing.T) {
 		e := &publishes{dedupe: map[string]time.Duration{"once": time.Minute}, lost: 3}
 		result, err := duly.NewClient(e, duly.ClientConfig{}).Publish(t.Context(),
 			duly.Message{Topic: "once", Body: []byte("x")})
-		if err != nil || result.Outcome != duly.Created || len(e.calls) != 4 {
+		if err != nil || result.Status != duly.Created || len(e.calls) != 4 {
 			t.Fatalf("%+v, %v after %d calls", result, err, len(e.calls))
 		}
 		for _, call := range e.calls {
@@ -109,9 +110,9 @@ func TestClientRepeatsAPublishWithDedupe(t *testing.T) {
 // Of messages of several topics, only those with dedupe are sent again.
 func TestClientRepeatsSingleMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		gone := duly.Errorf(duly.CodeUnavailable, "a shard did not answer")
+		gone := contract.Errorf(duly.CodeUnavailable, "a shard did not answer")
 		e := &publishes{dedupe: map[string]time.Duration{"once": time.Minute, "plain": duly.None},
-			lostOne: map[string]error{"a": gone, "b": gone, "d": duly.Invalid("key", "is bad")}}
+			lostOne: map[string]error{"a": gone, "b": gone, "d": contract.Invalid("key", "is bad")}}
 		results, err := duly.NewClient(e, duly.ClientConfig{}).PublishMany(t.Context(), []duly.Message{
 			{Topic: "once", Body: []byte("a")}, {Topic: "plain", Body: []byte("b")},
 			{Topic: "once", Body: []byte("c")}, {Topic: "once", Body: []byte("d")}})

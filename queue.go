@@ -1,10 +1,7 @@
 package duly
 
 import (
-	"math"
 	"time"
-
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // Defaults are what a queue's jobs take for the fields that they leave zero.
@@ -15,29 +12,6 @@ type Defaults struct {
 	Lease     time.Duration // 100 ms–366 days; 30 s
 	TTL       time.Duration // at least 1 ms, or None; None
 	Retain    time.Duration // at least 1 ms, or None; None
-}
-
-// Filled is d with every zero field taken from the contract's defaults.
-func (d Defaults) Filled() Defaults {
-	if d.Tries == 0 {
-		d.Tries = DefaultTries
-	}
-	if d.MaxStalls == 0 {
-		d.MaxStalls = DefaultMaxStalls
-	}
-	if d.Backoff == "" {
-		d.Backoff = DefaultBackoff
-	}
-	if d.Lease == 0 {
-		d.Lease = DefaultLease
-	}
-	if d.TTL == 0 {
-		d.TTL = None
-	}
-	if d.Retain == 0 {
-		d.Retain = None
-	}
-	return d
 }
 
 // QueueConfig is a queue's configuration, stored in the engine and changed
@@ -71,108 +45,6 @@ type QueueConfig struct {
 	Delivery DeliveryMode
 	// Push is what only a push queue has; zero for any other.
 	Push PushConfig
-}
-
-// DefaultQueueConfig is the configuration of a queue that was never
-// configured.
-func DefaultQueueConfig() QueueConfig {
-	return QueueConfig{
-		Shards: 1, Defaults: Defaults{}.Filled(), DeadAge: DefaultDeadAge, DeadCount: DefaultDeadCount,
-		MaxJobs: None, MaxLeased: None, Rate: Rate{PerSecond: None}, Delivery: DeliverPull,
-	}
-}
-
-// With is c changed by a patch: each field of the patch that is not zero. With a
-// change of Delivery, what is as it is by default takes the default of the new mode.
-func (c QueueConfig) With(patch QueueConfig) QueueConfig {
-	c = c.deliveredBy(patch.Delivery)
-	set(&c.Shards, patch.Shards)
-	set(&c.Defaults.Tries, patch.Defaults.Tries)
-	set(&c.Defaults.MaxStalls, patch.Defaults.MaxStalls)
-	set(&c.Defaults.Backoff, patch.Defaults.Backoff)
-	set(&c.Defaults.Lease, patch.Defaults.Lease)
-	set(&c.Defaults.TTL, patch.Defaults.TTL)
-	set(&c.Defaults.Retain, patch.Defaults.Retain)
-	set(&c.DeadAge, patch.DeadAge)
-	set(&c.DeadCount, patch.DeadCount)
-	set(&c.MaxJobs, patch.MaxJobs)
-	set(&c.MaxLeased, patch.MaxLeased)
-	set(&c.Rate.PerSecond, patch.Rate.PerSecond)
-	set(&c.Rate.Burst, patch.Rate.Burst)
-	c.Group = c.Group.with(patch.Group)
-	c.Push = c.Push.with(patch.Push)
-	if c.Rate.Limited() && c.Rate.Burst == 0 {
-		c.Rate.Burst = max(int(c.Rate.burst()), c.Shards) // each shard has its part of it
-	}
-	return c
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if value != zero {
-		*field = value
-	}
-}
-
-// Validate reports [ErrInvalid] with every bad field of a patch.
-func (c QueueConfig) Validate() error {
-	var f BadFields
-	if n := c.Shards; n != 0 && (n < 1 || n > MaxShards || n&(n-1) != 0) {
-		f.Add("shards", "is %d, must be a power of two between 1 and %d", n, MaxShards)
-	}
-	d := c.Defaults
-	checkRules(&f, "defaults.", rules{
-		tries: d.Tries, maxStalls: d.MaxStalls, backoff: d.Backoff, ttl: d.TTL, lease: d.Lease, retain: d.Retain,
-	})
-	if c.DeadAge < 0 && c.DeadAge != None {
-		f.Add("dead_age", "is %s, must be at least 1ms, or none", FormatDuration(c.DeadAge))
-	}
-	checkBound(&f, "dead_count", c.DeadCount)
-	checkBound(&f, "max_jobs", c.MaxJobs)
-	checkBound(&f, "max_leased", c.MaxLeased)
-	r := c.Rate
-	if r.PerSecond != 0 && r.PerSecond != None && !(r.PerSecond >= MinRate && r.PerSecond <= MaxRate) || math.IsNaN(r.PerSecond) {
-		f.Add("rate", "is %g a second, must be between 0.000001 and %g, or none", r.PerSecond, MaxRate)
-	}
-	if r.Burst < 0 || r.Burst > MaxBurst {
-		f.Add("burst", "is %d, must be between 1 and %d", r.Burst, MaxBurst)
-	}
-	c.checkDelivery(&f)
-	return f.Err()
-}
-
-// checkParts notes every limit that is too small for each shard to have a part of it.
-func (c QueueConfig) checkParts(f *BadFields) {
-	check := func(field string, n int) {
-		if n > 0 && n < c.Shards {
-			f.Add(field, "is %d, must be at least %d: each of the queue's shards enforces its part", n, c.Shards)
-		}
-	}
-	check("dead_count", c.DeadCount)
-	check("max_jobs", c.MaxJobs)
-	check("max_leased", c.MaxLeased)
-	check("max_held", c.Group.MaxHeld)
-	if c.Rate.Limited() {
-		check("burst", c.Rate.Burst)
-	}
-}
-
-// OfShard is what shard i enforces of the configuration: its part of each
-// limit.
-func (c QueueConfig) OfShard(i int) QueueConfig {
-	for _, limit := range []*int{&c.DeadCount, &c.MaxJobs, &c.MaxLeased, &c.Rate.Burst, &c.Group.MaxHeld} {
-		*limit = ShardPart(*limit, c.Shards, i)
-	}
-	if c.Rate.Limited() {
-		c.Rate.PerSecond /= float64(c.Shards)
-	}
-	return c
-}
-
-func checkBound(f *BadFields, field string, n int) {
-	if n < None || n > MaxJobsBound {
-		f.Add(field, "is %d, must be between 1 and %d, or none", n, int64(MaxJobsBound))
-	}
 }
 
 // Stats is what a queue holds and what it has done.
@@ -255,47 +127,39 @@ type Update struct {
 	Retain time.Duration
 }
 
-// Validate reports every bad field; see [Job.Validate].
-func (u *Update) Validate(maxBody int) error {
-	var f BadFields
-	checkBody(&f, u.Body, maxBody)
-	checkHeaders(&f, u.Headers)
-	checkSchedule(&f, u.Delay, u.Due)
-	checkRules(&f, "", rules{u.Priority, u.Tries, u.MaxStalls, u.Backoff, u.TTL, u.Lease, u.Retain})
-	return f.Err()
+// Rate is a token bucket: deliveries per second on average, and how many may
+// come at once after a pause. The bucket starts full.
+type Rate struct {
+	// PerSecond is the refill, above 0 and up to MaxRate; fractions are
+	// allowed (0.1 is one in ten seconds). None: no limit.
+	PerSecond float64
+	// Burst is the bucket's size, 1…MaxBurst. 0: PerSecond rounded up.
+	Burst int
 }
 
-// Apply changes the stored job; the update has been validated. It reports
-// [ErrInvalid], and the job is then not to be stored, if the job would be due
-// after its end.
-func (u *Update) Apply(p *Planned, now time.Time) error {
-	if u.Delay != nil {
-		p.DueAt = DueIn(*u.Delay, now)
-	} else if !u.Due.IsZero() {
-		p.DueAt = dueAt(0, u.Due, now)
-	}
-	if u.Priority != nil {
-		p.Priority = *u.Priority
-	}
-	if u.Body != nil {
-		p.Body = u.Body
-	}
-	if u.Headers != nil {
-		p.Headers = lowerHeaders(u.Headers)
-	}
-	set(&p.Tries, u.Tries)
-	set(&p.MaxStalls, u.MaxStalls)
-	set(&p.Backoff, u.Backoff)
-	set(&p.Lease, u.Lease)
-	set(&p.Retain, u.Retain)
-	if u.TTL != 0 {
-		p.TTL, p.ExpiresAt = u.TTL, 0
-		if u.TTL > 0 {
-			p.ExpiresAt = clock.CeilMilli(now.Add(u.TTL))
-		}
-	}
-	if u.Delay == nil && u.Due.IsZero() && u.TTL == 0 {
-		return nil
-	}
-	return p.checkExpiry(false)
+// Limited tells whether there is a limit.
+func (r Rate) Limited() bool { return r.PerSecond > 0 }
+
+// DeliveryMode is how a queue hands out its jobs.
+type DeliveryMode string
+
+// The modes.
+const (
+	// DeliverPull hands jobs out by Reserve.
+	DeliverPull DeliveryMode = "pull"
+	// DeliverPush hands jobs to the dispatchers of the servers, which call a URL.
+	DeliverPush DeliveryMode = "push"
+)
+
+// PushConfig is the part of a [QueueConfig] that only a push queue has. It is zero in
+// the configuration of any other queue. Each field is a destination, or
+// [NoDestination], the default.
+type PushConfig struct {
+	// URL is where jobs go that have no callback.
+	URL string
+	// OnDone and OnDead are where the dispatcher reports the end of a job.
+	OnDone, OnDead string
 }
+
+// NoDestination removes a destination, or says that there is none.
+const NoDestination = "none"

@@ -1,68 +1,10 @@
 package duly
 
 import (
-	"context"
+	"net/url"
+	"strings"
 	"time"
 )
-
-// Topics has the calls of publishers and readers. Engines that have topics implement it.
-// A topic is an append-only log of messages. A group is a named reader of the whole log.
-// A group is also a queue whose jobs are the messages: callers reserve from it, settle
-// and inspect it through [Contract], under the name that [GroupName] returns.
-//
-// The rules of [Contract] for every operation also apply here. Only Publish,
-// ConfigureTopic and CreateGroup make a topic. Every other operation returns
-// [ErrNotFound] for an unknown topic or group. A topic and a queue cannot have the same
-// name in one namespace: making the second one fails with [ErrConflict].
-type Topics interface {
-	// Publish appends messages and returns a result for each. It returns when the
-	// engine's promise of durability holds. The messages of one call that go to one
-	// shard enter it in one step, in their order. A call that is repeated after a lost
-	// reply may add its messages twice, unless the topic has [TopicConfig.Dedupe].
-	Publish(ctx context.Context, messages []Message) ([]PublishResult, error)
-
-	// Read returns messages of a topic without a group. It changes nothing. It waits
-	// up to Wait for a first message, and returns an empty page if there is none. It
-	// returns [ErrConflict] for a position beyond the end of its shard: the store has
-	// lost its last writes.
-	Read(ctx context.Context, topic QueueRef, p ReadParams) (ReadPage, error)
-
-	// Delayed lists the messages that have not entered the log, by (due, ID).
-	Delayed(ctx context.Context, topic QueueRef, p DelayedParams) (DelayedPage, error)
-	// DelayedMessage returns one message that has not entered the log, with its body.
-	// Key is the message's key; it decides the shard.
-	DelayedMessage(ctx context.Context, topic QueueRef, key, id string) (Message, error)
-	// CancelDelayed removes a message that has not entered the log.
-	CancelDelayed(ctx context.Context, topic QueueRef, key, id string) error
-
-	TopicOperator
-}
-
-// TopicOperator is the part of [Topics] that makes and changes topics and groups.
-type TopicOperator interface {
-	// Topics lists the topics of a namespace by name.
-	Topics(ctx context.Context, namespace string, p PageParams) (NamePage, error)
-	// Topic returns the configuration of a topic, with every field filled in, and its
-	// numbers.
-	Topic(ctx context.Context, topic QueueRef) (TopicInfo, error)
-	// ConfigureTopic changes each field of the patch that is not zero. It makes the
-	// topic if that does not exist.
-	ConfigureTopic(ctx context.Context, topic QueueRef, patch TopicConfig) error
-	// DestroyTopic removes a topic with its log, its delayed messages, its groups and
-	// its settings. It may be repeated.
-	DestroyTopic(ctx context.Context, topic QueueRef) error
-
-	// Groups lists the groups of a topic by name, without the topic's name.
-	Groups(ctx context.Context, topic QueueRef, p PageParams) (NamePage, error)
-	// CreateGroup makes a group, and its topic if that does not exist. It returns when
-	// every shard has the group: the group then sees every message that is published
-	// from now on. If the group exists, CreateGroup changes nothing and reports existed.
-	CreateGroup(ctx context.Context, group QueueRef, from From) (existed bool, err error)
-	// Seek moves the cursor of a group in every shard. The group gives up every
-	// message that it holds, except the dead ones. Seek is not atomic over shards, so
-	// repeat it after an error.
-	Seek(ctx context.Context, group QueueRef, to From) (SeekResult, error)
-}
 
 // Message is what a publisher appends to a topic. Only Topic must be set.
 type Message struct {
@@ -91,9 +33,9 @@ type Message struct {
 
 // PublishResult is the answer for one published message.
 type PublishResult struct {
-	// Outcome is [Created], or [Exists] for an ID that the topic has seen within
+	// Status is [Created], or [Exists] for an ID that the topic has seen within
 	// [TopicConfig.Dedupe]; zero if Err is set.
-	Outcome PushOutcome
+	Status PushStatus
 	// Position is the place in the log. It is zero for a message that is still delayed,
 	// and for a repeated message whose position the engine no longer stores.
 	Position Position
@@ -102,61 +44,6 @@ type PublishResult struct {
 	ID string
 	// Err is the error of this message alone.
 	Err error
-}
-
-// Entry is a message in the log.
-type Entry struct {
-	// Message is the message without Delay and Due.
-	Message
-	Position Position
-	// EnteredAt is when it entered the log, on the engine's clock.
-	EnteredAt time.Time
-}
-
-// ReadParams chooses what Read returns.
-type ReadParams struct {
-	// From is where to begin, or the Next of the page before. Default [FromStart].
-	From From
-	// Limit is the maximum number of messages, 1 to [MaxBatch]; 0 is [DefaultPage]. A page ends
-	// early at [MaxBatchBytes] of bodies.
-	Limit int
-	// Wait is how long to wait for a first message, 0 to [MaxWait].
-	Wait time.Duration
-}
-
-// ReadPage is a page of a log: each shard in order, the shards merged by position as
-// far as they were read.
-type ReadPage struct {
-	Entries []Entry
-	// Next is where the next page begins. It is never empty.
-	Next From
-	// Gap is the number of messages between From and the oldest stored message that
-	// are gone.
-	Gap int64
-}
-
-// DelayedParams chooses a page of delayed messages.
-type DelayedParams struct {
-	PageParams
-	// Bodies asks for bodies as well. The page then ends early at [MaxBatchBytes].
-	Bodies bool
-}
-
-// DelayedPage is a page of delayed messages, with Due set. The list ends only at an
-// empty Next.
-type DelayedPage struct {
-	Messages []Message
-	Next     string
-}
-
-// SeekResult is what a Seek did.
-type SeekResult struct {
-	// Clipped reports that in some shard the target is older than the oldest stored
-	// message. The group continues at that message there.
-	Clipped bool
-	// Skipped and Replayed count the messages that the cursors passed over, forward and
-	// back.
-	Skipped, Replayed int64
 }
 
 // Overflow chooses what happens to a Publish that would exceed MaxCount or MaxBytes.
@@ -236,4 +123,157 @@ type Floor struct {
 	Since time.Time
 	// Alone is the number of messages that only this group keeps from trimming.
 	Alone int64
+}
+
+// GroupName returns the name that a group of a topic has as a queue: "topic@group".
+func GroupName(topic, group string) string { return topic + "@" + group }
+
+// Group splits the name of a group into the topic and the group's own name. It returns
+// false if q is not the name of a group.
+func (q QueueRef) Group() (topic QueueRef, group string, ok bool) {
+	name, group, ok := strings.Cut(q.Name, "@")
+	if !ok {
+		return QueueRef{}, "", false
+	}
+	return QueueRef{q.Namespace, name}, group, true
+}
+
+// IsGroup reports whether q names a group of a topic.
+func (q QueueRef) IsGroup() bool { return strings.IndexByte(q.Name, '@') >= 0 }
+
+// GroupOrder is the order in which a group handles the messages of one key.
+type GroupOrder string
+
+// The orders.
+const (
+	// OrderNone promises nothing about the order in which deliveries end.
+	OrderNone GroupOrder = "none"
+	// OrderKeys handles one message of a key at a time, in log order.
+	OrderKeys GroupOrder = "key"
+)
+
+// GroupConfig is the part of a [QueueConfig] that only a group has. It is zero in the
+// configuration of a queue.
+type GroupConfig struct {
+	// Order can change from key to none at any time. It can change from none to key
+	// only while the group holds no message. Default [OrderNone].
+	Order GroupOrder
+	// MaxHeld bounds the messages that the group holds: ready, delayed, blocked and
+	// leased. At the bound the cursor stops. 1…10¹²; default 100 000.
+	MaxHeld int
+	// Filter limits the group to matching messages. Default none.
+	Filter Filter
+	// Idle is the time without a Reserve after which the group is parked: it then
+	// needs no message. At least 1 h. Default None.
+	Idle time.Duration
+	// Target is the name of a queue of the namespace: the servers push each message
+	// into it. "none" removes the target. Default none.
+	Target string
+}
+
+// Bounds of groups.
+const (
+	// DefaultMaxHeld is the default of [GroupConfig.MaxHeld].
+	DefaultMaxHeld = 100_000
+	// MinIdle is the shortest [GroupConfig.Idle].
+	MinIdle = time.Hour
+	// MaxGroups is the number of groups of one topic.
+	MaxGroups = 100
+	// MaxConsumers is how many names of consumers a group lists; ConsumerMemory is how
+	// long it remembers one.
+	MaxConsumers, ConsumerMemory = 1000, time.Hour
+	// MaxPassed is how many messages one step passes over, MaxTrimmed how many it
+	// deletes.
+	MaxPassed, MaxTrimmed = 1000, 10_000
+	// MinDedupe and MaxDedupe bound [TopicConfig.Dedupe]; MaxIDs is how many IDs a
+	// shard remembers.
+	MinDedupe, MaxDedupe, MaxIDs = time.Second, 24 * time.Hour, 1_000_000
+)
+
+// NoTarget removes the target of a group.
+const NoTarget = "none"
+
+// GroupStats is what only a group has of [Stats]. At rest, Entered + Replayed = Lag +
+// ready + delayed + blocked + leased + dead + acked + Filtered + Skipped + Missed +
+// deleted + dropped.
+type GroupStats struct {
+	// Lag is the number of messages beyond the cursor, those included that the filter
+	// will pass over.
+	Lag int64
+	// Entered counts the messages at or after the start of the group.
+	Entered int64
+	// Filtered counts messages that did not match the filter. Skipped and Replayed
+	// count messages that a Seek passed over, forward and back. Missed counts messages
+	// that were deleted although the group needed them.
+	Filtered, Skipped, Replayed, Missed int64
+	// OldestNeeded is the age of the oldest message that the group needs, 0 if it needs none.
+	OldestNeeded time.Duration
+	// Parked reports that the group was idle for too long.
+	Parked bool
+	// AtMaxHeld reports that MaxHeld stops the cursor in some shard. Key is then the
+	// key that blocks most messages there, if the group has an order.
+	AtMaxHeld bool
+	Key       string
+	// Consumers called within the last hour, by name; at most 1000.
+	Consumers []Consumer
+}
+
+// Consumer is a name that a caller passes with Reserve. It owns nothing.
+type Consumer struct {
+	Name string
+	// LastCall is when it last called, to within a minute.
+	LastCall time.Time
+}
+
+// From is a place in a log: "start", "end", a time (RFC 3339), a position, or the Next
+// of a contract.ReadPage, which begins with "next:".
+type From string
+
+// The two ends of a log.
+const (
+	// FromStart is the oldest message that is stored. It is also the zero From.
+	FromStart From = "start"
+	// FromEnd is the first message that enters from now on.
+	FromEnd From = "end"
+)
+
+// FromTime is the first message that entered at that time or later.
+func FromTime(t time.Time) From { return From(t.UTC().Format(time.RFC3339Nano)) }
+
+// FromPosition is the message at that position. Seek and CreateGroup use the time of
+// the position for the other shards.
+func FromPosition(p Position) From { return From(p.String()) }
+
+// Filter selects messages that meet all of its conditions, up to eight. It has the form
+// of a query string: "type=order&region=eu" asks for two headers, "@key=a" for the
+// message's key. The case of header names does not matter.
+type Filter string
+
+// NoFilter removes the filter of a group.
+const NoFilter Filter = "none"
+
+// MaxConditions is the number of conditions of a filter.
+const MaxConditions = 8
+
+// FilterKey names the key of a message in a condition. No header can have this name.
+const FilterKey = "@key"
+
+// Condition is one condition of a filter: the header Name, or the key for [FilterKey],
+// has the Value.
+type Condition struct{ Name, Value string }
+
+// FilterOf returns the filter with these conditions.
+func FilterOf(conditions ...Condition) Filter {
+	parts := make([]string, len(conditions))
+	for i, c := range conditions {
+		name := c.Name
+		if name != FilterKey {
+			name = url.QueryEscape(strings.ToLower(name))
+		}
+		parts[i] = name + "=" + url.QueryEscape(c.Value)
+	}
+	if len(parts) == 0 {
+		return NoFilter
+	}
+	return Filter(strings.Join(parts, "&"))
 }

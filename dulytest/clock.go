@@ -3,6 +3,7 @@ package dulytest
 import (
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -29,11 +30,11 @@ func (c *Clock) Step(d time.Duration) { c.fake.Step(d) }
 func (c *Clock) Timers() int { return c.fake.Timers() }
 
 // AfterFunc calls f when the clock was advanced by d.
-func (c *Clock) AfterFunc(d time.Duration, f func()) clock.Timer { return c.fake.AfterFunc(d, f) }
+func (c *Clock) AfterFunc(d time.Duration, f func()) duly.Timer { return c.fake.AfterFunc(d, f) }
 
 // At calls f when Mono reaches mono.
-func (c *Clock) At(mono time.Duration, f func()) clock.Timer { return c.fake.At(mono, f) }
+func (c *Clock) At(mono time.Duration, f func()) duly.Timer { return c.fake.At(mono, f) }
 
 // NewTimer returns a timer whose channel receives when the clock was advanced
 // by d.
-func (c *Clock) NewTimer(d time.Duration) *clock.ChanTimer { return c.fake.NewTimer(d) }
+func (c *Clock) NewTimer(d time.Duration) *duly.ChanTimer { return c.fake.NewTimer(d) }

@@ -12,7 +12,7 @@
 //	}
 //
 // An [Engine] holds the whole contract, so everything that takes a
-// duly.Contract runs on it as it does in production. A worker is handed to
+// contract.Engine runs on it as it does in production. A worker is handed to
 // [Engine.Start]; from then on [Engine.Advance] goes from one moment to the
 // next at which something becomes due, and lets the worker finish at each:
 //

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/worker"
@@ -22,21 +23,21 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// topics is embedded by another name: duly.Topics has a method of its own name.
-type topics = duly.Topics
+// topics is embedded by another name: contract.Topics has a method of its own name.
+type topics = contract.Topics
 
-// Engine is an engine in memory. It implements [duly.Topics], too.
+// Engine is an engine in memory. It implements [contract.Topics], too.
 type Engine struct {
-	duly.Contract
-	duly.Maintainer
-	duly.Registry
-	duly.Watcher
-	duly.Limiter
-	duly.Placer
-	duly.Targeter
-	duly.Surveyor
-	duly.CancelWatcher
-	duly.Passer
+	contract.Engine
+	contract.Maintainer
+	contract.Registry
+	contract.Watcher
+	contract.Limiter
+	contract.Placer
+	contract.Targeter
+	contract.Surveyor
+	contract.CancelWatcher
+	contract.Passer
 	topics
 	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
 	// does not need it.
@@ -56,7 +57,7 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
+	e := &Engine{Engine: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
 		Clock: c, model: m, tb: t}
 	if t == nil {
 		e.tb = noTest{}
@@ -143,7 +144,7 @@ func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 
 		o := worker.Call(ctx, handle, ds[0])
 		// The handler may have deleted its own job: then nothing is left to end.
-		_, err = e.Settle(ctx, ds[0].Namespace, []duly.Outcome{o})
+		_, err = e.Settle(ctx, ds[0].Namespace, []duly.SettleRequest{o})
 		e.must(err)
 		handled++
 	}

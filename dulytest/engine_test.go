@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/worker"
@@ -19,7 +20,7 @@ import (
 
 // An engine that steps by itself, as users have it, still holds what the
 // contract says of operations; the suite itself wants one that stands still.
-var _ duly.Contract = (*dulytest.Engine)(nil)
+var _ contract.Engine = (*dulytest.Engine)(nil)
 var _ enginetest.Clock = (*dulytest.Clock)(nil)
 var _ dulytest.Runner = (*worker.Worker)(nil)
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Waiting lists the queue's jobs that wait (delayed, ready or blocked) with
@@ -50,10 +51,10 @@ func (e *Engine) Dead(queue string) []duly.JobInfo {
 
 // Published lists the messages in the log of a topic, in the order of their positions.
 // A message stays there while a group needs it. A topic without groups keeps all.
-func (e *Engine) Published(topic string) (all []duly.Entry) {
+func (e *Engine) Published(topic string) (all []contract.Entry) {
 	e.tb.Helper()
 	e.step(topic)
-	p := duly.ReadParams{Limit: duly.MaxBatch}
+	p := contract.ReadParams{Limit: duly.MaxBatch}
 	for {
 		page, err := e.Read(context.Background(), duly.Q(topic), p)
 		e.must(err)

@@ -142,7 +142,7 @@ func (s *scene) gone(id string) {
 func (s *scene) exists(j duly.Job, state duly.State) {
 	s.Helper()
 	r := s.try(j)
-	if r.Err != nil || r.Outcome != duly.Exists || r.State != state || r.ID != j.ID {
+	if r.Err != nil || r.Status != duly.Exists || r.State != state || r.ID != j.ID {
 		s.Errorf("push of %q is answered %+v, want exists %s", j.ID, r, state)
 	}
 }
@@ -151,8 +151,8 @@ func (s *scene) exists(j duly.Job, state duly.State) {
 func (s *scene) merges(j duly.Job, into string) {
 	s.Helper()
 	r := s.try(j)
-	if r.Err != nil || r.Outcome != duly.Merged || r.ID != into {
-		s.Errorf("push is answered %s %q (%v), want merged into %q", r.Outcome, r.ID, r.Err, into)
+	if r.Err != nil || r.Status != duly.Merged || r.ID != into {
+		s.Errorf("push is answered %s %q (%v), want merged into %q", r.Status, r.ID, r.Err, into)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // audit is what must hold after every test, whatever it did: the books of
@@ -44,7 +45,7 @@ func (s *scene) surveyed(limit int) {
 	s.Helper()
 	p, names := duly.PageParams{Limit: limit}, []string{}
 	for pages := 0; ; pages++ {
-		page, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, p)
+		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, p)
 		s.must("survey", err)
 		if len(page.Queues) > limit || pages > 10_000 {
 			s.Fatalf("page %d of the survey in pages of %d has %d queues", pages, limit, len(page.Queues))
@@ -53,7 +54,7 @@ func (s *scene) surveyed(limit int) {
 			names = append(names, q.Name)
 			s.must("survey of "+q.Name, q.Err)
 			s.sameStats("the survey of "+q.Name, q.Stats, s.on(q.Name).stats())
-			same(s, "the throttle of "+q.Name, q.Throttle, s.on(q.Name).config().Throttle())
+			same(s, "the throttle of "+q.Name, q.Throttle, contract.ThrottleOf(s.on(q.Name).config()))
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
 			break
@@ -88,7 +89,7 @@ func (s *scene) listsAgree() {
 // checked wants Check to find nothing.
 func (s *scene) checked() {
 	s.Helper()
-	report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{})
+	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{})
 	s.must("check", err)
 	for _, f := range report.Faults {
 		s.Errorf("check finds %s in %s at job %q: %s", f.Kind, f.Queue, f.ID, f.Detail)

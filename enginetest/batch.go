@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func batchTests() []test {
@@ -52,13 +53,13 @@ func batchResults(s *scene) {
 	ds := s.reserve(1000)
 	s.sameIDs("the deliveries", idsTaken(ds), idsOfJobs(jobs))
 
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	receipts := make([]duly.Receipt, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		receipts[i] = d.Receipt
 		if i%2 == 1 {
-			ended := duly.ReceiptParts{Queue: "x", Delivery: 1}.Receipt()
+			ended := contract.ReceiptParts{Queue: "x", Delivery: 1}.Receipt()
 			outcomes[i].Receipt, receipts[i] = ended, ended
 		}
 	}
@@ -91,16 +92,16 @@ func batchEqualItems(s *scene) {
 	)
 	s.must("push", err)
 	want := []duly.PushResult{
-		{ID: "a", Outcome: duly.Created}, {ID: "a", Outcome: duly.Exists, State: duly.StateReady},
-		{ID: "b", Outcome: duly.Created}, {ID: "b", Outcome: duly.Merged},
-		{ID: "d", Outcome: duly.Created}, {ID: "e", Outcome: duly.Created}, {ID: "e", Outcome: duly.Exists, State: duly.StateBlocked},
+		{ID: "a", Status: duly.Created}, {ID: "a", Status: duly.Exists, State: duly.StateReady},
+		{ID: "b", Status: duly.Created}, {ID: "b", Status: duly.Merged},
+		{ID: "d", Status: duly.Created}, {ID: "e", Status: duly.Created}, {ID: "e", Status: duly.Exists, State: duly.StateBlocked},
 	}
 	if !slices.Equal(results, want) {
 		s.Errorf("results are %+v, want %+v", results, want)
 	}
 	ds := s.takes("a", "b", "d")
 
-	errs, err := s.Engine.Settle(s.ctx, "", []duly.Outcome{
+	errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{
 		{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Release},
 		{Receipt: ds[1].Receipt, As: duly.Bury},
 	})
@@ -124,12 +125,12 @@ func batchBadItem(s *scene) {
 	for i, code := range []duly.Code{"", duly.CodeInvalid, duly.CodeTooLarge, duly.CodeInvalid, ""} {
 		s.refused(fmt.Sprintf("item %d", i), results[i].Err, code)
 		if code != "" {
-			same(s, "the outcome of a bad item", results[i].Outcome, 0)
+			same(s, "the outcome of a bad item", results[i].Status, 0)
 		}
 	}
 	d := s.takes("a", "e")
 	minus := -time.Second
-	errs, err := s.Engine.Settle(s.ctx, "", []duly.Outcome{
+	errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{
 		{Receipt: d[0].Receipt, As: duly.Nack, Delay: &minus}, {Receipt: "?", As: duly.Ack}, {Receipt: d[1].Receipt, As: duly.Ack},
 	})
 	s.must("settle", err)
@@ -155,7 +156,7 @@ func batchEmpty(s *scene) {
 func batchTooMany(s *scene) {
 	_, err := s.pushed(numbered(duly.MaxBatch+1, "j")...)
 	s.names("a push of 1001", err, duly.CodeTooLarge, "batch")
-	_, err = s.Engine.Settle(s.ctx, "", make([]duly.Outcome, duly.MaxBatch+1))
+	_, err = s.Engine.Settle(s.ctx, "", make([]duly.SettleRequest, duly.MaxBatch+1))
 	s.names("a settle of 1001", err, duly.CodeTooLarge, "batch")
 	_, err = s.Engine.Extend(s.ctx, "", make([]duly.Receipt, duly.MaxBatch+1), 0)
 	s.names("an extend of 1001", err, duly.CodeTooLarge, "batch")
@@ -241,7 +242,7 @@ func batchListOfResults(s *scene) {
 	ds := s.reserve(n)
 	result := make([]byte, duly.MaxResult)
 	for i := range ds {
-		s.must("ack", s.settle(duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack, Result: result}))
+		s.must("ack", s.settle(duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Ack, Result: result}))
 	}
 	p := duly.ListParams{State: duly.StateDone, Bodies: true, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
 	var seen []string
@@ -339,9 +340,9 @@ func batchQueues(s *scene) {
 	s.pushAll(duly.Job{ID: "1", Queue: "a"}, duly.Job{ID: "2", Queue: "b"}, duly.Job{ID: "3", Queue: "a"})
 	ds := append(s.reserve(5, "a"), s.reserve(5, "b")...)
 	s.sameIDs("the jobs", idsTaken(ds), []string{"1", "3", "2"})
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	}
 	errs, err := s.Engine.Settle(s.ctx, "", outcomes)
 	s.must("settle over two queues", err)
@@ -356,7 +357,7 @@ func batchContext(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	// A call whose caller has gone may happen or not, and says which.
 	results, err := s.Engine.Push(ended, []duly.Job{{ID: "y", Queue: s.queue}})
-	if err == nil && results[0].Outcome != duly.Created {
+	if err == nil && results[0].Status != duly.Created {
 		s.Errorf("push with an ended context is answered %+v", results)
 	}
 	if ready, err := s.Engine.Wait(ended, duly.WaitParams{Queues: []string{"nowhere"}, Timeout: time.Minute}); err == nil || ready {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func cancelTests() []test {
@@ -17,16 +18,16 @@ func cancelTests() []test {
 // waits for each report, because an engine may send those of a few milliseconds
 // together. A report may come twice, as from two pools of a namespace that moves.
 func cancelsReported(s *scene) {
-	watcher, ok := s.Engine.(duly.CancelWatcher)
+	watcher, ok := s.Engine.(contract.CancelWatcher)
 	if !ok {
 		s.Skip("the engine does not report canceled jobs")
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.Cleanup(cancel)
-	ready, reports := make(chan struct{}, 10), make(chan duly.Canceled, 100)
+	ready, reports := make(chan struct{}, 10), make(chan contract.Canceled, 100)
 	go func() {
-		_ = watcher.WatchCancels(ctx, s.namespace, duly.CancelWatch{
-			Ready: func() { ready <- struct{}{} }, Canceled: func(c duly.Canceled) { reports <- c },
+		_ = watcher.WatchCancels(ctx, s.namespace, contract.CancelWatch{
+			Ready: func() { ready <- struct{}{} }, Canceled: func(c contract.Canceled) { reports <- c },
 		})
 	}()
 	await(s, "the watch to begin", ready)
@@ -35,19 +36,19 @@ func cancelsReported(s *scene) {
 	s.reserve(2)
 	other := s.on("other")
 	other.push(duly.Job{ID: "last"})
-	var last duly.Canceled
+	var last contract.Canceled
 	for _, removal := range []struct {
 		name   string
 		remove func() error
-		want   duly.Canceled
+		want   contract.Canceled
 	}{
-		{"delete", func() error { return s.Engine.Delete(s.ctx, s.ref(), "j1") }, duly.Canceled{Queue: s.queue, IDs: []string{"j1"}}},
+		{"delete", func() error { return s.Engine.Delete(s.ctx, s.ref(), "j1") }, contract.Canceled{Queue: s.queue, IDs: []string{"j1"}}},
 		{"purge", func() error {
 			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
 			return err
-		}, duly.Canceled{Queue: s.queue}},
-		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") }, duly.Canceled{Queue: "other", IDs: []string{"last"}}},
-		{"destroy", func() error { return s.Engine.Destroy(s.ctx, s.ref()) }, duly.Canceled{Queue: s.queue}},
+		}, contract.Canceled{Queue: s.queue}},
+		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") }, contract.Canceled{Queue: "other", IDs: []string{"last"}}},
+		{"destroy", func() error { return s.Engine.Destroy(s.ctx, s.ref()) }, contract.Canceled{Queue: s.queue}},
 	} {
 		s.must(removal.name, removal.remove())
 		got, want := await(s, "a report of the "+removal.name, reports), removal.want
@@ -61,7 +62,7 @@ func cancelsReported(s *scene) {
 	}
 }
 
-func sameReport(a, b duly.Canceled) bool {
+func sameReport(a, b contract.Canceled) bool {
 	return a.Queue == b.Queue && slices.Equal(a.IDs, b.IDs) && (a.IDs == nil) == (b.IDs == nil)
 }
 

@@ -35,9 +35,9 @@ func (s *scene) each(n int, f func(s *scene, i int)) {
 }
 
 // tally counts what n concurrent pushes are answered.
-func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushOutcome]int, ids map[string]int) {
+func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushStatus]int, ids map[string]int) {
 	s.Helper()
-	outcomes, ids = map[duly.PushOutcome]int{}, map[string]int{}
+	outcomes, ids = map[duly.PushStatus]int{}, map[string]int{}
 	var mu sync.Mutex
 	s.each(n, func(s *scene, i int) {
 		r := s.try(job(i))
@@ -46,7 +46,7 @@ func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushOu
 		if r.Err != nil {
 			s.Errorf("push: %v", r.Err)
 		}
-		outcomes[r.Outcome]++
+		outcomes[r.Status]++
 		ids[r.ID]++
 	})
 	return outcomes, ids
@@ -157,7 +157,7 @@ func concurrentOperators(s *scene) {
 			case 2, 3:
 				for _, d := range s.reserve(3) {
 					// A purge may have been faster.
-					if err := s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}); err != nil {
+					if err := s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}); err != nil {
 						s.lost("ack", err)
 					}
 				}

@@ -227,9 +227,9 @@ func doneCount(s *scene) {
 			first = ids[0]
 		}
 		ds := s.reserve(1000)
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		errs, err := s.Engine.Settle(s.ctx, "", outcomes)
 		s.must("settle", err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func deliveryTests() []test {
@@ -97,7 +98,7 @@ func deliveryByCallback(s *scene) {
 
 func deliveryByConfigure(s *scene) {
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
-	want := s.usual().With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
+	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
 	same(s, "configuration", s.config(), want)
 	s.configure(duly.QueueConfig{Push: duly.PushConfig{URL: hookTarget, OnDone: hookURL, OnDead: duly.NoDestination}})
 	want.Push = duly.PushConfig{URL: hookTarget, OnDone: hookURL, OnDead: duly.NoDestination}
@@ -151,7 +152,7 @@ func deliveryChanges(s *scene) {
 
 func deliveryChangesDefaults(s *scene) {
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
-	want := s.usual().With(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
+	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Defaults: duly.Defaults{Lease: time.Minute}})
 	push := want
 	push.Delivery, push.Push = duly.DeliverPush, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination, OnDead: duly.NoDestination}
@@ -283,7 +284,7 @@ func deliveryKeeps(s *scene) {
 
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	s.push(duly.Job{ID: "merges", Callback: hookTarget, OnDone: hookTarget, Merge: merge, Delay: time.Hour})
-	same(s, "the outcome", s.try(duly.Job{Callback: hookURL, OnDead: hookTarget, Merge: merge, Delay: time.Hour}).Outcome, duly.Merged)
+	same(s, "the outcome", s.try(duly.Job{Callback: hookURL, OnDead: hookTarget, Merge: merge, Delay: time.Hour}).Status, duly.Merged)
 	j := s.get("merges")
 	same(s, "the callback after a replace", j.Callback, hookURL)
 	same(s, "on_done after a replace", j.OnDone, "")

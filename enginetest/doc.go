@@ -12,7 +12,7 @@
 // the reference model of internal/model, and compares them step by step.
 //
 // [Suite.TopicModel] does the same with topics and groups. Their tests, in the
-// files topic*.go, run for engines that implement duly.Topics.
+// files topic*.go, run for engines that implement contract.Topics.
 //
 // # How a test is made
 //

@@ -29,7 +29,7 @@ func (s *scene) faults() map[duly.Code]error {
 		duly.CodeInvalid:   s.try(duly.Job{Priority: 5000}).Err,
 		duly.CodeNotFound:  s.Engine.Delete(s.ctx, s.ref(), "nobody"),
 		duly.CodeConflict:  s.Engine.Promote(s.ctx, s.ref(), d.ID),
-		duly.CodeLeaseLost: s.settle(duly.Outcome{Receipt: d.Receipt + "0", As: duly.Ack}),
+		duly.CodeLeaseLost: s.settle(duly.SettleRequest{Receipt: d.Receipt + "0", As: duly.Ack}),
 		duly.CodeTooLarge:  s.try(duly.Job{Body: make([]byte, duly.DefaultMaxBody+1)}).Err,
 		duly.CodeFull:      full,
 	}
@@ -97,7 +97,7 @@ func errorClosed(s *scene) {
 	s.refused("reserve", err, duly.CodeClosed)
 	_, err = s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}, Timeout: time.Minute})
 	s.refused("wait", err, duly.CodeClosed)
-	_, err = s.Engine.Settle(s.ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+	_, err = s.Engine.Settle(s.ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 	s.refused("settle", err, duly.CodeClosed)
 	_, err = s.Engine.Extend(s.ctx, "", []duly.Receipt{d.Receipt}, 0)
 	s.refused("extend", err, duly.CodeClosed)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func fenceTests() []test {
@@ -19,9 +20,9 @@ func fenceTests() []test {
 }
 
 // parts reads a receipt, whose form is the same for every engine.
-func (s *scene) parts(d duly.Delivery) duly.ReceiptParts {
+func (s *scene) parts(d duly.Delivery) contract.ReceiptParts {
 	s.Helper()
-	p, ok := d.Receipt.Parts()
+	p, ok := contract.ParseReceipt(d.Receipt)
 	if !ok {
 		s.Fatalf("the receipt %q is none", d.Receipt)
 	}
@@ -32,7 +33,7 @@ func fenceParts(s *scene) {
 	id := s.push(made(duly.Job{}))
 	p := s.parts(s.take())
 	same(s, "the queue", p.Queue, s.queue)
-	same(s, "the shard", p.Shard, duly.ShardOf(id, s.config().Shards))
+	same(s, "the shard", p.Shard, contract.ShardOf(id, s.config().Shards))
 	same(s, "the number", p.Number.String(), id)
 	same(s, "the delivery", p.Delivery, 1)
 }

@@ -7,25 +7,26 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Harness is one engine under test, with the clock that it goes by.
 type Harness struct {
 	// Engine is the engine under test. Its default namespace is "default".
-	Engine duly.Contract
+	Engine contract.Engine
 	// In gives the same engine in another namespace, for engines that serve
 	// but one. Nil: Engine serves all of them.
-	In func(namespace string) duly.Contract
+	In func(namespace string) contract.Engine
 	// Dispatcher is the engine that a dispatcher reserves from; it runs in the server.
 	// Nil: Engine, and In.
 	Dispatcher duly.Engine
 	// Maintainer steps and checks the store behind the engine. For a remote
 	// engine it is that of the server's engine.
-	Maintainer duly.Maintainer
+	Maintainer contract.Maintainer
 	// Registry and Backuper are those of the store behind the engine; nil if
 	// it has none.
-	Registry duly.Registry
-	Backuper duly.Backuper
+	Registry contract.Registry
+	Backuper contract.Backuper
 	// Clock is the engine's clock.
 	Clock Clock
 	// Sharded: the engine can keep a queue in several shards.

@@ -123,7 +123,7 @@ func inputStoresNothing(s *scene) {
 		for _, b := range badFields() {
 			b.job.ID = "bad"
 			if r := s.try(b.job); r.Err == nil {
-				s.Errorf("a bad %s is answered %s", b.field, r.Outcome)
+				s.Errorf("a bad %s is answered %s", b.field, r.Status)
 			}
 		}
 	})
@@ -186,15 +186,15 @@ func inputOutcomes(s *scene) {
 	bad := []struct {
 		field   string
 		code    duly.Code
-		outcome duly.Outcome
+		outcome duly.SettleRequest
 	}{
-		{"as", duly.CodeInvalid, duly.Outcome{}},
-		{"as", duly.CodeInvalid, duly.Outcome{As: duly.Bury + 1}},
-		{"delay", duly.CodeInvalid, duly.Outcome{As: duly.Nack, Delay: &minus}},
-		{"delay", duly.CodeInvalid, duly.Outcome{As: duly.Ack, Delay: &hour}},
-		{"delay", duly.CodeInvalid, duly.Outcome{As: duly.Bury, Delay: &hour}},
-		{"result", duly.CodeInvalid, duly.Outcome{As: duly.Nack, Result: []byte("r")}},
-		{"result", duly.CodeTooLarge, duly.Outcome{As: duly.Ack, Result: make([]byte, duly.MaxResult+1)}},
+		{"as", duly.CodeInvalid, duly.SettleRequest{}},
+		{"as", duly.CodeInvalid, duly.SettleRequest{As: duly.Bury + 1}},
+		{"delay", duly.CodeInvalid, duly.SettleRequest{As: duly.Nack, Delay: &minus}},
+		{"delay", duly.CodeInvalid, duly.SettleRequest{As: duly.Ack, Delay: &hour}},
+		{"delay", duly.CodeInvalid, duly.SettleRequest{As: duly.Bury, Delay: &hour}},
+		{"result", duly.CodeInvalid, duly.SettleRequest{As: duly.Nack, Result: []byte("r")}},
+		{"result", duly.CodeTooLarge, duly.SettleRequest{As: duly.Ack, Result: make([]byte, duly.MaxResult+1)}},
 	}
 	s.unchanged("a bad outcome", func() {
 		for _, b := range bad {
@@ -203,6 +203,6 @@ func inputOutcomes(s *scene) {
 		}
 	})
 	s.is(id, duly.StateLeased)
-	s.must("ack with the longest result", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: make([]byte, duly.MaxResult)}))
+	s.must("ack with the longest result", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: make([]byte, duly.MaxResult)}))
 	same(s, "the result's length", len(s.get(id).Result), duly.MaxResult)
 }

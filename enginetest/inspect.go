@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func inspectTests() []test {
@@ -220,7 +221,7 @@ func inspectReceipt(s *scene) {
 		s.push(duly.Job{ID: id, Body: []byte("x"), Tries: 2, Backoff: "fixed:1m", Retain: time.Hour})
 		first := s.take()
 		s.byReceipt("a leased job", first, duly.StateLeased)
-		s.must("nack", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Nack}))
+		s.must("nack", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Nack}))
 		s.byReceipt("after a nack", first, duly.StateDelayed)
 		s.Advance(time.Minute)
 		s.byReceipt("when it is due again", first, duly.StateReady)
@@ -231,7 +232,7 @@ func inspectReceipt(s *scene) {
 		if id == "order:1" {
 			as, want = duly.Ack, duly.StateDone
 		}
-		s.must("settle", s.settle(duly.Outcome{Receipt: second.Receipt, As: as}))
+		s.must("settle", s.settle(duly.SettleRequest{Receipt: second.Receipt, As: as}))
 		s.byReceipt("at the end, by the first receipt", first, want)
 		s.byReceipt("at the end", second, want)
 	}
@@ -240,7 +241,7 @@ func inspectReceipt(s *scene) {
 func inspectNoReceipt(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
-	parts, _ := d.Receipt.Parts()
+	parts, _ := contract.ParseReceipt(d.Receipt)
 	elsewhere := parts
 	elsewhere.Queue = "other"
 	nowhere := parts

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func leaseTests() []test {
@@ -36,7 +37,7 @@ func leaseReceipts(s *scene) {
 	if first.Receipt == second.Receipt {
 		s.Errorf("two deliveries have the receipt %q", first.Receipt)
 	}
-	s.lost("ack by the receipt of the delivery that has ended", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.lost("ack by the receipt of the delivery that has ended", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.is("x", duly.StateLeased)
 	s.ack(second)
 }
@@ -147,7 +148,7 @@ func leaseTooManyStalls(s *scene) {
 	same(s, "its state", info.State, duly.StateDead)
 	same(s, "its stalls", info.Stalls, 3)
 	same(s, "its failures", info.Failures, 0)
-	same(s, "its last error", info.LastError, duly.StallReason(3))
+	same(s, "its last error", info.LastError, contract.StallReason(3))
 	sameTime(s, "its end", info.FinishedAt, s.now())
 	s.counted(duly.Counters{Pushed: 1, Delivered: 3, Stalled: 3, Dead: 1})
 }

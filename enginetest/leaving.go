@@ -63,7 +63,7 @@ func leavingCallers(s *scene) {
 			return err
 		}},
 		{"settle", func(ctx context.Context, _ int, d duly.Delivery) error {
-			_, err := s.Engine.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Bury}})
+			_, err := s.Engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Bury}})
 			return err
 		}},
 		{"delete", func(ctx context.Context, _ int, d duly.Delivery) error { return s.Engine.Delete(ctx, s.ref(), d.ID) }},
@@ -94,7 +94,7 @@ func leavingCallers(s *scene) {
 			for _, d := range s.takeAll() {
 				s.ack(d)
 			}
-			s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}) // unless it was
+			s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}) // unless it was
 		}
 	}
 }

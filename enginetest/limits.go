@@ -48,7 +48,7 @@ func limitMaxJobsBatch(s *scene) {
 	s.must("push", err)
 	want := []string{"created", "exists", "created", "full", "exists", "created"}
 	for i, r := range results {
-		got := r.Outcome.String()
+		got := r.Status.String()
 		if r.Err != nil {
 			got = string(duly.CodeOf(r.Err))
 		}

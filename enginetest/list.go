@@ -124,7 +124,7 @@ func listFinished(s *scene) {
 		n.pushAll(jobs...)
 		ds := n.reserve(3)
 		for _, i := range []int{1, 2, 0} {
-			n.must("settle", n.settle(duly.Outcome{Receipt: ds[i].Receipt, As: as}))
+			n.must("settle", n.settle(duly.SettleRequest{Receipt: ds[i].Receipt, As: as}))
 			n.Advance(time.Second)
 		}
 	}

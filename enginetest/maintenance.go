@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func maintenanceTests() []test {
@@ -113,7 +114,7 @@ func checkClean(s *scene) {
 	}
 	s.in("other").push(duly.Job{})
 	for _, repair := range []bool{false, true} {
-		report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{Repair: repair})
+		report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Repair: repair})
 		s.must("check", err)
 		same(s, "the jobs looked at", report.Jobs, int64(len(duly.States))+2) // and a head, and the other namespace's
 		same(s, "the faults", len(report.Faults), 0)
@@ -127,7 +128,7 @@ func checkClean(s *scene) {
 func checkProgress(s *scene) {
 	s.pushAll(numbered(1000, "j")...)
 	last := int64(0)
-	report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{Progress: func(done, total int64) {
+	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Progress: func(done, total int64) {
 		if done < last {
 			s.Errorf("the progress went back from %d to %d", last, done)
 		}

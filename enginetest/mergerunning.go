@@ -90,7 +90,7 @@ func runningComesBack(s *scene) {
 		back.want.Pushed, back.want.Delivered, back.want.Merged = 2, 1, 1
 		n.counted(back.want)
 		n.sizes(duly.Sizes{Ready: 1})
-		n.lost("ack of the dropped one", n.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+		n.lost("ack of the dropped one", n.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	}
 }
 
@@ -182,7 +182,7 @@ func runningDead(s *scene) {
 	s.push(duly.Job{ID: "y", Merge: once, TTL: time.Minute})
 	d := s.take()
 	s.Advance(2 * time.Minute)
-	s.must("nack beyond the expiry", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack}))
+	s.must("nack beyond the expiry", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Nack}))
 	s.push(duly.Job{ID: "z", Merge: once})
 }
 

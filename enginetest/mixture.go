@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // concurrentMixture does everything at once from a printed seed; the audit
@@ -27,7 +28,7 @@ func concurrentMixture(s *scene) {
 	}
 	s.conserved()
 	for _, j := range s.list(duly.StateDead) { // none without a cause
-		if j.LastError != buried && !j.Exhausted(j.Failures, j.Stalls) {
+		if j.LastError != buried && !contract.Exhausted(&j.Job, j.Failures, j.Stalls) {
 			s.Errorf("%q is dead after %d of %d failures and %d of %d stalls", j.ID, j.Failures, j.Tries, j.Stalls, j.MaxStalls)
 		}
 	}
@@ -106,7 +107,7 @@ func (a *actor) settleSome() {
 	for range min(len(a.held), 3) {
 		d := a.held[0]
 		a.held = a.held[1:]
-		o := duly.Outcome{Receipt: d.Receipt, As: duly.Settlement(1 + a.r.IntN(4))}
+		o := duly.SettleRequest{Receipt: d.Receipt, As: duly.Settlement(1 + a.r.IntN(4))}
 		if o.As == duly.Bury {
 			o.Error = buried
 		}

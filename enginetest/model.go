@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 )
 
@@ -136,20 +137,20 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 // unseen are the transitions of the table that no model counts, each with the
 // reason.
 var unseen = map[model.Move]string{
-	{Event: duly.EventExpire, From: duly.StateLeased, To: duly.StateLeased}: "nothing happens while the lease stops the TTL's hand",
-	{Event: duly.EventMerge, From: duly.StateDead, To: duly.StateDead}:      "it holds no merge key, so the push does not meet it",
-	{Event: duly.EventMerge, From: duly.StateDone, To: duly.StateDone}:      "it holds no merge key, so the push does not meet it",
-	{Event: duly.EventMerge, From: duly.StateReady, To: duly.StateBlocked}:  "a ready job holds its order key",
-	{Event: duly.EventUpdate, From: duly.StateReady, To: duly.StateBlocked}: "a ready job holds its order key",
-	{Event: duly.EventMerge, From: duly.StateBlocked, To: duly.StateReady}:  "another job holds its order key",
-	{Event: duly.EventUpdate, From: duly.StateBlocked, To: duly.StateReady}: "another job holds its order key",
+	{Event: contract.EventExpire, From: duly.StateLeased, To: duly.StateLeased}: "nothing happens while the lease stops the TTL's hand",
+	{Event: contract.EventMerge, From: duly.StateDead, To: duly.StateDead}:      "it holds no merge key, so the push does not meet it",
+	{Event: contract.EventMerge, From: duly.StateDone, To: duly.StateDone}:      "it holds no merge key, so the push does not meet it",
+	{Event: contract.EventMerge, From: duly.StateReady, To: duly.StateBlocked}:  "a ready job holds its order key",
+	{Event: contract.EventUpdate, From: duly.StateReady, To: duly.StateBlocked}: "a ready job holds its order key",
+	{Event: contract.EventMerge, From: duly.StateBlocked, To: duly.StateReady}:  "another job holds its order key",
+	{Event: contract.EventUpdate, From: duly.StateBlocked, To: duly.StateReady}: "another job holds its order key",
 }
 
 // unreached lists the transitions of the state table that were not made.
 func unreached(moves map[model.Move]int) (missing []model.Move) {
-	for _, event := range duly.Events {
+	for _, event := range contract.Events {
 		for _, from := range duly.States {
-			for _, to := range duly.Next(from, event).To {
+			for _, to := range contract.Next(from, event).To {
 				m := model.Move{Event: event, From: from, To: to}
 				if _, never := unseen[m]; !never && moves[m] == 0 {
 					missing = append(missing, m)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // deleteOp deletes a job.
@@ -223,7 +224,7 @@ func (p *pair) queues(namespace string) {
 		return tellNames(page.Names) + page.Next, err
 	})
 	p.both("survey of "+namespace, func(s side) (string, error) {
-		page, err := duly.SurveyorOf(s.in(namespace)).Survey(p.ctx, namespace, duly.PageParams{})
+		page, err := contract.SurveyorOf(s.in(namespace)).Survey(p.ctx, namespace, duly.PageParams{})
 		told := page.Next
 		for _, q := range page.Queues {
 			told += fmt.Sprintf("\n%s %s %+v %v", q.Name, tellStats(q.Stats), q.Throttle, q.Err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // operation is one step of a script. It is plain data, so that a script can be
@@ -97,9 +98,9 @@ func (o settleOp) play(p *pair) {
 	}
 	namespace := p.which(o.Outcomes[0].Which).namespace
 	p.both("settle", func(s side) (string, error) {
-		outcomes := make([]duly.Outcome, len(o.Outcomes))
+		outcomes := make([]duly.SettleRequest, len(o.Outcomes))
 		for i, spec := range o.Outcomes {
-			outcomes[i] = duly.Outcome{
+			outcomes[i] = duly.SettleRequest{
 				Receipt: spec.Forge.apply(s.receipt(p.which(spec.Which))), As: spec.As,
 				Error: spec.Error, Result: []byte(strings.Repeat("r", spec.Result)),
 			}
@@ -170,7 +171,7 @@ const (
 )
 
 func (f forgery) apply(r duly.Receipt) duly.Receipt {
-	p, _ := r.Parts()
+	p, _ := contract.ParseReceipt(r)
 	switch f {
 	case forgeNext:
 		p.Delivery++

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -32,9 +33,9 @@ type pair struct {
 
 // side is one of the two.
 type side struct {
-	in         func(namespace string) duly.Contract
+	in         func(namespace string) contract.Engine
 	dispatcher duly.Engine // nil: in
-	maintainer duly.Maintainer
+	maintainer contract.Maintainer
 	// receipt is this side's handle of a delivery.
 	receipt func(issued) duly.Receipt
 }
@@ -86,7 +87,7 @@ func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	})
 	p.sides = [2]side{
 		{in: h.in, dispatcher: h.Dispatcher, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
-		{in: func(string) duly.Contract { return m }, maintainer: m, receipt: func(i issued) duly.Receipt { return i.model }},
+		{in: func(string) contract.Engine { return m }, maintainer: m, receipt: func(i issued) duly.Receipt { return i.model }},
 	}
 	return p, m
 }
@@ -121,8 +122,8 @@ func (p *pair) playAll(sc script, look operation) (err error) {
 }
 
 // in is the engine in a namespace.
-func (h *Harness) in(namespace string) duly.Contract {
-	if h.In != nil && duly.NamespaceOr(namespace) != duly.DefaultNamespace {
+func (h *Harness) in(namespace string) contract.Engine {
+	if h.In != nil && contract.NamespaceOr(namespace) != duly.DefaultNamespace {
 		return h.In(namespace)
 	}
 	return h.Engine
@@ -155,7 +156,7 @@ func (p *pair) both(what string, f func(s side) (told string, err error)) {
 // check wants the engine's Check to find nothing.
 func (p *pair) check() {
 	for i, s := range p.sides {
-		report, err := s.maintainer.Check(p.ctx, duly.CheckParams{})
+		report, err := s.maintainer.Check(p.ctx, contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 {
 			p.err = fmt.Errorf("check of %s finds %+v, %w", [...]string{"the engine", "the model"}[i], report.Faults, errors.Join(err))
 			return
@@ -205,7 +206,7 @@ func (p *pair) suspects(params duly.ReserveParams) bool {
 				p.err = fmt.Errorf("list of the model: %w", err)
 			}
 			for _, info := range page.Jobs {
-				if info.Suspect(info.Failures, info.Stalls) {
+				if contract.Suspect(&info.Job, info.Failures, info.Stalls) {
 					return true
 				}
 			}
@@ -224,7 +225,7 @@ func (p *pair) stepAll(params duly.ReserveParams) {
 func (p *pair) beginWith(ds []duly.Delivery) {
 	clear(p.begin)
 	for _, d := range ds {
-		parts, _ := d.Receipt.Parts()
+		parts, _ := contract.ParseReceipt(d.Receipt)
 		ref := duly.QueueRef{Namespace: d.Namespace, Name: d.Queue}
 		if _, known := p.begin[ref]; !known {
 			p.begin[ref] = parts.Shard

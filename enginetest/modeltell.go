@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Both sides are compared by what is told of them: everything that the
@@ -61,7 +62,7 @@ func tellJob(i duly.JobInfo) string {
 }
 
 func tellDelivery(d duly.Delivery) string {
-	parts, _ := d.Receipt.Parts()
+	parts, _ := contract.ParseReceipt(d.Receipt)
 	return fmt.Sprintf("%s shard %d attempt %d failures %d stalls %d lease end %s now %s pushed %s expires %s",
 		tell(d.Job), parts.Shard, d.Attempt, d.Failures, d.Stalls, moment(d.LeaseEnd), moment(d.Now), moment(d.PushedAt), moment(d.ExpiresAt))
 }
@@ -84,7 +85,7 @@ func tellDeliveries(ds []duly.Delivery) string {
 func tellPushes(results []duly.PushResult) string {
 	told := make([]string, len(results))
 	for i, r := range results {
-		told[i] = fmt.Sprintf("%s %s %s %s", r.ID, r.Outcome, r.State, tellError(r.Err))
+		told[i] = fmt.Sprintf("%s %s %s %s", r.ID, r.Status, r.State, tellError(r.Err))
 		if r.Err != nil {
 			told[i] = tellError(r.Err)
 		}

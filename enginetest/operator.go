@@ -86,7 +86,7 @@ func operatorPurgeAll(s *scene) {
 		id, receipt := n.reach(state)
 		n.purged(state, 1)
 		n.gone(id)
-		n.lost("ack by its receipt", n.settle(duly.Outcome{Receipt: receipt, As: duly.Ack}))
+		n.lost("ack by its receipt", n.settle(duly.SettleRequest{Receipt: receipt, As: duly.Ack}))
 		n.push(duly.Job{ID: id, OrderKey: "k2"}) // its ID is free again
 	}
 }
@@ -135,7 +135,7 @@ func operatorDestroy(s *scene) {
 		s.gone(state.String())
 	}
 	for _, r := range receipts {
-		s.lost("ack", s.settle(duly.Outcome{Receipt: r, As: duly.Ack}))
+		s.lost("ack", s.settle(duly.SettleRequest{Receipt: r, As: duly.Ack}))
 	}
 	// Nothing of the old life binds the new one: no ID, no key, no pause.
 	s.push(duly.Job{ID: "leased", OrderKey: "leased", Merge: duly.Merge{Key: "leased"}})
@@ -187,7 +187,7 @@ func operatorRepeated(s *scene) {
 	s.must("requeue", s.requeue("dead").Err)
 	s.unchanged("the second requeue", func() { s.conflicts("it", s.requeue("dead").Err, duly.StateReady) })
 	s.ack(d)
-	s.unchanged("the second ack", func() { s.lost("it", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})) })
+	s.unchanged("the second ack", func() { s.lost("it", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})) })
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
 	s.unchanged("the second delete", func() { s.refused("it", s.Engine.Delete(s.ctx, s.ref(), "x"), duly.CodeNotFound) })
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func orderKeyTests() []test {
@@ -255,7 +256,7 @@ func keyDeletedHead(s *scene) {
 	stale := s.takes("a")[0]
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "a"))
 	current := s.takes("b")[0]
-	s.lost("ack of the deleted head", s.settle(duly.Outcome{Receipt: stale.Receipt, As: duly.Ack}))
+	s.lost("ack of the deleted head", s.settle(duly.SettleRequest{Receipt: stale.Receipt, As: duly.Ack}))
 	s.ack(current)
 }
 
@@ -277,7 +278,7 @@ func keyIdle(s *scene) {
 	for _, d := range s.reserve(500) {
 		s.ack(d)
 	}
-	report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{})
+	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{})
 	s.must("check", err)
 	same(s, "the jobs that check looks at", report.Jobs, 0)
 	same(s, "the faults", len(report.Faults), 0)

@@ -55,7 +55,7 @@ func overtakenFates(s *scene) {
 			n.gone("older")
 			n.nothing("the newer job has overtaken it")
 			same(s, "merged after "+fate+" and "+back, n.stats().Counters.Merged, 1)
-			n.lost("ack of the dropped one", n.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+			n.lost("ack of the dropped one", n.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 		}
 	}
 }

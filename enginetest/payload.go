@@ -134,7 +134,7 @@ func payloadResults(s *scene) {
 	for _, result := range [][]byte{nil, {0}, []byte("\xff\x00"), []byte("text"), pattern(duly.MaxResult)} {
 		id := s.push(duly.Job{Retain: time.Hour})
 		d := s.take()
-		s.must("ack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: result}))
+		s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: result}))
 		if got := s.get(id).Result; !bytes.Equal(got, result) {
 			s.Errorf("a result of %d bytes came back as %d bytes", len(result), len(got))
 		}

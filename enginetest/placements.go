@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func placementTests() []test {
@@ -19,16 +20,16 @@ func placementTests() []test {
 }
 
 // placer is the engine's, where it owns its storage.
-func (s *scene) placer() duly.Placer {
+func (s *scene) placer() contract.Placer {
 	s.Helper()
-	p, ok := s.registry().(duly.Placer)
+	p, ok := s.registry().(contract.Placer)
 	if !ok {
 		s.Skip("this engine places no namespaces")
 	}
 	return p
 }
 
-func (s *scene) place(p duly.Placement) duly.Placement {
+func (s *scene) place(p contract.Placement) contract.Placement {
 	s.Helper()
 	s.must("put", s.placer().PutPlacement(s.ctx, p))
 	got, err := s.placer().FindPlacement(s.ctx, p.Namespace)
@@ -39,14 +40,14 @@ func (s *scene) place(p duly.Placement) duly.Placement {
 func placementFound(s *scene) {
 	_, err := s.placer().FindPlacement(s.ctx, "a")
 	s.refused("find of what was never placed", err, duly.CodeNotFound)
-	for _, want := range []duly.Placement{
+	for _, want := range []contract.Placement{
 		{Namespace: "a", Pool: "orders"},
-		{Namespace: "-b", Pool: "x.1", From: "default", Phase: duly.Preparing, Since: s.now(), Former: []string{"y", "z-2"}},
-		{Namespace: "c", Pool: "default", From: "orders", Phase: duly.Draining, Since: s.now().Add(time.Hour)},
+		{Namespace: "-b", Pool: "x.1", From: "default", Phase: contract.Preparing, Since: s.now(), Former: []string{"y", "z-2"}},
+		{Namespace: "c", Pool: "default", From: "orders", Phase: contract.Draining, Since: s.now().Add(time.Hour)},
 		{Pool: "orders"},
 	} {
 		got := s.place(want)
-		want.Version, want.Namespace = 1, duly.NamespaceOr(want.Namespace)
+		want.Version, want.Namespace = 1, contract.NamespaceOr(want.Namespace)
 		if !want.Since.IsZero() {
 			sameTime(s, "since", got.Since, want.Since)
 		}
@@ -56,17 +57,17 @@ func placementFound(s *scene) {
 }
 
 func placementVersions(s *scene) {
-	first := s.place(duly.Placement{Namespace: "a", Pool: "orders"})
-	s.refused("a second first", s.placer().PutPlacement(s.ctx, duly.Placement{Namespace: "a", Pool: "other"}), duly.CodeConflict)
+	first := s.place(contract.Placement{Namespace: "a", Pool: "orders"})
+	s.refused("a second first", s.placer().PutPlacement(s.ctx, contract.Placement{Namespace: "a", Pool: "other"}), duly.CodeConflict)
 	second := first
-	second.From, second.Pool, second.Phase, second.Since = "orders", "other", duly.Draining, s.now()
+	second.From, second.Pool, second.Phase, second.Since = "orders", "other", contract.Draining, s.now()
 	second = s.place(second)
 	same(s, "its version", second.Version, 2)
 	s.refused("a change of an old version", s.placer().PutPlacement(s.ctx, first), duly.CodeConflict)
 	ahead := second
 	ahead.Version = 7
 	s.refused("a change of a later version", s.placer().PutPlacement(s.ctx, ahead), duly.CodeConflict)
-	s.refused("a change of what is not there", s.placer().PutPlacement(s.ctx, duly.Placement{Namespace: "b", Pool: "x", Version: 1}), duly.CodeConflict)
+	s.refused("a change of what is not there", s.placer().PutPlacement(s.ctx, contract.Placement{Namespace: "b", Pool: "x", Version: 1}), duly.CodeConflict)
 	_, err := s.placer().FindPlacement(s.ctx, "b")
 	s.refused("find of it", err, duly.CodeNotFound)
 	got, err := s.placer().FindPlacement(s.ctx, "a")
@@ -77,7 +78,7 @@ func placementVersions(s *scene) {
 func placementList(s *scene) {
 	names := []string{"-", "A", "B1", "b", "c.c"}
 	for _, name := range names {
-		s.place(duly.Placement{Namespace: name, Pool: "orders"})
+		s.place(contract.Placement{Namespace: name, Pool: "orders"})
 	}
 	for _, limit := range []int{1, 2, 5, 0} {
 		p := duly.PageParams{Limit: limit}
@@ -103,20 +104,20 @@ func placementList(s *scene) {
 func placementTold(s *scene) {
 	w := s.watch()
 	w.forget()
-	p := s.place(duly.Placement{Namespace: "a", Pool: "orders"})
+	p := s.place(contract.Placement{Namespace: "a", Pool: "orders"})
 	w.hears("a namespace was placed")
 	w.forget()
-	p.Pool, p.From, p.Phase = "other", "orders", duly.Preparing
+	p.Pool, p.From, p.Phase = "other", "orders", contract.Preparing
 	s.place(p)
 	w.hears("it moves")
 }
 
 func placementBad(s *scene) {
-	long := slices.Repeat([]string{"x"}, duly.MaxFormer+1)
-	for _, bad := range []duly.Placement{
+	long := slices.Repeat([]string{"x"}, contract.MaxFormer+1)
+	for _, bad := range []contract.Placement{
 		{Namespace: "a"}, {Namespace: "a/b", Pool: "x"}, {Namespace: "a", Pool: "-x"}, {Namespace: "a", Pool: "a,b"},
-		{Namespace: "a", Pool: "x", From: "x", Phase: duly.Draining}, {Namespace: "a", Pool: "x", From: "y"},
-		{Namespace: "a", Pool: "x", From: "y", Phase: "run"}, {Namespace: "a", Pool: "x", Phase: duly.Draining},
+		{Namespace: "a", Pool: "x", From: "x", Phase: contract.Draining}, {Namespace: "a", Pool: "x", From: "y"},
+		{Namespace: "a", Pool: "x", From: "y", Phase: "run"}, {Namespace: "a", Pool: "x", Phase: contract.Draining},
 		{Namespace: "a", Pool: "x", Former: long}, {Namespace: "a", Pool: "x", Former: []string{""}}, {Namespace: "a", Pool: "x", Version: -1},
 	} {
 		s.refused(fmt.Sprintf("%+v", bad), s.placer().PutPlacement(s.ctx, bad), duly.CodeInvalid)

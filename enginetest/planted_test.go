@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -88,7 +89,7 @@ type plantedBug struct {
 	push      func(*duly.Job)
 	pushed    func([]duly.PushResult)
 	delivered func(*duly.Delivery)
-	settle    func(*buggy, string, *duly.Outcome)
+	settle    func(*buggy, string, *duly.SettleRequest)
 	settled   func([]error)
 	told      func(*duly.JobInfo)
 	update    func(*duly.Update)
@@ -108,8 +109,8 @@ func plantedBugs() []plantedBug {
 		{name: "DeliversAMillisecondEarly", skewed: "reserve", skew: time.Millisecond},
 		{name: "StepsAMillisecondLate", skewed: "step", skew: -time.Millisecond},
 		{name: "LooksAMillisecondLate", skewed: "get", skew: -time.Millisecond},
-		{name: "ForgetsTheFence", settle: func(b *buggy, _ string, o *duly.Outcome) {
-			if p, ok := o.Receipt.Parts(); ok {
+		{name: "ForgetsTheFence", settle: func(b *buggy, _ string, o *duly.SettleRequest) {
+			if p, ok := contract.ParseReceipt(o.Receipt); ok {
 				o.Receipt = b.last[p.Number]
 			}
 		}},
@@ -141,7 +142,7 @@ func plantedBugs() []plantedBug {
 			}
 		}},
 		{name: "FreesTheKeyAtASnooze", settle: freeAtSnooze},
-		{name: "UsesATryForARelease", settle: func(_ *buggy, _ string, o *duly.Outcome) {
+		{name: "UsesATryForARelease", settle: func(_ *buggy, _ string, o *duly.SettleRequest) {
 			if o.As == duly.Release && o.Delay != nil {
 				o.As = duly.Nack
 			}
@@ -192,8 +193,8 @@ func plantedBugs() []plantedBug {
 }
 
 // freeAtSnooze gives the job back as a new one, which holds no key.
-func freeAtSnooze(b *buggy, namespace string, o *duly.Outcome) {
-	p, ok := o.Receipt.Parts()
+func freeAtSnooze(b *buggy, namespace string, o *duly.SettleRequest) {
+	p, ok := contract.ParseReceipt(o.Receipt)
 	if !ok || o.As != duly.Release || o.Delay == nil || b.last[p.Number] != o.Receipt {
 		return
 	}
@@ -273,7 +274,7 @@ func (b *buggy) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 		if b.bug.delivered != nil {
 			b.bug.delivered(&ds[i])
 		}
-		if p, ok := ds[i].Receipt.Parts(); ok {
+		if p, ok := contract.ParseReceipt(ds[i].Receipt); ok {
 			b.last[p.Number], b.ids[ds[i].Receipt] = ds[i].Receipt, ds[i].ID
 		}
 	}
@@ -288,7 +289,7 @@ func (b *buggy) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return ready, err
 }
 
-func (b *buggy) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (b *buggy) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	outcomes = slices.Clone(outcomes)
 	for i := range outcomes {
 		if b.bug.settle != nil {

@@ -86,11 +86,11 @@ func pushRepeatedAfterEnd(s *scene) {
 	j.Made = false
 	s.push(j)
 	s.unchanged("the first delivery's receipt", func() {
-		s.lost("ack by it", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+		s.lost("ack by it", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	})
 	second := s.take()
 	same(s, "the second job's ID", second.ID, j.ID)
-	s.lost("ack by the first receipt", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.lost("ack by the first receipt", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.ack(second)
 }
 

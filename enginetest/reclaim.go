@@ -27,7 +27,7 @@ func reclaimRacesCompletion(s *scene) {
 				return
 			}
 			d := ds[i/2]
-			acked[i/2] = n.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte(d.ID)})
+			acked[i/2] = n.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: []byte(d.ID)})
 		})
 
 		s.step()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func retryTests() []test {
@@ -71,7 +72,7 @@ func retryJitter(s *scene) {
 			policy = duly.DefaultBackoff
 		}
 		for n := 1; n <= 4; n++ {
-			same(s, "the wait of "+j.ID, s.retried(j.ID), policy.Delay(j.ID, n))
+			same(s, "the wait of "+j.ID, s.retried(j.ID), contract.BackoffDelay(policy, j.ID, n))
 		}
 		s.ack(s.take())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // theQueue is the queue of every test that needs but one.
@@ -97,8 +98,8 @@ func (s *scene) pushAll(jobs ...duly.Job) []string {
 	ids := make([]string, len(results))
 	for i, r := range results {
 		s.must("push", r.Err)
-		if r.Outcome != duly.Created || r.ID == "" {
-			s.Fatalf("job %d of the push is answered %s %q, want created", i, r.Outcome, r.ID)
+		if r.Status != duly.Created || r.ID == "" {
+			s.Fatalf("job %d of the push is answered %s %q, want created", i, r.Status, r.ID)
 		}
 		ids[i] = r.ID
 	}
@@ -162,9 +163,9 @@ func (s *scene) takeAll() (all []duly.Delivery) {
 }
 
 // settle sends one outcome and tells its answer.
-func (s *scene) settle(o duly.Outcome) error {
+func (s *scene) settle(o duly.SettleRequest) error {
 	s.Helper()
-	errs, err := s.Engine.Settle(s.ctx, s.namespace, []duly.Outcome{o})
+	errs, err := s.Engine.Settle(s.ctx, s.namespace, []duly.SettleRequest{o})
 	s.must("settle", err)
 	if len(errs) != 1 {
 		s.Fatalf("settle of one outcome has %d answers", len(errs))
@@ -174,32 +175,32 @@ func (s *scene) settle(o duly.Outcome) error {
 
 func (s *scene) ack(d duly.Delivery) {
 	s.Helper()
-	s.must("ack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 }
 
 func (s *scene) nack(d duly.Delivery, text string) {
 	s.Helper()
-	s.must("nack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Error: text}))
+	s.must("nack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Nack, Error: text}))
 }
 
 func (s *scene) nackFor(d duly.Delivery, delay time.Duration) {
 	s.Helper()
-	s.must("nack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Delay: &delay}))
+	s.must("nack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Nack, Delay: &delay}))
 }
 
 func (s *scene) release(d duly.Delivery) {
 	s.Helper()
-	s.must("release", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release}))
+	s.must("release", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}))
 }
 
 func (s *scene) snooze(d duly.Delivery, delay time.Duration) {
 	s.Helper()
-	s.must("snooze", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release, Delay: &delay}))
+	s.must("snooze", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Delay: &delay}))
 }
 
 func (s *scene) bury(d duly.Delivery, reason string) {
 	s.Helper()
-	s.must("bury", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: reason}))
+	s.must("bury", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: reason}))
 }
 
 // extend extends one lease and tells the answer.
@@ -273,7 +274,7 @@ func (s *scene) config() duly.QueueConfig {
 
 // usual is the configuration of a queue that was never configured.
 func (s *scene) usual() duly.QueueConfig {
-	c := duly.DefaultQueueConfig()
+	c := contract.DefaultQueueConfig()
 	c.Shards = max(1, s.Shards)
 	return c
 }

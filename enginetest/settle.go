@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func settleTests() []test {
@@ -42,7 +43,7 @@ func settleRetained(s *scene) {
 	d := s.take()
 	s.Advance(time.Second)
 	result := []byte("\x00result\xff")
-	s.must("ack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: result}))
+	s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: result}))
 	info := s.get(id)
 	same(s, "its state", info.State, duly.StateDone)
 	same(s, "its body", string(info.Body), "b")
@@ -64,14 +65,14 @@ func settleRetained(s *scene) {
 func settleResultDropped(s *scene) {
 	id := s.push(duly.Job{})
 	d := s.take()
-	s.must("ack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
+	s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
 	s.gone(id)
 }
 
 func settleResultTooLong(s *scene) {
 	id := s.push(duly.Job{Retain: time.Hour})
 	d := s.take()
-	long := duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: make([]byte, duly.MaxResult+1)}
+	long := duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: make([]byte, duly.MaxResult+1)}
 	s.unchanged("an ack whose result is too long", func() {
 		s.names("it", s.settle(long), duly.CodeTooLarge, "result")
 	})
@@ -121,7 +122,7 @@ func settleBinaryError(s *scene) {
 	id := s.push(duly.Job{})
 	text := "a\xffb\x00c\nd\u2028"
 	s.nack(s.take(), text)
-	same(s, "the error", s.get(id).LastError, duly.CutError(text))
+	same(s, "the error", s.get(id).LastError, contract.CutError(text))
 }
 
 func settleRelease(s *scene) {
@@ -202,7 +203,7 @@ func settleRepeated(s *scene) {
 	for _, as := range []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury} {
 		s.push(duly.Job{})
 		d := s.take()
-		o := duly.Outcome{Receipt: d.Receipt, As: as}
+		o := duly.SettleRequest{Receipt: d.Receipt, As: as}
 		s.must("settle", s.settle(o))
 		s.unchanged("the repeat of "+as.String(), func() { s.lost("the repeat", s.settle(o)) })
 		_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateReady, 0)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // sharded is an engine whose queues have several shards, as a test sees it
@@ -21,7 +22,7 @@ import (
 // in one (together): their IDs and keys are given a form of which all have the
 // same shard byte. Only a job that merges by its body stays where that says.
 type sharded struct {
-	duly.Contract
+	contract.Engine
 	shards int
 	*forms
 }
@@ -51,36 +52,36 @@ func overShards(h *Harness, o Options, test string) {
 	}
 	h.Engine = &sharded{h.Engine, o.Shards, f}
 	if in := h.In; in != nil {
-		h.In = func(namespace string) duly.Contract { return &sharded{in(namespace), o.Shards, f} }
+		h.In = func(namespace string) contract.Engine { return &sharded{in(namespace), o.Shards, f} }
 	}
 }
 
-// Survey implements duly.Surveyor.
-func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	page, err := duly.SurveyorOf(s.Contract).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	page, err := contract.SurveyorOf(s.Engine).Survey(ctx, namespace, p)
 	for i := range page.Queues {
 		q := &page.Queues[i]
-		c, err := s.Contract.Config(ctx, duly.QueueRef{Namespace: namespace, Name: q.Name})
+		c, err := s.Engine.Config(ctx, duly.QueueRef{Namespace: namespace, Name: q.Name})
 		if q.Err != nil || err != nil || c.Shards != s.shards {
 			continue
 		}
 
 		c.Paused, c.MaxLeased, c.Rate = q.Throttle.Paused, q.Throttle.MaxLeased, q.Throttle.Rate
 		s.divide(&c)
-		q.Throttle = c.Throttle()
+		q.Throttle = contract.ThrottleOf(c)
 	}
 	return page, err
 }
 
-// WatchCancels implements duly.CancelWatcher.
-func (s *sharded) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	watcher, ok := s.Contract.(duly.CancelWatcher)
+// WatchCancels implements contract.CancelWatcher.
+func (s *sharded) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	watcher, ok := s.Engine.(contract.CancelWatcher)
 	if !ok {
-		return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+		return contract.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 	}
 
 	report := w.Canceled
-	w.Canceled = func(c duly.Canceled) {
+	w.Canceled = func(c contract.Canceled) {
 		c.IDs = slices.Clone(c.IDs)
 		for i, id := range c.IDs {
 			c.IDs[i] = s.told(id)
@@ -90,9 +91,9 @@ func (s *sharded) WatchCancels(ctx context.Context, namespace string, w duly.Can
 	return watcher.WatchCancels(ctx, namespace, w)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (s *sharded) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(s.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(s.Engine).Pass(ctx, namespace, queues)
 }
 
 // key is a key with two characters behind it that make its shard byte; it sorts
@@ -133,7 +134,7 @@ func (f *forms) job(j *duly.Job) {
 	j.OrderKey, j.Merge.Key = f.key(j.OrderKey), f.key(j.Merge.Key)
 	ref := duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
 	switch keyed := j.OrderKey != "" || j.Merge.Set(); {
-	case j.ID != "" && duly.ValidateID(j.ID) != nil:
+	case j.ID != "" && contract.ValidateID(j.ID) != nil:
 	case keyed:
 		number, _ := duly.ParseNumber(duly.MakeID(j))
 		j.ID, j.Made = f.id(ref, j.ID, number), j.Made && isNumber(j.ID)
@@ -158,7 +159,7 @@ func (f *forms) number() duly.Number {
 
 // known is an ID's form, given to it now if it has none.
 func (f *forms) known(ref duly.QueueRef, id string) string {
-	if id == "" || duly.ValidateID(id) != nil {
+	if id == "" || contract.ValidateID(id) != nil {
 		return id
 	}
 	f.mu.Lock()
@@ -217,7 +218,7 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 			jobs[i].Made = true
 		}
 	}
-	results, err := e.Contract.Push(ctx, jobs)
+	results, err := e.Engine.Push(ctx, jobs)
 	for i := range results {
 		results[i].ID = e.told(results[i].ID)
 		if given[i].ID == "" && results[i].Err != nil && results[i].ID == jobs[i].ID {
@@ -229,46 +230,46 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 
 // Reserve implements duly.Engine.
 func (e *sharded) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	ds, err := e.Contract.Reserve(ctx, p)
+	ds, err := e.Engine.Reserve(ctx, p)
 	for i := range ds {
 		e.toldJob(&ds[i].Job)
 	}
 	return ds, err
 }
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *sharded) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
-	info, err := e.Contract.Get(ctx, q, e.known(q, id))
+	info, err := e.Engine.Get(ctx, q, e.known(q, id))
 	e.toldJob(&info.Job)
 	return info, err
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (e *sharded) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	info, err := e.Contract.GetByReceipt(ctx, namespace, r)
+	info, err := e.Engine.GetByReceipt(ctx, namespace, r)
 	e.toldJob(&info.Job)
 	return info, err
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *sharded) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
-	info, err := e.Contract.Peek(ctx, q)
+	info, err := e.Engine.Peek(ctx, q)
 	e.toldJob(&info.Job)
 	return info, err
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (e *sharded) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	page, err := e.Contract.List(ctx, q, p)
+	page, err := e.Engine.List(ctx, q, p)
 	for i := range page.Jobs {
 		e.toldJob(&page.Jobs[i].Job)
 	}
 	return page, err
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *sharded) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	c, err := e.Contract.Config(ctx, q)
+	c, err := e.Engine.Config(ctx, q)
 	if c.Shards != e.shards {
 		return c, err // the test itself has chosen
 	}
@@ -288,11 +289,11 @@ func (e *sharded) divide(c *duly.QueueConfig) {
 	}
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *sharded) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	if now, err := e.Config(ctx, q); err == nil && patch.Rate.Limited() {
 		now.Shards = 1
-		patch.Rate.Burst = now.With(patch).Rate.Burst // by the rate that the test has set
+		patch.Rate.Burst = contract.PatchConfig(now, patch).Rate.Burst // by the rate that the test has set
 	}
 	for _, limit := range []*int{&patch.MaxJobs, &patch.MaxLeased, &patch.DeadCount} {
 		if *limit > 0 && *limit <= duly.MaxJobsBound/e.shards {
@@ -305,31 +306,31 @@ func (e *sharded) Configure(ctx context.Context, q duly.QueueRef, patch duly.Que
 	if patch.Rate.PerSecond > 0 {
 		patch.Rate.PerSecond *= float64(e.shards)
 	}
-	return e.Contract.Configure(ctx, q, patch)
+	return e.Engine.Configure(ctx, q, patch)
 }
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (e *sharded) Delete(ctx context.Context, q duly.QueueRef, id string) error {
-	return e.Contract.Delete(ctx, q, e.known(q, id))
+	return e.Engine.Delete(ctx, q, e.known(q, id))
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (e *sharded) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	return e.Contract.Update(ctx, q, e.known(q, id), u)
+	return e.Engine.Update(ctx, q, e.known(q, id), u)
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *sharded) Promote(ctx context.Context, q duly.QueueRef, id string) error {
-	return e.Contract.Promote(ctx, q, e.known(q, id))
+	return e.Engine.Promote(ctx, q, e.known(q, id))
 }
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (e *sharded) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	p.IDs = slices.Clone(p.IDs)
 	for i, id := range p.IDs {
 		p.IDs[i] = e.known(q, id)
 	}
-	results, err := e.Contract.Requeue(ctx, q, p)
+	results, err := e.Engine.Requeue(ctx, q, p)
 	for i := range results {
 		results[i].ID, results[i].Merged = e.told(results[i].ID), e.told(results[i].Merged)
 	}

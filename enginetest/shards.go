@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // What holds in each shard of a queue: which jobs are in it, their order, its
@@ -52,7 +53,7 @@ func (s *scene) over(patch duly.QueueConfig) {
 	}
 	if e, ok := s.Engine.(*sharded); ok {
 		h := *s.Harness
-		h.Engine, h.In = e.Contract, nil
+		h.Engine, h.In = e.Engine, nil
 		s.Harness = &h
 	}
 	patch.Shards = manyShards
@@ -89,9 +90,9 @@ func (s *scene) perShard(ds []duly.Delivery) (n [manyShards]int) {
 
 func (s *scene) ackAll(ds []duly.Delivery) {
 	s.Helper()
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	}
 	errs, err := s.Engine.Settle(s.ctx, s.namespace, outcomes)
 	s.must("settle", err)
@@ -108,7 +109,7 @@ func shardsByID(s *scene) {
 	ids := s.pushAll(jobs...)
 	seen := map[int]bool{}
 	for _, d := range s.takeAll() {
-		want := duly.ShardOf(d.ID, manyShards)
+		want := contract.ShardOf(d.ID, manyShards)
 		same(s, "the shard of "+d.ID, s.shardOf(d), want)
 		s.is(d.ID, duly.StateLeased)
 		seen[want] = true
@@ -148,7 +149,7 @@ func shardsByKey(s *scene) {
 		s.push(j)
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), j.ID))
 		d := s.push(k.job) // its ID is made
-		same(s, "the shard of an ID that was left out", duly.ShardOf(d, manyShards), int(fits[shardByte])%manyShards)
+		same(s, "the shard of an ID that was left out", contract.ShardOf(d, manyShards), int(fits[shardByte])%manyShards)
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), d))
 	}
 	s.counted(duly.Counters{Pushed: 8, Deleted: 8})
@@ -286,7 +287,7 @@ func shardsDead(s *scene) {
 	s.step()
 	var kept [manyShards]int
 	for _, j := range s.list(duly.StateDead) {
-		kept[duly.ShardOf(j.ID, manyShards)]++
+		kept[contract.ShardOf(j.ID, manyShards)]++
 	}
 	same(s, "the dead jobs", kept, [manyShards]int{2, 2, 1, 1, 1, 1, 1, 1})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // What a queue of several shards does as one: lists, counts, operators, batches
@@ -31,7 +32,7 @@ func shardsListed(s *scene) {
 					s.Errorf("%s is listed twice", j.ID)
 				}
 				seen[j.ID] = true
-				switch at := duly.ShardOf(j.ID, manyShards); {
+				switch at := contract.ShardOf(j.ID, manyShards); {
 				case at < shard:
 					s.Errorf("%s of shard %d is listed behind shard %d", j.ID, at, shard)
 				case at == shard && last.ID != "" && order(last, j.Job) >= 0:
@@ -155,23 +156,23 @@ func shardsBatch(s *scene) {
 	for i, r := range results {
 		switch {
 		case i < len(jobs):
-			same(s, "the outcome", r.Outcome, duly.Created)
+			same(s, "the outcome", r.Status, duly.Created)
 			same(s, "the ID", r.ID, jobs[i].ID)
 		case i == len(jobs)+1:
 			s.refused("the bad item", r.Err, duly.CodeInvalid)
 		default:
-			same(s, "the outcome of the second", r.Outcome, duly.Exists)
+			same(s, "the outcome of the second", r.Status, duly.Exists)
 			same(s, "its ID", r.ID, twice[i].ID)
 		}
 	}
 	ds := s.takeAll()
 	var receipts []duly.Receipt
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for i, d := range ds {
 		receipts = append(receipts, d.Receipt)
-		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		if i%4 == 0 {
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Release})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
 		}
 	}
 	p := s.parts(ds[0])
@@ -245,13 +246,13 @@ func shardsDestroyed(s *scene) {
 	same(s, "the shards of the queue that was made again", s.config().Shards, 2)
 	s.push(job)
 	for _, d := range ds {
-		s.lost("ack of a queue that is gone", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+		s.lost("ack of a queue that is gone", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	}
 	d := s.take()
 	same(s, "the shard", s.shardOf(d), 1)
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.configure(duly.QueueConfig{Shards: manyShards})
-	s.lost("ack of a queue that had fewer shards", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	s.lost("ack of a queue that had fewer shards", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	s.counted(duly.Counters{})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func staleTests() []test {
@@ -80,7 +81,7 @@ func staleSettles(s *scene, begin func(s *scene, d duly.Delivery)) {
 	d := s.take()
 	begin(s, d)
 	zero := time.Duration(0)
-	for _, o := range []duly.Outcome{
+	for _, o := range []duly.SettleRequest{
 		{As: duly.Ack, Result: []byte("late")}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero},
 		{As: duly.Release}, {As: duly.Release, Delay: &zero}, {As: duly.Bury, Error: "late"},
 	} {
@@ -97,7 +98,7 @@ func staleFiftyAcks(s *scene) {
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			errs, err := s.Engine.Settle(s.ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
+			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
 			if err == nil {
 				err = errs[0]
 			}
@@ -132,16 +133,16 @@ func forgeries(r duly.Receipt) []duly.Receipt {
 	for i := range text {
 		out = append(out, duly.Receipt(text[:i]), duly.Receipt(text[:i]+"!"+text[i+1:]))
 	}
-	if p, ok := r.Parts(); ok { // an engine that keeps to the known form
-		for _, change := range []func(p *duly.ReceiptParts){
-			func(p *duly.ReceiptParts) { p.Delivery++ },
-			func(p *duly.ReceiptParts) { p.Delivery += 1 << 32 },
-			func(p *duly.ReceiptParts) { p.Delivery = 1<<63 - 1 },
-			func(p *duly.ReceiptParts) { p.Shard++ },
-			func(p *duly.ReceiptParts) { p.Number[15]++ },
-			func(p *duly.ReceiptParts) { p.Number[0]++ },
-			func(p *duly.ReceiptParts) { p.Number = duly.NewNumber() },
-			func(p *duly.ReceiptParts) { p.Queue += "x" },
+	if p, ok := contract.ParseReceipt(r); ok { // an engine that keeps to the known form
+		for _, change := range []func(p *contract.ReceiptParts){
+			func(p *contract.ReceiptParts) { p.Delivery++ },
+			func(p *contract.ReceiptParts) { p.Delivery += 1 << 32 },
+			func(p *contract.ReceiptParts) { p.Delivery = 1<<63 - 1 },
+			func(p *contract.ReceiptParts) { p.Shard++ },
+			func(p *contract.ReceiptParts) { p.Number[15]++ },
+			func(p *contract.ReceiptParts) { p.Number[0]++ },
+			func(p *contract.ReceiptParts) { p.Number = duly.NewNumber() },
+			func(p *contract.ReceiptParts) { p.Queue += "x" },
 		} {
 			forged := p
 			change(&forged)
@@ -160,8 +161,8 @@ func staleForged(s *scene) {
 			if r == d.Receipt {
 				continue
 			}
-			_, decoded := r.Parts()
-			err := s.settle(duly.Outcome{Receipt: r, As: duly.Ack})
+			_, decoded := contract.ParseReceipt(r)
+			err := s.settle(duly.SettleRequest{Receipt: r, As: duly.Ack})
 			s.refusedReceipt(fmt.Sprintf("ack by %.60q", string(r)), err, decoded)
 			s.refusedReceipt(fmt.Sprintf("extend by %.60q", string(r)), s.extend(r, time.Minute), decoded)
 			if want[decoded] == "" && err != nil {
@@ -191,20 +192,20 @@ func staleForeignJob(s *scene) {
 	s.release(b)
 	b = s.take() // its second delivery
 	c := s.on("other").take()
-	pa, ok1 := a.Receipt.Parts()
-	pb, ok2 := b.Receipt.Parts()
-	pc, ok3 := c.Receipt.Parts()
+	pa, ok1 := contract.ParseReceipt(a.Receipt)
+	pb, ok2 := contract.ParseReceipt(b.Receipt)
+	pc, ok3 := contract.ParseReceipt(c.Receipt)
 	if !ok1 || !ok2 || !ok3 {
 		s.Skip("this engine's receipts have a form of their own")
 	}
 	s.unchanged("a receipt put together of two", func() {
-		for _, forged := range []duly.ReceiptParts{
+		for _, forged := range []contract.ReceiptParts{
 			{Queue: pa.Queue, Shard: pa.Shard, Number: pa.Number, Delivery: pb.Delivery},
 			{Queue: pb.Queue, Shard: pb.Shard, Number: pb.Number, Delivery: pa.Delivery},
 			{Queue: pc.Queue, Shard: pa.Shard, Number: pa.Number, Delivery: pa.Delivery},
 			{Queue: pa.Queue, Shard: pc.Shard, Number: pc.Number, Delivery: pc.Delivery},
 		} {
-			s.lost("ack by it", s.settle(duly.Outcome{Receipt: forged.Receipt(), As: duly.Ack}))
+			s.lost("ack by it", s.settle(duly.SettleRequest{Receipt: forged.Receipt(), As: duly.Ack}))
 		}
 	})
 	s.ack(a)
@@ -219,10 +220,10 @@ func staleForeignNamespace(s *scene) {
 	d := a.take()
 	b.take()
 	b.unchanged("a receipt of another namespace", func() {
-		b.lost("ack by it", b.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+		b.lost("ack by it", b.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 		b.lost("extend by it", b.extend(d.Receipt, time.Hour))
 	})
-	s.lost("ack in the default namespace", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	s.lost("ack in the default namespace", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	a.ack(d)
 }
 
@@ -234,12 +235,12 @@ func staleAfterReplace(s *scene) {
 	s.release(first)
 	s.merges(duly.Job{Merge: replace}, "x")
 	second := s.take()
-	s.lost("ack by the receipt of before", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.lost("ack by the receipt of before", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.bury(second, "no")
 	s.requeue("x")
 	third := s.take()
 	for _, d := range []duly.Delivery{first, second} {
-		s.lost("ack by a receipt of before", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+		s.lost("ack by a receipt of before", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	}
 	s.ack(third)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func stateTests() []test {
@@ -20,7 +21,7 @@ func stateTests() []test {
 // driven is how an event ended, beside the state that the job is in.
 type driven struct {
 	err     error
-	outcome duly.PushOutcome
+	outcome duly.PushStatus
 }
 
 // drive brings one event about through the public operations. The job is x;
@@ -79,7 +80,7 @@ func (s *scene) stateOf(id string) duly.State {
 // cell is a place of the state table.
 type cell struct {
 	from  duly.State
-	event duly.Event
+	event contract.Event
 }
 
 // statesWalked drives every event at a job in every state, and each cell that
@@ -94,7 +95,7 @@ func statesWalked(s *scene) {
 		reached[c] = append(reached[c], to)
 		n.agrees(c, name, got, to)
 	}
-	for _, event := range duly.Events {
+	for _, event := range contract.Events {
 		for _, from := range duly.States {
 			walk(cell{from, event}, "", duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilDone}}, usualDrive(event))
 		}
@@ -102,7 +103,7 @@ func statesWalked(s *scene) {
 	for _, v := range variants() {
 		walk(v.cell, v.name, v.job, v.do)
 	}
-	for _, event := range duly.Events {
+	for _, event := range contract.Events {
 		for _, from := range duly.States {
 			s.allReached(cell{from, event}, reached[cell{from, event}])
 		}
@@ -112,7 +113,7 @@ func statesWalked(s *scene) {
 // agrees compares what happened with the table.
 func (s *scene) agrees(c cell, name string, got driven, to duly.State) {
 	s.Helper()
-	want := duly.Next(c.from, c.event)
+	want := contract.Next(c.from, c.event)
 	if !want.Possible() {
 		if to != c.from {
 			s.Errorf("%s %s of a %s job can't happen, but it is %s now", c.event, name, c.from, to)
@@ -125,8 +126,8 @@ func (s *scene) agrees(c cell, name string, got driven, to duly.State) {
 	if code := duly.CodeOf(got.err); code != want.Refused {
 		s.Errorf("%s %s of a %s job is answered %q (%v), want %q", c.event, name, c.from, code, got.err, want.Refused)
 	}
-	if got.outcome != want.Outcome {
-		s.Errorf("%s %s of a %s job is answered %s, want %s", c.event, name, c.from, got.outcome, want.Outcome)
+	if got.outcome != want.Status {
+		s.Errorf("%s %s of a %s job is answered %s, want %s", c.event, name, c.from, got.outcome, want.Status)
 	}
 }
 
@@ -135,8 +136,8 @@ func (s *scene) agrees(c cell, name string, got driven, to duly.State) {
 // other while it waits.
 func (s *scene) allReached(c cell, reached []duly.State) {
 	s.Helper()
-	for _, to := range duly.Next(c.from, c.event).To {
-		changed := c.event == duly.EventUpdate || c.event == duly.EventMerge
+	for _, to := range contract.Next(c.from, c.event).To {
+		changed := c.event == contract.EventUpdate || c.event == contract.EventMerge
 		swap := c.from == duly.StateReady && to == duly.StateBlocked || c.from == duly.StateBlocked && to == duly.StateReady
 		if changed && swap {
 			continue
@@ -148,39 +149,39 @@ func (s *scene) allReached(c cell, reached []duly.State) {
 }
 
 // usualDrive is the plain way of an event, whatever the state.
-func usualDrive(event duly.Event) drive {
+func usualDrive(event contract.Event) drive {
 	switch event {
-	case duly.EventDue:
+	case contract.EventDue:
 		return stateIs(duly.StateDelayed, 10*time.Hour)
-	case duly.EventStall:
+	case contract.EventStall:
 		return stateIs(duly.StateLeased, 10*time.Hour+time.Second)
-	case duly.EventExpire:
+	case contract.EventExpire:
 		return driveExpire
-	case duly.EventTrim:
+	case contract.EventTrim:
 		return driveTrim
-	case duly.EventReserve:
+	case contract.EventReserve:
 		return func(s *scene, _ duly.Receipt) driven { s.takeAll(); return driven{} }
-	case duly.EventKeyFreed:
+	case contract.EventKeyFreed:
 		return driveKeyFreed
-	case duly.EventAck:
-		return driveSettle(duly.Outcome{As: duly.Ack})
-	case duly.EventBury:
-		return driveSettle(duly.Outcome{As: duly.Bury})
-	case duly.EventNack:
-		return driveSettle(duly.Outcome{As: duly.Nack})
-	case duly.EventRelease:
-		return driveSettle(duly.Outcome{As: duly.Release})
-	case duly.EventExtend:
+	case contract.EventAck:
+		return driveSettle(duly.SettleRequest{As: duly.Ack})
+	case contract.EventBury:
+		return driveSettle(duly.SettleRequest{As: duly.Bury})
+	case contract.EventNack:
+		return driveSettle(duly.SettleRequest{As: duly.Nack})
+	case contract.EventRelease:
+		return driveSettle(duly.SettleRequest{As: duly.Release})
+	case contract.EventExtend:
 		return func(s *scene, r duly.Receipt) driven { return driven{err: s.extend(r, time.Hour)} }
-	case duly.EventPush:
+	case contract.EventPush:
 		return drivePush(duly.Job{ID: "x"})
-	case duly.EventMerge:
+	case contract.EventMerge:
 		return driveMerge
-	case duly.EventUpdate:
+	case contract.EventUpdate:
 		return driveUpdate(duly.Update{Tries: 3})
-	case duly.EventPromote:
+	case contract.EventPromote:
 		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Promote(s.ctx, s.ref(), "x")} }
-	case duly.EventRequeue:
+	case contract.EventRequeue:
 		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.requeue("x").Err} }
 	}
 	return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Delete(s.ctx, s.ref(), "x")} }
@@ -231,7 +232,7 @@ func driveKeyFreed(s *scene, _ duly.Receipt) driven {
 	return driven{}
 }
 
-func driveSettle(o duly.Outcome) drive {
+func driveSettle(o duly.SettleRequest) drive {
 	return func(s *scene, r duly.Receipt) driven {
 		o.Receipt = r
 		return driven{err: s.settle(o)}
@@ -245,7 +246,7 @@ func driveUpdate(u duly.Update) drive {
 func drivePush(j duly.Job) drive {
 	return func(s *scene, _ duly.Receipt) driven {
 		r := s.try(j)
-		return driven{err: r.Err, outcome: r.Outcome}
+		return driven{err: r.Err, outcome: r.Status}
 	}
 }
 
@@ -267,7 +268,7 @@ func variants() []variant {
 	zero := time.Duration(0)
 	merge := duly.Merge{Key: "m"}
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
-	leased := func(e duly.Event) cell { return cell{duly.StateLeased, e} }
+	leased := func(e contract.Event) cell { return cell{duly.StateLeased, e} }
 	late := func(do drive) drive { // beyond the expiry
 		return func(s *scene, r duly.Receipt) driven { s.Advance(2 * time.Hour); return do(s, r) }
 	}
@@ -275,33 +276,33 @@ func variants() []variant {
 		return func(s *scene, r duly.Receipt) driven { s.push(duly.Job{ID: "newer", Merge: merge}); return do(s, r) }
 	}
 	ttl := duly.Job{TTL: time.Hour}
-	nack, release, stall := usualDrive(duly.EventNack), usualDrive(duly.EventRelease), usualDrive(duly.EventStall)
+	nack, release, stall := usualDrive(contract.EventNack), usualDrive(contract.EventRelease), usualDrive(contract.EventStall)
 	return append([]variant{
-		{leased(duly.EventExpire), "in time", ttl, late(func(s *scene, _ duly.Receipt) driven { s.step(); return driven{} })},
-		{leased(duly.EventAck), "without retain", duly.Job{Retain: duly.None}, usualDrive(duly.EventAck)},
-		{leased(duly.EventNack), "at once", duly.Job{}, driveSettle(duly.Outcome{As: duly.Nack, Delay: &zero})},
-		{leased(duly.EventNack), "for the last time", duly.Job{Tries: 1}, nack},
-		{leased(duly.EventNack), "beyond the expiry", ttl, late(nack)},
-		{leased(duly.EventNack), "behind a newer", duly.Job{Merge: merge}, overtaken(nack)},
-		{leased(duly.EventRelease), "for an hour", duly.Job{}, driveSettle(duly.Outcome{As: duly.Release, Delay: ptr(time.Hour)})},
-		{leased(duly.EventRelease), "beyond the expiry", ttl, late(release)},
-		{leased(duly.EventRelease), "behind a newer", duly.Job{Merge: merge}, overtaken(release)},
-		{leased(duly.EventStall), "for the last time", duly.Job{Tries: 1, MaxStalls: duly.None}, stall},
-		{leased(duly.EventStall), "beyond the expiry", ttl, stall},
-		{leased(duly.EventStall), "behind a newer", duly.Job{Merge: merge}, overtaken(stall)},
-		{cell{duly.StateReady, duly.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
-		{cell{duly.StateBlocked, duly.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
-		{cell{duly.StateDelayed, duly.EventUpdate}, "at once", duly.Job{}, driveUpdate(duly.Update{Delay: &zero})},
-		{cell{duly.StateDelayed, duly.EventMerge}, "at once", duly.Job{Merge: replace}, drivePush(duly.Job{Merge: replace})},
-		{cell{duly.StateReady, duly.EventMerge}, "putting off", duly.Job{Merge: replace}, drivePush(duly.Job{Delay: time.Hour, Merge: replace})},
-		{cell{duly.StateBlocked, duly.EventMerge}, "putting off", duly.Job{Merge: replace},
+		{leased(contract.EventExpire), "in time", ttl, late(func(s *scene, _ duly.Receipt) driven { s.step(); return driven{} })},
+		{leased(contract.EventAck), "without retain", duly.Job{Retain: duly.None}, usualDrive(contract.EventAck)},
+		{leased(contract.EventNack), "at once", duly.Job{}, driveSettle(duly.SettleRequest{As: duly.Nack, Delay: &zero})},
+		{leased(contract.EventNack), "for the last time", duly.Job{Tries: 1}, nack},
+		{leased(contract.EventNack), "beyond the expiry", ttl, late(nack)},
+		{leased(contract.EventNack), "behind a newer", duly.Job{Merge: merge}, overtaken(nack)},
+		{leased(contract.EventRelease), "for an hour", duly.Job{}, driveSettle(duly.SettleRequest{As: duly.Release, Delay: ptr(time.Hour)})},
+		{leased(contract.EventRelease), "beyond the expiry", ttl, late(release)},
+		{leased(contract.EventRelease), "behind a newer", duly.Job{Merge: merge}, overtaken(release)},
+		{leased(contract.EventStall), "for the last time", duly.Job{Tries: 1, MaxStalls: duly.None}, stall},
+		{leased(contract.EventStall), "beyond the expiry", ttl, stall},
+		{leased(contract.EventStall), "behind a newer", duly.Job{Merge: merge}, overtaken(stall)},
+		{cell{duly.StateReady, contract.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{cell{duly.StateBlocked, contract.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{cell{duly.StateDelayed, contract.EventUpdate}, "at once", duly.Job{}, driveUpdate(duly.Update{Delay: &zero})},
+		{cell{duly.StateDelayed, contract.EventMerge}, "at once", duly.Job{Merge: replace}, drivePush(duly.Job{Merge: replace})},
+		{cell{duly.StateReady, contract.EventMerge}, "putting off", duly.Job{Merge: replace}, drivePush(duly.Job{Delay: time.Hour, Merge: replace})},
+		{cell{duly.StateBlocked, contract.EventMerge}, "putting off", duly.Job{Merge: replace},
 			drivePush(duly.Job{OrderKey: "k", Delay: time.Hour, Merge: replace})},
-		{cell{duly.StateBlocked, duly.EventMerge}, "in its key", duly.Job{Merge: merge}, drivePush(duly.Job{OrderKey: "k", Merge: merge})},
-		{cell{duly.StateDead, duly.EventRequeue}, "to a busy key", duly.Job{OrderKey: "k"}, func(s *scene, _ duly.Receipt) driven {
+		{cell{duly.StateBlocked, contract.EventMerge}, "in its key", duly.Job{Merge: merge}, drivePush(duly.Job{OrderKey: "k", Merge: merge})},
+		{cell{duly.StateDead, contract.EventRequeue}, "to a busy key", duly.Job{OrderKey: "k"}, func(s *scene, _ duly.Receipt) driven {
 			s.push(duly.Job{ID: "head", OrderKey: "k"})
 			return driven{err: s.requeue("x").Err}
 		}},
-		{cell{duly.StateDead, duly.EventRequeue}, "to a held merge key", duly.Job{Merge: merge}, overtaken(usualDrive(duly.EventRequeue))},
+		{cell{duly.StateDead, contract.EventRequeue}, "to a held merge key", duly.Job{Merge: merge}, overtaken(usualDrive(contract.EventRequeue))},
 	}, append(busyKeyVariants(), purgeVariants()...)...)
 }
 
@@ -319,17 +320,17 @@ func busyKeyVariants() []variant {
 		}
 	}
 	return []variant{
-		{cell{duly.StateDelayed, duly.EventDue}, "to a busy key", j, behind(usualDrive(duly.EventDue))},
-		{cell{duly.StateDelayed, duly.EventPromote}, "to a busy key", j, behind(usualDrive(duly.EventPromote))},
-		{cell{duly.StateDelayed, duly.EventUpdate}, "to a busy key", j, behind(driveUpdate(duly.Update{Delay: ptr(time.Duration(0))}))},
-		{cell{duly.StateDelayed, duly.EventMerge}, "to a busy key", j, behind(drivePush(duly.Job{OrderKey: "k", Merge: replace}))},
+		{cell{duly.StateDelayed, contract.EventDue}, "to a busy key", j, behind(usualDrive(contract.EventDue))},
+		{cell{duly.StateDelayed, contract.EventPromote}, "to a busy key", j, behind(usualDrive(contract.EventPromote))},
+		{cell{duly.StateDelayed, contract.EventUpdate}, "to a busy key", j, behind(driveUpdate(duly.Update{Delay: ptr(time.Duration(0))}))},
+		{cell{duly.StateDelayed, contract.EventMerge}, "to a busy key", j, behind(drivePush(duly.Job{OrderKey: "k", Merge: replace}))},
 	}
 }
 
 // purgeVariants are the other way to delete.
 func purgeVariants() (vs []variant) {
 	for _, state := range duly.States {
-		vs = append(vs, variant{cell{state, duly.EventDelete}, "by purge", duly.Job{}, func(s *scene, _ duly.Receipt) driven {
+		vs = append(vs, variant{cell{state, contract.EventDelete}, "by purge", duly.Job{}, func(s *scene, _ duly.Receipt) driven {
 			_, err := s.Engine.Purge(s.ctx, s.ref(), state, 1)
 			return driven{err: err}
 		}})

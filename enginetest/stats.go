@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func statsTests() []test {
@@ -91,15 +92,15 @@ func statsSurvey(s *scene) {
 // statsThrottle surveys queues that are paused or limited, with and without jobs,
 // before and after each change.
 func statsThrottle(s *scene) {
-	none := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
-	want := map[string]duly.Throttle{"idle": none, "busy": none}
+	none := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	want := map[string]contract.Throttle{"idle": none, "busy": none}
 	s.on("idle").configure(duly.QueueConfig{MaxJobs: 5})
 	s.on("busy").push(duly.Job{})
 	throttled := func(when string) {
 		s.Helper()
-		page, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
+		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
 		s.must("survey", err)
-		got := map[string]duly.Throttle{}
+		got := map[string]contract.Throttle{}
 		for _, q := range page.Queues {
 			s.must("survey of "+q.Name, q.Err)
 			got[q.Name] = q.Throttle
@@ -136,15 +137,15 @@ func statsSurveyPages(s *scene) {
 	for _, limit := range []int{1, 7, 22, 23, 24} {
 		s.surveyed(limit)
 	}
-	page, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{})
+	page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{})
 	s.must("survey", err)
 	same(s, "a page without a limit", len(page.Queues), 23)
 	for _, limit := range []int{-1, duly.MaxBatch + 1} {
-		_, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Limit: limit})
+		_, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Limit: limit})
 		s.names("a survey with a bad limit", err, duly.CodeInvalid, "limit")
 	}
 	for _, cursor := range []string{"a/b", strings.Repeat("A", 10_000), "\xff"} {
-		if _, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Cursor: cursor}); err != nil {
+		if _, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Cursor: cursor}); err != nil {
 			s.names("a survey with a foreign cursor", err, duly.CodeInvalid, "cursor")
 		}
 	}

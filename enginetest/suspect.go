@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // A suspect is a job that may be the one which ends its workers (C4.100). It is
@@ -146,7 +147,7 @@ func suspectShards(s *scene) {
 	}
 }
 
-func isSuspect(d duly.Delivery) bool { return d.Suspect(d.Failures, d.Stalls) }
+func isSuspect(d duly.Delivery) bool { return contract.Suspect(&d.Job, d.Failures, d.Stalls) }
 
 // alone wants a suspect to be the only delivery of its Reserve.
 func (s *scene) alone(ds []duly.Delivery) {
@@ -163,7 +164,7 @@ func suspectCleared(s *scene) {
 	}
 	s.suspect(duly.Job{ID: "replaced", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}})
 	s.requeue("dead")
-	same(s, "the outcome", s.try(duly.Job{Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}).Outcome, duly.Merged)
+	same(s, "the outcome", s.try(duly.Job{Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}).Status, duly.Merged)
 	same(s, "the jobs that go together", len(s.reserve(10)), 2)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func targetTests() []test {
@@ -21,16 +22,16 @@ func targetTests() []test {
 }
 
 // targeter is the engine's, where it owns its storage.
-func (s *scene) targeter() duly.Targeter {
+func (s *scene) targeter() contract.Targeter {
 	s.Helper()
-	t, ok := s.registry().(duly.Targeter)
+	t, ok := s.registry().(contract.Targeter)
 	if !ok {
 		s.Skip("this engine stores no targets")
 	}
 	return t
 }
 
-func (s *scene) putTarget(t duly.Target) duly.Target {
+func (s *scene) putTarget(t contract.Target) contract.Target {
 	s.Helper()
 	s.must("put", s.targeter().PutTarget(s.ctx, t))
 	got, err := s.targeter().FindTarget(s.ctx, t.Namespace, t.Name)
@@ -43,15 +44,15 @@ func targetFound(s *scene) {
 	s.refused("find of what is not there", err, duly.CodeNotFound)
 	_, err = s.targeter().FindTarget(s.ctx, "a", "")
 	s.refused("find of the nameless one", err, duly.CodeNotFound)
-	for _, want := range []duly.Target{
+	for _, want := range []contract.Target{
 		{Namespace: "a", Name: "crm", Settings: []byte("{}")},
 		{Namespace: "a", Name: "CRM", Settings: []byte{0, 1, 0xff}},
 		{Namespace: "a", Settings: []byte("secret")},
-		{Namespace: "b", Name: "crm", Settings: make([]byte, duly.MaxTargetSettings)},
+		{Namespace: "b", Name: "crm", Settings: make([]byte, contract.MaxTargetSettings)},
 		{Name: "crm", Settings: []byte("default")},
 	} {
 		got := s.putTarget(want)
-		want.Version, want.Namespace = 1, duly.NamespaceOr(want.Namespace)
+		want.Version, want.Namespace = 1, contract.NamespaceOr(want.Namespace)
 		same(s, "the target", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 	}
 	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"))
@@ -61,13 +62,13 @@ func targetFound(s *scene) {
 	got, err := s.targeter().FindTarget(s.ctx, "b", "crm")
 	s.must("find in the other namespace", err)
 	same(s, "its version", got.Version, 1)
-	same(s, "the version of one that is made again", s.putTarget(duly.Target{Namespace: "a", Name: "crm"}).Version, 1)
+	same(s, "the version of one that is made again", s.putTarget(contract.Target{Namespace: "a", Name: "crm"}).Version, 1)
 }
 
 func targetVersions(s *scene) {
-	first := s.putTarget(duly.Target{Namespace: "a", Name: "crm", Settings: []byte("1")})
+	first := s.putTarget(contract.Target{Namespace: "a", Name: "crm", Settings: []byte("1")})
 	put := s.targeter().PutTarget
-	s.refused("a second first", put(s.ctx, duly.Target{Namespace: "a", Name: "crm"}), duly.CodeConflict)
+	s.refused("a second first", put(s.ctx, contract.Target{Namespace: "a", Name: "crm"}), duly.CodeConflict)
 	second := first
 	second.Settings = []byte("2")
 	second = s.putTarget(second)
@@ -76,7 +77,7 @@ func targetVersions(s *scene) {
 	ahead := second
 	ahead.Version = 7
 	s.refused("a change of a later version", put(s.ctx, ahead), duly.CodeConflict)
-	s.refused("a change of what is not there", put(s.ctx, duly.Target{Namespace: "a", Name: "x", Version: 1}), duly.CodeConflict)
+	s.refused("a change of what is not there", put(s.ctx, contract.Target{Namespace: "a", Name: "x", Version: 1}), duly.CodeConflict)
 	got, err := s.targeter().FindTarget(s.ctx, "a", "crm")
 	s.must("find", err)
 	same(s, "what is stored", string(got.Settings), "2")
@@ -85,10 +86,10 @@ func targetVersions(s *scene) {
 func targetList(s *scene) {
 	names := []string{"-", "A", "B1", "b", "c.c"}
 	for _, name := range names {
-		s.putTarget(duly.Target{Namespace: "a", Name: name, Settings: []byte(name)})
+		s.putTarget(contract.Target{Namespace: "a", Name: name, Settings: []byte(name)})
 	}
-	s.putTarget(duly.Target{Namespace: "a", Settings: []byte("nameless")})
-	s.putTarget(duly.Target{Namespace: "a0", Name: "other"})
+	s.putTarget(contract.Target{Namespace: "a", Settings: []byte("nameless")})
+	s.putTarget(contract.Target{Namespace: "a0", Name: "other"})
 	for _, limit := range []int{1, 2, 5, 0} {
 		p := duly.PageParams{Limit: limit}
 		var got []string
@@ -114,7 +115,7 @@ func targetList(s *scene) {
 func targetChanges(s *scene) {
 	w := s.watch()
 	w.forget()
-	t := s.putTarget(duly.Target{Namespace: "a", Name: "crm"})
+	t := s.putTarget(contract.Target{Namespace: "a", Name: "crm"})
 	w.hears("a target was made")
 	w.forget()
 	s.putTarget(t)
@@ -125,13 +126,13 @@ func targetChanges(s *scene) {
 }
 
 func targetBad(s *scene) {
-	for _, bad := range []duly.Target{
+	for _, bad := range []contract.Target{
 		{Namespace: "a/b", Name: "x"}, {Namespace: "a", Name: "a/b"}, {Namespace: "a", Name: ".x"}, {Namespace: "a", Name: strings.Repeat("x", duly.MaxName+1)},
 		{Namespace: "a", Name: "x", Version: -1},
 	} {
 		s.refused(fmt.Sprintf("%+v", bad), s.targeter().PutTarget(s.ctx, bad), duly.CodeInvalid)
 	}
-	large := duly.Target{Namespace: "a", Name: "x", Settings: make([]byte, duly.MaxTargetSettings+1)}
+	large := contract.Target{Namespace: "a", Name: "x", Settings: make([]byte, contract.MaxTargetSettings+1)}
 	s.refused("large settings", s.targeter().PutTarget(s.ctx, large), duly.CodeTooLarge)
 	_, err := s.targeter().FindTarget(s.ctx, "a", "a/b")
 	s.refused("a name that is none", err, duly.CodeInvalid)
@@ -139,15 +140,15 @@ func targetBad(s *scene) {
 
 func targetBound(s *scene) {
 	put := s.targeter().PutTarget
-	for i := range duly.MaxTargets {
-		s.must("put", put(s.ctx, duly.Target{Namespace: "a", Name: fmt.Sprint(i)}))
+	for i := range contract.MaxTargets {
+		s.must("put", put(s.ctx, contract.Target{Namespace: "a", Name: fmt.Sprint(i)}))
 	}
-	s.refused("one more", put(s.ctx, duly.Target{Namespace: "a", Name: "more"}), duly.CodeFull)
-	s.refused("one that is there", put(s.ctx, duly.Target{Namespace: "a", Name: "0"}), duly.CodeConflict)
-	s.must("the nameless one", put(s.ctx, duly.Target{Namespace: "a"}))
-	s.must("one of another namespace", put(s.ctx, duly.Target{Namespace: "b", Name: "more"}))
+	s.refused("one more", put(s.ctx, contract.Target{Namespace: "a", Name: "more"}), duly.CodeFull)
+	s.refused("one that is there", put(s.ctx, contract.Target{Namespace: "a", Name: "0"}), duly.CodeConflict)
+	s.must("the nameless one", put(s.ctx, contract.Target{Namespace: "a"}))
+	s.must("one of another namespace", put(s.ctx, contract.Target{Namespace: "b", Name: "more"}))
 	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "0"))
-	s.must("one more after a delete", put(s.ctx, duly.Target{Namespace: "a", Name: "more"}))
+	s.must("one more after a delete", put(s.ctx, contract.Target{Namespace: "a", Name: "more"}))
 }
 
 // pushQueues lists the push queues to the end.

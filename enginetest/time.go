@@ -100,7 +100,7 @@ func timeStepBackReceipts(s *scene) {
 	s.stall(first)
 	second := s.take()
 	s.Clock.Step(-time.Hour) // to before the first delivery
-	s.lost("ack by the first receipt", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.lost("ack by the first receipt", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.nothing("it is leased")
 	s.must("extend", s.extend(second.Receipt, time.Minute))
 	sameTime(s, "lease end", s.get("x").LeaseEnd, s.now().Add(time.Minute))
@@ -113,7 +113,7 @@ func timeStepForward(s *scene) {
 	s.Clock.Step(time.Hour)
 	again := s.takes("a")
 	s.counts(again[0], 1, 0, 1)
-	s.lost("ack by the first receipt", s.settle(duly.Outcome{Receipt: ds[0].Receipt, As: duly.Ack}))
+	s.lost("ack by the first receipt", s.settle(duly.SettleRequest{Receipt: ds[0].Receipt, As: duly.Ack}))
 	s.step()
 	s.counted(duly.Counters{Pushed: 2, Delivered: 3, Stalled: 1})
 	s.ack(ds[1])
@@ -167,7 +167,7 @@ func timeToAndFro(s *scene) {
 		for len(held) > 3 || len(held) > 0 && round%2 == 0 { // some stall, some come too late
 			d := held[len(held)-1]
 			held = held[:len(held)-1]
-			err := s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			err := s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 			if acked[d.ID] && err == nil {
 				s.Errorf("%q was acked twice", d.ID)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func tokenLimitTests() []test {
@@ -28,9 +29,9 @@ func tokenLimitTests() []test {
 }
 
 // limiter is the engine's, where it owns its storage.
-func (s *scene) limiter() duly.Limiter {
+func (s *scene) limiter() contract.Limiter {
 	s.Helper()
-	l, ok := s.registry().(duly.Limiter)
+	l, ok := s.registry().(contract.Limiter)
 	if !ok {
 		s.Skip("this engine bounds no tokens")
 	}
@@ -38,17 +39,17 @@ func (s *scene) limiter() duly.Limiter {
 }
 
 // limited makes a token with limits.
-func (s *scene) limited(name string, l duly.Limits) duly.Token {
+func (s *scene) limited(name string, l contract.Limits) contract.Token {
 	s.Helper()
 	s.limiter()
-	t := s.token("a", name, duly.RightProduce|duly.RightConsume)
+	t := s.token("a", name, contract.RightProduce|contract.RightConsume)
 	s.must("limit", s.limiter().LimitToken(s.ctx, t.Hash, l))
 	return t
 }
 
 // spend wants n calls to be counted, and tells when the window of the last one
 // began.
-func (s *scene) spend(t duly.Token, right duly.Right, n int) (window time.Time) {
+func (s *scene) spend(t contract.Token, right contract.Right, n int) (window time.Time) {
 	s.Helper()
 	for range n {
 		var err error
@@ -59,7 +60,7 @@ func (s *scene) spend(t duly.Token, right duly.Right, n int) (window time.Time) 
 }
 
 // usedUp wants a call to be refused until the window is over.
-func (s *scene) usedUp(t duly.Token, right duly.Right, until time.Duration) {
+func (s *scene) usedUp(t contract.Token, right contract.Right, until time.Duration) {
 	s.Helper()
 	window, err := s.limiter().Spend(s.ctx, t.Hash, right)
 	s.refused("one call more", err, duly.CodeLimited)
@@ -74,11 +75,11 @@ func (s *scene) usedUp(t duly.Token, right duly.Right, until time.Duration) {
 
 func tokenLimitsKept(s *scene) {
 	l, r := s.limiter(), s.registry()
-	want := duly.Limits{Produce: 5, Consume: 7, Per: time.Minute}
-	t := s.token("a", "worker", duly.RightConsume)
+	want := contract.Limits{Produce: 5, Consume: 7, Per: time.Minute}
+	t := s.token("a", "worker", contract.RightConsume)
 	t.Limits = want
 	s.must("put with limits", r.PutToken(s.ctx, t))
-	check := func(want duly.Limits) {
+	check := func(want contract.Limits) {
 		s.Helper()
 		got, err := r.FindToken(s.ctx, t.Hash)
 		s.must("find", err)
@@ -92,12 +93,12 @@ func tokenLimitsKept(s *scene) {
 		same(s, "the description", got.Description, t.Description)
 	}
 	check(want)
-	want = duly.Limits{Consume: duly.MaxLimit, Per: duly.MaxLimitWindow}
+	want = contract.Limits{Consume: contract.MaxLimit, Per: contract.MaxLimitWindow}
 	s.must("limit", l.LimitToken(s.ctx, t.Hash, want))
 	s.must("limit again", l.LimitToken(s.ctx, t.Hash, want))
 	check(want)
-	s.must("limit no more", l.LimitToken(s.ctx, t.Hash, duly.Limits{}))
-	check(duly.Limits{})
+	s.must("limit no more", l.LimitToken(s.ctx, t.Hash, contract.Limits{}))
+	check(contract.Limits{})
 	s.refused("limits for nobody", l.LimitToken(s.ctx, [32]byte{1}, want), duly.CodeNotFound)
 	if _, err := r.FindToken(s.ctx, [32]byte{1}); duly.CodeOf(err) != duly.CodeNotFound {
 		s.Errorf("limits for nobody have made a token: %v", err)
@@ -105,18 +106,18 @@ func tokenLimitsKept(s *scene) {
 }
 
 func tokenLimitsJudged(s *scene) {
-	want := duly.Limits{Produce: 1, Per: time.Hour}
+	want := contract.Limits{Produce: 1, Per: time.Hour}
 	t := s.limited("worker", want)
 	for _, bad := range []struct {
-		limits duly.Limits
+		limits contract.Limits
 		field  string
 	}{
-		{duly.Limits{Produce: -1, Per: time.Minute}, "limits.produce"},
-		{duly.Limits{Consume: duly.MaxLimit + 1, Per: time.Minute}, "limits.consume"},
-		{duly.Limits{Produce: 1}, "limits.per"},
-		{duly.Limits{Produce: 1, Per: time.Second - 1}, "limits.per"},
-		{duly.Limits{Consume: 1, Per: duly.MaxLimitWindow + 1}, "limits.per"},
-		{duly.Limits{Per: time.Minute}, "limits.per"},
+		{contract.Limits{Produce: -1, Per: time.Minute}, "limits.produce"},
+		{contract.Limits{Consume: contract.MaxLimit + 1, Per: time.Minute}, "limits.consume"},
+		{contract.Limits{Produce: 1}, "limits.per"},
+		{contract.Limits{Produce: 1, Per: time.Second - 1}, "limits.per"},
+		{contract.Limits{Consume: 1, Per: contract.MaxLimitWindow + 1}, "limits.per"},
+		{contract.Limits{Per: time.Minute}, "limits.per"},
 	} {
 		s.names("limit", s.limiter().LimitToken(s.ctx, t.Hash, bad.limits), duly.CodeInvalid, bad.field)
 		other := t
@@ -129,103 +130,103 @@ func tokenLimitsJudged(s *scene) {
 }
 
 func tokenLimitWindow(s *scene) {
-	t := s.limited("worker", duly.Limits{Produce: 3, Per: time.Minute})
+	t := s.limited("worker", contract.Limits{Produce: 3, Per: time.Minute})
 	s.Advance(17 * time.Millisecond)
 	begin := s.now()
-	sameTime(s, "the window's beginning", s.spend(t, duly.RightProduce, 1), begin)
+	sameTime(s, "the window's beginning", s.spend(t, contract.RightProduce, 1), begin)
 	s.Advance(40 * time.Second)
-	sameTime(s, "the window's beginning", s.spend(t, duly.RightProduce, 2), begin)
-	s.usedUp(t, duly.RightProduce, 20*time.Second)
+	sameTime(s, "the window's beginning", s.spend(t, contract.RightProduce, 2), begin)
+	s.usedUp(t, contract.RightProduce, 20*time.Second)
 	s.Advance(20*time.Second - time.Millisecond)
-	s.usedUp(t, duly.RightProduce, time.Millisecond)
+	s.usedUp(t, contract.RightProduce, time.Millisecond)
 	s.Advance(time.Millisecond)
-	sameTime(s, "the next window's beginning", s.spend(t, duly.RightProduce, 3), begin.Add(time.Minute))
-	s.usedUp(t, duly.RightProduce, time.Minute)
+	sameTime(s, "the next window's beginning", s.spend(t, contract.RightProduce, 3), begin.Add(time.Minute))
+	s.usedUp(t, contract.RightProduce, time.Minute)
 	s.Advance(time.Hour) // a window begins with a call, not by the clock
-	sameTime(s, "a later window's beginning", s.spend(t, duly.RightProduce, 1), begin.Add(61*time.Minute))
+	sameTime(s, "a later window's beginning", s.spend(t, contract.RightProduce, 1), begin.Add(61*time.Minute))
 }
 
 func tokenLimitsApart(s *scene) {
-	a := s.limited("a", duly.Limits{Produce: 1, Consume: 2, Per: time.Minute})
-	b := s.limited("b", duly.Limits{Produce: 1, Per: time.Minute})
-	s.spend(a, duly.RightProduce, 1)
-	s.usedUp(a, duly.RightProduce, time.Minute)
+	a := s.limited("a", contract.Limits{Produce: 1, Consume: 2, Per: time.Minute})
+	b := s.limited("b", contract.Limits{Produce: 1, Per: time.Minute})
+	s.spend(a, contract.RightProduce, 1)
+	s.usedUp(a, contract.RightProduce, time.Minute)
 	s.Advance(time.Second)
-	s.spend(a, duly.RightConsume, 2)
-	s.usedUp(a, duly.RightConsume, time.Minute)
-	s.usedUp(a, duly.RightProduce, 59*time.Second)
-	s.spend(b, duly.RightProduce, 1)
-	s.usedUp(b, duly.RightProduce, time.Minute)
+	s.spend(a, contract.RightConsume, 2)
+	s.usedUp(a, contract.RightConsume, time.Minute)
+	s.usedUp(a, contract.RightProduce, 59*time.Second)
+	s.spend(b, contract.RightProduce, 1)
+	s.usedUp(b, contract.RightProduce, time.Minute)
 	for range 10 {
-		same(s, "an unlimited right is counted", s.spend(b, duly.RightConsume, 1).IsZero(), true)
+		same(s, "an unlimited right is counted", s.spend(b, contract.RightConsume, 1).IsZero(), true)
 	}
 }
 
 func tokenUnlimited(s *scene) {
 	l := s.limiter()
-	t := s.token("a", "worker", duly.RightProduce)
+	t := s.token("a", "worker", contract.RightProduce)
 	for range 10 {
-		same(s, "nothing is counted", s.spend(t, duly.RightProduce, 1).IsZero(), true)
+		same(s, "nothing is counted", s.spend(t, contract.RightProduce, 1).IsZero(), true)
 	}
-	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, duly.RightProduce, time.Time{}))
-	s.must("limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Minute}))
-	s.spend(t, duly.RightProduce, 1)
-	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, duly.RightProduce, time.Time{}))
-	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, contract.RightProduce, time.Time{}))
+	s.must("limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
+	s.spend(t, contract.RightProduce, 1)
+	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, contract.RightProduce, time.Time{}))
+	s.usedUp(t, contract.RightProduce, time.Minute)
 }
 
 func tokenGiveBack(s *scene) {
 	l := s.limiter()
-	t := s.limited("worker", duly.Limits{Consume: 2, Per: time.Minute})
-	window := s.spend(t, duly.RightConsume, 1)
+	t := s.limited("worker", contract.Limits{Consume: 2, Per: time.Minute})
+	window := s.spend(t, contract.RightConsume, 1)
 	for range 5 {
-		s.must("give back", l.GiveBack(s.ctx, t.Hash, duly.RightConsume, s.spend(t, duly.RightConsume, 1)))
+		s.must("give back", l.GiveBack(s.ctx, t.Hash, contract.RightConsume, s.spend(t, contract.RightConsume, 1)))
 	}
-	s.spend(t, duly.RightConsume, 1)
-	s.usedUp(t, duly.RightConsume, time.Minute)
+	s.spend(t, contract.RightConsume, 1)
+	s.usedUp(t, contract.RightConsume, time.Minute)
 	for range 5 { // more than was counted
-		s.must("give back", l.GiveBack(s.ctx, t.Hash, duly.RightConsume, window))
+		s.must("give back", l.GiveBack(s.ctx, t.Hash, contract.RightConsume, window))
 	}
-	s.spend(t, duly.RightConsume, 2)
-	s.usedUp(t, duly.RightConsume, time.Minute)
-	s.must("give back of nobody's", l.GiveBack(s.ctx, [32]byte{1}, duly.RightConsume, window))
+	s.spend(t, contract.RightConsume, 2)
+	s.usedUp(t, contract.RightConsume, time.Minute)
+	s.must("give back of nobody's", l.GiveBack(s.ctx, [32]byte{1}, contract.RightConsume, window))
 }
 
 func tokenGiveBackLate(s *scene) {
-	t := s.limited("worker", duly.Limits{Consume: 1, Per: time.Minute})
-	window := s.spend(t, duly.RightConsume, 1)
+	t := s.limited("worker", contract.Limits{Consume: 1, Per: time.Minute})
+	window := s.spend(t, contract.RightConsume, 1)
 	s.Advance(time.Minute)
-	s.spend(t, duly.RightConsume, 1)
-	s.must("give back to a window that is over", s.limiter().GiveBack(s.ctx, t.Hash, duly.RightConsume, window))
-	s.usedUp(t, duly.RightConsume, time.Minute)
+	s.spend(t, contract.RightConsume, 1)
+	s.must("give back to a window that is over", s.limiter().GiveBack(s.ctx, t.Hash, contract.RightConsume, window))
+	s.usedUp(t, contract.RightConsume, time.Minute)
 }
 
 func tokenLimitsChanged(s *scene) {
 	l := s.limiter()
-	t := s.limited("worker", duly.Limits{Produce: 3, Per: time.Minute})
-	s.spend(t, duly.RightProduce, 3)
-	s.must("a higher limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 5, Per: time.Minute}))
-	s.spend(t, duly.RightProduce, 2)
-	s.usedUp(t, duly.RightProduce, time.Minute)
-	s.must("a lower limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Minute}))
-	s.usedUp(t, duly.RightProduce, time.Minute)
-	s.must("a longer window", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Hour}))
+	t := s.limited("worker", contract.Limits{Produce: 3, Per: time.Minute})
+	s.spend(t, contract.RightProduce, 3)
+	s.must("a higher limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 5, Per: time.Minute}))
+	s.spend(t, contract.RightProduce, 2)
+	s.usedUp(t, contract.RightProduce, time.Minute)
+	s.must("a lower limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
+	s.usedUp(t, contract.RightProduce, time.Minute)
+	s.must("a longer window", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Hour}))
 	s.Advance(time.Minute)
-	s.usedUp(t, duly.RightProduce, 59*time.Minute)
-	s.must("a shorter window", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Second}))
-	s.spend(t, duly.RightProduce, 1)
-	s.usedUp(t, duly.RightProduce, time.Second)
+	s.usedUp(t, contract.RightProduce, 59*time.Minute)
+	s.must("a shorter window", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Second}))
+	s.spend(t, contract.RightProduce, 1)
+	s.usedUp(t, contract.RightProduce, time.Second)
 }
 
 func tokenLimitCrowd(s *scene) {
 	const limit, callers = 50, 8
-	t := s.limited("worker", duly.Limits{Produce: limit, Per: time.Hour})
+	t := s.limited("worker", contract.Limits{Produce: limit, Per: time.Hour})
 	var counted atomic.Int64
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
 			for range limit {
-				switch _, err := s.limiter().Spend(s.ctx, t.Hash, duly.RightProduce); duly.CodeOf(err) {
+				switch _, err := s.limiter().Spend(s.ctx, t.Hash, contract.RightProduce); duly.CodeOf(err) {
 				case "":
 					counted.Add(1)
 				case duly.CodeLimited:
@@ -240,44 +241,44 @@ func tokenLimitCrowd(s *scene) {
 }
 
 func tokenLimitStep(s *scene) {
-	t := s.limited("worker", duly.Limits{Produce: 1, Per: time.Minute})
+	t := s.limited("worker", contract.Limits{Produce: 1, Per: time.Minute})
 	s.Advance(2 * time.Hour)
-	s.spend(t, duly.RightProduce, 1)
-	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.spend(t, contract.RightProduce, 1)
+	s.usedUp(t, contract.RightProduce, time.Minute)
 	s.Clock.Step(-time.Hour)
-	s.spend(t, duly.RightProduce, 1)
-	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.spend(t, contract.RightProduce, 1)
+	s.usedUp(t, contract.RightProduce, time.Minute)
 	s.Clock.Step(time.Hour)
-	s.spend(t, duly.RightProduce, 1)
+	s.spend(t, contract.RightProduce, 1)
 }
 
 func tokenLimitPutAgain(s *scene) {
-	t := s.limited("worker", duly.Limits{Produce: 2, Consume: 1, Per: time.Hour})
-	t.Limits = duly.Limits{Produce: 2, Consume: 1, Per: time.Hour}
-	s.spend(t, duly.RightProduce, 2)
-	s.spend(t, duly.RightConsume, 1)
-	s.usedUp(t, duly.RightProduce, time.Hour)
-	s.usedUp(t, duly.RightConsume, time.Hour)
+	t := s.limited("worker", contract.Limits{Produce: 2, Consume: 1, Per: time.Hour})
+	t.Limits = contract.Limits{Produce: 2, Consume: 1, Per: time.Hour}
+	s.spend(t, contract.RightProduce, 2)
+	s.spend(t, contract.RightConsume, 1)
+	s.usedUp(t, contract.RightProduce, time.Hour)
+	s.usedUp(t, contract.RightConsume, time.Hour)
 
 	s.must("revoke", s.registry().DeleteToken(s.ctx, t.Hash))
 	s.must("put it again", s.registry().PutToken(s.ctx, t))
 	s.Advance(time.Minute)
-	sameTime(s, "the new window's beginning", s.spend(t, duly.RightProduce, 1), s.now())
-	s.spend(t, duly.RightProduce, 1)
-	s.spend(t, duly.RightConsume, 1)
-	s.usedUp(t, duly.RightProduce, time.Hour)
-	s.usedUp(t, duly.RightConsume, time.Hour)
+	sameTime(s, "the new window's beginning", s.spend(t, contract.RightProduce, 1), s.now())
+	s.spend(t, contract.RightProduce, 1)
+	s.spend(t, contract.RightConsume, 1)
+	s.usedUp(t, contract.RightProduce, time.Hour)
+	s.usedUp(t, contract.RightConsume, time.Hour)
 }
 
 func tokenLimitRevoked(s *scene) {
-	t := s.limited("worker", duly.Limits{Produce: 1, Per: time.Hour})
-	s.spend(t, duly.RightProduce, 1)
+	t := s.limited("worker", contract.Limits{Produce: 1, Per: time.Hour})
+	s.spend(t, contract.RightProduce, 1)
 	s.must("delete", s.registry().DeleteToken(s.ctx, t.Hash))
-	_, err := s.limiter().Spend(s.ctx, t.Hash, duly.RightProduce)
+	_, err := s.limiter().Spend(s.ctx, t.Hash, contract.RightProduce)
 	s.refused("a call of a revoked token", err, duly.CodeNotFound)
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
-	if _, err := s.limiter().Spend(ended, t.Hash, duly.RightProduce); !errors.Is(err, context.Canceled) {
+	if _, err := s.limiter().Spend(ended, t.Hash, contract.RightProduce); !errors.Is(err, context.Canceled) {
 		s.Errorf("a call whose caller has gone: %v", err)
 	}
 }

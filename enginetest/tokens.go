@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func tokenTests() []test {
@@ -22,16 +23,16 @@ func tokenTests() []test {
 }
 
 // registry is the engine's, where it owns its storage.
-func (s *scene) registry() duly.Registry {
+func (s *scene) registry() contract.Registry {
 	if s.Registry == nil {
 		s.Skip("this engine keeps no tokens")
 	}
 	return s.Registry
 }
 
-func (s *scene) token(namespace, name string, rights duly.Right) duly.Token {
+func (s *scene) token(namespace, name string, rights contract.Right) contract.Token {
 	s.Helper()
-	t := duly.Token{
+	t := contract.Token{
 		Hash: sha256.Sum256([]byte(namespace + "/" + name)), Namespace: namespace, Rights: rights, Description: name, CreatedAt: s.now(),
 	}
 	s.must("put a token", s.registry().PutToken(s.ctx, t))
@@ -40,8 +41,8 @@ func (s *scene) token(namespace, name string, rights duly.Right) duly.Token {
 
 func tokenFound(s *scene) {
 	r := s.registry()
-	want := s.token("a", "worker", duly.RightConsume|duly.RightProduce)
-	s.token(duly.AllNamespaces, "root", duly.RightAdmin)
+	want := s.token("a", "worker", contract.RightConsume|contract.RightProduce)
+	s.token(contract.AllNamespaces, "root", contract.RightAdmin)
 	got, err := r.FindToken(s.ctx, want.Hash)
 	s.must("find", err)
 	sameTime(s, "its making", got.CreatedAt, want.CreatedAt)
@@ -49,17 +50,17 @@ func tokenFound(s *scene) {
 	same(s, "the token", got, want)
 	_, err = r.FindToken(s.ctx, sha256.Sum256([]byte("nobody's")))
 	s.refused("find of another", err, duly.CodeNotFound)
-	want.Description, want.Rights = "renamed", duly.RightConsume
+	want.Description, want.Rights = "renamed", contract.RightConsume
 	s.must("change", r.PutToken(s.ctx, want))
 	got, err = r.FindToken(s.ctx, want.Hash)
 	s.must("find", err)
-	same(s, "its rights", got.Rights, duly.RightConsume)
+	same(s, "its rights", got.Rights, contract.RightConsume)
 	same(s, "its description", got.Description, "renamed")
 }
 
 func tokenRevoked(s *scene) {
 	r := s.registry()
-	t := s.token("a", "worker", duly.RightConsume)
+	t := s.token("a", "worker", contract.RightConsume)
 	s.must("delete", r.DeleteToken(s.ctx, t.Hash))
 	_, err := r.FindToken(s.ctx, t.Hash)
 	s.refused("find of a revoked token", err, duly.CodeNotFound)
@@ -88,11 +89,11 @@ func (s *scene) tokens(namespace string, limit int) (names []string) {
 
 func tokenList(s *scene) {
 	for i := range 5 {
-		s.token("a", fmt.Sprintf("t%d", i), duly.RightProduce)
+		s.token("a", fmt.Sprintf("t%d", i), contract.RightProduce)
 		s.Advance(time.Second)
 	}
-	s.token("b", "other", duly.RightProduce)
-	s.token(duly.AllNamespaces, "root", duly.RightAdmin)
+	s.token("b", "other", contract.RightProduce)
+	s.token(contract.AllNamespaces, "root", contract.RightAdmin)
 	s.sameIDs("a's tokens", s.tokens("a", 2), []string{"a/t0", "a/t1", "a/t2", "a/t3", "a/t4"})
 	s.sameIDs("b's tokens", s.tokens("b", 100), []string{"b/other"})
 	same(s, "everybody's tokens", len(s.tokens("", 3)), 7)
@@ -101,8 +102,8 @@ func tokenList(s *scene) {
 
 // tokenMoves puts one hash for a second namespace: the first one loses it.
 func tokenMoves(s *scene) {
-	t := s.token("a", "worker", duly.RightConsume)
-	s.token("a", "other", duly.RightConsume)
+	t := s.token("a", "worker", contract.RightConsume)
+	s.token("a", "other", contract.RightConsume)
 	t.Namespace = "b"
 	s.must("put for another namespace", s.registry().PutToken(s.ctx, t))
 
@@ -119,10 +120,10 @@ func tokenMoves(s *scene) {
 // to namespaces that run together with it, or with each other, when they are
 // joined carelessly.
 func tokenNamesInjective(s *scene) {
-	names := []string{"a", "ab", "abc", "A", "a.b", "a-b", "a_b", "-a", "_a", "a.", strings.Repeat("a", duly.MaxName), duly.AllNamespaces}
-	made := make([]duly.Token, len(names))
+	names := []string{"a", "ab", "abc", "A", "a.b", "a-b", "a_b", "-a", "_a", "a.", strings.Repeat("a", duly.MaxName), contract.AllNamespaces}
+	made := make([]contract.Token, len(names))
 	for i, name := range names {
-		made[i] = s.token(name, "bc", duly.RightConsume)
+		made[i] = s.token(name, "bc", contract.RightConsume)
 	}
 	for i, name := range names {
 		s.sameIDs("the tokens of "+name, s.tokens(name, 2), []string{name + "/bc"})

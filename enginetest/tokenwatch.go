@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func tokenWatchTests() []test {
@@ -31,7 +32,7 @@ type watch struct {
 
 func (s *scene) watch() *watch {
 	s.Helper()
-	watcher, ok := s.registry().(duly.Watcher)
+	watcher, ok := s.registry().(contract.Watcher)
 	if !ok {
 		s.Skip("this engine tells of no changes")
 	}
@@ -87,14 +88,14 @@ func watchChanges(s *scene) {
 	w, r := s.watch(), s.registry()
 	for range 3 {
 		w.forget()
-		t := s.token("a", "worker", duly.RightConsume)
+		t := s.token("a", "worker", contract.RightConsume)
 		w.hears("a token was made")
 		w.forget()
-		t.Rights = duly.RightProduce
+		t.Rights = contract.RightProduce
 		s.must("change", r.PutToken(s.ctx, t))
 		w.hears("its rights have changed")
 		w.forget()
-		s.must("limit", s.limiter().LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Minute}))
+		s.must("limit", s.limiter().LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
 		w.hears("its limits have changed")
 		w.forget()
 		s.must("revoke", r.DeleteToken(s.ctx, t.Hash))
@@ -106,13 +107,13 @@ func watchAll(s *scene) {
 	first, second := s.watch(), s.watch()
 	first.forget()
 	second.forget()
-	s.token("a", "worker", duly.RightConsume)
+	s.token("a", "worker", contract.RightConsume)
 	first.hears("a token was made")
 	second.hears("a token was made")
 	first.cancel()
 	first.ended()
 	second.forget()
-	s.token("a", "another", duly.RightConsume)
+	s.token("a", "another", contract.RightConsume)
 	second.hears("another one was made")
 }
 
@@ -123,10 +124,10 @@ func watchContext(s *scene) {
 		s.Errorf("the watch returned %v", err)
 	}
 	w.forget()
-	s.token("a", "worker", duly.RightConsume)
+	s.token("a", "worker", contract.RightConsume)
 	s.Quiet()
 	same(s, "the notices after the watch has ended", len(w.told), 0)
-	err := s.registry().(duly.Watcher).WatchTokens(w.ctxEnded(), func(bool) { s.Error("told without a watch") })
+	err := s.registry().(contract.Watcher).WatchTokens(w.ctxEnded(), func(bool) { s.Error("told without a watch") })
 	if !errors.Is(err, context.Canceled) {
 		s.Errorf("a watch with an ended context returned %v", err)
 	}
@@ -148,6 +149,6 @@ func watchClosed(s *scene) {
 	s.closed = true
 	s.must("close", owner.Close())
 	s.refused("a watch when the engine closes", w.ended(), duly.CodeClosed)
-	err := owner.(duly.Watcher).WatchTokens(s.ctx, func(bool) { s.Error("told by a closed engine") })
+	err := owner.(contract.Watcher).WatchTokens(s.ctx, func(bool) { s.Error("told by a closed engine") })
 	s.refused("a watch of a closed engine", err, duly.CodeClosed)
 }

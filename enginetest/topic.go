@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // theTopic is the topic of every test that needs only one.
@@ -50,7 +51,7 @@ func (s Suite) hasTopics(t *testing.T) (yes bool) {
 // namespace is not moving to another engine.
 func (s *scene) hasTopics() bool {
 	s.Helper()
-	topics, ok := s.Engine.(duly.Topics)
+	topics, ok := s.Engine.(contract.Topics)
 	if !ok {
 		return false
 	}
@@ -63,9 +64,9 @@ func (s *scene) hasTopics() bool {
 }
 
 // log returns the engine's topics.
-func (s *scene) log() duly.Topics {
+func (s *scene) log() contract.Topics {
 	s.Helper()
-	topics, ok := s.Engine.(duly.Topics)
+	topics, ok := s.Engine.(contract.Topics)
 	if !ok {
 		s.Fatalf("the engine has no topics")
 	}
@@ -109,8 +110,8 @@ func (s *scene) publish(messages ...duly.Message) []duly.PublishResult {
 	}
 	for i, r := range results {
 		s.must("publish", r.Err)
-		if r.Outcome != duly.Created {
-			s.Fatalf("message %d of the publish is answered %s, want created", i, r.Outcome)
+		if r.Status != duly.Created {
+			s.Fatalf("message %d of the publish is answered %s, want created", i, r.Status)
 		}
 	}
 	return results
@@ -149,8 +150,8 @@ func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
 	s.Helper()
 	r := s.tryPublish(m)
-	if r.Err != nil || r.Outcome != duly.Exists || r.Position != first.Position || r.ID != first.ID {
-		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Outcome, r.ID, r.Position,
+	if r.Err != nil || r.Status != duly.Exists || r.Position != first.Position || r.ID != first.ID {
+		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Status, r.ID, r.Position,
 			r.Err, first.Position)
 	}
 }
@@ -259,7 +260,7 @@ func (s *scene) stepTopic() {
 }
 
 // seek moves the cursor of the scene's group.
-func (s *scene) seek(to duly.From) duly.SeekResult {
+func (s *scene) seek(to duly.From) contract.SeekResult {
 	s.Helper()
 	r, err := s.log().Seek(s.ctx, s.ref(), to)
 	s.must("seek", err)
@@ -267,7 +268,7 @@ func (s *scene) seek(to duly.From) duly.SeekResult {
 }
 
 // readPage calls Read once.
-func (s *scene) readPage(p duly.ReadParams) duly.ReadPage {
+func (s *scene) readPage(p contract.ReadParams) contract.ReadPage {
 	s.Helper()
 	page, err := s.log().Read(s.ctx, s.topic(), p)
 	s.must("read", err)
@@ -278,10 +279,10 @@ func (s *scene) readPage(p duly.ReadParams) duly.ReadPage {
 }
 
 // readAll returns the log from a place on.
-func (s *scene) readAll(from duly.From) (entries []duly.Entry) {
+func (s *scene) readAll(from duly.From) (entries []contract.Entry) {
 	s.Helper()
 	for {
-		page := s.readPage(duly.ReadParams{From: from, Limit: duly.MaxBatch})
+		page := s.readPage(contract.ReadParams{From: from, Limit: duly.MaxBatch})
 		if len(page.Entries) == 0 {
 			return entries
 		}
@@ -372,9 +373,9 @@ func (s *scene) auditTopics() {
 func (s *scene) auditLog() {
 	s.Helper()
 	entries := s.readAll(duly.FromStart)
-	last := map[int]duly.PositionParts{}
+	last := map[int]contract.PositionParts{}
 	for _, e := range entries {
-		p := duly.PositionPartsOf(e.Position)
+		p := contract.PositionPartsOf(e.Position)
 		if before, ok := last[p.Shard]; ok && (p.Ordinal != before.Ordinal+1 || p.Millis < before.Millis) {
 			s.Errorf("topic %s: position %+v comes after %+v", s.topic(), p, before)
 		}
@@ -432,7 +433,7 @@ func (s *scene) dumpTopic() string {
 // delayed lists the delayed messages of the topic in pages of two.
 func (s *scene) delayed() (messages []duly.Message) {
 	s.Helper()
-	p := duly.DelayedParams{PageParams: duly.PageParams{Limit: 2}, Bodies: true}
+	p := contract.DelayedParams{PageParams: duly.PageParams{Limit: 2}, Bodies: true}
 	for {
 		page, err := s.log().Delayed(s.ctx, s.topic(), p)
 		s.must("list of delayed messages", err)

@@ -24,7 +24,7 @@ func dedupeRepeats(s *scene) {
 	a := duly.Message{ID: "a", Body: []byte("1")}
 	results, err := s.published(a, a, duly.Message{ID: "b", Body: []byte("2")})
 	s.must("publish", err)
-	same(s, "the outcome of a repeat in one call", results[1].Outcome, duly.Exists)
+	same(s, "the outcome of a repeat in one call", results[1].Status, duly.Exists)
 	same(s, "the position of a repeat in one call", results[1].Position, results[0].Position)
 	first := results[0]
 	s.repeats(duly.Message{ID: "a", Body: []byte("another")}, first)
@@ -131,7 +131,7 @@ func dedupeBound(s *scene) {
 	same(s, "forgotten", s.info().Stats.Forgotten, duly.MaxBatch)
 	s.publish(duly.Message{ID: numberedID(0)})
 	r := s.tryPublish(duly.Message{ID: numberedID(2 * duly.MaxBatch)})
-	same(s, "the outcome of an ID that is stored", r.Outcome, duly.Exists)
+	same(s, "the outcome of an ID that is stored", r.Status, duly.Exists)
 }
 
 func numberedID(n int) string { return "id-" + string(rune('a'+n%26)) + time.Duration(n).String() }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicDelayedTests() []test {
@@ -94,7 +95,7 @@ func delayedFound(s *scene) {
 	s.refused("a message of an unknown topic", err, duly.CodeNotFound)
 	s.refused("cancel in an unknown topic", s.log().CancelDelayed(s.ctx, duly.Q("nothing"), "", "own"),
 		duly.CodeNotFound)
-	_, err = s.log().Delayed(s.ctx, duly.Q("nothing"), duly.DelayedParams{})
+	_, err = s.log().Delayed(s.ctx, duly.Q("nothing"), contract.DelayedParams{})
 	s.refused("the list of an unknown topic", err, duly.CodeNotFound)
 }
 
@@ -130,13 +131,13 @@ func delayedListed(s *scene) {
 	}
 	s.sameIDs("the delayed messages", got, []string{"c", "d", "e", "a", "b"})
 	same(s, "the bytes of the bodies", bodies, 5)
-	page, err := s.log().Delayed(s.ctx, s.topic(), duly.DelayedParams{})
+	page, err := s.log().Delayed(s.ctx, s.topic(), contract.DelayedParams{})
 	s.must("list", err)
 	same(s, "the bytes of a body that was not asked for", len(page.Messages[0].Body), 0)
-	_, err = s.log().Delayed(s.ctx, s.topic(), duly.DelayedParams{PageParams: duly.PageParams{Cursor: "x y"}})
+	_, err = s.log().Delayed(s.ctx, s.topic(), contract.DelayedParams{PageParams: duly.PageParams{Cursor: "x y"}})
 	s.names("a bad cursor", err, duly.CodeInvalid, "cursor")
 	_, err = s.log().Delayed(s.ctx, s.topic(),
-		duly.DelayedParams{PageParams: duly.PageParams{Limit: duly.MaxBatch + 1}})
+		contract.DelayedParams{PageParams: duly.PageParams{Limit: duly.MaxBatch + 1}})
 	s.names("a large page", err, duly.CodeInvalid, "limit")
 
 	st := s.info().Stats

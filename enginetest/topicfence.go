@@ -169,9 +169,9 @@ func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts in
 			continue
 		}
 		runtime.Gosched()
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 		}
 		held.drop(ds) // the release may be over before its answer is here
 		errs, err := s.Engine.Settle(s.ctx, "", outcomes)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicGroupTests() []test {
@@ -77,7 +78,7 @@ func groupFromAhead(s *scene) {
 	parts.Ordinal++
 	for _, from := range []duly.From{
 		duly.FromPosition(parts.Position()), duly.FromTime(s.now().Add(time.Second)), "next:1", "yesterday",
-		duly.FromPosition(duly.PositionParts{Millis: 1, Ordinal: 1, Topic: 1}.Position()),
+		duly.FromPosition(contract.PositionParts{Millis: 1, Ordinal: 1, Topic: 1}.Position()),
 	} {
 		s.topicUnchanged("creation from "+string(from), func() {
 			_, err := s.log().CreateGroup(s.ctx, duly.Q(theTopic+"@g"), from)
@@ -90,13 +91,13 @@ func groupFromAhead(s *scene) {
 }
 
 // mustPosition reads the text of a position.
-func mustPosition(s *scene, text string) duly.PositionParts {
+func mustPosition(s *scene, text string) contract.PositionParts {
 	s.Helper()
 	n, ok := duly.ParseNumber(text)
 	if !ok {
 		s.Fatalf("%q is no position", text)
 	}
-	return duly.PositionPartsOf(n)
+	return contract.PositionPartsOf(n)
 }
 
 func groupFromTrimmed(s *scene) {
@@ -136,7 +137,7 @@ func groupsSeeAll(s *scene) {
 
 // callsOf are all operations on a group by their names.
 func callsOf(s *scene, ref duly.QueueRef) map[string]error {
-	id := duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace,
+	id := contract.PositionParts{Millis: 1, Ordinal: 1, Topic: contract.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace,
 		Name: strings.TrimSuffix(ref.Name, "@g")})}.Position().String()
 	return map[string]error{
 		"reserve":   errOf(s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{ref.Name}, Max: 1})),
@@ -174,7 +175,7 @@ func groupUnknown(s *scene) {
 
 		for what, err := range map[string]error{
 			"topic":  errOf(s.log().Topic(s.ctx, duly.Q("nothing"))),
-			"read":   errOf(s.log().Read(s.ctx, duly.Q("nothing"), duly.ReadParams{})),
+			"read":   errOf(s.log().Read(s.ctx, duly.Q("nothing"), contract.ReadParams{})),
 			"groups": errOf(s.log().Groups(s.ctx, duly.Q("nothing"), duly.PageParams{})),
 		} {
 			s.refused(what+" of an unknown topic", err, duly.CodeNotFound)
@@ -203,7 +204,7 @@ func groupUnknownAmongOthers(s *scene) {
 
 func groupDefaults(s *scene) {
 	g := s.group("g")
-	want := duly.DefaultGroupConfig()
+	want := contract.DefaultGroupConfig()
 	same(s, "the configuration", g.config(), want)
 	same(s, "max_held", want.Group.MaxHeld, 100_000)
 	s.send("a")
@@ -354,7 +355,7 @@ func groupForeignPositions(s *scene) {
 		s.names("requeue "+id, g.requeue(id).Err, duly.CodeInvalid, "id")
 	}
 	s.names("seek", errOf(s.log().Seek(s.ctx, g.ref(), duly.From(other))), duly.CodeInvalid, "from")
-	s.names("read", errOf(s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.From(other)})), duly.CodeInvalid,
+	s.names("read", errOf(s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: duly.From(other)})), duly.CodeInvalid,
 		"from")
 }
 

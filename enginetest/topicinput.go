@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicInputTests() []test {
@@ -21,7 +22,7 @@ func inputReceipts(s *scene) {
 	g, other := s.group("g"), s.in("a").group("g")
 	s.send("a")
 	other.send("b")
-	parts, _ := g.take().Receipt.Parts()
+	parts, _ := contract.ParseReceipt(g.take().Receipt)
 	shard, number := parts, parts
 	shard.Shard++
 	number.Number = duly.NewNumber()
@@ -57,7 +58,7 @@ func inputTable(s *scene) {
 		return errOf(s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{name}, Max: 1}))
 	}
 	read := func(from duly.From) error {
-		return errOf(s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: from}))
+		return errOf(s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from}))
 	}
 	seek := func(to duly.From) error { return errOf(s.log().Seek(s.ctx, plain.ref(), to)) }
 	configure := func(c duly.GroupConfig) error {

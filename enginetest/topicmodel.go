@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // TopicModel plays random operations on topics and groups against the engine and the
@@ -278,19 +279,19 @@ func drawTopicReserve(t *rapid.T) operation {
 
 // fromSpec is a place in a log, resolved when it is played.
 type fromSpec struct {
-	Kind duly.FromKind
+	Kind contract.FromKind
 	Back int           // positions back from the last one
 	Ago  time.Duration // of a time
 }
 
 func drawFrom(t *rapid.T) fromSpec {
-	f := fromSpec{Kind: of(t, []duly.FromKind{duly.KindStart, duly.KindEnd, duly.KindTime, duly.KindTime,
-		duly.KindPosition, duly.KindPosition})}
+	f := fromSpec{Kind: of(t, []contract.FromKind{contract.KindStart, contract.KindEnd, contract.KindTime, contract.KindTime,
+		contract.KindPosition, contract.KindPosition})}
 	switch f.Kind {
-	case duly.KindTime:
+	case contract.KindTime:
 		f.Ago = of(t, []time.Duration{0, time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Hour,
 			-time.Second})
-	case duly.KindPosition:
+	case contract.KindPosition:
 		f.Back = rapid.IntRange(0, scriptBack).Draw(t, "back")
 	}
 	return f

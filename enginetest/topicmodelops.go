@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // topicsOf returns the topics of one side.
-func topicsOf(s side, ref duly.QueueRef) duly.Topics { return s.in(ref.Namespace).(duly.Topics) }
+func topicsOf(s side, ref duly.QueueRef) contract.Topics {
+	return s.in(ref.Namespace).(contract.Topics)
+}
 
 // messageSpec is a message to publish.
 type messageSpec struct {
@@ -49,7 +52,7 @@ func (o publishOp) play(p *pair) {
 				fmt.Fprintf(&b, "%s; ", tellError(r.Err))
 				continue
 			}
-			fmt.Fprintf(&b, "%s %q at %s; ", r.Outcome, r.ID, r.Position)
+			fmt.Fprintf(&b, "%s %q at %s; ", r.Status, r.ID, r.Position)
 			p.found(r.Position)
 		}
 		return b.String(), err
@@ -70,18 +73,18 @@ func (p *pair) found(n duly.Position) {
 // position returns the n-th position back from the last one.
 func (p *pair) position(back int) duly.Position {
 	if len(p.positions) == 0 {
-		return duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(topicPlaces[0])}.Position()
+		return contract.PositionParts{Millis: 1, Ordinal: 1, Topic: contract.TopicChecksum(topicPlaces[0])}.Position()
 	}
 	return p.positions[max(0, len(p.positions)-1-back)]
 }
 
 func (f fromSpec) from(p *pair) duly.From {
 	switch f.Kind {
-	case duly.KindEnd:
+	case contract.KindEnd:
 		return duly.FromEnd
-	case duly.KindTime:
+	case contract.KindTime:
 		return duly.FromTime(p.h.Clock.Now().Truncate(time.Millisecond).Add(-f.Ago))
-	case duly.KindPosition:
+	case contract.KindPosition:
 		return duly.FromPosition(p.position(f.Back))
 	}
 	return duly.FromStart
@@ -348,7 +351,7 @@ func (o readOp) play(p *pair) {
 		text := ""
 		next := from
 		for range 2 {
-			page, err := topicsOf(s, o.At.ref()).Read(p.ctx, o.At.ref(), duly.ReadParams{From: next, Limit: o.Limit})
+			page, err := topicsOf(s, o.At.ref()).Read(p.ctx, o.At.ref(), contract.ReadParams{From: next, Limit: o.Limit})
 			if err != nil {
 				return "", err
 			}
@@ -390,7 +393,7 @@ func (lookTopicsOp) play(p *pair) {
 		return tellNames(page.Names) + page.Next, err
 	})
 	p.both("survey", func(s side) (string, error) {
-		page, err := duly.SurveyorOf(s.in("")).Survey(p.ctx, "", duly.PageParams{})
+		page, err := contract.SurveyorOf(s.in("")).Survey(p.ctx, "", duly.PageParams{})
 		text := page.Next
 		for _, q := range page.Queues {
 			text += fmt.Sprintf("\n%s %s %+v %v", q.Name, groupStatsText(q.Stats), q.Throttle, q.Err)
@@ -421,7 +424,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 	}
 
 	p.both("log of "+at.Name, func(s side) (string, error) {
-		page, err := topicsOf(s, at).Read(p.ctx, at, duly.ReadParams{Limit: duly.MaxBatch})
+		page, err := topicsOf(s, at).Read(p.ctx, at, contract.ReadParams{Limit: duly.MaxBatch})
 		for _, e := range page.Entries {
 			p.found(e.Position)
 		}
@@ -429,7 +432,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 	})
 
 	p.both("delayed messages of "+at.Name, func(s side) (string, error) {
-		page, err := topicsOf(s, at).Delayed(p.ctx, at, duly.DelayedParams{Bodies: true})
+		page, err := topicsOf(s, at).Delayed(p.ctx, at, contract.DelayedParams{Bodies: true})
 		text := ""
 		for _, m := range page.Messages {
 			text += "\n  " + messageText(m)
@@ -473,7 +476,7 @@ func groupStatsText(st duly.Stats) string {
 		g.AtMaxHeld, names)
 }
 
-func entriesText(entries []duly.Entry) string {
+func entriesText(entries []contract.Entry) string {
 	text := ""
 	for _, e := range entries {
 		text += fmt.Sprintf("\n  %s entered %s %s", e.Position, moment(e.EnteredAt), messageText(e.Message))

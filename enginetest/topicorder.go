@@ -214,12 +214,12 @@ func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 
 		for _, d := range ds {
 			seen.begin(d)
-			o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			o := duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 			if n%7 == 0 && d.Failures == 0 {
 				o.As = duly.Nack
 			}
 			seen.end(d, o.As)
-			errs, err := s.Engine.Settle(s.ctx, "", []duly.Outcome{o})
+			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{o})
 			if err == nil {
 				err = errs[0]
 			}

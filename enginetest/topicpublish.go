@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicPublishTests() []test {
@@ -36,9 +37,9 @@ func publishPositions(s *scene) {
 	s.Advance(1234567 * time.Microsecond)
 	results := s.publish(messagesOf("a", "b", "c")...)
 	for i, r := range results {
-		p := duly.PositionPartsOf(r.Position)
-		same(s, "the parts of a position", p, duly.PositionParts{
-			Millis: s.now().UnixMilli(), Ordinal: uint64(i + 1), Topic: duly.TopicChecksum(s.topic()),
+		p := contract.PositionPartsOf(r.Position)
+		same(s, "the parts of a position", p, contract.PositionParts{
+			Millis: s.now().UnixMilli(), Ordinal: uint64(i + 1), Topic: contract.TopicChecksum(s.topic()),
 		})
 		same(s, "the ID of a message without one", r.ID, "")
 	}
@@ -77,7 +78,7 @@ func publishMakesTopic(s *scene) {
 	s.onTopic("grouped").group("g")
 	s.sameIDs("the topics", s.topics(), []string{"configured", "grouped", "published"})
 	s.sameIDs("the queues", s.queues(), nil)
-	want := duly.DefaultTopicConfig()
+	want := contract.DefaultTopicConfig()
 	same(s, "the configuration of a topic that was never configured", s.onTopic("published").info().Config, want)
 	if s.Registry == nil {
 		return
@@ -145,9 +146,9 @@ func publishBlock(s *scene) {
 			messages[i] = keyed(fmt.Sprint("key-", i), fmt.Sprint(i))
 		}
 		results := s.publish(messages...)
-		first := duly.PositionPartsOf(results[0].Position)
+		first := contract.PositionPartsOf(results[0].Position)
 		for i, r := range results {
-			p := duly.PositionPartsOf(r.Position)
+			p := contract.PositionPartsOf(r.Position)
 			same(s, "the ordinal", p.Ordinal, first.Ordinal+uint64(i))
 			same(s, "the entry time", p.Millis, first.Millis)
 		}
@@ -182,8 +183,8 @@ func publishClockBack(s *scene) {
 func publishSeveralTopics(s *scene) {
 	results := s.publish(duly.Message{Topic: "a", Body: []byte("1")}, duly.Message{Topic: "b", Body: []byte("2")},
 		duly.Message{Topic: "a", Body: []byte("3")})
-	same(s, "the topic of the second position", duly.PositionPartsOf(results[1].Position).Topic,
-		duly.TopicChecksum(duly.Q("b")))
+	same(s, "the topic of the second position", contract.PositionPartsOf(results[1].Position).Topic,
+		contract.TopicChecksum(duly.Q("b")))
 	s.onTopic("a").logged("1", "3")
 	s.onTopic("b").logged("2")
 }
@@ -198,7 +199,7 @@ func publishNamespaces(s *scene) {
 	a.logged("x")
 	b.logged("y")
 	s.sameIDs("the topics of the default namespace", s.topics(), nil)
-	_, err := b.log().Read(b.ctx, b.topic(), duly.ReadParams{From: duly.From(pa)})
+	_, err := b.log().Read(b.ctx, b.topic(), contract.ReadParams{From: duly.From(pa)})
 	b.names("read from a position of another namespace", err, duly.CodeInvalid, "from")
 }
 
@@ -251,12 +252,12 @@ func publishDestroyed(s *scene) {
 	s.sameIDs("the topics", s.topics(), nil)
 	_, err := s.log().Topic(s.ctx, s.topic())
 	s.refused("the topic", err, duly.CodeNotFound)
-	g.lost("an ack of before", g.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	g.lost("an ack of before", g.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 
 	again := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b", Delay: time.Hour})
-	same(s, "the position in the new topic", duly.PositionPartsOf(again[0].Position).Ordinal, 1)
+	same(s, "the position in the new topic", contract.PositionPartsOf(again[0].Position).Ordinal, 1)
 	same(s, "the ID of the delayed message", again[1].ID, first[1].ID)
-	same(s, "the configuration", s.info().Config, duly.DefaultTopicConfig())
+	same(s, "the configuration", s.info().Config, contract.DefaultTopicConfig())
 	s.sameIDs("the groups", s.groups(), nil)
 	same(s, "the numbers", s.info().Stats.Published, 2)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicReadTests() []test {
@@ -53,18 +54,18 @@ func readPages(s *scene) {
 	s.send(numberedBodies("", 7)...)
 	from, got := duly.FromStart, ""
 	for range 3 {
-		page := s.readPage(duly.ReadParams{From: from, Limit: 3})
+		page := s.readPage(contract.ReadParams{From: from, Limit: 3})
 		for _, e := range page.Entries {
 			got += string(e.Body)
 		}
 		from = page.Next
 	}
 	same(s, "the pages", got, "0123456")
-	end := s.readPage(duly.ReadParams{From: from})
+	end := s.readPage(contract.ReadParams{From: from})
 	same(s, "the messages behind the end", len(end.Entries), 0)
 	s.send("7")
 	same(s, "the page that goes on at the end", s.readBodies(end.Next), "7")
-	same(s, "a page of the default size", len(s.readPage(duly.ReadParams{}).Entries), 8)
+	same(s, "a page of the default size", len(s.readPage(contract.ReadParams{}).Entries), 8)
 }
 
 func readChangesNothing(s *scene) {
@@ -73,7 +74,7 @@ func readChangesNothing(s *scene) {
 	g.take()
 	s.topicUnchanged("reading", func() {
 		s.readAll(duly.FromStart)
-		s.readPage(duly.ReadParams{From: duly.FromEnd})
+		s.readPage(contract.ReadParams{From: duly.FromEnd})
 	})
 }
 
@@ -85,7 +86,7 @@ func readWaits(s *scene) {
 		at     time.Time
 		err    error
 	}
-	read := func(p duly.ReadParams) <-chan answer {
+	read := func(p contract.ReadParams) <-chan answer {
 		done := make(chan answer, 1)
 		go func() {
 			page, err := s.log().Read(s.ctx, s.topic(), p)
@@ -98,9 +99,9 @@ func readWaits(s *scene) {
 		s.Quiet()
 		return done
 	}
-	same(s, "a read of what is there", (<-read(duly.ReadParams{Wait: time.Minute})).bodies, "a")
+	same(s, "a read of what is there", (<-read(contract.ReadParams{Wait: time.Minute})).bodies, "a")
 
-	late := read(duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+	late := read(contract.ReadParams{From: duly.FromEnd, Wait: time.Minute})
 	s.Advance(59 * time.Second)
 	same(s, "reads that returned early", len(late), 0)
 	start := s.now()
@@ -110,7 +111,7 @@ func readWaits(s *scene) {
 	same(s, "the message that a read waited for", got.bodies, "b")
 	sameTime(s, "when it returned", got.at, start)
 
-	empty := read(duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+	empty := read(contract.ReadParams{From: duly.FromEnd, Wait: time.Minute})
 	s.Advance(time.Minute)
 	got = <-empty
 	s.must("read", got.err)
@@ -120,21 +121,21 @@ func readWaits(s *scene) {
 func readGap(s *scene) {
 	g := s.group("g")
 	positions := s.send("a", "b", "c", "d")
-	first := s.readPage(duly.ReadParams{Limit: 1})
+	first := s.readPage(contract.ReadParams{Limit: 1})
 	g.ackAll(g.reserve(3))
 	s.stepTopic()
-	page := s.readPage(duly.ReadParams{From: duly.From(positions[0])})
+	page := s.readPage(contract.ReadParams{From: duly.From(positions[0])})
 	same(s, "the first message", string(page.Entries[0].Body), "d")
 	same(s, "the gap before it", page.Gap, 3)
-	page = s.readPage(duly.ReadParams{From: first.Next})
+	page = s.readPage(contract.ReadParams{From: first.Next})
 	same(s, "the gap after the first page", page.Gap, 2)
-	same(s, "the gap of the page behind it", s.readPage(duly.ReadParams{From: page.Next}).Gap, 0)
-	same(s, "the gap of the start", s.readPage(duly.ReadParams{}).Gap, 0)
-	same(s, "the gap of a position that is there", s.readPage(duly.ReadParams{From: duly.From(positions[3])}).Gap, 0)
+	same(s, "the gap of the page behind it", s.readPage(contract.ReadParams{From: page.Next}).Gap, 0)
+	same(s, "the gap of the start", s.readPage(contract.ReadParams{}).Gap, 0)
+	same(s, "the gap of a position that is there", s.readPage(contract.ReadParams{From: duly.From(positions[3])}).Gap, 0)
 
 	g.ackAll(g.reserve(1))
 	s.stepTopic()
-	page = s.readPage(duly.ReadParams{From: duly.From(positions[1])})
+	page = s.readPage(contract.ReadParams{From: duly.From(positions[1])})
 	same(s, "the messages of an empty log", len(page.Entries), 0)
 	same(s, "the gap in an empty log", page.Gap, 3)
 	s.send("e")
@@ -147,13 +148,13 @@ func readBeyond(s *scene) {
 	parts.Ordinal++
 	parts.Millis--
 	from := duly.FromPosition(parts.Position())
-	_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: from})
+	_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
 	s.refused("a read from beyond the end", err, duly.CodeConflict)
 	if err != nil && !strings.Contains(err.Error(), "the log ends at "+last) {
 		s.Errorf("%q does not say where the log ends", err)
 	}
 	s.send("b")
-	_, err = s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: from})
+	_, err = s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
 	s.refused("a read from a lost position whose place is taken", err, duly.CodeConflict)
 }
 
@@ -161,12 +162,12 @@ func readBeyond(s *scene) {
 // is made again is one.
 func readRegrown(s *scene) {
 	old := s.send("a", "b", "c")
-	page := s.readPage(duly.ReadParams{Limit: 2})
+	page := s.readPage(contract.ReadParams{Limit: 2})
 	must := func(want string) {
 		s.Helper()
-		_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: page.Next})
+		_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: page.Next})
 		s.refused("a read from the next "+want, err, duly.CodeConflict)
-		_, err = s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.From(old[1])})
+		_, err = s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: duly.From(old[1])})
 		s.refused("a read from a position "+want, err, duly.CodeConflict)
 	}
 
@@ -179,7 +180,7 @@ func readRegrown(s *scene) {
 	s.send("3", "4")
 	must("in the log")
 
-	page = s.readPage(duly.ReadParams{Limit: 2})
+	page = s.readPage(contract.ReadParams{Limit: 2})
 	s.send("5")
 	same(s, "the log from a place that is not lost", s.readBodies(page.Next), "345")
 }
@@ -192,7 +193,7 @@ func readMadeAgain(s *scene) {
 		s.send(bodies...)
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+			_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: duly.FromEnd, Wait: time.Minute})
 			failed <- err
 		}()
 		s.Quiet()
@@ -211,7 +212,7 @@ func readFar(s *scene) {
 	for _, i := range []int{0, 1, 4500, len(positions) - 2} {
 		from := duly.From(positions[i])
 		for _, want := range positions[i : i+2] {
-			page := s.readPage(duly.ReadParams{From: from, Limit: 1})
+			page := s.readPage(contract.ReadParams{From: from, Limit: 1})
 			if len(page.Entries) != 1 || page.Entries[0].Position.String() != want {
 				s.Fatalf("a read from %s, near message %d, returns %d messages, want the one at %s", from, i, len(page.Entries), want)
 			}
@@ -224,21 +225,21 @@ func readBytes(s *scene) {
 	for range 10 {
 		s.publish(duly.Message{Body: make([]byte, 1<<20)})
 	}
-	page := s.readPage(duly.ReadParams{})
+	page := s.readPage(contract.ReadParams{})
 	same(s, "the messages of the first page", len(page.Entries), 8)
-	same(s, "the messages of the second page", len(s.readPage(duly.ReadParams{From: page.Next}).Entries), 2)
+	same(s, "the messages of the second page", len(s.readPage(contract.ReadParams{From: page.Next}).Entries), 2)
 }
 
 func readBad(s *scene) {
 	s.send("a")
-	for field, p := range map[string]duly.ReadParams{
+	for field, p := range map[string]contract.ReadParams{
 		"from": {From: "yesterday"}, "limit": {Limit: duly.MaxBatch + 1}, "wait": {Wait: duly.MaxWait + time.Second},
 	} {
 		_, err := s.log().Read(s.ctx, s.topic(), p)
 		s.names("read", err, duly.CodeInvalid, field)
 	}
 	for _, next := range []duly.From{"next:", "next:x y", "next:" + duly.From(fmt.Sprint(-1))} {
-		_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: next})
+		_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: next})
 		s.names("read from "+string(next), err, duly.CodeInvalid, "from")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicRetentionTests() []test {
@@ -264,7 +265,7 @@ func retainDropMany(s *scene) {
 	first := positions[len(positions)-10]
 	same(s, "the first position", s.info().Stats.First.String(), first)
 
-	if page := s.readPage(duly.ReadParams{Limit: 1}); len(page.Entries) != 1 || page.Entries[0].Position.String() != first {
+	if page := s.readPage(contract.ReadParams{Limit: 1}); len(page.Entries) != 1 || page.Entries[0].Position.String() != first {
 		s.Errorf("the first page has %d messages, want the one at %s", len(page.Entries), first)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicSeekTests() []test {
@@ -25,7 +26,7 @@ func topicSeekTests() []test {
 // keepAll makes the topic keep messages that no group needs.
 func (s *scene) keepAll() { s.Helper(); s.configureTopic(duly.TopicConfig{Keep: 365 * 24 * time.Hour}) }
 
-func (s *scene) seeks(to duly.From, want duly.SeekResult) {
+func (s *scene) seeks(to duly.From, want contract.SeekResult) {
 	s.Helper()
 	same(s, "the result of a seek to "+string(to), s.seek(to), want)
 	s.balanced()
@@ -36,7 +37,7 @@ func seekStart(s *scene) {
 	g := s.group("g")
 	s.send("a", "b", "c")
 	g.ackAll(g.delivers("a", "b", "c"))
-	g.seeks(duly.FromStart, duly.SeekResult{Replayed: 3})
+	g.seeks(duly.FromStart, contract.SeekResult{Replayed: 3})
 	same(s, "the lag", g.groupStats().Lag, 3)
 	g.ackAll(g.delivers("a", "b", "c"))
 	st := g.stats()
@@ -51,7 +52,7 @@ func seekEnd(s *scene) {
 	s.send("a", "b", "c", "d")
 	g.ack(g.take())
 	g.take() // is held
-	g.seeks(duly.FromEnd, duly.SeekResult{Skipped: 3})
+	g.seeks(duly.FromEnd, contract.SeekResult{Skipped: 3})
 	g.delivers()
 	same(s, "skipped", g.groupStats().Skipped, 3)
 	s.send("e")
@@ -92,7 +93,7 @@ func seekGivesUp(s *scene) {
 	g.release(ds[2])
 	leased := g.reserve(1)[0]
 	g.sizes(duly.Sizes{Dead: 1, Leased: 1, Blocked: 1, Delayed: 1, Ready: 1})
-	g.seeks(duly.From(leased.ID), duly.SeekResult{Skipped: 4, Replayed: 4})
+	g.seeks(duly.From(leased.ID), contract.SeekResult{Skipped: 4, Replayed: 4})
 	s.topicUnchanged("a receipt of before a seek", func() { g.refusesReceipt(leased.Receipt) })
 	g.sizes(duly.Sizes{Dead: 1})
 	again := g.delivers("leased", "delayed", "ready", "new")
@@ -107,20 +108,20 @@ func seekClipped(s *scene) {
 	g := s.group("g")
 	first := s.send("a")[0]
 	moment := s.now()
-	g.seeks(duly.FromTime(moment.Add(-time.Hour)), duly.SeekResult{}) // nothing is gone
+	g.seeks(duly.FromTime(moment.Add(-time.Hour)), contract.SeekResult{}) // nothing is gone
 	s.Advance(time.Second)
 	s.send("b")
 	g.ackAll(g.delivers("a", "b"))
 	s.Advance(time.Second)
 	s.stepTopic()
 	s.logged()
-	g.seeks(duly.From(first), duly.SeekResult{Clipped: true})
-	g.seeks(duly.FromTime(moment), duly.SeekResult{Clipped: true})
+	g.seeks(duly.From(first), contract.SeekResult{Clipped: true})
+	g.seeks(duly.FromTime(moment), contract.SeekResult{Clipped: true})
 	s.send("c")
 	for _, to := range []duly.From{duly.From(first), duly.FromTime(moment)} {
-		g.seeks(to, duly.SeekResult{Clipped: true})
-		g.seeks(duly.FromStart, duly.SeekResult{})
-		g.seeks(duly.FromTime(s.now()), duly.SeekResult{})
+		g.seeks(to, contract.SeekResult{Clipped: true})
+		g.seeks(duly.FromStart, contract.SeekResult{})
+		g.seeks(duly.FromTime(s.now()), contract.SeekResult{})
 	}
 	g.delivers("c")
 }
@@ -145,10 +146,10 @@ func seekRepeated(s *scene) {
 	g := s.group("g")
 	position := s.send("a", "b", "c")[1]
 	g.ackAll(g.delivers("a", "b", "c"))
-	g.seeks(duly.From(position), duly.SeekResult{Replayed: 2})
-	g.seeks(duly.From(position), duly.SeekResult{})
+	g.seeks(duly.From(position), contract.SeekResult{Replayed: 2})
+	g.seeks(duly.From(position), contract.SeekResult{})
 	g.delivers("b", "c")
-	g.seeks(duly.From(position), duly.SeekResult{Skipped: 2, Replayed: 2})
+	g.seeks(duly.From(position), contract.SeekResult{Skipped: 2, Replayed: 2})
 	g.delivers("b", "c")
 }
 
@@ -177,7 +178,7 @@ func seekOverDead(s *scene) {
 	g := s.group("g")
 	id := s.send("a")[0]
 	g.bury(g.take(), "first")
-	g.seeks(duly.FromStart, duly.SeekResult{Replayed: 1})
+	g.seeks(duly.FromStart, contract.SeekResult{Replayed: 1})
 	s.refused("requeue of the copy of a message beyond the cursor", g.requeue(id).Err, duly.CodeConflict)
 	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 2})
 	s.must("requeue the oldest", err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicSettleTests() []test {
@@ -117,7 +118,7 @@ func topicDies(s *scene) {
 	g.stall(again[1])
 	g.delivers()
 
-	for i, want := range []string{"no use", "second", duly.StallReason(2)} {
+	for i, want := range []string{"no use", "second", contract.StallReason(2)} {
 		info := g.get(ds[i].ID)
 		same(s, "the state", info.State, duly.StateDead)
 		same(s, "the error", info.LastError, want)
@@ -141,7 +142,7 @@ func topicSettledTwice(s *scene) {
 func (s *scene) refusesReceipt(r duly.Receipt) {
 	s.Helper()
 	zero := time.Duration(0)
-	for _, o := range []duly.Outcome{
+	for _, o := range []duly.SettleRequest{
 		{As: duly.Ack}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero}, {As: duly.Release},
 		{As: duly.Bury, Error: "late"},
 	} {
@@ -162,7 +163,7 @@ func topicTokens(s *scene) {
 		}
 
 		seen[p.Delivery] = true
-		for _, forged := range []duly.ReceiptParts{
+		for _, forged := range []contract.ReceiptParts{
 			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: p.Delivery ^ 1},
 			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: 1},
 			{Queue: p.Queue, Shard: p.Shard + 1, Number: p.Number, Delivery: p.Delivery},
@@ -170,7 +171,7 @@ func topicTokens(s *scene) {
 			{Queue: "other@g", Shard: p.Shard, Number: p.Number, Delivery: p.Delivery},
 		} {
 			if forged.Delivery > 0 {
-				g.lost("an ack by a forged receipt", g.settle(duly.Outcome{Receipt: forged.Receipt(), As: duly.Ack}))
+				g.lost("an ack by a forged receipt", g.settle(duly.SettleRequest{Receipt: forged.Receipt(), As: duly.Ack}))
 			}
 		}
 
@@ -270,7 +271,7 @@ func topicRequeuedCopy(s *scene) {
 func topicResult(s *scene) {
 	g := s.group("g")
 	d := takeSent(g, "a")
-	s.must("ack with a result", g.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
+	s.must("ack with a result", g.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
 	g.gone(d.ID)
 	g.sizes(duly.Sizes{})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // topicShardTests are for engines that can keep a topic in several shards.
@@ -43,7 +44,7 @@ func (s *scene) overTopic(patch duly.TopicConfig) {
 // keyOf returns a key whose messages go to that shard.
 func keyOf(shard int) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint("key-", i); duly.KeyShard(key, manyShards) == shard {
+		if key := fmt.Sprint("key-", i); contract.KeyShard(key, manyShards) == shard {
 			return key
 		}
 	}
@@ -58,7 +59,7 @@ func (s *scene) sendEach(body string) (positions []string) {
 	return positions
 }
 
-func shardOfPosition(n duly.Position) int { return duly.PositionPartsOf(n).Shard }
+func shardOfPosition(n duly.Position) int { return contract.PositionPartsOf(n).Shard }
 
 func topicShardsNumber(s *scene) {
 	s.names("three shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 3}), duly.CodeInvalid,
@@ -87,7 +88,7 @@ func topicShardsByKey(s *scene) {
 		key := fmt.Sprint("account ", i)
 		r := s.publish(keyed(key, "x"), duly.Message{Key: key, ID: fmt.Sprint("id-", i)})
 		for _, r := range r {
-			same(s, "the shard of "+key, shardOfPosition(r.Position), duly.KeyShard(key, manyShards))
+			same(s, "the shard of "+key, shardOfPosition(r.Position), contract.KeyShard(key, manyShards))
 		}
 	}
 }
@@ -99,8 +100,8 @@ func topicShardsAny(s *scene) {
 		messages := messagesOf("a", "b", "c")
 		messages = slices.Insert(messages, 1, keyed(keyOf(i%manyShards), "k"))
 		results := s.publish(messages...)
-		first, second, third := duly.PositionPartsOf(results[0].Position), duly.PositionPartsOf(results[2].Position),
-			duly.PositionPartsOf(results[3].Position)
+		first, second, third := contract.PositionPartsOf(results[0].Position), contract.PositionPartsOf(results[2].Position),
+			contract.PositionPartsOf(results[3].Position)
 		if first.Shard != second.Shard || second.Shard != third.Shard {
 			s.Errorf("messages of one call without keys went to the shards %d, %d and %d", first.Shard, second.Shard,
 				third.Shard)
@@ -121,7 +122,7 @@ func topicShardsDedupe(s *scene) {
 			m.ID = duly.NewNumber().String()
 		}
 		first := s.publish(m)[0]
-		same(s, "the shard of the ID "+m.ID, shardOfPosition(first.Position), duly.KeyShard(m.ID, manyShards))
+		same(s, "the shard of the ID "+m.ID, shardOfPosition(first.Position), contract.KeyShard(m.ID, manyShards))
 		s.repeats(m, first)
 	}
 	// A shard compares only its own IDs.
@@ -204,7 +205,7 @@ func topicShardsReserve(s *scene) {
 
 	for _, d := range ds {
 		shard := g.shardOf(d)
-		same(s, "the shard of the ID", duly.ShardOf(d.ID, manyShards), shard)
+		same(s, "the shard of the ID", contract.ShardOf(d.ID, manyShards), shard)
 		if d.ID <= last[shard] {
 			s.Errorf("shard %d handed out %s after %s", shard, d.ID, last[shard])
 		}
@@ -273,7 +274,7 @@ func topicShardsRead(s *scene) {
 	slices.Sort(want)
 	from, got := duly.FromStart, []string{}
 	for {
-		page := s.readPage(duly.ReadParams{From: from, Limit: 7})
+		page := s.readPage(contract.ReadParams{From: from, Limit: 7})
 		if len(page.Entries) == 0 {
 			break
 		}
@@ -312,7 +313,7 @@ func topicShardsSeek(s *scene) {
 	extra := s.publish(keyed(keyOf(3), "extra"), keyed(keyOf(3), "last"))[1].Position // of one moment
 	g.ackAll(g.takeAll())
 	r := g.seek(duly.From(rounds[2][5]))
-	same(s, "the result", r, duly.SeekResult{Replayed: 2*manyShards + 2})
+	same(s, "the result", r, contract.SeekResult{Replayed: 2*manyShards + 2})
 	bodies := bodiesOf(g.takeAll())
 	slices.Sort(bodies)
 	same(s, "the messages from round 2 on", strings.Join(bodies, ""),
@@ -322,7 +323,7 @@ func topicShardsSeek(s *scene) {
 	h := s.groupFrom("h", duly.From(rounds[3][0]))
 	same(s, "the lag of a group from a position", h.groupStats().Lag, manyShards+2)
 
-	parts := duly.PositionPartsOf(extra)
+	parts := contract.PositionPartsOf(extra)
 	parts.Ordinal++
 	s.topicUnchanged("a seek beyond the end of one shard", func() {
 		_, err := s.log().Seek(s.ctx, g.ref(), duly.FromPosition(parts.Position()))
@@ -357,7 +358,7 @@ func topicShardsStats(s *scene) {
 	g.sizes(duly.Sizes{Dead: 1, Delayed: 1, Leased: 2*manyShards - 2})
 	var shards []int
 	for _, j := range g.list(duly.StateLeased) {
-		shards = append(shards, duly.ShardOf(j.ID, manyShards))
+		shards = append(shards, contract.ShardOf(j.ID, manyShards))
 	}
 
 	same(s, "whether the list goes shard by shard", slices.IsSorted(shards), true)

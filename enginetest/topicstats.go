@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func topicStatsTests() []test {
@@ -33,7 +34,7 @@ func topicCheckCounts(s *scene) {
 
 	var done, total int64
 	for _, repair := range []bool{false, true} {
-		report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{Repair: repair, Progress: func(d, t int64) { done, total = d, t }})
+		report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Repair: repair, Progress: func(d, t int64) { done, total = d, t }})
 		s.must("check", err)
 		same(s, "the faults", len(report.Faults), 0)
 		same(s, "the jobs looked at", report.Jobs, 1)

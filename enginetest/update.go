@@ -256,7 +256,7 @@ func deleteAny(s *scene) {
 		n.must("delete of a job that is "+state.String(), n.Engine.Delete(n.ctx, n.ref(), id))
 		n.gone(id)
 		n.refused("delete of it again", n.Engine.Delete(n.ctx, n.ref(), id), duly.CodeNotFound)
-		n.lost("ack by its receipt", n.settle(duly.Outcome{Receipt: receipt, As: duly.Ack}))
+		n.lost("ack by its receipt", n.settle(duly.SettleRequest{Receipt: receipt, As: duly.Ack}))
 		if slices.Contains(idsTaken(n.takeAll()), id) {
 			n.Errorf("%q was delivered after it was deleted", id)
 		}

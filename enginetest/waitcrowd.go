@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // What holds where many wait at once.
@@ -94,7 +95,7 @@ func waitManyVanish(s *scene) {
 // waitPass passes the wake-up of each waiter to the next one, on a clock that
 // stands still.
 func waitPass(s *scene) {
-	p, ok := s.Engine.(duly.Passer)
+	p, ok := s.Engine.(contract.Passer)
 	if !ok {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // hidden stands where a token was.
@@ -39,7 +39,7 @@ const (
 // URL still holds a token. A token of the URL counts more than the other one.
 func parseAddress(text, token, form string) (a address, err error) {
 	bad := func(problem string) (address, error) {
-		return address{}, duly.Invalid("url", "%s; write it like %s", problem, form)
+		return address{}, contract.Invalid("url", "%s; write it like %s", problem, form)
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -61,7 +61,7 @@ func parseAddress(text, token, form string) (a address, err error) {
 		token = u.User.Username()
 	}
 	if !sendable(token) {
-		return address{}, duly.Invalid("token", "has a character that no token has; copy it whole, without spaces")
+		return address{}, contract.Invalid("token", "has a character that no token has; copy it whole, without spaces")
 	}
 	a = address{scheme: u.Scheme, host: u.Host, token: token}
 	a.namespace = strings.Trim(u.EscapedPath(), "/")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -76,8 +77,8 @@ func (a *Admin) Close() error {
 // every fault.
 const maxLine = 256 << 20
 
-// Check is [duly.Maintainer]'s, of the server's engine. It is safe to repeat.
-func (a *Admin) Check(ctx context.Context, p duly.CheckParams) (report duly.CheckReport, err error) {
+// Check is [contract.Maintainer]'s, of the server's engine. It is safe to repeat.
+func (a *Admin) Check(ctx context.Context, p contract.CheckParams) (report contract.CheckReport, err error) {
 	r := request{method: "POST", path: "/admin/check", body: wire.CheckForm.Append(nil, p.Repair), open: true}
 	err = a.link.exchange(ctx, r, func(resp *http.Response, body io.Reader) error {
 		if !isType(resp, "application/x-ndjson") {
@@ -90,7 +91,7 @@ func (a *Admin) Check(ctx context.Context, p duly.CheckParams) (report duly.Chec
 }
 
 // readCheck reads lines until the one with the report.
-func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none duly.CheckReport, err error) {
+func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none contract.CheckReport, err error) {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxLine)
 	lines.Split(wholeLines)
@@ -121,7 +122,7 @@ func wholeLines(data []byte, _ bool) (advance int, line []byte, err error) {
 	return bufio.ScanLines(data, false)
 }
 
-// Backup is [duly.Backuper]'s, of the server's engine. After an error w may
+// Backup is [contract.Backuper]'s, of the server's engine. After an error w may
 // hold a part of a copy, which is none.
 func (a *Admin) Backup(ctx context.Context, w io.Writer) error { return a.BackupOf(ctx, "", w) }
 
@@ -155,14 +156,14 @@ func (o *outlet) Write(b []byte) (n int, err error) {
 // CreateToken makes a token with the namespace, rights, description and limits
 // of t and returns its secret, which is told this once. It is not safe to repeat:
 // an answer that is lost has made a token that nobody knows.
-func (a *Admin) CreateToken(ctx context.Context, t duly.Token) (secret string, err error) {
+func (a *Admin) CreateToken(ctx context.Context, t contract.Token) (secret string, err error) {
 	return a.CreateTokenIn(ctx, "", t)
 }
 
 // CreateTokenIn is CreateToken for a namespace that is to be in a pool of the
 // server, "" for wherever it is. It answers [duly.ErrConflict] for a namespace
 // that is in another one.
-func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error) {
+func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t contract.Token) (secret string, err error) {
 	body := wire.NewTokenForm.Append(nil, t)
 	text, err := a.link.call(ctx, request{method: "POST", path: "/admin/tokens", query: inPool(pool), body: body})
 	if err != nil {
@@ -179,38 +180,38 @@ func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (s
 // namespace is to be in a pool of the server, "" for wherever it is. It answers
 // [duly.ErrConflict] for a token that is there, and for a namespace that is in
 // another pool. It is safe to repeat.
-func (a *Admin) AdoptToken(ctx context.Context, pool string, t duly.Token) error {
+func (a *Admin) AdoptToken(ctx context.Context, pool string, t contract.Token) error {
 	body := wire.NewTokenForm.Append(nil, t)
 	_, err := a.link.call(ctx, request{method: "PUT", path: tokenPath(t.Hash), query: inPool(pool), body: body})
 	return err
 }
 
-// Tokens is [duly.Registry]'s, of the server's engine.
-func (a *Admin) Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error) {
-	if err := p.Validate(); err != nil {
-		return duly.TokenPage{}, err
+// Tokens is [contract.Registry]'s, of the server's engine.
+func (a *Admin) Tokens(ctx context.Context, namespace string, p duly.PageParams) (contract.TokenPage, error) {
+	if err := contract.ValidatePage(&p); err != nil {
+		return contract.TokenPage{}, err
 	}
 	query, err := page(p)
 	if err != nil {
-		return duly.TokenPage{}, err
+		return contract.TokenPage{}, err
 	}
 	if namespace != "" {
 		query.Set("namespace", namespace)
 	}
 	text, err := a.link.call(ctx, request{method: "GET", path: "/admin/tokens", query: query})
 	if err != nil {
-		return duly.TokenPage{}, err
+		return contract.TokenPage{}, err
 	}
 	return answer(a.link, text, wire.TokensForm.ReadAnswer)
 }
 
-// LimitToken is [duly.Limiter]'s, of the server's engine. It is safe to repeat.
-func (a *Admin) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
+// LimitToken is [contract.Limiter]'s, of the server's engine. It is safe to repeat.
+func (a *Admin) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error {
 	_, err := a.link.call(ctx, request{method: "PATCH", path: tokenPath(hash), body: wire.LimitTokenForm.Append(nil, l)})
 	return err
 }
 
-// DeleteToken is [duly.Registry]'s, of the server's engine. It is safe to
+// DeleteToken is [contract.Registry]'s, of the server's engine. It is safe to
 // repeat; the answer is then [duly.ErrNotFound].
 func (a *Admin) DeleteToken(ctx context.Context, hash [32]byte) error {
 	_, err := a.link.call(ctx, request{method: "DELETE", path: tokenPath(hash)})
@@ -219,13 +220,13 @@ func (a *Admin) DeleteToken(ctx context.Context, hash [32]byte) error {
 
 func tokenPath(hash [32]byte) string { return "/admin/tokens/" + wire.TokenID(hash) }
 
-// Namespaces is [duly.Registry]'s, of the server's engine.
+// Namespaces is [contract.Registry]'s, of the server's engine.
 func (a *Admin) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return a.link.names(ctx, "/admin/namespaces", "namespaces", p)
 }
 
 // Pools lists the server's pools, the default one first.
-func (a *Admin) Pools(ctx context.Context) ([]duly.PoolState, error) {
+func (a *Admin) Pools(ctx context.Context) ([]contract.PoolState, error) {
 	text, err := a.link.call(ctx, request{method: "GET", path: "/admin/pools"})
 	if err != nil {
 		return nil, err
@@ -236,7 +237,7 @@ func (a *Admin) Pools(ctx context.Context) ([]duly.PoolState, error) {
 // Place says which pool a namespace is in, if nobody has; [duly.ErrConflict] for
 // one that is in another. It is safe to repeat.
 func (a *Admin) Place(ctx context.Context, namespace, pool string) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
 	_, err := a.link.call(ctx, request{method: "PUT", path: "/admin/namespaces/" + namespace, body: wire.PlaceForm.Append(nil, pool)})
@@ -245,7 +246,7 @@ func (a *Admin) Place(ctx context.Context, namespace, pool string) error {
 
 // Moves lists the namespaces that move from one pool to another or, of one
 // namespace, tells where it is.
-func (a *Admin) Moves(ctx context.Context, namespace string) ([]duly.MoveState, error) {
+func (a *Admin) Moves(ctx context.Context, namespace string) ([]contract.MoveState, error) {
 	var query url.Values
 	if namespace != "" {
 		query = url.Values{"namespace": {namespace}}
@@ -263,10 +264,10 @@ func (a *Admin) Moves(ctx context.Context, namespace string) ([]duly.MoveState, 
 
 // Move lets a namespace move to another pool, and answers when that has begun.
 // It is safe to repeat.
-func (a *Admin) Move(ctx context.Context, namespace, to string) (duly.MoveState, error) {
+func (a *Admin) Move(ctx context.Context, namespace, to string) (contract.MoveState, error) {
 	text, err := a.link.call(ctx, request{method: "POST", path: "/admin/moves", body: wire.MovingForm.Append(nil, wire.Moving{Namespace: namespace, To: to})})
 	if err != nil {
-		return duly.MoveState{}, err
+		return contract.MoveState{}, err
 	}
 	return answer(a.link, text, wire.MoveForm.ReadAnswer)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -43,11 +44,11 @@ func ndjson(lines ...wire.CheckLine) http.HandlerFunc {
 
 // C14.28: progress, then the report.
 func TestCheckTellsItsProgressAndItsReport(t *testing.T) {
-	report := duly.CheckReport{Jobs: 7, Messages: 3, Repaired: 1, Faults: []duly.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
+	report := contract.CheckReport{Jobs: 7, Messages: 3, Repaired: 1, Faults: []contract.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
 	serve := ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Done: 6, Total: 7}, wire.CheckLine{Report: &report})
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		var told []int64
-		got, err := a.Check(t.Context(), duly.CheckParams{Repair: true, Progress: func(done, total int64) { told = append(told, done, total) }})
+		got, err := a.Check(t.Context(), contract.CheckParams{Repair: true, Progress: func(done, total int64) { told = append(told, done, total) }})
 		if err != nil || got.Jobs != 7 || got.Messages != 3 || got.Repaired != 1 || len(got.Faults) != 1 || got.Faults[0] != report.Faults[0] {
 			t.Errorf("the report is %+v, %v", got, err)
 		}
@@ -74,7 +75,7 @@ func TestCheckThatEndsEarlyIsNoReport(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			inAdmin(t, tt.serve, func(t *testing.T, a *httpengine.Admin, _ *rig) {
-				report, err := a.Check(t.Context(), duly.CheckParams{})
+				report, err := a.Check(t.Context(), contract.CheckParams{})
 				wants(t, "a check that ends "+name, err, tt.code)
 				if report.Jobs != 0 {
 					t.Errorf("it has the report %+v", report)
@@ -135,7 +136,7 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 		reply(w, 200, string(wire.AppendNames(nil, "namespaces", duly.NamePage{Names: []string{"a", "b"}, Next: "b"})))
 	}
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
-		secret, err := a.CreateToken(t.Context(), duly.Token{Namespace: "shop", Rights: duly.RightProduce, Description: "web"})
+		secret, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce, Description: "web"})
 		if secret != "duly_new" || err != nil {
 			t.Errorf("the token is %q, %v", secret, err)
 		}
@@ -152,11 +153,11 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 
 // C14.30, C14.35: tokens are listed, limited and revoked by their hashes.
 func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
-	one := duly.Token{Hash: [32]byte{1, 31: 2}, Namespace: "shop", Rights: duly.RightProduce, Limits: duly.Limits{Produce: 5, Per: time.Minute}}
+	one := contract.Token{Hash: [32]byte{1, 31: 2}, Namespace: "shop", Rights: contract.RightProduce, Limits: contract.Limits{Produce: 5, Per: time.Minute}}
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.Method == "GET":
-			reply(w, 200, string(wire.TokensForm.Append(nil, duly.TokenPage{Tokens: []duly.Token{one}, Next: "c"})))
+			reply(w, 200, string(wire.TokensForm.Append(nil, contract.TokenPage{Tokens: []contract.Token{one}, Next: "c"})))
 		case strings.HasSuffix(req.URL.Path, "9"):
 			problem(w, duly.ErrNotFound)
 		default:
@@ -171,7 +172,7 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 		if _, err := a.Tokens(t.Context(), "", duly.PageParams{}); err != nil {
 			t.Error(err)
 		}
-		if err := a.LimitToken(t.Context(), one.Hash, duly.Limits{Consume: 3, Per: time.Hour}); err != nil {
+		if err := a.LimitToken(t.Context(), one.Hash, contract.Limits{Consume: 3, Per: time.Hour}); err != nil {
 			t.Error(err)
 		}
 		if err := a.DeleteToken(t.Context(), one.Hash); err != nil {
@@ -193,7 +194,7 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 
 func TestTokenWithoutASecretIsNone(t *testing.T) {
 	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, `{"namespace":"shop"}`) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
-		_, err := a.CreateToken(t.Context(), duly.Token{Namespace: "shop", Rights: duly.RightProduce})
+		_, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce})
 		wants(t, "a token without a secret", err, duly.CodeInternal)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -79,7 +80,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, error) {
 	results, err := b.post(ctx, body)
 	if err == nil && len(results) != items {
-		err = duly.Errorf(duly.CodeInternal, "the server answered %d items with %d results; it may have happened", items, len(results))
+		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; it may have happened", items, len(results))
 	}
 	if err != nil {
 		return nil, err

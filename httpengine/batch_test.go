@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -65,7 +66,7 @@ func (p *pending) got(t *testing.T, ids ...string) {
 		t.Fatalf("the push of %q is answered %+v, %v", ids, p.results, p.err)
 	}
 	for i, id := range ids {
-		if p.results[i].ID != id || p.results[i].Outcome != duly.Created {
+		if p.results[i].ID != id || p.results[i].Status != duly.Created {
 			t.Errorf("%q is answered %+v", id, p.results[i])
 		}
 	}
@@ -109,7 +110,7 @@ func TestCallsGatherWhileOneIsOnItsWay(t *testing.T) {
 		first.got(t, "a")
 		second.got(t, "b", "c")
 		<-third.done
-		if third.err != nil || third.results[1].ID != "e" || third.results[1].Outcome != duly.Created {
+		if third.err != nil || third.results[1].ID != "e" || third.results[1].Status != duly.Created {
 			t.Errorf("the third is answered %+v, %v", third.results, third.err)
 		}
 		wants(t, "its bad item", third.results[0].Err, duly.CodeInvalid)
@@ -236,7 +237,7 @@ func TestRefusedJointRequestIsSentOneByOne(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		for _, j := range pushed(req) {
 			if j.Backoff == "fixed:1s" {
-				problem(w, duly.Invalid("request", "has the unknown field backoff"))
+				problem(w, contract.Invalid("request", "has the unknown field backoff"))
 				return
 			}
 		}
@@ -262,7 +263,7 @@ func TestRefusedJointRequestIsSentOneByOne(t *testing.T) {
 func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength > 4000 {
-			problem(w, duly.TooLarge("request", "has %d bytes, may have at most 4000", req.ContentLength))
+			problem(w, contract.TooLarge("request", "has %d bytes, may have at most 4000", req.ContentLength))
 			return
 		}
 		created(w, req)
@@ -283,9 +284,9 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 				t.Errorf("job %d is answered %+v", i, p)
 			}
 		}
-		outcomes := make([]duly.Outcome, 4)
+		outcomes := make([]duly.SettleRequest, 4)
 		for i := range outcomes {
-			outcomes[i] = duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
+			outcomes[i] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
 		}
 		errs, err := r.Settle(t.Context(), "", outcomes)
 		if err != nil || len(errs) != 4 {
@@ -318,7 +319,7 @@ func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
 		code   duly.Code
 	}{
 		"the limit is used up": {&duly.Error{Code: duly.CodeLimited, RetryAfter: time.Second}, duly.CodeLimited},
-		"the queue is full":    {duly.Errorf(duly.CodeFull, "is full"), duly.CodeFull},
+		"the queue is full":    {contract.Errorf(duly.CodeFull, "is full"), duly.CodeFull},
 		"the caller has gone":  {nil, duly.CodeUnavailable},
 	}
 	for how, of := range fares {
@@ -327,7 +328,7 @@ func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
 			inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 				switch jobs := pushed(cloned(req)); {
 				case len(jobs) > 1:
-					problem(w, duly.TooLarge("request", "is too large"))
+					problem(w, contract.TooLarge("request", "is too large"))
 				case jobs[0].ID == "a":
 					ctx.gone.Store(of.second == nil)
 					created(w, cloned(req))

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
 
-var _ duly.CancelWatcher = (*Engine)(nil)
+var _ contract.CancelWatcher = (*Engine)(nil)
 
 const (
 	// firstBackoff and mostBackoff bound the pause after a failed poll, which
@@ -23,8 +24,8 @@ const (
 	anyPause = time.Second
 )
 
-// WatchCancels implements duly.CancelWatcher. All watchers share one long poll.
-func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+// WatchCancels implements contract.CancelWatcher. All watchers share one long poll.
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	if err := e.enter(namespace); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.Canc
 // followCancels is the source of e.cancels. It polls until ctx ends or the server
 // answers an error that a repeat does not mend, as one without this route does. A
 // cursor that the server still knows leaves no gap, also after a lost connection.
-func (e *Engine) followCancels(ctx context.Context, _ string, w duly.CancelWatch) error {
+func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
 	var last wire.Canceled
 	for failures := 0; ; {
 		began := e.cfg.Clock.Mono()
@@ -75,7 +76,7 @@ func (e *Engine) pollCanceled(ctx context.Context, after string) (wire.Canceled,
 	return answer(e.link, text, wire.CanceledForm.ReadAnswer)
 }
 
-func report(answer *wire.Canceled, w duly.CancelWatch) {
+func report(answer *wire.Canceled, w contract.CancelWatch) {
 	if answer.Any && w.Ready != nil {
 		w.Ready()
 	}

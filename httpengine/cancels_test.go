@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
@@ -47,7 +48,7 @@ func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
 }
 
 // put adds an answer, by its cursor.
-func (f *feed) put(cursor string, any bool, canceled ...duly.Canceled) {
+func (f *feed) put(cursor string, any bool, canceled ...contract.Canceled) {
 	f.answers <- func(w http.ResponseWriter) {
 		reply(w, 200, string(wire.CanceledForm.Append(nil, wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
 	}
@@ -88,9 +89,9 @@ func (r *rig) watch(namespace string) *watcher {
 		w.got = append(w.got, what)
 	}
 	go func() {
-		err := r.WatchCancels(ctx, namespace, duly.CancelWatch{
+		err := r.WatchCancels(ctx, namespace, contract.CancelWatch{
 			Ready: func() { note("ready") },
-			Canceled: func(c duly.Canceled) {
+			Canceled: func(c contract.Canceled) {
 				if c.IDs == nil {
 					c.IDs = []string{"*"}
 				}
@@ -146,7 +147,7 @@ func TestWatchersShareALongPoll(t *testing.T) {
 	follow(t, func(t *testing.T, r *rig, f *feed) {
 		f.put("c1", true)
 		first, second := r.watch(""), r.watch("shop")
-		f.put("c2", false, duly.Canceled{Queue: "q", IDs: []string{"a", "b"}}, duly.Canceled{Queue: "p"})
+		f.put("c2", false, contract.Canceled{Queue: "q", IDs: []string{"a", "b"}}, contract.Canceled{Queue: "p"})
 		for _, w := range []*watcher{first, second} {
 			wantText(t, "a watcher", w.said(), "ready q/a,b p/*")
 		}
@@ -157,7 +158,7 @@ func TestWatchersShareALongPoll(t *testing.T) {
 		if err := first.err(); !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
-		f.put("c3", false, duly.Canceled{Queue: "q", IDs: []string{"c"}})
+		f.put("c3", false, contract.Canceled{Queue: "q", IDs: []string{"c"}})
 		wantText(t, "the other one", second.said(), "q/c")
 		second.end()
 		time.Sleep(2 * time.Minute)
@@ -174,7 +175,7 @@ func TestAWatchReconnects(t *testing.T) {
 		f.answers <- func(w http.ResponseWriter) { hijack(w).Close() }
 		f.fail(duly.ErrUnavailable)
 		f.fail(duly.ErrClosed)
-		f.put("c2", false, duly.Canceled{Queue: "q", IDs: []string{"a"}})
+		f.put("c2", false, contract.Canceled{Queue: "q", IDs: []string{"a"}})
 		time.Sleep(5 * time.Second)
 		wantText(t, "without a gap", w.said(), "ready q/a")
 		wantText(t, "polls", f.asked(), `"" "c1" "c1" "c1" "c1" "c2"`)

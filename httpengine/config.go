@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -31,7 +32,7 @@ type Config struct {
 	Poll time.Duration
 	// Clock measures waits, and the pauses of WatchCancels. It is for tests. Default the
 	// system's.
-	Clock clock.Clock
+	Clock duly.Clock
 }
 
 // String is the configuration as it may be printed: without its token.
@@ -60,7 +61,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if c.Timeout < 0 {
 		bad.Add("timeout", "is %s, must be above 0s", duly.FormatDuration(c.Timeout))
 	}

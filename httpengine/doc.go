@@ -54,7 +54,7 @@
 //
 // # Topics
 //
-// The engine has the methods of [duly.Topics]. If the engine behind the server has
+// The engine has the methods of [contract.Topics]. If the engine behind the server has
 // no topics, they return [duly.ErrUnsupported]. Concurrent calls of Publish share
 // requests if they are of one topic. A Publish is sent once, as everything else is.
 // A caller that repeats one after [duly.ErrUnavailable] may add its messages twice,

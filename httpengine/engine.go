@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -31,9 +32,9 @@ type Engine struct {
 }
 
 var (
-	_ duly.Contract   = (*Engine)(nil)
-	_ duly.Surveyor   = (*Engine)(nil)
-	_ duly.Namespacer = (*Engine)(nil)
+	_ contract.Engine     = (*Engine)(nil)
+	_ contract.Surveyor   = (*Engine)(nil)
+	_ contract.Namespacer = (*Engine)(nil)
 )
 
 // Open returns an engine on a server. It sends nothing: a server that is away
@@ -48,8 +49,8 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.namespace = duly.NamespaceOr(a.namespace)
-	if err := duly.ValidateNamespace(a.namespace); err != nil {
+	a.namespace = contract.NamespaceOr(a.namespace)
+	if err := contract.ValidateNamespace(a.namespace); err != nil {
 		return nil, err
 	}
 	e := &Engine{link: newLink(a, cfg.TLS, cfg.Client, cfg.Timeout), cfg: cfg, base: "/v1/" + a.namespace}
@@ -70,7 +71,7 @@ func (e *Engine) String() string { return e.link.String() }
 // GoString is String, for %#v.
 func (e *Engine) GoString() string { return e.String() }
 
-// Namespace implements duly.Namespacer: the namespace of the URL, the only one
+// Namespace implements contract.Namespacer: the namespace of the URL, the only one
 // that the engine serves.
 func (e *Engine) Namespace() string { return e.link.namespace }
 
@@ -103,10 +104,10 @@ func (e *Engine) enter(namespace string) error {
 
 // foreign is the error of what names another namespace than the URL.
 func (e *Engine) foreign(namespace string) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return duly.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, duly.Quoted(namespace))
+	return contract.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, contract.Quoted(namespace))
 }
 
 // enterQueue is enter for a call about one queue.
@@ -114,7 +115,7 @@ func (e *Engine) enterQueue(q duly.QueueRef) error {
 	if err := e.enter(q.Namespace); err != nil {
 		return err
 	}
-	if err := q.Validate(); err != nil {
+	if err := contract.ValidateQueue(q); err != nil {
 		e.calls.Done()
 		return err
 	}
@@ -126,7 +127,7 @@ func (e *Engine) enterJob(q duly.QueueRef, id string) error {
 	if err := e.enterQueue(q); err != nil {
 		return err
 	}
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		e.calls.Done()
 		return err
 	}

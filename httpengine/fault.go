@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -83,7 +84,7 @@ func (l *link) scrub(err error) error {
 }
 
 // unanswered is the error of a caller that did not stay for the answer.
-func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
+func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
 // refusal is the error of an answer that is no success.
 func (l *link) refusal(resp *http.Response, body io.Reader) error {
@@ -175,5 +176,5 @@ func isType(resp *http.Response, name string) bool {
 
 // garbled is the error of an answer in the API's form that makes no sense.
 func (l *link) garbled(what string) error {
-	return duly.Errorf(duly.CodeInternal, "%s answered %s; is it a duly server of this version?", l.address, what)
+	return contract.Errorf(duly.CodeInternal, "%s answered %s; is it a duly server of this version?", l.address, what)
 }

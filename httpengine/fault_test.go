@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -21,12 +22,12 @@ import (
 func TestEveryErrorIsRebuilt(t *testing.T) {
 	sent := map[string]error{}
 	for _, code := range duly.Codes() {
-		sent[string(code)] = duly.Errorf(code, "said by the server")
+		sent[string(code)] = contract.Errorf(code, "said by the server")
 	}
 	sent["limited"] = &duly.Error{Code: duly.CodeLimited, Message: "slow down", RetryAfter: 1500 * time.Millisecond}
-	sent["conflict"] = duly.Conflict(duly.StateLeased, "is leased")
-	sent["invalid"] = duly.Invalid("tries", "is -1, must be between 1 and 65535")
-	sent["too_large"] = duly.TooLarge("body", "has 9 bytes, may have at most 8")
+	sent["conflict"] = contract.Conflict(duly.StateLeased, "is leased")
+	sent["invalid"] = contract.Invalid("tries", "is -1, must be between 1 and 65535")
+	sent["too_large"] = contract.TooLarge("body", "has 9 bytes, may have at most 8")
 	next := ""
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, sent[next]) }, func(t *testing.T, r *rig) {
 		for name, want := range sent {
@@ -50,10 +51,10 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 // C11.33: the error of one item as well.
 func TestErrorOfAnItemIsRebuilt(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, 200, string(wire.ResultsForm.Append(nil, []error{nil, duly.ErrLeaseLost, duly.TooLarge("result", "has 9 bytes")})))
+		reply(w, 200, string(wire.ResultsForm.Append(nil, []error{nil, duly.ErrLeaseLost, contract.TooLarge("result", "has 9 bytes")})))
 	}, func(t *testing.T, r *rig) {
-		o := duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
-		errs, err := r.Settle(t.Context(), "", []duly.Outcome{o, o, o})
+		o := duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
+		errs, err := r.Settle(t.Context(), "", []duly.SettleRequest{o, o, o})
 		if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || !errors.Is(errs[2], duly.ErrTooLarge) {
 			t.Errorf("the answers are %v, %v", errs, err)
 		}
@@ -187,7 +188,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 func TestSlowTransferIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		answer := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
+		answer := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Status: duly.Created}}))
 		r := newRig(t, httpengine.Config{Timeout: time.Second}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for i := range answer {

@@ -6,13 +6,14 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
 // maxCursor is longer than any cursor, in bytes, and short enough for a URL.
 const maxCursor = 4 << 10
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	if err := e.enterJob(q, id); err != nil {
 		return duly.JobInfo{}, err
@@ -21,19 +22,19 @@ func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobI
 	return e.job(ctx, e.jobPath(q, id))
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	if err := e.enter(namespace); err != nil {
 		return duly.JobInfo{}, err
 	}
 	defer e.calls.Done()
-	if err := r.Validate(); err != nil {
+	if err := contract.ValidateReceipt(r); err != nil {
 		return duly.JobInfo{}, err
 	}
 	return e.job(ctx, e.base+"/receipts/"+string(r))
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *Engine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	if err := e.enterQueue(q); err != nil {
 		return duly.JobInfo{}, err
@@ -50,13 +51,13 @@ func (e *Engine) job(ctx context.Context, path string) (duly.JobInfo, error) {
 	return answer(e.link, text, func(text string) (duly.JobInfo, error) { return wire.ReadJob(text, e.link.namespace) })
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	if err := e.enterQueue(q); err != nil {
 		return duly.ListPage{}, err
 	}
 	defer e.calls.Done()
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateList(&p); err != nil {
 		return duly.ListPage{}, err
 	}
 	query, err := page(p.PageParams)
@@ -77,7 +78,7 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 // page is a page as a query asks for it.
 func page(p duly.PageParams) (url.Values, error) {
 	if len(p.Cursor) > maxCursor {
-		return nil, duly.BadCursor()
+		return nil, contract.BadCursor()
 	}
 	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
 	if p.Cursor != "" {
@@ -86,7 +87,7 @@ func page(p duly.PageParams) (url.Values, error) {
 	return query, nil
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	if err := e.enter(namespace); err != nil {
 		return duly.NamePage{}, err
@@ -95,30 +96,30 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 	return e.link.names(ctx, e.base+"/queues", "queues", p)
 }
 
-// Survey implements duly.Surveyor, with one request.
-func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+// Survey implements contract.Surveyor, with one request.
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
 	if err := e.enter(namespace); err != nil {
-		return duly.SurveyPage{}, err
+		return contract.SurveyPage{}, err
 	}
 	defer e.calls.Done()
-	if err := p.Validate(); err != nil {
-		return duly.SurveyPage{}, err
+	if err := contract.ValidatePage(&p); err != nil {
+		return contract.SurveyPage{}, err
 	}
 	query, err := page(p)
 	if err != nil {
-		return duly.SurveyPage{}, err
+		return contract.SurveyPage{}, err
 	}
 	query.Set("stats", "true")
 	text, err := e.link.call(ctx, request{method: "GET", path: e.base + "/queues", query: query})
 	if err != nil {
-		return duly.SurveyPage{}, err
+		return contract.SurveyPage{}, err
 	}
 	return answer(e.link, text, wire.ReadSurvey)
 }
 
 // names reads a page of names.
 func (l *link) names(ctx context.Context, path, field string, p duly.PageParams) (duly.NamePage, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidatePage(&p); err != nil {
 		return duly.NamePage{}, err
 	}
 	query, err := page(p)
@@ -132,13 +133,13 @@ func (l *link) names(ctx context.Context, path, field string, p duly.PageParams)
 	return answer(l, text, func(text string) (duly.NamePage, error) { return wire.ReadNames(text, field) })
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (e *Engine) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 	queue, err := e.queue(ctx, q)
 	return queue.Stats, err
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	queue, err := e.queue(ctx, q)
 	return queue.Config, err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -73,7 +74,7 @@ type patience struct {
 	length time.Duration
 
 	mu    sync.Mutex
-	timer clock.Timer // nil once it does not matter any more
+	timer duly.Timer // nil once it does not matter any more
 }
 
 func newPatience(length time.Duration, end func()) *patience {
@@ -222,5 +223,5 @@ func (l *link) readAll(resp *http.Response, body io.Reader, most int64) (string,
 }
 
 func (l *link) tooLong(most int64) error {
-	return duly.Errorf(duly.CodeUnavailable, "the answer of %s is longer than %d bytes, as no duly server's is; it may have happened", l.address, most)
+	return contract.Errorf(duly.CodeUnavailable, "the answer of %s is longer than %d bytes, as no duly server's is; it may have happened", l.address, most)
 }

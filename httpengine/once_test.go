@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/memnet"
 	"github.com/dulymq/duly/internal/wire"
@@ -31,7 +32,7 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 			return err
 		},
 		"settle": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
+			_, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			return err
 		},
 		"extend": func(ctx context.Context, e *httpengine.Engine) error {
@@ -113,11 +114,11 @@ func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
 			return err
 		},
 		"read": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Read(ctx, q, duly.ReadParams{Wait: time.Second})
+			_, err := e.Read(ctx, q, contract.ReadParams{Wait: time.Second})
 			return err
 		},
 		"delayed": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Delayed(ctx, q, duly.DelayedParams{})
+			_, err := e.Delayed(ctx, q, contract.DelayedParams{})
 			return err
 		},
 		"delayed message": func(ctx context.Context, e *httpengine.Engine) error {
@@ -274,7 +275,7 @@ func serveOnce(l *memnet.Listener, requests *int) {
 		}
 		_, _ = io.Copy(io.Discard, req.Body)
 		*requests++
-		body := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
+		body := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Status: duly.Created}}))
 		resp := http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),
 			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
 		_ = resp.Write(conn)
@@ -304,7 +305,7 @@ func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 		_, err = r.Stats(ctx, other)
 		wants(t, "stats", err, duly.CodeForbidden)
 		wants(t, "delete", r.Delete(ctx, other, "x"), duly.CodeForbidden)
-		_, err = r.Read(ctx, other, duly.ReadParams{})
+		_, err = r.Read(ctx, other, contract.ReadParams{})
 		wants(t, "read", err, duly.CodeForbidden)
 		_, err = r.CreateGroup(ctx, duly.QueueRef{Namespace: "other", Name: "t@g"}, "")
 		wants(t, "create group", err, duly.CodeForbidden)
@@ -317,7 +318,7 @@ func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 		results, err = r.Push(ctx, []duly.Job{{Namespace: "other", Queue: "q"}, {ID: "a", Queue: "q"}, {ID: "b", Namespace: "shop", Queue: "q"}})
-		if err != nil || results[1].Outcome != duly.Created || results[2].ID != "b" {
+		if err != nil || results[1].Status != duly.Created || results[2].ID != "b" {
 			t.Errorf("the neighbours are answered %+v, %v", results, err)
 		}
 		wants(t, "an item among others", results[0].Err, duly.CodeForbidden)

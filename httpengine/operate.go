@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -11,20 +12,20 @@ import (
 // long.
 const purgeStep = 10_000
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (e *Engine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 	return e.onJob(ctx, q, id, request{method: "DELETE"})
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
 	if u.Due.After(duly.MaxTime) || !carried(u.Headers, string(u.Backoff)) {
-		return u.Validate(duly.MaxMaxBody)
+		return contract.ValidateUpdate(&u, duly.MaxMaxBody)
 	}
 	return e.onJob(ctx, q, id, request{method: "PATCH", body: wire.UpdateForm.Append(nil, u)})
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, q duly.QueueRef, id string) error {
 	return e.onJob(ctx, q, id, request{method: "POST", path: "/promote"})
 }
@@ -57,13 +58,13 @@ func (e *Engine) change(ctx context.Context, r request) (string, error) {
 	return outlive(ctx, e, func(ctx context.Context) (string, error) { return e.link.call(ctx, r) }, nil)
 }
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (e *Engine) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	if err := e.enterQueue(q); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateRequeue(&p); err != nil {
 		return nil, err
 	}
 	text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/requeue", body: wire.RequeueForm.Append(nil, p)})
@@ -73,14 +74,14 @@ func (e *Engine) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeuePar
 	return answer(e.link, text, wire.RequeuedForm.ReadAnswer)
 }
 
-// Purge implements duly.Operator. It goes in steps of bounded length; after an
+// Purge implements contract.Operator. It goes in steps of bounded length; after an
 // error it tells how many jobs were removed before.
 func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
 	if err := e.enterQueue(q); err != nil {
 		return 0, err
 	}
 	defer e.calls.Done()
-	if err := duly.ValidatePurge(state, n); err != nil {
+	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
 	purged := 0
@@ -104,25 +105,25 @@ func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n
 	}
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateConfig(patch); err != nil {
 		return err
 	}
 	return e.onQueue(ctx, q, request{method: "PATCH", body: wire.ConfigForm.Append(nil, patch)})
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (e *Engine) Pause(ctx context.Context, q duly.QueueRef) error {
 	return e.onQueue(ctx, q, request{method: "POST", path: "/pause"})
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (e *Engine) Resume(ctx context.Context, q duly.QueueRef) error {
 	return e.onQueue(ctx, q, request{method: "POST", path: "/resume"})
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (e *Engine) Destroy(ctx context.Context, q duly.QueueRef) error {
 	return e.onQueue(ctx, q, request{method: "DELETE"})
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -15,7 +16,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
 	return each(jobs, e.judgeJob, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
@@ -34,7 +35,7 @@ func (e *Engine) judgeJob(j *duly.Job) error {
 	if !j.Due.After(duly.MaxTime) && carried(j.Headers, j.ID, j.Queue, string(j.Backoff), j.OrderKey, j.Merge.Key, string(j.Merge.Mode), string(j.Merge.Until), j.Callback, j.OnDone, j.OnDead) {
 		return nil
 	}
-	return j.Validate(duly.MaxMaxBody)
+	return contract.ValidateJob(j, duly.MaxMaxBody)
 }
 
 // carried tells whether JSON carries headers and texts as they are.
@@ -53,7 +54,7 @@ func carried(headers map[string]string, texts ...string) bool {
 }
 
 func (e *Engine) push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := e.pushes.do(ctx, wire.AppendPush(nil, jobs), len(jobs), duly.BodyBytes(jobs))
+	results, err := e.pushes.do(ctx, wire.AppendPush(nil, jobs), len(jobs), contract.BodyBytes(jobs))
 	if errors.Is(err, duly.ErrTooLarge) {
 		return halves(jobs, err, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
 			refusedJob)
@@ -62,28 +63,28 @@ func (e *Engine) push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 }
 
 // Settle implements duly.Engine.
-func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.enter(namespace); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := duly.CheckBatch(len(outcomes), 0); err != nil {
+	if err := contract.CheckBatch(len(outcomes), 0); err != nil {
 		return nil, err
 	}
-	return each(outcomes, (*duly.Outcome).Validate, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
+	return each(outcomes, contract.ValidateSettle, func(outcomes []duly.SettleRequest) ([]error, error) { return e.settle(ctx, outcomes) },
 		refusedOutcome)
 }
 
-func refusedOutcome(_ *duly.Outcome, err error) error { return err }
+func refusedOutcome(_ *duly.SettleRequest, err error) error { return err }
 
-func (e *Engine) settle(ctx context.Context, outcomes []duly.Outcome) ([]error, error) {
+func (e *Engine) settle(ctx context.Context, outcomes []duly.SettleRequest) ([]error, error) {
 	bytes := 0
 	for i := range outcomes {
 		bytes += len(outcomes[i].Result)
 	}
 	errs, err := e.settles.do(ctx, wire.AppendSettle(nil, outcomes), len(outcomes), bytes)
 	if errors.Is(err, duly.ErrTooLarge) {
-		return halves(outcomes, err, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
+		return halves(outcomes, err, func(outcomes []duly.SettleRequest) ([]error, error) { return e.settle(ctx, outcomes) },
 			refusedOutcome)
 	}
 	return errs, err
@@ -161,7 +162,7 @@ func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), fai
 // say that nothing was.
 func partly(err error) error {
 	if err == context.Canceled || err == context.DeadlineExceeded {
-		return duly.Unanswered(err)
+		return contract.Unanswered(err)
 	}
 	return err
 }

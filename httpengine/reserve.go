@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -15,7 +16,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	if p.Dispatcher {
@@ -36,7 +37,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 // noDispatcher is the error of a dispatcher's call: its server has dispatchers of its
 // own.
 func noDispatcher() error {
-	return duly.Errorf(duly.CodeUnsupported, "a dispatcher does not work over HTTP; run it on the engine that owns the storage")
+	return contract.Errorf(duly.CodeUnsupported, "a dispatcher does not work over HTTP; run it on the engine that owns the storage")
 }
 
 // giveBack releases what a caller that has gone was to get. If that is lost as
@@ -45,9 +46,9 @@ func (e *Engine) giveBack(deliveries []duly.Delivery) {
 	if len(deliveries) == 0 {
 		return
 	}
-	outcomes := make([]duly.Outcome, len(deliveries))
+	outcomes := make([]duly.SettleRequest, len(deliveries))
 	for i := range deliveries {
-		outcomes[i] = duly.Outcome{Receipt: deliveries[i].Receipt, As: duly.Release}
+		outcomes[i] = duly.SettleRequest{Receipt: deliveries[i].Receipt, As: duly.Release}
 	}
 	_, _ = e.settle(context.Background(), outcomes)
 }
@@ -58,13 +59,13 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := duly.CheckBatch(len(receipts), 0); err != nil {
+	if err := contract.CheckBatch(len(receipts), 0); err != nil {
 		return nil, err
 	}
-	if err := duly.ValidateLease(lease); err != nil {
+	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
-	return each(receipts, func(r *duly.Receipt) error { return r.Validate() },
+	return each(receipts, func(r *duly.Receipt) error { return contract.ValidateReceipt(*r) },
 		func(receipts []duly.Receipt) ([]error, error) { return e.extend(ctx, receipts, lease) },
 		func(_ *duly.Receipt, err error) error { return err })
 }

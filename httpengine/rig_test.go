@@ -132,7 +132,7 @@ func created(w http.ResponseWriter, req *http.Request) {
 	jobs := pushed(req)
 	results := make([]duly.PushResult, len(jobs))
 	for i, j := range jobs {
-		results[i] = duly.PushResult{ID: j.ID, Outcome: duly.Created}
+		results[i] = duly.PushResult{ID: j.ID, Status: duly.Created}
 	}
 	reply(w, http.StatusOK, string(wire.PushedForm.Append(nil, results)))
 }

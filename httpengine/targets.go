@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -50,7 +51,7 @@ func (p *Push) do(ctx context.Context, r request) (string, error) {
 
 // Targets returns a page of targets, by name, and the cursor of the next one.
 func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []wire.Target, next string, err error) {
-	if err := params.Validate(); err != nil {
+	if err := contract.ValidatePage(&params); err != nil {
 		return nil, "", err
 	}
 	query, err := page(params)

@@ -3,7 +3,7 @@ package httpengine
 import (
 	"crypto/tls"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/pemfile"
 )
 
@@ -25,7 +25,7 @@ func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
 	}
-	var bad duly.BadFields
+	var bad contract.BadFields
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
 		c.RootCAs = pemfile.Pool(&bad, "ca", t.CA)

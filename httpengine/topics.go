@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
-var _ duly.Topics = (*Engine)(nil)
+var _ contract.Topics = (*Engine)(nil)
 
 // publishers has the batchers of the topics with calls in flight. A request carries
 // messages of one topic, which its path names.
@@ -52,7 +53,7 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	}
 }
 
-// Publish implements duly.Topics. It is sent once: without [duly.TopicConfig.Dedupe]
+// Publish implements contract.Topics. It is sent once: without [duly.TopicConfig.Dedupe]
 // a message whose answer was lost may be in the log, and another try would add it
 // again. Messages of several topics are several requests, one after the other.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
@@ -60,7 +61,7 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 		return nil, err
 	}
 	defer e.calls.Done()
-	if err := duly.CheckBatch(len(messages), duly.MessageBytes(messages)); err != nil {
+	if err := contract.CheckBatch(len(messages), contract.MessageBytes(messages)); err != nil {
 		return nil, err
 	}
 	return each(messages, e.judgeMessage, func(messages []duly.Message) ([]duly.PublishResult, error) {
@@ -79,10 +80,10 @@ func (e *Engine) judgeMessage(m *duly.Message) error {
 		return e.foreign(m.Namespace)
 	}
 	topic := duly.QueueRef{Namespace: m.Namespace, Name: m.Topic}
-	if topic.ValidateTopic() == nil && !m.Due.After(duly.MaxTime) && carried(m.Headers, m.ID, m.Key) {
+	if contract.ValidateTopic(topic) == nil && !m.Due.After(duly.MaxTime) && carried(m.Headers, m.ID, m.Key) {
 		return nil
 	}
-	return m.Validate(duly.MaxMaxBody)
+	return contract.ValidateMessage(m, duly.MaxMaxBody)
 }
 
 // publish sends the messages of each topic together, in the order of the topics'
@@ -126,7 +127,7 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 func (e *Engine) publishTo(ctx context.Context, topic string, messages []duly.Message) ([]duly.PublishResult, error) {
 	p, done := e.publisherOf(topic)
 	defer done()
-	results, err := p.do(ctx, wire.AppendPublish(nil, messages), len(messages), duly.MessageBytes(messages))
+	results, err := p.do(ctx, wire.AppendPublish(nil, messages), len(messages), contract.MessageBytes(messages))
 	if errors.Is(err, duly.ErrTooLarge) {
 		return halves(messages, err, func(messages []duly.Message) ([]duly.PublishResult, error) {
 			return e.publishTo(ctx, topic, messages)
@@ -141,7 +142,7 @@ func (e *Engine) enterTopic(topic duly.QueueRef) (duly.QueueRef, error) {
 	if err := e.enter(topic.Namespace); err != nil {
 		return topic, err
 	}
-	if err := topic.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(topic); err != nil {
 		e.calls.Done()
 		return topic, err
 	}
@@ -154,7 +155,7 @@ func (e *Engine) enterGroup(group duly.QueueRef) (path string, err error) {
 	if err := e.enter(group.Namespace); err != nil {
 		return "", err
 	}
-	if err := group.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(group); err != nil {
 		e.calls.Done()
 		return "", err
 	}
@@ -164,18 +165,18 @@ func (e *Engine) enterGroup(group duly.QueueRef) (path string, err error) {
 
 func (e *Engine) topicPath(topic duly.QueueRef) string { return e.base + "/topics/" + topic.Name }
 
-// Read implements duly.Topics. Like Wait, it asks in slices of [Config.Poll].
-func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+// Read implements contract.Topics. Like Wait, it asks in slices of [Config.Poll].
+func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	topic, err := e.enterTopic(topic)
 	if err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 	defer e.calls.Done()
 	if err := p.Validate(topic); err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 
-	page := duly.ReadPage{}
+	page := contract.ReadPage{}
 	err = e.whileOpen(ctx, func(open context.Context) error {
 		return e.inSlices(open, p.Wait, func(slice time.Duration) (bool, error) {
 			p.Wait = slice
@@ -189,12 +190,12 @@ func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParam
 		})
 	})
 	if err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 	return page, nil
 }
 
-func (e *Engine) readOnce(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+func (e *Engine) readOnce(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
 	if p.From != "" {
 		query.Set("from", string(p.From))
@@ -205,24 +206,24 @@ func (e *Engine) readOnce(ctx context.Context, topic duly.QueueRef, p duly.ReadP
 	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/messages", query: query,
 		most: mostJobs, hold: p.Wait})
 	if err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
-	return answer(e.link, text, func(text string) (duly.ReadPage, error) { return wire.ReadEntries(text, topic) })
+	return answer(e.link, text, func(text string) (contract.ReadPage, error) { return wire.ReadEntries(text, topic) })
 }
 
-// Delayed implements duly.Topics.
-func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.DelayedParams) (duly.DelayedPage, error) {
+// Delayed implements contract.Topics.
+func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
 	topic, err := e.enterTopic(topic)
 	if err != nil {
-		return duly.DelayedPage{}, err
+		return contract.DelayedPage{}, err
 	}
 	defer e.calls.Done()
-	if err := p.PageParams.Validate(); err != nil {
-		return duly.DelayedPage{}, err
+	if err := contract.ValidatePage(&p.PageParams); err != nil {
+		return contract.DelayedPage{}, err
 	}
 	query, err := page(p.PageParams)
 	if err != nil {
-		return duly.DelayedPage{}, err
+		return contract.DelayedPage{}, err
 	}
 	if p.Bodies {
 		query.Set("bodies", "true")
@@ -231,12 +232,12 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/delayed", query: query,
 		most: mostJobs})
 	if err != nil {
-		return duly.DelayedPage{}, err
+		return contract.DelayedPage{}, err
 	}
-	return answer(e.link, text, func(text string) (duly.DelayedPage, error) { return wire.ReadDelayed(text, topic) })
+	return answer(e.link, text, func(text string) (contract.DelayedPage, error) { return wire.ReadDelayed(text, topic) })
 }
 
-// DelayedMessage implements duly.Topics.
+// DelayedMessage implements contract.Topics.
 func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
 	r, topic, err := e.enterDelayed(topic, key, id)
 	if err != nil {
@@ -251,7 +252,7 @@ func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, i
 	return answer(e.link, text, func(text string) (duly.Message, error) { return wire.ReadDelayedMessage(text, topic) })
 }
 
-// CancelDelayed implements duly.Topics.
+// CancelDelayed implements contract.Topics.
 func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
 	r, _, err := e.enterDelayed(topic, key, id)
 	if err != nil {
@@ -270,7 +271,7 @@ func (e *Engine) enterDelayed(topic duly.QueueRef, key, id string) (request, dul
 	if err != nil {
 		return request{}, topic, err
 	}
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		e.calls.Done()
 		return request{}, topic, err
 	}
@@ -281,7 +282,7 @@ func (e *Engine) enterDelayed(topic duly.QueueRef, key, id string) (request, dul
 	return r, topic, nil
 }
 
-// Topics implements duly.TopicOperator.
+// Topics implements contract.TopicOperator.
 func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	if err := e.enter(namespace); err != nil {
 		return duly.NamePage{}, err
@@ -290,7 +291,7 @@ func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams
 	return e.link.names(ctx, e.base+"/topics", "topics", p)
 }
 
-// Topic implements duly.TopicOperator.
+// Topic implements contract.TopicOperator.
 func (e *Engine) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
 	topic, err := e.enterTopic(topic)
 	if err != nil {
@@ -305,15 +306,15 @@ func (e *Engine) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo
 	return t.TopicInfo, err
 }
 
-// ConfigureTopic implements duly.TopicOperator.
+// ConfigureTopic implements contract.TopicOperator.
 func (e *Engine) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateTopicConfig(patch); err != nil {
 		return err
 	}
 	return e.onTopic(ctx, topic, request{method: "PATCH", body: wire.TopicConfigForm.Append(nil, patch)})
 }
 
-// DestroyTopic implements duly.TopicOperator.
+// DestroyTopic implements contract.TopicOperator.
 func (e *Engine) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	return e.onTopic(ctx, topic, request{method: "DELETE"})
 }
@@ -345,7 +346,7 @@ func (e *Engine) Trim(ctx context.Context, topic duly.QueueRef) (more bool, err 
 	return answer(e.link, text, wire.TrimmedForm.ReadAnswer)
 }
 
-// Groups implements duly.TopicOperator.
+// Groups implements contract.TopicOperator.
 func (e *Engine) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
 	topic, err := e.enterTopic(topic)
 	if err != nil {
@@ -355,7 +356,7 @@ func (e *Engine) Groups(ctx context.Context, topic duly.QueueRef, p duly.PagePar
 	return e.link.names(ctx, e.topicPath(topic)+"/groups", "groups", p)
 }
 
-// CreateGroup implements duly.TopicOperator. It is safe to repeat: a group that was
+// CreateGroup implements contract.TopicOperator. It is safe to repeat: a group that was
 // made by a call whose answer was lost has existed then.
 func (e *Engine) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (existed bool, err error) {
 	text, err := e.onGroup(ctx, group, "PUT", "", from)
@@ -365,14 +366,14 @@ func (e *Engine) CreateGroup(ctx context.Context, group duly.QueueRef, from duly
 	return answer(e.link, text, wire.GroupCreatedForm.ReadAnswer)
 }
 
-// Seek implements duly.TopicOperator.
-func (e *Engine) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (duly.SeekResult, error) {
+// Seek implements contract.TopicOperator.
+func (e *Engine) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (contract.SeekResult, error) {
 	if to == "" {
 		to = duly.FromStart
 	}
 	text, err := e.onGroup(ctx, group, "POST", "/seek", to)
 	if err != nil {
-		return duly.SeekResult{}, err
+		return contract.SeekResult{}, err
 	}
 	return answer(e.link, text, wire.SeekedForm.ReadAnswer)
 }

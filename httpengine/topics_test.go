@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
@@ -19,7 +20,7 @@ import (
 var events = duly.QueueRef{Namespace: "shop", Name: "events"}
 
 func positionOf(ordinal uint64) duly.Position {
-	return duly.PositionParts{Millis: 1893456000000, Ordinal: ordinal, Topic: duly.TopicChecksum(events)}.Position()
+	return contract.PositionParts{Millis: 1893456000000, Ordinal: ordinal, Topic: contract.TopicChecksum(events)}.Position()
 }
 
 // published answers a publish: every message is created, with the topic of the path
@@ -35,7 +36,7 @@ func published(w http.ResponseWriter, req *http.Request) {
 	}
 	results := make([]duly.PublishResult, len(messages.Values))
 	for i, m := range messages.Values {
-		results[i] = duly.PublishResult{Outcome: duly.Created, ID: topic + "." + string(m.Body),
+		results[i] = duly.PublishResult{Status: duly.Created, ID: topic + "." + string(m.Body),
 			Position: positionOf(uint64(i + 1))}
 	}
 	reply(w, http.StatusOK, string(wire.PublishedForm.Append(nil, results)))
@@ -52,7 +53,7 @@ func TestPublishToSeveralTopics(t *testing.T) {
 		}
 
 		for i, want := range map[int]string{0: "a.1", 2: "b.2", 3: "a.3"} {
-			if results[i].ID != want || results[i].Outcome != duly.Created || results[i].Err != nil {
+			if results[i].ID != want || results[i].Status != duly.Created || results[i].Err != nil {
 				t.Errorf("message %d: %+v, want %s", i, results[i], want)
 			}
 		}
@@ -90,7 +91,7 @@ func TestPublishToSeveralTopicsFails(t *testing.T) {
 					return
 				}
 
-				if err != nil || results[0].Outcome != duly.Created {
+				if err != nil || results[0].Status != duly.Created {
 					t.Fatalf("%+v, %v", results, err)
 				}
 				wants(t, "the second message", results[1].Err, duly.CodeUnavailable)
@@ -149,16 +150,16 @@ func TestReadGoesOnInSlices(t *testing.T) {
 		r := newRig(t, httpengine.Config{Poll: 10 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
 			asked++
 			wait, _ := duly.ParseDuration(req.URL.Query().Get("wait"))
-			page := duly.ReadPage{Next: duly.From(fmt.Sprint("next:", asked)), Gap: 1}
+			page := contract.ReadPage{Next: duly.From(fmt.Sprint("next:", asked)), Gap: 1}
 			if asked == 3 {
-				page.Entries = []duly.Entry{{Position: positionOf(7), Message: duly.Message{Body: []byte("x")}}}
+				page.Entries = []contract.Entry{{Position: positionOf(7), Message: duly.Message{Body: []byte("x")}}}
 			} else {
 				_ = clock.Sleep(req.Context(), clock.System(), wait)
 			}
 			reply(w, http.StatusOK, string(wire.EntriesForm.Append(nil, page)))
 		})
 		page, err := r.Read(t.Context(), duly.QueueRef{Name: "events"},
-			duly.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})
+			contract.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})
 		if err != nil || len(page.Entries) != 1 || page.Gap != 3 || page.Next != "next:3" {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -175,8 +176,8 @@ func TestReadGoesOnInSlices(t *testing.T) {
 			t.Errorf("asks %s, want %s", got, want)
 		}
 
-		other := duly.PositionParts{Ordinal: 1, Topic: duly.TopicChecksum(duly.Q("events"))}.Position()
-		_, err = r.Read(t.Context(), duly.QueueRef{Name: "events"}, duly.ReadParams{From: duly.FromPosition(other)})
+		other := contract.PositionParts{Ordinal: 1, Topic: contract.TopicChecksum(duly.Q("events"))}.Position()
+		_, err = r.Read(t.Context(), duly.QueueRef{Name: "events"}, contract.ReadParams{From: duly.FromPosition(other)})
 		wants(t, "a position of another namespace's topic", err, duly.CodeInvalid)
 	})
 }
@@ -186,7 +187,7 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	inBubble(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, func(t *testing.T, r *rig) {
 		ended := make(chan error)
 		go func() {
-			_, err := r.Read(t.Context(), events, duly.ReadParams{Wait: time.Minute})
+			_, err := r.Read(t.Context(), events, contract.ReadParams{Wait: time.Minute})
 			ended <- err
 		}()
 		synctest.Wait()
@@ -205,7 +206,7 @@ func TestBadNamesOfTopicsAreNotSent(t *testing.T) {
 			topic := duly.QueueRef{Name: name}
 			_, err := r.Topic(ctx, topic)
 			wants(t, "topic "+name, err, duly.CodeInvalid)
-			_, err = r.Read(ctx, topic, duly.ReadParams{})
+			_, err = r.Read(ctx, topic, contract.ReadParams{})
 			wants(t, "read "+name, err, duly.CodeInvalid)
 			wants(t, "destroy "+name, r.DestroyTopic(ctx, topic), duly.CodeInvalid)
 		}

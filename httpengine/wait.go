@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -20,7 +21,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 	defer e.calls.Done()
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	if p.Dispatcher {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/sqliteengine"
@@ -26,7 +26,7 @@ const (
 // DULY_CLIENT_CERT and DULY_CLIENT_KEY are used as httpengine.TLS has them. It answers [duly.ErrInvalid] for
 // a URL that chooses none, and whatever the engine says; no error repeats a
 // URL that may hold a token or a password.
-func Engine(ctx context.Context, url string, opts ...Option) (duly.Contract, error) {
+func Engine(ctx context.Context, url string, opts ...Option) (contract.Engine, error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
@@ -34,7 +34,7 @@ func Engine(ctx context.Context, url string, opts ...Option) (duly.Contract, err
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return nil, duly.Invalid("url", "names no engine; write %s", forms)
+		return nil, contract.Invalid("url", "names no engine; write %s", forms)
 	case scheme == "sqlite":
 		return file(ctx, url, &o)
 	case onRedis(scheme):
@@ -51,13 +51,13 @@ func CheckStore(url string) (err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return duly.Invalid("url", "names no engine; write %s", storeForms)
+		return contract.Invalid("url", "names no engine; write %s", storeForms)
 	case scheme == "sqlite":
 		_, err = sqliteengine.ParseURL(url)
 	case onRedis(scheme):
 		_, err = redisengine.ParseURL(url)
 	case scheme == "http", scheme == "https":
-		err = duly.Invalid("url", "is the URL of a server, which can't be served once more; write %s", storeForms)
+		err = contract.Invalid("url", "is the URL of a server, which can't be served once more; write %s", storeForms)
 	default:
 		err = unknown(scheme, storeForms)
 	}
@@ -65,7 +65,7 @@ func CheckStore(url string) (err error) {
 }
 
 func unknown(scheme, forms string) error {
-	return duly.Invalid("url", "begins with %s, which is no engine; write %s", short(scheme), forms)
+	return contract.Invalid("url", "begins with %s, which is no engine; write %s", short(scheme), forms)
 }
 
 // What a URL looks like, in short: that of a store, and that of any engine.
@@ -86,7 +86,7 @@ func StoreSchemes() []string {
 	return schemes
 }
 
-func server(ctx context.Context, url string, o *options) (duly.Contract, error) {
+func server(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	secure := o.secure
 	if secure == nil && strings.HasPrefix(url, "https:") {
 		var err error

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine"
 )
 
@@ -23,7 +23,7 @@ func Path(url string) string {
 	return c.Path
 }
 
-func file(ctx context.Context, url string, o *options) (duly.Contract, error) {
+func file(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	c, err := sqliteengine.ParseURL(url)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine"
 )
 
@@ -17,7 +17,7 @@ func Redis(url string) bool {
 
 func onRedis(scheme string) bool { return slices.Contains(redisengine.Schemes(), scheme) }
 
-func redis(ctx context.Context, url string, o *options) (duly.Contract, error) {
+func redis(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	c, err := redisengine.ParseURL(url)
 	if err != nil {
 		return nil, err

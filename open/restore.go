@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine"
 )
 
@@ -15,10 +16,10 @@ func Restore(ctx context.Context, url string, p sqliteengine.RestoreParams) (sql
 	scheme, _, _ := strings.Cut(url, ":")
 	switch {
 	case onRedis(scheme):
-		return sqliteengine.Restored{}, duly.Errorf(duly.CodeUnsupported,
+		return sqliteengine.Restored{}, contract.Errorf(duly.CodeUnsupported,
 			"a backup is the file of a store; a Redis is restored by what its server keeps, the files of RDB and AOF")
 	case scheme == "http", scheme == "https":
-		return sqliteengine.Restored{}, duly.Errorf(duly.CodeUnsupported,
+		return sqliteengine.Restored{}, contract.Errorf(duly.CodeUnsupported,
 			"a server can't replace the store that it has open; stop it, and name the store by sqlite:PATH")
 	}
 

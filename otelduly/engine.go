@@ -13,22 +13,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Engine is an engine of which each push has a span, and whose jobs carry their
 // place in the trace. It is the engine in everything else of the contract, and has its topics; what
-// only some engines do beside it ([duly.Maintainer] and others) is asked of the
+// only some engines do beside it ([contract.Maintainer] and others) is asked of the
 // engine itself.
-func Engine(e duly.Contract, opts ...Option) duly.Contract {
-	t := &traced{Contract: e, tracer: tracer(opts)}
-	if topics, ok := e.(duly.Topics); ok {
+func Engine(e contract.Engine, opts ...Option) contract.Engine {
+	t := &traced{Engine: e, tracer: tracer(opts)}
+	if topics, ok := e.(contract.Topics); ok {
 		return &tracedTopics{t, topics}
 	}
 	return t
 }
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 // tracedTopics is traced for an engine with topics.
 type tracedTopics struct {
@@ -37,41 +38,41 @@ type tracedTopics struct {
 }
 
 type traced struct {
-	duly.Contract
+	contract.Engine
 	tracer trace.Tracer
 }
 
 // Push implements duly.Engine. The caller's jobs stay as they are.
 func (t *traced) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	if !slices.ContainsFunc(jobs, placeless) {
-		return t.Contract.Push(ctx, jobs)
+		return t.Engine.Push(ctx, jobs)
 	}
 	ctx, span := t.tracer.Start(ctx, "push "+destination(jobs), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(ofPush(jobs)...))
 	defer span.End()
-	results, err := t.Contract.Push(ctx, carrying(ctx, jobs))
+	results, err := t.Engine.Push(ctx, carrying(ctx, jobs))
 	tellPush(span, results, err)
 	return results, err
 }
 
-// Namespace implements duly.Namespacer.
-func (t *traced) Namespace() string { return duly.NamespaceOf(t.Contract) }
+// Namespace implements contract.Namespacer.
+func (t *traced) Namespace() string { return duly.NamespaceOf(t.Engine) }
 
-// WatchCancels implements duly.CancelWatcher, if the engine does.
-func (t *traced) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	if engine, ok := t.Contract.(duly.CancelWatcher); ok {
+// WatchCancels implements contract.CancelWatcher, if the engine does.
+func (t *traced) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	if engine, ok := t.Engine.(contract.CancelWatcher); ok {
 		return engine.WatchCancels(ctx, namespace, w)
 	}
-	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+	return contract.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (t *traced) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(t.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(t.Engine).Pass(ctx, namespace, queues)
 }
 
-// Survey implements duly.Surveyor.
-func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyorOf(t.Contract).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyorOf(t.Engine).Survey(ctx, namespace, p)
 }
 
 // placeless tells whether a job is in no trace yet.
@@ -100,7 +101,7 @@ func ofPush(jobs []duly.Job) []attribute.KeyValue {
 		attribute.String("messaging.operation.name", "push"),
 		attribute.String("messaging.operation.type", "send"),
 		attribute.String("messaging.destination.name", destination(jobs)),
-		attribute.String("duly.namespace", duly.NamespaceOr(jobs[0].Namespace)),
+		attribute.String("duly.namespace", contract.NamespaceOr(jobs[0].Namespace)),
 	}
 	if len(jobs) > 1 {
 		return append(attrs, attribute.Int("messaging.batch.message_count", len(jobs)))
@@ -118,7 +119,7 @@ func tellPush(span trace.Span, results []duly.PushResult, err error) {
 		}
 	}
 	if len(results) == 1 && err == nil {
-		span.SetAttributes(attribute.String("duly.outcome", results[0].Outcome.String()))
+		span.SetAttributes(attribute.String("duly.outcome", results[0].Status.String()))
 	}
 	if refused > 0 && len(results) > 1 {
 		span.SetAttributes(attribute.Int("duly.refused", refused))

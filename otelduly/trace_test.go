@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/otelduly"
@@ -111,7 +112,7 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	}
 	served := httptest.NewServer(s.Handler())
 	defer served.Close()
-	token, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	token, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	token, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,15 +320,15 @@ func TestATraceNeverBreaksABound(t *testing.T) {
 }
 
 // surveying is an engine that tells of many queues at once.
-type surveying struct{ duly.Contract }
+type surveying struct{ contract.Engine }
 
-func (surveying) Survey(context.Context, string, duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyPage{Next: "asked at once"}, nil
+func (surveying) Survey(context.Context, string, duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyPage{Next: "asked at once"}, nil
 }
 
 func TestTracedEngineIsAskedOfManyQueuesAtOnce(t *testing.T) {
 	t.Parallel()
-	page, err := duly.SurveyorOf(otelduly.Engine(surveying{engine(t)})).Survey(t.Context(), "default", duly.PageParams{})
+	page, err := contract.SurveyorOf(otelduly.Engine(surveying{engine(t)})).Survey(t.Context(), "default", duly.PageParams{})
 	if err != nil || page.Next != "asked at once" {
 		t.Errorf("%+v, %v", page, err)
 	}
@@ -337,7 +338,7 @@ func TestTracedEngineIsAskedOfManyQueuesAtOnce(t *testing.T) {
 func TestATracedEngineKeepsItsTopics(t *testing.T) {
 	t.Parallel()
 	e := model.New(model.Config{})
-	traced, ok := otelduly.Engine(e).(duly.Topics)
+	traced, ok := otelduly.Engine(e).(contract.Topics)
 	if !ok {
 		t.Fatal("the topics are gone")
 	}
@@ -347,7 +348,7 @@ func TestATracedEngineKeepsItsTopics(t *testing.T) {
 	if names, err := e.Topics(t.Context(), "", duly.PageParams{}); err != nil || len(names.Names) != 1 {
 		t.Errorf("%+v, %v", names, err)
 	}
-	if _, ok := otelduly.Engine(struct{ duly.Contract }{e}).(duly.Topics); ok {
+	if _, ok := otelduly.Engine(struct{ contract.Engine }{e}).(contract.Topics); ok {
 		t.Error("an engine without topics has some")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/otelduly"
 )
 
@@ -49,7 +50,7 @@ func TestATryIsASpanOfItsJob(t *testing.T) {
 
 // kept keeps the job that was pushed last.
 type kept struct {
-	duly.Contract
+	contract.Engine
 	job duly.Job
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -57,7 +58,7 @@ func ofDelivery(d *duly.Delivery, does string) []attribute.KeyValue {
 		attribute.String("messaging.destination.name", d.Queue),
 		attribute.String("messaging.message.id", d.ID),
 		attribute.Int("messaging.message.body.size", len(d.Body)),
-		attribute.String("duly.namespace", duly.NamespaceOr(d.Namespace)),
+		attribute.String("duly.namespace", contract.NamespaceOr(d.Namespace)),
 		attribute.Int("duly.attempt", d.Attempt),
 		attribute.Int("duly.stalls", d.Stalls),
 		attribute.Int64("duly.late_ms", d.Now.Sub(d.Due).Milliseconds()),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -33,7 +34,7 @@ func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
 	settle := func(n int, as duly.Settlement) {
 		ds := g.reserve(n)
 		for _, d := range ds {
-			if _, err := g.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: as}}); err != nil {
+			if _, err := g.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: as}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +78,7 @@ func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
 	if info, err := g.e.Get(t.Context(), duly.Q("q"), next); err != nil || info.State != duly.StateReady {
 		t.Errorf("the next one of the key: %v, %v", info.State, err)
 	}
-	report, err := g.e.Check(t.Context(), duly.CheckParams{})
+	report, err := g.e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
 	}
@@ -155,7 +156,7 @@ func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
 	push := func(id string) {
 		t.Helper()
 		r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: id}})
-		if err != nil || r[0].Outcome != duly.Created {
+		if err != nil || r[0].Status != duly.Created {
 			t.Fatal(r, err)
 		}
 	}
@@ -207,7 +208,7 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 		"run state": func() error { return releaseOne(ctx, e) },
 	}
 	for what, change := range changes {
-		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil || r[0].Outcome != duly.Created {
+		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil || r[0].Status != duly.Created {
 			t.Fatal(r, err)
 		}
 		read, err := e.catalog.CallByID(ctx, q, "x", store.ScriptGet, false)
@@ -242,6 +243,6 @@ func releaseOne(ctx context.Context, e *Engine) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Settle(ctx, "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Release}})
+	_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Release}})
 	return err
 }

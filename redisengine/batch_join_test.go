@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestPlainJobsOfJoinedCallsAmongOthersAreAllThere(t *testing.T) {
 			for i := range calls {
 				id := ids[(callers-1-caller)*calls+calls-1-i]
 				r, err := e.Push(t.Context(), []duly.Job{{Queue: q.Name, ID: id, Made: true}})
-				if err != nil || r[0].Outcome != duly.Created {
+				if err != nil || r[0].Status != duly.Created {
 					t.Error(r, err)
 				}
 			}
@@ -43,7 +44,7 @@ func TestPlainJobsOfJoinedCallsAmongOthersAreAllThere(t *testing.T) {
 			t.Error(id, err)
 		}
 	}
-	report, err := e.Check(t.Context(), duly.CheckParams{})
+	report, err := e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
 	}

@@ -345,7 +345,7 @@ func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
 				if err != nil && (len(ds) > 0 || !errors.Is(err, context.Canceled)) {
 					t.Error(ds, err)
 				}
-				var outcomes []duly.Outcome
+				var outcomes []duly.SettleRequest
 				for _, d := range ds {
 					mu.Lock()
 					if _, twice := held[d.ID]; twice {
@@ -357,7 +357,7 @@ func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
 						mu.Lock()
 						delete(held, d.ID)
 						mu.Unlock()
-						outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Release})
+						outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
 					}
 				}
 				if _, err := g.e.Settle(t.Context(), "", outcomes); err != nil {

@@ -47,14 +47,14 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 		results, err := g.e.Push(g.Context(), []duly.Job{job})
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil || len(results) != 1 || results[0].ID != job.ID || results[0].Outcome != duly.Created {
+		if err != nil || len(results) != 1 || results[0].ID != job.ID || results[0].Status != duly.Created {
 			t.Errorf("caller %d: %+v, %v", i, results, err)
 		}
 		created[job.ID] = true
 	})
 	ds := g.reserve(callers)
 	gather("settle", &s.Settle, func(i int) {
-		outcomes := []duly.Outcome{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}} // two callers for every second job
+		outcomes := []duly.SettleRequest{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}} // two callers for every second job
 		errs, err := g.e.Settle(g.Context(), "", outcomes)
 		mu.Lock()
 		defer mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
@@ -79,7 +80,7 @@ func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
 					t.Fatalf("seed %d, round %d", seed, round)
 				}
 			}
-			report, err := x.e.Check(x.Context(), duly.CheckParams{})
+			report, err := x.e.Check(x.Context(), contract.CheckParams{})
 			if x.must(err); len(report.Faults) > 0 {
 				t.Errorf("seed %d: the check finds %+v", seed, report.Faults)
 			}
@@ -205,7 +206,7 @@ func pushed(r duly.PushResult) string {
 	if r.Err != nil {
 		return string(duly.CodeOf(r.Err))
 	}
-	return r.Outcome.String()
+	return r.Status.String()
 }
 
 // in is the jobs, for a queue.
@@ -313,9 +314,9 @@ func (x *twins) settle() {
 	}
 	at = append(at, pick(x, at...), x.IntN(len(x.held[one])))
 	plain := x.IntN(3) == 0 // acks without a result have a form of their own
-	ends := make([]duly.Outcome, len(at))
+	ends := make([]duly.SettleRequest, len(at))
 	for i := range ends {
-		o := duly.Outcome{As: pick(x, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury)}
+		o := duly.SettleRequest{As: pick(x, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury)}
 		if o.As == duly.Ack && x.IntN(3) == 0 {
 			o.Result = []byte("result")
 		}
@@ -326,7 +327,7 @@ func (x *twins) settle() {
 			o.Error = pick(x, "", "error")
 		}
 		if plain {
-			o = duly.Outcome{As: duly.Ack}
+			o = duly.SettleRequest{As: duly.Ack}
 		}
 		ends[i] = o
 	}
@@ -337,9 +338,9 @@ func (x *twins) settle() {
 	}
 	perm := x.Perm(len(ends) + len(stale))
 	for range stale {
-		ends = append(ends, duly.Outcome{As: duly.Ack})
+		ends = append(ends, duly.SettleRequest{As: duly.Ack})
 	}
-	ordered := make([]duly.Outcome, len(ends))
+	ordered := make([]duly.SettleRequest, len(ends))
 	for i, k := range perm {
 		ordered[i] = ends[k]
 	}

@@ -173,9 +173,9 @@ func BenchmarkReserveAck50(b *testing.B) {
 		if err != nil {
 			return err
 		}
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		_, err = r.e.Settle(r.Context(), "", outcomes)
 		return err

@@ -74,9 +74,9 @@ func BenchmarkGroupReserveAck100(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			outcomes := make([]duly.Outcome, len(ds))
+			outcomes := make([]duly.SettleRequest, len(ds))
 			for i := range ds {
-				outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack}
+				outcomes[i] = duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Ack}
 			}
 			_, err = r.e.Settle(r.Context(), "", outcomes)
 			return err
@@ -99,11 +99,11 @@ func (r *rig) nackOnce(most, calls int) {
 			if err != nil {
 				return err
 			}
-			outcomes := make([]duly.Outcome, len(ds))
+			outcomes := make([]duly.SettleRequest, len(ds))
 			for i := range ds {
-				outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack}
+				outcomes[i] = duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Ack}
 				if ds[i].Failures == 0 {
-					outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Nack, Delay: &none}
+					outcomes[i] = duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Nack, Delay: &none}
 				}
 			}
 			_, err = r.e.Settle(r.Context(), "", outcomes)
@@ -247,9 +247,9 @@ func BenchmarkMemoryOfGroups(b *testing.B) {
 		})
 		r.memoryOf(messages, "B/nacked-message", func() {
 			for some := range slices.Chunk(held, messagesPerCall) {
-				outcomes := make([]duly.Outcome, len(some))
+				outcomes := make([]duly.SettleRequest, len(some))
 				for i := range some {
-					outcomes[i] = duly.Outcome{Receipt: some[i].Receipt, As: duly.Nack}
+					outcomes[i] = duly.SettleRequest{Receipt: some[i].Receipt, As: duly.Nack}
 				}
 				if _, err := r.e.Settle(b.Context(), "", outcomes); err != nil {
 					b.Fatal(err)

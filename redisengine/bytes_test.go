@@ -37,9 +37,9 @@ func TestBytesOfATopicWithMixedSizes(t *testing.T) {
 		for range 3 { // the first half
 			ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{topic + "@g"}, Max: 1000})
 			must(t, err)
-			outcomes := make([]duly.Outcome, len(ds))
+			outcomes := make([]duly.SettleRequest, len(ds))
 			for i, d := range ds {
-				outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+				outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 			}
 			_, err = e.Settle(t.Context(), "", outcomes)
 			must(t, err)

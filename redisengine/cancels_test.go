@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -17,16 +18,16 @@ import (
 // reports are what an engine has reported to one watcher.
 type reports struct {
 	hearing  chan struct{}
-	canceled chan duly.Canceled
+	canceled chan contract.Canceled
 }
 
 // watchCancels watches the default namespace, and returns when reports arrive.
 func watchCancels(t *testing.T, e *redisengine.Engine) *reports {
 	t.Helper()
-	r := &reports{make(chan struct{}, 1000), make(chan duly.Canceled, 1000)}
+	r := &reports{make(chan struct{}, 1000), make(chan contract.Canceled, 1000)}
 	go func() {
-		_ = e.WatchCancels(t.Context(), "", duly.CancelWatch{
-			Ready: func() { r.hearing <- struct{}{} }, Canceled: func(c duly.Canceled) { r.canceled <- c },
+		_ = e.WatchCancels(t.Context(), "", contract.CancelWatch{
+			Ready: func() { r.hearing <- struct{}{} }, Canceled: func(c contract.Canceled) { r.canceled <- c },
 		})
 	}()
 	receive(t, "the watch to begin", r.hearing)
@@ -143,7 +144,7 @@ func TestCancelReportsNeedTheirRights(t *testing.T) {
 	rules := slices.DeleteFunc(documented(t, prefix), func(r string) bool { return r == "+spublish" || r == "+ssubscribe" })
 	e, log := openLogged(t, asUser(t, server, prefix, rules))
 	go func() {
-		_ = e.WatchCancels(t.Context(), "", duly.CancelWatch{Canceled: func(duly.Canceled) {}})
+		_ = e.WatchCancels(t.Context(), "", contract.CancelWatch{Canceled: func(contract.Canceled) {}})
 	}()
 	for _, id := range []string{"a", "b"} {
 		pushOne(t, e, duly.Job{Queue: "q", ID: id})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -102,7 +103,7 @@ func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Duration) {
 	x.Helper()
 	now := time.Now()
-	p, _ := d.Receipt.Parts()
+	p, _ := contract.ParseReceipt(d.Receipt)
 	there := x.offset[p.Shard]
 	for what, m := range map[string]time.Time{"pushed": d.PushedAt, "due": d.Due.Add(-delay), "taken": d.Now, "the lease ends": d.LeaseEnd.Add(-lease)} {
 		if m.Before(pushed.Add(there-time.Second)) || m.After(now.Add(there+time.Second)) {
@@ -117,7 +118,7 @@ func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Dura
 // jobOf gives a job an ID of a shard.
 func jobOf(shard, shards int, j duly.Job) duly.Job {
 	j.Made = true
-	for j.ID == "" || duly.ShardOf(j.ID, shards) != shard {
+	for j.ID == "" || contract.ShardOf(j.ID, shards) != shard {
 		j.ID = duly.MakeID(&j)
 	}
 	return j

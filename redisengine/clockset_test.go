@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -54,7 +55,7 @@ func (s *settable) take(n int, lease time.Duration) []duly.Delivery {
 
 func (s *settable) ack(d *duly.Delivery) error {
 	s.Helper()
-	errs, err := s.e.Settle(s.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+	errs, err := s.e.Settle(s.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 	must(s, err)
 	return errs[0]
 }
@@ -101,7 +102,7 @@ func (s *settable) sound(want duly.Counters) {
 	if err != nil || st.Counters != want {
 		s.Errorf("the counters are %+v, %v; want %+v", st.Counters, err, want)
 	}
-	report, err := s.e.Check(s.Context(), duly.CheckParams{})
+	report, err := s.e.Check(s.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		s.Errorf("Check: %+v, %v", report.Faults, err)
 	}
@@ -256,7 +257,7 @@ func (s *settable) work(ctx context.Context, e *redisengine.Engine, b *books, r 
 			if r.IntN(20) == 0 {
 				continue // it stalls
 			}
-			errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+			errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 			switch {
 			case err != nil:
 				s.Error(err)

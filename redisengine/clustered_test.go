@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -34,11 +35,11 @@ func TestCheckAndSweepOfACluster(t *testing.T) {
 			lost++
 		}
 	}
-	report, err := e.Check(ctx, duly.CheckParams{Repair: true})
+	report, err := e.Check(ctx, contract.CheckParams{Repair: true})
 	if err != nil || report.Jobs != jobs || len(report.Faults) != lost || report.Repaired != lost {
 		t.Fatalf("the repair of %d shards answers %+v, %v", lost, report, err)
 	}
-	if report, err = e.Check(ctx, duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+	if report, err = e.Check(ctx, contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 		t.Errorf("after the repair there are %+v, %v", report.Faults, err)
 	}
 	c.Advance(time.Hour)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
@@ -47,13 +47,13 @@ type Config struct {
 	Observe func(call string, took time.Duration)
 	// Clock replaces the servers' clocks, for tests. Default: the clock of each server
 	// (TIME).
-	Clock clock.Clock
+	Clock duly.Clock
 	// Manual turns the engine's timers of leases off: only Reserve and Step take
 	// back expired leases.
 	Manual bool
 	// wall replaces this process's own clock, for tests. Scripts still use the servers'
 	// clocks. Default: the machine's.
-	wall clock.Clock
+	wall duly.Clock
 	// sent returns the script to send in place of the given one, for tests.
 	sent func(*link.Script) *link.Script
 }
@@ -89,7 +89,7 @@ func (c *Config) parse() (link.Options, error) {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return o, duly.Invalid(option.name, "is %q, must be %s", text, option.bound)
+			return o, contract.Invalid(option.name, "is %q, must be %s", text, option.bound)
 		}
 		*option.field = n
 	}
@@ -105,7 +105,7 @@ var (
 )
 
 func (c *Config) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if c.MaxBody < 0 || c.MaxBody > duly.MaxMaxBody {
 		bad.Add("max_body", "is %d, must be %s", c.MaxBody, boundBody)
 	}

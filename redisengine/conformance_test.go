@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/goroutines"
@@ -42,7 +43,7 @@ func clusterByEval(t testing.TB) string {
 }
 
 // openOn opens an engine that goes by the test's clock.
-func openOn(t testing.TB, at where, c clock.Clock, o enginetest.Options) *redisengine.Engine {
+func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisengine.Engine {
 	e, err := redisengine.Open(context.Background(), redisengine.Config{
 		URL: at(t), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards,
 		Clock: c, Manual: !o.Own, Logger: slog.New(slog.DiscardHandler),
@@ -135,7 +136,7 @@ func neverAcrossSlots(t *testing.T) {
 // C11.32: the same suite through a server that stands on Redis.
 func TestHTTPOverRedis(t *testing.T) {
 	redistest.Need(t)
-	s := conformance.OnLoopback(func(t testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
+	s := conformance.OnLoopback(func(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
 		return openOn(t, single, c, o)
 	})
 	switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -128,7 +129,7 @@ func TestLeaseEntryMissing(t *testing.T) {
 		if len(again) != 1 || again[0].ID != lost.ID {
 			t.Fatal(again)
 		}
-		errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: lost.Receipt, As: duly.Ack}, {Receipt: again[0].Receipt, As: duly.Ack}})
+		errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: lost.Receipt, As: duly.Ack}, {Receipt: again[0].Receipt, As: duly.Ack}})
 		if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost || errs[1] != nil {
 			t.Fatal(errs, err)
 		}
@@ -221,7 +222,7 @@ func TestLostPolicies(t *testing.T) {
 		if d.Tries != duly.DefaultTries || d.MaxStalls != duly.DefaultMaxStalls || d.Lease != duly.DefaultLease || d.Backoff != duly.DefaultBackoff {
 			t.Errorf("%s is delivered as %+v", d.ID, d)
 		}
-		r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release})
+		r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
 	}
 	if len(got) == 0 {
 		t.Error("nothing was delivered")
@@ -282,7 +283,7 @@ func TestCheckMarkerTaken(t *testing.T) {
 	take := func() { r.do("ZREM", r.key(0, "marker"), "now") }
 	take()
 	looks := 0
-	report, err := r.e.Check(t.Context(), duly.CheckParams{Progress: func(int64, int64) {
+	report, err := r.e.Check(t.Context(), contract.CheckParams{Progress: func(int64, int64) {
 		if looks++; looks == 2 { // at the other queue: this one was looked at
 			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1}); err != nil || len(got) != 1 {
 				t.Error(got, err)
@@ -325,7 +326,7 @@ func TestCheckBesideOthers(t *testing.T) {
 			rounds = 4
 		}
 		for checks := 0; checks < rounds || !all(int64(rounds)); checks++ {
-			report, err := r.e.Check(t.Context(), duly.CheckParams{Repair: checks%2 == 1})
+			report, err := r.e.Check(t.Context(), contract.CheckParams{Repair: checks%2 == 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,10 +370,10 @@ func (r *damageRig) bustle(who, turn int) {
 	if err != nil {
 		r.Error(err)
 	}
-	outcomes := make([]duly.Outcome, 0, len(got))
+	outcomes := make([]duly.SettleRequest, 0, len(got))
 	for i, d := range got {
 		if i%9 < 8 { // the others stall
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})
 		}
 	}
 	if _, err := r.e.Settle(r.Context(), "", outcomes); err != nil {

@@ -69,9 +69,9 @@ func (g *gauge) reserve(n int) (ds []duly.Delivery) {
 
 func (g *gauge) ack(ds []duly.Delivery) {
 	g.Helper()
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	}
 	if _, err := g.e.Settle(g.Context(), "", outcomes); err != nil {
 		g.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -105,13 +106,13 @@ func (r *damageRig) fill(copies int) {
 	for _, d := range got {
 		switch kind(&d.Job) {
 		case "buried":
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: "no"})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: "no"})
 		case "done":
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte("yes")})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: []byte("yes")})
 			r.acked[name(&d.Job)] = true
 		case "retry", "failed", "stuck":
 			delay := 2 * time.Minute
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Delay: &delay, Error: "not yet"})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Nack, Delay: &delay, Error: "not yet"})
 		}
 	}
 	for i := range copies {
@@ -143,7 +144,7 @@ func (r *damageRig) push(jobs ...duly.Job) {
 		r.Fatal(err)
 	}
 	for i, result := range results {
-		if result.Err != nil || result.Outcome != duly.Created {
+		if result.Err != nil || result.Status != duly.Created {
 			r.Fatal(name(&jobs[i]), result)
 		}
 	}
@@ -164,7 +165,7 @@ func (r *damageRig) reserve() (all []duly.Delivery) {
 	}
 }
 
-func (r *damageRig) settle(outcomes ...duly.Outcome) {
+func (r *damageRig) settle(outcomes ...duly.SettleRequest) {
 	r.Helper()
 	errs, err := r.e.Settle(r.Context(), "", outcomes)
 	if err != nil {
@@ -181,7 +182,7 @@ func (r *damageRig) settle(outcomes ...duly.Outcome) {
 func (r *damageRig) locate() {
 	r.Helper()
 	for _, j := range r.list() {
-		p := place{shard: duly.ShardOf(j.ID, r.shards)}
+		p := place{shard: contract.ShardOf(j.ID, r.shards)}
 		if n, ok := duly.ParseNumber(j.ID); ok {
 			p.number = string(n[:])
 		} else {
@@ -291,9 +292,9 @@ func (v victim) lose() {
 	v.gone[v.name] = true
 }
 
-func (r *damageRig) check(repair bool) duly.CheckReport {
+func (r *damageRig) check(repair bool) contract.CheckReport {
 	r.Helper()
-	report, err := r.e.Check(r.Context(), duly.CheckParams{Repair: repair})
+	report, err := r.e.Check(r.Context(), contract.CheckParams{Repair: repair})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func (r *damageRig) findAndMend(kinds ...string) {
 }
 
 // want looks for kinds of faults in a report.
-func (r *damageRig) want(report duly.CheckReport, repaired bool, kinds []string) {
+func (r *damageRig) want(report contract.CheckReport, repaired bool, kinds []string) {
 	r.Helper()
 	found := map[string]bool{}
 	for _, f := range report.Faults {
@@ -384,7 +385,7 @@ func (r *damageRig) drain() {
 				r.Errorf("a job was delivered with a body that nobody has pushed: %d bytes, %.20q", len(d.Body), d.Body)
 			}
 			r.acked[name(&d.Job)] = true
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 	}
 	s, err := r.e.Stats(r.Context(), damageQueue)

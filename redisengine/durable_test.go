@@ -101,7 +101,7 @@ func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 	}
 	settle := func(r duly.Receipt, as duly.Settlement) error {
 		t.Helper()
-		errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: r, As: as}})
+		errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: r, As: as}})
 		must(t, err)
 		return errs[0]
 	}
@@ -117,16 +117,16 @@ func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 			j := duly.Job{ID: duly.NewNumber().String(), Priority: priority}
 			n.say(answer)
 			r := push(j)
-			if !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Created {
+			if !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Created {
 				t.Errorf("%s: a push is answered %+v, want created and not_durable", what, r)
 			} else if text := r.Err.Error(); !strings.Contains(text, "append-only file") || !strings.Contains(text, "again") || strings.Contains(text, "\n") {
 				t.Errorf("%s: the push says %q, and not what to do", what, text)
 			}
-			if r := push(j); !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Exists {
+			if r := push(j); !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Exists {
 				t.Errorf("%s: its repeat is answered %+v, want exists and not_durable", what, r)
 			}
 			n.say(confirmed)
-			if r := push(j); r.Err != nil || r.Outcome != duly.Exists {
+			if r := push(j); r.Err != nil || r.Status != duly.Exists {
 				t.Errorf("%s: a repeat that is confirmed is answered %+v", what, r)
 			}
 			d := takeOne(t, e, duly.Q("q"))
@@ -181,7 +181,7 @@ func TestAOFIsWaitedFor(t *testing.T) {
 	}
 	n.say([]any{int64(1), int64(0)})
 	close(disk)
-	if r := <-answered; r.Err != nil || r.Outcome != duly.Created {
+	if r := <-answered; r.Err != nil || r.Status != duly.Created {
 		t.Errorf("confirmed late, and answered %+v", r)
 	}
 	seen := n.Seen()
@@ -240,13 +240,13 @@ func TestAPushUnderAnotherNumberWaitsOnce(t *testing.T) {
 
 // pushing returns a function that pushes the job and returns what it has asked the
 // server for.
-func (n *newer) pushing(t *testing.T, e *redisengine.Engine, job duly.Job) func(duly.PushOutcome, error) string {
-	return func(outcome duly.PushOutcome, durable error) (asked string) {
+func (n *newer) pushing(t *testing.T, e *redisengine.Engine, job duly.Job) func(duly.PushStatus, error) string {
+	return func(outcome duly.PushStatus, durable error) (asked string) {
 		t.Helper()
 		before := len(n.Seen())
 		rs, err := e.Push(t.Context(), []duly.Job{job})
 		must(t, err)
-		if rs[0].Outcome != outcome || !errors.Is(rs[0].Err, durable) {
+		if rs[0].Status != outcome || !errors.Is(rs[0].Err, durable) {
 			t.Errorf("answered %+v, want %v and %v", rs[0], outcome, durable)
 		}
 		for _, args := range n.Seen()[before:] {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -231,19 +232,19 @@ func (c *counting) deleteMany() {
 }
 
 // take reserves a thousand jobs at once, and answers their acks.
-func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.Outcome) {
+func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.SettleRequest) {
 	c.Helper()
 	ds, err := c.at.Reserve(c.Context(), duly.ReserveParams{Queues: []string{queue}, Max: mostAtOnce, Lease: lease})
 	if err != nil || len(ds) != mostAtOnce {
 		c.Fatalf("took %d jobs of %s, %v", len(ds), queue, err)
 	}
 	for _, d := range ds {
-		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 	}
 	return outcomes
 }
 
-func (c *counting) settle(outcomes []duly.Outcome) {
+func (c *counting) settle(outcomes []duly.SettleRequest) {
 	c.Helper()
 	errs, err := c.at.Settle(c.Context(), "", outcomes)
 	must(c, errors.Join(append(errs, err)...))
@@ -269,9 +270,9 @@ func (c *counting) useRegistry() {
 	c.Helper()
 	for i := range mostAtOnce + 1 {
 		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
-		must(c, c.at.PutToken(c.Context(), duly.Token{Hash: hash, Namespace: "ns", Rights: duly.RightConsume}))
-		must(c, c.at.PutPlacement(c.Context(), duly.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p", Phase: duly.Placed}))
-		must(c, c.at.PutTarget(c.Context(), duly.Target{Namespace: "ns", Name: fmt.Sprintf("t%04d", i)}))
+		must(c, c.at.PutToken(c.Context(), contract.Token{Hash: hash, Namespace: "ns", Rights: contract.RightConsume}))
+		must(c, c.at.PutPlacement(c.Context(), contract.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p", Phase: contract.Placed}))
+		must(c, c.at.PutTarget(c.Context(), contract.Target{Namespace: "ns", Name: fmt.Sprintf("t%04d", i)}))
 	}
 	p := duly.PageParams{Limit: mostAtOnce}
 	tokens, err := c.at.Tokens(c.Context(), "ns", p)
@@ -297,10 +298,10 @@ func (c *counting) useRegistry() {
 	must(c, c.at.DeleteTarget(c.Context(), "ns", targets.Next))
 	must(c, c.at.Configure(c.Context(), duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
 	hash := tokens.Tokens[0].Hash
-	must(c, c.at.LimitToken(c.Context(), hash, duly.Limits{Consume: 2, Per: time.Minute}))
-	begin, err := c.at.Spend(c.Context(), hash, duly.RightConsume)
+	must(c, c.at.LimitToken(c.Context(), hash, contract.Limits{Consume: 2, Per: time.Minute}))
+	begin, err := c.at.Spend(c.Context(), hash, contract.RightConsume)
 	must(c, err)
-	must(c, c.at.GiveBack(c.Context(), hash, duly.RightConsume, begin))
+	must(c, c.at.GiveBack(c.Context(), hash, contract.RightConsume, begin))
 	must(c, c.at.DeleteToken(c.Context(), hash))
 }
 
@@ -463,7 +464,7 @@ func (c *counting) purge(queue string) {
 func (c *counting) mend() {
 	c.Helper()
 	c.stopwatch.damage()
-	report, err := c.e.Check(c.Context(), duly.CheckParams{Repair: true})
+	report, err := c.e.Check(c.Context(), contract.CheckParams{Repair: true})
 	must(c, err)
 	if report.Repaired < 3 || report.Repaired != len(report.Faults) {
 		c.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
@@ -490,7 +491,7 @@ func TestCheckOfHashesInOnePiece(t *testing.T) {
 	}
 	lost := server.Must("ZRANGE", "duly:{default/q/0}:delayed", 0, 0).([]any)[0]
 	server.Must("ZREM", "duly:{default/q/0}:delayed", lost)
-	report, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+	report, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
 	if err != nil || report.Jobs != n || len(report.Faults) == 0 || report.Faults[0].Kind != "job_in_no_set" || report.Repaired != len(report.Faults) {
 		t.Errorf("a Check of %d jobs found %+v, %v", report.Jobs, report.Faults, err)
 	}

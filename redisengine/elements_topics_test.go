@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -45,16 +46,16 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 		return receipts
 	}
 	settle := func(receipts []duly.Receipt, as duly.Settlement) {
-		outcomes := make([]duly.Outcome, len(receipts))
+		outcomes := make([]duly.SettleRequest, len(receipts))
 		for i, r := range receipts {
-			outcomes[i] = duly.Outcome{Receipt: r, As: as}
+			outcomes[i] = duly.SettleRequest{Receipt: r, As: as}
 		}
 		_, err := e.Settle(ctx, "", outcomes)
 		must(t, err)
 	}
 
 	publish(0)
-	_, err = e.Read(ctx, topic, duly.ReadParams{Limit: mostAtOnce})
+	_, err = e.Read(ctx, topic, contract.ReadParams{Limit: mostAtOnce})
 	must(t, err)
 	held := reserve()
 	_, err = e.Extend(ctx, "", held[:mostAtOnce/2], time.Minute)
@@ -63,7 +64,7 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 		_, err = e.List(ctx, group, duly.ListParams{PageParams: duly.PageParams{Limit: mostAtOnce}, State: state})
 		must(t, err)
 	}
-	_, err = e.Check(ctx, duly.CheckParams{})
+	_, err = e.Check(ctx, contract.CheckParams{})
 	must(t, err)
 	info, err := e.GetByReceipt(ctx, "", held[0])
 	must(t, err)
@@ -83,9 +84,9 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	publish(0)
 	reserve()
 	publish(time.Minute)
-	page, err := e.Delayed(ctx, topic, duly.DelayedParams{PageParams: duly.PageParams{Limit: mostAtOnce}})
+	page, err := e.Delayed(ctx, topic, contract.DelayedParams{PageParams: duly.PageParams{Limit: mostAtOnce}})
 	must(t, err)
-	_, err = e.Check(ctx, duly.CheckParams{})
+	_, err = e.Check(ctx, contract.CheckParams{})
 	must(t, err)
 	_, err = e.DelayedMessage(ctx, topic, "", page.Messages[0].ID)
 	must(t, err)
@@ -119,12 +120,12 @@ func TestTrimReadsFewBytesAtOnce(t *testing.T) {
 		_, err := e.Publish(ctx, []duly.Message{{Topic: topic.Name, Body: body}})
 		must(t, err)
 	}
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for len(outcomes) < 30 {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{group.Name}, Max: 30 - len(outcomes)})
 		must(t, err)
 		for _, d := range ds {
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 	}
 

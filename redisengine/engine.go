@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -18,8 +19,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// Engine is an engine on Redis. It implements duly.Contract, duly.Maintainer,
-// duly.Registry and duly.CancelWatcher, and is safe for concurrent use. Any number
+// Engine is an engine on Redis. It implements contract.Engine, contract.Maintainer,
+// contract.Registry and contract.CancelWatcher, and is safe for concurrent use. Any number
 // of them, in any number of processes, may share the servers.
 type Engine struct {
 	store   *store.Store
@@ -48,18 +49,18 @@ type (
 )
 
 var (
-	_ duly.Contract      = (*Engine)(nil)
-	_ duly.Maintainer    = (*Engine)(nil)
-	_ duly.Resetter      = (*Engine)(nil)
-	_ duly.Registry      = (*Engine)(nil)
-	_ duly.Limiter       = (*Engine)(nil)
-	_ duly.Watcher       = (*Engine)(nil)
-	_ duly.Placer        = (*Engine)(nil)
-	_ duly.Targeter      = (*Engine)(nil)
-	_ duly.Surveyor      = (*Engine)(nil)
-	_ duly.CancelWatcher = (*Engine)(nil)
-	_ duly.Passer        = (*Engine)(nil)
-	_ duly.Topics        = (*Engine)(nil)
+	_ contract.Engine        = (*Engine)(nil)
+	_ contract.Maintainer    = (*Engine)(nil)
+	_ contract.Resetter      = (*Engine)(nil)
+	_ contract.Registry      = (*Engine)(nil)
+	_ contract.Limiter       = (*Engine)(nil)
+	_ contract.Watcher       = (*Engine)(nil)
+	_ contract.Placer        = (*Engine)(nil)
+	_ contract.Targeter      = (*Engine)(nil)
+	_ contract.Surveyor      = (*Engine)(nil)
+	_ contract.CancelWatcher = (*Engine)(nil)
+	_ contract.Passer        = (*Engine)(nil)
+	_ contract.Topics        = (*Engine)(nil)
 )
 
 // Open connects, checks that the servers can hold a queue and that the user has the
@@ -129,18 +130,18 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return e.hub.Wait(ctx, p)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	for _, dispatcher := range []bool{false, true} { // the caller may be a dispatcher or not
 		e.hub.PassOn(namespace, queues, dispatcher)
 	}
 }
 
-// WatchCancels implements duly.CancelWatcher. All watchers of a namespace share one
+// WatchCancels implements contract.CancelWatcher. All watchers of a namespace share one
 // connection.
-func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	return e.cancels.Watch(ctx, namespace, w)
 }
 
-// LastReset implements duly.Resetter.
-func (e *Engine) LastReset() duly.Reset { return e.catalog.Resets.Last() }
+// LastReset implements contract.Resetter.
+func (e *Engine) LastReset() contract.Reset { return e.catalog.Resets.Last() }

@@ -37,7 +37,7 @@ func (e *Engine) WithoutLook() {
 
 // Skewed is the configuration of a process whose own clock is another one than
 // the servers'.
-func Skewed(cfg Config, wall clock.Clock) Config {
+func Skewed(cfg Config, wall duly.Clock) Config {
 	cfg.wall = wall
 	return cfg
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
@@ -147,8 +148,8 @@ func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
 			t.Fatalf("%d jobs: %v", len(call), err)
 		}
 		for i, r := range results {
-			fails := call[i].Queue == "bad" || call[i].Queue == "wide" && duly.ShardOf(call[i].ID, 4) == 2
-			if fails != errors.Is(r.Err, duly.ErrCorrupt) || fails != (r.Outcome == 0) {
+			fails := call[i].Queue == "bad" || call[i].Queue == "wide" && contract.ShardOf(call[i].ID, 4) == 2
+			if fails != errors.Is(r.Err, duly.ErrCorrupt) || fails != (r.Status == 0) {
 				t.Errorf("%s %q: %+v", call[i].Queue, call[i].ID, r)
 			}
 		}
@@ -179,21 +180,21 @@ func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
 	server.Must("RENAME", prefix+leased, prefix+store.ShardTag("", duly.Q("wide"), 2)+"kept")
 	server.Must("LPUSH", prefix+leased, "what is this")
 	var receipts []duly.Receipt
-	var outcomes, broken []duly.Outcome
+	var outcomes, broken []duly.SettleRequest
 	for _, d := range ds {
-		o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
-		if duly.ShardOf(d.ID, 4) == 2 {
+		o := duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
+		if contract.ShardOf(d.ID, 4) == 2 {
 			broken = append(broken, o)
 		}
 		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, o)
 	}
 	extended, err := e.Extend(t.Context(), "", receipts, time.Hour)
 	must(t, err)
-	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}))
+	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}))
 	must(t, err)
 	for i, d := range ds {
 		for _, err := range []error{extended[i], settled[i]} {
-			if fails := duly.ShardOf(d.ID, 4) == 2; fails != errors.Is(err, duly.ErrCorrupt) || fails != (err != nil) {
+			if fails := contract.ShardOf(d.ID, 4) == 2; fails != errors.Is(err, duly.ErrCorrupt) || fails != (err != nil) {
 				t.Errorf("%q: %v", d.ID, err)
 			}
 		}
@@ -248,11 +249,11 @@ func TestUnreadableEntryOfTheListIsMended(t *testing.T) {
 						t.Errorf("answers %v", err)
 					}
 				}
-				report, err := e.Check(t.Context(), duly.CheckParams{})
+				report, err := e.Check(t.Context(), contract.CheckParams{})
 				if err != nil || len(report.Faults) != 1 || report.Faults[0].Kind != "queue_unreadable" || report.Faults[0].Queue.Name != "q" || report.Jobs != 1 {
 					t.Errorf("the check finds %+v, %v", report, err)
 				}
-				report, err = e.Check(t.Context(), duly.CheckParams{Repair: true})
+				report, err = e.Check(t.Context(), contract.CheckParams{Repair: true})
 				if err != nil || report.Repaired != len(report.Faults) || report.Jobs != 21 {
 					t.Errorf("the repair finds %+v, %v; log %s", report, err, log)
 				}
@@ -261,7 +262,7 @@ func TestUnreadableEntryOfTheListIsMended(t *testing.T) {
 				if err != nil || err2 != nil || len(ds) != 20 || c.Shards != 4 || !lostShard && c.MaxLeased != 50 {
 					t.Errorf("took %d jobs, %v; the queue is %+v, %v", len(ds), err, c, err2)
 				}
-				if report, err = e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+				if report, err = e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 					t.Errorf("after the repair the check finds %+v, %v", report, err)
 				}
 			})
@@ -292,7 +293,7 @@ func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
 		}
 	}
 	fresh := open(t, withPrefix(server.URL(), prefix))
-	for _, e := range []duly.Contract{e, fresh} {
+	for _, e := range []contract.Engine{e, fresh} {
 		c, err := e.Config(t.Context(), late)
 		names, err2 := e.Queues(t.Context(), "", duly.PageParams{})
 		if err != nil || err2 != nil || c.MaxLeased != duly.None || len(names.Names) > 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/lua"
 )
@@ -110,16 +111,16 @@ func inOrder(plain bool) []operation {
 func registryDeed(r *damageRig) {
 	ctx, hash := r.Context(), sha256.Sum256([]byte("shop"))
 	must(r, r.e.PutToken(ctx, token("shop")))
-	must(r, r.e.LimitToken(ctx, hash, duly.Limits{Consume: 3, Per: time.Minute}))
-	window, err := r.e.Spend(ctx, hash, duly.RightConsume)
+	must(r, r.e.LimitToken(ctx, hash, contract.Limits{Consume: 3, Per: time.Minute}))
+	window, err := r.e.Spend(ctx, hash, contract.RightConsume)
 	must(r, err)
-	must(r, r.e.GiveBack(ctx, hash, duly.RightConsume, window))
+	must(r, r.e.GiveBack(ctx, hash, contract.RightConsume, window))
 	_, err = r.e.Tokens(ctx, "", duly.PageParams{})
 	must(r, err)
-	must(r, r.e.PutPlacement(ctx, duly.Placement{Namespace: "shop", Pool: "a"}))
+	must(r, r.e.PutPlacement(ctx, contract.Placement{Namespace: "shop", Pool: "a"}))
 	_, err = r.e.Placements(ctx, duly.PageParams{})
 	must(r, err)
-	must(r, r.e.PutTarget(ctx, duly.Target{Namespace: "shop", Name: "crm"}))
+	must(r, r.e.PutTarget(ctx, contract.Target{Namespace: "shop", Name: "crm"}))
 	_, err = r.e.Targets(ctx, "shop", duly.PageParams{})
 	must(r, err)
 	must(r, r.e.DeleteTarget(ctx, "shop", "crm"))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -37,9 +38,9 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 		}
 		return ds
 	}
-	settle := func(o duly.Outcome) {
+	settle := func(o duly.SettleRequest) {
 		t.Helper()
-		errs, err := e.Settle(ctx, "", []duly.Outcome{o})
+		errs, err := e.Settle(ctx, "", []duly.SettleRequest{o})
 		must(t, errors.Join(append(errs, err)...))
 	}
 	server.Must("CONFIG", "SET", "maxmemory", "1")
@@ -54,12 +55,12 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 	}
 	errs, err := e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Hour)
 	must(t, errors.Join(append(errs, err)...))
-	settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: "no"})
+	settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: "no"})
 	if _, err := e.Requeue(ctx, duly.Q("q"), duly.RequeueParams{N: 1}); err != nil {
 		t.Errorf("requeue on a full server: %v", err)
 	}
-	settle(duly.Outcome{Receipt: take(1)[0].Receipt, As: duly.Nack, Error: "no"})
-	settle(duly.Outcome{Receipt: take(1)[0].Receipt, As: duly.Release})
+	settle(duly.SettleRequest{Receipt: take(1)[0].Receipt, As: duly.Nack, Error: "no"})
+	settle(duly.SettleRequest{Receipt: take(1)[0].Receipt, As: duly.Release})
 	must(t, e.Promote(ctx, duly.Q("q"), d.ID))
 	must(t, e.Delete(ctx, duly.Q("q"), peek(t, e)))
 	must(t, e.Pause(ctx, duly.Q("paused")))
@@ -74,7 +75,7 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 50, Lease: time.Minute})
 		must(t, err)
 		for _, d := range ds {
-			settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 		n -= int64(len(ds))
 		if len(ds) == 0 {
@@ -85,14 +86,14 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 	server.Must("CONFIG", "SET", "maxmemory", "0")
 	must(t, push("q"))
 	must(t, push("new"))
-	report, err := e.Check(ctx, duly.CheckParams{})
+	report, err := e.Check(ctx, contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("Check: %v, %+v", err, report.Faults)
 	}
 }
 
 // peek is the ID of the first ready job.
-func peek(t *testing.T, e duly.Inspector) string {
+func peek(t *testing.T, e contract.Inspector) string {
 	t.Helper()
 	j, err := e.Peek(t.Context(), duly.Q("q"))
 	must(t, err)
@@ -145,15 +146,15 @@ func TestPushWaitsForItsReplica(t *testing.T) {
 	})
 	replica.Pause()
 	j.ID = "y"
-	if r := push(); !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Created {
+	if r := push(); !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Created {
 		t.Errorf("a push with a silent replica: %+v, want created and not_durable", r)
 	}
-	if r := push(); !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Exists {
+	if r := push(); !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Exists {
 		t.Errorf("its repeat: %+v, want exists and not_durable", r)
 	}
 	replica.Continue()
 	redistest.Await(t, "the repeat confirms it", func() bool {
 		r := push()
-		return r.Err == nil && r.Outcome == duly.Exists
+		return r.Err == nil && r.Status == duly.Exists
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -39,9 +40,9 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	if len(ds) != 3 {
 		t.Fatalf("took %d of 3 jobs", len(ds))
 	}
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for _, d := range ds {
-		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 	}
 	errs, err := e.Settle(ctx, "", outcomes)
 	must(t, errors.Join(append(errs, err)...))
@@ -53,7 +54,7 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	must(t, published[0].Err)
 
 	must(t, e.PutToken(ctx, token("shop")))
-	report, err := e.Check(ctx, duly.CheckParams{})
+	report, err := e.Check(ctx, contract.CheckParams{})
 	must(t, err)
 	if len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v", report.Faults)
@@ -226,7 +227,7 @@ func TestFullMemoryWithoutFunctions(t *testing.T) {
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("reserve: %d jobs, %v", len(ds), err)
 		}
-		errs, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Nack, Error: "no"}})
+		errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Nack, Error: "no"}})
 		must(t, err)
 		for _, err := range errs {
 			if err != nil && !errors.Is(err, duly.ErrNotDurable) {
@@ -373,7 +374,7 @@ func TestTwoVersionsOnOneServer(t *testing.T) {
 					t.Errorf("reserve: %v", err)
 				}
 				for _, d := range ds {
-					errs, err := other.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+					errs, err := other.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 					if err := errors.Join(append(errs, err)...); err != nil {
 						t.Errorf("settle: %v", err)
 					}
@@ -386,7 +387,7 @@ func TestTwoVersionsOnOneServer(t *testing.T) {
 		ds, err := engines[0].Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100, Lease: time.Minute})
 		must(t, err)
 		for _, d := range ds {
-			errs, err := engines[1].Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+			errs, err := engines[1].Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 			must(t, errors.Join(append(errs, err)...))
 		}
 		done = len(ds) == 0
@@ -397,7 +398,7 @@ func TestTwoVersionsOnOneServer(t *testing.T) {
 		t.Errorf("%+v, %v; want %d jobs, each delivered and acked once", st.Counters, err, want)
 	}
 	for _, e := range engines {
-		report, err := e.Check(t.Context(), duly.CheckParams{})
+		report, err := e.Check(t.Context(), contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 {
 			t.Errorf("the check finds %+v, %v", report.Faults, err)
 		}

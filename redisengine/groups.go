@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The operations on queues that a group has as well, or that it does not have.
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.GetMessage(ctx, ref, id)
@@ -16,15 +17,15 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return e.inspector.Get(ctx, ref, id)
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	if p, ok := r.Parts(); ok && (duly.QueueRef{Name: p.Queue}).IsGroup() {
+	if p, ok := contract.ParseReceipt(r); ok && (duly.QueueRef{Name: p.Queue}).IsGroup() {
 		return e.topicCalls.MessageByReceipt(ctx, namespace, r)
 	}
 	return e.inspector.GetByReceipt(ctx, namespace, r)
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
 	if err := notForGroup(ref, "peek"); err != nil {
 		return duly.JobInfo{}, err
@@ -32,7 +33,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 	return e.inspector.Peek(ctx, ref)
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.ListMessages(ctx, ref, p)
@@ -40,7 +41,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	return e.inspector.List(ctx, ref, p)
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.GroupStats(ctx, ref)
@@ -48,7 +49,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	return e.inspector.Stats(ctx, ref)
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.GroupConfig(ctx, ref)
@@ -56,7 +57,7 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfi
 	return e.inspector.Config(ctx, ref)
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
 	if ref.IsGroup() {
 		return e.topicCalls.ConfigureGroup(ctx, ref, patch)
@@ -64,7 +65,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	return e.operator.Configure(ctx, ref, patch)
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
 	if ref.IsGroup() {
 		return e.topicCalls.PauseGroup(ctx, ref, true)
@@ -72,7 +73,7 @@ func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
 	return e.operator.Pause(ctx, ref)
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 	if ref.IsGroup() {
 		return e.topicCalls.PauseGroup(ctx, ref, false)
@@ -80,7 +81,7 @@ func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 	return e.operator.Resume(ctx, ref)
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if ref.IsGroup() {
 		return e.topicCalls.DestroyGroup(ctx, ref)
@@ -88,7 +89,7 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	return e.operator.Destroy(ctx, ref)
 }
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.RequeueMessages(ctx, ref, p)
@@ -96,7 +97,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	return e.operator.Requeue(ctx, ref, p)
 }
 
-// Purge implements duly.Operator.
+// Purge implements contract.Operator.
 func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
 	if ref.IsGroup() {
 		return e.topicCalls.PurgeMessages(ctx, ref, state, n)
@@ -104,7 +105,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	return e.operator.Purge(ctx, ref, state, n)
 }
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	if ref.IsGroup() {
 		return e.topicCalls.DeleteMessage(ctx, ref, id)
@@ -112,7 +113,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	return e.calls.Delete(ctx, ref, id)
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
@@ -120,7 +121,7 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	return e.operator.Promote(ctx, ref, id)
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if err := notForGroup(ref, "update"); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	return e.operator.Update(ctx, ref, id, u)
 }
 
-// Step implements duly.Maintainer.
+// Step implements contract.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
 	if err := e.store.Admit(ctx, ref); err != nil {
 		return false, err
@@ -145,8 +146,8 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
 
 // notForGroup refuses an operation that a group does not have.
 func notForGroup(ref duly.QueueRef, operation string) error {
-	if err := ref.Validate(); err != nil || !ref.IsGroup() {
+	if err := contract.ValidateQueue(ref); err != nil || !ref.IsGroup() {
 		return err
 	}
-	return duly.NotForGroup(ref, operation)
+	return contract.NotForGroup(ref, operation)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/internal/redistest/resp"
@@ -240,7 +240,7 @@ func (r *damageRig) mended(t *testing.T) {
 
 // checked is a store that a test checks and works off.
 type checked interface {
-	check(repair bool) duly.CheckReport
+	check(repair bool) contract.CheckReport
 	sound()
 	drain()
 }

@@ -93,7 +93,7 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 
 // openOn opens an engine that nobody but the test steps; a nil clock is the
 // server's.
-func openOn(t *testing.T, url string, c clock.Clock) *Engine {
+func openOn(t *testing.T, url string, c duly.Clock) *Engine {
 	t.Helper()
 	e, err := Open(t.Context(), Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -153,7 +153,7 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 		t.Fatal(err, err2, ds)
 	}
 	delay := time.Minute
-	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "no", Delay: &delay}})
+	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "no", Delay: &delay}})
 	if err != nil || errs[0] != nil {
 		t.Fatal(err, errs)
 	}
@@ -237,9 +237,9 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 	if err != nil || len(ds) != 250 {
 		t.Fatal(len(ds), err)
 	}
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for i, d := range ds[:230] {
-		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Bury}[i%2]})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Bury}[i%2]})
 	}
 	if _, err := e.Settle(t.Context(), "", outcomes); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -110,7 +110,7 @@ func TestRepairRemovesLibraries(t *testing.T) {
 	sweep := func() { must(t, e.Sweep(t.Context())) }
 	check := func(repair bool) func() {
 		return func() {
-			_, err := e.Check(t.Context(), duly.CheckParams{Repair: repair})
+			_, err := e.Check(t.Context(), contract.CheckParams{Repair: repair})
 			must(t, err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
 			must(t, e.Sweep(t.Context()))
 			c.Advance(24 * time.Hour)
 		}
-		_, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+		_, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
 		must(t, err)
 		if lines := log.Lines("+function|list +function|delete"); len(lines) != 1 || log.Count("msg=") != 1+log.Count("setting=") {
 			t.Errorf("the log has %s", log)

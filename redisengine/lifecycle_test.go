@@ -52,7 +52,7 @@ func TestLifeOnTheServersClock(t *testing.T) {
 		if attempt == 0 {
 			continue
 		}
-		if errs, err := worker.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+		if errs, err := worker.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
 			t.Fatal(err, errs)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -34,7 +35,7 @@ func misname(r *damageRig) {
 
 // foundMisnamed looks whether a check has told of each that is no name, and of
 // nothing else.
-func foundMisnamed(t *testing.T, report duly.CheckReport, repaired bool, kind, of string) {
+func foundMisnamed(t *testing.T, report contract.CheckReport, repaired bool, kind, of string) {
 	t.Helper()
 	var found []string
 	for _, f := range report.Faults {

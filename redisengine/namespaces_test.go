@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 )
@@ -39,8 +40,8 @@ func TestLostNamespacesAreHealed(t *testing.T) {
 	}
 	server.Must("DEL", prefix+":{some/q/0}:ready")
 	other := at(t, withPrefix(server.URL(), prefix), c)
-	report, err := other.Check(t.Context(), duly.CheckParams{})
-	if err != nil || report.Jobs != 2 || !slices.ContainsFunc(report.Faults, func(f duly.Fault) bool { return f.Kind == "job_in_no_set" }) {
+	report, err := other.Check(t.Context(), contract.CheckParams{})
+	if err != nil || report.Jobs != 2 || !slices.ContainsFunc(report.Faults, func(f contract.Fault) bool { return f.Kind == "job_in_no_set" }) {
 		t.Errorf("another process sees %+v, %v", report, err)
 	}
 }

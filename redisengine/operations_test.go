@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // operation is something that is done to a queue of jobs of every kind, and calls
@@ -44,18 +45,18 @@ var operations = []operation{
 	{"ReserveLater", later, func(r *damageRig) { r.tryReserve(1000) }, []string{"brief", "done"}},
 	{"Settle", nil, func(r *damageRig) {
 		delay := time.Second
-		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: r.held["head"], As: duly.Ack},
-			duly.Outcome{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"}, duly.Outcome{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
+		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}, duly.SettleRequest{Receipt: r.held["head"], As: duly.Ack},
+			duly.SettleRequest{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"}, duly.SettleRequest{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
 	}, []string{"taken", "head"}},
-	{"SettleHead", nil, func(r *damageRig) { r.trySettle(duly.Outcome{Receipt: r.held["head"], As: duly.Release}) }, nil},
+	{"SettleHead", nil, func(r *damageRig) { r.trySettle(duly.SettleRequest{Receipt: r.held["head"], As: duly.Release}) }, nil},
 	{"SettleDone", nil, func(r *damageRig) {
-		r.trySettle(duly.Outcome{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
+		r.trySettle(duly.SettleRequest{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
 	}, []string{"kept"}},
-	{"SettlePlain", onlyPlain, func(r *damageRig) { r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
+	{"SettlePlain", onlyPlain, func(r *damageRig) { r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
 	{"SettlePlainStale", onlyPlain, func(r *damageRig) {
-		parts, _ := r.held["taken"].Parts()
+		parts, _ := contract.ParseReceipt(r.held["taken"])
 		parts.Number[len(parts.Number)-1]++
-		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: parts.Receipt(), As: duly.Ack})
+		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}, duly.SettleRequest{Receipt: parts.Receipt(), As: duly.Ack})
 	}, []string{"taken"}},
 	{"Extend", nil, func(r *damageRig) {
 		_, _ = r.e.Extend(r.Context(), "", []duly.Receipt{r.held["taken"], r.held["head"]}, time.Second)
@@ -140,7 +141,9 @@ func (r *damageRig) tryReserve(n int) {
 	_, _ = r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: n})
 }
 
-func (r *damageRig) trySettle(outcomes ...duly.Outcome) { _, _ = r.e.Settle(r.Context(), "", outcomes) }
+func (r *damageRig) trySettle(outcomes ...duly.SettleRequest) {
+	_, _ = r.e.Settle(r.Context(), "", outcomes)
+}
 
 // id is the ID of the first job of a kind.
 func (r *damageRig) id(kind string) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -37,7 +38,7 @@ func (p *policies) push(from, n int) (ids []string) {
 		p.Fatal(err)
 	}
 	for _, r := range results {
-		if r.Outcome != duly.Created {
+		if r.Status != duly.Created {
 			p.Fatal(r)
 		}
 		ids = append(ids, r.ID)
@@ -77,9 +78,9 @@ func TestPoliciesBeyondTheirPlaces(t *testing.T) {
 			t.Errorf("job %d is delivered as %+v", i, d.Job)
 		}
 	}
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for i, d := range ds {
-		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Bury}[i%3]})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Bury}[i%3]})
 	}
 	if _, err := p.e.Settle(t.Context(), "", outcomes); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,7 @@ func TestPoliciesBeyondTheirPlaces(t *testing.T) {
 			t.Errorf("job %d is %s with %d tries, %v", i, info.State, info.Tries, err)
 		}
 	}
-	if report, err := p.e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+	if report, err := p.e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
 	}
 }
@@ -152,7 +153,7 @@ func TestPoliciesOfScriptsAreThoseOfTheClient(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatal(ds, err)
 	}
-	if _, err := p.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Bury}}); err != nil {
+	if _, err := p.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Bury}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.e.Requeue(t.Context(), duly.Q("q"), duly.RequeueParams{IDs: []string{job.ID}, Tries: 3}); err != nil {

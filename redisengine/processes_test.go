@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
@@ -49,7 +50,7 @@ func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
-				list, err := all[i%len(all)].Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
+				list, err := all[i%len(all)].Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
 				if errs[i] = err; err == nil {
 					errs[i] = list[0]
 				}
@@ -90,7 +91,7 @@ func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
 		"a merge key":    {Merge: duly.Merge{Key: "k"}},
 	} {
 		j.Queue = fmt.Sprintf("q%d", len(name))
-		outcomes := make([]duly.PushOutcome, 100)
+		outcomes := make([]duly.PushStatus, 100)
 		var wg sync.WaitGroup
 		for i := range outcomes {
 			wg.Go(func() {
@@ -99,7 +100,7 @@ func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
 					t.Error(name, rs, err)
 					return
 				}
-				outcomes[i] = rs[0].Outcome
+				outcomes[i] = rs[0].Status
 			})
 		}
 		wg.Wait()
@@ -138,7 +139,7 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 	d, far := takeOne(t, all[0], duly.Q("q")), takeOne(t, elsewhere, duly.Q("q"))
 	other, foreign := takeOne(t, all[0], duly.Q("other")), takeOne(t, all[0], ns)
 
-	parts, _ := d.Receipt.Parts()
+	parts, _ := contract.ParseReceipt(d.Receipt)
 	moved := parts
 	moved.Queue = "other"
 	guess := parts
@@ -152,7 +153,7 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 	refused := func(e *redisengine.Engine, namespace, what string, r duly.Receipt) {
 		t.Helper()
 		for _, as := range []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury} {
-			errs, err := e.Settle(ctx, namespace, []duly.Outcome{{Receipt: r, As: as}})
+			errs, err := e.Settle(ctx, namespace, []duly.SettleRequest{{Receipt: r, As: as}})
 			if err != nil || !errors.Is(errs[0], duly.ErrLeaseLost) {
 				t.Errorf("%v by a receipt %s: %v, %v", as, what, errs, err)
 			}
@@ -183,7 +184,7 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 
 	settle := func(e *redisengine.Engine, namespace string, r duly.Receipt) {
 		t.Helper()
-		errs, err := e.Settle(ctx, namespace, []duly.Outcome{{Receipt: r, As: duly.Ack}})
+		errs, err := e.Settle(ctx, namespace, []duly.SettleRequest{{Receipt: r, As: duly.Ack}})
 		must(t, errors.Join(append(errs, err)...))
 	}
 	settle(all[1], "", d.Receipt) // another process may, for it is the same queue
@@ -253,7 +254,7 @@ func TestClientsThatDisappearLoseNothing(t *testing.T) {
 				t.Errorf("job %s came twice", d.ID)
 			}
 			acked[d.ID] = true
-			errs, err := direct.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+			errs, err := direct.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 			must(t, errors.Join(append(errs, err)...))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
@@ -43,11 +44,11 @@ func TestReadHearsOfOtherProcesses(t *testing.T) {
 			defer publisher.Close()
 			must(t, reader.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Shards: 4}))
 
-			pages := make(chan duly.ReadPage, 1)
+			pages := make(chan contract.ReadPage, 1)
 			from := duly.FromStart
 			for range 3 { // the second Read finds that its process listens
 				go func() {
-					page, err := reader.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: from, Limit: 1, Wait: time.Minute})
+					page, err := reader.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: from, Limit: 1, Wait: time.Minute})
 					if err != nil {
 						t.Error(err)
 					}
@@ -93,10 +94,10 @@ func TestIdleReadsShareOneWatcher(t *testing.T) {
 		}
 	}
 
-	pages := make(chan duly.ReadPage, reads)
+	pages := make(chan contract.ReadPage, reads)
 	for range reads {
 		go func() {
-			page, err := e.Read(t.Context(), duly.Q("t"), duly.ReadParams{Wait: 2 * lasts})
+			page, err := e.Read(t.Context(), duly.Q("t"), contract.ReadParams{Wait: 2 * lasts})
 			if err != nil {
 				t.Error(err)
 			}
@@ -140,9 +141,9 @@ func TestReadFindsWhatNobodyAnnounced(t *testing.T) {
 	reader, publisher := open(server.URL()), open(strings.Replace(server.URL(), "://", "://silent:secret@", 1))
 	must(t, reader.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{}))
 
-	pages := make(chan duly.ReadPage, 1)
+	pages := make(chan contract.ReadPage, 1)
 	go func() {
-		page, err := reader.Read(t.Context(), duly.Q("t"), duly.ReadParams{Wait: 10 * time.Minute})
+		page, err := reader.Read(t.Context(), duly.Q("t"), contract.ReadParams{Wait: 10 * time.Minute})
 		if err != nil {
 			t.Error(err)
 		}

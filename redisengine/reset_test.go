@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -368,7 +369,7 @@ func TestCheckIsSilentAboutWhoWasWokenAndLeft(t *testing.T) {
 		must(t, err)
 		must(t, <-woken)
 	}
-	report, err := e.Check(t.Context(), duly.CheckParams{})
+	report, err := e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 || report.Jobs != 9 {
 		t.Errorf("the check finds %+v, %v", report, err)
 	}

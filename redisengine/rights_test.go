@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 )
@@ -110,10 +111,10 @@ func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
 		t.Errorf("stats without HMGET, which write nothing: %v", err)
 	}
 	server.Must("ACL", "SETUSER", prefix, "+hmget")
-	_, err = e.Check(t.Context(), duly.CheckParams{Repair: true})
+	_, err = e.Check(t.Context(), contract.CheckParams{Repair: true})
 	must(t, err)
 	must(t, push())
-	report, err := e.Check(t.Context(), duly.CheckParams{})
+	report, err := e.Check(t.Context(), contract.CheckParams{})
 	st, err2 := e.Stats(t.Context(), duly.Q("q"))
 	if err != nil || err2 != nil || len(report.Faults) > 0 || st.Sizes.Ready != 1 {
 		t.Errorf("after the repair: %+v, %v, %+v, %v", report.Faults, err, st.Sizes, err2)

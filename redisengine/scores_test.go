@@ -122,7 +122,7 @@ func TestCheckMendsTheEndOfALease(t *testing.T) {
 	if len(again) != 1 || again[0].ID != held.ID || again[0].Stalls != 1 {
 		t.Fatalf("after the repair %+v is taken", again)
 	}
-	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: held.Receipt, As: duly.Ack}})
+	errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: held.Receipt, As: duly.Ack}})
 	if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost {
 		t.Error(errs, err)
 	}
@@ -168,9 +168,9 @@ func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	for _, d := range r.reserve() {
 		switch name(&d.Job) {
 		case "dead":
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury})
 		case "done":
-			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 	}
 	r.sound()

@@ -21,7 +21,7 @@ import (
 // wallClock is a process's clock that somebody sets while it runs. Its timers
 // are the machine's.
 type wallClock struct {
-	clock.Clock
+	duly.Clock
 	ahead atomic.Int64
 }
 
@@ -124,7 +124,7 @@ func TestProducersClocksDoNotMatter(t *testing.T) {
 				}
 				p := pushed{before: s.now(), delay: j.Delay, ttl: j.TTL}
 				results, err := e.Push(t.Context(), []duly.Job{j})
-				if err != nil || results[0].Outcome != duly.Created {
+				if err != nil || results[0].Status != duly.Created {
 					t.Error(results, err)
 					return
 				}
@@ -166,9 +166,9 @@ func (s *skewed) takeAll(e *redisengine.Engine) []duly.Delivery {
 	}
 	ds, err := e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 50, Lease: time.Minute})
 	must(s, err)
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	}
 	errs, err := e.Settle(s.Context(), "", outcomes)
 	must(s, errors.Join(append(errs, err)...))
@@ -288,7 +288,7 @@ func (s *skewed) work(ctx context.Context, h *holdings, r *rand.Rand) {
 }
 
 func (s *skewed) finish(ctx context.Context, e *redisengine.Engine, n *holding, d *duly.Delivery, r *rand.Rand) {
-	o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+	o := duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	switch r.IntN(12) {
 	case 0:
 		o.As = duly.Release
@@ -302,7 +302,7 @@ func (s *skewed) finish(ctx context.Context, e *redisengine.Engine, n *holding, 
 	case 2:
 		_ = clock.Sleep(ctx, clock.System(), 200*time.Millisecond)
 	}
-	errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.Outcome{o})
+	errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.SettleRequest{o})
 	s.no(err)
 	n.settled = errs[0] == nil
 	n.acked = n.settled && o.As == duly.Ack

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/internal/redistest/resp"
 	"github.com/dulymq/duly/redisengine"
@@ -168,7 +169,7 @@ func (s *stopwatch) useEverything() {
 		useTopics(s.T, s.e, func() {})
 		s.note()
 		s.damage()
-		_, err = s.e.Check(ctx, duly.CheckParams{Repair: true})
+		_, err = s.e.Check(ctx, contract.CheckParams{Repair: true})
 		must(s, err)
 	}
 	s.note()
@@ -178,18 +179,18 @@ func (s *stopwatch) useEverything() {
 func (s *stopwatch) useTokens() {
 	s.Helper()
 	ctx, hash := s.Context(), [32]byte{1}
-	must(s, s.e.PutToken(ctx, duly.Token{Hash: hash, Namespace: "ns", Rights: duly.RightConsume}))
-	must(s, s.e.LimitToken(ctx, hash, duly.Limits{Consume: 2, Per: time.Minute}))
-	begin, err := s.e.Spend(ctx, hash, duly.RightConsume)
+	must(s, s.e.PutToken(ctx, contract.Token{Hash: hash, Namespace: "ns", Rights: contract.RightConsume}))
+	must(s, s.e.LimitToken(ctx, hash, contract.Limits{Consume: 2, Per: time.Minute}))
+	begin, err := s.e.Spend(ctx, hash, contract.RightConsume)
 	must(s, err)
-	must(s, s.e.GiveBack(ctx, hash, duly.RightConsume, begin))
+	must(s, s.e.GiveBack(ctx, hash, contract.RightConsume, begin))
 	_, err = s.e.Tokens(ctx, "", duly.PageParams{})
 	must(s, err)
 	must(s, s.e.DeleteToken(ctx, hash))
-	must(s, s.e.PutPlacement(ctx, duly.Placement{Namespace: "ns", Pool: "p", Phase: duly.Placed, Version: int64(s.turns)}))
+	must(s, s.e.PutPlacement(ctx, contract.Placement{Namespace: "ns", Pool: "p", Phase: contract.Placed, Version: int64(s.turns)}))
 	_, err = s.e.Placements(ctx, duly.PageParams{})
 	must(s, err)
-	must(s, s.e.PutTarget(ctx, duly.Target{Namespace: "ns", Name: "t"}))
+	must(s, s.e.PutTarget(ctx, contract.Target{Namespace: "ns", Name: "t"}))
 	_, err = s.e.Targets(ctx, "ns", duly.PageParams{})
 	must(s, err)
 	must(s, s.e.DeleteTarget(ctx, "ns", "t"))
@@ -212,9 +213,9 @@ func (s *stopwatch) end(n int, as duly.Settlement) {
 	if err != nil || len(ds) != n {
 		s.Fatalf("took %d of %d jobs, %v", len(ds), n, err)
 	}
-	outcomes, receipts := make([]duly.Outcome, n), make([]duly.Receipt, n)
+	outcomes, receipts := make([]duly.SettleRequest, n), make([]duly.Receipt, n)
 	for i, d := range ds {
-		outcomes[i], receipts[i] = duly.Outcome{Receipt: d.Receipt, As: as}, d.Receipt
+		outcomes[i], receipts[i] = duly.SettleRequest{Receipt: d.Receipt, As: as}, d.Receipt
 	}
 	errs, err := s.e.Extend(s.Context(), "", receipts, 2*time.Hour)
 	must(s, errors.Join(append(errs, err)...))

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 )
 
 // surveyed is a namespace's survey, by name.
-func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]duly.QueueStats {
+func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]contract.QueueStats {
 	t.Helper()
 	page, err := e.Survey(t.Context(), namespace, duly.PageParams{Limit: duly.MaxBatch})
 	if err != nil || page.Next != "" {
 		t.Fatalf("next %q, %v", page.Next, err)
 	}
-	all := map[string]duly.QueueStats{}
+	all := map[string]contract.QueueStats{}
 	for _, q := range page.Queues {
 		all[q.Name] = q
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // at opens an engine by a test's clock.
-func at(t *testing.T, url string, c clock.Clock) *redisengine.Engine {
+func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	t.Helper()
 	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -100,7 +100,7 @@ func TestSweepFindsWhatIsOverdue(t *testing.T) {
 	}
 	settle := func(d duly.Delivery, as duly.Settlement) {
 		t.Helper()
-		if errs, err := e.Settle(ctx, "some", []duly.Outcome{{Receipt: d.Receipt, As: as}}); err != nil || errs[0] != nil {
+		if errs, err := e.Settle(ctx, "some", []duly.SettleRequest{{Receipt: d.Receipt, As: as}}); err != nil || errs[0] != nil {
 			t.Fatal(errs, err)
 		}
 	}

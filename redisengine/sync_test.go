@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -54,7 +55,7 @@ func (x *syncRig) push(e *Engine, shard, n int) {
 	var jobs []duly.Job
 	for len(jobs) < n {
 		j := duly.Job{Queue: x.ref.Name, Made: true}
-		if j.ID = duly.MakeID(&j); duly.ShardOf(j.ID, syncShards) == shard {
+		if j.ID = duly.MakeID(&j); contract.ShardOf(j.ID, syncShards) == shard {
 			jobs = append(jobs, j)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 )
@@ -37,8 +38,8 @@ func withPrefix(url, prefix string) string {
 	return url + "?prefix=" + prefix
 }
 
-func token(name string) duly.Token {
-	return duly.Token{Hash: sha256.Sum256([]byte(name)), Namespace: "shop", Rights: duly.RightConsume, Description: name, CreatedAt: time.UnixMilli(1).UTC()}
+func token(name string) contract.Token {
+	return contract.Token{Hash: sha256.Sum256([]byte(name)), Namespace: "shop", Rights: contract.RightConsume, Description: name, CreatedAt: time.UnixMilli(1).UTC()}
 }
 
 func must(t testing.TB, err error) {
@@ -132,7 +133,7 @@ func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	s := redistest.Single(t, redistest.AOF("always"))
 	e := open(t, s.URL())
 	want := token("worker")
-	want.Limits = duly.Limits{Produce: 3, Consume: duly.MaxLimit, Per: duly.MaxLimitWindow - time.Nanosecond}
+	want.Limits = contract.Limits{Produce: 3, Consume: contract.MaxLimit, Per: contract.MaxLimitWindow - time.Nanosecond}
 	must(t, e.PutToken(t.Context(), want))
 	h := hear(t, e)
 	not := func(told bool) bool { return !told }
@@ -188,7 +189,7 @@ func TestLimitsAreOneForAllEngines(t *testing.T) {
 	s, prefix := redistest.Shared(t)
 	const limit = 20
 	limited := token("worker")
-	limited.Limits = duly.Limits{Consume: limit, Per: time.Hour}
+	limited.Limits = contract.Limits{Consume: limit, Per: time.Hour}
 	engines := []*redisengine.Engine{open(t, withPrefix(s.URL(), prefix)), open(t, withPrefix(s.URL(), prefix)), open(t, withPrefix(s.URL(), prefix))}
 	must(t, engines[0].PutToken(t.Context(), limited))
 	now := func() time.Time {
@@ -203,7 +204,7 @@ func TestLimitsAreOneForAllEngines(t *testing.T) {
 	for _, e := range engines {
 		crowd.Go(func() {
 			for range limit {
-				window, err := e.Spend(t.Context(), limited.Hash, duly.RightConsume)
+				window, err := e.Spend(t.Context(), limited.Hash, contract.RightConsume)
 				var refused *duly.Error
 				switch {
 				case err == nil:
@@ -253,13 +254,13 @@ func TestTokensWhenTheMemoryIsFull(t *testing.T) {
 	s := redistest.Single(t)
 	e := open(t, s.URL())
 	limited := token("worker")
-	limited.Limits = duly.Limits{Consume: 2, Per: time.Hour}
+	limited.Limits = contract.Limits{Consume: 2, Per: time.Hour}
 	must(t, e.PutToken(t.Context(), limited))
 	s.Must("CONFIG", "SET", "maxmemory", "1")
-	window, err := e.Spend(t.Context(), limited.Hash, duly.RightConsume)
+	window, err := e.Spend(t.Context(), limited.Hash, contract.RightConsume)
 	must(t, err)
-	must(t, e.GiveBack(t.Context(), limited.Hash, duly.RightConsume, window))
-	must(t, e.LimitToken(t.Context(), limited.Hash, duly.Limits{}))
+	must(t, e.GiveBack(t.Context(), limited.Hash, contract.RightConsume, window))
+	must(t, e.LimitToken(t.Context(), limited.Hash, contract.Limits{}))
 	must(t, e.DeleteToken(t.Context(), limited.Hash))
 	if n := s.Must("HLEN", "duly:{tokens}:windows"); n != int64(0) {
 		t.Errorf("%v windows are left of a revoked token", n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -106,7 +107,7 @@ func (r *topicRig) reserve(group string, most int) []duly.Delivery {
 
 func (r *topicRig) settle(group, name string, as duly.Settlement) {
 	r.Helper()
-	errs, err := r.e.Settle(r.Context(), "", []duly.Outcome{{Receipt: r.held[group+" "+name], As: as, Error: "no"}})
+	errs, err := r.e.Settle(r.Context(), "", []duly.SettleRequest{{Receipt: r.held[group+" "+name], As: as, Error: "no"}})
 	must(r, err)
 	must(r, errs[0])
 	if as == duly.Ack {
@@ -143,9 +144,9 @@ func (r *topicRig) mended(t *testing.T) {
 	mend(t, r.clock, &left)
 }
 
-func (r *topicRig) check(repair bool) duly.CheckReport {
+func (r *topicRig) check(repair bool) contract.CheckReport {
 	r.Helper()
-	report, err := r.e.Check(r.Context(), duly.CheckParams{Repair: repair})
+	report, err := r.e.Check(r.Context(), contract.CheckParams{Repair: repair})
 	must(r, err)
 	return report
 }
@@ -172,7 +173,7 @@ func (r *topicRig) drain() {
 			for ds := r.reserve(group, 1000); len(ds) > 0; ds = r.reserve(group, 1000) {
 				for _, d := range ds {
 					delivered[group+" "+string(d.Body)] = true
-					errs, err := r.e.Settle(r.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+					errs, err := r.e.Settle(r.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 					must(r, err)
 					must(r, errs[0])
 				}
@@ -235,11 +236,11 @@ var topicOperations = []topicOperation{
 	}, nil},
 	{"Cancel", func(r *topicRig) { must(r, r.e.CancelDelayed(r.Context(), rigTopic, "", "later")) }, []string{"later"}},
 	{"Read", func(r *topicRig) {
-		_, err := r.e.Read(r.Context(), rigTopic, duly.ReadParams{Limit: 10})
+		_, err := r.e.Read(r.Context(), rigTopic, contract.ReadParams{Limit: 10})
 		must(r, err)
 		_, err = r.e.Topic(r.Context(), rigTopic)
 		must(r, err)
-		_, err = r.e.Delayed(r.Context(), rigTopic, duly.DelayedParams{})
+		_, err = r.e.Delayed(r.Context(), rigTopic, contract.DelayedParams{})
 		must(r, err)
 		_, err = r.e.DelayedMessage(r.Context(), rigTopic, "", "later")
 		must(r, err)

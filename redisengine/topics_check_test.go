@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -94,11 +95,11 @@ func TestCheckOfATopic(t *testing.T) {
 		got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 4})
 		must(err)
 		minute := time.Minute
-		_, err = e.Settle(ctx, "", []duly.Outcome{{Receipt: got[1].Receipt, As: duly.Nack, Delay: &minute}, {Receipt: got[2].Receipt, As: duly.Bury}})
+		_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[1].Receipt, As: duly.Nack, Delay: &minute}, {Receipt: got[2].Receipt, As: duly.Bury}})
 		must(err)
 
 		kinds := func(repair bool) (kinds []string) {
-			r, err := e.Check(ctx, duly.CheckParams{Repair: repair})
+			r, err := e.Check(ctx, contract.CheckParams{Repair: repair})
 			must(err)
 			for _, f := range r.Faults {
 				kinds = append(kinds, f.Kind)
@@ -172,13 +173,13 @@ func TestCheckPassesOverAnUnreadableShard(t *testing.T) {
 			plant(e, tag(0))
 			e.command(t, "HSET", tag(1)+"heads", "ghost", e.command(t, "HGET", tag(1)+"heads", "g")[0])
 
-			r, err := e.Check(ctx, duly.CheckParams{Repair: repair})
+			r, err := e.Check(ctx, contract.CheckParams{Repair: repair})
 			if err != nil {
 				t.Errorf("%s: the check, repair %v, returns %v", name, repair, err)
 				continue
 			}
 			has := func(detail string) bool {
-				return slices.ContainsFunc(r.Faults, func(f duly.Fault) bool { return strings.Contains(f.Kind+" "+f.Detail, detail) })
+				return slices.ContainsFunc(r.Faults, func(f contract.Fault) bool { return strings.Contains(f.Kind+" "+f.Detail, detail) })
 			}
 			if !has("group_not_listed shard 1") || len(r.Faults) < 2 {
 				t.Errorf("%s: the check, repair %v, finds %+v, want the fault of each shard", name, repair, r.Faults)
@@ -198,9 +199,9 @@ func TestPublishPassesOverUnreadableIDs(t *testing.T) {
 	e.command(t, "HSET", prefix+":{default/t/0}:ids", "known", "short")
 	e.command(t, "LPUSH", prefix+":{default/t/0}:seen", "short")
 
-	for _, want := range []duly.PushOutcome{duly.Created, duly.Exists} {
+	for _, want := range []duly.PushStatus{duly.Created, duly.Exists} {
 		results, err := e.Publish(t.Context(), []duly.Message{{Topic: "t", ID: "known"}})
-		if err != nil || results[0].Err != nil || results[0].Outcome != want {
+		if err != nil || results[0].Err != nil || results[0].Status != want {
 			t.Errorf("a Publish returns %+v, %v, want %s", results, err, want)
 		}
 	}
@@ -250,7 +251,7 @@ func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {
 	}
 	e.command(t, "DEL", prefix+":{default/t/0}:@g:marker")
 	for _, want := range []int{1, 0} {
-		r, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+		r, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
 		if err != nil || len(r.Faults) != want || want > 0 && r.Faults[0].Kind != "moment_missed" {
 			t.Errorf("the check finds %+v, %v, want %d faults", r.Faults, err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -56,7 +57,7 @@ func (r *heldRig) reserve(most int) []duly.Delivery {
 	return got
 }
 
-func (r *heldRig) settle(outcomes []duly.Outcome) {
+func (r *heldRig) settle(outcomes []duly.SettleRequest) {
 	_, err := r.e.Settle(r.Context(), "", outcomes)
 	r.must(err)
 }
@@ -84,9 +85,9 @@ func TestMemoryOfAHeldMessage(t *testing.T) {
 	}
 	settle := func(as duly.Settlement, delay func(i int) time.Duration) {
 		for range messages / 1000 {
-			var outcomes []duly.Outcome
+			var outcomes []duly.SettleRequest
 			for i, d := range r.reserve(1000) {
-				o := duly.Outcome{Receipt: d.Receipt, As: as}
+				o := duly.SettleRequest{Receipt: d.Receipt, As: as}
 				if delay != nil {
 					wait := delay(i)
 					o.Delay = &wait
@@ -138,10 +139,10 @@ func TestStatesOfHeldMessages(t *testing.T) {
 
 // disturb does something with a few messages, and checks the group.
 func (r *heldRig) disturb() {
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for _, d := range r.reserve(1 + rand.IntN(60)) {
 		delay := time.Duration(rand.IntN(3)) * time.Second
-		o := duly.Outcome{Receipt: d.Receipt, Delay: &delay}
+		o := duly.SettleRequest{Receipt: d.Receipt, Delay: &delay}
 		switch rand.IntN(8) {
 		case 0:
 			continue // its lease runs out
@@ -170,7 +171,7 @@ func (r *heldRig) disturb() {
 
 func (r *heldRig) sound() {
 	r.Helper()
-	report, err := r.e.Check(r.Context(), duly.CheckParams{})
+	report, err := r.e.Check(r.Context(), contract.CheckParams{})
 	r.must(err)
 	if len(report.Faults) > 0 {
 		r.Fatalf("the check finds %+v", report.Faults)
@@ -183,9 +184,9 @@ func (r *heldRig) drain(messages int) {
 		r.clock.Advance(2 * time.Minute)
 		_, err := r.e.Requeue(r.Context(), duly.Q("t@g"), duly.RequeueParams{N: 1000})
 		r.must(err)
-		var outcomes []duly.Outcome
+		var outcomes []duly.SettleRequest
 		for _, d := range r.reserve(1000) {
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 		if len(outcomes) == 0 {
 			break

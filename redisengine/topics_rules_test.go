@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/hashslot"
@@ -114,9 +115,9 @@ func (r *topicRules) reserve() []duly.Delivery {
 
 func (r *topicRules) ack(ds []duly.Delivery) {
 	r.Helper()
-	outcomes := make([]duly.Outcome, len(ds))
+	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 	}
 	errs, err := r.e.Settle(r.Context(), "", outcomes)
 	must(r, errors.Join(append(errs, err)...))
@@ -148,11 +149,11 @@ func TestLostTailOfATopic(t *testing.T) {
 	before := everything(t, r.server)
 	r.ack(r.reserve())
 	lost := r.publish("lost", "lost")
-	page, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{Limit: 3})
+	page, err := r.e.Read(t.Context(), duly.Q("t"), contract.ReadParams{Limit: 3})
 	must(t, err)
 	goBack(t, r.server, before)
 
-	_, err = r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: duly.FromPosition(lost[1]), Limit: 1})
+	_, err = r.e.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: duly.FromPosition(lost[1]), Limit: 1})
 	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "the log ends at") {
 		t.Errorf("Read from a lost position: %v, want a conflict that says where the log ends", err)
 	}
@@ -171,7 +172,7 @@ func TestLostTailOfATopic(t *testing.T) {
 	}
 	r.publish("newer")
 	for _, from := range []duly.From{duly.FromPosition(lost[0]), page.Next} {
-		if _, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: from}); !errors.Is(err, duly.ErrConflict) {
+		if _, err := r.e.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: from}); !errors.Is(err, duly.ErrConflict) {
 			t.Errorf("Read from %s of the lost interval, which has messages again: %v, want a conflict", from, err)
 		}
 	}
@@ -340,7 +341,7 @@ func TestReadFetchesOnePage(t *testing.T) {
 	}
 	read, before := 0, sent()
 	for from := duly.FromStart; read < 4*len(messages); {
-		page, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: from, Limit: 1000})
+		page, err := r.e.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: from, Limit: 1000})
 		must(t, err)
 		if len(page.Entries) == 0 {
 			t.Fatalf("the pages end after %d messages", read)
@@ -370,7 +371,7 @@ func TestPositionIsMadeByTheServer(t *testing.T) {
 	before := millis()
 	results, err := e.Publish(t.Context(), []duly.Message{{Topic: "t"}})
 	must(t, err)
-	parts := duly.PositionPartsOf(results[0].Position)
+	parts := contract.PositionPartsOf(results[0].Position)
 	if parts.Millis < before || parts.Millis > millis() {
 		t.Errorf("the position has the moment %d, want one between %d and %d", parts.Millis, before, millis())
 	}

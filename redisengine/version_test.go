@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -59,7 +60,10 @@ func TestOtherLayouts(t *testing.T) {
 					return e.Configure(ctx, duly.Q("q"), duly.QueueConfig{MaxJobs: 1})
 				},
 				"Destroy": func(ctx context.Context) error { return e.Destroy(ctx, duly.Q("q")) },
-				"Repair":  func(ctx context.Context) error { _, err := e.Check(ctx, duly.CheckParams{Repair: true}); return err },
+				"Repair": func(ctx context.Context) error {
+					_, err := e.Check(ctx, contract.CheckParams{Repair: true})
+					return err
+				},
 			} {
 				err := f(t.Context())
 				if duly.CodeOf(err) != duly.CodeUnsupported || strings.Contains(err.Error(), "\n") {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -64,11 +65,11 @@ func (s *sleeper) reserve(n int) []duly.Delivery {
 func (s *sleeper) settle(d duly.Delivery, as duly.Settlement) {
 	s.Helper()
 	delay := time.Duration(0)
-	o := duly.Outcome{Receipt: d.Receipt, As: as}
+	o := duly.SettleRequest{Receipt: d.Receipt, As: as}
 	if as == duly.Nack {
 		o.Delay = &delay
 	}
-	errs, err := s.e.Settle(s.Context(), "", []duly.Outcome{o})
+	errs, err := s.e.Settle(s.Context(), "", []duly.SettleRequest{o})
 	s.must(err)
 	s.must(errs[0])
 }
@@ -445,7 +446,7 @@ func TestWakeupsInVainSlowDown(t *testing.T) {
 		go func() {
 			ready, err := s.e.Wait(ctx, duly.WaitParams{Queues: []string{group}, Timeout: duly.MaxWait})
 			if err == nil && !ready {
-				err = duly.Errorf(duly.CodeInternal, "the wait is over")
+				err = contract.Errorf(duly.CodeInternal, "the wait is over")
 			}
 			woken <- err
 		}()

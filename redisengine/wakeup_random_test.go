@@ -216,9 +216,9 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 	if err != nil && ctx.Err() == nil {
 		r.must(err)
 	}
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for _, d := range ds {
-		o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		o := duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		first := d.Failures+d.Stalls == 0
 		delay := time.Duration(lot.Int64N(int64(5 * time.Millisecond)))
 		switch n := lot.IntN(10); {

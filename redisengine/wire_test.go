@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -83,7 +84,7 @@ func (w *wire) lose(script string, call func() error) {
 }
 
 func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
-	errs, err := w.e.Settle(w.Context(), "", []duly.Outcome{{Receipt: r, As: as}})
+	errs, err := w.e.Settle(w.Context(), "", []duly.SettleRequest{{Receipt: r, As: as}})
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 		j.ID, j.Made = duly.MakeID(&j), true
 		w.lose("push", func() error { _, err := w.push(w.e, j); return err })
 		j.Made = false
-		if r, err := w.push(w.e, j); err != nil || r.Outcome != duly.Exists || r.State != duly.StateReady {
+		if r, err := w.push(w.e, j); err != nil || r.Status != duly.Exists || r.State != duly.StateReady {
 			t.Errorf("the repeat: %+v, %v", r, err)
 		}
 		if st := w.stats(); st.Sizes.Ready != 2 || st.Counters.Pushed != 2 {
@@ -112,7 +113,7 @@ func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 		for range 2 {
 			must(t, w.settle(w.take(time.Minute).Receipt, duly.Ack))
 		}
-		if r, err := w.push(w.e, j); err != nil || r.Outcome != duly.Created {
+		if r, err := w.push(w.e, j); err != nil || r.Status != duly.Created {
 			t.Errorf("the repeat of what was done: %+v, %v", r, err)
 		}
 	}
@@ -253,7 +254,7 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 		if st := w.stats(); st.Sizes != (duly.Sizes{}) || st.Counters.Pushed != jobs || st.Counters.Acked != jobs {
 			t.Errorf("the end is %+v", st)
 		}
-		report, err := w.direct.Check(t.Context(), duly.CheckParams{})
+		report, err := w.direct.Check(t.Context(), contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 || doubled.Count() < 2*jobs {
 			t.Errorf("Check: %v, %+v; %d doubled", err, report.Faults, doubled.Count())
 		}
@@ -261,6 +262,6 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 }
 
 func settleDirect(w *wire, r duly.Receipt) error {
-	errs, err := w.direct.Settle(w.Context(), "", []duly.Outcome{{Receipt: r, As: duly.Ack}})
+	errs, err := w.direct.Settle(w.Context(), "", []duly.SettleRequest{{Receipt: r, As: duly.Ack}})
 	return errors.Join(append(errs, err)...)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -47,24 +48,24 @@ func TestCheckStreamsItsProgress(t *testing.T) {
 }
 
 type busyMaintainer struct {
-	duly.Maintainer
+	contract.Maintainer
 	clock interface{ Advance(time.Duration) }
 	goOn  chan struct{}
 }
 
-func (m *busyMaintainer) Check(_ context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+func (m *busyMaintainer) Check(_ context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	for i := range int64(3) {
 		m.clock.Advance(time.Second)
 		p.Progress(i+1, 3)
 		p.Progress(i+1, 3) // too soon to be told
 		<-m.goOn
 	}
-	return duly.CheckReport{Jobs: 3, Messages: 5, Repaired: 1, Faults: []duly.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
+	return contract.CheckReport{Jobs: 3, Messages: 5, Repaired: 1, Faults: []contract.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
 }
 
-type panicMaintainer struct{ duly.Maintainer }
+type panicMaintainer struct{ contract.Maintainer }
 
-func (panicMaintainer) Check(context.Context, duly.CheckParams) (duly.CheckReport, error) {
+func (panicMaintainer) Check(context.Context, contract.CheckParams) (contract.CheckReport, error) {
 	panic("CANARY")
 }
 
@@ -88,7 +89,7 @@ func TestATokenIsMadeShownOnceAndWorks(t *testing.T) {
 	}
 	hash, ok := auth.Hash(made.Token)
 	stored, err := f.engine.FindToken(t.Context(), hash)
-	if !ok || err != nil || stored.Namespace != "shop" || stored.Rights != duly.RightProduce {
+	if !ok || err != nil || stored.Namespace != "shop" || stored.Rights != contract.RightProduce {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	f.tokens["new"] = made.Token

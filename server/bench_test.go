@@ -11,20 +11,21 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
 
 // instant is an engine that has done everything at once.
 type instant struct {
-	duly.Contract
+	contract.Engine
 	delivery duly.Delivery
 }
 
 func (instant) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results := make([]duly.PushResult, len(jobs))
 	for i := range jobs {
-		results[i] = duly.PushResult{ID: jobs[i].ID, Outcome: duly.Created}
+		results[i] = duly.PushResult{ID: jobs[i].ID, Status: duly.Created}
 	}
 	return results, nil
 }
@@ -35,7 +36,7 @@ func (e instant) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, 
 
 func (instant) Delete(context.Context, duly.QueueRef, string) error { return nil }
 
-func (instant) Settle(_ context.Context, _ string, o []duly.Outcome) ([]error, error) {
+func (instant) Settle(_ context.Context, _ string, o []duly.SettleRequest) ([]error, error) {
 	return make([]error, len(o)), nil
 }
 
@@ -66,7 +67,7 @@ func BenchmarkRequest(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	go s.watchTokens(ctx)
-	secret, _, err := s.Guard().Create(ctx, duly.Token{Namespace: "*", Rights: duly.RightAdmin})
+	secret, _, err := s.Guard().Create(ctx, contract.Token{Namespace: "*", Rights: contract.RightAdmin})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/lmstfy"
@@ -20,7 +21,7 @@ import (
 // Config configures a server. Engine and Store.Registry must be set, or Pools.
 type Config struct {
 	// Engine is what the server serves. The server does not close it.
-	Engine duly.Contract
+	Engine contract.Engine
 	// Store is what the server needs of the engine besides jobs.
 	Store Store
 	// Pools, if set, are several engines as one. They replace the Engine and what Store
@@ -49,7 +50,7 @@ type Config struct {
 	Version string
 	// Clock is for tests. Deadlines of connections always use the system's. Default the
 	// system's.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Logger is slog's default unless set.
 	Logger *slog.Logger
 }
@@ -57,36 +58,36 @@ type Config struct {
 // Store is what a server needs of its engine besides jobs. Only Registry must be set.
 type Store struct {
 	// Registry stores the tokens and knows the namespaces.
-	Registry duly.Registry
+	Registry contract.Registry
 	// Watcher reports changes of tokens on any server. Nil: every request looks its token
 	// up, and a long poll outlasts a token that another server revokes.
-	Watcher duly.Watcher
+	Watcher contract.Watcher
 	// Limiter counts the calls of tokens with limits. Nil: no token can have limits.
-	Limiter duly.Limiter
+	Limiter contract.Limiter
 	// Targeter stores the targets of HTTP push. Nil: this server has no HTTP push.
-	Targeter duly.Targeter
+	Targeter contract.Targeter
 	// Maintainer sweeps and checks the queues. Nil: another process does.
-	Maintainer duly.Maintainer
+	Maintainer contract.Maintainer
 	// Resetter reports when the store was reset. The server is not ready for a minute
 	// after that.
-	Resetter duly.Resetter
+	Resetter contract.Resetter
 	// Accepter reports whether new jobs are refused because the disk is full. The server
 	// is degraded then.
-	Accepter duly.Accepter
+	Accepter contract.Accepter
 	// Backuper makes backups. Nil: backups are unsupported.
-	Backuper duly.Backuper
+	Backuper contract.Backuper
 }
 
 // StoreOf returns what an engine that owns its storage offers of a Store.
-func StoreOf(engine duly.Contract) (s Store) {
-	s.Registry, _ = engine.(duly.Registry)
-	s.Watcher, _ = engine.(duly.Watcher)
-	s.Limiter, _ = engine.(duly.Limiter)
-	s.Targeter, _ = engine.(duly.Targeter)
-	s.Maintainer, _ = engine.(duly.Maintainer)
-	s.Resetter, _ = engine.(duly.Resetter)
-	s.Accepter, _ = engine.(duly.Accepter)
-	s.Backuper, _ = engine.(duly.Backuper)
+func StoreOf(engine contract.Engine) (s Store) {
+	s.Registry, _ = engine.(contract.Registry)
+	s.Watcher, _ = engine.(contract.Watcher)
+	s.Limiter, _ = engine.(contract.Limiter)
+	s.Targeter, _ = engine.(contract.Targeter)
+	s.Maintainer, _ = engine.(contract.Maintainer)
+	s.Resetter, _ = engine.(contract.Resetter)
+	s.Accepter, _ = engine.(contract.Accepter)
+	s.Backuper, _ = engine.(contract.Backuper)
 	return s
 }
 
@@ -228,20 +229,20 @@ func (c Config) withPools() Config {
 
 	// The default pool has the tokens and the targets.
 	if s.Watcher == nil {
-		s.Watcher, _ = c.Pools.Registry.(duly.Watcher)
+		s.Watcher, _ = c.Pools.Registry.(contract.Watcher)
 	}
 	if s.Limiter == nil {
-		s.Limiter, _ = c.Pools.Registry.(duly.Limiter)
+		s.Limiter, _ = c.Pools.Registry.(contract.Limiter)
 	}
 	if s.Targeter == nil {
-		s.Targeter, _ = c.Pools.Registry.(duly.Targeter)
+		s.Targeter, _ = c.Pools.Registry.(contract.Targeter)
 	}
 	return c
 }
 
 // validate returns an error with every fault.
 func (c Config) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if c.Engine == nil {
 		bad.Add("engine", "is nil")
 	}
@@ -273,7 +274,7 @@ func (c Config) validate() error {
 }
 
 func (s Settings) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	for _, a := range s.Accounts {
 		if a.Name == "" {
 			bad.Add("accounts", "have one without a name")
@@ -286,13 +287,13 @@ func (s Settings) validate() error {
 	return bad.Err()
 }
 
-func checkNotNegative(bad *duly.BadFields, field string, d time.Duration) {
+func checkNotNegative(bad *contract.BadFields, field string, d time.Duration) {
 	if d < 0 {
 		bad.Add(field, "is %s, must be at least 0s", duly.FormatDuration(d))
 	}
 }
 
-func checkAddr(bad *duly.BadFields, field, addr string) {
+func checkAddr(bad *contract.BadFields, field, addr string) {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		bad.Add(field, "is not host:port: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/route"
 )
@@ -18,8 +18,8 @@ import (
 // healthLog is an engine that logs when a store stops answering, and when it answers again.
 // It logs each once, however many calls fail.
 type healthLog struct {
-	duly.Contract
-	clock clock.Clock
+	contract.Engine
+	clock duly.Clock
 	log   *slog.Logger
 	// pool names the pool of a call without pools. Nil: the pools report each call
 	// themselves, because the loss of one pool says nothing about the others.
@@ -31,11 +31,11 @@ type healthLog struct {
 }
 
 func newHealthLog(cfg *Config) *healthLog {
-	h := &healthLog{Contract: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
+	h := &healthLog{Engine: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
 	if cfg.Pools != nil {
 		cfg.Pools.Hear(h.observePool)
 	} else {
-		h.pool = duly.DefaultPool
+		h.pool = contract.DefaultPool
 	}
 	return h
 }
@@ -94,7 +94,7 @@ func saysNothing(err error) bool {
 
 // Push implements duly.Engine.
 func (h *healthLog) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := h.Contract.Push(ctx, jobs)
+	results, err := h.Engine.Push(ctx, jobs)
 	if len(jobs) > 0 {
 		h.observe(ctx, err)
 	}
@@ -103,7 +103,7 @@ func (h *healthLog) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResul
 
 // Reserve implements duly.Engine.
 func (h *healthLog) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := h.Contract.Reserve(ctx, p)
+	deliveries, err := h.Engine.Reserve(ctx, p)
 	// After the end of the context the engine may not have asked the store.
 	if ctx.Err() == nil {
 		h.observe(ctx, err)
@@ -112,8 +112,8 @@ func (h *healthLog) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.D
 }
 
 // Settle implements duly.Engine.
-func (h *healthLog) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := h.Contract.Settle(ctx, namespace, outcomes)
+func (h *healthLog) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := h.Engine.Settle(ctx, namespace, outcomes)
 	h.observe(ctx, err)
 	return errs, err
 }
@@ -126,7 +126,7 @@ func (h *healthLog) Settle(ctx context.Context, namespace string, outcomes []dul
 // of queues with leases. The sweep comes when the first lease may have run out. Without
 // traffic it reads nothing.
 type deathLog struct {
-	engine duly.Inspector
+	engine contract.Inspector
 	counts *metrics.Metrics
 	log    *slog.Logger
 

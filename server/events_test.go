@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 )
 
 // questioned counts how often an engine is asked for stats.
 type questioned struct {
-	duly.Contract
+	contract.Engine
 	asked int
 }
 
 func (c *questioned) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 	c.asked++
-	return c.Contract.Stats(ctx, q)
+	return c.Engine.Stats(ctx, q)
 }
 
 // Whatever a job dies of, the log tells of it once; where nothing goes on,
@@ -31,7 +32,7 @@ func TestDeadJobsAreTold(t *testing.T) {
 	t.Parallel()
 	engine := &questioned{}
 	f := serve(t, func(c *Config) {
-		engine.Contract = c.Engine
+		engine.Engine = c.Engine
 		c.Engine = engine
 	})
 	ctx := t.Context()

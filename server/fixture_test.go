@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/logtest"
@@ -109,13 +110,13 @@ func listen(t *testing.T, h http.Handler) *httptest.Server {
 
 func (f *fixture) makeTokens() {
 	f.tokens = map[string]string{"none": "", "malformed": "duly_no-token", "unknown": "duly_" + strings.Repeat("A", 43)}
-	for name, t := range map[string]duly.Token{
-		"produce":  {Namespace: "default", Rights: duly.RightProduce},
-		"consume":  {Namespace: "default", Rights: duly.RightConsume},
-		"admin":    {Namespace: "default", Rights: duly.RightAdmin},
-		"operator": {Namespace: "*", Rights: duly.RightAdmin},
-		"reader":   {Namespace: "*", Rights: duly.RightConsume},
-		"foreign":  {Namespace: "other", Rights: duly.RightAdmin},
+	for name, t := range map[string]contract.Token{
+		"produce":  {Namespace: "default", Rights: contract.RightProduce},
+		"consume":  {Namespace: "default", Rights: contract.RightConsume},
+		"admin":    {Namespace: "default", Rights: contract.RightAdmin},
+		"operator": {Namespace: "*", Rights: contract.RightAdmin},
+		"reader":   {Namespace: "*", Rights: contract.RightConsume},
+		"foreign":  {Namespace: "other", Rights: contract.RightAdmin},
 	} {
 		secret, _, err := f.guard.Create(f.t.Context(), t)
 		if err != nil {
@@ -123,7 +124,7 @@ func (f *fixture) makeTokens() {
 		}
 		f.tokens[name] = secret
 	}
-	secret, made, err := f.guard.Create(f.t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	secret, made, err := f.guard.Create(f.t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err == nil {
 		err = f.guard.Revoke(f.t.Context(), made.Hash)
 	}

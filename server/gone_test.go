@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 )
@@ -46,31 +47,31 @@ func (f *fixture) dial(method, path, body string) net.Conn {
 
 // gate is an engine whose Wait and Reserve a test can watch.
 type gate struct {
-	duly.Contract
+	contract.Engine
 	waiting  chan struct{} // one for each Wait that begins
 	reserved chan int      // deliveries of each Reserve that took something
 	settled  chan int      // outcomes of each Settle
 }
 
-func watch(engine duly.Contract) *gate {
+func watch(engine contract.Engine) *gate {
 	return &gate{engine, make(chan struct{}, 4096), make(chan int, 4096), make(chan int, 4096)}
 }
 
 func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	g.waiting <- struct{}{}
-	return g.Contract.Wait(ctx, p)
+	return g.Engine.Wait(ctx, p)
 }
 
 func (g *gate) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	d, err := g.Contract.Reserve(ctx, p)
+	d, err := g.Engine.Reserve(ctx, p)
 	if len(d) > 0 {
 		g.reserved <- len(d)
 	}
 	return d, err
 }
 
-func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := g.Contract.Settle(ctx, ns, outcomes)
+func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := g.Engine.Settle(ctx, ns, outcomes)
 	g.settled <- len(outcomes)
 	return errs, err
 }
@@ -105,7 +106,7 @@ func TestWhatWasReservedForAClientThatVanishedIsReleased(t *testing.T) {
 	t.Parallel()
 	var slow *slowReserve
 	f := serve(t, func(c *Config) {
-		slow = &slowReserve{Contract: c.Engine, begun: make(chan context.Context), goOn: make(chan struct{})}
+		slow = &slowReserve{Engine: c.Engine, begun: make(chan context.Context), goOn: make(chan struct{})}
 		c.Engine = slow
 	})
 	f.push("q", "x")
@@ -153,24 +154,24 @@ func TestACallerThatClosesItsHalfIsNotToldThatAllWentWell(t *testing.T) {
 // lateWait is an engine whose first Wait is told of a job at the moment at which
 // its caller goes.
 type lateWait struct {
-	duly.Contract
+	contract.Engine
 	woken chan struct{}
 	calls atomic.Int32
 }
 
 func (l *lateWait) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if l.calls.Add(1) > 1 {
-		return l.Contract.Wait(ctx, p)
+		return l.Engine.Wait(ctx, p)
 	}
-	ready, err := l.Contract.Wait(context.WithoutCancel(ctx), p)
+	ready, err := l.Engine.Wait(context.WithoutCancel(ctx), p)
 	close(l.woken)
 	<-ctx.Done()
 	return ready, err
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (l *lateWait) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(l.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(l.Engine).Pass(ctx, namespace, queues)
 }
 
 // GhostBlockedClient: a client that hangs up at the moment at which it is told of
@@ -179,7 +180,7 @@ func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/v1/default/wait", "/v1/default/reserve"} {
 		l := &lateWait{woken: make(chan struct{})}
-		f := serve(t, func(c *Config) { l.Contract = c.Engine; c.Engine = l })
+		f := serve(t, func(c *Config) { l.Engine = c.Engine; c.Engine = l })
 		gone := f.dial("POST", path, `{"queues":["q"],"wait":"1m"}`)
 		until(t, "the first waits", func() bool { return f.clock.Timers() == 1 })
 		next := make(chan answer)
@@ -206,7 +207,7 @@ func (c cutOff) Write(b []byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
-	inMemory(t, func(c *Config) { a.Contract = c.Engine; c.Engine = a }, func(f *fixture) {
+	inMemory(t, func(c *Config) { a.Engine = c.Engine; c.Engine = a }, func(f *fixture) {
 		t, r := f.t, &readers{f, a}
 		req := httptest.NewRequest("POST", "/v1/default/wait", strings.NewReader(`{"queues":["q"],"wait":"10m"}`))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
@@ -230,7 +231,7 @@ func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
 
 // slowReserve takes jobs although its caller has gone meanwhile.
 type slowReserve struct {
-	duly.Contract
+	contract.Engine
 	begun chan context.Context
 	goOn  chan struct{}
 }
@@ -238,7 +239,7 @@ type slowReserve struct {
 func (s *slowReserve) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	s.begun <- ctx
 	<-s.goOn
-	return s.Contract.Reserve(context.WithoutCancel(ctx), p)
+	return s.Engine.Reserve(context.WithoutCancel(ctx), p)
 }
 
 // P4: a client that hangs up in the middle of the answer holds its jobs no

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
@@ -51,7 +52,7 @@ func (s *Server) ready(c *route.Call) error {
 	if last, recent := s.recentReset(); recent {
 		at := last.At.UTC().Format(time.RFC3339)
 		c.Log().Warn("the store was reset", "at", at, "queues", fmt.Sprint(last.Queues), "tokens", last.Tokens)
-		return wire.Own(duly.Errorf(duly.CodeUnavailable,
+		return wire.Own(contract.Errorf(duly.CodeUnavailable,
 			"the store was reset at %s: what it held is lost; the log has the details", at))
 	}
 
@@ -79,7 +80,7 @@ func (s *Server) pingEngine(ctx context.Context) (err error) {
 // without pools counts as the default one.
 func (s *Server) fullPools(ctx context.Context) []string {
 	if a := s.cfg.Store.Accepter; a != nil && errors.Is(a.Accepts(ctx), duly.ErrFull) {
-		return []string{duly.DefaultPool}
+		return []string{contract.DefaultPool}
 	}
 	return s.cfg.Pools.Full(ctx)
 }
@@ -89,9 +90,9 @@ func (s *Server) fullPools(ctx context.Context) []string {
 const resetPeriod = time.Minute
 
 // recentReset returns the last reset, and reports whether it was within resetPeriod.
-func (s *Server) recentReset() (last duly.Reset, recent bool) {
+func (s *Server) recentReset() (last contract.Reset, recent bool) {
 	if s.cfg.Store.Resetter == nil {
-		return duly.Reset{}, false
+		return contract.Reset{}, false
 	}
 	last = s.cfg.Store.Resetter.LastReset()
 	return last, !last.At.IsZero() && s.cfg.Clock.Now().Sub(last.At) < resetPeriod

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/internal/ownfile"
 	"github.com/dulymq/duly/server/auth"
@@ -102,13 +102,13 @@ func (s *Server) checkCredentials(ctx context.Context) error {
 	case err != nil || operator:
 		return err
 	case admin:
-		return duly.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right "+
+		return contract.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right "+
 			"admin for all namespaces nor an account: %s, or give it accounts", listen.AdminAddr, remedy)
 	}
 
 	known, err := s.guard.Any(ctx)
 	if err == nil && !known {
-		err = duly.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", listen.Addr, remedy)
+		err = contract.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", listen.Addr, remedy)
 	}
 	return err
 }

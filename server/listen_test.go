@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
@@ -104,7 +105,7 @@ func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err == nil {
 			t.Error("a token was left for an address that others can reach")
 		}
-		if _, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin}); err != nil {
+		if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Listen(t.Context()); err != nil {
@@ -147,7 +148,7 @@ func TestAConfigurationThatIsWrongIsRefusedWithAllItsFaults(t *testing.T) {
 
 // sweeps counts.
 type sweeps struct {
-	duly.Maintainer
+	contract.Maintainer
 	n   atomic.Int64
 	err error
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -13,8 +14,8 @@ import (
 // forgetting is a registry that can't be read.
 type forgetting struct{ *model.Engine }
 
-func (forgetting) Tokens(context.Context, string, duly.PageParams) (duly.TokenPage, error) {
-	return duly.TokenPage{}, duly.ErrUnavailable
+func (forgetting) Tokens(context.Context, string, duly.PageParams) (contract.TokenPage, error) {
+	return contract.TokenPage{}, duly.ErrUnavailable
 }
 
 // C14.38: new settings never leave an admin address that others can reach to
@@ -34,7 +35,7 @@ func TestApplyLeavesAnOperator(t *testing.T) {
 	if err := s.Apply(t.Context(), Settings{Accounts: []auth.Account{ada}}); err != nil {
 		t.Errorf("with an account: %v", err)
 	}
-	if _, _, err := s.guard.Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin}); err != nil {
+	if _, _, err := s.guard.Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Apply(t.Context(), Settings{}); err != nil {

@@ -13,30 +13,31 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // asked counts the lists that reach the engine, and the waits that are under
 // way.
 type asked struct {
-	duly.Contract
+	contract.Engine
 	lists, waits atomic.Int32
 }
 
 func (a *asked) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	a.lists.Add(1)
-	return a.Contract.List(ctx, q, p)
+	return a.Engine.List(ctx, q, p)
 }
 
 func (a *asked) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	a.waits.Add(1)
 	defer a.waits.Add(-1)
-	return a.Contract.Wait(ctx, p)
+	return a.Engine.Wait(ctx, p)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (a *asked) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(a.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(a.Engine).Pass(ctx, namespace, queues)
 }
 
 // readers is a server with 10 MiB for answers. One token of one namespace may take
@@ -53,7 +54,7 @@ func slowReaders(t *testing.T, test func(r *readers)) {
 	t.Parallel()
 	r := &readers{}
 	inMemory(t, func(c *Config) {
-		r.asked = &asked{Contract: c.Engine}
+		r.asked = &asked{Engine: c.Engine}
 		c.Engine, c.Limits.AnswerMemory, c.Settings.Grace = r.asked, 10<<20, readersGrace
 	}, func(f *fixture) {
 		r.fixture = f
@@ -178,18 +179,18 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 
 // stuck is an engine whose List does not come back.
 type stuck struct {
-	duly.Contract
+	contract.Engine
 	goOn chan struct{}
 }
 
 func (s stuck) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	<-s.goOn
-	return s.Contract.List(ctx, q, p)
+	return s.Engine.List(ctx, q, p)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (s stuck) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(s.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(s.Engine).Pass(ctx, namespace, queues)
 }
 
 // C5.16: a long poll is woken for a job and gets no memory for its answer. It
@@ -199,8 +200,8 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	r, s := &readers{asked: &asked{}}, stuck{}
 	inMemory(t, func(c *Config) {
-		s.Contract, s.goOn = c.Engine, make(chan struct{})
-		r.asked.Contract = s
+		s.Engine, s.goOn = c.Engine, make(chan struct{})
+		r.asked.Engine = s
 		c.Engine, c.Limits.AnswerMemory, c.Settings.Grace = r.asked, 10<<20, readersGrace
 	}, func(f *fixture) {
 		t, r.fixture = f.t, f

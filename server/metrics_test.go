@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/webhook/dispatch"
 	gates "github.com/dulymq/duly/server/webhook/gate"
@@ -90,7 +91,7 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	counts := metrics.New(metrics.Config{Version: "v1"})
 	f := serve(t, func(c *Config) {
 		c.Metrics = counts
-		c.Engine = &stumbling{c.Engine, c.Engine.(duly.Topics), duly.SurveyorOf(c.Engine)}
+		c.Engine = &stumbling{c.Engine, c.Engine.(contract.Topics), contract.SurveyorOf(c.Engine)}
 	})
 	f.busy()
 	counts.Called("redis", "push", 3*time.Millisecond)
@@ -165,13 +166,13 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 
 // stumbling panics where a queue is destroyed.
 type stumbling struct {
-	duly.Contract
+	contract.Engine
 	topicMethods
-	duly.Surveyor
+	contract.Surveyor
 }
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 func (*stumbling) Destroy(context.Context, duly.QueueRef) error { panic("stumbles") }
 
@@ -188,7 +189,7 @@ func (f *fixture) secrets() (all []string) {
 // limited makes a call that is over its token's limit.
 func (f *fixture) limited() {
 	f.t.Helper()
-	secret, _, err := f.guard.Create(f.t.Context(), duly.Token{Namespace: "default", Rights: duly.RightConsume, Limits: duly.Limits{Consume: 1, Per: time.Hour}})
+	secret, _, err := f.guard.Create(f.t.Context(), contract.Token{Namespace: "default", Rights: contract.RightConsume, Limits: contract.Limits{Consume: 1, Per: time.Hour}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

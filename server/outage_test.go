@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
@@ -34,7 +35,7 @@ func (o *outage) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return o.Engine.Reserve(ctx, p)
 }
 
-func (o *outage) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (o *outage) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if o.down {
 		return nil, o.err()
 	}
@@ -56,12 +57,12 @@ func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	home := model.New(model.Config{Clock: c})
 	old, fresh := &outage{Engine: model.New(model.Config{Clock: c})}, model.New(model.Config{Clock: c})
-	p, err := pools.New(pools.Config{Clock: c, Logger: quiet, Engines: map[string]pools.Engine{duly.DefaultPool: {Open: home}, "old": {Open: old}, "new": {Open: fresh}}})
+	p, err := pools.New(pools.Config{Clock: c, Logger: quiet, Engines: map[string]pools.Engine{contract.DefaultPool: {Open: home}, "old": {Open: old}, "new": {Open: fresh}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if err := home.PutPlacement(t.Context(), duly.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: duly.Draining}); err != nil {
+	if err := home.PutPlacement(t.Context(), contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining}); err != nil {
 		t.Fatal(err)
 	}
 	e := newHealthLog(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
@@ -70,7 +71,7 @@ func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
 			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
 			_, _ = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 			got, _ := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
-			_, _ = e.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
+			_, _ = e.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			if len(got) > 0 {
 				t.Errorf("taken are %v", got)
 			}
@@ -95,13 +96,13 @@ func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
 
 // faulty is an engine one of whose queues can't be looked at.
 type faulty struct {
-	duly.Inspector
+	contract.Inspector
 	queue string
 }
 
 func (f *faulty) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 	if q.Name == f.queue {
-		return duly.Stats{}, duly.Errorf(duly.CodeInternal, "can't be read")
+		return duly.Stats{}, contract.Errorf(duly.CodeInternal, "can't be read")
 	}
 	return f.Inspector.Stats(ctx, q)
 }

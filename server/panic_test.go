@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/route"
 )
 
 // failing is an engine of which every call does the same.
 type failing struct {
-	duly.Contract
+	contract.Engine
 	fail func() error
 }
 
@@ -28,7 +29,7 @@ func (e *failing) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery,
 	return nil, e.fail()
 }
 func (e *failing) Wait(context.Context, duly.WaitParams) (bool, error) { return false, e.fail() }
-func (e *failing) Settle(context.Context, string, []duly.Outcome) ([]error, error) {
+func (e *failing) Settle(context.Context, string, []duly.SettleRequest) ([]error, error) {
 	return nil, e.fail()
 }
 func (e *failing) Extend(context.Context, string, []duly.Receipt, time.Duration) ([]error, error) {
@@ -70,16 +71,16 @@ func (e *failing) Configure(context.Context, duly.QueueRef, duly.QueueConfig) er
 func (e *failing) Pause(context.Context, duly.QueueRef) error                       { return e.fail() }
 func (e *failing) Resume(context.Context, duly.QueueRef) error                      { return e.fail() }
 func (e *failing) Destroy(context.Context, duly.QueueRef) error                     { return e.fail() }
-func (e *failing) WatchCancels(context.Context, string, duly.CancelWatch) error     { return e.fail() }
+func (e *failing) WatchCancels(context.Context, string, contract.CancelWatch) error { return e.fail() }
 
 func (e *failing) Publish(context.Context, []duly.Message) ([]duly.PublishResult, error) {
 	return nil, e.fail()
 }
-func (e *failing) Read(context.Context, duly.QueueRef, duly.ReadParams) (duly.ReadPage, error) {
-	return duly.ReadPage{}, e.fail()
+func (e *failing) Read(context.Context, duly.QueueRef, contract.ReadParams) (contract.ReadPage, error) {
+	return contract.ReadPage{}, e.fail()
 }
-func (e *failing) Delayed(context.Context, duly.QueueRef, duly.DelayedParams) (duly.DelayedPage, error) {
-	return duly.DelayedPage{}, e.fail()
+func (e *failing) Delayed(context.Context, duly.QueueRef, contract.DelayedParams) (contract.DelayedPage, error) {
+	return contract.DelayedPage{}, e.fail()
 }
 func (e *failing) DelayedMessage(context.Context, duly.QueueRef, string, string) (duly.Message, error) {
 	return duly.Message{}, e.fail()
@@ -103,22 +104,22 @@ func (e *failing) Groups(context.Context, duly.QueueRef, duly.PageParams) (duly.
 func (e *failing) CreateGroup(context.Context, duly.QueueRef, duly.From) (bool, error) {
 	return false, e.fail()
 }
-func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (duly.SeekResult, error) {
-	return duly.SeekResult{}, e.fail()
+func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (contract.SeekResult, error) {
+	return contract.SeekResult{}, e.fail()
 }
 
 // failingTargets is a store of targets of which every call does the same.
 type failingTargets struct {
-	duly.Targeter
+	contract.Targeter
 	fail func() error
 }
 
-func (r *failingTargets) PutTarget(context.Context, duly.Target) error { return r.fail() }
-func (r *failingTargets) FindTarget(context.Context, string, string) (duly.Target, error) {
-	return duly.Target{}, r.fail()
+func (r *failingTargets) PutTarget(context.Context, contract.Target) error { return r.fail() }
+func (r *failingTargets) FindTarget(context.Context, string, string) (contract.Target, error) {
+	return contract.Target{}, r.fail()
 }
-func (r *failingTargets) Targets(context.Context, string, duly.PageParams) (duly.TargetPage, error) {
-	return duly.TargetPage{}, r.fail()
+func (r *failingTargets) Targets(context.Context, string, duly.PageParams) (contract.TargetPage, error) {
+	return contract.TargetPage{}, r.fail()
 }
 func (r *failingTargets) DeleteTarget(context.Context, string, string) error { return r.fail() }
 
@@ -310,7 +311,7 @@ func TestHealthIsOpenOnBothAddresses(t *testing.T) {
 // crammed is an engine whose disk may be full.
 type crammed struct{ err error }
 
-// Accepts implements duly.Accepter.
+// Accepts implements contract.Accepter.
 func (c *crammed) Accepts(context.Context) error { return c.err }
 
 // C9.12: a server on a full disk stays ready, for its workers, and says that it
@@ -335,9 +336,9 @@ func TestReadyzReportsAFullDisk(t *testing.T) {
 // forgetful is an engine whose store was reset.
 type forgetful struct{ at time.Time }
 
-// LastReset implements duly.Resetter.
-func (f *forgetful) LastReset() duly.Reset {
-	return duly.Reset{At: f.at, Queues: []duly.QueueRef{{Namespace: "shop", Name: "secret"}}}
+// LastReset implements contract.Resetter.
+func (f *forgetful) LastReset() contract.Reset {
+	return contract.Reset{At: f.at, Queues: []duly.QueueRef{{Namespace: "shop", Name: "secret"}}}
 }
 
 // F10: a server whose store was reset is not ready for a minute, and does not

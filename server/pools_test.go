@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
 )
@@ -21,7 +22,7 @@ func withPools(t *testing.T) (f *fixture, orders *model.Engine) {
 	f = serve(t, func(c *Config) {
 		orders = model.New(model.Config{Clock: c.Clock})
 		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
+			contract.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/metrics"
@@ -103,7 +104,7 @@ func (p *push) clockDiffers(by time.Duration) { p.meter.ClockDiffers(by) }
 // destination returns the label of a destination in metrics.
 func destination(target, host string) string {
 	if target != "" {
-		return duly.TargetPrefix + target
+		return contract.TargetPrefix + target
 	}
 	return host
 }
@@ -175,12 +176,12 @@ func (p *push) checkDestination(field, text string) error {
 	if p == nil {
 		return nil
 	}
-	_, url := duly.ParseDestination(text)
+	_, url := contract.ParseDestination(text)
 	if url == "" {
 		return nil
 	}
 	if p.server.settings.Load().Push.TargetsOnly {
-		return duly.Errorf(duly.CodeForbidden,
+		return contract.Errorf(duly.CodeForbidden,
 			"%s is a URL, but push.urls of this server is targets; name a registered target, as target:NAME", field)
 	}
 	_, err := p.guard.CheckURL(field, url)
@@ -205,7 +206,7 @@ func (p *push) test(ctx context.Context, namespace, name string) (webhook.Tested
 	to, err := p.resolver.Target(ctx, namespace, name)
 	if held := (*dispatch.Held)(nil); errors.As(err, &held) {
 		if held.Reason == dispatch.Unreadable {
-			return webhook.Tested{}, duly.Errorf(duly.CodeConflict, "target %s can't be tested: %v", name, held)
+			return webhook.Tested{}, contract.Errorf(duly.CodeConflict, "target %s can't be tested: %v", name, held)
 		}
 		return webhook.Tested{}, held.Err
 	}

@@ -21,6 +21,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/proctest"
@@ -379,7 +380,7 @@ func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
 	f := pushing(t, func(c *Config) {
 		old = model.New(model.Config{Clock: c.Clock})
 		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: c.Engine}, "old": {Open: old},
+			contract.DefaultPool: {Open: c.Engine}, "old": {Open: old},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -469,7 +470,7 @@ func TestAServerSendsJobsOfAllPools(t *testing.T) {
 	f := pushing(t, func(c *Config) {
 		orders = model.New(model.Config{Clock: c.Clock})
 		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
+			contract.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
 		}})
 		if err != nil {
 			t.Fatal(err)

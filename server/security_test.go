@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
@@ -99,12 +100,12 @@ func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
 
 // changing is an engine whose every Reserve is followed by a change of the token.
 type changing struct {
-	duly.Contract
+	contract.Engine
 	change func()
 }
 
 func (c *changing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	got, err := c.Contract.Reserve(ctx, p)
+	got, err := c.Engine.Reserve(ctx, p)
 	c.change()
 	return got, err
 }
@@ -113,7 +114,7 @@ func (c *changing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 func TestX4APollOfATokenThatHasJustChangedEndsEmpty(t *testing.T) {
 	t.Parallel()
 	e := &changing{}
-	f := serve(t, func(c *Config) { e.Contract, c.Engine = c.Engine, e })
+	f := serve(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e })
 	changes := 0
 	e.change = func() {
 		changes++
@@ -131,14 +132,14 @@ func TestX4APollOfATokenThatHasJustChangedEndsEmpty(t *testing.T) {
 
 // lasting is a check and a backup that go on until they are told to stop.
 type lasting struct {
-	duly.Maintainer
+	contract.Maintainer
 	begun chan struct{}
 }
 
-func (l lasting) Check(ctx context.Context, _ duly.CheckParams) (duly.CheckReport, error) {
+func (l lasting) Check(ctx context.Context, _ contract.CheckParams) (contract.CheckReport, error) {
 	l.begun <- struct{}{}
 	<-ctx.Done()
-	return duly.CheckReport{}, ctx.Err()
+	return contract.CheckReport{}, ctx.Err()
 }
 
 func (l lasting) Backup(ctx context.Context, w io.Writer) error {
@@ -154,7 +155,7 @@ func TestX4ACheckAndABackupEndWithTheirToken(t *testing.T) {
 	l := lasting{begun: make(chan struct{})}
 	f := serve(t, func(c *Config) { c.Store.Maintainer, c.Store.Backuper = l, l })
 	for _, path := range []string{"/admin/check", "/admin/backup"} {
-		secret, made, err := f.guard.Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin})
+		secret, made, err := f.guard.Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,13 +371,13 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	t.Parallel()
 	public := func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" }
 	s := bare(t, public)
-	if _, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "a", Rights: duly.RightAdmin}); err != nil {
+	if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "a", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid || !strings.Contains(err.Error(), "admin_addr") || !strings.Contains(err.Error(), "account") {
 		t.Errorf("with a token that is no operator's: %v", err)
 	}
-	if _, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin}); err != nil {
+	if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Listen(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/admin"
 	"github.com/dulymq/duly/server/auth"
@@ -65,8 +66,8 @@ func New(cfg Config) (*Server, error) {
 	// The decorators below hide optional interfaces of the engine. The calls of the survey
 	// are not counted as calls of clients.
 	bare := cfg.Engine
-	topics, _ := bare.(duly.Topics)
-	watcher, _ := bare.(duly.CancelWatcher)
+	topics, _ := bare.(contract.Topics)
+	watcher, _ := bare.(contract.CancelWatcher)
 	s.survey = newSurvey(&cfg, topics)
 	s.removed = cancelfeed.New(cancelfeed.Config{
 		Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger,
@@ -92,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-func newSurvey(cfg *Config, topics duly.Topics) *metrics.Survey {
+func newSurvey(cfg *Config, topics contract.Topics) *metrics.Survey {
 	c := metrics.SurveyConfig{
 		Engine: cfg.Engine, Registry: cfg.Store.Registry, Topics: topics,
 		Clock: cfg.Clock, Queues: cfg.Metrics.Queues(),
@@ -114,9 +115,9 @@ func newRouter(cfg *Config, guard *auth.Guard, draining context.Context) *route.
 }
 
 // mount builds the routes of both addresses. bare is the engine without decorators.
-func (s *Server) mount(cfg *Config, bare duly.Contract, topics duly.Topics) {
+func (s *Server) mount(cfg *Config, bare contract.Engine, topics contract.Topics) {
 	polls := poll.New(poll.Config{
-		Engine: cfg.Engine, Passer: duly.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
+		Engine: cfg.Engine, Passer: contract.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
 		Clock: cfg.Clock, Leased: s.sweep.leased,
 	})
 	compatible := lmstfy.New(cfg.Engine, polls, cfg.Pools, s.guard, cfg.Clock)
@@ -125,7 +126,7 @@ func (s *Server) mount(cfg *Config, bare duly.Contract, topics duly.Topics) {
 	}
 
 	api := native.New(native.Config{
-		Engine: compatible.Watch(), Poll: polls, Clock: cfg.Clock, Surveyor: duly.SurveyorOf(bare), Removed: s.removed,
+		Engine: compatible.Watch(), Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare), Removed: s.removed,
 		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -19,7 +19,7 @@ func (s *Server) Apply(ctx context.Context, next Settings) error {
 	if len(next.Accounts) == 0 && !loopback(s.cfg.Listen.AdminAddr) {
 		operator, err := s.guard.AnyOperatorToken(ctx)
 		if err == nil && !operator {
-			err = duly.Invalid("accounts", "are gone, and there is no token with the right admin for all namespaces: "+
+			err = contract.Invalid("accounts", "are gone, and there is no token with the right admin for all namespaces: "+
 				"nobody could use the admin address; keep an account, or make such a token")
 		}
 		if err != nil {

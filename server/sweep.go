@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -17,8 +17,8 @@ const minSweepGap = time.Second
 // sweeper sweeps all queues at an interval. It also sweeps when the first lease of this
 // process may have run out: its worker may have died, and no other worker may be reserving.
 type sweeper struct {
-	maintainer duly.Maintainer
-	clock      clock.Clock
+	maintainer contract.Maintainer
+	clock      duly.Clock
 	every      time.Duration
 	log        *slog.Logger
 	// swept, if set, is called after each sweep without an error.
@@ -29,7 +29,7 @@ type sweeper struct {
 	earlier chan struct{} // next has become earlier
 }
 
-func newSweeper(m duly.Maintainer, c clock.Clock, every time.Duration, log *slog.Logger) *sweeper {
+func newSweeper(m contract.Maintainer, c duly.Clock, every time.Duration, log *slog.Logger) *sweeper {
 	return &sweeper{
 		maintainer: m, clock: c, every: every, log: log,
 		next: c.Mono() + every, earlier: make(chan struct{}, 1),

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/certtest"
 	"github.com/dulymq/duly/internal/clock"
@@ -118,7 +119,7 @@ func TestTheAPIIsWholeOverTLS(t *testing.T) {
 	pair := ca.Server("api", "127.0.0.1")
 	files := certs.Files{Cert: pair.Cert, Key: pair.Key}
 	s, _ := secured(t, files, files)
-	secret, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestTheAPIIsWholeOverTLS(t *testing.T) {
 	if err != nil || len(d) != 1 || len(d[0].Job.Body) != 300<<10 {
 		t.Fatal(err, len(d))
 	}
-	if errs, err := e.Settle(t.Context(), "default", []duly.Outcome{{Receipt: d[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+	if errs, err := e.Settle(t.Context(), "default", []duly.SettleRequest{{Receipt: d[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
 		t.Error(err, errs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -20,7 +21,7 @@ import (
 type topicStub struct {
 	*model.Engine
 	// read, if set, is what Read does.
-	read func(ctx context.Context, p duly.ReadParams) (duly.ReadPage, error)
+	read func(ctx context.Context, p contract.ReadParams) (contract.ReadPage, error)
 
 	mu    sync.Mutex
 	calls []string
@@ -29,8 +30,8 @@ type topicStub struct {
 var (
 	stubTopic = duly.Q("events")
 	stubAt    = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	stubPlace = duly.PositionParts{Millis: stubAt.UnixMilli(), Ordinal: 1,
-		Topic: duly.TopicChecksum(stubTopic)}.Position()
+	stubPlace = contract.PositionParts{Millis: stubAt.UnixMilli(), Ordinal: 1,
+		Topic: contract.TopicChecksum(stubTopic)}.Position()
 )
 
 func (s *topicStub) note(format string, args ...any) {
@@ -52,23 +53,23 @@ func (s *topicStub) Publish(_ context.Context, messages []duly.Message) ([]duly.
 	results := make([]duly.PublishResult, len(messages))
 	for i, m := range messages {
 		s.note("publish %s/%s %q id=%s key=%s delay=%s", m.Namespace, m.Topic, m.Body, m.ID, m.Key, m.Delay)
-		results[i] = duly.PublishResult{Outcome: duly.Created, Position: stubPlace, ID: m.ID}
+		results[i] = duly.PublishResult{Status: duly.Created, Position: stubPlace, ID: m.ID}
 	}
 	return results, nil
 }
 
-func (s *topicStub) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+func (s *topicStub) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	s.note("read %s from %s limit %d wait %s", topic, p.From, p.Limit, p.Wait)
 	if s.read != nil {
 		return s.read(ctx, p)
 	}
-	return duly.ReadPage{Entries: []duly.Entry{{Message: duly.Message{Topic: "events", Body: []byte("x")},
+	return contract.ReadPage{Entries: []contract.Entry{{Message: duly.Message{Topic: "events", Body: []byte("x")},
 		Position: stubPlace, EnteredAt: stubAt}}, Next: "next:a", Gap: 2}, nil
 }
 
-func (s *topicStub) Delayed(_ context.Context, topic duly.QueueRef, p duly.DelayedParams) (duly.DelayedPage, error) {
+func (s *topicStub) Delayed(_ context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
 	s.note("delayed %s cursor %s limit %d bodies %t", topic, p.Cursor, p.Limit, p.Bodies)
-	return duly.DelayedPage{Messages: []duly.Message{{ID: "a", Due: stubAt, Body: []byte("x")}}, Next: "c"}, nil
+	return contract.DelayedPage{Messages: []duly.Message{{ID: "a", Due: stubAt, Body: []byte("x")}}, Next: "c"}, nil
 }
 
 func (s *topicStub) DelayedMessage(_ context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
@@ -88,7 +89,7 @@ func (s *topicStub) Topics(_ context.Context, namespace string, p duly.PageParam
 
 func (s *topicStub) Topic(_ context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
 	s.note("topic %s", topic)
-	return duly.TopicInfo{Config: duly.DefaultTopicConfig(), Stats: duly.TopicStats{Messages: 3}}, nil
+	return duly.TopicInfo{Config: contract.DefaultTopicConfig(), Stats: duly.TopicStats{Messages: 3}}, nil
 }
 
 func (s *topicStub) ConfigureTopic(_ context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
@@ -111,9 +112,9 @@ func (s *topicStub) CreateGroup(_ context.Context, group duly.QueueRef, from dul
 	return from == duly.FromEnd, nil
 }
 
-func (s *topicStub) Seek(_ context.Context, group duly.QueueRef, to duly.From) (duly.SeekResult, error) {
+func (s *topicStub) Seek(_ context.Context, group duly.QueueRef, to duly.From) (contract.SeekResult, error) {
 	s.note("seek %s to %s", group, to)
-	return duly.SeekResult{Clipped: true, Skipped: 1, Replayed: 2}, nil
+	return contract.SeekResult{Clipped: true, Skipped: 1, Replayed: 2}, nil
 }
 
 func (s *topicStub) Step(_ context.Context, q duly.QueueRef) (bool, error) {
@@ -208,7 +209,7 @@ func TestBadRequestsToTopics(t *testing.T) {
 // C14.52: an engine without topics is unsupported, on each of their routes.
 func TestAnEngineWithoutTopicsIsUnsupported(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Engine = struct{ duly.Contract }{c.Engine} })
+	f := serve(t, func(c *Config) { c.Engine = struct{ contract.Engine }{c.Engine} })
 	routes := 0
 	for _, r := range f.apiRoutes {
 		if !strings.HasPrefix(r.Path, "/v1/{namespace}/topics") {
@@ -268,8 +269,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 	t.Parallel()
 	stub := &topicStub{}
 	published := make(chan struct{})
-	stub.read = func(ctx context.Context, p duly.ReadParams) (duly.ReadPage, error) {
-		page := duly.ReadPage{Next: "next:here"}
+	stub.read = func(ctx context.Context, p contract.ReadParams) (contract.ReadPage, error) {
+		page := contract.ReadPage{Next: "next:here"}
 		if p.Wait > 0 {
 			select {
 			case <-published:
@@ -281,7 +282,7 @@ func TestReadWaitsForAMessage(t *testing.T) {
 		}
 		select {
 		case <-published:
-			page.Entries = []duly.Entry{{Message: duly.Message{Body: []byte("x")}, Position: stubPlace,
+			page.Entries = []contract.Entry{{Message: duly.Message{Body: []byte("x")}, Position: stubPlace,
 				EnteredAt: stubAt}}
 		default:
 		}
@@ -352,7 +353,7 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
-	secret, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Backuper = (*Engine)(nil)
+var _ contract.Backuper = (*Engine)(nil)
 
 // A copy in progress is named PATH-backup-NUMBER.part, which no user would choose for a
 // backup.
@@ -44,7 +45,7 @@ func isLeftover(name, store string) bool {
 	return false
 }
 
-// Backup implements duly.Backuper. It copies the file as of one commit into a file next to
+// Backup implements contract.Backuper. It copies the file as of one commit into a file next to
 // it and then writes that copy to w. So a slow receiver does not hold up checkpoints.
 func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
 	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copySuffix)

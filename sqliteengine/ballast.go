@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // ballastSuffix is the suffix of the ballast's file name: PATH-ballast.
@@ -67,7 +68,7 @@ func (b *ballast) open() error {
 	}
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
+		return contract.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

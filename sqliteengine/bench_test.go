@@ -38,8 +38,8 @@ func pushItem(b *testing.B, e *sqliteengine.Engine, js []duly.Job) {
 		b.Fatal(err)
 	}
 	for _, r := range results {
-		if r.Outcome != duly.Created {
-			b.Fatalf("push answered %v, %v", r.Outcome, r.Err)
+		if r.Status != duly.Created {
+			b.Fatalf("push answered %v, %v", r.Status, r.Err)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func BenchmarkReserveAndAckBatchesOf100(b *testing.B) {
 
 // reserveAndAck reserves and acks b.N jobs in batches of a hundred.
 func reserveAndAck(b *testing.B, e *sqliteengine.Engine, queue string) {
-	outcomes := make([]duly.Outcome, 0, 100)
+	outcomes := make([]duly.SettleRequest, 0, 100)
 	for left := b.N; left > 0; left -= len(outcomes) {
 		ds, err := e.Reserve(b.Context(), duly.ReserveParams{Queues: []string{queue}, Max: 100})
 		if err != nil || len(ds) == 0 {
@@ -91,7 +91,7 @@ func reserveAndAck(b *testing.B, e *sqliteengine.Engine, queue string) {
 
 		outcomes = outcomes[:0]
 		for _, d := range ds {
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 
 		errs, err := e.Settle(b.Context(), "", outcomes)

@@ -35,7 +35,7 @@ func (p *pushCall) copyBodies(size int) {
 	}
 }
 
-func copyOutcomes(ctx context.Context, outcomes []duly.Outcome) []duly.Outcome {
+func copyOutcomes(ctx context.Context, outcomes []duly.SettleRequest) []duly.SettleRequest {
 	if !mayReturnEarly(ctx) {
 		return outcomes
 	}

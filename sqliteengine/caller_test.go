@@ -24,7 +24,7 @@ type leaving struct {
 }
 
 type leavingClock struct {
-	clock.Clock
+	duly.Clock
 	caller atomic.Pointer[leaving] // the caller whose call the writer has started
 }
 
@@ -84,12 +84,12 @@ func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 
 	ctx = newLeaving(t, c, 2)
 	result := []byte("good")
-	outcomes := []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack, Result: result}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
+	outcomes := []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack, Result: result}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
 	if _, err := e.Settle(ctx, "", outcomes); err == nil {
 		t.Fatal("the settle was answered although its caller has gone")
 	}
 	copy(result, "evil")
-	outcomes[1] = duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
+	outcomes[1] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 	close(ctx.moved)
 
 	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // runs after the others

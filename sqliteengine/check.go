@@ -5,9 +5,10 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Maintainer = (*Engine)(nil)
+var _ contract.Maintainer = (*Engine)(nil)
 
 // The kinds of fault. The schema excludes the others: a job is one row with one state, and
 // SQLite maintains its indexes. So a job is never in no set or in two, no set has an entry
@@ -36,16 +37,16 @@ const (
 // checkPage is how many rows are read at a time.
 const checkPage = 500
 
-// Check implements duly.Maintainer. It reads one snapshot while other calls go on. It then
+// Check implements contract.Maintainer. It reads one snapshot while other calls go on. It then
 // repairs each fault in a transaction of its own, which first verifies that the fault still
 // exists.
-func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+func (e *Engine) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	c := &check{e: e, p: p}
 	if err := e.read(ctx, func(r *conn) error { return c.run(ctx, r) }); err != nil {
-		return duly.CheckReport{}, err
+		return contract.CheckReport{}, err
 	}
 	if err := c.earliestTimes(ctx); err != nil {
-		return duly.CheckReport{}, err
+		return contract.CheckReport{}, err
 	}
 	if p.Repair {
 		if err := c.repair(ctx); err != nil {
@@ -58,10 +59,10 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 // check is one Check call.
 type check struct {
 	e       *Engine
-	p       duly.CheckParams
+	p       contract.CheckParams
 	t       *tx // a read transaction
 	total   int64
-	result  duly.CheckReport
+	result  contract.CheckReport
 	repairs []repair               // one for each of report.Faults
 	groups  map[duly.QueueRef]bool // groups whose counters a repair may affect
 }
@@ -71,7 +72,7 @@ type check struct {
 type repair func(t *tx) (found bool, err error)
 
 func (c *check) report(kind string, q *queue, id, detail string, m repair) {
-	f := duly.Fault{Kind: kind, ID: id, Detail: detail}
+	f := contract.Fault{Kind: kind, ID: id, Detail: detail}
 	if q != nil {
 		f.Queue = q.ref
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 	// Synchronous is SyncFull (the default) or SyncNormal.
 	Synchronous Synchronous
 	// Clock is the engine's clock. Default: the system clock.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Logger logs jobs dropped over a bound and events of the store. Default:
 	// slog.Default().
 	Logger *slog.Logger
@@ -74,24 +75,24 @@ func ParseURL(text string) (Config, error) {
 	var c Config
 	rest, ok := strings.CutPrefix(text, "sqlite:")
 	if !ok {
-		return c, duly.Invalid("url", "must begin with sqlite:, like sqlite:jobs.db")
+		return c, contract.Invalid("url", "must begin with sqlite:, like sqlite:jobs.db")
 	}
 
 	path, query, _ := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(path)
 	if err != nil {
-		return c, duly.Invalid("url", "has a path with a %% that begins no %%XX; write %%25 for the character itself")
+		return c, contract.Invalid("url", "has a path with a %% that begins no %%XX; write %%25 for the character itself")
 	}
 
 	c.Path = path
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return c, duly.Invalid("url", "has options that can't be read; write them like ?synchronous=normal&max_body=1048576")
+		return c, contract.Invalid("url", "has options that can't be read; write them like ?synchronous=normal&max_body=1048576")
 	}
 
 	for name, values := range options {
 		if len(values) != 1 {
-			return c, duly.Invalid("url", "gives option %s %d times, give it once", strconv.Quote(name), len(values))
+			return c, contract.Invalid("url", "gives option %s %d times, give it once", strconv.Quote(name), len(values))
 		}
 		if err := c.option(name, values[0]); err != nil {
 			return c, err
@@ -106,14 +107,14 @@ func (c *Config) option(name, value string) (err error) {
 	case "synchronous":
 		c.Synchronous = Synchronous(value)
 		if value == "" {
-			return duly.Invalid("synchronous", "is empty, must be full or normal")
+			return contract.Invalid("synchronous", "is empty, must be full or normal")
 		}
 	case "max_body":
 		c.MaxBody, err = positive(name, value, boundBody)
 	case "max_queues":
 		c.MaxQueues, err = positive(name, value, boundQueues)
 	default:
-		return duly.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues", strconv.Quote(name))
+		return contract.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues", strconv.Quote(name))
 	}
 	return err
 }
@@ -127,7 +128,7 @@ var (
 func positive(name, value, bound string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return 0, duly.Invalid(name, "is %s, must be %s", strconv.Quote(value), bound)
+		return 0, contract.Invalid(name, "is %s, must be %s", strconv.Quote(value), bound)
 	}
 	return n, nil
 }
@@ -153,7 +154,7 @@ func (c Config) withDefaults() Config {
 
 // validate reports every bad field at once.
 func (c Config) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if c.Path == "" {
 		bad.Add("path", "is missing; give the database file, like sqlite:jobs.db")
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/proctest"
@@ -70,7 +71,7 @@ func TestReceiptsFromBeforeRestoreAreRejected(t *testing.T) {
 		}
 
 		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{
-			Path: path, Clock: h.Clock.(clock.Clock), Manual: true, Logger: slog.New(slog.DiscardHandler),
+			Path: path, Clock: h.Clock.(duly.Clock), Manual: true, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

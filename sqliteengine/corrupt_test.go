@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -165,9 +166,9 @@ func TestCheckSeesEarlierCallsOfItsTransaction(t *testing.T) {
 		return second(e.Push(ctx, []duly.Job{{Queue: "q", Delay: time.Hour, TTL: 2 * time.Hour, ID: "own"}}))
 	})
 	join(func() error { return e.Destroy(ctx, duly.Q("gone")) })
-	var report duly.CheckReport
+	var report contract.CheckReport
 	join(func() (err error) {
-		report, err = e.Check(ctx, duly.CheckParams{})
+		report, err = e.Check(ctx, contract.CheckParams{})
 		return err
 	})
 
@@ -226,7 +227,7 @@ func (r *damagedStore) fill() {
 		if as == 0 {
 			return
 		}
-		if errs, err := r.e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: as}}); err != nil || errs[0] != nil {
+		if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: as}}); err != nil || errs[0] != nil {
 			r.Fatal(errs, err)
 		}
 		if as == duly.Ack {
@@ -274,9 +275,9 @@ func (r *damagedStore) harm(sql string) error {
 	return c.Exec(sql)
 }
 
-func (r *damagedStore) check(repair bool) []duly.Fault {
+func (r *damagedStore) check(repair bool) []contract.Fault {
 	r.Helper()
-	report, err := r.e.Check(context.Background(), duly.CheckParams{Repair: repair})
+	report, err := r.e.Check(context.Background(), contract.CheckParams{Repair: repair})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -287,11 +288,11 @@ func (r *damagedStore) check(repair bool) []duly.Fault {
 // repair removes it.
 func (r *damagedStore) findAndRepair(kind string) {
 	r.Helper()
-	is := func(f duly.Fault) bool { return f.Kind == kind }
+	is := func(f contract.Fault) bool { return f.Kind == kind }
 	if faults := r.check(false); !slices.ContainsFunc(faults, is) {
 		r.Fatalf("Check found %+v, want %s", faults, kind)
 	}
-	if faults := r.check(true); !slices.ContainsFunc(faults, func(f duly.Fault) bool { return is(f) && f.Repaired }) {
+	if faults := r.check(true); !slices.ContainsFunc(faults, func(f contract.Fault) bool { return is(f) && f.Repaired }) {
 		r.Fatalf("the repair found %+v, want %s and that it was repaired", faults, kind)
 	}
 	if faults := r.check(false); len(faults) > 0 {
@@ -317,7 +318,7 @@ func (r *damagedStore) drain() {
 		}
 		for _, d := range got {
 			seen[string(d.Receipt[:strings.LastIndex(string(d.Receipt), ":")])] = true
-			if errs, err := r.e.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+			if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
 				r.Fatal(errs, err)
 			}
 		}

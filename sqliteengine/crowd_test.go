@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/proctest"
 )
@@ -45,7 +46,7 @@ func TestConcurrentCallsNeverFailAsBusy(t *testing.T) {
 		}
 	}
 
-	report, err := c.e.Check(c.ctx, duly.CheckParams{})
+	report, err := c.e.Check(c.ctx, contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
 	}
@@ -209,10 +210,10 @@ func (c *concurrentCalls) work(r *rand.Rand) error {
 		return err
 	}
 
-	outcomes := make([]duly.Outcome, len(got))
+	outcomes := make([]duly.SettleRequest, len(got))
 	for i, d := range got {
 		as := []duly.Settlement{duly.Ack, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury}[r.IntN(6)]
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: as}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: as}
 	}
 
 	errs, err := c.e.Settle(c.ctx, "", outcomes)
@@ -273,7 +274,7 @@ func (c *concurrentCalls) operate(r *rand.Rand) error {
 }
 
 func (c *concurrentCalls) registry(r *rand.Rand) error {
-	token := duly.Token{Hash: [32]byte{byte(r.Uint32()), byte(r.Uint32())}, Namespace: "default", Rights: duly.RightProduce}
+	token := contract.Token{Hash: [32]byte{byte(r.Uint32()), byte(r.Uint32())}, Namespace: "default", Rights: contract.RightProduce}
 	if err := c.e.PutToken(c.ctx, token); err != nil {
 		return err
 	}
@@ -289,7 +290,7 @@ func (c *concurrentCalls) step(r *rand.Rand) error {
 
 // check runs a check concurrently. Its snapshot must have no fault.
 func (c *concurrentCalls) check(r *rand.Rand) error {
-	report, err := c.e.Check(c.ctx, duly.CheckParams{Repair: r.IntN(2) == 0})
+	report, err := c.e.Check(c.ctx, contract.CheckParams{Repair: r.IntN(2) == 0})
 	if len(report.Faults) > 0 {
 		c.Errorf("a check beside the others finds %+v", report.Faults)
 	}

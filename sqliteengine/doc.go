@@ -50,7 +50,7 @@
 //
 //		err := e.change(ctx, func(t *tx) error {
 //			q := t.queue(ref.Normal())      // this transaction's copy; nil: unknown
-//			if q == nil { return duly.NotFound(ref, id) }
+//			if q == nil { return contract.NotFound(ref, id) }
 //			j, err := t.find(q, id)         // alive by the clock, or nil
 //			…
 //			j.Priority = 5

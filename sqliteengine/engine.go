@@ -13,9 +13,9 @@ import (
 )
 
 // Engine is an engine that stores everything in one SQLite file. It implements
-// duly.Contract and the optional interfaces of an engine that owns its storage:
-// duly.Maintainer, duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher,
-// duly.Limiter, duly.CancelWatcher, duly.Backuper and duly.Topics. It is safe for
+// contract.Engine and the optional interfaces of an engine that owns its storage:
+// contract.Maintainer, contract.Registry, contract.Placer, contract.Surveyor, contract.Watcher,
+// contract.Limiter, contract.CancelWatcher, contract.Backuper and contract.Topics. It is safe for
 // concurrent use.
 type Engine struct {
 	cfg      Config

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/logtest"
@@ -140,7 +141,7 @@ func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 			break
 		}
 	}
-	if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+	if report, err := e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check found %+v, %v", report.Faults, err)
 	}
 	t.Logf("%d fail points in %d places of operations", len(f.reached), points)
@@ -442,7 +443,7 @@ func otherFailpoints() []failpointOp {
 		}},
 		{"limit a token", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.must(f.e.PutToken(f.Context(), failpointToken(q)))
-			limits := duly.Limits{Produce: 5, Per: time.Second}
+			limits := contract.Limits{Produce: 5, Per: time.Second}
 			return func() error { return f.e.LimitToken(f.Context(), failpointToken(q).Hash, limits) }
 		}},
 		{"delete a token", 0, func(f *failpoints, q duly.QueueRef) func() error {
@@ -451,27 +452,27 @@ func otherFailpoints() []failpointOp {
 		}},
 		{"place a namespace", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			return func() error {
-				return f.e.PutPlacement(f.Context(), duly.Placement{Namespace: q.Name, Pool: "other", Since: f.clock.Now()})
+				return f.e.PutPlacement(f.Context(), contract.Placement{Namespace: q.Name, Pool: "other", Since: f.clock.Now()})
 			}
 		}},
 		{"make a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
-			return func() error { return f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}) }
+			return func() error { return f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t"}) }
 		}},
 		{"change a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
-			f.must(f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}))
+			f.must(f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t"}))
 			return func() error {
-				return f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t", Version: 1, Settings: []byte("x")})
+				return f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t", Version: 1, Settings: []byte("x")})
 			}
 		}},
 		{"delete a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
-			f.must(f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}))
+			f.must(f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t"}))
 			return func() error { return f.e.DeleteTarget(f.Context(), q.Name, "t") }
 		}},
 	}
 }
 
-func failpointToken(q duly.QueueRef) duly.Token {
-	return duly.Token{Hash: sha256.Sum256([]byte(q.Name)), Namespace: q.Name, Rights: duly.RightProduce}
+func failpointToken(q duly.QueueRef) contract.Token {
+	return contract.Token{Hash: sha256.Sum256([]byte(q.Name)), Namespace: q.Name, Rights: contract.RightProduce}
 }
 
 // failpointJobs are jobs of every kind.
@@ -527,9 +528,9 @@ func receiptsOf(ds []duly.Delivery) (list []duly.Receipt) {
 }
 
 func (f *failpoints) settle(ds []duly.Delivery, as duly.Settlement) func() error {
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for _, r := range receiptsOf(ds) {
-		o := duly.Outcome{Receipt: r, As: as}
+		o := duly.SettleRequest{Receipt: r, As: as}
 		if as == duly.Ack {
 			o.Result = []byte("result")
 		}

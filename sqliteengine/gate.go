@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly"
 )
 
 // gate counts the running read transactions. A checkpoint closes it while it waits for their
 // end. Otherwise overlapping reads could prevent the WAL from ever restarting. The zero value
 // is open; clock must be set.
 type gate struct {
-	clock clock.Clock
+	clock duly.Clock
 
 	mu      sync.Mutex
 	inside  int           // number of running read transactions
 	opened  chan struct{} // nil while the gate is open, else closed when it opens
 	changed func()        // called when the last read leaves and when the limit has passed
-	timer   clock.Timer
+	timer   duly.Timer
 
 	closed atomic.Bool // whether opened is not nil
 }

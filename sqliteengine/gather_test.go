@@ -24,7 +24,7 @@ func TestGatherAnswersAllCallers(t *testing.T) {
 	for range callers {
 		all.Go(func() {
 			for range calls {
-				if r, err := e.Push(ctx, []duly.Job{{Queue: "q"}}); err != nil || r[0].Outcome != duly.Created {
+				if r, err := e.Push(ctx, []duly.Job{{Queue: "q"}}); err != nil || r[0].Status != duly.Created {
 					t.Error(r, err)
 				}
 			}
@@ -32,7 +32,7 @@ func TestGatherAnswersAllCallers(t *testing.T) {
 	}
 
 	all.Wait()
-	if r, err := e.Push(ctx, []duly.Job{{Queue: "q"}}); err != nil || r[0].Outcome != duly.Created {
+	if r, err := e.Push(ctx, []duly.Job{{Queue: "q"}}); err != nil || r[0].Status != duly.Created {
 		t.Error(r, err)
 	}
 	if s, err := e.Stats(ctx, duly.Q("q")); err != nil || s.Sizes.Ready != callers*calls+1 {

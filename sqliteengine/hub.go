@@ -29,7 +29,7 @@ type notifier struct {
 	// leasing holds the queues with leases, which the engine takes back on its own. The
 	// timer serves these and the waited ones.
 	leasing map[*queueView]struct{}
-	timer   clock.Timer
+	timer   duly.Timer
 	armed   int64 // the time for which the timer is set, never if it is not set
 	closed  bool
 }

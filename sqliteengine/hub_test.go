@@ -45,7 +45,7 @@ func waits(t *testing.T, e *Engine, n int) (woken func() int) {
 func pushOne(t *testing.T, e *Engine, j duly.Job) {
 	t.Helper()
 	j.Queue = "q"
-	if results, err := e.Push(t.Context(), []duly.Job{j}); err != nil || results[0].Outcome != duly.Created {
+	if results, err := e.Push(t.Context(), []duly.Job{j}); err != nil || results[0].Status != duly.Created {
 		t.Fatal(results, err)
 	}
 }

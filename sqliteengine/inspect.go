@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 var (
-	_ duly.Inspector = (*Engine)(nil)
-	_ duly.Surveyor  = (*Engine)(nil)
+	_ contract.Inspector = (*Engine)(nil)
+	_ contract.Surveyor  = (*Engine)(nil)
 )
 
 // dueScanLimit is how many due jobs a read evaluates that no step has promoted yet. Few
@@ -21,7 +22,7 @@ const dueScanLimit = 10_000
 // onSnapshot runs f on a snapshot of a queue, nil for an unknown one. It changes nothing and
 // skips unreadable rows.
 func (e *Engine) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()
@@ -37,7 +38,7 @@ func (e *Engine) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx
 // onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
 // whether to continue in another snapshot.
 func (e *Engine) onLongSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue, s *readSlice) (more bool, err error)) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()
@@ -79,14 +80,14 @@ func (e *Engine) newReadTx(c *conn) *tx {
 	return t
 }
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info duly.JobInfo, err error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return info, err
 	}
 	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil {
-			return duly.NotFound(ref, id)
+			return contract.NotFound(ref, id)
 		}
 		j, err := t.byID(q, id)
 		if err != nil {
@@ -97,16 +98,16 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 	return info, err
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (info duly.JobInfo, err error) {
-	if err := r.Validate(); err != nil {
+	if err := contract.ValidateReceipt(r); err != nil {
 		return info, err
 	}
-	p, _ := r.Parts()
+	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil || p.Shard != 0 {
-			return duly.NotFound(ref, p.Number.String())
+			return contract.NotFound(ref, p.Number.String())
 		}
 		j, err := t.byReceipt(q, p.Number)
 		if err != nil {
@@ -140,9 +141,9 @@ func (t *tx) foundInfo(q *queue, j *job, id string, info *duly.JobInfo) (err err
 // notFoundIn returns the error for a missing job or message.
 func notFoundIn(q *queue, id string) error {
 	if q.group != nil {
-		return duly.NoMessage(q.ref, id)
+		return contract.NoMessage(q.ref, id)
 	}
-	return duly.NotFound(q.ref, id)
+	return contract.NotFound(q.ref, id)
 }
 
 // fullInfo returns a job with its body and its state at the current time.
@@ -154,7 +155,7 @@ func (t *tx) fullInfo(j *job) (duly.JobInfo, error) {
 	return j.info(state, len(j.Body)), err
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo, err error) {
 	if err := notForGroup(ref, "peek"); err != nil {
 		return info, err
@@ -169,7 +170,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo
 			}
 		}
 		if first == nil {
-			return duly.Errorf(duly.CodeNotFound, "queue %s has no ready job", ref)
+			return contract.Errorf(duly.CodeNotFound, "queue %s has no ready job", ref)
 		}
 		info, err = t.fullInfo(first)
 		return err
@@ -229,10 +230,10 @@ func (j *job) before(other *job) bool {
 	return string(j.number[:]) < string(other.number[:])
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
 	err = e.onSnapshot(ctx, ref, func(_ *tx, q *queue) error {
-		if cfg = duly.DefaultQueueConfig(); q != nil {
+		if cfg = contract.DefaultQueueConfig(); q != nil {
 			cfg = q.cfg
 		}
 		return nil
@@ -240,7 +241,7 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueC
 	return cfg, err
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
 	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil {
@@ -252,22 +253,22 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, er
 	return s, err
 }
 
-// Survey implements duly.Surveyor. One query reads a page of queues with their sizes and
+// Survey implements contract.Surveyor. One query reads a page of queues with their sizes and
 // counters. Only queues with waiting jobs need further reads.
-func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
-	if p.Cursor != "" && (duly.QueueRef{Name: p.Cursor}).Validate() != nil { // also the name of a group is valid
-		return page, duly.BadCursor()
+	if p.Cursor != "" && contract.ValidateQueue(duly.QueueRef{Name: p.Cursor}) != nil { // also the name of a group is valid
+		return page, contract.BadCursor()
 	}
-	v := surveyReader{namespace: duly.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
+	v := surveyReader{namespace: contract.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
 	err = e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) { return v.read(e.newReadTx(c), s) })
 	if err != nil {
-		return duly.SurveyPage{}, err
+		return contract.SurveyPage{}, err
 	}
 	return v.page, nil
 }
@@ -277,7 +278,7 @@ type surveyReader struct {
 	namespace string
 	behind    string // the last queue of the page
 	limit     int
-	page      duly.SurveyPage
+	page      contract.SurveyPage
 }
 
 // read adds queues until the page or the slice ends. It reports whether there is more to
@@ -303,7 +304,7 @@ func (v *surveyReader) read(t *tx, s *readSlice) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		v.page.Queues = append(v.page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: q.cfg.Throttle()})
+		v.page.Queues = append(v.page.Queues, contract.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: contract.ThrottleOf(q.cfg)})
 		v.behind = q.ref.Name
 		if s.timeUp() {
 			return true, nil

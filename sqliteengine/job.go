@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -16,7 +17,7 @@ const inlineBody = 1024
 // job is a job as read from the tables. The embedded plan holds what was pushed. Its
 // DueAt and ExpiresAt are the columns.
 type job struct {
-	duly.Planned
+	contract.Planned
 	q                *queue
 	number           duly.Number
 	state            duly.State
@@ -86,7 +87,7 @@ func (j *job) expired(now int64) bool {
 
 // receipt returns the receipt of the current delivery.
 func (j *job) receipt() duly.Receipt {
-	return duly.ReceiptParts{Queue: j.Queue, Number: j.number, Delivery: j.ended + 1}.Receipt()
+	return contract.ReceiptParts{Queue: j.Queue, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }
 
 // public returns the job as callers see it, with defaults and due time filled in.
@@ -101,7 +102,7 @@ func (j *job) public() duly.Job {
 func (j *job) info(state duly.State, size int) duly.JobInfo {
 	info := duly.JobInfo{
 		Job: j.public(), State: state, Size: size,
-		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
+		Attempt: contract.AttemptIn(&j.Planned.Job, state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError, Result: j.result,
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // together queues calls in their order for the writer, so that one transaction runs them all.
@@ -30,7 +31,7 @@ func together(t *testing.T, e *Engine, calls ...func()) {
 
 func balanced(t *testing.T, e *Engine) duly.Stats {
 	t.Helper()
-	if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+	if report, err := e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
 	}
 	s, err := e.Stats(t.Context(), duly.Q("q"))
@@ -50,7 +51,7 @@ func pushAll(t *testing.T, e *Engine, jobs ...duly.Job) {
 		t.Fatal(err)
 	}
 	for _, r := range results {
-		if r.Err != nil || r.Outcome != duly.Created {
+		if r.Err != nil || r.Status != duly.Created {
 			t.Fatalf("the push is %+v", r)
 		}
 	}
@@ -309,7 +310,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 		if i == 4 {
 			want = duly.Exists
 		}
-		if r.Err != nil || r.Outcome != want || r.ID != jobs[i].ID {
+		if r.Err != nil || r.Status != want || r.ID != jobs[i].ID {
 			t.Errorf("push %d was answered %+v", i, r)
 		}
 	}

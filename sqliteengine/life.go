@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Every state change of a job is one of the methods below. Each updates the row, its
@@ -112,7 +113,7 @@ func (t *tx) reschedule(j *job, dueChanged bool) (err error) {
 
 // endDelivery ends a delivery that was neither acked nor buried. The caller has counted it
 // in ended. The job expires, is merged away, dies or waits until due, in this order.
-func (t *tx) endDelivery(j *job, event duly.Event, due int64) error {
+func (t *tx) endDelivery(j *job, event contract.Event, due int64) error {
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, t.now) {
 		return t.expire(j)
 	}
@@ -121,15 +122,15 @@ func (t *tx) endDelivery(j *job, event duly.Event, due int64) error {
 	}
 
 	switch event {
-	case duly.EventNack:
+	case contract.EventNack:
 		j.failures++
-	case duly.EventStall:
+	case contract.EventStall:
 		j.stalls++
 	}
 
-	if event != duly.EventRelease && j.Exhausted(j.failures, j.stalls) {
-		if event == duly.EventStall {
-			j.lastError = duly.StallReason(j.stalls)
+	if event != contract.EventRelease && contract.Exhausted(&j.Planned.Job, j.failures, j.stalls) {
+		if event == contract.EventStall {
+			j.lastError = contract.StallReason(j.stalls)
 		}
 		return t.makeDead(j)
 	}

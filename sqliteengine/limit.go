@@ -5,34 +5,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-var _ duly.Limiter = (*Engine)(nil)
+var _ contract.Limiter = (*Engine)(nil)
 
 // tokenUsage counts the calls under the tokens' limits. It is kept in memory, because
 // only one process has the file open, and no call then costs a sync.
 type tokenUsage struct {
 	mu      sync.Mutex
-	windows map[usageKey]duly.LimitWindow
+	windows map[usageKey]contract.LimitWindow
 }
 
 // usageKey identifies a counter: a token and a right.
 type usageKey struct {
 	hash  [32]byte
-	right duly.Right
+	right contract.Right
 }
 
 func (s *tokenUsage) forget(hash [32]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.windows, usageKey{hash, duly.RightProduce})
-	delete(s.windows, usageKey{hash, duly.RightConsume})
+	delete(s.windows, usageKey{hash, contract.RightProduce})
+	delete(s.windows, usageKey{hash, contract.RightConsume})
 }
 
-// LimitToken implements duly.Limiter.
-func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
+// LimitToken implements contract.Limiter.
+func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
@@ -41,14 +41,14 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 		bindLimits(s, 2, l)
 		found, err := s.Run()
 		if err == nil && found == 0 {
-			err = duly.NoToken()
+			err = contract.NoToken()
 		}
 		return err
 	})
 }
 
-// Spend implements duly.Limiter.
-func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (window time.Time, err error) {
+// Spend implements contract.Limiter.
+func (e *Engine) Spend(ctx context.Context, hash [32]byte, right contract.Right) (window time.Time, err error) {
 	token, err := e.FindToken(ctx, hash)
 	if err != nil || token.Limits.Of(right) == 0 {
 		return window, err
@@ -61,14 +61,14 @@ func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 		return window, err
 	}
 	if s.windows == nil {
-		s.windows = map[usageKey]duly.LimitWindow{}
+		s.windows = map[usageKey]contract.LimitWindow{}
 	}
 	s.windows[usageKey{hash, right}] = w
 	return clock.FromMilli(w.Begin), nil
 }
 
-// GiveBack implements duly.Limiter.
-func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, window time.Time) error {
+// GiveBack implements contract.Limiter.
+func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right contract.Right, window time.Time) error {
 	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}

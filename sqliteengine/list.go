@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -55,7 +56,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	const head = 1 + len(c.number)
 	if err != nil || len(b) < head+8 || duly.State(b[0]) != state || len(b) > head+1+duly.MaxKey+8 {
-		return c, duly.BadCursor()
+		return c, contract.BadCursor()
 	}
 
 	c.set = true
@@ -64,7 +65,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 	case state == duly.StateBlocked:
 		c.key = rest
 	case len(rest) != 8:
-		return c, duly.BadCursor()
+		return c, contract.BadCursor()
 	default:
 		c.at = int64(binary.BigEndian.Uint64(rest))
 	}
@@ -72,9 +73,9 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 	return c, nil
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateList(&p); err != nil {
 		return page, err
 	}
 	from, err := parseCursor(p.Cursor, p.State)
@@ -179,22 +180,22 @@ func (t *tx) size(j *job, row *sq.Stmt) (int, error) {
 	return int(n), err
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.namePage(ctx, p, "queue_names", duly.NamespaceOr(namespace))
+	return e.namePage(ctx, p, "queue_names", contract.NamespaceOr(namespace))
 }
 
-// Namespaces implements duly.Registry.
+// Namespaces implements contract.Registry.
 func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return e.namePage(ctx, p, "namespace_names", "")
 }
 
 // namePage returns a page of names from a statement.
 func (e *Engine) namePage(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
-	if err := p.ValidateNames(); err != nil {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // lock takes the file's lock, PATH-lock, while the engine is open: only one process, and
@@ -39,7 +40,7 @@ func lock(path, advice string) (*os.File, error) {
 	if !held {
 		owner := lockOwner(f)
 		f.Close()
-		return nil, duly.Errorf(duly.CodeUnavailable,
+		return nil, contract.Errorf(duly.CodeUnavailable,
 			"%s is open in %s; %s", path, owner, advice)
 	}
 	if err := f.Truncate(0); err == nil {
@@ -56,14 +57,14 @@ func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
-			return nil, duly.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it", path)
+			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it", path)
 		}
 		return nil, cannotWrite(path, err)
 	}
 
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it", path)
+		err = contract.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it", path)
 	}
 	if err != nil {
 		f.Close()

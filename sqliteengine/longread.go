@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // longReads limits the reads of pages.
 type longReads struct {
-	clock  clock.Clock
+	clock  duly.Clock
 	tokens chan struct{} // holds one for each long read under way
 
 	writing atomic.Bool  // a transaction for callers is under way
@@ -42,7 +43,7 @@ type longReads struct {
 }
 
 // newLongReads returns limits for that many processors.
-func newLongReads(c clock.Clock, processors int) *longReads {
+func newLongReads(c duly.Clock, processors int) *longReads {
 	l := &longReads{clock: c, tokens: make(chan struct{}, min(max(1, processors/2), maxLongReads))}
 	l.wrote.Store(int64(c.Mono() - writesRecently))
 	return l

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -166,7 +167,7 @@ func goldenJobs() []duly.Job {
 }
 
 // goldenLimits are the limits of a token, from layout 2 on.
-var goldenLimits = duly.Limits{Produce: 7, Per: time.Minute}
+var goldenLimits = contract.Limits{Produce: 7, Per: time.Minute}
 
 func makeGolden(t *testing.T, path string) {
 	ctx := context.Background()
@@ -193,13 +194,13 @@ func makeGolden(t *testing.T, path string) {
 
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 3})
 	must(err)
-	_, err = e.Settle(ctx, "", []duly.Outcome{
+	_, err = e.Settle(ctx, "", []duly.SettleRequest{
 		{Receipt: got[0].Receipt, As: duly.Ack, Result: []byte("a result")}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "no good"},
 	})
 
 	must(err)
 	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100}, Defaults: duly.Defaults{Tries: 9}}))
-	must(e.PutToken(ctx, duly.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: duly.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
+	must(e.PutToken(ctx, contract.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: contract.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
 	makeGoldenTopic(t, e)
 	makeGoldenPush(t, e)
 	must(e.Close())
@@ -234,7 +235,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenGroup.Name}, Max: 10, Lease: 300 * 24 * time.Hour})
 	must(err)
 	delay := 400 * 24 * time.Hour
-	_, err = e.Settle(ctx, "", []duly.Outcome{
+	_, err = e.Settle(ctx, "", []duly.SettleRequest{
 		{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Bury}, {Receipt: got[2].Receipt, As: duly.Nack, Delay: &delay},
 	})
 
@@ -255,7 +256,7 @@ func goldenCount(version int) int {
 var goldenPush = duly.Q("golden-push")
 
 // goldenTargets are a target and the secret of its namespace, from layout 7 on.
-var goldenTargets = []duly.Target{
+var goldenTargets = []contract.Target{
 	{Namespace: "default", Name: "crm", Settings: []byte("sealed settings \x00\xff")},
 	{Namespace: "default", Settings: []byte("a sealed secret")},
 }
@@ -323,7 +324,7 @@ func TestGoldenFilesOpen(t *testing.T) {
 		unpack(t, file, path)
 		limits := goldenLimits
 		if file == filepath.Join("testdata", "v1.db.gz") {
-			limits = duly.Limits{}
+			limits = contract.Limits{}
 		}
 		judgeGolden(t, path, limits)
 		if file >= filepath.Join("testdata", "v6") {
@@ -353,7 +354,7 @@ func judgeGoldenTopic(t *testing.T, path string) {
 	}
 
 	repeat, err := e.Publish(ctx, []duly.Message{{Topic: goldenTopic.Name, ID: "dead"}})
-	if err != nil || repeat[0].Outcome != duly.Exists {
+	if err != nil || repeat[0].Status != duly.Exists {
 		t.Errorf("a repeat is %+v, %v", repeat, err)
 	}
 
@@ -363,7 +364,7 @@ func judgeGoldenTopic(t *testing.T, path string) {
 	}
 }
 
-func judgeGolden(t *testing.T, path string, limits duly.Limits) {
+func judgeGolden(t *testing.T, path string, limits contract.Limits) {
 	ctx, c := t.Context(), clock.NewFake()
 	e, err := Open(ctx, Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
 	if err != nil {
@@ -383,10 +384,10 @@ func judgeGolden(t *testing.T, path string, limits duly.Limits) {
 	if cfg, err := e.Config(ctx, duly.Q("golden")); err != nil || cfg.MaxJobs != 1000 || cfg.Rate.PerSecond != 100 || cfg.Defaults.Tries != 9 {
 		t.Errorf("the configuration is %+v, %v", cfg, err)
 	}
-	if tok, err := e.FindToken(ctx, [32]byte{1, 2, 3}); err != nil || !tok.Rights.Includes(duly.RightProduce) || tok.Limits != limits {
+	if tok, err := e.FindToken(ctx, [32]byte{1, 2, 3}); err != nil || !tok.Rights.Includes(contract.RightProduce) || tok.Limits != limits {
 		t.Errorf("the token is %+v, %v", tok, err)
 	}
-	if report, err := e.Check(ctx, duly.CheckParams{}); err != nil || len(report.Faults) > 0 || report.Jobs < int64(len(states)) {
+	if report, err := e.Check(ctx, contract.CheckParams{}); err != nil || len(report.Faults) > 0 || report.Jobs < int64(len(states)) {
 		t.Errorf("the check says %+v, %v", report, err)
 	}
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
@@ -63,7 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return "", duly.Invalid("path", "can't be resolved: %s", err)
+		return "", contract.Invalid("path", "can't be resolved: %s", err)
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -200,7 +201,7 @@ func (w *writer) open() error {
 func useWAL(c *conn) error {
 	mode, err := c.Query("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
-		err = duly.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
+		err = contract.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
 	}
 	return err
 }

@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Operator = (*Engine)(nil)
+var _ contract.Operator = (*Engine)(nil)
 
 // onJob runs an operation on one unexpired job.
 func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n spaceClass, run func(t *tx, j *job) error) error {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
 	return e.onQueue(ctx, ref, n, func(t *tx, q *queue) error {
 		if q == nil {
-			return duly.NotFound(ref, id)
+			return contract.NotFound(ref, id)
 		}
 		j, err := t.find(q, id)
 		if err != nil {
@@ -30,7 +31,7 @@ func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n spac
 
 // onQueue runs an operation on one queue, nil for an unknown one.
 func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()
@@ -42,9 +43,9 @@ func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, r
 	})
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
-	if err := u.Validate(e.cfg.MaxBody); err != nil {
+	if err := contract.ValidateUpdate(&u, e.cfg.MaxBody); err != nil {
 		return err
 	}
 	if err := notForGroup(ref, "update"); err != nil {
@@ -57,7 +58,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 			return conflict(j, "updated")
 		}
 		next := j.Planned
-		if err := u.Apply(&next, t.time); err != nil {
+		if err := contract.ApplyUpdate(&u, &next, t.time); err != nil {
 			return err
 		}
 		j.Planned = next
@@ -72,10 +73,10 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 }
 
 func conflict(j *job, what string) error {
-	return duly.Conflict(j.state, "job %q is %s and can't be %s", j.ID, j.state, what)
+	return contract.Conflict(j.state, "job %q is %s and can't be %s", j.ID, j.state, what)
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
@@ -95,10 +96,10 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 // purgeBound is how many jobs one transaction of a Purge deletes.
 const purgeBound = 1000
 
-// Purge implements duly.Operator. It runs one transaction after the other, so that other
+// Purge implements contract.Operator. It runs one transaction after the other, so that other
 // calls run in between. If it fails, it returns the number of jobs deleted so far.
 func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
-	if err := duly.ValidatePurge(state, n); err != nil {
+	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
 
@@ -118,7 +119,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		}
 		if *p = now; p.end {
 			if state == duly.StateLeased && p.done > 0 {
-				e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+				e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 			}
 			return p.done, nil
 		}
@@ -175,16 +176,16 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 	return nil
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
-	if err := patch.ValidateFor(ref); err != nil {
+	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
 	if patch.Shards > 1 {
-		return duly.Errorf(duly.CodeUnsupported, "this engine supports only one shard per queue; omit shards")
+		return contract.Errorf(duly.CodeUnsupported, "this engine supports only one shard per queue; omit shards")
 	}
 
 	return e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
@@ -200,14 +201,14 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 
 // configure changes the configuration of a queue, or creates the queue.
 func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
-	is := duly.DefaultQueueConfig()
+	is := contract.DefaultQueueConfig()
 	if q := t.peek(ref); q != nil {
 		if is = q.cfg; patch.Delivery != "" && patch.Delivery != is.Delivery && !q.isEmpty() {
-			return duly.DeliveryInUse(ref, is.Delivery)
+			return contract.DeliveryInUse(ref, is.Delivery)
 		}
 	}
-	cfg := is.With(patch)
-	if err := cfg.CheckWhole(); err != nil {
+	cfg := contract.PatchConfig(is, patch)
+	if err := contract.CheckConfig(cfg); err != nil {
 		return err
 	}
 
@@ -220,12 +221,12 @@ func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
 	return err
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, true)
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, false)
 }
@@ -233,17 +234,17 @@ func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
 	return e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 		if q == nil {
-			return duly.Errorf(duly.CodeNotFound, "queue %s does not exist", ref)
+			return contract.Errorf(duly.CodeNotFound, "queue %s does not exist", ref)
 		}
 		q.cfg.Paused, q.cfgDirty = paused, true
 		return nil
 	})
 }
 
-// Destroy implements duly.Operator. The queue disappears at once, and maintenance deletes
+// Destroy implements contract.Operator. The queue disappears at once, and maintenance deletes
 // the rows of its jobs.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 
@@ -253,14 +254,14 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		case q == nil:
 			return nil
 		case q.kind == kindTopic:
-			return duly.IsTopic(ref)
+			return contract.IsTopic(ref)
 		case q.kind == kindGroup:
 			t.unlinkGroup(q)
 		}
 		return t.destroy(q)
 	})
 	if err == nil {
-		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
 
 	return err

@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ duly.Placer = (*Engine)(nil)
+var _ contract.Placer = (*Engine)(nil)
 
-// PutPlacement implements duly.Placer.
-func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
+// PutPlacement implements contract.Placer.
+func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -21,26 +22,26 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 		if p.Version == 0 {
 			name = "placement_make"
 		}
-		s := t.stmt(name).Text(1, duly.NamespaceOr(p.Namespace)).Text(2, p.Pool).Text(3, p.From).Text(4, string(p.Phase)).
+		s := t.stmt(name).Text(1, contract.NamespaceOr(p.Namespace)).Text(2, p.Pool).Text(3, p.From).Text(4, string(p.Phase)).
 			Int(5, clock.Milli(p.Since)).Text(6, p.FormerText())
 		if p.Version > 0 {
 			s.Int(7, p.Version)
 		}
 		changed, err := s.Run()
 		if err == nil && changed == 0 {
-			err = duly.PlacementConflict(p.Namespace)
+			err = contract.PlacementConflict(p.Namespace)
 		}
 		return err
 	})
 }
 
-// FindPlacement implements duly.Placer.
-func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p duly.Placement, err error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+// FindPlacement implements contract.Placer.
+func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p contract.Placement, err error) {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return p, err
 	}
 
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("placement_find").Text(1, namespace)
 		row, err := s.Step()
@@ -48,7 +49,7 @@ func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p duly.Pl
 			return err
 		}
 		if !row {
-			return duly.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+			return contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
 		}
 		p = scanPlacement(s)
 		s.Reset()
@@ -59,16 +60,16 @@ func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p duly.Pl
 
 // scanPlacement reads the columns namespace, version, pool, source, phase,
 // since, former.
-func scanPlacement(s *sq.Stmt) duly.Placement {
-	return duly.Placement{
-		Namespace: s.ColText(0), Version: s.ColInt(1), Pool: s.ColText(2), From: s.ColText(3), Phase: duly.MovePhase(s.ColText(4)),
-		Since: clock.FromMilli(s.ColInt(5)), Former: duly.ParseFormer(s.ColText(6)),
+func scanPlacement(s *sq.Stmt) contract.Placement {
+	return contract.Placement{
+		Namespace: s.ColText(0), Version: s.ColInt(1), Pool: s.ColText(2), From: s.ColText(3), Phase: contract.MovePhase(s.ColText(4)),
+		Since: clock.FromMilli(s.ColInt(5)), Former: contract.ParseFormer(s.ColText(6)),
 	}
 }
 
-// Placements implements duly.Placer.
-func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page duly.PlacementPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Placements implements contract.Placer.
+func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page contract.PlacementPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 )
 
 // Push implements duly.Engine. It validates and plans the jobs outside the writer; the
 // writer decides what depends on other jobs.
 func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	size := duly.BodyBytes(jobs)
-	if err := duly.CheckBatch(len(jobs), size); err != nil {
+	size := contract.BodyBytes(jobs)
+	if err := contract.CheckBatch(len(jobs), size); err != nil {
 		return nil, err
 	}
 	if len(jobs) == 0 {
@@ -40,7 +41,7 @@ type pushCall struct {
 
 // pushItem is one job of a Push call.
 type pushItem struct {
-	duly.Planned
+	contract.Planned
 	ref duly.QueueRef
 	// number is the job's number, unless another job of the queue already has it.
 	number duly.Number
@@ -64,7 +65,7 @@ func (p *pushCall) plan(e *Engine, jobs []duly.Job) {
 
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
-		if r := (duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
+		if r := (duly.QueueRef{Namespace: contract.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
 			ref = r
 			cfg, there = e.notifier.config(r)
 		}
@@ -72,9 +73,9 @@ func (p *pushCall) plan(e *Engine, jobs []duly.Job) {
 		p.results[i].ID = j.ID
 		if !there {
 			j = item.keepOriginal(j)
-			cfg = duly.DefaultQueueConfig().ForNew(j)
+			cfg = contract.ConfigForNew(contract.DefaultQueueConfig(), j)
 		}
-		item.Planned, item.err = j.Plan(&cfg, p.now, p.maxBody)
+		item.Planned, item.err = contract.PlanJob(*j, &cfg, p.now, p.maxBody)
 		item.assignNumber(j, last[ref])
 		last[ref] = item.number
 		if item.err != nil {
@@ -98,11 +99,11 @@ func (p *pushItem) keepOriginal(j *duly.Job) *duly.Job {
 
 // planAgain plans a job whose queue did not exist before the transaction.
 func (p *pushItem) planAgain(t *tx, now time.Time, maxBody int) {
-	cfg := duly.DefaultQueueConfig().ForNew(p.original)
+	cfg := contract.ConfigForNew(contract.DefaultQueueConfig(), p.original)
 	if q := t.peek(p.ref); q != nil && q.kind == kindQueue {
 		cfg = q.cfg
 	}
-	p.Planned, p.err = p.original.Plan(&cfg, now, maxBody)
+	p.Planned, p.err = contract.PlanJob(*p.original, &cfg, now, maxBody)
 	p.pack()
 }
 
@@ -141,9 +142,9 @@ func (p *pushCall) run(t *tx) error {
 		if item.err != nil {
 			continue
 		}
-		q, err := t.makeQueue(item.ref, duly.DefaultQueueConfig().ForNew(&item.Job))
+		q, err := t.makeQueue(item.ref, contract.ConfigForNew(contract.DefaultQueueConfig(), &item.Job))
 		if err == nil {
-			err = item.CheckDelivery(&q.cfg) // the queue may have been created or changed since planning
+			err = contract.CheckDelivery(&item.Planned.Job, &q.cfg) // the queue may have been created or changed since planning
 		}
 		if err != nil {
 			if !isRefusal(err) {
@@ -180,7 +181,7 @@ func (t *tx) push(q *queue, p *pushItem) (duly.PushResult, error) {
 	}
 	if old != nil {
 		state, err := t.currentState(old)
-		return duly.PushResult{ID: p.ID, Outcome: duly.Exists, State: state}, err
+		return duly.PushResult{ID: p.ID, Status: duly.Exists, State: state}, err
 	}
 
 	j := &job{Planned: p.Planned, q: q, number: p.number, hasBody: true}
@@ -189,11 +190,11 @@ func (t *tx) push(q *queue, p *pushItem) (duly.PushResult, error) {
 		return duly.PushResult{}, err
 	}
 	if holder != nil {
-		return duly.PushResult{ID: holder.ID, Outcome: duly.Merged}, t.mergeInto(holder, j)
+		return duly.PushResult{ID: holder.ID, Status: duly.Merged}, t.mergeInto(holder, j)
 	}
 
 	if q.cfg.MaxJobs != duly.None && q.held() >= int64(q.cfg.MaxJobs) {
-		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
+		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
 	}
 
 	if taken, err := t.byNumber(q, j.number); err != nil {
@@ -203,7 +204,7 @@ func (t *tx) push(q *queue, p *pushItem) (duly.PushResult, error) {
 	}
 
 	q.counters.Pushed++
-	return duly.PushResult{ID: p.ID, Outcome: duly.Created}, t.enter(j)
+	return duly.PushResult{ID: p.ID, Status: duly.Created}, t.enter(j)
 }
 
 // mergeInto merges a push into the job that holds its merge key.

@@ -69,7 +69,7 @@ func (t *tx) storeSimple(ps []simplePush) error {
 		if state == duly.StateDelayed {
 			lower(&p.q.earliest.due, p.item.DueAt)
 		}
-		*p.result = duly.PushResult{ID: p.item.ID, Outcome: duly.Created}
+		*p.result = duly.PushResult{ID: p.item.ID, Status: duly.Created}
 	}
 
 	return nil

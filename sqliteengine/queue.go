@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -23,7 +24,7 @@ type queue struct {
 	cfg      duly.QueueConfig
 	sizes    duly.Sizes
 	counters duly.Counters
-	bucket   duly.Bucket
+	bucket   contract.Bucket
 	// earliest holds the earliest time of each kind of event.
 	earliest eventTimes
 	// aliased reports that some IDs may differ from their job's number.

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ duly.Registry = (*Engine)(nil)
+var _ contract.Registry = (*Engine)(nil)
 
-// PutToken implements duly.Registry.
-func (e *Engine) PutToken(ctx context.Context, token duly.Token) error {
+// PutToken implements contract.Registry.
+func (e *Engine) PutToken(ctx context.Context, token contract.Token) error {
 	if err := token.Validate(); err != nil {
 		return err
 	}
@@ -38,12 +39,12 @@ func (e *Engine) changeToken(ctx context.Context, n spaceClass, run func(t *tx) 
 	})
 }
 
-func bindLimits(s *sq.Stmt, at int, l duly.Limits) {
+func bindLimits(s *sq.Stmt, at int, l contract.Limits) {
 	s.Int(at, int64(l.Produce)).Int(at+1, int64(l.Consume)).Int(at+2, int64(l.Per))
 }
 
-// FindToken implements duly.Registry.
-func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token duly.Token, err error) {
+// FindToken implements contract.Registry.
+func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token contract.Token, err error) {
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("token_find").Blob(1, hash[:])
 		row, err := s.Step()
@@ -51,7 +52,7 @@ func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token duly.Token
 			return err
 		}
 		if !row {
-			return duly.NoToken()
+			return contract.NoToken()
 		}
 		token = scanToken(s)
 		s.Reset()
@@ -62,20 +63,20 @@ func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token duly.Token
 
 // scanToken reads the columns hash, namespace, rights, description, created,
 // produce, consume, per.
-func scanToken(s *sq.Stmt) (t duly.Token) {
+func scanToken(s *sq.Stmt) (t contract.Token) {
 	copy(t.Hash[:], s.ColRaw(0))
-	t.Namespace, t.Rights, t.Description = s.ColText(1), duly.Right(s.ColInt(2)), s.ColText(3)
+	t.Namespace, t.Rights, t.Description = s.ColText(1), contract.Right(s.ColInt(2)), s.ColText(3)
 	t.CreatedAt = clock.FromMilli(s.ColInt(4))
-	t.Limits = duly.Limits{Produce: int(s.ColInt(5)), Consume: int(s.ColInt(6)), Per: time.Duration(s.ColInt(7))}
+	t.Limits = contract.Limits{Produce: int(s.ColInt(5)), Consume: int(s.ColInt(6)), Per: time.Duration(s.ColInt(7))}
 	return t
 }
 
-// DeleteToken implements duly.Registry.
+// DeleteToken implements contract.Registry.
 func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 	err := e.changeToken(ctx, spaceNone, func(t *tx) error {
 		gone, err := t.stmt("token_drop").Blob(1, hash[:]).Run()
 		if err == nil && gone == 0 {
-			err = duly.NoToken()
+			err = contract.NoToken()
 		}
 		return err
 	})
@@ -85,9 +86,9 @@ func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 	return err
 }
 
-// Tokens implements duly.Registry.
-func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page duly.TokenPage, err error) {
-	after, err := p.ValidateTokens()
+// Tokens implements contract.Registry.
+func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page contract.TokenPage, err error) {
+	after, err := contract.ValidateTokenPage(&p)
 	if err != nil {
 		return page, err
 	}

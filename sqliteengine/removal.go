@@ -8,18 +8,19 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 // Deletes of leased jobs that meet in one transaction share a statement per queue, if
 // only the job's row must go. Programs that end their jobs by ID cause such Deletes.
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	d := &deleteCall{ref: ref.Normal(), id: id}
@@ -28,17 +29,17 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	if err := e.write(ctx, &d.op); err != nil {
 		return err
 	}
-	e.cancels.Publish(d.ref.Namespace, duly.Canceled{Queue: d.ref.Name, IDs: []string{id}})
+	e.cancels.Publish(d.ref.Namespace, contract.Canceled{Queue: d.ref.Name, IDs: []string{id}})
 	return nil
 }
 
-// WatchCancels implements duly.CancelWatcher. It reports only deletions of this process,
+// WatchCancels implements contract.CancelWatcher. It reports only deletions of this process,
 // because no other process can change the file.
-func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
-	return e.cancels.Watch(ctx, duly.NamespaceOr(namespace), w)
+	return e.cancels.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
 // deleteCall is one call of Delete.
@@ -66,7 +67,7 @@ func (d *deleteCall) run(t *tx) error {
 	return nil
 }
 
-func (d *deleteCall) notFound() error { return duly.NotFound(d.ref, d.id) }
+func (d *deleteCall) notFound() error { return contract.NotFound(d.ref, d.id) }
 
 // runAlone deletes the job by the general path.
 func (d *deleteCall) runAlone(t *tx) error {

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := p.ValidateFor(ref); err != nil {
+	if err := contract.ValidateRequeueFor(&p, ref); err != nil {
 		return nil, err
 	}
 
@@ -46,11 +47,11 @@ func (t *tx) oldestDead(q *queue, n int) (ids []string, err error) {
 
 // requeue requeues one dead job.
 func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeueParams, r *duly.RequeueResult) (err error) {
-	if r.ID, r.Err = id, duly.ValidateID(id); r.Err != nil {
+	if r.ID, r.Err = id, contract.ValidateID(id); r.Err != nil {
 		return nil
 	}
 	if q == nil {
-		r.Err = duly.NotFound(ref, id)
+		r.Err = contract.NotFound(ref, id)
 		return nil
 	}
 
@@ -75,7 +76,7 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 
 	if j.state != duly.StateDead {
 		state, err := t.currentState(j)
-		r.Err = duly.Conflict(state, "job %q is %s, not dead", id, state)
+		r.Err = contract.Conflict(state, "job %q is %s, not dead", id, state)
 		return err
 	}
 

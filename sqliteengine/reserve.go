@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -12,11 +13,11 @@ import (
 // Reserve implements duly.Engine. A step that reached its bound without a deliverable
 // job is repeated in a new transaction, so that other calls run in between.
 func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 
-	p.Namespace, p.Queues = duly.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
+	p.Namespace, p.Queues = contract.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
 	for {
 		r := &reserveCall{p: p}
 		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run, abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
@@ -40,7 +41,7 @@ func (e *Engine) releaseAbandoned(namespace string, got []duly.Delivery) {
 	}
 	s := &settleCall{ref: duly.QueueRef{Namespace: namespace}, results: make([]error, len(got))}
 	for i := range got {
-		s.outcomes = append(s.outcomes, duly.Outcome{Receipt: got[i].Receipt, As: duly.Release})
+		s.outcomes = append(s.outcomes, duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Release})
 	}
 	s.validate()
 	e.submit(&op{Call: items(len(got)), run: s.run})
@@ -66,7 +67,7 @@ func (r *reserveCall) run(t *tx) error {
 			return err
 		}
 		if q := t.groupNamed(ref); q != nil {
-			if err := q.cfg.Group.CheckTarget(ref, r.p.Target); err != nil {
+			if err := contract.CheckGroupTarget(q.cfg.Group, ref, r.p.Target); err != nil {
 				return err
 			}
 		}
@@ -150,7 +151,7 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 		return err
 	}
 
-	suspect := j.Suspect(j.failures, j.stalls)
+	suspect := contract.Suspect(&j.Planned.Job, j.failures, j.stalls)
 	if r.full = len(r.deliveries) > 0 && (suspect || r.bytes+len(j.Body) > duly.MaxBatchBytes); r.full {
 		s.next-- // leaves the job to the next caller
 		return nil
@@ -228,7 +229,7 @@ func (b *leaseBatch) flush() error {
 // deliver fills in a delivery of the job.
 func (j *job) deliver(d *duly.Delivery, now int64) {
 	*d = duly.Delivery{
-		Job: j.public(), Receipt: j.receipt(), Attempt: j.Attempt(j.failures, j.stalls),
+		Job: j.public(), Receipt: j.receipt(), Attempt: contract.Attempt(&j.Planned.Job, j.failures, j.stalls),
 		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
 		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 	}

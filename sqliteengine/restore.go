@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/durable"
 )
@@ -46,7 +47,7 @@ type RestoreParams struct {
 	// DiscardOld deletes the old store instead of keeping it; see [Restored].
 	DiscardOld bool
 	// Clock is the clock that names the kept store. Default: the system clock.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Progress, if set, is called from time to time in both stages. total is 0 if it is
 	// unknown.
 	Progress func(stage RestoreStage, done, total int64)
@@ -136,14 +137,14 @@ func (r *restore) checkIsBackup() error {
 			Message: fmt.Sprintf("the backup %s can't be read: %s", from, reason(err))}
 	}
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
-		return duly.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
+		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
 	}
 	if log, err := os.Stat(from + "-wal"); err == nil && log.Size() > 0 {
-		return duly.Errorf(duly.CodeInvalid, "%s is a store that is open or was not closed, its last changes are in %s-wal; "+
+		return contract.Errorf(duly.CodeInvalid, "%s is a store that is open or was not closed, its last changes are in %s-wal; "+
 			"make a backup of it first", from, from)
 	}
 	if owner := lockHolder(from); owner != "" {
-		return duly.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first", from, owner)
+		return contract.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first", from, owner)
 	}
 
 	h, err := current.readHeader(from)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -24,7 +25,7 @@ func (r *restore) check(ctx context.Context) error {
 		return r.backupError(err)
 	case len(report.Faults) > 0:
 		f := report.Faults[0]
-		return duly.Errorf(duly.CodeCorrupt, "%s has faults (%d), the first is %s in queue %q (%s); nothing was restored: "+
+		return contract.Errorf(duly.CodeCorrupt, "%s has faults (%d), the first is %s in queue %q (%s); nothing was restored: "+
 			"repair a copy of it with check --repair and restore that",
 			r.p.From, len(report.Faults), f.Kind, f.Queue.Name, f.Detail)
 	}
@@ -61,7 +62,7 @@ func (r *restore) backupError(err error) error {
 }
 
 // checkFile upgrades and checks a file that nobody else has open.
-func checkFile(ctx context.Context, path string, progress func(done, total int64)) (duly.CheckReport, error) {
+func checkFile(ctx context.Context, path string, progress func(done, total int64)) (contract.CheckReport, error) {
 	h, err := current.readHeader(path)
 	if err == nil && h.missing {
 		err = foreignFile(path, "it is empty")
@@ -70,16 +71,16 @@ func checkFile(ctx context.Context, path string, progress func(done, total int64
 		err = current.upgradeCopy(path, h.version)
 	}
 	if err != nil {
-		return duly.CheckReport{}, storeError(path, err)
+		return contract.CheckReport{}, storeError(path, err)
 	}
 
 	cfg := Config{Path: path, Logger: slog.New(slog.DiscardHandler), Manual: true, isCopy: true}.withDefaults()
 	e, err := newEngine(cfg, current)
 	if err != nil {
-		return duly.CheckReport{}, storeError(path, err)
+		return contract.CheckReport{}, storeError(path, err)
 	}
 	go e.w.run()
-	report, err := e.Check(ctx, duly.CheckParams{Progress: progress})
+	report, err := e.Check(ctx, contract.CheckParams{Progress: progress})
 	return report, storeError(path, errors.Join(err, e.Close()))
 }
 

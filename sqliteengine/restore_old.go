@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -25,7 +26,7 @@ func hasReplaceable(path string) (there bool, err error) {
 	case errors.Is(err, errCut), errors.Is(err, duly.ErrUnsupported):
 		return true, nil
 	case errors.Is(err, errForeign):
-		return false, duly.Errorf(duly.CodeCorrupt,
+		return false, contract.Errorf(duly.CodeCorrupt,
 			"%s is not a file of duly and was left as it is; give another path, or move it away with its -wal and -shm", path)
 	}
 	return !h.missing, err
@@ -48,7 +49,7 @@ func foldWAL(path string) error {
 
 	for _, end := range []string{"-wal", "-journal"} {
 		if info, err := os.Stat(path + end); err == nil && info.Size() > 0 {
-			return duly.Errorf(duly.CodeUnavailable,
+			return contract.Errorf(duly.CodeUnavailable,
 				"%s%s is still in use; nothing was restored: end the program that has %s open", path, end, path)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
@@ -115,7 +116,7 @@ func (r *restoring) jobsOf(path string) (ids []string) {
 	for _, j := range page.Jobs {
 		ids = append(ids, j.ID)
 	}
-	report, err := e.Check(r.Context(), duly.CheckParams{})
+	report, err := e.Check(r.Context(), contract.CheckParams{})
 	r.must(err)
 	if len(report.Faults) > 0 {
 		r.Errorf("%s has faults: %+v", path, report.Faults)
@@ -498,7 +499,7 @@ func TestRestoredLeasesRunOut(t *testing.T) {
 	r.must(err)
 	r.must(errors.Join(e.Backup(t.Context(), f), f.Close()))
 	for _, d := range []duly.Delivery{d, take(e)} {
-		errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+		errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 		r.must(errors.Join(err, errs[0]))
 	}
 	r.must(e.Close())

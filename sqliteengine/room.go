@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -63,7 +64,7 @@ func errDiskFull(why error) error { return fmt.Errorf("%w: %w", sq.ErrFull, why)
 
 // errShortage returns the error of operations refused for lack of space.
 func (r *diskSpace) errShortage() error {
-	return duly.Errorf(duly.CodeFull, "the disk of %s is full; nothing was stored: let workers empty queues, purge, or free some space, then repeat", r.file)
+	return contract.Errorf(duly.CodeFull, "the disk of %s is full; nothing was stored: let workers empty queues, purge, or free some space, then repeat", r.file)
 }
 
 // admit refuses an operation that needs more space than there is. Once half of the
@@ -333,7 +334,7 @@ func (w *writer) releasePages() (given bool, err error) {
 	return err == nil, err
 }
 
-// Accepts implements duly.Accepter.
+// Accepts implements contract.Accepter.
 func (e *Engine) Accepts(ctx context.Context) error {
 	if !e.diskFull.Load() {
 		return e.checkOpen(ctx)

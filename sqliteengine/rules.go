@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -41,12 +42,12 @@ const (
 
 // packRules packs the fields that differ from the defaults. It returns nil if none
 // does. alias is the job's ID if that is not its number.
-func packRules(p *duly.Planned, alias string) []byte {
+func packRules(p *contract.Planned, alias string) []byte {
 	return packFields(p, alias, ruleBits(p, alias))
 }
 
 // packFields packs the fields that bits names.
-func packFields(p *duly.Planned, alias string, bits uint64) []byte {
+func packFields(p *contract.Planned, alias string, bits uint64) []byte {
 	if bits == 0 {
 		return nil
 	}
@@ -81,7 +82,7 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 }
 
 // ruleBits returns the bits of the fields that differ from the defaults.
-func ruleBits(p *duly.Planned, alias string) (bits uint64) {
+func ruleBits(p *contract.Planned, alias string) (bits uint64) {
 	set := func(bit uint64, differs bool) {
 		if differs {
 			bits |= bit
@@ -143,12 +144,12 @@ func packedCopy(rules []byte) bool {
 }
 
 // unpackRules sets the fields of a plan and returns the job's alias.
-func unpackRules(b []byte, p *duly.Planned) (alias string, err error) {
+func unpackRules(b []byte, p *contract.Planned) (alias string, err error) {
 	return unpackFields(b, p, knownRules)
 }
 
 // unpackFields is unpackRules for a given set of known bits.
-func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err error) {
+func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, err error) {
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
 	if b == nil {

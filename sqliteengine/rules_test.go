@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func FuzzUnpackRules(f *testing.F) {
-	full := duly.Planned{Job: duly.Job{
+	full := contract.Planned{Job: duly.Job{
 		Priority: -1000, Tries: 1, MaxStalls: duly.None, Backoff: "1s,2s", TTL: time.Hour, Lease: time.Second, Retain: time.Minute,
 		Headers: map[string]string{"a": "b", "": ""}, OrderKey: "k", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilLeased, MaxWait: 5},
 	}, ExpiresAt: 1 << 47, MergeKey: "m"}
@@ -19,14 +20,14 @@ func FuzzUnpackRules(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0x80, 0x04, 0x02, 0x02, 0x61})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var p duly.Planned
+		var p contract.Planned
 		alias, err := unpackRules(b, &p)
 		if err != nil {
 			return
 		}
 		// Rules that were read are packed so that they read the same.
 		again := packRules(&p, alias)
-		var q duly.Planned
+		var q contract.Planned
 		alias2, err := unpackRules(again, &q)
 		if err != nil || alias2 != alias || !reflect.DeepEqual(p, q) {
 			t.Errorf("%x reads as %+v, and then as %+v, %v", b, p, q, err)
@@ -36,7 +37,7 @@ func FuzzUnpackRules(f *testing.F) {
 
 func TestRulesRoundTrip(t *testing.T) {
 	t.Parallel()
-	plain, err := duly.Job{ID: "x", Queue: "q"}.Plan(&duly.QueueConfig{}, time.Now(), 0)
+	plain, err := contract.PlanJob(duly.Job{ID: "x", Queue: "q"}, &duly.QueueConfig{}, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +45,13 @@ func TestRulesRoundTrip(t *testing.T) {
 		t.Errorf("a plain job has rules %x", b)
 	}
 
-	for name, change := range map[string]func(p *duly.Planned){
-		"priority": func(p *duly.Planned) { p.Priority = 1000 }, "tries": func(p *duly.Planned) { p.Tries = 65535 },
-		"stalls": func(p *duly.Planned) { p.MaxStalls = duly.None }, "backoff": func(p *duly.Planned) { p.Backoff = "fixed:0s" },
-		"ttl": func(p *duly.Planned) { p.TTL, p.ExpiresAt = 1, 253402300799999 }, "lease": func(p *duly.Planned) { p.Lease = duly.MaxLease },
-		"retain": func(p *duly.Planned) { p.Retain = 1 }, "headers": func(p *duly.Planned) { p.Headers = map[string]string{"x": "", "y": "é"} },
-		"order": func(p *duly.Planned) { p.OrderKey = "ключ" },
-		"merge": func(p *duly.Planned) {
+	for name, change := range map[string]func(p *contract.Planned){
+		"priority": func(p *contract.Planned) { p.Priority = 1000 }, "tries": func(p *contract.Planned) { p.Tries = 65535 },
+		"stalls": func(p *contract.Planned) { p.MaxStalls = duly.None }, "backoff": func(p *contract.Planned) { p.Backoff = "fixed:0s" },
+		"ttl": func(p *contract.Planned) { p.TTL, p.ExpiresAt = 1, 253402300799999 }, "lease": func(p *contract.Planned) { p.Lease = duly.MaxLease },
+		"retain": func(p *contract.Planned) { p.Retain = 1 }, "headers": func(p *contract.Planned) { p.Headers = map[string]string{"x": "", "y": "é"} },
+		"order": func(p *contract.Planned) { p.OrderKey = "ключ" },
+		"merge": func(p *contract.Planned) {
 			p.Merge = duly.Merge{Mode: duly.MergeKeep, Until: duly.UntilDone}
 			p.MergeKey = "\x01abc"
 		},
@@ -58,7 +59,7 @@ func TestRulesRoundTrip(t *testing.T) {
 		p := plain
 		change(&p)
 		b := packRules(&p, "")
-		var got duly.Planned
+		var got contract.Planned
 		if _, err := unpackRules(b, &got); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -75,7 +76,7 @@ func TestRulesRoundTrip(t *testing.T) {
 // Unknown rules are an error, because a newer version has written them.
 func TestUnknownRulesAreRefused(t *testing.T) {
 	t.Parallel()
-	var p duly.Planned
+	var p contract.Planned
 	for _, b := range [][]byte{{}, {0}, {0x80, 0x20}, {1}, {1, 5, 'a'}, {2}, {2, 2, 0}} {
 		if _, err := unpackRules(b, &p); err == nil {
 			t.Errorf("%x is read", b)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -125,7 +126,7 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 func (l layout) check(path string, version int) error {
 	switch {
 	case version > l.version():
-		return duly.Errorf(duly.CodeUnsupported, "%s has layout %d, this version knows only up to %d; use the newer version of duly that wrote it",
+		return contract.Errorf(duly.CodeUnsupported, "%s has layout %d, this version knows only up to %d; use the newer version of duly that wrote it",
 			path, version, l.version())
 	case version < 1:
 		return foreignFile(path, "it has no layout of duly")

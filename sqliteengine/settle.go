@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // Settle implements duly.Engine.
-func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
-	s := &settleCall{ref: duly.QueueRef{Namespace: duly.NamespaceOr(namespace)}, outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
+	s := &settleCall{ref: duly.QueueRef{Namespace: contract.NamespaceOr(namespace)}, outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
 	if len(outcomes) == 0 {
 		return s.results, nil
 	}
@@ -27,10 +28,10 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 
 // checkReceipts validates the arguments of a call with receipts.
 func (e *Engine) checkReceipts(ctx context.Context, namespace string, items int) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	if err := duly.CheckBatch(items, 0); err != nil {
+	if err := contract.CheckBatch(items, 0); err != nil {
 		return err
 	}
 	return e.checkOpen(ctx)
@@ -39,21 +40,21 @@ func (e *Engine) checkReceipts(ctx context.Context, namespace string, items int)
 // settleCall is one Settle call.
 type settleCall struct {
 	ref      duly.QueueRef // its namespace
-	outcomes []duly.Outcome
-	parts    []duly.ReceiptParts
+	outcomes []duly.SettleRequest
+	parts    []contract.ReceiptParts
 	invalid  []error         // errors known before any job is read
 	topics   []duly.QueueRef // of groups whose deliveries have ended
 	results  []error
 }
 
 func (s *settleCall) validate() {
-	s.parts, s.invalid = make([]duly.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
+	s.parts, s.invalid = make([]contract.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if s.invalid[i] = o.Validate(); s.invalid[i] != nil {
+		if s.invalid[i] = contract.ValidateSettle(o); s.invalid[i] != nil {
 			continue
 		}
-		if s.parts[i], _ = o.Receipt.Parts(); s.parts[i].Shard != 0 {
+		if s.parts[i], _ = contract.ParseReceipt(o.Receipt); s.parts[i].Shard != 0 {
 			s.invalid[i] = duly.ErrLeaseLost
 		}
 	}
@@ -119,7 +120,7 @@ func (s *settleCall) trim(t *tx, topics []duly.QueueRef) error {
 }
 
 // settleOne ends one delivery. It returns false if the receipt is not current.
-func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) (bool, error) {
+func (t *tx) settleOne(namespace string, p *contract.ReceiptParts, o *duly.SettleRequest) (bool, error) {
 	q := t.queue(duly.QueueRef{Namespace: namespace, Name: p.Queue})
 	if q == nil {
 		return false, nil
@@ -156,7 +157,7 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 }
 
 // current returns the job of a current receipt, or nil. This is the fence.
-func (t *tx) current(q *queue, p *duly.ReceiptParts) (*job, error) {
+func (t *tx) current(q *queue, p *contract.ReceiptParts) (*job, error) {
 	j, err := t.byNumber(q, p.Number)
 	if err != nil || j == nil || j.state != duly.StateLeased || j.ended+1 != p.Delivery {
 		return nil, err
@@ -165,23 +166,23 @@ func (t *tx) current(q *queue, p *duly.ReceiptParts) (*job, error) {
 }
 
 // settle ends the current delivery with that outcome.
-func (t *tx) settle(j *job, o *duly.Outcome) error {
-	attempt := j.Attempt(j.failures, j.stalls)
+func (t *tx) settle(j *job, o *duly.SettleRequest) error {
+	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 	j.ended++
 	switch o.As {
 	case duly.Ack:
 		return t.finish(j, o.Result)
 	case duly.Bury:
-		j.lastError = duly.CutError(o.Error)
+		j.lastError = contract.CutError(o.Error)
 		return t.makeDead(j)
 	case duly.Nack:
-		delay := j.Backoff.Delay(j.ID, attempt)
+		delay := contract.BackoffDelay(j.Backoff, j.ID, attempt)
 		if o.Delay != nil {
 			delay = *o.Delay
 		}
-		j.lastError = duly.CutError(o.Error)
+		j.lastError = contract.CutError(o.Error)
 		j.q.counters.Failed++
-		return t.endDelivery(j, duly.EventNack, duly.DueIn(delay, t.time))
+		return t.endDelivery(j, contract.EventNack, contract.DueIn(delay, t.time))
 	}
 
 	due := j.DueAt
@@ -189,22 +190,22 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 		due = t.now // its entry time lies ahead if the clock was set back
 	}
 	if o.Delay != nil {
-		due = duly.DueIn(*o.Delay, t.time)
+		due = contract.DueIn(*o.Delay, t.time)
 	}
 
 	j.q.counters.Released++
-	return t.endDelivery(j, duly.EventRelease, due)
+	return t.endDelivery(j, contract.EventRelease, due)
 }
 
 // Extend implements duly.Engine.
 func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	if err := duly.ValidateLease(lease); err != nil {
+	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
 	if err := e.checkReceipts(ctx, namespace, len(receipts)); err != nil {
 		return nil, err
 	}
-	x := &extendCall{namespace: duly.NamespaceOr(namespace), lease: lease, receipts: copyList(ctx, receipts), results: make([]error, len(receipts))}
+	x := &extendCall{namespace: contract.NamespaceOr(namespace), lease: lease, receipts: copyList(ctx, receipts), results: make([]error, len(receipts))}
 	if len(receipts) == 0 {
 		return x.results, nil
 	}
@@ -225,11 +226,11 @@ type extendCall struct {
 // run extends in order. It may run more than once.
 func (x *extendCall) run(t *tx) error {
 	for i, r := range x.receipts {
-		if x.results[i] = r.Validate(); x.results[i] != nil {
+		if x.results[i] = contract.ValidateReceipt(r); x.results[i] != nil {
 			continue
 		}
 		x.results[i] = duly.ErrLeaseLost
-		p, _ := r.Parts()
+		p, _ := contract.ParseReceipt(r)
 		if p.Shard != 0 {
 			continue
 		}
@@ -250,7 +251,7 @@ func (x *extendCall) run(t *tx) error {
 }
 
 // extend sets a new lease end. It returns false if the receipt is not current.
-func (t *tx) extend(q *queue, p *duly.ReceiptParts, lease time.Duration) (bool, error) {
+func (t *tx) extend(q *queue, p *contract.ReceiptParts, lease time.Duration) (bool, error) {
 	if lease == 0 {
 		j, err := t.current(q, p)
 		if err != nil || j == nil {

@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -157,7 +158,7 @@ func (t *tx) takeBackOne(j *job) error {
 func (t *tx) stall(j *job) error {
 	j.ended++
 	j.q.counters.Stalled++
-	return t.endDelivery(j, duly.EventStall, t.now)
+	return t.endDelivery(j, contract.EventStall, t.now)
 }
 
 // promoteDue makes due jobs ready or blocked, one by one in (due, number) order. Jobs

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // These checks prevent two silent faults of SQLite: it reads a WAL that belongs to
@@ -20,7 +21,7 @@ func checkRegular(path string) error {
 	case !info.Mode().IsRegular():
 		return notRegular(path, nil)
 	case links(info) > 1 && !halfRestored(path, info):
-		return duly.Errorf(duly.CodeInvalid, "%s has several hard links, and SQLite would keep a separate write-ahead log for each; remove the other names, or copy the file", path)
+		return contract.Errorf(duly.CodeInvalid, "%s has several hard links, and SQLite would keep a separate write-ahead log for each; remove the other names, or copy the file", path)
 	}
 	return nil
 }
@@ -36,6 +37,6 @@ func checkStrayWAL(path, what string) error {
 	if err != nil || info.Size() == 0 {
 		return nil
 	}
-	return duly.Errorf(duly.CodeCorrupt,
+	return contract.Errorf(duly.CodeCorrupt,
 		"%s %s, so %s-wal belongs to another file; move it and %s-shm away, or put that file back", path, what, path, path)
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-// Step implements duly.Maintainer.
+// Step implements contract.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return false, err
 	}
 	err = e.write(ctx, &op{Call: items(stepBound), run: func(t *tx) error {
@@ -24,7 +25,7 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	return more, err
 }
 
-// Sweep implements duly.Maintainer. It compares times in memory and runs a transaction
+// Sweep implements contract.Maintainer. It compares times in memory and runs a transaction
 // only for queues that have overdue work.
 func (e *Engine) Sweep(ctx context.Context) error {
 	refs, err := e.overdue(ctx)

@@ -4,19 +4,20 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ duly.Targeter = (*Engine)(nil)
+var _ contract.Targeter = (*Engine)(nil)
 
-// PutTarget implements duly.Targeter.
-func (e *Engine) PutTarget(ctx context.Context, target duly.Target) error {
+// PutTarget implements contract.Targeter.
+func (e *Engine) PutTarget(ctx context.Context, target contract.Target) error {
 	if err := target.Validate(); err != nil {
 		return err
 	}
 
 	target.Settings = append([]byte{}, target.Settings...)
-	namespace := duly.NamespaceOr(target.Namespace)
+	namespace := contract.NamespaceOr(target.Namespace)
 	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		name := "target_change"
 		if target.Version == 0 {
@@ -31,7 +32,7 @@ func (e *Engine) PutTarget(ctx context.Context, target duly.Target) error {
 		}
 		changed, err := s.Run()
 		if err == nil && changed == 0 {
-			err = duly.TargetConflict(namespace, target.Name)
+			err = contract.TargetConflict(namespace, target.Name)
 		}
 		return err
 	})
@@ -46,25 +47,25 @@ func (t *tx) hasRoomFor(namespace, name string) error {
 	case err != nil:
 		return err
 	case there:
-		return duly.TargetConflict(namespace, name)
+		return contract.TargetConflict(namespace, name)
 	case name == "":
 		return nil
 	}
 
 	n, err := t.count(t.stmt("target_count").Text(1, namespace))
-	if err == nil && n >= duly.MaxTargets {
-		err = duly.TargetsFull(namespace)
+	if err == nil && n >= contract.MaxTargets {
+		err = contract.TargetsFull(namespace)
 	}
 	return err
 }
 
-// FindTarget implements duly.Targeter.
-func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target duly.Target, err error) {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
+// FindTarget implements contract.Targeter.
+func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target contract.Target, err error) {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return target, err
 	}
 
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("target_find").Text(1, namespace).Text(2, name)
 		row, err := s.Step()
@@ -72,7 +73,7 @@ func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target
 			return err
 		}
 		if !row {
-			return duly.NoTargetNamed(namespace, name)
+			return contract.NoTargetNamed(namespace, name)
 		}
 		target = scanTarget(s)
 		s.Reset()
@@ -82,35 +83,35 @@ func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target
 }
 
 // scanTarget reads the columns namespace, name, version, settings.
-func scanTarget(s *sq.Stmt) duly.Target {
-	return duly.Target{Namespace: s.ColText(0), Name: s.ColText(1), Version: s.ColInt(2), Settings: s.ColBytes(3)}
+func scanTarget(s *sq.Stmt) contract.Target {
+	return contract.Target{Namespace: s.ColText(0), Name: s.ColText(1), Version: s.ColInt(2), Settings: s.ColBytes(3)}
 }
 
-// DeleteTarget implements duly.Targeter.
+// DeleteTarget implements contract.Targeter.
 func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return err
 	}
 	return e.changeToken(ctx, spaceNone, func(t *tx) error {
-		gone, err := t.stmt("target_drop").Text(1, duly.NamespaceOr(namespace)).Text(2, name).Run()
+		gone, err := t.stmt("target_drop").Text(1, contract.NamespaceOr(namespace)).Text(2, name).Run()
 		if err == nil && gone == 0 {
-			err = duly.NoTargetNamed(namespace, name)
+			err = contract.NoTargetNamed(namespace, name)
 		}
 		return err
 	})
 }
 
-// Targets implements duly.Targeter.
-func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParams) (page duly.TargetPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Targets implements contract.Targeter.
+func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
 
 	err = e.read(ctx, func(c *conn) error {
-		s := c.stmt("target_list").Text(1, duly.NamespaceOr(namespace)).Text(2, p.Cursor).Int(3, int64(p.Limit)+1)
+		s := c.stmt("target_list").Text(1, contract.NamespaceOr(namespace)).Text(2, p.Cursor).Int(3, int64(p.Limit)+1)
 		for {
 			row, err := s.Step()
 			if err != nil || !row {
@@ -127,9 +128,9 @@ func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParam
 	return page, err
 }
 
-// PushQueues implements duly.Targeter.
-func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page duly.QueuePage, err error) {
-	after, err := p.ValidateQueues()
+// PushQueues implements contract.Targeter.
+func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page contract.QueuePage, err error) {
+	after, err := contract.ValidateQueuePage(&p)
 	if err != nil {
 		return page, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -73,12 +74,12 @@ func (n *logNumbers) messages() int64 { return n.last - n.first + 1 }
 func (n *logNumbers) bytes() int64 { return n.enteredBytes - n.goneBytes }
 
 func newTopicLog(ref duly.QueueRef) *topicLog {
-	return &topicLog{cfg: duly.DefaultTopicConfig(), n: logNumbers{first: 1}, checksum: duly.TopicChecksum(ref)}
+	return &topicLog{cfg: contract.DefaultTopicConfig(), n: logNumbers{first: 1}, checksum: contract.TopicChecksum(ref)}
 }
 
 // position returns the position of a message of the log.
 func (l *topicLog) position(ordinal, ms int64) duly.Position {
-	return duly.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.checksum}.Position()
+	return contract.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.checksum}.Position()
 }
 
 // scanTopic reads a row of topics and topic_logs. The second may be missing in a
@@ -171,7 +172,7 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 		}
 		if q.group == nil {
 			q.group = &groupState{stale: true}
-			q.cfg.Group = duly.DefaultGroupConfig().Group
+			q.cfg.Group = contract.DefaultGroupConfig().Group
 		}
 		topic, _, _ := ref.Group()
 		if t := queues[topic]; t != nil && t.log != nil {

@@ -22,8 +22,8 @@ func publishItem(b *testing.B, e *sqliteengine.Engine, ms []duly.Message) {
 		b.Fatal(err)
 	}
 	for _, r := range results {
-		if r.Outcome != duly.Created {
-			b.Fatalf("publish returned %v, %v", r.Outcome, r.Err)
+		if r.Status != duly.Created {
+			b.Fatalf("publish returned %v, %v", r.Status, r.Err)
 		}
 	}
 }

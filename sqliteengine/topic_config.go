@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -12,10 +13,10 @@ import (
 func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
-		q = &queue{ref: ref, kind: kindTopic, cfg: duly.DefaultQueueConfig(), log: newTopicLog(ref)}
+		q = &queue{ref: ref, kind: kindTopic, cfg: contract.DefaultQueueConfig(), log: newTopicLog(ref)}
 		return q, t.addQueue(q)
 	case q.kind != kindTopic:
-		return nil, duly.IsQueue(ref)
+		return nil, contract.IsQueue(ref)
 	default:
 		return q, nil
 	}
@@ -25,14 +26,14 @@ func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 func (t *tx) topic(ref duly.QueueRef) (*queue, error) {
 	q := t.queue(ref)
 	if q == nil || q.kind != kindTopic {
-		return nil, duly.NoTopic(ref)
+		return nil, contract.NoTopic(ref)
 	}
 	return q, nil
 }
 
 // onTopic runs an operation on one topic.
 func (e *Engine) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
 	return e.changeWithSpace(ctx, n, func(t *tx) error {
@@ -44,39 +45,39 @@ func (e *Engine) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass, r
 	})
 }
 
-// Topics implements duly.TopicOperator.
+// Topics implements contract.TopicOperator.
 func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.namePage(ctx, p, "topic_names", duly.NamespaceOr(namespace))
+	return e.namePage(ctx, p, "topic_names", contract.NamespaceOr(namespace))
 }
 
-// ConfigureTopic implements duly.TopicOperator.
+// ConfigureTopic implements contract.TopicOperator.
 func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateTopicConfig(patch); err != nil {
 		return err
 	}
 	if patch.Shards > 1 {
-		return duly.Errorf(duly.CodeUnsupported, "this engine supports only one shard per topic; omit shards")
+		return contract.Errorf(duly.CodeUnsupported, "this engine supports only one shard per topic; omit shards")
 	}
 	return e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
 		q, err := t.makeTopic(ref.Normal())
 		if err != nil {
 			return err
 		}
-		q.log.cfg, q.cfgDirty = q.log.cfg.With(patch), true
+		q.log.cfg, q.cfgDirty = contract.PatchTopicConfig(q.log.cfg, patch), true
 		return nil
 	})
 }
 
-// DestroyTopic implements duly.TopicOperator. The topic and its groups disappear
+// DestroyTopic implements contract.TopicOperator. The topic and its groups disappear
 // at once, and maintenance deletes their rows.
 func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
 
@@ -102,12 +103,12 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		return err
 	}
 	for _, group := range groups {
-		e.cancels.Publish(group.Namespace, duly.Canceled{Queue: group.Name})
+		e.cancels.Publish(group.Namespace, contract.Canceled{Queue: group.Name})
 	}
 	return nil
 }
 
-// Topic implements duly.TopicOperator.
+// Topic implements contract.TopicOperator.
 func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicInfo, err error) {
 	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		info.Config = q.log.cfg
@@ -119,7 +120,7 @@ func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 
 // onTopicSnapshot runs f on a consistent snapshot of a topic.
 func (e *Engine) onTopicSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()
@@ -129,7 +130,7 @@ func (e *Engine) onTopicSnapshot(ctx context.Context, ref duly.QueueRef, f func(
 			return err
 		}
 		if q == nil || q.kind != kindTopic {
-			return duly.NoTopic(ref)
+			return contract.NoTopic(ref)
 		}
 		return f(t, q)
 	})

@@ -69,7 +69,7 @@ func newDamagedTopicStore(t *testing.T) *damagedStore {
 	got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damagedGroup.Name}, Max: 10})
 	r.must(err)
 	later := time.Minute
-	_, err = r.e.Settle(t.Context(), "", []duly.Outcome{
+	_, err = r.e.Settle(t.Context(), "", []duly.SettleRequest{
 		{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Bury},
 		{Receipt: got[2].Receipt, As: duly.Release}, {Receipt: got[3].Receipt, As: duly.Nack, Delay: &later},
 	})
@@ -115,10 +115,10 @@ func (r *damagedStore) drainGroup() {
 		if len(got) == 0 {
 			break
 		}
-		outcomes := make([]duly.Outcome, len(got))
+		outcomes := make([]duly.SettleRequest, len(got))
 		for i, d := range got {
 			found = found || string(d.Body) == "new"
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		errs, err := r.e.Settle(r.Context(), "", outcomes)
 		r.must(err)

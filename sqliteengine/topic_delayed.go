@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -104,9 +105,9 @@ func (t *tx) findDelayed(q *queue, key, id string) (found *delayedMessage, err e
 	return found, err
 }
 
-// DelayedMessage implements duly.Topics.
+// DelayedMessage implements contract.Topics.
 func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (m duly.Message, err error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return m, err
 	}
 	err = e.onTopicSnapshot(ctx, topic, func(t *tx, q *queue) error {
@@ -115,7 +116,7 @@ func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, i
 			return err
 		}
 		if found == nil {
-			return duly.NoMessage(topic, id)
+			return contract.NoMessage(topic, id)
 		}
 		m = found.public(q.ref)
 		return nil
@@ -137,9 +138,9 @@ func (m *delayedMessage) public(topic duly.QueueRef) duly.Message {
 	return p
 }
 
-// CancelDelayed implements duly.Topics.
+// CancelDelayed implements contract.Topics.
 func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
 	return e.onTopic(ctx, topic, spaceNone, func(t *tx, q *queue) error {
@@ -148,16 +149,16 @@ func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id
 			return err
 		}
 		if m == nil {
-			return duly.NoMessage(topic, id)
+			return contract.NoMessage(topic, id)
 		}
 		q.log.n.canceled++
 		return t.dropDelayed(q, m)
 	})
 }
 
-// Delayed implements duly.Topics.
-func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.DelayedParams) (page duly.DelayedPage, err error) {
-	if err := p.PageParams.Validate(); err != nil {
+// Delayed implements contract.Topics.
+func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage, err error) {
+	if err := contract.ValidatePage(&p.PageParams); err != nil {
 		return page, err
 	}
 
@@ -167,7 +168,7 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 	}
 
 	err = e.onTopicSnapshot(ctx, topic, func(t *tx, q *queue) error {
-		page = duly.DelayedPage{}
+		page = contract.DelayedPage{}
 		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5,
 			int64(p.Limit)+1).Int(6, boolean(p.Bodies))
 		defer rows.Reset()
@@ -204,12 +205,12 @@ func parseDelayedCursor(text string) (m delayedMessage, err error) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < 8 {
-		return m, duly.BadCursor()
+		return m, contract.BadCursor()
 	}
 	r := &unpacker{rest: b[8:]}
 	m.due, m.id, m.key = int64(binary.BigEndian.Uint64(b)), r.text(1), r.text(1)
 	if r.bad || len(r.rest) > 0 {
-		return m, duly.BadCursor()
+		return m, contract.BadCursor()
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // topicFailpoints returns the operations on topics and groups. The topic of a queue of
@@ -156,9 +157,9 @@ func (f *failpoints) topicSnapshot(q duly.QueueRef) string {
 	if err != nil {
 		return text.String()
 	}
-	page, err := f.e.Read(f.Context(), topicOfTour(q), duly.ReadParams{})
+	page, err := f.e.Read(f.Context(), topicOfTour(q), contract.ReadParams{})
 	fmt.Fprintf(&text, "%+v %v\n", page, err)
-	delayed, err := f.e.Delayed(f.Context(), topicOfTour(q), duly.DelayedParams{Bodies: true})
+	delayed, err := f.e.Delayed(f.Context(), topicOfTour(q), contract.DelayedParams{Bodies: true})
 	fmt.Fprintf(&text, "%+v %v\n", delayed, err)
 	if _, err := f.e.Config(f.Context(), groupOfTour(q)); err == nil {
 		text.WriteString(f.snapshot(groupOfTour(q)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -49,7 +50,7 @@ func (q *queue) scanGroup(s *sq.Stmt) {
 	}
 	c.MaxHeld, c.Filter = int(s.ColInt(2)), duly.Filter(s.ColText(3))
 	c.Idle, c.Target = time.Duration(s.ColInt(4)), s.ColText(5)
-	g.conditions, _ = c.Filter.Conditions() // Configure has validated it
+	g.conditions, _ = contract.FilterConditions(c.Filter) // Configure has validated it
 	if !s.ColNull(6) {
 		for i, n := range g.n.columns() {
 			*n = s.ColInt(6 + i)
@@ -86,13 +87,13 @@ func (t *tx) checkKnown(ref duly.QueueRef) error {
 	q := t.peek(ref)
 	switch topic, _, isGroup := ref.Group(); {
 	case q != nil && q.kind == kindTopic:
-		return duly.IsTopic(ref)
+		return contract.IsTopic(ref)
 	case !isGroup:
 		return nil
 	case t.peek(topic) == nil || t.peek(topic).kind != kindTopic:
-		return duly.NoTopic(topic)
+		return contract.NoTopic(topic)
 	case q == nil:
-		return duly.NoGroup(ref)
+		return contract.NoGroup(ref)
 	}
 	return nil
 }
@@ -114,15 +115,15 @@ func (t *tx) stepAll(topic *queue) (more bool, err error) {
 	return more, nil
 }
 
-// CreateGroup implements duly.TopicOperator.
+// CreateGroup implements contract.TopicOperator.
 func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
-	if err := ref.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return false, err
 	}
 
 	ref = ref.Normal()
 	topic, _, _ := ref.Group()
-	parts, err := from.PartsIn(topic, false)
+	parts, err := contract.ParseFromIn(from, topic, false)
 	if err != nil {
 		return false, err
 	}
@@ -147,21 +148,21 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 
 // mayCreate returns the first message of a new group, or the error if its topic cannot
 // have another group. It changes nothing.
-func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
+func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts contract.FromParts) (first int64, err error) {
 	q := t.peek(topic)
 	if q == nil || q.kind != kindTopic {
 		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}
 	}
 	at, err := t.findPlace(q, from, parts)
 	if err == nil && len(q.log.groups) >= duly.MaxGroups {
-		err = duly.GroupsFull(topic)
+		err = contract.GroupsFull(topic)
 	}
 	return at.first, err
 }
 
 // addGroup stores a new group.
 func (t *tx) addGroup(topic *queue, ref duly.QueueRef, first int64) error {
-	q := &queue{ref: ref, kind: kindGroup, cfg: duly.DefaultGroupConfig()}
+	q := &queue{ref: ref, kind: kindGroup, cfg: contract.DefaultGroupConfig()}
 	q.group = &groupState{
 		topic: topic.ref, topicID: topic.id, held: never, called: t.now,
 		n: groupNumbers{start: first, cursor: first - 1, reserved: t.now},
@@ -184,27 +185,27 @@ type seekPoint struct {
 }
 
 // findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
-func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (seekPoint, error) {
-	if parts.Kind == duly.KindTime && parts.Time.After(t.time) {
-		return seekPoint{}, duly.AheadOfLog(from)
+func (t *tx) findPlace(q *queue, from duly.From, parts contract.FromParts) (seekPoint, error) {
+	if parts.Kind == contract.KindTime && parts.Time.After(t.time) {
+		return seekPoint{}, contract.AheadOfLog(from)
 	}
 	at, ahead, err := t.point(q, parts)
 	if err == nil && ahead {
-		err = duly.AheadOfLog(from)
+		err = contract.AheadOfLog(from)
 	}
 	return at, err
 }
 
 // point finds a From in a log. ahead reports a position beyond the end.
-func (t *tx) point(q *queue, p duly.FromParts) (at seekPoint, ahead bool, err error) {
+func (t *tx) point(q *queue, p contract.FromParts) (at seekPoint, ahead bool, err error) {
 	n := &q.log.n
 	switch p.Kind {
-	case duly.KindEnd:
+	case contract.KindEnd:
 		at.wanted = n.last + 1
-	case duly.KindTime:
+	case contract.KindTime:
 		at, err = t.pointAtTime(q, clock.CeilMilli(p.Time))
-	case duly.KindPosition:
-		parts := duly.PositionPartsOf(p.Position)
+	case contract.KindPosition:
+		parts := contract.PositionPartsOf(p.Position)
 		at.wanted = int64(parts.Ordinal)
 		at.clipped = at.wanted < n.first
 		ahead = parts.Shard != 0 || at.wanted > n.last
@@ -228,12 +229,12 @@ func (t *tx) pointAtTime(q *queue, ms int64) (at seekPoint, err error) {
 	return seekPoint{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
 }
 
-// Groups implements duly.TopicOperator.
+// Groups implements contract.TopicOperator.
 func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (page duly.NamePage, err error) {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return page, err
 	}
-	if err := p.ValidateNames(); err != nil {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 
@@ -256,7 +257,7 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 
 // onGroup runs an operation on one group.
 func (e *Engine) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q, topic *queue) error) error {
-	if err := ref.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return err
 	}
 	return e.changeWithSpace(ctx, n, func(t *tx) error {
@@ -268,13 +269,13 @@ func (e *Engine) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass, r
 	})
 }
 
-// Seek implements duly.TopicOperator.
-func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r duly.SeekResult, err error) {
+// Seek implements contract.TopicOperator.
+func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r contract.SeekResult, err error) {
 	topic, _, _ := ref.Normal().Group()
-	err = ref.ValidateGroup()
-	var parts duly.FromParts
+	err = contract.ValidateGroup(ref)
+	var parts contract.FromParts
 	if err == nil {
-		parts, err = to.PartsIn(topic, false)
+		parts, err = contract.ParseFromIn(to, topic, false)
 	}
 	if err != nil {
 		return r, err
@@ -294,15 +295,15 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 	})
 
 	if err == nil {
-		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
 	return r, err
 }
 
 // seek moves the cursor, and counts the messages that the group gives up.
-func (q *queue) seek(at seekPoint) duly.SeekResult {
+func (q *queue) seek(at seekPoint) contract.SeekResult {
 	n := &q.group.n
-	r := duly.SeekResult{Clipped: at.clipped, Skipped: q.held()}
+	r := contract.SeekResult{Clipped: at.clipped, Skipped: q.held()}
 	if moved := at.first - 1 - n.cursor; moved > 0 {
 		r.Skipped += moved
 	} else {
@@ -340,14 +341,14 @@ func (t *tx) unlinkGroup(q *queue) {
 func (t *tx) configureGroup(q *queue, patch duly.QueueConfig) error {
 	order := q.cfg.Group.Order
 	if patch.Group.Order == duly.OrderKeys && order != duly.OrderKeys && q.held() > 0 {
-		return duly.OrderNeedsEmpty(q.ref, q.held())
+		return contract.OrderNeedsEmpty(q.ref, q.held())
 	}
 	to := duly.QueueRef{Namespace: q.ref.Namespace, Name: patch.Group.Target}
 	if topic := t.peek(to); topic != nil && topic.kind == kindTopic {
-		return duly.TargetIsTopic(to.Name)
+		return contract.TargetIsTopic(to.Name)
 	}
-	q.cfg, q.cfgDirty = q.cfg.With(patch), true
-	q.group.conditions, _ = q.cfg.Group.Filter.Conditions() // patch.Validate has parsed it
+	q.cfg, q.cfgDirty = contract.PatchConfig(q.cfg, patch), true
+	q.group.conditions, _ = contract.FilterConditions(q.cfg.Group.Filter) // patch.Validate has parsed it
 	if order == q.cfg.Group.Order || order != duly.OrderKeys {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // A message that a group holds is a job of the group, with these differences:
@@ -31,7 +32,7 @@ func copyNumber(n duly.Number) duly.Number {
 
 // noteHeld records that the group holds a message of the log.
 func (g *groupState) noteHeld(n duly.Number) {
-	g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
+	g.held = min(g.held, int64(contract.PositionPartsOf(n).Ordinal))
 }
 
 // errGone reports that a message was deleted from the log.
@@ -80,7 +81,7 @@ func (j *job) lockKey() string {
 }
 
 // ordinal returns the message's ordinal in its log.
-func (j *job) ordinal() int64 { return int64(duly.PositionPartsOf(j.number).Ordinal) }
+func (j *job) ordinal() int64 { return int64(contract.PositionPartsOf(j.number).Ordinal) }
 
 // readMessage reads key, headers and body of a pointer from the log.
 func (j *job) readMessage(c *conn) error {
@@ -169,8 +170,8 @@ func (t *tx) missOne(j *job) error {
 // is not a position of its topic.
 func positionIn(q *queue, id string) (duly.Number, error) {
 	n, ok := duly.ParseNumber(id)
-	if topic, _, _ := q.ref.Group(); !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(topic) {
-		return n, duly.ForeignPosition(q.ref, id)
+	if topic, _, _ := q.ref.Group(); !ok || contract.PositionPartsOf(n).Topic != contract.TopicChecksum(topic) {
+		return n, contract.ForeignPosition(q.ref, id)
 	}
 	return n, nil
 }
@@ -209,7 +210,7 @@ func (t *tx) beyondCursor(q *queue, id string) error {
 	if err != nil || topic == nil {
 		return err
 	}
-	ordinal := int64(duly.PositionPartsOf(n).Ordinal)
+	ordinal := int64(contract.PositionPartsOf(n).Ordinal)
 	if ordinal <= q.group.n.cursor || ordinal < topic.log.n.first {
 		return nil
 	}
@@ -217,7 +218,7 @@ func (t *tx) beyondCursor(q *queue, id string) error {
 	if err != nil || ordinal > topic.log.n.last || topic.log.position(at.ordinal, at.ms) != n {
 		return err
 	}
-	return duly.NotBeyondCursor(q.ref, id)
+	return contract.NotBeyondCursor(q.ref, id)
 }
 
 // notFound returns the error for a job that does not exist.
@@ -242,8 +243,8 @@ func notForGroup(ref duly.QueueRef, operation string) error {
 	if !ref.IsGroup() {
 		return nil
 	}
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
-	return duly.NotForGroup(ref, operation)
+	return contract.NotForGroup(ref, operation)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -62,13 +63,13 @@ func (h *notifier) checkKnown(ref duly.QueueRef) error {
 	}
 	switch topic, _, isGroup := ref.Group(); {
 	case exists(ref, kindTopic):
-		return duly.IsTopic(ref)
+		return contract.IsTopic(ref)
 	case !isGroup || exists(ref, kindGroup):
 		return nil
 	case !exists(topic, kindTopic):
-		return duly.NoTopic(topic)
+		return contract.NoTopic(topic)
 	}
-	return duly.NoGroup(ref)
+	return contract.NoGroup(ref)
 }
 
 // entered returns a channel that is closed when messages enter a topic, or when the

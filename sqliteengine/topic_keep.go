@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -232,9 +233,9 @@ func (t *tx) makeRoom(q *queue, m *message) (full, err error) {
 
 	switch {
 	case l.cfg.MaxCount != duly.None && n.messages()-gone+n.delayed >= int64(l.cfg.MaxCount):
-		return duly.TopicFull(q.ref, "max_count", int64(l.cfg.MaxCount)), nil
+		return contract.TopicFull(q.ref, "max_count", int64(l.cfg.MaxCount)), nil
 	case l.cfg.MaxBytes != duly.None && n.bytes()-goneBytes+n.delayedBytes+m.size() > l.cfg.MaxBytes:
-		return duly.TopicFull(q.ref, "max_bytes", l.cfg.MaxBytes), nil
+		return contract.TopicFull(q.ref, "max_bytes", l.cfg.MaxBytes), nil
 	case gone > 0:
 		return nil, t.drop(q, last)
 	}
@@ -367,7 +368,7 @@ func (t *tx) firstHeld(topic, g *queue, from logPlace) (int64, error) {
 			return never, nil
 		}
 		if !packedCopy(s.ColRaw(1)) {
-			return int64(duly.PositionPartsOf(held).Ordinal), nil
+			return int64(contract.PositionPartsOf(held).Ordinal), nil
 		}
 	}
 }

@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-var _ duly.Topics = (*Engine)(nil)
+var _ contract.Topics = (*Engine)(nil)
 
-// Publish implements duly.Topics. Like Push, it validates everything that does not depend
+// Publish implements contract.Topics. Like Push, it validates everything that does not depend
 // on the topic on the caller's goroutine.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
-	size := duly.MessageBytes(messages)
-	if err := duly.CheckBatch(len(messages), size); err != nil {
+	size := contract.MessageBytes(messages)
+	if err := contract.CheckBatch(len(messages), size); err != nil {
 		return nil, err
 	}
 	if len(messages) == 0 {
@@ -75,9 +76,9 @@ func (p *publishCall) validate(e *Engine, messages []duly.Message, copyBodies bo
 	for i := range messages {
 		m, item := &messages[i], &p.items[i]
 		p.results[i].ID = m.ID
-		if item.err = m.Validate(e.cfg.MaxBody); item.err == nil {
+		if item.err = contract.ValidateMessage(m, e.cfg.MaxBody); item.err == nil {
 			var planned duly.Message
-			planned, item.due, item.err = m.Plan(now)
+			planned, item.due, item.err = contract.PlanMessage(*m, now)
 			item.ref = duly.QueueRef{Namespace: planned.Namespace, Name: planned.Topic}
 			item.message = message{id: m.ID, key: m.Key, headers: packHeaders(planned.Headers), body: m.Body}
 			if copyBodies {
@@ -235,7 +236,7 @@ func (p *publishCall) countFresh(t *tx, q *queue) (n int64, err error) {
 func (t *tx) publishOne(q *queue, p *publishItem, r *duly.PublishResult) error {
 	l, m := q.log, p.message
 	delayed := p.due > t.now
-	*r = duly.PublishResult{ID: m.id, Outcome: duly.Created}
+	*r = duly.PublishResult{ID: m.id, Status: duly.Created}
 	if m.id != "" {
 		if repeated, err := t.repeated(q, &m, delayed, r); err != nil || repeated {
 			return err
@@ -280,7 +281,7 @@ func (t *tx) repeated(q *queue, m *message, delayed bool, r *duly.PublishResult)
 		return false, err
 	}
 	q.log.n.existing++
-	r.Outcome = duly.Exists
+	r.Status = duly.Exists
 	return true, nil
 }
 
@@ -338,7 +339,7 @@ func (t *tx) seen(q *queue, id string, r *duly.PublishResult) (bool, error) {
 		return false, nil
 	}
 	q.log.n.existing++
-	if r.Outcome = duly.Exists; ordinal > 0 {
+	if r.Status = duly.Exists; ordinal > 0 {
 		r.Position = q.log.position(ordinal, ms)
 	}
 	return true, nil

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logcursor"
 )
 
-// Read implements duly.Topics. Every commit with new messages of the topic wakes a
+// Read implements contract.Topics. Every commit with new messages of the topic wakes a
 // waiting reader.
-func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	if err := p.Validate(ref); err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 
 	ref = ref.Normal()
@@ -31,20 +32,20 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 		case <-timeout.C:
 			p.Wait = 0
 		case <-ctx.Done():
-			return duly.ReadPage{}, ctx.Err()
+			return contract.ReadPage{}, ctx.Err()
 		case <-e.stopped:
-			return duly.ReadPage{}, duly.ErrClosed
+			return contract.ReadPage{}, duly.ErrClosed
 		}
 	}
 }
 
 // readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is
 // set, readPage returns ErrNotFound for another topic of the name.
-func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadParams, topic *int64) (page duly.ReadPage, err error) {
+func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *contract.ReadParams, topic *int64) (page contract.ReadPage, err error) {
 	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
-		page = duly.ReadPage{}
+		page = contract.ReadPage{}
 		if *topic != 0 && *topic != q.id {
-			return duly.NoTopic(ref)
+			return contract.NoTopic(ref)
 		}
 
 		*topic = q.id
@@ -54,7 +55,7 @@ func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadPa
 		}
 
 		if gone := uint64(q.log.n.first); next.Ordinal < gone {
-			if f, _ := p.From.Parts(); f.Kind == duly.KindPosition || f.Kind == duly.KindNext {
+			if f, _ := contract.ParseFrom(p.From); f.Kind == contract.KindPosition || f.Kind == contract.KindNext {
 				page.Gap = int64(gone - next.Ordinal) // with start or a time the reader expects no certain message
 			}
 			next = logcursor.Place{Ordinal: gone}
@@ -66,7 +67,7 @@ func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadPa
 }
 
 // readEntries adds the messages from a place on.
-func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *duly.ReadPage) error {
+func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *contract.ReadPage) error {
 	defer func() { page.Next = logcursor.Next([]logcursor.Place{next}) }()
 	s := t.stmt("messages_from").Int(1, q.id).Int(2, int64(next.Ordinal)).Int(3, int64(limit))
 	defer s.Reset()
@@ -81,7 +82,7 @@ func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *duly.R
 		if bytes += len(m.body); len(page.Entries) > 0 && bytes > duly.MaxBatchBytes {
 			return nil
 		}
-		page.Entries = append(page.Entries, duly.Entry{
+		page.Entries = append(page.Entries, contract.Entry{
 			Message: m.public(q.ref), Position: q.log.position(ordinal, ms), EnteredAt: clock.FromMilli(ms),
 		})
 		next = logcursor.Place{Ordinal: uint64(ordinal) + 1, Seen: ms}
@@ -90,13 +91,13 @@ func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *duly.R
 
 // readFrom returns where a Read begins.
 func (t *tx) readFrom(q *queue, from duly.From) (next logcursor.Place, err error) {
-	parts, _ := from.Parts() // was validated
-	if parts.Kind == duly.KindNext {
+	parts, _ := contract.ParseFrom(from) // was validated
+	if parts.Kind == contract.KindNext {
 		return t.readFromNext(q, from, parts.Next)
 	}
 	at, ahead, err := t.point(q, parts)
-	if err == nil && !ahead && parts.Kind == duly.KindPosition {
-		ahead, err = t.replaced(q, at.wanted, duly.PositionPartsOf(parts.Position).Millis)
+	if err == nil && !ahead && parts.Kind == contract.KindPosition {
+		ahead, err = t.replaced(q, at.wanted, contract.PositionPartsOf(parts.Position).Millis)
 	}
 	if err == nil && ahead {
 		err = q.log.ends(from)
@@ -133,7 +134,7 @@ func (t *tx) replaced(q *queue, ordinal, ms int64) (bool, error) {
 // ends returns the error for a From beyond the end of the log.
 func (l *topicLog) ends(from duly.From) error {
 	if l.n.last == 0 {
-		return duly.LogEnds(from, "")
+		return contract.LogEnds(from, "")
 	}
-	return duly.LogEnds(from, l.position(l.n.last, l.n.lastMs).String())
+	return contract.LogEnds(from, l.position(l.n.last, l.n.lastMs).String())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -55,7 +56,7 @@ func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
 	q, end := s.q, len(r.deliveries)+n
 	topic := t.topicOf(q)
 	if topic == nil {
-		return duly.NoTopic(q.group.topic)
+		return contract.NoTopic(q.group.topic)
 	}
 	if q.lag(topic) > 0 && q.heldRoom() > 0 {
 		if err := r.fromReady(t, s, (n+1)/2); err != nil {
@@ -149,7 +150,7 @@ func (w *newMessages) read(t *tx, topic *queue, from int64, limit int) error {
 func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic *queue, m *logMessage) (leased bool, err error) {
 	q := s.q
 	headers := unpackHeaders(m.headers)
-	if !duly.Matches(q.group.conditions, m.key, headers) {
+	if !contract.Matches(q.group.conditions, m.key, headers) {
 		q.group.n.filtered++
 		return false, nil
 	}
@@ -286,7 +287,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		if seen++; n >= int64(most) || room == 0 {
 			return nil
 		}
-		if !duly.Matches(q.group.conditions, key, unpackHeaders(headers)) {
+		if !contract.Matches(q.group.conditions, key, unpackHeaders(headers)) {
 			filtered = true
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -19,13 +20,13 @@ func (e *Engine) findKnown(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
 	switch {
 	case err != nil:
 	case q != nil && q.kind == kindTopic:
-		err = duly.IsTopic(ref)
+		err = contract.IsTopic(ref)
 	case q == nil && isGroup:
 		topic, readErr := t.readQueue(topicRef)
 		if err = readErr; err == nil && (topic == nil || topic.kind != kindTopic) {
-			err = duly.NoTopic(topicRef)
+			err = contract.NoTopic(topicRef)
 		} else if err == nil {
-			err = duly.NoGroup(ref)
+			err = contract.NoGroup(ref)
 		}
 	}
 	return t, q, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // published publishes messages to a topic and returns their positions.
@@ -199,7 +200,7 @@ func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	}
 	published(t, e, make5("events")...)
 	got := takenFrom(t, e, "events@g", 2)
-	if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Release},
+	if _, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Release},
 		{Receipt: got[1].Receipt, As: duly.Release}}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestSettleOfAMessageThatIsGone(t *testing.T) {
 	published(t, e, make5("events")...)
 	got := takenFrom(t, e, "events@g", 1)
 	deleteMessages(t, e, "ordinal = 1")
-	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Bury}})
+	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Bury}})
 	if err != nil || errs[0] != nil {
 		t.Fatal(errs, err)
 	}
@@ -279,7 +280,7 @@ func TestTopicForgetsTheOldestIDs(t *testing.T) {
 	}
 
 	results, err := e.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "e"}, {Topic: "events", ID: "a"}})
-	if err != nil || results[0].Outcome != duly.Exists || results[1].Outcome != duly.Created {
+	if err != nil || results[0].Status != duly.Exists || results[1].Status != duly.Created {
 		t.Errorf("repeats are %+v, %v; want exists for the newest and created for the oldest", results, err)
 	}
 }
@@ -307,7 +308,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 		before.Stats.Bytes != after.Stats.Bytes {
 		t.Errorf("the topic was %+v and is %+v, %v", before.Stats, after.Stats, err)
 	}
-	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}})
+	errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}})
 	if err != nil || errs[0] != nil {
 		t.Errorf("an older receipt is answered %v, %v", errs, err)
 	}
@@ -350,7 +351,7 @@ func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
 	r.restore(nil)
 
 	e = mustOpen(t, r.path)
-	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: receipt, As: duly.Ack}})
+	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: receipt, As: duly.Ack}})
 	if err != nil || !errors.Is(errs[0], duly.ErrLeaseLost) {
 		t.Errorf("the receipt is answered %v, %v; want lease_lost", errs, err)
 	}
@@ -412,13 +413,13 @@ func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
 	path := copyOf(t, e)
 
 	killed := mustOpen(t, path)
-	page, err := killed.Read(t.Context(), duly.Q("events"), duly.ReadParams{})
+	page, err := killed.Read(t.Context(), duly.Q("events"), contract.ReadParams{})
 	if err != nil || len(page.Entries) != 1 || page.Entries[0].Position != position ||
 		string(page.Entries[0].Body) != "kept" {
 		t.Errorf("after a kill the log has %+v, %v", page, err)
 	}
 	repeat, err := killed.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "own"}})
-	if err != nil || repeat[0].Outcome != duly.Exists || repeat[0].Position != position {
+	if err != nil || repeat[0].Status != duly.Exists || repeat[0].Position != position {
 		t.Errorf("after a kill a repeat is %+v, %v", repeat, err)
 	}
 }
@@ -464,12 +465,12 @@ func TestTopicsOnAFullDisk(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d messages are handed out, want 2", len(got))
 	}
-	errs, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack},
+	errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack},
 		{Receipt: got[1].Receipt, As: duly.Release}})
 	if err = errors.Join(append(errs, err)...); err != nil {
 		t.Errorf("outcomes are answered %v", err)
 	}
-	if page, err := e.Read(ctx, duly.Q("events"), duly.ReadParams{}); err != nil || len(page.Entries) != 4 {
+	if page, err := e.Read(ctx, duly.Q("events"), contract.ReadParams{}); err != nil || len(page.Entries) != 4 {
 		t.Errorf("a read finds %d messages, %v; want 4", len(page.Entries), err)
 	}
 	if _, err := e.Seek(ctx, group, duly.FromEnd); err != nil {

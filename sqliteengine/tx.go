@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -98,7 +99,7 @@ func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) 
 		t.announce(q)
 		return q, t.addQueue(q)
 	case q.kind == kindTopic:
-		return nil, duly.IsTopic(ref)
+		return nil, contract.IsTopic(ref)
 	default:
 		return q, nil
 	}
@@ -111,7 +112,7 @@ func (t *tx) announce(q *queue) { t.tokensChanged = t.tokensChanged || q.waitKey
 // towards the bound of the namespace, because each topic bounds its own.
 func (t *tx) addQueue(q *queue) error {
 	if n := t.queuesIn(q.ref.Namespace); q.kind != kindGroup && n >= t.w.maxQueues {
-		return duly.NamespaceFull(q.ref.Namespace, n)
+		return contract.NamespaceFull(q.ref.Namespace, n)
 	}
 	s := t.stmt("queue_make").Text(1, q.ref.Namespace).Text(2, q.ref.Name)
 	q.bindConfig(s, 3)

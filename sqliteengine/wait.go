@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Passer = (*Engine)(nil)
+var _ contract.Passer = (*Engine)(nil)
 
 // Wait implements duly.Engine. A waiter uses no goroutine: a commit or the timer wakes
 // it through the notifier.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	if err := e.checkOpen(ctx); err != nil {
@@ -20,7 +21,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 
 	keys := make([]waitKey, len(p.Queues))
 	for i, name := range p.Queues {
-		keys[i] = waitKey{duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
+		keys[i] = waitKey{duly.QueueRef{Namespace: contract.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
 	}
 
 	ready, poll, err := e.notifier.check(keys)
@@ -120,10 +121,10 @@ func (h *notifier) unregister(w *waiter) bool {
 	return h.waiters.Remove(w)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	for _, dispatcher := range []bool{false, true} { // the caller may be of either kind
-		e.notifier.pass(duly.NamespaceOr(namespace), queues, dispatcher)
+		e.notifier.pass(contract.NamespaceOr(namespace), queues, dispatcher)
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Watcher = (*Engine)(nil)
+var _ contract.Watcher = (*Engine)(nil)
 
 // tokenWatchers are the WatchTokens calls. The writer notifies them after a commit with
 // changes, and after it has reopened the store, because a failed commit may have taken
@@ -45,7 +46,7 @@ func (w *tokenWatchers) notify() {
 	}
 }
 
-// WatchTokens implements duly.Watcher.
+// WatchTokens implements contract.Watcher.
 func (e *Engine) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
 	if err := e.checkOpen(ctx); err != nil {
 		return err

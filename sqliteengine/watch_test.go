@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // watching is a WatchTokens call that has received its first notification.
@@ -23,9 +24,9 @@ func watching(t *testing.T, e *Engine) (told chan bool) {
 	return told
 }
 
-func aToken(t *testing.T, e *Engine) duly.Token {
+func aToken(t *testing.T, e *Engine) contract.Token {
 	t.Helper()
-	token := duly.Token{Hash: [32]byte{1}, Namespace: "a", Rights: duly.RightConsume}
+	token := contract.Token{Hash: [32]byte{1}, Namespace: "a", Rights: contract.RightConsume}
 	if err := e.PutToken(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // maintainEvery is how many transactions may run before some maintenance runs, even
@@ -17,7 +17,7 @@ const maintainEvery = 16
 // writer owns the connection that writes and the state of the queues.
 type writer struct {
 	e         *Engine
-	clock     clock.Clock
+	clock     duly.Clock
 	log       *slog.Logger
 	maxQueues int
 
@@ -184,7 +184,7 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 func (w *writer) recoverPanic(err *error) {
 	if r := recover(); r != nil {
 		w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
-		*err = duly.Errorf(duly.CodeInternal, "the operation panicked; see the log for the stack")
+		*err = contract.Errorf(duly.CodeInternal, "the operation panicked; see the log for the stack")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 )
@@ -34,11 +35,11 @@ func held(t *testing.T, e *Engine) (letGo func()) {
 // pushed returns an operation that pushes one job and then returns an error.
 func pushed(id string, err error) func(*tx) error {
 	return func(t *tx) error {
-		q, bad := t.makeQueue(duly.Q("q"), duly.DefaultQueueConfig())
+		q, bad := t.makeQueue(duly.Q("q"), contract.DefaultQueueConfig())
 		if bad != nil {
 			return bad
 		}
-		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(&q.cfg, t.time, 0)
+		p, bad := contract.PlanJob(duly.Job{ID: id, Queue: "q"}, &q.cfg, t.time, 0)
 		if bad != nil {
 			return bad
 		}
@@ -89,7 +90,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		"a constraint":                  {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
 		"a panic":                       {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
 		"a panic in what several share": {func(t *tx) error { t.deletes = append(t.deletes, &deleteCall{}); return nil }, duly.CodeInternal},
-		"a refusal":                     {func(t *tx) error { return duly.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
+		"a refusal":                     {func(t *tx) error { return contract.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
 	} {
 		e := openNew(t)
 		letGo := held(t, e)
@@ -115,7 +116,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		if err != nil || stats.Counters.Pushed != 2 || stats.Sizes.Ready != 2 {
 			t.Errorf("%s: stats are %+v, %v", name, stats, err)
 		}
-		if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+		if report, err := e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
 			t.Errorf("%s: the check finds %v, %v", name, report.Faults, err)
 		}
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // BatchFunc handles several deliveries of one queue at once. It returns an error for
@@ -44,7 +44,7 @@ type batching struct {
 	handler BatchFunc
 }
 
-func (b *batching) validate(f *duly.BadFields, queue string, slots int) {
+func (b *batching) validate(f *contract.BadFields, queue string, slots int) {
 	if b.handler == nil {
 		f.Add("handler", "of queue %s is nil", queue)
 	}
@@ -70,7 +70,7 @@ type gatherer struct {
 	waiting []*flight
 	// timer runs while a delivery waits. due identifies the current timer: a stopped one may
 	// still fire.
-	timer   clock.Timer
+	timer   duly.Timer
 	due     *int
 	stopped bool
 }
@@ -144,7 +144,7 @@ func (g *gatherer) stop() {
 func (g *gatherer) release(flights []*flight) {
 	for _, f := range flights {
 		f.cancel(nil)
-		g.session.table.finish(f, duly.Outcome{As: duly.Release})
+		g.session.table.finish(f, duly.SettleRequest{As: duly.Release})
 	}
 }
 
@@ -175,7 +175,7 @@ func (s *session) handleBatch(b *batching, flights []*flight) {
 
 // batchEnds calls the handler and settles each delivery by its error.
 func (s *session) batchEnds(live []*flight, stops []func(), started []time.Duration, handler BatchFunc, deliveries []*Delivery) {
-	outcomes := make([]duly.Outcome, len(live))
+	outcomes := make([]duly.SettleRequest, len(live))
 	errs := make([]error, len(live))
 	var failed error = errGoexit // of the batch as a whole
 	defer func() {
@@ -184,7 +184,7 @@ func (s *session) batchEnds(live []*flight, stops []func(), started []time.Durat
 				failed = s.panicked(live[0], value)
 			}
 			for i := range live {
-				errs[i], outcomes[i] = failed, duly.Outcome{As: duly.Nack, Error: duly.CutError(failed.Error())}
+				errs[i], outcomes[i] = failed, duly.SettleRequest{As: duly.Nack, Error: contract.CutError(failed.Error())}
 			}
 		}
 		for i, f := range live {

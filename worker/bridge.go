@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/consumer"
 )
@@ -27,7 +28,7 @@ type BridgeConfig struct {
 	// Logger logs errors. Default [slog.Default].
 	Logger *slog.Logger
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock duly.Clock
 }
 
 // Bridge pushes each message of a group into a queue. The job has the message's body
@@ -39,7 +40,7 @@ type BridgeConfig struct {
 // full or paused it waits, which uses no try. Several bridges of one group share its
 // messages. The servers on an engine run a bridge for each group with a target.
 type Bridge struct {
-	engine duly.Contract
+	engine contract.Engine
 	cfg    BridgeConfig
 	store  *store
 	// paused is whether the queue was paused at the last look, at that time.
@@ -62,7 +63,7 @@ const (
 )
 
 // NewBridge makes a Bridge. Run returns the faults of its configuration.
-func NewBridge(engine duly.Contract, cfg BridgeConfig) *Bridge {
+func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 	if cfg.Namespace == "" {
 		cfg.Namespace = duly.NamespaceOf(engine)
 	}
@@ -83,12 +84,12 @@ func NewBridge(engine duly.Contract, cfg BridgeConfig) *Bridge {
 // end it, as for [Worker.Run].
 func (b *Bridge) Run(ctx context.Context) error {
 	group := duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Group}
-	var f duly.BadFields
-	f.Take(group.ValidateGroup())
+	var f contract.BadFields
+	f.Take(contract.ValidateGroup(group))
 	if queue := (duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue}); queue.IsGroup() {
-		f.Add("queue", "is %s, a group; name a queue", duly.Quoted(b.cfg.Queue))
+		f.Add("queue", "is %s, a group; name a queue", contract.Quoted(b.cfg.Queue))
 	} else {
-		f.Take(queue.Validate())
+		f.Take(contract.ValidateQueue(queue))
 	}
 	if err := f.Err(); err != nil {
 		return err
@@ -149,7 +150,7 @@ func (b *Bridge) awaitQueue(ctx context.Context) error {
 				config, err := b.engine.Config(ctx, duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue})
 				b.paused = config.Paused
 				if errors.Is(err, duly.ErrConflict) { // a topic was made after the target was set
-					return duly.Errorf(duly.CodeConflict,
+					return contract.Errorf(duly.CodeConflict,
 						"the target %s of the group is a topic; set a queue as the target, or destroy the topic", b.cfg.Queue)
 				}
 				return err
@@ -180,7 +181,7 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 		return err
 	})
 
-	outcomes := make([]duly.Outcome, len(got))
+	outcomes := make([]duly.SettleRequest, len(got))
 	waits := pushed
 	for i := range got {
 		err := pushed
@@ -203,7 +204,7 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 
 // settle ends deliveries. A message that it cannot settle is delivered again when its
 // lease ends, and the repeated push then finds the job.
-func (b *Bridge) settle(ctx context.Context, outcomes []duly.Outcome) error {
+func (b *Bridge) settle(ctx context.Context, outcomes []duly.SettleRequest) error {
 	return b.call(ctx, opSettle, bridgeCall, func(ctx context.Context) error {
 		answers, err := b.engine.Settle(ctx, b.cfg.Namespace, outcomes)
 		return whole(answers, len(outcomes), err)
@@ -216,14 +217,14 @@ func (b *Bridge) call(ctx context.Context, op operation, timeout time.Duration, 
 
 // bridged returns the outcome of a message after its push ended with err. Bad input is
 // buried, because every retry would fail. Any other message waits.
-func bridged(err error) duly.Outcome {
+func bridged(err error) duly.SettleRequest {
 	switch {
 	case err == nil:
-		return duly.Outcome{As: duly.Ack}
+		return duly.SettleRequest{As: duly.Ack}
 	case errors.Is(err, duly.ErrInvalid), errors.Is(err, duly.ErrTooLarge):
-		return duly.Outcome{As: duly.Bury, Error: duly.CutError(err.Error())}
+		return duly.SettleRequest{As: duly.Bury, Error: contract.CutError(err.Error())}
 	}
-	return duly.Outcome{As: duly.Release}
+	return duly.SettleRequest{As: duly.Release}
 }
 
 // bridgeJob returns the job for a message of a group. Its ID is the position. With a key,
@@ -231,7 +232,7 @@ func bridged(err error) duly.Outcome {
 func bridgeJob(d *duly.Delivery, namespace, queue string) duly.Job {
 	j := duly.Job{Namespace: namespace, Queue: queue, ID: d.ID, Body: d.Body, Headers: d.Headers, OrderKey: d.OrderKey}
 	if n, ok := duly.ParseNumber(d.ID); ok && d.OrderKey != "" {
-		n[positionShard] = byte(duly.KeyShard(d.OrderKey, duly.MaxShards))
+		n[positionShard] = byte(contract.KeyShard(d.OrderKey, duly.MaxShards))
 		j.ID = n.String()
 	}
 	return j

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/worker"
 )
@@ -59,7 +60,7 @@ func (b *bridgeTap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResul
 		func(j duly.Job) bool { return b.refuses(&j) }))
 	for i := range jobs {
 		if err == nil && b.refuses(&jobs[i]) {
-			results = slices.Insert(results, i, duly.PushResult{Err: duly.Invalid("body", "is bad")})
+			results = slices.Insert(results, i, duly.PushResult{Err: contract.Invalid("body", "is bad")})
 		}
 	}
 	return results, err
@@ -70,7 +71,7 @@ func (b *bridgeTap) refuses(j *duly.Job) bool {
 	return refuse != "" && string(j.Body) == refuse
 }
 
-func (b *bridgeTap) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (b *bridgeTap) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	_, settle, _ := b.faults()
 	if settle != nil {
 		if err := settle(); err != nil {
@@ -176,7 +177,7 @@ func TestBridge(t *testing.T) {
 			t.Errorf("the job of the first message: %+v, %v", plain, err)
 		}
 		id := at[1]
-		id[11] = byte(duly.KeyShard("k", 256))
+		id[11] = byte(contract.KeyShard("k", 256))
 		keyed, err := r.engine.Get(t.Context(), duly.Q("mail"), id.String())
 		if err != nil || string(keyed.Body) != "b" || keyed.OrderKey != "k" {
 			t.Errorf("the job of the second message: %+v, %v", keyed, err)
@@ -256,7 +257,7 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if _, err := r.engine.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil {
+			if _, err := r.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil {
 				t.Fatal(err)
 			}
 			pass(5 * time.Second)

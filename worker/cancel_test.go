@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/worker"
 )
@@ -75,7 +76,7 @@ type gapEngine struct {
 	gap chan struct{}
 }
 
-func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w duly.CancelWatch) error {
+func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
 	for {
 		select {
 		case <-e.gap:
@@ -92,7 +93,7 @@ type deafWatch struct {
 	watches atomic.Int64
 }
 
-func (d *deafWatch) WatchCancels(context.Context, string, duly.CancelWatch) error {
+func (d *deafWatch) WatchCancels(context.Context, string, contract.CancelWatch) error {
 	if d.watches.Add(1) > 10_000 {
 		panic("the worker watches again without a pause")
 	}

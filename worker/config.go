@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/consumer"
 )
@@ -66,7 +67,7 @@ type Config struct {
 	// Observer is called for what happens. Default: none.
 	Observer Observer
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock duly.Clock
 
 	// slotsByDefault is set if Concurrency was not.
 	slotsByDefault bool
@@ -102,17 +103,17 @@ func (c Config) withDefaults(engine duly.Engine) Config {
 }
 
 // validate names every bad field of a Config that has its defaults.
-func (c *Config) validate(f *duly.BadFields) {
-	f.Take(duly.ValidateNamespace(c.Namespace))
+func (c *Config) validate(f *contract.BadFields) {
+	f.Take(contract.ValidateNamespace(c.Namespace))
 	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", c.Concurrency, MaxConcurrency)
 	}
 	if l := c.Limiter; l != nil && (l.Start < 0 || l.Start > c.Concurrency) {
 		f.Add("limiter.start", "is %d, must be between 1 and %d, the concurrency; 0 is the default", l.Start, c.Concurrency)
 	}
-	f.Take(duly.ValidateLease(c.Lease))
-	if err := duly.ValidateNamespace(c.Consumer); err != nil { // the same names are good
-		f.Add("consumer", "is %s, must be 1 to 255 of A-Z a-z 0-9 . _ -", duly.Quoted(c.Consumer))
+	f.Take(contract.ValidateLease(c.Lease))
+	if err := contract.ValidateNamespace(c.Consumer); err != nil { // the same names are good
+		f.Add("consumer", "is %s, must be 1 to 255 of A-Z a-z 0-9 . _ -", contract.Quoted(c.Consumer))
 	}
 	if c.Margin < 0 {
 		f.Add("margin", "is %s, must be at least 0s", duly.FormatDuration(c.Margin))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Delivery is one handing-out of a job to a handler. Its methods are for the
@@ -30,7 +31,7 @@ func (d *Delivery) Context() context.Context {
 // ([duly.Retain]); the last call wins.
 func (d *Delivery) SetResult(result []byte) error {
 	if len(result) > duly.MaxResult {
-		return duly.TooLarge("result", "has %d bytes, may have at most %d", len(result), duly.MaxResult)
+		return contract.TooLarge("result", "has %d bytes, may have at most %d", len(result), duly.MaxResult)
 	}
 	d.result = result
 	return nil
@@ -40,7 +41,7 @@ func (d *Delivery) SetResult(result []byte) error {
 func (d *Delivery) SetResultJSON(v any) error {
 	result, err := json.Marshal(v)
 	if err != nil {
-		return duly.Invalid("result", "can't be written as JSON: %v", err)
+		return contract.Invalid("result", "can't be written as JSON: %v", err)
 	}
 	return d.SetResult(result)
 }

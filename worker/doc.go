@@ -78,7 +78,7 @@
 // the lease is lost.
 //
 // When a job is deleted, purged or destroyed while its handler runs, an engine
-// that is a [duly.CancelWatcher] (SQLite, Redis, HTTP) reports it. The worker asks
+// that is a [contract.CancelWatcher] (SQLite, Redis, HTTP) reports it. The worker asks
 // about the lease at once, and the handler's context ends with
 // [duly.ErrCanceled] within 100 ms. The report may be lost, and other engines
 // make none: then the next extension finds the lease lost, and the cause is

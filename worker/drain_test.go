@@ -180,7 +180,7 @@ func TestAStoreThatComesBackWhileDrainingIsStillSettled(t *testing.T) {
 // settlingSlowly is an engine whose Settle takes a while, unless its context ends.
 type settlingSlowly struct{ duly.Engine }
 
-func (e settlingSlowly) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e settlingSlowly) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	select {
 	case <-time.After(5 * time.Second):
 		return e.Engine.Settle(ctx, namespace, outcomes)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -36,7 +37,7 @@ func (e *lineEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult
 		if j.Lease == 0 {
 			j.Lease = duly.DefaultLease
 		}
-		r := duly.ReceiptParts{Queue: j.Queue, Number: duly.NewNumber(), Delivery: 1}.Receipt()
+		r := contract.ReceiptParts{Queue: j.Queue, Number: duly.NewNumber(), Delivery: 1}.Receipt()
 		e.lines[j.Queue] = append(e.lines[j.Queue], duly.Delivery{
 			Job: j, Receipt: r, Attempt: 1, Now: now, LeaseEnd: now.Add(j.Lease), PushedAt: now,
 		})
@@ -55,7 +56,7 @@ func (e *lineEngine) spend(items int) {
 }
 
 func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -106,12 +107,12 @@ func (e *lineEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) 
 	}
 }
 
-func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.Outcome) ([]error, error) {
+func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
 	size := 0
 	for _, o := range outcomes {
 		size += len(o.Result) + len(o.Error)
 	}
-	if err := duly.CheckBatch(len(outcomes), size); err != nil {
+	if err := contract.CheckBatch(len(outcomes), size); err != nil {
 		return nil, err
 	}
 	e.spend(len(outcomes))
@@ -129,7 +130,7 @@ func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.Outcome
 }
 
 func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
-	if err := duly.CheckBatch(len(receipts), 0); err != nil {
+	if err := contract.CheckBatch(len(receipts), 0); err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
@@ -142,6 +143,8 @@ func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt
 	}
 	return answers, nil
 }
+
+func (e *lineEngine) Delete(context.Context, duly.QueueRef, string) error { return nil }
 
 func (e *lineEngine) Close() error { return nil }
 

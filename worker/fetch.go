@@ -278,18 +278,18 @@ func (f *fetcher) launch(got []duly.Delivery, sent moment) {
 		f.prepare(fl, &got[i], sent)
 		if fl.route == nil { // an engine that does not keep to what it was asked
 			f.log.Error("a job of a queue that was not asked for is given back", "queue", fl.delivery.Queue, "job", fl.delivery.ID)
-			f.table.give(fl, duly.Outcome{As: duly.Release})
+			f.table.give(fl, duly.SettleRequest{As: duly.Release})
 			continue
 		}
 		if fl.lease.lost(now) { // the answer took so long that it may be somebody else's
-			f.table.give(fl, duly.Outcome{As: duly.Release})
+			f.table.give(fl, duly.SettleRequest{As: duly.Release})
 			continue
 		}
 		flights = append(flights, fl)
 	}
 	if !f.table.start(flights) {
 		for _, fl := range flights {
-			f.table.give(fl, duly.Outcome{As: duly.Release})
+			f.table.give(fl, duly.SettleRequest{As: duly.Release})
 		}
 		return
 	}

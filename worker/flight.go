@@ -89,7 +89,7 @@ type table struct {
 // settlement is an outcome with the flight that it ends.
 type settlement struct {
 	flight  *flight
-	outcome duly.Outcome
+	outcome duly.SettleRequest
 }
 
 // size is how much a settlement adds to a Settle.
@@ -196,7 +196,7 @@ func (t *table) letGo(f *flight) {
 
 // learn shows the limiter how the handler of a flight has ended. The flight still has
 // its slot.
-func (t *table) learn(out duly.Outcome, now, started time.Duration) {
+func (t *table) learn(out duly.SettleRequest, now, started time.Duration) {
 	if t.limit == nil {
 		return
 	}
@@ -210,7 +210,7 @@ func (t *table) learn(out duly.Outcome, now, started time.Duration) {
 
 // finish takes a flight whose handler has returned out of its slot, and keeps
 // what is to be settled.
-func (t *table) finish(f *flight, out duly.Outcome) {
+func (t *table) finish(f *flight, out duly.SettleRequest) {
 	t.mu.Lock()
 	if f.abandoned {
 		t.mu.Unlock()
@@ -227,7 +227,7 @@ func (t *table) finish(f *flight, out duly.Outcome) {
 }
 
 // give keeps an outcome for a flight that was never started.
-func (t *table) give(f *flight, out duly.Outcome) {
+func (t *table) give(f *flight, out duly.SettleRequest) {
 	t.mu.Lock()
 	f.place = -1
 	t.settleLocked(f, out)
@@ -236,7 +236,7 @@ func (t *table) give(f *flight, out duly.Outcome) {
 }
 
 // settleLocked keeps an outcome for the next Settle.
-func (t *table) settleLocked(f *flight, out duly.Outcome) {
+func (t *table) settleLocked(f *flight, out duly.SettleRequest) {
 	out.Receipt = f.delivery.Receipt
 	t.pending.Put(settlement{f, out})
 }
@@ -283,7 +283,7 @@ func (t *table) abandon() int {
 		f := t.running[0]
 		t.removeLocked(f)
 		f.abandoned = true
-		t.settleLocked(f, duly.Outcome{As: duly.Release})
+		t.settleLocked(f, duly.SettleRequest{As: duly.Release})
 	}
 	t.mu.Unlock()
 	t.decided.raise()

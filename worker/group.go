@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // From creates the handled group and its topic, if they do not exist. place is where a new
@@ -22,7 +23,7 @@ func From(place duly.From) HandlerOption {
 // seenMargin is the allowed difference between the clocks of a worker and its engine.
 const seenMargin = time.Minute
 
-func (r *route) validateFrom(f *duly.BadFields) {
+func (r *route) validateFrom(f *contract.BadFields) {
 	if !r.fromSet {
 		return
 	}
@@ -31,9 +32,9 @@ func (r *route) validateFrom(f *duly.BadFields) {
 		f.Add("from", "of queue %s is set, but it is not a group TOPIC@GROUP; leave it out", r.queue)
 		return
 	}
-	p, err := r.from.Parts()
-	if err == nil && p.Kind == duly.KindNext {
-		_, err = r.from.PartsIn(topic, false)
+	p, err := contract.ParseFrom(r.from)
+	if err == nil && p.Kind == contract.KindNext {
+		_, err = contract.ParseFromIn(r.from, topic, false)
 	}
 	f.Take(err)
 }
@@ -41,7 +42,7 @@ func (r *route) validateFrom(f *duly.BadFields) {
 // groups creates the groups of a worker that have the option From.
 type groups struct {
 	*session
-	topics duly.Topics
+	topics contract.Topics
 	routes []*route
 	// seen is when all of them last existed, on the worker's clock.
 	seen time.Time
@@ -58,7 +59,7 @@ func newGroups(s *session) *groups {
 	if g.routes == nil {
 		return nil
 	}
-	g.topics, _ = s.engine.(duly.Topics) // validate has checked that it has topics
+	g.topics, _ = s.engine.(contract.Topics) // validate has checked that it has topics
 	return g
 }
 

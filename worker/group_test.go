@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/worker"
 )
@@ -341,7 +342,7 @@ func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 		r.engine.fail = func(op string) error {
 			if op == "create" {
 				if times++; times == 1 {
-					return duly.Invalid("from", "is ahead of the clock")
+					return contract.Invalid("from", "is ahead of the clock")
 				}
 			}
 			return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // errGoexit is the failure of a handler that ended its goroutine.
@@ -19,7 +20,7 @@ var errGoexit = errors.New("worker: the handler has called runtime.Goexit")
 func (s *session) handle(f *flight) {
 	stopTimer := s.enter(f)
 	started := s.started(f)
-	var out duly.Outcome
+	var out duly.SettleRequest
 	var err error = errGoexit
 	returned := false
 	defer func() {
@@ -27,7 +28,7 @@ func (s *session) handle(f *flight) {
 			if value := recover(); value != nil {
 				err = s.panicked(f, value)
 			}
-			out = duly.Outcome{As: duly.Nack, Error: duly.CutError(err.Error())}
+			out = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(err.Error())}
 		}
 		stopTimer()
 		f.cancel(nil)
@@ -80,7 +81,7 @@ func (f *flight) late(at time.Duration) time.Duration {
 	return f.delivery.Now.Sub(f.delivery.Due) + at - f.sent.mono
 }
 
-func (s *session) finished(f *flight, started time.Duration, out duly.Outcome, err error) {
+func (s *session) finished(f *flight, started time.Duration, out duly.SettleRequest, err error) {
 	if out.As == duly.Nack || out.As == duly.Bury {
 		d := &f.delivery
 		s.log.LogAttrs(context.Background(), slog.LevelWarn, "job failed", slog.String("queue", d.Queue), slog.String("job", d.ID),

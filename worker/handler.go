@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // HandlerFunc handles one delivery. What it returns settles the job: nil is
@@ -20,7 +21,7 @@ type HandlerFunc func(ctx context.Context, d *Delivery) error
 // Call runs a handler for one delivery outside of a Worker, for example in a
 // test, and returns the outcome to settle. It neither recovers a panic nor
 // extends the lease.
-func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.Outcome {
+func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.SettleRequest {
 	delivery := &Delivery{Delivery: d}
 	within := &jobContext{Context: ctx, delivery: delivery}
 	delivery.ctx = within
@@ -106,9 +107,9 @@ type route struct {
 const maxWeight = 1_000_000
 
 // validate names what is wrong with the route of a worker with so many slots.
-func (r *route) validate(f *duly.BadFields, slots int) {
+func (r *route) validate(f *contract.BadFields, slots int) {
 	if !r.every {
-		f.Take((duly.QueueRef{Name: r.queue}).Validate())
+		f.Take(contract.ValidateQueue(duly.QueueRef{Name: r.queue}))
 	}
 	switch {
 	case r.batch != nil:

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // keeper keeps the leases of everything that runs: one goroutine and one timer
@@ -19,7 +19,7 @@ import (
 type keeper struct {
 	engine duly.Engine
 	cfg    *Config
-	clock  clock.Clock
+	clock  duly.Clock
 	log    *slog.Logger
 	store  *store
 	table  *table
@@ -155,13 +155,13 @@ func (l *lease) settleDoubt(now time.Duration) {
 // watchCancels receives the engine's reports of removed jobs until ctx ends. With
 // an engine that makes none, the next extension finds the lease lost.
 func (k *keeper) watchCancels(ctx context.Context) {
-	engine, ok := k.engine.(duly.CancelWatcher)
+	engine, ok := k.engine.(contract.CancelWatcher)
 	if !ok {
 		return
 	}
-	watch := duly.CancelWatch{
+	watch := contract.CancelWatch{
 		Ready: func() { k.table.doubt(func(*flight) bool { return true }, k.clock.Mono()) },
-		Canceled: func(c duly.Canceled) {
+		Canceled: func(c contract.Canceled) {
 			k.table.doubt(func(f *flight) bool { return c.Names(f.delivery.Queue, f.delivery.ID) }, k.clock.Mono())
 		},
 	}

@@ -348,7 +348,7 @@ func TestWithoutMaxHoldALeaseIsKeptForEver(t *testing.T) {
 // stopped is the clock of a process that can be stopped as by SIGSTOP: time
 // goes on, but none of its timers fires until it continues.
 type stopped struct {
-	clock.Clock
+	duly.Clock
 	mu    sync.Mutex
 	gate  chan struct{} // nil or closed while the process runs
 	ahead atomic.Int64  // by how much the wall is ahead of monotonic time
@@ -371,15 +371,15 @@ func (s *stopped) wait() {
 
 func (s *stopped) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.ahead.Load())) }
 
-func (s *stopped) AfterFunc(d time.Duration, f func()) clock.Timer {
+func (s *stopped) AfterFunc(d time.Duration, f func()) duly.Timer {
 	return s.Clock.AfterFunc(d, func() { s.wait(); f() })
 }
 
-func (s *stopped) At(mono time.Duration, f func()) clock.Timer {
+func (s *stopped) At(mono time.Duration, f func()) duly.Timer {
 	return s.Clock.At(mono, func() { s.wait(); f() })
 }
 
-func (s *stopped) NewTimer(d time.Duration) *clock.ChanTimer {
+func (s *stopped) NewTimer(d time.Duration) *duly.ChanTimer {
 	c := make(chan time.Time, 1)
 	t := s.Clock.AfterFunc(d, func() {
 		s.wait()
@@ -388,7 +388,7 @@ func (s *stopped) NewTimer(d time.Duration) *clock.ChanTimer {
 		default:
 		}
 	})
-	return &clock.ChanTimer{C: c, Timer: t}
+	return &duly.ChanTimer{C: c, Timer: t}
 }
 
 // T6: after a stop of twice its lease a handler is cancelled as soon as the

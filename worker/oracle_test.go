@@ -60,7 +60,7 @@ func (o *oracle) push(j duly.Job) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	results, err := o.engine.Push(context.Background(), []duly.Job{j})
-	if err != nil || results[0].Outcome != duly.Created {
+	if err != nil || results[0].Status != duly.Created {
 		o.fault("push of %s: %v, %v", j.ID, results, err)
 		return
 	}
@@ -126,7 +126,7 @@ func (o *oracle) running(ctx context.Context, receipt duly.Receipt) func() {
 	}
 }
 
-func (o *oracle) settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (o *oracle) settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	answers, err := o.engine.Settle(ctx, namespace, outcomes)
@@ -144,7 +144,7 @@ func (o *oracle) settle(ctx context.Context, namespace string, outcomes []duly.O
 	return answers, err
 }
 
-func (o *oracle) settled(r *record, out duly.Outcome) {
+func (o *oracle) settled(r *record, out duly.SettleRequest) {
 	if r.held.receipt != out.Receipt || r.held.ended {
 		o.fault("I3: %s was settled with a stale receipt", r.job.ID)
 	}

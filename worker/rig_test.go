@@ -37,7 +37,7 @@ type tap struct {
 }
 
 type settled struct {
-	duly.Outcome
+	duly.SettleRequest
 	at  time.Time
 	err error
 }
@@ -119,7 +119,7 @@ func (p *tap) Wait(ctx context.Context, params duly.WaitParams) (bool, error) {
 	return p.Engine.Wait(ctx, params)
 }
 
-func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := p.reach("settle", len(outcomes)); err != nil {
 		return nil, err
 	}

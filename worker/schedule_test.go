@@ -374,13 +374,15 @@ func (e *shaky) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return shakyCall(e, ctx, func() (bool, error) { return e.oracle.engine.Wait(ctx, p) })
 }
 
-func (e *shaky) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *shaky) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	return shakyCall(e, ctx, func() ([]error, error) { return e.oracle.settle(ctx, namespace, outcomes) })
 }
 
 func (e *shaky) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
 	return shakyCall(e, ctx, func() ([]error, error) { return e.oracle.extend(ctx, namespace, receipts, lease) })
 }
+
+func (e *shaky) Delete(context.Context, duly.QueueRef, string) error { return duly.ErrUnsupported }
 
 func (e *shaky) Close() error { return nil }
 

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // session is one Run.
 type session struct {
 	engine duly.Engine
 	cfg    *Config
-	clock  clock.Clock
+	clock  duly.Clock
 	log    *slog.Logger
 	killed <-chan struct{}
 	routes map[string]*route

@@ -24,10 +24,10 @@ type settler struct {
 	// fail ends the worker for an error that will not pass.
 	fail func(error)
 
-	failures int            // calls in a row
-	limit    int            // outcomes of the next call
-	taken    []settlement   // of the call under way
-	outcomes []duly.Outcome // of taken
+	failures int                  // calls in a row
+	limit    int                  // outcomes of the next call
+	taken    []settlement         // of the call under way
+	outcomes []duly.SettleRequest // of taken
 }
 
 // run settles until ctx ends, which gives up what is not settled by then.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Why a handler's context has ended: what context.Cause returns.
@@ -104,23 +105,23 @@ func Settling(ctx context.Context, err error) duly.Settlement {
 // job's, so no try is used for it. An error after a timeout or MaxHold is the
 // handler's slowness: a failed try. A handler that returns nil has done its
 // work, whatever became of its context; the engine knows whether that counts.
-func decide(err, ended error) duly.Outcome {
+func decide(err, ended error) duly.SettleRequest {
 	if err == nil {
-		return duly.Outcome{As: duly.Ack}
+		return duly.SettleRequest{As: duly.Ack}
 	}
 	var s *steering
 	if errors.As(err, &s) {
-		out := duly.Outcome{As: s.as, Delay: s.delay}
+		out := duly.SettleRequest{As: s.as, Delay: s.delay}
 		if s.as != duly.Release {
-			out.Error = duly.CutError(err.Error())
+			out.Error = contract.CutError(err.Error())
 		}
 		return out
 	}
 	switch ended {
 	case ErrLeaseLost, ErrStopping, duly.ErrCanceled:
-		return duly.Outcome{As: duly.Release}
+		return duly.SettleRequest{As: duly.Release}
 	case ErrTimeout, ErrMaxHold:
-		return duly.Outcome{As: duly.Nack, Error: duly.CutError(ended.Error() + ": " + err.Error())}
+		return duly.SettleRequest{As: duly.Nack, Error: contract.CutError(ended.Error() + ": " + err.Error())}
 	}
-	return duly.Outcome{As: duly.Nack, Error: duly.CutError(err.Error())}
+	return duly.SettleRequest{As: duly.Nack, Error: contract.CutError(err.Error())}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // C8.7: a handler may name the delay itself, fail for good, or snooze.
@@ -20,27 +21,27 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 		name  string
 		err   error
 		ended error
-		want  duly.Outcome
+		want  duly.SettleRequest
 	}{
-		{"NilAcks", nil, nil, duly.Outcome{As: duly.Ack}},
-		{"NilAcksAfterALostLease", nil, ErrLeaseLost, duly.Outcome{As: duly.Ack}},
-		{"NilAcksAfterATimeout", nil, ErrTimeout, duly.Outcome{As: duly.Ack}},
-		{"ErrorNacks", boom, nil, duly.Outcome{As: duly.Nack, Error: "boom"}},
-		{"RetryAfter", RetryAfter(time.Minute, boom), nil, duly.Outcome{As: duly.Nack, Delay: delay(time.Minute), Error: "boom"}},
-		{"RetryAtOnce", RetryAfter(-1, boom), nil, duly.Outcome{As: duly.Nack, Delay: delay(0), Error: "boom"}},
-		{"RetryWithoutAnError", RetryAfter(time.Minute, nil), nil, duly.Outcome{As: duly.Nack, Delay: delay(time.Minute), Error: "nack for 1m"}},
-		{"Bury", Bury(boom), nil, duly.Outcome{As: duly.Bury, Error: "boom"}},
-		{"BuryWithoutAnError", Bury(nil), nil, duly.Outcome{As: duly.Bury, Error: "bury"}},
-		{"Snooze", Snooze(time.Hour), nil, duly.Outcome{As: duly.Release, Delay: delay(time.Hour)}},
-		{"SnoozeNegative", Snooze(-time.Hour), nil, duly.Outcome{As: duly.Release, Delay: delay(0)}},
-		{"Release", Release(), nil, duly.Outcome{As: duly.Release}},
-		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil, duly.Outcome{As: duly.Bury, Error: "sending: boom"}},
-		{"SteersAfterALostLease", Bury(boom), ErrLeaseLost, duly.Outcome{As: duly.Bury, Error: "boom"}},
-		{"LostLeaseUsesNoTry", context.Canceled, ErrLeaseLost, duly.Outcome{As: duly.Release}},
-		{"StopUsesNoTry", context.Canceled, ErrStopping, duly.Outcome{As: duly.Release}},
-		{"TimeoutNacks", boom, ErrTimeout, duly.Outcome{As: duly.Nack, Error: ErrTimeout.Error() + ": boom"}},
-		{"MaxHoldNacks", boom, ErrMaxHold, duly.Outcome{As: duly.Nack, Error: ErrMaxHold.Error() + ": boom"}},
-		{"TextIsCut", errors.New(strings.Repeat("x", 5000)), nil, duly.Outcome{As: duly.Nack, Error: strings.Repeat("x", duly.MaxErrorText)}},
+		{"NilAcks", nil, nil, duly.SettleRequest{As: duly.Ack}},
+		{"NilAcksAfterALostLease", nil, ErrLeaseLost, duly.SettleRequest{As: duly.Ack}},
+		{"NilAcksAfterATimeout", nil, ErrTimeout, duly.SettleRequest{As: duly.Ack}},
+		{"ErrorNacks", boom, nil, duly.SettleRequest{As: duly.Nack, Error: "boom"}},
+		{"RetryAfter", RetryAfter(time.Minute, boom), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "boom"}},
+		{"RetryAtOnce", RetryAfter(-1, boom), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(0), Error: "boom"}},
+		{"RetryWithoutAnError", RetryAfter(time.Minute, nil), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "nack for 1m"}},
+		{"Bury", Bury(boom), nil, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
+		{"BuryWithoutAnError", Bury(nil), nil, duly.SettleRequest{As: duly.Bury, Error: "bury"}},
+		{"Snooze", Snooze(time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(time.Hour)}},
+		{"SnoozeNegative", Snooze(-time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(0)}},
+		{"Release", Release(), nil, duly.SettleRequest{As: duly.Release}},
+		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil, duly.SettleRequest{As: duly.Bury, Error: "sending: boom"}},
+		{"SteersAfterALostLease", Bury(boom), ErrLeaseLost, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
+		{"LostLeaseUsesNoTry", context.Canceled, ErrLeaseLost, duly.SettleRequest{As: duly.Release}},
+		{"StopUsesNoTry", context.Canceled, ErrStopping, duly.SettleRequest{As: duly.Release}},
+		{"TimeoutNacks", boom, ErrTimeout, duly.SettleRequest{As: duly.Nack, Error: ErrTimeout.Error() + ": boom"}},
+		{"MaxHoldNacks", boom, ErrMaxHold, duly.SettleRequest{As: duly.Nack, Error: ErrMaxHold.Error() + ": boom"}},
+		{"TextIsCut", errors.New(strings.Repeat("x", 5000)), nil, duly.SettleRequest{As: duly.Nack, Error: strings.Repeat("x", duly.MaxErrorText)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,15 +50,15 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 			if show(got) != show(tt.want) {
 				t.Errorf("got %s, want %s", show(got), show(tt.want))
 			}
-			got.Receipt = duly.ReceiptParts{Queue: "q", Delivery: 1}.Receipt() // the runtime adds it
-			if err := got.Validate(); err != nil {
+			got.Receipt = contract.ReceiptParts{Queue: "q", Delivery: 1}.Receipt() // the runtime adds it
+			if err := contract.ValidateSettle(&got); err != nil {
 				t.Errorf("an engine refuses it: %v", err)
 			}
 		})
 	}
 }
 
-func show(o duly.Outcome) string {
+func show(o duly.SettleRequest) string {
 	delay := "none"
 	if o.Delay != nil {
 		delay = o.Delay.String()

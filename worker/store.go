@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -38,7 +39,7 @@ var errCallTimeout = errors.New("worker: the call took longer than CallTimeout")
 // store from a mistake, and reports once that the store is lost and once that it is
 // back, whichever calls fail meanwhile.
 type store struct {
-	clock    clock.Clock
+	clock    duly.Clock
 	log      *slog.Logger
 	observer *Observer
 	// draw is a random number from 0 to under 1.
@@ -75,7 +76,7 @@ func (s *store) call(parent context.Context, op operation, timeout time.Duration
 // whole makes an error of an answer that does not answer every item.
 func whole(answers []error, items int, err error) error {
 	if err == nil && len(answers) != items {
-		return duly.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(answers), items)
+		return contract.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(answers), items)
 	}
 	return err
 }

@@ -166,10 +166,10 @@ func TestALostAnswerToAReserveIsNotRepeatedForTheSameJobs(t *testing.T) {
 // choosy refuses to settle as a whole what holds a receipt it can't bear.
 type choosy struct {
 	*lineEngine
-	bad func(duly.Outcome) bool
+	bad func(duly.SettleRequest) bool
 }
 
-func (c choosy) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+func (c choosy) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequest) ([]error, error) {
 	for _, o := range outcomes {
 		if c.bad(o) {
 			return nil, duly.ErrInternal
@@ -180,7 +180,7 @@ func (c choosy) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) 
 
 func TestAnOutcomeThatFailsEveryCallHoldsNobodyElseUp(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 40}, func(t *testing.T, r *rig) {
-		r.tap.Engine = choosy{r.lines, func(o duly.Outcome) bool { return string(o.Result) == "bad" }}
+		r.tap.Engine = choosy{r.lines, func(o duly.SettleRequest) bool { return string(o.Result) == "bad" }}
 		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
 			nap(time.Second)
 			if d.ID == "7" {
@@ -204,7 +204,7 @@ type partial struct {
 	left *atomic.Int64
 }
 
-func (p partial) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+func (p partial) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequest) ([]error, error) {
 	answers := make([]error, len(outcomes))
 	for i := range outcomes {
 		if p.left.Add(-1) >= 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Of queues that nobody has served yet the heaviest goes first.
@@ -22,11 +23,11 @@ func TestTheHeaviestQueueGoesFirst(t *testing.T) {
 func TestAnOutcomesTextsCount(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		outcome duly.Outcome
+		outcome duly.SettleRequest
 		want    int
 	}{
-		{duly.Outcome{As: duly.Release}, 0}, {duly.Outcome{As: duly.Ack, Result: []byte("abc")}, 3},
-		{duly.Outcome{As: duly.Nack, Error: "no"}, 2}, {duly.Outcome{Result: []byte("abc"), Error: "no"}, 5},
+		{duly.SettleRequest{As: duly.Release}, 0}, {duly.SettleRequest{As: duly.Ack, Result: []byte("abc")}, 3},
+		{duly.SettleRequest{As: duly.Nack, Error: "no"}, 2}, {duly.SettleRequest{Result: []byte("abc"), Error: "no"}, 5},
 	} {
 		if items, bytes := (settlement{outcome: tt.outcome}).size(); items != 1 || bytes != tt.want {
 			t.Errorf("%+v is %d items of %d bytes, want 1 of %d", tt.outcome, items, bytes, tt.want)
@@ -55,7 +56,7 @@ func TestALeaseIsLostByEitherClock(t *testing.T) {
 func TestConcurrencyHasItsBounds(t *testing.T) {
 	t.Parallel()
 	for n, ok := range map[int]bool{0: true, 1: true, MaxConcurrency: true, MaxConcurrency + 1: false, -1: false} {
-		var bad duly.BadFields
+		var bad contract.BadFields
 		c := Config{Concurrency: n}.withDefaults(nil)
 		c.validate(&bad)
 		if err := bad.Err(); ok != (err == nil) || !ok && !errors.Is(err, duly.ErrInvalid) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Worker takes jobs from an engine and hands them to handlers. Add handlers
@@ -96,7 +97,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.ran = true
 	w.mu.Unlock()
 	if ran {
-		return duly.Invalid("worker", "has run already; make another one")
+		return contract.Invalid("worker", "has run already; make another one")
 	}
 	w.fillSlots()
 	if err := w.validate(); err != nil {
@@ -123,7 +124,7 @@ func (w *Worker) fillSlots() {
 
 // validate names every mistake at once.
 func (w *Worker) validate() error {
-	var f duly.BadFields
+	var f contract.BadFields
 	w.cfg.validate(&f)
 	if w.engine == nil {
 		f.Add("engine", "is nil")
@@ -135,7 +136,7 @@ func (w *Worker) validate() error {
 		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers", n, duly.MaxReserveQueues)
 	}
 	seen := map[string]bool{}
-	_, topics := w.engine.(duly.Topics)
+	_, topics := w.engine.(contract.Topics)
 	for _, r := range w.routes {
 		r.validate(&f, w.cfg.Concurrency)
 		if r.batch != nil && w.cfg.Limiter != nil {

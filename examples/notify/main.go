@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
 )
@@ -101,7 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 }
 
 // notify pushes the notification and works until it has come to its end.
-func notify(ctx context.Context, engine duly.Contract, s settings, out io.Writer) error {
+func notify(ctx context.Context, engine contract.Engine, s settings, out io.Writer) error {
 	n := NewNotifier(duly.NewClient(engine, duly.ClientConfig{}), &http.Client{}, out)
 	w := worker.New(engine, worker.Config{Logger: slog.New(slog.DiscardHandler)}) // the notifier itself tells of each try
 	n.Register(w)

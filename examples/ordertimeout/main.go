@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
 )
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 }
 
 // trade plays the story and works until it has come to its end.
-func trade(ctx context.Context, engine duly.Contract, timeout time.Duration, out io.Writer) error {
+func trade(ctx context.Context, engine contract.Engine, timeout time.Duration, out io.Writer) error {
 	shop := NewShop(duly.NewClient(engine, duly.ClientConfig{}), timeout, out)
 	w := worker.New(engine, worker.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	shop.Register(w)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
@@ -99,7 +100,7 @@ func TestProgramOnAFile(t *testing.T) {
 }
 
 // forbidden is an engine whose worker may not work.
-type forbidden struct{ duly.Contract }
+type forbidden struct{ contract.Engine }
 
 func (forbidden) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, error) {
 	return nil, duly.ErrForbidden

@@ -194,7 +194,7 @@ func mentions(s source) map[rule]string {
 func testedRules(files []source) (inSuite, anywhere map[rule]string) {
 	inSuite, anywhere = map[rule]string{}, map[rule]string{}
 	for _, s := range files {
-		ofSuite := under(s.dir(), suite) || s.dir() == "." && s.isTest()
+		ofSuite := under(s.dir(), suite) || under(s.dir(), ".", "contract") && s.isTest()
 		if under(s.dir(), "internal/archtest") || !ofSuite && !s.isTest() {
 			continue
 		}

@@ -36,7 +36,11 @@ func TestDependencyRuleFindsPlantedFaults(t *testing.T) {
 		{"job.go", "net/http"},
 		{"job.go", "modernc.org/sqlite"},
 		{"job.go", module + "/internal/wire"},
-		{"internal/clock/clock.go", module},
+		{"job.go", module + "/internal/clock"},
+		{"job.go", module + "/contract"},
+		{"contract/plan.go", module + "/internal/wire"},
+		{"contract/plan.go", "net/http"},
+		{"internal/clock/clock.go", module + "/contract"},
 		{"sqliteengine/open.go", module + "/redisengine"},
 		{"redisengine/open.go", module + "/worker"},
 		{"httpengine/open.go", module + "/server/native"},
@@ -59,7 +63,9 @@ func TestDependencyRuleFindsPlantedFaults(t *testing.T) {
 	}
 
 	allowed := []struct{ file, path string }{
-		{"job.go", module + "/internal/clock"},
+		{"contract/plan.go", module + "/internal/clock"},
+		{"contract/plan.go", module},
+		{"internal/clock/clock.go", module},
 		{"job.go", "crypto/rand"},
 		{"job_test.go", module + "/dulytest"},
 		{"sqliteengine/open.go", module},
@@ -103,6 +109,7 @@ func TestClockRulesFindPlantedFaults(t *testing.T) {
 		{"Dot", clockFaults, "a.go", "package x\nimport . \"time\"\nvar t = Now()\n", 1},
 		{"Timers", clockFaults, "a.go", "package x\nimport \"time\"\nvar a, b, c = time.After(1), time.NewTimer(1), time.NewTicker(1)\n", 3},
 		{"Arithmetic", clockFaults, "a.go", "package x\nimport \"time\"\nvar d = time.Second + time.Duration(3)\n", 0},
+		{"InTheRootsClock", clockFaults, "clock.go", "package x\nimport \"time\"\nvar t = time.Now()\n", 0},
 		{"InTheClock", clockFaults, "internal/clock/a.go", "package x\nimport \"time\"\nvar t = time.Now()\n", 0},
 		{"InATest", clockFaults, "worker/a_test.go", "package x\nimport \"time\"\nvar t = time.Now()\n", 0},
 		{"TestSleeps", sleepFaults, "worker/a_test.go", sleeps, 1},

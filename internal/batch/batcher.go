@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // minHalf is the least number of items for which a batch of its own pays.
@@ -166,7 +167,7 @@ func (b *Batcher[T]) send(calls []T) (err error) {
 		if b.Panicked != nil {
 			b.Panicked(p, debug.Stack())
 		}
-		err = duly.Errorf(duly.CodeInternal, "the operation failed: %v", p)
+		err = contract.Errorf(duly.CodeInternal, "the operation failed: %v", p)
 	}()
 	return b.Send(values(calls), calls)
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Call is one caller's part of a batch. The zero value is ready for Begin. After
@@ -87,7 +87,7 @@ func (c *Call) Answer(err error) bool {
 
 // Wait blocks until the call was answered and returns its error. If the caller's
 // context ends before, Wait returns the context's error for a call that was not
-// sent, and never will be. For one that was, it returns [duly.Unanswered].
+// sent, and never will be. For one that was, it returns [contract.Unanswered].
 func (c *Call) Wait() error {
 	select {
 	case <-c.done:
@@ -99,7 +99,7 @@ func (c *Call) Wait() error {
 	case c.state.CompareAndSwap(stateQueued, stateLeft):
 		return c.ctx.Err()
 	case c.state.CompareAndSwap(stateSent, stateLeft):
-		return duly.Unanswered(c.ctx.Err())
+		return contract.Unanswered(c.ctx.Err())
 	}
 
 	<-c.done // it was answered in the same moment

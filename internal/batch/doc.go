@@ -19,7 +19,7 @@
 //
 //	queued → sent → answered   the caller takes the result, however late
 //	queued → left              the call is never sent; Wait returns the context's error
-//	sent → left                the call may have happened; Wait returns duly.Unanswered
+//	sent → left                the call may have happened; Wait returns contract.Unanswered
 //
 // The sender moves a call to sent when it is taken off the queue, and to answered
 // when there is a result. [Call.Claim] does the latter early: a sender that deals

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -17,7 +18,7 @@ import (
 type bench struct {
 	cfg    Config
 	clock  clock.Clock
-	engine duly.Contract
+	engine contract.Engine
 	meter  *meter
 	native Native       // nil without a gauge
 	more   []Native     // with other batch sizes
@@ -338,7 +339,7 @@ func (b *bench) clean(ctx context.Context) error {
 		}
 	}
 	for _, topic := range b.topics {
-		if err := b.remove(ctx, topic, b.engine.(duly.Topics).DestroyTopic); err != nil {
+		if err := b.remove(ctx, topic, b.engine.(contract.Topics).DestroyTopic); err != nil {
 			errs = append(errs, fmt.Errorf("can't remove topic %s: %w", topic, err))
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 )
 
 // engine is the model with a look at what is asked of it, and a hand in it.
 type engine struct {
-	duly.Contract
+	contract.Engine
 	topicCalls
 	slow   time.Duration         // of each Push, Reserve and Settle
 	push   func([]duly.Job)      // sees each Push
@@ -28,15 +29,15 @@ type engine struct {
 	stats  map[string]duly.Stats // of queues when they were destroyed
 }
 
-type topicCalls = duly.Topics
+type topicCalls = contract.Topics
 
 func newEngine() *engine {
 	m := model.New(model.Config{})
-	return &engine{Contract: m, topicCalls: m, stats: map[string]duly.Stats{}}
+	return &engine{Engine: m, topicCalls: m, stats: map[string]duly.Stats{}}
 }
 
 // open is an engine's Config.Open. What one process stored the next one finds.
-func (e *engine) open(context.Context) (duly.Contract, error) {
+func (e *engine) open(context.Context) (contract.Engine, error) {
 	e.opened++
 	return e, nil
 }
@@ -58,14 +59,14 @@ func (e *engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	if err := e.failing("push"); err != nil {
 		return nil, err
 	}
-	return e.Contract.Push(ctx, jobs)
+	return e.Engine.Push(ctx, jobs)
 }
 
 func (e *engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := e.failing("reserve"); err != nil {
 		return nil, err
 	}
-	ds, err := e.Contract.Reserve(ctx, p)
+	ds, err := e.Engine.Reserve(ctx, p)
 	for i := range ds {
 		if e.answer != nil {
 			e.answer(&ds[i])
@@ -74,11 +75,11 @@ func (e *engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return ds, err
 }
 
-func (e *engine) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+func (e *engine) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.failing("settle"); err != nil {
 		return nil, err
 	}
-	return e.Contract.Settle(ctx, ns, outcomes)
+	return e.Engine.Settle(ctx, ns, outcomes)
 }
 
 func (e *engine) Destroy(ctx context.Context, q duly.QueueRef) error {
@@ -92,7 +93,7 @@ func (e *engine) Destroy(ctx context.Context, q duly.QueueRef) error {
 	e.mu.Lock()
 	e.stats[suffix(q.Name)] = stats
 	e.mu.Unlock()
-	return e.Contract.Destroy(ctx, q)
+	return e.Engine.Destroy(ctx, q)
 }
 
 // suffix is a queue's name behind the measurement's.
@@ -117,7 +118,7 @@ func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Re
 		or(&cfg.Repeat, 1)
 		r, err := Run(t.Context(), cfg)
 		check(t, r, err)
-		left, lerr := e.Contract.Queues(t.Context(), cfg.Namespace, duly.PageParams{})
+		left, lerr := e.Engine.Queues(t.Context(), cfg.Namespace, duly.PageParams{})
 		if lerr != nil || len(left.Names) != 0 {
 			t.Errorf("queues are left: %v, %v", left.Names, lerr)
 		}
@@ -128,7 +129,7 @@ func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Re
 		if e.opened != e.closed {
 			t.Errorf("opened %d times, closed %d times", e.opened, e.closed)
 		}
-		e.Contract.Close()
+		e.Engine.Close()
 	})
 }
 

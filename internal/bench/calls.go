@@ -112,7 +112,7 @@ func (b *bench) ackAll(
 	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, got []duly.Delivery,
 ) error {
 	return r.each(goroutines, func() error {
-		outcomes := make([]duly.Outcome, batch)
+		outcomes := make([]duly.SettleRequest, batch)
 		for first, n := r.claim(batch); n > 0; first, n = r.claim(batch) {
 			before := b.clock.Mono()
 			if err := b.ack(ctx, q.Namespace, got[first:first+int64(n)], outcomes); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -18,7 +19,7 @@ const Prefix = "bench-"
 type Config struct {
 	// Open opens the engine. It is called once, and once more for
 	// Backlog.Reopen; Run closes what it opened.
-	Open func(context.Context) (duly.Contract, error)
+	Open func(context.Context) (contract.Engine, error)
 	// Gauge, if set, opens the gauge of the server behind the engine, once Open
 	// has succeeded. Run closes it.
 	Gauge func(context.Context) (Gauge, error)
@@ -58,7 +59,7 @@ type Config struct {
 
 // Target is an engine and the gauge of the server behind it.
 type Target struct {
-	Open  func(context.Context) (duly.Contract, error)
+	Open  func(context.Context) (contract.Engine, error)
 	Gauge func(context.Context) (Gauge, error)
 }
 
@@ -108,7 +109,7 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	c.Namespace = duly.NamespaceOr(c.Namespace)
+	c.Namespace = contract.NamespaceOr(c.Namespace)
 	if len(c.Phases) == 0 {
 		c.Phases = c.usualPhases()
 	}
@@ -173,7 +174,7 @@ func or[T comparable](field *T, value T) {
 // Zero fields are their defaults and so are good.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var bad duly.BadFields
+	var bad contract.BadFields
 	bound := func(field string, n, low, high int) {
 		if n < low || n > high {
 			bad.Add(field, "is %d, must be between %d and %d", n, low, high)
@@ -222,7 +223,7 @@ func (c Config) Validate() error {
 }
 
 // validateBatches reports each batch size that is out of bounds, once.
-func (c Config) validateBatches(bad *duly.BadFields) {
+func (c Config) validateBatches(bad *contract.BadFields) {
 	sizes := []int{c.Load.Batch}
 	if slices.Contains(c.Phases, Life) {
 		sizes = append(sizes, c.Batches...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
@@ -86,9 +87,9 @@ func TestAnErrorNamesItsPhaseAndKeepsWhatWasMeasured(t *testing.T) {
 		phase string
 		done  int
 	}{
-		"push":    {failOnce("push", 5, duly.Errorf(duly.CodeFull, "no room")), "push", 0},
-		"reserve": {failOnce("reserve", 1, duly.Errorf(duly.CodeFull, "no room")), "take", 1},
-		"ack":     {failOnce("settle", 1, duly.Errorf(duly.CodeFull, "no room")), "take", 1},
+		"push":    {failOnce("push", 5, contract.Errorf(duly.CodeFull, "no room")), "push", 0},
+		"reserve": {failOnce("reserve", 1, contract.Errorf(duly.CodeFull, "no room")), "take", 1},
+		"ack":     {failOnce("settle", 1, contract.Errorf(duly.CodeFull, "no room")), "take", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +110,7 @@ func TestAnErrorNamesItsPhaseAndKeepsWhatWasMeasured(t *testing.T) {
 func TestAnErrorOfLoadingSaysSo(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	e.fail = failOnce("push", 5, duly.Errorf(duly.CodeFull, "no room"))
+	e.fail = failOnce("push", 5, contract.Errorf(duly.CodeFull, "no room"))
 	measure(t, e, Config{Phases: []Phase{Take}}, func(t *testing.T, _ *Report, err error) {
 		if !errors.Is(err, duly.ErrFull) || !strings.HasPrefix(err.Error(), "take: loading: ") {
 			t.Errorf("got %v", err)
@@ -168,7 +169,7 @@ func TestAnInterruptEndsEveryPhaseAndCleansUp(t *testing.T) {
 				if left, _ := e.Queues(t.Context(), "", duly.PageParams{}); len(left.Names) != 0 || e.closed != 1 {
 					t.Errorf("left behind: %v; closed %d times", left.Names, e.closed)
 				}
-				e.Contract.Close()
+				e.Engine.Close()
 			})
 		})
 	}
@@ -177,7 +178,7 @@ func TestAnInterruptEndsEveryPhaseAndCleansUp(t *testing.T) {
 func TestRemovingAQueueIsRepeatedOverABrokenWireAndElseReported(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	e.fail = failOnce("destroy", 1, duly.Errorf(duly.CodeUnavailable, "no answer"))
+	e.fail = failOnce("destroy", 1, contract.Errorf(duly.CodeUnavailable, "no answer"))
 	measure(t, e, Config{Phases: []Phase{Push}}, func(t *testing.T, _ *Report, err error) {
 		if err != nil {
 			t.Error(err)
@@ -187,7 +188,7 @@ func TestRemovingAQueueIsRepeatedOverABrokenWireAndElseReported(t *testing.T) {
 		e := newEngine()
 		e.fail = func(op string) error {
 			if op == "destroy" {
-				return duly.Errorf(duly.CodeForbidden, "not yours")
+				return contract.Errorf(duly.CodeForbidden, "not yours")
 			}
 			return nil
 		}
@@ -196,7 +197,7 @@ func TestRemovingAQueueIsRepeatedOverABrokenWireAndElseReported(t *testing.T) {
 		if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "can't remove queue default/"+Prefix) {
 			t.Errorf("got %v", err)
 		}
-		e.Contract.Close()
+		e.Engine.Close()
 	})
 }
 

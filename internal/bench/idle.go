@@ -70,6 +70,6 @@ func (b *bench) openQueue(ctx context.Context, q duly.QueueRef) error {
 	if err := b.pushOnce(ctx, r, jobs); err != nil {
 		return err
 	}
-	_, err := b.takeOnce(ctx, r, q, 1, make([]duly.Outcome, 1))
+	_, err := b.takeOnce(ctx, r, q, 1, make([]duly.SettleRequest, 1))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // push pushes the run's jobs in batches from a number of goroutines. With a
@@ -55,7 +56,7 @@ func (b *bench) fill(jobs []duly.Job, q duly.QueueRef) {
 }
 
 func (b *bench) makeID(j *duly.Job) string {
-	if m, ok := b.engine.(duly.IDMaker); ok {
+	if m, ok := b.engine.(contract.IDMaker); ok {
 		return m.MakeID(j)
 	}
 	return duly.MakeID(j)
@@ -77,8 +78,8 @@ func (b *bench) pushOnce(ctx context.Context, r *run, jobs []duly.Job) error {
 		switch res := &results[i]; {
 		case res.Err != nil:
 			return fmt.Errorf("push: %w", res.Err)
-		case res.Outcome != duly.Created:
-			return fmt.Errorf("push: a new job was answered %q", res.Outcome)
+		case res.Status != duly.Created:
+			return fmt.Errorf("push: a new job was answered %q", res.Status)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // spreadJobs bounds the jobs of one load in a round, so that rounds are short.
@@ -36,7 +37,7 @@ type spreadStep struct {
 func (b *bench) spread(ctx context.Context, at Progress) (_ Result, failure error) {
 	cluster, ok := b.meter.gauge.(Cluster)
 	if !ok || len(cluster.Nodes()) < 2 {
-		return Result{}, duly.Invalid("phases", "names spread, and this server is one node: use the URL of a cluster, "+
+		return Result{}, contract.Invalid("phases", "names spread, and this server is one node: use the URL of a cluster, "+
 			"redis+cluster://, and name the one server with against")
 	}
 	side, err := b.newSide(ctx, b.meter.gauge, b.cfg.Shards)

@@ -16,7 +16,7 @@ func (b *bench) take(ctx context.Context, r *run, q duly.QueueRef) error {
 // takeBatches is take from a number of goroutines.
 func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int) error {
 	err := r.each(goroutines, func() error {
-		outcomes := make([]duly.Outcome, batch)
+		outcomes := make([]duly.SettleRequest, batch)
 		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
 			got, err := b.takeOnce(ctx, r, q, n, outcomes)
 			if err != nil {
@@ -38,7 +38,7 @@ func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, gorout
 }
 
 // takeOnce reserves up to n jobs and acks what it got.
-func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.Outcome) (int, error) {
+func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.SettleRequest) (int, error) {
 	before := b.clock.Mono()
 	deliveries, err := b.engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: n})
 	if err != nil {
@@ -63,9 +63,9 @@ func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, ou
 }
 
 // ack ends deliveries; outcomes is where they are put together.
-func (b *bench) ack(ctx context.Context, namespace string, deliveries []duly.Delivery, outcomes []duly.Outcome) error {
+func (b *bench) ack(ctx context.Context, namespace string, deliveries []duly.Delivery, outcomes []duly.SettleRequest) error {
 	for i := range deliveries {
-		outcomes[i] = duly.Outcome{Receipt: deliveries[i].Receipt, As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: deliveries[i].Receipt, As: duly.Ack}
 	}
 	answers, err := b.engine.Settle(ctx, namespace, outcomes[:len(deliveries)])
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // benchGroup is the group of every topic of a measurement.
@@ -13,7 +14,7 @@ const benchGroup = "bench"
 
 // topic makes a topic of this measurement with one group, and remembers to remove it.
 func (b *bench) topic(ctx context.Context, suffix string) (duly.QueueRef, error) {
-	topics, ok := b.engine.(duly.Topics)
+	topics, ok := b.engine.(contract.Topics)
 	if !ok {
 		return duly.QueueRef{}, errors.New("the engine has no topics")
 	}
@@ -71,7 +72,7 @@ func (b *bench) publishTo(ctx context.Context, r *run, topic duly.QueueRef) erro
 // publishOnce is one timed call of Publish.
 func (b *bench) publishOnce(ctx context.Context, r *run, messages []duly.Message) error {
 	before := b.clock.Mono()
-	results, err := b.engine.(duly.Topics).Publish(ctx, messages)
+	results, err := b.engine.(contract.Topics).Publish(ctx, messages)
 	r.latency.Record(b.clock.Mono() - before)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)

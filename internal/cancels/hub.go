@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // mostPending bounds what a slow watcher has not taken yet. Beyond it all of that is
@@ -14,9 +15,9 @@ import (
 const mostPending = 10_000
 
 // Source follows a namespace in another process until ctx ends or it can't be
-// followed any more. It calls w as [duly.CancelWatcher] does. Its calls need not
+// followed any more. It calls w as [contract.CancelWatcher] does. Its calls need not
 // come one after the other.
-type Source func(ctx context.Context, namespace string, w duly.CancelWatch) error
+type Source func(ctx context.Context, namespace string, w contract.CancelWatch) error
 
 // Hub holds the watchers of an engine. The zero value works for an engine that
 // calls Publish itself for every removed job.
@@ -46,11 +47,11 @@ type watcher struct {
 // event is a removed job, or that the watch has begun, again after a gap.
 type event struct {
 	ready    bool
-	canceled duly.Canceled
+	canceled contract.Canceled
 }
 
 // Publish reports c to the watchers of the namespace. It never blocks.
-func (h *Hub) Publish(namespace string, c duly.Canceled) {
+func (h *Hub) Publish(namespace string, c contract.Canceled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.feeds[namespace]; f != nil {
@@ -59,7 +60,7 @@ func (h *Hub) Publish(namespace string, c duly.Canceled) {
 }
 
 // Watch calls w until ctx ends, the hub is closed or the source fails.
-func (h *Hub) Watch(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (h *Hub) Watch(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	me, err := h.add(namespace)
 	if err != nil {
 		return err
@@ -135,14 +136,14 @@ func (h *Hub) beginLocked(namespace string) *feed {
 
 // follow runs the source of a feed.
 func (h *Hub) follow(ctx context.Context, namespace string, f *feed) {
-	err := h.Source(ctx, namespace, duly.CancelWatch{
+	err := h.Source(ctx, namespace, contract.CancelWatch{
 		Ready: func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			f.ready = true
 			f.pass(event{ready: true})
 		},
-		Canceled: func(c duly.Canceled) {
+		Canceled: func(c contract.Canceled) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			f.pass(event{canceled: c})

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cancels"
 )
 
@@ -17,11 +18,11 @@ func TestWatchersShareASource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, ended := 0, 0
 		fail := make(chan error)
-		hub := &cancels.Hub{Source: func(ctx context.Context, namespace string, w duly.CancelWatch) error {
+		hub := &cancels.Hub{Source: func(ctx context.Context, namespace string, w contract.CancelWatch) error {
 			begun++
 			defer func() { ended++ }()
 			w.Ready()
-			w.Canceled(duly.Canceled{Queue: namespace})
+			w.Canceled(contract.Canceled{Queue: namespace})
 			select {
 			case err := <-fail:
 				return err
@@ -32,7 +33,7 @@ func TestWatchersShareASource(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		ready, results := 0, make(chan error, 2)
 		watch := func() {
-			results <- hub.Watch(ctx, "a", duly.CancelWatch{Ready: func() { ready++ }, Canceled: func(duly.Canceled) {}})
+			results <- hub.Watch(ctx, "a", contract.CancelWatch{Ready: func() { ready++ }, Canceled: func(contract.Canceled) {}})
 		}
 
 		go watch()
@@ -58,7 +59,7 @@ func TestWatchersShareASource(t *testing.T) {
 			t.Errorf("%d sources began and %d ended", begun, ended)
 		}
 		hub.Close()
-		if err := hub.Watch(t.Context(), "a", duly.CancelWatch{}); !errors.Is(err, duly.ErrClosed) {
+		if err := hub.Watch(t.Context(), "a", contract.CancelWatch{}); !errors.Is(err, duly.ErrClosed) {
 			t.Errorf("a closed hub answers %v", err)
 		}
 	})
@@ -72,15 +73,15 @@ func TestASlowWatcherHasAGap(t *testing.T) {
 		block := make(chan struct{})
 		ctx, leave := context.WithCancel(t.Context())
 		go func() {
-			_ = hub.Watch(ctx, "a", duly.CancelWatch{
+			_ = hub.Watch(ctx, "a", contract.CancelWatch{
 				Ready:    func() { ready++; <-block },
-				Canceled: func(duly.Canceled) { canceled++ },
+				Canceled: func(contract.Canceled) { canceled++ },
 			})
 		}()
 
 		synctest.Wait()
 		for range 10_003 {
-			hub.Publish("a", duly.Canceled{Queue: "q", IDs: []string{"j"}})
+			hub.Publish("a", contract.Canceled{Queue: "q", IDs: []string{"j"}})
 		}
 		close(block)
 		synctest.Wait()

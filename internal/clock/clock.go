@@ -3,41 +3,18 @@ package clock
 import (
 	"context"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
-// Clock tells the time and sets timers. It is safe for concurrent use.
-type Clock interface {
-	// Now is the wall time in UTC. Only differences to other readings of the
-	// same clock mean anything, and they may be negative.
-	Now() time.Time
-	// Mono is a reading of monotonic time, which timers run on: it never
-	// steps, so it tells how long something has lasted. Only differences to
-	// other readings of the same clock mean anything.
-	Mono() time.Duration
-	// AfterFunc calls f once d has passed, on a goroutine of its own in
-	// production and inside Advance on a Fake. f must not block.
-	AfterFunc(d time.Duration, f func()) Timer
-	// At calls f as AfterFunc does, once Mono has reached mono. What passes
-	// between the reckoning of a moment and this call makes it no later.
-	At(mono time.Duration, f func()) Timer
-	// NewTimer sends on the timer's channel once d has passed.
-	NewTimer(d time.Duration) *ChanTimer
-}
+// Clock is the root package's, which tests of users implement.
+type Clock = duly.Clock
 
-// Timer is a pending call.
-type Timer interface {
-	// Stop prevents the call; false means that it has already begun or was
-	// stopped before.
-	Stop() bool
-	// Reset sets the timer anew to fire after d, whatever state it was in.
-	Reset(d time.Duration)
-}
+// Timer is the root package's.
+type Timer = duly.Timer
 
-// ChanTimer delivers the moment on C, which holds one value.
-type ChanTimer struct {
-	C <-chan time.Time
-	Timer
-}
+// ChanTimer is the root package's.
+type ChanTimer = duly.ChanTimer
 
 // Sleep waits for d by a clock, or until ctx has ended, whose error it answers.
 func Sleep(ctx context.Context, c Clock, d time.Duration) error {
@@ -51,44 +28,17 @@ func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	}
 }
 
-// System is the machine's own clock.
-func System() Clock { return systemClock{} }
-
-type systemClock struct{}
-
-// Now drops the monotonic reading: a due moment is a wall moment, and a
-// subtraction must show a step of the wall instead of hiding it.
-func (systemClock) Now() time.Time { return time.Now().UTC().Round(0) }
-
-func (systemClock) Mono() time.Duration { return Monotonic() }
-
-func (systemClock) AfterFunc(d time.Duration, f func()) Timer {
-	return systemTimer{time.AfterFunc(d, f)}
-}
-
-func (c systemClock) At(mono time.Duration, f func()) Timer {
-	return c.AfterFunc(mono-c.Mono(), f)
-}
-
-func (systemClock) NewTimer(d time.Duration) *ChanTimer {
-	t := time.NewTimer(d)
-	return &ChanTimer{C: t.C, Timer: systemTimer{t}}
-}
-
-type systemTimer struct{ t *time.Timer }
-
-func (s systemTimer) Stop() bool            { return s.t.Stop() }
-func (s systemTimer) Reset(d time.Duration) { s.t.Reset(d) }
+// System returns the machine's clock.
+func System() Clock { return duly.SystemClock() }
 
 // Monotonic returns a reading of a clock that never steps, for measuring how
 // long something took. Only differences mean anything.
-func Monotonic() time.Duration { return time.Since(start) }
+func Monotonic() time.Duration { return duly.SystemClock().Mono() }
 
-// Deadline is the moment at which Monotonic reads mono, for who takes deadlines
-// as moments. It has a monotonic reading, so a step of the wall does not move it.
-func Deadline(mono time.Duration) time.Time { return start.Add(mono) }
-
-var start = time.Now()
+// Deadline returns the time at which Monotonic reads mono, for calls that take
+// deadlines as times. It has a monotonic reading, so a step of the wall clock does
+// not move it.
+func Deadline(mono time.Duration) time.Time { return time.Now().Add(mono - Monotonic()) }
 
 // Milli is t in whole milliseconds since 1970, rounded down: what an engine
 // calls now.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // C12.107: a process has one name, whatever its host is called, and every engine
@@ -25,7 +26,7 @@ func TestName(t *testing.T) {
 	}
 	for _, n := range names {
 		p := duly.ReserveParams{Queues: []string{"t@g"}, Max: 1, Consumer: n}
-		if err := p.Validate(); err != nil {
+		if err := contract.ValidateReserve(&p); err != nil {
 			t.Errorf("%s: %v", n, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Slots is the number of hash slots of a cluster.
@@ -49,7 +50,7 @@ func sum[T string | []byte](crc uint16, text T) uint16 {
 // first shard's, whatever power of two their number is. So each of three nodes
 // holds two or three of eight shards.
 func ShardTag(ref duly.QueueRef, index int) string {
-	name := duly.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/"
+	name := contract.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/"
 	if index == 0 {
 		return name + "0"
 	}

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // settling is an engine whose settles go another way.
 type settling struct {
-	duly.Contract
-	settle func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error)
+	contract.Engine
+	settle func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error)
 }
 
-func (s *settling) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (s *settling) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	return s.settle(ctx, namespace, outcomes)
 }
 
@@ -28,7 +29,7 @@ func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
 	r := newRig(t)
 	id := r.buried("shop", "q")
 	path := filepath.Join(t.TempDir(), "journal")
-	dies := &settling{r.engine, func(context.Context, string, []duly.Outcome) ([]error, error) { return nil, errDied }}
+	dies := &settling{r.engine, func(context.Context, string, []duly.SettleRequest) ([]error, error) { return nil, errDied }}
 	if got, err := r.runInto(path, dies); !errors.Is(err, errDied) || got.Dead != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -58,7 +59,7 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	}
 
 	path := filepath.Join(t.TempDir(), "journal")
-	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 		errs, err := r.engine.Settle(ctx, namespace, outcomes[1:])
 		return append([]error{duly.ErrLeaseLost}, errs...), err
 	}}
@@ -82,17 +83,17 @@ func TestADeadJobInAConsumersHandsIsNotCountedAsDead(t *testing.T) {
 	r := newRig(t)
 	r.buried("shop", "q")
 	im := r.importer()
-	im.Target = func(context.Context, string) (duly.Contract, error) { return quicker{r.engine}, nil }
+	im.Target = func(context.Context, string) (contract.Engine, error) { return quicker{r.engine}, nil }
 	if got := r.run(im); got.Dead != 0 || got.Left[whyTried] != 1 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // quicker is an engine with a consumer who is.
-type quicker struct{ duly.Contract }
+type quicker struct{ contract.Engine }
 
 func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	_, err := e.Contract.Reserve(ctx, p)
+	_, err := e.Engine.Reserve(ctx, p)
 	return nil, err
 }
 

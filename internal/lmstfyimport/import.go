@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Importer brings over what a Source has. Source and Target must be set.
@@ -20,10 +21,10 @@ type Importer struct {
 	// Namespaces are those to take; none: all of them.
 	Namespaces []string
 	// Target is the engine for a namespace's jobs.
-	Target func(ctx context.Context, namespace string) (duly.Contract, error)
+	Target func(ctx context.Context, namespace string) (contract.Engine, error)
 	// AddToken stores a token by its hash, which Hash makes of its text;
 	// duly.ErrConflict if it is there.
-	AddToken func(ctx context.Context, t duly.Token) error
+	AddToken func(ctx context.Context, t contract.Token) error
 	Hash     func(namespace, text string) [32]byte
 	// Place, if set, is called before the first job of a namespace goes there.
 	Place func(ctx context.Context, namespace string) error
@@ -146,7 +147,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 			continue
 		}
 		im.report.Namespaces++
-		if im.Place != nil && !im.DryRun && duly.ValidateNamespace(namespace) == nil {
+		if im.Place != nil && !im.DryRun && contract.ValidateNamespace(namespace) == nil {
 			if err := im.Place(ctx, namespace); err != nil {
 				return nil, err
 			}
@@ -157,7 +158,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 		}
 		for _, name := range names {
 			q := duly.QueueRef{Namespace: namespace, Name: name}
-			if q.Validate() != nil {
+			if contract.ValidateQueue(q) != nil {
 				im.report.leave(whyName, "queue "+q.String())
 				continue
 			}
@@ -221,14 +222,14 @@ func (im *Importer) tokens(ctx context.Context) error {
 	return nil
 }
 
-func (im *Importer) token(ctx context.Context, namespace, text, description string, l duly.Limits) error {
-	t := duly.Token{
-		Hash: im.Hash(namespace, text), Namespace: namespace, Rights: duly.RightProduce | duly.RightConsume, Description: describe(description), Limits: l,
+func (im *Importer) token(ctx context.Context, namespace, text, description string, l contract.Limits) error {
+	t := contract.Token{
+		Hash: im.Hash(namespace, text), Namespace: namespace, Rights: contract.RightProduce | contract.RightConsume, Description: describe(description), Limits: l,
 	}
 	what := fmt.Sprintf("a token of namespace %s (%x)", namespace, t.Hash[:4])
 	if err := l.Validate(); err != nil {
 		im.report.leave(whyNoLimit+reason(err), what)
-		t.Limits = duly.Limits{}
+		t.Limits = contract.Limits{}
 	}
 
 	var err error
@@ -238,7 +239,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	switch duly.CodeOf(err) {
 	case "":
 		im.report.Tokens++
-		if t.Limits != (duly.Limits{}) {
+		if t.Limits != (contract.Limits{}) {
 			im.report.Limited++
 		}
 	case duly.CodeConflict:
@@ -260,8 +261,8 @@ func describe(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
-	if len(text) > duly.MaxDescription {
-		text = strings.ToValidUTF8(text[:duly.MaxDescription], "")
+	if len(text) > contract.MaxDescription {
+		text = strings.ToValidUTF8(text[:contract.MaxDescription], "")
 	}
 	return text
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -152,7 +153,7 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 	}
 
 	for _, d := range deliveries {
-		if _, err := r.engine.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
+		if _, err := r.engine.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +177,7 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 
 // dying is an engine whose process dies at its nth push, before or after it.
 type dying struct {
-	duly.Contract
+	contract.Engine
 	left  int
 	after bool
 }
@@ -186,18 +187,18 @@ var errDied = errors.New("died")
 func (d *dying) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	if d.left--; d.left == 0 {
 		if d.after {
-			_, _ = d.Contract.Push(ctx, jobs)
+			_, _ = d.Engine.Push(ctx, jobs)
 		}
 		return nil, errDied
 	}
-	return d.Contract.Push(ctx, jobs)
+	return d.Engine.Push(ctx, jobs)
 }
 
 // filling is an engine that has room for the first job of a push alone.
-type filling struct{ duly.Contract }
+type filling struct{ contract.Engine }
 
 func (f filling) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := f.Contract.Push(ctx, jobs[:1])
+	results, err := f.Engine.Push(ctx, jobs[:1])
 	for _, j := range jobs[1:] {
 		results = append(results, duly.PushResult{ID: j.ID, Err: duly.ErrFull})
 	}
@@ -249,7 +250,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 		}
 		im := r.importer()
 		im.Journal = journal
-		im.Target = func(context.Context, string) (duly.Contract, error) {
+		im.Target = func(context.Context, string) (contract.Engine, error) {
 			return &dying{r.engine, 1 + n/2, n%2 == 1}, nil
 		}
 		_, err = im.Run(t.Context())
@@ -287,8 +288,8 @@ func TestTokensAreBroughtOver(t *testing.T) {
 	}
 
 	token, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000000"))
-	want := duly.Limits{Consume: 10, Per: time.Minute}
-	if err != nil || token.Namespace != "shop" || token.Limits != want || token.Rights != duly.RightProduce|duly.RightConsume || !strings.HasPrefix(token.Description, "the shop ä") {
+	want := contract.Limits{Consume: 10, Per: time.Minute}
+	if err != nil || token.Namespace != "shop" || token.Limits != want || token.Rights != contract.RightProduce|contract.RightConsume || !strings.HasPrefix(token.Description, "the shop ä") {
 		t.Errorf("%+v, %v", token, err)
 	}
 	if _, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000002")); !errors.Is(err, duly.ErrNotFound) {

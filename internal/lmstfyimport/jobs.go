@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // page is how many entries are read at once; their bodies are read in parts
@@ -97,7 +98,7 @@ func (im *Importer) timers(ctx context.Context) error {
 			case !ok || err != nil:
 				im.report.leave(whyForm, "an entry of the timer set")
 			case !im.chosen(e.namespace):
-			case q.Validate() != nil:
+			case contract.ValidateQueue(q) != nil:
 				im.report.leave(whyName, "queue "+q.String())
 			default:
 				byQueue[q] = append(byQueue[q], waiting{entry: e, kind: duly.StateDelayed, due: time.Unix(int64(score), 0)})
@@ -190,7 +191,7 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 	}
 
 	p, ok := unpackPayload(e.id, s.text)
-	if !ok || duly.ValidateID(e.id) != nil {
+	if !ok || contract.ValidateID(e.id) != nil {
 		im.report.leave(whyForm, what)
 		return job, false
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Journal is what was brought over already. A nil Journal knows nothing.
@@ -73,7 +74,7 @@ func (j *Journal) read(about string) error {
 }
 
 func foreign(path string) error {
-	return duly.Errorf(duly.CodeConflict, "%s is not the journal of this import; choose another --journal, or delete it", path)
+	return contract.Errorf(duly.CodeConflict, "%s is not the journal of this import; choose another --journal, or delete it", path)
 }
 
 // has reports whether a job was brought over.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/redistest"
@@ -89,8 +90,8 @@ func hash(namespace, text string) [32]byte { return sha256.Sum256([]byte(namespa
 func (r *rig) importer() *Importer {
 	return &Importer{
 		Source: r.source, Admin: r.source, Pool: "default", Hash: hash,
-		Target: func(context.Context, string) (duly.Contract, error) { return r.engine, nil },
-		AddToken: func(ctx context.Context, t duly.Token) error {
+		Target: func(context.Context, string) (contract.Engine, error) { return r.engine, nil },
+		AddToken: func(ctx context.Context, t contract.Token) error {
 			if _, err := r.engine.FindToken(ctx, t.Hash); err == nil {
 				return duly.ErrConflict
 			}
@@ -109,7 +110,7 @@ func (r *rig) run(im *Importer) Report {
 }
 
 // runInto is a run with a journal into an engine.
-func (r *rig) runInto(path string, engine duly.Contract) (Report, error) {
+func (r *rig) runInto(path string, engine contract.Engine) (Report, error) {
 	r.t.Helper()
 	journal, err := OpenJournal(path, "x")
 	if err != nil {
@@ -118,7 +119,7 @@ func (r *rig) runInto(path string, engine duly.Contract) (Report, error) {
 	defer journal.Close()
 	im := r.importer()
 	im.Journal = journal
-	im.Target = func(context.Context, string) (duly.Contract, error) { return engine, nil }
+	im.Target = func(context.Context, string) (contract.Engine, error) { return engine, nil }
 	return im.Run(r.t.Context())
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Source is a Redis that lmstfy has written to.
@@ -23,7 +24,7 @@ type Source struct{ client rueidis.Client }
 func Open(ctx context.Context, url string) (*Source, error) {
 	option, err := rueidis.ParseURL(strings.Replace(url, "redis+unix://", "unix://", 1))
 	if err != nil { // whose text may have the password in it
-		return nil, duly.Invalid("from", "is no URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
+		return nil, contract.Invalid("from", "is no URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
 	}
 	option.DisableCache, option.ForceSingleClient = true, option.Sentinel.MasterSet == ""
 	client, err := rueidis.NewClient(option)
@@ -58,7 +59,7 @@ func failed(err error) error {
 
 // odd is the error of an answer that has another form than the command's.
 func odd(command string) error {
-	return duly.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in a form that is not known; is it a Redis?", command)
+	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in a form that is not known; is it a Redis?", command)
 }
 
 func firstLine(text string) string {
@@ -158,13 +159,13 @@ type limiter struct {
 
 // limits are those of a pool's tokens, by NAMESPACE/TOKEN. What can't be read is
 // told as a limit that can't be.
-func (s *Source) limits(ctx context.Context, pool string) (map[string]duly.Limits, error) {
+func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.Limits, error) {
 	stored, err := s.do(ctx, "HGETALL", "__throttler_keys__").AsStrMap()
 	if err != nil {
 		return nil, failed(err)
 	}
 
-	all := map[string]duly.Limits{}
+	all := map[string]contract.Limits{}
 	for key, text := range stored {
 		of, ok := strings.CutPrefix(key, pool+"/")
 		if !ok {
@@ -172,11 +173,11 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]duly.Limit
 		}
 		var l limiter
 		if json.Unmarshal([]byte(text), &l) != nil {
-			all[of] = duly.Limits{Consume: -1}
+			all[of] = contract.Limits{Consume: -1}
 			continue
 		}
-		limits := duly.Limits{Consume: int(max(0, l.Read)), Produce: int(max(0, l.Write))}
-		if limits != (duly.Limits{}) {
+		limits := contract.Limits{Consume: int(max(0, l.Read)), Produce: int(max(0, l.Write))}
+		if limits != (contract.Limits{}) {
 			limits.Per = time.Duration(l.Interval) * time.Second
 		}
 		all[of] = limits

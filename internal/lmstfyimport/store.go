@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // pushes is how often a push is sent whose outcome is not known.
@@ -61,13 +62,13 @@ func (im *Importer) count(kind duly.State) {
 
 // keepDead makes a queue that is not there yet as lmstfy's publish makes it:
 // with dead letters unbounded.
-func keepDead(ctx context.Context, engine duly.Contract, q duly.QueueRef) error {
+func keepDead(ctx context.Context, engine contract.Engine, q duly.QueueRef) error {
 	stats, err := engine.Stats(ctx, q)
 	if err != nil || stats.Counters.Pushed > 0 {
 		return err
 	}
 	config, err := engine.Config(ctx, q)
-	if err != nil || config != duly.DefaultQueueConfig() {
+	if err != nil || config != contract.DefaultQueueConfig() {
 		return err
 	}
 	return engine.Configure(ctx, q, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
@@ -75,7 +76,7 @@ func keepDead(ctx context.Context, engine duly.Contract, q duly.QueueRef) error 
 
 // push pushes jobs and writes down those that are there then, also where others
 // of them fail. It tells their states: ready or delayed for a new one.
-func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.QueueRef, jobs []taken) (states map[string]duly.State, err error) {
+func (im *Importer) push(ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []taken) (states map[string]duly.State, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -108,7 +109,7 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 			im.report.leave(whyRefused+reason(r.Err), fmt.Sprintf("job %.40q of queue %s", jobs[i].ID, q))
 			continue
 		}
-		existed := r.Outcome == duly.Exists
+		existed := r.Status == duly.Exists
 		if states[jobs[i].ID] = duly.StateReady; existed {
 			states[jobs[i].ID] = r.State
 		}
@@ -134,7 +135,7 @@ const deadReason = "was dead in lmstfy"
 
 // bury pushes dead jobs, takes them and buries them. Where others are ready they
 // get a priority over those.
-func (im *Importer) bury(ctx context.Context, engine duly.Contract, q duly.QueueRef, jobs []taken) error {
+func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []taken) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -184,7 +185,7 @@ func (im *Importer) bury(ctx context.Context, engine duly.Contract, q duly.Queue
 
 // unburied tells of a job that was not buried although it was ready or leased;
 // done means that there is nothing more to do about it.
-func (im *Importer) unburied(ctx context.Context, engine duly.Contract, q duly.QueueRef, id string, was duly.State, refused error) (done bool, err error) {
+func (im *Importer) unburied(ctx context.Context, engine contract.Engine, q duly.QueueRef, id string, was duly.State, refused error) (done bool, err error) {
 	job, err := engine.Get(ctx, q, id) // State is 0 where it is gone
 	if err != nil && !errors.Is(err, duly.ErrNotFound) {
 		return false, err
@@ -208,17 +209,17 @@ func (im *Importer) unburied(ctx context.Context, engine duly.Contract, q duly.Q
 // buryAll takes ready jobs until all that are open are buried; what else it
 // gets it gives back. It ends where nothing more of them comes. What is left in
 // open then has the error by which it was refused, if it was.
-func (im *Importer) buryAll(ctx context.Context, engine duly.Contract, q duly.QueueRef, open map[string]error) (buried []string, err error) {
+func (im *Importer) buryAll(ctx context.Context, engine contract.Engine, q duly.QueueRef, open map[string]error) (buried []string, err error) {
 	for len(open) > 0 {
 		got, err := engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: max(len(open), 2), Lease: buryLease})
 		if err != nil || len(got) == 0 {
 			return buried, err
 		}
-		outcomes := make([]duly.Outcome, len(got))
+		outcomes := make([]duly.SettleRequest, len(got))
 		for i, d := range got {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 			if _, ours := open[d.ID]; ours {
-				outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: deadReason}
+				outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: deadReason}
 			}
 		}
 		errs, err := engine.Settle(ctx, q.Namespace, outcomes)

@@ -1,4 +1,4 @@
-// Package logcursor writes and parses the Next of a [duly.ReadPage] for the engines.
+// Package logcursor writes and parses the Next of a [contract.ReadPage] for the engines.
 package logcursor
 
 import (
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Place is where a reader goes on in one shard.
@@ -19,7 +20,7 @@ type Place struct {
 
 // Next returns the text for a place in each shard.
 func Next(places []Place) duly.From {
-	text := []byte(duly.NextPrefix)
+	text := []byte(contract.NextPrefix)
 	for i, p := range places {
 		if i > 0 {
 			text = append(text, '.')
@@ -32,7 +33,7 @@ func Next(places []Place) duly.From {
 	return duly.From(text)
 }
 
-// Parse returns the places of a text without [duly.NextPrefix]. It returns
+// Parse returns the places of a text without [contract.NextPrefix]. It returns
 // [duly.ErrInvalid] unless it has one for each shard.
 func Parse(text string, shards int) ([]Place, error) {
 	parts := strings.Split(text, ".")
@@ -46,7 +47,7 @@ func Parse(text string, shards int) ([]Place, error) {
 			places[i].Seen = int64(ms)
 		}
 		if err != nil || places[i].Ordinal == 0 || len(parts) != shards {
-			return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
+			return nil, contract.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
 		}
 	}
 	return places, nil

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func TestParseIsTheInverseOfNext(t *testing.T) {
 	places := []Place{{Ordinal: 1}, {Ordinal: 1<<40 - 1, Seen: 1<<48 - 1}, {Ordinal: 7, Seen: 1}}
-	from, err := Next(places).Parts()
+	from, err := contract.ParseFrom(Next(places))
 	if err != nil {
 		t.Fatal(err)
 	}

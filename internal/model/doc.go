@@ -11,7 +11,7 @@
 // shard; methods over all shards are on the type queue.
 //
 // Every change of a job's state goes through shard.move, which compares it
-// with the table of the root package (duly.Next) and counts it. A change that
+// with the table of the root package (contract.Next) and counts it. A change that
 // the table does not have is a bug in the model, and panics.
 //
 // A group of a topic is a queue whose jobs are the messages that it holds. Its

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
 )
@@ -37,24 +38,24 @@ type Config struct {
 	Manual bool
 }
 
-// Engine is the model. It implements duly.Contract, duly.Maintainer,
-// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter and
-// duly.Topics.
+// Engine is the model. It implements contract.Engine, contract.Maintainer,
+// contract.Registry, contract.Placer, contract.Surveyor, contract.Watcher, contract.Limiter and
+// contract.Topics.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
 	closed bool
 	queues map[duly.QueueRef]*queue // the groups of topics included
 	topics map[duly.QueueRef]*topic
-	tokens map[[32]byte]duly.Token
+	tokens map[[32]byte]contract.Token
 	// placements are by namespace.
-	placements map[string]duly.Placement
-	targets    map[targetKey]duly.Target
+	placements map[string]contract.Placement
+	targets    map[targetKey]contract.Target
 	// targetCounts are how many named targets a namespace has.
 	targetCounts map[string]int
 	// windows is what was counted under the tokens' limits, watchers who is
 	// rung when a token has changed.
-	windows  map[spent]duly.LimitWindow
+	windows  map[spent]contract.LimitWindow
 	watchers map[chan struct{}]struct{}
 	// moves counts every transition by event, from and to.
 	moves map[Move]int
@@ -67,23 +68,23 @@ type Engine struct {
 
 // Move is one transition that was made.
 type Move struct {
-	Event    duly.Event
+	Event    contract.Event
 	From, To duly.State
 }
 
 var (
-	_ duly.Contract   = (*Engine)(nil)
-	_ duly.Maintainer = (*Engine)(nil)
-	_ duly.Registry   = (*Engine)(nil)
-	_ duly.Surveyor   = (*Engine)(nil)
-	_ duly.Watcher    = (*Engine)(nil)
-	_ duly.Limiter    = (*Engine)(nil)
-	_ duly.Topics     = (*Engine)(nil)
-	_ duly.Placer     = (*Engine)(nil)
-	_ duly.Targeter   = (*Engine)(nil)
+	_ contract.Engine     = (*Engine)(nil)
+	_ contract.Maintainer = (*Engine)(nil)
+	_ contract.Registry   = (*Engine)(nil)
+	_ contract.Surveyor   = (*Engine)(nil)
+	_ contract.Watcher    = (*Engine)(nil)
+	_ contract.Limiter    = (*Engine)(nil)
+	_ contract.Topics     = (*Engine)(nil)
+	_ contract.Placer     = (*Engine)(nil)
+	_ contract.Targeter   = (*Engine)(nil)
 
-	_ duly.CancelWatcher = (*Engine)(nil)
-	_ duly.Passer        = (*Engine)(nil)
+	_ contract.CancelWatcher = (*Engine)(nil)
+	_ contract.Passer        = (*Engine)(nil)
 )
 
 // New returns an empty engine.
@@ -102,13 +103,13 @@ func New(cfg Config) *Engine {
 	}
 	return &Engine{
 		cfg: cfg, queues: map[duly.QueueRef]*queue{}, topics: map[duly.QueueRef]*topic{}, moves: map[Move]int{},
-		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, targets: map[targetKey]duly.Target{}, targetCounts: map[string]int{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
+		tokens: map[[32]byte]contract.Token{}, placements: map[string]contract.Placement{}, targets: map[targetKey]contract.Target{}, targetCounts: map[string]int{}, windows: map[spent]contract.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
 }
 
-// WatchCancels implements duly.CancelWatcher.
-func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	return e.cancels.Watch(ctx, duly.NamespaceOr(namespace), w)
+// WatchCancels implements contract.CancelWatcher.
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	return e.cancels.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
 // Moves is how often each transition was made so far.
@@ -179,11 +180,11 @@ func (e *Engine) known(ref duly.QueueRef) error {
 	name, _, isGroup := ref.Group()
 	switch {
 	case !isGroup && e.topics[ref] != nil:
-		return duly.IsTopic(ref)
+		return contract.IsTopic(ref)
 	case isGroup && e.topics[name] == nil:
-		return duly.NoTopic(name)
+		return contract.NoTopic(name)
 	case isGroup && e.queues[ref] == nil:
-		return duly.NoGroup(ref)
+		return contract.NoGroup(ref)
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (e *Engine) known(ref duly.QueueRef) error {
 // beginOn begins an operation on one queue or group. It returns an error for a bad name
 // and for an unknown group, and nil for an unknown queue.
 func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error) {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -206,7 +207,7 @@ func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error)
 
 // usual is the configuration of a queue that was never configured.
 func (e *Engine) usual() duly.QueueConfig {
-	c := duly.DefaultQueueConfig()
+	c := contract.DefaultQueueConfig()
 	c.Shards = e.cfg.Shards
 	return c
 }
@@ -218,7 +219,7 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 		return q, nil
 	}
 	if e.topics[ref] != nil {
-		return nil, duly.IsTopic(ref)
+		return nil, contract.IsTopic(ref)
 	}
 	if err := e.hasRoom(ref.Namespace); err != nil {
 		return nil, err
@@ -244,7 +245,7 @@ func (e *Engine) hasRoom(namespace string) error {
 		}
 	}
 	if n >= e.cfg.MaxQueues {
-		return duly.NamespaceFull(namespace, e.cfg.MaxQueues)
+		return contract.NamespaceFull(namespace, e.cfg.MaxQueues)
 	}
 	return nil
 }

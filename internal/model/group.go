@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -32,19 +33,19 @@ type reader struct {
 
 // notForGroup refuses an operation that a group does not have.
 func notForGroup(ref duly.QueueRef, operation string) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
-	return duly.NotForGroup(ref, operation)
+	return contract.NotForGroup(ref, operation)
 }
 
-// CreateGroup implements duly.TopicOperator.
+// CreateGroup implements contract.TopicOperator.
 func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
-	if err := ref.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return false, err
 	}
 	topicRef, name, _ := ref.Normal().Group()
-	parts, err := from.PartsIn(topicRef, false)
+	parts, err := contract.ParseFromIn(from, topicRef, false)
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +68,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 		return false, err
 	}
 	if len(t.groups) >= duly.MaxGroups {
-		return false, duly.GroupsFull(topicRef)
+		return false, contract.GroupsFull(topicRef)
 	}
 	if e.topics[topicRef] == nil {
 		if err := e.mayMakeTopic(topicRef); err != nil {
@@ -82,21 +83,21 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 
 // places finds a From in every shard. It returns [duly.ErrInvalid] for a From ahead
 // of the log.
-func (t *topic) places(from duly.From, parts duly.FromParts, now time.Time) ([]place, error) {
+func (t *topic) places(from duly.From, parts contract.FromParts, now time.Time) ([]place, error) {
 	if aheadOf(parts, now) {
-		return nil, duly.AheadOfLog(from)
+		return nil, contract.AheadOfLog(from)
 	}
 	places := make([]place, len(t.logs))
 	for i, l := range t.logs {
 		if places[i] = l.place(parts); places[i].ahead {
-			return nil, duly.AheadOfLog(from)
+			return nil, contract.AheadOfLog(from)
 		}
 	}
 	return places, nil
 }
 
 func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64) *queue {
-	cfg := duly.DefaultGroupConfig()
+	cfg := contract.DefaultGroupConfig()
 	cfg.Shards = t.cfg.Shards
 	g := &queue{ref: ref, group: &group{topic: t, called: now, consumers: map[string]int64{}}}
 	for i, l := range t.logs {
@@ -116,7 +117,7 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 // applyConfig copies the configuration's values to all held messages, and makes the
 // blocked ones ready if the group has no order.
 func (s *shard) applyConfig() {
-	s.reader.filter, _ = s.cfg.Group.Filter.Conditions() // Configure has validated it
+	s.reader.filter, _ = contract.FilterConditions(s.cfg.Group.Filter) // Configure has validated it
 	for _, set := range s.sets {
 		for j := range set.all() {
 			s.setValues(j)
@@ -127,7 +128,7 @@ func (s *shard) applyConfig() {
 	}
 	clear(s.heads)
 	for _, j := range firstOf(s.sets[duly.StateBlocked].all(), s.size(duly.StateBlocked)) {
-		s.move(j, duly.EventKeyFreed, duly.StateReady, nil)
+		s.move(j, contract.EventKeyFreed, duly.StateReady, nil)
 	}
 }
 
@@ -146,7 +147,7 @@ func (q *queue) mayOrder(order duly.GroupOrder) error {
 		held += s.held()
 	}
 	if held > 0 {
-		return duly.OrderNeedsEmpty(q.ref, int64(held))
+		return contract.OrderNeedsEmpty(q.ref, int64(held))
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ func (t *taking) leaseNew(s *shard, n int) (more bool) {
 		}
 
 		r.cursor++
-		if !duly.Matches(r.filter, m.Key, m.Headers) {
+		if !contract.Matches(r.filter, m.Key, m.Headers) {
 			r.stats.Filtered++
 			passed++
 			continue
@@ -245,7 +246,7 @@ func (s *shard) unread(now int64, most int) (n int) {
 		if n >= most || room == 0 {
 			break
 		}
-		if !duly.Matches(s.reader.filter, m.Key, m.Headers) {
+		if !contract.Matches(s.reader.filter, m.Key, m.Headers) {
 			filtered = true
 			continue
 		}
@@ -320,7 +321,7 @@ func (s *shard) dropCopy(id string) {
 // floor returns the ordinal of the first message that the group needs.
 func (s *shard) floor() uint64 {
 	if first := s.reader.held.first(); first != nil {
-		return duly.PositionPartsOf(first.number).Ordinal
+		return contract.PositionPartsOf(first.number).Ordinal
 	}
 	return s.reader.cursor + 1
 }
@@ -331,8 +332,8 @@ func (q *queue) checkID(id string) error {
 		return nil
 	}
 	n, ok := duly.ParseNumber(id)
-	if !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(q.group.topic.ref) {
-		return duly.ForeignPosition(q.ref, id)
+	if !ok || contract.PositionPartsOf(n).Topic != contract.TopicChecksum(q.group.topic.ref) {
+		return contract.ForeignPosition(q.ref, id)
 	}
 	return nil
 }
@@ -365,7 +366,7 @@ func (q *queue) beyond(id string) bool {
 // missing returns the error for a job that does not exist.
 func (q *queue) missing(ref duly.QueueRef, id string) error {
 	if q != nil && q.group != nil {
-		return duly.NoMessage(ref, id)
+		return contract.NoMessage(ref, id)
 	}
-	return duly.NotFound(ref, id)
+	return contract.NotFound(ref, id)
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-// Seek implements duly.TopicOperator.
-func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r duly.SeekResult, err error) {
-	if err := ref.ValidateGroup(); err != nil {
+// Seek implements contract.TopicOperator.
+func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r contract.SeekResult, err error) {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return r, err
 	}
 	topicRef, _, _ := ref.Normal().Group()
-	parts, err := to.PartsIn(topicRef, false)
+	parts, err := contract.ParseFromIn(to, topicRef, false)
 	if err != nil {
 		return r, err
 	}
@@ -35,7 +36,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 		r.Clipped = r.Clipped || places[i].clipped
 		s.reader.log.noteHolder(now)
 	}
-	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return r, nil
 }
 

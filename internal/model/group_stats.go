@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -75,9 +76,9 @@ func (s *shard) finds(j *job) bool {
 
 // checkReader compares the messages with the log, and the counters with the
 // contract's equation.
-func (s *shard) checkReader() (faults []duly.Fault) {
+func (s *shard) checkReader() (faults []contract.Fault) {
 	r, c := s.reader, s.counters
-	fault := func(kind, id string) { faults = append(faults, duly.Fault{Kind: kind, Queue: s.ref, ID: id}) }
+	fault := func(kind, id string) { faults = append(faults, contract.Fault{Kind: kind, Queue: s.ref, ID: id}) }
 	if r.cursor+1 < r.log.first() || r.cursor > r.log.last.Ordinal {
 		fault("cursor_outside_log", "")
 	}

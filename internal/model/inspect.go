@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return duly.JobInfo{}, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -35,12 +36,12 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return duly.JobInfo{}, q.missing(ref, id)
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	if err := r.Validate(); err != nil {
+	if err := contract.ValidateReceipt(r); err != nil {
 		return duly.JobInfo{}, err
 	}
-	p, _ := r.Parts()
+	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	q, err := e.beginOn(ctx, ref)
 	if err != nil {
@@ -64,7 +65,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 	return duly.JobInfo{}, q.missing(ref, p.Number.String())
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
 	if ref.IsGroup() {
 		return duly.JobInfo{}, notForGroup(ref, "peek")
@@ -87,7 +88,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 	}
 
 	if first == nil {
-		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+		return duly.JobInfo{}, contract.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
 	}
 	return first.info(duly.StateReady, true), nil
 }
@@ -106,7 +107,7 @@ func (s *shard) dueJobs(now int64) iter.Seq[*job] {
 
 // nextDue is the first delayed job whose moment lies ahead.
 func (s *shard) nextDue(now int64) *job {
-	place := &job{Planned: duly.Planned{DueAt: now + 1}} // before any number
+	place := &job{Planned: contract.Planned{DueAt: now + 1}} // before any number
 	for j := range s.sets[duly.StateDelayed].behind(place) {
 		return j
 	}
@@ -127,7 +128,7 @@ func (s *shard) readyJobs(now int64) iter.Seq[*job] {
 	}
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, error) {
 	q, err := e.beginOn(ctx, ref)
 	if err != nil {
@@ -149,18 +150,18 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	return st, nil
 }
 
-// Survey implements duly.Surveyor.
-func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+// Survey implements contract.Surveyor.
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
-	names, err := e.surveyed(ctx, duly.NamespaceOr(namespace), p)
+	names, err := e.surveyed(ctx, contract.NamespaceOr(namespace), p)
 	if err != nil {
 		return page, err
 	}
 	page.Next = names.Next
 	for _, name := range names.Names {
-		page.Queues = append(page.Queues, duly.ReadQueueStats(ctx, e, duly.QueueRef{Namespace: namespace, Name: name}))
+		page.Queues = append(page.Queues, contract.ReadQueueStats(ctx, e, duly.QueueRef{Namespace: namespace, Name: name}))
 	}
 	return page, nil
 }
@@ -209,7 +210,7 @@ func addCounters(sum *duly.Counters, c duly.Counters) {
 	sum.Dropped += c.Dropped
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
 	q, err := e.beginOn(ctx, ref)
 	if err != nil {
@@ -250,20 +251,20 @@ func placeOf(text string, state duly.State) (*job, int, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
-		return nil, 0, duly.BadCursor()
+		return nil, 0, contract.BadCursor()
 	}
 	n, ok := duly.ParseNumber(c.Number)
 	if !ok {
-		return nil, 0, duly.BadCursor()
+		return nil, 0, contract.BadCursor()
 	}
 	j := &job{number: n, leaseEnd: c.At, finished: c.At}
 	j.OrderKey, j.Priority, j.DueAt = c.Key, c.Priority, c.At
 	return j, c.Shard, nil
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateList(&p); err != nil {
 		return duly.ListPage{}, err
 	}
 	var from *job
@@ -321,14 +322,14 @@ func page(jobs iter.Seq2[int, *job], p duly.ListParams) (page duly.ListPage) {
 	return page
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
 	return e.names(ctx, p, func(found *nameSet) {
 		for ref := range e.queues {
-			if ref.Namespace == duly.NamespaceOr(namespace) && !ref.IsGroup() {
+			if ref.Namespace == contract.NamespaceOr(namespace) && !ref.IsGroup() {
 				found.add(ref.Name)
 			}
 		}
@@ -349,7 +350,7 @@ func (e *Engine) surveyed(ctx context.Context, namespace string, p duly.PagePara
 	})
 }
 
-// Namespaces implements duly.Registry.
+// Namespaces implements contract.Registry.
 func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return e.names(ctx, p, func(found *nameSet) {
 		for ref := range e.queues {
@@ -375,7 +376,7 @@ func (s *nameSet) add(name string) {
 
 // names returns a page of the names that gather finds.
 func (e *Engine) names(ctx context.Context, p duly.PageParams, gather func(found *nameSet)) (duly.NamePage, error) {
-	if err := p.ValidateNames(); err != nil {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return duly.NamePage{}, err
 	}
 	if err := e.begin(ctx); err != nil {

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // job is one job with its run state.
 type job struct {
-	duly.Planned
+	contract.Planned
 	number           duly.Number
 	state            duly.State
 	ended            uint64 // deliveries that have ended: the fence
@@ -49,7 +50,7 @@ func (j *job) over(now int64) bool {
 
 // receipt is the handle of the running delivery.
 func (s *shard) receipt(j *job) duly.Receipt {
-	return duly.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
+	return contract.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }
 
 // dueIn returns the due moment of a job that a moment was found for. A message
@@ -76,7 +77,7 @@ func (j *job) public(state duly.State, body bool) duly.Job {
 func (j *job) info(state duly.State, body bool) duly.JobInfo {
 	info := duly.JobInfo{
 		Job: j.public(state, body), State: state, Size: len(j.Body),
-		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
+		Attempt: contract.AttemptIn(&j.Planned.Job, state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError,
 	}

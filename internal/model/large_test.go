@@ -100,10 +100,10 @@ func (l *large) take(queue string, n int, as duly.Settlement) {
 			l.clock.Advance(time.Hour / 2000) // the next try of a key's head
 		}
 
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		var none time.Duration
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: as}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: as}
 			if as == duly.Nack {
 				outcomes[i].Delay = &none
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -16,7 +17,7 @@ type log struct {
 	// messages have consecutive ordinals: only the oldest are ever deleted.
 	messages []*message
 	// last is the position of the last message that entered, stored or not.
-	last duly.PositionParts
+	last contract.PositionParts
 	// delayed messages have not entered the log. Sorted by (due, turn).
 	delayed []*message
 	turns   int
@@ -57,8 +58,8 @@ func (m *message) size() int64 {
 }
 
 // entry returns the message in the form of Read.
-func (m *message) entry() duly.Entry {
-	e := duly.Entry{Message: m.Message, Position: m.position, EnteredAt: clock.FromMilli(m.entered)}
+func (m *message) entry() contract.Entry {
+	e := contract.Entry{Message: m.Message, Position: m.position, EnteredAt: clock.FromMilli(m.entered)}
 	e.Headers, e.Body = maps.Clone(m.Headers), slices.Clone(m.Body)
 	return e
 }
@@ -77,7 +78,7 @@ func (l *log) from(ordinal uint64) []*message {
 
 // at returns the stored message at a position, nil if there is none.
 func (l *log) at(p duly.Position) *message {
-	parts := duly.PositionPartsOf(p)
+	parts := contract.PositionPartsOf(p)
 	if parts.Ordinal < l.first() {
 		return nil
 	}
@@ -89,9 +90,9 @@ func (l *log) at(p duly.Position) *message {
 
 // enter appends a message to the log. Positions rise even if the clock was set back.
 func (l *log) enter(m *message, now int64) {
-	l.last = duly.PositionParts{
+	l.last = contract.PositionParts{
 		Millis: max(now, l.last.Millis), Ordinal: l.last.Ordinal + 1, Shard: l.index,
-		Topic: duly.TopicChecksum(l.topic.ref),
+		Topic: contract.TopicChecksum(l.topic.ref),
 	}
 	m.position, m.ordinal, m.entered = l.last.Position(), l.last.Ordinal, l.last.Millis
 	l.messages = append(l.messages, m)

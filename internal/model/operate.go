@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // findJob begins an operation on one job that must be there by the clock. The
 // caller ends the operation if there is no error.
 func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*shard, *job, error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return nil, nil, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -27,7 +28,7 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 		}
 	}
 	if err == nil && q.beyond(id) {
-		err = duly.NotBeyondCursor(ref, id)
+		err = contract.NotBeyondCursor(ref, id)
 	}
 	e.end()
 	if err == nil {
@@ -36,7 +37,7 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 	return nil, nil, err
 }
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	s, j, err := e.findJob(ctx, ref, id)
 	if err != nil {
@@ -46,7 +47,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	_, now := e.now()
 	s.delete(j, now)
 	ref = ref.Normal()
-	e.cancels.Publish(ref.Namespace, duly.Canceled{Queue: ref.Name, IDs: []string{id}})
+	e.cancels.Publish(ref.Namespace, contract.Canceled{Queue: ref.Name, IDs: []string{id}})
 	return nil
 }
 
@@ -54,15 +55,15 @@ func (s *shard) delete(j *job, now int64) {
 	if j.state != duly.StateDone {
 		s.counters.Deleted++
 	}
-	s.gone(j, duly.EventDelete, now)
+	s.gone(j, contract.EventDelete, now)
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if ref.IsGroup() {
 		return notForGroup(ref, "update")
 	}
-	if err := u.Validate(e.cfg.MaxBody); err != nil {
+	if err := contract.ValidateUpdate(&u, e.cfg.MaxBody); err != nil {
 		return err
 	}
 	s, j, err := e.findJob(ctx, ref, id)
@@ -72,25 +73,25 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	defer e.end()
 	t, now := e.now()
 	if !j.state.Waiting() {
-		return s.conflict(j, duly.EventUpdate)
+		return s.conflict(j, contract.EventUpdate)
 	}
 
 	next := j.Planned
-	if err := u.Apply(&next, t); err != nil {
+	if err := contract.ApplyUpdate(&u, &next, t); err != nil {
 		return err
 	}
 	next.Body, next.Headers = slices.Clone(next.Body), maps.Clone(next.Headers)
-	s.replan(j, duly.EventUpdate, now, u.Delay != nil || !u.Due.IsZero(), func() { j.Planned = next })
+	s.replan(j, contract.EventUpdate, now, u.Delay != nil || !u.Due.IsZero(), func() { j.Planned = next })
 
 	return nil
 }
 
-func (s *shard) conflict(j *job, e duly.Event) error {
+func (s *shard) conflict(j *job, e contract.Event) error {
 	s.count(e, j.state, j.state)
-	return duly.Conflict(j.state, "job %q is %s and can't be changed by %s", j.ID, j.state, e)
+	return contract.Conflict(j.state, "job %q is %s and can't be changed by %s", j.ID, j.state, e)
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	if ref.IsGroup() {
 		return notForGroup(ref, "promote")
@@ -103,18 +104,18 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	_, now := e.now()
 	switch {
 	case !j.state.Waiting():
-		return s.conflict(j, duly.EventPromote)
+		return s.conflict(j, contract.EventPromote)
 	case j.state == duly.StateDelayed:
-		s.become(j, duly.EventPromote, now, func() { j.DueAt = min(j.DueAt, now) })
+		s.become(j, contract.EventPromote, now, func() { j.DueAt = min(j.DueAt, now) })
 	default:
-		s.count(duly.EventPromote, j.state, j.state)
+		s.count(contract.EventPromote, j.state, j.state)
 	}
 	return nil
 }
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := p.ValidateFor(ref); err != nil {
+	if err := contract.ValidateRequeueFor(&p, ref); err != nil {
 		return nil, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -147,7 +148,7 @@ func (q *queue) oldestDead(n int) (jobs []*job) {
 
 func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeueParams) duly.RequeueResult {
 	r := duly.RequeueResult{ID: id}
-	if r.Err = duly.ValidateID(id); r.Err != nil {
+	if r.Err = contract.ValidateID(id); r.Err != nil {
 		return r
 	}
 	if r.Err = q.checkID(id); r.Err != nil {
@@ -161,16 +162,16 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 
 	switch {
 	case j != nil && j.state == duly.StateDead && q.beyond(id), j == nil && q.beyond(id):
-		r.Err = duly.NotBeyondCursor(ref, id)
+		r.Err = contract.NotBeyondCursor(ref, id)
 	case j == nil:
 		r.Err = q.missing(ref, id)
 	case j.state != duly.StateDead:
-		s.count(duly.EventRequeue, j.state, j.state)
-		r.Err = duly.Conflict(s.stateNow(j, now), "job %q is %s, not dead", id, s.stateNow(j, now))
+		s.count(contract.EventRequeue, j.state, j.state)
+		r.Err = contract.Conflict(s.stateNow(j, now), "job %q is %s, not dead", id, s.stateNow(j, now))
 	default:
 		if holder := s.merger(j, now); holder != nil {
 			s.counters.Merged++
-			s.gone(j, duly.EventRequeue, now)
+			s.gone(j, contract.EventRequeue, now)
 			r.Merged = holder.ID
 			return r
 		}
@@ -187,7 +188,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 // revive pushes a dead job now, under its old ID and number.
 func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.counters.Requeued++
-	s.become(j, duly.EventRequeue, now, func() {
+	s.become(j, contract.EventRequeue, now, func() {
 		j.finished, j.requeued = 0, true
 		if !j.isMessage {
 			j.DueAt, j.PushedAt = now, now
@@ -201,9 +202,9 @@ func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.overtake(j)
 }
 
-// Purge implements duly.Operator.
+// Purge implements contract.Operator.
 func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
-	if err := duly.ValidatePurge(state, n); err != nil {
+	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -230,18 +231,18 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	}
 
 	if state == duly.StateLeased && purged > 0 {
-		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
 	return purged, nil
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.ValidateFor(ref); err != nil {
+	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
 	if patch.Shards > 1 && e.cfg.OneShard {
-		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
+		return contract.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
 
 	q, err := e.beginOn(ctx, ref)
@@ -256,18 +257,18 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 			return err
 		}
 		if to := patch.Group.Target; e.topics[duly.QueueRef{Namespace: q.ref.Namespace, Name: to}] != nil {
-			return duly.TargetIsTopic(to)
+			return contract.TargetIsTopic(to)
 		}
 		if patch.Delivery != "" && patch.Delivery != cfg.Delivery && !q.isEmpty() {
-			return duly.DeliveryInUse(ref, cfg.Delivery)
+			return contract.DeliveryInUse(ref, cfg.Delivery)
 		}
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
-			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
+			return contract.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
 		}
 	}
 
-	cfg = cfg.With(patch)
-	if err := cfg.CheckWhole(); err != nil {
+	cfg = contract.PatchConfig(cfg, patch)
+	if err := contract.CheckConfig(cfg); err != nil {
 		return err
 	}
 	if q, err = e.make(ref, cfg); err == nil {
@@ -279,12 +280,12 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	return err
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, true)
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, false)
 }
@@ -296,7 +297,7 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 	}
 	defer e.end()
 	if q == nil {
-		return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+		return contract.Errorf(duly.CodeNotFound, "no queue %s", ref)
 	}
 	cfg := q.cfg
 	cfg.Paused = paused
@@ -304,9 +305,9 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 	return nil
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -315,13 +316,13 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	defer e.end()
 	ref = ref.Normal()
 	if e.topics[ref] != nil {
-		return duly.IsTopic(ref)
+		return contract.IsTopic(ref)
 	}
 	if topic, group, ok := ref.Group(); ok && e.topics[topic] != nil {
 		delete(e.topics[topic].groups, group)
 	}
 	e.pushChanged(e.queues[ref])
 	delete(e.queues, ref)
-	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return nil
 }

@@ -104,7 +104,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 
 		done := make(chan error, 1)
 		go func() { done <- e.Idle(t.Context(), 0) }()
-		if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
+		if _, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err != nil {

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-// PutPlacement implements duly.Placer.
-func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
+// PutPlacement implements contract.Placer.
+func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -17,9 +18,9 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 		return err
 	}
 	defer e.mu.Unlock()
-	p.Namespace = duly.NamespaceOr(p.Namespace)
+	p.Namespace = contract.NamespaceOr(p.Namespace)
 	if e.placements[p.Namespace].Version != p.Version {
-		return duly.PlacementConflict(p.Namespace)
+		return contract.PlacementConflict(p.Namespace)
 	}
 	p.Version++
 	p.Former = slices.Clone(p.Former)
@@ -28,26 +29,26 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 	return nil
 }
 
-// FindPlacement implements duly.Placer.
-func (e *Engine) FindPlacement(ctx context.Context, namespace string) (duly.Placement, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
-		return duly.Placement{}, err
+// FindPlacement implements contract.Placer.
+func (e *Engine) FindPlacement(ctx context.Context, namespace string) (contract.Placement, error) {
+	if err := contract.ValidateNamespace(namespace); err != nil {
+		return contract.Placement{}, err
 	}
 	if err := e.begin(ctx); err != nil {
-		return duly.Placement{}, err
+		return contract.Placement{}, err
 	}
 	defer e.mu.Unlock()
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	p, ok := e.placements[namespace]
 	if !ok {
-		return p, duly.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+		return p, contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
 	}
 	return p, nil
 }
 
-// Placements implements duly.Placer.
-func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page duly.PlacementPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Placements implements contract.Placer.
+func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page contract.PlacementPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -59,7 +60,7 @@ func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 			page.Placements = append(page.Placements, one)
 		}
 	}
-	slices.SortFunc(page.Placements, func(a, b duly.Placement) int { return strings.Compare(a.Namespace, b.Namespace) })
+	slices.SortFunc(page.Placements, func(a, b contract.Placement) int { return strings.Compare(a.Namespace, b.Namespace) })
 	if len(page.Placements) > p.Limit {
 		page.Placements = page.Placements[:p.Limit]
 		page.Next = page.Placements[p.Limit-1].Namespace

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-// Publish implements duly.Topics.
+// Publish implements contract.Topics.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
-	if err := duly.CheckBatch(len(messages), duly.MessageBytes(messages)); err != nil {
+	if err := contract.CheckBatch(len(messages), contract.MessageBytes(messages)); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -43,10 +44,10 @@ type publishing struct {
 // publish checks in the contract's order: invalid, exists, full.
 func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	failed := func(err error) duly.PublishResult { return duly.PublishResult{ID: m.ID, Err: err} }
-	if err := m.Validate(p.e.cfg.MaxBody); err != nil {
+	if err := contract.ValidateMessage(&m, p.e.cfg.MaxBody); err != nil {
 		return failed(err)
 	}
-	stored, due, err := m.Plan(p.t)
+	stored, due, err := contract.PlanMessage(m, p.t)
 	if err != nil {
 		return failed(err)
 	}
@@ -65,7 +66,7 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	}
 	if first := l.repeated(next, delayed, p.now); first != nil {
 		l.counters.Exists++
-		return duly.PublishResult{Outcome: duly.Exists, Position: first.position, ID: first.ID}
+		return duly.PublishResult{Status: duly.Exists, Position: first.position, ID: first.ID}
 	}
 	if delayed && next.ID == "" {
 		next.ID = duly.NewNumberIn(byte(l.index)).String()
@@ -75,13 +76,13 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	}
 
 	l.add(next, delayed, p.now)
-	return duly.PublishResult{Outcome: duly.Created, Position: next.position, ID: next.ID}
+	return duly.PublishResult{Status: duly.Created, Position: next.position, ID: next.ID}
 }
 
 // shard returns the shard of a message. All messages of a call that may go to any shard
 // go to the same one.
 func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
-	if shard, fixed := m.ShardIn(t.cfg, delayed); fixed {
+	if shard, fixed := contract.MessageShard(m, t.cfg, delayed); fixed {
 		return shard
 	}
 	shard, known := p.chosen[t]

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Push implements duly.Engine.
 func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -45,7 +46,7 @@ func inTurn(j *duly.Job, last duly.Number) duly.Number {
 // push checks in the contract's order: invalid, exists, merged, full.
 func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.PushResult {
 	t, now := e.now()
-	cfg := e.usual().ForNew(&j)
+	cfg := contract.ConfigForNew(e.usual(), &j)
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
 	}
@@ -63,15 +64,15 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 	s := q.of(p.ID)
 	next := &job{Planned: p}
 	if old := s.alive(s.byID[p.ID], now); old != nil {
-		s.count(duly.EventPush, old.state, old.state)
-		return duly.PushResult{ID: p.ID, Outcome: duly.Exists, State: s.stateNow(old, now)}
+		s.count(contract.EventPush, old.state, old.state)
+		return duly.PushResult{ID: p.ID, Status: duly.Exists, State: s.stateNow(old, now)}
 	}
 	if holder := s.merger(next, now); holder != nil {
 		s.mergeInto(holder, next, now)
-		return duly.PushResult{ID: holder.ID, Outcome: duly.Merged}
+		return duly.PushResult{ID: holder.ID, Status: duly.Merged}
 	}
 	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
-		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(ref, q.cfg.MaxJobs)}
+		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(ref, q.cfg.MaxJobs)}
 	}
 
 	if j.ID == "" {
@@ -81,18 +82,18 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 	s.counters.Pushed++
 	s.enter(next, now)
 
-	return duly.PushResult{ID: p.ID, Outcome: duly.Created}
+	return duly.PushResult{ID: p.ID, Status: duly.Created}
 }
 
 // plan judges a job for a queue of that configuration.
-func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (duly.Planned, error) {
-	if err := j.Validate(e.cfg.MaxBody); err != nil {
-		return duly.Planned{}, err
+func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (contract.Planned, error) {
+	if err := contract.ValidateJob(&j, e.cfg.MaxBody); err != nil {
+		return contract.Planned{}, err
 	}
-	if err := j.CheckShard(cfg.Shards); err != nil {
-		return duly.Planned{}, err
+	if err := contract.CheckShard(&j, cfg.Shards); err != nil {
+		return contract.Planned{}, err
 	}
-	p, err := j.Plan(&cfg, now, e.cfg.MaxBody)
+	p, err := contract.PlanJob(j, &cfg, now, e.cfg.MaxBody)
 	if p.ID == "" {
 		p.ID, p.Made = duly.MakeID(&p.Job), true
 	}
@@ -123,15 +124,15 @@ func (s *shard) mergeInto(holder, next *job, now int64) {
 	s.counters.Pushed++
 	s.counters.Merged++
 	if next.Merge.Mode == duly.MergeKeep {
-		s.count(duly.EventMerge, holder.state, holder.state)
+		s.count(contract.EventMerge, holder.state, holder.state)
 		s.place(holder, holder.state, func() { holder.Keep(&next.Planned) })
 		return
 	}
 	if holder.state == duly.StateLeased { // the running one works on its old data
-		s.count(duly.EventMerge, holder.state, holder.state)
+		s.count(contract.EventMerge, holder.state, holder.state)
 		return
 	}
-	s.replan(holder, duly.EventMerge, now, true, func() {
+	s.replan(holder, contract.EventMerge, now, true, func() {
 		holder.Replace(&next.Planned)
 		holder.failures, holder.stalls, holder.lastError = 0, 0, ""
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // queue is a queue: its shards, and what they have in common.
@@ -32,7 +33,7 @@ func newQueue(ref duly.QueueRef, cfg duly.QueueConfig, moves map[Move]int) *queu
 func (q *queue) configure(cfg duly.QueueConfig) {
 	q.cfg = cfg
 	for i, s := range q.shards {
-		s.cfg = cfg.OfShard(i)
+		s.cfg = contract.ConfigOfShard(cfg, i)
 		if s.reader != nil {
 			s.applyConfig()
 		}
@@ -50,14 +51,14 @@ func (q *queue) serves(dispatcher bool) bool {
 }
 
 // of is the shard that a job with this ID lives in.
-func (q *queue) of(id string) *shard { return q.shards[duly.ShardOf(id, len(q.shards))] }
+func (q *queue) of(id string) *shard { return q.shards[contract.ShardOf(id, len(q.shards))] }
 
 // shard is everything of one shard. It knows nothing of the others.
 type shard struct {
 	ref      duly.QueueRef
 	index    int
 	cfg      duly.QueueConfig // its part of the limits
-	bucket   duly.Bucket
+	bucket   contract.Bucket
 	counters duly.Counters
 	moves    map[Move]int
 
@@ -94,8 +95,8 @@ func (s *shard) held() int {
 }
 
 // count notes a transition, and panics if the contract's table lacks it.
-func (s *shard) count(e duly.Event, from, to duly.State) {
-	if !slices.Contains(duly.Next(from, e).To, to) {
+func (s *shard) count(e contract.Event, from, to duly.State) {
+	if !slices.Contains(contract.Next(from, e).To, to) {
 		panic(fmt.Sprintf("model: %s led from %s to %s, which the state table does not have", e, from, to))
 	}
 	s.moves[Move{e, from, to}]++
@@ -103,7 +104,7 @@ func (s *shard) count(e duly.Event, from, to duly.State) {
 
 // move takes a job out of its set, lets change set what the sorting reads, and
 // puts it into the set of its new state. None is gone.
-func (s *shard) move(j *job, e duly.Event, to duly.State, change func()) {
+func (s *shard) move(j *job, e contract.Event, to duly.State, change func()) {
 	s.count(e, j.state, to)
 	s.place(j, to, change)
 }
@@ -170,7 +171,7 @@ func (s *shard) keyOf(j *job) string {
 }
 
 // gone removes a job and gives up its keys.
-func (s *shard) gone(j *job, e duly.Event, now int64) {
+func (s *shard) gone(j *job, e contract.Event, now int64) {
 	s.move(j, e, duly.StateNone, nil)
 	s.freeMerge(j)
 	s.freeKey(j, now)
@@ -179,11 +180,11 @@ func (s *shard) gone(j *job, e duly.Event, now int64) {
 // drop removes a job that is over.
 func (s *shard) drop(j *job, now int64) {
 	if j.state == duly.StateDone {
-		s.gone(j, duly.EventTrim, now)
+		s.gone(j, contract.EventTrim, now)
 		return
 	}
 	s.counters.Expired++
-	s.gone(j, duly.EventExpire, now)
+	s.gone(j, contract.EventExpire, now)
 }
 
 // alive is the job if it is there by the clock. One that is over is dropped
@@ -226,7 +227,7 @@ func (s *shard) dueState(j *job, now int64) duly.State {
 }
 
 // become makes a job due. What it has become is counted by the clock.
-func (s *shard) become(j *job, e duly.Event, now int64, change func()) {
+func (s *shard) become(j *job, e contract.Event, now int64, change func()) {
 	from := j.state
 	s.place(j, s.dueState(j, now), change)
 	s.count(e, from, s.stateNow(j, now))
@@ -266,13 +267,13 @@ func (s *shard) freeKey(j *job, now int64) {
 			continue
 		}
 		s.heads[next.OrderKey] = next
-		s.move(next, duly.EventKeyFreed, duly.StateReady, nil)
+		s.move(next, contract.EventKeyFreed, duly.StateReady, nil)
 		return
 	}
 }
 
 func (s *shard) firstBlocked(key string) *job {
-	place := &job{Planned: duly.Planned{Job: duly.Job{OrderKey: key, Priority: duly.MaxPriority + 1}}}
+	place := &job{Planned: contract.Planned{Job: duly.Job{OrderKey: key, Priority: duly.MaxPriority + 1}}}
 	for j := range s.sets[duly.StateBlocked].behind(place) {
 		if j.OrderKey == key {
 			return j
@@ -323,7 +324,7 @@ func (s *shard) merger(j *job, now int64) *job {
 // replan puts a waiting job where its changed fields say: due later is
 // delayed, due now is ready or blocked. A job that has become ready stays so
 // unless it is told another due moment.
-func (s *shard) replan(j *job, e duly.Event, now int64, dueChanged bool, change func()) {
+func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, change func()) {
 	from := j.state
 	s.place(j, from, change)
 	to := from
@@ -342,10 +343,10 @@ func (s *shard) replan(j *job, e duly.Event, now int64, dueChanged bool, change 
 }
 
 // die makes a job a dead letter.
-func (s *shard) die(j *job, e duly.Event, reason string, now int64) {
+func (s *shard) die(j *job, e contract.Event, reason string, now int64) {
 	s.dropCopy(j.ID)
 	s.move(j, e, duly.StateDead, func() {
-		j.finished, j.lastError = now, duly.CutError(reason)
+		j.finished, j.lastError = now, contract.CutError(reason)
 		j.TTL, j.ExpiresAt = duly.None, 0
 	})
 	s.counters.Dead++

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logcursor"
 )
 
-// Read implements duly.Topics.
-func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+// Read implements contract.Topics.
+func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	if err := p.Validate(ref); err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 	over := make(chan struct{})
 	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
@@ -36,7 +37,7 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 		case <-over:
 			p.Wait = 0
 		case <-ctx.Done():
-			return duly.ReadPage{}, ctx.Err()
+			return contract.ReadPage{}, ctx.Err()
 		}
 	}
 }
@@ -44,14 +45,14 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 // read returns the page without waiting. changed is closed when another read may return
 // more. It sets of to the topic. If of is set, read returns [duly.ErrNotFound] for another
 // topic of the name.
-func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams, of **topic) (page duly.ReadPage, changed <-chan struct{}, err error) {
+func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams, of **topic) (page contract.ReadPage, changed <-chan struct{}, err error) {
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
 		return page, nil, err
 	}
 	defer e.mu.Unlock()
 	if *of != nil && *of != t {
-		return page, nil, duly.NoTopic(ref)
+		return page, nil, contract.NoTopic(ref)
 	}
 	*of = t
 	next, err := t.readFrom(p.From)
@@ -76,7 +77,7 @@ func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams,
 // gap returns gone for a From that names a message. With start or a time the reader
 // expects no certain message, so there is no gap.
 func (t *topic) gap(from duly.From, gone uint64) int64 {
-	if p, _ := from.Parts(); p.Kind == duly.KindPosition || p.Kind == duly.KindNext {
+	if p, _ := contract.ParseFrom(from); p.Kind == contract.KindPosition || p.Kind == contract.KindNext {
 		return int64(gone)
 	}
 	return 0
@@ -84,7 +85,7 @@ func (t *topic) gap(from duly.From, gone uint64) int64 {
 
 // merged returns messages by position, beginning at the ordinals in next, and advances
 // these.
-func (t *topic) merged(next []logcursor.Place, limit int) (entries []duly.Entry) {
+func (t *topic) merged(next []logcursor.Place, limit int) (entries []contract.Entry) {
 	bytes := 0
 	for len(entries) < limit {
 		var least *message
@@ -101,20 +102,20 @@ func (t *topic) merged(next []logcursor.Place, limit int) (entries []duly.Entry)
 			break
 		}
 		entries = append(entries, least.entry())
-		next[duly.PositionPartsOf(least.position).Shard] = logcursor.Place{Ordinal: least.ordinal + 1, Seen: least.entered}
+		next[contract.PositionPartsOf(least.position).Shard] = logcursor.Place{Ordinal: least.ordinal + 1, Seen: least.entered}
 	}
 	return entries
 }
 
 // readFrom returns where a Read begins in each shard.
 func (t *topic) readFrom(from duly.From) (next []logcursor.Place, err error) {
-	parts, _ := from.Parts() // was validated
-	if parts.Kind == duly.KindNext {
+	parts, _ := contract.ParseFrom(from) // was validated
+	if parts.Kind == contract.KindNext {
 		return t.parseNext(from, parts.Next)
 	}
 	for _, l := range t.logs {
 		place := l.place(parts)
-		if parts.Kind == duly.KindPosition && (place.ahead || l.lost(parts.Position)) {
+		if parts.Kind == contract.KindPosition && (place.ahead || l.lost(parts.Position)) {
 			return nil, l.ends(from)
 		}
 		next = append(next, logcursor.Place{Ordinal: place.wanted})
@@ -138,7 +139,7 @@ func (t *topic) parseNext(from duly.From, text string) ([]logcursor.Place, error
 
 // lost reports whether a position of this shard is one of a lost message.
 func (l *log) lost(position duly.Position) bool {
-	at := duly.PositionPartsOf(position)
+	at := contract.PositionPartsOf(position)
 	return at.Shard == l.index && l.replaced(at.Ordinal, at.Millis)
 }
 
@@ -158,9 +159,9 @@ func (l *log) replaced(ordinal uint64, ms int64) bool {
 // ends is the error for a reader that was further than the log is.
 func (l *log) ends(from duly.From) error {
 	if l.last.Ordinal == 0 {
-		return duly.LogEnds(from, "")
+		return contract.LogEnds(from, "")
 	}
-	return duly.LogEnds(from, l.last.Position().String())
+	return contract.LogEnds(from, l.last.Position().String())
 }
 
 // place is where a From points in one shard.
@@ -172,14 +173,14 @@ type place struct {
 
 // place finds a From in the shard. A position speaks of its own shard; the others
 // go by its entry time.
-func (l *log) place(p duly.FromParts) place {
+func (l *log) place(p contract.FromParts) place {
 	switch p.Kind {
-	case duly.KindEnd:
+	case contract.KindEnd:
 		return place{wanted: l.last.Ordinal + 1}
-	case duly.KindTime:
+	case contract.KindTime:
 		return l.placeOfTime(clock.CeilMilli(p.Time))
-	case duly.KindPosition:
-		at := duly.PositionPartsOf(p.Position)
+	case contract.KindPosition:
+		at := contract.PositionPartsOf(p.Position)
 		if at.Shard >= len(l.topic.logs) {
 			return place{ahead: true}
 		}
@@ -210,16 +211,16 @@ type delayedCursor struct {
 	Key   string
 }
 
-// Delayed implements duly.Topics.
-func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedParams) (page duly.DelayedPage, err error) {
-	if err := p.Validate(); err != nil {
+// Delayed implements contract.Topics.
+func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage, err error) {
+	if err := contract.ValidatePage(&p.PageParams); err != nil {
 		return page, err
 	}
 	after := delayedCursor{Due: -1}
 	if p.Cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
 		if err != nil || json.Unmarshal(raw, &after) != nil || after.Shard < 0 {
-			return page, duly.BadCursor()
+			return page, contract.BadCursor()
 		}
 	}
 	t, err := e.beginTopic(ctx, ref)
@@ -271,23 +272,23 @@ func (m *message) waiting(body bool) duly.Message {
 // findDelayed begins an operation on a delayed message. The caller ends the operation
 // unless there is an error.
 func (e *Engine) findDelayed(ctx context.Context, ref duly.QueueRef, key, id string) (*log, *message, error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return nil, nil, err
 	}
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, shard := range duly.DelayedShards(key, id, t.cfg.Shards) {
+	for _, shard := range contract.DelayedShards(key, id, t.cfg.Shards) {
 		if m := t.logs[shard].findDelayed(key, id); m != nil {
 			return t.logs[shard], m, nil
 		}
 	}
 	e.end()
-	return nil, nil, duly.NoMessage(ref, id)
+	return nil, nil, contract.NoMessage(ref, id)
 }
 
-// DelayedMessage implements duly.Topics.
+// DelayedMessage implements contract.Topics.
 func (e *Engine) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id string) (duly.Message, error) {
 	_, m, err := e.findDelayed(ctx, ref, key, id)
 	if err != nil {
@@ -297,7 +298,7 @@ func (e *Engine) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id 
 	return m.waiting(true), nil
 }
 
-// CancelDelayed implements duly.Topics.
+// CancelDelayed implements contract.Topics.
 func (e *Engine) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id string) error {
 	l, m, err := e.findDelayed(ctx, ref, key, id)
 	if err != nil {
@@ -311,6 +312,6 @@ func (e *Engine) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id s
 }
 
 // aheadOf reports whether a From is a time ahead of the clock.
-func aheadOf(p duly.FromParts, now time.Time) bool {
-	return p.Kind == duly.KindTime && p.Time.After(now)
+func aheadOf(p contract.FromParts, now time.Time) bool {
+	return p.Kind == contract.KindTime && p.Time.After(now)
 }

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// PutToken implements duly.Registry.
-func (e *Engine) PutToken(ctx context.Context, t duly.Token) error {
+// PutToken implements contract.Registry.
+func (e *Engine) PutToken(ctx context.Context, t contract.Token) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -28,37 +29,37 @@ func (e *Engine) PutToken(ctx context.Context, t duly.Token) error {
 	return nil
 }
 
-// FindToken implements duly.Registry.
-func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (duly.Token, error) {
+// FindToken implements contract.Registry.
+func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (contract.Token, error) {
 	if err := e.begin(ctx); err != nil {
-		return duly.Token{}, err
+		return contract.Token{}, err
 	}
 	defer e.mu.Unlock()
 	t, ok := e.tokens[hash]
 	if !ok {
-		return t, duly.NoToken()
+		return t, contract.NoToken()
 	}
 	return t, nil
 }
 
-// DeleteToken implements duly.Registry.
+// DeleteToken implements contract.Registry.
 func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
 	defer e.mu.Unlock()
 	if _, ok := e.tokens[hash]; !ok {
-		return duly.NoToken()
+		return contract.NoToken()
 	}
 	delete(e.tokens, hash)
-	delete(e.windows, spent{hash, duly.RightProduce})
-	delete(e.windows, spent{hash, duly.RightConsume})
+	delete(e.windows, spent{hash, contract.RightProduce})
+	delete(e.windows, spent{hash, contract.RightConsume})
 	e.tokensChanged()
 	return nil
 }
 
-// LimitToken implements duly.Limiter.
-func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
+// LimitToken implements contract.Limiter.
+func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 	defer e.mu.Unlock()
 	t, ok := e.tokens[hash]
 	if !ok {
-		return duly.NoToken()
+		return contract.NoToken()
 	}
 	t.Limits = l
 	e.tokens[hash] = t
@@ -79,11 +80,11 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 // spent names what is counted under one limit.
 type spent struct {
 	hash  [32]byte
-	right duly.Right
+	right contract.Right
 }
 
-// Spend implements duly.Limiter.
-func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (window time.Time, err error) {
+// Spend implements contract.Limiter.
+func (e *Engine) Spend(ctx context.Context, hash [32]byte, right contract.Right) (window time.Time, err error) {
 	if err := e.begin(ctx); err != nil {
 		return window, err
 	}
@@ -91,7 +92,7 @@ func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 	t, ok := e.tokens[hash]
 	switch {
 	case !ok:
-		return window, duly.NoToken()
+		return window, contract.NoToken()
 	case t.Limits.Of(right) == 0:
 		return window, nil
 	}
@@ -104,8 +105,8 @@ func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 	return clock.FromMilli(w.Begin), nil
 }
 
-// GiveBack implements duly.Limiter.
-func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, window time.Time) error {
+// GiveBack implements contract.Limiter.
+func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right contract.Right, window time.Time) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, 
 	return nil
 }
 
-// WatchTokens implements duly.Watcher.
+// WatchTokens implements contract.Watcher.
 func (e *Engine) WatchTokens(ctx context.Context, notify func(listening bool)) error {
 	if err := e.begin(ctx); err != nil {
 		return err
@@ -152,9 +153,9 @@ func (e *Engine) tokensChanged() {
 	}
 }
 
-// Tokens implements duly.Registry.
-func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page duly.TokenPage, err error) {
-	after, err := p.ValidateTokens()
+// Tokens implements contract.Registry.
+func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page contract.TokenPage, err error) {
+	after, err := contract.ValidateTokenPage(&p)
 	if err != nil {
 		return page, err
 	}
@@ -169,7 +170,7 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		}
 	}
 
-	slices.SortFunc(page.Tokens, func(a, b duly.Token) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
+	slices.SortFunc(page.Tokens, func(a, b contract.Token) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
 	if len(page.Tokens) > p.Limit {
 		page.Tokens = page.Tokens[:p.Limit]
 		page.Next = hex.EncodeToString(page.Tokens[p.Limit-1].Hash[:])

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // Reserve implements duly.Engine.
 func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	queues := refs(p.Namespace, p.Queues)
@@ -25,7 +26,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	for _, ref := range queues {
 		err := e.known(ref)
 		if q := e.find(ref); err == nil && q != nil && q.group != nil {
-			err = q.cfg.Group.CheckTarget(ref, p.Target)
+			err = contract.CheckGroupTarget(q.cfg.Group, ref, p.Target)
 		}
 		if err != nil {
 			e.pass(queues, p.Dispatcher)
@@ -120,7 +121,7 @@ func (t *taking) leaseReady(s *shard, n int) {
 			continue
 		}
 
-		suspect := j.Suspect(j.failures, j.stalls)
+		suspect := contract.Suspect(&j.Planned.Job, j.failures, j.stalls)
 		if t.full = len(t.got) > 0 && (suspect || t.bytes+len(j.Body) > duly.MaxBatchBytes); t.full {
 			return
 		}
@@ -151,7 +152,7 @@ func (s *shard) headSuspect(now int64) bool {
 		return false
 	}
 	j := ready.first()
-	return j.Suspect(j.failures, j.stalls)
+	return contract.Suspect(&j.Planned.Job, j.failures, j.stalls)
 }
 
 // open is how many more deliveries pause and limits allow now.
@@ -175,7 +176,7 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 	if lease == 0 {
 		lease = j.Lease
 	}
-	s.move(j, duly.EventReserve, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(lease)) })
+	s.move(j, contract.EventReserve, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(lease)) })
 	if j.Merge.Until != duly.UntilDone {
 		s.freeMerge(j)
 	}
@@ -184,7 +185,7 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 	}
 	s.counters.Delivered++
 	return duly.Delivery{
-		Job: j.public(duly.StateLeased, true), Receipt: s.receipt(j), Attempt: j.Attempt(j.failures, j.stalls),
+		Job: j.public(duly.StateLeased, true), Receipt: s.receipt(j), Attempt: contract.Attempt(&j.Planned.Job, j.failures, j.stalls),
 		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
 		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -68,11 +69,11 @@ func (l *log) mayDrop(needed bool) bool { return !needed || l.topic.cfg.Overflow
 // empty for none.
 func (l *log) over(messages int, bytes int64) (setting string) {
 	cfg := l.topic.cfg
-	maxCount := duly.ShardPart(cfg.MaxCount, cfg.Shards, l.index)
+	maxCount := contract.ShardPart(cfg.MaxCount, cfg.Shards, l.index)
 	if cfg.MaxCount != duly.None && len(l.messages)+len(l.delayed)+messages > maxCount {
 		return "max_count"
 	}
-	maxBytes := duly.ShardPart(int(cfg.MaxBytes), cfg.Shards, l.index)
+	maxBytes := contract.ShardPart(int(cfg.MaxBytes), cfg.Shards, l.index)
 	if cfg.MaxBytes != duly.None && l.bytes+bytes > int64(maxBytes) {
 		return "max_bytes"
 	}
@@ -93,7 +94,7 @@ func (l *log) makeRoom(m *message, now int64) error {
 			if setting == "max_count" {
 				bound = int64(l.topic.cfg.MaxCount)
 			}
-			return duly.TopicFull(l.topic.ref, setting, bound)
+			return contract.TopicFull(l.topic.ref, setting, bound)
 		}
 		bytes -= l.messages[drop].size()
 	}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // Settle implements duly.Engine.
-func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.batch(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
@@ -18,10 +19,10 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 	results := make([]error, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
-		if results[i] = o.Validate(); results[i] != nil {
+		if results[i] = contract.ValidateSettle(o); results[i] != nil {
 			continue
 		}
-		s, j := e.current(namespace, o.Receipt, o.As.Event())
+		s, j := e.current(namespace, o.Receipt, contract.EventOf(o.As))
 		if j == nil {
 			results[i] = duly.ErrLeaseLost
 			continue
@@ -38,7 +39,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 
 // Extend implements duly.Engine.
 func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	if err := duly.ValidateLease(lease); err != nil {
+	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
 	if err := e.batch(ctx, namespace, len(receipts)); err != nil {
@@ -48,10 +49,10 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 
 	results := make([]error, len(receipts))
 	for i, r := range receipts {
-		if results[i] = r.Validate(); results[i] != nil {
+		if results[i] = contract.ValidateReceipt(r); results[i] != nil {
 			continue
 		}
-		s, j := e.current(namespace, r, duly.EventExtend)
+		s, j := e.current(namespace, r, contract.EventExtend)
 		if j == nil {
 			results[i] = duly.ErrLeaseLost
 			continue
@@ -61,7 +62,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 			d = j.Lease
 		}
 		t, _ := e.now()
-		s.move(j, duly.EventExtend, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(d)) })
+		s.move(j, contract.EventExtend, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(d)) })
 	}
 
 	return results, nil
@@ -69,10 +70,10 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 
 // batch begins an operation on a batch of receipts.
 func (e *Engine) batch(ctx context.Context, namespace string, items int) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	if err := duly.CheckBatch(items, 0); err != nil {
+	if err := contract.CheckBatch(items, 0); err != nil {
 		return err
 	}
 	return e.begin(ctx)
@@ -80,8 +81,8 @@ func (e *Engine) batch(ctx context.Context, namespace string, items int) error {
 
 // current is the job whose running delivery has the receipt: the fence. The
 // event is what the receipt was brought for.
-func (e *Engine) current(namespace string, r duly.Receipt, event duly.Event) (*shard, *job) {
-	p, ok := r.Parts()
+func (e *Engine) current(namespace string, r duly.Receipt, event contract.Event) (*shard, *job) {
+	p, ok := contract.ParseReceipt(r)
 	if !ok {
 		return nil, nil
 	}
@@ -106,43 +107,43 @@ func (e *Engine) current(namespace string, r duly.Receipt, event duly.Event) (*s
 }
 
 // settle ends the running delivery as the outcome says.
-func (s *shard) settle(j *job, o *duly.Outcome, t time.Time) {
+func (s *shard) settle(j *job, o *duly.SettleRequest, t time.Time) {
 	now := clock.Milli(t)
-	attempt := j.Attempt(j.failures, j.stalls)
+	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 	j.ended++
 	switch o.As {
 	case duly.Ack:
 		s.ack(j, o.Result, now)
 	case duly.Bury:
-		s.die(j, duly.EventBury, o.Error, now)
+		s.die(j, contract.EventBury, o.Error, now)
 	case duly.Nack:
-		delay := j.Backoff.Delay(j.ID, attempt)
+		delay := contract.BackoffDelay(j.Backoff, j.ID, attempt)
 		if o.Delay != nil {
 			delay = *o.Delay
 		}
-		j.lastError = duly.CutError(o.Error)
+		j.lastError = contract.CutError(o.Error)
 		s.counters.Failed++
-		s.comeBack(j, duly.EventNack, duly.DueIn(delay, t), now)
+		s.comeBack(j, contract.EventNack, contract.DueIn(delay, t), now)
 	case duly.Release:
 		due := j.DueAt
 		if j.isMessage {
 			due = now // its entry time may be ahead of a clock that was set back
 		}
 		if o.Delay != nil {
-			due = duly.DueIn(*o.Delay, t)
+			due = contract.DueIn(*o.Delay, t)
 		}
 		s.counters.Released++
-		s.comeBack(j, duly.EventRelease, due, now)
+		s.comeBack(j, contract.EventRelease, due, now)
 	}
 }
 
 func (s *shard) ack(j *job, result []byte, now int64) {
 	s.counters.Acked++
 	if j.Retain == duly.None {
-		s.gone(j, duly.EventAck, now)
+		s.gone(j, contract.EventAck, now)
 		return
 	}
-	s.move(j, duly.EventAck, duly.StateDone, func() { j.finished, j.result = now, append([]byte(nil), result...) })
+	s.move(j, contract.EventAck, duly.StateDone, func() { j.finished, j.result = now, append([]byte(nil), result...) })
 	s.freeMerge(j)
 	s.freeKey(j, now)
 	s.trim(duly.StateDone, now, 2)
@@ -152,12 +153,12 @@ func (s *shard) ack(j *job, result []byte, now int64) {
 func (s *shard) stall(j *job, now int64) {
 	j.ended++
 	s.counters.Stalled++
-	s.comeBack(j, duly.EventStall, now, now)
+	s.comeBack(j, contract.EventStall, now, now)
 }
 
 // comeBack is how a delivery ends that was neither acked nor buried, in the
 // contract's order: expired, merged away, dead, waiting again.
-func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
+func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, now) {
 		s.counters.Expired++
 		s.gone(j, e, now)
@@ -174,16 +175,16 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 	}
 
 	switch e {
-	case duly.EventNack:
+	case contract.EventNack:
 		j.failures++
-	case duly.EventStall:
+	case contract.EventStall:
 		j.stalls++
 	}
 
-	if e != duly.EventRelease && j.Exhausted(j.failures, j.stalls) {
+	if e != contract.EventRelease && contract.Exhausted(&j.Planned.Job, j.failures, j.stalls) {
 		reason := j.lastError
-		if e == duly.EventStall {
-			reason = duly.StallReason(j.stalls)
+		if e == contract.EventStall {
+			reason = contract.StallReason(j.stalls)
 		}
 		s.die(j, e, reason, now)
 		return
@@ -203,7 +204,7 @@ func (s *shard) leaveTo(newer *job, due, expires, now int64) {
 	s.place(newer, newer.state, func() { newer.ComeBack(due, expires) })
 	if newer.state == duly.StateDelayed && newer.DueAt <= now {
 		if to := s.dueState(newer, now); to != duly.StateDelayed {
-			s.move(newer, duly.EventDue, to, nil)
+			s.move(newer, contract.EventDue, to, nil)
 		}
 	}
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // stepBound is how many jobs of each kind one step moves.
 const stepBound = 1000
 
-// Step implements duly.Maintainer.
+// Step implements contract.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return false, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -29,7 +30,7 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	return false, nil
 }
 
-// Sweep implements duly.Maintainer.
+// Sweep implements contract.Maintainer.
 func (e *Engine) Sweep(ctx context.Context) error {
 	if err := e.begin(ctx); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (s *shard) step(now int64) (more bool) {
 	for n = 0; n < stepBound && delayed.size > 0 && delayed.first().DueAt <= now; n++ {
 		j := delayed.first()
 		to := s.readyOrBlocked(j, now)
-		s.move(j, duly.EventDue, to, func() { j.DueAt = j.dueIn(to, j.DueAt) })
+		s.move(j, contract.EventDue, to, func() { j.DueAt = j.dueIn(to, j.DueAt) })
 	}
 	more = more || n == stepBound
 	more = s.trim(duly.StateDead, now, stepBound) || more
@@ -89,28 +90,28 @@ func (s *shard) trim(state duly.State, now int64, most int) (more bool) {
 		if state == duly.StateDead {
 			s.counters.Dropped++
 		}
-		s.gone(set.first(), duly.EventTrim, now)
+		s.gone(set.first(), contract.EventTrim, now)
 	}
 	return false
 }
 
 func (s *shard) overBound(oldest *job, size int, now int64) bool {
 	if oldest.state == duly.StateDone {
-		return size > duly.ShardPart(duly.MaxDone, s.cfg.Shards, s.index) // what Retain ends has gone as over
+		return size > contract.ShardPart(duly.MaxDone, s.cfg.Shards, s.index) // what Retain ends has gone as over
 	}
 	byCount := s.cfg.DeadCount != duly.None && size > s.cfg.DeadCount
 	byAge := s.cfg.DeadAge != duly.None && past(oldest.finished+clock.Millis(s.cfg.DeadAge), now)
 	return byCount || byAge
 }
 
-// Check implements duly.Maintainer: it compares the sets with the records.
+// Check implements contract.Maintainer: it compares the sets with the records.
 // A model has no storage that could be damaged, so a fault is a bug in it.
-func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+func (e *Engine) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	if err := e.begin(ctx); err != nil {
-		return duly.CheckReport{}, err
+		return contract.CheckReport{}, err
 	}
 	defer e.mu.Unlock()
-	var r duly.CheckReport
+	var r contract.CheckReport
 	for ref, q := range e.queues {
 		looked := &r.Jobs
 		if _, _, isGroup := ref.Group(); isGroup {
@@ -132,9 +133,9 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	return r, nil
 }
 
-func (s *shard) check() (faults []duly.Fault) {
+func (s *shard) check() (faults []contract.Fault) {
 	fault := func(kind, id string) {
-		faults = append(faults, duly.Fault{Kind: kind, Queue: s.ref, ID: id})
+		faults = append(faults, contract.Fault{Kind: kind, Queue: s.ref, ID: id})
 	}
 	n := 0
 	for state, set := range s.sets {

@@ -7,17 +7,18 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // targetKey names a target.
 type targetKey struct{ namespace, name string }
 
 func targetOf(namespace, name string) targetKey {
-	return targetKey{duly.NamespaceOr(namespace), name}
+	return targetKey{contract.NamespaceOr(namespace), name}
 }
 
-// PutTarget implements duly.Targeter.
-func (e *Engine) PutTarget(ctx context.Context, t duly.Target) error {
+// PutTarget implements contract.Targeter.
+func (e *Engine) PutTarget(ctx context.Context, t contract.Target) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -29,10 +30,10 @@ func (e *Engine) PutTarget(ctx context.Context, t duly.Target) error {
 	key := targetOf(t.Namespace, t.Name)
 	switch stored, there := e.targets[key]; {
 	case stored.Version != t.Version:
-		return duly.TargetConflict(t.Namespace, t.Name)
+		return contract.TargetConflict(t.Namespace, t.Name)
 	case !there && t.Name != "":
-		if e.targetCounts[key.namespace] >= duly.MaxTargets {
-			return duly.TargetsFull(t.Namespace)
+		if e.targetCounts[key.namespace] >= contract.MaxTargets {
+			return contract.TargetsFull(t.Namespace)
 		}
 		e.targetCounts[key.namespace]++
 	}
@@ -45,36 +46,36 @@ func (e *Engine) PutTarget(ctx context.Context, t duly.Target) error {
 }
 
 // targetsOf are the named targets of a namespace, by name.
-func (e *Engine) targetsOf(namespace string) (all []duly.Target) {
+func (e *Engine) targetsOf(namespace string) (all []contract.Target) {
 	for key, t := range e.targets {
 		if key.namespace == namespace && key.name != "" {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(a, b duly.Target) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b contract.Target) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// FindTarget implements duly.Targeter.
-func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (duly.Target, error) {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
-		return duly.Target{}, err
+// FindTarget implements contract.Targeter.
+func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (contract.Target, error) {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
+		return contract.Target{}, err
 	}
 	if err := e.begin(ctx); err != nil {
-		return duly.Target{}, err
+		return contract.Target{}, err
 	}
 	defer e.mu.Unlock()
 	t, ok := e.targets[targetOf(namespace, name)]
 	if !ok {
-		return t, duly.NoTargetNamed(namespace, name)
+		return t, contract.NoTargetNamed(namespace, name)
 	}
 	t.Settings = slices.Clone(t.Settings)
 	return t, nil
 }
 
-// DeleteTarget implements duly.Targeter.
+// DeleteTarget implements contract.Targeter.
 func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -83,7 +84,7 @@ func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error
 	defer e.mu.Unlock()
 	key := targetOf(namespace, name)
 	if _, ok := e.targets[key]; !ok {
-		return duly.NoTargetNamed(namespace, name)
+		return contract.NoTargetNamed(namespace, name)
 	}
 	delete(e.targets, key)
 	if key.name != "" {
@@ -93,19 +94,19 @@ func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error
 	return nil
 }
 
-// Targets implements duly.Targeter.
-func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParams) (page duly.TargetPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Targets implements contract.Targeter.
+func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
 	if err := e.begin(ctx); err != nil {
 		return page, err
 	}
 	defer e.mu.Unlock()
-	for _, t := range e.targetsOf(duly.NamespaceOr(namespace)) {
+	for _, t := range e.targetsOf(contract.NamespaceOr(namespace)) {
 		if t.Name > p.Cursor {
 			t.Settings = slices.Clone(t.Settings)
 			page.Targets = append(page.Targets, t)
@@ -118,9 +119,9 @@ func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParam
 	return page, nil
 }
 
-// PushQueues implements duly.Targeter.
-func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page duly.QueuePage, err error) {
-	after, err := p.ValidateQueues()
+// PushQueues implements contract.Targeter.
+func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page contract.QueuePage, err error) {
+	after, err := contract.ValidateQueuePage(&p)
 	if err != nil {
 		return page, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -50,7 +51,7 @@ func (t *topic) moments(soonest func(int64)) {
 
 // usualTopic returns the configuration of a topic that was never configured.
 func (e *Engine) usualTopic() duly.TopicConfig {
-	c := duly.DefaultTopicConfig()
+	c := contract.DefaultTopicConfig()
 	c.Shards = e.cfg.Shards
 	return c
 }
@@ -58,7 +59,7 @@ func (e *Engine) usualTopic() duly.TopicConfig {
 // mayMakeTopic returns why a topic with that name cannot be made.
 func (e *Engine) mayMakeTopic(ref duly.QueueRef) error {
 	if e.queues[ref] != nil {
-		return duly.IsQueue(ref)
+		return contract.IsQueue(ref)
 	}
 	return e.hasRoom(ref.Namespace)
 }
@@ -79,7 +80,7 @@ func (e *Engine) makeTopic(ref duly.QueueRef, cfg duly.TopicConfig) (*topic, err
 // beginTopic begins an operation on a topic that must exist. The caller unlocks e.mu
 // unless there is an error.
 func (e *Engine) beginTopic(ctx context.Context, ref duly.QueueRef) (*topic, error) {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -88,35 +89,35 @@ func (e *Engine) beginTopic(ctx context.Context, ref duly.QueueRef) (*topic, err
 	t := e.topics[ref.Normal()]
 	if t == nil {
 		e.mu.Unlock()
-		return nil, duly.NoTopic(ref)
+		return nil, contract.NoTopic(ref)
 	}
 	return t, nil
 }
 
-// Topics implements duly.TopicOperator.
+// Topics implements contract.TopicOperator.
 func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
 	return e.names(ctx, p, func(found *nameSet) {
 		for ref := range e.topics {
-			if ref.Namespace == duly.NamespaceOr(namespace) {
+			if ref.Namespace == contract.NamespaceOr(namespace) {
 				found.add(ref.Name)
 			}
 		}
 	})
 }
 
-// Groups implements duly.TopicOperator.
+// Groups implements contract.TopicOperator.
 func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return duly.NamePage{}, err
 	}
 	var missing error
 	page, err := e.names(ctx, p, func(found *nameSet) {
 		t := e.topics[ref.Normal()]
 		if t == nil {
-			missing = duly.NoTopic(ref)
+			missing = contract.NoTopic(ref)
 			return
 		}
 		for name := range t.groups {
@@ -129,7 +130,7 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 	return page, err
 }
 
-// Topic implements duly.TopicOperator.
+// Topic implements contract.TopicOperator.
 func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (duly.TopicInfo, error) {
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
@@ -176,16 +177,16 @@ func (l *log) addStats(st *duly.TopicStats, now int64) {
 	}
 }
 
-// ConfigureTopic implements duly.TopicOperator.
+// ConfigureTopic implements contract.TopicOperator.
 func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateTopicConfig(patch); err != nil {
 		return err
 	}
 	if patch.Shards > 1 && e.cfg.OneShard {
-		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a topic in one shard; leave shards out")
+		return contract.Errorf(duly.CodeUnsupported, "this engine keeps a topic in one shard; leave shards out")
 	}
 	if err := e.begin(ctx); err != nil {
 		return err
@@ -197,11 +198,11 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	if t := e.topics[ref]; t != nil {
 		cfg = t.cfg
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
-			return duly.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", cfg.Shards)
+			return contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", cfg.Shards)
 		}
 	}
-	cfg = cfg.With(patch)
-	if err := cfg.CheckParts(); err != nil {
+	cfg = contract.PatchTopicConfig(cfg, patch)
+	if err := contract.CheckTopicConfig(cfg); err != nil {
 		return err
 	}
 	t, err := e.makeTopic(ref, cfg)
@@ -211,9 +212,9 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	return err
 }
 
-// DestroyTopic implements duly.TopicOperator.
+// DestroyTopic implements contract.TopicOperator.
 func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -228,7 +229,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	}
 	for _, g := range t.groups {
 		delete(e.queues, g.ref)
-		e.cancels.Publish(ref.Namespace, duly.Canceled{Queue: g.ref.Name})
+		e.cancels.Publish(ref.Namespace, contract.Canceled{Queue: g.ref.Name})
 	}
 	delete(e.topics, ref)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -31,7 +32,7 @@ type waiter struct {
 
 // Wait implements duly.Engine.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	if err := e.begin(ctx); err != nil {
@@ -121,7 +122,7 @@ func (e *Engine) pass(queues []duly.QueueRef, dispatcher bool) {
 	e.wake()
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Pool reads certificates of authorities. What is wrong is added to bad, under
 // the name of the field that names the file.
-func Pool(bad *duly.BadFields, field, path string) *x509.CertPool {
+func Pool(bad *contract.BadFields, field, path string) *x509.CertPool {
 	pool := x509.NewCertPool()
 	if text := read(bad, field, path); text != nil && !pool.AppendCertsFromPEM(text) {
 		bad.Add(field, "has no certificate in it: %s", path)
@@ -22,7 +22,7 @@ func Pool(bad *duly.BadFields, field, path string) *x509.CertPool {
 }
 
 // Pair reads a certificate and its key, each named by a field.
-func Pair(bad *duly.BadFields, certField, cert, keyField, key string) []tls.Certificate {
+func Pair(bad *contract.BadFields, certField, cert, keyField, key string) []tls.Certificate {
 	certText, keyText := read(bad, certField, cert), read(bad, keyField, key)
 	if certText == nil || keyText == nil {
 		return nil
@@ -34,7 +34,7 @@ func Pair(bad *duly.BadFields, certField, cert, keyField, key string) []tls.Cert
 	return []tls.Certificate{pair}
 }
 
-func read(bad *duly.BadFields, field, path string) []byte {
+func read(bad *contract.BadFields, field, path string) []byte {
 	text, err := os.ReadFile(path)
 	if err == nil {
 		return text

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The headers of a run.
@@ -24,7 +25,7 @@ const shardByte = 11
 func Key(name string) string { return "schedule:" + name }
 
 // Shard returns the shard of a schedule in a queue with that many shards.
-func Shard(name string, shards int) int { return duly.KeyShard(Key(name), shards) }
+func Shard(name string, shards int) int { return contract.KeyShard(Key(name), shards) }
 
 // Run returns the job of a tick, without the header of the previous run. Its due time can
 // be in the past. Its TTL counts from the tick, and not from the push.
@@ -103,8 +104,8 @@ func (d *Definition) CheckShard(shards int) error {
 	if job.OrderKey == "" {
 		field = "template.merge"
 	}
-	return duly.Invalid(field, "belongs to shard %d, but the schedule to shard %d; leave the key out, use %s, "+
-		"or let the handler push a job with the key", theirs, own, duly.Quoted(Key(d.Name)))
+	return contract.Invalid(field, "belongs to shard %d, but the schedule to shard %d; leave the key out, use %s, "+
+		"or let the handler push a job with the key", theirs, own, contract.Quoted(Key(d.Name)))
 }
 
 // runID returns the ID of the run of a tick: the tick, and the hash of the schedule's

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -38,7 +39,7 @@ func TestRunID(t *testing.T) {
 		if run.ID != tt.want {
 			t.Errorf("%+v: ID %s, want %s", tt, run.ID, tt.want)
 		}
-		if err := run.CheckShard(256); err != nil {
+		if err := contract.CheckShard(&run, 256); err != nil {
 			t.Errorf("%+v: the ID does not have the shard of the key: %v", tt, err)
 		}
 	}
@@ -130,7 +131,7 @@ func TestHeadersOfRun(t *testing.T) {
 	if b.Queue != "reports" || b.Namespace != duly.DefaultNamespace || string(b.Body) != "b" || b.Priority != 3 || b.Made {
 		t.Errorf("run %+v", b)
 	}
-	if err := b.Validate(0); err != nil {
+	if err := contract.ValidateJob(&b, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -146,14 +147,14 @@ func TestShard(t *testing.T) {
 		for i := range 1000 {
 			name := "s" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
 			shard := Shard(name, shards)
-			if shard != duly.KeyShard("schedule:"+name, shards) || shard >= shards {
+			if shard != contract.KeyShard("schedule:"+name, shards) || shard >= shards {
 				t.Fatalf("%s is in shard %d of %d", name, shard, shards)
 			}
 			used[shard] = true
 
 			r := Record{Queue: duly.Q("q"), Definition: Definition{Name: name}}
 			for _, r.Overlap = range overlaps {
-				if got := duly.ShardOf(r.Run(tick0).ID, shards); got != shard {
+				if got := contract.ShardOf(r.Run(tick0).ID, shards); got != shard {
 					t.Fatalf("%s is in shard %d of %d, its run in %d", name, shard, shards, got)
 				}
 				if err := r.CheckShard(shards); err != nil {
@@ -173,7 +174,7 @@ func TestKeyOfAnotherShard(t *testing.T) {
 	own := Shard("nightly", 4)
 	key := func(in bool) string {
 		for i := 0; ; i++ {
-			if k := strings.Repeat("k", i+1); (duly.KeyShard(k, 4) == own) == in {
+			if k := strings.Repeat("k", i+1); (contract.KeyShard(k, 4) == own) == in {
 				return k
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cron"
 )
 
@@ -57,7 +58,7 @@ type Record struct {
 // Timing reads the fields of the timing. It returns [duly.ErrInvalid], which names every
 // bad field.
 func (d *Definition) Timing() (cron.Timing, error) {
-	var f duly.BadFields
+	var f contract.BadFields
 	expr, err := cron.Parse(d.Spec)
 	addField(&f, err)
 	zone, err := cron.LoadZone(d.Zone)
@@ -73,20 +74,20 @@ func (d *Definition) Timing() (cron.Timing, error) {
 
 // CheckTicks returns [duly.ErrInvalid] for a timing without a tick in the next years.
 func CheckTicks(t cron.Timing, now time.Time) error {
-	var f duly.BadFields
+	var f contract.BadFields
 	addField(&f, t.Check(now))
 	return f.Err()
 }
 
 // addField adds the error of package cron, nil for none.
-func addField(f *duly.BadFields, err error) {
+func addField(f *contract.BadFields, err error) {
 	var e *cron.Error
 	if errors.As(err, &e) {
 		f.Add(e.Field, "%s", e.Problem)
 	}
 }
 
-func checkBound(f *duly.BadFields, field string, t time.Time) {
+func checkBound(f *contract.BadFields, field string, t time.Time) {
 	switch {
 	case t.IsZero():
 	case t.Before(time.Unix(0, 0)) || t.After(duly.MaxTime):

@@ -1,6 +1,8 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly/contract"
+)
 
 func (f *fields) check(repair *bool) {
 	f.request("Check")
@@ -21,7 +23,7 @@ type CheckLine struct {
 	// Done is the number of jobs and messages checked so far, and Total their number as
 	// far as it is known.
 	Done, Total int64
-	Report      *duly.CheckReport
+	Report      *contract.CheckReport
 	Err         error
 }
 
@@ -43,7 +45,7 @@ func AppendCheckLine(dst []byte, l CheckLine) []byte {
 	return append(f.end(), '\n')
 }
 
-func (f *fields) report(report *duly.CheckReport) {
+func (f *fields) report(report *contract.CheckReport) {
 	f.answer("Report")
 	f.integer("jobs", &report.Jobs, "The jobs that were checked.")
 	f.integer("messages", &report.Messages, "The messages that were checked: held, dead, and delayed.")
@@ -51,7 +53,7 @@ func (f *fields) report(report *duly.CheckReport) {
 	list(f, "faults", &report.Faults, required, "The faults that were found.", (*fields).fault)
 }
 
-func (f *fields) fault(v *duly.Fault) {
+func (f *fields) fault(v *contract.Fault) {
 	f.answer("Fault")
 	f.text("kind", &v.Kind, required, "", "The stable name of the fault.")
 	f.text("namespace", &v.Queue.Namespace, required, "", "The namespace of the queue.")

@@ -37,7 +37,7 @@ func BenchmarkReadPushByReflection(b *testing.B) {
 }
 
 func BenchmarkAppendPushResults(b *testing.B) {
-	results := []duly.PushResult{{ID: "01J0000000000000000000000A", Outcome: duly.Created}}
+	results := []duly.PushResult{{ID: "01J0000000000000000000000A", Status: duly.Created}}
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // MaxCursor bounds the cursor of a request for removed jobs, in bytes.
@@ -19,7 +20,7 @@ type CanceledAsk struct {
 
 // Validate returns [duly.ErrInvalid] with every bad field.
 func (a *CanceledAsk) Validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if len(a.After) > MaxCursor {
 		bad.Add("after", "has %d bytes, may have at most %d; pass the cursor of the last answer, or leave it out",
 			len(a.After), MaxCursor)
@@ -40,7 +41,7 @@ func (f *fields) canceledAsk(a *CanceledAsk) {
 
 // Canceled is the answer to a request for removed jobs.
 type Canceled struct {
-	Canceled []duly.Canceled
+	Canceled []contract.Canceled
 	// Any is set if reports were lost: any leased job of the namespace may be gone.
 	Any    bool
 	Cursor string
@@ -55,7 +56,7 @@ func (f *fields) canceled(c *Canceled) {
 }
 
 // removed names the removed jobs of a queue. Without IDs any leased job may be gone.
-func (f *fields) removed(c *duly.Canceled) {
+func (f *fields) removed(c *contract.Canceled) {
 	f.answer("Removed")
 	f.text("queue", &c.Queue, required, "", "The queue's name.")
 	texts(f, "ids", &c.IDs, math.MaxInt, given, "",

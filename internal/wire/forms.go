@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
 
 // Form is the JSON of a request or an answer whose value is a T.
 type Form[T any] func(f *fields, v *T)
@@ -36,7 +39,7 @@ var (
 	DeliveriesForm = Form[[]duly.Delivery]((*fields).deliveries)
 	WaitForm       = Form[duly.WaitParams]((*fields).wait)
 	ReadyForm      = Form[bool]((*fields).ready)
-	SettleForm     = Form[Items[duly.Outcome]]((*fields).settle)
+	SettleForm     = Form[Items[duly.SettleRequest]]((*fields).settle)
 	ExtendForm     = Form[Extend]((*fields).extend)
 	// ResultsForm answers a settle or an extend: the error of each item, nil for success.
 	ResultsForm = Form[[]error]((*fields).results)
@@ -52,7 +55,7 @@ var (
 	UpdateForm = Form[duly.Update]((*fields).update)
 
 	QueueForm  = Form[Queue]((*fields).queue)
-	QueuesForm = Form[duly.SurveyPage]((*fields).survey)
+	QueuesForm = Form[contract.SurveyPage]((*fields).survey)
 	// ConfigForm is a patch of a queue's configuration, without Paused.
 	ConfigForm = Form[duly.QueueConfig]((*fields).config)
 
@@ -67,9 +70,9 @@ var (
 var (
 	PublishForm   = Form[Items[duly.Message]]((*fields).publish)
 	PublishedForm = Form[[]duly.PublishResult]((*fields).published)
-	EntriesForm   = Form[duly.ReadPage]((*fields).entries)
+	EntriesForm   = Form[contract.ReadPage]((*fields).entries)
 
-	DelayedForm        = Form[duly.DelayedPage](func(f *fields, p *duly.DelayedPage) { f.delayed(p, true) })
+	DelayedForm        = Form[contract.DelayedPage](func(f *fields, p *contract.DelayedPage) { f.delayed(p, true) })
 	DelayedMessageForm = Form[duly.Message](func(f *fields, m *duly.Message) { f.delayedMessage(m, true) })
 
 	TopicForm       = Form[Topic]((*fields).topic)
@@ -83,7 +86,7 @@ var (
 	// GroupCreatedForm reports whether the group existed.
 	GroupCreatedForm = Form[bool]((*fields).groupCreated)
 	SeekForm         = Form[duly.From]((*fields).seek)
-	SeekedForm       = Form[duly.SeekResult]((*fields).seeked)
+	SeekedForm       = Form[contract.SeekResult]((*fields).seeked)
 )
 
 // The forms of HTTP push.
@@ -102,17 +105,17 @@ var (
 	// CheckForm asks whether to repair.
 	CheckForm     = Form[bool]((*fields).check)
 	CheckLineForm = Form[CheckLine]((*fields).checkLine)
-	ReportForm    = Form[duly.CheckReport]((*fields).report)
+	ReportForm    = Form[contract.CheckReport]((*fields).report)
 
-	NewTokenForm   = Form[duly.Token]((*fields).newToken)
+	NewTokenForm   = Form[contract.Token]((*fields).newToken)
 	MadeTokenForm  = Form[Token]((*fields).madeToken)
-	TokensForm     = Form[duly.TokenPage]((*fields).tokens)
-	LimitTokenForm = Form[duly.Limits](func(f *fields, l *duly.Limits) { f.limitToken(l, new(bool)) })
+	TokensForm     = Form[contract.TokenPage]((*fields).tokens)
+	LimitTokenForm = Form[contract.Limits](func(f *fields, l *contract.Limits) { f.limitToken(l, new(bool)) })
 
 	NamespacesForm = namesForm("Namespaces", "namespaces", "Namespace")
-	PoolsForm      = Form[[]duly.PoolState]((*fields).pools)
-	MoveForm       = Form[duly.MoveState]((*fields).move)
-	MovesForm      = Form[[]duly.MoveState]((*fields).moves)
+	PoolsForm      = Form[[]contract.PoolState]((*fields).pools)
+	MoveForm       = Form[contract.MoveState]((*fields).move)
+	MovesForm      = Form[[]contract.MoveState]((*fields).moves)
 	MovingForm     = Form[Moving]((*fields).moving)
 	// PlaceForm has the pool for a namespace.
 	PlaceForm = Form[string]((*fields).place)

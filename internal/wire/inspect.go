@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
 
 // names is a page of names. The plural names the list, and form one of its objects.
 func (f *fields) names(plural, form string, p *duly.NamePage) {
@@ -34,13 +37,13 @@ func ReadNames(text, plural string) (p duly.NamePage, err error) {
 
 // survey is a page of queues with their statistics. A page of their names has the same
 // form without them.
-func (f *fields) survey(p *duly.SurveyPage) {
+func (f *fields) survey(p *contract.SurveyPage) {
 	f.answer("Queues")
 	list(f, "queues", &p.Queues, required, "The queues of this page, by name.", (*fields).surveyed)
 	f.cursor(&p.Next)
 }
 
-func (f *fields) surveyed(q *duly.QueueStats) {
+func (f *fields) surveyed(q *contract.QueueStats) {
 	f.answer("ListedQueue")
 	f.text("name", &q.Name, required, "", "The queue's name.")
 	if f.task != writing || q.Err == nil {
@@ -51,7 +54,7 @@ func (f *fields) surveyed(q *duly.QueueStats) {
 }
 
 // throttle is what holds the jobs of a queue back. Bounds that are not set are absent.
-func (f *fields) throttle(t *duly.Throttle) {
+func (f *fields) throttle(t *contract.Throttle) {
 	f.bool("paused", &t.Paused, optional, "With stats=true: true if the queue is paused.")
 	countOrNone(f, "max_leased", &t.MaxLeased, optional,
 		"With stats=true: the most jobs leased at once. Absent if there is no bound.")
@@ -61,12 +64,12 @@ func (f *fields) throttle(t *duly.Throttle) {
 }
 
 // ReadSurvey reads a page of queues with their statistics.
-func ReadSurvey(text string) (p duly.SurveyPage, err error) {
+func ReadSurvey(text string) (p contract.SurveyPage, err error) {
 	p, err = QueuesForm.ReadAnswer(text)
 	for i := range p.Queues {
 		q := &p.Queues[i]
 		if q.Err != nil {
-			q.Throttle = duly.Throttle{}
+			q.Throttle = contract.Throttle{}
 			continue
 		}
 

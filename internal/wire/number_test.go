@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // C14.9: a number that a field can't have is the item's fault, which says what a
@@ -30,7 +31,7 @@ func TestANumberOutOfBoundsIsToldWhatItMayBe(t *testing.T) {
 		if jobs.Errs != nil {
 			got = jobs.Errs[0]
 		}
-		got = cmp.Or(got, jobs.Values[0].Validate(duly.DefaultMaxBody))
+		got = cmp.Or(got, contract.ValidateJob(&jobs.Values[0], duly.DefaultMaxBody))
 		if !errors.Is(got, duly.ErrInvalid) || !strings.Contains(got.Error(), want) {
 			t.Errorf("%.30s: %v, want %s", number, got, want)
 		}

@@ -1,20 +1,22 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly/contract"
+)
 
-func (f *fields) pools(pools *[]duly.PoolState) {
+func (f *fields) pools(pools *[]contract.PoolState) {
 	f.answer("Pools")
 	list(f, "pools", pools, required, "The pools, the default one first.", (*fields).pool)
 }
 
-func (f *fields) pool(p *duly.PoolState) {
+func (f *fields) pool(p *contract.PoolState) {
 	f.answer("Pool")
 	f.text("name", &p.Name, required, "", "The pool's name.")
 	f.bool("ready", &p.Ready, required, "Whether the pool's engine answers.")
 }
 
 // move is where a namespace is. Queues and Left are absent if it does not move.
-func (f *fields) move(m *duly.MoveState) {
+func (f *fields) move(m *contract.MoveState) {
 	f.answer("Move")
 	f.text("namespace", &m.Namespace, required, "", "The namespace's name.")
 	f.text("pool", &m.Pool, required, "", "The pool that it is in, or moves to.")
@@ -32,7 +34,7 @@ func (f *fields) move(m *duly.MoveState) {
 	})
 }
 
-func (f *fields) moves(moves *[]duly.MoveState) {
+func (f *fields) moves(moves *[]contract.MoveState) {
 	f.answer("Moves")
 	list(f, "moves", moves, required, "The namespaces that move, or the one that was asked for.", (*fields).move)
 }
@@ -53,7 +55,7 @@ func ReadMoving(text string) (m Moving, err error) {
 	if m, err = MovingForm.ReadRequest(text); err != nil {
 		return m, err
 	}
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if m.To == "" {
 		bad.Add("to", "is missing; name the pool that the namespace is to move to")
 	}

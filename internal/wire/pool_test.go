@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	moves := []duly.MoveState{
-		{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: "default", Phase: duly.Draining, Since: time.UnixMilli(1234567890123).UTC()}, Queues: 3, Left: duly.Sizes{Ready: 5, Dead: 7}},
-		{Placement: duly.Placement{Namespace: "a", Pool: "default"}},
+	moves := []contract.MoveState{
+		{Placement: contract.Placement{Namespace: "shop", Pool: "orders", From: "default", Phase: contract.Draining, Since: time.UnixMilli(1234567890123).UTC()}, Queues: 3, Left: duly.Sizes{Ready: 5, Dead: 7}},
+		{Placement: contract.Placement{Namespace: "a", Pool: "default"}},
 	}
 	got, err := MovesForm.ReadAnswer(string(MovesForm.Append(nil, moves)))
 	if err != nil || !reflect.DeepEqual(got, moves) {
@@ -24,7 +25,7 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(one, moves[0]) {
 		t.Errorf("%+v, %v", one, err)
 	}
-	pools := []duly.PoolState{{Name: "default", Ready: true}, {Name: "orders"}}
+	pools := []contract.PoolState{{Name: "default", Ready: true}, {Name: "orders"}}
 	if got, err := PoolsForm.ReadAnswer(string(PoolsForm.Append(nil, pools))); err != nil || !reflect.DeepEqual(got, pools) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // X20: what the store has refused travels with its code, and without the text that says
@@ -21,7 +22,7 @@ func TestPublicHidesTheStore(t *testing.T) {
 			t.Errorf("%s travels as %v", code, e)
 		}
 	}
-	own := duly.TopicFull(duly.Q("t"), "max_count", 7)
+	own := contract.TopicFull(duly.Q("t"), "max_count", 7)
 	if e := Public(own); e.Error() != own.Error() {
 		t.Errorf("a bound of a topic travels as %v, want %v", e, own)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Items are the items of a request. Errs has the error of each item, nil if it has none.
@@ -84,7 +85,7 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 	for i := range r.array {
 		if i == duly.MaxBatch {
 			if r.err == nil {
-				r.err = duly.TooLarge("batch", "has more than %d %s; send several calls", duly.MaxBatch, name)
+				r.err = contract.TooLarge("batch", "has more than %d %s; send several calls", duly.MaxBatch, name)
 			}
 			return
 		}
@@ -110,7 +111,7 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 	}
 }
 
-func missing(field string) error { return duly.Invalid(field, "is missing") }
+func missing(field string) error { return contract.Invalid(field, "is missing") }
 
 // withFaults joins the bad fields of two errors of one item. If both name a field, the
 // first error counts.
@@ -120,7 +121,7 @@ func withFaults(err, more error) error {
 		return err
 	}
 
-	var bad duly.BadFields
+	var bad contract.BadFields
 	bad.Take(err)
 	for _, f := range m.Fields {
 		if !hasField(err.(*duly.Error).Fields, f.Field) {
@@ -134,7 +135,7 @@ func hasField(fields []duly.FieldError, name string) bool {
 	return slices.ContainsFunc(fields, func(f duly.FieldError) bool { return f.Field == name })
 }
 
-func validateJob(j *duly.Job) error { return j.Validate(duly.MaxMaxBody) }
+func validateJob(j *duly.Job) error { return contract.ValidateJob(j, duly.MaxMaxBody) }
 
 // AppendPush writes the request of a push.
 func AppendPush(dst []byte, jobs []duly.Job) []byte {
@@ -205,7 +206,7 @@ func (f *fields) pushedOne(p *duly.PushResult) {
 
 func (f *fields) outcome(result *duly.PushResult, p presence) {
 	f.name("id", &result.ID, p, "", "The job's ID; for merged, the ID of the waiting job.")
-	enum(f, "outcome", &result.Outcome, p, `enum:"created,merged,exists"`, "created stored the job. "+
+	enum(f, "outcome", &result.Status, p, `enum:"created,merged,exists"`, "created stored the job. "+
 		"merged joined it with a waiting job. exists found a job with its ID.")
 	enum(f, "state", &result.State, optional, anyState, "For exists: the state of the other job.")
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // mode says what a reader does with a field that it does not know.
@@ -31,7 +31,7 @@ type reader struct {
 	in    string // the object of the current fields, for errors
 	err   error
 	// faults are the faults of the current item. itemErr returns and clears them.
-	faults duly.BadFields
+	faults contract.BadFields
 }
 
 // parse reads one whole text.
@@ -39,7 +39,7 @@ func parse(text string, mode mode, value func(*fields)) error {
 	f := fields{r: reader{text: text, mode: mode}}
 	r := &f.r
 	if !utf8.ValidString(text) {
-		return duly.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
+		return contract.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
 	}
 
 	value(&f)
@@ -57,7 +57,7 @@ func parse(text string, mode mode, value func(*fields)) error {
 // fail records a fault of the envelope. The error never repeats the input.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = duly.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
+		r.err = contract.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *reader) path(field string) string {
 // clears them.
 func (r *reader) itemErr() error {
 	err := r.faults.Err()
-	r.faults = duly.BadFields{}
+	r.faults = contract.BadFields{}
 	return err
 }
 
@@ -222,12 +222,12 @@ func (r *reader) close() {
 }
 
 // twice refuses a key that its object has had.
-func (r *reader) twice(key string) { r.fail("has the field %s twice", duly.Quoted(key)) }
+func (r *reader) twice(key string) { r.fail("has the field %s twice", contract.Quoted(key)) }
 
 // unknown refuses or skips the value of a key that the form does not have.
 func (r *reader) unknown(key string) {
 	if r.mode == strict {
-		r.fail("has the unknown field %s", duly.Quoted(key))
+		r.fail("has the unknown field %s", contract.Quoted(key))
 		return
 	}
 	r.skip()

@@ -21,7 +21,7 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 		requests := map[string][]byte{
 			"push":   AppendPush(nil, []duly.Job{{Queue: "q", Body: []byte(tt.body)}}),
 			"update": UpdateForm.Append(nil, duly.Update{Body: []byte(tt.body)}),
-			"settle": AppendSettle(nil, []duly.Outcome{{As: duly.Ack, Result: []byte(tt.body)}}),
+			"settle": AppendSettle(nil, []duly.SettleRequest{{As: duly.Ack, Result: []byte(tt.body)}}),
 		}
 		for operation, r := range requests {
 			if len(r) > 2*len(tt.body)+200 || bytes.Contains(r, []byte("_base64")) == tt.text {
@@ -51,7 +51,7 @@ func TestBytesWithANULTravelAsBase64(t *testing.T) {
 		}{
 			{"push", AppendPush(nil, []duly.Job{job}), []string{"body"}},
 			{"update", UpdateForm.Append(nil, duly.Update{Body: []byte(b)}), []string{"body"}},
-			{"settle", AppendSettle(nil, []duly.Outcome{{As: duly.Ack, Result: []byte(b)}}), []string{"result"}},
+			{"settle", AppendSettle(nil, []duly.SettleRequest{{As: duly.Ack, Result: []byte(b)}}), []string{"result"}},
 			{"deliveries", DeliveriesForm.Append(nil, []duly.Delivery{{Job: job}}), []string{"body"}},
 			{"job", JobForm.Append(nil, info), []string{"body", "result"}},
 			{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}}, true), []string{"body", "result"}},

@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-func (f *fields) settle(outcomes *Items[duly.Outcome]) {
+func (f *fields) settle(outcomes *Items[duly.SettleRequest]) {
 	f.request("Settle")
 	items(f, "outcomes", outcomes, "How each delivery ends.", (*fields).settlement)
 }
 
-func (f *fields) settlement(out *duly.Outcome) {
+func (f *fields) settlement(out *duly.SettleRequest) {
 	f.request("Outcome")
 	f.text("receipt", (*string)(&out.Receipt), required, "", "The receipt of the delivery.")
 	enum(f, "as", &out.As, required, settlements, "ack: done. nack: failed, try again. "+
@@ -28,7 +29,7 @@ func (f *fields) settlement(out *duly.Outcome) {
 func (f *fields) errorText(v *string) {
 	text := *v
 	if f.task == writing {
-		text = duly.CutError(text)
+		text = contract.CutError(text)
 	}
 	f.text("error", &text, optional, "", "For nack the failure, for bury the reason. Bound: cut at 4 KiB.")
 	if f.task == reading {
@@ -39,16 +40,16 @@ func (f *fields) errorText(v *string) {
 const settlements = `enum:"ack,nack,release,bury"`
 
 // AppendSettle writes the request of a settle.
-func AppendSettle(dst []byte, outcomes []duly.Outcome) []byte {
-	return SettleForm.Append(dst, Items[duly.Outcome]{Values: outcomes})
+func AppendSettle(dst []byte, outcomes []duly.SettleRequest) []byte {
+	return SettleForm.Append(dst, Items[duly.SettleRequest]{Values: outcomes})
 }
 
 // ReadSettle reads the request of a settle.
-func ReadSettle(text string) (outcomes Items[duly.Outcome], err error) {
+func ReadSettle(text string) (outcomes Items[duly.SettleRequest], err error) {
 	outcomes, err = SettleForm.ReadRequest(text)
 	for i := range outcomes.Values {
 		if outcomes.Values[i].As == 0 && outcomes.Err(i) == nil {
-			outcomes.Fail(i, duly.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
+			outcomes.Fail(i, contract.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
 		}
 	}
 	return outcomes, outcomes.given("outcomes", err)

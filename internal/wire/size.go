@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The size of an answer is computed before it is written, so that its memory is reserved
@@ -52,7 +53,7 @@ func SizeOfJob(j *duly.JobInfo) int {
 
 // SizeOfEntries returns at least the number of bytes that AppendEntries adds, and little more than
 // that or 64 KiB.
-func SizeOfEntries(p duly.ReadPage) int {
+func SizeOfEntries(p contract.ReadPage) int {
 	return size(func(s sizer) int {
 		n := jobSize + len(p.Next)
 		for i := range p.Entries {
@@ -64,7 +65,7 @@ func SizeOfEntries(p duly.ReadPage) int {
 
 // SizeOfDelayed returns at least the number of bytes that AppendDelayed adds, and little more than
 // that or 64 KiB.
-func SizeOfDelayed(p duly.DelayedPage, bodies bool) int {
+func SizeOfDelayed(p contract.DelayedPage, bodies bool) int {
 	return size(func(s sizer) int {
 		n := jobSize + len(p.Next)
 		for i := range p.Messages {

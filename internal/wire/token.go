@@ -3,13 +3,13 @@ package wire
 import (
 	"encoding/hex"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Token is a token with its text, which the server shows only once. Its hash travels as
 // its ID.
 type Token struct {
-	duly.Token
+	contract.Token
 	Secret string
 }
 
@@ -26,29 +26,29 @@ func ParseTokenID(id string) (hash [32]byte, err error) {
 	}
 
 	// The error does not repeat the ID, because it may be a token in the wrong place.
-	return [32]byte{}, duly.Invalid("id", "is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
+	return [32]byte{}, contract.Invalid("id", "is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
 }
 
 // newToken is a token that a caller asks for.
-func (f *fields) newToken(t *duly.Token) {
+func (f *fields) newToken(t *contract.Token) {
 	f.request("Token")
 	f.tokenSettings(t)
 }
 
-func (f *fields) tokenSettings(t *duly.Token) {
+func (f *fields) tokenSettings(t *contract.Token) {
 	f.name("namespace", &t.Namespace, required, `example:"default"`, "A namespace, or * for all.")
 	f.rights(&t.Rights)
 	f.text("description", &t.Description, optional, nameBounds, "A text that lists show.")
-	f.nested("limits", t.Limits == duly.Limits{}, optional,
+	f.nested("limits", t.Limits == contract.Limits{}, optional,
 		"How many calls the token may make. Default: no limits.", func() { f.limits(&t.Limits) })
 }
 
 // rights is a list of rights.
-func (f *fields) rights(v *duly.Right) {
+func (f *fields) rights(v *contract.Right) {
 	if f.task == reading {
 		if f.at("rights") {
 			var err error
-			if *v, err = duly.ParseRights(readTexts[string](&f.r, "rights", maxRights)); err != nil {
+			if *v, err = contract.ParseRights(readTexts[string](&f.r, "rights", maxRights)); err != nil {
 				f.r.refused("rights", err)
 			}
 			f.next()
@@ -63,18 +63,18 @@ func (f *fields) rights(v *duly.Right) {
 
 const maxRights = 3
 
-func (f *fields) limits(l *duly.Limits) {
+func (f *fields) limits(l *contract.Limits) {
 	f.request("Limits")
 	f.count("produce", &l.Produce, optional, limitRange, "Calls of push per window. Default: no limit.")
 	f.count("consume", &l.Consume, optional, limitRange, "Calls of reserve per window. Default: no limit.")
-	f.within("per", &l.Per, duly.MinLimitWindow, duly.MaxLimitWindow, optional, "The length of a window. "+
+	f.within("per", &l.Per, contract.MinLimitWindow, contract.MaxLimitWindow, optional, "The length of a window. "+
 		"A window begins with the first call in it. Bound: 1s to 366d.")
 }
 
 const limitRange = `minimum:"1" maximum:"1000000000"`
 
 // storedToken is a token in a list.
-func (f *fields) storedToken(t *duly.Token) {
+func (f *fields) storedToken(t *contract.Token) {
 	f.answer("StoredToken")
 	f.tokenID(&t.Hash, "The SHA-256 of the token's text in hex.")
 	f.tokenSettings(t)
@@ -111,25 +111,25 @@ func (f *fields) tokenID(hash *[32]byte, doc string) {
 	}
 }
 
-func (f *fields) tokens(p *duly.TokenPage) {
+func (f *fields) tokens(p *contract.TokenPage) {
 	f.answer("Tokens")
 	list(f, "tokens", &p.Tokens, required, "The tokens of this page, by ID.", (*fields).storedToken)
 	f.cursor(&p.Next)
 }
 
 // limitToken is a change of a token's limits.
-func (f *fields) limitToken(l *duly.Limits, given *bool) {
+func (f *fields) limitToken(l *contract.Limits, given *bool) {
 	f.request("LimitToken")
 	*given = *given || f.task == reading && f.key == "limits"
 	f.nested("limits", false, required, "All limits; {} removes them.", func() { f.limits(l) })
 }
 
 // ReadLimits reads a change of a token's limits. A limit that is left out is removed.
-func ReadLimits(text string) (l duly.Limits, err error) {
+func ReadLimits(text string) (l contract.Limits, err error) {
 	given := false
 	err = readForm(text, strict, func(f *fields) { f.limitToken(&l, &given) })
 	if err == nil && !given {
-		err = duly.Invalid("limits", "are missing; {} removes them")
+		err = contract.Invalid("limits", "are missing; {} removes them")
 	}
 	return l, err
 }

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
 
 // fromDoc describes a place in a log.
 const fromDoc = "start: the oldest stored message. end: the next message that enters. " +
@@ -36,7 +39,7 @@ func AppendPublish(dst []byte, messages []duly.Message) []byte {
 func ReadPublish(text string, topic duly.QueueRef) (messages Items[duly.Message], err error) {
 	messages, err = PublishForm.ReadRequest(text)
 	setTopic(messages.Values, topic)
-	messages.validate(func(m *duly.Message) error { return m.Validate(duly.MaxMaxBody) })
+	messages.validate(func(m *duly.Message) error { return contract.ValidateMessage(m, duly.MaxMaxBody) })
 	return messages, messages.given("messages", err)
 }
 
@@ -54,7 +57,7 @@ func (f *fields) published(results *[]duly.PublishResult) {
 
 func (f *fields) publishResult(p *duly.PublishResult) {
 	f.answer("PublishResult")
-	enum(f, "outcome", &p.Outcome, optional, `enum:"created,exists"`,
+	enum(f, "outcome", &p.Status, optional, `enum:"created,exists"`,
 		"created stored the message. exists: the topic has seen its ID within dedupe.")
 	f.position("position", &p.Position, optional,
 		"The place in the log; absent for a message that is still delayed.")
@@ -98,7 +101,7 @@ func (f *fields) storedMessage(m *duly.Message) {
 	f.headers(&m.Headers, optional, "", "The message's headers, names in lower case.")
 }
 
-func (f *fields) entry(e *duly.Entry) {
+func (f *fields) entry(e *contract.Entry) {
 	f.answer("Entry")
 	f.position("position", &e.Position, required, "The place in the log.")
 	f.time("entered_at", &e.EnteredAt, required, "When the message entered the log.")
@@ -107,7 +110,7 @@ func (f *fields) entry(e *duly.Entry) {
 	f.storedBody(&e.Body, true)
 }
 
-func (f *fields) entries(p *duly.ReadPage) {
+func (f *fields) entries(p *contract.ReadPage) {
 	f.answer("Entries")
 	list(f, "messages", &p.Entries, required, "The messages of this page: each shard in order, "+
 		"merged by position as far as they were read.", (*fields).entry)
@@ -116,7 +119,7 @@ func (f *fields) entries(p *duly.ReadPage) {
 }
 
 // ReadEntries reads a page of a log.
-func ReadEntries(text string, topic duly.QueueRef) (p duly.ReadPage, err error) {
+func ReadEntries(text string, topic duly.QueueRef) (p contract.ReadPage, err error) {
 	p, err = EntriesForm.ReadAnswer(text)
 	for i := range p.Entries {
 		p.Entries[i].Namespace, p.Entries[i].Topic = topic.Namespace, topic.Name
@@ -133,7 +136,7 @@ func (f *fields) delayedMessage(m *duly.Message, body bool) {
 	f.storedBody(&m.Body, body)
 }
 
-func (f *fields) delayed(p *duly.DelayedPage, bodies bool) {
+func (f *fields) delayed(p *contract.DelayedPage, bodies bool) {
 	f.answer("Delayed")
 	list(f, "messages", &p.Messages, required,
 		"The messages of this page, by due time. They have bodies only with bodies=true.",
@@ -142,14 +145,14 @@ func (f *fields) delayed(p *duly.DelayedPage, bodies bool) {
 }
 
 // AppendDelayed writes a page of delayed messages, with their bodies if bodies is set.
-func AppendDelayed(dst []byte, p duly.DelayedPage, bodies bool) []byte {
+func AppendDelayed(dst []byte, p contract.DelayedPage, bodies bool) []byte {
 	f := writer(dst)
 	f.delayed(&p, bodies)
 	return f.end()
 }
 
 // ReadDelayed reads a page of delayed messages. The bodies are nil if the answer has none.
-func ReadDelayed(text string, topic duly.QueueRef) (p duly.DelayedPage, err error) {
+func ReadDelayed(text string, topic duly.QueueRef) (p contract.DelayedPage, err error) {
 	p, err = DelayedForm.ReadAnswer(text)
 	setTopic(p.Messages, topic)
 	return p, err
@@ -195,7 +198,7 @@ func (f *fields) groupCreated(existed *bool) {
 	}
 }
 
-func (f *fields) seeked(s *duly.SeekResult) {
+func (f *fields) seeked(s *contract.SeekResult) {
 	f.answer("Seeked")
 	f.bool("clipped", &s.Clipped, required, "Whether the place is before the oldest stored message of some shard. "+
 		"The group continues at that message there.")

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 var (
 	events = duly.QueueRef{Namespace: "shop", Name: "events"}
-	place  = duly.PositionParts{Millis: when.UnixMilli(), Ordinal: 7, Shard: 3,
-		Topic: duly.TopicChecksum(events)}.Position()
+	place  = contract.PositionParts{Millis: when.UnixMilli(), Ordinal: 7, Shard: 3,
+		Topic: contract.TopicChecksum(events)}.Position()
 )
 
 // fullMessage has every field that a publish can carry except due.
@@ -23,10 +24,10 @@ func fullMessage() duly.Message {
 		Headers: map[string]string{"b": "2", "a": "1"}, Delay: 90 * time.Minute}
 }
 
-func fullEntry() duly.Entry {
+func fullEntry() contract.Entry {
 	m := fullMessage()
 	m.Delay = 0
-	return duly.Entry{Message: m, Position: place, EnteredAt: when}
+	return contract.Entry{Message: m, Position: place, EnteredAt: when}
 }
 
 func delayedMessage() duly.Message {
@@ -87,16 +88,16 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 // C13.1: an error is the same error on both sides of the wire.
 func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
-	published := []duly.PublishResult{{Outcome: duly.Created, Position: place},
-		{Outcome: duly.Exists, ID: "a", Position: place}, {Outcome: duly.Created, ID: "b"},
-		{ID: "c", Err: duly.Invalid("key", "has 129 bytes")}}
+	published := []duly.PublishResult{{Status: duly.Created, Position: place},
+		{Status: duly.Exists, ID: "a", Position: place}, {Status: duly.Created, ID: "b"},
+		{ID: "c", Err: contract.Invalid("key", "has 129 bytes")}}
 
 	read(t, "published", published)(PublishedForm.ReadAnswer(string(PublishedForm.Append(nil, published))))
 	binary := fullEntry()
 	binary.Body = []byte{0, 0xff}
-	page := duly.ReadPage{Entries: []duly.Entry{fullEntry(), binary}, Next: "next:a", Gap: 12}
+	page := contract.ReadPage{Entries: []contract.Entry{fullEntry(), binary}, Next: "next:a", Gap: 12}
 	read(t, "entries", page)(ReadEntries(string(EntriesForm.Append(nil, page)), events))
-	delayed := duly.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}
+	delayed := contract.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}
 	read(t, "delayed", delayed)(ReadDelayed(string(AppendDelayed(nil, delayed, true)), events))
 	one := delayedMessage()
 	read(t, "delayed message", one)(ReadDelayedMessage(string(DelayedMessageForm.Append(nil, one)), events))
@@ -108,12 +109,12 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 		read(t, "trimmed", existed)(TrimmedForm.ReadAnswer(string(TrimmedForm.Append(nil, existed))))
 	}
 
-	seeked := duly.SeekResult{Clipped: true, Skipped: 1 << 60, Replayed: 2}
+	seeked := contract.SeekResult{Clipped: true, Skipped: 1 << 60, Replayed: 2}
 	read(t, "seeked", seeked)(SeekedForm.ReadAnswer(string(SeekedForm.Append(nil, seeked))))
-	group := Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
+	group := Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
 	read(t, "group", group)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, group))))
-	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "events@mailer",
-		Throttle: duly.DefaultGroupConfig().Throttle(), Stats: duly.Stats{Group: fullGroupStats()}}}}
+	survey := contract.SurveyPage{Queues: []contract.QueueStats{{Name: "events@mailer",
+		Throttle: contract.ThrottleOf(contract.DefaultGroupConfig()), Stats: duly.Stats{Group: fullGroupStats()}}}}
 	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
 }
 
@@ -150,7 +151,7 @@ func TestBytesOfMessages(t *testing.T) {
 	m := duly.Message{Body: []byte("a\x00b")}
 	for what, text := range map[string][]byte{
 		"publish": AppendPublish(nil, []duly.Message{m}),
-		"entries": EntriesForm.Append(nil, duly.ReadPage{Entries: []duly.Entry{{Message: m}}}),
+		"entries": EntriesForm.Append(nil, contract.ReadPage{Entries: []contract.Entry{{Message: m}}}),
 		"delayed": DelayedMessageForm.Append(nil, m),
 	} {
 		if !bytes.Contains(text, []byte(`"body_base64":"YQBi"`)) {
@@ -170,11 +171,11 @@ func TestSizeOfMessagesIsKnownBeforeTheyAreWritten(t *testing.T) {
 	for name, body := range map[string][]byte{"nothing": nil, "text": []byte(strings.Repeat("täxt ", 20_000)),
 		"binary": bytes.Repeat([]byte{0xff, 0}, 50_000)} {
 		for _, n := range []int{0, 1, 10} {
-			page := duly.ReadPage{Next: duly.From(strings.Repeat("n", 600)), Gap: 1 << 60}
-			delayed := duly.DelayedPage{Next: strings.Repeat("n", 600)}
+			page := contract.ReadPage{Next: duly.From(strings.Repeat("n", 600)), Gap: 1 << 60}
+			delayed := contract.DelayedPage{Next: strings.Repeat("n", 600)}
 			for range n {
 				m := duly.Message{ID: long.ID, Key: long.OrderKey, Headers: long.Headers, Body: body, Due: long.Due}
-				page.Entries = append(page.Entries, duly.Entry{Message: m, Position: place, EnteredAt: when})
+				page.Entries = append(page.Entries, contract.Entry{Message: m, Position: place, EnteredAt: when})
 				delayed.Messages = append(delayed.Messages, m)
 			}
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // message is a text of the wire and its reader.
@@ -40,15 +41,15 @@ func requests() []message {
 		{"reserve", ReserveForm.Append(nil, Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"a"}, Max: 2}}), readsFor(ReadReserve)},
 		{"wait", WaitForm.Append(nil, duly.WaitParams{Queues: []string{"a"}, Timeout: hour}), readsFor(ReadWait)},
 		{"canceled", CanceledAskForm.Append(nil, CanceledAsk{After: "c", Wait: hour}), reads(CanceledAskForm.ReadRequest)},
-		{"settle", AppendSettle(nil, []duly.Outcome{{Receipt: "r", As: duly.Nack, Delay: &hour}}), reads(ReadSettle)},
+		{"settle", AppendSettle(nil, []duly.SettleRequest{{Receipt: "r", As: duly.Nack, Delay: &hour}}), reads(ReadSettle)},
 		{"extend", ExtendForm.Append(nil, Extend{Receipts: []duly.Receipt{"a"}, Lease: hour}), reads(ReadExtend)},
 		{"update", UpdateForm.Append(nil, duly.Update{Delay: &hour, Tries: 2}), reads(UpdateForm.ReadRequest)},
 		{"requeue", RequeueForm.Append(nil, duly.RequeueParams{N: 3}), reads(RequeueForm.ReadRequest)},
 		{"purge", PurgeForm.Append(nil, Purge{State: duly.StateDead, N: 3}), reads(PurgeForm.ReadRequest)},
 		{"config", ConfigForm.Append(nil, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}, MaxJobs: 3}), reads(ConfigForm.ReadRequest)},
 		{"check", CheckForm.Append(nil, true), reads(ReadCheck)},
-		{"token", NewTokenForm.Append(nil, duly.Token{Namespace: "*", Rights: duly.RightAdmin, Limits: duly.Limits{Produce: 1, Per: hour}}), reads(NewTokenForm.ReadRequest)},
-		{"limits", LimitTokenForm.Append(nil, duly.Limits{Consume: 1, Per: hour}), reads(ReadLimits)},
+		{"token", NewTokenForm.Append(nil, contract.Token{Namespace: "*", Rights: contract.RightAdmin, Limits: contract.Limits{Produce: 1, Per: hour}}), reads(NewTokenForm.ReadRequest)},
+		{"limits", LimitTokenForm.Append(nil, contract.Limits{Consume: 1, Per: hour}), reads(ReadLimits)},
 		{"place", PlaceForm.Append(nil, "orders"), reads(ReadPlace)},
 		{"publish", AppendPublish(nil, []duly.Message{fullMessage()}), readsOf(ReadPublish)},
 		{"topic config", TopicConfigForm.Append(nil, fullTopicConfig()), reads(TopicConfigForm.ReadRequest)},
@@ -59,38 +60,38 @@ func requests() []message {
 
 // answers are one of each, with every object that it can have.
 func answers() []message {
-	conflict := duly.Conflict(duly.StateLeased, "is leased")
-	bad := duly.Invalid("priority", "is 1001")
+	conflict := contract.Conflict(duly.StateLeased, "is leased")
+	bad := contract.Invalid("priority", "is 1001")
 	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, PushedAt: when, LastError: "boom"}
 	stats := duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}
-	move := duly.MoveState{Placement: duly.Placement{Namespace: "shop", Pool: "a", From: "b", Phase: duly.Draining, Since: when}}
+	move := contract.MoveState{Placement: contract.Placement{Namespace: "shop", Pool: "a", From: "b", Phase: contract.Draining, Since: when}}
 	return []message{
-		{"push", PushedForm.Append(nil, []duly.PushResult{{ID: "a", Outcome: duly.Created}, {Err: bad}}), reads(PushedForm.ReadAnswer)},
+		{"push", PushedForm.Append(nil, []duly.PushResult{{ID: "a", Status: duly.Created}, {Err: bad}}), reads(PushedForm.ReadAnswer)},
 		{"deliveries", DeliveriesForm.Append(nil, []duly.Delivery{{Job: storedJob(), Receipt: "r", Attempt: 2, Now: when}}), readsFor(ReadDeliveries)},
 		{"ready", ReadyForm.Append(nil, true), reads(ReadyForm.ReadAnswer)},
-		{"canceled", CanceledForm.Append(nil, Canceled{Canceled: []duly.Canceled{{Queue: "q", IDs: []string{"a"}}}, Cursor: "c"}), reads(CanceledForm.ReadAnswer)},
+		{"canceled", CanceledForm.Append(nil, Canceled{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a"}}}, Cursor: "c"}), reads(CanceledForm.ReadAnswer)},
 		{"results", ResultsForm.Append(nil, []error{nil, bad}), reads(ResultsForm.ReadAnswer)},
 		{"job", JobForm.Append(nil, info), readsFor(ReadJob)},
 		{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}, true), readsFor(ReadJobs)},
 		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}), func(text string) (any, error) { return ReadNames(text, "queues") }},
-		{"survey", QueuesForm.Append(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "a", Stats: stats, Throttle: duly.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: duly.None}}}, {Name: "b", Err: bad}}, Next: "b"}), reads(ReadSurvey)},
-		{"queue", QueueForm.Append(nil, Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: stats}), reads(QueueForm.ReadAnswer)},
+		{"survey", QueuesForm.Append(nil, contract.SurveyPage{Queues: []contract.QueueStats{{Name: "a", Stats: stats, Throttle: contract.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: duly.None}}}, {Name: "b", Err: bad}}, Next: "b"}), reads(ReadSurvey)},
+		{"queue", QueueForm.Append(nil, Queue{Name: "mail", Config: contract.DefaultQueueConfig(), Stats: stats}), reads(QueueForm.ReadAnswer)},
 		{"requeued", RequeuedForm.Append(nil, []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "d", Err: conflict}}), reads(RequeuedForm.ReadAnswer)},
 		{"purged", PurgedForm.Append(nil, 12), reads(PurgedForm.ReadAnswer)},
-		{"check line", AppendCheckLine(nil, CheckLine{Report: &duly.CheckReport{Jobs: 3, Faults: []duly.Fault{{Kind: "k", ID: "a"}}}}), reads(CheckLineForm.ReadAnswer)},
-		{"token", MadeTokenForm.Append(nil, Token{Token: duly.Token{Namespace: "*", Limits: duly.Limits{Produce: 1, Per: time.Hour}}, Secret: "s"}), reads(MadeTokenForm.ReadAnswer)},
-		{"tokens", TokensForm.Append(nil, duly.TokenPage{Tokens: []duly.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}), reads(TokensForm.ReadAnswer)},
-		{"pools", PoolsForm.Append(nil, []duly.PoolState{{Name: "a"}}), reads(PoolsForm.ReadAnswer)},
+		{"check line", AppendCheckLine(nil, CheckLine{Report: &contract.CheckReport{Jobs: 3, Faults: []contract.Fault{{Kind: "k", ID: "a"}}}}), reads(CheckLineForm.ReadAnswer)},
+		{"token", MadeTokenForm.Append(nil, Token{Token: contract.Token{Namespace: "*", Limits: contract.Limits{Produce: 1, Per: time.Hour}}, Secret: "s"}), reads(MadeTokenForm.ReadAnswer)},
+		{"tokens", TokensForm.Append(nil, contract.TokenPage{Tokens: []contract.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}), reads(TokensForm.ReadAnswer)},
+		{"pools", PoolsForm.Append(nil, []contract.PoolState{{Name: "a"}}), reads(PoolsForm.ReadAnswer)},
 		{"move", MoveForm.Append(nil, move), reads(MoveForm.ReadAnswer)},
-		{"published", PublishedForm.Append(nil, []duly.PublishResult{{Outcome: duly.Created, Position: place}, {Err: bad}}), reads(PublishedForm.ReadAnswer)},
-		{"entries", EntriesForm.Append(nil, duly.ReadPage{Entries: []duly.Entry{fullEntry()}, Next: "next:a"}), readsOf(ReadEntries)},
-		{"delayed", AppendDelayed(nil, duly.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}, true), readsOf(ReadDelayed)},
+		{"published", PublishedForm.Append(nil, []duly.PublishResult{{Status: duly.Created, Position: place}, {Err: bad}}), reads(PublishedForm.ReadAnswer)},
+		{"entries", EntriesForm.Append(nil, contract.ReadPage{Entries: []contract.Entry{fullEntry()}, Next: "next:a"}), readsOf(ReadEntries)},
+		{"delayed", AppendDelayed(nil, contract.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}, true), readsOf(ReadDelayed)},
 		{"topic", TopicForm.Append(nil, fullTopic()), reads(TopicForm.ReadAnswer)},
 		{"group created", GroupCreatedForm.Append(nil, true), reads(GroupCreatedForm.ReadAnswer)},
-		{"seeked", SeekedForm.Append(nil, duly.SeekResult{Skipped: 3}), reads(SeekedForm.ReadAnswer)},
+		{"seeked", SeekedForm.Append(nil, contract.SeekResult{Skipped: 3}), reads(SeekedForm.ReadAnswer)},
 		{"trimmed", TrimmedForm.Append(nil, true), reads(TrimmedForm.ReadAnswer)},
-		{"group", QueueForm.Append(nil, Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}), reads(QueueForm.ReadAnswer)},
-		{"moves", MovesForm.Append(nil, []duly.MoveState{move}), reads(MovesForm.ReadAnswer)},
+		{"group", QueueForm.Append(nil, Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}), reads(QueueForm.ReadAnswer)},
+		{"moves", MovesForm.Append(nil, []contract.MoveState{move}), reads(MovesForm.ReadAnswer)},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // duration reads a duration, and reports whether there was one.
@@ -144,7 +145,7 @@ func (r *reader) headers() map[string]string {
 	for name := range r.members {
 		value := r.string("headers")
 		if _, twice := headers[name]; twice {
-			r.bad("headers", "have the name %s twice", duly.Quoted(name))
+			r.bad("headers", "have the name %s twice", contract.Quoted(name))
 		}
 		if len(headers) <= duly.MaxHeaders {
 			headers[name] = value
@@ -187,7 +188,11 @@ func unmarshal[T interface{ UnmarshalText([]byte) error }](r *reader, field stri
 	if r.err != nil {
 		return
 	}
-	if err := value.UnmarshalText([]byte(text)); err != nil {
+	err := value.UnmarshalText([]byte(text))
+	if _, ok := any(value).(*duly.State); ok && err != nil {
+		_, err = contract.ParseState(text) // its error repeats the text
+	}
+	if err != nil {
 		r.refused(field, err)
 	}
 }

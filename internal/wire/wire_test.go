@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 var when = time.Date(2030, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
@@ -64,11 +65,11 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	}
 
 	zero, hour := time.Duration(0), time.Hour
-	outcomes := []duly.Outcome{
+	outcomes := []duly.SettleRequest{
 		{Receipt: "r1", As: duly.Ack, Result: []byte("ok")}, {Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
 		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"}, {Receipt: "r5", As: duly.Ack, Result: []byte{0}},
 	}
-	read(t, "settle", Items[duly.Outcome]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes))))
+	read(t, "settle", Items[duly.SettleRequest]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes))))
 	ext := Extend{Receipts: []duly.Receipt{"a", "b"}, Lease: time.Minute}
 	read(t, "extend", ext)(ReadExtend(string(ExtendForm.Append(nil, ext))))
 
@@ -84,10 +85,10 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
 	read(t, "config", cfg)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cfg))))
 	read(t, "check", true)(ReadCheck(string(CheckForm.Append(nil, true))))
-	tok := duly.Token{Namespace: "*", Rights: duly.RightConsume | duly.RightAdmin, Description: "ci",
-		Limits: duly.Limits{Consume: 3, Per: time.Hour}}
+	tok := contract.Token{Namespace: "*", Rights: contract.RightConsume | contract.RightAdmin, Description: "ci",
+		Limits: contract.Limits{Consume: 3, Per: time.Hour}}
 	read(t, "token", tok)(NewTokenForm.ReadRequest(string(NewTokenForm.Append(nil, tok))))
-	for _, l := range []duly.Limits{{}, {Produce: 1, Per: time.Second}, {Produce: 2, Consume: 3, Per: time.Minute}} {
+	for _, l := range []contract.Limits{{}, {Produce: 1, Per: time.Second}, {Produce: 2, Consume: 3, Per: time.Minute}} {
 		read(t, "limits", l)(ReadLimits(string(LimitTokenForm.Append(nil, l))))
 	}
 	if _, err := ReadLimits(`{}`); !errors.Is(err, duly.ErrInvalid) {
@@ -98,16 +99,16 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 // C13.1: an error is the same error on both sides of the wire.
 func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	t.Parallel()
-	conflict := duly.Conflict(duly.StateLeased, "is leased")
-	invalid := duly.Invalid("priority", "is 1001")
-	pushed := []duly.PushResult{{ID: "a", Outcome: duly.Created}, {ID: "b", Outcome: duly.Exists, State: duly.StateDone}, {Err: invalid}}
+	conflict := contract.Conflict(duly.StateLeased, "is leased")
+	invalid := contract.Invalid("priority", "is 1001")
+	pushed := []duly.PushResult{{ID: "a", Status: duly.Created}, {ID: "b", Status: duly.Exists, State: duly.StateDone}, {Err: invalid}}
 	read(t, "push", pushed)(PushedForm.ReadAnswer(string(PushedForm.Append(nil, pushed))))
 	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3, LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
 	read(t, "deliveries", deliveries)(ReadDeliveries(string(DeliveriesForm.Append(nil, deliveries)), "shop"))
 	read(t, "ready", true)(ReadyForm.ReadAnswer(string(ReadyForm.Append(nil, true))))
 	for _, c := range []Canceled{
 		{Any: true, Cursor: "c"},
-		{Canceled: []duly.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"}, {Queue: "r", IDs: []string{}}}, Cursor: "c"},
+		{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"}, {Queue: "r", IDs: []string{}}}, Cursor: "c"},
 	} {
 		text := CanceledForm.Append(nil, c)
 		read(t, "canceled", c)(CanceledForm.ReadAnswer(string(text)))
@@ -127,29 +128,29 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	read(t, "jobs without bodies", page)(ReadJobs(string(AppendJobs(nil, page, false)), "shop"))
 	names := duly.NamePage{Names: []string{"a", "b"}, Next: "b"}
 	read(t, "names", names)(ReadNames(string(AppendNames(nil, "queues", names)), "queues"))
-	held := duly.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: 0.5, Burst: 2}}
-	free := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
-	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "c", Throttle: free}, {Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
+	held := contract.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: 0.5, Burst: 2}}
+	free := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	survey := contract.SurveyPage{Queues: []contract.QueueStats{{Name: "c", Throttle: free}, {Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
 	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
-	q := Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
+	q := Queue{Name: "mail", Config: contract.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
 		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
 	q.Config.Paused = true
 	q.Stats.Delivery = duly.DeliverPull
 	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
-	q.Config = q.Config.With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
+	q.Config = contract.PatchConfig(q.Config, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
 	read(t, "push queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
 	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"}, {ID: "d", Err: conflict}}
 	read(t, "requeued", requeued)(RequeuedForm.ReadAnswer(string(RequeuedForm.Append(nil, requeued))))
 	read(t, "purged", 12)(PurgedForm.ReadAnswer(string(PurgedForm.Append(nil, 12))))
 
-	report := &duly.CheckReport{Jobs: 9, Repaired: 1, Faults: []duly.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
+	report := &contract.CheckReport{Jobs: 9, Repaired: 1, Faults: []contract.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
 	for _, line := range []CheckLine{{Done: 1, Total: 2}, {Report: report}, {Err: conflict}} {
 		read(t, "check", line)(CheckLineForm.ReadAnswer(string(AppendCheckLine(nil, line))))
 	}
-	tok := Token{Secret: "duly_x", Token: duly.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: duly.RightProduce, CreatedAt: when,
-		Limits: duly.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
+	tok := Token{Secret: "duly_x", Token: contract.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: contract.RightProduce, CreatedAt: when,
+		Limits: contract.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
 	read(t, "token", tok)(MadeTokenForm.ReadAnswer(string(MadeTokenForm.Append(nil, tok))))
-	tokens := duly.TokenPage{Tokens: []duly.Token{tok.Token, {Hash: [32]byte{2}, Namespace: "*", Rights: duly.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
+	tokens := contract.TokenPage{Tokens: []contract.Token{tok.Token, {Hash: [32]byte{2}, Namespace: "*", Rights: contract.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
 	read(t, "tokens", tokens)(TokensForm.ReadAnswer(string(TokensForm.Append(nil, tokens))))
 	for _, bad := range []string{`{"tokens":[{"id":"01"}]}`, `{"tokens":[{"id":"` + strings.Repeat("g", 64) + `"}]}`} {
 		if _, err := TokensForm.ReadAnswer(bad); err == nil {
@@ -181,7 +182,7 @@ func TestProblemsRebuildTheSameError(t *testing.T) {
 // C13.16: the details of what is not the caller's stay in the log.
 func TestInternalDetailsStayInside(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{errors.New("secret"), duly.Errorf(duly.CodeInternal, "secret"), duly.Errorf(duly.CodeUnavailable, "secret 10.0.0.1")} {
+	for _, err := range []error{errors.New("secret"), contract.Errorf(duly.CodeInternal, "secret"), contract.Errorf(duly.CodeUnavailable, "secret 10.0.0.1")} {
 		if text, _ := AppendProblem(nil, err, 0); strings.Contains(string(text), "secret") {
 			t.Errorf("%v leaves the process as %s", err, text)
 		}

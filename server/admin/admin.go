@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/route"
@@ -15,24 +15,24 @@ import (
 // API is the API for operators. Without a Maintainer or Backuper, their routes return
 // unsupported.
 type API struct {
-	Maintainer duly.Maintainer
-	Registry   duly.Registry
-	Backuper   duly.Backuper
+	Maintainer contract.Maintainer
+	Registry   contract.Registry
+	Backuper   contract.Backuper
 	Pools      *pools.Pools // nil: there is one engine
 	Guard      *auth.Guard
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
-	Clock    clock.Clock
+	Clock    duly.Clock
 }
 
 func unsupported(what string) error {
-	return duly.Errorf(duly.CodeUnsupported, "the engine of this server has no %s", what)
+	return contract.Errorf(duly.CodeUnsupported, "the engine of this server has no %s", what)
 }
 
 // ended returns the answer to a caller whose token ended during the call.
 func ended(cause error) error {
 	if auth.Changed(cause) {
-		return duly.Errorf(duly.CodeUnauthorized, "the token has changed during the call; repeat the call")
+		return contract.Errorf(duly.CodeUnauthorized, "the token has changed during the call; repeat the call")
 	}
 	return cause
 }

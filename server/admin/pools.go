@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
@@ -26,7 +26,7 @@ func (a *API) placeNamespace(c *route.Call) error {
 func (a *API) moves(c *route.Call) error {
 	namespace := c.Query("namespace")
 	if namespace != "" {
-		if err := duly.ValidateNamespace(namespace); err != nil {
+		if err := contract.ValidateNamespace(namespace); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func (a *API) move(c *route.Call) error {
 		return err
 	}
 	c.Log().Info("namespace moves", "namespace", where.Namespace, "from", where.From, "to", where.Pool, "by", c.Caller())
-	return c.Reply(http.StatusAccepted, wire.MoveForm.Append(c.Out(), duly.MoveState{Placement: where}))
+	return c.Reply(http.StatusAccepted, wire.MoveForm.Append(c.Out(), contract.MoveState{Placement: where}))
 }
 
 func (a *API) namespaces(c *route.Call) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/route"
 )
@@ -37,7 +38,7 @@ func (a *API) profile(c *route.Call) error {
 func lookup(c *route.Call, name string) error {
 	p := pprof.Lookup(name)
 	if p == nil {
-		return duly.Errorf(duly.CodeNotFound, "no such profile; use profile, trace, or one of Go's runtime/pprof")
+		return contract.Errorf(duly.CodeNotFound, "no such profile; use profile, trace, or one of Go's runtime/pprof")
 	}
 
 	debug, err := number(c, "debug", 0, 2)
@@ -74,7 +75,7 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	defer release()
 
 	if err := start(&lateStream{call: c, name: "duly.pprof"}); err != nil {
-		return duly.Errorf(duly.CodeConflict, "another profile is being recorded; retry when it has ended")
+		return contract.Errorf(duly.CodeConflict, "another profile is being recorded; retry when it has ended")
 	}
 	defer stop()
 
@@ -96,7 +97,7 @@ func number(c *route.Call, name string, byDefault, maximum int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > maximum {
-		return 0, duly.Invalid(name, "must be a number between 0 and %d", maximum)
+		return 0, contract.Invalid(name, "must be a number between 0 and %d", maximum)
 	}
 	return n, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
@@ -54,12 +55,12 @@ func (a *API) check(c *route.Call) error {
 func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.CheckLine) (line wire.CheckLine) {
 	defer func() {
 		if p := recover(); p != nil {
-			line = wire.CheckLine{Err: duly.Errorf(duly.CodeInternal, "panic: %v", p)}
+			line = wire.CheckLine{Err: contract.Errorf(duly.CodeInternal, "panic: %v", p)}
 		}
 	}()
 
 	last := a.Clock.Mono() - progressEvery
-	report, err := a.Maintainer.Check(ctx, duly.CheckParams{Repair: repair, Progress: func(done, total int64) {
+	report, err := a.Maintainer.Check(ctx, contract.CheckParams{Repair: repair, Progress: func(done, total int64) {
 		if now := a.Clock.Mono(); now-last >= progressEvery {
 			last = now
 			select {
@@ -100,10 +101,10 @@ func (a *API) backup(c *route.Call) error {
 }
 
 // backuper returns the backuper of a pool. The pool "" means the default one.
-func (a *API) backuper(pool string) (duly.Backuper, error) {
+func (a *API) backuper(pool string) (contract.Backuper, error) {
 	switch {
 	case pool == "":
-		pool = duly.DefaultPool
+		pool = contract.DefaultPool
 	case !a.Pools.Has(pool):
 		return nil, a.Pools.ErrNoPool(pool)
 	}

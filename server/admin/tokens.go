@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
@@ -25,14 +25,14 @@ func (a *API) createToken(c *route.Call) error {
 
 // readToken reads the token of a request. If the query names a pool, readToken places
 // the token's namespace in it.
-func (a *API) readToken(c *route.Call) (duly.Token, error) {
+func (a *API) readToken(c *route.Call) (contract.Token, error) {
 	t, err := route.Read(c, wire.NewTokenForm.ReadRequest)
 	if err != nil {
-		return duly.Token{}, err
+		return contract.Token{}, err
 	}
 	if pool := c.Query("pool"); pool != "" {
 		if err := t.Validate(); err != nil {
-			return duly.Token{}, err
+			return contract.Token{}, err
 		}
 		err = a.Pools.Assign(c.Context(), t.Namespace, pool)
 	}
@@ -65,8 +65,8 @@ func (a *API) tokens(c *route.Call) error {
 		return err
 	}
 	namespace := c.Query("namespace")
-	if namespace != duly.AllNamespaces {
-		if err := duly.ValidateNamespace(namespace); err != nil {
+	if namespace != contract.AllNamespaces {
+		if err := contract.ValidateNamespace(namespace); err != nil {
 			return err
 		}
 	}

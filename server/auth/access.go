@@ -2,6 +2,7 @@ package auth
 
 import (
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Access is the right that a route requires. The zero Access declares none, and a
@@ -32,35 +33,35 @@ var accessNames = [...]string{"undeclared", "none", "produce", "consume", "consu
 func (a Access) String() string { return accessNames[min(int(a), len(accessNames)-1)] }
 
 // rights returns rights of which a token needs at least one. [Both] needs all of them.
-func (a Access) rights() duly.Right {
+func (a Access) rights() contract.Right {
 	switch a {
 	case Produce:
-		return duly.RightProduce
+		return contract.RightProduce
 	case Consume:
-		return duly.RightConsume
+		return contract.RightConsume
 	case Either, Both:
-		return duly.RightProduce | duly.RightConsume
+		return contract.RightProduce | contract.RightConsume
 	case Admin, Operator:
-		return duly.RightAdmin
+		return contract.RightAdmin
 	}
 	return 0
 }
 
 // Allows reports whether a token grants the access in a namespace.
-func (a Access) Allows(t *duly.Token, namespace string) bool {
-	if a == Undeclared || a == Operator && t.Namespace != duly.AllNamespaces {
+func (a Access) Allows(t *contract.Token, namespace string) bool {
+	if a == Undeclared || a == Operator && t.Namespace != contract.AllNamespaces {
 		return false
 	}
-	if t.Namespace != duly.AllNamespaces && t.Namespace != namespace {
+	if t.Namespace != contract.AllNamespaces && t.Namespace != namespace {
 		return false
 	}
 	if a == Both {
-		return t.Rights.Includes(duly.RightProduce) && t.Rights.Includes(duly.RightConsume)
+		return t.Rights.Includes(contract.RightProduce) && t.Rights.Includes(contract.RightConsume)
 	}
 	return t.Rights.Includes(a.rights())
 }
 
 // Refusal returns the error for a caller without the right.
 func (a Access) Refusal() error {
-	return duly.Errorf(duly.CodeForbidden, "this needs a token with the right %s, for this namespace", a)
+	return contract.Errorf(duly.CodeForbidden, "this needs a token with the right %s, for this namespace", a)
 }

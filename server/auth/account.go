@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Account is a name and a password for the admin address, for people and browsers.
@@ -20,7 +21,7 @@ type Account struct {
 // NewAccount creates an account. It returns [duly.ErrInvalid] for a name that basic
 // auth cannot carry and for a short password.
 func NewAccount(name, password string) (Account, error) {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ':' || r <= ' ' || r >= 0x7f }) {
 		bad.Add("name", "must have at least one character, all of them visible ASCII except colons")
 	}
@@ -56,7 +57,7 @@ func (g *Guard) Challenges(required Access) []string {
 func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 	text, err := base64.StdEncoding.DecodeString(credentials)
 	if err != nil {
-		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Basic CREDENTIALS")
+		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Basic CREDENTIALS")
 	}
 
 	// The loop compares every account, each in constant time, so its duration says
@@ -71,11 +72,11 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 	if name == "" {
 		claimed, _, _ := strings.Cut(string(text), ":")
 		return nil, g.refuse(guessOf(from, "account "+claimed),
-			duly.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
+			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
 	}
 
 	return &Grant{
-		Token:   duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin, Description: name},
+		Token:   contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin, Description: name},
 		account: name, key: "account " + name, ctx: context.Background(),
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/ownfile"
 )
 
@@ -26,18 +27,18 @@ func ReadAccounts(path string) (accounts []Account, err error) {
 		}
 		name, password, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, duly.Errorf(duly.CodeInvalid, "%s: line %d is not of the form NAME:PASSWORD", path, n)
+			return nil, contract.Errorf(duly.CodeInvalid, "%s: line %d is not of the form NAME:PASSWORD", path, n)
 		}
 		a, err := NewAccount(name, password)
 		if err != nil {
 			text := strings.TrimPrefix(err.Error(), string(duly.CodeInvalid)+": ")
-			return nil, duly.Errorf(duly.CodeInvalid, "%s: line %d: %s", path, n, text)
+			return nil, contract.Errorf(duly.CodeInvalid, "%s: line %d: %s", path, n, text)
 		}
 		accounts = append(accounts, a)
 	}
 
 	if lines.Err() == nil && len(accounts) == 0 {
-		return nil, duly.Errorf(duly.CodeInvalid, "%s has no accounts", path)
+		return nil, contract.Errorf(duly.CodeInvalid, "%s has no accounts", path)
 	}
 	return accounts, lines.Err()
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 const (
@@ -38,7 +37,7 @@ func guessOf(from Remote, account string) guess {
 // memory without a search. An attacker with more addresses than the maximum is not
 // slowed down.
 type attempts struct {
-	clock            clock.Clock
+	clock            duly.Clock
 	mu               sync.Mutex
 	recent, previous map[guess]failures
 	rotated          time.Duration // when recent was created, monotonic

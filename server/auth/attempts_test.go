@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // tryChosen tries a token with a chosen text, in the namespace a.
@@ -24,7 +25,7 @@ func chosenHash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 // createChosen creates a token with a chosen text.
 func (r *rig) createChosen(text string) {
 	r.t.Helper()
-	err := r.CreateAs(r.t.Context(), duly.Token{Hash: chosenHash(text), Namespace: "a", Rights: duly.RightProduce})
+	err := r.CreateAs(r.t.Context(), contract.Token{Hash: chosenHash(text), Namespace: "a", Rights: contract.RightProduce})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
 	ada, _ := NewAccount("ada", "correct horse")
 	r := newRig(t, ada)
 	r.watch()
-	token := r.create("a", duly.RightProduce)
+	token := r.create("a", contract.RightProduce)
 	r.createChosen(text)
 
 	for round := range 3 {
@@ -100,7 +101,7 @@ func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
 		r.wantCode("the chosen token", r.tryChosen(text), "")
 		r.wantCode("the token", r.check(token), "")
 		if round == 1 {
-			r.create("b", duly.RightProduce) // a change invalidates the cache
+			r.create("b", contract.RightProduce) // a change invalidates the cache
 		}
 	}
 }
@@ -111,7 +112,7 @@ func TestX5WrongTokensAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
-	revoked := r.create("a", duly.RightProduce)
+	revoked := r.create("a", contract.RightProduce)
 	if err := r.Revoke(t.Context(), hashOf(revoked)); err != nil {
 		t.Fatal(err)
 	}

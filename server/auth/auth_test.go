@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // PredictableToken, X3: tokens have 256 random bits and the prefix, and no two are equal.
@@ -48,7 +49,7 @@ func TestX3PredictableToken(t *testing.T) {
 func TestX3OnlyTheHashIsStored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	page, err := r.store.Tokens(t.Context(), "", duly.PageParams{})
 	if err != nil || len(page.Tokens) != 1 {
 		t.Fatal(page, err)
@@ -62,7 +63,7 @@ func TestX3OnlyTheHashIsStored(t *testing.T) {
 func TestX5MalformedTokensCauseNoLookUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	good := r.create("a", duly.RightProduce)
+	good := r.create("a", contract.RightProduce)
 	for i, header := range []string{
 		"", "Bearer", "Bearer ", "Basic " + good, good, "Bearer " + good[1:], "Bearer " + good + "x", "Bearer  " + good,
 		"Bearer " + good[:47] + "=", "Bearer duly_" + strings.Repeat("\x00", 43), "Bearer DULY_" + good[5:],
@@ -85,11 +86,11 @@ func TestX5MalformedTokensCauseNoLookUp(t *testing.T) {
 // C1.2, C14.26, C14.27: the access that rights give in a namespace.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	const none, p, c, a = duly.Right(0), duly.RightProduce, duly.RightConsume, duly.RightAdmin
+	const none, p, c, a = contract.Right(0), contract.RightProduce, contract.RightConsume, contract.RightAdmin
 	for _, tt := range []struct {
 		access    Access
 		namespace string
-		rights    duly.Right
+		rights    contract.Right
 		want      bool
 	}{
 		{Produce, "a", p, true}, {Produce, "a", c, false}, {Produce, "a", a, true}, {Produce, "*", p, true},
@@ -98,7 +99,7 @@ func TestAccess(t *testing.T) {
 		{Admin, "a", p | c, false}, {Admin, "a", a, true},
 		{Operator, "a", a, false}, {Operator, "*", a, true}, {Operator, "*", p | c, false}, {Undeclared, "*", a, false},
 	} {
-		if got := tt.access.Allows(&duly.Token{Namespace: tt.namespace, Rights: tt.rights}, "a"); got != tt.want {
+		if got := tt.access.Allows(&contract.Token{Namespace: tt.namespace, Rights: tt.rights}, "a"); got != tt.want {
 			t.Errorf("%s for %v in %s: %v", tt.access, tt.rights, tt.namespace, got)
 		}
 	}
@@ -113,12 +114,12 @@ func TestAccess(t *testing.T) {
 func TestSpend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	free, _, err := r.Create(t.Context(), duly.Token{Namespace: "a", Rights: duly.RightProduce})
+	free, _, err := r.Create(t.Context(), contract.Token{Namespace: "a", Rights: contract.RightProduce})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited, created, err := r.Create(t.Context(), duly.Token{
-		Namespace: "a", Rights: duly.RightProduce, Limits: duly.Limits{Produce: 2, Per: time.Minute},
+	limited, created, err := r.Create(t.Context(), contract.Token{
+		Namespace: "a", Rights: contract.RightProduce, Limits: contract.Limits{Produce: 2, Per: time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -136,37 +137,37 @@ func TestSpend(t *testing.T) {
 	r.cfg.Limiter = nil // Spend without a limit does not call it
 	for _, none := range []struct {
 		p     *Grant
-		right duly.Right
-	}{{nil, duly.RightProduce}, {f, duly.RightProduce}, {l, duly.RightConsume}, {l, 0}} {
+		right contract.Right
+	}{{nil, contract.RightProduce}, {f, contract.RightProduce}, {l, contract.RightConsume}, {l, 0}} {
 		if window, err := r.Spend(t.Context(), none.p, none.right); err != nil || !window.IsZero() {
 			t.Errorf("spent %s, %v", window, err)
 		}
 	}
-	_, err = r.Spend(t.Context(), l, duly.RightProduce)
+	_, err = r.Spend(t.Context(), l, contract.RightProduce)
 	r.wantCode("a limit without a Limiter", err, duly.CodeUnsupported)
 
 	r.cfg.Limiter = r.store
-	window, err := r.Spend(t.Context(), l, duly.RightProduce)
+	window, err := r.Spend(t.Context(), l, contract.RightProduce)
 	if err != nil || window.IsZero() {
 		t.Errorf("spent %s, %v", window, err)
 	}
-	if _, err := r.Spend(t.Context(), l, duly.RightProduce); err != nil {
+	if _, err := r.Spend(t.Context(), l, contract.RightProduce); err != nil {
 		t.Error(err)
 	}
-	_, err = r.Spend(t.Context(), l, duly.RightProduce)
+	_, err = r.Spend(t.Context(), l, contract.RightProduce)
 	r.wantCode("a third call", err, duly.CodeLimited)
 
-	if err := r.GiveBack(t.Context(), l, duly.RightProduce, window); err != nil {
+	if err := r.GiveBack(t.Context(), l, contract.RightProduce, window); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Spend(t.Context(), l, duly.RightProduce); err != nil {
+	if _, err := r.Spend(t.Context(), l, contract.RightProduce); err != nil {
 		t.Errorf("after a call was given back: %v", err)
 	}
 
 	if err := r.store.DeleteToken(t.Context(), created.Hash); err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.Spend(t.Context(), l, duly.RightProduce)
+	_, err = r.Spend(t.Context(), l, contract.RightProduce)
 	r.wantCode("a call of a revoked token", err, duly.CodeUnauthorized)
 }
 

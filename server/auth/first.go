@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/internal/ownfile"
 )
@@ -61,7 +62,7 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 		}
 		return "", err
 	}
-	t := duly.Token{Hash: hash, Namespace: duly.AllNamespaces, Rights: duly.RightAdmin,
+	t := contract.Token{Hash: hash, Namespace: contract.AllNamespaces, Rights: contract.RightAdmin,
 		Description: "made at the first start", CreatedAt: g.cfg.Clock.Now()}
 	return "", g.cfg.Registry.PutToken(ctx, t)
 }
@@ -97,7 +98,7 @@ func (g *Guard) removeFile(hash [32]byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil: // a later start may be able to read the file and store its token
-		return duly.Errorf(duly.CodeConflict,
+		return contract.Errorf(duly.CodeConflict,
 			"the file that may contain this token is not readable: %v; then revoke the token again", err)
 	case !ok || held != hash:
 		return nil

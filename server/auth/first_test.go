@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // isOperator reports whether another server admits a secret as an operator's.
@@ -84,20 +85,20 @@ func TestFirstTokenAfterCrash(t *testing.T) {
 func TestFirstTokenNoteWithoutFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	put := func(namespace string, rights duly.Right) {
+	put := func(namespace string, rights contract.Right) {
 		t.Helper()
-		token := duly.Token{Hash: hashOf(NewSecret()), Namespace: namespace, Rights: rights}
+		token := contract.Token{Hash: hashOf(NewSecret()), Namespace: namespace, Rights: rights}
 		if err := r.cfg.Registry.PutToken(t.Context(), token); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	const command = "duly token create --namespace '*' --rights admin,produce,consume --url"
-	put("shop", duly.RightAdmin)
+	put("shop", contract.RightAdmin)
 	if note := r.firstToken(t.TempDir()); !strings.Contains(note, command) {
 		t.Errorf("without an operator's token: %q", note)
 	}
-	put(duly.AllNamespaces, duly.RightAdmin)
+	put(contract.AllNamespaces, contract.RightAdmin)
 	if note := r.firstToken(t.TempDir()); !strings.Contains(note, "one of them as DULY_TOKEN") {
 		t.Errorf("with one: %q", note)
 	}
@@ -130,7 +131,7 @@ func TestRevokedFirstTokenStaysRevoked(t *testing.T) {
 	}
 
 	// Revoking another token keeps the file.
-	secret := next.create("*", duly.RightAdmin)
+	secret := next.create("*", contract.RightAdmin)
 	if err := next.Revoke(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}

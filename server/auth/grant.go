@@ -6,13 +6,14 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Grant is an admitted token or account. All requests with one token share a Grant.
 type Grant struct {
 	// Token is the token in the registry. It never changes: a token with other rights
 	// or limits gets another Grant. An account has the right admin for all namespaces.
-	Token   duly.Token
+	Token   contract.Token
 	account string // the name of the account; empty for a token
 	key     string
 
@@ -30,10 +31,10 @@ var errChanged = errors.New("auth: the token has changed")
 func Changed(cause error) bool { return errors.Is(cause, errChanged) }
 
 func revoked() *duly.Error {
-	return duly.Errorf(duly.CodeUnauthorized, "the token is not known here; it may have been revoked")
+	return contract.Errorf(duly.CodeUnauthorized, "the token is not known here; it may have been revoked")
 }
 
-func newGrant(t duly.Token) *Grant {
+func newGrant(t contract.Token) *Grant {
 	g := &Grant{Token: t}
 	g.key = Name(t.Hash) + string(t.Hash[:])
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
@@ -65,6 +66,6 @@ func (g *Grant) Name() string {
 func Name(hash [32]byte) string { return hex.EncodeToString(hash[:4]) }
 
 // matches reports whether a token has the same rights and limits.
-func (g *Grant) matches(t *duly.Token) bool {
+func (g *Grant) matches(t *contract.Token) bool {
 	return g.Token.Namespace == t.Namespace && g.Token.Rights == t.Rights && g.Token.Limits == t.Limits
 }

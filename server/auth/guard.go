@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // maxGrants bounds the cached grants. Beyond it the guard drops all that no request
@@ -19,15 +19,15 @@ const maxGrants = 10_000
 
 // Config configures a Guard. Registry and Clock must be set.
 type Config struct {
-	Registry duly.Registry
+	Registry contract.Registry
 	// Watcher reports changes of tokens. Nil: every request looks its token up, and a
 	// request that waits continues if another server revokes its token.
-	Watcher duly.Watcher
+	Watcher contract.Watcher
 	// Limiter counts the calls of tokens with limits. Nil: tokens have no limits.
-	Limiter duly.Limiter
+	Limiter contract.Limiter
 	// Accounts have the access Operator, with basic auth.
 	Accounts []Account
-	Clock    clock.Clock
+	Clock    duly.Clock
 }
 
 // Guard checks credentials against a registry. It is safe for concurrent use.
@@ -68,7 +68,7 @@ type Credentials struct {
 func (g *Guard) Check(ctx context.Context, c Credentials, required Access, namespace string) (*Grant, error) {
 	switch required {
 	case Undeclared:
-		return nil, duly.Errorf(duly.CodeForbidden, "this route declares no right")
+		return nil, contract.Errorf(duly.CodeForbidden, "this route declares no right")
 	case Open:
 		return nil, nil
 	}
@@ -85,7 +85,7 @@ func (g *Guard) Check(ctx context.Context, c Credentials, required Access, names
 
 func (g *Guard) identify(ctx context.Context, c Credentials, required Access) (*Grant, error) {
 	if c.Header == "" {
-		return nil, duly.Errorf(duly.CodeUnauthorized, "no token; send it as Authorization: Bearer TOKEN")
+		return nil, contract.Errorf(duly.CodeUnauthorized, "no token; send it as Authorization: Bearer TOKEN")
 	}
 
 	scheme, rest, _ := strings.Cut(c.Header, " ")
@@ -93,12 +93,12 @@ func (g *Guard) identify(ctx context.Context, c Credentials, required Access) (*
 		return g.account(rest, c.Remote)
 	}
 	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Bearer TOKEN")
+		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Bearer TOKEN")
 	}
 
 	hash, ok := Hash(rest)
 	if !ok {
-		return nil, duly.Errorf(duly.CodeUnauthorized,
+		return nil, contract.Errorf(duly.CodeUnauthorized,
 			"the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretLen)
 	}
 	return g.Admit(ctx, hash)
@@ -168,7 +168,7 @@ func (g *Guard) validLocked(grant *Grant) bool { return g.watching && grant.vers
 
 // lookUp reads a token from the registry. version is the latest version that the result
 // certainly reflects.
-func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t duly.Token, version uint64, err error) {
+func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t contract.Token, version uint64, err error) {
 	g.mu.RLock()
 	version = g.version
 	g.mu.RUnlock()
@@ -181,7 +181,7 @@ func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t duly.Token, versio
 }
 
 // cache returns the grant of a token, and creates it if necessary.
-func (g *Guard) cache(t duly.Token, version uint64) *Grant {
+func (g *Guard) cache(t contract.Token, version uint64) *Grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	grant := g.grants[t.Hash]
@@ -244,7 +244,7 @@ func (g *Guard) invalidate(hash [32]byte, cause error) {
 // Spend counts a call against the token's limit for a right. It returns the window of
 // the limit for [Guard.GiveBack]. A token without a limit costs nothing. Spend returns
 // [duly.ErrLimited] if the limit is used up.
-func (g *Guard) Spend(ctx context.Context, grant *Grant, right duly.Right) (window time.Time, err error) {
+func (g *Guard) Spend(ctx context.Context, grant *Grant, right contract.Right) (window time.Time, err error) {
 	if grant == nil || grant.Token.Limits.Of(right) == 0 {
 		return window, nil
 	}
@@ -261,7 +261,7 @@ func (g *Guard) Spend(ctx context.Context, grant *Grant, right duly.Right) (wind
 }
 
 // GiveBack undoes a Spend, for a call that turns out not to count.
-func (g *Guard) GiveBack(ctx context.Context, grant *Grant, right duly.Right, window time.Time) error {
+func (g *Guard) GiveBack(ctx context.Context, grant *Grant, right contract.Right, window time.Time) error {
 	if grant == nil || window.IsZero() {
 		return nil
 	}
@@ -269,5 +269,5 @@ func (g *Guard) GiveBack(ctx context.Context, grant *Grant, right duly.Right, wi
 }
 
 func errNoLimiter() error {
-	return duly.Errorf(duly.CodeUnsupported, "the engine of this server supports no limits of tokens")
+	return contract.Errorf(duly.CodeUnsupported, "the engine of this server supports no limits of tokens")
 }

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // similarNames draws a name, and another one that looks like it.
@@ -34,7 +34,7 @@ func TestX2TokenNamesInjective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { // rapid calls it a hundred times
 		for range pairs {
 			a, b := similarNames(t)
-			token := &duly.Token{Namespace: a, Rights: duly.RightAdmin}
+			token := &contract.Token{Namespace: a, Rights: contract.RightAdmin}
 			for _, access := range []Access{Produce, Consume, Either, Admin} {
 				if access.Allows(token, b) != (a == b) {
 					t.Fatalf("a token of %q has access %s in %q: %v", a, access, b, access.Allows(token, b))

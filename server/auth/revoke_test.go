@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // RevokedTokenCached: a cached token needs no look-up while the engine reports changes.
@@ -17,7 +18,7 @@ func TestRevokedTokenCached(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	// The notice of its creation may come later, which causes another look-up.
 	r.eventually("the token is cached", func() bool {
 		before := r.store.lookups()
@@ -47,7 +48,7 @@ func TestX4RevokedOnAnotherServer(t *testing.T) {
 	there := here.another()
 	here.watch()
 	there.watch()
-	secret := here.create("a", duly.RightProduce)
+	secret := here.create("a", contract.RightProduce)
 	there.wantCode("before", there.check(secret), "")
 
 	if err := here.Revoke(t.Context(), hashOf(secret)); err != nil {
@@ -94,7 +95,7 @@ func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 	there := here.another()
 	here.watch()
 	there.watch()
-	secret, other := here.create("a", duly.RightProduce), here.create("a", duly.RightProduce)
+	secret, other := here.create("a", contract.RightProduce), here.create("a", contract.RightProduce)
 	p1, release1 := here.track(secret)
 	p2, release2 := there.track(secret)
 	stays, release3 := there.track(other)
@@ -111,7 +112,7 @@ func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 		t.Error("the grant of another token has ended")
 	}
 
-	if err := here.Limit(t.Context(), hashOf(other), duly.Limits{Produce: 1, Per: time.Minute}); err != nil {
+	if err := here.Limit(t.Context(), hashOf(other), contract.Limits{Produce: 1, Per: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if err := there.cause(stays); !Changed(err) {
@@ -129,7 +130,7 @@ func TestX4TrackAfterRevocation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func TestX4TrackAfterRevocation(t *testing.T) {
 func TestCacheWithoutNotices(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	for i := range 3 { // no watch runs
 		r.wantCode("a valid token", r.check(secret), "")
 		if n := r.store.lookups(); n != i+1 {
@@ -186,7 +187,7 @@ func TestGuardWithoutWatcher(t *testing.T) {
 	if err := r.Watch(t.Context()); err != nil {
 		t.Error(err)
 	}
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	p, release := r.track(secret)
 	defer release()
 	if err := r.store.DeleteToken(t.Context(), hashOf(secret)); err != nil {
@@ -200,7 +201,7 @@ func TestGuardWithoutWatcher(t *testing.T) {
 func TestEvictedGrantEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
@@ -223,12 +224,12 @@ func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
-	tracked, release := r.track(r.create("a", duly.RightProduce))
+	tracked, release := r.track(r.create("a", contract.RightProduce))
 	defer release()
 	for i := range maxGrants {
-		r.grants[[32]byte{0: byte(i), 1: byte(i >> 8), 31: 1}] = newGrant(duly.Token{})
+		r.grants[[32]byte{0: byte(i), 1: byte(i >> 8), 31: 1}] = newGrant(contract.Token{})
 	}
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	if err := r.check(secret); err != nil || len(r.grants) > maxGrants {
 		t.Errorf("%v, %d grants", err, len(r.grants))
 	}
@@ -244,7 +245,7 @@ func TestX4ConcurrentRequestsAreRefused(t *testing.T) {
 	r := newRig(t)
 	r.watch()
 	for round := range 20 {
-		secret := r.create("a", duly.RightProduce)
+		secret := r.create("a", contract.RightProduce)
 		revoked := make(chan struct{})
 		var wg sync.WaitGroup
 
@@ -281,13 +282,13 @@ func TestX4ConcurrentRequestsAreRefused(t *testing.T) {
 func TestLastOperatorIsNotRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	first := r.create("*", duly.RightAdmin)
-	r.create("*", duly.RightProduce)
-	r.create("a", duly.RightAdmin)
+	first := r.create("*", contract.RightAdmin)
+	r.create("*", contract.RightProduce)
+	r.create("a", contract.RightAdmin)
 	r.wantCode("the last operator", r.Revoke(t.Context(), hashOf(first)), duly.CodeConflict)
 	r.wantCode("its token", r.check(first), "")
 
-	second := r.create("*", duly.RightAdmin)
+	second := r.create("*", contract.RightAdmin)
 	r.wantCode("the first of two", r.Revoke(t.Context(), hashOf(first)), "")
 	r.wantCode("a second time", r.Revoke(t.Context(), hashOf(first)), duly.CodeNotFound)
 
@@ -314,7 +315,7 @@ func TestUnknownTokenKeepsCache(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
-	secret := r.create("a", duly.RightProduce)
+	secret := r.create("a", contract.RightProduce)
 	r.eventually("the token is cached", func() bool { return r.check(secret) == nil && r.Cached(hashOf(secret)) != nil })
 	r.wantCode("an unknown token", r.check(NewSecret()), duly.CodeUnauthorized)
 	if r.Cached(hashOf(secret)) == nil {
@@ -327,13 +328,13 @@ func TestUnknownTokenKeepsCache(t *testing.T) {
 func TestX4LookUpEndsChangedGrant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	token := duly.Token{Hash: [32]byte{1}, Namespace: "a", Rights: duly.RightProduce}
+	token := contract.Token{Hash: [32]byte{1}, Namespace: "a", Rights: contract.RightProduce}
 	p := r.cache(token, 1)
 	if again := r.cache(token, 2); again != p || p.Context().Err() != nil {
 		t.Errorf("an unchanged token got another grant: %v", p.Context().Err())
 	}
 
-	token.Limits = duly.Limits{Produce: 1, Per: time.Minute}
+	token.Limits = contract.Limits{Produce: 1, Per: time.Minute}
 	next := r.cache(token, 3)
 	if err := context.Cause(p.Context()); !Changed(err) {
 		t.Errorf("the previous grant has ended with %v", err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/model"
@@ -21,7 +22,7 @@ type countingRegistry struct {
 	fail       error
 }
 
-func (c *countingRegistry) FindToken(ctx context.Context, hash [32]byte) (duly.Token, error) {
+func (c *countingRegistry) FindToken(ctx context.Context, hash [32]byte) (contract.Token, error) {
 	c.mu.Lock()
 	c.finds++
 	during, fail := c.duringFind, c.fail
@@ -33,7 +34,7 @@ func (c *countingRegistry) FindToken(ctx context.Context, hash [32]byte) (duly.T
 		during()
 	}
 	if fail != nil {
-		return duly.Token{}, fail
+		return contract.Token{}, fail
 	}
 	return t, err
 }
@@ -87,9 +88,9 @@ func (r *rig) eventually(what string, happened func() bool) {
 }
 
 // create creates a token and returns its secret.
-func (r *rig) create(namespace string, rights duly.Right) string {
+func (r *rig) create(namespace string, rights contract.Right) string {
 	r.t.Helper()
-	secret, _, err := r.Create(r.t.Context(), duly.Token{Namespace: namespace, Rights: rights})
+	secret, _, err := r.Create(r.t.Context(), contract.Token{Namespace: namespace, Rights: rights})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Prefix begins every token.
-const Prefix = duly.TokenPrefix
+const Prefix = contract.TokenPrefix
 
 const (
 	secretBytes = 32

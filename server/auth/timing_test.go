@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -23,7 +23,7 @@ func TestX6RefusingTakesTheSameTime(t *testing.T) {
 		t.Skip("needs DULY_LONG=1, and a machine at rest")
 	}
 	r := newRig(t)
-	begins := [2]string{NewSecret(), r.create("a", duly.RightProduce)}
+	begins := [2]string{NewSecret(), r.create("a", contract.RightProduce)}
 	const n = 100_000
 	var took [2][]float64
 

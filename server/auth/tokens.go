@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Create creates a token, stores its hash, and returns its text. The text is available
 // only now. Create returns [duly.ErrInvalid] for a token without a namespace or a right.
-func (g *Guard) Create(ctx context.Context, t duly.Token) (secret string, created duly.Token, err error) {
+func (g *Guard) Create(ctx context.Context, t contract.Token) (secret string, created contract.Token, err error) {
 	if err := t.Validate(); err != nil {
 		return "", t, err
 	}
-	if t.Limits != (duly.Limits{}) && g.cfg.Limiter == nil {
+	if t.Limits != (contract.Limits{}) && g.cfg.Limiter == nil {
 		return "", t, errNoLimiter()
 	}
 
@@ -29,17 +30,17 @@ func (g *Guard) Create(ctx context.Context, t duly.Token) (secret string, create
 
 // CreateAs stores a token whose secret was created elsewhere, under its hash. It
 // returns [duly.ErrConflict] if the token exists.
-func (g *Guard) CreateAs(ctx context.Context, t duly.Token) error {
+func (g *Guard) CreateAs(ctx context.Context, t contract.Token) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	if t.Limits != (duly.Limits{}) && g.cfg.Limiter == nil {
+	if t.Limits != (contract.Limits{}) && g.cfg.Limiter == nil {
 		return errNoLimiter()
 	}
 
 	_, err := g.cfg.Registry.FindToken(ctx, t.Hash)
 	if err == nil {
-		return duly.Errorf(duly.CodeConflict, "this token exists already")
+		return contract.Errorf(duly.CodeConflict, "this token exists already")
 	}
 	if !errors.Is(err, duly.ErrNotFound) {
 		return err
@@ -54,7 +55,7 @@ func (g *Guard) now() time.Time { return g.cfg.Clock.Now().Truncate(time.Millise
 
 // Limit replaces the limits of a token. It returns [duly.ErrNotFound] if the token does
 // not exist.
-func (g *Guard) Limit(ctx context.Context, hash [32]byte, l duly.Limits) error {
+func (g *Guard) Limit(ctx context.Context, hash [32]byte, l contract.Limits) error {
 	if g.cfg.Limiter == nil {
 		return errNoLimiter()
 	}
@@ -91,11 +92,11 @@ func (g *Guard) checkLastOperator(ctx context.Context, hash [32]byte) error {
 		return err
 	}
 
-	another, err := g.anyToken(ctx, duly.AllNamespaces, func(t *duly.Token) bool {
+	another, err := g.anyToken(ctx, contract.AllNamespaces, func(t *contract.Token) bool {
 		return t.Hash != hash && Operator.Allows(t, "")
 	})
 	if err == nil && !another {
-		err = duly.Errorf(duly.CodeConflict,
+		err = contract.Errorf(duly.CodeConflict,
 			"this is the last token with the right admin for all namespaces; create another one first")
 	}
 	return err
@@ -103,7 +104,7 @@ func (g *Guard) checkLastOperator(ctx context.Context, hash [32]byte) error {
 
 // Any reports whether the registry has a token.
 func (g *Guard) Any(ctx context.Context) (bool, error) {
-	return g.anyToken(ctx, "", func(*duly.Token) bool { return true })
+	return g.anyToken(ctx, "", func(*contract.Token) bool { return true })
 }
 
 // AnyOperator reports whether an account or a token has the access Operator.
@@ -116,12 +117,12 @@ func (g *Guard) AnyOperator(ctx context.Context) (bool, error) {
 
 // AnyOperatorToken reports whether a token has the access Operator.
 func (g *Guard) AnyOperatorToken(ctx context.Context) (bool, error) {
-	return g.anyToken(ctx, duly.AllNamespaces, func(t *duly.Token) bool { return Operator.Allows(t, "") })
+	return g.anyToken(ctx, contract.AllNamespaces, func(t *contract.Token) bool { return Operator.Allows(t, "") })
 }
 
 // anyToken reports whether a namespace has a token that matches. The namespace ""
 // means all.
-func (g *Guard) anyToken(ctx context.Context, namespace string, matches func(*duly.Token) bool) (bool, error) {
+func (g *Guard) anyToken(ctx context.Context, namespace string, matches func(*contract.Token) bool) (bool, error) {
 	p := duly.PageParams{Limit: duly.MaxBatch}
 	for {
 		page, err := g.cfg.Registry.Tokens(ctx, namespace, p)

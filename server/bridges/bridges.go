@@ -15,19 +15,19 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/worker"
 )
 
 // Config configures Bridges. Everything except Every must be set.
 type Config struct {
-	Engine duly.Contract
-	Topics duly.Topics
+	Engine contract.Engine
+	Topics contract.Topics
 	// Namespaces list the namespaces, each of them a part.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
 	// Every is how often to list all groups. Default 30 s.
 	Every time.Duration
-	Clock clock.Clock
+	Clock duly.Clock
 	Log   *slog.Logger
 }
 

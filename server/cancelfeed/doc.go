@@ -5,7 +5,7 @@
 //
 // A namespace has a feed while callers poll it, and for [linger] after that, so
 // that nothing is lost between two polls. The feed is one watch of the engine
-// ([duly.CancelWatcher]), however many callers there are. A namespace without
+// ([contract.CancelWatcher]), however many callers there are. A namespace without
 // callers costs nothing.
 //
 // A feed numbers its reports and keeps the latest of them, at most [maxBytes].

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -29,7 +30,7 @@ type feed struct {
 
 	callers   int
 	idleSince time.Duration // when the last caller left, monotonic
-	idleTimer clock.Timer   // closes a feed without callers; nil while there are some
+	idleTimer duly.Timer    // closes a feed without callers; nil while there are some
 
 	mu          sync.Mutex
 	err         error         // of a closed feed
@@ -69,7 +70,7 @@ func (f *feed) gap() {
 }
 
 // add keeps a report. It copies the texts, which may be parts of longer strings.
-func (f *feed) add(c duly.Canceled) {
+func (f *feed) add(c contract.Canceled) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
@@ -191,7 +192,7 @@ func (f *feed) read(after string) (answer wire.Canceled, changed <-chan struct{}
 
 // sinceLocked returns the reports after a number. It joins adjacent reports of one
 // queue.
-func (f *feed) sinceLocked(number uint64) (list []duly.Canceled) {
+func (f *feed) sinceLocked(number uint64) (list []contract.Canceled) {
 	for _, e := range f.entries {
 		if e.number <= number || e.number > f.visible {
 			continue
@@ -199,11 +200,11 @@ func (f *feed) sinceLocked(number uint64) (list []duly.Canceled) {
 		last := len(list) - 1
 		switch {
 		case e.id == "":
-			list = append(list, duly.Canceled{Queue: e.queue})
+			list = append(list, contract.Canceled{Queue: e.queue})
 		case last >= 0 && list[last].Queue == e.queue && list[last].IDs != nil:
 			list[last].IDs = append(list[last].IDs, e.id)
 		default:
-			list = append(list, duly.Canceled{Queue: e.queue, IDs: []string{e.id}})
+			list = append(list, contract.Canceled{Queue: e.queue, IDs: []string{e.id}})
 		}
 	}
 	return list

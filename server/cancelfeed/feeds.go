@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -28,9 +28,9 @@ const (
 // Config configures Feeds. Clock must be set.
 type Config struct {
 	// Watcher reports removed jobs. Nil: Poll returns [duly.ErrUnsupported].
-	Watcher duly.CancelWatcher
+	Watcher contract.CancelWatcher
 	// Clock measures waits, and how long a feed stays without a caller.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Polling, if set, is called with 1 when a caller starts to wait, and with -1 when
 	// it stops.
 	Polling func(n int)
@@ -108,7 +108,7 @@ func hasReports(a *wire.Canceled) bool { return a.Any || len(a.Canceled) > 0 }
 // acquire returns the feed of a namespace for one more caller.
 func (f *Feeds) acquire(namespace string) (*feed, error) {
 	if f.cfg.Watcher == nil {
-		return nil, duly.Errorf(duly.CodeUnsupported, "the engine of this server does not report removed jobs")
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of this server does not report removed jobs")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,7 +173,7 @@ func (f *Feeds) watch(ctx context.Context, namespace string, one *feed) (err err
 			err = duly.ErrInternal
 		}
 	}()
-	err = f.cfg.Watcher.WatchCancels(ctx, namespace, duly.CancelWatch{Ready: one.gap, Canceled: one.add})
+	err = f.cfg.Watcher.WatchCancels(ctx, namespace, contract.CancelWatch{Ready: one.gap, Canceled: one.add})
 	if ctx.Err() != nil {
 		err = duly.ErrClosed
 	}
@@ -201,7 +201,7 @@ func (f *Feeds) release(namespace string, one *feed) {
 	}
 
 	one.idleSince = f.cfg.Clock.Mono()
-	var timer clock.Timer
+	var timer duly.Timer
 	timer = f.cfg.Clock.AfterFunc(linger, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -22,16 +23,16 @@ type engine struct {
 	fail chan error
 
 	mu      sync.Mutex
-	watches map[string]duly.CancelWatch // running, by namespace
+	watches map[string]contract.CancelWatch // running, by namespace
 	begun   int
 }
 
 func newEngine() *engine {
-	return &engine{watches: map[string]duly.CancelWatch{}, fail: make(chan error)}
+	return &engine{watches: map[string]contract.CancelWatch{}, fail: make(chan error)}
 }
 
 // of returns the running watch of a namespace.
-func (e *engine) of(namespace string) (w duly.CancelWatch, there bool) {
+func (e *engine) of(namespace string) (w contract.CancelWatch, there bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, there = e.watches[namespace]
@@ -45,7 +46,7 @@ func (e *engine) counts() (running, begun int) {
 	return len(e.watches), e.begun
 }
 
-func (e *engine) set(namespace string, w *duly.CancelWatch) {
+func (e *engine) set(namespace string, w *contract.CancelWatch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if w == nil {
@@ -56,7 +57,7 @@ func (e *engine) set(namespace string, w *duly.CancelWatch) {
 	e.begun++
 }
 
-func (e *engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (e *engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	e.set(namespace, &w)
 	defer e.set(namespace, nil)
 	if !e.late {
@@ -139,10 +140,10 @@ func TestCursorContinues(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		at := r.open("shop")
 		w, _ := r.engine.of("shop")
-		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"a"}})
-		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"b", "c"}})
-		w.Canceled(duly.Canceled{Queue: "p"})
-		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"d"}})
+		w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"a"}})
+		w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"b", "c"}})
+		w.Canceled(contract.Canceled{Queue: "p"})
+		w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"d"}})
 
 		first := r.poll("shop", at)
 		want := `[{q [a b c]} {p []} {q [d]}]`
@@ -197,7 +198,7 @@ func TestCursorHasPositionPerServer(t *testing.T) {
 
 		for _, r := range []*rig{here, there} { // a job on each server
 			w, _ := r.engine.of("shop")
-			w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"a"}})
+			w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"a"}})
 		}
 		at = first.Cursor
 		for i, r := range []*rig{here, there, here, there} {
@@ -224,7 +225,7 @@ func TestFeedSizeIsBounded(t *testing.T) {
 		w, _ := r.engine.of("shop")
 		feed := r.feeds["shop"]
 		for _, id := range ids(20_000) {
-			w.Canceled(duly.Canceled{Queue: "q", IDs: []string{id}})
+			w.Canceled(contract.Canceled{Queue: "q", IDs: []string{id}})
 			if feed.size > maxBytes || len(feed.entries) > maxBytes/sizeOfEntry {
 				t.Fatalf("%d entries of %d bytes, at most %d may be kept", len(feed.entries), feed.size, maxBytes)
 			}
@@ -234,13 +235,13 @@ func TestFeedSizeIsBounded(t *testing.T) {
 		if !late.Any || len(late.Canceled) > 0 {
 			t.Errorf("too late: any %t and %d reports", late.Any, len(late.Canceled))
 		}
-		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"last"}})
+		w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"last"}})
 		if next := r.poll("shop", late.Cursor); next.Any || fmt.Sprint(next.Canceled) != "[{q [last]}]" {
 			t.Errorf("then: %+v", next)
 		}
 
 		at = r.poll("shop", late.Cursor).Cursor
-		w.Canceled(duly.Canceled{Queue: "q", IDs: ids(5000)})
+		w.Canceled(contract.Canceled{Queue: "q", IDs: ids(5000)})
 		if got := r.poll("shop", at); got.Any || len(got.Canceled) != 1 || got.Canceled[0].IDs != nil {
 			t.Errorf("5000 jobs in one report: any %t, %d reports", got.Any, len(got.Canceled))
 		}
@@ -256,7 +257,7 @@ func TestReportsAreBatched(t *testing.T) {
 
 		go func() {
 			for _, id := range ids(jobs) {
-				w.Canceled(duly.Canceled{Queue: "q", IDs: []string{id}})
+				w.Canceled(contract.Canceled{Queue: "q", IDs: []string{id}})
 				clock.Sleep(t.Context(), clock.System(), time.Millisecond)
 			}
 		}()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/pemfile"
 )
 
@@ -22,7 +22,7 @@ type Files struct {
 // Read reads the files. It returns [duly.ErrInvalid] with a field cert, key or
 // client_ca for each file that is not usable.
 func (f Files) Read() (*tls.Config, error) {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	c.Certificates = pemfile.Pair(&bad, "cert", f.Cert, "key", f.Key)
 	if f.ClientCA != "" {

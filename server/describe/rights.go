@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 )
 
@@ -12,12 +13,12 @@ import (
 // namespace of the route or in all.
 var callers = []struct {
 	name  string
-	token duly.Token
+	token contract.Token
 }{
-	{"`produce`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightProduce}},
-	{"`consume`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightConsume}},
-	{"`admin`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightAdmin}},
-	{"`admin` for `*`", duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}},
+	{"`produce`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightProduce}},
+	{"`consume`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightConsume}},
+	{"`admin`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightAdmin}},
+	{"`admin` for `*`", contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin}},
 }
 
 // Rights returns the table of all routes with the rights that may use them, for

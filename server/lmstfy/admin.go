@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	own "github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
@@ -25,8 +26,8 @@ import (
 // proxy, and does not come from another site through a browser. It gets no metrics, and tokens
 // with the right admin do not exist for it.
 type Admin struct {
-	Engine   duly.Contract
-	Registry duly.Registry
+	Engine   contract.Engine
+	Registry contract.Registry
 	Pools    *pools.Pools // nil: there is one engine
 	Guard    *auth.Guard
 	Router   *route.Router
@@ -113,8 +114,8 @@ func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 // shows reports whether a caller may see and change a token. A caller without credentials may
 // not if the token has the right admin. No caller of this API may if the token is for all
 // namespaces, because lmstfy has no such tokens.
-func shows(c *route.Call, t *duly.Token) bool {
-	return t.Namespace != duly.AllNamespaces && (c.Authenticated() || !t.Rights.Includes(duly.RightAdmin))
+func shows(c *route.Call, t *contract.Token) bool {
+	return t.Namespace != contract.AllNamespaces && (c.Authenticated() || !t.Rights.Includes(contract.RightAdmin))
 }
 
 // isLocal reports whether a request comes from this machine and names it by a loopback address.

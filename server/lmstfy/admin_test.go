@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/auth"
@@ -61,9 +61,9 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 					may     bool
 				}{
 					"nobody":                 {nil, open},
-					"operator":               {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin)}, true},
-					"operator, from afar":    {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin), "Host", "duly.example"}, true},
-					"admin of a namespace":   {[]string{"Authorization", "Bearer " + p.token("ns", duly.RightAdmin)}, false},
+					"operator":               {[]string{"Authorization", "Bearer " + p.token("*", contract.RightAdmin)}, true},
+					"operator, from afar":    {[]string{"Authorization", "Bearer " + p.token("*", contract.RightAdmin), "Host", "duly.example"}, true},
+					"admin of a namespace":   {[]string{"Authorization", "Bearer " + p.token("ns", contract.RightAdmin)}, false},
 					"a token of lmstfy's":    {[]string{"X-Token", p.token("ns")}, open},
 					"account":                {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, open || name == "with accounts"},
 					"account of another":     {[]string{"Authorization", "Basic YWRhOndyb25nIGhvcnNl"}, open},
@@ -94,7 +94,7 @@ func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]server.LmstfyMode{"by default": "", "open": server.LmstfyOpen} {
 		p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = mode })
-		admin := p.token("ns", duly.RightAdmin)
+		admin := p.token("ns", contract.RightAdmin)
 		hash, _ := auth.Hash(admin)
 		id := wire.TokenID(hash)
 		for _, one := range []string{id, admin} {
@@ -110,7 +110,7 @@ func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
 			t.Errorf("%s: the metrics: %d", name, a.status)
 		}
 		left, err := p.registry.FindToken(t.Context(), hash)
-		if err != nil || left.Limits != (duly.Limits{}) {
+		if err != nil || left.Limits != (contract.Limits{}) {
 			t.Errorf("%s: the admin token is now %+v, %v", name, left, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/pools"
@@ -14,10 +14,10 @@ import (
 
 // API serves lmstfy's clients on an engine.
 type API struct {
-	engine duly.Contract
+	engine contract.Engine
 	pools  *pools.Pools
 	guard  *auth.Guard
-	clock  clock.Clock
+	clock  duly.Clock
 	// defaults are the values of parameters that a request leaves out.
 	defaults Defaults
 	poll     *poll.Poll
@@ -29,7 +29,7 @@ type API struct {
 
 // New returns the API of an engine. p reserves jobs of that engine. in are the pools behind
 // it, nil for the default one alone.
-func New(engine duly.Contract, p *poll.Poll, in *pools.Pools, guard *auth.Guard, c clock.Clock) *API {
+func New(engine contract.Engine, p *poll.Poll, in *pools.Pools, guard *auth.Guard, c duly.Clock) *API {
 	return &API{
 		engine: engine, poll: p, pools: in, guard: guard, clock: c,
 		queues: newQueueCache(engine, c), metrics: newMetrics(in), defaults: StandardDefaults(),
@@ -56,7 +56,7 @@ func (a *API) Routes() []route.Route {
 	const queue = Prefix + "{namespace}/{queue}"
 	const job = queue + "/job/{id}"
 	const dead = queue + "/deadletter"
-	const produce, consume = duly.RightProduce, duly.RightConsume
+	const produce, consume = contract.RightProduce, contract.RightConsume
 	routes := []route.Route{
 		{Method: "PUT", Path: queue, Access: auth.Produce, LimitedBy: produce, MaxBody: maxBody, Handler: a.publish},
 		{Method: "PUT", Path: job, Access: auth.Produce, MaxBody: maxBody, Handler: a.republish},

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // M8: whatever stands in a query becomes a job that the contract takes, or a
@@ -30,7 +31,7 @@ func FuzzQuery(f *testing.F) {
 			refusedWith(t, err, "invalid delay", "invalid ttl", "invalid tries", "ttl is shorter than delay", "tries shouldn't be zero")
 		} else {
 			job := r.newJob(duly.QueueRef{Namespace: "ns", Name: "q"}, nil, nil, true)
-			if err := job.Validate(0); err != nil {
+			if err := contract.ValidateJob(&job, 0); err != nil {
 				t.Errorf("%q: %v", raw, err)
 			}
 			if job.TTL > 0 && job.TTL < job.Delay || job.Tries < 1 || job.Tries > duly.MaxTries {
@@ -81,7 +82,7 @@ func FuzzAttributes(f *testing.F) {
 			t.Errorf("%v", attributes)
 		}
 		job := duly.Job{Namespace: "ns", Queue: "q", Headers: attributes}
-		if err := job.Validate(0); err != nil {
+		if err := contract.ValidateJob(&job, 0); err != nil {
 			t.Errorf("%q: %v", h, err)
 		}
 		for name, value := range attributes {
@@ -114,7 +115,7 @@ func FuzzNames(f *testing.F) {
 		}
 		if err := checkNames(namespace, list); err != nil {
 			refusedWith(t, err, errTooLong.Error(), errNamespace.Error(), errQueue.Error())
-		} else if err := (duly.QueueRef{Namespace: namespace, Name: list}).Validate(); err != nil {
+		} else if err := contract.ValidateQueue(duly.QueueRef{Namespace: namespace, Name: list}); err != nil {
 			t.Errorf("%q %q: %v", namespace, list, err)
 		}
 		if err := checkList(namespace, list); err != nil {
@@ -127,7 +128,7 @@ func FuzzNames(f *testing.F) {
 			return
 		}
 		p := duly.ReserveParams{Namespace: namespace, Queues: names, Max: 1}
-		if err := p.Validate(); err != nil {
+		if err := contract.ValidateReserve(&p); err != nil {
 			t.Errorf("%q %q: %v", namespace, list, err)
 		}
 	})
@@ -167,7 +168,7 @@ func FuzzToken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		inPool, token := splitToken(text)
-		if strings.HasPrefix(text, ":") != (inPool == duly.DefaultPool && !strings.HasPrefix(text, duly.DefaultPool)) {
+		if strings.HasPrefix(text, ":") != (inPool == contract.DefaultPool && !strings.HasPrefix(text, contract.DefaultPool)) {
 			t.Errorf("%q has the pool %q", text, inPool)
 		}
 		if (text != token || inPool != "") && text != ":"+token && text != inPool+":"+token {

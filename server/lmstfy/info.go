@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -25,7 +26,7 @@ func (a *Admin) pools(c *route.Call) error {
 // poolOr returns the name of a pool, by default that of the default pool.
 func poolOr(name string) string {
 	if name == "" {
-		return duly.DefaultPool
+		return contract.DefaultPool
 	}
 	return name
 }

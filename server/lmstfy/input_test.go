@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/server"
 )
@@ -105,7 +105,7 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")
 	const canary = "CANARY-0123456789-0123456789"
-	if err := p.s.Guard().CreateAs(t.Context(), duly.Token{Hash: [32]byte{1}, Namespace: "ns", Rights: duly.RightProduce}); err != nil {
+	if err := p.s.Guard().CreateAs(t.Context(), contract.Token{Hash: [32]byte{1}, Namespace: "ns", Rights: contract.RightProduce}); err != nil {
 		t.Fatal(err)
 	}
 	answers := p.log
@@ -132,7 +132,7 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 	}
 	io.WriteString(answers, p.askAdmin("GET", "/metrics").body)
 	io.WriteString(answers, p.askAdmin("GET", "/token/ns").body)
-	p.gate.Contract = struct{ duly.Contract }{} // panics
+	p.gate.Engine = struct{ contract.Engine }{} // panics
 	p.send("GET", "/api/ns/q?token="+token, "")
 	if said := answers.String(); strings.Contains(said, token) || strings.Contains(said, canary) {
 		at := max(strings.Index(said, token), strings.Index(said, canary))

@@ -36,7 +36,7 @@ func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended boo
 	if !ok {
 		return false, nil
 	}
-	errs, err := a.engine.Settle(ctx, q.Namespace, []duly.Outcome{{Receipt: receipt, As: duly.Ack}})
+	errs, err := a.engine.Settle(ctx, q.Namespace, []duly.SettleRequest{{Receipt: receipt, As: duly.Ack}})
 	switch {
 	case err != nil:
 		return false, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -155,8 +156,8 @@ func TestJointCallsKeepTheLimitsOfTokens(t *testing.T) {
 		p := open(t, on, nil)
 		limits := map[string]int{}
 		for _, limit := range []int{7, 13} {
-			secret, _, err := p.s.Guard().Create(t.Context(), duly.Token{
-				Namespace: "ns", Rights: duly.RightProduce | duly.RightConsume, Limits: duly.Limits{Produce: limit, Consume: limit, Per: time.Hour},
+			secret, _, err := p.s.Guard().Create(t.Context(), contract.Token{
+				Namespace: "ns", Rights: contract.RightProduce | contract.RightConsume, Limits: contract.Limits{Produce: limit, Consume: limit, Per: time.Hour},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +231,7 @@ func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
 
 // gathered is an engine whose calls begin together.
 type gathered struct {
-	duly.Contract
+	contract.Engine
 	come, gone atomic.Int64
 	open       chan struct{}
 }
@@ -244,13 +245,13 @@ func (g *gathered) enter() {
 // Reserve implements duly.Engine.
 func (g *gathered) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	g.enter()
-	return g.Contract.Reserve(ctx, p)
+	return g.Engine.Reserve(ctx, p)
 }
 
 // Settle implements duly.Engine.
-func (g *gathered) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (g *gathered) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	g.enter()
-	return g.Contract.Settle(ctx, namespace, outcomes)
+	return g.Engine.Settle(ctx, namespace, outcomes)
 }
 
 // C11.18: what comes from many connections while Redis is busy is a few calls of
@@ -264,7 +265,7 @@ func TestRequestsOfManyConnectionsShareScriptCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	g := &gathered{Contract: e}
+	g := &gathered{Engine: e}
 	p := open(t, &stage{engine: g, registry: e, clock: clock.System()}, nil)
 	token := p.token("ns")
 	p.push("q", callers)
@@ -317,7 +318,7 @@ func scriptCalls(t *testing.T, s *redistest.Server) (n int) {
 
 // fragile is an engine whose Reserve panics for every fourth caller.
 type fragile struct {
-	duly.Contract
+	contract.Engine
 	calls atomic.Int64
 }
 
@@ -326,7 +327,7 @@ func (f *fragile) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Del
 	if f.calls.Add(1)%4 == 0 {
 		panic("planted")
 	}
-	return f.Contract.Reserve(ctx, p)
+	return f.Engine.Reserve(ctx, p)
 }
 
 // A panic is the answer to its own caller. The others of a joint call get their jobs.
@@ -334,7 +335,7 @@ func TestAPanicTakesNoJointCallAlong(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
 		const callers = 40
-		p := open(t, on, func(c *server.Config) { c.Engine = &fragile{Contract: c.Engine} })
+		p := open(t, on, func(c *server.Config) { c.Engine = &fragile{Engine: c.Engine} })
 		token := p.token("ns")
 		p.push("q", callers)
 		var good, bad atomic.Int64

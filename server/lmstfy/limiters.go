@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
@@ -24,7 +25,7 @@ type setForm struct {
 	Limiter limiterForm `json:"limiter"`
 }
 
-func formOf(l duly.Limits) limiterForm {
+func formOf(l contract.Limits) limiterForm {
 	return limiterForm{int64(l.Consume), int64(l.Produce), int64(l.Per.Seconds())}
 }
 
@@ -32,7 +33,7 @@ func formOf(l duly.Limits) limiterForm {
 var errEmptyLimiter = errors.New("lmstfy: a limiter that limits nothing")
 
 // limits converts a limiter. It checks it as lmstfy does, then as the contract does.
-func (f limiterForm) limits() (l duly.Limits, err error) {
+func (f limiterForm) limits() (l contract.Limits, err error) {
 	switch {
 	case f.Read == 0 && f.Write == 0:
 		return l, errEmptyLimiter
@@ -42,17 +43,17 @@ func (f limiterForm) limits() (l duly.Limits, err error) {
 		return l, refuse(http.StatusInternalServerError, "limiter interval should be > 0")
 	case f.Read <= 0 && f.Write <= 0:
 		return l, refuse(http.StatusInternalServerError, "the read and write of limiter can't be <= 0 at the same time")
-	case f.Read > duly.MaxLimit || f.Write > duly.MaxLimit:
-		return l, badRequest(fmt.Sprintf("read and write should be <= %d", duly.MaxLimit))
-	case f.Interval > int64(duly.MaxLimitWindow.Seconds()):
-		return l, badRequest(fmt.Sprintf("interval should be <= %.0f", duly.MaxLimitWindow.Seconds()))
+	case f.Read > contract.MaxLimit || f.Write > contract.MaxLimit:
+		return l, badRequest(fmt.Sprintf("read and write should be <= %d", contract.MaxLimit))
+	case f.Interval > int64(contract.MaxLimitWindow.Seconds()):
+		return l, badRequest(fmt.Sprintf("interval should be <= %.0f", contract.MaxLimitWindow.Seconds()))
 	}
-	return duly.Limits{Consume: int(max(0, f.Read)), Produce: int(max(0, f.Write)), Per: seconds(f.Interval)}, nil
+	return contract.Limits{Consume: int(max(0, f.Read)), Produce: int(max(0, f.Write)), Per: seconds(f.Interval)}, nil
 }
 
 func (a *Admin) addLimiter(c *route.Call) error {
-	return a.limit(c, http.StatusCreated, func(t *duly.Token) error {
-		if t.Limits != (duly.Limits{}) {
+	return a.limit(c, http.StatusCreated, func(t *contract.Token) error {
+		if t.Limits != (contract.Limits{}) {
 			return refuse(http.StatusInternalServerError, "throttler token("+auth.Name(t.Hash)+") has already exists")
 		}
 		return nil
@@ -60,10 +61,10 @@ func (a *Admin) addLimiter(c *route.Call) error {
 }
 
 func (a *Admin) setLimiter(c *route.Call) error {
-	return a.limit(c, http.StatusOK, func(*duly.Token) error { return nil })
+	return a.limit(c, http.StatusOK, func(*contract.Token) error { return nil })
 }
 
-func (a *Admin) limit(c *route.Call, status int, allowed func(*duly.Token) error) error {
+func (a *Admin) limit(c *route.Call, status int, allowed func(*contract.Token) error) error {
 	body, err := c.BodyBytes()
 	if err != nil {
 		return badBody(err)
@@ -100,7 +101,7 @@ func (a *Admin) limiter(c *route.Call) error {
 	if err != nil && err != errNoSuchToken {
 		return err
 	}
-	if t.Limits == (duly.Limits{}) {
+	if t.Limits == (contract.Limits{}) {
 		return reply(c, http.StatusNotFound, nil)
 	}
 	return reply(c, http.StatusOK, formOf(t.Limits))
@@ -109,7 +110,7 @@ func (a *Admin) limiter(c *route.Call) error {
 func (a *Admin) deleteLimiter(c *route.Call) error {
 	t, err := a.token(c)
 	if err == nil {
-		err = a.Guard.Limit(c.Context(), t.Hash, duly.Limits{})
+		err = a.Guard.Limit(c.Context(), t.Hash, contract.Limits{})
 	}
 	if err != nil && !errors.Is(err, duly.ErrNotFound) {
 		return err
@@ -126,8 +127,8 @@ type limitedForm struct {
 // limiters lists every token with limits, by its ID.
 func (a *Admin) limiters(c *route.Call) error {
 	list := []limitedForm{}
-	err := a.eachToken(c, "", func(t *duly.Token) {
-		if t.Limits != (duly.Limits{}) {
+	err := a.eachToken(c, "", func(t *contract.Token) {
+		if t.Limits != (contract.Limits{}) {
 			list = append(list, limitedForm{t.Namespace, wire.TokenID(t.Hash), formOf(t.Limits)})
 		}
 	})

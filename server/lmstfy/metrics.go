@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	own "github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/route"
@@ -54,7 +55,7 @@ func newMetrics(in *pools.Pools) *metrics {
 			jobTimes, inQueue...),
 	}
 
-	m.slots, m.other = newSlots(m), newQueueSeries(m, duly.DefaultPool, "", "")
+	m.slots, m.other = newSlots(m), newQueueSeries(m, contract.DefaultPool, "", "")
 	for _, pool := range in.Names() {
 		m.whole[pool] = newPoolSeries(m, pool)
 	}
@@ -107,7 +108,7 @@ func (m *metrics) route(pattern string) *requests {
 
 // answered counts a request at its end.
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
-	labels := requestLabels{pool: duly.DefaultPool, method: c.Method(), status: status}
+	labels := requestLabels{pool: contract.DefaultPool, method: c.Method(), status: status}
 	if c.Authenticated() {
 		q := r.m.queue(c.Namespace, "")
 		labels.pool, labels.namespace = q.pool, q.namespace
@@ -212,7 +213,7 @@ func (m *metrics) pool(namespace string) poolSeries {
 	if w, ok := m.whole[m.pools.Label(namespace)]; ok {
 		return w
 	}
-	return m.whole[duly.DefaultPool]
+	return m.whole[contract.DefaultPool]
 }
 
 // queue returns the series of a queue, or of a namespace if the name is empty.

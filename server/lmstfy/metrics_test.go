@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // scrape asks for the metrics, which needs an operator's token.
 func (p *play) scrape() answer {
 	p.t.Helper()
-	return p.askAdmin("GET", "/metrics", "Authorization", "Bearer "+p.token(duly.AllNamespaces, duly.RightAdmin))
+	return p.askAdmin("GET", "/metrics", "Authorization", "Bearer "+p.token(contract.AllNamespaces, contract.RightAdmin))
 }
 
 // §7 of lmstfy's API: the names, the labels and the buckets that its dashboards

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // one is a job as lmstfy's clients read it.
@@ -38,7 +39,7 @@ func TestLmstfyClientsTakeNativeJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, on(t), nil)
-			token, admin := p.token("ns"), p.token("ns", duly.RightAdmin)
+			token, admin := p.token("ns"), p.token("ns", contract.RightAdmin)
 			push := `{"jobs":[{"queue":"q","id":"order:1","body_base64":"AP8=","headers":{"traceparent":"00-1"},"tries":3,"max_stalls":1,"ttl":"90s","priority":7,"order_key":"k"},
 				{"queue":"q","id":"order:2","order_key":"k","retain":"1h"}]}`
 			if a := p.send("POST", "/v1/ns/push", push, "Authorization", "Bearer "+admin); a.status != 200 {
@@ -71,7 +72,7 @@ func TestLmstfyClientsTakeNativeJobs(t *testing.T) {
 			if err != nil || len(ds) != 1 {
 				t.Fatal(ds, err)
 			}
-			if _, err := p.engine.Settle(t.Context(), "ns", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Ack}}); err != nil {
+			if _, err := p.engine.Settle(t.Context(), "ns", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack}}); err != nil {
 				t.Fatal(err)
 			}
 			j, err := p.engine.Get(t.Context(), ref("q"), "order:2")
@@ -90,7 +91,7 @@ func TestNativeClientsHandleLmstfyJobs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, on(t), nil)
-			token, admin := p.token("ns"), p.token("ns", duly.RightAdmin)
+			token, admin := p.token("ns"), p.token("ns", contract.RightAdmin)
 			native := func(method, path, body string) string {
 				t.Helper()
 				a := p.send(method, "/v1/ns"+path, body, "Authorization", "Bearer "+admin)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server"
 )
@@ -20,7 +20,7 @@ import (
 func serving(t *testing.T, on *stage) (p *play, stop func() error) {
 	t.Helper()
 	p = open(t, on, func(c *server.Config) {
-		c.Store.Maintainer, _ = on.engine.(duly.Maintainer)
+		c.Store.Maintainer, _ = on.engine.(contract.Maintainer)
 		c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
 	})
 	if err := p.s.Listen(t.Context()); err != nil {

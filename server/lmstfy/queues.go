@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // queueCache makes sure that a queue which a publish creates keeps its dead letters.
@@ -18,8 +18,8 @@ import (
 // notices that it counts fewer pushes than before. A Destroy in this process makes the next
 // publish check, see [API.Watch].
 type queueCache struct {
-	engine duly.Contract
-	clock  clock.Clock
+	engine contract.Engine
+	clock  duly.Clock
 
 	mu        sync.Mutex
 	checked   map[duly.QueueRef]queueCheck
@@ -38,7 +38,7 @@ const (
 	maxQueues     = 10_000 // a full cache is cleared
 )
 
-func newQueueCache(engine duly.Contract, c clock.Clock) *queueCache {
+func newQueueCache(engine contract.Engine, c duly.Clock) *queueCache {
 	return &queueCache{engine: engine, clock: c, checked: map[duly.QueueRef]queueCheck{}}
 }
 
@@ -91,7 +91,7 @@ func (q *queueCache) create(ctx context.Context, ref duly.QueueRef, before int64
 	}
 
 	pushed = stats.Counters.Pushed
-	if config == duly.DefaultQueueConfig() && (pushed == 0 || pushed < before) {
+	if config == contract.DefaultQueueConfig() && (pushed == 0 || pushed < before) {
 		err = q.engine.Configure(ctx, ref, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 	}
 	return pushed, err
@@ -111,15 +111,15 @@ func (q *queueCache) forget(ref duly.QueueRef) {
 
 // Watch returns the API's engine for everything else in this process that destroys queues. The
 // API then notices that a queue has to be configured again.
-func (a *API) Watch() duly.Contract { return forgettingEngine{a.engine, a.queues} }
+func (a *API) Watch() contract.Engine { return forgettingEngine{a.engine, a.queues} }
 
 type forgettingEngine struct {
-	duly.Contract
+	contract.Engine
 	queues *queueCache
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (e forgettingEngine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	defer e.queues.forget(ref) // also after an error, which may hide a success
-	return e.Contract.Destroy(ctx, ref)
+	return e.Engine.Destroy(ctx, ref)
 }

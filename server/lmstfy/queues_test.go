@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
 
 // hookEngine is an engine that calls a hook in the middle of a check.
 type hookEngine struct {
-	duly.Contract
+	contract.Engine
 	hook func()
 }
 
 func (e *hookEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	config, err := e.Contract.Config(ctx, q)
+	config, err := e.Engine.Config(ctx, q)
 	if hook := e.hook; hook != nil {
 		e.hook = nil
 		hook()
@@ -32,7 +33,7 @@ func TestQueueDestroyedDuringCheckKeepsDeadLetters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := clock.NewFake()
-			e := &hookEngine{Contract: model.New(model.Config{Clock: c, Manual: true})}
+			e := &hookEngine{Engine: model.New(model.Config{Clock: c, Manual: true})}
 			defer e.Close()
 			cache := newQueueCache(e, c)
 			ref := duly.QueueRef{Namespace: "ns", Name: "q"}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // receipts caches the receipts of jobs that this server has delivered. An ack of lmstfy names
@@ -53,5 +54,5 @@ func (r *receipts) take(ref duly.QueueRef, id string) (receipt duly.Receipt, ok 
 
 // receiptKey separates its parts by a slash, which no name has.
 func receiptKey(ref duly.QueueRef, id string) string {
-	return duly.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/" + id
+	return contract.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/" + id
 }

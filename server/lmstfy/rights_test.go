@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/lmstfy"
@@ -29,11 +29,11 @@ func calls() []call {
 func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
-	const produce, consume, both = duly.RightProduce, duly.RightConsume, duly.RightProduce | duly.RightConsume
+	const produce, consume, both = contract.RightProduce, contract.RightConsume, contract.RightProduce | contract.RightConsume
 	tokens := map[string]string{
 		"none": "", "unknown": "duly_" + strings.Repeat("A", 43), "malformed": "x",
 		"produce": p.token("ns", produce), "consume": p.token("ns", consume), "both": p.token("ns", both),
-		"admin": p.token("ns", duly.RightAdmin), "operator": p.token("*", duly.RightAdmin), "foreign": p.token("other", both),
+		"admin": p.token("ns", contract.RightAdmin), "operator": p.token("*", contract.RightAdmin), "foreign": p.token("other", both),
 	}
 	may := map[auth.Access]string{
 		auth.Open: "none unknown malformed produce consume both admin operator foreign", auth.Produce: "produce both admin operator",
@@ -70,16 +70,16 @@ func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 // nothing, and the process lives.
 func TestAFailureOfTheStoreIs500AndTellsNothing(t *testing.T) {
 	t.Parallel()
-	for name, engine := range map[string]func(duly.Contract) duly.Contract{
-		"closed": func(e duly.Contract) duly.Contract { e.Close(); return e },
-		"panics": func(duly.Contract) duly.Contract { return struct{ duly.Contract }{} },
+	for name, engine := range map[string]func(contract.Engine) contract.Engine{
+		"closed": func(e contract.Engine) contract.Engine { e.Close(); return e },
+		"panics": func(contract.Engine) contract.Engine { return struct{ contract.Engine }{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, inMemory(t), nil)
 			token := p.token("ns")
 			p.send("GET", "/api/ns/q", "", "X-Token", token) // from now on it is remembered
-			p.gate.Contract = engine(p.gate.Contract)
+			p.gate.Engine = engine(p.gate.Engine)
 			for _, c := range calls() {
 				a := p.send(c.method, c.target, c.body, "X-Token", token)
 				if a.err != nil || a.status != 500 || a.body != `{"error":"internal error"}` || a.header.Get("Content-Type") != "application/json; charset=utf-8" {

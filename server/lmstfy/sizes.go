@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	own "github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
 )
@@ -69,7 +70,7 @@ func (s *sizes) Collect(ch chan<- prometheus.Metric) {
 
 // eachQueue calls f for all queues of all namespaces.
 func eachQueue(
-	ctx context.Context, registry duly.Registry, engine duly.Inspector, f func(q duly.QueueRef) error,
+	ctx context.Context, registry contract.Registry, engine contract.Inspector, f func(q duly.QueueRef) error,
 ) error {
 	return eachPage(ctx, func(p duly.PageParams) (string, error) {
 		namespaces, err := registry.Namespaces(ctx, p)
@@ -82,7 +83,7 @@ func eachQueue(
 	})
 }
 
-func eachQueueOf(ctx context.Context, engine duly.Inspector, namespace string, f func(q duly.QueueRef) error) error {
+func eachQueueOf(ctx context.Context, engine contract.Inspector, namespace string, f func(q duly.QueueRef) error) error {
 	return eachPage(ctx, func(p duly.PageParams) (string, error) {
 		queues, err := engine.Queues(ctx, namespace, p)
 		for _, name := range queues.Names {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
@@ -27,9 +28,9 @@ import (
 
 // stage is an engine that a test plays on, and its time.
 type stage struct {
-	engine   duly.Contract
-	registry duly.Registry
-	clock    clock.Clock
+	engine   contract.Engine
+	registry contract.Registry
+	clock    duly.Clock
 	// advance lets time pass. A stage on a machine's own clock waits for it.
 	advance func(time.Duration)
 	// still is set where time stands still between advances.
@@ -122,8 +123,8 @@ func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 		Settings: server.Settings{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Logger:   slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
-	cfg.Store.Watcher, _ = on.registry.(duly.Watcher)
-	cfg.Store.Limiter, _ = on.registry.(duly.Limiter)
+	cfg.Store.Watcher, _ = on.registry.(contract.Watcher)
+	cfg.Store.Limiter, _ = on.registry.(contract.Limiter)
 	if change != nil {
 		change(&cfg)
 	}
@@ -145,9 +146,9 @@ func listen(t *testing.T, h http.Handler) *httptest.Server {
 }
 
 // token makes one as lmstfy's are: produce and consume.
-func (p *play) token(namespace string, rights ...duly.Right) string {
+func (p *play) token(namespace string, rights ...contract.Right) string {
 	p.t.Helper()
-	t := duly.Token{Namespace: namespace, Rights: duly.RightProduce | duly.RightConsume}
+	t := contract.Token{Namespace: namespace, Rights: contract.RightProduce | contract.RightConsume}
 	if rights != nil {
 		t.Rights = rights[0]
 	}
@@ -200,12 +201,12 @@ func do(req *http.Request) answer {
 
 // gate is an engine that tells who waits in it.
 type gate struct {
-	duly.Contract
+	contract.Engine
 	waiting chan struct{} // one for each Wait that has begun
 	left    chan struct{} // one for each whose caller has gone
 }
 
-func newGate(e duly.Contract) *gate {
+func newGate(e contract.Engine) *gate {
 	return &gate{e, make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)}
 }
 
@@ -214,7 +215,7 @@ func newGate(e duly.Contract) *gate {
 // that in its first look.
 func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	g.waiting <- struct{}{}
-	ready, err := g.Contract.Wait(ctx, p)
+	ready, err := g.Engine.Wait(ctx, p)
 	if ctx.Err() != nil {
 		g.left <- struct{}{}
 	}

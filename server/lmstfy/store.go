@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/route"
 )
@@ -54,7 +55,7 @@ func batchSize(jobs []duly.Job) int {
 }
 
 // errCollision is the error of a new ID that another job has. That job must stay.
-var errCollision error = duly.Errorf(duly.CodeInternal, "a job with this new ID exists already")
+var errCollision error = contract.Errorf(duly.CodeInternal, "a job with this new ID exists already")
 
 // push pushes jobs. It pushes jobs with an unknown result again, with the same IDs.
 func (a *API) push(ctx context.Context, jobs []duly.Job) error {
@@ -86,7 +87,7 @@ func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed
 	}
 
 	for i, r := range results {
-		if r.Outcome == duly.Exists && !again {
+		if r.Status == duly.Exists && !again {
 			r.Err = errCollision
 		}
 		if r.Err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server"
 )
@@ -53,7 +54,7 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 			bounds("native", duly.DefaultDeadAge, duly.DefaultDeadCount)
 
 			// Destroyed over the native API, a queue is new again.
-			operator := p.token("*", duly.RightAdmin)
+			operator := p.token("*", contract.RightAdmin)
 			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization", "Bearer "+operator); a.status != http.StatusNoContent {
 				t.Fatal(a)
 			}
@@ -100,7 +101,7 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 // lossy loses the answers of so many pushes, after or before they have
 // happened.
 type lossy struct {
-	duly.Contract
+	contract.Engine
 	lose    atomic.Int64
 	happens bool
 	made    atomic.Int64 // jobs that came as first tries
@@ -113,10 +114,10 @@ func (l *lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 		}
 	}
 	if l.lose.Add(-1) < 0 {
-		return l.Contract.Push(ctx, jobs)
+		return l.Engine.Push(ctx, jobs)
 	}
 	if l.happens {
-		l.Contract.Push(ctx, jobs)
+		l.Engine.Push(ctx, jobs)
 	}
 	return nil, duly.ErrUnavailable
 }
@@ -131,7 +132,7 @@ func TestAPushWhoseAnswerWasLostIsOneJob(t *testing.T) {
 			var l *lossy
 			fake := clock.NewFake()
 			p := open(t, inMemory(t), func(c *server.Config) {
-				l = &lossy{Contract: c.Engine, happens: happens}
+				l = &lossy{Engine: c.Engine, happens: happens}
 				c.Engine, c.Clock = l, fake
 			})
 			token := p.token("ns")
@@ -199,7 +200,7 @@ func TestABulkPublishIsAllOrNothing(t *testing.T) {
 }
 
 // failDelete is a store in which nothing can be deleted.
-type failDelete struct{ duly.Contract }
+type failDelete struct{ contract.Engine }
 
 func (failDelete) Delete(context.Context, duly.QueueRef, string) error { return duly.ErrUnavailable }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -25,7 +26,7 @@ func splitToken(text string) (inPool, token string) {
 	case !found:
 		return "", text
 	case before == "":
-		return duly.DefaultPool, after
+		return contract.DefaultPool, after
 	}
 	return before, after
 }
@@ -61,7 +62,7 @@ func (a *API) admit(
 		return nil, errInvalidToken
 	case err != nil:
 		return nil, err
-	case grant.Token.Namespace != c.Namespace && grant.Token.Namespace != duly.AllNamespaces:
+	case grant.Token.Namespace != c.Namespace && grant.Token.Namespace != contract.AllNamespaces:
 		return nil, errInvalidToken
 	case !access.Allows(&grant.Token, c.Namespace):
 		return grant, errNoRight

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
@@ -53,7 +54,7 @@ func (a *Admin) createToken(c *route.Call) error {
 
 	c.Log().Info("token created", "created", auth.Name(t.Hash), "namespace", t.Namespace,
 		"rights", t.Rights.Names(), "by", callerName(c))
-	if pool != duly.DefaultPool {
+	if pool != contract.DefaultPool {
 		text = pool + ":" + text
 	}
 	return c.Reply(http.StatusCreated, indented(tokenForm{text}))
@@ -83,9 +84,9 @@ func callerName(c *route.Call) string {
 
 // readToken reads the token of a request, with the checks in lmstfy's order. text and inPool are
 // "" if they are not given.
-func (a *Admin) readToken(c *route.Call, form url.Values) (t duly.Token, text, inPool string, err error) {
-	t = duly.Token{
-		Namespace: c.Namespace, Rights: duly.RightProduce | duly.RightConsume, Description: form.Get("description"),
+func (a *Admin) readToken(c *route.Call, form url.Values) (t contract.Token, text, inPool string, err error) {
+	t = contract.Token{
+		Namespace: c.Namespace, Rights: contract.RightProduce | contract.RightConsume, Description: form.Get("description"),
 	}
 	text = form.Get("token")
 	inPool = c.R.URL.Query().Get("pool")
@@ -149,7 +150,7 @@ func (a *Admin) listTokens(c *route.Call) error {
 		prefix += ":"
 	}
 
-	err := a.eachToken(c, c.Namespace, func(t *duly.Token) {
+	err := a.eachToken(c, c.Namespace, func(t *contract.Token) {
 		list.Tokens[prefix+wire.TokenID(t.Hash)] = t.Description
 	})
 	if err != nil {
@@ -160,8 +161,8 @@ func (a *Admin) listTokens(c *route.Call) error {
 
 // eachToken calls f for the tokens of a namespace, of every namespace for "". An invalid name has
 // no tokens. lmstfy has no tokens for all namespaces.
-func (a *Admin) eachToken(c *route.Call, namespace string, f func(t *duly.Token)) error {
-	if namespace == duly.AllNamespaces || duly.ValidateNamespace(namespace) != nil {
+func (a *Admin) eachToken(c *route.Call, namespace string, f func(t *contract.Token)) error {
+	if namespace == contract.AllNamespaces || contract.ValidateNamespace(namespace) != nil {
 		return nil
 	}
 	return eachPage(c.Context(), func(p duly.PageParams) (string, error) {
@@ -180,10 +181,10 @@ var errNoSuchToken = refuse(http.StatusNotFound, "token not found")
 
 // token returns the token that the path names by its text or its ID. It returns errNoSuchToken if
 // the token does not belong to the namespace.
-func (a *Admin) token(c *route.Call) (duly.Token, error) {
+func (a *Admin) token(c *route.Call) (contract.Token, error) {
 	in, text := splitToken(c.PathValue("token"))
 	if in != "" && !a.Pools.Has(in) {
-		return duly.Token{}, errNotAPool
+		return contract.Token{}, errNotAPool
 	}
 
 	candidates := hashes(c.Namespace, text)
@@ -199,7 +200,7 @@ func (a *Admin) token(c *route.Call) (duly.Token, error) {
 			return t, err
 		}
 	}
-	return duly.Token{}, errNoSuchToken
+	return contract.Token{}, errNoSuchToken
 }
 
 // deleteToken revokes a token on all servers. It is no error if the token does not exist.

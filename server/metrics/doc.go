@@ -28,7 +28,7 @@
 //
 // # Surveys
 //
-// A survey reads all queues page by page ([duly.Surveyor]: a few requests for a thousand
+// A survey reads all queues page by page ([contract.Surveyor]: a few requests for a thousand
 // queues), several namespaces at a time, for a bounded time. The result is reused for at
 // least one second, and for ten times the duration of the survey. However often it is
 // requested, it takes at most about a tenth of the engine's time. An incomplete survey is

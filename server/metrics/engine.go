@@ -5,22 +5,23 @@ import (
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Engine returns an engine that counts the jobs which pass through it.
-func (m *Metrics) Engine(e duly.Contract) duly.Contract { return &countingEngine{e, m} }
+func (m *Metrics) Engine(e contract.Engine) contract.Engine { return &countingEngine{e, m} }
 
 type countingEngine struct {
-	duly.Contract
+	contract.Engine
 	m *Metrics
 }
 
-// Namespace implements duly.Namespacer.
-func (c *countingEngine) Namespace() string { return duly.NamespaceOf(c.Contract) }
+// Namespace implements contract.Namespacer.
+func (c *countingEngine) Namespace() string { return duly.NamespaceOf(c.Engine) }
 
 // Push implements duly.Engine.
 func (c *countingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := c.Contract.Push(ctx, jobs)
+	results, err := c.Engine.Push(ctx, jobs)
 	c.m.pushed(jobs, results)
 	return results, err
 }
@@ -32,16 +33,16 @@ func (m *Metrics) pushed(jobs []duly.Job, results []duly.PushResult) {
 	// Adjacent jobs of one queue are counted together.
 	var n [duly.Exists + 1]int64
 	for i := range results {
-		if r := &results[i]; r.Err != nil || r.Outcome > duly.Exists {
+		if r := &results[i]; r.Err != nil || r.Status > duly.Exists {
 			m.jobsRefused.add(duly.CodeOf(r.Err))
 			continue
 		}
-		ref := duly.QueueRef{Namespace: duly.NamespaceOr(jobs[i].Namespace), Name: jobs[i].Queue}
+		ref := duly.QueueRef{Namespace: contract.NamespaceOr(jobs[i].Namespace), Name: jobs[i].Queue}
 		if c == nil || ref != last {
 			add(c.pushes(), n[:])
 			c, last = m.queues.get(ref), ref
 		}
-		n[results[i].Outcome]++
+		n[results[i].Status]++
 	}
 	add(c.pushes(), n[:])
 }
@@ -58,7 +59,7 @@ func add(to []atomic.Int64, n []int64) {
 
 // Reserve implements duly.Engine.
 func (c *countingEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := c.Contract.Reserve(ctx, p)
+	deliveries, err := c.Engine.Reserve(ctx, p)
 	c.m.delivered(deliveries)
 	return deliveries, err
 }
@@ -71,7 +72,7 @@ func (m *Metrics) delivered(deliveries []duly.Delivery) {
 	var late observations
 	for i := range deliveries {
 		d := &deliveries[i]
-		ref := duly.QueueRef{Namespace: duly.NamespaceOr(d.Namespace), Name: d.Queue}
+		ref := duly.QueueRef{Namespace: contract.NamespaceOr(d.Namespace), Name: d.Queue}
 		if c == nil || ref != last {
 			m.deliver(c, &late)
 			c, last = m.queues.get(ref), ref
@@ -97,20 +98,20 @@ func (m *Metrics) deliver(c *counters, late *observations) {
 func (c *countingEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	c.m.Polling(1)
 	defer c.m.Polling(-1)
-	return c.Contract.Wait(ctx, p)
+	return c.Engine.Wait(ctx, p)
 }
 
 // Polling adds n to the number of requests that wait.
 func (m *Metrics) Polling(n int) { m.waiting.Add(int64(n)) }
 
 // Settle implements duly.Engine.
-func (c *countingEngine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := c.Contract.Settle(ctx, namespace, outcomes)
-	c.m.settled(duly.NamespaceOr(namespace), outcomes, errs)
+func (c *countingEngine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := c.Engine.Settle(ctx, namespace, outcomes)
+	c.m.settled(contract.NamespaceOr(namespace), outcomes, errs)
 	return errs, err
 }
 
-func (m *Metrics) settled(namespace string, outcomes []duly.Outcome, errs []error) {
+func (m *Metrics) settled(namespace string, outcomes []duly.SettleRequest, errs []error) {
 	last := ""
 	var c *counters
 
@@ -122,7 +123,7 @@ func (m *Metrics) settled(namespace string, outcomes []duly.Outcome, errs []erro
 			m.settlesRefused.add(duly.CodeOf(err))
 			continue
 		}
-		receipt, _ := o.Receipt.Parts() // ok, because the receipt was current
+		receipt, _ := contract.ParseReceipt(o.Receipt) // ok, because the receipt was current
 		if c == nil || receipt.Queue != last {
 			add(c.settles(), n[:])
 			c, last = m.queues.get(duly.QueueRef{Namespace: namespace, Name: receipt.Queue}), receipt.Queue
@@ -132,9 +133,9 @@ func (m *Metrics) settled(namespace string, outcomes []duly.Outcome, errs []erro
 	add(c.settles(), n[:])
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (c *countingEngine) Destroy(ctx context.Context, q duly.QueueRef) error {
-	err := c.Contract.Destroy(ctx, q)
+	err := c.Engine.Destroy(ctx, q)
 	if err == nil {
 		c.m.queues.remove(q.Normal())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -54,8 +55,8 @@ func TestPageListsEveryMetric(t *testing.T) {
 
 // fake is an engine with the queues of a test.
 type fake struct {
-	duly.Contract
-	duly.Registry
+	contract.Engine
+	contract.Registry
 	queues []string
 	stats  func(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	asked  atomic.Int64
@@ -79,12 +80,12 @@ func (f *fake) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 }
 
 func (f *fake) Config(_ context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	cfg := duly.DefaultQueueConfig()
+	cfg := contract.DefaultQueueConfig()
 	cfg.Paused = f.paused[q.Name]
 	return cfg, nil
 }
 
-func survey(f *fake, c clock.Clock, most int) *Survey {
+func survey(f *fake, c duly.Clock, most int) *Survey {
 	return NewSurvey(SurveyConfig{Engine: f, Registry: f, Clock: c, Queues: most})
 }
 
@@ -227,13 +228,13 @@ type paged struct {
 	pages atomic.Int64
 }
 
-// Survey implements duly.Surveyor.
-func (p *paged) Survey(_ context.Context, namespace string, params duly.PageParams) (page duly.SurveyPage, err error) {
+// Survey implements contract.Surveyor.
+func (p *paged) Survey(_ context.Context, namespace string, params duly.PageParams) (page contract.SurveyPage, err error) {
 	p.pages.Add(1)
 	at, _ := strconv.Atoi(params.Cursor)
 	for i := at; i < at+3; i++ {
 		stats := duly.Stats{Sizes: duly.Sizes{Ready: int64(i)}}
-		page.Queues = append(page.Queues, duly.QueueStats{Name: fmt.Sprintf("q%02d", i), Stats: stats})
+		page.Queues = append(page.Queues, contract.QueueStats{Name: fmt.Sprintf("q%02d", i), Stats: stats})
 	}
 	if at < 9 {
 		page.Next = strconv.Itoa(at + 3)
@@ -351,7 +352,7 @@ func TestQueuesBeyondMaximum(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Queues: 2})
 	for i, queue := range []string{"a", "b", "c", "a", "d"} {
-		m.pushed([]duly.Job{{Queue: queue}}, []duly.PushResult{{Outcome: duly.Created}})
+		m.pushed([]duly.Job{{Queue: queue}}, []duly.PushResult{{Status: duly.Created}})
 		m.delivered([]duly.Delivery{{Job: duly.Job{Namespace: "default", Queue: queue}}})
 		if i == 3 {
 			m.queues.remove(duly.Q("a"))
@@ -405,7 +406,7 @@ type calls struct {
 	jobs       []duly.Job
 	results    []duly.PushResult
 	deliveries []duly.Delivery
-	outcomes   []duly.Outcome
+	outcomes   []duly.SettleRequest
 	errs       []error
 }
 
@@ -413,14 +414,14 @@ type calls struct {
 func newCalls(n int) (c calls) {
 	now := clock.NewFake().Now()
 	for range n {
-		receipt := duly.ReceiptParts{Queue: "mail", Number: duly.NewNumber(), Delivery: 1}.Receipt()
+		receipt := contract.ReceiptParts{Queue: "mail", Number: duly.NewNumber(), Delivery: 1}.Receipt()
 		c.jobs = append(c.jobs, duly.Job{Queue: "mail"})
-		c.results = append(c.results, duly.PushResult{Outcome: duly.Created})
+		c.results = append(c.results, duly.PushResult{Status: duly.Created})
 		c.deliveries = append(c.deliveries, duly.Delivery{
 			Job:     duly.Job{Namespace: "default", Queue: "mail", Due: now},
 			Receipt: receipt, Now: now.Add(3 * time.Millisecond),
 		})
-		c.outcomes = append(c.outcomes, duly.Outcome{Receipt: receipt, As: duly.Ack})
+		c.outcomes = append(c.outcomes, duly.SettleRequest{Receipt: receipt, As: duly.Ack})
 		c.errs = append(c.errs, nil)
 	}
 	return c

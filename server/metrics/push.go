@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly"
 )
 
 // maxDestinations is how many destinations of HTTP push have series of their own.
@@ -106,7 +106,7 @@ type destinationCounters struct {
 }
 
 // NewPush returns the metrics of a dispatcher.
-func NewPush(c clock.Clock, gates func() []PushGate, memory func() int64) *Push {
+func NewPush(c duly.Clock, gates func() []PushGate, memory func() int64) *Push {
 	p := &Push{
 		gates: gates, memory: memory, waits: map[string]int64{}, spare: spareClasses,
 		took: newDurations(requestBounds), late: newDurations(latenessBounds),

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -154,7 +155,7 @@ func TestWaitingRequestsAreCounted(t *testing.T) {
 	e := model.New(model.Config{Clock: c})
 	defer e.Close()
 	m := New(Config{})
-	counting := m.Engine(&duringWait{Contract: e, do: func() {
+	counting := m.Engine(&duringWait{Engine: e, do: func() {
 		if n := m.waiting.Load(); n != 1 {
 			t.Errorf("%d requests wait during a Wait, want 1", n)
 		}
@@ -168,11 +169,11 @@ func TestWaitingRequestsAreCounted(t *testing.T) {
 }
 
 type duringWait struct {
-	duly.Contract
+	contract.Engine
 	do func()
 }
 
 func (d *duringWait) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	d.do()
-	return d.Contract.Wait(ctx, p)
+	return d.Engine.Wait(ctx, p)
 }

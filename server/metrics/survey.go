@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 
 // SurveyConfig configures a Survey. Engine, Registry and Clock must be set.
 type SurveyConfig struct {
-	Engine   duly.Inspector
-	Registry duly.Registry
-	Clock    clock.Clock
+	Engine   contract.Inspector
+	Registry contract.Registry
+	Clock    duly.Clock
 	// Namespaces, if set, replace the list of the registry. An error of one list does
 	// not affect the others, and an error in a namespace does not affect the other
 	// namespaces of its list.
@@ -36,13 +36,13 @@ type SurveyConfig struct {
 	// DefaultQueues.
 	Queues int
 	// Topics, if set, are read too.
-	Topics duly.Topics
+	Topics contract.Topics
 }
 
 // Survey reads the statistics of all queues of an engine on demand.
 type Survey struct {
 	cfg      SurveyConfig
-	surveyor duly.Surveyor
+	surveyor contract.Surveyor
 
 	mu     sync.Mutex // held while the queues are read
 	last   *Snapshot
@@ -58,7 +58,7 @@ func NewSurvey(cfg SurveyConfig) *Survey {
 	if cfg.Namespaces == nil {
 		cfg.Namespaces = []func(context.Context, duly.PageParams) (duly.NamePage, error){cfg.Registry.Namespaces}
 	}
-	return &Survey{cfg: cfg, surveyor: duly.SurveyorOf(cfg.Engine)}
+	return &Survey{cfg: cfg, surveyor: contract.SurveyorOf(cfg.Engine)}
 }
 
 // Snapshot is the result of one survey.
@@ -199,7 +199,7 @@ func (s *Survey) eachNamespace(ctx context.Context, f func(namespace string) err
 // the others.
 type namespaceStats struct {
 	namespace  string
-	first      []duly.QueueStats
+	first      []contract.QueueStats
 	sum        duly.Stats
 	others     int
 	topics     []TopicStats
@@ -207,7 +207,7 @@ type namespaceStats struct {
 }
 
 // readTopics reads the first topics of the namespace.
-func (n *namespaceStats) readTopics(ctx context.Context, topics duly.Topics, maximum int) {
+func (n *namespaceStats) readTopics(ctx context.Context, topics contract.Topics, maximum int) {
 	if topics == nil {
 		return
 	}
@@ -217,9 +217,9 @@ func (n *namespaceStats) readTopics(ctx context.Context, topics duly.Topics, max
 }
 
 // readQueues reads the queues of the namespace page by page.
-func (n *namespaceStats) readQueues(ctx context.Context, from duly.Surveyor, maximum int) {
+func (n *namespaceStats) readQueues(ctx context.Context, from contract.Surveyor, maximum int) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
-		var page duly.SurveyPage
+		var page contract.SurveyPage
 		err := protect(func() (err error) {
 			page, err = from.Survey(ctx, n.namespace, p)
 			return err
@@ -279,7 +279,7 @@ func protect(f func() error) (err error) {
 
 // sumQueue adds the statistics of a queue. The ready jobs of a paused queue are not
 // late.
-func sumQueue(to *duly.Stats, q *duly.QueueStats) {
+func sumQueue(to *duly.Stats, q *contract.QueueStats) {
 	s := q.Stats
 	if q.Throttle.Paused {
 		s.OldestReady = 0

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // TopicStats is the name of a topic and its statistics.
@@ -18,7 +19,7 @@ type TopicStats struct {
 // readTopics reads the first topics of a namespace, up to a maximum. It reports whether it
 // could read them all.
 func readTopics(
-	ctx context.Context, topics duly.Topics, namespace string, maximum int,
+	ctx context.Context, topics contract.Topics, namespace string, maximum int,
 ) (all []TopicStats, complete bool) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var names duly.NamePage
@@ -74,36 +75,36 @@ func collectTopic(ch chan<- prometheus.Metric, t *TopicStats) {
 }
 
 // Topics returns topics that count their publishes. For nil it returns nil.
-func (m *Metrics) Topics(t duly.Topics) duly.Topics {
+func (m *Metrics) Topics(t contract.Topics) contract.Topics {
 	if t == nil {
 		return nil
 	}
 	return &countingTopics{t, m}
 }
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 type countingTopics struct {
 	topicMethods
 	m *Metrics
 }
 
-// Publish implements duly.Topics.
+// Publish implements contract.Topics.
 func (c *countingTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	results, err := c.topicMethods.Publish(ctx, messages)
 	for i := range results {
-		if r := &results[i]; r.Err != nil || r.Outcome > duly.Exists {
+		if r := &results[i]; r.Err != nil || r.Status > duly.Exists {
 			c.m.publishRefused.add(duly.CodeOf(r.Err))
 			continue
 		}
-		ref := duly.QueueRef{Namespace: duly.NamespaceOr(messages[i].Namespace), Name: messages[i].Topic}
-		c.m.queues.get(ref).published[results[i].Outcome].Add(1)
+		ref := duly.QueueRef{Namespace: contract.NamespaceOr(messages[i].Namespace), Name: messages[i].Topic}
+		c.m.queues.get(ref).published[results[i].Status].Add(1)
 	}
 	return results, err
 }
 
-// DestroyTopic implements duly.TopicOperator.
+// DestroyTopic implements contract.TopicOperator.
 func (c *countingTopics) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	err := c.topicMethods.DestroyTopic(ctx, topic)
 	if err == nil {

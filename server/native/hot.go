@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/poll"
@@ -15,14 +15,14 @@ import (
 // Config configures an API.
 type Config struct {
 	// Engine, Poll and Clock must be set. Poll reserves jobs of the engine.
-	Engine duly.Contract
+	Engine contract.Engine
 	Poll   *poll.Poll
-	Clock  clock.Clock
+	Clock  duly.Clock
 	// Surveyor surveys the engine. Removed has the feeds of its removed jobs.
-	Surveyor duly.Surveyor
+	Surveyor contract.Surveyor
 	Removed  *cancelfeed.Feeds
 	// Topics are the topics of the engine. Nil: it has none.
-	Topics duly.Topics
+	Topics contract.Topics
 	// Stepper makes the steps of a trim. Nil: trim is unsupported.
 	Stepper Stepper
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
@@ -36,17 +36,17 @@ type Config struct {
 	Targeted func()
 }
 
-// Stepper is the part of [duly.Maintainer] that trims.
+// Stepper is the part of [contract.Maintainer] that trims.
 type Stepper interface {
-	// Step is the method of [duly.Maintainer].
+	// Step is the method of [contract.Maintainer].
 	Step(ctx context.Context, q duly.QueueRef) (more bool, err error)
 }
 
 // API serves an engine.
 type API struct {
 	cfg      Config
-	engine   duly.Contract
-	surveyor duly.Surveyor
+	engine   contract.Engine
+	surveyor contract.Surveyor
 	poll     *poll.Poll
 	removed  *cancelfeed.Feeds
 }
@@ -116,7 +116,7 @@ func (a *API) settle(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	errs, err := callWithGood(&outcomes, func(good []duly.Outcome) ([]error, error) {
+	errs, err := callWithGood(&outcomes, func(good []duly.SettleRequest) ([]error, error) {
 		return a.engine.Settle(c.Context(), c.Namespace, good)
 	}, func(err error) error { return err })
 	if err != nil {
@@ -204,7 +204,7 @@ func (a *API) canceled(c *route.Call) error {
 	if err := ask.Validate(); err != nil {
 		return err
 	}
-	if err := duly.ValidateNamespace(c.Namespace); err != nil {
+	if err := contract.ValidateNamespace(c.Namespace); err != nil {
 		return err
 	}
 
@@ -235,7 +235,7 @@ func (a *API) reserve(c *route.Call) error {
 	}
 
 	wait := duly.WaitParams{Namespace: c.Namespace, Queues: q.Queues, Timeout: q.Wait}
-	if err := wait.Validate(); err != nil {
+	if err := contract.ValidateWait(&wait); err != nil {
 		return err
 	}
 	deliveries, err := a.poll.Reserve(c, poll.Params{ReserveParams: q.ReserveParams, Wait: q.Wait})

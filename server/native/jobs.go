@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
@@ -14,7 +15,7 @@ func (a *API) jobs(c *route.Call) error {
 		return err
 	}
 	p := duly.ListParams{PageParams: page}
-	if p.State, err = duly.ParseState(c.Query("state")); err != nil {
+	if p.State, err = contract.ParseState(c.Query("state")); err != nil {
 		return err
 	}
 	if p.Bodies, err = boolParam(c, "bodies"); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
@@ -58,7 +59,7 @@ func boolParam(c *route.Call, name string) (bool, error) {
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, duly.Invalid(name, "must be true or false")
+		return false, contract.Invalid(name, "must be true or false")
 	}
 	return value, nil
 }

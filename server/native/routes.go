@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 // The rights whose limits count calls.
-const produce, consume = duly.RightProduce, duly.RightConsume
+const produce, consume = contract.RightProduce, contract.RightConsume
 
 // Routes returns the table of routes.
 func (a *API) Routes() []route.Route {

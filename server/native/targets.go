@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 	"github.com/dulymq/duly/server/webhook"
@@ -34,7 +35,7 @@ type pushHandler func(c *route.Call, targets *target.Store, name string) error
 func (a *API) onTargets(h pushHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Push.Targets == nil {
-			return duly.Errorf(duly.CodeUnsupported,
+			return contract.Errorf(duly.CodeUnsupported,
 				"this server has no HTTP push; use another server, or an engine that stores targets")
 		}
 		return h(c, a.cfg.Push.Targets, c.PathValue("name"))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/poll"
@@ -13,14 +14,14 @@ import (
 )
 
 // topicHandler serves a route of a topic.
-type topicHandler func(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
+type topicHandler func(c *route.Call, topics contract.Topics, topic duly.QueueRef) error
 
 // onTopic returns a handler for the topic that the path names. An engine without
 // topics is unsupported.
 func (a *API) onTopic(h topicHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Topics == nil {
-			return duly.Errorf(duly.CodeUnsupported,
+			return contract.Errorf(duly.CodeUnsupported,
 				"this server's engine has no topics; use a queue, or an engine with topics")
 		}
 		return h(c, a.cfg.Topics, duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("topic")})
@@ -32,7 +33,7 @@ func group(c *route.Call, topic duly.QueueRef) duly.QueueRef {
 	return duly.QueueRef{Namespace: topic.Namespace, Name: duly.GroupName(topic.Name, c.PathValue("group"))}
 }
 
-func (a *API) publish(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) publish(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	text, err := c.Body()
 	if err != nil {
 		return err
@@ -51,15 +52,15 @@ func (a *API) publish(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	return c.Reply(http.StatusOK, wire.PublishedForm.Append(c.Out(), results))
 }
 
-func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) read(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	page, err := c.Page()
 	if err != nil {
 		return err
 	}
-	p := duly.ReadParams{From: duly.From(c.Query("from")), Limit: page.Limit}
+	p := contract.ReadParams{From: duly.From(c.Query("from")), Limit: page.Limit}
 	if text := c.Query("wait"); text != "" {
 		if p.Wait, err = duly.ParseDuration(text); err != nil {
-			return duly.Invalid("wait", "is not a duration; write it like 30s")
+			return contract.Invalid("wait", "is not a duration; write it like 30s")
 		}
 	}
 	if err := p.Validate(topic); err != nil {
@@ -85,14 +86,14 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 // readAndWait reads a page and waits for its first message. It waits for one message before it
 // reads the page, so that a waiting call holds no memory for a page.
 func (a *API) readAndWait(
-	c *route.Call, topics duly.Topics, topic duly.QueueRef, p duly.ReadParams,
-) (duly.ReadPage, error) {
+	c *route.Call, topics contract.Topics, topic duly.QueueRef, p contract.ReadParams,
+) (contract.ReadPage, error) {
 	begin := a.cfg.Clock.Mono()
 	wait := p.Wait
 	var gap int64
 	for {
 		if err := c.ReserveMemory(a.poll.Bodies(p.Limit)); err != nil {
-			return duly.ReadPage{}, err
+			return contract.ReadPage{}, err
 		}
 		p.Wait = 0
 		page, err := topics.Read(c.Context(), topic, p)
@@ -119,22 +120,22 @@ func (a *API) readAndWait(
 // awaitMessage waits until there is a message at a place, or the time has passed. over reports
 // that the caller must not wait any longer.
 func (a *API) awaitMessage(
-	c *route.Call, topics duly.Topics, topic duly.QueueRef, from duly.From, left time.Duration,
+	c *route.Call, topics contract.Topics, topic duly.QueueRef, from duly.From, left time.Duration,
 ) (over bool, err error) {
 	a.cfg.Polling(1)
 	defer a.cfg.Polling(-1)
 	return poll.Until(c, func(ctx context.Context) error {
-		_, err := topics.Read(ctx, topic, duly.ReadParams{From: from, Limit: 1, Wait: left})
+		_, err := topics.Read(ctx, topic, contract.ReadParams{From: from, Limit: 1, Wait: left})
 		return err
 	})
 }
 
-func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) delayed(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	page, err := c.Page()
 	if err != nil {
 		return err
 	}
-	p := duly.DelayedParams{PageParams: page}
+	p := contract.DelayedParams{PageParams: page}
 	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	return c.Reply(http.StatusOK, wire.AppendDelayed(c.Room(size), list, p.Bodies))
 }
 
-func (a *API) delayedMessage(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) delayedMessage(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
@@ -171,14 +172,14 @@ func (a *API) delayedMessage(c *route.Call, topics duly.Topics, topic duly.Queue
 	if err != nil {
 		return err
 	}
-	size := wire.SizeOfDelayed(duly.DelayedPage{Messages: []duly.Message{m}}, true)
+	size := wire.SizeOfDelayed(contract.DelayedPage{Messages: []duly.Message{m}}, true)
 	if err := c.ReserveMemory(int64(len(m.Body) + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.DelayedMessageForm.Append(c.Room(size), m))
 }
 
-func (a *API) cancelDelayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) cancelDelayed(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	if err := empty(c); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (a *API) cancelDelayed(c *route.Call, topics duly.Topics, topic duly.QueueR
 	return c.Empty()
 }
 
-func (a *API) listTopics(c *route.Call, topics duly.Topics, _ duly.QueueRef) error {
+func (a *API) listTopics(c *route.Call, topics contract.Topics, _ duly.QueueRef) error {
 	p, err := c.Page()
 	if err != nil {
 		return err
@@ -200,7 +201,7 @@ func (a *API) listTopics(c *route.Call, topics duly.Topics, _ duly.QueueRef) err
 	return c.Reply(http.StatusOK, wire.AppendNames(c.Out(), "topics", names))
 }
 
-func (a *API) groups(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) groups(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	p, err := c.Page()
 	if err != nil {
 		return err
@@ -212,7 +213,7 @@ func (a *API) groups(c *route.Call, topics duly.Topics, topic duly.QueueRef) err
 	return c.Reply(http.StatusOK, wire.AppendNames(c.Out(), "groups", names))
 }
 
-func (a *API) topic(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) topic(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	info, err := topics.Topic(c.Context(), topic)
 	if err != nil {
 		return err
@@ -220,7 +221,7 @@ func (a *API) topic(c *route.Call, topics duly.Topics, topic duly.QueueRef) erro
 	return c.Reply(http.StatusOK, wire.TopicForm.Append(c.Out(), wire.Topic{Name: topic.Name, TopicInfo: info}))
 }
 
-func (a *API) configureTopic(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) configureTopic(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	patch, err := route.Read(c, wire.TopicConfigForm.ReadRequest)
 	if err != nil {
 		return err
@@ -231,7 +232,7 @@ func (a *API) configureTopic(c *route.Call, topics duly.Topics, topic duly.Queue
 	return c.Empty()
 }
 
-func (a *API) destroyTopic(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) destroyTopic(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	if err := empty(c); err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (a *API) destroyTopic(c *route.Call, topics duly.Topics, topic duly.QueueRe
 	return c.Empty()
 }
 
-func (a *API) createGroup(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) createGroup(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	from, err := route.Read(c, wire.ReadFrom)
 	if err != nil {
 		return err
@@ -253,13 +254,13 @@ func (a *API) createGroup(c *route.Call, topics duly.Topics, topic duly.QueueRef
 	return c.Reply(http.StatusOK, wire.GroupCreatedForm.Append(c.Out(), existed))
 }
 
-func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) seek(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	to, err := route.Read(c, wire.ReadFrom)
 	if err != nil {
 		return err
 	}
 	if to == "" { // a forgotten field must not replay the whole log
-		return duly.Invalid("from",
+		return contract.Invalid("from",
 			"is missing, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic")
 	}
 	result, err := topics.Seek(c.Context(), group(c, topic), to)
@@ -270,12 +271,12 @@ func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 }
 
 // trim makes one bounded step of the topic.
-func (a *API) trim(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
+func (a *API) trim(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	if err := empty(c); err != nil {
 		return err
 	}
 	if a.cfg.Stepper == nil {
-		return duly.Errorf(duly.CodeUnsupported, "this server does not own its engine's storage, which trims by itself")
+		return contract.Errorf(duly.CodeUnsupported, "this server does not own its engine's storage, which trims by itself")
 	}
 
 	// Step does nothing for an unknown topic, whose name may be mistyped.

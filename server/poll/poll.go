@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -16,13 +16,13 @@ type Config struct {
 	// Engine must be set.
 	Engine duly.Engine
 	// Passer belongs to the engine without its decorators. Default
-	// duly.PasserOf(Engine).
-	Passer duly.Passer
+	// contract.PasserOf(Engine).
+	Passer contract.Passer
 	// MaxBody is the engine's bound on one job's body, in bytes. Default
 	// duly.DefaultMaxBody.
 	MaxBody int
 	// Clock must be set.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Leased, if set, is called with the shortest lease of each answer. The server
 	// sweeps when it may have run out.
 	Leased func(time.Duration)
@@ -34,7 +34,7 @@ type Poll struct{ cfg Config }
 // New returns a Poll.
 func New(cfg Config) *Poll {
 	if cfg.Passer == nil {
-		cfg.Passer = duly.PasserOf(cfg.Engine)
+		cfg.Passer = contract.PasserOf(cfg.Engine)
 	}
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = duly.DefaultMaxBody
@@ -209,9 +209,9 @@ func (p *Poll) release(c *route.Call, receipts []duly.Receipt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), releaseTime)
 	defer cancel()
 
-	releases := make([]duly.Outcome, len(receipts))
+	releases := make([]duly.SettleRequest, len(receipts))
 	for i, receipt := range receipts {
-		releases[i] = duly.Outcome{Receipt: receipt, As: duly.Release}
+		releases[i] = duly.SettleRequest{Receipt: receipt, As: duly.Release}
 	}
 	if _, err := p.cfg.Engine.Settle(ctx, c.Namespace, releases); err != nil {
 		c.Log().Warn("releasing the deliveries of a disconnected caller failed; they come back when their leases end",

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Assign places a namespace that was never placed in a pool, and is content if
@@ -14,13 +15,13 @@ func (r *Pools) Assign(ctx context.Context, namespace, name string) error {
 	if !r.Has(name) {
 		return r.ErrNoPool(name)
 	}
-	if namespace == duly.AllNamespaces {
-		return duly.Invalid("pool", "goes with a namespace, not with %s", duly.AllNamespaces)
+	if namespace == contract.AllNamespaces {
+		return contract.Invalid("pool", "goes with a namespace, not with %s", contract.AllNamespaces)
 	}
-	if err := duly.ValidateNamespace(namespace); err != nil || r == nil {
+	if err := contract.ValidateNamespace(namespace); err != nil || r == nil {
 		return err
 	}
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	for range 2 { // who comes too late looks at what the other has done
 		stored, err := r.placer.FindPlacement(ctx, namespace)
 		if err == nil {
@@ -32,15 +33,15 @@ func (r *Pools) Assign(ctx context.Context, namespace, name string) error {
 		if err := r.mayPlace(ctx, namespace, name); err != nil {
 			return err
 		}
-		_, err = r.put(ctx, duly.Placement{Namespace: namespace, Pool: name})
+		_, err = r.put(ctx, contract.Placement{Namespace: namespace, Pool: name})
 		if !errors.Is(err, duly.ErrConflict) {
 			return err
 		}
 	}
-	return duly.PlacementConflict(namespace)
+	return contract.PlacementConflict(namespace)
 }
 
-func settled(p *duly.Placement, name string) error {
+func settled(p *contract.Placement, name string) error {
 	if p.Pool == name {
 		return nil
 	}
@@ -48,13 +49,13 @@ func settled(p *duly.Placement, name string) error {
 }
 
 func elsewhere(namespace, is, name string) error {
-	return duly.Errorf(duly.CodeConflict, "namespace %s is in pool %s; to move it: duly pool move %s --to %s", namespace, is, namespace, name)
+	return contract.Errorf(duly.CodeConflict, "namespace %s is in pool %s; to move it: duly pool move %s --to %s", namespace, is, namespace, name)
 }
 
 // mayPlace looks whether the namespace is in use in the default pool, where it
 // is unless somebody places it.
 func (r *Pools) mayPlace(ctx context.Context, namespace, name string) error {
-	if name == duly.DefaultPool {
+	if name == contract.DefaultPool {
 		return nil
 	}
 	queues, err := r.all[0].engine.Queues(ctx, namespace, duly.PageParams{Limit: 1})
@@ -66,7 +67,7 @@ func (r *Pools) mayPlace(ctx context.Context, namespace, name string) error {
 		return err
 	}
 	if len(queues.Names)+len(topics) > 0 {
-		return elsewhere(namespace, duly.DefaultPool, name)
+		return elsewhere(namespace, contract.DefaultPool, name)
 	}
 	return nil
 }

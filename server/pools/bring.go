@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // A move that was turned around is not prepared: what goes wrong in a pool may
@@ -28,7 +29,7 @@ func (m *pair) bring(ctx context.Context, q duly.QueueRef) error {
 	if err != nil {
 		return err
 	}
-	patch := lacking(from, to, duly.DefaultQueueConfig())
+	patch := lacking(from, to, contract.DefaultQueueConfig())
 	if patch.MaxJobs == from.Shards { // it may be a fence's bound, or that of one that is just gone
 		fenced, err := isFenced(ctx, m.old, q)
 		if err != nil {
@@ -56,7 +57,7 @@ func (m *pair) bring(ctx context.Context, q duly.QueueRef) error {
 		err = fresh.Configure(ctx, q, patch)
 	}
 	if err != nil {
-		return duly.Errorf(duly.CodeOf(err), "the settings of queue %s can't be brought to the other pool: %w", q, err)
+		return contract.Errorf(duly.CodeOf(err), "the settings of queue %s can't be brought to the other pool: %w", q, err)
 	}
 	if paused {
 		if err := m.bringPause(ctx, q, fresh); err != nil {
@@ -99,7 +100,7 @@ func (m *pair) bringPause(ctx context.Context, q duly.QueueRef, fresh *timely) e
 func lacking(from, to, usual duly.QueueConfig) (patch duly.QueueConfig) {
 	bringField(&patch.Delivery, from.Delivery, to.Delivery, usual.Delivery)
 	if from.Delivery == to.Delivery {
-		usual = usual.With(duly.QueueConfig{Delivery: to.Delivery}) // a push queue has usual settings of its own
+		usual = contract.PatchConfig(usual, duly.QueueConfig{Delivery: to.Delivery}) // a push queue has usual settings of its own
 	}
 	bringField(&patch.Push.URL, from.Push.URL, to.Push.URL, usual.Push.URL)
 	bringField(&patch.Push.OnDone, from.Push.OnDone, to.Push.OnDone, usual.Push.OnDone)

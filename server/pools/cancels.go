@@ -6,16 +6,17 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-var _ duly.CancelWatcher = (*Pools)(nil)
+var _ contract.CancelWatcher = (*Pools)(nil)
 
-// WatchCancels implements duly.CancelWatcher. It watches the pool that a namespace is
+// WatchCancels implements contract.CancelWatcher. It watches the pool that a namespace is
 // in, and both pools while it moves: the second one begins a phase before jobs go
 // there.
-func (r *Pools) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	namespace = duly.NamespaceOr(namespace)
+func (r *Pools) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	namespace = contract.NamespaceOr(namespace)
 	f := &follower{pools: r, namespace: namespace, watch: w, watched: map[string]*watched{}}
 	defer f.running.Wait()
 	ctx, end := context.WithCancelCause(ctx)
@@ -45,7 +46,7 @@ type follower struct {
 	end       context.CancelCauseFunc
 
 	mu      sync.Mutex // held in each call of watch, which are not concurrent
-	watch   duly.CancelWatch
+	watch   contract.CancelWatch
 	watched map[string]*watched // by pool
 }
 
@@ -105,13 +106,13 @@ func (f *follower) watchPool(ctx context.Context, name string, one *watched) err
 	if err != nil {
 		return err
 	}
-	watcher, ok := engine.(duly.CancelWatcher)
+	watcher, ok := engine.(contract.CancelWatcher)
 	if !ok {
-		return duly.Errorf(duly.CodeUnsupported, "the engine of pool %s does not report canceled jobs", name)
+		return contract.Errorf(duly.CodeUnsupported, "the engine of pool %s does not report canceled jobs", name)
 	}
-	return watcher.WatchCancels(ctx, f.namespace, duly.CancelWatch{
+	return watcher.WatchCancels(ctx, f.namespace, contract.CancelWatch{
 		Ready: func() { f.try(one, true) },
-		Canceled: func(c duly.Canceled) {
+		Canceled: func(c contract.Canceled) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
 )
@@ -23,7 +24,7 @@ type watching struct {
 	running int
 }
 
-func (e *watching) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (e *watching) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	e.mu.Lock()
 	down := e.down
 	if down == nil {
@@ -72,7 +73,7 @@ func watchCancels(t *testing.T, down map[string]error, test func(c *canceling)) 
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &canceling{rig: newRig(t, "orders"), engines: map[string]*watching{}, ended: make(chan error, 1)}
-		server := c.another(func(name string, e *model.Engine) duly.Contract {
+		server := c.another(func(name string, e *model.Engine) contract.Engine {
 			c.engines[name] = &watching{Engine: e, down: down[name]}
 			return c.engines[name]
 		})
@@ -86,13 +87,13 @@ func watchCancels(t *testing.T, down map[string]error, test func(c *canceling)) 
 }
 
 func (c *canceling) follow(ctx context.Context, server *pools.Pools) error {
-	return server.WatchCancels(ctx, "shop", duly.CancelWatch{
+	return server.WatchCancels(ctx, "shop", contract.CancelWatch{
 		Ready: func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.ready++
 		},
-		Canceled: func(x duly.Canceled) {
+		Canceled: func(x contract.Canceled) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.ids = append(c.ids, x.IDs...)
@@ -169,7 +170,7 @@ func errOf[T any](_ T, err error) error { return err }
 // C4.97: a pool that does not answer is watched once it does, and the other one
 // meanwhile.
 func TestAWatchOutlivesAPoolThatIsDown(t *testing.T) {
-	watchCancels(t, map[string]error{duly.DefaultPool: duly.ErrUnavailable}, func(c *canceling) {
+	watchCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnavailable}, func(c *canceling) {
 		c.want("while it is down", "0 []")
 		c.must(meet(c.t.Context(), c.Pools, "shop"))
 		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
@@ -178,17 +179,17 @@ func TestAWatchOutlivesAPoolThatIsDown(t *testing.T) {
 		c.cancel("orders", "b")
 		c.want("the other pool", "0 [b]")
 
-		c.engines[duly.DefaultPool].fail(nil)
+		c.engines[contract.DefaultPool].fail(nil)
 		c.tick(2 * time.Second)
 		c.want("it is back", "1 []")
-		c.cancel(duly.DefaultPool, "a")
+		c.cancel(contract.DefaultPool, "a")
 		c.want("it is back", "0 [a]")
 	})
 }
 
 // An engine that reports no removed jobs is unsupported.
 func TestAWatchNeedsAnEngineThatReports(t *testing.T) {
-	watchCancels(t, map[string]error{duly.DefaultPool: duly.ErrUnsupported}, func(c *canceling) {
+	watchCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnsupported}, func(c *canceling) {
 		if err := <-c.ended; !errors.Is(err, duly.ErrUnsupported) {
 			c.t.Errorf("the watch ended with %v", err)
 		}

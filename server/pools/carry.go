@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/route"
 )
@@ -52,13 +53,13 @@ func (r *Pools) keepMoving(ctx context.Context) {
 	}
 }
 
-func isOf(placements []duly.Placement, namespace string) bool {
-	return slices.ContainsFunc(placements, func(p duly.Placement) bool { return p.Namespace == namespace })
+func isOf(placements []contract.Placement, namespace string) bool {
+	return slices.ContainsFunc(placements, func(p contract.Placement) bool { return p.Namespace == namespace })
 }
 
 // moves lists the namespaces that move and those that have moved lately, and
 // forgets what was known of others.
-func (r *Pools) moves(ctx context.Context) (moves, over []duly.Placement, err error) {
+func (r *Pools) moves(ctx context.Context) (moves, over []contract.Placement, err error) {
 	if moves, over, err = r.listMoves(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -69,8 +70,8 @@ func (r *Pools) moves(ctx context.Context) (moves, over []duly.Placement, err er
 	return moves, over, nil
 }
 
-func (r *Pools) listMoves(ctx context.Context) (moves, over []duly.Placement, err error) {
-	take := func(p *duly.Placement) {
+func (r *Pools) listMoves(ctx context.Context) (moves, over []contract.Placement, err error) {
+	take := func(p *contract.Placement) {
 		switch {
 		case p.From != "":
 			moves = append(moves, *p)
@@ -95,7 +96,7 @@ func (r *Pools) listMoves(ctx context.Context) (moves, over []duly.Placement, er
 // carryOn does what is next for a namespace that moves. Every server does so:
 // each step may be repeated, or done by two at once, and the phase is changed by
 // one of them.
-func (r *Pools) carryOn(ctx context.Context, p *duly.Placement) error {
+func (r *Pools) carryOn(ctx context.Context, p *contract.Placement) error {
 	m, err := r.moved(p)
 	if err != nil || !m.state.settled() {
 		return err
@@ -104,19 +105,19 @@ func (r *Pools) carryOn(ctx context.Context, p *duly.Placement) error {
 	if err := refuseTopics(ctx, m.old, p.Namespace); err != nil {
 		return err
 	}
-	phase := duly.Draining
-	if p.Phase == duly.Preparing {
+	phase := contract.Draining
+	if p.Phase == contract.Preparing {
 		err = m.copyAll(ctx, p.Namespace)
 	} else {
 		var left bool
 		if left, err = m.drain(ctx); left && err == nil {
 			return nil
 		}
-		phase = duly.Placed
+		phase = contract.Placed
 	}
 	if err == nil {
 		next := m.where
-		if next.Phase = phase; phase == duly.Placed {
+		if next.Phase = phase; phase == contract.Placed {
 			next.From = ""
 		}
 		_, err = r.put(ctx, next)
@@ -124,7 +125,7 @@ func (r *Pools) carryOn(ctx context.Context, p *duly.Placement) error {
 	if errors.Is(err, duly.ErrConflict) {
 		return nil // another server was quicker, or is at it
 	}
-	if err == nil && phase == duly.Placed {
+	if err == nil && phase == contract.Placed {
 		r.cfg.Logger.Info("a namespace has moved", "namespace", p.Namespace, "from", p.From, "to", p.Pool)
 	} else if err == nil {
 		r.cfg.Logger.Info("a namespace moves on", "namespace", p.Namespace, "from", p.From, "to", p.Pool, "phase", string(phase))
@@ -151,7 +152,7 @@ func (m *pair) drain(ctx context.Context) (left bool, err error) {
 }
 
 // eachName walks over the queues of a namespace. do may remove them.
-func eachName(ctx context.Context, e duly.Contract, namespace string, do func(q duly.QueueRef) error) error {
+func eachName(ctx context.Context, e contract.Engine, namespace string, do func(q duly.QueueRef) error) error {
 	p := duly.PageParams{Limit: duly.MaxBatch}
 	for {
 		page, err := e.Queues(ctx, namespace, p)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Queues of the old pool are removed by one server at a time: where two did, what
@@ -58,7 +58,7 @@ func (m *pair) claimed(ctx context.Context) (*timely, error) {
 	in := m.pools.within(m.old)
 	free, held, until := m.state.claim.free(m.where.Version, m.state.clock.Mono())
 	if !free {
-		return nil, duly.PlacementConflict(m.where.Namespace)
+		return nil, contract.PlacementConflict(m.where.Namespace)
 	}
 	if held {
 		in.until = until

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Queues are made in the new pool as they are in the old one before jobs are
@@ -17,7 +18,7 @@ import (
 
 // prepare creates the queues in the new pool and stores that the move has begun. If it
 // fails, the queues that it has created stay there, without jobs.
-func (r *Pools) prepare(ctx context.Context, next duly.Placement) (duly.Placement, error) {
+func (r *Pools) prepare(ctx context.Context, next contract.Placement) (contract.Placement, error) {
 	m, err := r.moved(&next)
 	if err != nil {
 		return next, err
@@ -25,7 +26,7 @@ func (r *Pools) prepare(ctx context.Context, next duly.Placement) (duly.Placemen
 
 	err = m.copyAll(ctx, next.Namespace)
 	if errors.Is(err, duly.ErrInvalid) {
-		return next, duly.Errorf(duly.CodeInvalid,
+		return next, contract.Errorf(duly.CodeInvalid,
 			"%w; if an earlier move left the queue in pool %s, remove it there: duly pool move %s --to %s",
 			err, next.Pool, next.Namespace, next.From)
 	}
@@ -56,7 +57,7 @@ func (m *pair) copy(ctx context.Context, q duly.QueueRef) error {
 	}
 	return follow(ctx, m.old, q, func(as duly.QueueConfig) error {
 		if err := setAs(ctx, fresh, q, as); err != nil {
-			return duly.Errorf(duly.CodeOf(err), "queue %s can't be made in the new pool: %w", q, err)
+			return contract.Errorf(duly.CodeOf(err), "queue %s can't be made in the new pool: %w", q, err)
 		}
 		return nil
 	})
@@ -64,7 +65,7 @@ func (m *pair) copy(ctx context.Context, q duly.QueueRef) error {
 
 // follow does something with a queue's configuration, again and again until that
 // has not changed meanwhile.
-func follow(ctx context.Context, e duly.Contract, q duly.QueueRef, do func(as duly.QueueConfig) error) error {
+func follow(ctx context.Context, e contract.Engine, q duly.QueueRef, do func(as duly.QueueConfig) error) error {
 	var done duly.QueueConfig
 	for range mostCopies {
 		now, err := e.Config(ctx, q)
@@ -76,7 +77,7 @@ func follow(ctx context.Context, e duly.Contract, q duly.QueueRef, do func(as du
 		}
 		done = now
 	}
-	return duly.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing; try again", q)
+	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing; try again", q)
 }
 
 // same tells whether both pools have a queue, and have it alike.
@@ -93,7 +94,7 @@ func (m *pair) same(ctx context.Context, q duly.QueueRef) (bool, error) {
 }
 
 // setAs gives a queue a configuration.
-func setAs(ctx context.Context, e duly.Contract, q duly.QueueRef, as duly.QueueConfig) error {
+func setAs(ctx context.Context, e contract.Engine, q duly.QueueRef, as duly.QueueConfig) error {
 	patch := as
 	patch.Paused = false
 	if err := e.Configure(ctx, q, patch); err != nil {

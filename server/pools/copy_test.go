@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
@@ -19,13 +20,13 @@ var fresh = duly.QueueRef{Namespace: "shop", Name: "fresh"}
 // the new pool.
 var settings = map[string]struct {
 	set  func(r *rig)
-	want func(r *rig, e duly.Contract) error
+	want func(r *rig, e contract.Engine) error
 }{
 	"a queue that is new": {
 		func(r *rig) {
 			r.must(r.Configure(r.t.Context(), fresh, duly.QueueConfig{Shards: 4, MaxJobs: 40, Defaults: duly.Defaults{Tries: 3}}))
 		},
-		func(r *rig, e duly.Contract) error {
+		func(r *rig, e contract.Engine) error {
 			return differs(r, e, fresh, func(c *duly.QueueConfig) bool { return c.Shards == 4 && c.MaxJobs == 40 && c.Defaults.Tries == 3 })
 		},
 	},
@@ -34,7 +35,7 @@ var settings = map[string]struct {
 			r.push("shop", "fresh", "x")
 			r.must(r.Pause(r.t.Context(), fresh))
 		},
-		func(r *rig, e duly.Contract) error {
+		func(r *rig, e contract.Engine) error {
 			return differs(r, e, fresh, func(c *duly.QueueConfig) bool { return c.Paused })
 		},
 	},
@@ -43,7 +44,7 @@ var settings = map[string]struct {
 			r.must(r.Configure(r.t.Context(), shop, duly.QueueConfig{MaxJobs: 5, DeadAge: time.Hour}))
 			r.must(r.Configure(r.t.Context(), shop, duly.QueueConfig{MaxJobs: duly.None}))
 		},
-		func(r *rig, e duly.Contract) error {
+		func(r *rig, e contract.Engine) error {
 			return differs(r, e, shop, func(c *duly.QueueConfig) bool {
 				return c.MaxJobs == duly.None && c.DeadAge == time.Hour && c.DeadCount == 55
 			})
@@ -51,7 +52,7 @@ var settings = map[string]struct {
 	},
 	"a queue that goes on": {
 		func(r *rig) { r.must(r.Resume(r.t.Context(), paused)) },
-		func(r *rig, e duly.Contract) error {
+		func(r *rig, e contract.Engine) error {
 			return differs(r, e, paused, func(c *duly.QueueConfig) bool { return !c.Paused && c.MaxLeased == 3 && c.DeadCount == 55 })
 		},
 	},
@@ -59,7 +60,7 @@ var settings = map[string]struct {
 
 var paused = duly.QueueRef{Namespace: "shop", Name: "paused"}
 
-func differs(r *rig, e duly.Contract, q duly.QueueRef, is func(c *duly.QueueConfig) bool) error {
+func differs(r *rig, e contract.Engine, q duly.QueueRef, is func(c *duly.QueueConfig) bool) error {
 	c, err := e.Config(r.t.Context(), q)
 	if err == nil && !is(&c) {
 		err = fmt.Errorf("%s is %+v", q, c)
@@ -78,7 +79,7 @@ func preparing(t *testing.T, shards int) *rig {
 	_, err := r.Move(t.Context(), "shop", "orders")
 	r.must(err)
 	for _, q := range []duly.QueueRef{shop, paused} { // by a server that has not heard
-		r.must(r.engines[duly.DefaultPool].Configure(t.Context(), q, duly.QueueConfig{DeadCount: 55}))
+		r.must(r.engines[contract.DefaultPool].Configure(t.Context(), q, duly.QueueConfig{DeadCount: 55}))
 	}
 	return r
 }
@@ -114,7 +115,7 @@ func TestWhatIsSetWhileQueuesAreCopied(t *testing.T) {
 							break
 						}
 						r.must(r.CarryOn(t.Context()))
-						if r.phase("shop") != duly.Draining {
+						if r.phase("shop") != contract.Draining {
 							t.Fatalf("step %d: it is %q", n, r.phase("shop"))
 						}
 						if err := of.want(r, r.engines["orders"]); err != nil {
@@ -188,7 +189,7 @@ func TestAQueueThatCanNotGoAlong(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	home, one := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c, OneShard: true})
-	p := serve(t, c, map[string]pools.Engine{duly.DefaultPool: {Open: home}, "file": {Open: one}})
+	p := serve(t, c, map[string]pools.Engine{contract.DefaultPool: {Open: home}, "file": {Open: one}})
 	if err := meet(t.Context(), p, "shop"); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +199,7 @@ func TestAQueueThatCanNotGoAlong(t *testing.T) {
 	if err := p.Configure(t.Context(), fresh, duly.QueueConfig{Shards: 4}); !errors.Is(err, duly.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
-	for name, e := range map[string]*model.Engine{duly.DefaultPool: home, "file": one} {
+	for name, e := range map[string]*model.Engine{contract.DefaultPool: home, "file": one} {
 		if queues, err := e.Queues(t.Context(), "shop", duly.PageParams{}); err != nil || len(queues.Names) > 0 {
 			t.Errorf("in %s are %v, %v", name, queues.Names, err)
 		}

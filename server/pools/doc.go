@@ -4,7 +4,7 @@
 // # Where a namespace is
 //
 // The default pool's engine keeps the tokens and the placements: which
-// namespace is in which pool ([duly.Placement]). A namespace that was never
+// namespace is in which pool ([contract.Placement]). A namespace that was never
 // placed is in the default pool. [Pools.Assign] places one, as long as nothing
 // of it is anywhere else; from then on it goes elsewhere by a move alone.
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -101,21 +102,21 @@ func (d *drill) finish(in, out string) {
 var meanwhile = map[string]func(d *drill){
 	"nothing":   func(*drill) {},
 	"removed":   func(d *drill) { d.must(d.CarryOn(d.t.Context())) },
-	"late push": func(d *drill) { d.push(d.engines[duly.DefaultPool], wide, "late") },
+	"late push": func(d *drill) { d.push(d.engines[contract.DefaultPool], wide, "late") },
 	"removed, then a late push": func(d *drill) {
 		d.must(d.CarryOn(d.t.Context()))
-		d.push(d.engines[duly.DefaultPool], wide, "late")
+		d.push(d.engines[contract.DefaultPool], wide, "late")
 	},
 	"late push, begun to be removed": func(d *drill) {
-		d.push(d.engines[duly.DefaultPool], wide, "late")
+		d.push(d.engines[contract.DefaultPool], wide, "late")
 		d.must(d.CarryOn(d.t.Context()))
 		d.work()
 		d.must(d.CarryOn(d.t.Context()))
-		d.push(d.engines[duly.DefaultPool], wide, "later")
+		d.push(d.engines[contract.DefaultPool], wide, "later")
 	},
 	"set": func(d *drill) {
 		d.must(d.Configure(d.t.Context(), wide, duly.QueueConfig{MaxJobs: 500}))
-		d.push(d.engines[duly.DefaultPool], wide, "late")
+		d.push(d.engines[contract.DefaultPool], wide, "late")
 		d.must(d.Configure(d.t.Context(), wide, duly.QueueConfig{MaxJobs: duly.None}))
 	},
 	"ended":  func(d *drill) { d.end("shop") },
@@ -128,14 +129,14 @@ var meanwhile = map[string]func(d *drill){
 	},
 	"moved back": func(d *drill) {
 		d.end("shop")
-		d.move("shop", duly.DefaultPool)
+		d.move("shop", contract.DefaultPool)
 		d.push(d, shop, "back")
 		d.push(d, wide, "back-too")
 	},
 }
 
 func (d *drill) turn() {
-	_, err := d.Move(d.t.Context(), "shop", duly.DefaultPool)
+	_, err := d.Move(d.t.Context(), "shop", contract.DefaultPool)
 	d.must(err)
 }
 
@@ -180,7 +181,7 @@ func drainStep(t *testing.T, n int, dies death, then func(d *drill)) (more bool)
 	d.must(err)
 	out := "orders"
 	if where.Pool == out {
-		out = duly.DefaultPool
+		out = contract.DefaultPool
 	}
 	d.finish(where.Pool, out)
 	if t.Failed() {
@@ -199,7 +200,7 @@ func TestABoundThatLooksLikeAFence(t *testing.T) {
 	r.push("shop", "other", "x")
 	r.move("shop", "orders")
 	r.carryOn()
-	if left := r.left(duly.DefaultPool); len(left) != 1 {
+	if left := r.left(contract.DefaultPool); len(left) != 1 {
 		t.Fatalf("in the old pool are %v", left)
 	}
 	r.Pools = r.stepping(&steps{})
@@ -217,19 +218,19 @@ func TestWhatComesLateIsWorkedOff(t *testing.T) {
 	d.move("shop", "orders")
 	d.carryOn()
 	d.end("shop")
-	d.push(d.engines[duly.DefaultPool], shop, "late")
-	d.finish("orders", duly.DefaultPool)
+	d.push(d.engines[contract.DefaultPool], shop, "late")
+	d.finish("orders", contract.DefaultPool)
 	d.clock.Advance(pools.LookBackFor)
-	d.push(d.engines[duly.DefaultPool], shop, "too-late")
+	d.push(d.engines[contract.DefaultPool], shop, "too-late")
 	for range 3 {
 		d.carryOn()
 	}
-	if d.phase("shop") != duly.Placed {
+	if d.phase("shop") != contract.Placed {
 		t.Error("it is looked for after an hour")
 	}
 	_, err := d.Move(t.Context(), "shop", "orders")
 	d.must(err)
-	d.finish("orders", duly.DefaultPool)
+	d.finish("orders", contract.DefaultPool)
 }
 
 // So is what comes to the default pool by a server that has not heard of where a
@@ -238,12 +239,12 @@ func TestWhatMissesTheFirstPlaceIsWorkedOff(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Assign(t.Context(), "shop", "orders"))
-	results, err := r.engines[duly.DefaultPool].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "late"}})
+	results, err := r.engines[contract.DefaultPool].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "late"}})
 	if r.must(err); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
 	r.carryOn()
-	if r.phase("shop") != duly.Draining {
+	if r.phase("shop") != contract.Draining {
 		t.Fatal("it is not looked for")
 	}
 	ids, receipts := r.take(5, "q")
@@ -252,7 +253,7 @@ func TestWhatMissesTheFirstPlaceIsWorkedOff(t *testing.T) {
 	}
 	r.ack(receipts...)
 	r.end("shop")
-	if left := r.left(duly.DefaultPool); len(left) != 0 {
+	if left := r.left(contract.DefaultPool); len(left) != 0 {
 		t.Errorf("left behind are %v", left)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -18,15 +19,15 @@ import (
 )
 
 // realEngines are those that keep what they are given.
-var realEngines = map[string]func(t *testing.T) duly.Contract{
-	"a file": func(t *testing.T) duly.Contract {
+var realEngines = map[string]func(t *testing.T) contract.Engine{
+	"a file": func(t *testing.T) contract.Engine {
 		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	},
-	"redis": func(t *testing.T) duly.Contract {
+	"redis": func(t *testing.T) contract.Engine {
 		server, prefix := redistest.Shared(t)
 		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
@@ -59,7 +60,7 @@ func (l *load) produce(ctx context.Context, who, jobs int) {
 			j.Queue, j.OrderKey, j.Body = "keyed", fmt.Sprint("k", who), []byte(fmt.Sprint(i))
 		}
 		results, err := l.servers[i%len(l.servers)].Push(ctx, []duly.Job{j})
-		if err != nil || results[0].Err != nil || results[0].Outcome != duly.Created {
+		if err != nil || results[0].Err != nil || results[0].Status != duly.Created {
 			l.t.Errorf("push %s: %+v, %v", id, results, err)
 			return
 		}
@@ -101,7 +102,7 @@ func (l *load) work(server *pools.Pools, d *duly.Delivery) {
 	l.mu.Lock()
 	delete(l.busy, d.OrderKey) // before the ack: the next one may follow it at once
 	l.mu.Unlock()
-	errs, err := server.Settle(context.WithoutCancel(l.t.Context()), "shop", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+	errs, err := server.Settle(context.WithoutCancel(l.t.Context()), "shop", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 	if err != nil || errs[0] != nil {
 		l.t.Errorf("ack of %s: %v, %v", d.ID, errs, err)
 	}
@@ -161,7 +162,7 @@ func begin(ctx context.Context, running *sync.WaitGroup, p *pools.Pools) (again 
 }
 
 // queues counts what is in a pool.
-func (l *load) queues(e duly.Contract) int {
+func (l *load) queues(e contract.Engine) int {
 	queues, err := e.Queues(l.t.Context(), "shop", duly.PageParams{})
 	if err != nil {
 		l.t.Error(err)
@@ -178,7 +179,7 @@ func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running, working sync.WaitGroup
 	for range 2 {
-		p := serve(t, l.clock, map[string]pools.Engine{duly.DefaultPool: {Open: file}, "redis": {Open: redis}})
+		p := serve(t, l.clock, map[string]pools.Engine{contract.DefaultPool: {Open: file}, "redis": {Open: redis}})
 		l.servers = append(l.servers, p)
 		l.restart = begin(ctx, &running, p) // the first one's is not called
 	}
@@ -186,7 +187,7 @@ func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	const producers, jobs = 3, 200
-	for round, to := range []string{"redis", duly.DefaultPool} {
+	for round, to := range []string{"redis", contract.DefaultPool} {
 		var pushing sync.WaitGroup
 		for i := range producers {
 			pushing.Go(func() { l.produce(ctx, 10*round+i, jobs) })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
@@ -32,13 +33,13 @@ func TestAFenceIsTakenDownWhenAMoveIsTurnedAround(t *testing.T) {
 			}
 			break
 		}
-		if c, err := d.engines[duly.DefaultPool].Config(t.Context(), shop); err != nil || c.MaxJobs == 1 {
+		if c, err := d.engines[contract.DefaultPool].Config(t.Context(), shop); err != nil || c.MaxJobs == 1 {
 			fences++
 		}
 		d.turn()
-		d.finish(duly.DefaultPool, "orders")
+		d.finish(contract.DefaultPool, "orders")
 		for _, id := range []string{"a", "b"} {
-			if got := d.pushJob(duly.Job{ID: id}); got.Outcome != duly.Created {
+			if got := d.pushJob(duly.Job{ID: id}); got.Status != duly.Created {
 				t.Errorf("step %d: %s: %+v", n, id, got)
 			}
 		}
@@ -86,9 +87,9 @@ func TestALatePushIsNotLost(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, "orders")
-			engine := &late{Engine: r.engines[duly.DefaultPool], at: at}
-			r.Pools = r.another(func(name string, e *model.Engine) duly.Contract {
-				if name == duly.DefaultPool {
+			engine := &late{Engine: r.engines[contract.DefaultPool], at: at}
+			r.Pools = r.another(func(name string, e *model.Engine) contract.Engine {
+				if name == contract.DefaultPool {
 					return engine
 				}
 				return e
@@ -103,14 +104,14 @@ func TestALatePushIsNotLost(t *testing.T) {
 			}
 			r.carryOn()
 			if !stays {
-				if !errors.Is(refused, duly.ErrFull) || len(r.left(duly.DefaultPool)) > 0 {
-					t.Errorf("it is refused by %v, and left are %v", refused, r.left(duly.DefaultPool))
+				if !errors.Is(refused, duly.ErrFull) || len(r.left(contract.DefaultPool)) > 0 {
+					t.Errorf("it is refused by %v, and left are %v", refused, r.left(contract.DefaultPool))
 				}
 				r.end("shop")
 				return
 			}
 			r.must(refused)
-			if r.phase("shop") != duly.Draining {
+			if r.phase("shop") != contract.Draining {
 				t.Fatal("the move has ended")
 			}
 			r.must(r.CarryOn(t.Context()))
@@ -139,11 +140,11 @@ func TestAFenceThatWasLeftOnEveryEngine(t *testing.T) {
 			t.Run(fmt.Sprint(name, " turned ", turned), func(t *testing.T) {
 				t.Parallel()
 				engine, c := open(t), clock.NewFake()
-				p := serve(t, c, map[string]pools.Engine{duly.DefaultPool: {Open: model.New(model.Config{Clock: c})}, "real": {Open: engine}})
+				p := serve(t, c, map[string]pools.Engine{contract.DefaultPool: {Open: model.New(model.Config{Clock: c})}, "real": {Open: engine}})
 				r := &rig{Pools: p, t: t, clock: c}
 				r.must(r.Assign(t.Context(), "shop", "real"))
 				r.must(r.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 77}))
-				r.move("shop", duly.DefaultPool)
+				r.move("shop", contract.DefaultPool)
 				for n := range 9 {
 					results, err := engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: fmt.Sprint("duly-moved-", n), Delay: 100 * 365 * 24 * time.Hour}})
 					r.must(err)

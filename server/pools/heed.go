@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Hear lets heed know how every call to a pool has ended by which its state can
@@ -20,14 +21,14 @@ func (r *Pools) heard(ctx context.Context, pool string, err error) {
 
 // heeded is a pool's engine for the calls of clients.
 type heeded struct {
-	duly.Contract
+	contract.Engine
 	pools *Pools
 	name  string
 }
 
 // Push implements duly.Engine.
 func (h *heeded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := h.Contract.Push(ctx, jobs)
+	results, err := h.Engine.Push(ctx, jobs)
 	if len(jobs) > 0 {
 		h.pools.heard(ctx, h.name, err)
 	}
@@ -36,7 +37,7 @@ func (h *heeded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 
 // Reserve implements duly.Engine.
 func (h *heeded) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := h.Contract.Reserve(ctx, p)
+	deliveries, err := h.Engine.Reserve(ctx, p)
 	if ctx.Err() == nil { // else it may not have asked
 		h.pools.heard(ctx, h.name, err)
 	}
@@ -44,20 +45,20 @@ func (h *heeded) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 }
 
 // Settle implements duly.Engine.
-func (h *heeded) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := h.Contract.Settle(ctx, namespace, outcomes)
+func (h *heeded) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := h.Engine.Settle(ctx, namespace, outcomes)
 	h.pools.heard(ctx, h.name, err)
 	return errs, err
 }
 
-// Survey implements duly.Surveyor.
-func (h *heeded) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyorOf(h.Contract).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (h *heeded) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyorOf(h.Engine).Survey(ctx, namespace, p)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (h *heeded) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(h.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(h.Engine).Pass(ctx, namespace, queues)
 }
 
 // said is what the log was told last of each thing that fails again and again.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
@@ -47,7 +48,7 @@ func TestTheEndOfAMoveIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log := clock.NewFake(), &diary{}
 		p, err := pools.New(pools.Config{Clock: c, Logger: slog.New(slog.NewTextHandler(log, nil)), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: model.New(model.Config{Clock: c})}, "orders": {Open: model.New(model.Config{Clock: c})},
+			contract.DefaultPool: {Open: model.New(model.Config{Clock: c})}, "orders": {Open: model.New(model.Config{Clock: c})},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -85,13 +86,13 @@ func TestAPoolThatIsNotReachedIsToldOncePerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, log, tries := clock.NewFake(), &diary{}, 0
 		p, err := pools.New(pools.Config{Clock: c, Logger: slog.New(slog.NewTextHandler(log, nil)), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: model.New(model.Config{Clock: c})},
-			"orders": {Opener: func(context.Context) (duly.Contract, error) {
+			contract.DefaultPool: {Open: model.New(model.Config{Clock: c})},
+			"orders": {Opener: func(context.Context) (contract.Engine, error) {
 				tries++
 				if tries <= 3 {
 					return nil, fmt.Errorf("wrong scheme in redis://me:CANARY@host:%d?password=CANARY", 1000+tries)
 				}
-				return nil, duly.Errorf(duly.CodeUnavailable, "dial 127.0.0.1:%d refused", 2000+tries)
+				return nil, contract.Errorf(duly.CodeUnavailable, "dial 127.0.0.1:%d refused", 2000+tries)
 			}},
 		}})
 		if err != nil {
@@ -123,16 +124,16 @@ type ailing struct {
 	put, read error
 }
 
-func (a *ailing) PutPlacement(ctx context.Context, p duly.Placement) error {
+func (a *ailing) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if a.put != nil {
 		return a.put
 	}
 	return a.Engine.PutPlacement(ctx, p)
 }
 
-func (a *ailing) Placements(ctx context.Context, p duly.PageParams) (duly.PlacementPage, error) {
+func (a *ailing) Placements(ctx context.Context, p duly.PageParams) (contract.PlacementPage, error) {
 	if a.read != nil {
-		return duly.PlacementPage{}, a.read
+		return contract.PlacementPage{}, a.read
 	}
 	return a.Engine.Placements(ctx, p)
 }
@@ -151,7 +152,7 @@ func TestAMoveThatDoesNotGoOnIsToldOncePerChange(t *testing.T) {
 		c, log := clock.NewFake(), &diary{}
 		engine := &ailing{Engine: model.New(model.Config{Clock: c})}
 		p, err := pools.New(pools.Config{Clock: c, Logger: slog.New(slog.NewTextHandler(log, nil)), Engines: map[string]pools.Engine{
-			duly.DefaultPool: {Open: engine}, "orders": {Open: model.New(model.Config{Clock: c})},
+			contract.DefaultPool: {Open: engine}, "orders": {Open: model.New(model.Config{Clock: c})},
 		}})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -48,7 +49,7 @@ func moveStep(t *testing.T, n int, dies death) (more bool) {
 	}
 	_, err = d.Move(t.Context(), "shop", "orders")
 	d.must(err)
-	d.finish("orders", duly.DefaultPool)
+	d.finish("orders", contract.DefaultPool)
 	if len(d.accepted) != 11 {
 		t.Errorf("accepted were %v", d.accepted)
 	}
@@ -76,7 +77,7 @@ func TestConcurrentMoves(t *testing.T) {
 			switch {
 			case other != nil && (err != nil || to == "orders" || !errors.Is(other, duly.ErrConflict)):
 				t.Errorf("step %d: %v and %v", n, err, other)
-			case to == "orders" && (err != nil || p.Pool != to || p.From != duly.DefaultPool):
+			case to == "orders" && (err != nil || p.Pool != to || p.From != contract.DefaultPool):
 				t.Errorf("step %d: %+v, %v", n, p, err)
 			case to == "logs" && other == nil && !errors.Is(err, duly.ErrConflict):
 				t.Errorf("step %d: %v", n, err)

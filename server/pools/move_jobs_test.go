@@ -19,7 +19,7 @@ func TestAnIDIsOneJobWhileMoving(t *testing.T) {
 	r.move("shop", "orders")
 	r.pushJob(duly.Job{ID: "new"})
 	for _, id := range []string{"old", "new"} {
-		if again := r.pushJob(duly.Job{ID: id}); again.Outcome != duly.Exists || again.State != duly.StateReady {
+		if again := r.pushJob(duly.Job{ID: id}); again.Status != duly.Exists || again.State != duly.StateReady {
 			t.Errorf("%s again: %+v", id, again)
 		}
 		priority := 7
@@ -64,9 +64,9 @@ func TestReceiptsOfBothPools(t *testing.T) {
 	if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || errs[2] != nil {
 		t.Errorf("extended: %v, %v", errs, err)
 	}
-	outcomes := make([]duly.Outcome, len(receipts))
+	outcomes := make([]duly.SettleRequest, len(receipts))
 	for i := range receipts {
-		outcomes[i] = duly.Outcome{Receipt: receipts[i], As: duly.Ack}
+		outcomes[i] = duly.SettleRequest{Receipt: receipts[i], As: duly.Ack}
 	}
 	for round, want := range []error{nil, duly.ErrLeaseLost} {
 		errs, err := r.Settle(t.Context(), "shop", outcomes)
@@ -164,7 +164,7 @@ func TestARequeueByCountTakesTheOldestFirst(t *testing.T) {
 			for _, id := range ids {
 				r.pushJob(duly.Job{ID: id})
 				_, receipts := r.take(1, "q")
-				errs, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: receipts[0], As: duly.Bury}})
+				errs, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: receipts[0], As: duly.Bury}})
 				r.must(errors.Join(append(errs, err)...))
 				r.clock.Advance(time.Second)
 			}

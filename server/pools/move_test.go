@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
@@ -19,9 +20,9 @@ import (
 // to the new pool.
 func TestContractWhileMoving(t *testing.T) {
 	t.Parallel()
-	phases := []duly.MovePhase{duly.Draining}
+	phases := []contract.MovePhase{contract.Draining}
 	if os.Getenv("DULY_LONG") != "" {
-		phases = append(phases, duly.Preparing)
+		phases = append(phases, contract.Preparing)
 	}
 	for _, phase := range phases {
 		t.Run(string(phase), func(t *testing.T) {
@@ -30,7 +31,7 @@ func TestContractWhileMoving(t *testing.T) {
 				c := clock.NewFake()
 				p, engines := assemble(t, c, model.Config{Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders")
 				for _, namespace := range []string{"default", "a", "b"} {
-					err := engines[duly.DefaultPool].PutPlacement(t.Context(), duly.Placement{Namespace: namespace, Pool: "orders", From: duly.DefaultPool, Phase: phase})
+					err := engines[contract.DefaultPool].PutPlacement(t.Context(), contract.Placement{Namespace: namespace, Pool: "orders", From: contract.DefaultPool, Phase: phase})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -57,7 +58,7 @@ func TestAMoveDrainsTheOldPool(t *testing.T) {
 	}
 	r.pushJob(duly.Job{ID: "later", Delay: time.Hour})
 	_, dead := r.take(1, "q")
-	_, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: dead[0], As: duly.Bury}})
+	_, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: dead[0], As: duly.Bury}})
 	r.must(err)
 	_, leased := r.take(1, "q")
 
@@ -97,7 +98,7 @@ func TestAMoveDrainsTheOldPool(t *testing.T) {
 		t.Errorf("the move is %+v, %v", moves, err)
 	}
 	r.carryOn()
-	if r.phase("shop") != duly.Draining {
+	if r.phase("shop") != contract.Draining {
 		t.Error("it has ended although jobs are left")
 	}
 	r.must(r.Promote(t.Context(), shop, "later"))
@@ -107,10 +108,10 @@ func TestAMoveDrainsTheOldPool(t *testing.T) {
 		t.Errorf("purged are %d, %v", n, err)
 	}
 	r.end("shop")
-	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != "orders" || !where.Knows(duly.DefaultPool) {
+	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != "orders" || !where.Knows(contract.DefaultPool) {
 		t.Errorf("it is in %+v, %v", where, err)
 	}
-	if left := r.left(duly.DefaultPool); len(left) != 0 {
+	if left := r.left(contract.DefaultPool); len(left) != 0 {
 		t.Errorf("left behind are %v", left)
 	}
 }
@@ -126,18 +127,18 @@ func TestMovesThatAreRefusedOrTurnedAround(t *testing.T) {
 	if _, err := r.Move(t.Context(), "a/b", "orders"); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("of no namespace: %v", err)
 	}
-	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "" {
+	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "" {
 		t.Errorf("to where it is: %+v, %v", p, err)
 	}
 	r.move("shop", "orders")
-	if p, err := r.Move(t.Context(), "shop", "orders"); err != nil || p.From != duly.DefaultPool {
+	if p, err := r.Move(t.Context(), "shop", "orders"); err != nil || p.From != contract.DefaultPool {
 		t.Errorf("said again: %+v, %v", p, err)
 	}
 	if _, err := r.Move(t.Context(), "shop", "logs"); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("to a third one: %v", err)
 	}
 	r.pushJob(duly.Job{ID: "y"})
-	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "orders" || p.Pool != duly.DefaultPool {
+	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "orders" || p.Pool != contract.DefaultPool {
 		t.Fatalf("turned around: %+v, %v", p, err)
 	}
 	ids, receipts := r.take(1, "q")
@@ -146,7 +147,7 @@ func TestMovesThatAreRefusedOrTurnedAround(t *testing.T) {
 		t.Errorf("taken are %v", ids)
 	}
 	r.end("shop")
-	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != duly.DefaultPool {
+	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != contract.DefaultPool {
 		t.Errorf("it is in %+v, %v", where, err)
 	}
 	if got := r.holds("shop", "q", "x"); !slices.Equal(got, []string{"default"}) {
@@ -155,7 +156,7 @@ func TestMovesThatAreRefusedOrTurnedAround(t *testing.T) {
 	// What is left in a pool by whatever accident is drained on demand.
 	_, err := r.engines["logs"].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "stray"}})
 	r.must(err)
-	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "logs" {
+	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "logs" {
 		t.Errorf("with strays: %+v, %v", p, err)
 	}
 	if ids, _ := r.take(1, "q"); !slices.Equal(ids, []string{"stray"}) {
@@ -169,20 +170,20 @@ func TestAMoveOfAnUnknownNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "x"})
-	all := duly.Token{Hash: [32]byte{9}, Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}
+	all := contract.Token{Hash: [32]byte{9}, Namespace: contract.AllNamespaces, Rights: contract.RightAdmin}
 	r.must(r.PutToken(t.Context(), all))
-	for _, to := range []string{"orders", duly.DefaultPool} {
+	for _, to := range []string{"orders", contract.DefaultPool} {
 		if _, err := r.Move(t.Context(), "shpo", to); !errors.Is(err, duly.ErrNotFound) || !contains(err, `"shpo"`) || !contains(err, "--pool "+to) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
-	if _, err := r.engines[duly.DefaultPool].FindPlacement(t.Context(), "shpo"); !errors.Is(err, duly.ErrNotFound) {
+	if _, err := r.engines[contract.DefaultPool].FindPlacement(t.Context(), "shpo"); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("it was placed: %v", err)
 	}
 	r.must(r.Assign(t.Context(), "placed", "orders"))
 	r.must(meet(t.Context(), r.Pools, "token"))
 	r.push("queue", "q", "x")
-	for namespace, to := range map[string]string{"placed": duly.DefaultPool, "token": "orders", "queue": "orders", duly.DefaultNamespace: "orders", "": "orders"} {
+	for namespace, to := range map[string]string{"placed": contract.DefaultPool, "token": "orders", "queue": "orders", duly.DefaultNamespace: "orders", "": "orders"} {
 		if _, err := r.Move(t.Context(), namespace, to); err != nil {
 			t.Errorf("%s: %v", namespace, err)
 		}
@@ -194,7 +195,7 @@ func TestAPoolThatCanNotTakeAQueue(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	many, one := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c, OneShard: true})
-	p := serve(t, c, map[string]pools.Engine{duly.DefaultPool: {Open: many}, "file": {Open: one}})
+	p := serve(t, c, map[string]pools.Engine{contract.DefaultPool: {Open: many}, "file": {Open: one}})
 	for name, shards := range map[string]int{"a": 1, "b": 4} {
 		if err := p.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: name}, duly.QueueConfig{Shards: shards}); err != nil {
 			t.Fatal(err)
@@ -208,7 +209,7 @@ func TestAPoolThatCanNotTakeAQueue(t *testing.T) {
 	}
 
 	// The queues that the failed move has created are removed like strays.
-	if where, err := p.Move(t.Context(), "shop", duly.DefaultPool); err != nil || where.From != "file" {
+	if where, err := p.Move(t.Context(), "shop", contract.DefaultPool); err != nil || where.From != "file" {
 		t.Errorf("Move to the namespace's own pool returned %+v, %v", where, err)
 	}
 }
@@ -223,18 +224,18 @@ func TestAMoveWithAPoolDown(t *testing.T) {
 	r.pushJob(duly.Job{ID: "new"})
 	_, first := r.take(1, "q")
 	_, second := r.take(1, "q")
-	p := r.another(func(name string, e *model.Engine) duly.Contract {
+	p := r.another(func(name string, e *model.Engine) contract.Engine {
 		if name == "orders" {
 			return unreachable{e}
 		}
 		return e
 	})
-	errs, err := p.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: first[0], As: duly.Ack}, {Receipt: second[0], As: duly.Ack}})
+	errs, err := p.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: first[0], As: duly.Ack}, {Receipt: second[0], As: duly.Ack}})
 	if err != nil || !errors.Is(errs[0], duly.ErrUnavailable) || errs[1] != nil {
 		t.Errorf("settled: %v, %v", errs, err)
 	}
 	results, err := p.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "old"}, {Namespace: "shop", Queue: "q", ID: duly.NewNumber().String(), Made: true}})
-	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Outcome != duly.Created {
+	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Status != duly.Created {
 		t.Errorf("pushed: %+v, %v", results, err)
 	}
 	reserve := duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 5}
@@ -255,7 +256,7 @@ func (unreachable) Get(context.Context, duly.QueueRef, string) (duly.JobInfo, er
 	return duly.JobInfo{}, duly.ErrUnavailable
 }
 
-func (unreachable) Settle(context.Context, string, []duly.Outcome) ([]error, error) {
+func (unreachable) Settle(context.Context, string, []duly.SettleRequest) ([]error, error) {
 	return nil, duly.ErrUnavailable
 }
 

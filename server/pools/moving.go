@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // moving is what this server knows of a namespace in one phase of its move.
 type moving struct {
-	phase    duly.Placement
+	phase    contract.Placement
 	since    time.Duration // monotonic: when this server heard of the phase
 	draining bool
-	clock    clock.Clock
+	clock    duly.Clock
 	claim    claim
 
 	mu     sync.Mutex
@@ -43,13 +43,13 @@ const settle = 10 * time.Second
 const lookAgain = 2 * time.Second
 
 // stateOf is what is known of a placement's phase.
-func (r *Pools) stateOf(p *duly.Placement) *moving {
+func (r *Pools) stateOf(p *contract.Placement) *moving {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock.Mono()
 	s := r.states[p.Namespace]
 	if s == nil || !samePhase(&s.phase, p) {
-		s = &moving{phase: *p, since: now, draining: p.Phase == duly.Draining, clock: r.cfg.Clock, queues: map[string]*drained{}}
+		s = &moving{phase: *p, since: now, draining: p.Phase == contract.Draining, clock: r.cfg.Clock, queues: map[string]*drained{}}
 		r.states[p.Namespace] = s
 	}
 	s.claim.hear(p.Version, now)
@@ -58,7 +58,7 @@ func (r *Pools) stateOf(p *duly.Placement) *moving {
 
 // samePhase tells whether two placements are of one phase. It may have been
 // claimed in between, which changes the version alone.
-func samePhase(a, b *duly.Placement) bool {
+func samePhase(a, b *contract.Placement) bool {
 	return a.Pool == b.Pool && a.From == b.From && a.Phase == b.Phase && a.Since.Equal(b.Since)
 }
 
@@ -77,7 +77,7 @@ func (s *moving) of(queue string) *drained {
 
 // look tells what is left of a queue in the old pool. What can't be found out
 // is not empty.
-func (s *moving) look(ctx context.Context, old duly.Contract, q duly.QueueRef) drained {
+func (s *moving) look(ctx context.Context, old contract.Engine, q duly.QueueRef) drained {
 	now := s.clock.Mono()
 	s.mu.Lock()
 	d := s.of(q.Name)
@@ -106,7 +106,7 @@ func (s *moving) look(ctx context.Context, old duly.Contract, q duly.QueueRef) d
 // all that is left is delayed and its due moments are read again; once anything
 // else is there it may be of any key: a dead job that was requeued, or one that
 // was promoted through another server.
-func (d *drained) judge(ctx context.Context, old duly.Contract, q duly.QueueRef, left *duly.Sizes) {
+func (d *drained) judge(ctx context.Context, old contract.Engine, q duly.QueueRef, left *duly.Sizes) {
 	switch {
 	case d.empty:
 		d.held, d.known, d.keys = false, false, nil
@@ -124,7 +124,7 @@ func waits(s *duly.Sizes) int64 { return s.Delayed + s.Ready + s.Blocked + s.Lea
 
 // mayRun judges a job of the new pool with an order key: no job of the key may
 // be left in the old one that could run before this one's lease ends.
-func (s *moving) mayRun(ctx context.Context, old duly.Contract, job *duly.Delivery) bool {
+func (s *moving) mayRun(ctx context.Context, old contract.Engine, job *duly.Delivery) bool {
 	q := duly.QueueRef{Namespace: job.Namespace, Name: job.Queue}
 	d := s.look(ctx, old, q)
 	if d.empty && s.settled() {
@@ -148,7 +148,7 @@ const mostLeft = 100_000
 // keysLeft lists the order keys of a queue in the old pool, with their first due
 // moments. That is possible while all its jobs are delayed, for nothing is
 // pushed there any more: what runs moves about in a list while it is read.
-func keysLeft(ctx context.Context, old duly.Contract, q duly.QueueRef, before duly.Sizes) (keys map[string]time.Time, ok bool) {
+func keysLeft(ctx context.Context, old contract.Engine, q duly.QueueRef, before duly.Sizes) (keys map[string]time.Time, ok bool) {
 	if before.Delayed != waits(&before) || before.Delayed > mostLeft {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func compare(a, b string) int { return strings.Compare(a, b) }
@@ -29,7 +30,7 @@ func readPlace(cursor string, lists int) (at place, err error) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || json.Unmarshal(text, &at) != nil || len(at.Pages) != lists || len(at.Over) != lists {
-		return at, duly.BadCursor()
+		return at, contract.BadCursor()
 	}
 	return at, nil
 }
@@ -41,7 +42,7 @@ func (at place) cursor() string {
 
 // merge is one page of several lists together, each name once.
 func merge(ctx context.Context, p duly.PageParams, lists []lister) (page duly.NamePage, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
 	at, err := readPlace(p.Cursor, len(lists))
@@ -96,7 +97,7 @@ func (at *place) advance(i int, page duly.NamePage) (more bool) {
 	return !at.Over[i]
 }
 
-// Namespaces implements duly.Registry: those of all pools. While one can't be
+// Namespaces implements contract.Registry: those of all pools. While one can't be
 // reached it fails, for a list that silently lacks some is worse than none.
 func (r *Pools) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return merge(ctx, p, r.lists())
@@ -120,7 +121,7 @@ func (r *Pools) lists() []lister {
 			if err != nil {
 				return duly.NamePage{}, err
 			}
-			registry, ok := engine.(duly.Registry)
+			registry, ok := engine.(contract.Registry)
 			if !ok { // another server's: it tells nobody but its own operator
 				return duly.NamePage{}, nil
 			}

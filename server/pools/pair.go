@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // pair is the two pools of a namespace that moves, as one engine. target is
 // where jobs are pushed: old while the move is prepared, then new. See the
 // package's comment for what holds meanwhile.
 type pair struct {
-	old, new      duly.Contract
-	target, other duly.Contract
+	old, new      contract.Engine
+	target, other contract.Engine
 	state         *moving
 	pools         *Pools
-	where         duly.Placement
+	where         contract.Placement
 }
 
-var _ duly.Contract = (*pair)(nil)
+var _ contract.Engine = (*pair)(nil)
 
 // moved is a namespace's pair.
-func (r *Pools) moved(p *duly.Placement) (*pair, error) {
+func (r *Pools) moved(p *contract.Placement) (*pair, error) {
 	old, err := r.at(p.Namespace, p.From)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (r *Pools) moved(p *duly.Placement) (*pair, error) {
 		return nil, err
 	}
 	m := &pair{old: old, new: fresh, target: fresh, other: old, state: r.stateOf(p), pools: r, where: *p}
-	if p.Phase == duly.Preparing {
+	if p.Phase == contract.Preparing {
 		m.target, m.other = old, fresh
 	}
 	return m, nil
@@ -51,7 +52,7 @@ func (m *pair) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 		found, err := m.other.Get(ctx, duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}, j.ID)
 		switch {
 		case err == nil:
-			results[i], there[i] = duly.PushResult{ID: j.ID, Outcome: duly.Exists, State: found.State}, true
+			results[i], there[i] = duly.PushResult{ID: j.ID, Status: duly.Exists, State: found.State}, true
 		case !absent(err):
 			results[i], there[i] = duly.PushResult{ID: j.ID, Err: err}, true
 		}
@@ -88,10 +89,10 @@ func absent(err error) bool {
 
 // Settle implements duly.Engine: a receipt is one pool's, and the other one
 // knows nothing of it.
-func (m *pair) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	return both(outcomes, func(some []duly.Outcome) ([]error, error) {
+func (m *pair) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	return both(outcomes, func(some []duly.SettleRequest) ([]error, error) {
 		return m.old.Settle(ctx, namespace, some)
-	}, func(some []duly.Outcome) ([]error, error) {
+	}, func(some []duly.SettleRequest) ([]error, error) {
 		return m.new.Settle(ctx, namespace, some)
 	})
 }
@@ -111,7 +112,7 @@ func partly(err error) error {
 	if duly.CodeOf(err) != duly.CodeInternal || !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return duly.Unanswered(err)
+	return contract.Unanswered(err)
 }
 
 // both asks the old pool, and the new one for what the old one does not know.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // What a pair does by ID and in lists. A job is in one of the two pools and never
@@ -31,7 +32,7 @@ func atOnce(n int, do func(i int)) {
 }
 
 // either asks the old pool, and the new one if that does not have it.
-func either[T any](m *pair, ask func(e duly.Contract) (T, error)) (T, error) {
+func either[T any](m *pair, ask func(e contract.Engine) (T, error)) (T, error) {
 	found, err := ask(m.old)
 	if errors.Is(err, duly.ErrNotFound) {
 		return ask(m.new)
@@ -40,24 +41,24 @@ func either[T any](m *pair, ask func(e duly.Contract) (T, error)) (T, error) {
 }
 
 // eitherOf is either for a call that returns only an error.
-func (m *pair) eitherOf(ask func(e duly.Contract) error) error {
-	_, err := either(m, func(e duly.Contract) (struct{}, error) { return struct{}{}, ask(e) })
+func (m *pair) eitherOf(ask func(e contract.Engine) error) error {
+	_, err := either(m, func(e contract.Engine) (struct{}, error) { return struct{}{}, ask(e) })
 	return err
 }
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (m *pair) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
-	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
 }
 
-// GetByReceipt implements duly.Inspector. A receipt is one pool's.
+// GetByReceipt implements contract.Inspector. A receipt is one pool's.
 func (m *pair) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, r) })
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, r) })
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (m *pair) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
-	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.Peek(ctx, q) })
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
 }
 
 // The marks of a cursor: which pool's it is.
@@ -66,7 +67,7 @@ const (
 	inNew = "n~"
 )
 
-// List implements duly.Inspector: the old pool's jobs, then the new one's.
+// List implements contract.Inspector: the old pool's jobs, then the new one's.
 func (m *pair) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	cursor, fromNew := strings.CutPrefix(p.Cursor, inNew)
 	if !fromNew { // one without a mark is from before the move
@@ -103,9 +104,9 @@ func afterMove(cursor string) string {
 	return strings.TrimPrefix(cursor, inNew)
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (m *pair) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	of := func(e duly.Contract) lister {
+	of := func(e contract.Engine) lister {
 		return func(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 			return e.Queues(ctx, namespace, p)
 		}
@@ -113,7 +114,7 @@ func (m *pair) Queues(ctx context.Context, namespace string, p duly.PageParams) 
 	return merge(ctx, p, []lister{of(m.old), of(m.new)})
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (m *pair) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 	a, err := m.old.Stats(ctx, q)
 	if err != nil {
@@ -123,15 +124,15 @@ func (m *pair) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 	return together(a, b), err
 }
 
-// Survey implements duly.Surveyor.
-func (m *pair) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
+// Survey implements contract.Surveyor.
+func (m *pair) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
 	names, err := m.Queues(ctx, namespace, p)
 	if err != nil {
 		return page, err
 	}
-	page = duly.SurveyPage{Queues: make([]duly.QueueStats, len(names.Names)), Next: names.Next}
+	page = contract.SurveyPage{Queues: make([]contract.QueueStats, len(names.Names)), Next: names.Next}
 	atOnce(len(names.Names), func(i int) {
-		page.Queues[i] = duly.ReadQueueStats(ctx, m, duly.QueueRef{Namespace: namespace, Name: names.Names[i]})
+		page.Queues[i] = contract.ReadQueueStats(ctx, m, duly.QueueRef{Namespace: namespace, Name: names.Names[i]})
 	})
 	return page, nil
 }
@@ -158,13 +159,13 @@ func together(a, b duly.Stats) duly.Stats {
 	return a
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (m *pair) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	return m.target.Config(ctx, q)
 }
 
 // inBoth does something in both pools, and is content if it was there in one.
-func (m *pair) inBoth(do func(e duly.Contract) error) error {
+func (m *pair) inBoth(do func(e contract.Engine) error) error {
 	errOld := do(m.old)
 	errNew := do(m.new)
 	if errOld == nil {
@@ -181,22 +182,22 @@ func (m *pair) inBoth(do func(e duly.Contract) error) error {
 	return errNew
 }
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (m *pair) Delete(ctx context.Context, q duly.QueueRef, id string) error {
-	return m.inBoth(func(e duly.Contract) error { return e.Delete(ctx, q, id) })
+	return m.inBoth(func(e contract.Engine) error { return e.Delete(ctx, q, id) })
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (m *pair) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	return m.eitherOf(func(e duly.Contract) error { return e.Update(ctx, q, id, u) })
+	return m.eitherOf(func(e contract.Engine) error { return e.Update(ctx, q, id, u) })
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (m *pair) Promote(ctx context.Context, q duly.QueueRef, id string) error {
-	return m.eitherOf(func(e duly.Contract) error { return e.Promote(ctx, q, id) })
+	return m.eitherOf(func(e contract.Engine) error { return e.Promote(ctx, q, id) })
 }
 
-// Requeue implements duly.Operator: dead jobs live again where they are.
+// Requeue implements contract.Operator: dead jobs live again where they are.
 func (m *pair) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	results, err := m.old.Requeue(ctx, q, p)
 	if err != nil {
@@ -234,7 +235,7 @@ func (m *pair) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParam
 	return results, nil
 }
 
-// Purge implements duly.Operator.
+// Purge implements contract.Operator.
 func (m *pair) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
 	purged, err := m.old.Purge(ctx, q, state, n)
 	if err != nil || n > 0 && purged >= n {
@@ -250,7 +251,7 @@ func (m *pair) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n i
 	return purged + more, err
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (m *pair) Destroy(ctx context.Context, q duly.QueueRef) error {
 	if err := m.old.Destroy(ctx, q); err != nil {
 		return err

@@ -5,14 +5,15 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // What is set while a namespace moves holds in both pools. The old one is set
 // first: see copy.go.
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (m *pair) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateConfig(patch); err != nil {
 		return err
 	}
 	there, err := exists(ctx, m.old, q)
@@ -28,7 +29,7 @@ func (m *pair) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueC
 			return err
 		}
 	}
-	return m.setBoth(ctx, q, func(e duly.Contract) error { return e.Configure(ctx, q, patch) })
+	return m.setBoth(ctx, q, func(e contract.Engine) error { return e.Configure(ctx, q, patch) })
 }
 
 func (m *pair) configureBoth(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
@@ -55,13 +56,13 @@ func (m *pair) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.Que
 	if patch.Delivery != "" && patch.Delivery != now.Delivery {
 		stats, err := m.new.Stats(ctx, q)
 		if err == nil && stats.Sizes != (duly.Sizes{}) {
-			err = duly.DeliveryInUse(q, now.Delivery)
+			err = contract.DeliveryInUse(q, now.Delivery)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return now.With(patch).CheckWhole()
+	return contract.CheckConfig(contract.PatchConfig(now, patch))
 }
 
 // configureOld sets a queue of the pool that is left: but for its shards, and for
@@ -90,7 +91,7 @@ func (m *pair) configureOld(ctx context.Context, q duly.QueueRef, patch duly.Que
 // setBoth sets a queue while the move is prepared. One that is not in the new
 // pool is made there as it is now in the old one: if it was listed already for
 // being copied, nobody else would.
-func (m *pair) setBoth(ctx context.Context, q duly.QueueRef, set func(e duly.Contract) error) error {
+func (m *pair) setBoth(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
 	if err := set(m.old); err != nil {
 		return err
 	}
@@ -105,17 +106,17 @@ func (m *pair) setBoth(ctx context.Context, q duly.QueueRef, set func(e duly.Con
 	return partly(err)
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (m *pair) Pause(ctx context.Context, q duly.QueueRef) error {
-	return m.pause(ctx, q, func(e duly.Contract) error { return e.Pause(ctx, q) })
+	return m.pause(ctx, q, func(e contract.Engine) error { return e.Pause(ctx, q) })
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (m *pair) Resume(ctx context.Context, q duly.QueueRef) error {
-	return m.pause(ctx, q, func(e duly.Contract) error { return e.Resume(ctx, q) })
+	return m.pause(ctx, q, func(e contract.Engine) error { return e.Resume(ctx, q) })
 }
 
-func (m *pair) pause(ctx context.Context, q duly.QueueRef, set func(e duly.Contract) error) error {
+func (m *pair) pause(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
 	if m.state.draining {
 		return m.inBoth(set)
 	}
@@ -127,7 +128,7 @@ func (m *pair) pause(ctx context.Context, q duly.QueueRef, set func(e duly.Contr
 }
 
 // exists tells whether a queue was pushed to or configured.
-func exists(ctx context.Context, e duly.Contract, q duly.QueueRef) (bool, error) {
+func exists(ctx context.Context, e contract.Engine, q duly.QueueRef) (bool, error) {
 	stats, err := e.Stats(ctx, q)
 	if err != nil || stats.Counters.Pushed > 0 {
 		return err == nil, err
@@ -139,6 +140,6 @@ func exists(ctx context.Context, e duly.Contract, q duly.QueueRef) (bool, error)
 // isSet tells a configuration that somebody has given. Shards alone do not tell:
 // an engine may give some to every queue.
 func isSet(c duly.QueueConfig) bool {
-	c.Shards = duly.DefaultQueueConfig().Shards
-	return c != duly.DefaultQueueConfig()
+	c.Shards = contract.DefaultQueueConfig().Shards
+	return c != contract.DefaultQueueConfig()
 }

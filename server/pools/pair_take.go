@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Reserve implements duly.Engine: of each queue first from the old pool. It
 // answers what the first one brings.
 func (m *pair) Reserve(ctx context.Context, p duly.ReserveParams) (got []duly.Delivery, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -35,15 +36,15 @@ func (m *pair) Reserve(ctx context.Context, p duly.ReserveParams) (got []duly.De
 	return nil, failed
 }
 
-// Pass implements duly.Passer, for both pools: either may have woken the caller.
+// Pass implements contract.Passer, for both pools: either may have woken the caller.
 func (m *pair) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(m.old).Pass(ctx, namespace, queues)
-	duly.PasserOf(m.new).Pass(ctx, namespace, queues)
+	contract.PasserOf(m.old).Pass(ctx, namespace, queues)
+	contract.PasserOf(m.new).Pass(ctx, namespace, queues)
 }
 
 // step is a part of a Reserve.
 type step struct {
-	engine duly.Contract
+	engine contract.Engine
 	queues []string
 }
 
@@ -76,7 +77,7 @@ const heldFor = time.Second
 
 // handOut gives those back that may not run yet.
 func (m *pair) handOut(ctx context.Context, namespace string, got []duly.Delivery) (good []duly.Delivery, err error) {
-	var back []duly.Outcome
+	var back []duly.SettleRequest
 	for i := range got {
 		d := &got[i]
 		if d.OrderKey == "" || m.state.mayRun(ctx, m.old, d) {
@@ -84,7 +85,7 @@ func (m *pair) handOut(ctx context.Context, namespace string, got []duly.Deliver
 			continue
 		}
 		delay := heldFor
-		back = append(back, duly.Outcome{Receipt: d.Receipt, As: duly.Release, Delay: &delay})
+		back = append(back, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Delay: &delay})
 	}
 	if len(back) > 0 {
 		_, err = m.new.Settle(context.WithoutCancel(ctx), namespace, back) // else their leases run out
@@ -98,7 +99,7 @@ const waitSlice = 2 * time.Second
 
 // Wait implements duly.Engine, for both pools at once.
 func (m *pair) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	end := m.state.clock.Mono() + p.Timeout
@@ -132,7 +133,7 @@ func (m *pair) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) {
 	defer cancel()
 	asked := 0
 	answers := make(chan waited, 2)
-	ask := func(engine duly.Contract, queues []string) {
+	ask := func(engine contract.Engine, queues []string) {
 		if len(queues) == 0 {
 			return
 		}
@@ -142,7 +143,7 @@ func (m *pair) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) {
 		go func() {
 			ready, err := engine.Wait(both, of)
 			if ready && both.Err() != nil { // the other one was sooner: the next waiter's turn
-				duly.PasserOf(engine).Pass(both, of.Namespace, of.Queues)
+				contract.PasserOf(engine).Pass(both, of.Namespace, of.Queues)
 			}
 			answers <- waited{ready, err}
 		}()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/route"
 )
@@ -13,28 +14,28 @@ import (
 // Engine is one pool's engine, open or still to be opened.
 type Engine struct {
 	// Open is the engine. Nil: Opener opens it while Run runs.
-	Open duly.Contract
+	Open contract.Engine
 	// Opener opens it, again and again until that succeeds.
-	Opener func(ctx context.Context) (duly.Contract, error)
+	Opener func(ctx context.Context) (contract.Engine, error)
 }
 
 // pool is an engine with a name.
 type pool struct {
 	name   string
-	opener func(ctx context.Context) (duly.Contract, error)
+	opener func(ctx context.Context) (contract.Engine, error)
 
 	mu     sync.RWMutex
-	engine duly.Contract // nil until it is open
+	engine contract.Engine // nil until it is open
 	closed bool
 	heeded *heeded // around the engine, once that is open
 }
 
 // get is the engine, or why there is none.
-func (p *pool) get() (duly.Contract, error) {
+func (p *pool) get() (contract.Engine, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if p.engine == nil {
-		return nil, duly.Errorf(duly.CodeUnavailable, "pool %s has not been reached yet", p.name)
+		return nil, contract.Errorf(duly.CodeUnavailable, "pool %s has not been reached yet", p.name)
 	}
 	return p.engine, nil
 }
@@ -65,14 +66,14 @@ func (p *pool) reach(ctx context.Context, r *Pools) {
 	}
 }
 
-func (p *pool) take(engine duly.Contract) {
+func (p *pool) take(engine contract.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		engine.Close()
 		return
 	}
-	p.engine, p.heeded.Contract = engine, engine
+	p.engine, p.heeded.Engine = engine, engine
 }
 
 func (p *pool) close() error {
@@ -86,14 +87,14 @@ func (p *pool) close() error {
 }
 
 // maintainer is the engine's, where it owns its storage.
-func (p *pool) maintainer() (duly.Maintainer, error) {
+func (p *pool) maintainer() (contract.Maintainer, error) {
 	engine, err := p.get()
 	if err != nil {
 		return nil, err
 	}
-	m, ok := engine.(duly.Maintainer)
+	m, ok := engine.(contract.Maintainer)
 	if !ok {
-		return nil, duly.Errorf(duly.CodeUnsupported, "the engine of pool %s keeps itself", p.name)
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s keeps itself", p.name)
 	}
 	return m, nil
 }

@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // Config says which engines there are. Engines must have an open one by the
-// name duly.DefaultPool, which must be a duly.Registry and a duly.Placer.
+// name contract.DefaultPool, which must be a contract.Registry and a contract.Placer.
 type Config struct {
 	Engines map[string]Engine
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock duly.Clock
 	// Logger. Default slog's.
 	Logger *slog.Logger
 }
@@ -26,10 +27,10 @@ type Config struct {
 // Pools is several engines as one. A nil *Pools is the default pool alone, for
 // a server with one engine. It is safe for concurrent use.
 type Pools struct {
-	duly.Registry
+	contract.Registry
 	cfg     Config
-	placer  duly.Placer
-	watcher duly.Watcher // nil: every call looks its namespace up
+	placer  contract.Placer
+	watcher contract.Watcher // nil: every call looks its namespace up
 	byName  map[string]*pool
 	all     []*pool // the default one first, then by name
 	reload  chan struct{}
@@ -39,7 +40,7 @@ type Pools struct {
 	hearing    bool
 	change     uint64 // counts what was told
 	loaded     uint64 // the change that placements have in them
-	placements map[string]duly.Placement
+	placements map[string]contract.Placement
 	states     map[string]*moving // of the namespaces that move
 	pasts      map[string]*past   // of those that have moved lately
 }
@@ -54,25 +55,25 @@ func New(cfg Config) (*Pools, error) {
 		cfg.Logger = slog.Default()
 	}
 	r := &Pools{cfg: cfg, byName: map[string]*pool{}, states: map[string]*moving{}, pasts: map[string]*past{}, reload: make(chan struct{}, 1)}
-	var bad duly.BadFields
+	var bad contract.BadFields
 	for name, e := range cfg.Engines {
-		bad.Take(duly.ValidatePool(name))
+		bad.Take(contract.ValidatePool(name))
 		p := &pool{name: name, opener: e.Opener, engine: e.Open, heeded: &heeded{e.Open, r, name}}
-		if name == duly.DefaultPool {
+		if name == contract.DefaultPool {
 			r.all = append([]*pool{p}, r.all...)
 		} else {
 			r.all = append(r.all, p)
 		}
 		r.byName[name] = p
 	}
-	if d := r.byName[duly.DefaultPool]; d == nil || d.engine == nil {
-		bad.Add("pools", "have no open engine by the name %s; it holds the tokens", duly.DefaultPool)
+	if d := r.byName[contract.DefaultPool]; d == nil || d.engine == nil {
+		bad.Add("pools", "have no open engine by the name %s; it holds the tokens", contract.DefaultPool)
 	} else {
-		r.Registry, _ = d.engine.(duly.Registry)
-		r.placer, _ = d.engine.(duly.Placer)
-		r.watcher, _ = d.engine.(duly.Watcher)
+		r.Registry, _ = d.engine.(contract.Registry)
+		r.placer, _ = d.engine.(contract.Placer)
+		r.watcher, _ = d.engine.(contract.Watcher)
 		if r.Registry == nil || r.placer == nil {
-			bad.Add("pools", "have an engine for %s that stores no tokens and placements; give a file or Redis", duly.DefaultPool)
+			bad.Add("pools", "have an engine for %s that stores no tokens and placements; give a file or Redis", contract.DefaultPool)
 		}
 		slices.SortFunc(r.all[1:], func(a, b *pool) int { return compare(a.name, b.name) })
 	}
@@ -152,8 +153,8 @@ func (r *Pools) load(ctx context.Context) error {
 	r.mu.RLock()
 	change := r.change
 	r.mu.RUnlock()
-	all := map[string]duly.Placement{}
-	err := r.EachPlacement(ctx, func(p *duly.Placement) { all[p.Namespace] = *p })
+	all := map[string]contract.Placement{}
+	err := r.EachPlacement(ctx, func(p *contract.Placement) { all[p.Namespace] = *p })
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (r *Pools) load(ctx context.Context) error {
 }
 
 // EachPlacement hands on every placement that is stored, by namespace.
-func (r *Pools) EachPlacement(ctx context.Context, do func(p *duly.Placement)) error {
+func (r *Pools) EachPlacement(ctx context.Context, do func(p *contract.Placement)) error {
 	if r == nil {
 		return nil
 	}
@@ -185,9 +186,9 @@ func (r *Pools) EachPlacement(ctx context.Context, do func(p *duly.Placement)) e
 
 // Where tells where a namespace is. One that was never placed is in the default
 // pool, by version 0.
-func (r *Pools) Where(ctx context.Context, namespace string) (duly.Placement, error) {
-	namespace = duly.NamespaceOr(namespace)
-	unplaced := duly.Placement{Namespace: namespace, Pool: duly.DefaultPool}
+func (r *Pools) Where(ctx context.Context, namespace string) (contract.Placement, error) {
+	namespace = contract.NamespaceOr(namespace)
+	unplaced := contract.Placement{Namespace: namespace, Pool: contract.DefaultPool}
 	if r == nil {
 		return unplaced, nil
 	}
@@ -198,7 +199,7 @@ func (r *Pools) Where(ctx context.Context, namespace string) (duly.Placement, er
 		return unplaced, nil
 	}
 	p, err := r.placer.FindPlacement(ctx, namespace)
-	r.heard(ctx, duly.DefaultPool, err)
+	r.heard(ctx, contract.DefaultPool, err)
 	if errors.Is(err, duly.ErrNotFound) {
 		return unplaced, nil
 	}
@@ -206,7 +207,7 @@ func (r *Pools) Where(ctx context.Context, namespace string) (duly.Placement, er
 }
 
 // remembered is what is known without asking; ok is false where nothing is.
-func (r *Pools) remembered(namespace string) (p duly.Placement, known, ok bool) {
+func (r *Pools) remembered(namespace string) (p contract.Placement, known, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if !r.hearing || r.loaded != r.change {
@@ -220,18 +221,18 @@ func (r *Pools) remembered(namespace string) (p duly.Placement, known, ok bool) 
 // metrics.
 func (r *Pools) Label(namespace string) string {
 	if r == nil {
-		return duly.DefaultPool
+		return contract.DefaultPool
 	}
 	if p, known, _ := r.remembered(namespace); known {
 		return p.Pool
 	}
-	return duly.DefaultPool
+	return contract.DefaultPool
 }
 
 // Names lists the pools, the default one first.
 func (r *Pools) Names() []string {
 	if r == nil {
-		return []string{duly.DefaultPool}
+		return []string{contract.DefaultPool}
 	}
 	names := make([]string, len(r.all))
 	for i, p := range r.all {
@@ -245,14 +246,14 @@ func (r *Pools) Has(name string) bool { return slices.Contains(r.Names(), name) 
 
 // ErrNoPool is the error for the name of a pool that a server does not have.
 func (r *Pools) ErrNoPool(name string) error {
-	return duly.Invalid("pool", "is %s, must be one of %v", duly.Quoted(name), r.Names())
+	return contract.Invalid("pool", "is %s, must be one of %v", contract.Quoted(name), r.Names())
 }
 
 // at is a pool by its name, for what a placement says.
-func (r *Pools) at(namespace, name string) (duly.Contract, error) {
+func (r *Pools) at(namespace, name string) (contract.Engine, error) {
 	p := r.byName[name]
 	if p == nil {
-		err := duly.Errorf(duly.CodeUnavailable, "namespace %s is in pool %s, which this server does not have; start it with --pool %s=URL", namespace, name, name)
+		err := contract.Errorf(duly.CodeUnavailable, "namespace %s is in pool %s, which this server does not have; start it with --pool %s=URL", namespace, name, name)
 		r.heard(context.Background(), name, err)
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (r *Pools) at(namespace, name string) (duly.Contract, error) {
 }
 
 // engine is where the calls for a namespace go.
-func (r *Pools) engine(ctx context.Context, namespace string) (duly.Contract, error) {
+func (r *Pools) engine(ctx context.Context, namespace string) (contract.Engine, error) {
 	where, err := r.Where(ctx, namespace)
 	if err != nil {
 		return nil, err

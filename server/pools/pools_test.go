@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
@@ -23,7 +24,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	homes := []string{"orders"}
 	if os.Getenv("DULY_LONG") != "" {
-		homes = append(homes, duly.DefaultPool)
+		homes = append(homes, contract.DefaultPool)
 	}
 	for _, home := range homes {
 		t.Run(home, func(t *testing.T) {
@@ -31,7 +32,7 @@ func TestContract(t *testing.T) {
 			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
 				p, _ := assemble(t, c, model.Config{OneShard: true, Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders", "spare")
-				if home != duly.DefaultPool {
+				if home != contract.DefaultPool {
 					for _, namespace := range []string{"default", "a", "b"} {
 						if err := p.Assign(t.Context(), namespace, home); err != nil {
 							t.Fatal(err)
@@ -58,8 +59,8 @@ func TestANamespaceIsInItsPool(t *testing.T) {
 	}
 	results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "a"}, {Queue: "q", ID: "b"}, {Namespace: "shop", Queue: "q", ID: "c"}, {Queue: "q", ID: "two"}})
 	r.must(err)
-	for i, want := range []duly.PushOutcome{duly.Created, duly.Created, duly.Created, duly.Exists} {
-		if results[i].Outcome != want {
+	for i, want := range []duly.PushStatus{duly.Created, duly.Created, duly.Created, duly.Exists} {
+		if results[i].Status != want {
 			t.Errorf("job %d: %+v", i, results[i])
 		}
 	}
@@ -102,7 +103,7 @@ func TestPlacementsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
-		other := r.another(func(_ string, e *model.Engine) duly.Contract { return e })
+		other := r.another(func(_ string, e *model.Engine) contract.Engine { return e })
 		r.must(other.Assign(t.Context(), "early", "orders")) // nobody runs
 		if where, _ := r.Where(t.Context(), "early"); where.Pool != "orders" {
 			t.Errorf("nobody tells: %+v", where)
@@ -137,7 +138,7 @@ func TestAServerKnowsWhatItHasPlaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
-		r.Pools = r.another(func(_ string, e *model.Engine) duly.Contract { return dumb{e} })
+		r.Pools = r.another(func(_ string, e *model.Engine) contract.Engine { return dumb{e} })
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Run(ctx)
 		synctest.Wait() // it has read that there is nothing
@@ -154,14 +155,14 @@ func TestAServerKnowsWhatItHasPlaced(t *testing.T) {
 func TestAnUnknownPoolIsNamed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.must(r.PutToken(t.Context(), duly.Token{Hash: [32]byte{1}, Namespace: "shop", Rights: duly.RightProduce}))
-	r.must(r.engines[duly.DefaultPool].PutPlacement(t.Context(), duly.Placement{Namespace: "shop", Pool: "gone"}))
+	r.must(r.PutToken(t.Context(), contract.Token{Hash: [32]byte{1}, Namespace: "shop", Rights: contract.RightProduce}))
+	r.must(r.engines[contract.DefaultPool].PutPlacement(t.Context(), contract.Placement{Namespace: "shop", Pool: "gone"}))
 	_, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "x"}})
 	if !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool gone") || !contains(err, "--pool gone=URL") {
 		t.Errorf("a push: %v", err)
 	}
 	results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "x"}, {Queue: "q", ID: "y"}})
-	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Outcome != duly.Created {
+	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Status != duly.Created {
 		t.Errorf("a push of two namespaces: %+v, %v", results, err)
 	}
 }
@@ -173,8 +174,8 @@ func TestAPoolThatIsDown(t *testing.T) {
 		c := clock.NewFake()
 		engine, late, tries := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c}), 0
 		p := serve(t, c, map[string]pools.Engine{
-			duly.DefaultPool: {Open: engine},
-			"orders": {Opener: func(context.Context) (duly.Contract, error) {
+			contract.DefaultPool: {Open: engine},
+			"orders": {Opener: func(context.Context) (contract.Engine, error) {
 				if tries++; tries < 3 {
 					return nil, duly.ErrUnavailable
 				}
@@ -197,7 +198,7 @@ func TestAPoolThatIsDown(t *testing.T) {
 		if err := p.Sweep(t.Context()); !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
 			t.Errorf("sweep: %v", err)
 		}
-		if _, err := p.Check(t.Context(), duly.CheckParams{}); !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
+		if _, err := p.Check(t.Context(), contract.CheckParams{}); !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
 			t.Errorf("check: %v", err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -265,7 +266,7 @@ func TestCheckOfAllPools(t *testing.T) {
 		r.push("default", "q", fmt.Sprint("b", i))
 	}
 	var done, total int64
-	report, err := r.Check(t.Context(), duly.CheckParams{Progress: func(n, of int64) {
+	report, err := r.Check(t.Context(), contract.CheckParams{Progress: func(n, of int64) {
 		if n < done || of < total || n > of {
 			t.Errorf("%d of %d jobs, after %d of %d", n, of, done, total)
 		}
@@ -283,9 +284,9 @@ func TestPoolsThatCanNotBe(t *testing.T) {
 	defer engine.Close()
 	for what, engines := range map[string]map[string]pools.Engine{
 		"no default":   {"orders": {Open: engine}},
-		"a bad name":   {duly.DefaultPool: {Open: engine}, "a,b": {Open: engine}},
-		"not open":     {duly.DefaultPool: {}},
-		"no registry":  {duly.DefaultPool: {Open: struct{ duly.Contract }{engine}}},
+		"a bad name":   {contract.DefaultPool: {Open: engine}, "a,b": {Open: engine}},
+		"not open":     {contract.DefaultPool: {}},
+		"no registry":  {contract.DefaultPool: {Open: struct{ contract.Engine }{engine}}},
 		"no pool ever": nil,
 	} {
 		if _, err := pools.New(pools.Config{Engines: engines}); !errors.Is(err, duly.ErrInvalid) {

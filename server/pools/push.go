@@ -5,22 +5,23 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // EachPushIndex lists the push queues of every pool by itself. A namespace that moves may
 // have a queue in two of them.
-func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (duly.QueuePage, error) {
-	lists := make([]func(context.Context, duly.PageParams) (duly.QueuePage, error), len(r.all))
+func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contract.QueuePage, error) {
+	lists := make([]func(context.Context, duly.PageParams) (contract.QueuePage, error), len(r.all))
 	for i, pool := range r.all {
-		lists[i] = func(ctx context.Context, p duly.PageParams) (duly.QueuePage, error) {
+		lists[i] = func(ctx context.Context, p duly.PageParams) (contract.QueuePage, error) {
 			engine, err := pool.get()
 			if err != nil {
-				return duly.QueuePage{}, err
+				return contract.QueuePage{}, err
 			}
-			index, ok := engine.(duly.Targeter)
+			index, ok := engine.(contract.Targeter)
 			if !ok { // another server's, which sends its own jobs
-				return duly.QueuePage{}, nil
+				return contract.QueuePage{}, nil
 			}
 			return index.PushQueues(ctx, p)
 		}
@@ -37,7 +38,7 @@ func (r *Pools) WatchPushQueues(ctx context.Context, changed func()) {
 		watching.Go(func() {
 			for ctx.Err() == nil {
 				if engine, err := pool.get(); err == nil {
-					watcher, ok := engine.(duly.Watcher)
+					watcher, ok := engine.(contract.Watcher)
 					if !ok {
 						return
 					}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -72,7 +73,7 @@ func newScript(t *testing.T, seed uint64) *script {
 func (s *script) act(n int) {
 	s.t.Helper()
 	at := s.IntN(len(s.walkers))
-	pool := []string{duly.DefaultPool, "orders"}[s.IntN(2)]
+	pool := []string{contract.DefaultPool, "orders"}[s.IntN(2)]
 	q := []duly.QueueRef{shop, wide}[s.IntN(2)]
 	switch chance := s.IntN(1000); {
 	case chance < 700:
@@ -97,7 +98,7 @@ func (s *script) act(n int) {
 		if !errors.Is(err, duly.ErrInvalid) { // else what came late there has other shards
 			s.must(err)
 		}
-		s.turned = s.turned || where.From != "" && where.Phase == duly.Draining
+		s.turned = s.turned || where.From != "" && where.Phase == contract.Draining
 	default:
 		s.walkers[at].end(before)
 		s.walkers[at] = s.newWalker()
@@ -131,7 +132,7 @@ func TestMovesAtRandom(t *testing.T) {
 		}
 		where, err := s.Where(t.Context(), "shop")
 		s.must(err)
-		out := duly.DefaultPool
+		out := contract.DefaultPool
 		if where.Pool == out {
 			out = "orders"
 		}

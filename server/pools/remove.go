@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // An empty queue of the old pool is removed behind a fence. Somebody might push
@@ -39,7 +40,7 @@ func fillers(q duly.QueueRef, shards int) []duly.Job {
 	filled := make([]bool, shards)
 	for n := 0; len(jobs) < shards; n++ {
 		id := fmt.Sprint(fillerName, n)
-		if at := duly.ShardOf(id, shards); !filled[at] {
+		if at := contract.ShardOf(id, shards); !filled[at] {
 			filled[at] = true
 			jobs = append(jobs, duly.Job{ID: id, Namespace: q.Namespace, Queue: q.Name, Delay: fillerDelay, TTL: duly.None})
 		}
@@ -53,7 +54,7 @@ func isFiller(j *duly.JobInfo) bool {
 }
 
 // isFenced tells whether a queue has a fence, or has begun to get one.
-func isFenced(ctx context.Context, e duly.Contract, q duly.QueueRef) (bool, error) {
+func isFenced(ctx context.Context, e contract.Engine, q duly.QueueRef) (bool, error) {
 	first, err := e.Get(ctx, q, fillers(q, 1)[0].ID)
 	if errors.Is(err, duly.ErrNotFound) {
 		return false, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
@@ -25,7 +26,7 @@ func assemble(t testing.TB, c *clock.Fake, cfg model.Config, names ...string) (*
 	t.Helper()
 	cfg.Clock = c
 	engines, open := map[string]*model.Engine{}, map[string]pools.Engine{}
-	for _, name := range append([]string{duly.DefaultPool}, names...) {
+	for _, name := range append([]string{contract.DefaultPool}, names...) {
 		engines[name] = model.New(cfg)
 		open[name] = pools.Engine{Open: engines[name]}
 	}
@@ -52,11 +53,11 @@ func newRig(t *testing.T, names ...string) *rig {
 
 // meet lets a namespace be known that has neither a queue nor a place: by a token.
 func meet(ctx context.Context, p *pools.Pools, namespace string) error {
-	return p.PutToken(ctx, duly.Token{Hash: [32]byte{1}, Namespace: namespace, Rights: duly.RightProduce})
+	return p.PutToken(ctx, contract.Token{Hash: [32]byte{1}, Namespace: namespace, Rights: contract.RightProduce})
 }
 
 // another is one more server with the rig's engines, each as around has it.
-func (r *rig) another(around func(name string, e *model.Engine) duly.Contract) *pools.Pools {
+func (r *rig) another(around func(name string, e *model.Engine) contract.Engine) *pools.Pools {
 	r.t.Helper()
 	open := map[string]pools.Engine{}
 	for name, e := range r.engines {
@@ -108,7 +109,7 @@ func (r *rig) move(namespace, to string) {
 	_, err := r.Move(r.t.Context(), namespace, to)
 	r.must(err)
 	r.carryOn()
-	if where, err := r.Where(r.t.Context(), namespace); err != nil || where.Phase != duly.Draining || where.Pool != to {
+	if where, err := r.Where(r.t.Context(), namespace); err != nil || where.Phase != contract.Draining || where.Pool != to {
 		r.t.Fatalf("it is in %+v, %v", where, err)
 	}
 }
@@ -132,7 +133,7 @@ func (r *rig) left(pool string) []string {
 	return queues.Names
 }
 
-func (r *rig) phase(namespace string) duly.MovePhase {
+func (r *rig) phase(namespace string) contract.MovePhase {
 	r.t.Helper()
 	where, err := r.Where(r.t.Context(), namespace)
 	r.must(err)
@@ -152,7 +153,7 @@ func (r *rig) take(max int, queues ...string) (ids []string, receipts []duly.Rec
 func (r *rig) ack(receipts ...duly.Receipt) {
 	r.t.Helper()
 	for _, receipt := range receipts {
-		errs, err := r.Settle(r.t.Context(), "shop", []duly.Outcome{{Receipt: receipt, As: duly.Ack}})
+		errs, err := r.Settle(r.t.Context(), "shop", []duly.SettleRequest{{Receipt: receipt, As: duly.Ack}})
 		if err == nil {
 			err = errs[0]
 		}

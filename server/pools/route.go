@@ -5,19 +5,20 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 var (
-	_ duly.Contract = (*Pools)(nil)
-	_ duly.Registry = (*Pools)(nil)
-	_ duly.Surveyor = (*Pools)(nil)
-	_ duly.Passer   = (*Pools)(nil)
+	_ contract.Engine   = (*Pools)(nil)
+	_ contract.Registry = (*Pools)(nil)
+	_ contract.Surveyor = (*Pools)(nil)
+	_ contract.Passer   = (*Pools)(nil)
 )
 
 // Push implements duly.Engine. Jobs of several namespaces go to each one's pool,
 // in their order.
 func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
 	if !mixed(jobs) {
@@ -66,7 +67,7 @@ func mixed(jobs []duly.Job) bool {
 func byNamespace(jobs []duly.Job) map[string][]int {
 	places := map[string][]int{}
 	for i := range jobs {
-		namespace := duly.NamespaceOr(jobs[i].Namespace)
+		namespace := contract.NamespaceOr(jobs[i].Namespace)
 		places[namespace] = append(places[namespace], i)
 	}
 	return places
@@ -85,12 +86,12 @@ func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 // passWithin bounds how long Pass takes to find the pool of a namespace.
 const passWithin = 2 * time.Second
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passWithin)
 	defer cancel()
 	if engine, err := r.engine(ctx, namespace); err == nil {
-		duly.PasserOf(engine).Pass(ctx, namespace, queues)
+		contract.PasserOf(engine).Pass(ctx, namespace, queues)
 	}
 }
 
@@ -100,7 +101,7 @@ const resolveAfter = settle / 2
 
 // Wait implements duly.Engine.
 func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	end := r.cfg.Clock.Mono() + p.Timeout
@@ -120,7 +121,7 @@ func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err er
 }
 
 // Settle implements duly.Engine.
-func (r *Pools) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (r *Pools) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	engine, err := r.engine(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -137,25 +138,25 @@ func (r *Pools) Extend(ctx context.Context, namespace string, receipts []duly.Re
 	return engine.Extend(ctx, namespace, receipts, lease)
 }
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (r *Pools) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
-	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
 }
 
-// GetByReceipt implements duly.Inspector.
+// GetByReceipt implements contract.Inspector.
 func (r *Pools) GetByReceipt(ctx context.Context, namespace string, receipt duly.Receipt) (duly.JobInfo, error) {
 	q := duly.QueueRef{Namespace: namespace}
-	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, receipt) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, receipt) })
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (r *Pools) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
-	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Peek(ctx, q) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
 }
 
-// List implements duly.Inspector.
+// List implements contract.Inspector.
 func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	return in(ctx, r, q, func(e duly.Contract) (duly.ListPage, error) {
+	return in(ctx, r, q, func(e contract.Engine) (duly.ListPage, error) {
 		if _, moves := e.(*pair); !moves {
 			p.Cursor = afterMove(p.Cursor)
 		}
@@ -163,76 +164,76 @@ func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (d
 	})
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (r *Pools) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	q := duly.QueueRef{Namespace: namespace}
-	return in(ctx, r, q, func(e duly.Contract) (duly.NamePage, error) { return e.Queues(ctx, namespace, p) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.NamePage, error) { return e.Queues(ctx, namespace, p) })
 }
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (r *Pools) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
-	return in(ctx, r, q, func(e duly.Contract) (duly.Stats, error) { return e.Stats(ctx, q) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.Stats, error) { return e.Stats(ctx, q) })
 }
 
-// Survey implements duly.Surveyor.
-func (r *Pools) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return in(ctx, r, duly.QueueRef{Namespace: namespace}, func(e duly.Contract) (duly.SurveyPage, error) {
-		return duly.SurveyorOf(e).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (r *Pools) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return in(ctx, r, duly.QueueRef{Namespace: namespace}, func(e contract.Engine) (contract.SurveyPage, error) {
+		return contract.SurveyorOf(e).Survey(ctx, namespace, p)
 	})
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (r *Pools) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	return in(ctx, r, q, func(e duly.Contract) (duly.QueueConfig, error) { return e.Config(ctx, q) })
+	return in(ctx, r, q, func(e contract.Engine) (duly.QueueConfig, error) { return e.Config(ctx, q) })
 }
 
-// Delete implements duly.Operator.
+// Delete implements contract.Operator.
 func (r *Pools) Delete(ctx context.Context, q duly.QueueRef, id string) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Delete(ctx, q, id) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Delete(ctx, q, id) })
 }
 
-// Update implements duly.Operator.
+// Update implements contract.Operator.
 func (r *Pools) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Update(ctx, q, id, u) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Update(ctx, q, id, u) })
 }
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (r *Pools) Promote(ctx context.Context, q duly.QueueRef, id string) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Promote(ctx, q, id) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Promote(ctx, q, id) })
 }
 
-// Requeue implements duly.Operator.
+// Requeue implements contract.Operator.
 func (r *Pools) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	return in(ctx, r, q, func(e duly.Contract) ([]duly.RequeueResult, error) { return e.Requeue(ctx, q, p) })
+	return in(ctx, r, q, func(e contract.Engine) ([]duly.RequeueResult, error) { return e.Requeue(ctx, q, p) })
 }
 
-// Purge implements duly.Operator.
+// Purge implements contract.Operator.
 func (r *Pools) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
-	return in(ctx, r, q, func(e duly.Contract) (int, error) { return e.Purge(ctx, q, state, n) })
+	return in(ctx, r, q, func(e contract.Engine) (int, error) { return e.Purge(ctx, q, state, n) })
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (r *Pools) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Configure(ctx, q, patch) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Configure(ctx, q, patch) })
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (r *Pools) Pause(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Pause(ctx, q) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Pause(ctx, q) })
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (r *Pools) Resume(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Resume(ctx, q) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Resume(ctx, q) })
 }
 
-// Destroy implements duly.Operator.
+// Destroy implements contract.Operator.
 func (r *Pools) Destroy(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e duly.Contract) error { return e.Destroy(ctx, q) })
+	return r.do(ctx, q, func(e contract.Engine) error { return e.Destroy(ctx, q) })
 }
 
 // in asks the engine of a queue.
-func in[T any](ctx context.Context, r *Pools, q duly.QueueRef, ask func(e duly.Contract) (T, error)) (none T, err error) {
+func in[T any](ctx context.Context, r *Pools, q duly.QueueRef, ask func(e contract.Engine) (T, error)) (none T, err error) {
 	engine, err := r.engine(ctx, q.Namespace)
 	if err != nil {
 		return none, err
@@ -241,7 +242,7 @@ func in[T any](ctx context.Context, r *Pools, q duly.QueueRef, ask func(e duly.C
 }
 
 // do is in for what answers an error alone.
-func (r *Pools) do(ctx context.Context, q duly.QueueRef, ask func(e duly.Contract) error) error {
-	_, err := in(ctx, r, q, func(e duly.Contract) (struct{}, error) { return struct{}{}, ask(e) })
+func (r *Pools) do(ctx context.Context, q duly.QueueRef, ask func(e contract.Engine) error) error {
+	_, err := in(ctx, r, q, func(e contract.Engine) (struct{}, error) { return struct{}{}, ask(e) })
 	return err
 }

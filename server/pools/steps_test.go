@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
 )
@@ -64,19 +65,19 @@ type stepping struct {
 
 // stepping is one more server on the rig's engines, each of whose calls is a step.
 func (r *rig) stepping(s *steps) *pools.Pools {
-	return r.another(func(_ string, e *model.Engine) duly.Contract { return stepping{e, s} })
+	return r.another(func(_ string, e *model.Engine) contract.Engine { return stepping{e, s} })
 }
 
-func (e stepping) PutPlacement(ctx context.Context, p duly.Placement) error {
+func (e stepping) PutPlacement(ctx context.Context, p contract.Placement) error {
 	return e.do(func() error { return e.Engine.PutPlacement(ctx, p) })
 }
 
-func (e stepping) FindPlacement(ctx context.Context, namespace string) (duly.Placement, error) {
-	return through(e.steps, func() (duly.Placement, error) { return e.Engine.FindPlacement(ctx, namespace) })
+func (e stepping) FindPlacement(ctx context.Context, namespace string) (contract.Placement, error) {
+	return through(e.steps, func() (contract.Placement, error) { return e.Engine.FindPlacement(ctx, namespace) })
 }
 
-func (e stepping) Placements(ctx context.Context, p duly.PageParams) (duly.PlacementPage, error) {
-	return through(e.steps, func() (duly.PlacementPage, error) { return e.Engine.Placements(ctx, p) })
+func (e stepping) Placements(ctx context.Context, p duly.PageParams) (contract.PlacementPage, error) {
+	return through(e.steps, func() (contract.PlacementPage, error) { return e.Engine.Placements(ctx, p) })
 }
 
 func (e stepping) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {

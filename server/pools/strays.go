@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // A stray is a queue in a pool where its namespace is no more. A call makes one
@@ -17,7 +18,7 @@ import (
 // where the namespace is does the same.
 
 // strays is the first other pool that holds queues of a namespace; "" for none.
-func (r *Pools) strays(ctx context.Context, where *duly.Placement) (name string, err error) {
+func (r *Pools) strays(ctx context.Context, where *contract.Placement) (name string, err error) {
 	for _, p := range r.all {
 		if p.name == where.Pool {
 			continue
@@ -47,11 +48,11 @@ func (p *pool) holds(ctx context.Context, namespace string) (bool, error) {
 }
 
 // workOff lets the strays of a pool drain.
-func (r *Pools) workOff(ctx context.Context, where duly.Placement, stray string) (duly.Placement, error) {
+func (r *Pools) workOff(ctx context.Context, where contract.Placement, stray string) (contract.Placement, error) {
 	if err := r.agree(ctx, &where, stray); err != nil {
 		return where, err
 	}
-	where.From, where.Phase = stray, duly.Draining
+	where.From, where.Phase = stray, contract.Draining
 	return r.put(ctx, where)
 }
 
@@ -59,15 +60,15 @@ func (r *Pools) workOff(ctx context.Context, where duly.Placement, stray string)
 const lookBackFor = time.Hour
 
 // recent tells whether a namespace has moved, or was placed, within that time.
-func (r *Pools) recent(p *duly.Placement) bool {
+func (r *Pools) recent(p *contract.Placement) bool {
 	return p.From == "" && len(left(p)) > 0 && r.cfg.Clock.Now().Sub(p.Since) < lookBackFor
 }
 
 // left are the pools where calls may have taken a namespace to be: of one that
 // was never placed before, the default one.
-func left(p *duly.Placement) []string {
-	if p.Version == 1 && p.Pool != duly.DefaultPool {
-		return []string{duly.DefaultPool}
+func left(p *contract.Placement) []string {
+	if p.Version == 1 && p.Pool != contract.DefaultPool {
+		return []string{contract.DefaultPool}
 	}
 	return p.Former
 }
@@ -80,7 +81,7 @@ type past struct {
 
 // lookDue tells whether it is time to look for strays of a namespace, and sets
 // the next time: each is as far away as the end of the move is.
-func (r *Pools) lookDue(p *duly.Placement) bool {
+func (r *Pools) lookDue(p *contract.Placement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock.Mono()
@@ -98,7 +99,7 @@ func (r *Pools) lookDue(p *duly.Placement) bool {
 
 // lookBack lets the strays of a namespace drain that are in a pool which it has
 // left.
-func (r *Pools) lookBack(ctx context.Context, where *duly.Placement) error {
+func (r *Pools) lookBack(ctx context.Context, where *contract.Placement) error {
 	if !r.lookDue(where) {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (r *Pools) lookBack(ctx context.Context, where *duly.Placement) error {
 
 // agree gives the stray queues the settings that they have where their namespace
 // is, so that those of a pool where they do not belong are not brought along.
-func (r *Pools) agree(ctx context.Context, where *duly.Placement, stray string) error {
+func (r *Pools) agree(ctx context.Context, where *contract.Placement, stray string) error {
 	home, err := r.at(where.Namespace, where.Pool)
 	if err != nil {
 		return err

@@ -5,27 +5,28 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-var _ duly.Topics = (*Pools)(nil)
+var _ contract.Topics = (*Pools)(nil)
 
 // topics returns the topics of a namespace's pool. It refuses a namespace that moves: a
 // move drains queues, and cannot drain a log.
-func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, error) {
+func (r *Pools) topics(ctx context.Context, namespace string) (contract.Topics, error) {
 	engine, err := r.engine(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	switch e := engine.(type) {
 	case *pair:
-		return nil, duly.Errorf(duly.CodeConflict, "namespace %s is moving to another pool and can have no topics until it has; see duly pool status", duly.NamespaceOr(namespace))
+		return nil, contract.Errorf(duly.CodeConflict, "namespace %s is moving to another pool and can have no topics until it has; see duly pool status", contract.NamespaceOr(namespace))
 	case *heeded:
-		if topics, ok := e.Contract.(duly.Topics); ok {
+		if topics, ok := e.Engine.(contract.Topics); ok {
 			return heededTopics{topics, e}, nil
 		}
 	}
-	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics",
-		duly.NamespaceOr(namespace))
+	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics",
+		contract.NamespaceOr(namespace))
 }
 
 // mostNamed is the maximum number of topics that an error names.
@@ -33,21 +34,21 @@ const mostNamed = 10
 
 // refuseTopics returns ErrConflict if an engine has topics of a namespace that is about
 // to move away.
-func refuseTopics(ctx context.Context, e duly.Contract, namespace string) error {
+func refuseTopics(ctx context.Context, e contract.Engine, namespace string) error {
 	names, err := topicsIn(ctx, e, namespace)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return duly.Errorf(duly.CodeConflict, "namespace %s has topics, which a move cannot take along: %s; destroy them first, or leave the namespace where it is",
-		duly.NamespaceOr(namespace), strings.Join(names, ", "))
+	return contract.Errorf(duly.CodeConflict, "namespace %s has topics, which a move cannot take along: %s; destroy them first, or leave the namespace where it is",
+		contract.NamespaceOr(namespace), strings.Join(names, ", "))
 }
 
 // topicsIn lists the first topics of a namespace in an engine.
-func topicsIn(ctx context.Context, e duly.Contract, namespace string) ([]string, error) {
+func topicsIn(ctx context.Context, e contract.Engine, namespace string) ([]string, error) {
 	if h, ok := e.(*heeded); ok {
-		e = h.Contract
+		e = h.Engine
 	}
-	topics, ok := e.(duly.Topics)
+	topics, ok := e.(contract.Topics)
 	if !ok {
 		return nil, nil
 	}
@@ -58,8 +59,8 @@ func topicsIn(ctx context.Context, e duly.Contract, namespace string) ([]string,
 	return page.Names, err
 }
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 // heededTopics are the topics of a pool's engine for the calls of clients.
 type heededTopics struct {
@@ -67,7 +68,7 @@ type heededTopics struct {
 	heeded *heeded
 }
 
-// Publish implements duly.Topics.
+// Publish implements contract.Topics.
 func (h heededTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	results, err := h.topicMethods.Publish(ctx, messages)
 	h.heeded.pools.heard(ctx, h.heeded.name, err)
@@ -75,7 +76,7 @@ func (h heededTopics) Publish(ctx context.Context, messages []duly.Message) ([]d
 }
 
 // inTopics calls ask with the topics of a namespace.
-func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t duly.Topics) (T, error)) (none T, err error) {
+func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t contract.Topics) (T, error)) (none T, err error) {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
 		return none, err
@@ -84,7 +85,7 @@ func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t
 }
 
 // doTopics is inTopics for a call that returns only an error.
-func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t duly.Topics) error) error {
+func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t contract.Topics) error) error {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
 		return err
@@ -92,15 +93,15 @@ func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t duly.T
 	return do(topics)
 }
 
-// Publish implements duly.Topics. Messages of several namespaces go to each one's pool.
+// Publish implements contract.Topics. Messages of several namespaces go to each one's pool.
 func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
-	if err := duly.CheckBatch(len(messages), duly.MessageBytes(messages)); err != nil {
+	if err := contract.CheckBatch(len(messages), contract.MessageBytes(messages)); err != nil {
 		return nil, err
 	}
 	var namespaces []string
 	places := map[string][]int{}
 	for i := range messages {
-		namespace := duly.NamespaceOr(messages[i].Namespace)
+		namespace := contract.NamespaceOr(messages[i].Namespace)
 		if places[namespace] == nil {
 			namespaces = append(namespaces, namespace)
 		}
@@ -111,7 +112,7 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 		if len(messages) > 0 {
 			namespace = messages[0].Namespace
 		}
-		return inTopics(ctx, r, namespace, func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, messages) })
+		return inTopics(ctx, r, namespace, func(t contract.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, messages) })
 	}
 
 	results := make([]duly.PublishResult, len(messages))
@@ -121,7 +122,7 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 			some[k] = messages[i]
 		}
 		answers, err := inTopics(ctx, r, namespace,
-			func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
+			func(t contract.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
 		for k, i := range places[namespace] {
 			if err != nil {
 				results[i] = duly.PublishResult{ID: messages[i].ID, Err: err}
@@ -133,57 +134,57 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 	return results, nil
 }
 
-// Read implements duly.Topics.
-func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.ReadPage, error) { return t.Read(ctx, topic, p) })
+// Read implements contract.Topics.
+func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.ReadPage, error) { return t.Read(ctx, topic, p) })
 }
 
-// Delayed implements duly.Topics.
-func (r *Pools) Delayed(ctx context.Context, topic duly.QueueRef, p duly.DelayedParams) (duly.DelayedPage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.DelayedPage, error) { return t.Delayed(ctx, topic, p) })
+// Delayed implements contract.Topics.
+func (r *Pools) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.DelayedPage, error) { return t.Delayed(ctx, topic, p) })
 }
 
-// DelayedMessage implements duly.Topics.
+// DelayedMessage implements contract.Topics.
 func (r *Pools) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.Message, error) { return t.DelayedMessage(ctx, topic, key, id) })
+	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.Message, error) { return t.DelayedMessage(ctx, topic, key, id) })
 }
 
-// CancelDelayed implements duly.Topics.
+// CancelDelayed implements contract.Topics.
 func (r *Pools) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
+	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
 }
 
-// Topics implements duly.TopicOperator.
+// Topics implements contract.TopicOperator.
 func (r *Pools) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	return inTopics(ctx, r, namespace, func(t duly.Topics) (duly.NamePage, error) { return t.Topics(ctx, namespace, p) })
+	return inTopics(ctx, r, namespace, func(t contract.Topics) (duly.NamePage, error) { return t.Topics(ctx, namespace, p) })
 }
 
-// Topic implements duly.TopicOperator.
+// Topic implements contract.TopicOperator.
 func (r *Pools) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.TopicInfo, error) { return t.Topic(ctx, topic) })
+	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.TopicInfo, error) { return t.Topic(ctx, topic) })
 }
 
-// ConfigureTopic implements duly.TopicOperator.
+// ConfigureTopic implements contract.TopicOperator.
 func (r *Pools) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
-	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
+	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
 }
 
-// DestroyTopic implements duly.TopicOperator.
+// DestroyTopic implements contract.TopicOperator.
 func (r *Pools) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
-	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.DestroyTopic(ctx, topic) })
+	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.DestroyTopic(ctx, topic) })
 }
 
-// Groups implements duly.TopicOperator.
+// Groups implements contract.TopicOperator.
 func (r *Pools) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.NamePage, error) { return t.Groups(ctx, topic, p) })
+	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.NamePage, error) { return t.Groups(ctx, topic, p) })
 }
 
-// CreateGroup implements duly.TopicOperator.
+// CreateGroup implements contract.TopicOperator.
 func (r *Pools) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
-	return inTopics(ctx, r, group.Namespace, func(t duly.Topics) (bool, error) { return t.CreateGroup(ctx, group, from) })
+	return inTopics(ctx, r, group.Namespace, func(t contract.Topics) (bool, error) { return t.CreateGroup(ctx, group, from) })
 }
 
-// Seek implements duly.TopicOperator.
-func (r *Pools) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (duly.SeekResult, error) {
-	return inTopics(ctx, r, group.Namespace, func(t duly.Topics) (duly.SeekResult, error) { return t.Seek(ctx, group, to) })
+// Seek implements contract.TopicOperator.
+func (r *Pools) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (contract.SeekResult, error) {
+	return inTopics(ctx, r, group.Namespace, func(t contract.Topics) (contract.SeekResult, error) { return t.Seek(ctx, group, to) })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/pools"
 )
@@ -23,11 +24,11 @@ func TestTopicsAreInTheirNamespacesPool(t *testing.T) {
 		{Namespace: "shop", Topic: "events", Body: []byte("2")}, {Topic: "events", Body: []byte("3")}})
 	r.must(err)
 	for i, result := range results {
-		if result.Err != nil || result.Outcome != duly.Created {
+		if result.Err != nil || result.Status != duly.Created {
 			t.Errorf("message %d: %+v", i, result)
 		}
 	}
-	for pool, want := range map[string]map[string]int64{duly.DefaultPool: {"default": 2, "shop": 0},
+	for pool, want := range map[string]map[string]int64{contract.DefaultPool: {"default": 2, "shop": 0},
 		"b": {"default": 0, "shop": 1}} {
 		for namespace, n := range want {
 			info, err := r.engines[pool].Topic(ctx, duly.QueueRef{Namespace: namespace, Name: "events"})
@@ -44,7 +45,7 @@ func TestTopicsAreInTheirNamespacesPool(t *testing.T) {
 	if err != nil || len(got) != 1 || string(got[0].Body) != "2" {
 		t.Errorf("reserved %+v, %v", got, err)
 	}
-	page, err := r.Read(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}, duly.ReadParams{})
+	page, err := r.Read(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}, contract.ReadParams{})
 	if err != nil || len(page.Entries) != 1 {
 		t.Errorf("read %+v, %v", page, err)
 	}
@@ -85,7 +86,7 @@ func TestANamespaceWithTopicsDoesNotMove(t *testing.T) {
 	if err := r.Assign(ctx, "shop", "b"); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("a first place elsewhere: %v", err)
 	}
-	if where, err := r.Where(ctx, "shop"); err != nil || where.Pool != duly.DefaultPool || where.From != "" {
+	if where, err := r.Where(ctx, "shop"); err != nil || where.Pool != contract.DefaultPool || where.From != "" {
 		t.Errorf("the namespace is at %+v, %v", where, err)
 	}
 	publish("after")
@@ -103,18 +104,18 @@ func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
 	r.push("shop", "q", "a")
 	_, err := r.Move(ctx, "shop", "b")
 	r.must(err)
-	_, err = r.engines[duly.DefaultPool].Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
+	_, err = r.engines[contract.DefaultPool].Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
 	r.must(err)
 	r.must(r.CarryOn(ctx)) // from now on the time of the phase counts
 	r.clock.Advance(pools.Settle)
 	if err := r.CarryOn(ctx); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("the move goes on: %v", err)
 	}
-	if phase := r.phase("shop"); phase != duly.Preparing {
+	if phase := r.phase("shop"); phase != contract.Preparing {
 		t.Errorf("the phase is %s, want that the move waits", phase)
 	}
 
-	_, err = r.Move(ctx, "shop", duly.DefaultPool)
+	_, err = r.Move(ctx, "shop", contract.DefaultPool)
 	r.must(err)
 	r.end("shop")
 	if info, err := r.Topic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil ||
@@ -127,11 +128,11 @@ func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
 func TestAPoolWithoutTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p := r.another(func(_ string, e *model.Engine) duly.Contract {
+	p := r.another(func(_ string, e *model.Engine) contract.Engine {
 		return struct {
-			duly.Contract
-			duly.Registry
-			duly.Placer
+			contract.Engine
+			contract.Registry
+			contract.Placer
 		}{e, e, e}
 	})
 	if _, err := p.Topics(t.Context(), "", duly.PageParams{}); !errors.Is(err, duly.ErrUnsupported) {

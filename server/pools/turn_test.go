@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -27,17 +28,17 @@ func TestSettingsComeBackWhenAMoveIsTurnedAround(t *testing.T) {
 		r.carryOn()
 		r.must(r.Configure(ctx, late, duly.QueueConfig{MaxLeased: 3}))
 		r.must(r.Configure(ctx, single, duly.QueueConfig{MaxJobs: 1}))
-		if left := r.left(duly.DefaultPool); !slices.Equal(left, []string{"kept"}) {
+		if left := r.left(contract.DefaultPool); !slices.Equal(left, []string{"kept"}) {
 			t.Fatalf("in the first pool are %v", left)
 		}
 		if died {
 			where, err := r.Where(ctx, "shop")
 			r.must(err)
 			where.Pool, where.From = where.From, where.Pool
-			r.must(r.engines[duly.DefaultPool].PutPlacement(ctx, where))
+			r.must(r.engines[contract.DefaultPool].PutPlacement(ctx, where))
 			r.push("shop", "late", "quick")
 		} else {
-			_, err := r.Move(ctx, "shop", duly.DefaultPool)
+			_, err := r.Move(ctx, "shop", contract.DefaultPool)
 			r.must(err)
 			if c, err := r.Config(ctx, single); err != nil || c.MaxJobs != 1 {
 				t.Errorf("a bound of one job is %+v, %v", c, err)
@@ -66,7 +67,7 @@ func TestStraySettingsAreNotBrought(t *testing.T) {
 	r.must(r.engines["logs"].Pause(t.Context(), shop))
 	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // not at home
 	r.must(r.engines["logs"].Configure(t.Context(), alone, duly.QueueConfig{MaxJobs: 7}))
-	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "logs" {
+	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "logs" {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	r.end("shop")
@@ -83,15 +84,15 @@ func TestStraySettingsAreNotBrought(t *testing.T) {
 func TestOrderKeyWhoseOldJobBecomesDueSooner(t *testing.T) {
 	t.Parallel()
 	now, soon := time.Duration(0), 10*time.Second
-	for how, sooner := range map[string]func(ctx context.Context, e duly.Contract) error{
-		"promote": func(ctx context.Context, e duly.Contract) error { return e.Promote(ctx, shop, "c1") },
-		"update": func(ctx context.Context, e duly.Contract) error {
+	for how, sooner := range map[string]func(ctx context.Context, e contract.Engine) error{
+		"promote": func(ctx context.Context, e contract.Engine) error { return e.Promote(ctx, shop, "c1") },
+		"update": func(ctx context.Context, e contract.Engine) error {
 			return e.Update(ctx, shop, "c1", duly.Update{Delay: &now})
 		},
-		"update later": func(ctx context.Context, e duly.Contract) error {
+		"update later": func(ctx context.Context, e contract.Engine) error {
 			return e.Update(ctx, shop, "c1", duly.Update{Delay: &soon})
 		},
-		"requeue": func(ctx context.Context, e duly.Contract) error {
+		"requeue": func(ctx context.Context, e contract.Engine) error {
 			_, err := e.Requeue(ctx, shop, duly.RequeueParams{IDs: []string{"c0"}})
 			return err
 		},
@@ -101,7 +102,7 @@ func TestOrderKeyWhoseOldJobBecomesDueSooner(t *testing.T) {
 			r := newRig(t, "orders")
 			r.pushJob(duly.Job{ID: "c0", OrderKey: "c"})
 			_, receipts := r.take(1, "q")
-			_, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: receipts[0], As: duly.Bury}})
+			_, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: receipts[0], As: duly.Bury}})
 			r.must(err)
 			r.pushJob(duly.Job{ID: "c1", OrderKey: "c", Delay: time.Hour})
 			r.move("shop", "orders")

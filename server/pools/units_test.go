@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -32,9 +33,9 @@ func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
 		"dead count": func(c *duly.QueueConfig) { c.DeadCount = 3 },
 		"max jobs":   func(c *duly.QueueConfig) { c.MaxJobs = 3 },
 		"max leased": func(c *duly.QueueConfig) { c.MaxLeased = 3 },
-		"delivery":   func(c *duly.QueueConfig) { *c = c.With(duly.QueueConfig{Delivery: duly.DeliverPush}) },
+		"delivery":   func(c *duly.QueueConfig) { *c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush}) },
 		"push url": func(c *duly.QueueConfig) {
-			*c = c.With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}})
+			*c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}})
 		},
 		"rate": func(c *duly.QueueConfig) { c.Rate = duly.Rate{PerSecond: 3, Burst: 5} },
 	} {
@@ -49,10 +50,10 @@ func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
 // What a queue was set to in one pool alone is lacking in the other one.
 func TestEverySettingIsLacking(t *testing.T) {
 	t.Parallel()
-	usual := duly.DefaultQueueConfig()
+	usual := contract.DefaultQueueConfig()
 	for name, set := range settings(usual) {
 		patch := lacking(set, usual, usual)
-		if got := usual.With(patch); !reflect.DeepEqual(got, set) {
+		if got := contract.PatchConfig(usual, patch); !reflect.DeepEqual(got, set) {
 			t.Errorf("%s: with what is lacking it is %+v, want %+v", name, got, set)
 		}
 		if name != "shards" { // which have no usual number
@@ -69,9 +70,9 @@ func TestEverySettingIsLacking(t *testing.T) {
 // C16.20: a push queue that a job has made in one pool gets what was set in the other.
 func TestSettingsOfAPushQueueAreLacking(t *testing.T) {
 	t.Parallel()
-	usual := duly.DefaultQueueConfig()
-	made := usual.With(duly.QueueConfig{Delivery: duly.DeliverPush})
-	set := made.With(duly.QueueConfig{Push: duly.PushConfig{URL: "target:t", OnDead: "target:v"}, Defaults: duly.Defaults{Tries: 3}})
+	usual := contract.DefaultQueueConfig()
+	made := contract.PatchConfig(usual, duly.QueueConfig{Delivery: duly.DeliverPush})
+	set := contract.PatchConfig(made, duly.QueueConfig{Push: duly.PushConfig{URL: "target:t", OnDead: "target:v"}, Defaults: duly.Defaults{Tries: 3}})
 	want := duly.QueueConfig{Push: set.Push, Defaults: duly.Defaults{Tries: 3}}
 	want.Push.OnDone = ""
 	if patch := lacking(set, made, usual); patch != want {
@@ -81,17 +82,17 @@ func TestSettingsOfAPushQueueAreLacking(t *testing.T) {
 
 // desk is a store of placements. Its fields answer for it where they are set.
 type desk struct {
-	duly.Placer
-	puts  []duly.Placement
+	contract.Placer
+	puts  []contract.Placement
 	watch func(ctx context.Context) error
 }
 
-func (d *desk) PutPlacement(_ context.Context, p duly.Placement) error {
+func (d *desk) PutPlacement(_ context.Context, p contract.Placement) error {
 	d.puts = append(d.puts, p)
 	return nil
 }
 
-func (d *desk) FindPlacement(context.Context, string) (duly.Placement, error) {
+func (d *desk) FindPlacement(context.Context, string) (contract.Placement, error) {
 	return d.puts[len(d.puts)-1], nil
 }
 
@@ -107,8 +108,8 @@ func TestFormerPoolsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := &desk{}
 	r, c := onDesk(d)
-	p := duly.Placement{Namespace: "shop", Pool: "new", From: "old", Version: 7}
-	for i := range duly.MaxFormer + 2 {
+	p := contract.Placement{Namespace: "shop", Pool: "new", From: "old", Version: 7}
+	for i := range contract.MaxFormer + 2 {
 		p.Former = append(p.Former, fmt.Sprint("p", i))
 	}
 	p.Former[3], p.Former[4] = "new", "old"
@@ -117,7 +118,7 @@ func TestFormerPoolsAreBounded(t *testing.T) {
 
 	want := append(slices.Clone(p.Former[5:]), "old")
 	want = append(slices.Clone(p.Former[:3]), want...)
-	want = want[len(want)-duly.MaxFormer:]
+	want = want[len(want)-contract.MaxFormer:]
 	if err != nil || !slices.Equal(d.puts[0].Former, want) || got.Version != 8 || d.puts[0].Version != 7 || !got.Since.Equal(c.Now().Truncate(time.Millisecond)) {
 		t.Errorf("%+v, %v; stored is %+v, want the former pools %v", got, err, d.puts[0], want)
 	}
@@ -177,7 +178,7 @@ func TestAnErrorIsSaidOnceUntilItIsOver(t *testing.T) {
 
 // closing notes that it was closed.
 type closing struct {
-	duly.Contract
+	contract.Engine
 	closed int
 }
 
@@ -207,8 +208,8 @@ func TestAPoolThatIsReachedTooLateIsClosed(t *testing.T) {
 // A step that takes long goes on if its phase is not over, and is given up if it is.
 func TestALateStepLooksAgain(t *testing.T) {
 	t.Parallel()
-	where := duly.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: duly.Draining, Version: 3}
-	d := &desk{puts: []duly.Placement{where}}
+	where := contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining, Version: 3}
+	d := &desk{puts: []contract.Placement{where}}
 	r, c := onDesk(d)
 	s, err := r.timely(t.Context(), nil, &where)
 	if err != nil {
@@ -230,7 +231,7 @@ func TestALateStepLooksAgain(t *testing.T) {
 		}
 	}
 	next := where
-	next.Phase, next.Version = duly.Placed, 4
+	next.Phase, next.Version = contract.Placed, 4
 	d.puts = append(d.puts, next)
 	if err := s.inTime(t.Context(), do); err != nil {
 		t.Errorf("within the time of the last look: %v", err)

@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 var (
-	_ duly.Maintainer = (*Pools)(nil)
-	_ duly.Resetter   = (*Pools)(nil)
+	_ contract.Maintainer = (*Pools)(nil)
+	_ contract.Resetter   = (*Pools)(nil)
 )
 
 // each does something in every pool at once and tells what has failed, by the
@@ -35,11 +36,11 @@ func (r *Pools) each(do func(p *pool) error) error {
 	return nil
 }
 
-// LastReset implements duly.Resetter: it tells of the pool that was reset last.
-func (r *Pools) LastReset() (last duly.Reset) {
+// LastReset implements contract.Resetter: it tells of the pool that was reset last.
+func (r *Pools) LastReset() (last contract.Reset) {
 	for _, p := range r.all {
 		engine, _ := p.get()
-		if e, ok := engine.(duly.Resetter); ok {
+		if e, ok := engine.(contract.Resetter); ok {
 			if reset := e.LastReset(); reset.At.After(last.At) {
 				last = reset
 			}
@@ -63,7 +64,7 @@ func message(err error) string {
 
 // Down lists the pools that do not answer.
 func (r *Pools) Down(ctx context.Context) []string {
-	return r.those(func(engine duly.Contract, err error) bool {
+	return r.those(func(engine contract.Engine, err error) bool {
 		if err == nil {
 			_, err = engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
 		}
@@ -73,14 +74,14 @@ func (r *Pools) Down(ctx context.Context) []string {
 
 // Full lists the pools that refuse new jobs because their disk is full.
 func (r *Pools) Full(ctx context.Context) []string {
-	return r.those(func(engine duly.Contract, _ error) bool {
-		a, ok := engine.(duly.Accepter)
+	return r.those(func(engine contract.Engine, _ error) bool {
+		a, ok := engine.(contract.Accepter)
 		return ok && errors.Is(a.Accepts(ctx), duly.ErrFull)
 	})
 }
 
 // those asks all pools at once and lists those for which is returns true.
-func (r *Pools) those(is func(engine duly.Contract, err error) bool) (names []string) {
+func (r *Pools) those(is func(engine contract.Engine, err error) bool) (names []string) {
 	if r == nil {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (r *Pools) those(is func(engine duly.Contract, err error) bool) (names []st
 	return names
 }
 
-// Sweep implements duly.Maintainer, for every pool at once: one that does not
+// Sweep implements contract.Maintainer, for every pool at once: one that does not
 // answer holds no other up but the end of the call.
 func (r *Pools) Sweep(ctx context.Context) error {
 	return r.each(func(p *pool) error {
@@ -114,10 +115,10 @@ func (r *Pools) Sweep(ctx context.Context) error {
 	})
 }
 
-// Check implements duly.Maintainer, one pool after the other. A fault's detail
+// Check implements contract.Maintainer, one pool after the other. A fault's detail
 // begins with the name of its pool, but in the default one. An error of one pool
 // is told when the others were checked.
-func (r *Pools) Check(ctx context.Context, p duly.CheckParams) (sum duly.CheckReport, err error) {
+func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract.CheckReport, err error) {
 	progress := p.Progress
 	var before int64
 	for _, pool := range r.all {
@@ -125,7 +126,7 @@ func (r *Pools) Check(ctx context.Context, p duly.CheckParams) (sum duly.CheckRe
 		if errors.Is(failed, duly.ErrUnsupported) {
 			continue
 		}
-		var report duly.CheckReport
+		var report contract.CheckReport
 		if failed == nil {
 			if progress != nil {
 				p.Progress = func(done, total int64) { progress(before+done, before+total) }
@@ -140,19 +141,19 @@ func (r *Pools) Check(ctx context.Context, p duly.CheckParams) (sum duly.CheckRe
 		sum.Messages += report.Messages
 		sum.Repaired += report.Repaired
 		for _, f := range report.Faults {
-			if pool.name != duly.DefaultPool {
+			if pool.name != contract.DefaultPool {
 				f.Detail = "pool " + pool.name + ": " + f.Detail
 			}
 			sum.Faults = append(sum.Faults, f)
 		}
 	}
 	if err != nil {
-		return duly.CheckReport{}, err
+		return contract.CheckReport{}, err
 	}
 	return sum, nil
 }
 
-// Step implements duly.Maintainer, where the queue is.
+// Step implements contract.Maintainer, where the queue is.
 func (r *Pools) Step(ctx context.Context, q duly.QueueRef) (more bool, err error) {
 	where, err := r.Where(ctx, q.Namespace)
 	if err == nil && where.From != "" {
@@ -165,7 +166,7 @@ func (r *Pools) Step(ctx context.Context, q duly.QueueRef) (more bool, err error
 	return more || moreNew, err
 }
 
-func (r *Pools) stepIn(ctx context.Context, where *duly.Placement, name string, q duly.QueueRef) (more bool, err error) {
+func (r *Pools) stepIn(ctx context.Context, where *contract.Placement, name string, q duly.QueueRef) (more bool, err error) {
 	if _, err := r.at(where.Namespace, name); err != nil {
 		return false, err
 	}
@@ -178,7 +179,7 @@ func (r *Pools) stepIn(ctx context.Context, where *duly.Placement, name string, 
 
 // Backuper is that of one pool; [duly.ErrInvalid] for a pool that there is not,
 // [duly.ErrUnsupported] for an engine that can't be copied.
-func (r *Pools) Backuper(name string) (duly.Backuper, error) {
+func (r *Pools) Backuper(name string) (contract.Backuper, error) {
 	if !r.Has(name) {
 		return nil, r.ErrNoPool(name)
 	}
@@ -186,9 +187,9 @@ func (r *Pools) Backuper(name string) (duly.Backuper, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, ok := engine.(duly.Backuper)
+	b, ok := engine.(contract.Backuper)
 	if !ok {
-		return nil, duly.Errorf(duly.CodeUnsupported, "the engine of pool %s has no backup; copy what its server keeps", name)
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s has no backup; copy what its server keeps", name)
 	}
 	return b, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -76,7 +77,7 @@ func TestWaitBegunBeforeItsNamespaceHasGone(t *testing.T) {
 			r.must(r.CarryOn(r.t.Context()))
 			r.tick(pools.Settle)
 			r.must(r.CarryOn(r.t.Context()))
-			if r.phase("shop") != duly.Draining {
+			if r.phase("shop") != contract.Draining {
 				r.t.Fatalf("it is %q", r.phase("shop"))
 			}
 		},

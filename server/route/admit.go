@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 )
 
@@ -25,7 +26,7 @@ func (c *Call) admit() (err error) {
 // CheckToken returns the grant of the Authorization header.
 func (c *Call) CheckToken() (*auth.Grant, error) {
 	credentials := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
-	grant, err := c.router.Guard.Check(c.Context(), credentials, c.route.Access, duly.NamespaceOr(c.Namespace))
+	grant, err := c.router.Guard.Check(c.Context(), credentials, c.route.Access, contract.NamespaceOr(c.Namespace))
 	if err == nil && grant != nil && grant.Account() {
 		err = c.CheckOrigin()
 	}
@@ -35,7 +36,7 @@ func (c *Call) CheckToken() (*auth.Grant, error) {
 // CheckOrigin refuses requests of other sites: a browser adds its user's credentials to them.
 func (c *Call) CheckOrigin() error {
 	if c.router.origin.Check(c.R) != nil {
-		return duly.Errorf(duly.CodeForbidden, "another site has sent this through a browser")
+		return contract.Errorf(duly.CodeForbidden, "another site has sent this through a browser")
 	}
 	return nil
 }
@@ -52,7 +53,7 @@ func (c *Call) Remote() auth.Remote {
 func (c *Call) checkQuery() error {
 	query, err := url.ParseQuery(c.R.URL.RawQuery)
 	if err != nil {
-		return duly.Invalid("query", "can't be read")
+		return contract.Invalid("query", "can't be read")
 	}
 
 	for name, values := range query {
@@ -61,10 +62,10 @@ func (c *Call) checkQuery() error {
 			if len(c.route.Query) > 0 {
 				takes = strings.Join(c.route.Query, ", ")
 			}
-			return duly.Invalid("query", "has an unknown parameter; this route takes %s", takes)
+			return contract.Invalid("query", "has an unknown parameter; this route takes %s", takes)
 		}
 		if len(values) > 1 {
-			return duly.Invalid(name, "is given %d times", len(values))
+			return contract.Invalid(name, "is given %d times", len(values))
 		}
 	}
 	return nil
@@ -113,7 +114,7 @@ func (c *Call) LongContext(others ...context.Context) (ctx context.Context, rele
 // Require returns an error unless the caller has a right. It is for routes that need more
 // than [Route.Access] for some requests.
 func (c *Call) Require(access auth.Access) error {
-	if c.grant == nil || !access.Allows(&c.grant.Token, duly.NamespaceOr(c.Namespace)) {
+	if c.grant == nil || !access.Allows(&c.grant.Token, contract.NamespaceOr(c.Namespace)) {
 		return access.Refusal()
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -88,7 +89,7 @@ func (c *Call) read() error {
 		return nil
 	case n > limit:
 		c.bodyRead = true
-		return duly.TooLarge("request", "has %d bytes, may have at most %d", n, limit)
+		return contract.TooLarge("request", "has %d bytes, may have at most %d", n, limit)
 	}
 	return c.readBody(limit)
 }
@@ -169,7 +170,7 @@ func (c *Call) owner() owner {
 	switch g := c.grant; {
 	case g == nil:
 		return owned("")
-	case g.Token.Namespace == duly.AllNamespaces:
+	case g.Token.Namespace == contract.AllNamespaces:
 		return owned(g.Token.Namespace, g.Key(), c.Namespace)
 	default:
 		return owned(g.Token.Namespace, g.Key())
@@ -272,13 +273,13 @@ func (c *Call) bodyEnd(err error) error {
 
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return duly.TooLarge("request", "has more than %d bytes", tooLarge.Limit)
+		return contract.TooLarge("request", "has more than %d bytes", tooLarge.Limit)
 	}
 	var t interface{ Timeout() bool }
 	if errors.As(err, &t) && t.Timeout() {
 		c.problemStatus = http.StatusRequestTimeout
-		return duly.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s",
+		return contract.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s",
 			minRate, c.router.settings().Grace)
 	}
-	return duly.Invalid("request", "ended before its body was whole")
+	return contract.Invalid("request", "ended before its body was whole")
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -32,7 +33,7 @@ type budget struct {
 	began   time.Duration
 	cutting *share // was cut and has not returned its memory yet
 	now     func() time.Duration
-	timer   clock.Timer
+	timer   duly.Timer
 	armed   bool
 	spare   []*account // forgotten ones, to be used again
 }

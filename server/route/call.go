@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -177,10 +178,10 @@ func (c *Call) Page() (p duly.PageParams, err error) {
 	p.Cursor = c.Query("cursor")
 	if text := c.Query("limit"); text != "" {
 		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit == 0 {
-			return p, duly.Invalid("limit", "must be a number between 1 and %d", duly.MaxBatch)
+			return p, contract.Invalid("limit", "must be a number between 1 and %d", duly.MaxBatch)
 		}
 	}
-	return p, p.Validate()
+	return p, contract.ValidatePage(&p)
 }
 
 // Method returns the request's method, "other" if HTTP does not define it.

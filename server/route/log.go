@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/auth"
 )
 
 // ErrLeaving is the answer of health while the server stops. It is expected, so it is logged
 // like a success.
-var ErrLeaving error = duly.Errorf(duly.CodeUnavailable, "the server stops")
+var ErrLeaving error = contract.Errorf(duly.CodeUnavailable, "the server stops")
 
 // log writes the call's line of the access log.
 func (c *Call) log() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -23,7 +24,7 @@ type Route struct {
 	Access auth.Access
 	// LimitedBy is the right whose limit counts a call, if the token has one. 0: the route
 	// has no limit.
-	LimitedBy duly.Right
+	LimitedBy contract.Right
 	// Query lists the query parameters of the route. Others are refused.
 	Query []string
 	// MaxBody bounds the request's body, in bytes. 0: the route takes none.
@@ -214,36 +215,36 @@ func (c *Call) notRouted(mux *http.ServeMux) error {
 		}
 	}
 	if allowed == nil {
-		return duly.Errorf(duly.CodeNotFound,
+		return contract.Errorf(duly.CodeNotFound,
 			"there is no route at this path; /docs on the API's address lists the routes")
 	}
 
 	list := strings.Join(allowed, ", ")
 	c.W.Header().Set("Allow", list)
 	c.problemStatus = http.StatusMethodNotAllowed
-	return duly.Invalid("method", "%s is not allowed here; this path takes %s", Method(c.R.Method), list)
+	return contract.Invalid("method", "%s is not allowed here; this path takes %s", Method(c.R.Method), list)
 }
 
 // checkPath refuses paths that have two spellings, and URLs that are too long.
 func checkPath(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
-		return duly.TooLarge("url", "has %d bytes, may have at most %d", len(r.RequestURI), MaxURL)
+		return contract.TooLarge("url", "has %d bytes, may have at most %d", len(r.RequestURI), MaxURL)
 	}
 
 	p := r.URL.Path
 	switch {
 	case p == "" || p[0] != '/':
-		return duly.Invalid("path", "does not begin with a slash")
+		return contract.Invalid("path", "does not begin with a slash")
 	case r.URL.RawPath != "" && encodedSlash(r.URL.RawPath):
-		return duly.Invalid("path", "has an encoded slash")
+		return contract.Invalid("path", "has an encoded slash")
 	case strings.IndexByte(p, 0) >= 0:
-		return duly.Invalid("path", "has a NUL")
+		return contract.Invalid("path", "has a NUL")
 	case strings.Contains(p, "//"):
-		return duly.Invalid("path", "has an empty segment")
+		return contract.Invalid("path", "has an empty segment")
 	case len(p) > 1 && p[len(p)-1] == '/':
-		return duly.Invalid("path", "ends with a slash")
+		return contract.Invalid("path", "ends with a slash")
 	case dotted(p):
-		return duly.Invalid("path", "has a segment . or ..")
+		return contract.Invalid("path", "has a segment . or ..")
 	}
 	return nil
 }

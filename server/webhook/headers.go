@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/hook"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
@@ -44,16 +44,16 @@ const ownHeaders = 11
 // CheckTargetHeaders returns [duly.ErrInvalid] for headers that a target must not
 // have. It names no value, because the headers of a target are secrets.
 func CheckTargetHeaders(headers map[string]string) error {
-	var f duly.BadFields
+	var f contract.BadFields
 	size, seen := 0, map[string]bool{}
 	for _, name := range names(headers) {
 		value, lower := headers[name], strings.ToLower(name)
 		size += len(name) + len(value)
 		if !isToken(name) {
-			f.Add("headers", "name %s is not an RFC 9110 token", duly.Quoted(name))
+			f.Add("headers", "name %s is not an RFC 9110 token", contract.Quoted(name))
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			f.Add("headers", "value of %s has a control character, such as CR, LF or NUL", duly.Quoted(name))
+			f.Add("headers", "value of %s has a control character, such as CR, LF or NUL", contract.Quoted(name))
 		}
 		if seen[lower] {
 			f.Add("headers", "must not name %s twice, in another case", lower)
@@ -81,7 +81,7 @@ func names(headers map[string]string) []string {
 }
 
 // checkName refuses a name that can't come from a target. Credentials can.
-func checkName(f *duly.BadFields, lower string) {
+func checkName(f *contract.BadFields, lower string) {
 	if kind := hook.KindOf(lower); kind == hook.Own || kind == hook.Connection {
 		f.Add("headers", "must not name %s, %s", lower, kind.Reason())
 	}

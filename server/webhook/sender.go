@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
 	"github.com/dulymq/duly/server/webhook/outcome"
@@ -69,7 +69,7 @@ type Job struct {
 
 // releases returns how many earlier deliveries of the job ended in release.
 func (j Job) releases() int {
-	p, ok := j.Delivery.Receipt.Parts()
+	p, ok := contract.ParseReceipt(j.Delivery.Receipt)
 	if !ok {
 		return 0
 	}
@@ -79,7 +79,7 @@ func (j Job) releases() int {
 // Sender sends jobs. It is safe for concurrent use.
 type Sender struct {
 	Version string
-	Clock   clock.Clock
+	Clock   duly.Clock
 	Gates   *gate.Gates
 }
 

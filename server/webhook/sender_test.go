@@ -20,6 +20,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/seal"
@@ -73,7 +74,7 @@ func job(body string, headers map[string]string) Job {
 	d := &duly.Delivery{Attempt: 1}
 	d.Queue, d.ID, d.Tries, d.Body, d.Headers = "orders", "o.42", 10, []byte(body), headers
 	d.Due = time.Date(2026, 3, 1, 12, 0, 0, 7_654_321, time.UTC)
-	d.Receipt = duly.ReceiptParts{Queue: "orders", Number: duly.NewNumber(), Delivery: 1}.Receipt()
+	d.Receipt = contract.ReceiptParts{Queue: "orders", Number: duly.NewNumber(), Delivery: 1}.Receipt()
 	return Job{Namespace: "shop", WebhookID: sign.ID("shop", "orders", "o.42", false), Delivery: d}
 }
 
@@ -280,7 +281,7 @@ func TestThrottledTooOften(t *testing.T) {
 	for releases, want := range map[int]duly.Settlement{999: duly.Release, 1000: duly.Nack} {
 		j := job("x", nil)
 		j.Delivery.Failures, j.Delivery.Stalls = 2, 3
-		j.Delivery.Receipt = duly.ReceiptParts{Queue: "orders", Number: duly.NewNumber(), Delivery: uint64(releases + 6)}.Receipt()
+		j.Delivery.Receipt = contract.ReceiptParts{Queue: "orders", Number: duly.NewNumber(), Delivery: uint64(releases + 6)}.Receipt()
 		r.sender.Gates = gate.New(gate.Config{})
 		if d := r.sender.Send(t.Context(), j, r.to(t, s.URL)); d.As != want {
 			t.Errorf("after %d releases: %+v, want %v", releases, d, want)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/proctest"
 )
@@ -75,7 +76,7 @@ func TestAnIdleServerRests(t *testing.T) {
 
 func queueName(i int) string { return fmt.Sprintf("idle-%d", i) }
 
-func loadTomorrow(t *testing.T, e duly.Contract) {
+func loadTomorrow(t *testing.T, e contract.Engine) {
 	t.Helper()
 	for q := range idleQueues {
 		jobs := make([]duly.Job, idleJobs/idleQueues)
@@ -87,7 +88,7 @@ func loadTomorrow(t *testing.T, e duly.Contract) {
 			t.Fatal(err)
 		}
 		for _, r := range results {
-			if r.Err != nil || r.Outcome != duly.Created {
+			if r.Err != nil || r.Status != duly.Created {
 				t.Fatalf("%+v", r)
 			}
 		}

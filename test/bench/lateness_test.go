@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/open"
@@ -17,7 +17,7 @@ func late(t *testing.T, load bench.Load) bench.Result {
 	t.Helper()
 	url := open.File(filepath.Join(t.TempDir(), "bench.db"))
 	report, err := bench.Run(t.Context(), bench.Config{
-		Open:   func(ctx context.Context) (duly.Contract, error) { return open.Engine(ctx, url) },
+		Open:   func(ctx context.Context) (contract.Engine, error) { return open.Engine(ctx, url) },
 		Phases: []bench.Phase{bench.Lateness}, Repeat: 1, Load: load,
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/auth"
@@ -100,7 +100,7 @@ func (s *served) waiting(t *testing.T) int {
 }
 
 // engine is the server as an engine.
-func (s *served) engine(t *testing.T) duly.Contract {
+func (s *served) engine(t *testing.T) contract.Engine {
 	t.Helper()
 	at := *s.url
 	at.User = url.User(s.token)

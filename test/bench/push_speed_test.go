@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -88,8 +89,8 @@ func TestPushedJobsAreOnTime(t *testing.T) {
 
 // pushStore is an engine that keeps targets.
 type pushStore interface {
-	duly.Contract
-	duly.Targeter
+	contract.Engine
+	contract.Targeter
 	io.Closer
 }
 
@@ -227,7 +228,7 @@ func sends(t *testing.T, e pushStore, rc *counter, version string) sender {
 	}
 	resolver := target.NewResolver(store, e)
 	t.Cleanup(resolver.Close)
-	watcher, _ := e.(duly.Watcher)
+	watcher, _ := e.(contract.Watcher)
 	return sender{dispatch.New(dispatch.Config{
 		Engine: e, Queues: dispatch.QueuesOf(e, watcher, nil, resolver.Forget), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
 	})}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -45,9 +46,9 @@ const hotKey = "hot"
 // rateOfKeys publishes messages of a thousand keys and, if asked, as many of one more
 // key, lets 50 consumers handle them, and returns how many messages of the thousand
 // keys were acked in a second.
-func rateOfKeys(t *testing.T, engine duly.Contract, topic string, messages int, hot bool) float64 {
+func rateOfKeys(t *testing.T, engine contract.Engine, topic string, messages int, hot bool) float64 {
 	t.Helper()
-	ctx, topics := t.Context(), engine.(duly.Topics)
+	ctx, topics := t.Context(), engine.(contract.Topics)
 	group := duly.QueueRef{Name: duly.GroupName(topic, "g")}
 	must := func(err error) {
 		t.Helper()
@@ -88,9 +89,9 @@ func rateOfKeys(t *testing.T, engine duly.Contract, topic string, messages int, 
 					engine.Wait(consuming, duly.WaitParams{Queues: []string{group.Name}, Timeout: time.Second})
 					continue
 				}
-				outcomes, others := make([]duly.Outcome, len(ds)), 0
+				outcomes, others := make([]duly.SettleRequest, len(ds)), 0
 				for i, d := range ds {
-					outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+					outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 					if d.OrderKey != hotKey {
 						others++
 					}

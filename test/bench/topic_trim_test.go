@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/proctest"
@@ -59,9 +60,9 @@ const (
 
 // publishBeside makes timed calls of Publish at an even rate while a group acks the messages. It returns how many messages the log
 // holds when the group has acked all of them, and destroys the topic.
-func publishBeside(t *testing.T, engine duly.Contract, name string, keep time.Duration, calls int, took *bench.Histogram) (left int64) {
+func publishBeside(t *testing.T, engine contract.Engine, name string, keep time.Duration, calls int, took *bench.Histogram) (left int64) {
 	t.Helper()
-	ctx, topics, real := t.Context(), engine.(duly.Topics), clock.System()
+	ctx, topics, real := t.Context(), engine.(contract.Topics), clock.System()
 	topic, group := duly.Q(name), duly.Q(duly.GroupName(name, "prompt"))
 	must := func(err error) {
 		t.Helper()
@@ -108,7 +109,7 @@ func publishBeside(t *testing.T, engine duly.Contract, name string, keep time.Du
 }
 
 // ackAll reserves and acks so many messages of a group.
-func ackAll(ctx context.Context, t *testing.T, engine duly.Contract, group duly.QueueRef, messages int) {
+func ackAll(ctx context.Context, t *testing.T, engine contract.Engine, group duly.QueueRef, messages int) {
 	for messages > 0 {
 		ds, err := engine.Reserve(ctx, duly.ReserveParams{Queues: []string{group.Name}, Max: 500, Lease: time.Minute})
 		if err == nil && len(ds) == 0 {
@@ -118,9 +119,9 @@ func ackAll(ctx context.Context, t *testing.T, engine duly.Contract, group duly.
 			t.Error(err)
 			return
 		}
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i := range ds {
-			outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Ack}
 		}
 		if len(ds) > 0 {
 			if _, err := engine.Settle(ctx, "", outcomes); err != nil {

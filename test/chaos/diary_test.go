@@ -51,7 +51,7 @@ func (d *diary) pushing(j *duly.Job) {
 	d.say("p %d %s %s %d %d %s", at(), j.ID, j.Queue, j.Delay.Microseconds(), j.Priority, sum(j.Body))
 }
 
-func (d *diary) pushed(r duly.PushResult) { d.say("P %d %s %s", at(), r.ID, r.Outcome) }
+func (d *diary) pushed(r duly.PushResult) { d.say("P %d %s %s", at(), r.ID, r.Status) }
 
 func (d *diary) delivered(sent int64, v *duly.Delivery) {
 	d.say("D %d %d %s %s %d %d %d %d %s", sent, at(), v.Receipt, v.ID, v.Due.UnixMilli(), v.Now.UnixMilli(), v.LeaseEnd.UnixMilli(), v.Priority, sum(v.Body))
@@ -59,7 +59,7 @@ func (d *diary) delivered(sent int64, v *duly.Delivery) {
 
 func (d *diary) unanswered(sent int64) { d.say("U %d %d", sent, at()) }
 
-func (d *diary) settling(o *duly.Outcome) { d.say("s %d %s %s", at(), o.Receipt, o.As) }
+func (d *diary) settling(o *duly.SettleRequest) { d.say("s %d %s %s", at(), o.Receipt, o.As) }
 
 func (d *diary) settled(r duly.Receipt, err error) { d.say("S %d %s %s", at(), r, verdict(err)) }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 )
 
@@ -128,7 +129,7 @@ func (f *fullDisk) work() {
 		f.bad("reserve on a full disk: %d jobs, %v", len(got), err)
 	}
 	for _, d := range got {
-		errs, err := f.engine.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+		errs, err := f.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 		switch {
 		case err == nil && errs[0] == nil:
 			delete(f.stored, d.ID)
@@ -159,7 +160,7 @@ func (f *fullDisk) recover() {
 // drain: exactly what was stored and not acked comes out.
 func (f *fullDisk) drain() {
 	ctx := context.Background()
-	report, err := f.engine.Check(ctx, duly.CheckParams{})
+	report, err := f.engine.Check(ctx, contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		f.bad("Check: %v, %+v", err, report.Faults)
 	}
@@ -177,7 +178,7 @@ func (f *fullDisk) drain() {
 				f.bad("job %s was acked, or its push refused, and came out", d.ID)
 			}
 			delete(f.stored, d.ID)
-			f.engine.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+			f.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 		}
 	}
 	if len(f.stored) > 0 {

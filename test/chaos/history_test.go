@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // history is what the diaries of all clients say together.
@@ -123,7 +124,7 @@ func (h *history) readPush(f fields) {
 }
 
 func (h *history) readDelivery(f fields) {
-	parts, ok := duly.Receipt(f.text(3)).Parts()
+	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(3)))
 	if !ok {
 		h.fault("a receipt is none: %v", f)
 		return
@@ -144,7 +145,7 @@ func (h *history) readDelivery(f fields) {
 
 // find is the delivery of a receipt that was heard of last.
 func (h *history) find(f fields) *delivery {
-	parts, ok := duly.Receipt(f.text(2)).Parts()
+	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	l := h.lives[lifeKey{parts.Queue, parts.Number}]
 	if !ok || l == nil {
 		h.fault("a receipt was never handed out: %v", f)
@@ -177,7 +178,7 @@ func (h *history) readVerdict(f fields) {
 	if d == nil {
 		return
 	}
-	parts, _ := duly.Receipt(f.text(2)).Parts()
+	parts, _ := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	for _, d := range slices.Backward(h.lives[lifeKey{parts.Queue, parts.Number}].deliveries) {
 		if d.n != parts.Delivery {
 			continue

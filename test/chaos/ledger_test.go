@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -69,7 +70,7 @@ type ledger struct {
 	t      *testing.T
 	engine interface {
 		duly.Engine
-		duly.Inspector
+		contract.Inspector
 	}
 	at    string
 	redis *redistest.Server // nil where nothing can be stopped but workers
@@ -333,7 +334,7 @@ func ledgerLoop(engine duly.Engine, out *diary, r *rand.Rand) {
 
 func settleByLot(ctx context.Context, engine duly.Engine, out *diary, r *rand.Rand, receipt duly.Receipt) {
 	time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
-	o := duly.Outcome{Receipt: receipt, As: duly.Ack}
+	o := duly.SettleRequest{Receipt: receipt, As: duly.Ack}
 	delay := time.Duration(r.IntN(30)) * time.Millisecond
 	switch r.IntN(50) {
 	case 0:
@@ -344,7 +345,7 @@ func settleByLot(ctx context.Context, engine duly.Engine, out *diary, r *rand.Ra
 		o.As = duly.Release
 	}
 	out.say("F %s %s %d", receipt, o.As, time.Now().UnixMilli())
-	errs, err := engine.Settle(ctx, "", []duly.Outcome{o})
+	errs, err := engine.Settle(ctx, "", []duly.SettleRequest{o})
 	if err == nil {
 		out.say("S %s %s", receipt, verdict(errs[0]))
 	}

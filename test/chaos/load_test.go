@@ -246,9 +246,9 @@ func (l *load) reserve(queues []string, most int) ([]duly.Delivery, bool) {
 
 // handle ends deliveries as the lot says.
 func (l *load) handle(ctx context.Context, r *rand.Rand, got []duly.Delivery) {
-	var outcomes, slow []duly.Outcome
+	var outcomes, slow []duly.SettleRequest
 	for i := range got {
-		o := duly.Outcome{Receipt: got[i].Receipt, As: duly.Ack}
+		o := duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
 		switch lot := r.Float64(); {
 		case lot < nacked:
 			delay := time.Duration(r.IntN(200)) * time.Millisecond
@@ -294,7 +294,7 @@ func (l *load) extend(r duly.Receipt) {
 }
 
 // settle repeats until it is answered, or nobody could still be waiting for it.
-func (l *load) settle(outcomes []duly.Outcome) {
+func (l *load) settle(outcomes []duly.SettleRequest) {
 	for end := time.Now().Add(10 * time.Second); len(outcomes) > 0 && time.Now().Before(end); {
 		if outcomes = l.settleOnce(outcomes); len(outcomes) > 0 {
 			time.Sleep(breath)
@@ -303,7 +303,7 @@ func (l *load) settle(outcomes []duly.Outcome) {
 }
 
 // settleOnce answers those outcomes that were not answered.
-func (l *load) settleOnce(outcomes []duly.Outcome) (left []duly.Outcome) {
+func (l *load) settleOnce(outcomes []duly.SettleRequest) (left []duly.SettleRequest) {
 	for i := range outcomes {
 		l.diary.settling(&outcomes[i])
 	}

@@ -18,6 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/faultproxy"
@@ -125,7 +126,7 @@ func stockUpkeep(t *testing.T, e drainable) {
 			}
 		}
 	}
-	reserve := func(n int) (outcomes []duly.Outcome) {
+	reserve := func(n int) (outcomes []duly.SettleRequest) {
 		t.Helper()
 		for len(outcomes) < n {
 			p := duly.ReserveParams{Queues: []string{theQueue.Name}, Max: min(500, n-len(outcomes))}
@@ -134,7 +135,7 @@ func stockUpkeep(t *testing.T, e drainable) {
 				t.Fatalf("reserved %d of %d jobs", len(outcomes), n)
 			}
 			for i := range ds {
-				outcomes = append(outcomes, duly.Outcome{Receipt: ds[i].Receipt, As: duly.Bury, Error: "by the test"})
+				outcomes = append(outcomes, duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Bury, Error: "by the test"})
 			}
 		}
 		return outcomes
@@ -160,7 +161,7 @@ func stateOf(t *testing.T, e drainable) string {
 	t.Helper()
 	ctx := t.Context()
 	var b strings.Builder
-	report, err := e.Check(ctx, duly.CheckParams{})
+	report, err := e.Check(ctx, contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("Check: %v, %+v", err, report.Faults)
 	}
@@ -329,7 +330,7 @@ func rowsOf(t *testing.T, e drainable) (n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.(duly.Backuper).Backup(t.Context(), f); err != nil {
+	if err := e.(contract.Backuper).Backup(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // TestOracleFindsEveryBreach plants a breach of each invariant into a history
@@ -16,7 +17,7 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 	t.Parallel()
 	n := duly.NewNumber()
 	receipt := func(delivery uint64) string {
-		return string(duly.ReceiptParts{Queue: "a", Number: n, Delivery: delivery}.Receipt())
+		return string(contract.ReceiptParts{Queue: "a", Number: n, Delivery: delivery}.Receipt())
 	}
 	push, pushed := "p 1000000 x a 500000 2 aa", "P 1001000 x created"
 	first := fmt.Sprintf("D 1500000 1501000 %s x 1500 1500 2000 2 aa", receipt(1))

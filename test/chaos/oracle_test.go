@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // trial is what a run may be judged by beside its history.
@@ -194,8 +195,8 @@ func (h *history) weigh(r trial, v verdicts) {
 }
 
 type drainable interface {
-	duly.Contract
-	duly.Maintainer
+	contract.Engine
+	contract.Maintainer
 }
 
 // patience is how long a store may take until it is drained, and anything else
@@ -227,17 +228,17 @@ func drain(t *testing.T, engine drainable, queues ...string) (lines []string) {
 			}
 			continue
 		}
-		outcomes := make([]duly.Outcome, len(got))
+		outcomes := make([]duly.SettleRequest, len(got))
 		for i := range got {
 			p.delivered(sent, &got[i])
-			outcomes[i] = duly.Outcome{Receipt: got[i].Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
 		}
 		l.settle(outcomes)
 	}
 }
 
 // empty tells whether nothing waits and nothing runs.
-func empty(t *testing.T, engine duly.Inspector, queues []string) bool {
+func empty(t *testing.T, engine contract.Inspector, queues []string) bool {
 	t.Helper()
 	for _, q := range queues {
 		s, err := engine.Stats(context.Background(), duly.Q(q))
@@ -254,7 +255,7 @@ func empty(t *testing.T, engine duly.Inspector, queues []string) bool {
 // clean checks the store (I9) and that every push is accounted for (I8).
 func clean(t *testing.T, engine drainable, queues ...string) {
 	t.Helper()
-	report, err := engine.Check(context.Background(), duly.CheckParams{})
+	report, err := engine.Check(context.Background(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("I9: Check found %d faults, %v: %+v", len(report.Faults), err, report.Faults[:min(3, len(report.Faults))])
 	}
@@ -271,7 +272,7 @@ func clean(t *testing.T, engine drainable, queues ...string) {
 }
 
 // bury notes the dead jobs of drained queues, each of which needs a cause (I6).
-func (h *history) bury(t *testing.T, engine duly.Inspector, queues ...string) {
+func (h *history) bury(t *testing.T, engine contract.Inspector, queues ...string) {
 	t.Helper()
 	for _, q := range queues {
 		p := duly.ListParams{State: duly.StateDead}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -72,8 +73,8 @@ func TestOrderKeysOfAGroupHoldThroughKills(t *testing.T) {
 
 // orderedGroup is an engine with topics.
 type orderedGroup interface {
-	duly.Contract
-	duly.Topics
+	contract.Engine
+	contract.Topics
 }
 
 func orderOfGroup(t *testing.T, engine orderedGroup, at string, shards int) {
@@ -106,7 +107,7 @@ func ordered(n int) (key string, body []byte) {
 }
 
 // orderHolds lets workers handle the jobs of a queue, kills some, and judges.
-func orderHolds(t *testing.T, engine duly.Inspector, queue duly.QueueRef, at string, jobs int) {
+func orderHolds(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at string, jobs int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d jobs", seed, jobs)
@@ -177,7 +178,7 @@ func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
 // workOrdered lets worker processes run until every job was acked, and kills
 // one of them now and then: by what was done and not by the wall, so that a slow
 // machine does not kill them before they have begun.
-func workOrdered(t *testing.T, engine duly.Inspector, queue duly.QueueRef, at string, jobs int, r *rand.Rand) (lines []string) {
+func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at string, jobs int, r *rand.Rand) (lines []string) {
 	t.Helper()
 	start := func() *proctest.Process {
 		return proctest.Start(t, proctest.Options{}, "orderworker", at, strconv.FormatUint(r.Uint64(), 10), queue.Name)

@@ -112,9 +112,9 @@ func runPoisonWorker(args []string) error {
 			select {}
 		}
 
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		if _, err := engine.Settle(ctx, "", outcomes); err != nil {
 			return err

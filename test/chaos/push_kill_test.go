@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/proctest"
@@ -164,7 +165,7 @@ func (p *pushTrial) job(n int) duly.Job {
 	to := n % len(p.receivers)
 	j := duly.Job{
 		Queue: "hooks" + strconv.Itoa(n%len(pushQueues)), ID: "j" + strconv.Itoa(n), Body: []byte(strconv.Itoa(n)),
-		Callback: duly.TargetPrefix + "r" + strconv.Itoa(to), Backoff: "fixed:200ms", Lease: pushLease, Tries: 1000,
+		Callback: contract.TargetPrefix + "r" + strconv.Itoa(to), Backoff: "fixed:200ms", Lease: pushLease, Tries: 1000,
 	}
 	if p.receivers[to].kind.refuses() {
 		j.Tries = failingTries

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/hashslot"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -69,7 +70,7 @@ func hurtCluster(t *testing.T, options string, confirmed bool) {
 	}
 	f.rest()
 	f.comeHome()
-	report, err := f.engines[0].Check(t.Context(), duly.CheckParams{Repair: true})
+	report, err := f.engines[0].Check(t.Context(), contract.CheckParams{Repair: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func everyShard(queue string) []duly.Job {
 	jobs := make([]duly.Job, clusterShards)
 	for i := range jobs {
 		jobs[i] = duly.Job{Queue: queue, Made: true}
-		for jobs[i].ID == "" || duly.ShardOf(jobs[i].ID, clusterShards) != i {
+		for jobs[i].ID == "" || contract.ShardOf(jobs[i].ID, clusterShards) != i {
 			jobs[i].ID = duly.MakeID(&jobs[i])
 		}
 	}
@@ -367,7 +368,7 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].ID != job.ID {
 			t.Fatalf("reserve: %v, %v", got, err)
 		}
-		if errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+		if errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
 			t.Fatal("settle:", err, errs)
 		}
 	}
@@ -410,9 +411,9 @@ func settleWithDeadline(t *testing.T, e *redisengine.Engine, taken []duly.Delive
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var receipts []duly.Receipt
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	for _, d := range taken {
-		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 	}
 	var extended, settled []error
 	var extend, settle error
@@ -424,7 +425,7 @@ func settleWithDeadline(t *testing.T, e *redisengine.Engine, taken []duly.Delive
 		t.Fatalf("extend: %v; settle: %v", extend, settle)
 	}
 	for i, d := range taken {
-		if healthy(duly.ShardOf(d.ID, clusterShards)) {
+		if healthy(contract.ShardOf(d.ID, clusterShards)) {
 			if settled[i] != nil || extended[i] != nil && !errors.Is(extended[i], duly.ErrLeaseLost) {
 				t.Errorf("%s on a healthy shard: %v, %v", d.ID, extended[i], settled[i])
 			}

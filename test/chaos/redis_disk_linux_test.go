@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -191,7 +192,7 @@ func (d *redisDisk) drain() {
 		_, err := d.engine.Stats(d.Context(), theQueue)
 		return err == nil
 	})
-	report, err := d.engine.Check(d.Context(), duly.CheckParams{})
+	report, err := d.engine.Check(d.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		d.Errorf("Check: %v, %+v", err, report.Faults)
 	}
@@ -203,9 +204,9 @@ func (d *redisDisk) drain() {
 		if len(got) == 0 {
 			break
 		}
-		outcomes := make([]duly.Outcome, len(got))
+		outcomes := make([]duly.SettleRequest, len(got))
 		for i := range got {
-			outcomes[i] = duly.Outcome{Receipt: got[i].Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
 			if _, known := d.jobs[got[i].ID]; !known {
 				d.Errorf("job %s was refused or acked, and came out", got[i].ID)
 			}

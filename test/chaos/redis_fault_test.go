@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -140,7 +141,7 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 		t.Errorf("no push was answered for %v after the switch", longest)
 	}
 	f.comeHome()
-	report, err := f.engines[0].Check(t.Context(), duly.CheckParams{Repair: true})
+	report, err := f.engines[0].Check(t.Context(), contract.CheckParams{Repair: true})
 	if err != nil {
 		t.Fatal(err)
 	}

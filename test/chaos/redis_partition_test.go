@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -126,7 +126,7 @@ func (x *partition) report(stated window) {
 	x.all[0].window = stated
 	x.f.calm = at()
 	x.f.comeHome() // without producers a worker is free for every job, whatever its priority
-	repair, err := x.f.engines[1].Check(x.Context(), duly.CheckParams{Repair: true})
+	repair, err := x.f.engines[1].Check(x.Context(), contract.CheckParams{Repair: true})
 	if err != nil {
 		x.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -36,7 +36,7 @@ func TestSentinelClientsLeaveAServerThatIsNoPrimary(t *testing.T) {
 	x.f.rest()
 	x.healthy()
 	x.f.comeHome()
-	report, err := x.f.engines[0].Check(t.Context(), duly.CheckParams{Repair: true})
+	report, err := x.f.engines[0].Check(t.Context(), contract.CheckParams{Repair: true})
 	if err != nil {
 		t.Fatal(err)
 	}

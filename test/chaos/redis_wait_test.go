@@ -260,7 +260,7 @@ func (w *redisWaiter) take() error {
 		default:
 			w.l.diary.say("took %s", body)
 		}
-		w.l.settle([]duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+		w.l.settle([]duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/sqliteengine"
 )
@@ -242,9 +243,9 @@ func (s *refillStore) operate() {
 
 	errs, err := s.engine.Extend(ctx, "", []duly.Receipt{ds[0].Receipt}, time.Second)
 	check("extend", errs, err)
-	errs, err = s.engine.Settle(ctx, "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "the disk is full"}})
+	errs, err = s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "the disk is full"}})
 	check("nack", errs, err)
-	errs, err = s.engine.Settle(ctx, "", []duly.Outcome{{Receipt: ds[1].Receipt, As: duly.Release}})
+	errs, err = s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[1].Receipt, As: duly.Release}})
 	check("release", errs, err)
 
 	fmt.Println("ending", ds[2].ID)
@@ -283,7 +284,7 @@ func (s *refillStore) drain(leave bool) {
 		ds := s.reserve(20)
 		for i := range ds {
 			fmt.Println("ending", ds[i].ID)
-			errs, err := s.engine.Settle(ctx, "", []duly.Outcome{{Receipt: ds[i].Receipt, As: duly.Ack}})
+			errs, err := s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[i].Receipt, As: duly.Ack}})
 			err = errors.Join(append(errs, err)...)
 			if errors.Is(err, duly.ErrLeaseLost) { // on a busy machine: it comes again
 				fmt.Println("stored", ds[i].ID)
@@ -341,7 +342,7 @@ func (s *refillStore) pushAgain() {
 	if err := s.engine.Accepts(context.Background()); err != nil {
 		s.bad("the engine says of a disk with room: %v", err)
 	}
-	report, err := s.engine.Check(context.Background(), duly.CheckParams{})
+	report, err := s.engine.Check(context.Background(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		s.bad("Check: %v, %+v", err, report.Faults)
 	}

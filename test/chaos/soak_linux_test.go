@@ -194,9 +194,9 @@ func (s *soak) work(ctx context.Context, r *rand.Rand) {
 			_, _ = s.client.Wait(ctx, duly.WaitParams{Queues: s.queues, Timeout: time.Second})
 			continue
 		}
-		outcomes := make([]duly.Outcome, len(got))
+		outcomes := make([]duly.SettleRequest, len(got))
 		for i := range got {
-			outcomes[i] = duly.Outcome{Receipt: got[i].Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
 			if r.IntN(20) == 0 {
 				outcomes[i].As, outcomes[i].Error, outcomes[i].Delay = duly.Nack, "by lot", new(time.Duration)
 			}

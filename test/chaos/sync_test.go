@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 )
 
@@ -294,7 +295,7 @@ func mustHold(t *testing.T, path string, lines []string) {
 			}
 		}
 	}
-	report, err := engine.Check(context.Background(), duly.CheckParams{})
+	report, err := engine.Check(context.Background(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Fatalf("Check: %v, %+v", err, report.Faults)
 	}

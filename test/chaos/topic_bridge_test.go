@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -48,7 +49,7 @@ func TestBridgeThroughKills(t *testing.T) {
 
 func bridgeThroughKills(t *testing.T, engine closer, kill func(*rand.Rand)) {
 	group, queue := duly.Q("events@bridge"), theQueue
-	topics := engine.(duly.Topics)
+	topics := engine.(contract.Topics)
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromStart)
 	must(t, err)
 	must(t, engine.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, Target: queue.Name}}))
@@ -97,7 +98,7 @@ type bridgedJob struct {
 }
 
 // publish publishes messages from one number up to another.
-func (c *bridged) publish(topics duly.Topics, from, to int) {
+func (c *bridged) publish(topics contract.Topics, from, to int) {
 	c.t.Helper()
 	for n := from; n < to; {
 		batch := make([]duly.Message, min(200, to-n))
@@ -127,10 +128,10 @@ func (c *bridged) consume(ctx context.Context) {
 			c.engine.Wait(ctx, duly.WaitParams{Queues: queues, Timeout: time.Second})
 			continue
 		}
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
 			c.take(d)
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		c.engine.Settle(ctx, "", outcomes) // a lost one is delivered again
 		for _, d := range ds {
@@ -163,7 +164,7 @@ func (c *bridged) take(d duly.Delivery) {
 }
 
 // awaitAcked waits until a group has acked that many messages and holds none.
-func awaitAcked(t *testing.T, engine duly.Inspector, group duly.QueueRef, messages int) {
+func awaitAcked(t *testing.T, engine contract.Inspector, group duly.QueueRef, messages int) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		s, err := engine.Stats(t.Context(), group)

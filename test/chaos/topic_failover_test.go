@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -162,7 +163,7 @@ func TestTopicsThroughFailovers(t *testing.T) {
 	stopPublishing()
 	publisher.Wait()
 
-	report, err := admin.Check(t.Context(), duly.CheckParams{})
+	report, err := admin.Check(t.Context(), contract.CheckParams{})
 	must(t, err)
 	if len(report.Faults) > 0 {
 		t.Errorf("Check finds %d faults: %+v", len(report.Faults), report.Faults[:min(3, len(report.Faults))])
@@ -221,7 +222,7 @@ func inside(windows []window, at int64) bool {
 
 // published is what a publisher knows of the messages that were answered.
 type published struct {
-	engine duly.Topics
+	engine contract.Topics
 	at     map[int]int64 // when the call was sent, in µs
 }
 
@@ -277,7 +278,7 @@ func (a *acks) answer(number int) string {
 }
 
 // awaitEmpty waits until a group is done with every message of the log.
-func awaitEmpty(t *testing.T, engine duly.Inspector, group string) {
+func awaitEmpty(t *testing.T, engine contract.Inspector, group string) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(breath) {
 		s, err := engine.Stats(t.Context(), duly.Q(group))
@@ -303,9 +304,9 @@ func consumeGroup(ctx context.Context, engine duly.Engine, group string, acked *
 			engine.Wait(ctx, duly.WaitParams{Queues: queues, Timeout: time.Second})
 			continue
 		}
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		results, err := engine.Settle(ctx, "", outcomes)
 		for i := range ds {
@@ -325,11 +326,11 @@ func consumeGroup(ctx context.Context, engine duly.Engine, group string, acked *
 }
 
 // readAll is the numbers of all messages in the log.
-func readAll(t *testing.T, topics duly.Topics) map[int]bool {
+func readAll(t *testing.T, topics contract.Topics) map[int]bool {
 	t.Helper()
 	all, from := map[int]bool{}, duly.FromStart
 	for {
-		page, err := topics.Read(t.Context(), theTopic, duly.ReadParams{From: from, Limit: duly.MaxBatch})
+		page, err := topics.Read(t.Context(), theTopic, contract.ReadParams{From: from, Limit: duly.MaxBatch})
 		must(t, err)
 		if len(page.Entries) == 0 {
 			return all

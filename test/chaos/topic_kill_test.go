@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -76,7 +77,7 @@ type topicStore struct {
 
 func consumeThroughKills(t *testing.T, store topicStore) {
 	engine := openAt(t, store.url)
-	topics := engine.(duly.Topics)
+	topics := engine.(contract.Topics)
 	must(t, topics.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: store.shards, Dedupe: time.Hour}))
 	for _, group := range theGroups {
 		_, err := topics.CreateGroup(t.Context(), duly.Q(group), duly.FromStart)
@@ -131,7 +132,7 @@ func must(t *testing.T, err error) {
 
 // closer is an engine that the test has to close.
 type closer interface {
-	duly.Contract
+	contract.Engine
 	io.Closer
 }
 
@@ -145,7 +146,7 @@ func openAt(t *testing.T, url string) closer {
 
 // publishThrough publishes numbered messages. Each call is repeated until it is
 // answered: the topic takes an ID once.
-func publishThrough(t *testing.T, topics duly.Topics, messages int) {
+func publishThrough(t *testing.T, topics contract.Topics, messages int) {
 	for n := 0; n < messages; {
 		if !proctest.Long() {
 			time.Sleep(30 * time.Millisecond) // so that each kill meets work
@@ -212,7 +213,7 @@ func (f *consumerFleet) end() {
 }
 
 // awaitDrained waits until every group has acked every message.
-func awaitDrained(t *testing.T, engine duly.Inspector, messages int) {
+func awaitDrained(t *testing.T, engine contract.Inspector, messages int) {
 	t.Helper()
 	last, moved := int64(-1), time.Now()
 	for {
@@ -231,7 +232,7 @@ func awaitDrained(t *testing.T, engine duly.Inspector, messages int) {
 }
 
 // ackedBy returns how many messages the groups have acked in total.
-func ackedBy(t *testing.T, engine duly.Inspector) (acked int64) {
+func ackedBy(t *testing.T, engine contract.Inspector) (acked int64) {
 	t.Helper()
 	for _, group := range theGroups {
 		s, err := engine.Stats(t.Context(), duly.Q(group))
@@ -321,7 +322,7 @@ func checkTopic(t *testing.T, url string, messages int) {
 			t.Errorf("%s: %+v of %+v, want %d acked messages and nothing else", group, s, s.Group, messages)
 		}
 	}
-	report, err := engine.(duly.Maintainer).Check(t.Context(), duly.CheckParams{})
+	report, err := engine.(contract.Maintainer).Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("Check finds %d faults, %v: %+v", len(report.Faults), err, report.Faults[:min(3, len(report.Faults))])
 	}
@@ -349,10 +350,10 @@ func runTopicWorker(args []string) error {
 			continue
 		}
 
-		taken, outcomes := []any{asked, at()}, make([]duly.Outcome, len(ds))
+		taken, outcomes := []any{asked, at()}, make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
 			taken = append(taken, string(d.Body))
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		say("take", taken...)
 		time.Sleep(5 * time.Millisecond) // the work, so that kills interrupt some

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -35,7 +36,7 @@ func TestRepeatedPublishes(t *testing.T) {
 func repeatPublishes(t *testing.T, dedupe time.Duration) {
 	server := redistest.Single(t)
 	direct := openAt(t, server.URL())
-	must(t, direct.(duly.Topics).ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Dedupe: dedupe, Shards: 4}))
+	must(t, direct.(contract.Topics).ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Dedupe: dedupe, Shards: 4}))
 	proxy := faultproxy.Redis(t, server.Addr())
 	engine, err := redisengine.Open(t.Context(), redisengine.Config{URL: "redis://" + proxy.Addr(), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
@@ -67,7 +68,7 @@ func repeatPublishes(t *testing.T, dedupe time.Duration) {
 	}
 	wg.Wait()
 
-	copies := readNumbers(t, direct.(duly.Topics), messages)
+	copies := readNumbers(t, direct.(contract.Topics), messages)
 	doubles := 0
 	for number, n := range copies {
 		if n == 0 {
@@ -84,7 +85,7 @@ func repeatPublishes(t *testing.T, dedupe time.Duration) {
 	}
 }
 
-func publishUntilAnswered(t *testing.T, topics duly.Topics, from, size int) {
+func publishUntilAnswered(t *testing.T, topics contract.Topics, from, size int) {
 	batch := make([]duly.Message, size)
 	for i := range batch {
 		number := strconv.Itoa(from + i)
@@ -108,12 +109,12 @@ func publishUntilAnswered(t *testing.T, topics duly.Topics, from, size int) {
 }
 
 // readNumbers reads the whole log and returns how often each number occurs.
-func readNumbers(t *testing.T, topics duly.Topics, messages int) []int {
+func readNumbers(t *testing.T, topics contract.Topics, messages int) []int {
 	t.Helper()
 	copies := make([]int, messages)
 	from := duly.FromStart
 	for {
-		page, err := topics.Read(t.Context(), theTopic, duly.ReadParams{From: from, Limit: duly.MaxBatch})
+		page, err := topics.Read(t.Context(), theTopic, contract.ReadParams{From: from, Limit: duly.MaxBatch})
 		must(t, err)
 		if len(page.Entries) == 0 {
 			return copies
@@ -135,7 +136,7 @@ func readNumbers(t *testing.T, topics duly.Topics, messages int) []int {
 func TestCreatedGroupsMissNothing(t *testing.T) {
 	t.Parallel()
 	engine := openAt(t, redistest.Single(t).URL())
-	topics := engine.(duly.Topics)
+	topics := engine.(contract.Topics)
 	must(t, topics.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: 8}))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -172,7 +173,7 @@ func TestCreatedGroupsMissNothing(t *testing.T) {
 
 // createAndMark creates a group at the end, publishes a mark to every shard, and checks
 // that the group gets each.
-func createAndMark(t *testing.T, engine closer, topics duly.Topics, n int) {
+func createAndMark(t *testing.T, engine closer, topics contract.Topics, n int) {
 	t.Helper()
 	group := duly.QueueRef{Name: duly.GroupName(theTopic.Name, fmt.Sprintf("g%d", n))}
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromEnd)
@@ -191,10 +192,10 @@ func createAndMark(t *testing.T, engine closer, topics duly.Topics, n int) {
 	for begun := time.Now(); len(wanted) > 0; {
 		ds, err := engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group.Name}, Max: duly.MaxBatch, Lease: time.Minute})
 		must(t, err)
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
 			delete(wanted, d.ID)
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		if time.Since(begun) > patience {
 			t.Fatalf("group %s misses %d of %d messages that were published after its creation", group.Name, len(wanted), len(marks))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
 )
@@ -64,7 +65,7 @@ func fileSizes(t *testing.T, path string) (size int64) {
 const flat = 64 << 20
 
 func passThrough(t *testing.T, engine closer, messages int, size func() int64) {
-	topics, prompt := engine.(duly.Topics), duly.Q("events@prompt")
+	topics, prompt := engine.(contract.Topics), duly.Q("events@prompt")
 	_, err := topics.CreateGroup(t.Context(), prompt, duly.FromStart)
 	must(t, err)
 	part := messages / 10
@@ -94,7 +95,7 @@ func pass(t *testing.T, engine closer, group duly.QueueRef, from, messages int) 
 			for i := range batch {
 				batch[i] = duly.Message{Topic: theTopic.Name, Body: []byte(strconv.Itoa(from + n + i))}
 			}
-			if _, err := engine.(duly.Topics).Publish(context.Background(), batch); err != nil {
+			if _, err := engine.(contract.Topics).Publish(context.Background(), batch); err != nil {
 				t.Error(err)
 				return
 			}
@@ -116,14 +117,14 @@ func ackMessages(t *testing.T, engine closer, group duly.QueueRef, messages int,
 	t.Helper()
 	for begun := time.Now(); messages > 0; {
 		ds := reserveAll(t, engine, group, 500, time.Minute)
-		outcomes := make([]duly.Outcome, len(ds))
+		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
 			number, err := strconv.Atoi(string(d.Body))
 			if err != nil {
 				t.Fatalf("a message has the body %q: %v", d.Body, err)
 			}
 			each(number)
-			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		if len(ds) == 0 {
 			if time.Since(begun) > patience {
@@ -146,7 +147,7 @@ func ackMessages(t *testing.T, engine closer, group duly.QueueRef, messages int,
 // catchUp makes a group fall behind and catch up.
 func catchUp(t *testing.T, engine closer, messages int) {
 	t.Helper()
-	topics, prompt, slow := engine.(duly.Topics), duly.Q("events@prompt"), duly.Q("events@slow")
+	topics, prompt, slow := engine.(contract.Topics), duly.Q("events@prompt"), duly.Q("events@slow")
 	_, err := topics.CreateGroup(t.Context(), slow, duly.FromEnd)
 	must(t, err)
 	pass(t, engine, prompt, 0, messages)
@@ -168,7 +169,7 @@ func catchUp(t *testing.T, engine closer, messages int) {
 		if time.Since(caught) > 10*time.Second { // ten times 1 s
 			t.Fatalf("the log still has %d messages %v after the last group has acked them", info.Stats.Messages, time.Since(caught))
 		}
-		_, err := engine.(duly.Maintainer).Step(t.Context(), slow)
+		_, err := engine.(contract.Maintainer).Step(t.Context(), slow)
 		must(t, err)
 		info, err = topics.Topic(t.Context(), theTopic)
 		must(t, err)
@@ -193,7 +194,7 @@ func TestMissedIsExact(t *testing.T) {
 }
 
 func abandon(t *testing.T, engine closer) {
-	topics, group := engine.(duly.Topics), duly.Q("events@abandoned")
+	topics, group := engine.(contract.Topics), duly.Q("events@abandoned")
 	messages := counts(10_000, 300_000)
 	kept := messages / 10
 	must(t, topics.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{MaxCount: kept, Overflow: duly.OverflowDrop}))

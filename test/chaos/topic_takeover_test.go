@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
 )
@@ -31,7 +32,7 @@ func TestTakeoverBehindLongLeases(t *testing.T) {
 func takeOver(t *testing.T, engine closer) {
 	const short, lease = 100, 2 * time.Second
 	long, group := counts(5_000, 100_000), duly.Q(theGroups[0])
-	topics := engine.(duly.Topics)
+	topics := engine.(contract.Topics)
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromStart)
 	must(t, err)
 	must(t, engine.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: long + short}}))
@@ -71,7 +72,7 @@ func takeOver(t *testing.T, engine closer) {
 }
 
 // publishNumbers publishes messages whose bodies count from 0.
-func publishNumbers(t *testing.T, topics duly.Topics, messages int) {
+func publishNumbers(t *testing.T, topics contract.Topics, messages int) {
 	t.Helper()
 	for n := 0; n < messages; {
 		batch := make([]duly.Message, min(duly.MaxBatch, messages-n))
@@ -98,15 +99,15 @@ func reserveAll(t *testing.T, engine duly.Engine, group duly.QueueRef, most int,
 // It releases them afterwards.
 func meanStep(t *testing.T, engine closer, group duly.QueueRef, held, rounds int) time.Duration {
 	t.Helper()
-	var outcomes []duly.Outcome
+	var outcomes []duly.SettleRequest
 	if held > 0 {
 		for _, d := range reserveAll(t, engine, group, held, time.Hour) {
-			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Release})
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
 		}
 	}
 	began := time.Now()
 	for range rounds {
-		_, err := engine.(duly.Maintainer).Step(t.Context(), group)
+		_, err := engine.(contract.Maintainer).Step(t.Context(), group)
 		must(t, err)
 	}
 	took := time.Since(began) / time.Duration(rounds)

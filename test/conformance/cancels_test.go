@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/memnet"
 	"github.com/dulymq/duly/internal/model"
@@ -27,7 +28,7 @@ func over(t *testing.T, store *model.Engine) *httpengine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := duly.Token{Namespace: "default", Rights: duly.RightConsume | duly.RightProduce}
+	both := contract.Token{Namespace: "default", Rights: contract.RightConsume | contract.RightProduce}
 	secret, _, err := s.Guard().Create(t.Context(), both)
 	if err != nil {
 		t.Fatal(err)

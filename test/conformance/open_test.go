@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/sqliteengine"
 	"github.com/dulymq/duly/test/conformance"
 )
 
-func openModel(_ testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
+func openModel(_ testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
 	return model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, OneShard: true, Manual: !o.Own})
 }
 
-func openSQLite(t testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
+func openSQLite(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
 	t.Helper()
 	e, err := sqliteengine.Open(context.Background(), sqliteengine.Config{
 		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: !o.Own,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server"
@@ -88,9 +89,9 @@ func (r *reader) serve() {
 		r.t.Fatal(err)
 	}
 	e := r.open(filepath.Join(data, "duly.db"))
-	_, r.topics = any(e).(duly.Topics)
+	_, r.topics = any(e).(contract.Topics)
 	p, err := pools.New(pools.Config{Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-		duly.DefaultPool: {Open: e}, "orders": {Open: r.open(filepath.Join(data, "orders.db"))},
+		contract.DefaultPool: {Open: e}, "orders": {Open: r.open(filepath.Join(data, "orders.db"))},
 	}})
 	if err != nil {
 		r.t.Fatal(err)

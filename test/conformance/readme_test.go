@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -90,7 +91,7 @@ func shopURL(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "shop", Rights: duly.RightProduce | duly.RightConsume})
+	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce | contract.RightConsume})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func push(t *testing.T, url string, o Order) {
 	}
 }
 
-func reopen(t *testing.T, url string) duly.Contract {
+func reopen(t *testing.T, url string) contract.Engine {
 	t.Helper()
 	engine, err := open.Engine(t.Context(), url)
 	if err != nil {

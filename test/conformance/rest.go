@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/goroutines"
 )
 
@@ -106,14 +107,14 @@ const numberHeader = "X-Wait-Number"
 
 // near is a client whose waits are numbered.
 type near struct {
-	duly.Contract
+	contract.Engine
 	rest *rest
 }
 
 // Wait implements duly.Engine.
 func (n near) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
 	err = n.rest.waits(ctx, func(ctx context.Context) error {
-		ready, err = n.Contract.Wait(ctx, p)
+		ready, err = n.Engine.Wait(ctx, p)
 		return err
 	})
 	return ready, err
@@ -134,26 +135,26 @@ func (r *rest) waits(ctx context.Context, wait func(context.Context) error) erro
 	return err
 }
 
-// Survey implements duly.Surveyor.
-func (n near) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyorOf(n.Contract).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (n near) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyorOf(n.Engine).Survey(ctx, namespace, p)
 }
 
-// WatchCancels implements duly.CancelWatcher.
-func (n near) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	return n.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
+// WatchCancels implements contract.CancelWatcher.
+func (n near) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	return n.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
 // far is the server's engine, told which wait is whose.
 type far struct {
-	duly.Contract
+	contract.Engine
 	rest *rest
 }
 
 // Wait implements duly.Engine.
 func (f far) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	defer f.rest.parks(ctx)()
-	return f.Contract.Wait(ctx, p)
+	return f.Engine.Wait(ctx, p)
 }
 
 // parks notes that a numbered call waits in the engine, until the function that it
@@ -167,19 +168,19 @@ func (r *rest) parks(ctx context.Context) (leaves func()) {
 	return func() { r.leave(r.parked, number) }
 }
 
-// Survey implements duly.Surveyor.
-func (f far) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyorOf(f.Contract).Survey(ctx, namespace, p)
+// Survey implements contract.Surveyor.
+func (f far) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyorOf(f.Engine).Survey(ctx, namespace, p)
 }
 
-// WatchCancels implements duly.CancelWatcher.
-func (f far) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	return f.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
+// WatchCancels implements contract.CancelWatcher.
+func (f far) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	return f.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (f far) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(f.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(f.Engine).Pass(ctx, namespace, queues)
 }
 
 // numbering puts a wait's number into its request.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
@@ -21,13 +22,13 @@ import (
 // Owner is an engine that owns its storage. One whose calls leave the process
 // also has a method Quiet, which blocks until none of them is on its way.
 type Owner interface {
-	duly.Contract
-	duly.Maintainer
-	duly.Registry
+	contract.Engine
+	contract.Maintainer
+	contract.Registry
 }
 
 // Opener makes an empty engine that steps nothing by itself.
-type Opener func(t testing.TB, c clock.Clock, o enginetest.Options) Owner
+type Opener func(t testing.TB, c duly.Clock, o enginetest.Options) Owner
 
 // remote is a running server with an engine behind it, and the clients that
 // tests were given of it.
@@ -65,7 +66,7 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := s.Guard().Create(context.Background(), duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin})
+	secret, _, err := s.Guard().Create(context.Background(), contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +120,13 @@ func (r *remote) close(t testing.TB) {
 }
 
 func (r *remote) harness(t testing.TB) *enginetest.Harness {
-	_, topics := r.store.(duly.Topics)
-	in := func(namespace string) duly.Contract { return nearOf(r.in(t, namespace), topics, r.rest) }
+	_, topics := r.store.(contract.Topics)
+	in := func(namespace string) contract.Engine { return nearOf(r.in(t, namespace), topics, r.rest) }
 	h := &enginetest.Harness{
 		Engine: in(duly.DefaultNamespace), In: in,
 		Dispatcher: r.store, Maintainer: r.store, Registry: r.store, Clock: r.clock,
 	}
-	if b, ok := r.store.(duly.Backuper); ok {
+	if b, ok := r.store.(contract.Backuper); ok {
 		h.Backuper = b
 	}
 	return h

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
@@ -25,11 +26,11 @@ type running struct {
 }
 
 // run serves an engine until the test ends.
-func run(t *testing.T, store conformance.Owner, c clock.Clock, admin string) running {
+func run(t *testing.T, store conformance.Owner, c duly.Clock, admin string) running {
 	t.Helper()
 	s, err := server.New(server.Config{
 		Engine: store,
-		Store:  server.Store{Registry: store, Watcher: store.(duly.Watcher), Limiter: store.(duly.Limiter), Maintainer: store},
+		Store:  server.Store{Registry: store, Watcher: store.(contract.Watcher), Limiter: store.(contract.Limiter), Maintainer: store},
 		Listen: server.Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, Clock: c,
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -56,7 +57,7 @@ func run(t *testing.T, store conformance.Owner, c clock.Clock, admin string) run
 	return running{s, a}
 }
 
-func (r running) engine(t *testing.T, token string, c clock.Clock) *httpengine.Engine {
+func (r running) engine(t *testing.T, token string, c duly.Clock) *httpengine.Engine {
 	t.Helper()
 	e, err := httpengine.Open(t.Context(), httpengine.Config{URL: r.URL() + "/shop", Token: token, Clock: c})
 	if err != nil {
@@ -67,8 +68,8 @@ func (r running) engine(t *testing.T, token string, c clock.Clock) *httpengine.E
 }
 
 // shared is one engine for two servers.
-func shared(open conformance.Opener) func(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
-	return func(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
+func shared(open conformance.Opener) func(t *testing.T, c duly.Clock) (mine, other conformance.Owner) {
+	return func(t *testing.T, c duly.Clock) (mine, other conformance.Owner) {
 		store := open(t, c, enginetest.Options{})
 		t.Cleanup(func() { store.Close() })
 		return store, store
@@ -76,7 +77,7 @@ func shared(open conformance.Opener) func(t *testing.T, c clock.Clock) (mine, ot
 }
 
 // openRedisTwice is two engines on one Redis.
-func openRedisTwice(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
+func openRedisTwice(t *testing.T, c duly.Clock) (mine, other conformance.Owner) {
 	s, prefix := redistest.Shared(t)
 	open := func() conformance.Owner {
 		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: s.URL() + "?prefix=" + prefix, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
@@ -95,7 +96,7 @@ func openRedisTwice(t *testing.T, c clock.Clock) (mine, other conformance.Owner)
 // on both.
 func TestX4TwoServersKnowOfEachOthersTokens(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T, c clock.Clock) (mine, other conformance.Owner){
+	for name, open := range map[string]func(t *testing.T, c duly.Clock) (mine, other conformance.Owner){
 		"Model": shared(openModel), "SQLite": shared(openSQLite), "Redis": openRedisTwice,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,13 +107,13 @@ func TestX4TwoServersKnowOfEachOthersTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			root, _, err := bare.Guard().Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin})
+			root, _, err := bare.Guard().Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin})
 			if err != nil {
 				t.Fatal(err)
 			}
 			here, there := run(t, store, c, root), run(t, other, c, root)
-			secret, err := here.admin.CreateToken(t.Context(), duly.Token{
-				Namespace: "shop", Rights: duly.RightProduce | duly.RightConsume, Limits: duly.Limits{Produce: 2, Per: time.Minute},
+			secret, err := here.admin.CreateToken(t.Context(), contract.Token{
+				Namespace: "shop", Rights: contract.RightProduce | contract.RightConsume, Limits: contract.Limits{Produce: 2, Per: time.Minute},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
-// topicMethods is embedded: duly.Topics would hide its own method Topics.
-type topicMethods = duly.Topics
+// topicMethods is embedded: contract.Topics would hide its own method Topics.
+type topicMethods = contract.Topics
 
 // nearTopics is near for an engine with topics.
 type nearTopics struct {
@@ -17,9 +18,9 @@ type nearTopics struct {
 
 // nearOf returns a client. It has topics if the engine behind the server has them.
 func nearOf(client interface {
-	duly.Contract
-	duly.Topics
-}, topics bool, r *rest) duly.Contract {
+	contract.Engine
+	contract.Topics
+}, topics bool, r *rest) contract.Engine {
 	n := near{client, r}
 	if !topics {
 		return n
@@ -27,8 +28,8 @@ func nearOf(client interface {
 	return nearTopics{n, client}
 }
 
-// Read implements duly.Topics.
-func (n nearTopics) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, err error) {
+// Read implements contract.Topics.
+func (n nearTopics) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (page contract.ReadPage, err error) {
 	if p.Wait == 0 {
 		return n.topicMethods.Read(ctx, topic, p)
 	}
@@ -46,16 +47,16 @@ type farTopics struct {
 }
 
 // farOf returns the server's engine, with topics if it has them.
-func farOf(store duly.Contract, r *rest) duly.Contract {
+func farOf(store contract.Engine, r *rest) contract.Engine {
 	f := far{store, r}
-	if topics, ok := store.(duly.Topics); ok {
+	if topics, ok := store.(contract.Topics); ok {
 		return farTopics{f, topics}
 	}
 	return f
 }
 
-// Read implements duly.Topics.
-func (f farTopics) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+// Read implements contract.Topics.
+func (f farTopics) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	if p.Wait > 0 {
 		defer f.rest.parks(ctx)()
 	}

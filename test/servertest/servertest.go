@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
@@ -27,7 +28,7 @@ import (
 const RoleName = "server"
 
 // Plant wraps the engine of a server in the fault that -plant names.
-type Plant func(name string, e duly.Contract) duly.Contract
+type Plant func(name string, e contract.Engine) contract.Engine
 
 // Role returns a role for proctest.Main that serves an engine until SIGTERM. It
 // prints one line with its addresses and an admin token for all namespaces, or
@@ -120,7 +121,7 @@ func serve(ctx context.Context, c server.Config, token bool) error {
 
 	secret := "-"
 	if token {
-		all := duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}
+		all := contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin}
 		if secret, _, err = s.Guard().Create(ctx, all); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/redistest"
@@ -151,7 +152,7 @@ func (l *load) end(t *testing.T) (answered []string, repeated int) {
 }
 
 // holdsOnce wants every job that was answered to be there exactly once.
-func holdsOnce(t *testing.T, e duly.Contract, answered []string) {
+func holdsOnce(t *testing.T, e contract.Engine, answered []string) {
 	t.Helper()
 	found := map[string]int{}
 	p := duly.ListParams{State: duly.StateReady}
@@ -233,7 +234,7 @@ func TestARestartOnOneFileLosesNothing(t *testing.T) {
 }
 
 // opened is a server as an engine.
-func opened(t *testing.T, url, token string) duly.Contract {
+func opened(t *testing.T, url, token string) contract.Engine {
 	t.Helper()
 	e, err := open.Engine(t.Context(), strings.Replace(url, "http://", "http://"+token+"@", 1))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -66,18 +67,18 @@ type removals struct {
 
 // Watch calls w with the reports of a namespace until ctx ends. All watchers of a
 // namespace share one connection.
-func (e *Reporter) Watch(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+func (e *Reporter) Watch(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
 	if err := e.Alive(ctx); err != nil {
 		return err
 	}
-	return e.hub.Watch(ctx, duly.NamespaceOr(namespace), w)
+	return e.hub.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
 // hear is the source of e.hub. A message that can't be read counts as a gap.
-func (e *Reporter) hear(ctx context.Context, namespace string, w duly.CancelWatch) error {
+func (e *Reporter) hear(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	return e.Link.Hear(ctx, e.canceledChannel(namespace), w.Ready, func(message string) {
 		list, ok := readCanceled(message)
 		if !ok {
@@ -181,11 +182,11 @@ func (a *outbox) next(namespace string, r *removals) string {
 
 // readCanceled reads a message: for each queue an array of its name and the IDs of
 // the removed jobs.
-func readCanceled(message string) (list []duly.Canceled, ok bool) {
+func readCanceled(message string) (list []contract.Canceled, ok bool) {
 	u := codec.Unpacker{Rest: message}
 	for n := u.Array(); n > 0 && !u.Bad; n-- {
 		ids := u.Array() - 1
-		c := duly.Canceled{Queue: u.Text()}
+		c := contract.Canceled{Queue: u.Text()}
 		for ; ids > 0 && !u.Bad; ids-- {
 			c.IDs = append(c.IDs, u.Text())
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // markUsed notes that a queue has state. State of a queue that is no longer cached
@@ -80,7 +81,7 @@ type Summary struct {
 	Version string
 	Limits  []string // of each shard
 	// Throttle is that of the configuration with this version.
-	Throttle duly.Throttle
+	Throttle contract.Throttle
 	Delivery duly.DeliveryMode
 	Swept    uint64 // the sweep that has met it last; the sweep's own
 }
@@ -102,7 +103,7 @@ func newSummary(q *Queue, other *Summary) *Summary {
 		limits = other.Limits
 	}
 	return &Summary{ // a clone, which keeps no configuration in memory
-		Version: strings.Clone(q.Version), Limits: limits, Throttle: q.Config.Throttle(), Delivery: q.Config.Delivery,
+		Version: strings.Clone(q.Version), Limits: limits, Throttle: contract.ThrottleOf(q.Config), Delivery: q.Config.Delivery,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -80,7 +81,7 @@ func Parallel[T any](parts []T, f func(T) error) error {
 func (e *Catalog) CallByID(
 	ctx context.Context, ref duly.QueueRef, id string, sc *store.Script, bounded bool, args ...string,
 ) (r Reply, err error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return r, err
 	}
 	if err := e.Admit(ctx, ref); err != nil {
@@ -92,7 +93,7 @@ func (e *Catalog) CallByID(
 			r = Reply{Word: "none"}
 			return nil
 		}
-		s := q.Shards[duly.ShardOf(id, len(q.Shards))]
+		s := q.Shards[contract.ShardOf(id, len(q.Shards))]
 		all := []string{codec.Alias(id)}
 		if bounded {
 			all = []string{s.Limits, codec.Alias(id)}
@@ -146,7 +147,7 @@ var ErrRetry = errors.New("redisengine: again")
 func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
 	return e.with(ctx, ref, func(q *Queue) error {
 		if q != nil && q.Topic != nil {
-			return duly.IsTopic(ref)
+			return contract.IsTopic(ref)
 		}
 		return f(q)
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -130,7 +131,7 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 		q.Topic = t
 	}
 
-	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled() && q.Config.Delivery == duly.DeliverPull
+	q.PlainDefaults = q.Config.Defaults == contract.FillDefaults(duly.Defaults{}) && q.Config.Delivery == duly.DeliverPull
 	q.Shards = make([]*Shard, s.Shards)
 	for i := range q.Shards {
 		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}
@@ -140,7 +141,7 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 }
 
 func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
-	return duly.Errorf(
+	return contract.Errorf(
 		duly.CodeCorrupt,
 		"the configuration of queue %s can't be read (%s): "+
 			"something else has written to the key %s, or to the queue's shards; run duly check --repair",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // layout is the version of the keys and their values. A queue of another one is
@@ -160,7 +161,7 @@ func PackTopic(version, born string, c duly.TopicConfig, groups []*Group, gone b
 		})
 	}
 
-	queue := duly.DefaultQueueConfig()
+	queue := contract.DefaultQueueConfig()
 	queue.Shards = c.Shards
 	s := storeConfig(queue, gone)
 	s.Topic = t
@@ -180,11 +181,11 @@ func (s *storedTopic) read(shards int) (*Topic, error) {
 		},
 		views: map[string]*Queue{},
 	}
-	if err := t.Config.Validate(); err != nil {
+	if err := contract.ValidateTopicConfig(t.Config); err != nil {
 		return nil, err
 	}
-	if duly.DefaultTopicConfig().With(t.Config) != t.Config {
-		return nil, duly.Invalid("fields", "are missing")
+	if contract.PatchTopicConfig(contract.DefaultTopicConfig(), t.Config) != t.Config {
+		return nil, contract.Invalid("fields", "are missing")
 	}
 
 	for i := range s.Groups {
@@ -201,20 +202,20 @@ func (s *storedTopic) read(shards int) (*Topic, error) {
 func (s *storedGroup) read(shards int) (*Group, error) {
 	made, err := strconv.ParseUint(s.Made, 10, 64)
 	if err != nil {
-		return nil, duly.Invalid("made", "is no number")
+		return nil, contract.Invalid("made", "is no number")
 	}
 	g := &Group{Name: s.Name, Birth: s.Birth, Made: made, Since: s.Since, From: s.From, At: s.At, Gone: s.Gone, Config: s.config()}
 	g.Config.Shards, g.Config.Delivery = shards, ""
 	g.Config.Group = duly.GroupConfig{Order: s.Order, MaxHeld: s.MaxHeld, Filter: s.Filter, Idle: s.Idle, Target: s.Target}
 	ref := duly.QueueRef{Name: duly.GroupName("t", s.Name)}
-	if err := ref.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return nil, err
 	}
-	whole := duly.DefaultGroupConfig().With(g.Config)
+	whole := contract.PatchConfig(contract.DefaultGroupConfig(), g.Config)
 	if whole.Paused = g.Config.Paused; whole != g.Config {
-		return nil, duly.Invalid("fields", "are missing")
+		return nil, contract.Invalid("fields", "are missing")
 	}
-	return g, g.Config.Validate()
+	return g, contract.ValidateConfig(g.Config)
 }
 
 // pack is the queue's configuration behind another version.
@@ -230,10 +231,10 @@ func (q *Queue) pack(version string, gone bool) string {
 func checkLayout(ref duly.QueueRef, stored int) error {
 	switch {
 	case stored > layout:
-		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
+		return contract.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
 			ref, stored, layout)
 	case stored > 0 && stored < layout: // 0 is none: the configuration is damaged
-		return duly.Errorf(duly.CodeUnsupported,
+		return contract.Errorf(duly.CodeUnsupported,
 			"queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
 				"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it",
 			ref, stored, layout, stored)
@@ -244,14 +245,14 @@ func checkLayout(ref duly.QueueRef, stored int) error {
 // complete looks whether a configuration has all its fields, and each within its
 // bounds.
 func complete(c duly.QueueConfig) error {
-	if err := c.Validate(); err != nil {
+	if err := contract.ValidateConfig(c); err != nil {
 		return err
 	}
-	whole := duly.DefaultQueueConfig().With(c)
+	whole := contract.PatchConfig(contract.DefaultQueueConfig(), c)
 	if whole.Paused = c.Paused; whole != c {
-		return duly.Invalid("fields", "are missing")
+		return contract.Invalid("fields", "are missing")
 	}
-	return c.CheckWhole()
+	return contract.CheckConfig(c)
 }
 
 // numberOf is the number that begins a configuration or a version; 0 for what is

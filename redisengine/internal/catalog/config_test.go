@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
@@ -17,12 +18,12 @@ func newTestCatalog() *Catalog {
 
 func TestConfigurationSurvivesPacking(t *testing.T) {
 	c := newTestCatalog()
-	full := duly.DefaultQueueConfig()
+	full := contract.DefaultQueueConfig()
 	full.Shards, full.Paused, full.MaxJobs, full.MaxLeased = 4, true, 1000, 8
 	full.Rate = duly.Rate{PerSecond: 0.5, Burst: 5}
 	full.Defaults.Tries = 9
 
-	for name, want := range map[string]duly.QueueConfig{"the default": duly.DefaultQueueConfig(), "all set": full} {
+	for name, want := range map[string]duly.QueueConfig{"the default": contract.DefaultQueueConfig(), "all set": full} {
 		version := c.NextVersion("")
 		q, err := c.ReadQueue(duly.Q("q").Normal(), PackConfig(version, want, false))
 		if err != nil {
@@ -39,7 +40,7 @@ func TestConfigurationSurvivesPacking(t *testing.T) {
 
 func TestDamagedConfigurationIsCorrupt(t *testing.T) {
 	c := newTestCatalog()
-	value := PackConfig(c.NextVersion(""), duly.DefaultQueueConfig(), false)
+	value := PackConfig(c.NextVersion(""), contract.DefaultQueueConfig(), false)
 	for name, damaged := range map[string]string{
 		"nothing": "", "cut": value[:len(value)-5], "without a version": value[VersionSize:], "a field is missing": strings.Replace(value, `"tries"`, `"other"`, 1),
 		"out of bounds": strings.Replace(value, `"shards":1`, `"shards":3`, 1),
@@ -66,7 +67,7 @@ func TestVersionsRise(t *testing.T) {
 
 func TestCacheKeepsOneQueuePerConfiguration(t *testing.T) {
 	c := newTestCatalog()
-	value := PackConfig(c.NextVersion(""), duly.DefaultQueueConfig(), false)
+	value := PackConfig(c.NextVersion(""), contract.DefaultQueueConfig(), false)
 	read := func() *Queue {
 		q, err := c.ReadQueue(duly.Q("q").Normal(), value)
 		if err != nil {
@@ -94,7 +95,7 @@ func TestCacheKeepsOneQueuePerConfiguration(t *testing.T) {
 // queue that was destroyed and created again.
 func TestWalkGoesOnWhereItStopped(t *testing.T) {
 	c := newTestCatalog()
-	cfg := duly.DefaultQueueConfig()
+	cfg := contract.DefaultQueueConfig()
 	cfg.Shards = 4
 	read := func(version string) *Queue {
 		q, err := c.ReadQueue(duly.Q("q").Normal(), PackConfig(version, cfg, false))

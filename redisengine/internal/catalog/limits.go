@@ -4,13 +4,14 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
 // packLimits is one shard's part of what a configuration bounds, as
 // include/limits.lua reads it.
 func packLimits(c duly.QueueConfig, i int) string {
-	def := duly.DefaultQueueConfig()
+	def := contract.DefaultQueueConfig()
 	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() &&
 		c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
 		return ""
@@ -24,7 +25,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 
 // packQueueLimits packs what include/limits.lua reads.
 func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
-	part := c.OfShard(i)
+	part := contract.ConfigOfShard(c, i)
 	paused := int64(0)
 	if c.Paused {
 		paused = 1
@@ -42,7 +43,7 @@ func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	w.Integer(int64(part.Rate.Burst))
 	w.Integer(codec.MillisOrNone(c.DeadAge))
 	w.Integer(int64(part.DeadCount))
-	w.Integer(int64(duly.ShardPart(duly.MaxDone, c.Shards, i)))
+	w.Integer(int64(contract.ShardPart(duly.MaxDone, c.Shards, i)))
 }
 
 // packGroup is one shard's part of what the configuration bounds for a group, as
@@ -51,7 +52,7 @@ func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 	var w codec.Packer
 	w.Array(22)
 	packQueueLimits(&w, c, i)
-	w.Integer(int64(max(1, duly.ShardPart(c.Group.MaxHeld, c.Shards, i))))
+	w.Integer(int64(max(1, contract.ShardPart(c.Group.MaxHeld, c.Shards, i))))
 	w.Bool(c.Group.Order == duly.OrderKeys)
 	packFilter(&w, c.Group.Filter)
 	w.Integer(int64(c.Defaults.Tries))
@@ -65,7 +66,7 @@ func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 
 // packFilter packs names and values in turn, and false for no filter.
 func packFilter(w *codec.Packer, f duly.Filter) {
-	conditions, err := f.Conditions()
+	conditions, err := contract.FilterConditions(f)
 	if err != nil || len(conditions) == 0 { // it was validated
 		w.No()
 		return
@@ -81,8 +82,8 @@ func packFilter(w *codec.Packer, f duly.Filter) {
 func packRetention(w *codec.Packer, t duly.TopicConfig, i int, idle bool) {
 	w.Integer(codec.MillisOrNone(t.Keep))
 	w.Integer(codec.MillisOrNone(t.MaxAge))
-	w.Integer(int64(duly.ShardPart(t.MaxCount, t.Shards, i)))
-	w.Integer(int64(duly.ShardPart(int(t.MaxBytes), t.Shards, i)))
+	w.Integer(int64(contract.ShardPart(t.MaxCount, t.Shards, i)))
+	w.Integer(int64(contract.ShardPart(int(t.MaxBytes), t.Shards, i)))
 	w.Bool(t.Overflow == duly.OverflowDrop)
 	w.Bool(idle || t.Keep > 0 || t.MaxAge > 0 || t.MaxCount > 0 || t.MaxBytes > 0)
 }

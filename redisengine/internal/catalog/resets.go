@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -26,7 +27,7 @@ type marks struct {
 	mu    sync.Mutex
 	asked uint64 // questions so far
 	known map[string]knownMark
-	reset duly.Reset // the last one that was found out
+	reset contract.Reset // the last one that was found out
 }
 
 // Resets finds out that a store was lost, and remembers it.
@@ -36,7 +37,7 @@ type Resets struct {
 }
 
 // Last returns the last reset that was found out.
-func (e *Resets) Last() duly.Reset {
+func (e *Resets) Last() contract.Reset {
 	e.Marks.mu.Lock()
 	defer e.Marks.mu.Unlock()
 	return e.Marks.reset
@@ -116,7 +117,7 @@ func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
 		about = []any{"namespace", ref.Namespace}
 	}
 	e.Settings.Logger.Error(message, append(about, args...)...)
-	e.Marks.remember(e.Local().Now(), func(r *duly.Reset) {
+	e.Marks.remember(e.Local().Now(), func(r *contract.Reset) {
 		if len(r.Queues) < maxLost && !slices.Contains(r.Queues, ref) {
 			r.Queues = append(slices.Clip(r.Queues), ref) // those that were handed out stay as they are
 		}
@@ -130,15 +131,15 @@ func (e *Resets) LostTokens() {
 			"the server came back empty, was flushed, or took the place of one that had more. " +
 			"Nobody is let in by a token that is lost: look for them by duly token list, and make them again by duly token create",
 	)
-	e.Marks.remember(e.Local().Now(), func(r *duly.Reset) { r.Tokens = true })
+	e.Marks.remember(e.Local().Now(), func(r *contract.Reset) { r.Tokens = true })
 }
 
 // remember notes what was lost. What is lost within a minute is one reset.
-func (b *marks) remember(now time.Time, note func(r *duly.Reset)) {
+func (b *marks) remember(now time.Time, note func(r *contract.Reset)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now.Sub(b.reset.At) > time.Minute {
-		b.reset = duly.Reset{}
+		b.reset = contract.Reset{}
 	}
 	b.reset.At = now
 	note(&b.reset)

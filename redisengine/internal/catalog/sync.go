@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -13,9 +14,11 @@ import (
 // Create finds a queue or creates it: in the list first, then in the shards, then
 // its jobs. The patch has what differs from the contract's defaults.
 func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) (*Queue, error) {
-	q, err := e.create(ctx, ref, func(version string) string { return PackConfig(version, e.QueueConfig().With(patch), false) })
+	q, err := e.create(ctx, ref, func(version string) string {
+		return PackConfig(version, contract.PatchConfig(e.QueueConfig(), patch), false)
+	})
 	if err == nil && q.Topic != nil {
-		return nil, duly.IsTopic(ref)
+		return nil, contract.IsTopic(ref)
 	}
 	return q, err
 }
@@ -242,7 +245,7 @@ func (e *Catalog) put(ctx context.Context, sc *store.Script, ref duly.QueueRef, 
 		e.Cache.Forget(known)
 		return nil, nil
 	case word == "full":
-		return nil, duly.NamespaceFull(ref.Namespace, e.Settings.MaxQueues)
+		return nil, contract.NamespaceFull(ref.Namespace, e.Settings.MaxQueues)
 	case value == "":
 		e.Cache.Forget(known)
 		return nil, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -21,7 +22,7 @@ func (e *Catalog) CreateTopic(ctx context.Context, ref duly.QueueRef, cfg duly.T
 
 // TopicConfig returns the configuration of a topic that was never configured.
 func (e *Catalog) TopicConfig() duly.TopicConfig {
-	c := duly.DefaultTopicConfig()
+	c := contract.DefaultTopicConfig()
 	c.Shards = e.Settings.Shards
 	return c
 }
@@ -143,7 +144,7 @@ func (e *Catalog) WithGroup(ctx context.Context, ref duly.QueueRef, f func(q *Qu
 func (e *Catalog) WithTopic(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
 	return e.with(ctx, ref, func(q *Queue) error {
 		if q == nil || q.Topic == nil {
-			return duly.NoTopic(ref)
+			return contract.NoTopic(ref)
 		}
 		return f(q)
 	})
@@ -157,7 +158,7 @@ func (e *Catalog) Unknown(ctx context.Context, ref duly.QueueRef) error {
 	case err != nil:
 		return err
 	case q == nil || q.Topic == nil:
-		return duly.NoTopic(topic)
+		return contract.NoTopic(topic)
 	}
-	return duly.NoGroup(ref)
+	return contract.NoGroup(ref)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -174,7 +175,7 @@ func (w *DeliveryWriter) bare(d *duly.Delivery, number, record string) bool {
 // name gives a delivery its receipt, and its ID from the number in the receipt.
 func (w *DeliveryWriter) name(d *duly.Delivery, n duly.Number, delivery uint64) {
 	at := len(w.Receipts)
-	p := duly.ReceiptParts{Queue: w.Ref.Name, Shard: w.Shard, Number: n, Delivery: delivery}
+	p := contract.ReceiptParts{Queue: w.Ref.Name, Shard: w.Shard, Number: n, Delivery: delivery}
 	w.Receipts = p.Append(w.Receipts)
 	d.Receipt = duly.Receipt(rueidis.BinaryString(w.Receipts[at:]))
 	_, rest, _ := strings.Cut(string(d.Receipt[len(w.Ref.Name)+1:]), ":")

@@ -4,6 +4,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Text is a message's text, "" for none.
@@ -46,7 +47,7 @@ func ReadPage(msg *rueidis.RedisMessage) (items []rueidis.RedisMessage, next str
 
 // State is a message's state; none for what is no state.
 func State(m *rueidis.RedisMessage) duly.State {
-	s, err := duly.ParseState(Text(m))
+	s, err := contract.ParseState(Text(m))
 	if err != nil {
 		return duly.StateNone
 	}

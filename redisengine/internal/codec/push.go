@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // PushJob is a job of a push.
@@ -14,7 +15,7 @@ type PushJob struct {
 	Job *duly.Job // as it was pushed
 	// Planned is the job with everything filled in; nil if it was seen at a
 	// glance to be plain.
-	Planned *duly.Planned
+	Planned *contract.Planned
 	ID      string
 	Number  duly.Number
 	When    int64 // a delay in µs, or minus an absolute moment in ms
@@ -117,7 +118,7 @@ func (j *CallArgs) Add(b []byte, i int, item *PushJob) []byte {
 func (j *CallArgs) items() int { return len(j.whens) }
 
 // keep notes the keys and the large body of the i-th job.
-func (j *CallArgs) keep(p *duly.Planned, i int) {
+func (j *CallArgs) keep(p *contract.Planned, i int) {
 	if p.OrderKey != "" || p.MergeKey != "" {
 		j.keys = atPlace(j.keys, 2*i, p.OrderKey)
 		j.keys = atPlace(j.keys, 2*i+1, p.MergeKey)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -50,7 +51,7 @@ type policy struct {
 }
 
 // PolicyOf returns the policy of a job.
-func PolicyOf(p *duly.Planned) policy {
+func PolicyOf(p *contract.Planned) policy {
 	return policy{
 		tries: p.Tries, maxStalls: p.MaxStalls, backoff: p.Backoff, lease: p.Lease, ttl: p.TTL, retain: p.Retain,
 		mode: p.Merge.Mode, until: p.Merge.Until, maxWait: p.Merge.MaxWait,
@@ -111,7 +112,7 @@ func readPolicy(text string) (p policy, ok bool) {
 
 // IsBare reports whether the job has the contract's defaults and no options. Most
 // jobs do.
-func IsBare(p *duly.Planned, alias string) bool {
+func IsBare(p *contract.Planned, alias string) bool {
 	return alias == "" && p.Priority == 0 && p.OrderKey == "" && p.MergeKey == "" && len(p.Body) <= BigBody && PolicyOf(p) == barePolicy
 }
 
@@ -137,7 +138,7 @@ func IDOf(alias string) string {
 
 // Flags are the flags of a record that the client knows: all but those of
 // the due moment and the expiry.
-func Flags(p *duly.Planned, alias string) (flags byte) {
+func Flags(p *contract.Planned, alias string) (flags byte) {
 	for _, f := range [...]struct {
 		set  bool
 		flag byte
@@ -153,7 +154,7 @@ func Flags(p *duly.Planned, alias string) (flags byte) {
 }
 
 // AppendTail appends the record behind the priority.
-func AppendTail(b []byte, p *duly.Planned, alias string) []byte {
+func AppendTail(b []byte, p *contract.Planned, alias string) []byte {
 	for _, text := range [...]string{alias, p.OrderKey, p.MergeKey} {
 		if text != "" {
 			b = append(append(b, byte(len(text))), text...)

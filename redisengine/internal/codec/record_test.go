@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func TestPolicySurvivesPacking(t *testing.T) {
@@ -42,7 +43,7 @@ func TestHeadersSurvivePacking(t *testing.T) {
 // A record as the scripts store it: head, due time, and what the flags say.
 func TestJobIsReadFromItsRecord(t *testing.T) {
 	number := duly.NewNumber()
-	planned := duly.Planned{}
+	planned := contract.Planned{}
 	planned.OrderKey, planned.MergeKey, planned.Priority, planned.Body = "order", "merge", -5, []byte("body")
 	planned.Headers = map[string]string{"A": "b"}
 	own := Alias("mine")

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -45,7 +46,7 @@ func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed
 
 // Job is a job as the scripts hand it out, read.
 type Job struct {
-	duly.Planned
+	contract.Planned
 	Number           duly.Number
 	OwnID            string // as the record has it; "" where the ID is the number
 	ended            uint64
@@ -57,7 +58,7 @@ type Job struct {
 
 // DamagedJob is the error for a job that nothing can be made of.
 func DamagedJob(ref duly.QueueRef, number string) error {
-	return duly.Errorf(
+	return contract.Errorf(
 		duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair",
 		NumberText(number), ref,
 	)
@@ -180,14 +181,14 @@ func (s *Job) public() duly.Job {
 // deliver fills in what a delivery says of the job.
 func (s *Job) deliver(d *duly.Delivery) {
 	d.Job = s.public()
-	d.Attempt, d.Failures, d.Stalls = s.Attempt(s.failures, s.stalls), s.failures, s.stalls
+	d.Attempt, d.Failures, d.Stalls = contract.Attempt(&s.Planned.Job, s.failures, s.stalls), s.failures, s.stalls
 	d.PushedAt, d.ExpiresAt = clock.FromMilli(s.PushedAt), clock.FromMilli(s.ExpiresAt)
 }
 
 // Info is the job as get, peek and list answer it.
 func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 	info := duly.JobInfo{
-		Job: s.public(), State: state, Size: s.Size, Attempt: s.AttemptIn(state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
+		Job: s.public(), State: state, Size: s.Size, Attempt: contract.AttemptIn(&s.Planned.Job, state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
 		PushedAt: clock.FromMilli(s.PushedAt), ExpiresAt: clock.FromMilli(s.ExpiresAt), LastError: s.lastError,
 	}
 

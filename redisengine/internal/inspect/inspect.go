@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -22,17 +23,17 @@ type Groups interface {
 	// Behind lists the groups of a namespace behind a name.
 	Behind(ctx context.Context, namespace, after string) ([]string, error)
 	// Surveyed returns the stats of a group, and what throttled it then.
-	Surveyed(ctx context.Context, group duly.QueueRef) (duly.Stats, duly.Throttle, error)
+	Surveyed(ctx context.Context, group duly.QueueRef) (duly.Stats, contract.Throttle, error)
 }
 
-// Get implements duly.Inspector.
+// Get implements contract.Inspector.
 func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
 	r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
 	if r.Word == "none" {
-		return duly.JobInfo{}, duly.NotFound(ref, id)
+		return duly.JobInfo{}, contract.NotFound(ref, id)
 	}
 	t, err := codec.ReadListed(ref.Normal(), &r.Rest[1], true)
 	if err != nil {
@@ -41,7 +42,7 @@ func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly
 	return t.Job.Info(t.State, t.Score, true), nil
 }
 
-// Peek implements duly.Inspector.
+// Peek implements contract.Inspector.
 func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
 	if err := e.Admit(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
@@ -76,7 +77,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 		return duly.JobInfo{}, err
 	}
 	if first == nil {
-		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+		return duly.JobInfo{}, contract.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
 	}
 
 	return first.Job.Info(duly.StateReady, 0, true), nil
@@ -87,7 +88,7 @@ func before(a, b *codec.Job) bool {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.DueAt, b.DueAt), slices.Compare(a.Number[:], b.Number[:])) < 0
 }
 
-// Config implements duly.Inspector.
+// Config implements contract.Inspector.
 func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
 	if err := e.Admit(ctx, ref); err != nil {
 		return duly.QueueConfig{}, err
@@ -100,18 +101,18 @@ func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueCo
 		return e.QueueConfig(), nil
 	}
 	if q.Topic != nil {
-		return duly.QueueConfig{}, duly.IsTopic(ref)
+		return duly.QueueConfig{}, contract.IsTopic(ref)
 	}
 	return q.Config, nil
 }
 
-// GetByReceipt implements duly.Inspector. A receipt names the shard and the number of
+// GetByReceipt implements contract.Inspector. A receipt names the shard and the number of
 // the job.
 func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	if err := r.Validate(); err != nil {
+	if err := contract.ValidateReceipt(r); err != nil {
 		return duly.JobInfo{}, err
 	}
-	p, _ := r.Parts()
+	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	if err := e.Admit(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
@@ -131,7 +132,7 @@ func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.R
 		return duly.JobInfo{}, err
 	}
 	if found.Word == "none" {
-		return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+		return duly.JobInfo{}, contract.NotFound(ref, p.Number.String())
 	}
 	t, err := codec.ReadListed(ref.Normal(), &found.Rest[1], true)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -42,19 +43,19 @@ func readCursor(text string, state duly.State) (c Cursor, err error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
-		return c, duly.BadCursor()
+		return c, contract.BadCursor()
 	}
 	if c.Score != "" {
 		if !placeScore.MatchString(c.Score) || len(c.Member) < 16 {
-			return c, duly.BadCursor()
+			return c, contract.BadCursor()
 		}
 	}
 	return c, nil
 }
 
-// List implements duly.Inspector. It walks shard by shard.
+// List implements contract.Inspector. It walks shard by shard.
 func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateList(&p); err != nil {
 		return page, err
 	}
 
@@ -129,14 +130,14 @@ func ListShard(
 	return jobs, codec.Integer(&r.Rest[1]) == 1, nil
 }
 
-// Queues implements duly.Inspector.
+// Queues implements contract.Inspector.
 func (e *Inspector) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	page, err := e.Names(ctx, e.NamesKey(duly.NamespaceOr(namespace)), store.InvalidQueue, p)
+	page, err := e.Names(ctx, e.NamesKey(contract.NamespaceOr(namespace)), store.InvalidQueue, p)
 	if err == nil && len(page.Names) == 0 && p.Cursor == "" { // there are none, or no more
-		_, err = e.AskMark(ctx, duly.NamespaceOr(namespace), nil, nil)
+		_, err = e.AskMark(ctx, contract.NamespaceOr(namespace), nil, nil)
 	}
 	return page, err
 }
@@ -145,10 +146,10 @@ func (e *Inspector) Queues(ctx context.Context, namespace string, p duly.PagePar
 // those that have queues.
 const maxEmptyPages = 10
 
-// Namespaces implements duly.Registry. A namespace stays in the list when its
+// Namespaces implements contract.Registry. A namespace stays in the list when its
 // last queue goes: one that is made at the same moment would be lost with it.
 func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page duly.NamePage, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
 

@@ -8,13 +8,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Stats implements duly.Inspector.
+// Stats implements contract.Inspector.
 func (e *Inspector) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, err error) {
 	if err := e.Admit(ctx, ref); err != nil {
 		return st, err
@@ -24,17 +25,17 @@ func (e *Inspector) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 }
 
 // stats returns the stats of a queue, and what throttled it when they were read.
-func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, throttle duly.Throttle, err error) {
+func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, throttle contract.Throttle, err error) {
 	var w catalog.Walk
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if q == nil || w.Begin(q) {
-			st, throttle = duly.Stats{}, e.QueueConfig().Throttle()
+			st, throttle = duly.Stats{}, contract.ThrottleOf(e.QueueConfig())
 		}
 		if q == nil {
 			return nil
 		}
 
-		throttle, st.Delivery = q.Config.Throttle(), q.Config.Delivery
+		throttle, st.Delivery = contract.ThrottleOf(q.Config), q.Config.Delivery
 		return w.Each(q, 0, func(s *catalog.Shard) error {
 			with := st
 			err := e.shardStats(ctx, q, s, &with)

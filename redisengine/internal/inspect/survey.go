@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -19,18 +20,18 @@ const maxIdle = 100
 // idleKeys are the keys of one shard that idle reads.
 var idleKeys = []string{"config", "records", "tally"}
 
-// Survey implements duly.Surveyor. It reads the counters of a hundred shards per
+// Survey implements contract.Surveyor. It reads the counters of a hundred shards per
 // call, which is all there is to know of shards without jobs, and calls Stats for
 // each of the others. Stats also reads what one call can't: the shards have another
 // configuration, steps have to come first, very many priorities are in use, or
 // something else has written there.
-func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
+func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
 	names, err := e.surveyed(ctx, namespace, p)
 	if err != nil {
 		return page, err
 	}
 
-	s := &survey{e: e, namespace: duly.NamespaceOr(namespace), queues: make([]duly.QueueStats, len(names.Names))}
+	s := &survey{e: e, namespace: contract.NamespaceOr(namespace), queues: make([]contract.QueueStats, len(names.Names))}
 	for i, name := range names.Names {
 		s.queues[i].Name = name
 	}
@@ -51,18 +52,18 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 
 	for i := range s.queues {
 		if s.queues[i].Err != nil {
-			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, duly.Throttle{} // not the half of it
+			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, contract.Throttle{} // not the half of it
 		}
 	}
 
-	return duly.SurveyPage{Queues: s.queues, Next: names.Next}, nil
+	return contract.SurveyPage{Queues: s.queues, Next: names.Next}, nil
 }
 
 // survey is one page under way.
 type survey struct {
 	e         *Inspector
 	namespace string
-	queues    []duly.QueueStats
+	queues    []contract.QueueStats
 	alone     []int // the queues that are left to Stats
 }
 
@@ -134,17 +135,17 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 // surveyed lists the queues and groups that a survey visits. The cursor may be the name
 // of either.
 func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageParams) (page duly.NamePage, err error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
-	if ref := (duly.QueueRef{Name: p.Cursor}); p.Cursor != "" && ref.Validate() != nil {
-		return page, duly.BadCursor()
+	if ref := (duly.QueueRef{Name: p.Cursor}); p.Cursor != "" && contract.ValidateQueue(ref) != nil {
+		return page, contract.BadCursor()
 	}
 
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	groups, err := e.Of.Behind(ctx, namespace, p.Cursor)
 	if err != nil {
 		return page, err

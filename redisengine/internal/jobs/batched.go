@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -77,7 +78,7 @@ func join(ctx context.Context, b *Batcher, c *Batched) error {
 		return err
 	}
 	if err != nil && err == ctx.Err() {
-		return duly.Unanswered(err) // another part of the caller's work may have been done
+		return contract.Unanswered(err) // another part of the caller's work may have been done
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -19,7 +20,7 @@ import (
 // Push implements duly.Engine. Jobs are planned here. The scripts decide what
 // depends on other jobs or on the clock.
 func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
 	if err := e.Alive(ctx); err != nil {
@@ -61,7 +62,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 	if ctx.Err() != nil && len(groups) > 1 {
 		return nil, link.Partly(groups[at].err)
 	}
-	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 }) {
+	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Status != 0 }) {
 		return nil, groups[at].err
 	}
 
@@ -84,7 +85,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 
 // fail is the answer for a job that has no other.
 func fail(r *duly.PushResult, err error) {
-	if r.Outcome == 0 && r.Err == nil {
+	if r.Status == 0 && r.Err == nil {
 		r.Err = err
 	}
 }
@@ -201,7 +202,7 @@ func (p *queuePush) placesFrom(places []int, first int) (from []int) {
 func (p *queuePush) unanswered() []int {
 	places := []int{} // none is not all
 	for i := range p.items {
-		if r := &p.results[p.items[i].place]; r.Outcome == 0 && r.Err == nil {
+		if r := &p.results[p.items[i].place]; r.Status == 0 && r.Err == nil {
 			places = append(places, p.items[i].place)
 		}
 	}
@@ -256,14 +257,14 @@ func placeOf(answer *rueidis.RedisMessage) int {
 // answered fills in the results.
 func (p *queuePush) answered(items []pushItem, r BatchReply) {
 	for i := range items {
-		p.results[items[i].place].Outcome = duly.Created // its ID was filled in by identify
+		p.results[items[i].place].Status = duly.Created // its ID was filled in by identify
 	}
 
 	for k := range r.items {
 		item := &items[placeOf(&r.items[k])-r.from]
 		answer := codec.Elements(&r.items[k])[1:]
 		if codec.Text(&answer[0]) == "taken" {
-			p.results[item.place].Outcome = 0
+			p.results[item.place].Status = 0
 			p.mu.Lock()
 			p.left = append(p.left, *item)
 			p.left[len(p.left)-1].waited = link.TimedOut(r.durable)
@@ -288,13 +289,13 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs int) duly.PushResult {
 	switch codec.Text(&r[0]) {
 	case "exists":
-		return duly.PushResult{ID: i.ID, Outcome: duly.Exists, State: codec.State(&r[1])}
+		return duly.PushResult{ID: i.ID, Status: duly.Exists, State: codec.State(&r[1])}
 	case "merged":
-		return duly.PushResult{ID: codec.JobID(&r[1], &r[2]), Outcome: duly.Merged}
+		return duly.PushResult{ID: codec.JobID(&r[1], &r[2]), Status: duly.Merged}
 	case "full":
-		return duly.PushResult{ID: i.ID, Err: duly.QueueFull(ref, maxJobs)}
+		return duly.PushResult{ID: i.ID, Err: contract.QueueFull(ref, maxJobs)}
 	}
-	return duly.PushResult{ID: i.ID, Err: duly.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)}
+	return duly.PushResult{ID: i.ID, Err: contract.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)}
 }
 
 // send hands the items to their shards. One that fails does not keep the others
@@ -327,7 +328,7 @@ func (p *queuePush) sendItems(ctx context.Context, items []pushItem) error {
 	}
 	parts := map[*catalog.Shard][]pushItem{}
 	for _, item := range items {
-		s := p.q.Shards[duly.ShardOf(item.ID, len(p.q.Shards))]
+		s := p.q.Shards[contract.ShardOf(item.ID, len(p.q.Shards))]
 		parts[s] = append(parts[s], item)
 	}
 	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(s *catalog.Shard) error { return p.shard(ctx, s, parts[s]) })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -105,25 +106,25 @@ func (p *queuePush) fill(i *pushItem) error {
 
 // planJob plans a job, except for what depends on the engine's clock: the script
 // compares an absolute due time with it.
-func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
+func (p *queuePush) planJob(job *duly.Job) (contract.Planned, error) {
 	now, cfg := p.e.Local().Now(), p.cfg
 	if p.q == nil {
-		fresh := cfg.ForNew(job)
+		fresh := contract.ConfigForNew(*cfg, job)
 		cfg = &fresh
 	}
 	keyed := cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
 	if job.Due.IsZero() && !keyed {
-		return job.Plan(cfg, now, p.e.Settings.MaxBody)
+		return contract.PlanJob(*job, cfg, now, p.e.Settings.MaxBody)
 	}
-	if err := job.Validate(p.e.Settings.MaxBody); err != nil {
-		return duly.Planned{}, err
+	if err := contract.ValidateJob(job, p.e.Settings.MaxBody); err != nil {
+		return contract.Planned{}, err
 	}
-	if err := job.CheckShard(cfg.Shards); err != nil {
-		return duly.Planned{}, err
+	if err := contract.CheckShard(job, cfg.Shards); err != nil {
+		return contract.Planned{}, err
 	}
 	j := *job
 	j.Due = time.Time{}
-	planned, err := j.Plan(cfg, now, p.e.Settings.MaxBody)
+	planned, err := contract.PlanJob(j, cfg, now, p.e.Settings.MaxBody)
 	planned.Due = job.Due
 	return planned, err
 }
@@ -155,7 +156,7 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool {
 		late := ends(&i) && i.Planned.Due.After(now) && clock.CeilMilli(i.Planned.Due) > clock.CeilMilli(now.Add(i.Planned.TTL))
 		if late {
-			p.results[i.place].Err = duly.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)
+			p.results[i.place].Err = contract.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)
 		}
 		return late
 	})
@@ -206,7 +207,7 @@ func (p *queuePush) assignID(i *pushItem) {
 	i.ID = i.Number.String()
 }
 
-// MakeID implements duly.IDMaker.
+// MakeID implements contract.IDMaker.
 func (e *Jobs) MakeID(j *duly.Job) string { return e.makeID(e.Cache.Get(refOf(j)), j) }
 
 // makeID returns an ID for a job of a queue; nil is one that is not known.
@@ -228,5 +229,5 @@ func (e *Jobs) newNumber(q *catalog.Queue) duly.Number {
 }
 
 func refOf(j *duly.Job) duly.QueueRef {
-	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
+	return duly.QueueRef{Namespace: contract.NamespaceOr(j.Namespace), Name: j.Queue}
 }

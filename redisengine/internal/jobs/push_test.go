@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -17,7 +18,7 @@ func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
 	t.Parallel()
 	s := &store.Store{Settings: store.Settings{MaxBody: 4096, Clock: clock.NewFake()}}
 	e := &Jobs{Catalog: catalog.New(s, nil)}
-	value := catalog.PackConfig(e.NextVersion(""), duly.DefaultQueueConfig(), false)
+	value := catalog.PackConfig(e.NextVersion(""), contract.DefaultQueueConfig(), false)
 	q, err := e.ReadQueue(duly.Q("q"), value)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
 		}
 	}
 
-	usual, cfg := q, duly.DefaultQueueConfig()
+	usual, cfg := q, contract.DefaultQueueConfig()
 	cfg.Defaults.Tries = 3
 	if q, err = e.ReadQueue(duly.Q("q"), catalog.PackConfig(e.NextVersion(""), cfg, false)); err != nil {
 		t.Fatal(err)

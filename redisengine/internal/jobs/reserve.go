@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -19,7 +20,7 @@ import (
 // each queue's shards beginning at the one that somebody was woken for, else at
 // a random one.
 func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	if err := e.Alive(ctx); err != nil {
@@ -88,7 +89,7 @@ func (t *Reservation) leave(cause error) error {
 	if o := t.wakeup; o.ref.Name != "" {
 		t.e.hub.Go(func() { t.e.hub.WakeAnother(wait.Door{Ref: o.ref, Dispatcher: t.p.Dispatcher}, o.shard) })
 	}
-	return duly.Unanswered(cause)
+	return contract.Unanswered(cause)
 }
 
 // run asks the queues, and again as long as there is nothing to be had and one
@@ -125,11 +126,11 @@ func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
 		}
 
 		if q != nil && q.Topic != nil {
-			return duly.IsTopic(ref)
+			return contract.IsTopic(ref)
 		}
 
 		if q != nil && q.View != nil {
-			if err := q.Config.Group.CheckTarget(ref, p.Target); err != nil {
+			if err := contract.CheckGroupTarget(q.Config.Group, ref, p.Target); err != nil {
 				return err
 			}
 		}
@@ -152,7 +153,7 @@ func (t *Reservation) ask(ctx context.Context) error {
 				return nil
 			}
 			if q.View != nil { // its configuration may be another one than at the beginning
-				if err := q.Config.Group.CheckTarget(ref, t.p.Target); err != nil {
+				if err := contract.CheckGroupTarget(q.Config.Group, ref, t.p.Target); err != nil {
 					return err
 				}
 			}
@@ -276,7 +277,7 @@ func (t *Reservation) stepOnly(ctx context.Context, q *catalog.Queue, s *catalog
 
 // hasSuspect reports whether a job came that goes alone.
 func (t *Reservation) hasSuspect() bool {
-	return slices.ContainsFunc(t.Got, func(d duly.Delivery) bool { return d.Suspect(d.Failures, d.Stalls) })
+	return slices.ContainsFunc(t.Got, func(d duly.Delivery) bool { return contract.Suspect(&d.Job, d.Failures, d.Stalls) })
 }
 
 // noteAsked notes that a shard was asked, and so has said again what it has.
@@ -325,9 +326,9 @@ func (t *Reservation) readMessages() {
 // Release gives back what a caller that has gone does not want. Where the answer
 // is lost it is repeated: what was released has no current receipt any more.
 func (t *Reservation) Release() {
-	outcomes := make([]duly.Outcome, len(t.Got))
+	outcomes := make([]duly.SettleRequest, len(t.Got))
 	for i, d := range t.Got {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 	}
 	for p := t.e.Link.Backoff(context.Background()); ; {
 		_, err := t.e.settle(context.Background(), t.p.Namespace, outcomes)

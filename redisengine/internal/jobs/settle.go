@@ -9,15 +9,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/messages"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Delete implements duly.Operator. Deletes of many callers go out together.
+// Delete implements contract.Operator. Deletes of many callers go out together.
 func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
 	if err := e.Admit(ctx, ref); err != nil {
@@ -32,14 +33,14 @@ func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 		j := newBatched(1)
 		j.Args = append(j.Args, codec.Alias(id))
 		j.Apply = func(r BatchReply) { there = len(r.Lost) == 0 }
-		return join(ctx, &e.Batchers(q, q.Shards[duly.ShardOf(id, len(q.Shards))]).Remove, j)
+		return join(ctx, &e.Batchers(q, q.Shards[contract.ShardOf(id, len(q.Shards))]).Remove, j)
 	})
 
 	switch {
 	case err != nil:
 		return err
 	case !there:
-		return duly.NotFound(ref, id)
+		return contract.NotFound(ref, id)
 	}
 
 	e.cancels.Report(ref.Normal(), id)
@@ -63,7 +64,7 @@ func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 }
 
 // Settle implements duly.Engine.
-func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
@@ -72,10 +73,10 @@ func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.Out
 
 // checkReceipts begins an operation on a batch of receipts.
 func (e *Jobs) checkReceipts(ctx context.Context, namespace string, items int) error {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	if err := duly.CheckBatch(items, 0); err != nil {
+	if err := contract.CheckBatch(items, 0); err != nil {
 		return err
 	}
 	return e.Alive(ctx)
@@ -163,18 +164,18 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 	return answers, nil
 }
 
-func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	results := make([]error, len(outcomes))
 	groups := receiptGroups{most: len(outcomes)}
 	var numbers []byte // of acks that say no more
 	for i := range outcomes {
 		o := &outcomes[i]
-		if results[i] = o.Validate(); results[i] != nil {
+		if results[i] = contract.ValidateSettle(o); results[i] != nil {
 			continue
 		}
-		p, _ := o.Receipt.Parts()
+		p, _ := contract.ParseReceipt(o.Receipt)
 		var arg string
-		ref := duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}
+		ref := duly.QueueRef{Namespace: contract.NamespaceOr(namespace), Name: p.Queue}
 		if ref.IsGroup() {
 			known := false
 			if arg, known = packMessage(ref, o, &p); !known {
@@ -198,12 +199,12 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Out
 
 // isPlainAck reports whether an outcome is the ack of a first delivery without a
 // result.
-func isPlainAck(o *duly.Outcome, p *duly.ReceiptParts) bool {
+func isPlainAck(o *duly.SettleRequest, p *contract.ReceiptParts) bool {
 	return o.As == duly.Ack && p.Delivery == 1 && len(o.Result) == 0
 }
 
 // packOutcome is any other outcome as the script reads it.
-func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
+func packOutcome(o *duly.SettleRequest, p *contract.ReceiptParts) string {
 	w := codec.Packer(p.Number[:])
 	w.Array(6)
 	w.Text(o.As.String())
@@ -213,7 +214,7 @@ func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
 		delay = codec.Micros(*o.Delay)
 	}
 	w.Integer(delay)
-	w.Text(duly.CutError(o.Error))
+	w.Text(contract.CutError(o.Error))
 	w.Text(string(o.Result))
 	w.Text(p.Number.String())
 	return string(w)
@@ -221,7 +222,7 @@ func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
 
 // packMessage packs an outcome of a group for its sender. It returns false if the receipt
 // can't be current.
-func packMessage(ref duly.QueueRef, o *duly.Outcome, p *duly.ReceiptParts) (arg string, ok bool) {
+func packMessage(ref duly.QueueRef, o *duly.SettleRequest, p *contract.ReceiptParts) (arg string, ok bool) {
 	topic, _, _ := ref.Group()
 	h, ok := messages.HeldOf(topic, p)
 	if !ok {
@@ -319,7 +320,7 @@ func shareLost(calls []*Batched, lost []int, durable error) {
 
 // Extend implements duly.Engine.
 func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	if err := duly.ValidateLease(lease); err != nil {
+	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
 	if err := e.checkReceipts(ctx, namespace, len(receipts)); err != nil {
@@ -328,11 +329,11 @@ func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Rec
 	results := make([]error, len(receipts))
 	groups := receiptGroups{most: len(receipts)}
 	for i, r := range receipts {
-		if results[i] = r.Validate(); results[i] != nil {
+		if results[i] = contract.ValidateReceipt(r); results[i] != nil {
 			continue
 		}
-		p, _ := r.Parts()
-		ref := duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}
+		p, _ := contract.ParseReceipt(r)
+		ref := duly.QueueRef{Namespace: contract.NamespaceOr(namespace), Name: p.Queue}
 		arg := string(p.Number[:]) + strconv.FormatUint(p.Delivery, 10)
 		if topic, _, ok := ref.Group(); ok {
 			h, known := messages.HeldOf(topic, &p)

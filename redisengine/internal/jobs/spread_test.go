@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
@@ -61,7 +62,7 @@ func TestJobsPushedTogetherShareAShard(t *testing.T) {
 		e.pushes.at(0)
 		e.pushes.ends = 1 << 62 // only its length ends this run
 		for range runLength {
-			seen[duly.ShardOf(e.makeID(q, &test.job), 8)] = true
+			seen[contract.ShardOf(e.makeID(q, &test.job), 8)] = true
 		}
 		if len(seen) > test.most || test.most == 8 && len(seen) < 3 {
 			t.Errorf("%s: the jobs went to %d shards", name, len(seen))

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/hashslot"
 )
@@ -251,7 +252,7 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 	items, err := msg.ToArray()
 	if err == nil && len(items) != 3 {
-		err = duly.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
+		err = contract.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
 	}
 	if err != nil {
 		v := verdict{

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // class is the outcome of a call that failed.
@@ -267,7 +268,7 @@ func cause(err error) string {
 }
 
 // unanswered returns the error of a caller whose context ended before the answer.
-func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
+func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
 // left adds the context's error to the error of a call whose caller left during the
 // retries. The message still says why the call has not run.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -154,7 +154,7 @@ const (
 
 // validate reports all bad fields at once. Defaults must be set.
 func (o Options) validate() error {
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if len(o.Addrs) == 0 || o.Addrs[0] == "" {
 		bad.Add("url", "names no server; write %s", forms)
 	}
@@ -189,7 +189,7 @@ func (o Options) validate() error {
 	return bad.Err()
 }
 
-func checkTime(bad *duly.BadFields, name string, d time.Duration) {
+func checkTime(bad *contract.BadFields, name string, d time.Duration) {
 	if d < time.Millisecond || d > maxTime {
 		bad.Add(name, "is %v, must be between 1ms and %v", d, maxTime)
 	}
@@ -218,18 +218,18 @@ func (t *TLS) config() (*tls.Config, error) {
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)
 		if err != nil {
-			return nil, duly.Invalid("tls_ca", "can't be read: %v", err)
+			return nil, contract.Invalid("tls_ca", "can't be read: %v", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, duly.Invalid("tls_ca", "holds no certificate in PEM form")
+			return nil, contract.Invalid("tls_ca", "holds no certificate in PEM form")
 		}
 	}
 
 	if t.Cert != "" {
 		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 		if err != nil {
-			return nil, duly.Invalid("tls_cert", "can't be used: %v", err)
+			return nil, contract.Invalid("tls_cert", "can't be used: %v", err)
 		}
 		c.Certificates = []tls.Certificate{cert}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // schemes maps each scheme to the options that it implies.
@@ -64,7 +64,7 @@ func (p *parser) parse(raw string) error {
 	scheme, rest, found := strings.Cut(raw, "://")
 	o, known := schemes[scheme]
 	if !found || !known {
-		return duly.Invalid("url", "does not begin with a scheme of Redis; write %s", forms)
+		return contract.Invalid("url", "does not begin with a scheme of Redis; write %s", forms)
 	}
 	if o.TLS != nil {
 		o.TLS = &TLS{} // not the one that all share
@@ -72,13 +72,13 @@ func (p *parser) parse(raw string) error {
 
 	p.o = o
 	if strings.Contains(rest, "#") {
-		return duly.Invalid("url", "contains a #; inside a user, password or name it is written %%23")
+		return contract.Invalid("url", "contains a #; inside a user, password or name it is written %%23")
 	}
 
 	place, query, _ := strings.Cut(rest, "?")
 	authority, path, slash := strings.Cut(place, "/")
 	if strings.Contains(path, "@") || strings.Contains(query, "@") {
-		return duly.Invalid("url", "has an @ behind its host; inside a user or password / ? @ are written %%2F %%3F %%40")
+		return contract.Invalid("url", "has an @ behind its host; inside a user or password / ? @ are written %%2F %%3F %%40")
 	}
 
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
@@ -101,7 +101,7 @@ func (p *parser) user(text string) error {
 	p.o.User, err1 = url.PathUnescape(user)
 	p.o.Password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return duly.Invalid("url", "has a user or password with a %% that begins no %%XX; write %%25 for the character itself")
+		return contract.Invalid("url", "has a user or password with a %% that begins no %%XX; write %%25 for the character itself")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 	if p.o.Unix {
 		name, err := url.PathUnescape(path)
 		if err != nil || authority != "" || name == "" {
-			return duly.Invalid("url", "names no socket; write redis+unix:///PATH, with %%25 for a %% and %%3F for a ? in the path")
+			return contract.Invalid("url", "names no socket; write redis+unix:///PATH, with %%25 for a %% and %%3F for a ? in the path")
 		}
 		p.o.Addrs = []string{"/" + name}
 		return nil
@@ -129,7 +129,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 		master, number, more := strings.Cut(path, "/")
 		name, err := url.PathUnescape(master)
 		if err != nil {
-			return duly.Invalid("url", "has a master's name with a %% that begins no %%XX; write %%25 for the character itself")
+			return contract.Invalid("url", "has a master's name with a %% that begins no %%XX; write %%25 for the character itself")
 		}
 		p.o.Sentinel.Master = name
 		if !more || number == "" {
@@ -144,7 +144,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 
 func (p *parser) addrs(hosts []string) error {
 	if p.o.Unix {
-		return duly.Invalid("addr", "is for redis+sentinel:// and redis+cluster:// alone")
+		return contract.Invalid("addr", "is for redis+sentinel:// and redis+cluster:// alone")
 	}
 	for _, host := range hosts {
 		addr, err := p.addr(host)
@@ -163,13 +163,13 @@ func (p *parser) addr(text string) (string, error) {
 	}
 	u, err := url.Parse("//" + text)
 	if err != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(u.Hostname(), " :@/") && !strings.HasPrefix(text, "[") {
-		return "", duly.Invalid("url", "names no host where one is due; write %s", forms)
+		return "", contract.Invalid("url", "names no host where one is due; write %s", forms)
 	}
 	if u.Port() != "" {
 		port = u.Port()
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", duly.Invalid("url", "has a port that is no number between 1 and 65535")
+		return "", contract.Invalid("url", "has a port that is no number between 1 and 65535")
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
@@ -183,10 +183,10 @@ var known = []string{
 func (p *parser) query(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return duly.Invalid("url", "has options that can't be read; write them like ?prefix=duly&durability=aof")
+		return contract.Invalid("url", "has options that can't be read; write them like ?prefix=duly&durability=aof")
 	}
 
-	var bad duly.BadFields
+	var bad contract.BadFields
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case name == "addr":
@@ -216,7 +216,7 @@ func (p *parser) option(name, value string) error {
 	case "prefix":
 		o.Prefix = value
 		if value == "" {
-			return duly.Invalid(name, "is empty; leave it out for %q", DefaultPrefix)
+			return contract.Invalid(name, "is empty; leave it out for %q", DefaultPrefix)
 		}
 	case "durability":
 		return p.durability(value)
@@ -225,12 +225,12 @@ func (p *parser) option(name, value string) error {
 	case "eviction":
 		o.EvictionWarn = value == "warn"
 		if value != "warn" && value != "refuse" {
-			return duly.Invalid(name, "is %s, must be refuse or warn", strconv.Quote(value))
+			return contract.Invalid(name, "is %s, must be refuse or warn", strconv.Quote(value))
 		}
 	case "scripts":
 		o.Scripts = Scripts(value)
 		if o.Scripts != Auto && o.Scripts != Functions && o.Scripts != Eval {
-			return duly.Invalid(name, "is %s, must be auto, functions or eval", strconv.Quote(value))
+			return contract.Invalid(name, "is %s, must be auto, functions or eval", strconv.Quote(value))
 		}
 	case "dial_timeout":
 		return p.time(name, value, &o.Dial)
@@ -260,18 +260,18 @@ func (p *parser) durability(value string) error {
 			return nil
 		}
 	}
-	return duly.Invalid("durability", "is %s, must be none, aof or replicas:N with N from 1 to %d", strconv.Quote(value), maxReplicas)
+	return contract.Invalid("durability", "is %s, must be none, aof or replicas:N with N from 1 to %d", strconv.Quote(value), maxReplicas)
 }
 
 func (p *parser) sentinel(name, value string) error {
 	if p.o.Mode != Sentinel {
-		return duly.Invalid(name, "is for redis+sentinel:// alone")
+		return contract.Invalid(name, "is for redis+sentinel:// alone")
 	}
 	s := &p.o.Sentinel
 	switch name {
 	case "master":
 		if s.Master != "" && s.Master != value {
-			return duly.Invalid(name, "differs from the one in the path; give it once")
+			return contract.Invalid(name, "differs from the one in the path; give it once")
 		}
 		s.Master = value
 	case "sentinel_user":
@@ -285,7 +285,7 @@ func (p *parser) sentinel(name, value string) error {
 func (p *parser) tls(name, value string) error {
 	t := p.o.TLS
 	if t == nil {
-		return duly.Invalid(name, "is for rediss:// alone")
+		return contract.Invalid(name, "is for rediss:// alone")
 	}
 
 	switch name {
@@ -300,7 +300,7 @@ func (p *parser) tls(name, value string) error {
 	case "tls_skip_verify":
 		skip, err := strconv.ParseBool(value)
 		if err != nil {
-			return duly.Invalid(name, "is %s, must be true or false", strconv.Quote(value))
+			return contract.Invalid(name, "is %s, must be true or false", strconv.Quote(value))
 		}
 		t.SkipVerify = skip
 	}
@@ -315,7 +315,7 @@ func (p *parser) db(value string) error {
 		return err
 	}
 	if given && path != p.o.DB {
-		return duly.Invalid("db", "is %d, but the path says /%d; give one of them", p.o.DB, path)
+		return contract.Invalid("db", "is %d, but the path says /%d; give one of them", p.o.DB, path)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func (p *parser) db(value string) error {
 func (p *parser) number(name, value string, into *int) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 {
-		return duly.Invalid(name, "is %s, must be a whole number of at least 0", strconv.Quote(value))
+		return contract.Invalid(name, "is %s, must be a whole number of at least 0", strconv.Quote(value))
 	}
 	*into = n
 	return nil
@@ -332,7 +332,7 @@ func (p *parser) number(name, value string, into *int) error {
 func (p *parser) time(name, value string, into *time.Duration) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < time.Millisecond || d > maxTime {
-		return duly.Invalid(name, "is %s, must be a time between 1ms and %v, like 500ms or 5s", strconv.Quote(value), maxTime)
+		return contract.Invalid(name, "is %s, must be a time between 1ms and %v, like 500ms or 5s", strconv.Quote(value), maxTime)
 	}
 	*into = d
 	return nil

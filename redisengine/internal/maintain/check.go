@@ -3,18 +3,18 @@ package maintain
 import (
 	"context"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Check implements duly.Maintainer. It walks over every shard, page by page. One
+// Check implements contract.Maintainer. It walks over every shard, page by page. One
 // script checks a page as it is at that moment. What is suspect is checked again,
 // and repaired, in a script call of its own. Others can therefore work
 // concurrently.
-func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+func (e *Maintainer) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	if err := e.Alive(ctx); err != nil {
-		return duly.CheckReport{}, err
+		return contract.CheckReport{}, err
 	}
 
 	c := &check{e: e.Catalog, p: p, topics: e.Logs}

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -18,7 +19,7 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err := c.configured(ctx, namespace); err != nil {
 		return err
 	}
-	looked, err := c.topics.CheckTopics(ctx, namespace, c.p.Repair, func(f duly.Fault) {
+	looked, err := c.topics.CheckTopics(ctx, namespace, c.p.Repair, func(f contract.Fault) {
 		c.found(f.Queue, f.ID, scriptFault{f.Kind, f.Detail}, f.Repaired)
 	})
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *check) misnamed(ctx context.Context, namespace string, all []string) (n
 // name can't be that of a queue, so no call could use that queue or remove it. The
 // report names no queue.
 func (c *check) drop(ctx context.Context, namespace, name, value string) error {
-	fault := scriptFault{faultUnreadableList, duly.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
+	fault := scriptFault{faultUnreadableList, contract.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
 	c.found(duly.QueueRef{Namespace: namespace}, "", fault, c.p.Repair)
 	if !c.p.Repair {
 		return nil
@@ -138,7 +139,7 @@ func (c *check) drop(ctx context.Context, namespace, name, value string) error {
 func (c *check) dropNamespace(ctx context.Context, name string) error {
 	fault := scriptFault{
 		faultNoNamespace,
-		duly.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.NamespacesKey(),
+		contract.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.NamespacesKey(),
 	}
 	c.found(duly.QueueRef{}, "", fault, c.p.Repair)
 	if !c.p.Repair {

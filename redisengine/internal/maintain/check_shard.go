@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -186,11 +187,11 @@ func fallbackAlias(id string) string {
 // if that leads to this shard, else one that does.
 func fallback(q *catalog.Queue, n string, index int) string {
 	id := codec.NumberText(n)
-	if len(n) != len(duly.Number{}) || duly.ShardOf(id, len(q.Shards)) == index {
+	if len(n) != len(duly.Number{}) || contract.ShardOf(id, len(q.Shards)) == index {
 		return ""
 	}
 	for i := 0; ; i++ {
-		if own := id + "-" + strconv.Itoa(i); duly.ShardOf(own, len(q.Shards)) == index {
+		if own := id + "-" + strconv.Itoa(i); contract.ShardOf(own, len(q.Shards)) == index {
 			return own
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
@@ -22,10 +23,10 @@ const (
 // check is one Check under way.
 type check struct {
 	e      *catalog.Catalog
-	p      duly.CheckParams
+	p      contract.CheckParams
 	topics TopicMaintainer
 	before int64 // jobs of the shards that were looked at before this one
-	report duly.CheckReport
+	report contract.CheckReport
 	// silent are shards where jobs are deliverable and no marker says so, with
 	// how they stood.
 	silent []silent
@@ -42,7 +43,7 @@ type TopicMaintainer interface {
 	SweepTopics(ctx context.Context, namespace string, n uint64) error
 	// CheckTopics checks the topics, and mends them with repair. It returns how many
 	// messages it has looked at.
-	CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error)
+	CheckTopics(ctx context.Context, namespace string, repair bool, found func(contract.Fault)) (looked int64, err error)
 }
 
 // progress reports how far the check is: jobs were checked in a shard of all.
@@ -62,7 +63,7 @@ func (c *check) repair() string {
 }
 
 func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) {
-	c.report.Faults = append(c.report.Faults, duly.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail, Repaired: mended})
+	c.report.Faults = append(c.report.Faults, contract.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail, Repaired: mended})
 	if mended {
 		c.report.Repaired++
 	}

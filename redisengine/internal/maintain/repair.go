@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
@@ -41,7 +42,7 @@ func (h *Repairer) Repair(at catalog.ShardRef, err error) {
 	h.Tasks.Go(func() {
 		log := h.Settings.Logger.With("queue", at.Ref.String(), "shard", at.Index)
 		log.Error("a script failed on what it found in a shard, which is checked and mended now", "error", err)
-		c := &check{e: h.Catalog, p: duly.CheckParams{Repair: true}}
+		c := &check{e: h.Catalog, p: contract.CheckParams{Repair: true}}
 		if _, err := c.shard(h.Quit, at); err != nil {
 			log.Error("the shard could not be checked", "error", err)
 			return

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Step implements duly.Maintainer.
+// Step implements contract.Maintainer.
 func (e *Maintainer) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	if err := e.Admit(ctx, ref); err != nil {
 		return false, err
@@ -67,7 +67,7 @@ func New(c *catalog.Catalog) *Maintainer {
 	return e
 }
 
-// Sweep implements duly.Maintainer. One call says of some hundred shards which of
+// Sweep implements contract.Maintainer. One call says of some hundred shards which of
 // them hold jobs, a second one which of those have something overdue, and these are
 // stepped. An error in one shard does not keep the others from being swept. Sweep
 // also notices that the store was reset while nobody called, and removes libraries

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
@@ -57,10 +58,10 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 		if !g.job(&d.Job, p, value) {
 			return // Check names it; its lease ends
 		}
-		parts := duly.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p),
+		parts := contract.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p),
 			Delivery: uint64(t)}
 		d.Receipt, d.Failures, d.Stalls = parts.Receipt(), failures, stalls
-		d.Attempt = d.Job.Attempt(failures, stalls)
+		d.Attempt = contract.Attempt(&d.Job, failures, stalls)
 		d.PushedAt, d.LeaseEnd, d.Now = clock.FromMilli(p.Millis), clock.FromMilli(end), clock.FromMilli(now)
 		if d.Due.After(d.Now) { // the clock has stepped back
 			d.Now = d.Due
@@ -100,7 +101,7 @@ func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok 
 
 	info.State, info.Size = codec.State(&r[1]), int(codec.Integer(&r[8]))
 	info.Failures, info.Stalls = int(codec.Integer(&r[3])), int(codec.Integer(&r[4]))
-	info.Attempt = info.Job.AttemptIn(info.State, info.Failures, info.Stalls)
+	info.Attempt = contract.AttemptIn(&info.Job, info.State, info.Failures, info.Stalls)
 	info.PushedAt, info.LastError = clock.FromMilli(p.Millis), codec.Text(&r[6])
 	at := clock.FromMilli(codec.Integer(&r[2]))
 	switch info.State {
@@ -128,9 +129,9 @@ type Held struct {
 const HeldSize = 8 + PlaceSize
 
 // HeldOf returns the delivery that a receipt of a group names, false for another topic.
-func HeldOf(topic duly.QueueRef, p *duly.ReceiptParts) (h Held, ok bool) {
-	parts := duly.PositionPartsOf(p.Number)
-	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == duly.TopicChecksum(topic) &&
+func HeldOf(topic duly.QueueRef, p *contract.ReceiptParts) (h Held, ok bool) {
+	parts := contract.PositionPartsOf(p.Number)
+	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == contract.TopicChecksum(topic) &&
 		parts.Shard == p.Shard
 }
 
@@ -218,7 +219,7 @@ func (b *Bits) Lost(bitmap string, f func(at int)) {
 }
 
 // PackOutcome packs an outcome other than a plain ack for the script group_settle.
-func PackOutcome(h Held, o *duly.Outcome, position string) string {
+func PackOutcome(h Held, o *duly.SettleRequest, position string) string {
 	var w codec.Packer
 	w.Array(6)
 	w.Text(h.Token.String())
@@ -229,7 +230,7 @@ func PackOutcome(h Held, o *duly.Outcome, position string) string {
 		delay = codec.Micros(*o.Delay)
 	}
 	w.Integer(delay)
-	w.Text(duly.CutError(o.Error))
+	w.Text(contract.CutError(o.Error))
 	w.Text(position)
 	return string(w)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
@@ -88,7 +89,7 @@ const PlaceSize = 11
 
 // PlaceOf returns the place of a position.
 func PlaceOf(p duly.Position) Place {
-	parts := duly.PositionPartsOf(p)
+	parts := contract.PositionPartsOf(p)
 	return Place{parts.Ordinal, parts.Millis}
 }
 
@@ -132,12 +133,12 @@ type Shard struct {
 
 // ShardOf returns a shard of a topic.
 func ShardOf(topic duly.QueueRef, index int) Shard {
-	return Shard{topic, index, duly.TopicChecksum(topic)}
+	return Shard{topic, index, contract.TopicChecksum(topic)}
 }
 
 // Position returns the position of a place.
 func (s Shard) Position(p Place) duly.Position {
-	return duly.PositionParts{Millis: p.Millis, Ordinal: p.Ordinal, Shard: s.Index, Topic: s.checksum}.Position()
+	return contract.PositionParts{Millis: p.Millis, Ordinal: p.Ordinal, Shard: s.Index, Topic: s.checksum}.Position()
 }
 
 // ReadEntry reads an entry of the stream: its ID and its fields.
@@ -155,7 +156,7 @@ func ReadEntry(m *rueidis.RedisMessage) (p Place, value string, ok bool) {
 }
 
 // Entry reads an entry as Read returns it.
-func (s Shard) Entry(m *rueidis.RedisMessage) (e duly.Entry, ok bool) {
+func (s Shard) Entry(m *rueidis.RedisMessage) (e contract.Entry, ok bool) {
 	p, value, ok := ReadEntry(m)
 	if !ok || !Read(&e.Message, value) {
 		return e, false

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -16,22 +17,22 @@ type Operator struct {
 	Cancels *cancel.Reporter
 }
 
-// Configure implements duly.Operator.
+// Configure implements contract.Operator.
 func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.ValidateFor(ref); err != nil {
+	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
-			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
+			return contract.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
 		}
 		if patch.Delivery != "" && patch.Delivery != c.Delivery && !made {
 			if err := e.mustBeEmpty(ctx, ref, c.Delivery); err != nil {
 				return err
 			}
 		}
-		*c = c.With(patch)
-		return c.CheckWhole()
+		*c = contract.PatchConfig(*c, patch)
+		return contract.CheckConfig(*c)
 	})
 }
 
@@ -46,7 +47,7 @@ func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.D
 		return w.Each(q, 0, func(s *catalog.Shard) error {
 			msg, err := e.Link.Do(ctx, e.Link.B().Hlen().Key(s.Name("records")).Build())
 			if err == nil && codec.Integer(&msg) > 0 {
-				err = duly.DeliveryInUse(ref, is)
+				err = contract.DeliveryInUse(ref, is)
 			}
 			return err
 		})
@@ -68,14 +69,14 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 		case err != nil:
 			return err
 		case q != nil && q.Topic != nil && !q.Tomb:
-			return duly.IsTopic(ref)
+			return contract.IsTopic(ref)
 		case q != nil && q.Tomb:
 			if err := e.FinishDestroy(ctx, q); err != nil {
 				return err
 			}
 			continue
 		case q == nil && !mayMake:
-			return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+			return contract.Errorf(duly.CodeNotFound, "no queue %s", ref)
 		}
 		if q == nil {
 			cfg := e.QueueConfig()
@@ -107,12 +108,12 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 	return c.Failed("the configuration of queue %s keeps changing", ref)
 }
 
-// Pause implements duly.Operator.
+// Pause implements contract.Operator.
 func (e *Operator) Pause(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, true)
 }
 
-// Resume implements duly.Operator.
+// Resume implements contract.Operator.
 func (e *Operator) Resume(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, false)
 }
@@ -124,7 +125,7 @@ func (e *Operator) setPaused(ctx context.Context, ref duly.QueueRef, paused bool
 	})
 }
 
-// Destroy implements duly.Operator. The list gets a tomb first, then the shards are
+// Destroy implements contract.Operator. The list gets a tomb first, then the shards are
 // emptied, then the list's entry goes. A process that finds the tomb finishes that.
 func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.Admit(ctx, ref); err != nil {
@@ -139,7 +140,7 @@ func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 			return err
 		}
 		if q.Topic != nil && !q.Tomb {
-			return duly.IsTopic(ref)
+			return contract.IsTopic(ref)
 		}
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)

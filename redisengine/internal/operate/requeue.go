@@ -10,16 +10,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/inspect"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Requeue implements duly.Operator. If a shard has another configuration, what was
+// Requeue implements contract.Operator. If a shard has another configuration, what was
 // requeued before stays so.
 func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateRequeue(&p); err != nil {
 		return nil, err
 	}
 	if err := e.Admit(ctx, ref); err != nil {
@@ -79,14 +80,14 @@ func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 	places := map[int][]int{} // by shard
 	for i, id := range r.p.IDs {
-		err := duly.ValidateID(id)
+		err := contract.ValidateID(id)
 		if err == nil && q == nil {
-			err = duly.NotFound(r.ref, id)
+			err = contract.NotFound(r.ref, id)
 		}
 		if err != nil {
 			r.results[i] = duly.RequeueResult{ID: id, Err: err}
 		} else if !r.answered[i] {
-			shard := duly.ShardOf(id, len(q.Shards))
+			shard := contract.ShardOf(id, len(q.Shards))
 			places[shard] = append(places[shard], i)
 		}
 	}
@@ -200,10 +201,10 @@ func requeued(ref duly.QueueRef, id string, r []rueidis.RedisMessage) duly.Reque
 	result := duly.RequeueResult{ID: id}
 	switch word := codec.Text(&r[0]); word {
 	case "none":
-		result.Err = duly.NotFound(ref, id)
+		result.Err = contract.NotFound(ref, id)
 	case "conflict":
 		s := codec.State(&r[1])
-		result.Err = duly.Conflict(s, "job %q is %s, not dead", id, s)
+		result.Err = contract.Conflict(s, "job %q is %s, not dead", id, s)
 	case "merged":
 		result.ID, result.Merged = codec.JobID(&r[1], &r[2]), codec.JobID(&r[3], &r[4])
 	default:

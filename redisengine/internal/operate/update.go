@@ -11,37 +11,38 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Promote implements duly.Operator.
+// Promote implements contract.Operator.
 func (e *Operator) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	r, err := e.CallByID(ctx, ref, id, store.ScriptPromote, true)
 	if err != nil {
 		return err
 	}
-	return refusal(r, ref, id, duly.EventPromote)
+	return refusal(r, ref, id, contract.EventPromote)
 }
 
 // refusal returns the error for a script's first word.
-func refusal(r catalog.Reply, ref duly.QueueRef, id string, event duly.Event) error {
+func refusal(r catalog.Reply, ref duly.QueueRef, id string, event contract.Event) error {
 	switch r.Word {
 	case "none":
-		return duly.NotFound(ref, id)
+		return contract.NotFound(ref, id)
 	case "conflict":
 		s := codec.State(&r.Rest[0])
-		return duly.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
+		return contract.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
 	}
 	return nil
 }
 
-// Update implements duly.Operator. The job is read, changed here, and written if it
+// Update implements contract.Operator. The job is read, changed here, and written if it
 // is still as it was read.
 func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
-	if err := u.Validate(e.Settings.MaxBody); err != nil {
+	if err := contract.ValidateUpdate(&u, e.Settings.MaxBody); err != nil {
 		return err
 	}
 
@@ -64,9 +65,9 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 		case "changed":
 			continue
 		case "ttl":
-			return duly.EndsTooSoon(ttl, false)
+			return contract.EndsTooSoon(ttl, false)
 		}
-		return refusal(r, ref, id, duly.EventUpdate)
+		return refusal(r, ref, id, contract.EventUpdate)
 	}
 
 	return c.Failed("job %q keeps changing", id)
@@ -93,7 +94,7 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	j := t.Job.Planned
 	timeless := u
 	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
-	if err := timeless.Apply(&j, time.Time{}); err != nil {
+	if err := contract.ApplyUpdate(&timeless, &j, time.Time{}); err != nil {
 		return nil, 0, err
 	}
 	if u.TTL != 0 {
@@ -130,9 +131,9 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	}, j.TTL, nil
 }
 
-// Purge implements duly.Operator.
+// Purge implements contract.Operator.
 func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n int) (removed int, err error) {
-	if err := duly.ValidatePurge(st, n); err != nil {
+	if err := contract.ValidatePurge(st, n); err != nil {
 		return 0, err
 	}
 	if err := e.Admit(ctx, ref); err != nil {

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Names returns a page of a sorted set of names. It skips members that are no valid
 // name, which another program has written: they can't be used in calls or as cursors.
 func (e *Store) Names(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
-	if err := p.ValidateNames(); err != nil {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 	return e.NamesBehind(ctx, key, none, p)
@@ -65,10 +66,10 @@ func (e *Store) members(ctx context.Context, key, after string, most int) ([]str
 }
 
 // InvalidQueue reports whether a name can't be that of a queue.
-func InvalidQueue(name string) bool { return duly.QueueRef{Name: name}.Validate() != nil }
+func InvalidQueue(name string) bool { return contract.ValidateQueue(duly.QueueRef{Name: name}) != nil }
 
 // InvalidNamespace reports whether a name can't be that of a namespace.
-func InvalidNamespace(name string) bool { return name == "" || duly.ValidateNamespace(name) != nil }
+func InvalidNamespace(name string) bool { return name == "" || contract.ValidateNamespace(name) != nil }
 
 // EachPage calls f with every page of a list of names. Some of them may be invalid.
 func (e *Store) EachPage(ctx context.Context, key string, f func(names []string) error) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
@@ -36,7 +37,7 @@ func (c *RetryLoop) Next() bool {
 // Failed returns the error of a call that has no more tries. why is the reason.
 func (c *RetryLoop) Failed(why string, about any) error {
 	if err := c.ctx.Err(); err != nil {
-		return duly.Unanswered(err)
+		return contract.Unanswered(err)
 	}
-	return duly.Errorf(duly.CodeUnavailable, "%s; try again", fmt.Sprintf(why, about))
+	return contract.Errorf(duly.CodeUnavailable, "%s; try again", fmt.Sprintf(why, about))
 }

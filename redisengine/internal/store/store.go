@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/lua"
@@ -87,7 +88,7 @@ func (e *Store) Alive(ctx context.Context) error {
 
 // Admit begins an operation on one queue.
 func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
-	if err := ref.Validate(); err != nil {
+	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
 	return e.Alive(ctx)
@@ -122,7 +123,7 @@ func (e *Store) Rights(ctx context.Context) error {
 
 // QueueConfig returns the configuration of a queue that was never configured.
 func (e *Store) QueueConfig() duly.QueueConfig {
-	c := duly.DefaultQueueConfig()
+	c := contract.DefaultQueueConfig()
 	c.Shards = e.Settings.Shards
 	return c
 }
@@ -131,7 +132,7 @@ func (e *Store) QueueConfig() duly.QueueConfig {
 // sends.
 func (e *Store) UnexpectedReply(call string) error {
 	e.Settings.Logger.Error("redis: a reply has an unexpected form", "call", call)
-	return duly.Errorf(
+	return contract.Errorf(
 		duly.CodeInternal,
 		"the reply to %q has an unexpected form; check whether the URL points to Redis itself or to a proxy", call,
 	)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
@@ -80,7 +81,7 @@ var (
 )
 
 // InvalidTopic reports whether a name can't be that of a topic.
-func InvalidTopic(name string) bool { return duly.QueueRef{Name: name}.ValidateTopic() != nil }
+func InvalidTopic(name string) bool { return contract.ValidateTopic(duly.QueueRef{Name: name}) != nil }
 
 // LookKeys are the keys of a group that the script group_look reads.
 var LookKeys = []string{"config", "log", "heads", "entries", "ready", "waiting", "blocked", "ranges", "leased", "tally"}

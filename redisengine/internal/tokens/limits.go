@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// LimitToken implements duly.Limiter.
-func (e *Tokens) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
+// LimitToken implements contract.Limiter.
+func (e *Tokens) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
@@ -23,8 +23,8 @@ func (e *Tokens) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 	return err
 }
 
-// Spend implements duly.Limiter.
-func (e *Tokens) Spend(ctx context.Context, hash [32]byte, right duly.Right) (window time.Time, err error) {
+// Spend implements contract.Limiter.
+func (e *Tokens) Spend(ctx context.Context, hash [32]byte, right contract.Right) (window time.Time, err error) {
 	if err := e.store.Alive(ctx); err != nil {
 		return window, err
 	}
@@ -34,18 +34,18 @@ func (e *Tokens) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 	}
 	begin := codec.Integer(&r.Rest[0])
 	if r.Word == "limited" {
-		limits := duly.Limits{
+		limits := contract.Limits{
 			Produce: int(codec.Integer(&r.Rest[3])), Consume: int(codec.Integer(&r.Rest[4])),
 			Per: time.Duration(codec.Integer(&r.Rest[5])),
 		}
-		_, err := duly.LimitWindow{Begin: begin, Calls: int(codec.Integer(&r.Rest[1]))}.Spend(limits, right, codec.Integer(&r.Rest[2]))
+		_, err := contract.LimitWindow{Begin: begin, Calls: int(codec.Integer(&r.Rest[1]))}.Spend(limits, right, codec.Integer(&r.Rest[2]))
 		return window, err
 	}
 	return clock.FromMilli(begin), nil
 }
 
-// GiveBack implements duly.Limiter.
-func (e *Tokens) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, window time.Time) error {
+// GiveBack implements contract.Limiter.
+func (e *Tokens) GiveBack(ctx context.Context, hash [32]byte, right contract.Right, window time.Time) error {
 	if err := e.store.Alive(ctx); err != nil || window.IsZero() {
 		return err
 	}
@@ -54,4 +54,4 @@ func (e *Tokens) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, 
 }
 
 // rightName is what the scripts call a right.
-func rightName(right duly.Right) string { return strings.Join(right.Names(), "+") }
+func rightName(right contract.Right) string { return strings.Join(right.Names(), "+") }

@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -18,50 +19,50 @@ var (
 	scriptPlacementList, _ = store.LoadAny("placement_list")
 )
 
-// PutPlacement implements duly.Placer.
-func (e *Tokens) PutPlacement(ctx context.Context, p duly.Placement) error {
+// PutPlacement implements contract.Placer.
+func (e *Tokens) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
 	if err := e.store.Alive(ctx); err != nil {
 		return err
 	}
-	r, err := e.callToken(ctx, scriptPlacementPut, duly.NamespaceOr(p.Namespace), decimal(p.Version), decimal(p.Version+1),
+	r, err := e.callToken(ctx, scriptPlacementPut, contract.NamespaceOr(p.Namespace), decimal(p.Version), decimal(p.Version+1),
 		p.Pool, p.From, string(p.Phase), decimal(clock.Milli(p.Since)), p.FormerText())
 	if err == nil && r.Word == "conflict" {
-		err = duly.PlacementConflict(p.Namespace)
+		err = contract.PlacementConflict(p.Namespace)
 	}
 	return err
 }
 
-// FindPlacement implements duly.Placer.
-func (e *Tokens) FindPlacement(ctx context.Context, namespace string) (p duly.Placement, err error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+// FindPlacement implements contract.Placer.
+func (e *Tokens) FindPlacement(ctx context.Context, namespace string) (p contract.Placement, err error) {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return p, err
 	}
 	if err := e.store.Alive(ctx); err != nil {
 		return p, err
 	}
-	namespace = duly.NamespaceOr(namespace)
+	namespace = contract.NamespaceOr(namespace)
 	msg, err := e.store.Link.Do(ctx, e.store.Link.B().Hget().Key(e.store.TokenKey("placements")).Field(namespace).Build())
 	if err != nil {
 		return p, err
 	}
 	if msg.IsNil() {
-		return p, duly.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+		return p, contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
 	}
 	return e.readPlacement(namespace, &msg)
 }
 
 // readPlacement reads what placement_put has packed.
-func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (duly.Placement, error) {
+func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (contract.Placement, error) {
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()
-	p := duly.Placement{Namespace: namespace, Version: u.Decimal(), Pool: u.Text(), From: u.Text(), Phase: duly.MovePhase(u.Text())}
+	p := contract.Placement{Namespace: namespace, Version: u.Decimal(), Pool: u.Text(), From: u.Text(), Phase: contract.MovePhase(u.Text())}
 	p.Since = clock.FromMilli(u.Decimal())
-	p.Former = duly.ParseFormer(u.Text())
+	p.Former = contract.ParseFormer(u.Text())
 	if u.Bad || fields != 6 {
-		return duly.Placement{}, duly.Errorf(
+		return contract.Placement{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"the placement of namespace %s can't be read: another program may have written to the key %s; "+
 				"move the namespace again by duly pool move",
@@ -71,9 +72,9 @@ func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (dul
 	return p, nil
 }
 
-// Placements implements duly.Placer.
-func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page duly.PlacementPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Placements implements contract.Placer.
+func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page contract.PlacementPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 	if err := e.store.Alive(ctx); err != nil {
@@ -94,7 +95,7 @@ func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 	for ; len(items) > 1; items = items[2:] {
 		one, err := e.readPlacement(codec.Text(&items[0]), &items[1])
 		if err != nil {
-			return duly.PlacementPage{}, err
+			return contract.PlacementPage{}, err
 		}
 		page.Placements = append(page.Placements, one)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -20,16 +21,16 @@ var (
 )
 
 // targetField names a target in the keys: NAMESPACE/NAME.
-func targetField(namespace, name string) string { return duly.NamespaceOr(namespace) + "/" + name }
+func targetField(namespace, name string) string { return contract.NamespaceOr(namespace) + "/" + name }
 
 // namedTargets are the bounds of a namespace's targets behind a name: 0 is what follows
 // the stroke.
 func namedTargets(namespace, after string) (low, high string) {
-	return "(" + targetField(namespace, after), "(" + duly.NamespaceOr(namespace) + "0"
+	return "(" + targetField(namespace, after), "(" + contract.NamespaceOr(namespace) + "0"
 }
 
-// PutTarget implements duly.Targeter.
-func (e *Tokens) PutTarget(ctx context.Context, t duly.Target) error {
+// PutTarget implements contract.Targeter.
+func (e *Tokens) PutTarget(ctx context.Context, t contract.Target) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -42,21 +43,21 @@ func (e *Tokens) PutTarget(ctx context.Context, t duly.Target) error {
 	}
 
 	r, err := e.callToken(ctx, scriptTargetPut, targetField(t.Namespace, t.Name), decimal(t.Version), decimal(t.Version+1),
-		rueidis.BinaryString(t.Settings), low, high, decimal(duly.MaxTargets-1))
+		rueidis.BinaryString(t.Settings), low, high, decimal(contract.MaxTargets-1))
 	switch {
 	case err != nil:
 		return err
 	case r.Word == "conflict":
-		return duly.TargetConflict(t.Namespace, t.Name)
+		return contract.TargetConflict(t.Namespace, t.Name)
 	case r.Word == "full":
-		return duly.TargetsFull(t.Namespace)
+		return contract.TargetsFull(t.Namespace)
 	}
 	return nil
 }
 
-// FindTarget implements duly.Targeter.
-func (e *Tokens) FindTarget(ctx context.Context, namespace, name string) (t duly.Target, err error) {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
+// FindTarget implements contract.Targeter.
+func (e *Tokens) FindTarget(ctx context.Context, namespace, name string) (t contract.Target, err error) {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return t, err
 	}
 	if err := e.store.Alive(ctx); err != nil {
@@ -68,30 +69,30 @@ func (e *Tokens) FindTarget(ctx context.Context, namespace, name string) (t duly
 		return t, err
 	}
 	if msg.IsNil() {
-		return t, duly.NoTargetNamed(namespace, name)
+		return t, contract.NoTargetNamed(namespace, name)
 	}
 	return e.readTarget(field, &msg)
 }
 
 // readTarget reads what target_put has packed.
-func (e *Tokens) readTarget(field string, msg *rueidis.RedisMessage) (duly.Target, error) {
+func (e *Tokens) readTarget(field string, msg *rueidis.RedisMessage) (contract.Target, error) {
 	namespace, name, _ := strings.Cut(field, "/")
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()
-	t := duly.Target{Namespace: namespace, Name: name, Version: u.Decimal(), Settings: []byte(u.Text())}
+	t := contract.Target{Namespace: namespace, Name: name, Version: u.Decimal(), Settings: []byte(u.Text())}
 	if u.Bad || fields != 2 {
-		return duly.Target{}, duly.Errorf(
+		return contract.Target{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"target %s can't be read: another program may have written to the key %s; delete the target and make it again",
-			duly.Quoted(field), e.store.TokenKey("targets"),
+			contract.Quoted(field), e.store.TokenKey("targets"),
 		)
 	}
 	return t, nil
 }
 
-// DeleteTarget implements duly.Targeter.
+// DeleteTarget implements contract.Targeter.
 func (e *Tokens) DeleteTarget(ctx context.Context, namespace, name string) error {
-	if err := duly.ValidateTarget(namespace, name); err != nil {
+	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return err
 	}
 	if err := e.store.Alive(ctx); err != nil {
@@ -99,17 +100,17 @@ func (e *Tokens) DeleteTarget(ctx context.Context, namespace, name string) error
 	}
 	r, err := e.callToken(ctx, scriptTargetDrop, targetField(namespace, name))
 	if r.Word == "none" {
-		return duly.NoTargetNamed(namespace, name)
+		return contract.NoTargetNamed(namespace, name)
 	}
 	return err
 }
 
-// Targets implements duly.Targeter.
-func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParams) (page duly.TargetPage, err error) {
-	if err := p.ValidateNames(); err != nil {
+// Targets implements contract.Targeter.
+func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
 	if err := e.store.Alive(ctx); err != nil {
@@ -130,16 +131,16 @@ func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParam
 	for ; len(items) > 1; items = items[2:] {
 		one, err := e.readTarget(codec.Text(&items[0]), &items[1])
 		if err != nil {
-			return duly.TargetPage{}, err
+			return contract.TargetPage{}, err
 		}
 		page.Targets = append(page.Targets, one)
 	}
 	return page, nil
 }
 
-// PushQueues implements duly.Targeter.
-func (e *Tokens) PushQueues(ctx context.Context, p duly.PageParams) (page duly.QueuePage, err error) {
-	after, err := p.ValidateQueues()
+// PushQueues implements contract.Targeter.
+func (e *Tokens) PushQueues(ctx context.Context, p duly.PageParams) (page contract.QueuePage, err error) {
+	after, err := contract.ValidateQueuePage(&p)
 	if err != nil {
 		return page, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -65,13 +66,13 @@ func (e *Tokens) callToken(ctx context.Context, sc tokenScript, args ...string) 
 	}
 	r = catalog.Reply{Word: codec.Text(&items[0]), Rest: items[1:]}
 	if r.Word == "none" {
-		err = duly.NoToken()
+		err = contract.NoToken()
 	}
 	return r, err
 }
 
-// PutToken implements duly.Registry.
-func (e *Tokens) PutToken(ctx context.Context, t duly.Token) error {
+// PutToken implements contract.Registry.
+func (e *Tokens) PutToken(ctx context.Context, t contract.Token) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -87,14 +88,14 @@ func (e *Tokens) PutToken(ctx context.Context, t duly.Token) error {
 	return err
 }
 
-func limitArgs(l duly.Limits) []string {
+func limitArgs(l contract.Limits) []string {
 	return []string{decimal(l.Produce), decimal(l.Consume), decimal(l.Per)}
 }
 
 func decimal[T ~int | ~int64 | ~uint8](n T) string { return strconv.FormatInt(int64(n), 10) }
 
-// FindToken implements duly.Registry.
-func (e *Tokens) FindToken(ctx context.Context, hash [32]byte) (t duly.Token, err error) {
+// FindToken implements contract.Registry.
+func (e *Tokens) FindToken(ctx context.Context, hash [32]byte) (t contract.Token, err error) {
 	if err := e.store.Alive(ctx); err != nil {
 		return t, err
 	}
@@ -103,22 +104,22 @@ func (e *Tokens) FindToken(ctx context.Context, hash [32]byte) (t duly.Token, er
 		return t, err
 	}
 	if msg.IsNil() {
-		return t, duly.NoToken()
+		return t, contract.NoToken()
 	}
 	return e.readToken(hash, &msg)
 }
 
 // readToken reads what token_put has packed.
-func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (duly.Token, error) {
+func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (contract.Token, error) {
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()
-	t := duly.Token{Hash: hash, Namespace: u.Text()}
-	t.Rights = duly.Right(u.Decimal())
+	t := contract.Token{Hash: hash, Namespace: u.Text()}
+	t.Rights = contract.Right(u.Decimal())
 	t.Description = u.Text()
 	t.CreatedAt = clock.FromMilli(u.Decimal())
-	t.Limits = duly.Limits{Produce: int(u.Decimal()), Consume: int(u.Decimal()), Per: time.Duration(u.Decimal())}
+	t.Limits = contract.Limits{Produce: int(u.Decimal()), Consume: int(u.Decimal()), Per: time.Duration(u.Decimal())}
 	if u.Bad || fields != 7 {
-		return duly.Token{}, duly.Errorf(
+		return contract.Token{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"token %s can't be read: another program may have written to the key %s; "+
 				"revoke it by duly token revoke, and make it again by duly token create",
@@ -128,7 +129,7 @@ func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (duly.Token
 	return t, nil
 }
 
-// DeleteToken implements duly.Registry.
+// DeleteToken implements contract.Registry.
 func (e *Tokens) DeleteToken(ctx context.Context, hash [32]byte) error {
 	if err := e.store.Alive(ctx); err != nil {
 		return err
@@ -137,9 +138,9 @@ func (e *Tokens) DeleteToken(ctx context.Context, hash [32]byte) error {
 	return err
 }
 
-// Tokens implements duly.Registry.
-func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page duly.TokenPage, err error) {
-	after, err := p.ValidateTokens()
+// Tokens implements contract.Registry.
+func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page contract.TokenPage, err error) {
+	after, err := contract.ValidateTokenPage(&p)
 	if err != nil {
 		return page, err
 	}
@@ -166,7 +167,7 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	for ; len(items) > 1; items = items[2:] {
 		var hash [32]byte
 		if _, err := hex.Decode(hash[:], []byte(codec.Text(&items[0]))); err != nil {
-			return duly.TokenPage{}, duly.Errorf(
+			return contract.TokenPage{}, contract.Errorf(
 				duly.CodeCorrupt,
 				"the key %s holds what is no token's: another program has written there; choose another prefix in the URL, or remove that entry",
 				e.store.TokenKey(set),
@@ -174,7 +175,7 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		}
 		t, err := e.readToken(hash, &items[1])
 		if err != nil {
-			return duly.TokenPage{}, err
+			return contract.TokenPage{}, err
 		}
 		page.Tokens = append(page.Tokens, t)
 	}

@@ -26,7 +26,7 @@ type watchRun struct {
 	hearing  bool
 }
 
-// WatchTokens implements duly.Watcher.
+// WatchTokens implements contract.Watcher.
 func (e *Tokens) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
 	if err := e.store.Alive(ctx); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -30,7 +31,7 @@ var (
 type checking struct {
 	e      *Topics
 	repair bool
-	found  func(duly.Fault)
+	found  func(contract.Fault)
 	looked int64
 	mended int
 	silent []silent
@@ -46,7 +47,7 @@ type silent struct {
 
 // CheckTopics implements maintain.TopicMaintainer. One script call checks a part of a
 // shard, and mends it. Other calls may run in between.
-func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error) {
+func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool, found func(contract.Fault)) (looked int64, err error) {
 	c := &checking{e: e, repair: repair, found: found}
 	err = e.EachTopic(ctx, namespace, func(name string, q *catalog.Queue, err error) error {
 		if err != nil || q.Topic == nil || q.Tomb {
@@ -78,7 +79,7 @@ func (c *checking) markersAgain(ctx context.Context) error {
 }
 
 func (c *checking) fault(ref duly.QueueRef, kind, id, detail string) {
-	c.found(duly.Fault{Kind: kind, Queue: ref, ID: id, Detail: detail, Repaired: c.repair})
+	c.found(contract.Fault{Kind: kind, Queue: ref, ID: id, Detail: detail, Repaired: c.repair})
 	if c.repair {
 		c.mended++
 	}
@@ -114,7 +115,7 @@ func (c *checking) unreadable(q *catalog.Queue, s *catalog.Shard, err error) err
 	if !ok || e.Code != duly.CodeCorrupt && e.Code != duly.CodeInternal {
 		return err
 	}
-	c.found(duly.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
+	c.found(contract.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
 		"shard %d can't be checked: one of its keys has another type, or holds what duly has not written; "+
 			"remove that, then run duly check --repair",
 		s.Index,
@@ -149,7 +150,7 @@ func (c *checking) groups(ctx context.Context, q *catalog.Queue, s *catalog.Shar
 		if slices.ContainsFunc(q.Topic.Groups, func(g *catalog.Group) bool { return g.Name == name }) {
 			continue
 		}
-		c.fault(q.Ref, "group_not_listed", "", fmt.Sprintf("shard %d has a group %s that the topic does not have", s.Index, duly.Quoted(name)))
+		c.fault(q.Ref, "group_not_listed", "", fmt.Sprintf("shard %d has a group %s that the topic does not have", s.Index, contract.Quoted(name)))
 		if !c.repair {
 			continue
 		}

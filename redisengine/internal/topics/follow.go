@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/logcursor"
 )
 
-// Read implements duly.Topics.
-func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+// Read implements contract.Topics.
+func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	if err := p.Validate(ref); err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 	if err := e.Alive(ctx); err != nil {
-		return duly.ReadPage{}, err
+		return contract.ReadPage{}, err
 	}
 	ref = ref.Normal()
 	end := e.Local().Mono() + p.Wait
@@ -32,7 +33,7 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 
 		p.From = page.Next // what "end" was at the first look
 		if err := e.listen(ref); err != nil {
-			return duly.ReadPage{}, err
+			return contract.ReadPage{}, err
 		}
 		e.readers.expect(ref, due)
 		woken, err := e.pause(ctx, published, left)
@@ -40,7 +41,7 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 			err = e.Alive(ctx)
 		}
 		if err != nil {
-			return duly.ReadPage{}, err
+			return contract.ReadPage{}, err
 		}
 		if !woken && e.readers.missesNothing(ref, e.Local().Mono()) {
 			return page, nil
@@ -76,7 +77,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 		return err
 	}
 	if q == nil || q.Topic == nil {
-		return duly.NoTopic(ref)
+		return contract.NoTopic(ref)
 	}
 
 	r.mu.Lock()
@@ -144,7 +145,7 @@ func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) 
 // lookAtEnds returns the ends of a topic's shards, and when the next delayed message
 // enters by the local clock, 0 for none. Delayed messages that are due enter first.
 func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []logcursor.Place, due time.Duration, err error) {
-	r := &reading{parts: duly.FromParts{Kind: duly.KindEnd}}
+	r := &reading{parts: contract.FromParts{Kind: contract.KindEnd}}
 	if err := r.read(ctx, e, ref); err != nil {
 		return nil, 0, err
 	}

@@ -7,18 +7,19 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Groups implements duly.TopicOperator.
+// Groups implements contract.TopicOperator.
 func (e *Topics) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (page duly.NamePage, err error) {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return page, err
 	}
-	if err := p.ValidateNames(); err != nil {
+	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 	if err := e.Alive(ctx); err != nil {
@@ -29,7 +30,7 @@ func (e *Topics) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 		return page, err
 	}
 	if q == nil || q.Topic == nil || q.Tomb {
-		return page, duly.NoTopic(ref)
+		return page, contract.NoTopic(ref)
 	}
 	names := slices.DeleteFunc(q.Topic.Names(), func(name string) bool { return name <= p.Cursor })
 	if len(names) > p.Limit {
@@ -40,14 +41,14 @@ func (e *Topics) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 	return page, nil
 }
 
-// CreateGroup implements duly.TopicOperator.
+// CreateGroup implements contract.TopicOperator.
 func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
-	if err := ref.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return false, err
 	}
 	ref = ref.Normal()
 	topic, name, _ := ref.Group()
-	parts, err := from.PartsIn(topic, false)
+	parts, err := contract.ParseFromIn(from, topic, false)
 	if err != nil {
 		return false, err
 	}
@@ -63,7 +64,7 @@ func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 }
 
 func (e *Topics) createGroup(
-	ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts duly.FromParts,
+	ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts contract.FromParts,
 ) (existed bool, err error) {
 	q, err := e.find(ctx, topic)
 	if err != nil {
@@ -76,18 +77,18 @@ func (e *Topics) createGroup(
 	if err != nil {
 		return false, err
 	}
-	if parts.Kind == duly.KindTime && parts.Time.After(now) || parts.Kind == duly.KindPosition && q == nil {
-		return false, duly.AheadOfLog(from)
+	if parts.Kind == contract.KindTime && parts.Time.After(now) || parts.Kind == contract.KindPosition && q == nil {
+		return false, contract.AheadOfLog(from)
 	}
 	if q == nil {
 		if q, err = e.make(ctx, topic, e.TopicConfig()); err != nil {
 			return false, err
 		}
 	}
-	if parts.Kind == duly.KindPosition {
+	if parts.Kind == contract.KindPosition {
 		if ahead, err := e.isAhead(ctx, topic, parts.Position); err != nil || ahead {
 			if err == nil {
-				err = duly.AheadOfLog(from)
+				err = contract.AheadOfLog(from)
 			}
 			return false, err
 		}
@@ -102,9 +103,9 @@ func (e *Topics) createGroup(
 			existed = true
 			return q.Topic.Config, q.Topic.Groups, nil
 		case len(q.Topic.Names()) >= duly.MaxGroups:
-			return q.Topic.Config, nil, duly.GroupsFull(topic)
+			return q.Topic.Config, nil, contract.GroupsFull(topic)
 		}
-		cfg := duly.DefaultGroupConfig()
+		cfg := contract.DefaultGroupConfig()
 		cfg.Shards = len(q.Shards)
 		g := catalog.NewGroup(name, version, cfg, now)
 		beginGroup(g, parts, len(q.Shards))
@@ -115,15 +116,15 @@ func (e *Topics) createGroup(
 }
 
 // beginGroup sets the place where a group begins in each shard.
-func beginGroup(g *catalog.Group, p duly.FromParts, shards int) {
+func beginGroup(g *catalog.Group, p contract.FromParts, shards int) {
 	switch p.Kind {
-	case duly.KindEnd:
+	case contract.KindEnd:
 		g.From = "end"
-	case duly.KindTime:
+	case contract.KindTime:
 		g.From = "time"
 		g.At = slices.Repeat([]int64{clock.CeilMilli(p.Time)}, shards)
-	case duly.KindPosition:
-		parts := duly.PositionPartsOf(p.Position)
+	case contract.KindPosition:
+		parts := contract.PositionPartsOf(p.Position)
 		g.From = fmt.Sprintf("place%d", parts.Shard)
 		g.At = slices.Repeat([]int64{parts.Millis}, shards)
 		g.At[parts.Shard] = int64(parts.Ordinal)
@@ -134,7 +135,7 @@ func beginGroup(g *catalog.Group, p duly.FromParts, shards int) {
 
 // isAhead reports whether a position is beyond the end of its shard.
 func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Position) (ahead bool, err error) {
-	parts := duly.PositionPartsOf(p)
+	parts := contract.PositionPartsOf(p)
 	err = e.WithTopic(ctx, topic, func(q *catalog.Queue) error {
 		if ahead = parts.Shard >= len(q.Shards); ahead {
 			return nil
@@ -204,14 +205,14 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 	topic, name, _ := ref.Group()
 	q, err := e.find(ctx, topic)
 	if duly.CodeOf(err) == duly.CodeConflict || err == nil && q == nil {
-		return duly.NoTopic(topic)
+		return contract.NoTopic(topic)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = e.change(ctx, q, sc, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
 		if q.Topic.Find(name) == nil {
-			return q.Topic.Config, nil, duly.NoGroup(ref)
+			return q.Topic.Config, nil, contract.NoGroup(ref)
 		}
 		groups := slices.Clone(q.Topic.Groups)
 		for i, g := range groups {
@@ -230,7 +231,7 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 
 // ConfigureGroup changes each field of the patch that is not zero.
 func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.ValidateFor(ref); err != nil {
+	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
 	if err := e.admitGroup(ctx, ref); err != nil {
@@ -244,13 +245,13 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 		if patch.Group.Order == duly.OrderKeys && c.Group.Order != duly.OrderKeys {
 			if held, err := e.held(ctx, ref); err != nil || held > 0 {
 				if err == nil {
-					err = duly.OrderNeedsEmpty(ref, held)
+					err = contract.OrderNeedsEmpty(ref, held)
 				}
 				return err
 			}
 		}
-		*c = c.With(patch)
-		return c.CheckWhole()
+		*c = contract.PatchConfig(*c, patch)
+		return contract.CheckConfig(*c)
 	})
 }
 
@@ -261,7 +262,7 @@ func (e *Topics) checkTarget(ctx context.Context, namespace, target string) erro
 	}
 	q, err := e.Catalog.Read(ctx, duly.QueueRef{Namespace: namespace, Name: target})
 	if err == nil && q != nil && q.Topic != nil && !q.Tomb {
-		return duly.TargetIsTopic(target)
+		return contract.TargetIsTopic(target)
 	}
 	return err
 }
@@ -298,14 +299,14 @@ func (e *Topics) GroupConfig(ctx context.Context, ref duly.QueueRef) (duly.Queue
 	return q.Config, nil
 }
 
-// Seek implements duly.TopicOperator.
-func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (result duly.SeekResult, err error) {
-	if err := ref.ValidateGroup(); err != nil {
+// Seek implements contract.TopicOperator.
+func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (result contract.SeekResult, err error) {
+	if err := contract.ValidateGroup(ref); err != nil {
 		return result, err
 	}
 	ref = ref.Normal()
 	topic, _, _ := ref.Group()
-	parts, err := to.PartsIn(topic, false)
+	parts, err := contract.ParseFromIn(to, topic, false)
 	if err != nil {
 		return result, err
 	}
@@ -320,18 +321,18 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 	}
 
 	switch parts.Kind {
-	case duly.KindTime:
+	case contract.KindTime:
 		now, err := e.Now(ctx)
 		if err != nil {
 			return result, err
 		}
 		if parts.Time.After(now) {
-			return result, duly.AheadOfLog(to)
+			return result, contract.AheadOfLog(to)
 		}
-	case duly.KindPosition:
+	case contract.KindPosition:
 		if ahead, err := e.isAhead(ctx, topic, parts.Position); err != nil || ahead {
 			if err == nil {
-				err = duly.AheadOfLog(to)
+				err = contract.AheadOfLog(to)
 			}
 			return result, err
 		}
@@ -346,7 +347,7 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 				return err
 			}
 			if r.Word == "future" {
-				return duly.AheadOfLog(to)
+				return contract.AheadOfLog(to)
 			}
 			result.Clipped = result.Clipped || codec.Integer(&r.Rest[0]) == 1
 			result.Skipped += codec.Integer(&r.Rest[1])
@@ -361,14 +362,14 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 }
 
 // seekArgs returns the target of a Seek in a shard.
-func seekArgs(p duly.FromParts, shard int) (kind, at string) {
+func seekArgs(p contract.FromParts, shard int) (kind, at string) {
 	switch p.Kind {
-	case duly.KindEnd:
+	case contract.KindEnd:
 		return "end", ""
-	case duly.KindTime:
+	case contract.KindTime:
 		return "time", strconv.FormatInt(clock.CeilMilli(p.Time), 10)
-	case duly.KindPosition:
-		parts := duly.PositionPartsOf(p.Position)
+	case contract.KindPosition:
+		parts := contract.PositionPartsOf(p.Position)
 		if parts.Shard == shard {
 			return "place", strconv.FormatUint(parts.Ordinal, 10)
 		}

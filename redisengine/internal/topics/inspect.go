@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -51,7 +52,7 @@ func readNumbers(packed string, names []string) (n numbers, text string) {
 	return n, text
 }
 
-// Topic implements duly.TopicOperator.
+// Topic implements contract.TopicOperator.
 func (e *Topics) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicInfo, err error) {
 	if err := e.admit(ctx, ref); err != nil {
 		return info, err
@@ -261,15 +262,15 @@ func (g *groupSum) stats() duly.Stats {
 func (e *Topics) place(ref duly.QueueRef, id string) (shard int, p messages.Place, err error) {
 	topic, _, _ := ref.Group()
 	n, ok := duly.ParseNumber(id)
-	if !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(topic) {
-		return 0, p, duly.ForeignPosition(ref, id)
+	if !ok || contract.PositionPartsOf(n).Topic != contract.TopicChecksum(topic) {
+		return 0, p, contract.ForeignPosition(ref, id)
 	}
-	return duly.PositionPartsOf(n).Shard, messages.PlaceOf(n), nil
+	return contract.PositionPartsOf(n).Shard, messages.PlaceOf(n), nil
 }
 
 // GetMessage returns a message that a group holds, or a dead copy.
 func (e *Topics) GetMessage(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return duly.JobInfo{}, err
 	}
 	if err := e.admitGroup(ctx, ref); err != nil {
@@ -297,7 +298,7 @@ func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (
 	})
 
 	if err == nil && !found {
-		err = duly.NoMessage(ref, id)
+		err = contract.NoMessage(ref, id)
 	}
 	if err != nil {
 		return duly.JobInfo{}, err
@@ -307,17 +308,17 @@ func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (
 
 // MessageByReceipt returns the message that a receipt was handed out for.
 func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	p, ok := r.Parts()
+	p, ok := contract.ParseReceipt(r)
 	if !ok {
-		return duly.JobInfo{}, r.Validate()
+		return duly.JobInfo{}, contract.ValidateReceipt(r)
 	}
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}.Normal()
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
 	}
 	topic, _, _ := ref.Group()
-	if at := duly.PositionPartsOf(p.Number); at.Shard != p.Shard || at.Topic != duly.TopicChecksum(topic) { // of no message of this group
-		return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+	if at := contract.PositionPartsOf(p.Number); at.Shard != p.Shard || at.Topic != contract.TopicChecksum(topic) { // of no message of this group
+		return duly.JobInfo{}, contract.NotFound(ref, p.Number.String())
 	}
 	return e.get(ctx, ref, p.Number.String(), "")
 }
@@ -347,14 +348,14 @@ func readCursor(text, state string) (c cursor, err error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 || !score.MatchString(c.Score) {
-		return c, duly.BadCursor()
+		return c, contract.BadCursor()
 	}
 	return c, nil
 }
 
 // ListMessages lists the messages of one state of a group.
 func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateList(&p); err != nil {
 		return page, err
 	}
 	from, err := readCursor(p.Cursor, p.State.String())

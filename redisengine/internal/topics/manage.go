@@ -5,16 +5,17 @@ import (
 	"errors"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Topics implements duly.TopicOperator.
+// Topics implements contract.TopicOperator.
 func (e *Topics) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := duly.ValidateNamespace(namespace); err != nil {
+	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.Names(ctx, e.TopicsKey(duly.NamespaceOr(namespace)), store.InvalidTopic, p)
+	return e.Names(ctx, e.TopicsKey(contract.NamespaceOr(namespace)), store.InvalidTopic, p)
 }
 
 // find reads a topic from the list, nil for none. It finishes an interrupted destruction
@@ -26,7 +27,7 @@ func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, e
 		case err != nil || q == nil:
 			return nil, err
 		case q.Topic == nil:
-			return nil, duly.IsQueue(ref)
+			return nil, contract.IsQueue(ref)
 		case !q.Tomb:
 			return q, nil
 		}
@@ -40,7 +41,7 @@ func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, e
 func (e *Topics) make(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConfig) (*catalog.Queue, error) {
 	q, err := e.CreateTopic(ctx, ref, cfg)
 	if err == nil && q.Topic == nil {
-		return nil, duly.IsQueue(ref)
+		return nil, contract.IsQueue(ref)
 	}
 	return q, err
 }
@@ -71,18 +72,18 @@ func (e *Topics) change(
 			return nil, err
 		}
 		if q == nil {
-			return nil, duly.NoTopic(ref)
+			return nil, contract.NoTopic(ref)
 		}
 	}
 	return nil, c.Failed("the configuration of topic %s keeps changing", q.Ref)
 }
 
-// ConfigureTopic implements duly.TopicOperator.
+// ConfigureTopic implements contract.TopicOperator.
 func (e *Topics) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
-	if err := ref.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
-	if err := patch.Validate(); err != nil {
+	if err := contract.ValidateTopicConfig(patch); err != nil {
 		return err
 	}
 	if err := e.Alive(ctx); err != nil {
@@ -104,10 +105,10 @@ func (e *Topics) made(ctx context.Context, topic duly.QueueRef, call func() erro
 }
 
 func (e *Topics) configureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
-	cfg := e.TopicConfig().With(patch)
+	cfg := contract.PatchTopicConfig(e.TopicConfig(), patch)
 	q, err := e.find(ctx, ref)
 	if err == nil && q == nil {
-		if err := cfg.CheckParts(); err != nil {
+		if err := contract.CheckTopicConfig(cfg); err != nil {
 			return err
 		}
 		q, err = e.make(ctx, ref, cfg)
@@ -117,15 +118,15 @@ func (e *Topics) configureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	}
 	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
 		if patch.Shards != 0 && patch.Shards != len(q.Shards) {
-			return cfg, nil, duly.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", len(q.Shards))
+			return cfg, nil, contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", len(q.Shards))
 		}
-		cfg := q.Topic.Config.With(patch)
-		return cfg, q.Topic.Groups, cfg.CheckParts()
+		cfg := contract.PatchTopicConfig(q.Topic.Config, patch)
+		return cfg, q.Topic.Groups, contract.CheckTopicConfig(cfg)
 	})
 	return err
 }
 
-// DestroyTopic implements duly.TopicOperator.
+// DestroyTopic implements contract.TopicOperator.
 func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.admit(ctx, ref); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/messages"
@@ -16,7 +17,7 @@ import (
 
 // DeleteMessage removes a message that a group holds, or a dead copy.
 func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string) error {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
 	if err := e.admitGroup(ctx, ref); err != nil {
@@ -42,9 +43,9 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	case err != nil:
 		return err
 	case word == "beyond":
-		return duly.NotBeyondCursor(ref, id)
+		return contract.NotBeyondCursor(ref, id)
 	case word == "none":
-		return duly.NoMessage(ref, id)
+		return contract.NoMessage(ref, id)
 	}
 
 	e.cancels.Report(ref, id)
@@ -53,7 +54,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 
 // PurgeMessages removes up to n messages of one state, 0 for all.
 func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (removed int, err error) {
-	if err := duly.ValidatePurge(state, n); err != nil {
+	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
 	if err := e.admitGroup(ctx, ref); err != nil {
@@ -94,7 +95,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 
 // RequeueMessages requeues dead copies: the group holds them again.
 func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) (results []duly.RequeueResult, err error) {
-	if err := p.ValidateFor(ref); err != nil {
+	if err := contract.ValidateRequeueFor(&p, ref); err != nil {
 		return nil, err
 	}
 	if err := e.admitGroup(ctx, ref); err != nil {
@@ -128,9 +129,9 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 	for i, id := range ids {
 		shard, p, err := r.e.place(r.ref, id)
 		if err == nil && shard >= len(q.Shards) {
-			err = duly.NoMessage(r.ref, id)
+			err = contract.NoMessage(r.ref, id)
 		}
-		if bad := duly.ValidateID(id); bad != nil {
+		if bad := contract.ValidateID(id); bad != nil {
 			err = bad
 		}
 		if places[i] = p; err != nil {
@@ -169,12 +170,12 @@ func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.R
 	}
 	switch word := codec.Text(&answer[0]); word {
 	case "none":
-		return duly.RequeueResult{ID: id, Err: duly.NoMessage(r.ref, id)}
+		return duly.RequeueResult{ID: id, Err: contract.NoMessage(r.ref, id)}
 	case "beyond":
-		return duly.RequeueResult{ID: id, Err: duly.NotBeyondCursor(r.ref, id)}
+		return duly.RequeueResult{ID: id, Err: contract.NotBeyondCursor(r.ref, id)}
 	case "conflict":
 		state := codec.State(&answer[2])
-		return duly.RequeueResult{ID: id, Err: duly.Conflict(state, "message %s is %s, not dead", id, state)}
+		return duly.RequeueResult{ID: id, Err: contract.Conflict(state, "message %s is %s, not dead", id, state)}
 	}
 	return duly.RequeueResult{ID: id, State: codec.State(&answer[0])}
 }

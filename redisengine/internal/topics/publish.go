@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -45,9 +46,9 @@ type item struct {
 	bytes int
 }
 
-// Publish implements duly.Topics.
+// Publish implements contract.Topics.
 func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.PublishResult, error) {
-	if err := duly.CheckBatch(len(all), duly.MessageBytes(all)); err != nil {
+	if err := contract.CheckBatch(len(all), contract.MessageBytes(all)); err != nil {
 		return nil, err
 	}
 	if err := e.Alive(ctx); err != nil {
@@ -60,7 +61,7 @@ func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.Publis
 	for i := range all {
 		m := &all[i]
 		p.results[i].ID = m.ID
-		if err := m.Validate(e.Settings.MaxBody); err != nil {
+		if err := contract.ValidateMessage(m, e.Settings.MaxBody); err != nil {
 			p.results[i].Err = err
 			continue
 		}
@@ -93,12 +94,12 @@ type publish struct {
 
 // answered reports whether some message has entered.
 func (p *publish) answered() bool {
-	return slices.ContainsFunc(p.results, func(r duly.PublishResult) bool { return r.Outcome != 0 })
+	return slices.ContainsFunc(p.results, func(r duly.PublishResult) bool { return r.Status != 0 })
 }
 
 // fail is the answer for a message that has no other.
 func (p *publish) fail(i int, err error) {
-	if r := &p.results[i]; r.Outcome == 0 && r.Err == nil {
+	if r := &p.results[i]; r.Status == 0 && r.Err == nil {
 		r.Err = err
 	}
 }
@@ -118,7 +119,7 @@ func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) er
 			}
 		}
 		if q.Topic == nil {
-			return p.refuse(places, duly.IsQueue(ref))
+			return p.refuse(places, contract.IsQueue(ref))
 		}
 
 		err = p.send(ctx, q, places)
@@ -129,7 +130,7 @@ func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) er
 		if err := p.e.Sync(ctx, q, other); err != nil {
 			return err
 		}
-		places = slices.DeleteFunc(slices.Clone(places), func(i int) bool { return p.results[i].Outcome != 0 || p.results[i].Err != nil })
+		places = slices.DeleteFunc(slices.Clone(places), func(i int) bool { return p.results[i].Status != 0 || p.results[i].Err != nil })
 		if len(places) == 0 {
 			return nil
 		}
@@ -155,14 +156,14 @@ func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) erro
 	free := anyShard(len(q.Shards))
 	for _, i := range places {
 		m := &p.all[i]
-		stored, due, err := m.Plan(now)
+		stored, due, err := contract.PlanMessage(*m, now)
 		if err != nil {
 			p.results[i].Err = err
 			continue
 		}
 		next := &item{place: i, id: m.ID, due: whenDue(m), bytes: len(m.Body)}
 		delayed := due > clock.Milli(now)
-		shard, fixed := stored.ShardIn(q.Topic.Config, delayed)
+		shard, fixed := contract.MessageShard(&stored, q.Topic.Config, delayed)
 		if !fixed {
 			shard = free
 		}
@@ -210,7 +211,7 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 			r.ID = i.id
 			if ordinals[k] > 0 {
 				r.ID = p.all[i.place].ID
-				r.Outcome, r.Position = duly.Created, at.Position(messages.Place{Ordinal: ordinals[k], Millis: ms})
+				r.Status, r.Position = duly.Created, at.Position(messages.Place{Ordinal: ordinals[k], Millis: ms})
 			} else {
 				*r = oddResult(q, at, i, codec.Elements(&odd[k]))
 			}
@@ -221,7 +222,7 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 	}
 	err := p.e.State(q, s).Calls.(*publisher).Do(ctx, c)
 	if err != nil && err == ctx.Err() {
-		return duly.Unanswered(err)
+		return contract.Unanswered(err)
 	}
 	return err
 }
@@ -230,9 +231,9 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMessage) duly.PublishResult {
 	switch codec.Text(&r[1]) {
 	case "delayed":
-		return duly.PublishResult{Outcome: duly.Created, ID: i.id}
+		return duly.PublishResult{Status: duly.Created, ID: i.id}
 	case "exists":
-		result := duly.PublishResult{Outcome: duly.Exists, ID: i.id}
+		result := duly.PublishResult{Status: duly.Exists, ID: i.id}
 		if p := (messages.Place{Ordinal: uint64(codec.Integer(&r[3])), Millis: codec.Integer(&r[2])}); p.Ordinal > 0 {
 			result.Position = at.Position(p)
 		}
@@ -243,7 +244,7 @@ func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMe
 	if codec.Text(&r[2]) == "max_count" {
 		setting, bound = "max_count", int64(c.MaxCount)
 	}
-	return duly.PublishResult{ID: i.id, Err: duly.TopicFull(q.Ref, setting, bound)}
+	return duly.PublishResult{ID: i.id, Err: contract.TopicFull(q.Ref, setting, bound)}
 }
 
 // send runs a joint publish.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logcursor"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -19,12 +20,12 @@ import (
 type reading struct {
 	topic   *identity // nil: any topic of the name
 	from    duly.From
-	parts   duly.FromParts
+	parts   contract.FromParts
 	limit   int
-	room    int               // bytes of bodies that each shard may return beyond its first message
-	entries [][]duly.Entry    // of each shard
-	more    []bool            // whether a shard has others behind these
-	next    []logcursor.Place // where each shard goes on
+	room    int                // bytes of bodies that each shard may return beyond its first message
+	entries [][]contract.Entry // of each shard
+	more    []bool             // whether a shard has others behind these
+	next    []logcursor.Place  // where each shard goes on
 	gap     int64
 	due     time.Duration // until the next delayed message enters; 0: none
 }
@@ -39,10 +40,10 @@ type identity struct {
 // readPage reads one page. due is when the next delayed message enters, by the local
 // clock; 0 for none.
 func (e *Topics) readPage(
-	ctx context.Context, ref duly.QueueRef, p duly.ReadParams, topic *identity,
-) (page duly.ReadPage, due time.Duration, err error) {
+	ctx context.Context, ref duly.QueueRef, p contract.ReadParams, topic *identity,
+) (page contract.ReadPage, due time.Duration, err error) {
 	r := &reading{from: p.From, limit: p.Limit, topic: topic}
-	if r.parts, err = p.From.PartsIn(ref, true); err != nil {
+	if r.parts, err = contract.ParseFromIn(p.From, ref, true); err != nil {
 		return page, 0, err
 	}
 	if err := r.read(ctx, e, ref); err != nil {
@@ -58,7 +59,7 @@ func (e *Topics) readPage(
 func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error {
 	return e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		if r.topic != nil && r.topic.known && !q.Topic.Is(r.topic.born) {
-			return duly.NoTopic(ref)
+			return contract.NoTopic(ref)
 		}
 		from, err := r.places(q)
 		if err != nil {
@@ -67,7 +68,7 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 		// The page is in memory with what is read for it: so all shards share its room.
 		r.room = max(1, duly.MaxBatchBytes/len(q.Shards))
 		shards := len(q.Shards)
-		r.entries, r.more, r.next = make([][]duly.Entry, shards), make([]bool, shards), make([]logcursor.Place, shards)
+		r.entries, r.more, r.next = make([][]contract.Entry, shards), make([]bool, shards), make([]logcursor.Place, shards)
 		r.gap, r.due = 0, 0
 		for i, s := range q.Shards {
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
@@ -104,7 +105,7 @@ type readStart struct {
 func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 	all := make([]readStart, len(q.Shards))
 	switch r.parts.Kind {
-	case duly.KindNext:
+	case contract.KindNext:
 		next, err := logcursor.Parse(r.parts.Next, len(all))
 		if err != nil {
 			return nil, err
@@ -112,20 +113,20 @@ func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 		for i, n := range next {
 			all[i] = readStart{ordinal: n.Ordinal, seen: messages.Place{Ordinal: n.Ordinal - 1, Millis: n.Seen}}
 		}
-	case duly.KindPosition:
-		parts := duly.PositionPartsOf(r.parts.Position)
+	case contract.KindPosition:
+		parts := contract.PositionPartsOf(r.parts.Position)
 		if parts.Shard >= len(all) {
-			return nil, duly.LogEnds(r.from, "")
+			return nil, contract.LogEnds(r.from, "")
 		}
 		for i := range all {
 			all[i].ms = parts.Millis
 		}
 		all[parts.Shard] = readStart{ordinal: parts.Ordinal, seen: messages.Place{Ordinal: parts.Ordinal, Millis: parts.Millis}}
-	case duly.KindTime:
+	case contract.KindTime:
 		for i := range all {
 			all[i].ms = clock.CeilMilli(r.parts.Time)
 		}
-	case duly.KindEnd:
+	case contract.KindEnd:
 		for i := range all {
 			all[i].end = true
 		}
@@ -147,7 +148,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	last, lastMS := codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
 	at := messages.ShardOf(q.Ref, s.Index)
 	if wanted := int64(from.ordinal); wanted > 0 {
-		if wanted > last && r.parts.Kind == duly.KindPosition || wanted > last+1 || codec.Integer(&reply.Rest[7]) == 1 {
+		if wanted > last && r.parts.Kind == contract.KindPosition || wanted > last+1 || codec.Integer(&reply.Rest[7]) == 1 {
 			return ends(r.from, at, last, lastMS)
 		}
 		r.gap += max(0, first-wanted)
@@ -161,7 +162,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	r.more[s.Index] = codec.Integer(&reply.Rest[4]) == 1
 	next := logcursor.Place{Ordinal: uint64(last) + 1}
 	if found := r.entries[s.Index]; len(found) > 0 {
-		next.Ordinal = duly.PositionPartsOf(found[0].Position).Ordinal
+		next.Ordinal = contract.PositionPartsOf(found[0].Position).Ordinal
 	} else if from.ordinal > 0 {
 		next.Ordinal = max(from.ordinal, uint64(first))
 	}
@@ -201,13 +202,13 @@ func (r *reading) call(
 // ends is the error for a reader that was further than the log is.
 func ends(from duly.From, at messages.Shard, last, ms int64) error {
 	if last == 0 {
-		return duly.LogEnds(from, "")
+		return contract.LogEnds(from, "")
 	}
-	return duly.LogEnds(from, at.Position(messages.Place{Ordinal: uint64(last), Millis: ms}).String())
+	return contract.LogEnds(from, at.Position(messages.Place{Ordinal: uint64(last), Millis: ms}).String())
 }
 
 // merged merges the shards by position, as far as all of them were read.
-func (r *reading) merged() (all []duly.Entry) {
+func (r *reading) merged() (all []contract.Entry) {
 	bytes := 0
 	for len(all) < r.limit {
 		least := -1
@@ -231,15 +232,15 @@ func (r *reading) merged() (all []duly.Entry) {
 		}
 		all = append(all, e)
 		r.entries[least] = r.entries[least][1:]
-		at := duly.PositionPartsOf(e.Position)
+		at := contract.PositionPartsOf(e.Position)
 		r.next[least] = logcursor.Place{Ordinal: at.Ordinal + 1, Seen: at.Millis}
 	}
 	return all
 }
 
-// Delayed implements duly.Topics.
-func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedParams) (page duly.DelayedPage, err error) {
-	if err := p.Validate(); err != nil {
+// Delayed implements contract.Topics.
+func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage, err error) {
+	if err := contract.ValidatePage(&p.PageParams); err != nil {
 		return page, err
 	}
 	from, err := readCursor(p.Cursor, "")
@@ -256,7 +257,7 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedP
 	}
 
 	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
-		page = duly.DelayedPage{}
+		page = contract.DelayedPage{}
 		at, room := from, duly.MaxBatchBytes
 		for at.Shard < len(q.Shards) {
 			r, err := e.CallTopic(ctx, q, q.Shards[at.Shard], store.ScriptTopicDelayed,
@@ -294,14 +295,14 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedP
 // delayed calls a script about one delayed message, in each shard that can have it. It
 // returns the reply of the shard that has.
 func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string, sc *store.LogScript) (found catalog.Reply, err error) {
-	if err := duly.ValidateID(id); err != nil {
+	if err := contract.ValidateID(id); err != nil {
 		return found, err
 	}
 	if err := e.admit(ctx, ref); err != nil {
 		return found, err
 	}
 	err = e.WithTopic(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		for _, shard := range duly.DelayedShards(key, id, len(q.Shards)) {
+		for _, shard := range contract.DelayedShards(key, id, len(q.Shards)) {
 			r, err := e.CallTopic(ctx, q, q.Shards[shard], sc, messages.DelayedName(key, id))
 			if err != nil {
 				return err
@@ -310,12 +311,12 @@ func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string,
 				return nil
 			}
 		}
-		return duly.NoMessage(ref, id)
+		return contract.NoMessage(ref, id)
 	})
 	return found, err
 }
 
-// DelayedMessage implements duly.Topics.
+// DelayedMessage implements contract.Topics.
 func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id string) (duly.Message, error) {
 	r, err := e.delayed(ctx, ref, key, id, store.ScriptTopicMessage)
 	if err != nil {
@@ -323,7 +324,7 @@ func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id 
 	}
 	m, ok := messages.Delayed(ref.Normal(), id, codec.Text(&r.Rest[1]))
 	if !ok {
-		return duly.Message{}, duly.Errorf(
+		return duly.Message{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"the delayed message %s of topic %s can't be read: something else has written there; run duly check --repair",
 			id, ref,
@@ -332,7 +333,7 @@ func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id 
 	return m, nil
 }
 
-// CancelDelayed implements duly.Topics.
+// CancelDelayed implements contract.Topics.
 func (e *Topics) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id string) error {
 	_, err := e.delayed(ctx, ref, key, id, store.ScriptTopicCancel)
 	return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -57,14 +58,14 @@ func (e *Topics) Behind(ctx context.Context, namespace, after string) (names []s
 }
 
 // Surveyed implements inspect.Groups.
-func (e *Topics) Surveyed(ctx context.Context, ref duly.QueueRef) (duly.Stats, duly.Throttle, error) {
+func (e *Topics) Surveyed(ctx context.Context, ref duly.QueueRef) (duly.Stats, contract.Throttle, error) {
 	st, err := e.GroupStats(ctx, ref)
 	if err != nil {
-		return duly.Stats{}, duly.Throttle{}, err
+		return duly.Stats{}, contract.Throttle{}, err
 	}
 	q, err := e.Find(ctx, ref)
 	if err != nil || q == nil {
-		return st, duly.Throttle{}, err
+		return st, contract.Throttle{}, err
 	}
-	return st, q.Config.Throttle(), nil
+	return st, contract.ThrottleOf(q.Config), nil
 }

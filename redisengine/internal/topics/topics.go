@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
@@ -28,7 +29,7 @@ func anyShard(shards int) int {
 
 // admit begins an operation on a topic.
 func (e *Topics) admit(ctx context.Context, topic duly.QueueRef) error {
-	if err := topic.ValidateTopic(); err != nil {
+	if err := contract.ValidateTopic(topic); err != nil {
 		return err
 	}
 	return e.Alive(ctx)
@@ -36,7 +37,7 @@ func (e *Topics) admit(ctx context.Context, topic duly.QueueRef) error {
 
 // admitGroup begins an operation on a group.
 func (e *Topics) admitGroup(ctx context.Context, group duly.QueueRef) error {
-	if err := group.ValidateGroup(); err != nil {
+	if err := contract.ValidateGroup(group); err != nil {
 		return err
 	}
 	return e.Alive(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -29,7 +30,7 @@ func New(c *catalog.Catalog) *Hub {
 
 // Wait implements Wait of duly.Engine. Nothing is leased for a waiter.
 func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if err := p.Validate(); err != nil {
+	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
 	if err := h.Alive(ctx); err != nil {
@@ -49,7 +50,7 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		case q == nil && ref.IsGroup():
 			return false, h.Unknown(ctx, ref)
 		case q != nil && q.Topic != nil:
-			return false, duly.IsTopic(ref)
+			return false, contract.IsTopic(ref)
 		}
 	}
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
@@ -18,7 +19,7 @@ const DefaultMemory = 64 << 20
 
 // Config is what a dispatcher works with. Engine, Queues and Resolver must be set.
 type Config struct {
-	Engine duly.Contract
+	Engine contract.Engine
 	// Queues lists the push queues.
 	Queues Queues
 	// Resolver finds the destinations of jobs.
@@ -40,7 +41,7 @@ type Config struct {
 	// Log takes the events. Default [slog.Default].
 	Log *slog.Logger
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock duly.Clock
 }
 
 // Resolver finds out where jobs go, with the settings as they are now.

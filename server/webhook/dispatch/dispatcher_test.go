@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -514,7 +515,7 @@ func TestClockDifference(t *testing.T) {
 
 // skewedClock has another wall time.
 type skewedClock struct {
-	clock.Clock
+	duly.Clock
 	by atomic.Int64
 }
 
@@ -524,7 +525,7 @@ func (s *skewedClock) Now() time.Time { return s.Clock.Now().Add(time.Duration(s
 func TestRefusedDestination(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(*duly.Delivery, *Route) error {
-			return duly.Invalid("callback", "has the scheme ftp, must have https or http")
+			return contract.Invalid("callback", "has the scheme ftp, must have https or http")
 		}
 		r.push(duly.Job{ID: "a"})
 		pass(time.Second)

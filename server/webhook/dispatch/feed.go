@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 )
 
 // feed is the engine of the dispatcher's worker. It takes jobs of all push queues, in
@@ -20,7 +20,7 @@ type feed struct {
 	// room reports whether there is memory for more bodies.
 	room    func() bool
 	removed *removed
-	clock   clock.Clock
+	clock   duly.Clock
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type feed struct {
 	running sync.WaitGroup
 }
 
-func newFeed(engine duly.Engine, room func() bool, c clock.Clock, log *slog.Logger) *feed {
+func newFeed(engine duly.Engine, room func() bool, c duly.Clock, log *slog.Logger) *feed {
 	return &feed{engine: engine, room: room, removed: newRemoved(engine, c), clock: c, log: log, lanes: map[string][]*lane{}, wake: make(chan struct{}, 1)}
 }
 
@@ -227,9 +227,9 @@ func (f *feed) unmark(l *lane) {
 }
 
 // Settle implements [duly.Engine]. The namespace of each receipt counts.
-func (f *feed) Settle(ctx context.Context, _ string, outcomes []duly.Outcome) ([]error, error) {
-	return perNamespace(outcomes, func(o *duly.Outcome) *duly.Receipt { return &o.Receipt },
-		func(namespace string, some []duly.Outcome) ([]error, error) {
+func (f *feed) Settle(ctx context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
+	return perNamespace(outcomes, func(o *duly.SettleRequest) *duly.Receipt { return &o.Receipt },
+		func(namespace string, some []duly.SettleRequest) ([]error, error) {
 			return f.engine.Settle(ctx, namespace, some)
 		})
 }
@@ -245,6 +245,11 @@ func (f *feed) Extend(ctx context.Context, _ string, receipts []duly.Receipt, le
 // Push implements [duly.Engine].
 func (f *feed) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	return f.engine.Push(ctx, jobs)
+}
+
+// Delete implements [duly.Engine].
+func (f *feed) Delete(ctx context.Context, q duly.QueueRef, id string) error {
+	return f.engine.Delete(ctx, q, id)
 }
 
 // Close implements [duly.Engine]. The engine below stays open.
@@ -293,7 +298,7 @@ func perNamespace[T any](items []T, receipt func(*T) *duly.Receipt, call func(na
 		calls.Go(func() {
 			some, err := call(namespace, p.items)
 			if err == nil && len(some) != len(p.items) {
-				err = duly.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(some), len(p.items))
+				err = contract.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(some), len(p.items))
 			}
 			for i, place := range p.places {
 				if answers[place] = err; err == nil {

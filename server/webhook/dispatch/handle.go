@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
@@ -66,7 +67,7 @@ type delivery struct {
 
 // releases returns how many earlier deliveries of the job ended in release.
 func (j *delivery) releases() int {
-	p, _ := j.Receipt.Parts()
+	p, _ := contract.ParseReceipt(j.Receipt)
 	return max(int(p.Delivery)-1-j.Failures-j.Stalls, 0)
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // held has the disabled targets whose jobs came by. After such a target is enabled,
@@ -99,7 +98,7 @@ const (
 
 // faults reports each fault now and then, however many jobs it concerns.
 type faults struct {
-	clock clock.Clock
+	clock duly.Clock
 	mu    sync.Mutex
 	last  map[string]time.Duration
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -137,7 +138,7 @@ func (s *story) follow(before expected, i int, began, ended time.Duration) expec
 		next.failures++
 		delay := e.delay
 		if delay == 0 {
-			delay = stairs.Delay("a", next.failures)
+			delay = contract.BackoffDelay(stairs, "a", next.failures)
 		}
 		next.earliest = ended + delay
 		if next.failures >= s.tries {

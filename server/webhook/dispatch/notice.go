@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/webhook/outcome"
 	"github.com/dulymq/duly/server/webhook/sign"
 	"github.com/dulymq/duly/worker"
@@ -81,7 +81,7 @@ func (d *Dispatcher) stateOf(ctx context.Context, job *delivery, n *notice) (dul
 	if err != nil {
 		return duly.StateNone, err
 	}
-	r := duly.ReceiptParts{Queue: job.Queue, Shard: duly.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1}.Receipt()
+	r := contract.ReceiptParts{Queue: job.Queue, Shard: contract.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1}.Receipt()
 	info, err := d.cfg.Engine.GetByReceipt(ctx, job.namespace, r)
 	if errors.Is(err, duly.ErrNotFound) {
 		return duly.StateNone, nil
@@ -115,7 +115,7 @@ func (d *Dispatcher) notify(ctx context.Context, w *worker.Delivery, job *delive
 	d.faults.report("notice "+job.namespace+"/"+job.Queue, func() {
 		d.cfg.Log.Error("a notice can't be stored; its job waits", "namespace", job.namespace, "queue", job.Queue, "id", job.ID, "code", string(duly.CodeOf(err)))
 	})
-	return worker.Snooze(job.Backoff.Delay(job.ID, job.Failures+1))
+	return worker.Snooze(contract.BackoffDelay(job.Backoff, job.ID, job.Failures+1))
 }
 
 // ending returns which notice a decision calls for, and where it goes.
@@ -130,10 +130,10 @@ func ending(job *delivery, to *Route, decision outcome.Decision) (end, url strin
 }
 
 // noticeJob returns the notice of a job.
-func noticeJob(job *delivery, end, url string, decision outcome.Decision, c clock.Clock) duly.Job {
-	p, _ := job.Receipt.Parts()
+func noticeJob(job *delivery, end, url string, decision outcome.Decision, c duly.Clock) duly.Job {
+	p, _ := contract.ParseReceipt(job.Receipt)
 	body, _ := json.Marshal(notice{ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt, // never fails
-		Status: decision.Status, Error: duly.CutError(decision.Error), At: c.Now().UTC().Format(timeForm)})
+		Status: decision.Status, Error: contract.CutError(decision.Error), At: c.Now().UTC().Format(timeForm)})
 	return duly.Job{
 		ID: end + ":" + p.Number.String(), Namespace: job.namespace, Queue: job.Queue, Body: body,
 		Headers: map[string]string{"content-type": "application/json"}, Callback: url, Delay: noticeDelay,
@@ -158,7 +158,7 @@ func (d *Dispatcher) settled(w *worker.Delivery, _ duly.Settlement, err error) {
 }
 
 // bounded returns a context that ends after a time of the clock.
-func bounded(ctx context.Context, c clock.Clock, d time.Duration) (context.Context, context.CancelFunc) {
+func bounded(ctx context.Context, c duly.Clock, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := c.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -25,7 +26,7 @@ const lookEvery = 1500 * time.Millisecond
 // QueuesOf returns the push queues of an engine. w reports their changes; nil: the list is
 // read every 1.5 s. The clock is for tests; nil: the system's. also, if set, is called for
 // each change, which may be one of a target.
-func QueuesOf(t duly.Targeter, w duly.Watcher, c clock.Clock, also func()) Queues {
+func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, also func()) Queues {
 	if c == nil {
 		c = clock.System()
 	}
@@ -50,7 +51,7 @@ func QueuesOf(t duly.Targeter, w duly.Watcher, c clock.Clock, also func()) Queue
 }
 
 // List is a list of push queues, page by page.
-type List = func(ctx context.Context, p duly.PageParams) (duly.QueuePage, error)
+type List = func(ctx context.Context, p duly.PageParams) (contract.QueuePage, error)
 
 // Lists are the push queues of several engines as those of one. A queue may be in two of
 // them. One dispatcher uses it.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -24,8 +25,8 @@ const (
 // reports those of all of them as one watch. A report without its namespace may name
 // another job too. It is a hint: the worker asks about the lease.
 type removed struct {
-	engine duly.CancelWatcher // nil: it reports no removed jobs
-	clock  clock.Clock
+	engine contract.CancelWatcher // nil: it reports no removed jobs
+	clock  duly.Clock
 
 	mu      sync.Mutex
 	ctx     context.Context // of the worker's watch; nil: there is none
@@ -33,22 +34,22 @@ type removed struct {
 	running sync.WaitGroup
 
 	reports sync.Mutex // held in each call of watch
-	watch   duly.CancelWatch
+	watch   contract.CancelWatch
 }
 
-func newRemoved(engine duly.Engine, c clock.Clock) *removed {
+func newRemoved(engine duly.Engine, c duly.Clock) *removed {
 	r := &removed{clock: c, used: map[string]time.Duration{}}
-	r.engine, _ = engine.(duly.CancelWatcher)
+	r.engine, _ = engine.(contract.CancelWatcher)
 	return r
 }
 
-// WatchCancels implements [duly.CancelWatcher] for all namespaces.
-func (f *feed) WatchCancels(ctx context.Context, _ string, w duly.CancelWatch) error {
+// WatchCancels implements [contract.CancelWatcher] for all namespaces.
+func (f *feed) WatchCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
 	return f.removed.follow(ctx, w)
 }
 
 // follow reports removed jobs to the worker until ctx ends.
-func (r *removed) follow(ctx context.Context, w duly.CancelWatch) error {
+func (r *removed) follow(ctx context.Context, w contract.CancelWatch) error {
 	r.mu.Lock()
 	r.ctx, r.watch = ctx, w
 	for namespace := range r.used {
@@ -112,9 +113,9 @@ func (r *removed) keep(ctx context.Context, namespace string) {
 		}
 	}
 	for ctx.Err() == nil {
-		_ = r.engine.WatchCancels(ctx, namespace, duly.CancelWatch{
+		_ = r.engine.WatchCancels(ctx, namespace, contract.CancelWatch{
 			Ready:    func() { report(r.watch.Ready) },
-			Canceled: func(c duly.Canceled) { report(func() { r.watch.Canceled(c) }) },
+			Canceled: func(c contract.Canceled) { report(func() { r.watch.Canceled(c) }) },
 		})
 		_ = clock.Sleep(ctx, r.clock, watchPause) // the loop looks at ctx
 	}

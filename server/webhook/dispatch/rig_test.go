@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
@@ -180,7 +181,7 @@ func (b *book) disable(target string, yes bool) {
 
 // tap counts what a dispatcher asks of its engine, and can fail it.
 type tap struct {
-	duly.Contract
+	contract.Engine
 	mu       sync.Mutex
 	reserved map[string]int // deliveries, by job
 	calls    map[string]int
@@ -192,12 +193,12 @@ type tap struct {
 	fail, after func(op, namespace string) error
 }
 
-// WatchCancels implements duly.CancelWatcher.
-func (p *tap) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+// WatchCancels implements contract.CancelWatcher.
+func (p *tap) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	if err := p.enter("watch", namespace); err != nil {
 		return err
 	}
-	return p.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
+	return p.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
 func (p *tap) enter(op, namespace string) error {
@@ -237,11 +238,11 @@ func (p *tap) Reserve(ctx context.Context, q duly.ReserveParams) ([]duly.Deliver
 	if err := p.enter("reserve", q.Namespace); err != nil {
 		return nil, err
 	}
-	got, err := p.Contract.Reserve(ctx, q)
+	got, err := p.Engine.Reserve(ctx, q)
 	p.mu.Lock()
 	for i := range got {
 		p.reserved[got[i].ID]++
-		parts, _ := got[i].Receipt.Parts()
+		parts, _ := contract.ParseReceipt(got[i].Receipt)
 		p.numbers[got[i].ID] = parts.Number
 	}
 	p.mu.Unlock()
@@ -252,7 +253,7 @@ func (p *tap) Wait(ctx context.Context, q duly.WaitParams) (bool, error) {
 	if err := p.enter("wait", q.Namespace); err != nil {
 		return false, err
 	}
-	return p.Contract.Wait(ctx, q)
+	return p.Engine.Wait(ctx, q)
 }
 
 func (p *tap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -264,7 +265,7 @@ func (p *tap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, err
 		p.callbacks[jobs[i].ID] = jobs[i].Callback
 	}
 	p.mu.Unlock()
-	results, err := p.Contract.Push(ctx, jobs)
+	results, err := p.Engine.Push(ctx, jobs)
 	return results, p.leave("push", jobs[0].Namespace, err)
 }
 
@@ -272,14 +273,14 @@ func (p *tap) Promote(ctx context.Context, q duly.QueueRef, id string) error {
 	if err := p.enter("promote", q.Namespace); err != nil {
 		return err
 	}
-	return p.leave("promote", q.Namespace, p.Contract.Promote(ctx, q, id))
+	return p.leave("promote", q.Namespace, p.Engine.Promote(ctx, q, id))
 }
 
-func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := p.enter("settle", namespace); err != nil {
 		return nil, err
 	}
-	answers, err := p.Contract.Settle(ctx, namespace, outcomes)
+	answers, err := p.Engine.Settle(ctx, namespace, outcomes)
 	return answers, p.leave("settle", namespace, err)
 }
 
@@ -320,7 +321,7 @@ func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 			t.Fatal(err)
 		}
 		r := &rig{t: t, model: e, rs: rs, log: &logtest.Log{}, cfg: cfg,
-			tap:  &tap{Contract: e, reserved: map[string]int{}, calls: map[string]int{}, callbacks: map[string]string{}, numbers: map[string]duly.Number{}},
+			tap:  &tap{Engine: e, reserved: map[string]int{}, calls: map[string]int{}, callbacks: map[string]string{}, numbers: map[string]duly.Number{}},
 			book: &book{rs: rs, signer: signer, queues: map[string][]string{}, disabled: map[string]bool{}}}
 		r.start()
 		body(t, r)

@@ -45,7 +45,7 @@ type Config struct {
 	// not at all.
 	Changed func(Change)
 	// Clock is for tests. Default the system's.
-	Clock clock.Clock
+	Clock duly.Clock
 }
 
 // Change reports a gate that opened or closed.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/aimd"
 	"github.com/dulymq/duly/server/webhook/outcome"
 )
@@ -23,7 +24,7 @@ type host struct {
 	place   *list.Element // in Gates.recent
 	limiter aimd.Limiter
 	rate    duly.Rate
-	bucket  duly.Bucket
+	bucket  contract.Bucket
 
 	inFlight int
 	ended    time.Duration // when the last try ended

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/webhook/outcome"
 )
@@ -89,7 +90,7 @@ type simulation struct {
 // events is a clock of 100 000 timers, which clock.Fake is too slow for. Gates
 // read its monotonic time alone.
 type events struct {
-	clock.Clock
+	duly.Clock
 	now  time.Duration
 	seq  int
 	list []event // a heap

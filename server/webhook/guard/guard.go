@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Config is what the operator permits. Its zero value permits public addresses
@@ -79,7 +79,7 @@ type policy struct {
 }
 
 func newPolicy(cfg Config, n network) (*policy, error) {
-	var f duly.BadFields
+	var f contract.BadFields
 	cfg.Allow = plain(&f, "push.allow", cfg.Allow)
 	cfg.Deny = plain(&f, "push.deny", cfg.Deny)
 	if len(cfg.Ports) == 0 {
@@ -97,7 +97,7 @@ func newPolicy(cfg Config, n network) (*policy, error) {
 
 // plain returns ranges without the mapped form of IPv4, which no unmapped address
 // is inside of.
-func plain(f *duly.BadFields, field string, list []netip.Prefix) []netip.Prefix {
+func plain(f *contract.BadFields, field string, list []netip.Prefix) []netip.Prefix {
 	out := make([]netip.Prefix, 0, len(list))
 	for _, p := range list {
 		switch {
@@ -207,7 +207,7 @@ func ParsePorts(text string) (Ports, error) {
 		from, err1 := strconv.ParseUint(first, 10, 16)
 		to, err2 := strconv.ParseUint(last, 10, 16)
 		if cmp.Or(err1, err2) != nil || from == 0 || from > to {
-			return nil, duly.Invalid("push.ports", "has %q, which is no port and no range; write 80, 443, 1024-65535", part)
+			return nil, contract.Invalid("push.ports", "has %q, which is no port and no range; write 80, 443, 1024-65535", part)
 		}
 		list = append(list, PortRange{uint16(from), uint16(to)})
 	}

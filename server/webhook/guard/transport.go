@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/hook"
 )
 
@@ -74,7 +74,7 @@ func Authorities(pem []byte) (*x509.CertPool, error) {
 		return nil, err
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, duly.Invalid("ca", "has no certificate; write PEM, with -----BEGIN CERTIFICATE-----")
+		return nil, contract.Invalid("ca", "has no certificate; write PEM, with -----BEGIN CERTIFICATE-----")
 	}
 	return pool, nil
 }

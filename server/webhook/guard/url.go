@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/hook"
 )
 
@@ -20,7 +20,7 @@ func (g *Guard) CheckURL(field, text string) (*url.URL, error) {
 		reason = g.policy.Load().checkURL(u)
 	}
 	if reason != "" {
-		return nil, duly.Invalid(field, "%s", reason)
+		return nil, contract.Invalid(field, "%s", reason)
 	}
 	return u, nil
 }

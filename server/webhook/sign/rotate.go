@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/seal"
 )
 
@@ -60,7 +61,7 @@ func (s Set) sealed(ring *seal.Ring, number uint64, p Pair) Generation {
 // of 0 ends every old generation at once.
 func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duration) (Set, error) {
 	if overlap < 0 || overlap > MaxOverlap {
-		return Set{}, duly.Invalid("overlap", "is %s, must be now, or at most %s", duly.FormatDuration(overlap), duly.FormatDuration(MaxOverlap))
+		return Set{}, contract.Invalid("overlap", "is %s, must be now, or at most %s", duly.FormatDuration(overlap), duly.FormatDuration(MaxOverlap))
 	}
 
 	var number uint64 = 1

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The prefixes of keys in Standard Webhooks.
@@ -69,29 +70,29 @@ func ParseSecret(text string) (Secret, error) {
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
 		case err != nil:
-			return Secret{}, duly.Invalid("secret", "is not base64 after %s", prefixV1)
+			return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1)
 		case len(raw) < minV1KeyBytes || len(raw) > maxV1KeyBytes:
-			return Secret{}, duly.Invalid("secret", "has %d bytes after base64, must have %d to %d", len(raw), minV1KeyBytes, maxV1KeyBytes)
+			return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d to %d", len(raw), minV1KeyBytes, maxV1KeyBytes)
 		}
 		return secretOf(key{hmac: raw}), nil
 	}
 
 	encoded, ok := strings.CutPrefix(text, prefixV1a)
 	if !ok {
-		return Secret{}, duly.Invalid("secret", "begins with neither %s nor %s; write %s and the base64 form of %d to %d random bytes",
+		return Secret{}, contract.Invalid("secret", "begins with neither %s nor %s; write %s and the base64 form of %d to %d random bytes",
 			prefixV1, prefixV1a, prefixV1, minV1KeyBytes, maxV1KeyBytes)
 	}
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return Secret{}, duly.Invalid("secret", "is not base64 after %s", prefixV1a)
+		return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1a)
 	}
 	// Libraries write either the seed or the seed with the public key.
 	if len(raw) != ed25519.SeedSize && len(raw) != ed25519.PrivateKeySize {
-		return Secret{}, duly.Invalid("secret", "has %d bytes after base64, must have %d or %d", len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
+		return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d or %d", len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
 	}
 	pair := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
 	if len(raw) == ed25519.PrivateKeySize && subtle.ConstantTimeCompare(pair, raw) != 1 {
-		return Secret{}, duly.Invalid("secret", "has a public half that does not belong to its private half")
+		return Secret{}, contract.Invalid("secret", "has a public half that does not belong to its private half")
 	}
 	return secretOf(key{ed: pair}), nil
 }
@@ -153,7 +154,7 @@ func parsePair(text []byte) (p Pair, err error) {
 		return Pair{}, err
 	}
 	if p.V1.key().hmac == nil || p.V1a.key().ed == nil {
-		return Pair{}, duly.Errorf(duly.CodeCorrupt, "a sealed secret has its keys in the wrong order")
+		return Pair{}, contract.Errorf(duly.CodeCorrupt, "a sealed secret has its keys in the wrong order")
 	}
 	return p, nil
 }

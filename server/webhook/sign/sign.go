@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The headers of Standard Webhooks, in the form that [net/http.Header] keeps.
@@ -36,7 +36,7 @@ func ParseVersions(names []string) (Versions, error) {
 		case "v1a":
 			v.V1a = true
 		default:
-			return Versions{}, duly.Invalid("sign", "has %q, may have v1 and v1a", name)
+			return Versions{}, contract.Invalid("sign", "has %q, may have v1 and v1a", name)
 		}
 	}
 	return v.orDefault(), nil

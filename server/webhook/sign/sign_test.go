@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/seal"
 )
 
@@ -41,7 +42,7 @@ func FuzzID(f *testing.F) {
 	f.Add("a", "b", "c:d", false, "a", "b", "c_d", false)
 	f.Fuzz(func(t *testing.T, n1, q1, i1 string, g1 bool, n2, q2, i2 string, g2 bool) {
 		for _, job := range [][3]string{{n1, q1, i1}, {n2, q2, i2}} {
-			if (duly.QueueRef{Namespace: job[0], Name: job[1]}).Validate() != nil || duly.ValidateID(job[2]) != nil || job[0] == "" {
+			if contract.ValidateQueue(duly.QueueRef{Namespace: job[0], Name: job[1]}) != nil || contract.ValidateID(job[2]) != nil || job[0] == "" {
 				t.Skip("not a job")
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/dispatch"
 	"github.com/dulymq/duly/server/webhook/gate"
@@ -39,7 +40,7 @@ type Resolver struct {
 }
 
 // NewResolver returns a resolver for the queues of an engine.
-func NewResolver(s *Store, engine duly.Inspector) *Resolver {
+func NewResolver(s *Store, engine contract.Inspector) *Resolver {
 	r := &Resolver{store: s, config: engine.Config, plain: s.guard.NewTransport(nil)}
 	r.targets.drop = func(p *prepared) { p.close() }
 	return r
@@ -88,7 +89,7 @@ func (r *Resolver) Resolve(ctx context.Context, d *duly.Delivery) (*dispatch.Rou
 	route := &dispatch.Route{OnDone: destination(d.OnDone, q.onDone), OnDead: destination(d.OnDead, q.onDead)}
 	text := destination(d.Callback, q.url)
 	if text == "" {
-		err := duly.Errorf(duly.CodeNotFound, "the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
+		err := contract.Errorf(duly.CodeNotFound, "the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
 		return nil, &dispatch.Held{Reason: dispatch.Unknown, Err: err}
 	}
 	route.To, err = r.Destination(ctx, d.Namespace, text)
@@ -109,7 +110,7 @@ func destination(ofJob, ofQueue string) string {
 
 // Destination returns what a URL or target:NAME is now.
 func (r *Resolver) Destination(ctx context.Context, namespace, text string) (*webhook.Destination, error) {
-	name, plain := duly.ParseDestination(text)
+	name, plain := contract.ParseDestination(text)
 	if name == "" {
 		return r.ofURL(ctx, namespace, plain)
 	}
@@ -219,7 +220,7 @@ func (r *Resolver) readOrCreate(ctx context.Context, namespace, name string) (*r
 	}
 	rec, version, err := r.store.read(ctx, namespace, name)
 	if errors.Is(err, duly.ErrNotFound) {
-		err = duly.Errorf(duly.CodeNotFound, "there is no target %s; create it, or its jobs wait", name)
+		err = contract.Errorf(duly.CodeNotFound, "there is no target %s; create it, or its jobs wait", name)
 	}
 	return rec, version, err
 }
@@ -231,7 +232,7 @@ func (r *Resolver) make(namespace, name string, rec *record, version int64) (*pr
 	}
 	var err error
 	if p.url, err = url.Parse(rec.URL); err != nil {
-		return nil, duly.Invalid("url", "of target %s can't be read; set it again", name)
+		return nil, contract.Invalid("url", "of target %s can't be read; set it again", name)
 	}
 	if p.headers, err = rec.headers(r.store.ring, namespace, name); err != nil {
 		return nil, unreadable(name, err)

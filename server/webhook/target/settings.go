@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
@@ -64,12 +65,12 @@ func (s Settings) Filled() Settings {
 
 // Validate reports [duly.ErrInvalid] with every bad field.
 func (s Settings) Validate(g *guard.Guard) error {
-	var f duly.BadFields
+	var f contract.BadFields
 	s = s.Filled()
 	_, err := g.CheckURL("url", s.URL)
 	f.Take(err)
 	if !slices.Contains([]string{"POST", "PUT", "PATCH"}, s.Method) {
-		f.Add("method", "is %s, must be POST, PUT or PATCH", duly.Quoted(s.Method))
+		f.Add("method", "is %s, must be POST, PUT or PATCH", contract.Quoted(s.Method))
 	}
 	f.Take(webhook.CheckTargetHeaders(s.Headers))
 	if s.Timeout < webhook.MinTimeout || s.Timeout > webhook.MaxTimeout {
@@ -85,7 +86,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	if s.Concurrency < 1 || s.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", s.Concurrency, MaxConcurrency)
 	}
-	f.Take(duly.QueueConfig{Rate: s.Rate}.Validate())
+	f.Take(contract.ValidateConfig(duly.QueueConfig{Rate: s.Rate}))
 	if _, err := sign.ParseVersions(s.Sign); err != nil {
 		f.Take(err)
 	}
@@ -98,7 +99,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	return f.Err()
 }
 
-func checkStatuses(f *duly.BadFields, field string, statuses []int) {
+func checkStatuses(f *contract.BadFields, field string, statuses []int) {
 	if len(statuses) > MaxStatuses {
 		f.Add(field, "has %d statuses, may have at most %d", len(statuses), MaxStatuses)
 	}
@@ -218,7 +219,7 @@ func (r *record) keep(set sign.Set) {
 func parse(settings []byte) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal(settings, r); err != nil {
-		return nil, duly.Errorf(duly.CodeInternal, "a stored target can't be read; set it again")
+		return nil, contract.Errorf(duly.CodeInternal, "a stored target can't be read; set it again")
 	}
 	return r, nil
 }

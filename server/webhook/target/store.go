@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook/guard"
@@ -21,15 +22,15 @@ func OpenKeys(path string) (*seal.Ring, error) { return seal.Create(path) }
 
 // Store keeps targets and secrets. It is safe for concurrent use.
 type Store struct {
-	records duly.Targeter
+	records contract.Targeter
 	ring    *seal.Ring
 	guard   *guard.Guard
-	clock   clock.Clock
+	clock   duly.Clock
 }
 
 // NewStore returns a store over the records of an engine. The clock is for tests; nil: the
 // system's.
-func NewStore(records duly.Targeter, ring *seal.Ring, g *guard.Guard, c clock.Clock) *Store {
+func NewStore(records contract.Targeter, ring *seal.Ring, g *guard.Guard, c duly.Clock) *Store {
 	if c == nil {
 		c = clock.System()
 	}
@@ -151,7 +152,7 @@ func (s *Store) ofNamespace(ctx context.Context, namespace string) (*record, int
 
 		created := &record{}
 		created.keep(sign.NewSet(s.ring, namespace, "", sign.NewPair()))
-		err = s.records.PutTarget(ctx, duly.Target{Namespace: namespace, Version: version, Settings: created.text()})
+		err = s.records.PutTarget(ctx, contract.Target{Namespace: namespace, Version: version, Settings: created.text()})
 		switch {
 		case err == nil:
 			return created, version + 1, nil
@@ -184,7 +185,7 @@ func (s *Store) change(ctx context.Context, namespace, name string, create bool,
 		if err != nil {
 			return err
 		}
-		err = s.records.PutTarget(ctx, duly.Target{Namespace: namespace, Name: name, Version: version, Settings: r.text()})
+		err = s.records.PutTarget(ctx, contract.Target{Namespace: namespace, Name: name, Version: version, Settings: r.text()})
 		if !errors.Is(err, duly.ErrConflict) || try == mostConflicts {
 			return err
 		}

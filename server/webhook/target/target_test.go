@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook/guard"
@@ -22,14 +23,14 @@ import (
 // shelf keeps records in memory.
 type shelf struct {
 	mu      sync.Mutex
-	records map[[2]string]duly.Target
+	records map[[2]string]contract.Target
 	reads   int
 	// before is called before a record is stored, without a lock.
 	before func()
 	fail   error
 }
 
-func (s *shelf) PutTarget(_ context.Context, r duly.Target) error {
+func (s *shelf) PutTarget(_ context.Context, r contract.Target) error {
 	if before := s.before; before != nil {
 		s.before = nil
 		before()
@@ -45,31 +46,31 @@ func (s *shelf) PutTarget(_ context.Context, r duly.Target) error {
 	return nil
 }
 
-func (s *shelf) FindTarget(_ context.Context, namespace, name string) (duly.Target, error) {
+func (s *shelf) FindTarget(_ context.Context, namespace, name string) (contract.Target, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
 	r, ok := s.records[[2]string{namespace, name}]
 	switch {
 	case s.fail != nil:
-		return duly.Target{}, s.fail
+		return contract.Target{}, s.fail
 	case !ok:
-		return duly.Target{}, duly.ErrNotFound
+		return contract.Target{}, duly.ErrNotFound
 	}
 	return r, nil
 }
 
-func (s *shelf) Targets(_ context.Context, namespace string, _ duly.PageParams) (page duly.TargetPage, err error) {
+func (s *shelf) Targets(_ context.Context, namespace string, _ duly.PageParams) (page contract.TargetPage, err error) {
 	for key, r := range s.records {
 		if key[0] == namespace && key[1] != "" {
 			page.Targets = append(page.Targets, r)
 		}
 	}
-	slices.SortFunc(page.Targets, func(a, b duly.Target) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(page.Targets, func(a, b contract.Target) int { return strings.Compare(a.Name, b.Name) })
 	return page, nil
 }
 
-func (s *shelf) PushQueues(context.Context, duly.PageParams) (page duly.QueuePage, err error) {
+func (s *shelf) PushQueues(context.Context, duly.PageParams) (page contract.QueuePage, err error) {
 	return page, nil
 }
 
@@ -95,7 +96,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{shelf: &shelf{records: map[[2]string]duly.Target{}}, clock: clock.NewFake()}
+	r := &rig{shelf: &shelf{records: map[[2]string]contract.Target{}}, clock: clock.NewFake()}
 	r.Store = NewStore(r.shelf, newRing(t), g, r.clock)
 	return r
 }

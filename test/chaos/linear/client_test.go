@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 )
 
@@ -119,7 +120,7 @@ func (c *client) call(r *rand.Rand, n int64) {
 	default:
 		o := outcome(r, receipt)
 		c.do(call{Kind: "settle", Queue: queue, Receipt: receipt, As: o.As.String()}, func() (reply, error) {
-			errs, err := e.Settle(ctx, "", []duly.Outcome{o})
+			errs, err := e.Settle(ctx, "", []duly.SettleRequest{o})
 			return reply{}, errors.Join(err, errors.Join(errs...))
 		})
 	}
@@ -155,8 +156,8 @@ func (c *client) keep(n int64, ds []duly.Delivery) {
 	}
 }
 
-func outcome(r *rand.Rand, receipt duly.Receipt) duly.Outcome {
-	o := duly.Outcome{Receipt: receipt}
+func outcome(r *rand.Rand, receipt duly.Receipt) duly.SettleRequest {
+	o := duly.SettleRequest{Receipt: receipt}
 	switch lot := r.IntN(100); {
 	case lot < 30:
 		o.As = duly.Ack
@@ -235,15 +236,15 @@ func push(ctx context.Context, e duly.Engine, q duly.QueueRef, id string) (reply
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{Verdict: results[0].Outcome.String(), State: results[0].State}, results[0].Err
+	return reply{Verdict: results[0].Status.String(), State: results[0].State}, results[0].Err
 }
 
-func get(ctx context.Context, e duly.Inspector, q duly.QueueRef, id string) (reply, error) {
+func get(ctx context.Context, e contract.Inspector, q duly.QueueRef, id string) (reply, error) {
 	info, err := e.Get(ctx, q, id)
 	return reply{State: info.State, Failures: info.Failures}, err
 }
 
-func requeue(ctx context.Context, e duly.Operator, q duly.QueueRef, id string) (reply, error) {
+func requeue(ctx context.Context, e contract.Operator, q duly.QueueRef, id string) (reply, error) {
 	results, err := e.Requeue(ctx, q, duly.RequeueParams{IDs: []string{id}})
 	if err != nil {
 		return reply{}, err

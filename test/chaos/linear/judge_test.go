@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/dulymq/duly/contract"
 )
 
 // The bounds of the search for one job.
@@ -178,7 +180,7 @@ func addEmpties(histories map[key][]porcupine.Operation, empties []*recorded, op
 // operation is a call with its answer as the checker takes it.
 func (r *recorded) operation(open map[string][]int64) porcupine.Operation {
 	in := step{kind: r.Kind, as: r.As, lease: r.Lease, sent: r.Wall}
-	in.receipt, _ = r.Receipt.Parts()
+	in.receipt, _ = contract.ParseReceipt(r.Receipt)
 	o := porcupine.Operation{ClientId: r.client, Call: r.At, Return: math.MaxInt64, Output: answer{}}
 	if r.reply != nil {
 		o.Return = r.reply.At
@@ -196,7 +198,7 @@ func (r *recorded) operation(open map[string][]int64) porcupine.Operation {
 
 func (r *recorded) delivery(open map[string][]int64, d delivered) porcupine.Operation {
 	o := r.operation(open)
-	parts, _ := d.Receipt.Parts()
+	parts, _ := contract.ParseReceipt(d.Receipt)
 	o.Output = answer{known: true, number: parts.Number.String(), delivery: parts.Delivery, failures: d.Failures, leaseEnd: d.LeaseEnd}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
@@ -18,23 +19,23 @@ const (
 	falseEmpties = "false-empties"
 )
 
-func plant(name string, e duly.Contract) duly.Contract {
+func plant(name string, e contract.Engine) contract.Engine {
 	if name == staleSettles {
-		return &acceptor{Contract: e, jobs: map[duly.Receipt]duly.Job{}}
+		return &acceptor{Engine: e, jobs: map[duly.Receipt]duly.Job{}}
 	}
-	return &denier{Contract: e}
+	return &denier{Engine: e}
 }
 
 // acceptor is an engine without a fence: it accepts settles with a stale receipt,
 // and an ack among them removes the job, whatever delivery is current.
 type acceptor struct {
-	duly.Contract
+	contract.Engine
 	mu   sync.Mutex
 	jobs map[duly.Receipt]duly.Job
 }
 
 func (a *acceptor) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	ds, err := a.Contract.Reserve(ctx, p)
+	ds, err := a.Engine.Reserve(ctx, p)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range ds {
@@ -43,8 +44,8 @@ func (a *acceptor) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 	return ds, err
 }
 
-func (a *acceptor) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := a.Contract.Settle(ctx, namespace, outcomes)
+func (a *acceptor) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := a.Engine.Settle(ctx, namespace, outcomes)
 	for i := range errs {
 		if errs[i] == nil {
 			continue
@@ -63,7 +64,7 @@ func (a *acceptor) Settle(ctx context.Context, namespace string, outcomes []duly
 // denier is an engine whose every fifth Reserve answers nothing, whatever is
 // ready.
 type denier struct {
-	duly.Contract
+	contract.Engine
 	calls atomic.Int64
 }
 
@@ -71,7 +72,7 @@ func (d *denier) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if d.calls.Add(1)%5 == 0 {
 		return nil, nil
 	}
-	return d.Contract.Reserve(ctx, p)
+	return d.Engine.Reserve(ctx, p)
 }
 
 // The checker finds a server that accepts stale receipts, and one that answers

@@ -6,6 +6,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // tape is a history in which every call ends before the next one begins.
@@ -32,7 +33,7 @@ func (t *tape) reserve(n uint64, failures int, lease int64) *tape {
 }
 
 func (t *tape) settle(n uint64, as duly.Settlement, verdict string) *tape {
-	r := duly.ReceiptParts{Number: t.number, Delivery: n}
+	r := contract.ReceiptParts{Number: t.number, Delivery: n}
 	return t.add(step{kind: "settle", receipt: r, as: as.String()}, answer{verdict: verdict})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // tries is how many failures make a job of the load dead. Stalls never do.
@@ -37,11 +38,11 @@ type jobState struct {
 // step is an operation on one ID.
 type step struct {
 	kind     string
-	receipt  duly.ReceiptParts // of settle and extend
-	as       string            // of settle
-	lease    int64             // of extend, ms
-	sent     int64             // wall time, ms
-	answered int64             // wall time, ms
+	receipt  contract.ReceiptParts // of settle and extend
+	as       string                // of settle
+	lease    int64                 // of extend, ms
+	sent     int64                 // wall time, ms
+	answered int64                 // wall time, ms
 	// hidden is how many Reserves of this queue were called before this answer
 	// and never answered: each may have led to one delivery that no client knows.
 	hidden uint64

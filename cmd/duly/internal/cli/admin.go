@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/auth"
@@ -14,35 +15,35 @@ import (
 // Admin has the operations of an engine's owner: at a server's admin address, or on a
 // file in this process.
 type Admin interface {
-	// Check is like that of [duly.Maintainer].
-	Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error)
-	// BackupOf is like Backup of [duly.Backuper], for one of a server's pools. "" is the
+	// Check is like that of [contract.Maintainer].
+	Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error)
+	// BackupOf is like Backup of [contract.Backuper], for one of a server's pools. "" is the
 	// default pool.
 	BackupOf(ctx context.Context, pool string, w io.Writer) error
 	// CreateTokenIn creates a token with the namespace, rights, description and limits of
 	// t, and returns its secret, which nothing returns again. It assigns the namespace to
 	// the pool. "" leaves the namespace where it is.
-	CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error)
+	CreateTokenIn(ctx context.Context, pool string, t contract.Token) (secret string, err error)
 	// AdoptToken stores a token by its hash, like CreateTokenIn. It returns
 	// [duly.ErrConflict] if the token exists.
-	AdoptToken(ctx context.Context, pool string, t duly.Token) error
-	// Tokens is like that of [duly.Registry].
-	Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error)
-	// LimitToken is like that of [duly.Limiter].
-	LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error
-	// DeleteToken is like that of [duly.Registry]. It returns [duly.ErrConflict] for the
+	AdoptToken(ctx context.Context, pool string, t contract.Token) error
+	// Tokens is like that of [contract.Registry].
+	Tokens(ctx context.Context, namespace string, p duly.PageParams) (contract.TokenPage, error)
+	// LimitToken is like that of [contract.Limiter].
+	LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error
+	// DeleteToken is like that of [contract.Registry]. It returns [duly.ErrConflict] for the
 	// last token that can create others.
 	DeleteToken(ctx context.Context, hash [32]byte) error
 	// Pools lists a server's pools.
-	Pools(ctx context.Context) ([]duly.PoolState, error)
+	Pools(ctx context.Context) ([]contract.PoolState, error)
 	// Place assigns a namespace to a pool if it has none. It returns [duly.ErrConflict] if
 	// the namespace is in another pool.
 	Place(ctx context.Context, namespace, pool string) error
 	// Moves lists the namespaces that move, or the pool of one namespace.
-	Moves(ctx context.Context, namespace string) ([]duly.MoveState, error)
+	Moves(ctx context.Context, namespace string) ([]contract.MoveState, error)
 	// Move starts the move of a namespace to another pool.
-	Move(ctx context.Context, namespace, to string) (duly.MoveState, error)
-	// Namespaces is like that of [duly.Registry].
+	Move(ctx context.Context, namespace, to string) (contract.MoveState, error)
+	// Namespaces is like that of [contract.Registry].
 	Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error)
 }
 
@@ -62,7 +63,7 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 		return err
 	}
 	if !isRemote(at.url) {
-		return a.withSession(ctx, create, func(s *session) error { return do(a.newLocalAdmin(s.Contract), at) })
+		return a.withSession(ctx, create, func(s *session) error { return do(a.newLocalAdmin(s.Engine), at) })
 	}
 	if at.adminURL == "" {
 		return usageErrorf("the server's admin address is missing; set --admin-url or DULY_ADMIN_URL")
@@ -89,29 +90,29 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 // localAdmin is the admin side of an engine in this process. A field is nil if the engine
 // does not implement it.
 type localAdmin struct {
-	engine     duly.Contract
-	maintainer duly.Maintainer
-	backuper   duly.Backuper
-	registry   duly.Registry
+	engine     contract.Engine
+	maintainer contract.Maintainer
+	backuper   contract.Backuper
+	registry   contract.Registry
 	clock      clock.Clock
 }
 
-func (a *app) newLocalAdmin(engine duly.Contract) Admin {
+func (a *app) newLocalAdmin(engine contract.Engine) Admin {
 	l := localAdmin{engine: engine, clock: a.env.Clock}
-	l.maintainer, _ = engine.(duly.Maintainer)
-	l.backuper, _ = engine.(duly.Backuper)
-	l.registry, _ = engine.(duly.Registry)
+	l.maintainer, _ = engine.(contract.Maintainer)
+	l.backuper, _ = engine.(contract.Backuper)
+	l.registry, _ = engine.(contract.Registry)
 	return l
 }
 
 func unsupported(what string) error {
-	return duly.Errorf(duly.CodeUnsupported, "this engine offers no %s", what)
+	return contract.Errorf(duly.CodeUnsupported, "this engine offers no %s", what)
 }
 
 // Check implements Admin.
-func (l localAdmin) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+func (l localAdmin) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	if l.maintainer == nil {
-		return duly.CheckReport{}, unsupported("check")
+		return contract.CheckReport{}, unsupported("check")
 	}
 	return l.maintainer.Check(ctx, p)
 }
@@ -136,7 +137,7 @@ func (l localAdmin) BackupOf(ctx context.Context, pool string, w io.Writer) erro
 }
 
 // CreateTokenIn implements Admin.
-func (l localAdmin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error) {
+func (l localAdmin) CreateTokenIn(ctx context.Context, pool string, t contract.Token) (secret string, err error) {
 	if err := poolsUnsupported(pool); err != nil {
 		return "", err
 	}
@@ -148,7 +149,7 @@ func (l localAdmin) CreateTokenIn(ctx context.Context, pool string, t duly.Token
 }
 
 // AdoptToken implements Admin.
-func (l localAdmin) AdoptToken(ctx context.Context, pool string, t duly.Token) error {
+func (l localAdmin) AdoptToken(ctx context.Context, pool string, t contract.Token) error {
 	if err := poolsUnsupported(pool); err != nil {
 		return err
 	}
@@ -159,15 +160,15 @@ func (l localAdmin) AdoptToken(ctx context.Context, pool string, t duly.Token) e
 }
 
 // Tokens implements Admin.
-func (l localAdmin) Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error) {
+func (l localAdmin) Tokens(ctx context.Context, namespace string, p duly.PageParams) (contract.TokenPage, error) {
 	if l.registry == nil {
-		return duly.TokenPage{}, unsupported("tokens")
+		return contract.TokenPage{}, unsupported("tokens")
 	}
 	return l.registry.Tokens(ctx, namespace, p)
 }
 
 // LimitToken implements Admin.
-func (l localAdmin) LimitToken(ctx context.Context, hash [32]byte, limits duly.Limits) error {
+func (l localAdmin) LimitToken(ctx context.Context, hash [32]byte, limits contract.Limits) error {
 	if l.registry == nil {
 		return unsupported("tokens")
 	}
@@ -184,7 +185,7 @@ func (l localAdmin) DeleteToken(ctx context.Context, hash [32]byte) error {
 
 // guard returns a Guard, which creates and revokes tokens.
 func (l localAdmin) guard() *auth.Guard {
-	limiter, _ := l.registry.(duly.Limiter)
+	limiter, _ := l.registry.(contract.Limiter)
 	return auth.NewGuard(auth.Config{Registry: l.registry, Limiter: limiter, Clock: l.clock})
 }
 
@@ -197,7 +198,7 @@ func (l localAdmin) Namespaces(ctx context.Context, p duly.PageParams) (duly.Nam
 }
 
 // Pools implements Admin.
-func (l localAdmin) Pools(context.Context) ([]duly.PoolState, error) {
+func (l localAdmin) Pools(context.Context) ([]contract.PoolState, error) {
 	return nil, poolsUnsupported("any")
 }
 
@@ -205,11 +206,11 @@ func (l localAdmin) Pools(context.Context) ([]duly.PoolState, error) {
 func (l localAdmin) Place(_ context.Context, _, pool string) error { return poolsUnsupported(pool) }
 
 // Moves implements Admin.
-func (l localAdmin) Moves(context.Context, string) ([]duly.MoveState, error) {
+func (l localAdmin) Moves(context.Context, string) ([]contract.MoveState, error) {
 	return nil, poolsUnsupported("any")
 }
 
 // Move implements Admin.
-func (l localAdmin) Move(context.Context, string, string) (none duly.MoveState, err error) {
+func (l localAdmin) Move(context.Context, string, string) (none contract.MoveState, err error) {
 	return none, poolsUnsupported("any")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/open"
 )
@@ -196,8 +197,8 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 }
 
 // benchOpen returns the function that opens the engine of a URL.
-func (a *app) benchOpen(b *benchFlags, url string) func(context.Context) (duly.Contract, error) {
-	return func(ctx context.Context) (duly.Contract, error) {
+func (a *app) benchOpen(b *benchFlags, url string) func(context.Context) (contract.Engine, error) {
+	return func(ctx context.Context) (contract.Engine, error) {
 		secure, err := a.tlsConfig("")
 		if err != nil {
 			return nil, err
@@ -256,7 +257,7 @@ func earlyError(report *bench.Report) error {
 	if early == 0 {
 		return nil
 	}
-	return duly.Errorf(duly.CodeInternal, "%s came before the due time", plural(early, "job"))
+	return contract.Errorf(duly.CodeInternal, "%s came before the due time", plural(early, "job"))
 }
 
 // benchTarget is the engine that `duly bench` measures.
@@ -308,6 +309,6 @@ func (a *app) temporaryTarget(parent string) (t benchTarget, err error) {
 	removeFolder := func() { os.RemoveAll(t.folder) }
 	removeHook := a.onAbort(removeFolder)
 	t.remove = func() { removeHook(); removeFolder() }
-	t.endpoint = endpoint{url: open.File(filepath.Join(t.folder, "bench.db")), namespace: duly.NamespaceOr(a.namespace)}
+	t.endpoint = endpoint{url: open.File(filepath.Join(t.folder, "bench.db")), namespace: contract.NamespaceOr(a.namespace)}
 	return t, nil
 }

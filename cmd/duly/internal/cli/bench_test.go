@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
@@ -30,20 +31,20 @@ func benchEnv(out, errs io.Writer, opened *[]string, args ...string) Env {
 			}
 			return ""
 		},
-		Open: func(_ context.Context, url string, _ ...open.Option) (duly.Contract, error) {
+		Open: func(_ context.Context, url string, _ ...open.Option) (contract.Engine, error) {
 			*opened = append(*opened, url)
-			return &slowEngine{Contract: model.New(model.Config{})}, nil
+			return &slowEngine{Engine: model.New(model.Config{})}, nil
 		},
 		Clock: clock.System(),
 	}
 }
 
 // slowEngine advances the clock of the bubble, which is otherwise stopped.
-type slowEngine struct{ duly.Contract }
+type slowEngine struct{ contract.Engine }
 
 func (e *slowEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	time.Sleep(time.Millisecond)
-	return e.Contract.Push(ctx, jobs)
+	return e.Engine.Push(ctx, jobs)
 }
 
 // C15.28: bench, with --json.

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
 func checkCommand(a *app) *cobra.Command {
-	var params duly.CheckParams
+	var params contract.CheckParams
 	cmd := a.command("check", "Check the storage, and repair it",
 		`Compares every job of every namespace with every index while the engine runs. Fails if faults remain. For a server
 it needs the admin address. For Redis, it also prints warnings about settings that may lose jobs on standard error.`,
@@ -37,7 +38,7 @@ it needs the admin address. For Redis, it also prints warnings about settings th
 }
 
 // printCheck prints a report. It returns an error if faults remain.
-func (a *app) printCheck(p *printer, report *duly.CheckReport) error {
+func (a *app) printCheck(p *printer, report *contract.CheckReport) error {
 	remaining := len(report.Faults) - report.Repaired
 	if p.json {
 		p.line(wire.ReportForm.Append(nil, *report))
@@ -60,11 +61,11 @@ func (a *app) printCheck(p *printer, report *duly.CheckReport) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	err := duly.Errorf(duly.CodeCorrupt, "the storage has %s", plural(int64(remaining), "unrepaired fault"))
+	err := contract.Errorf(duly.CodeCorrupt, "the storage has %s", plural(int64(remaining), "unrepaired fault"))
 	return withHint(err, "to repair: %s check --repair", a.program())
 }
 
-func (p *printer) printFaults(faults []duly.Fault) {
+func (p *printer) printFaults(faults []contract.Fault) {
 	t := p.newTable("FAULT", "QUEUE", "JOB", "REPAIRED", "DETAIL")
 	for _, f := range faults {
 		repaired := cell{"no", red}

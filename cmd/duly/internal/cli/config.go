@@ -10,6 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
@@ -125,11 +126,11 @@ func (a *app) printConfigErrors(p *printer, errs, unknown config.Errors) error {
 	}
 
 	if len(errs) == 0 {
-		err := duly.Errorf(duly.CodeInvalid, "the environment has %s; duly serve would start without them",
+		err := contract.Errorf(duly.CodeInvalid, "the environment has %s; duly serve would start without them",
 			plural(int64(len(unknown)), "unknown variable"))
 		return withHint(err, "correct the names, or unset the variables")
 	}
-	err := duly.Errorf(duly.CodeInvalid, "the configuration has %s; duly serve would not start",
+	err := contract.Errorf(duly.CodeInvalid, "the configuration has %s; duly serve would not start",
 		plural(int64(len(errs)+len(unknown)), "error"))
 	return withHint(err, "see the settings in docs/configuration.md")
 }

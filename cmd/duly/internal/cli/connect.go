@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -32,7 +33,7 @@ type endpoint struct {
 
 // session is an open engine with the command's namespace.
 type session struct {
-	duly.Contract
+	contract.Engine
 	endpoint
 }
 
@@ -95,7 +96,7 @@ func (a *app) checkFileExists(at endpoint) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // the engine reports other errors of the file
 	}
-	return withHint(duly.Errorf(duly.CodeNotFound, "no such file %s", path),
+	return withHint(contract.Errorf(duly.CodeNotFound, "no such file %s", path),
 		"check the path; %s push or serve creates a file", a.program())
 }
 
@@ -176,7 +177,7 @@ func (a *app) findEndpoint() (endpoint, error) {
 // them from it.
 func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 	if !isRemote(at.url) {
-		at.namespace = duly.NamespaceOr(a.namespace)
+		at.namespace = contract.NamespaceOr(a.namespace)
 		return at, nil
 	}
 	u, err := url.Parse(at.url)
@@ -197,7 +198,7 @@ func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 
 	at.namespace = strings.Trim(u.Path, "/")
 	if at.namespace == "" {
-		at.namespace = duly.NamespaceOr(a.namespace)
+		at.namespace = contract.NamespaceOr(a.namespace)
 		u.Path = "/" + at.namespace
 	} else if a.namespace != "" {
 		at.namespace = a.namespace // the engine refuses another namespace than that of its URL
@@ -224,7 +225,7 @@ func (a *app) localEndpoint() (endpoint, error) {
 			return at, withHint(err, "run as the server's user, or set --url")
 		}
 	}
-	err := duly.Errorf(duly.CodeUnavailable, "no server has stored its address in %s", strings.Join(folders, " or "))
+	err := contract.Errorf(duly.CodeUnavailable, "no server has stored its address in %s", strings.Join(folders, " or "))
 	return endpoint{}, withHint(err, "start one: %s serve, or name an engine with --url or DULY_URL", a.program())
 }
 

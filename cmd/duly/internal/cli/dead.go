@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -180,7 +181,7 @@ func (r *requeuer) requeueAll(ctx context.Context) error {
 
 // requeueTarget lists the dead jobs, the oldest first, and requeues those for the target.
 func (r *requeuer) requeueTarget(ctx context.Context) error {
-	target := duly.TargetPrefix + strings.TrimPrefix(r.flags.target, duly.TargetPrefix)
+	target := contract.TargetPrefix + strings.TrimPrefix(r.flags.target, contract.TargetPrefix)
 	cfg, err := r.s.Config(ctx, r.queue)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestTopDefersLog(t *testing.T) {
 	env := r.env(c, c, "top")
 	env.Screen = func() top.Terminal { return c }
 	a := &app{env: env, log: deferredLog{to: c}}
-	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Engine: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	ended := make(chan error, 1)
 	go func() { ended <- a.top(t.Context(), a.newPrinter(), s, nil, time.Hour, false) }()
 	c.until(t, "q quit")

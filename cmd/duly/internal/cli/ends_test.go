@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/open"
 )
@@ -82,7 +83,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 	for _, code := range duly.Codes() {
 		out := &strings.Builder{}
 		a.env.Stderr = out
-		a.report(&cobra.Command{Use: "duly"}, duly.Errorf(code, "two\nlines \x1b[31m"))
+		a.report(&cobra.Command{Use: "duly"}, contract.Errorf(code, "two\nlines \x1b[31m"))
 		if n := strings.Count(out.String(), "\n"); n != 1 || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s: printed %q", code, out)
 		}
@@ -153,7 +154,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	env := r.env(&out, &errs, "queues")
 	release := make(chan struct{})
 	defer close(release)
-	env.Open = func(ctx context.Context, _ string, _ ...open.Option) (duly.Contract, error) {
+	env.Open = func(ctx context.Context, _ string, _ ...open.Option) (contract.Engine, error) {
 		<-ctx.Done()
 		<-release // ignores its context
 		return nil, duly.ErrClosed
@@ -271,7 +272,9 @@ func TestCompletion(t *testing.T) {
 
 	env := r.env(&strings.Builder{}, &strings.Builder{})
 	env.Getenv = func(name string) string { return map[string]string{"DULY_URL": "http://t@host/shop"}[name] }
-	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) { return unclosable{r.engine}, nil }
+	env.Open = func(context.Context, string, ...open.Option) (contract.Engine, error) {
+		return unclosable{r.engine}, nil
+	}
 
 	for name, asked := range map[string]struct {
 		args []string
@@ -359,7 +362,7 @@ func TestBrokenConnectionIsReported(t *testing.T) {
 	r := newRig(t)
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "stats", "q")
-	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
+	env.Open = func(context.Context, string, ...open.Option) (contract.Engine, error) {
 		return broken{unclosable{r.engine}}, nil
 	}
 	if code := Run(t.Context(), env); code != exitFailed || out.String() != "" ||
@@ -374,7 +377,7 @@ func TestPushWithoutAnswerNamesID(t *testing.T) {
 	r := newRig(t)
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "push", "q", "x")
-	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
+	env.Open = func(context.Context, string, ...open.Option) (contract.Engine, error) {
 		return lostAnswers{unclosable{r.engine}}, nil
 	}
 	env.Clock = firedTimers{r.clock}
@@ -423,12 +426,12 @@ func TestPushHintNamesID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a := &app{env: r.env(nil, nil)}
-	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Engine: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	for code, want := range map[duly.Code]string{
 		duly.CodeUnavailable: "repeat it with --id one, which creates no second job",
 		duly.CodeNotDurable:  "repeat it with --id one",
 	} {
-		err := a.withPushHint(t.Context(), s, duly.Errorf(code, "failed"), &duly.Job{Queue: "q", ID: "one"})
+		err := a.withPushHint(t.Context(), s, contract.Errorf(code, "failed"), &duly.Job{Queue: "q", ID: "one"})
 		if got := a.hint(nil, code, err); got != want {
 			t.Errorf("%s: %q, want %q", code, got, want)
 		}
@@ -443,13 +446,13 @@ func TestFullHintNamesBound(t *testing.T) {
 	r.ok("push", "bounded", "x")
 	r.ok("push", "free", "x")
 	a := &app{env: r.env(nil, nil)}
-	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Engine: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	for queue, want := range map[string]string{
 		"bounded": "to raise it: duly queue set bounded --max-jobs N; to make room: duly queue purge bounded",
 		"free":    codeHint(duly.CodeFull, "duly"),
 		"new":     "see duly queues, and: duly queue destroy QUEUE",
 	} {
-		err := a.withFullHint(t.Context(), s, duly.Errorf(duly.CodeFull, "full"), queue)
+		err := a.withFullHint(t.Context(), s, contract.Errorf(duly.CodeFull, "full"), queue)
 		if got := a.hint(nil, duly.CodeFull, err); got != want {
 			t.Errorf("%s: %q, want %q", queue, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/lmstfyimport"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/lmstfy"
@@ -31,7 +32,7 @@ type importFlags struct {
 }
 
 func importLmstfyCommand(a *app) *cobra.Command {
-	f := importFlags{poolName: duly.DefaultPool, journal: "duly-import.journal"}
+	f := importFlags{poolName: contract.DefaultPool, journal: "duly-import.journal"}
 	cmd := a.command("lmstfy --from URL", "Import the tokens, limits and waiting jobs of lmstfy",
 		`Reads lmstfy's Redis and never writes to it. It imports tokens with their descriptions and limits, and ready,
 delayed and dead jobs with their IDs, bodies, attributes and remaining tries, delay and ttl. A job that a consumer
@@ -95,7 +96,7 @@ func (a *app) importInto(
 	ctx context.Context, p *printer, f *importFlags, source, tokens *lmstfyimport.Source, admin Admin, at endpoint,
 ) error {
 	bar := a.newProgress("import", 0)
-	targets := importTargets{a: a, at: at, open: map[string]duly.Contract{}}
+	targets := importTargets{a: a, at: at, open: map[string]contract.Engine{}}
 	if local, ok := admin.(localAdmin); ok {
 		targets.single = local.engine
 	}
@@ -104,7 +105,7 @@ func (a *app) importInto(
 	im := lmstfyimport.Importer{
 		Source: source, Admin: tokens, Pool: f.poolName, Namespaces: f.namespaces, DryRun: f.dryRun,
 		Hash: lmstfy.GivenHash, Target: targets.get,
-		AddToken: func(ctx context.Context, t duly.Token) error { return admin.AdoptToken(ctx, f.pool, t) },
+		AddToken: func(ctx context.Context, t contract.Token) error { return admin.AdoptToken(ctx, f.pool, t) },
 		Progress: func(done, total int64) { bar.set(done, total, 0) },
 	}
 	if f.pool != "" {
@@ -155,7 +156,7 @@ func emptySourceError(f *importFlags) error {
 		missing += fmt.Sprintf(", and no token of its pool %s (tk/%s/…)", f.poolName, f.poolName)
 		check += ", lmstfy's name for the pool (--pool-name), and the Redis of its tokens (--admin-from)"
 	}
-	err := duly.Errorf(duly.CodeNotFound, "%s has no data of lmstfy: %s", open.Redact(f.from), missing)
+	err := contract.Errorf(duly.CodeNotFound, "%s has no data of lmstfy: %s", open.Redact(f.from), missing)
 	return withHint(err, "check %s", check)
 }
 
@@ -164,11 +165,11 @@ func emptySourceError(f *importFlags) error {
 type importTargets struct {
 	a      *app
 	at     endpoint
-	single duly.Contract
-	open   map[string]duly.Contract
+	single contract.Engine
+	open   map[string]contract.Engine
 }
 
-func (t *importTargets) get(ctx context.Context, namespace string) (duly.Contract, error) {
+func (t *importTargets) get(ctx context.Context, namespace string) (contract.Engine, error) {
 	if t.single != nil {
 		return t.single, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -55,7 +56,7 @@ If there are more jobs than --limit, a line on standard error has their number a
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
 			if state != "" {
-				only, err := duly.ParseState(state)
+				only, err := contract.ParseState(state)
 				if err != nil {
 					return err
 				}
@@ -177,7 +178,7 @@ func (l *jobLister) resume(cursor string) error {
 	name, after, _ := strings.Cut(cursor, ":")
 	l.index = slices.IndexFunc(l.states, func(s duly.State) bool { return s.String() == name })
 	if l.index < 0 {
-		return duly.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")
+		return contract.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")
 	}
 	l.after = after
 	return nil

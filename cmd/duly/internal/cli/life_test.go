@@ -226,7 +226,7 @@ func TestDeadRequeueTargetAndRate(t *testing.T) {
 		must(err)
 		ds, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"orders"}, Max: 1, Dispatcher: true})
 		must(err)
-		_, err = r.engine.Settle(t.Context(), "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Nack}})
+		_, err = r.engine.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack}})
 		must(err)
 	}
 

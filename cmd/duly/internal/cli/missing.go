@@ -7,6 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
+	"github.com/dulymq/duly/contract"
 )
 
 // mustExist returns an error with the nearest name if no queue has this name. An
@@ -53,7 +54,7 @@ func (a *app) checkListed(ctx context.Context, s *session, name string) error {
 	if err != nil || exists {
 		return err
 	}
-	missing := duly.Errorf(duly.CodeNotFound, "no such queue %s in namespace %s", name, s.namespace)
+	missing := contract.Errorf(duly.CodeNotFound, "no such queue %s in namespace %s", name, s.namespace)
 	if near != "" {
 		return withHint(missing, "did you mean %s?", near)
 	}
@@ -61,14 +62,14 @@ func (a *app) checkListed(ctx context.Context, s *session, name string) error {
 }
 
 // missingTopic returns the error of a topic that does not exist, with the nearest name.
-func (a *app) missingTopic(ctx context.Context, s *session, topics duly.Topics, err error, name string) error {
+func (a *app) missingTopic(ctx context.Context, s *session, topics contract.Topics, err error, name string) error {
 	if !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}
 	near, _, _ := findName(ctx, name, func(page duly.PageParams) (duly.NamePage, error) {
 		return topics.Topics(ctx, s.namespace, page)
 	})
-	missing := duly.Errorf(duly.CodeNotFound, "no such topic %s in namespace %s", name, s.namespace)
+	missing := contract.Errorf(duly.CodeNotFound, "no such topic %s in namespace %s", name, s.namespace)
 	if near != "" {
 		return withHint(missing, "did you mean %s?", near)
 	}
@@ -90,7 +91,7 @@ func (a *app) missingGroup(ctx context.Context, s *session, err error, full stri
 		return a.missingTopic(ctx, s, topics, listErr, ref.Name)
 	}
 
-	missing := duly.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name,
+	missing := contract.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name,
 		s.namespace)
 	if near != "" {
 		return withHint(missing, "did you mean %s?", duly.GroupName(ref.Name, near))
@@ -179,7 +180,7 @@ func (a *app) noteIfCreated(ctx context.Context, s *session, name string, n int6
 
 	// The URL may set the number of shards of new queues.
 	set, err := s.Config(ctx, s.queue(name))
-	unchanged := duly.DefaultQueueConfig()
+	unchanged := contract.DefaultQueueConfig()
 	unchanged.Shards = set.Shards
 	if err == nil && set == unchanged {
 		a.noteCreated(ctx, s, name)

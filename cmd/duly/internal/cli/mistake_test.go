@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
@@ -356,7 +357,7 @@ func TestQueueSetRetain(t *testing.T) {
 // A repeated error is printed once, on one line.
 func TestMessageJoinsErrors(t *testing.T) {
 	t.Parallel()
-	gone := duly.Errorf(duly.CodeUnavailable, "nobody answers")
+	gone := contract.Errorf(duly.CodeUnavailable, "nobody answers")
 	for _, tt := range []struct {
 		err  error
 		want string

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -70,7 +71,7 @@ namespace it prints the pool, even if it does not move.`,
 }
 
 // moves prints the pools and moves of namespaces.
-func (p *printer) moves(moves []duly.MoveState) {
+func (p *printer) moves(moves []contract.MoveState) {
 	if p.json {
 		for i := range moves {
 			p.line(wire.MoveForm.Append(nil, moves[i]))
@@ -91,7 +92,7 @@ func (p *printer) moves(moves []duly.MoveState) {
 }
 
 // queueCountText returns the number of queues that move, "" if none do.
-func queueCountText(m *duly.MoveState) string {
+func queueCountText(m *contract.MoveState) string {
 	if m.From == "" {
 		return ""
 	}
@@ -99,7 +100,7 @@ func queueCountText(m *duly.MoveState) string {
 }
 
 // remainingText returns the jobs for which a move waits.
-func remainingText(m *duly.MoveState) string {
+func remainingText(m *contract.MoveState) string {
 	var parts []string
 	for _, state := range duly.States {
 		if n := *m.Left.Of(state); n > 0 {
@@ -132,7 +133,7 @@ with the old pool reverses a move.`,
 				err = withHintFor(duly.CodeConflict, err, "see its progress: %s pool status %s", a.program(), shellQuote(args[0]))
 				if err != nil || detach {
 					if err == nil {
-						p.moves([]duly.MoveState{m})
+						p.moves([]contract.MoveState{m})
 					}
 					return err
 				}
@@ -147,11 +148,11 @@ with the old pool reverses a move.`,
 }
 
 // watchMove shows the progress of a move until its end.
-func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m duly.MoveState) error {
+func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m contract.MoveState) error {
 	bar := a.newProgress("move", 0)
 	defer bar.end()
 	var total int64 // the largest number of remaining jobs
-	var printed duly.MovePhase
+	var printed contract.MovePhase
 	for m.From != "" {
 		if bar == nil && printed != m.Phase {
 			printed = m.Phase
@@ -180,17 +181,17 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m duly.Mov
 			return a.endWatch(ctx, m.Namespace)
 		}
 	}
-	p.moves([]duly.MoveState{m})
+	p.moves([]contract.MoveState{m})
 	return nil
 }
 
 // printMovePhase prints a line for a phase of a move, if there is no progress bar.
-func (a *app) printMovePhase(m *duly.MoveState) {
+func (a *app) printMovePhase(m *contract.MoveState) {
 	if a.json {
 		return
 	}
 	text := "its queues are created there"
-	if m.Phase == duly.Draining {
+	if m.Phase == contract.Draining {
 		text = "new jobs go there, and workers empty " + m.From
 		if remaining := remainingText(m); remaining != "" {
 			text += ": " + remaining

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/redistest"
 )
@@ -110,13 +111,13 @@ func TestServeRejectsPools(t *testing.T) {
 // ending is the admin side of a server whose move ends at once.
 type ending struct{ Admin }
 
-func (ending) Move(_ context.Context, namespace, to string) (duly.MoveState, error) {
-	return duly.MoveState{Placement: duly.Placement{Namespace: namespace, Pool: to, From: "default",
-		Phase: duly.Preparing}}, nil
+func (ending) Move(_ context.Context, namespace, to string) (contract.MoveState, error) {
+	return contract.MoveState{Placement: contract.Placement{Namespace: namespace, Pool: to, From: "default",
+		Phase: contract.Preparing}}, nil
 }
 
-func (ending) Moves(_ context.Context, namespace string) ([]duly.MoveState, error) {
-	return []duly.MoveState{{Placement: duly.Placement{Namespace: namespace, Pool: "orders"}}}, nil
+func (ending) Moves(_ context.Context, namespace string) ([]contract.MoveState, error) {
+	return []contract.MoveState{{Placement: contract.Placement{Namespace: namespace, Pool: "orders"}}}, nil
 }
 
 func TestPoolMoveWaitsForEnd(t *testing.T) {
@@ -134,15 +135,15 @@ func TestPoolMoveWaitsForEnd(t *testing.T) {
 // fakeMove is the admin side of a server. Each call of Moves returns the next state.
 type fakeMove struct {
 	Admin
-	states []duly.MoveState
+	states []contract.MoveState
 }
 
-func (s *fakeMove) Move(ctx context.Context, namespace, _ string) (duly.MoveState, error) {
+func (s *fakeMove) Move(ctx context.Context, namespace, _ string) (contract.MoveState, error) {
 	moves, err := s.Moves(ctx, namespace)
 	return moves[0], err
 }
 
-func (s *fakeMove) Moves(context.Context, string) ([]duly.MoveState, error) {
+func (s *fakeMove) Moves(context.Context, string) ([]contract.MoveState, error) {
 	next := s.states[:1]
 	s.states = s.states[1:]
 	return next, nil
@@ -153,14 +154,14 @@ func TestPoolMovePrintsPhases(t *testing.T) {
 	t.Parallel()
 	for _, asJSON := range []bool{false, true} {
 		r := newRig(t)
-		at := func(phase duly.MovePhase, from string, left duly.Sizes) duly.MoveState {
-			return duly.MoveState{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: from, Phase: phase},
+		at := func(phase contract.MovePhase, from string, left duly.Sizes) contract.MoveState {
+			return contract.MoveState{Placement: contract.Placement{Namespace: "shop", Pool: "orders", From: from, Phase: phase},
 				Left: left}
 		}
-		admin := &fakeMove{states: []duly.MoveState{
-			at(duly.Preparing, "default", duly.Sizes{}), at(duly.Preparing, "default", duly.Sizes{}),
-			at(duly.Draining, "default", duly.Sizes{Ready: 12, Dead: 1}),
-			at(duly.Draining, "default", duly.Sizes{Ready: 3}), at(duly.Placed, "", duly.Sizes{}),
+		admin := &fakeMove{states: []contract.MoveState{
+			at(contract.Preparing, "default", duly.Sizes{}), at(contract.Preparing, "default", duly.Sizes{}),
+			at(contract.Draining, "default", duly.Sizes{Ready: 12, Dead: 1}),
+			at(contract.Draining, "default", duly.Sizes{Ready: 3}), at(contract.Placed, "", duly.Sizes{}),
 		}}
 		var out, errs strings.Builder
 		env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url",
@@ -201,10 +202,10 @@ type interrupted struct {
 	signals chan<- os.Signal
 }
 
-func (s interrupted) Moves(ctx context.Context, _ string) ([]duly.MoveState, error) {
+func (s interrupted) Moves(ctx context.Context, _ string) ([]contract.MoveState, error) {
 	s.signals <- syscall.SIGINT
 	<-ctx.Done()
-	return nil, duly.Unanswered(ctx.Err())
+	return nil, contract.Unanswered(ctx.Err())
 }
 
 // An interrupted pool move prints that the move continues, and no hint about the server.

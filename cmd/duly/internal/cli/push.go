@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/open"
@@ -105,7 +106,7 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 		if err := p.flush(); err != nil {
 			return err
 		}
-		if result[0].Outcome == duly.Created {
+		if result[0].Status == duly.Created {
 			a.noteIfCreated(ctx, s, job.Queue, 1)
 		}
 		return nil
@@ -133,7 +134,7 @@ func (a *app) withPushHint(ctx context.Context, s *session, err error, job *duly
 // client returns a client. It generates the IDs of jobs before the first try, so that a
 // retry creates no second job.
 func (a *app) client(s *session) *duly.Client {
-	return duly.NewClient(s.Contract, duly.ClientConfig{Namespace: s.namespace, Clock: a.env.Clock})
+	return duly.NewClient(s.Engine, duly.ClientConfig{Namespace: s.namespace, Clock: a.env.Clock})
 }
 
 // body returns the argument. It reads standard input for "-", and without an
@@ -155,7 +156,7 @@ func (a *app) readInput() ([]byte, error) {
 		return nil, withHint(err, "check standard input")
 	}
 	if len(body) > duly.MaxMaxBody {
-		return nil, duly.TooLarge("body", "has more than %d bytes", duly.MaxMaxBody)
+		return nil, contract.TooLarge("body", "has more than %d bytes", duly.MaxMaxBody)
 	}
 	return body, nil
 }
@@ -166,7 +167,7 @@ func (p *printer) pushed(r duly.PushResult, job *duly.Job) {
 		p.lines(wire.PushedForm.Append(nil, []duly.PushResult{r}))
 		return
 	}
-	switch r.Outcome {
+	switch r.Status {
 	case duly.Merged:
 		p.printf("%s  merged into this job of %s\n", r.ID, job.Queue)
 	case duly.Exists:

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -162,9 +163,9 @@ func (a *app) countResults(c *lineCounts, results []duly.PushResult) {
 			if c.lastErr, c.lastLine = r.Err, c.lines; c.failed <= maxShownErrors {
 				a.printError(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", c.lines, r.Err), "")
 			}
-		case r.Outcome == duly.Merged:
+		case r.Status == duly.Merged:
 			c.merged++
-		case r.Outcome == duly.Exists:
+		case r.Status == duly.Exists:
 			c.exists++
 		default:
 			c.created++
@@ -220,7 +221,7 @@ func (r *lineReader) read(in io.Reader) {
 
 	err := scan.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = duly.TooLarge("line", "has more than %d bytes", duly.MaxMaxBody)
+		err = contract.TooLarge("line", "has more than %d bytes", duly.MaxMaxBody)
 	}
 	if err == nil {
 		err = io.EOF

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -132,16 +133,16 @@ func checkBurst(ctx context.Context, s *session, queue string, patch duly.QueueC
 	if patch.Rate.Burst == 0 || patch.Rate.Limited() {
 		return nil
 	}
-	config := duly.DefaultQueueConfig()
+	config := contract.DefaultQueueConfig()
 	if current, err := s.Config(ctx, s.queue(queue)); err == nil {
 		config = current
 	} else if !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}
-	if config.With(patch).Rate.Limited() {
+	if contract.PatchConfig(config, patch).Rate.Limited() {
 		return nil
 	}
-	return withHint(duly.Invalid("burst", "needs a rate, and the queue has none"), "give --rate too")
+	return withHint(contract.Invalid("burst", "needs a rate, and the queue has none"), "give --rate too")
 }
 
 // rateFlag is a number per second, with or without /s, or none.
@@ -197,7 +198,7 @@ given.`,
 			if state == "" {
 				return usageErrorf("the state is missing; give --state %s", strings.Join(stateNames(), ", "))
 			}
-			s, err := duly.ParseState(state)
+			s, err := contract.ParseState(state)
 			if err != nil {
 				return err
 			}

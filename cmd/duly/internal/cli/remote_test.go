@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
@@ -35,7 +35,7 @@ func remoteRig(t *testing.T) *rig {
 // remoteEnv returns env with the functions of main for servers.
 func (r *rig) remoteEnv(env Env) Env {
 	local := env.Open
-	env.Open = func(ctx context.Context, url string, opts ...open.Option) (duly.Contract, error) {
+	env.Open = func(ctx context.Context, url string, opts ...open.Option) (contract.Engine, error) {
 		if strings.HasPrefix(url, "http") {
 			return open.Engine(ctx, url, opts...)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -55,7 +56,7 @@ is due. While it waits it holds no job.`,
 
 func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []string, f *reserveFlags) error {
 	params := duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: f.max, Lease: f.lease}
-	if err := params.Validate(); err != nil {
+	if err := contract.ValidateReserve(&params); err != nil {
 		return err
 	}
 	if f.wait {
@@ -136,9 +137,9 @@ func (a *app) reserveOrWait(
 // releaseAll releases the jobs that could not be printed because of cause, and returns
 // cause.
 func releaseAll(ctx context.Context, s *session, deliveries []duly.Delivery, cause error) error {
-	outcomes := make([]duly.Outcome, len(deliveries))
+	outcomes := make([]duly.SettleRequest, len(deliveries))
 	for i, d := range deliveries {
-		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
+		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 	}
 	if _, err := s.Settle(context.WithoutCancel(ctx), s.namespace, outcomes); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
@@ -33,7 +34,7 @@ type rig struct {
 	stdin  string                   // of the next command
 	tty    bool                     // whether the streams are terminals
 	more   map[string]*model.Engine // other engines, by their URLs
-	open   func() duly.Contract     // instead of the engine; may be nil
+	open   func() contract.Engine   // instead of the engine; may be nil
 
 	transcript strings.Builder
 	ulids      map[string]string
@@ -61,12 +62,12 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 		Getenv: func(name string) string { return vars[name] }, Environ: func() []string { return environ(vars) },
 		Terminal: func(any) bool { return r.tty },
 		Piped:    func(any) bool { return r.stdin != "" },
-		Open: func(_ context.Context, url string, _ ...open.Option) (duly.Contract, error) {
+		Open: func(_ context.Context, url string, _ ...open.Option) (contract.Engine, error) {
 			if e := r.more[url]; e != nil {
 				return unclosable{e}, nil
 			}
 			if url != "model:" {
-				return nil, duly.Errorf(duly.CodeUnavailable, "nobody listens there")
+				return nil, contract.Errorf(duly.CodeUnavailable, "nobody listens there")
 			}
 			if r.open != nil {
 				return r.open(), nil

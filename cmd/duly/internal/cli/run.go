@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/internal/clock"
@@ -48,7 +48,7 @@ type Env struct {
 	// configuration. In any other command HUP ends the process. Nil means no HUP.
 	Hangups func(to chan<- os.Signal) (stop func())
 	// Open opens an engine by its URL. Except in tests it is open.Engine.
-	Open func(ctx context.Context, url string, opts ...open.Option) (duly.Contract, error)
+	Open func(ctx context.Context, url string, opts ...open.Option) (contract.Engine, error)
 	// CheckURL validates the URL of an engine to serve, without opening it. Except in
 	// tests it is open.CheckStore. It may be nil.
 	CheckURL func(url string) error

@@ -15,6 +15,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
 	"github.com/dulymq/duly/cmd/duly/internal/sdnotify"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/ownfile"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
@@ -211,7 +212,7 @@ func checkStart(ctx context.Context, data string, c *config.Loaded) (cleanUp fun
 // openServedEngine opens the engine of --engine and those of the other pools.
 func (a *app) openServedEngine(
 	ctx context.Context, url string, c *config.Loaded, log *slog.Logger, counts *metrics.Metrics,
-) (duly.Contract, error) {
+) (contract.Engine, error) {
 	engine, err := a.env.Open(ctx, url, open.Log(log), open.Gather(), open.Observe(counts.Called))
 	if err != nil {
 		err = namingURLFlag(err, url, "--engine")
@@ -228,7 +229,7 @@ func (a *app) openServedEngine(
 
 // newServer returns a server for the engine. It does not serve what the engine does not
 // implement.
-func (a *app) newServer(r *reloader, engine duly.Contract, maxBody int, t *telemetry) (*server.Server, error) {
+func (a *app) newServer(r *reloader, engine contract.Engine, maxBody int, t *telemetry) (*server.Server, error) {
 	settings := &r.current.Settings
 	c := server.Config{
 		Engine: engine, Version: a.version().Version, Clock: a.env.Clock, Logger: r.log,
@@ -254,7 +255,7 @@ func (a *app) newServer(r *reloader, engine duly.Contract, maxBody int, t *telem
 
 	c.Store = server.StoreOf(engine)
 	if c.Store.Registry == nil {
-		return nil, duly.Errorf(duly.CodeUnsupported,
+		return nil, contract.Errorf(duly.CodeUnsupported,
 			"this engine stores no tokens, so it cannot be served; set --engine to a file or Redis")
 	}
 	return server.New(c)

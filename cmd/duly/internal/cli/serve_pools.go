@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
@@ -15,10 +16,10 @@ import (
 // openPools opens the engines of all pools. A pool that is unavailable is opened later. Any
 // other error ends the start. The pools own all engines, also after an error.
 func (a *app) openPools(
-	ctx context.Context, engine duly.Contract, urls map[string]string, maxBody int,
+	ctx context.Context, engine contract.Engine, urls map[string]string, maxBody int,
 	log *slog.Logger, counts *metrics.Metrics,
-) (_ duly.Contract, err error) {
-	engines := map[string]pools.Engine{duly.DefaultPool: {Open: engine}}
+) (_ contract.Engine, err error) {
+	engines := map[string]pools.Engine{contract.DefaultPool: {Open: engine}}
 	defer func() {
 		if err == nil {
 			return
@@ -35,7 +36,7 @@ func (a *app) openPools(
 		if open.MaxBody(url) == 0 {
 			url = open.WithMaxBody(url, maxBody)
 		}
-		opener := func(ctx context.Context) (duly.Contract, error) {
+		opener := func(ctx context.Context) (contract.Engine, error) {
 			return a.env.Open(ctx, url, open.Log(log.With("pool", name)), open.Gather(), open.Observe(counts.Called))
 		}
 		e, err := opener(ctx)
@@ -45,11 +46,11 @@ func (a *app) openPools(
 			engines[name] = pools.Engine{Opener: opener}
 			continue
 		case err != nil:
-			return nil, duly.Errorf(duly.CodeOf(err), "pool %s: %w", name, err)
+			return nil, contract.Errorf(duly.CodeOf(err), "pool %s: %w", name, err)
 		}
-		if _, ok := e.(duly.Maintainer); !ok {
+		if _, ok := e.(contract.Maintainer); !ok {
 			e.Close()
-			return nil, duly.Errorf(duly.CodeUnsupported, "pool %s: this engine has no storage; use a file or Redis", name)
+			return nil, contract.Errorf(duly.CodeUnsupported, "pool %s: this engine has no storage; use a file or Redis", name)
 		}
 		engines[name] = pools.Engine{Open: e}
 	}

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/otlp"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/otelduly"
 	"github.com/dulymq/duly/server"
@@ -40,7 +40,7 @@ func (a *app) newTelemetry(ctx context.Context, log *slog.Logger) (*telemetry, e
 		resource.WithAttributes(attribute.String("service.name", "duly"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
 	if err != nil {
-		return nil, duly.Invalid("OTEL_RESOURCE_ATTRIBUTES", "must be like name=value,name=value")
+		return nil, contract.Invalid("OTEL_RESOURCE_ATTRIBUTES", "must be like name=value,name=value")
 	}
 	otel.SetErrorHandler(logLostTraces(log, a.env.Clock))
 	t.spans = sdk.NewTracerProvider(sdk.WithBatcher(otlp.New(*cfg)), sdk.WithResource(about))

@@ -23,7 +23,7 @@ func ackCommand(a *app) *cobra.Command {
 		`  duly ack emails:0:01JZK7WQ0Z5X3GJ6J1V9V7T1QH:1
   duly ack RECEIPT --result 'sent as 4711'
   duly reserve emails --limit 100 --json | tee batch | duly ack -`,
-		func(o *duly.Outcome) { o.Result = []byte(result) })
+		func(o *duly.SettleRequest) { o.Result = []byte(result) })
 	cmd.Flags().StringVar(&result, "result", "", "`text` to store with a job that has --retain")
 	return cmd
 }
@@ -34,7 +34,7 @@ func nackCommand(a *app) *cobra.Command {
 	cmd := a.settleCommand(duly.Nack, "Report jobs as failed: they are tried again, or are dead after their last try",
 		`  duly nack RECEIPT --reason 'mailbox is full'
   duly nack RECEIPT --delay 10m`,
-		func(o *duly.Outcome) { o.Error, o.Delay = text, delay })
+		func(o *duly.SettleRequest) { o.Error, o.Delay = text, delay })
 	cmd.Flags().StringVar(&text, "reason", "", "what went wrong, as a `text`")
 	acceptOldName(cmd.Flags(), "error", "reason")
 	delayVar(cmd.Flags(), &delay, "delay", "time until the next try (default: the job's backoff)")
@@ -46,7 +46,7 @@ func releaseCommand(a *app) *cobra.Command {
 	cmd := a.settleCommand(duly.Release, "Release jobs without using a try",
 		`  duly release RECEIPT
   duly release RECEIPT --delay 1h`,
-		func(o *duly.Outcome) { o.Delay = delay })
+		func(o *duly.SettleRequest) { o.Delay = delay })
 	delayVar(cmd.Flags(), &delay, "delay", "time until the job is due again (default: its old due time)")
 	return cmd
 }
@@ -55,13 +55,13 @@ func buryCommand(a *app) *cobra.Command {
 	var reason string
 	cmd := a.settleCommand(duly.Bury, "Make jobs dead now, even if they have tries left",
 		`  duly bury RECEIPT --reason 'no such customer'`,
-		func(o *duly.Outcome) { o.Error = reason })
+		func(o *duly.SettleRequest) { o.Error = reason })
 	cmd.Flags().StringVar(&reason, "reason", "", "why, as a `text`")
 	return cmd
 }
 
 // settleCommand returns the command for one settlement. fill sets the fields of an outcome.
-func (a *app) settleCommand(as duly.Settlement, short, examples string, fill func(*duly.Outcome)) *cobra.Command {
+func (a *app) settleCommand(as duly.Settlement, short, examples string, fill func(*duly.SettleRequest)) *cobra.Command {
 	cmd := a.command(as.String()+" RECEIPT…", short, receiptsLong, examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			receipts, err := a.receipts(args)
@@ -71,9 +71,9 @@ func (a *app) settleCommand(as duly.Settlement, short, examples string, fill fun
 			return a.withEngine(ctx, func(s *session) error {
 				next := s.nextStates(ctx, as, len(receipts), p.now)
 				return a.forEachBatch(p, receipts, pastTense(as), next, func(batch []duly.Receipt) ([]error, error) {
-					outcomes := make([]duly.Outcome, len(batch))
+					outcomes := make([]duly.SettleRequest, len(batch))
 					for i, r := range batch {
-						outcomes[i] = duly.Outcome{Receipt: r, As: as}
+						outcomes[i] = duly.SettleRequest{Receipt: r, As: as}
 						fill(&outcomes[i])
 					}
 					return s.Settle(ctx, s.namespace, outcomes)

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
 // failing is an engine of which every settle but the first fails.
 type failing struct {
-	duly.Contract
+	contract.Engine
 	settles int
 }
 
-func (f *failing) Settle(_ context.Context, _ string, outcomes []duly.Outcome) ([]error, error) {
+func (f *failing) Settle(_ context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
 	if f.settles++; f.settles > 1 {
 		return nil, duly.ErrUnavailable
 	}
@@ -29,8 +30,8 @@ func TestAckPrintsCountBeforeError(t *testing.T) {
 	r.stdin = strings.Repeat("receipt\n", duly.MaxBatch+1)
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "ack", "-")
-	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
-		return &failing{Contract: unclosable{r.engine}}, nil
+	env.Open = func(context.Context, string, ...open.Option) (contract.Engine, error) {
+		return &failing{Engine: unclosable{r.engine}}, nil
 	}
 	if code := Run(t.Context(), env); code != exitFailed || out.String() != "acked "+plural(duly.MaxBatch, "job")+"\n" ||
 		!strings.Contains(errs.String(), "unavailable") {

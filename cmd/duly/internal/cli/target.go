@@ -39,7 +39,7 @@ type targetStore interface {
 func (a *app) withTargets(ctx context.Context, do func(t targetStore) error) error {
 	return a.withEngine(ctx, func(s *session) error {
 		var targets targetStore
-		switch e := s.Contract.(type) {
+		switch e := s.Engine.(type) {
 		case targetStore:
 			targets = e
 		case interface{ HTTPPush() *httpengine.Push }:

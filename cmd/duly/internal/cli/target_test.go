@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/open"
@@ -36,7 +37,7 @@ func (f *fakePush) Targets(_ context.Context, p duly.PageParams) (all []wire.Tar
 func (f *fakePush) Target(_ context.Context, name string) (wire.Target, error) {
 	s, ok := f.targets[name]
 	if !ok {
-		return wire.Target{}, duly.NoTargetNamed("default", name)
+		return wire.Target{}, contract.NoTargetNamed("default", name)
 	}
 	t := wire.Target{Name: name, Settings: s, Version: 1}
 	for name := range s.Headers {
@@ -83,7 +84,7 @@ func newPush(t *testing.T) (*fakePush, func(stdin string, args ...string) (code 
 		var out, errs logtest.Log
 		r.stdin = stdin
 		env := r.env(&out, &errs, append([]string{"target"}, args...)...)
-		env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) { return f, nil }
+		env.Open = func(context.Context, string, ...open.Option) (contract.Engine, error) { return f, nil }
 		code := Run(t.Context(), env)
 		return code, out.String(), errs.String()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -20,7 +21,7 @@ func tokenCommand(a *app) *cobra.Command {
 
 func tokenCreateCommand(a *app) *cobra.Command {
 	var rights []string
-	var t duly.Token
+	var t contract.Token
 	var pool string
 	cmd := a.command("create --rights RIGHTS", "Create a token and print its secret once",
 		`The token is valid for one namespace (--namespace), or for all ('*'). The right produce allows push and cancel,
@@ -63,22 +64,22 @@ namespace to one of the server's pools.`,
 }
 
 // limitFlags adds the flags for a token's limits.
-func limitFlags(cmd *cobra.Command, l *duly.Limits) {
+func limitFlags(cmd *cobra.Command, l *contract.Limits) {
 	f := cmd.Flags()
 	f.Var(countFlag{to: &l.Produce}, "limit-produce", "maximum calls that push in one window")
 	f.Var(countFlag{to: &l.Consume}, "limit-consume", "maximum calls that reserve in one window")
-	f.Var(durationFlag{to: &l.Per, min: duly.MinLimitWindow, max: duly.MaxLimitWindow}, "limit-per",
+	f.Var(durationFlag{to: &l.Per, min: contract.MinLimitWindow, max: contract.MaxLimitWindow}, "limit-per",
 		"duration of a window, which begins with its first call")
 }
 
 // allRights lists the values of --rights.
 const allRights = "produce, consume, admin"
 
-func parseRights(names []string) (duly.Right, error) {
+func parseRights(names []string) (contract.Right, error) {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}
-	rights, err := duly.ParseRights(names)
+	rights, err := contract.ParseRights(names)
 	if err == nil && rights == 0 {
 		err = usageErrorf("the rights are missing; give --rights %s", allRights)
 	}
@@ -95,7 +96,7 @@ not stored. The beginning of its ID, which is shown, is sufficient to limit and 
 		func(ctx context.Context, p *printer, _ []string) error {
 			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
 				t := p.newTable("ID", "NAMESPACE", "RIGHTS", "CREATED", "LIMITS", "DESCRIPTION")
-				return eachToken(ctx, admin, a.namespace, func(tokens []duly.Token) error {
+				return eachToken(ctx, admin, a.namespace, func(tokens []contract.Token) error {
 					for i := range tokens {
 						if p.json {
 							p.line(wire.MadeTokenForm.Append(nil, wire.Token{Token: tokens[i]}))
@@ -114,7 +115,7 @@ not stored. The beginning of its ID, which is shown, is sufficient to limit and 
 }
 
 // eachToken calls do for each page of a namespace's tokens. "" is all namespaces.
-func eachToken(ctx context.Context, admin Admin, namespace string, do func([]duly.Token) error) error {
+func eachToken(ctx context.Context, admin Admin, namespace string, do func([]contract.Token) error) error {
 	var p duly.PageParams
 	for {
 		page, err := admin.Tokens(ctx, namespace, p)
@@ -130,15 +131,15 @@ func eachToken(ctx context.Context, admin Admin, namespace string, do func([]dul
 // shownID is the number of digits of a token's ID in a table, which are unique.
 const shownID = 12
 
-func (t *table) addToken(token *duly.Token) {
+func (t *table) addToken(token *contract.Token) {
 	rights := strings.Join(token.Rights.Names(), ",")
 	t.add(txt(wire.TokenID(token.Hash)[:shownID]), txt(token.Namespace), txt(rights),
 		txt(relative(token.CreatedAt, t.p.now())), txt(limitsText(token.Limits)), txt(token.Description))
 }
 
-func limitsText(l duly.Limits) string {
+func limitsText(l contract.Limits) string {
 	var parts []string
-	for _, right := range []duly.Right{duly.RightProduce, duly.RightConsume} {
+	for _, right := range []contract.Right{contract.RightProduce, contract.RightConsume} {
 		if n := l.Of(right); n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", countText(int64(n)), right.Names()[0]))
 		}
@@ -150,7 +151,7 @@ func limitsText(l duly.Limits) string {
 }
 
 func tokenLimitCommand(a *app) *cobra.Command {
-	var l duly.Limits
+	var l contract.Limits
 	var none bool
 	cmd := a.command("limit ID…", "Limit the rate of pushes and reserves of tokens",
 		`Replaces all limits of the tokens. A limit that is not given is removed. It counts calls, not jobs, of all servers
@@ -159,7 +160,7 @@ time to retry. An ID may be shortened.`,
 		`  duly token limit 4f0c1d2e3a5b --limit-produce 1000 --limit-consume 100 --limit-per 1m
   duly token limit 4f0c1d2e3a5b --none`,
 		func(ctx context.Context, p *printer, args []string) error {
-			if none == (l != duly.Limits{}) {
+			if none == (l != contract.Limits{}) {
 				return usageErrorf("give limits (--limit-produce, --limit-consume, --limit-per), or --none")
 			}
 			return a.eachTokenID(ctx, p, args, "limited token", func(admin Admin, hash [32]byte) error {
@@ -251,12 +252,12 @@ func findToken(ctx context.Context, admin Admin, id string) (found [32]byte, err
 		return hash, nil
 	}
 	if len(id) < minIDLength || strings.Trim(id, "0123456789abcdef") != "" {
-		return found, duly.Invalid("id", "is not a token's ID; give at least %d digits of it, as duly token list shows them",
+		return found, contract.Invalid("id", "is not a token's ID; give at least %d digits of it, as duly token list shows them",
 			minIDLength)
 	}
 
 	n := 0
-	err = eachToken(ctx, admin, "", func(tokens []duly.Token) error {
+	err = eachToken(ctx, admin, "", func(tokens []contract.Token) error {
 		for i := range tokens {
 			if strings.HasPrefix(wire.TokenID(tokens[i].Hash), id) {
 				found = tokens[i].Hash
@@ -267,9 +268,9 @@ func findToken(ctx context.Context, admin Admin, id string) (found [32]byte, err
 	})
 	switch {
 	case err == nil && n == 0:
-		err = duly.Errorf(duly.CodeNotFound, "no token has an ID that begins with %s", id)
+		err = contract.Errorf(duly.CodeNotFound, "no token has an ID that begins with %s", id)
 	case err == nil && n > 1:
-		err = duly.Invalid("id", "%s is the beginning of %d IDs; give more digits", id, n)
+		err = contract.Invalid("id", "%s is the beginning of %d IDs; give more digits", id, n)
 	}
 	return found, err
 }

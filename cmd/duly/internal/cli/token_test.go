@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -20,12 +20,12 @@ import (
 // addTokens adds tokens with fixed IDs. Two of the IDs have a common beginning.
 func (r *rig) addTokens() {
 	r.t.Helper()
-	for i, t := range []duly.Token{
-		{Hash: [32]byte{0x4f, 0x0c, 0x1d, 0x2e, 0x3a, 0x5b, 1}, Namespace: "shop", Rights: duly.RightProduce,
+	for i, t := range []contract.Token{
+		{Hash: [32]byte{0x4f, 0x0c, 0x1d, 0x2e, 0x3a, 0x5b, 1}, Namespace: "shop", Rights: contract.RightProduce,
 			Description: "web shop"},
 		{Hash: [32]byte{0x4f, 0x0c, 0x1d, 0x2e, 0x3a, 0x5b, 2}, Namespace: "shop",
-			Rights: duly.RightProduce | duly.RightConsume, Limits: duly.Limits{Produce: 1000, Consume: 5, Per: time.Minute}},
-		{Hash: [32]byte{0x70}, Namespace: "*", Rights: duly.RightAdmin, Description: "operators"},
+			Rights: contract.RightProduce | contract.RightConsume, Limits: contract.Limits{Produce: 1000, Consume: 5, Per: time.Minute}},
+		{Hash: [32]byte{0x70}, Namespace: "*", Rights: contract.RightAdmin, Description: "operators"},
 	} {
 		for b := 8; b < len(t.Hash); b++ {
 			t.Hash[b] = 0xee

@@ -95,7 +95,7 @@ func (a *app) top(
 // newSampler returns a sampler for the named queues, or for all queues and the hosts of
 // push queues.
 func (a *app) newSampler(s *session, names []string) *top.Sampler {
-	sampler := &top.Sampler{Engine: s.Contract, Namespace: s.namespace, Clock: a.env.Clock}
+	sampler := &top.Sampler{Engine: s.Engine, Namespace: s.namespace, Clock: a.env.Clock}
 	if len(names) == 0 {
 		sampler.Hosts = hostsOf(s)
 		return sampler
@@ -114,7 +114,7 @@ func (a *app) newSampler(s *session, names []string) *top.Sampler {
 // hostsOf returns a function that lists the hosts of a server, nil for an engine without
 // a server.
 func hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, error) {
-	switch e := s.Contract.(type) {
+	switch e := s.Engine.(type) {
 	case interface {
 		Hosts(ctx context.Context) ([]wire.PushHost, error)
 	}:

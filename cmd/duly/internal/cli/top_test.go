@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -79,7 +80,7 @@ func TestTopHasStatesOfQueues(t *testing.T) {
 	states := func(table string) (titles []string) {
 		head, _, _ := strings.Cut(table, "\n")
 		for _, title := range strings.Fields(head) {
-			if _, err := duly.ParseState(strings.ToLower(title)); err == nil {
+			if _, err := contract.ParseState(strings.ToLower(title)); err == nil {
 				titles = append(titles, title)
 			}
 		}
@@ -111,7 +112,7 @@ func TestTopShowsHosts(t *testing.T) {
 		{Host: "https://back.example:443", Limit: 1, InFlight: 1, HeldBack: 7},
 		{Host: "https://gone.example:443", Closed: 40 * time.Second, Limit: 1, HeldBack: 12345},
 	}}
-	r.open = func() duly.Contract { hosts.unclosable = unclosable{r.engine}; return hosts }
+	r.open = func() contract.Engine { hosts.unclosable = unclosable{r.engine}; return hosts }
 	r.transcript.WriteString(r.once(0))
 	r.transcript.WriteString(r.once(0, "--json"))
 	if hosts.err = duly.ErrForbidden; strings.Contains(r.once(0), "example") {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -18,10 +19,10 @@ func topicCommand(a *app) *cobra.Command {
 }
 
 // topics returns the topics of the session's engine.
-func (s *session) topics() (duly.Topics, error) {
-	topics, ok := s.Contract.(duly.Topics)
+func (s *session) topics() (contract.Topics, error) {
+	topics, ok := s.Engine.(contract.Topics)
 	if !ok {
-		return nil, withHint(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"),
+		return nil, withHint(contract.Errorf(duly.CodeUnsupported, "this engine has no topics"),
 			"use a queue, or an engine with topics")
 	}
 	return topics, nil
@@ -29,7 +30,7 @@ func (s *session) topics() (duly.Topics, error) {
 
 // withTopics is withEngine for a command about topics. create allows it to create the file
 // of the engine.
-func (a *app) withTopics(ctx context.Context, create bool, do func(s *session, topics duly.Topics) error) error {
+func (a *app) withTopics(ctx context.Context, create bool, do func(s *session, topics contract.Topics) error) error {
 	return a.withSession(ctx, create, func(s *session) error {
 		topics, err := s.topics()
 		if err != nil {
@@ -54,7 +55,7 @@ groups and for replay. The first publish creates a topic too. Prints the whole c
   duly topic create events --keep 7d --dedupe 1h
   duly topic create clicks --shards 8 --max-count 1000000 --overflow drop`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, true, func(s *session, topics contract.Topics) error {
 				return a.configureTopic(ctx, p, s, topics, args[0], c)
 			})
 		})
@@ -74,7 +75,7 @@ a group, use duly queue set TOPIC@GROUP.`,
   duly topic set events --dedupe 24h
   duly topic set events --max-age 30d --max-bytes none`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
 					return a.missingTopic(ctx, s, topics, err, args[0])
 				}
@@ -110,7 +111,7 @@ func topicFlags(cmd *cobra.Command, c *duly.TopicConfig) {
 
 // configureTopic changes a topic and prints it.
 func (a *app) configureTopic(
-	ctx context.Context, p *printer, s *session, topics duly.Topics, name string, patch duly.TopicConfig,
+	ctx context.Context, p *printer, s *session, topics contract.Topics, name string, patch duly.TopicConfig,
 ) error {
 	if err := topics.ConfigureTopic(ctx, s.queue(name), patch); err != nil {
 		if patch.Shards != 0 {
@@ -160,7 +161,7 @@ func (p *printer) topic(topic *wire.Topic) {
 		if at == (duly.Position{}) {
 			return ""
 		}
-		return at.String() + ", " + relative(duly.PositionPartsOf(at).EnteredAt(), now)
+		return at.String() + ", " + relative(contract.PositionPartsOf(at).EnteredAt(), now)
 	}
 	next := ""
 	if !stats.NextDue.IsZero() {
@@ -207,7 +208,7 @@ func topicListCommand(a *app) *cobra.Command {
 		`  duly topic list
   duly topic list --names`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return listTopics(ctx, p, s, topics, names)
 			})
 		})
@@ -217,7 +218,7 @@ func topicListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics, namesOnly bool) error {
+func listTopics(ctx context.Context, p *printer, s *session, topics contract.Topics, namesOnly bool) error {
 	t := p.newTable("TOPIC", ">MESSAGES", ">BYTES", ">DELAYED", ">PUBLISHED", ">DROPPED", "NEWEST")
 	list := func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }
 
@@ -239,7 +240,7 @@ func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics,
 
 			stats, newest := &info.Stats, ""
 			if stats.Last != (duly.Position{}) {
-				newest = relative(duly.PositionPartsOf(stats.Last).EnteredAt(), p.now())
+				newest = relative(contract.PositionPartsOf(stats.Last).EnteredAt(), p.now())
 			}
 			t.add(txt(name), txt(countText(stats.Messages)), txt(bytesText(stats.Bytes)), txt(countText(stats.Delayed)),
 				txt(countText(stats.Published)), txt(countText(stats.Dropped)), txt(newest))
@@ -255,7 +256,7 @@ func topicTrimCommand(a *app) *cobra.Command {
 bounds of the topic do. duly stats TOPIC names the group that holds messages back.`,
 		`  duly topic trim events`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return a.trim(ctx, p, s, topics, args[0])
 			})
 		})
@@ -273,7 +274,7 @@ type trimView struct {
 
 // trim steps until there is nothing to trim. It prints the difference of the counters, so
 // the result includes messages that the engine trimmed by itself meanwhile.
-func (a *app) trim(ctx context.Context, p *printer, s *session, topics duly.Topics, name string) error {
+func (a *app) trim(ctx context.Context, p *printer, s *session, topics contract.Topics, name string) error {
 	ref := s.queue(name)
 	before, err := topics.Topic(ctx, ref)
 	if err != nil {
@@ -307,15 +308,15 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics duly.Topi
 // trimStep returns the engine's trim step: a call to the server, or Step for an engine with
 // a storage.
 func trimStep(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
-	switch e := s.Contract.(type) {
+	switch e := s.Engine.(type) {
 	case interface {
 		Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error)
 	}:
 		return e.Trim, nil
-	case duly.Maintainer:
+	case contract.Maintainer:
 		return e.Step, nil
 	}
-	return nil, withHint(duly.Errorf(duly.CodeUnsupported, "this engine does not trim on demand"), "it trims by itself")
+	return nil, withHint(contract.Errorf(duly.CodeUnsupported, "this engine does not trim on demand"), "it trims by itself")
 }
 
 func topicDestroyCommand(a *app) *cobra.Command {
@@ -324,7 +325,7 @@ func topicDestroyCommand(a *app) *cobra.Command {
 		`This cannot be undone. Asks first, unless --yes is given.`,
 		`  duly topic destroy events --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
 					return a.missingTopic(ctx, s, topics, err, args[0])
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
+	"github.com/dulymq/duly/contract"
 )
 
 // fromFlag is a position in a log: start, end, a time or a message.
@@ -22,8 +23,8 @@ func (f *fromFlag) Type() string { return "from" }
 
 // Set implements pflag.Value.
 func (f *fromFlag) Set(text string) error {
-	p, err := duly.From(text).Parts()
-	if err == nil && text != "" && p.Kind != duly.KindNext {
+	p, err := contract.ParseFrom(duly.From(text))
+	if err == nil && text != "" && p.Kind != contract.KindNext {
 		f.from = duly.From(text)
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -20,7 +21,7 @@ marks a paused group, and a group because of which the topic cannot trim.`,
 		`  duly topic groups events
   duly topic groups events --names`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return a.listGroups(ctx, p, s, topics, args[0], namesOnly)
 			})
 		})
@@ -32,7 +33,7 @@ marks a paused group, and a group because of which the topic cannot trim.`,
 }
 
 func (a *app) listGroups(
-	ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, namesOnly bool,
+	ctx context.Context, p *printer, s *session, topics contract.Topics, topic string, namesOnly bool,
 ) error {
 	ref := s.queue(topic)
 	info, err := topics.Topic(ctx, ref)
@@ -122,7 +123,7 @@ Handle its messages with duly work TOPIC@GROUP. Change its settings with duly qu
   duly topic group create events audit --from end
   duly topic group create events report --from 2030-01-01T00:00:00Z`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, true, func(s *session, topics contract.Topics) error {
 				existed, err := topics.CreateGroup(ctx, s.group(args[0], args[1]), from.from)
 				switch {
 				case err != nil:
@@ -154,7 +155,7 @@ func topicGroupDeleteCommand(a *app) *cobra.Command {
 		`The messages of the log stay for the other groups. Asks first, unless --yes is given.`,
 		`  duly topic group delete events mailer --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, _ duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, _ contract.Topics) error {
 				name := duly.GroupName(args[0], args[1])
 				if err := a.mustExist(ctx, s, name); err != nil {
 					return err
@@ -190,7 +191,7 @@ invalid. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this mac
 			if to.from == "" {
 				return usageErrorf("the position is missing; give --to start, end, a time or a position")
 			}
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				name := duly.GroupName(args[0], args[1])
 				result, err := topics.Seek(ctx, s.queue(name), to.from)
 				if err != nil {
@@ -212,7 +213,7 @@ invalid. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this mac
 	return cmd
 }
 
-func seekText(r duly.SeekResult) string {
+func seekText(r contract.SeekResult) string {
 	var parts []string
 	if r.Replayed > 0 {
 		parts = append(parts, plural(r.Replayed, "message")+" to receive again")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -56,7 +57,7 @@ func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []st
 	if m.Body, err = a.body(rest); err != nil {
 		return err
 	}
-	return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+	return a.withTopics(ctx, true, func(s *session, topics contract.Topics) error {
 		// Publish creates a missing topic, so the check must come before it.
 		_, missing := topics.Topic(ctx, s.queue(m.Topic))
 		result, err := a.client(s).Publish(ctx, m)
@@ -99,7 +100,7 @@ func (p *printer) published(r duly.PublishResult, m *duly.Message) {
 		name = r.Position.String()
 	}
 	switch {
-	case r.Outcome == duly.Exists:
+	case r.Status == duly.Exists:
 		p.printf("%s  exists already in %s; nothing was changed\n", name, m.Topic)
 	case r.Position == (duly.Position{}):
 		p.printf("%s  enters %s %s\n", name, m.Topic, entry(m, p.now()))
@@ -132,7 +133,7 @@ func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) e
 			results, err := client.PublishMany(ctx, messages)
 			counted := make([]duly.PushResult, len(results))
 			for i, r := range results {
-				counted[i] = duly.PushResult{Outcome: r.Outcome, Err: r.Err}
+				counted[i] = duly.PushResult{Status: r.Status, Err: r.Err}
 			}
 			return counted, wire.PublishedForm.Append(nil, results), err
 		}
@@ -165,7 +166,7 @@ line on standard error has their number.`,
 			default:
 				f.from.from = duly.FromEnd
 			}
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return a.tail(ctx, p, s, topics, args[0], f)
 			})
 		})
@@ -190,9 +191,9 @@ type tailFlags struct {
 const tailWait = 30 * time.Second
 
 func (a *app) tail(
-	ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f tailFlags,
+	ctx context.Context, p *printer, s *session, topics contract.Topics, topic string, f tailFlags,
 ) error {
-	read := duly.ReadParams{From: f.from.from, Wait: tailWait}
+	read := contract.ReadParams{From: f.from.from, Wait: tailWait}
 	if f.once {
 		read.Wait = 0
 	}
@@ -227,7 +228,7 @@ func (a *app) tail(
 }
 
 // withTailHint adds a hint to the error of a read.
-func (a *app) withTailHint(ctx context.Context, s *session, topics duly.Topics, err error, topic string) error {
+func (a *app) withTailHint(ctx context.Context, s *session, topics contract.Topics, err error, topic string) error {
 	if duly.CodeOf(err) != duly.CodeConflict {
 		return a.missingTopic(ctx, s, topics, err, topic)
 	}
@@ -239,12 +240,12 @@ func (a *app) withTailHint(ctx context.Context, s *session, topics duly.Topics, 
 }
 
 // entries prints a page of a log.
-func (p *printer) entries(page *duly.ReadPage, bodies bool) error {
+func (p *printer) entries(page *contract.ReadPage, bodies bool) error {
 	for i := range page.Entries {
 		e := &page.Entries[i]
 		switch {
 		case p.json:
-			p.lines(wire.EntriesForm.Append(nil, duly.ReadPage{Entries: page.Entries[i : i+1]}))
+			p.lines(wire.EntriesForm.Append(nil, contract.ReadPage{Entries: page.Entries[i : i+1]}))
 		case bodies:
 			p.printf("%s\n", e.Body)
 		default:
@@ -269,7 +270,7 @@ func topicDelayedCommand(a *app) *cobra.Command {
 		`  duly topic delayed events
   duly topic delayed events --limit none --bodies --json`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return a.listDelayed(ctx, p, s, topics, args[0], f)
 			})
 		})
@@ -281,10 +282,10 @@ func topicDelayedCommand(a *app) *cobra.Command {
 }
 
 func (a *app) listDelayed(
-	ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f listFlags,
+	ctx context.Context, p *printer, s *session, topics contract.Topics, topic string, f listFlags,
 ) error {
 	t := p.newTable("ID", "ENTERS", "KEY", "BODY")
-	params := duly.DelayedParams{PageParams: duly.PageParams{Cursor: f.cursor}, Bodies: f.bodies}
+	params := contract.DelayedParams{PageParams: duly.PageParams{Cursor: f.cursor}, Bodies: f.bodies}
 	found := 0
 
 	for left := f.limit; left != 0; {
@@ -320,7 +321,7 @@ func (a *app) listDelayed(
 }
 
 // delayed prints a page of delayed messages, as rows of t or as JSON.
-func (p *printer) delayed(t *table, page *duly.DelayedPage, bodies bool) error {
+func (p *printer) delayed(t *table, page *contract.DelayedPage, bodies bool) error {
 	if p.json {
 		p.lines(wire.AppendDelayed(nil, *page, bodies))
 		return p.flush()
@@ -340,7 +341,7 @@ func topicCancelCommand(a *app) *cobra.Command {
 		`  duly topic cancel events reminder-7
   duly topic cancel events reminder-7 --key customer-1`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
 				return a.forEach(ctx, p, args[1:], "canceled message", func(id string) error {
 					err := topics.CancelDelayed(ctx, s.queue(args[0]), key, id)
 					if !errors.Is(err, duly.ErrNotFound) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
 )
 
@@ -119,9 +120,9 @@ func TestTopicErrors(t *testing.T) {
 	r.do("topic", "seek", "events", "mailer")
 	r.do("topic", "seek", "events", "mialer", "--to", "end")
 	r.do("topic", "seek", "events", "mailer", "--to", "next:x")
-	r.do("topic", "seek", "events", "mailer", "--to", duly.PositionParts{Ordinal: 1}.Position().String())
+	r.do("topic", "seek", "events", "mailer", "--to", contract.PositionParts{Ordinal: 1}.Position().String())
 	r.do("topic", "seek", "events", "mailer", "--to", "2099-01-01T00:00:00Z")
-	ahead := duly.PositionParts{Millis: 1, Ordinal: 99, Topic: duly.TopicChecksum(duly.Q("events"))}.Position().String()
+	ahead := contract.PositionParts{Millis: 1, Ordinal: 99, Topic: contract.TopicChecksum(duly.Q("events"))}.Position().String()
 	r.do("topic", "tail", "events", "--once", "--from", ahead)
 	r.do("topic", "cancel", "events", "a")
 	r.do("topic", "set", "events", "--shards", "2")
@@ -153,7 +154,7 @@ func TestTopShowsGroups(t *testing.T) {
 	if strings.Contains(out, "events") {
 		t.Errorf("queues lists %q", out)
 	}
-	survey, err := duly.SurveyorOf(r.engine).Survey(t.Context(), "default", duly.PageParams{})
+	survey, err := contract.SurveyorOf(r.engine).Survey(t.Context(), "default", duly.PageParams{})
 	if err != nil || len(survey.Queues) != 2 || survey.Queues[0].Name != "events@mailer" {
 		t.Errorf("%+v, %v", survey, err)
 	}

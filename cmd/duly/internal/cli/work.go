@@ -139,12 +139,12 @@ func splitAtDash(cmd *cobra.Command, args []string) (before, after []string) {
 func (a *app) work(ctx context.Context, p *printer, s *session, queues []string, f *workFlags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log := newJobLog(p, stop, s.Contract)
+	log := newJobLog(p, stop, s.Engine)
 	defer log.close()
 	x := &executor{flags: f, log: log, env: a.env, json: a.json, inherited: a.inherited(s, f.passURL)}
 
 	// The log of jobs has the results of jobs, so the worker logs only errors.
-	engine, observer := s.Contract, worker.Observer{Settled: log.settled}
+	engine, observer := s.Engine, worker.Observer{Settled: log.settled}
 	if f.max > 0 || f.untilEmpty {
 		limited := newLimitedEngine(engine, f, stop)
 		engine, observer = limited.withTopics(), limited.wrapObserver(observer)

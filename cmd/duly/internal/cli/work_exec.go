@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -177,7 +178,7 @@ func (x *executor) killAll() {
 // jobVariables returns the job's fields as environment variables. Unset times are empty.
 func jobVariables(d *worker.Delivery) []string {
 	vars := []string{
-		"ID=" + d.ID, "QUEUE=" + d.Queue, "NAMESPACE=" + duly.NamespaceOr(d.Namespace), "RECEIPT=" + string(d.Receipt),
+		"ID=" + d.ID, "QUEUE=" + d.Queue, "NAMESPACE=" + contract.NamespaceOr(d.Namespace), "RECEIPT=" + string(d.Receipt),
 		"ATTEMPT=" + strconv.Itoa(d.Attempt), "TRIES=" + strconv.Itoa(d.Tries),
 		"FAILURES=" + strconv.Itoa(d.Failures), "STALLS=" + strconv.Itoa(d.Stalls),
 		"PRIORITY=" + strconv.Itoa(d.Priority), "ORDER_KEY=" + d.OrderKey,

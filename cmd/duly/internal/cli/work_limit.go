@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -12,7 +13,7 @@ import (
 // no job is due. The worker reserves and waits as usual. limitedEngine calls stop when
 // there are no more jobs to reserve.
 type limitedEngine struct {
-	duly.Contract
+	contract.Engine
 	max   int // jobs; 0: no bound
 	empty bool
 	stop  func()
@@ -24,9 +25,9 @@ type limitedEngine struct {
 	wake      func()                // ends the Wait in progress
 }
 
-func newLimitedEngine(e duly.Contract, f *workFlags, stop func()) *limitedEngine {
+func newLimitedEngine(e contract.Engine, f *workFlags, stop func()) *limitedEngine {
 	return &limitedEngine{
-		Contract: e, max: f.max, empty: f.untilEmpty, stop: stop,
+		Engine: e, max: f.max, empty: f.untilEmpty, stop: stop,
 		running: map[duly.Receipt]bool{}, wake: func() {},
 	}
 }
@@ -36,7 +37,7 @@ func (l *limitedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]du
 	if p.Max = l.request(p.Max); p.Max == 0 {
 		return nil, nil
 	}
-	got, err := l.Contract.Reserve(ctx, p)
+	got, err := l.Engine.Reserve(ctx, p)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,17 +49,17 @@ func (l *limitedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]du
 	return got, err
 }
 
-// WatchCancels implements duly.CancelWatcher, if the engine does.
-func (l *limitedEngine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	if engine, ok := l.Contract.(duly.CancelWatcher); ok {
+// WatchCancels implements contract.CancelWatcher, if the engine does.
+func (l *limitedEngine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+	if engine, ok := l.Engine.(contract.CancelWatcher); ok {
 		return engine.WatchCancels(ctx, namespace, w)
 	}
-	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+	return contract.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 }
 
-// Pass implements duly.Passer.
+// Pass implements contract.Passer.
 func (l *limitedEngine) Pass(ctx context.Context, namespace string, queues []string) {
-	duly.PasserOf(l.Contract).Pass(ctx, namespace, queues)
+	contract.PasserOf(l.Engine).Pass(ctx, namespace, queues)
 }
 
 // request returns the number of jobs that a Reserve may request, at most n.
@@ -79,9 +80,9 @@ func (l *limitedEngine) finished() bool {
 	return l.max > 0 && l.taken >= l.max
 }
 
-// topicMethods is the name of duly.Topics for embedding. A field named Topics would hide
+// topicMethods is the name of contract.Topics for embedding. A field named Topics would hide
 // the method Topics.
-type topicMethods = duly.Topics
+type topicMethods = contract.Topics
 
 // limitedTopics is a limitedEngine with topics.
 type limitedTopics struct {
@@ -90,8 +91,8 @@ type limitedTopics struct {
 }
 
 // withTopics returns l with the topics of its engine, if the engine has topics.
-func (l *limitedEngine) withTopics() duly.Contract {
-	if topics, ok := l.Contract.(duly.Topics); ok {
+func (l *limitedEngine) withTopics() contract.Engine {
+	if topics, ok := l.Engine.(contract.Topics); ok {
 		return limitedTopics{l, topics}
 	}
 	return l
@@ -104,14 +105,14 @@ func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, erro
 		return false, ctx.Err()
 	}
 	if !l.empty {
-		return l.Contract.Wait(ctx, p)
+		return l.Engine.Wait(ctx, p)
 	}
 
 	// idle must be read first: a job that ends later may make another one due.
 	waiting, idle := l.beginWait(ctx)
 	now := p
 	now.Timeout = 0
-	ready, err := l.Contract.Wait(ctx, now)
+	ready, err := l.Engine.Wait(ctx, now)
 	if err != nil || ready {
 		return ready, err
 	}
@@ -121,7 +122,7 @@ func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, erro
 		return false, ctx.Err()
 	}
 
-	ready, err = l.Contract.Wait(waiting, p)
+	ready, err = l.Engine.Wait(waiting, p)
 	if waiting.Err() != nil && ctx.Err() == nil { // the last running job ended
 		return true, nil
 	}

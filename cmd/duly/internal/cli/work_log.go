@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -33,7 +34,7 @@ type workedView struct {
 type jobLog struct {
 	p      *printer
 	stop   func() // stops the worker after an error of writing
-	engine duly.Inspector
+	engine contract.Inspector
 
 	mu      sync.Mutex
 	results map[duly.Receipt]commandResult
@@ -51,7 +52,7 @@ type commandResult struct {
 	canceled bool // the job was removed
 }
 
-func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
+func newJobLog(p *printer, stop func(), engine contract.Inspector) *jobLog {
 	l := &jobLog{
 		p: p, stop: stop, engine: engine,
 		results: map[duly.Receipt]commandResult{}, lines: make(chan workedView, 1024), done: make(chan struct{}),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
@@ -274,7 +275,7 @@ func TestMaxBodyIsSetOnce(t *testing.T) {
 func TestLoadChecksEngineURL(t *testing.T) {
 	t.Parallel()
 	src := (&fixture{t: t, args: []string{"--engine", "redis://"}}).sources()
-	src.CheckURL = func(string) error { return duly.Invalid("url", "names no host") }
+	src.CheckURL = func(string) error { return contract.Invalid("url", "names no host") }
 	_, err := Load(src)
 	if err == nil || err.Error() != "--engine names no host" {
 		t.Errorf("got %v", err)
@@ -318,7 +319,7 @@ func TestLoadPools(t *testing.T) {
 		src := s.sources()
 		src.CheckURL = func(url string) error {
 			if url == "bad:" {
-				return duly.Invalid("url", "is bad")
+				return contract.Invalid("url", "is bad")
 			}
 			return nil
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/open"
 )
 
@@ -47,9 +47,9 @@ func addPools(to map[string]string, prefix string, table map[string]any) (proble
 		switch {
 		case url == "":
 			return fmt.Sprintf("has %s without a URL; write NAME=URL, in a file NAME = \"URL\"", quote(name))
-		case duly.ValidatePool(name) != nil:
+		case contract.ValidatePool(name) != nil:
 			return fmt.Sprintf("has a pool %s; a name has letters, digits and . _ -", quote(name))
-		case name == duly.DefaultPool:
+		case name == contract.DefaultPool:
 			return "has a pool default, which is the setting engine; leave it out here"
 		}
 		to[name] = url

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // Config is the destination of spans.
@@ -41,7 +41,7 @@ func FromEnv(getenv func(string) string) (*Config, error) {
 	get := func(name string) string { return cmp.Or(getenv(forTraces+name), getenv(forAll+name)) }
 
 	c := &Config{URL: address, Header: http.Header{}}
-	var bad duly.BadFields
+	var bad contract.BadFields
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		bad.Add(forAll+"ENDPOINT", "must be like http://localhost:4318")
 	}

@@ -3,7 +3,7 @@
 // A [Sampler] reads the stats of all queues from an engine. A [Model] computes rates from
 // the counters of two samples, and [Model.View] draws a table with as many rows as the
 // terminal has. The package needs only Queues and Stats of the contract, so it works with
-// every URL. If the engine is a [duly.Surveyor], a thousand queues take one request.
+// every URL. If the engine is a [contract.Surveyor], a thousand queues take one request.
 //
 // # Rates
 //

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
 
 // Sampler reads the stats of a namespace's queues from an engine.
 type Sampler struct {
-	Engine    duly.Inspector
+	Engine    contract.Inspector
 	Namespace string
 	Clock     clock.Clock
 	// Filter, if set, selects queues, which are read one by one. If it is nil, all queues
@@ -42,7 +43,7 @@ type Sample struct {
 type Queue struct {
 	Name     string
 	Stats    duly.Stats
-	Throttle duly.Throttle
+	Throttle contract.Throttle
 }
 
 // concurrency is the number of queues that are read concurrently.
@@ -91,7 +92,7 @@ func (s *Sample) Has(name string) bool {
 }
 
 // add adds a queue, or its error.
-func (s *Sample) add(q *duly.QueueStats) {
+func (s *Sample) add(q *contract.QueueStats) {
 	if q.Err != nil {
 		s.Missing++
 		s.Failed = errors.Join(s.Failed, q.Err)
@@ -102,7 +103,7 @@ func (s *Sample) add(q *duly.QueueStats) {
 
 // readAll reads all queues.
 func (s *Sampler) readAll(ctx context.Context, into *Sample) error {
-	surveyor := duly.SurveyorOf(s.Engine)
+	surveyor := contract.SurveyorOf(s.Engine)
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		page, err := surveyor.Survey(ctx, s.Namespace, p)
 		if err == nil {
@@ -145,13 +146,13 @@ func (s *Sampler) readEach(ctx context.Context, into *Sample) error {
 		return err
 	}
 
-	queues := make([]duly.QueueStats, len(names))
+	queues := make([]contract.QueueStats, len(names))
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
 	for i, name := range names {
 		slots <- struct{}{}
 		wg.Go(func() {
-			queues[i] = duly.ReadQueueStats(ctx, s.Engine, duly.QueueRef{Namespace: s.Namespace, Name: name})
+			queues[i] = contract.ReadQueueStats(ctx, s.Engine, duly.QueueRef{Namespace: s.Namespace, Name: name})
 			<-slots
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/wire"
@@ -145,7 +146,7 @@ func TestHandleKey(t *testing.T) {
 // C15.18: the view marks queues that hold ready jobs back, also on narrow screens.
 func TestViewMarksPausedAndLimitedQueues(t *testing.T) {
 	t.Parallel()
-	none := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	none := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
 	leased, rate, paused := none, none, none
 	leased.MaxLeased, rate.Rate.PerSecond, paused.Paused = 2, 10, true
 	both := leased
@@ -240,7 +241,7 @@ type rig struct {
 
 // breaking is an engine whose Queues returns the errors of a channel.
 type breaking struct {
-	duly.Contract
+	contract.Engine
 	broken chan error
 }
 
@@ -249,7 +250,7 @@ func (b *breaking) Queues(ctx context.Context, namespace string, p duly.PagePara
 	case err := <-b.broken:
 		return duly.NamePage{}, err
 	default:
-		return b.Contract.Queues(ctx, namespace, p)
+		return b.Engine.Queues(ctx, namespace, p)
 	}
 }
 
@@ -414,7 +415,7 @@ func TestSampleLeavesOutFailedQueues(t *testing.T) {
 
 // failing is an engine that has stats only for its queue a.
 type failing struct {
-	duly.Contract
+	contract.Engine
 	names []string
 }
 
@@ -423,7 +424,7 @@ func (f *failing) Queues(context.Context, string, duly.PageParams) (duly.NamePag
 }
 
 func (f *failing) Config(context.Context, duly.QueueRef) (duly.QueueConfig, error) {
-	return duly.DefaultQueueConfig(), nil
+	return contract.DefaultQueueConfig(), nil
 }
 
 func (f *failing) Stats(_ context.Context, q duly.QueueRef) (duly.Stats, error) {

@@ -1,0 +1,207 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Errorf makes an error of the code. The message may wrap a cause by %w, which
+// then is its text too; to keep a cause out of the text, set Cause.
+func Errorf(code duly.Code, format string, args ...any) *duly.Error {
+	err := fmt.Errorf(format, args...)
+	return &duly.Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
+}
+
+// Invalid makes an [duly.ErrInvalid] for one field.
+func Invalid(field, format string, args ...any) *duly.Error {
+	return fieldsError(duly.CodeInvalid, []duly.FieldError{{Field: field, Problem: fmt.Sprintf(format, args...)}})
+}
+
+// TooLarge makes an [duly.ErrTooLarge] for one field.
+func TooLarge(field, format string, args ...any) *duly.Error {
+	return fieldsError(duly.CodeTooLarge, []duly.FieldError{{Field: field, Problem: fmt.Sprintf(format, args...)}})
+}
+
+// Conflict makes an [duly.ErrConflict] that names the state in the way.
+func Conflict(state duly.State, format string, args ...any) *duly.Error {
+	return &duly.Error{Code: duly.CodeConflict, State: state, Message: fmt.Sprintf(format, args...)}
+}
+
+// NotFound makes an [duly.ErrNotFound] for the job.
+func NotFound(q duly.QueueRef, id string) *duly.Error {
+	return Errorf(duly.CodeNotFound, "no job %s in queue %s", quoted(id, duly.MaxID), withoutSecret(q.String()))
+}
+
+// NoTopic makes an [duly.ErrNotFound] for a topic.
+func NoTopic(topic duly.QueueRef) *duly.Error {
+	return Errorf(duly.CodeNotFound, "no topic %s; create it, or publish to it", withoutSecret(topic.String()))
+}
+
+// NoGroup makes an [duly.ErrNotFound] for a group of a topic.
+func NoGroup(group duly.QueueRef) *duly.Error {
+	topic, name, _ := group.Group()
+	return Errorf(duly.CodeNotFound, "no group %s of topic %s; create it", quoted(name, duly.MaxName), withoutSecret(topic.String()))
+}
+
+// NoMessage makes an [duly.ErrNotFound] for a message that a group does not hold, or for a
+// delayed message of a topic.
+func NoMessage(q duly.QueueRef, id string) *duly.Error {
+	return Errorf(duly.CodeNotFound, "no message %s in %s", quoted(id, duly.MaxID), withoutSecret(q.String()))
+}
+
+// IsTopic makes an [duly.ErrConflict] for an operation on a queue, or for a push, that names
+// a topic.
+func IsTopic(q duly.QueueRef) *duly.Error {
+	return Errorf(duly.CodeConflict, "%s is a topic; name a group, TOPIC@GROUP, or publish to the topic", withoutSecret(q.String()))
+}
+
+// TargetIsTopic makes an [duly.ErrInvalid] for a group whose target is the name of a topic.
+func TargetIsTopic(target string) *duly.Error {
+	return Invalid("target", "is %s, a topic, but a bridge pushes jobs into a queue; name a queue, or give that topic a group",
+		Quoted(target))
+}
+
+// IsQueue makes an [duly.ErrConflict] for an operation on a topic that names a queue.
+func IsQueue(topic duly.QueueRef) *duly.Error {
+	return Errorf(duly.CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue",
+		withoutSecret(topic.String()))
+}
+
+// NotForGroup makes an [duly.ErrInvalid] for an operation that a group does not have.
+func NotForGroup(group duly.QueueRef, operation string) *duly.Error {
+	return Invalid("queue", "is %s, a group, which has no %s; list what it holds, or read its topic", Quoted(group.Name), operation)
+}
+
+// NotBeyondCursor makes an [duly.ErrConflict] for a message beyond the cursor: the operation
+// needs a message that the group has handed out.
+func NotBeyondCursor(group duly.QueueRef, id string) *duly.Error {
+	return Errorf(duly.CodeConflict, "message %s is beyond the cursor of group %s, which does not hold it yet",
+		quoted(id, duly.MaxID), withoutSecret(group.String()))
+}
+
+// ForeignPosition makes an [duly.ErrInvalid] for an ID that is not a position of the group's
+// topic.
+func ForeignPosition(group duly.QueueRef, id string) *duly.Error {
+	topic, _, _ := group.Group()
+	return Invalid("id", "is %s, must be a position of topic %s", quoted(id, duly.MaxID), withoutSecret(topic.String()))
+}
+
+// TopicFull makes an [duly.ErrFull] for a Publish that would break a bound of a topic: its
+// setting max_count or max_bytes.
+func TopicFull(topic duly.QueueRef, setting string, bound int64) *duly.Error {
+	return Errorf(duly.CodeFull, "topic %s is full: %s is %d; wait until its groups have handled more, raise %s, or set overflow to drop",
+		topic, setting, bound, setting)
+}
+
+// GroupsFull makes an [duly.ErrFull] for a topic that has the maximum number of groups.
+func GroupsFull(topic duly.QueueRef) *duly.Error {
+	return Errorf(duly.CodeFull, "topic %s has %d groups, the maximum; destroy an unused group", topic, duly.MaxGroups)
+}
+
+// LogEnds makes an [duly.ErrConflict] for a Read from beyond the end of a shard's log. end is
+// the position of the last message, empty if the log never had one.
+func LogEnds(from duly.From, end string) *duly.Error {
+	if end == "" {
+		end = "its start"
+	}
+	return Errorf(duly.CodeConflict, "from is %s, but the log ends at %s: the store has lost its last writes",
+		quoted(string(from), duly.MaxID), end)
+}
+
+// AheadOfLog makes an [duly.ErrInvalid] for a place that a group cannot have: beyond the end
+// of the log, or a time ahead of the engine's clock.
+func AheadOfLog(from duly.From) *duly.Error {
+	return Invalid("from", "is %s, which is ahead of the log; give a position in it, a time that has passed, start or end",
+		quoted(string(from), duly.MaxID))
+}
+
+// OrderNeedsEmpty makes an [duly.ErrConflict] for a change of a group's order to key while
+// the group holds messages.
+func OrderNeedsEmpty(group duly.QueueRef, held int64) *duly.Error {
+	return Errorf(duly.CodeConflict, "group %s holds %d messages; its order can change to key only while it holds none; "+
+		"settle or purge them first", withoutSecret(group.String()), held)
+}
+
+// QueueFull makes an [duly.ErrFull] for a push into a queue that holds as many jobs
+// as it may.
+func QueueFull(q duly.QueueRef, maxJobs int) *duly.Error {
+	return Errorf(duly.CodeFull, "queue %s is full: max_jobs is %d; wait until some are done, or raise max_jobs", q, maxJobs)
+}
+
+// NamespaceFull makes an [duly.ErrFull] for one queue more than a namespace may have.
+func NamespaceFull(namespace string, maxQueues int) *duly.Error {
+	return Errorf(duly.CodeFull, "namespace %s has %d queues, its bound; destroy one that is not used", namespace, maxQueues)
+}
+
+// EndsTooSoon makes an [duly.ErrInvalid] for a job whose TTL ends before it is due.
+func EndsTooSoon(ttl time.Duration, byDefault bool) *duly.Error {
+	if byDefault {
+		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay", duly.FormatDuration(ttl))
+	}
+	return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", duly.FormatDuration(ttl))
+}
+
+// NoToken makes an [duly.ErrNotFound] for a token.
+func NoToken() *duly.Error { return Errorf(duly.CodeNotFound, "no such token") }
+
+// Unanswered makes an [duly.ErrUnavailable] for a caller whose context has ended,
+// with that error, while its call was under way. The context's own error is
+// answered only where nothing was done.
+func Unanswered(cause error) *duly.Error {
+	return &duly.Error{Code: duly.CodeUnavailable, Cause: cause, Message: "the caller did not wait for the answer (" + cause.Error() + "); it may have happened"}
+}
+
+func fieldsError(code duly.Code, fields []duly.FieldError) *duly.Error {
+	e := &duly.Error{Code: code, Fields: fields}
+	parts := make([]string, len(fields))
+	for i, f := range fields {
+		parts[i] = f.Field + " " + f.Problem
+	}
+	e.Message = strings.Join(parts, "; ")
+	return e
+}
+
+// BadFields gathers everything that is wrong with one input, so that one error
+// names it all. The zero BadFields is empty.
+type BadFields struct {
+	fields []duly.FieldError
+	sizes  int // how many of them are sizes
+}
+
+// Add notes a bad field and its problem, which names the bound.
+func (f *BadFields) Add(field, format string, args ...any) {
+	f.fields = append(f.fields, duly.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+}
+
+// Take notes the bad fields of an error that was found elsewhere; nil has none.
+func (f *BadFields) Take(err error) {
+	var e *duly.Error
+	if errors.As(err, &e) {
+		f.fields = append(f.fields, e.Fields...)
+	}
+}
+
+// Len is the number of bad fields so far.
+func (f *BadFields) Len() int { return len(f.fields) }
+
+// size adds a fault that is too_large when it stands alone.
+func (f *BadFields) size(field, format string, args ...any) {
+	f.Add(field, format, args...)
+	f.sizes++
+}
+
+// Err is nil if nothing was wrong, else [duly.ErrInvalid], or [duly.ErrTooLarge] where
+// only sizes are.
+func (f *BadFields) Err() error {
+	switch len(f.fields) {
+	case 0:
+		return nil
+	case f.sizes:
+		return fieldsError(duly.CodeTooLarge, f.fields)
+	}
+	return fieldsError(duly.CodeInvalid, f.fields)
+}

@@ -1,0 +1,53 @@
+package contract
+
+import (
+	"math"
+
+	"github.com/dulymq/duly"
+)
+
+func burst(r duly.Rate) float64 {
+	if r.Burst > 0 {
+		return float64(r.Burst)
+	}
+	return math.Max(1, math.Ceil(r.PerSecond))
+}
+
+// Bucket is the state of a Rate on an engine's clock. The arithmetic is that
+// of doubles and in this order, so that engines in any language agree. The
+// zero Bucket is full.
+type Bucket struct {
+	Taken float64 // tokens missing from a full bucket
+	At    int64   // when that was so, in ms; refills count from here
+}
+
+// Fill lets the time up to now refill the bucket. A clock that stepped back
+// refills nothing and starts anew from there.
+func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
+	if elapsed := now - b.At; elapsed > 0 {
+		b.Taken -= float64(elapsed) * r.PerSecond / 1000
+	}
+	b.Taken = min(max(b.Taken, 0), burst(r))
+	b.At = now
+	return b
+}
+
+// Free is the number of whole deliveries that a filled bucket has room for.
+func (b Bucket) Free(r duly.Rate) int {
+	return int(math.Floor(burst(r) - b.Taken + 1e-9))
+}
+
+// Take uses n deliveries of a filled bucket.
+func (b Bucket) Take(n int) Bucket {
+	b.Taken += float64(n)
+	return b
+}
+
+// OpensAt is the moment, in ms, from which the bucket has room for one more.
+func (b Bucket) OpensAt(r duly.Rate) int64 {
+	missing := 1 - (burst(r) - b.Taken)
+	if missing <= 1e-9 {
+		return b.At
+	}
+	return b.At + int64(math.Ceil(missing*1000/r.PerSecond-1e-6))
+}

@@ -1,0 +1,179 @@
+package contract
+
+import (
+	"fmt"
+
+	"github.com/dulymq/duly"
+)
+
+// ParseState reads a state's name. It answers [duly.ErrInvalid] for any other text.
+func ParseState(text string) (duly.State, error) {
+	for _, s := range duly.States {
+		if s.String() == text {
+			return s, nil
+		}
+	}
+	if text == "" {
+		return duly.StateNone, Invalid("state", "is missing; it %s", oneOfStates)
+	}
+	return duly.StateNone, Invalid("state", "is %s, %s", quoted(text, duly.MaxName), oneOfStates)
+}
+
+const oneOfStates = "must be one of delayed, ready, blocked, leased, dead, done"
+
+// checkState refuses a state that no job is in.
+func checkState(s duly.State, f *BadFields) {
+	if s < duly.StateDelayed || s > duly.StateDone {
+		f.Add("state", oneOfStates)
+	}
+}
+
+// Event is something that happens to a job.
+type Event uint8
+
+// The events of the contract's state table, in its order.
+const (
+	EventDue      Event = iota // the due moment has come
+	EventExpire                // the TTL is over
+	EventTrim                  // Retain, or a bound on dead or done jobs, is over
+	EventReserve               // Reserve picks it
+	EventKeyFreed              // its order key was given up by another job
+	EventAck
+	EventBury
+	EventNack
+	EventRelease
+	EventStall // its lease ran out and was taken back
+	EventPush  // Push with the same ID
+	EventMerge // Push with the same merge key
+	EventExtend
+	EventUpdate
+	EventPromote
+	EventRequeue
+	EventDelete // Delete and Purge
+)
+
+// Events lists every event.
+var Events = [...]Event{
+	EventDue, EventExpire, EventTrim, EventReserve, EventKeyFreed, EventAck, EventBury, EventNack, EventRelease,
+	EventStall, EventPush, EventMerge, EventExtend, EventUpdate, EventPromote, EventRequeue, EventDelete,
+}
+
+var eventNames = [...]string{
+	"due", "expire", "trim", "reserve", "key freed", "ack", "bury", "nack", "release",
+	"stall", "push", "merge", "extend", "update", "promote", "requeue", "delete",
+}
+
+// String names the event for people.
+func (e Event) String() string {
+	if int(e) < len(eventNames) {
+		return eventNames[e]
+	}
+	return fmt.Sprintf("event(%d)", uint8(e))
+}
+
+// Transition is what an event may do to a job.
+type Transition struct {
+	// To lists the states that the job may be in afterwards, StateNone for
+	// gone. Nil: the event can't happen to a job in that state.
+	To []duly.State
+	// Refused is the code with which the operation is refused; the job then
+	// stays as it is.
+	Refused duly.Code
+	// Status is what a push is answered that meets the job: exists or merged.
+	// Created means that the push makes a job of its own beside it.
+	Status duly.PushStatus
+}
+
+// Possible tells whether the event can meet a job in that state at all.
+func (t Transition) Possible() bool { return t.To != nil }
+
+// Next is the contract's state table: what e does to a job in state from.
+func Next(from duly.State, e Event) Transition {
+	if int(e) >= len(Events) || int(from) >= len(row{}) {
+		return Transition{}
+	}
+	return transitions[e][from]
+}
+
+// The rows that several events share.
+func stays(s duly.State) Transition { return Transition{To: []duly.State{s}} }
+
+func refused(s duly.State, code duly.Code) Transition {
+	return Transition{To: []duly.State{s}, Refused: code}
+}
+
+func answered(s duly.State, o duly.PushStatus) Transition {
+	return Transition{To: []duly.State{s}, Status: o}
+}
+
+func to(states ...duly.State) Transition { return Transition{To: states} }
+
+type row [len(duly.States) + 1]Transition
+
+// each fills a row by asking f for every state of a job that exists.
+func each(f func(duly.State) Transition) (r row) {
+	for _, s := range duly.States {
+		r[s] = f(s)
+	}
+	return r
+}
+
+// settling is the row of a settle: lease_lost everywhere but on a leased job.
+func settling(leased Transition) row {
+	r := each(func(s duly.State) Transition { return refused(s, duly.CodeLeaseLost) })
+	r[duly.StateLeased] = leased
+	return r
+}
+
+// waitingOnly is the row of an operation that meets jobs which wait, and is a
+// conflict for the others.
+func waitingOnly(f func(duly.State) Transition) row {
+	return each(func(s duly.State) Transition {
+		if s.Waiting() {
+			return f(s)
+		}
+		return refused(s, duly.CodeConflict)
+	})
+}
+
+var transitions = [len(Events)]row{
+	EventDue: {duly.StateDelayed: to(duly.StateReady, duly.StateBlocked)},
+	EventExpire: {
+		duly.StateDelayed: to(duly.StateNone), duly.StateReady: to(duly.StateNone), duly.StateBlocked: to(duly.StateNone),
+		duly.StateLeased: stays(duly.StateLeased), // a lease stops the TTL's hand
+	},
+	EventTrim:     {duly.StateDead: to(duly.StateNone), duly.StateDone: to(duly.StateNone)},
+	EventReserve:  {duly.StateReady: to(duly.StateLeased)},
+	EventKeyFreed: {duly.StateBlocked: to(duly.StateReady)},
+	EventAck:      settling(to(duly.StateNone, duly.StateDone)),
+	EventBury:     settling(to(duly.StateDead)),
+	// Gone here is expired or merged away. A delivery that ended keeps its
+	// order key, so its job is never blocked afterwards.
+	EventNack:    settling(to(duly.StateNone, duly.StateDead, duly.StateReady, duly.StateDelayed)),
+	EventRelease: settling(to(duly.StateNone, duly.StateReady, duly.StateDelayed)),
+	EventStall:   {duly.StateLeased: to(duly.StateNone, duly.StateDead, duly.StateReady)},
+	EventPush:    each(func(s duly.State) Transition { return answered(s, duly.Exists) }),
+	EventMerge: each(func(s duly.State) Transition {
+		switch {
+		case s.Waiting(): // replace may move it to any other waiting state
+			return Transition{To: []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked}, Status: duly.Merged}
+		case s == duly.StateLeased: // until: done
+			return Transition{To: []duly.State{s}, Status: duly.Merged}
+		}
+		return answered(s, duly.Created)
+	}),
+	EventExtend: settling(stays(duly.StateLeased)),
+	EventUpdate: waitingOnly(func(duly.State) Transition { return to(duly.StateDelayed, duly.StateReady, duly.StateBlocked) }),
+	EventPromote: waitingOnly(func(s duly.State) Transition {
+		if s == duly.StateDelayed {
+			return to(duly.StateReady, duly.StateBlocked)
+		}
+		return stays(s)
+	}),
+	EventRequeue: func() row {
+		r := each(func(s duly.State) Transition { return refused(s, duly.CodeConflict) })
+		r[duly.StateDead] = to(duly.StateReady, duly.StateBlocked, duly.StateNone)
+		return r
+	}(),
+	EventDelete: each(func(duly.State) Transition { return to(duly.StateNone) }),
+}

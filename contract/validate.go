@@ -1,0 +1,186 @@
+package contract
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// ValidateJob judges everything about a job that needs neither a clock nor a
+// queue, and names every bad field. maxBody is the engine's bound on a body in
+// bytes; 0 is [duly.DefaultMaxBody]. The error is [duly.ErrInvalid], [duly.ErrTooLarge] where
+// only sizes are wrong.
+func ValidateJob(j *duly.Job, maxBody int) error {
+	var f BadFields
+	if j.ID != "" {
+		checkID(&f, "id", j.ID)
+	}
+	checkNamespace(&f, j.Namespace)
+	if strings.IndexByte(j.Queue, '@') >= 0 {
+		f.Add("queue", "is %s; a job cannot be pushed into a group: publish a message to its topic", Quoted(j.Queue))
+	} else {
+		checkQueue(&f, "queue", j.Queue)
+	}
+	checkBody(&f, j.Body, maxBody)
+	if len(j.Headers) > 0 {
+		checkHeaders(&f, j.Headers)
+	}
+	var delay *time.Duration
+	if j.Delay != 0 {
+		delay = &j.Delay
+	}
+	checkSchedule(&f, delay, j.Due)
+	checkRules(&f, "", rules{&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain})
+	if j.OrderKey != "" {
+		checkKey(&f, "order_key", j.OrderKey)
+	}
+	if j.Merge.Set() {
+		checkMerge(j.Merge, &f)
+	}
+	if j.Callback != "" {
+		checkDestination(&f, "callback", j.Callback)
+	}
+	checkDestinations(&f, j.OnDone, j.OnDead)
+	return f.Err()
+}
+
+// CheckShard reports [duly.ErrInvalid] for a valid job whose key says another shard
+// than its ID: in a queue of several, all jobs of a key share the shard, and
+// every operation by ID has to find it. A job without an ID gets one that fits.
+func CheckShard(j *duly.Job, shards int) error {
+	if shards < 2 || j.ID == "" {
+		return nil
+	}
+	key := j.ShardKey()
+	if n, ok := duly.ParseNumber(j.ID); key == "" || ok && n.Part() == duly.KeyPart(key) {
+		return nil
+	}
+	return Invalid("id", "must be left out, or made by duly's client, for a job with an order or merge key in a queue of %d shards: the key decides the shard", shards)
+}
+
+func checkBody(f *BadFields, body []byte, maxBody int) {
+	if maxBody == 0 {
+		maxBody = duly.DefaultMaxBody
+	}
+	if len(body) > maxBody {
+		f.size("body", "has %d bytes, may have at most %d", len(body), maxBody)
+	}
+}
+
+// checkSchedule judges when a job is due; a nil delay and a zero due are not
+// given.
+func checkSchedule(f *BadFields, delay *time.Duration, due time.Time) {
+	switch {
+	case delay != nil && !due.IsZero():
+		f.Add("delay", "and due are both set, give one of them")
+	case delay != nil && *delay < 0:
+		f.Add("delay", "is %s, must be at least 0s", duly.FormatDuration(*delay))
+	case due.After(duly.MaxTime):
+		f.Add("due", "is beyond %s", duly.MaxTime.Format(time.RFC3339Nano))
+	}
+}
+
+// rules are the fields that Job, Update and a queue's defaults share; zero is
+// absent.
+type rules struct {
+	priority         *int
+	tries, maxStalls int
+	backoff          duly.Backoff
+	ttl, lease       time.Duration
+	retain           time.Duration
+}
+
+// checkRules judges the fields, whose names stand behind in.
+func checkRules(f *BadFields, in string, r rules) {
+	if r.priority != nil && (*r.priority < duly.MinPriority || *r.priority > duly.MaxPriority) {
+		f.Add(in+"priority", "is %d, must be between %d and %d", *r.priority, duly.MinPriority, duly.MaxPriority)
+	}
+	if r.tries < 0 || r.tries > duly.MaxTries {
+		f.Add(in+"tries", "is %d, must be between 1 and %d", r.tries, duly.MaxTries)
+	}
+	if r.maxStalls < duly.None || r.maxStalls > duly.MaxTries {
+		f.Add(in+"max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, duly.MaxTries)
+	}
+	if err := ValidateBackoff(r.backoff); err != nil {
+		f.Add(in+"backoff", "%s", err.(*duly.Error).Fields[0].Problem)
+	}
+	if r.ttl < 0 && r.ttl != duly.None {
+		f.Add(in+"ttl", "is %s, must be at least 1ms, or none", duly.FormatDuration(r.ttl))
+	}
+	if r.lease != 0 {
+		checkLease(f, in+"lease", r.lease)
+	}
+	if r.retain < 0 && r.retain != duly.None {
+		f.Add(in+"retain", "is %s, must be at least 1ms, or none", duly.FormatDuration(r.retain))
+	}
+}
+
+func checkLease(f *BadFields, field string, lease time.Duration) {
+	if lease < duly.MinLease || lease > duly.MaxLease {
+		f.Add(field, "is %s, must be between %s and %s", duly.FormatDuration(lease), duly.FormatDuration(duly.MinLease), duly.FormatDuration(duly.MaxLease))
+	}
+}
+
+func checkMerge(m duly.Merge, f *BadFields) {
+	if m.Key != "" {
+		checkKey(f, "merge.key", m.Key)
+	}
+	switch m.Mode {
+	case "", duly.MergeKeep, duly.MergeReplace:
+	default:
+		f.Add("merge.mode", "is %s, must be keep or replace", Quoted(string(m.Mode)))
+	}
+	switch m.Until {
+	case "", duly.UntilLeased, duly.UntilDone:
+	default:
+		f.Add("merge.until", "is %s, must be leased or done", Quoted(string(m.Until)))
+	}
+	if m.Key == "" && m.Mode == "" {
+		f.Add("merge.key", "is missing; give it, or a mode to merge by the body")
+	}
+	if m.MaxWait < 0 {
+		f.Add("merge.max_wait", "is %s, must be at least 1ms", duly.FormatDuration(m.MaxWait))
+	}
+	if m.MaxWait > 0 && m.Mode != duly.MergeReplace {
+		f.Add("merge.max_wait", "goes with mode replace only")
+	}
+	if m.Until == duly.UntilDone && m.Mode == duly.MergeReplace {
+		f.Add("merge.until", "done goes with mode keep only")
+	}
+}
+
+// ValidateSettle checks the fields of a request. The engine checks whether its
+// receipt is current.
+func ValidateSettle(o *duly.SettleRequest) error {
+	var f BadFields
+	f.Take(ValidateReceipt(o.Receipt))
+	if o.As < duly.Ack || o.As > duly.Bury {
+		f.Add("as", "must be one of ack, nack, release, bury")
+	}
+	if o.Delay != nil {
+		switch {
+		case o.As != duly.Nack && o.As != duly.Release:
+			f.Add("delay", "goes with nack and release only")
+		case *o.Delay < 0:
+			f.Add("delay", "is %s, must be at least 0s", duly.FormatDuration(*o.Delay))
+		}
+	}
+	if len(o.Result) > duly.MaxResult {
+		f.size("result", "has %d bytes, may have at most %d", len(o.Result), duly.MaxResult)
+	}
+	if len(o.Result) > 0 && o.As != duly.Ack {
+		f.Add("result", "goes with ack only")
+	}
+	return f.Err()
+}
+
+// ValidateLease reports [duly.ErrInvalid] for a lease outside MinLease…MaxLease;
+// zero, the default, is within.
+func ValidateLease(lease time.Duration) error {
+	var f BadFields
+	if lease != 0 {
+		checkLease(&f, "lease", lease)
+	}
+	return f.Err()
+}
