@@ -75,7 +75,7 @@ func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 		cfg.Clock = clock.System()
 	}
 	b := &Bridge{engine: engine, cfg: cfg}
-	b.store = &store{clock: cfg.Clock, log: cfg.Logger, observer: &Observer{}, draw: draw}
+	b.store = newStore(cfg.Clock, cfg.Logger, &Observer{}, draw)
 	return b
 }
 

@@ -59,7 +59,7 @@ func TestAHiccupIsNotALostStore(t *testing.T) {
 	t.Parallel()
 	var lost, back int
 	o := &Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
-	s := &store{clock: clock.NewFake(), log: slog.New(slog.DiscardHandler), observer: o}
+	s := newStore(clock.NewFake(), slog.New(slog.DiscardHandler), o, draw)
 	fails := func(context.Context) error { return duly.ErrUnavailable }
 	works := func(context.Context) error { return nil }
 	for range 10 {
@@ -82,7 +82,7 @@ func TestAHiccupIsNotALostStore(t *testing.T) {
 func TestACallThatWasEndedByItsCallerSaysNothingOfTheStore(t *testing.T) {
 	t.Parallel()
 	o := &Observer{StoreLost: func(error) { t.Error("the store is called lost") }}
-	s := &store{clock: clock.NewFake(), log: slog.New(slog.DiscardHandler), observer: o}
+	s := newStore(clock.NewFake(), slog.New(slog.DiscardHandler), o, draw)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {

@@ -61,7 +61,7 @@ func (w *Worker) newSession(ctx context.Context) *session {
 	}
 	s.base, s.endBase = context.WithCancel(s.values)
 	s.stop, s.endStop = context.WithCancelCause(s.values)
-	s.store = &store{clock: s.clock, log: s.log, observer: &cfg.Observer, draw: w.draw}
+	s.store = newStore(s.clock, s.log, &cfg.Observer, w.draw)
 	s.settler = &settler{
 		engine: w.engine, namespace: cfg.Namespace, timeout: cfg.CallTimeout,
 		log: s.log, observer: &cfg.Observer, store: s.store, table: s.table, fail: s.fail,

@@ -6,23 +6,23 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/health"
 )
 
 // operation names a kind of call to the engine.
-type operation uint8
+type operation string
 
 const (
-	opWait operation = 1 << iota
-	opReserve
-	opSettle
-	opExtend
-	opCreate
+	opWait    operation = "wait"
+	opReserve operation = "reserve"
+	opSettle  operation = "settle"
+	opExtend  operation = "extend"
+	opCreate  operation = "create"
 )
 
 // The pauses between tries while the store is lost. The longest is short, for
@@ -44,12 +44,14 @@ type store struct {
 	observer *Observer
 	// draw is a random number from 0 to under 1.
 	draw func() float64
+	// health tracks the operations. One that fails once, and not when it is tried again, is
+	// a hiccup of the connection and not worth a word.
+	health *health.Tracker
+}
 
-	mu      sync.Mutex
-	suspect operation // the kinds of calls that failed when last tried
-	failing operation // those that failed at least twice in a row
-	idle    operation // those of them that nobody tries any more
-	since   time.Duration
+// newStore returns a store whose operations have not failed.
+func newStore(c clock.Clock, log *slog.Logger, o *Observer, draw func() float64) *store {
+	return &store{clock: c, log: log, observer: o, draw: draw, health: health.New(c, 1)}
 }
 
 // call makes one call of that kind, which ends after the timeout or when the
@@ -81,47 +83,25 @@ func whole(answers []error, items int, err error) error {
 	return err
 }
 
-// note keeps the books on which calls fail. A call that fails once, and not
-// when it is tried again, is a hiccup of the wire and not worth a word.
+// note records the result of a call, and reports when the store is lost and when it is back.
 func (s *store) note(op operation, err error) {
-	s.mu.Lock()
-	before := s.failing
-	s.idle &^= op
-	if err != nil {
-		s.failing |= s.suspect & op
-		s.suspect |= op
-	} else {
-		s.suspect &^= op
-		s.failing &^= op | s.idle
-	}
-	after, since := s.failing, s.since
-	if before == 0 && after != 0 {
-		s.since = s.clock.Mono()
-	}
-	s.mu.Unlock()
-
-	switch {
-	case before == 0 && after != 0:
+	switch e := s.health.Record(string(op), err); {
+	case e.FirstDown:
 		s.log.Error("store lost, trying until it is back", "error", err)
 		if s.observer.StoreLost != nil {
 			s.observer.StoreLost(err)
 		}
-	case before != 0 && after == 0:
-		gone := s.clock.Mono() - since
-		s.log.Info("store is back", "after", gone)
+	case e.AllUp:
+		s.log.Info("store is back", "after", e.AllAfter)
 		if s.observer.StoreBack != nil {
-			s.observer.StoreBack(gone)
+			s.observer.StoreBack(e.AllAfter)
 		}
 	}
 }
 
 // leave notes that calls of that kind are not tried any more for now. The next call
 // of another kind then shows whether they would fail.
-func (s *store) leave(op operation) {
-	s.mu.Lock()
-	s.idle |= op
-	s.mu.Unlock()
-}
+func (s *store) leave(op operation) { s.health.Abandon(string(op)) }
 
 // fatal reports whether an error of a whole call will still be there however
 // often the call is made: a mistake in how the worker was set up, or an engine

@@ -1,0 +1,156 @@
+// Package health tracks the failures of subjects, such as stores, pools and kinds of calls.
+// A log can then report each outage once, whichever calls fail meanwhile.
+package health
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Tracker tracks the failures of subjects. A subject is down after a number of failures in a
+// row, until its next success. Tracker is safe for concurrent use. Success is cheap while no
+// subject has failures.
+type Tracker struct {
+	clock    clock.Clock
+	tolerate int
+
+	failed atomic.Int32 // the number of subjects with failures
+
+	mu       sync.Mutex
+	subjects map[string]*subject // with failures
+	down     int                 // how many of them are down
+	since    time.Duration       // when the first of them went down, monotonic
+}
+
+// subject is a subject with failures.
+type subject struct {
+	failures  int // in a row, at most one more than tolerated
+	since     time.Duration
+	reason    string
+	abandoned bool
+}
+
+// New returns a Tracker. A subject is down after one failure more than tolerate in a row.
+func New(c clock.Clock, tolerate int) *Tracker {
+	return &Tracker{clock: c, tolerate: tolerate, subjects: map[string]*subject{}}
+}
+
+// Event is what a call has changed.
+type Event struct {
+	// Down and Up mean that the subject went down, or is up again.
+	Down, Up bool
+	// NewReason means that the subject went down, or fails for another reason than before.
+	NewReason bool
+	// FirstDown means that the first of all subjects went down. AllUp means that the last
+	// one is up again.
+	FirstDown, AllUp bool
+	// After is how long the subject was down, with Up.
+	After time.Duration
+	// AllAfter is how long at least one subject was down, with AllUp.
+	AllAfter time.Duration
+}
+
+// Record records the result of a call to a subject.
+func (t *Tracker) Record(name string, err error) Event {
+	if err == nil && t.failed.Load() == 0 {
+		return Event{}
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Mono()
+	before := t.down
+	var e Event
+	if err != nil {
+		e = t.failLocked(name, reason(err), now)
+	} else {
+		e = t.succeedLocked(name, now)
+	}
+
+	switch {
+	case before == 0 && t.down > 0:
+		e.FirstDown, t.since = true, now
+	case before > 0 && t.down == 0:
+		e.AllUp, e.AllAfter = true, now-t.since
+	}
+	t.failed.Store(int32(len(t.subjects)))
+	return e
+}
+
+func (t *Tracker) failLocked(name, reason string, now time.Duration) (e Event) {
+	s := t.subjects[name]
+	if s == nil {
+		s = &subject{}
+		t.subjects[name] = s
+	}
+	s.abandoned = false
+
+	if s.failures <= t.tolerate {
+		if s.failures++; s.failures > t.tolerate {
+			t.down++
+			s.since = now
+			e.Down = true
+		}
+	}
+	e.NewReason = e.Down || s.failures > t.tolerate && s.reason != reason
+	s.reason = reason
+	return e
+}
+
+func (t *Tracker) succeedLocked(name string, now time.Duration) (e Event) {
+	if s := t.subjects[name]; s != nil {
+		if s.failures > t.tolerate {
+			t.down--
+			e.Up, e.After = true, now-s.since
+		}
+		delete(t.subjects, name)
+	}
+
+	for _, s := range t.subjects {
+		if s.abandoned && s.failures > t.tolerate {
+			t.down--
+			s.failures = t.tolerate
+		}
+	}
+	return e
+}
+
+// Abandon notes that a subject is not called for now. Then the next success of any other
+// subject ends its outage.
+func (t *Tracker) Abandon(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.subjects[name]; s != nil {
+		s.abandoned = true
+	}
+}
+
+// Forget drops the subjects for which gone returns true.
+func (t *Tracker) Forget(gone func(name string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, s := range t.subjects {
+		if gone(name) {
+			if s.failures > t.tolerate {
+				t.down--
+			}
+			delete(t.subjects, name)
+		}
+	}
+	t.failed.Store(int32(len(t.subjects)))
+}
+
+// reason returns the text of an error without its digits: other ports and durations are no
+// other reason.
+func reason(err error) string {
+	return strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
+		}
+		return c
+	}, err.Error())
+}
