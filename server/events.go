@@ -33,7 +33,7 @@ type healthLog struct {
 func newHealthLog(cfg *Config) *healthLog {
 	h := &healthLog{Engine: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
 	if cfg.Pools != nil {
-		cfg.Pools.Hear(h.observePool)
+		cfg.Pools.OnResult(h.observePool)
 	} else {
 		h.pool = contract.DefaultPool
 	}

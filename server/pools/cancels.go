@@ -12,12 +12,12 @@ import (
 
 var _ contract.CancelWatcher = (*Pools)(nil)
 
-// WatchCancels implements contract.CancelWatcher. It watches the pool that a namespace is
-// in, and both pools while it moves: the second one begins a phase before jobs go
-// there.
+// WatchCancels implements contract.CancelWatcher. It watches the pool of a namespace, and both
+// pools while the namespace moves. The watch of the new pool begins at least one phase before
+// the first job is pushed there.
 func (r *Pools) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	namespace = contract.NamespaceOr(namespace)
-	f := &follower{pools: r, namespace: namespace, watch: w, watched: map[string]*watched{}}
+	f := &cancelFollower{pools: r, namespace: namespace, watch: w, watched: map[string]*watchedPool{}}
 	defer f.running.Wait()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -29,50 +29,50 @@ func (r *Pools) WatchCancels(ctx context.Context, namespace string, w contract.C
 			return err
 		}
 		if err == nil {
-			f.follow(ctx, where.Pool, where.From)
+			f.watchPools(ctx, where.Pool, where.From)
 		}
-		// A change is seen within resolveAfter, as by a caller that waits for a job.
-		if clock.Sleep(ctx, r.cfg.Clock, resolveAfter) != nil {
+		if clock.Sleep(ctx, r.cfg.Clock, resolveInterval) != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// follower is one WatchCancels of a namespace.
-type follower struct {
+// cancelFollower watches the pools of one namespace for removed jobs.
+type cancelFollower struct {
 	pools     *Pools
 	namespace string
 	running   sync.WaitGroup
 	end       context.CancelCauseFunc
 
-	mu      sync.Mutex // held in each call of watch, which are not concurrent
+	mu      sync.Mutex // also held during calls of watch, which must not be concurrent
 	watch   contract.CancelWatch
-	watched map[string]*watched // by pool
+	watched map[string]*watchedPool // by name
 }
 
-// watched is a pool that a follower watches.
-type watched struct {
+// watchedPool is the state of the watch of one pool.
+type watchedPool struct {
 	stop  context.CancelFunc
-	tried bool // its watch has begun or failed
+	tried bool // the watch has begun or failed
 	began bool
 }
 
-// follow watches these pools and no others; "" is none.
-func (f *follower) follow(ctx context.Context, names ...string) {
+// watchPools watches the pools with these names, and no others. It ignores empty names.
+func (f *cancelFollower) watchPools(ctx context.Context, names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := map[string]*watched{}
+	now := map[string]*watchedPool{}
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
 		if now[name] = f.watched[name]; now[name] == nil {
 			own, stop := context.WithCancel(ctx)
-			one := &watched{stop: stop}
+			one := &watchedPool{stop: stop}
 			now[name] = one
-			f.running.Go(func() { f.keep(own, name, one) })
+			f.running.Go(func() { f.keepWatching(own, name, one) })
 		}
 	}
+
 	for name, one := range f.watched {
 		if now[name] == nil {
 			one.stop()
@@ -81,9 +81,8 @@ func (f *follower) follow(ctx context.Context, names ...string) {
 	f.watched = now
 }
 
-// keep watches one pool until ctx ends. A pool that does not answer is tried again;
-// the others go on meanwhile.
-func (f *follower) keep(ctx context.Context, name string, one *watched) {
+// keepWatching watches one pool until ctx ends. It retries while the pool is not reachable.
+func (f *cancelFollower) keepWatching(ctx context.Context, name string, one *watchedPool) {
 	for ctx.Err() == nil {
 		err := f.watchPool(ctx, name, one)
 		if ctx.Err() != nil {
@@ -93,25 +92,26 @@ func (f *follower) keep(ctx context.Context, name string, one *watched) {
 			f.end(err)
 			return
 		}
-		f.try(one, false)
-		_ = clock.Sleep(ctx, f.pools.cfg.Clock, watchAgain)
+		f.setState(one, false)
+		_ = clock.Sleep(ctx, f.pools.cfg.Clock, watchRetry)
 	}
 }
 
-func (f *follower) watchPool(ctx context.Context, name string, one *watched) error {
-	if _, err := f.pools.at(f.namespace, name); err != nil {
+func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watchedPool) error {
+	if _, err := f.pools.poolEngine(f.namespace, name); err != nil {
 		return err
 	}
-	engine, err := f.pools.byName[name].get() // at's own has no WatchCancels
+	engine, err := f.pools.byName[name].get() // the engine of poolEngine hides WatchCancels
 	if err != nil {
 		return err
 	}
 	watcher, ok := engine.(contract.CancelWatcher)
 	if !ok {
-		return contract.Errorf(duly.CodeUnsupported, "the engine of pool %s does not report canceled jobs", name)
+		return contract.Errorf(duly.CodeUnsupported, "the engine of pool %s does not report removed jobs", name)
 	}
+
 	return watcher.WatchCancels(ctx, f.namespace, contract.CancelWatch{
-		Ready: func() { f.try(one, true) },
+		Ready: func() { f.setState(one, true) },
 		Canceled: func(c contract.Canceled) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -122,18 +122,20 @@ func (f *follower) watchPool(ctx context.Context, name string, one *watched) err
 	})
 }
 
-// try notes that a pool's watch has begun or failed. Ready follows a beginning, but
-// none before every pool was tried: a job of the other pool might be removed unseen.
-func (f *follower) try(one *watched, began bool) {
+// setState notes that the watch of a pool has begun or failed, and calls Ready after a
+// beginning. It does not call Ready before every pool was tried: until then, reports of the
+// other pool could be missed.
+func (f *cancelFollower) setState(one *watchedPool, began bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	missing := !one.tried && !began // others may have waited for this one
+	firstFailure := !one.tried && !began // Ready of the other pool may wait for this
 	one.tried, one.began = true, began
+
 	for _, other := range f.watched {
 		if !other.tried {
 			return
 		}
-		began = began || missing && other.began
+		began = began || firstFailure && other.began
 	}
 	if began && f.watch.Ready != nil {
 		f.watch.Ready()

@@ -16,15 +16,15 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// watching is an engine that counts its watches, and refuses them while it is down.
-type watching struct {
+// cancelEngine is an engine that counts its watches, and fails them while it is down.
+type cancelEngine struct {
 	*model.Engine
 	mu      sync.Mutex
 	down    error
 	running int
 }
 
-func (e *watching) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+func (e *cancelEngine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	e.mu.Lock()
 	down := e.down
 	if down == nil {
@@ -36,28 +36,29 @@ func (e *watching) WatchCancels(ctx context.Context, namespace string, w contrac
 		}()
 	}
 	e.mu.Unlock()
+
 	if down != nil {
 		return down
 	}
 	return e.Engine.WatchCancels(ctx, namespace, w)
 }
 
-func (e *watching) fail(err error) {
+func (e *cancelEngine) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.down = err
 }
 
-func (e *watching) watches() int {
+func (e *cancelEngine) watches() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.running
 }
 
-// canceling is a rig with a watch of the namespace shop.
-type canceling struct {
+// cancelTest is a rig with a watch of the namespace shop.
+type cancelTest struct {
 	*rig
-	engines map[string]*watching
+	engines map[string]*cancelEngine
 	stop    context.CancelFunc
 	ended   chan error
 
@@ -66,15 +67,15 @@ type canceling struct {
 	ids   []string
 }
 
-// watchCancels runs a test in a bubble, on another server with the rig's engines.
-// down are the pools whose engines refuse a watch at first.
-func watchCancels(t *testing.T, down map[string]error, test func(c *canceling)) {
+// testCancels runs a test in a bubble, on another server with the rig's engines. The engines
+// of the pools in down fail their watches at first.
+func testCancels(t *testing.T, down map[string]error, test func(c *cancelTest)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &canceling{rig: newRig(t, "orders"), engines: map[string]*watching{}, ended: make(chan error, 1)}
-		server := c.another(func(name string, e *model.Engine) contract.Engine {
-			c.engines[name] = &watching{Engine: e, down: down[name]}
+		c := &cancelTest{rig: newRig(t, "orders"), engines: map[string]*cancelEngine{}, ended: make(chan error, 1)}
+		server := c.newServer(func(name string, e *model.Engine) contract.Engine {
+			c.engines[name] = &cancelEngine{Engine: e, down: down[name]}
 			return c.engines[name]
 		})
 		ctx, stop := context.WithCancel(t.Context())
@@ -86,7 +87,7 @@ func watchCancels(t *testing.T, down map[string]error, test func(c *canceling)) 
 	})
 }
 
-func (c *canceling) follow(ctx context.Context, server *pools.Pools) error {
+func (c *cancelTest) follow(ctx context.Context, server *pools.Pools) error {
 	return server.WatchCancels(ctx, "shop", contract.CancelWatch{
 		Ready: func() {
 			c.mu.Lock()
@@ -101,8 +102,8 @@ func (c *canceling) follow(ctx context.Context, server *pools.Pools) error {
 	})
 }
 
-// got returns how often the watch was ready and what it has reported, and forgets it.
-func (c *canceling) got() string {
+// got returns how often the watch was ready and its reports, and resets both.
+func (c *cancelTest) got() string {
 	synctest.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +113,7 @@ func (c *canceling) got() string {
 	return got
 }
 
-func (c *canceling) want(what, want string) {
+func (c *cancelTest) want(what, want string) {
 	c.t.Helper()
 	if got := c.got(); got != want {
 		c.t.Errorf("%s: ready and reports are %s, want %s", what, got, want)
@@ -120,7 +121,7 @@ func (c *canceling) want(what, want string) {
 }
 
 // cancel deletes jobs of a pool.
-func (c *canceling) cancel(pool string, ids ...string) {
+func (c *cancelTest) cancel(pool string, ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
 		_, err := c.engines[pool].Push(c.t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: id}})
@@ -129,27 +130,26 @@ func (c *canceling) cancel(pool string, ids ...string) {
 	}
 }
 
-// C4.97: a watch follows its namespace to another pool. While it moves, both are
-// watched.
-func TestAWatchFollowsItsNamespace(t *testing.T) {
-	watchCancels(t, nil, func(c *canceling) {
+// C4.97: a watch follows its namespace to another pool. It watches both pools during the move.
+func TestCancelWatchFollowsNamespace(t *testing.T) {
+	testCancels(t, nil, func(c *cancelTest) {
 		c.want("at first", "1 []")
 		c.cancel("default", "a")
 		c.cancel("orders", "b")
 		c.want("before the move", "0 [a]")
 
-		c.pushJob(duly.Job{ID: "left"})
+		c.pushJob(duly.Job{ID: "left"}) // so that the move does not end yet
 		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
-		c.tick(pools.Settle / 2)
-		c.want("the move begins", "1 []")
+		c.tick(pools.Propagation / 2)
+		c.want("after the start of the move", "1 []")
 		c.cancel("default", "a")
 		c.cancel("orders", "b")
-		c.want("while it moves", "0 [a b]")
+		c.want("during the move", "0 [a b]")
 
-		c.carryOn()
+		c.advance()
 		c.must(c.Delete(c.t.Context(), shop, "left"))
-		c.end("shop")
-		c.tick(pools.Settle)
+		c.endMove("shop")
+		c.tick(pools.Propagation)
 		c.got()
 		c.cancel("default", "a")
 		c.cancel("orders", "b")
@@ -167,14 +167,13 @@ func TestAWatchFollowsItsNamespace(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// C4.97: a pool that does not answer is watched once it does, and the other one
-// meanwhile.
-func TestAWatchOutlivesAPoolThatIsDown(t *testing.T) {
-	watchCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnavailable}, func(c *canceling) {
+// C4.97: a watch retries a pool that is down, and watches the other one meanwhile.
+func TestCancelWatchRetriesPool(t *testing.T) {
+	testCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnavailable}, func(c *cancelTest) {
 		c.want("while it is down", "0 []")
-		c.must(meet(c.t.Context(), c.Pools, "shop"))
+		c.must(createToken(c.t.Context(), c.Pools, "shop"))
 		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
-		c.tick(pools.Settle / 2)
+		c.tick(pools.Propagation / 2)
 		c.want("the other pool", "1 []")
 		c.cancel("orders", "b")
 		c.want("the other pool", "0 [b]")
@@ -187,9 +186,9 @@ func TestAWatchOutlivesAPoolThatIsDown(t *testing.T) {
 	})
 }
 
-// An engine that reports no removed jobs is unsupported.
-func TestAWatchNeedsAnEngineThatReports(t *testing.T) {
-	watchCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnsupported}, func(c *canceling) {
+// WatchCancels returns unsupported for an engine that does not report removed jobs.
+func TestCancelWatchOfUnsupportedEngine(t *testing.T) {
+	testCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnsupported}, func(c *cancelTest) {
 		if err := <-c.ended; !errors.Is(err, duly.ErrUnsupported) {
 			c.t.Errorf("the watch ended with %v", err)
 		}

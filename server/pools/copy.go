@@ -8,18 +8,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Queues are made in the new pool as they are in the old one before jobs are
-// pushed there: when a move is asked for, so that what the new pool can't take is
-// told to who asks; by every server before it ends the phase, for others may not
-// have heard of the move before; and in between by whoever sets something
-// (pair_settings.go). All of them set the old pool's queue first, and a copy is
-// made again until the old pool's queue has stayed as it was copied. So whatever
-// happens at once, the setting that was given last is the one that stays.
+// Queues are created in the new pool, with the settings of the old one, before jobs are
+// pushed there. This happens three times: when a move is requested, so that an error of the
+// new pool reaches the caller; on every server before it ends the phase, because another
+// server may not have seen the move before; and in between when a caller changes settings
+// (migrating_settings.go).
+//
+// All of them change the queue of the old pool first. A copy is repeated until the queue of
+// the old pool has not changed during the copy. So the latest settings win, whatever runs
+// concurrently.
 
 // prepare creates the queues in the new pool and stores that the move has begun. If it
 // fails, the queues that it has created stay there, without jobs.
 func (r *Pools) prepare(ctx context.Context, next contract.Placement) (contract.Placement, error) {
-	m, err := r.moved(&next)
+	m, err := r.migrating(&next)
 	if err != nil {
 		return next, err
 	}
@@ -33,55 +35,55 @@ func (r *Pools) prepare(ctx context.Context, next contract.Placement) (contract.
 	if err != nil {
 		return next, err
 	}
-	return r.put(ctx, next)
+	return r.storePhase(ctx, next)
 }
 
-// copyAll makes every queue of the old pool in the new one as it is there.
-func (m *pair) copyAll(ctx context.Context, namespace string) error {
-	return eachName(ctx, m.old, namespace, func(q duly.QueueRef) error { return m.copy(ctx, q) })
+// copyAll creates every queue of the old pool in the new one.
+func (m *migratingEngine) copyAll(ctx context.Context, namespace string) error {
+	return eachName(ctx, m.old, namespace, func(q duly.QueueRef) error { return m.copyQueue(ctx, q) })
 }
 
-// mostCopies bounds how often a queue is copied because it changes meanwhile.
-const mostCopies = 100
+// maxCopies bounds the repetitions of a copy while the queue changes.
+const maxCopies = 100
 
-// copy makes a queue in the new pool as it is in the old one. It answers
-// [duly.ErrConflict] where another phase has begun: the old pool's queue may be
-// gone, and the new one's newer.
-func (m *pair) copy(ctx context.Context, q duly.QueueRef) error {
-	if same, err := m.same(ctx, q); err != nil || same {
+// copyQueue creates a queue in the new pool with the settings that it has in the old one. It
+// returns [duly.ErrConflict] if another phase has begun: the queue of the old pool may be
+// gone, and the one of the new pool may have newer settings.
+func (m *migratingEngine) copyQueue(ctx context.Context, q duly.QueueRef) error {
+	if copied, err := m.isCopied(ctx, q); err != nil || copied {
 		return err
 	}
-	fresh, err := m.pools.timely(ctx, m.new, &m.where)
+	step, err := m.pools.beginStep(ctx, m.new, &m.where)
 	if err != nil {
 		return err
 	}
-	return follow(ctx, m.old, q, func(as duly.QueueConfig) error {
-		if err := setAs(ctx, fresh, q, as); err != nil {
-			return contract.Errorf(duly.CodeOf(err), "queue %s can't be made in the new pool: %w", q, err)
+	return untilStable(ctx, m.old, q, func(config duly.QueueConfig) error {
+		if err := setConfig(ctx, step, q, config); err != nil {
+			return contract.Errorf(duly.CodeOf(err), "queue %s cannot be created in the new pool: %w", q, err)
 		}
 		return nil
 	})
 }
 
-// follow does something with a queue's configuration, again and again until that
-// has not changed meanwhile.
-func follow(ctx context.Context, e contract.Engine, q duly.QueueRef, do func(as duly.QueueConfig) error) error {
-	var done duly.QueueConfig
-	for range mostCopies {
+// untilStable calls do with the configuration of a queue, and repeats it until the
+// configuration has not changed during the call.
+func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do func(duly.QueueConfig) error) error {
+	var last duly.QueueConfig
+	for range maxCopies {
 		now, err := e.Config(ctx, q)
-		if err != nil || now == done {
+		if err != nil || now == last {
 			return err
 		}
 		if err := do(now); err != nil {
 			return err
 		}
-		done = now
+		last = now
 	}
 	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing; try again", q)
 }
 
-// same tells whether both pools have a queue, and have it alike.
-func (m *pair) same(ctx context.Context, q duly.QueueRef) (bool, error) {
+// isCopied reports whether both pools have a queue with the same settings.
+func (m *migratingEngine) isCopied(ctx context.Context, q duly.QueueRef) (bool, error) {
 	from, err := m.old.Config(ctx, q)
 	if err != nil {
 		return false, err
@@ -93,18 +95,19 @@ func (m *pair) same(ctx context.Context, q duly.QueueRef) (bool, error) {
 	return exists(ctx, m.new, q)
 }
 
-// setAs gives a queue a configuration.
-func setAs(ctx context.Context, e contract.Engine, q duly.QueueRef, as duly.QueueConfig) error {
-	patch := as
+// setConfig sets the configuration of a queue, including its pause.
+func setConfig(ctx context.Context, e contract.Engine, q duly.QueueRef, config duly.QueueConfig) error {
+	patch := config
 	patch.Paused = false
 	if err := e.Configure(ctx, q, patch); err != nil {
 		return err
 	}
+
 	now, err := e.Config(ctx, q)
 	switch {
-	case err != nil || now.Paused == as.Paused:
+	case err != nil || now.Paused == config.Paused:
 		return err
-	case as.Paused:
+	case config.Paused:
 		return e.Pause(ctx, q)
 	}
 	return e.Resume(ctx, q)

@@ -1,67 +1,68 @@
-// Package pools serves several engines as one: each namespace is in one of
-// them, its pool, and every call goes to where its namespace is.
+// Package pools serves several engines as one. Each namespace is in one of them, its
+// pool, and every call goes to the pool of its namespace.
 //
-// # Where a namespace is
+// # Placements
 //
-// The default pool's engine keeps the tokens and the placements: which
-// namespace is in which pool ([contract.Placement]). A namespace that was never
-// placed is in the default pool. [Pools.Assign] places one, as long as nothing
-// of it is anywhere else; from then on it goes elsewhere by a move alone.
+// The default pool's engine stores the tokens and the placements: which namespace is in
+// which pool ([contract.Placement]). A namespace without a placement is in the default pool.
+// [Pools.Assign] places a namespace of which no pool has anything. After that only a move
+// changes its pool.
 //
-// While [Pools.Run] runs, the default engine tells of every change, and what
-// was read is remembered until then; as long as it can't tell, every call looks
-// its namespace up. A change is so known to every server within a second; who
-// waits already goes by it 5 s later at most.
+// While [Pools.Run] runs, the default engine reports every change, and placements are
+// cached until then. While it cannot report changes, every call reads the placement of
+// its namespace. So every server sees a change within one second. Calls that wait follow
+// it within five seconds.
 //
-// # A move
+// # Moves
 //
-// [Pools.Move] lets a namespace go to another pool while it is in use. Its
-// phases are stored, so every server agrees and goes on after a restart; every
-// server that runs carries a move on, each step of it may be repeated, and a
-// phase ends when whoever ends it has known it for as long as others may need to
-// hear of it (10 s by his own clock: no clocks are compared).
+// [Pools.Move] moves a namespace to another pool while it is in use. The phases are
+// stored, so all servers agree and continue after a restart. Every running server advances
+// a move. Each step may be repeated. A server ends a phase only after it has known the
+// phase for propagationTime (10 s on its own clock; clocks are not compared), in which all
+// other servers see the phase too.
 //
-//   - prepare: queues are made in the new pool as they are in the old one (see
-//     copy.go). Jobs are pushed to the old one still, settings to both.
-//   - drain: jobs are pushed to the new pool. They are taken from the old one
-//     first, queue by queue, then from the new one. What is asked by ID or receipt
-//     is looked for in both, the old one first; no job ever goes from one to the
-//     other, and no receipt fits in both. An empty queue of the old pool is
-//     removed, behind a fence and by one server at a time (see remove.go and
-//     claim.go); when none is left the move is over.
+//   - prepare: every queue of the old pool is created in the new one with the same
+//     settings (copy.go). Jobs are still pushed to the old pool. Settings change in both.
+//   - drain: jobs are pushed to the new pool. Each queue is drained in the old pool first,
+//     then in the new one. Calls by ID or receipt try both pools, the old one first. No
+//     job goes from one pool to the other, and no receipt fits in both. An empty queue of
+//     the old pool is sealed and removed, by one server at a time (seal.go,
+//     removal_lock.go). The move ends when the old pool has no queue left.
 //
-// A move that is turned around drains at once the other way. What a queue was set
-// to in the pool that is left, and lacks in the other one, is brought along (see
-// bring.go).
+// A reversed move drains the other way at once. Settings that only the pool to be left has
+// are restored in the other pool (restore.go).
 //
-// A server may stand still at any point, and go on when the phase is long over.
-// What would do harm then, a step of the move, begins with a look at what is
-// stored, and is not done once it is late (see timely.go). What would be stranded,
-// a job that it pushes to a pool which its namespace has left, is looked for and
-// worked off (see strays.go).
+// A server may be suspended at any point, and resume when the phase is long over. Two
+// mechanisms make this safe. A step of the move first verifies the stored phase, and is
+// refused when it is late (step_engine.go). And servers search for jobs that a late push
+// has left in a pool which its namespace has left, and drain them (orphans.go).
 //
-// What holds meanwhile: no job is lost, and an ID is one job, but for pushes of
-// one own ID to two servers of which one has not heard of the phase yet. Order
-// keys: a job of the new pool is not handed out while one of its key is left in
-// the old pool that could run before its lease ends; so as long as nothing can
-// be said about that (something runs in the old pool, or not every server has
-// heard), jobs with order keys of that queue wait. A job of the old pool that
-// becomes due sooner (promote, update, requeue) is seen within 2 s. Until then a
-// job of its key may start in the new pool, and one that runs already goes on. Nor
-// is a lease watched that is extended beyond that job's due time. What does not hold:
-// merge keys collapse within one pool, each pool
-// enforces the limits of a queue by itself, and priorities count within a pool.
+// # Guarantees during a move
 //
-// # When an engine is not there
+// No job is lost. An ID is one job, except for two pushes of one own ID to two servers in
+// the second in which a phase begins.
 //
-// The calls for its namespaces are answered unavailable, those for others go
-// on. An engine that could not be reached at the start is opened as soon as it
-// can be. Without the default one nobody can be let in, for it has the tokens.
-// How calls end is told by pool ([Pools.Hear]): while a namespace moves, its name
-// does not say which one has answered.
+// Order keys: a job of the new pool is delivered only if the old pool has no job of its
+// key that could run before its lease ends. While this is unknown, because jobs run in the
+// old pool or not every server has seen the phase, jobs with order keys of that queue
+// wait. Servers see within 2 s that a job of the old pool becomes due sooner (promote,
+// update, requeue). Until then a job of its key may start in the new pool, and a job that
+// runs already continues. The same holds if the lease of a job in the new pool is extended
+// beyond the due time of a job in the old one.
 //
-// # What goes over all of them
+// Not guaranteed: merge keys work within one pool only, each pool enforces the limits of a
+// queue separately, and priorities count within a pool.
 //
-// Namespaces are listed together, by name. Sweep and Check go over every pool;
-// what fails in one does not keep them from the others. A backup is of one.
+// # Failures
+//
+// Calls for the namespaces of an unreachable engine return unavailable. Other calls are
+// not affected. An engine that is unreachable at the start is opened as soon as possible.
+// Without the default engine no caller can be admitted, because it has the tokens.
+// [Pools.OnResult] reports the results of calls by pool: while a namespace moves, its name
+// does not identify the pool.
+//
+// # Calls to all pools
+//
+// Namespaces of all pools are listed together, by name. Sweep and Check work on every
+// pool, and an error in one does not affect the others. A backup contains one pool.
 package pools

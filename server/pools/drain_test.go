@@ -12,17 +12,17 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// drill is a namespace whose move is watched while one of its servers misbehaves.
-type drill struct {
+// moveTest checks a move of a namespace while one of its servers misbehaves.
+type moveTest struct {
 	*rig
-	accepted, seen map[string]int
-	leased         int // the limit of wide
-	turned         bool
+	accepted, seen map[string]int // how often a job was accepted, and acked
+	leased         int            // the limit of wide
+	reversed       bool
 }
 
-// newDrill has two queues, and no job left in either.
-func newDrill(t *testing.T) *drill {
-	d := &drill{rig: newRig(t, "orders"), accepted: map[string]int{}, seen: map[string]int{}, leased: 8}
+// newMoveTest returns a test with two queues and no jobs.
+func newMoveTest(t *testing.T) *moveTest {
+	d := &moveTest{rig: newRig(t, "orders"), accepted: map[string]int{}, seen: map[string]int{}, leased: 8}
 	d.must(d.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 77}))
 	d.must(d.Configure(t.Context(), wide, duly.QueueConfig{Shards: 4, MaxLeased: 8}))
 	return d
@@ -30,9 +30,8 @@ func newDrill(t *testing.T) *drill {
 
 var wide = duly.QueueRef{Namespace: "shop", Name: "wide"}
 
-// push pushes a job through a pool, or into an engine as a server does that has
-// not heard.
-func (d *drill) push(e duly.Engine, q duly.QueueRef, id string) {
+// push pushes a job through Pools, or to an engine like a server with an outdated placement.
+func (d *moveTest) push(e duly.Engine, q duly.QueueRef, id string) {
 	d.t.Helper()
 	results, err := e.Push(d.t.Context(), []duly.Job{{Namespace: q.Namespace, Queue: q.Name, ID: id}})
 	d.must(err)
@@ -44,11 +43,11 @@ func (d *drill) push(e duly.Engine, q duly.QueueRef, id string) {
 	}
 }
 
-// work takes and acks what there is.
-func (d *drill) work() {
+// ackAll reserves and acks all ready jobs.
+func (d *moveTest) ackAll() {
 	d.t.Helper()
 	for {
-		ids, receipts := d.take(10, "q", "wide")
+		ids, receipts := d.reserve(10, "q", "wide")
 		if ids == nil {
 			return
 		}
@@ -59,32 +58,25 @@ func (d *drill) work() {
 	}
 }
 
-// finish lets time pass until all is over, and holds it against what must be: the
-// namespace is in one pool, with its settings, nothing is left in the other one,
-// and what was accepted was worked on.
-func (d *drill) finish(in, out string) {
+// finish advances the move to its end, and checks the result: the namespace is in one pool with
+// its settings, the other pool has no queue, and every accepted job was acked once.
+func (d *moveTest) finish(in, out string) {
 	d.t.Helper()
 	for range 20 {
-		d.carryOn()
-		d.work()
+		d.advance()
+		d.ackAll()
 	}
+
 	if where, err := d.Where(d.t.Context(), "shop"); err != nil || where.Pool != in || where.From != "" {
-		d.t.Errorf("it is in %+v, %v", where, err)
+		d.t.Errorf("the placement is %+v, %v", where, err)
 	}
-	if left := d.left(out); len(left) != 0 {
-		d.t.Errorf("left behind are %v", left)
+	if left := d.queuesIn(out); len(left) != 0 {
+		d.t.Errorf("pool %s still has the queues %v", out, left)
 	}
 	if c, err := d.Config(d.t.Context(), shop); err != nil || c.MaxJobs != 77 {
 		d.t.Errorf("%s is %+v, %v", shop, c, err)
 	}
-	// Where a move is turned around in the moment in which the queue is removed, and
-	// somebody pushes to it before its settings are back, its shards are lost; where
-	// it is turned around again while a server that has read a setting stands still,
-	// that may overtake the next one.
-	c, err := d.Config(d.t.Context(), wide)
-	if err != nil || c.Shards != 4 && in == "orders" && !d.turned || c.MaxLeased != d.leased && !d.turned || c.MaxLeased < 8 || c.MaxJobs != duly.None {
-		d.t.Errorf("%s is %+v, %v", wide, c, err)
-	}
+	d.checkWide(in)
 	for _, q := range []duly.QueueRef{shop, wide} {
 		if s, err := d.Stats(d.t.Context(), q); err != nil || s.Sizes != (duly.Sizes{}) {
 			d.t.Errorf("in %s are %+v, %v", q, s.Sizes, err)
@@ -97,86 +89,106 @@ func (d *drill) finish(in, out string) {
 	}
 }
 
-// meanwhile is what happens while another server stands still at a step of a
-// drain.
-var meanwhile = map[string]func(d *drill){
-	"nothing":   func(*drill) {},
-	"removed":   func(d *drill) { d.must(d.CarryOn(d.t.Context())) },
-	"late push": func(d *drill) { d.push(d.engines[contract.DefaultPool], wide, "late") },
-	"removed, then a late push": func(d *drill) {
-		d.must(d.CarryOn(d.t.Context()))
+// checkWide checks the settings of wide.
+func (d *moveTest) checkWide(in string) {
+	d.t.Helper()
+	c, err := d.Config(d.t.Context(), wide)
+	if err != nil || c.MaxLeased < 8 || c.MaxJobs != duly.None {
+		d.t.Errorf("%s is %+v, %v", wide, c, err)
+	}
+
+	// The shards are lost if the move is reversed at the moment at which the queue is
+	// removed, and a job is pushed before its settings are restored.
+	if c.Shards != 4 && in == "orders" && !d.reversed {
+		d.t.Errorf("%s has %d shards", wide, c.Shards)
+	}
+	// If the move is reversed twice, a suspended server may restore a setting that it has
+	// read over a later one.
+	if c.MaxLeased != d.leased && !d.reversed {
+		d.t.Errorf("%s has max_leased %d, want %d", wide, c.MaxLeased, d.leased)
+	}
+}
+
+// concurrentEvents happen while another server is suspended at a step of a drain.
+var concurrentEvents = map[string]func(d *moveTest){
+	"nothing":   func(*moveTest) {},
+	"removed":   func(d *moveTest) { d.must(d.Advance(d.t.Context())) },
+	"late push": func(d *moveTest) { d.push(d.engines[contract.DefaultPool], wide, "late") },
+	"removed, then a late push": func(d *moveTest) {
+		d.must(d.Advance(d.t.Context()))
 		d.push(d.engines[contract.DefaultPool], wide, "late")
 	},
-	"late push, begun to be removed": func(d *drill) {
+	"late push, sealed": func(d *moveTest) {
 		d.push(d.engines[contract.DefaultPool], wide, "late")
-		d.must(d.CarryOn(d.t.Context()))
-		d.work()
-		d.must(d.CarryOn(d.t.Context()))
+		d.must(d.Advance(d.t.Context()))
+		d.ackAll()
+		d.must(d.Advance(d.t.Context()))
 		d.push(d.engines[contract.DefaultPool], wide, "later")
 	},
-	"set": func(d *drill) {
+	"settings": func(d *moveTest) {
 		d.must(d.Configure(d.t.Context(), wide, duly.QueueConfig{MaxJobs: 500}))
 		d.push(d.engines[contract.DefaultPool], wide, "late")
 		d.must(d.Configure(d.t.Context(), wide, duly.QueueConfig{MaxJobs: duly.None}))
 	},
-	"ended":  func(d *drill) { d.end("shop") },
-	"turned": func(d *drill) { d.turn(); d.push(d, wide, "back") },
-	"turned, and settled": func(d *drill) {
-		d.turn()
-		d.carryOn()
+	"ended":    func(d *moveTest) { d.endMove("shop") },
+	"reversed": func(d *moveTest) { d.reverse(); d.push(d, wide, "back") },
+	"reversed, and propagated": func(d *moveTest) {
+		d.reverse()
+		d.advance()
 		d.push(d, shop, "back")
 		d.push(d, wide, "back-too")
 	},
-	"moved back": func(d *drill) {
-		d.end("shop")
+	"moved back": func(d *moveTest) {
+		d.endMove("shop")
 		d.move("shop", contract.DefaultPool)
 		d.push(d, shop, "back")
 		d.push(d, wide, "back-too")
 	},
 }
 
-func (d *drill) turn() {
+func (d *moveTest) reverse() {
 	_, err := d.Move(d.t.Context(), "shop", contract.DefaultPool)
 	d.must(err)
 }
 
-// A server stands still or dies at any step of a drain, while others go on with
-// the move, end it or turn it around, and somebody who has not heard pushes to the
-// old pool. Nothing of the namespace is left there at last, no job and no setting
-// is lost.
-func TestAServerThatStopsInADrain(t *testing.T) {
+// A server is suspended or crashes at any step of a drain, while others advance, end or reverse
+// the move, and a server with an outdated placement pushes to the old pool. At the end the old
+// pool has no queue, and no job and no setting is lost.
+func TestServerStopsDuringDrain(t *testing.T) {
 	t.Parallel()
-	for what, then := range meanwhile {
-		for dies := lives; dies < deaths; dies++ {
-			t.Run(fmt.Sprint(what, " dies ", dies), func(t *testing.T) {
+	for what, then := range concurrentEvents {
+		for kind := noCrash; kind < crashKinds; kind++ {
+			t.Run(fmt.Sprint(what, " crash ", kind), func(t *testing.T) {
 				t.Parallel()
-				for n := 1; drainStep(t, n, dies, then); n++ {
+				for n := 1; drainStep(t, n, kind, then); n++ {
 				}
 			})
 		}
 	}
 }
 
-// drainStep stops a server at the nth step of its drain, and tells whether there
-// is one.
-func drainStep(t *testing.T, n int, dies death, then func(d *drill)) (more bool) {
-	d := newDrill(t)
-	s := &steps{}
-	slow := d.stepping(s)
+// drainStep stops a server at the nth step of its drain. It reports whether there is such a
+// step.
+func drainStep(t *testing.T, n int, kind crash, then func(d *moveTest)) (more bool) {
+	d := newMoveTest(t)
+	s := &stepCounter{}
+	slow := d.newCountingServer(s)
 	d.move("shop", "orders")
-	d.must(d.CarryOn(t.Context()))
-	d.must(slow.CarryOn(t.Context())) // from now on it counts
-	d.clock.Advance(pools.Settle)
-	*s = steps{left: n, death: dies, then: func() { then(d) }}
-	err := slow.CarryOn(t.Context())
-	if err != nil && !errors.Is(err, errDied) {
+	d.must(d.Advance(t.Context()))
+	d.must(slow.Advance(t.Context())) // the time of the phase starts
+	d.clock.Advance(pools.Propagation)
+
+	*s = stepCounter{left: n, crash: kind, then: func() { then(d) }}
+	err := slow.Advance(t.Context())
+	if err != nil && !errors.Is(err, errCrashed) {
 		t.Errorf("step %d: %v", n, err)
 	}
 	more = s.over()
-	if dies == lives {
+	if kind == noCrash {
 		s.then = nil
-		d.must(slow.CarryOn(t.Context()))
+		d.must(slow.Advance(t.Context()))
 	}
+
 	where, err := d.Where(t.Context(), "shop")
 	d.must(err)
 	out := "orders"
@@ -191,95 +203,99 @@ func drainStep(t *testing.T, n int, dies death, then func(d *drill)) (more bool)
 	return more
 }
 
-// What a queue may hold stays as its user has set it where that is one job for
-// each shard, as a fence has it: also when a server begins anew in mid-move.
-func TestABoundThatLooksLikeAFence(t *testing.T) {
+// A bound of one job per shard, which looks like the bound of a seal, is kept, also when a
+// server restarts during the move.
+func TestBoundThatLooksLikeSeal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 1}))
 	r.push("shop", "other", "x")
 	r.move("shop", "orders")
-	r.carryOn()
-	if left := r.left(contract.DefaultPool); len(left) != 1 {
-		t.Fatalf("in the old pool are %v", left)
+	r.advance()
+	if left := r.queuesIn(contract.DefaultPool); len(left) != 1 {
+		t.Fatalf("the old pool has the queues %v", left)
 	}
-	r.Pools = r.stepping(&steps{})
-	r.carryOn()
+	r.Pools = r.newCountingServer(&stepCounter{})
+	r.advance()
 	if c, err := r.Config(t.Context(), shop); err != nil || c.MaxJobs != 1 {
-		t.Errorf("it is %+v, %v", c, err)
+		t.Errorf("the settings are %+v, %v", c, err)
 	}
 }
 
-// What comes to a pool after the move out of it has ended is worked off, within
-// an hour by itself and later when it is said.
-func TestWhatComesLateIsWorkedOff(t *testing.T) {
+// Servers drain late jobs of a former pool within orphanWindow. After that, Move drains them.
+func TestOrphansAreDrained(t *testing.T) {
 	t.Parallel()
-	d := newDrill(t)
+	d := newMoveTest(t)
 	d.move("shop", "orders")
-	d.carryOn()
-	d.end("shop")
+	d.advance()
+	d.endMove("shop")
 	d.push(d.engines[contract.DefaultPool], shop, "late")
 	d.finish("orders", contract.DefaultPool)
-	d.clock.Advance(pools.LookBackFor)
+
+	d.clock.Advance(pools.OrphanWindow)
 	d.push(d.engines[contract.DefaultPool], shop, "too-late")
 	for range 3 {
-		d.carryOn()
+		d.advance()
 	}
 	if d.phase("shop") != contract.Placed {
-		t.Error("it is looked for after an hour")
+		t.Error("servers search for orphans after orphanWindow")
 	}
+
 	_, err := d.Move(t.Context(), "shop", "orders")
 	d.must(err)
 	d.finish("orders", contract.DefaultPool)
 }
 
-// So is what comes to the default pool by a server that has not heard of where a
-// namespace was placed at first.
-func TestWhatMissesTheFirstPlaceIsWorkedOff(t *testing.T) {
+// Servers also drain jobs that a server has pushed to the default pool because it had not seen
+// the first placement of their namespace.
+func TestOrphansOfFirstPlacement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Assign(t.Context(), "shop", "orders"))
-	results, err := r.engines[contract.DefaultPool].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "late"}})
+	job := duly.Job{Namespace: "shop", Queue: "q", ID: "late"}
+	results, err := r.engines[contract.DefaultPool].Push(t.Context(), []duly.Job{job})
 	if r.must(err); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
-	r.carryOn()
+	r.advance()
 	if r.phase("shop") != contract.Draining {
-		t.Fatal("it is not looked for")
+		t.Fatal("no server drains the job")
 	}
-	ids, receipts := r.take(5, "q")
+
+	ids, receipts := r.reserve(5, "q")
 	if !slices.Equal(ids, []string{"late"}) {
-		t.Errorf("taken are %v", ids)
+		t.Errorf("reserved %v", ids)
 	}
 	r.ack(receipts...)
-	r.end("shop")
-	if left := r.left(contract.DefaultPool); len(left) != 0 {
-		t.Errorf("left behind are %v", left)
+	r.endMove("shop")
+	if left := r.queuesIn(contract.DefaultPool); len(left) != 0 {
+		t.Errorf("the default pool still has the queues %v", left)
 	}
 }
 
-// A look for what came late is made ever less often.
-func TestLateComersAreLookedForLessAndLess(t *testing.T) {
+// Servers search for orphans less and less often.
+func TestOrphanSearchesBecomeRare(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "x"})
-	s := &steps{}
-	slow := r.stepping(s)
+	s := &stepCounter{}
+	slow := r.newCountingServer(s)
 	r.move("shop", "orders")
-	_, receipts := r.take(1, "q")
+	_, receipts := r.reserve(1, "q")
 	r.ack(receipts...)
-	r.carryOn()
-	r.end("shop")
-	looks := 0
-	for range int(pools.LookBackFor / time.Second) {
-		*s = steps{}
-		r.must(slow.CarryOn(t.Context()))
-		if s.left < -1 { // more than the placements were read
-			looks++
+	r.advance()
+	r.endMove("shop")
+
+	searches := 0
+	for range int(pools.OrphanWindow / time.Second) {
+		*s = stepCounter{}
+		r.must(slow.Advance(t.Context()))
+		if s.left < -1 { // more calls than the one that reads the placements
+			searches++
 		}
 		r.clock.Advance(time.Second)
 	}
-	if looks < 5 || looks > 10 {
-		t.Errorf("%d looks in an hour", looks)
+	if searches < 5 || searches > 10 {
+		t.Errorf("%d searches in an hour", searches)
 	}
 }

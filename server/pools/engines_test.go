@@ -18,10 +18,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// realEngines are those that keep what they are given.
-var realEngines = map[string]func(t *testing.T) contract.Engine{
+// storageEngines open the engines that store jobs.
+var storageEngines = map[string]func(t *testing.T) contract.Engine{
 	"a file": func(t *testing.T) contract.Engine {
-		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
+		path := filepath.Join(t.TempDir(), "duly.db")
+		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +30,8 @@ var realEngines = map[string]func(t *testing.T) contract.Engine{
 	},
 	"redis": func(t *testing.T) contract.Engine {
 		server, prefix := redistest.Shared(t)
-		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Logger: slog.New(slog.DiscardHandler)})
+		url := server.URL() + "?prefix=" + prefix
+		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,28 +39,29 @@ var realEngines = map[string]func(t *testing.T) contract.Engine{
 	},
 }
 
-// load is producers and consumers on several servers with the same pools.
+// load runs producers and consumers on several servers with the same pools.
 type load struct {
 	t       *testing.T
 	servers []*pools.Pools
-	clock   *clock.Fake // of the moves; the engines go by the machine's
-	restart func()      // of one server's part in the moves, in whatever it is at
+	clock   *clock.Fake // of the moves; the engines use the real time
+	restart func()      // restarts one server's Run, at any step of a move
 
 	mu     sync.Mutex
 	acked  map[string]int
-	order  map[string][]int // of an order key, the numbers of its jobs as they were handed out
+	order  map[string][]int // by order key, the numbers of its jobs in their order of delivery
 	busy   map[string]bool
 	pushed int
 }
 
-// produce pushes jobs, a part of them with order keys, each key by one producer.
-func (l *load) produce(ctx context.Context, who, jobs int) {
+// produce pushes jobs, a third of them with the order key of the producer.
+func (l *load) produce(ctx context.Context, producer, jobs int) {
 	for i := range jobs {
-		id := fmt.Sprintf("p%d-%d", who, i)
+		id := fmt.Sprintf("p%d-%d", producer, i)
 		j := duly.Job{Namespace: "shop", Queue: "plain", ID: id, Lease: time.Minute}
 		if i%3 == 0 {
-			j.Queue, j.OrderKey, j.Body = "keyed", fmt.Sprint("k", who), []byte(fmt.Sprint(i))
+			j.Queue, j.OrderKey, j.Body = "keyed", fmt.Sprint("k", producer), []byte(fmt.Sprint(i))
 		}
+
 		results, err := l.servers[i%len(l.servers)].Push(ctx, []duly.Job{j})
 		if err != nil || results[0].Err != nil || results[0].Status != duly.Created {
 			l.t.Errorf("push %s: %+v, %v", id, results, err)
@@ -70,11 +73,12 @@ func (l *load) produce(ctx context.Context, who, jobs int) {
 	}
 }
 
-// consume acks what it gets until ctx ends.
+// consume reserves and acks jobs until ctx ends.
 func (l *load) consume(ctx context.Context, server *pools.Pools) {
 	queues := []string{"keyed", "plain"}
 	for ctx.Err() == nil {
-		if _, err := server.Wait(ctx, duly.WaitParams{Namespace: "shop", Queues: queues, Timeout: time.Second}); err != nil {
+		wait := duly.WaitParams{Namespace: "shop", Queues: queues, Timeout: time.Second}
+		if _, err := server.Wait(ctx, wait); err != nil {
 			continue
 		}
 		got, err := server.Reserve(ctx, duly.ReserveParams{Namespace: "shop", Queues: queues, Max: 10})
@@ -93,16 +97,18 @@ func (l *load) work(server *pools.Pools, d *duly.Delivery) {
 		fmt.Sscan(string(d.Body), &n)
 		l.mu.Lock()
 		if l.busy[d.OrderKey] {
-			l.t.Errorf("two jobs of key %s run", d.OrderKey)
+			l.t.Errorf("two jobs of key %s run at the same time", d.OrderKey)
 		}
 		l.busy[d.OrderKey] = true
 		l.order[d.OrderKey] = append(l.order[d.OrderKey], n)
 		l.mu.Unlock()
 	}
+
 	l.mu.Lock()
-	delete(l.busy, d.OrderKey) // before the ack: the next one may follow it at once
+	delete(l.busy, d.OrderKey) // before the ack, because the next job may follow at once
 	l.mu.Unlock()
-	errs, err := server.Settle(context.WithoutCancel(l.t.Context()), "shop", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
+	acks := []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}
+	errs, err := server.Settle(context.WithoutCancel(l.t.Context()), "shop", acks)
 	if err != nil || errs[0] != nil {
 		l.t.Errorf("ack of %s: %v, %v", d.ID, errs, err)
 	}
@@ -111,12 +117,13 @@ func (l *load) work(server *pools.Pools, d *duly.Delivery) {
 	l.mu.Unlock()
 }
 
-// moveTo moves the namespace and waits until that is over.
+// moveTo moves the namespace and waits for the end of the move.
 func (l *load) moveTo(ctx context.Context, to string) {
 	if _, err := l.servers[0].Move(ctx, "shop", to); err != nil {
 		l.t.Errorf("move to %s: %v", to, err)
 		return
 	}
+
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(time.Minute)
@@ -131,6 +138,7 @@ func (l *load) moveTo(ctx context.Context, to string) {
 			l.t.Errorf("the move to %s does not end: %+v", to, moves)
 			return
 		}
+
 		l.clock.Advance(500 * time.Millisecond)
 		where, err := l.servers[0].Where(ctx, "shop")
 		if err == nil && where.Pool == to && where.From == "" {
@@ -139,8 +147,8 @@ func (l *load) moveTo(ctx context.Context, to string) {
 	}
 }
 
-// begin lets a server run until ctx ends, and tells how to let it begin anew.
-func begin(ctx context.Context, running *sync.WaitGroup, p *pools.Pools) (again func()) {
+// startServer calls Run until ctx ends. restart ends this call and makes another one.
+func startServer(ctx context.Context, running *sync.WaitGroup, p *pools.Pools) (restart func()) {
 	var stop context.CancelFunc
 	var ended chan struct{}
 	run := func() {
@@ -161,7 +169,7 @@ func begin(ctx context.Context, running *sync.WaitGroup, p *pools.Pools) (again 
 	}
 }
 
-// queues counts what is in a pool.
+// queues returns the number of queues in a pool.
 func (l *load) queues(e contract.Engine) int {
 	queues, err := e.Queues(l.t.Context(), "shop", duly.PageParams{})
 	if err != nil {
@@ -170,22 +178,26 @@ func (l *load) queues(e contract.Engine) int {
 	return len(queues.Names)
 }
 
-// A namespace goes from a file to Redis and back while two servers push to it
-// and work on it, one of which is begun anew all the time: every job is worked on once, and those of a key in their order.
+// A namespace moves from SQLite to Redis and back while two servers push and work on its jobs.
+// One server restarts all the time. Every job is acked once, and the jobs of a key in their
+// order.
 func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 	t.Parallel()
-	file, redis := realEngines["a file"](t), realEngines["redis"](t)
-	l := &load{t: t, clock: clock.NewFake(), acked: map[string]int{}, order: map[string][]int{}, busy: map[string]bool{}}
+	file, redis := storageEngines["a file"](t), storageEngines["redis"](t)
+	l := &load{
+		t: t, clock: clock.NewFake(), acked: map[string]int{}, order: map[string][]int{}, busy: map[string]bool{},
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running, working sync.WaitGroup
 	for range 2 {
 		p := serve(t, l.clock, map[string]pools.Engine{contract.DefaultPool: {Open: file}, "redis": {Open: redis}})
 		l.servers = append(l.servers, p)
-		l.restart = begin(ctx, &running, p) // the first one's is not called
+		l.restart = startServer(ctx, &running, p) // only the second server restarts
 	}
-	if err := meet(ctx, l.servers[0], "shop"); err != nil {
+	if err := createToken(ctx, l.servers[0], "shop"); err != nil {
 		t.Fatal(err)
 	}
+
 	const producers, jobs = 3, 200
 	for round, to := range []string{"redis", contract.DefaultPool} {
 		var pushing sync.WaitGroup
@@ -200,42 +212,62 @@ func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 		l.moveTo(ctx, to)
 		pushing.Wait()
 	}
-	all := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.acked) }
+
+	l.waitForAcks(2 * producers * jobs)
+	l.waitForRemoval(redis)
+	stop()
+	working.Wait()
+	running.Wait()
+	l.check()
+	if inFile, inRedis := l.queues(file), l.queues(redis); inFile != 2 || inRedis != 0 {
+		t.Errorf("SQLite has %d queues, Redis has %d", inFile, inRedis)
+	}
+}
+
+// waitForAcks waits until that many jobs are acked.
+func (l *load) waitForAcks(jobs int) {
+	l.t.Helper()
+	acked := func() int { l.mu.Lock(); defer l.mu.Unlock(); return len(l.acked) }
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(time.Minute); all() < 2*producers*jobs && !t.Failed(); {
+	for limit := time.After(time.Minute); acked() < jobs && !l.t.Failed(); {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Errorf("of %d jobs %d were worked on", l.pushed, all())
+			l.t.Errorf("%d of %d jobs are acked", acked(), l.pushed)
 		}
 	}
-	// What one server makes again that another one has just removed is removed,
-	// too, as long as they run.
-	for limit := time.After(time.Minute); l.queues(redis) > 0 && !t.Failed(); {
+}
+
+// waitForRemoval waits until an engine has no queue. A server may create one that another
+// server has just removed, and then removes it.
+func (l *load) waitForRemoval(e contract.Engine) {
+	l.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(time.Minute); l.queues(e) > 0 && !l.t.Failed(); {
 		select {
 		case <-tick.C:
 			l.clock.Advance(500 * time.Millisecond)
 		case <-limit:
-			t.Error("queues are left in redis")
+			l.t.Error("the old pool still has queues")
 		}
 	}
-	stop()
-	working.Wait()
-	running.Wait()
+}
+
+// check checks that every job was acked once, and the jobs of each key in their order.
+func (l *load) check() {
+	l.t.Helper()
 	for id, times := range l.acked {
 		if times != 1 {
-			t.Errorf("%s was worked on %d times", id, times)
+			l.t.Errorf("%s was acked %d times", id, times)
 		}
 	}
 	for key, numbers := range l.order {
 		for i := 1; i < len(numbers); i++ {
 			if numbers[i] < numbers[i-1] {
-				t.Errorf("key %s: %d after %d", key, numbers[i], numbers[i-1])
+				l.t.Errorf("key %s: %d after %d", key, numbers[i], numbers[i-1])
 			}
 		}
-	}
-	if inFile, inRedis := l.queues(file), l.queues(redis); inFile != 2 || inRedis != 0 {
-		t.Errorf("%d queues are in the file, %d in redis", inFile, inRedis)
 	}
 }

@@ -2,39 +2,39 @@ package pools
 
 import "context"
 
-// Settle is how long a phase lasts at least, and LookBackFor for how long after
-// a move strays are looked for.
+// Propagation is the minimum duration of a phase. OrphanWindow is how long servers search for
+// orphans after a move.
 const (
-	Settle      = settle
-	LookBackFor = lookBackFor
+	Propagation  = propagationTime
+	OrphanWindow = orphanWindow
 )
 
-// CarryOn does for every move what is next, as Run does every so often.
-func (r *Pools) CarryOn(ctx context.Context) error {
-	moves, over, err := r.moves(ctx)
+// Advance makes one turn of runMoves.
+func (r *Pools) Advance(ctx context.Context) error {
+	moves, ended, err := r.moves(ctx)
 	for i := range moves {
 		if err == nil {
-			err = r.carryOn(ctx, &moves[i])
+			err = r.advance(ctx, &moves[i])
 		}
 	}
-	for i := range over {
+	for i := range ended {
 		if err == nil {
-			err = r.lookBack(ctx, &over[i])
+			err = r.checkOrphans(ctx, &ended[i])
 		}
 	}
 	return err
 }
 
-// Remembered is of how many namespaces a move is known.
-func (r *Pools) Remembered() int {
+// Moving returns the number of namespaces that move, as far as this server has their state.
+func (r *Pools) Moving() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.states)
+	return len(r.phases)
 }
 
-// Past is of how many namespaces a move is known that has ended.
-func (r *Pools) Past() int {
+// Ended returns the number of ended moves in memory.
+func (r *Pools) Ended() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return len(r.pasts)
+	return len(r.ended)
 }

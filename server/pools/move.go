@@ -10,13 +10,14 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Move lets a namespace move to another pool, or turns its move around. It
-// answers when that is stored; what is done then is told by [Pools.Moves]. Said
-// again it changes nothing. Said of a namespace that is in that pool, it drains
-// a pool where something of it is left. It answers [duly.ErrInvalid] for a pool
-// that there is not, [duly.ErrNotFound] for a namespace of which nothing is
-// known, whose name may be mistyped, [duly.ErrConflict] for a namespace that has topics
-// or moves to a third one, and what a queue's configuration is refused with in the new pool.
+// Move moves a namespace to another pool, or reverses its move. It returns when the move
+// is stored. [Pools.Moves] then returns its state. A repeated call changes nothing. With
+// the pool where the namespace is, Move drains another pool that has queues of it.
+//
+// Move returns [duly.ErrInvalid] for an unknown pool, [duly.ErrNotFound] for an unknown
+// namespace, whose name may be mistyped, and [duly.ErrConflict] for a namespace with topics
+// or one that moves to a third pool. It also returns the error of the new pool for the
+// configuration of a queue.
 func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placement, error) {
 	if r == nil || !r.Has(to) {
 		return contract.Placement{}, r.ErrNoPool(to)
@@ -24,29 +25,32 @@ func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placem
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return contract.Placement{}, err
 	}
+
 	var where, next contract.Placement
 	var err error
-	for range mostBegins {
-		if where, err = r.stored(ctx, namespace); err != nil {
+	for range maxMoveAttempts {
+		if where, err = r.readPlacement(ctx, namespace); err != nil {
 			return where, err
 		}
-		if next, err = r.begin(ctx, where, to); err == nil {
+		if next, err = r.startMove(ctx, where, to); err == nil {
 			return next, nil
 		}
-		if !errors.Is(err, duly.ErrConflict) { // else somebody was quicker, perhaps with the same
+		// After a conflict, another server may have started the same move.
+		if !errors.Is(err, duly.ErrConflict) {
 			break
 		}
 	}
 	return where, err
 }
 
-// mostBegins bounds how often a move is begun because others change it meanwhile.
-const mostBegins = 3
+// maxMoveAttempts bounds the attempts to start a move while other servers change the
+// placement.
+const maxMoveAttempts = 3
 
-// begin does what is to be done for a namespace that is to be in a pool.
-func (r *Pools) begin(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
+// startMove starts the move of a namespace to a pool, as far as one is necessary.
+func (r *Pools) startMove(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
 	if where.From == "" && where.Pool != to {
-		old, err := r.at(where.Namespace, where.Pool)
+		old, err := r.poolEngine(where.Namespace, where.Pool)
 		if err == nil {
 			err = refuseTopics(ctx, old, where.Namespace)
 		}
@@ -54,35 +58,37 @@ func (r *Pools) begin(ctx context.Context, where contract.Placement, to string) 
 			return where, err
 		}
 	}
-	known, err := r.known(ctx, &where)
+
+	exists, err := r.exists(ctx, &where)
 	switch {
 	case err != nil:
 		return where, err
-	case !known:
-		return where, contract.Errorf(duly.CodeNotFound, "nothing is known of namespace %s, neither a queue nor a token; mind its name, or place it by its first token: duly token create --namespace NAME --pool %s",
-			contract.Quoted(where.Namespace), to)
+	case !exists:
+		return where, contract.Errorf(duly.CodeNotFound,
+			"namespace %s has no queue and no token; check its name, or place it with its first token: "+
+				"duly token create --namespace NAME --pool %s", contract.Quoted(where.Namespace), to)
 	case where.From != "" && where.Pool == to:
 		return where, nil
-	case where.From == to: // back again
-		return r.turn(ctx, where)
+	case where.From == to:
+		return r.reverse(ctx, where)
 	case where.From != "":
-		return where, contract.Errorf(duly.CodeConflict, "namespace %s is moving from pool %s to %s; let that end, or turn it around: duly pool move %s --to %s",
+		return where, contract.Errorf(duly.CodeConflict,
+			"namespace %s is moving from pool %s to %s; wait for the end, or reverse the move: duly pool move %s --to %s",
 			where.Namespace, where.From, where.Pool, where.Namespace, where.From)
 	case where.Pool == to:
-		stray, err := r.strays(ctx, &where)
-		if err != nil || stray == "" {
+		orphan, err := r.findOrphan(ctx, &where)
+		if err != nil || orphan == "" {
 			return where, err
 		}
-		return r.workOff(ctx, where, stray)
+		return r.drainOrphan(ctx, where, orphan)
 	}
 	where.Pool, where.From, where.Phase = to, where.Pool, contract.Preparing
 	return r.prepare(ctx, where)
 }
 
-// known tells whether there is anything of a namespace: its place, a token for it
-// alone, or a queue where it is without a place. The default namespace is never a
-// mistyped one.
-func (r *Pools) known(ctx context.Context, where *contract.Placement) (bool, error) {
+// exists reports whether a namespace has a placement, a token of its own, or a queue in the
+// default pool. The default namespace always exists.
+func (r *Pools) exists(ctx context.Context, where *contract.Placement) (bool, error) {
 	if where.Version > 0 || where.Namespace == duly.DefaultNamespace {
 		return true, nil
 	}
@@ -90,25 +96,25 @@ func (r *Pools) known(ctx context.Context, where *contract.Placement) (bool, err
 	if err != nil || len(tokens.Tokens) > 0 {
 		return true, err
 	}
-	return r.byName[contract.DefaultPool].holds(ctx, where.Namespace)
+	return r.byName[contract.DefaultPool].hasQueues(ctx, where.Namespace)
 }
 
-// turn lets a namespace that moves go back. The settings are brought along as
-// far as the pools answer; [Pools.carryOn] brings the rest.
-func (r *Pools) turn(ctx context.Context, where contract.Placement) (contract.Placement, error) {
+// reverse reverses the move of a namespace. It restores the settings as far as the pools
+// respond, and [Pools.advance] restores the rest.
+func (r *Pools) reverse(ctx context.Context, where contract.Placement) (contract.Placement, error) {
 	where.Pool, where.From, where.Phase = where.From, where.Pool, contract.Draining
-	next, err := r.put(ctx, where)
+	next, err := r.storePhase(ctx, where)
 	if err != nil {
 		return next, err
 	}
-	if m, err := r.moved(&next); err == nil {
-		_ = m.bringAll(ctx, next.Namespace)
+	if m, err := r.migrating(&next); err == nil {
+		_ = m.restoreAllSettings(ctx, next.Namespace)
 	}
 	return next, nil
 }
 
-// stored is where a namespace is, read anew.
-func (r *Pools) stored(ctx context.Context, namespace string) (contract.Placement, error) {
+// readPlacement reads the placement of a namespace from the engine, not from the cache.
+func (r *Pools) readPlacement(ctx context.Context, namespace string) (contract.Placement, error) {
 	namespace = contract.NamespaceOr(namespace)
 	p, err := r.placer.FindPlacement(ctx, namespace)
 	if errors.Is(err, duly.ErrNotFound) {
@@ -117,27 +123,31 @@ func (r *Pools) stored(ctx context.Context, namespace string) (contract.Placemen
 	return p, err
 }
 
-// put stores the next phase and tells it as it is stored then.
-func (r *Pools) put(ctx context.Context, p contract.Placement) (contract.Placement, error) {
-	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond) // as it is stored
-	p.Former = slices.DeleteFunc(slices.Clone(p.Former), func(name string) bool { return name == p.Pool || name == p.From })
+// storePhase stores the next phase of a placement, and returns the placement as stored.
+func (r *Pools) storePhase(ctx context.Context, p contract.Placement) (contract.Placement, error) {
+	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond) // the precision of engines
+	p.Former = slices.DeleteFunc(slices.Clone(p.Former), func(name string) bool {
+		return name == p.Pool || name == p.From
+	})
 	if p.From != "" {
 		p.Former = append(p.Former, p.From)
 	}
 	p.Former = p.Former[max(0, len(p.Former)-contract.MaxFormer):]
-	err := r.store(ctx, p)
+
+	err := r.storePlacement(ctx, p)
 	p.Version++
 	return p, err
 }
 
-// store stores a placement. What is asked of this server from then on goes by it:
-// the engine's notice may come after the answer.
-func (r *Pools) store(ctx context.Context, p contract.Placement) error {
-	defer r.doubt()
+// storePlacement stores a placement. This server does not wait for the engine's notice:
+// later calls see the placement at once.
+func (r *Pools) storePlacement(ctx context.Context, p contract.Placement) error {
+	defer r.invalidate()
 	return r.placer.PutPlacement(ctx, p)
 }
 
-// Moves tells how far every move is or, of one namespace, where it is.
+// Moves returns the state of every move. With a namespace, it returns only the state of
+// this one, also if it does not move.
 func (r *Pools) Moves(ctx context.Context, namespace string) (moves []contract.MoveState, err error) {
 	if namespace != "" {
 		where, err := r.Where(ctx, namespace)
@@ -152,17 +162,18 @@ func (r *Pools) Moves(ctx context.Context, namespace string) (moves []contract.M
 			}
 		})
 	}
+
 	for i := range moves {
 		if err == nil && moves[i].From != "" {
-			err = r.leftOf(ctx, &moves[i])
+			err = r.countLeft(ctx, &moves[i])
 		}
 	}
 	return moves, err
 }
 
-// leftOf counts what a move has left.
-func (r *Pools) leftOf(ctx context.Context, of *contract.MoveState) error {
-	old, err := r.at(of.Namespace, of.From)
+// countLeft counts the queues and jobs in the old pool of a move.
+func (r *Pools) countLeft(ctx context.Context, of *contract.MoveState) error {
+	old, err := r.poolEngine(of.Namespace, of.From)
 	if err != nil {
 		return err
 	}
@@ -176,7 +187,7 @@ func (r *Pools) leftOf(ctx context.Context, of *contract.MoveState) error {
 	})
 }
 
-// States tells of every pool whether it answers.
+// States returns for every pool whether it responds.
 func (r *Pools) States(ctx context.Context) []contract.PoolState {
 	down := r.Down(ctx)
 	states := make([]contract.PoolState, 0, len(r.Names()))

@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// An ID is found in either pool, and pushed again it is still one job.
-func TestAnIDIsOneJobWhileMoving(t *testing.T) {
+// Calls find an ID in both pools, and a repeated push creates no second job.
+func TestIDIsOneJobDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "old"})
@@ -28,6 +28,7 @@ func TestAnIDIsOneJobWhileMoving(t *testing.T) {
 			t.Errorf("%s: %+v, %v", id, j, err)
 		}
 	}
+
 	var listed []string
 	p := duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1}}
 	for {
@@ -41,8 +42,9 @@ func TestAnIDIsOneJobWhileMoving(t *testing.T) {
 		}
 	}
 	if !slices.Equal(listed, []string{"old", "new"}) {
-		t.Errorf("listed are %v", listed)
+		t.Errorf("listed %v", listed)
 	}
+
 	r.must(r.Delete(t.Context(), shop, "old"))
 	r.must(r.Delete(t.Context(), shop, "new"))
 	if err := r.Delete(t.Context(), shop, "new"); !errors.Is(err, duly.ErrNotFound) {
@@ -50,27 +52,29 @@ func TestAnIDIsOneJobWhileMoving(t *testing.T) {
 	}
 }
 
-// What a receipt of one pool says is done there and nowhere else, once.
+// A receipt works once, in its own pool only.
 func TestReceiptsOfBothPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "old"})
 	r.move("shop", "orders")
 	r.pushJob(duly.Job{ID: "new"})
-	_, first := r.take(1, "q")
-	_, second := r.take(1, "q")
+	_, first := r.reserve(1, "q")
+	_, second := r.reserve(1, "q")
 	receipts := []duly.Receipt{second[0], "q:0:01J0000000000000000000000A:1", first[0]}
 	errs, err := r.Extend(t.Context(), "shop", receipts, time.Hour)
 	if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || errs[2] != nil {
 		t.Errorf("extended: %v, %v", errs, err)
 	}
+
 	outcomes := make([]duly.SettleRequest, len(receipts))
 	for i := range receipts {
 		outcomes[i] = duly.SettleRequest{Receipt: receipts[i], As: duly.Ack}
 	}
 	for round, want := range []error{nil, duly.ErrLeaseLost} {
 		errs, err := r.Settle(t.Context(), "shop", outcomes)
-		if err != nil || !errors.Is(errs[0], want) || !errors.Is(errs[1], duly.ErrLeaseLost) || !errors.Is(errs[2], want) {
+		if err != nil || !errors.Is(errs[0], want) || !errors.Is(errs[1], duly.ErrLeaseLost) ||
+			!errors.Is(errs[2], want) {
 			t.Errorf("round %d: %v, %v", round, errs, err)
 		}
 	}
@@ -80,8 +84,8 @@ func TestReceiptsOfBothPools(t *testing.T) {
 	}
 }
 
-// Jobs of an order key run in their order over the move, one at a time.
-func TestOrderKeysOverAMove(t *testing.T) {
+// Jobs of an order key run in their order during a move, one at a time.
+func TestOrderKeysDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "a1", OrderKey: "a"})
@@ -91,52 +95,53 @@ func TestOrderKeysOverAMove(t *testing.T) {
 	r.pushJob(duly.Job{ID: "a3", OrderKey: "a"})
 	r.pushJob(duly.Job{ID: "b1", OrderKey: "b"})
 	r.pushJob(duly.Job{ID: "c2", OrderKey: "c"})
-	ids, receipts := r.take(10, "q")
-	if !slices.Equal(ids, []string{"a1"}) {
-		t.Fatalf("first are %v", ids)
-	}
-	r.clock.Advance(pools.Settle)
-	for range 3 { // a1 runs: nobody knows what its retry will do
-		if ids, _ := r.take(10, "q"); ids != nil {
-			t.Fatalf("while a1 runs %v are taken", ids)
+	wantIDs := func(ids []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(ids, want) {
+			t.Fatalf("reserved %v, want %v", ids, want)
 		}
+	}
+
+	ids, receipts := r.reserve(10, "q")
+	wantIDs(ids, "a1")
+	r.clock.Advance(pools.Propagation)
+	for range 3 { // while a1 runs, the time of its retry is unknown, so all keys wait
+		ids, _ := r.reserve(10, "q")
+		wantIDs(ids)
 		r.clock.Advance(3 * time.Second)
 	}
 	r.ack(receipts...)
-	ids, receipts = r.take(10, "q")
-	if !slices.Equal(ids, []string{"a2"}) {
-		t.Fatalf("then %v", ids)
-	}
+	ids, receipts = r.reserve(10, "q")
+	wantIDs(ids, "a2")
 	r.ack(receipts...)
+
+	// Only c1 is left in the old pool. It is due in an hour, so a, b and c are free until then.
 	var rest []string
-	for range 4 { // only c1 is left, due in an hour: a, b and c are free until then
+	for range 4 {
 		r.clock.Advance(3 * time.Second)
-		ids, receipts = r.take(10, "q")
+		ids, receipts = r.reserve(10, "q")
 		rest = append(rest, ids...)
 		r.ack(receipts...)
 	}
 	slices.Sort(rest)
-	if !slices.Equal(rest, []string{"a3", "b1", "c2"}) {
-		t.Fatalf("the rest is %v", rest)
-	}
+	wantIDs(rest, "a3", "b1", "c2")
+
+	// The lease of c3 would end after c1 is due.
 	r.clock.Advance(time.Hour - 60*time.Second)
 	r.pushJob(duly.Job{ID: "c3", OrderKey: "c", Lease: 5 * time.Minute})
-	if ids, _ := r.take(10, "q"); ids != nil {
-		t.Fatalf("c3, whose lease would end behind c1's due: %v", ids)
-	}
+	ids, _ = r.reserve(10, "q")
+	wantIDs(ids)
 	r.clock.Advance(time.Minute)
-	if ids, receipts = r.take(10, "q"); !slices.Equal(ids, []string{"c1"}) {
-		t.Fatalf("at its due %v", ids)
-	}
+	ids, receipts = r.reserve(10, "q")
+	wantIDs(ids, "c1")
 	r.ack(receipts...)
 	r.clock.Advance(3 * time.Second)
-	if ids, _ = r.take(10, "q"); !slices.Equal(ids, []string{"c3"}) {
-		t.Fatalf("at last %v", ids)
-	}
+	ids, _ = r.reserve(10, "q")
+	wantIDs(ids, "c3")
 }
 
-// Strict order of queues holds over both pools.
-func TestQueueOrderOverAMove(t *testing.T) {
+// The strict order of queues covers both pools.
+func TestQueueOrderDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.push("shop", "low", "low1")
@@ -144,26 +149,27 @@ func TestQueueOrderOverAMove(t *testing.T) {
 	r.move("shop", "orders")
 	r.push("shop", "high", "high2")
 	r.push("shop", "low", "low2")
+
 	var order []string
 	for range 4 {
-		ids, receipts := r.take(1, "high", "low")
+		ids, receipts := r.reserve(1, "high", "low")
 		order = append(order, ids...)
 		r.ack(receipts...)
 	}
 	if !slices.Equal(order, []string{"high1", "high2", "low1", "low2"}) {
-		t.Errorf("taken are %v", order)
+		t.Errorf("reserved %v", order)
 	}
 }
 
-// A requeue by count takes the dead jobs of the pool that is left first.
-func TestARequeueByCountTakesTheOldestFirst(t *testing.T) {
+// A requeue by count starts with the dead jobs of the old pool.
+func TestRequeueByCountStartsWithOldPool(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{1: "a", 2: "a b", 3: "a b c", 9: "a b c d"} {
 		r := newRig(t, "new")
 		die := func(ids ...string) {
 			for _, id := range ids {
 				r.pushJob(duly.Job{ID: id})
-				_, receipts := r.take(1, "q")
+				_, receipts := r.reserve(1, "q")
 				errs, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: receipts[0], As: duly.Bury}})
 				r.must(errors.Join(append(errs, err)...))
 				r.clock.Advance(time.Second)
@@ -180,28 +186,28 @@ func TestARequeueByCountTakesTheOldestFirst(t *testing.T) {
 			ids = append(ids, q.ID)
 		}
 		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("%d are requeued as %s, want %s", n, got, want)
+			t.Errorf("requeueing %d jobs returned %s, want %s", n, got, want)
 		}
 	}
 }
 
-// A server forgets a move some time after its end.
-func TestAMoveIsForgotten(t *testing.T) {
+// A server drops the state of a move after its end, and of the ended move after orphanWindow.
+func TestMoveStateIsDropped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "new")
 	r.pushJob(duly.Job{ID: "x"})
-	_, receipts := r.take(1, "q")
+	_, receipts := r.reserve(1, "q")
 	r.ack(receipts...)
 	r.move("shop", "new")
-	r.end("shop")
-	r.must(r.CarryOn(t.Context()))
-	if moves, past := r.Remembered(), r.Past(); moves != 0 || past != 1 {
-		t.Errorf("after its end %d moves are known, and %d that are over", moves, past)
+	r.endMove("shop")
+	r.must(r.Advance(t.Context()))
+	if moves, ended := r.Moving(), r.Ended(); moves != 0 || ended != 1 {
+		t.Errorf("after the end, %d moves and %d ended moves are in memory", moves, ended)
 	}
 
-	r.clock.Advance(pools.LookBackFor)
-	r.must(r.CarryOn(t.Context()))
-	if past := r.Past(); past != 0 {
-		t.Errorf("%d moves that are over are known for ever", past)
+	r.clock.Advance(pools.OrphanWindow)
+	r.must(r.Advance(t.Context()))
+	if ended := r.Ended(); ended != 0 {
+		t.Errorf("after orphanWindow, %d ended moves are in memory", ended)
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/health"
 	"github.com/dulymq/duly/server/route"
 )
 
-// Engine is one pool's engine, open or still to be opened.
+// Engine is the engine of one pool. It may be opened later.
 type Engine struct {
-	// Open is the engine. Nil: Opener opens it while Run runs.
+	// Open is the open engine. Nil: Run calls Opener.
 	Open contract.Engine
-	// Opener opens it, again and again until that succeeds.
+	// Opener opens the engine. Run calls it until it succeeds.
 	Opener func(ctx context.Context) (contract.Engine, error)
 }
 
@@ -24,13 +25,13 @@ type pool struct {
 	name   string
 	opener func(ctx context.Context) (contract.Engine, error)
 
-	mu     sync.RWMutex
-	engine contract.Engine // nil until it is open
-	closed bool
-	heeded *heeded // around the engine, once that is open
+	mu       sync.RWMutex
+	engine   contract.Engine // nil until it is open
+	closed   bool
+	observed *observedEngine // wraps the engine once that is open
 }
 
-// get is the engine, or why there is none.
+// get returns the engine, or an error while it is not open.
 func (p *pool) get() (contract.Engine, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -40,40 +41,44 @@ func (p *pool) get() (contract.Engine, error) {
 	return p.engine, nil
 }
 
-// reopenEvery is how long to wait before an engine is tried again.
-const reopenEvery = 2 * time.Second
+// reopenInterval is the time between two attempts to open an engine.
+const reopenInterval = 2 * time.Second
 
-// reach opens the engine if it is not open.
-func (p *pool) reach(ctx context.Context, r *Pools) {
-	for told := (said{}); ; {
+// keepOpening opens the engine, and retries until it succeeds or ctx ends.
+func (p *pool) keepOpening(ctx context.Context, r *Pools) {
+	for tracker := health.New(r.cfg.Clock, 0); ; {
 		if _, err := p.get(); err == nil || p.opener == nil {
 			return
 		}
+
 		engine, err := p.opener(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return
 		case err == nil:
-			p.take(engine)
-			r.cfg.Logger.Info("the pool was reached", "pool", p.name)
+			p.setEngine(engine)
+			r.cfg.Logger.Info("the pool is open", "pool", p.name)
 			return
-		case told.anew(p.name, err):
-			r.cfg.Logger.Error("the pool was not reached; it is tried again", "pool", p.name, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
+		case tracker.Record(p.name, err).NewReason:
+			r.cfg.Logger.Error("the pool cannot be opened; retrying",
+				"pool", p.name, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
-		if clock.Sleep(ctx, r.cfg.Clock, reopenEvery) != nil {
+
+		if clock.Sleep(ctx, r.cfg.Clock, reopenInterval) != nil {
 			return
 		}
 	}
 }
 
-func (p *pool) take(engine contract.Engine) {
+// setEngine sets the engine. After close, it closes the engine instead.
+func (p *pool) setEngine(engine contract.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		engine.Close()
 		return
 	}
-	p.engine, p.heeded.Engine = engine, engine
+	p.engine, p.observed.Engine = engine, engine
 }
 
 func (p *pool) close() error {
@@ -86,7 +91,8 @@ func (p *pool) close() error {
 	return p.engine.Close()
 }
 
-// maintainer is the engine's, where it owns its storage.
+// maintainer returns the engine's maintainer. It returns unsupported for an engine that
+// does not own its storage.
 func (p *pool) maintainer() (contract.Maintainer, error) {
 	engine, err := p.get()
 	if err != nil {
@@ -94,7 +100,7 @@ func (p *pool) maintainer() (contract.Maintainer, error) {
 	}
 	m, ok := engine.(contract.Maintainer)
 	if !ok {
-		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s keeps itself", p.name)
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s maintains itself", p.name)
 	}
 	return m, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,39 +15,39 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Config says which engines there are. Engines must have an open one by the
-// name contract.DefaultPool, which must be a contract.Registry and a contract.Placer.
+// Config configures Pools. Engines must have an open engine with the name
+// contract.DefaultPool, which must be a contract.Registry and a contract.Placer.
 type Config struct {
 	Engines map[string]Engine
-	// Clock is for tests. Default the system's.
+	// Clock is for tests. Default: the system's clock.
 	Clock duly.Clock
-	// Logger. Default slog's.
+	// Logger. Default: slog's default logger.
 	Logger *slog.Logger
 }
 
-// Pools is several engines as one. A nil *Pools is the default pool alone, for
-// a server with one engine. It is safe for concurrent use.
+// Pools serves several engines as one. A nil *Pools has only the default pool, for a
+// server with one engine. It is safe for concurrent use.
 type Pools struct {
 	contract.Registry
-	cfg     Config
-	placer  contract.Placer
-	watcher contract.Watcher // nil: every call looks its namespace up
-	byName  map[string]*pool
-	all     []*pool // the default one first, then by name
-	reload  chan struct{}
-	heed    atomic.Pointer[func(ctx context.Context, pool string, err error)] // nil: nobody listens
+	cfg      Config
+	placer   contract.Placer
+	watcher  contract.Watcher // nil: every call reads the placement of its namespace
+	byName   map[string]*pool
+	all      []*pool // the default one first, then by name
+	reload   chan struct{}
+	onResult atomic.Pointer[func(ctx context.Context, pool string, err error)] // see OnResult
 
-	mu         sync.RWMutex
-	hearing    bool
-	change     uint64 // counts what was told
-	loaded     uint64 // the change that placements have in them
-	placements map[string]contract.Placement
-	states     map[string]*moving // of the namespaces that move
-	pasts      map[string]*past   // of those that have moved lately
+	mu            sync.RWMutex
+	watching      bool   // the default engine reports changes
+	version       uint64 // raised by every change of a placement
+	loadedVersion uint64 // the version of placements
+	placements    map[string]contract.Placement
+	phases        map[string]*phaseState // of namespaces that move
+	ended         map[string]*endedMove  // of namespaces that have moved recently
 }
 
-// New puts engines together; [Pools.Close] closes them. It answers
-// [duly.ErrInvalid] with everything that is wrong.
+// New combines engines. [Pools.Close] closes them. New returns [duly.ErrInvalid] with
+// every fault of the configuration.
 func New(cfg Config) (*Pools, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
@@ -54,11 +55,15 @@ func New(cfg Config) (*Pools, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	r := &Pools{cfg: cfg, byName: map[string]*pool{}, states: map[string]*moving{}, pasts: map[string]*past{}, reload: make(chan struct{}, 1)}
+	r := &Pools{
+		cfg: cfg, byName: map[string]*pool{}, phases: map[string]*phaseState{}, ended: map[string]*endedMove{},
+		reload: make(chan struct{}, 1),
+	}
+
 	var bad contract.BadFields
 	for name, e := range cfg.Engines {
 		bad.Take(contract.ValidatePool(name))
-		p := &pool{name: name, opener: e.Opener, engine: e.Open, heeded: &heeded{e.Open, r, name}}
+		p := &pool{name: name, opener: e.Opener, engine: e.Open, observed: &observedEngine{e.Open, r, name}}
 		if name == contract.DefaultPool {
 			r.all = append([]*pool{p}, r.all...)
 		} else {
@@ -66,16 +71,17 @@ func New(cfg Config) (*Pools, error) {
 		}
 		r.byName[name] = p
 	}
+
 	if d := r.byName[contract.DefaultPool]; d == nil || d.engine == nil {
-		bad.Add("pools", "have no open engine by the name %s; it holds the tokens", contract.DefaultPool)
+		bad.Add("pools", "need an open engine with the name %s, which stores the tokens", contract.DefaultPool)
 	} else {
 		r.Registry, _ = d.engine.(contract.Registry)
 		r.placer, _ = d.engine.(contract.Placer)
 		r.watcher, _ = d.engine.(contract.Watcher)
 		if r.Registry == nil || r.placer == nil {
-			bad.Add("pools", "have an engine for %s that stores no tokens and placements; give a file or Redis", contract.DefaultPool)
+			bad.Add("pools", "need an engine for %s that stores tokens and placements; use SQLite or Redis", contract.DefaultPool)
 		}
-		slices.SortFunc(r.all[1:], func(a, b *pool) int { return compare(a.name, b.name) })
+		slices.SortFunc(r.all[1:], func(a, b *pool) int { return strings.Compare(a.name, b.name) })
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err
@@ -83,58 +89,59 @@ func New(cfg Config) (*Pools, error) {
 	return r, nil
 }
 
-// Run opens what is not open yet, listens to changes, and carries moves on, until
-// ctx ends.
+// Run opens engines that are not open yet, watches changes of placements, and advances
+// moves, until ctx ends.
 func (r *Pools) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, p := range r.all {
-		running.Go(func() { p.reach(ctx, r) })
+		running.Go(func() { p.keepOpening(ctx, r) })
 	}
-	running.Go(func() { r.keepLoaded(ctx) })
-	running.Go(func() { r.keepMoving(ctx) })
+	running.Go(func() { r.runLoader(ctx) })
+	running.Go(func() { r.runMoves(ctx) })
 	r.watch(ctx)
 }
 
-// watchAgain is how long to wait before an engine that tells nothing any more is
-// asked again.
-const watchAgain = time.Second
+// watchRetry is the time until a failed watch is started again.
+const watchRetry = time.Second
 
 func (r *Pools) watch(ctx context.Context) {
 	for r.watcher != nil && ctx.Err() == nil {
-		err := r.watcher.WatchTokens(ctx, r.told)
-		r.told(false)
-		if errors.Is(err, duly.ErrClosed) || clock.Sleep(ctx, r.cfg.Clock, watchAgain) != nil {
+		err := r.watcher.WatchTokens(ctx, r.notify)
+		r.notify(false)
+		if errors.Is(err, duly.ErrClosed) || clock.Sleep(ctx, r.cfg.Clock, watchRetry) != nil {
 			return
 		}
 	}
 }
 
-// told takes the engine's notice.
-func (r *Pools) told(hearing bool) {
+// notify handles a notice of the default engine. watching reports whether the engine will
+// send further notices.
+func (r *Pools) notify(watching bool) {
 	r.mu.Lock()
-	r.hearing = hearing
+	r.watching = watching
 	r.mu.Unlock()
-	r.doubt()
+	r.invalidate()
 }
 
-// doubt lets whatever was read before be read again.
-func (r *Pools) doubt() {
+// invalidate makes Pools read the placements again.
+func (r *Pools) invalidate() {
 	r.mu.Lock()
-	r.change++
-	hearing := r.hearing
+	r.version++
+	watching := r.watching
 	r.mu.Unlock()
-	if !hearing {
-		return
+	if !watching {
+		return // without notices, nothing is cached
 	}
+
 	select {
 	case r.reload <- struct{}{}:
 	default:
 	}
 }
 
-// keepLoaded reads the placements after every change.
-func (r *Pools) keepLoaded(ctx context.Context) {
+// runLoader reads the placements after every change.
+func (r *Pools) runLoader(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -142,7 +149,7 @@ func (r *Pools) keepLoaded(ctx context.Context) {
 		case <-r.reload:
 		}
 		for r.load(ctx) != nil {
-			if clock.Sleep(ctx, r.cfg.Clock, watchAgain) != nil {
+			if clock.Sleep(ctx, r.cfg.Clock, watchRetry) != nil {
 				return
 			}
 		}
@@ -151,20 +158,21 @@ func (r *Pools) keepLoaded(ctx context.Context) {
 
 func (r *Pools) load(ctx context.Context) error {
 	r.mu.RLock()
-	change := r.change
+	version := r.version
 	r.mu.RUnlock()
 	all := map[string]contract.Placement{}
 	err := r.EachPlacement(ctx, func(p *contract.Placement) { all[p.Namespace] = *p })
 	if err != nil {
 		return err
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.placements, r.loaded = all, change
+	r.placements, r.loadedVersion = all, version
 	return nil
 }
 
-// EachPlacement hands on every placement that is stored, by namespace.
+// EachPlacement calls do for every stored placement, by namespace.
 func (r *Pools) EachPlacement(ctx context.Context, do func(p *contract.Placement)) error {
 	if r == nil {
 		return nil
@@ -184,52 +192,54 @@ func (r *Pools) EachPlacement(ctx context.Context, do func(p *contract.Placement
 	}
 }
 
-// Where tells where a namespace is. One that was never placed is in the default
-// pool, by version 0.
+// Where returns the placement of a namespace. Without one the namespace is in the default
+// pool, and the version is 0.
 func (r *Pools) Where(ctx context.Context, namespace string) (contract.Placement, error) {
 	namespace = contract.NamespaceOr(namespace)
 	unplaced := contract.Placement{Namespace: namespace, Pool: contract.DefaultPool}
 	if r == nil {
 		return unplaced, nil
 	}
-	if p, known, ok := r.remembered(namespace); ok {
-		if known {
+	if p, placed, ok := r.cached(namespace); ok {
+		if placed {
 			return p, nil
 		}
 		return unplaced, nil
 	}
+
 	p, err := r.placer.FindPlacement(ctx, namespace)
-	r.heard(ctx, contract.DefaultPool, err)
+	r.report(ctx, contract.DefaultPool, err)
 	if errors.Is(err, duly.ErrNotFound) {
 		return unplaced, nil
 	}
 	return p, err
 }
 
-// remembered is what is known without asking; ok is false where nothing is.
-func (r *Pools) remembered(namespace string) (p contract.Placement, known, ok bool) {
+// cached returns the cached placement of a namespace, and reports whether it has one. ok
+// is false if the cache is out of date.
+func (r *Pools) cached(namespace string) (p contract.Placement, placed, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if !r.hearing || r.loaded != r.change {
+	if !r.watching || r.loadedVersion != r.version {
 		return p, false, false
 	}
-	p, known = r.placements[namespace]
-	return p, known, true
+	p, placed = r.placements[namespace]
+	return p, placed, true
 }
 
-// Label is the pool of a namespace as far as it is known without asking, for
-// metrics.
+// Label returns the pool of a namespace for metrics. It does not ask the engine: if the
+// cache is out of date, Label returns the default pool.
 func (r *Pools) Label(namespace string) string {
 	if r == nil {
 		return contract.DefaultPool
 	}
-	if p, known, _ := r.remembered(namespace); known {
+	if p, placed, _ := r.cached(namespace); placed {
 		return p.Pool
 	}
 	return contract.DefaultPool
 }
 
-// Names lists the pools, the default one first.
+// Names returns the names of the pools, the default one first.
 func (r *Pools) Names() []string {
 	if r == nil {
 		return []string{contract.DefaultPool}
@@ -241,41 +251,42 @@ func (r *Pools) Names() []string {
 	return names
 }
 
-// Has tells whether there is a pool of that name.
+// Has reports whether there is a pool with that name.
 func (r *Pools) Has(name string) bool { return slices.Contains(r.Names(), name) }
 
-// ErrNoPool is the error for the name of a pool that a server does not have.
+// ErrNoPool returns the error for an unknown pool.
 func (r *Pools) ErrNoPool(name string) error {
 	return contract.Invalid("pool", "is %s, must be one of %v", contract.Quoted(name), r.Names())
 }
 
-// at is a pool by its name, for what a placement says.
-func (r *Pools) at(namespace, name string) (contract.Engine, error) {
+// poolEngine returns the engine of the pool of a namespace.
+func (r *Pools) poolEngine(namespace, name string) (contract.Engine, error) {
 	p := r.byName[name]
 	if p == nil {
-		err := contract.Errorf(duly.CodeUnavailable, "namespace %s is in pool %s, which this server does not have; start it with --pool %s=URL", namespace, name, name)
-		r.heard(context.Background(), name, err)
+		err := contract.Errorf(duly.CodeUnavailable,
+			"namespace %s is in pool %s, which this server does not have; start it with --pool %s=URL", namespace, name, name)
+		r.report(context.Background(), name, err)
 		return nil, err
 	}
 	if _, err := p.get(); err != nil {
 		return nil, err
 	}
-	return p.heeded, nil
+	return p.observed, nil
 }
 
-// engine is where the calls for a namespace go.
-func (r *Pools) engine(ctx context.Context, namespace string) (contract.Engine, error) {
+// engineOf returns the engine for calls of a namespace.
+func (r *Pools) engineOf(ctx context.Context, namespace string) (contract.Engine, error) {
 	where, err := r.Where(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	if where.From != "" {
-		return r.moved(&where)
+		return r.migrating(&where)
 	}
-	return r.at(where.Namespace, where.Pool)
+	return r.poolEngine(where.Namespace, where.Pool)
 }
 
-// Close implements duly.Engine: it closes every engine.
+// Close implements duly.Engine. It closes every engine.
 func (r *Pools) Close() error {
 	var errs []error
 	for _, p := range r.all {

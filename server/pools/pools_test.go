@@ -18,20 +18,22 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// The whole contract holds through pools: for one of several, and in the long
-// form for the default one, too.
+// Pools satisfy the contract for a namespace in another pool, and in the long form also for
+// one in the default pool.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	homes := []string{"orders"}
 	if os.Getenv("DULY_LONG") != "" {
 		homes = append(homes, contract.DefaultPool)
 	}
+
 	for _, home := range homes {
 		t.Run(home, func(t *testing.T) {
 			t.Parallel()
 			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
-				p, _ := assemble(t, c, model.Config{OneShard: true, Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders", "spare")
+				cfg := model.Config{OneShard: true, Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}
+				p, _ := assemble(t, c, cfg, "orders", "spare")
 				if home != contract.DefaultPool {
 					for _, namespace := range []string{"default", "a", "b"} {
 						if err := p.Assign(t.Context(), namespace, home); err != nil {
@@ -45,42 +47,51 @@ func TestContract(t *testing.T) {
 	}
 }
 
-func TestANamespaceIsInItsPool(t *testing.T) {
+// Jobs go to the pool of their namespace, also in one push for several namespaces.
+func TestPushGoesToPoolOfNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Assign(t.Context(), "shop", "orders"))
 	r.push("shop", "q", "one")
 	r.push("default", "q", "two")
-	if got := r.holds("shop", "q", "one"); !slices.Equal(got, []string{"orders"}) {
-		t.Errorf("the placed namespace's job is in %v", got)
+	if got := r.poolsWith("shop", "q", "one"); !slices.Equal(got, []string{"orders"}) {
+		t.Errorf("the job of the placed namespace is in %v", got)
 	}
-	if got := r.holds("default", "q", "two"); !slices.Equal(got, []string{"default"}) {
-		t.Errorf("the other one's is in %v", got)
+	if got := r.poolsWith("default", "q", "two"); !slices.Equal(got, []string{"default"}) {
+		t.Errorf("the job of the other namespace is in %v", got)
 	}
-	results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "a"}, {Queue: "q", ID: "b"}, {Namespace: "shop", Queue: "q", ID: "c"}, {Queue: "q", ID: "two"}})
+
+	results, err := r.Push(t.Context(), []duly.Job{
+		{Namespace: "shop", Queue: "q", ID: "a"}, {Queue: "q", ID: "b"},
+		{Namespace: "shop", Queue: "q", ID: "c"}, {Queue: "q", ID: "two"},
+	})
 	r.must(err)
 	for i, want := range []duly.PushStatus{duly.Created, duly.Created, duly.Created, duly.Exists} {
 		if results[i].Status != want {
 			t.Errorf("job %d: %+v", i, results[i])
 		}
 	}
-	if got := append(r.holds("shop", "q", "c"), r.holds("", "q", "b")...); !slices.Equal(got, []string{"orders", "default"}) {
-		t.Errorf("a batch of two namespaces is in %v", got)
+	got := append(r.poolsWith("shop", "q", "c"), r.poolsWith("", "q", "b")...)
+	if !slices.Equal(got, []string{"orders", "default"}) {
+		t.Errorf("the jobs of two namespaces are in %v", got)
 	}
 }
 
-func TestANamespaceIsPlacedOnce(t *testing.T) {
+// Assign places a namespace once, and only if it has no queue.
+func TestAssign(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders", "logs")
 	r.must(r.Assign(t.Context(), "shop", "orders"))
 	r.must(r.Assign(t.Context(), "shop", "orders"))
 	r.push("used", "q", "x")
+
 	for _, bad := range []struct {
 		namespace, pool string
 		want            duly.Code
 	}{
-		{"shop", "logs", duly.CodeConflict}, {"shop", "default", duly.CodeConflict}, {"used", "orders", duly.CodeConflict},
-		{"new", "ordres", duly.CodeInvalid}, {"a/b", "orders", duly.CodeInvalid}, {"*", "orders", duly.CodeInvalid},
+		{"shop", "logs", duly.CodeConflict}, {"shop", "default", duly.CodeConflict},
+		{"used", "orders", duly.CodeConflict}, {"new", "ordres", duly.CodeInvalid},
+		{"a/b", "orders", duly.CodeInvalid}, {"*", "orders", duly.CodeInvalid},
 	} {
 		if err := r.Assign(t.Context(), bad.namespace, bad.pool); duly.CodeOf(err) != bad.want {
 			t.Errorf("%s in %s: %v, want %s", bad.namespace, bad.pool, err, bad.want)
@@ -88,63 +99,67 @@ func TestANamespaceIsPlacedOnce(t *testing.T) {
 	}
 	r.must(r.Assign(t.Context(), "used", "default"))
 	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != "orders" {
-		t.Errorf("it is in %+v, %v", where, err)
+		t.Errorf("the placement is %+v, %v", where, err)
 	}
+
 	var none *pools.Pools
 	r.must(none.Assign(t.Context(), "shop", "default"))
 	if err := none.Assign(t.Context(), "shop", "orders"); !errors.Is(err, duly.ErrInvalid) {
-		t.Errorf("another pool than the only one: %v", err)
+		t.Errorf("another pool without pools: %v", err)
 	}
 }
 
-// C4.92: what one server places, others know once they are told; and while
-// nobody tells, at once.
-func TestPlacementsAreTold(t *testing.T) {
+// C4.92: a server sees the placements of another one after a notice. Without notices, it reads
+// them at once.
+func TestPlacementsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
-		other := r.another(func(_ string, e *model.Engine) contract.Engine { return e })
-		r.must(other.Assign(t.Context(), "early", "orders")) // nobody runs
+		other := r.newServer(func(_ string, e *model.Engine) contract.Engine { return e })
+		r.must(other.Assign(t.Context(), "early", "orders")) // no watch runs
 		if where, _ := r.Where(t.Context(), "early"); where.Pool != "orders" {
-			t.Errorf("nobody tells: %+v", where)
+			t.Errorf("without notices the placement is %+v", where)
 		}
+
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Run(ctx)
 		synctest.Wait()
 		if got := r.Label("early"); got != "orders" {
-			t.Errorf("it remembers %s", got)
+			t.Errorf("the cached pool is %s", got)
 		}
+
 		r.must(other.Assign(t.Context(), "late", "orders"))
 		synctest.Wait()
 		if got := r.Label("late"); got != "orders" {
-			t.Errorf("it was told, and remembers %s", got)
+			t.Errorf("after a notice the cached pool is %s", got)
 		}
 		stop()
 		synctest.Wait()
 	})
 }
 
-// dumb is an engine that tells of no change after the first word.
-type dumb struct{ *model.Engine }
+// silentEngine is an engine that reports no change after the start of the watch.
+type silentEngine struct{ *model.Engine }
 
-func (dumb) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
-	tell(true)
+func (silentEngine) WatchTokens(ctx context.Context, notify func(watching bool)) error {
+	notify(true)
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// A server goes by what it has placed itself, however late the notice is.
-func TestAServerKnowsWhatItHasPlaced(t *testing.T) {
+// A server sees its own placements before the notice.
+func TestServerSeesOwnPlacement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
-		r.Pools = r.another(func(_ string, e *model.Engine) contract.Engine { return dumb{e} })
+		r.Pools = r.newServer(func(_ string, e *model.Engine) contract.Engine { return silentEngine{e} })
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Run(ctx)
-		synctest.Wait() // it has read that there is nothing
+		synctest.Wait() // it has cached that there is no placement
+
 		r.must(r.Assign(t.Context(), "shop", "orders"))
 		r.push("shop", "q", "x")
-		if got := r.holds("shop", "q", "x"); !slices.Equal(got, []string{"orders"}) {
+		if got := r.poolsWith("shop", "q", "x"); !slices.Equal(got, []string{"orders"}) {
 			t.Errorf("the job is in %v", got)
 		}
 		stop()
@@ -152,7 +167,8 @@ func TestAServerKnowsWhatItHasPlaced(t *testing.T) {
 	})
 }
 
-func TestAnUnknownPoolIsNamed(t *testing.T) {
+// The error for a pool that the server does not have names the pool.
+func TestUnknownPool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.must(r.PutToken(t.Context(), contract.Token{Hash: [32]byte{1}, Namespace: "shop", Rights: contract.RightProduce}))
@@ -161,14 +177,18 @@ func TestAnUnknownPoolIsNamed(t *testing.T) {
 	if !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool gone") || !contains(err, "--pool gone=URL") {
 		t.Errorf("a push: %v", err)
 	}
-	results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "x"}, {Queue: "q", ID: "y"}})
+
+	results, err := r.Push(t.Context(), []duly.Job{
+		{Namespace: "shop", Queue: "q", ID: "x"}, {Queue: "q", ID: "y"},
+	})
 	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Status != duly.Created {
 		t.Errorf("a push of two namespaces: %+v, %v", results, err)
 	}
 }
 
-// A pool that is down takes its own namespaces with it, and is named.
-func TestAPoolThatIsDown(t *testing.T) {
+// While a pool is not open, calls for its namespaces fail and other calls succeed. The errors
+// name the pool.
+func TestPoolThatIsNotOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewFake()
@@ -185,6 +205,7 @@ func TestAPoolThatIsDown(t *testing.T) {
 		if err := p.Assign(t.Context(), "shop", "orders"); err != nil {
 			t.Fatal(err)
 		}
+
 		_, err := p.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
 		if !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
 			t.Errorf("a push to it: %v", err)
@@ -196,11 +217,13 @@ func TestAPoolThatIsDown(t *testing.T) {
 			t.Errorf("down are %v", down)
 		}
 		if err := p.Sweep(t.Context()); !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
-			t.Errorf("sweep: %v", err)
+			t.Errorf("Sweep returned %v", err)
 		}
-		if _, err := p.Check(t.Context(), contract.CheckParams{}); !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
-			t.Errorf("check: %v", err)
+		_, err = p.Check(t.Context(), contract.CheckParams{})
+		if !errors.Is(err, duly.ErrUnavailable) || !contains(err, "pool orders") {
+			t.Errorf("Check returned %v", err)
 		}
+
 		ctx, stop := context.WithCancel(t.Context())
 		go p.Run(ctx)
 		for range 2 {
@@ -212,14 +235,14 @@ func TestAPoolThatIsDown(t *testing.T) {
 			t.Errorf("after %d tries %v are down", tries, down)
 		}
 		if _, err := p.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "x"}}); err != nil {
-			t.Errorf("a push once it is there: %v", err)
+			t.Errorf("a push to the open pool: %v", err)
 		}
 		stop()
 		synctest.Wait()
 	})
 }
 
-// C4.85: the namespaces of all pools, by name, however the pages fall.
+// C4.85: Namespaces lists the namespaces of all pools by name, with any page size.
 func TestNamespacesOfAllPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a", "b")
@@ -231,6 +254,7 @@ func TestNamespacesOfAllPools(t *testing.T) {
 		r.push(namespace, "q", "x")
 	}
 	r.must(r.Assign(t.Context(), "empty", "b"))
+
 	for _, limit := range []int{1, 2, 3, 7, 29, 30, 31, 0} {
 		var got []string
 		page := duly.PageParams{Limit: limit}
@@ -246,9 +270,10 @@ func TestNamespacesOfAllPools(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("by %d: %v", limit, got)
+			t.Errorf("with pages of %d: %v", limit, got)
 		}
 	}
+
 	for _, cursor := range []string{"x", "!", "e30"} {
 		if _, err := r.Namespaces(t.Context(), duly.PageParams{Cursor: cursor}); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("cursor %q: %v", cursor, err)
@@ -256,7 +281,7 @@ func TestNamespacesOfAllPools(t *testing.T) {
 	}
 }
 
-// C4.76: a check goes over every pool, and says where a fault is.
+// C4.76: Check checks every pool, with one progress for all.
 func TestCheckOfAllPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
@@ -265,6 +290,7 @@ func TestCheckOfAllPools(t *testing.T) {
 		r.push("shop", "q", fmt.Sprint("a", i))
 		r.push("default", "q", fmt.Sprint("b", i))
 	}
+
 	var done, total int64
 	report, err := r.Check(t.Context(), contract.CheckParams{Progress: func(n, of int64) {
 		if n < done || of < total || n > of {
@@ -278,7 +304,7 @@ func TestCheckOfAllPools(t *testing.T) {
 	r.must(r.Sweep(t.Context()))
 }
 
-func TestPoolsThatCanNotBe(t *testing.T) {
+func TestNewRefusesInvalidEngines(t *testing.T) {
 	t.Parallel()
 	engine := model.New(model.Config{})
 	defer engine.Close()
@@ -295,14 +321,14 @@ func TestPoolsThatCanNotBe(t *testing.T) {
 	}
 }
 
-// C4.82: a backup is of one pool.
-func TestABackupIsOfOnePool(t *testing.T) {
+// C4.82: Backuper returns the backuper of one pool.
+func TestBackuper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	if _, err := r.Backuper("orders"); !errors.Is(err, duly.ErrUnsupported) || !contains(err, "pool orders") {
-		t.Errorf("the model's: %v", err)
+		t.Errorf("an engine without backup: %v", err)
 	}
 	if _, err := r.Backuper("x"); !errors.Is(err, duly.ErrInvalid) {
-		t.Errorf("of none: %v", err)
+		t.Errorf("an unknown pool: %v", err)
 	}
 }

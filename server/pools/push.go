@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// EachPushIndex lists the push queues of every pool by itself. A namespace that moves may
-// have a queue in two of them.
+// EachPushIndex returns a list of push queues per pool. A namespace that moves may have a
+// queue in two of them.
 func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contract.QueuePage, error) {
 	lists := make([]func(context.Context, duly.PageParams) (contract.QueuePage, error), len(r.all))
 	for i, pool := range r.all {
@@ -20,7 +20,7 @@ func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contra
 				return contract.QueuePage{}, err
 			}
 			index, ok := engine.(contract.Targeter)
-			if !ok { // another server's, which sends its own jobs
+			if !ok { // another server's engine, whose server sends the jobs
 				return contract.QueuePage{}, nil
 			}
 			return index.PushQueues(ctx, p)
@@ -29,8 +29,8 @@ func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contra
 	return lists
 }
 
-// WatchPushQueues calls changed once, and after each change of the push queues of any pool
-// and of the targets, until ctx ends.
+// WatchPushQueues calls changed at its start, and after each change of a push queue or a
+// target, until ctx ends.
 func (r *Pools) WatchPushQueues(ctx context.Context, changed func()) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -42,9 +42,9 @@ func (r *Pools) WatchPushQueues(ctx context.Context, changed func()) {
 					if !ok {
 						return
 					}
-					_ = watcher.WatchTokens(ctx, func(bool) { changed() }) // it is tried again
+					_ = watcher.WatchTokens(ctx, func(bool) { changed() }) // the loop retries
 				}
-				_ = clock.Sleep(ctx, r.cfg.Clock, reopenEvery) // the loop looks at ctx
+				_ = clock.Sleep(ctx, r.cfg.Clock, reopenInterval) // the loop checks ctx
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// rig is several engines in memory, on one clock.
+// rig is a server with several engines in memory, on one fake clock.
 type rig struct {
 	*pools.Pools
 	t       *testing.T
@@ -21,7 +21,7 @@ type rig struct {
 	engines map[string]*model.Engine
 }
 
-// assemble puts engines together; the first is the default pool.
+// assemble returns a server with the default pool and others.
 func assemble(t testing.TB, c *clock.Fake, cfg model.Config, names ...string) (*pools.Pools, map[string]*model.Engine) {
 	t.Helper()
 	cfg.Clock = c
@@ -33,7 +33,7 @@ func assemble(t testing.TB, c *clock.Fake, cfg model.Config, names ...string) (*
 	return serve(t, c, open), engines
 }
 
-// serve is a server with these engines.
+// serve returns a server with these engines.
 func serve(t testing.TB, c *clock.Fake, engines map[string]pools.Engine) *pools.Pools {
 	t.Helper()
 	p, err := pools.New(pools.Config{Engines: engines, Clock: c, Logger: slog.New(slog.DiscardHandler)})
@@ -51,17 +51,17 @@ func newRig(t *testing.T, names ...string) *rig {
 	return &rig{p, t, c, engines}
 }
 
-// meet lets a namespace be known that has neither a queue nor a place: by a token.
-func meet(ctx context.Context, p *pools.Pools, namespace string) error {
+// createToken creates a token, so that a namespace without a queue and a placement exists.
+func createToken(ctx context.Context, p *pools.Pools, namespace string) error {
 	return p.PutToken(ctx, contract.Token{Hash: [32]byte{1}, Namespace: namespace, Rights: contract.RightProduce})
 }
 
-// another is one more server with the rig's engines, each as around has it.
-func (r *rig) another(around func(name string, e *model.Engine) contract.Engine) *pools.Pools {
+// newServer returns another server with the rig's engines, each wrapped by wrap.
+func (r *rig) newServer(wrap func(name string, e *model.Engine) contract.Engine) *pools.Pools {
 	r.t.Helper()
 	open := map[string]pools.Engine{}
 	for name, e := range r.engines {
-		open[name] = pools.Engine{Open: around(name, e)}
+		open[name] = pools.Engine{Open: wrap(name, e)}
 	}
 	return serve(r.t, r.clock, open)
 }
@@ -82,11 +82,12 @@ func (r *rig) push(namespace, queue, id string) {
 	r.must(err)
 }
 
-// holds tells which pools have a job.
-func (r *rig) holds(namespace, queue, id string) (names []string) {
+// poolsWith returns the names of the pools that have a job.
+func (r *rig) poolsWith(namespace, queue, id string) (names []string) {
 	r.t.Helper()
+	q := duly.QueueRef{Namespace: namespace, Name: queue}
 	for _, name := range r.Names() {
-		if _, err := r.engines[name].Get(r.t.Context(), duly.QueueRef{Namespace: namespace, Name: queue}, id); err == nil {
+		if _, err := r.engines[name].Get(r.t.Context(), q, id); err == nil {
 			names = append(names, name)
 		}
 	}
@@ -95,38 +96,39 @@ func (r *rig) holds(namespace, queue, id string) (names []string) {
 
 var shop = duly.QueueRef{Namespace: "shop", Name: "q"}
 
-// carryOn lets the time of a phase pass, and does what is next.
-func (r *rig) carryOn() {
+// advance lets propagationTime pass, and makes the next step of each move.
+func (r *rig) advance() {
 	r.t.Helper()
-	r.must(r.CarryOn(r.t.Context())) // from now on it counts
-	r.clock.Advance(pools.Settle)
-	r.must(r.CarryOn(r.t.Context()))
+	r.must(r.Advance(r.t.Context())) // the time of a phase starts with its first turn
+	r.clock.Advance(pools.Propagation)
+	r.must(r.Advance(r.t.Context()))
 }
 
-// move begins a move and brings it to the point where jobs go to the new pool.
+// move starts a move and advances it to the draining phase.
 func (r *rig) move(namespace, to string) {
 	r.t.Helper()
 	_, err := r.Move(r.t.Context(), namespace, to)
 	r.must(err)
-	r.carryOn()
-	if where, err := r.Where(r.t.Context(), namespace); err != nil || where.Phase != contract.Draining || where.Pool != to {
-		r.t.Fatalf("it is in %+v, %v", where, err)
+	r.advance()
+	where, err := r.Where(r.t.Context(), namespace)
+	if err != nil || where.Phase != contract.Draining || where.Pool != to {
+		r.t.Fatalf("the placement is %+v, %v", where, err)
 	}
 }
 
-// end lets a move end that has nothing left to wait for.
-func (r *rig) end(namespace string) {
+// endMove advances a move whose old pool is empty to its end.
+func (r *rig) endMove(namespace string) {
 	r.t.Helper()
-	for range 2 { // another server may have claimed the removal
-		r.carryOn()
+	for range 2 { // another server may hold the removal lock
+		r.advance()
 	}
 	if where, err := r.Where(r.t.Context(), namespace); err != nil || where.From != "" {
 		r.t.Fatalf("the move does not end: %+v, %v", where, err)
 	}
 }
 
-// left lists the queues of shop in a pool.
-func (r *rig) left(pool string) []string {
+// queuesIn returns the queues of the namespace shop in a pool.
+func (r *rig) queuesIn(pool string) []string {
 	r.t.Helper()
 	queues, err := r.engines[pool].Queues(r.t.Context(), "shop", duly.PageParams{})
 	r.must(err)
@@ -140,7 +142,7 @@ func (r *rig) phase(namespace string) contract.MovePhase {
 	return where.Phase
 }
 
-func (r *rig) take(max int, queues ...string) (ids []string, receipts []duly.Receipt) {
+func (r *rig) reserve(max int, queues ...string) (ids []string, receipts []duly.Receipt) {
 	r.t.Helper()
 	got, err := r.Reserve(r.t.Context(), duly.ReserveParams{Namespace: "shop", Queues: queues, Max: max})
 	r.must(err)

@@ -15,35 +15,36 @@ var (
 	_ contract.Passer   = (*Pools)(nil)
 )
 
-// Push implements duly.Engine. Jobs of several namespaces go to each one's pool,
-// in their order.
+// Push implements duly.Engine. The jobs of each namespace go to its pool, in their order.
 func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
-	if !mixed(jobs) {
+	if !severalNamespaces(jobs) {
 		namespace := ""
 		if len(jobs) > 0 {
 			namespace = jobs[0].Namespace
 		}
-		engine, err := r.engine(ctx, namespace)
+		engine, err := r.engineOf(ctx, namespace)
 		if err != nil {
 			return nil, err
 		}
 		return engine.Push(ctx, jobs)
 	}
+
 	results := make([]duly.PushResult, len(jobs))
-	for namespace, places := range byNamespace(jobs) {
-		some := make([]duly.Job, len(places))
-		for k, i := range places {
+	for namespace, indexes := range byNamespace(jobs) {
+		some := make([]duly.Job, len(indexes))
+		for k, i := range indexes {
 			some[k] = jobs[i]
 		}
-		engine, err := r.engine(ctx, namespace)
+
+		engine, err := r.engineOf(ctx, namespace)
 		var answers []duly.PushResult
 		if err == nil {
 			answers, err = engine.Push(ctx, some)
 		}
-		for k, i := range places {
+		for k, i := range indexes {
 			if err != nil {
 				results[i] = duly.PushResult{ID: jobs[i].ID, Err: err}
 			} else {
@@ -54,8 +55,8 @@ func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return results, nil
 }
 
-// mixed tells whether the jobs are of several namespaces.
-func mixed(jobs []duly.Job) bool {
+// severalNamespaces reports whether the jobs are of several namespaces.
+func severalNamespaces(jobs []duly.Job) bool {
 	for i := 1; i < len(jobs); i++ {
 		if jobs[i].Namespace != jobs[0].Namespace {
 			return true
@@ -64,18 +65,19 @@ func mixed(jobs []duly.Job) bool {
 	return false
 }
 
+// byNamespace returns the indexes of the jobs of each namespace.
 func byNamespace(jobs []duly.Job) map[string][]int {
-	places := map[string][]int{}
+	indexes := map[string][]int{}
 	for i := range jobs {
 		namespace := contract.NamespaceOr(jobs[i].Namespace)
-		places[namespace] = append(places[namespace], i)
+		indexes[namespace] = append(indexes[namespace], i)
 	}
-	return places
+	return indexes
 }
 
 // Reserve implements duly.Engine.
 func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	engine, err := r.engine(ctx, p.Namespace)
+	engine, err := r.engineOf(ctx, p.Namespace)
 	if err != nil {
 		r.Pass(ctx, p.Namespace, p.Queues)
 		return nil, err
@@ -83,38 +85,39 @@ func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 	return engine.Reserve(ctx, p)
 }
 
-// passWithin bounds how long Pass takes to find the pool of a namespace.
-const passWithin = 2 * time.Second
+// passTimeout bounds the time that Pass takes to find the pool of a namespace.
+const passTimeout = 2 * time.Second
 
 // Pass implements contract.Passer.
 func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passTimeout)
 	defer cancel()
-	if engine, err := r.engine(ctx, namespace); err == nil {
+	if engine, err := r.engineOf(ctx, namespace); err == nil {
 		contract.PasserOf(engine).Pass(ctx, namespace, queues)
 	}
 }
 
-// resolveAfter bounds how long is waited in a pool before it is looked anew where
-// the namespace is: whoever waits goes by a phase before the next one begins.
-const resolveAfter = settle / 2
+// resolveInterval bounds the wait in a pool until the placement of the namespace is read
+// again. So a caller that waits follows a phase before the next one begins.
+const resolveInterval = propagationTime / 2
 
 // Wait implements duly.Engine.
 func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
 	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
+
 	end := r.cfg.Clock.Mono() + p.Timeout
 	for {
-		engine, err := r.engine(ctx, p.Namespace)
+		engine, err := r.engineOf(ctx, p.Namespace)
 		if err != nil {
 			return false, err
 		}
 		left := end - r.cfg.Clock.Mono()
 		some := p
-		some.Timeout = max(0, min(left, resolveAfter))
+		some.Timeout = max(0, min(left, resolveInterval))
 		ready, err = engine.Wait(ctx, some)
-		if ready || err != nil || left <= resolveAfter {
+		if ready || err != nil || left <= resolveInterval {
 			return ready, err
 		}
 	}
@@ -122,7 +125,7 @@ func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err er
 
 // Settle implements duly.Engine.
 func (r *Pools) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-	engine, err := r.engine(ctx, namespace)
+	engine, err := r.engineOf(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +133,10 @@ func (r *Pools) Settle(ctx context.Context, namespace string, outcomes []duly.Se
 }
 
 // Extend implements duly.Engine.
-func (r *Pools) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	engine, err := r.engine(ctx, namespace)
+func (r *Pools) Extend(
+	ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
+	engine, err := r.engineOf(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -140,24 +145,26 @@ func (r *Pools) Extend(ctx context.Context, namespace string, receipts []duly.Re
 
 // Get implements contract.Inspector.
 func (r *Pools) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
-	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
 }
 
 // GetByReceipt implements contract.Inspector.
 func (r *Pools) GetByReceipt(ctx context.Context, namespace string, receipt duly.Receipt) (duly.JobInfo, error) {
 	q := duly.QueueRef{Namespace: namespace}
-	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, receipt) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) {
+		return e.GetByReceipt(ctx, namespace, receipt)
+	})
 }
 
 // Peek implements contract.Inspector.
 func (r *Pools) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
-	return in(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
 }
 
 // List implements contract.Inspector.
 func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	return in(ctx, r, q, func(e contract.Engine) (duly.ListPage, error) {
-		if _, moves := e.(*pair); !moves {
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.ListPage, error) {
+		if _, moves := e.(*migratingEngine); !moves {
 			p.Cursor = afterMove(p.Cursor)
 		}
 		return e.List(ctx, q, p)
@@ -167,82 +174,84 @@ func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (d
 // Queues implements contract.Inspector.
 func (r *Pools) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	q := duly.QueueRef{Namespace: namespace}
-	return in(ctx, r, q, func(e contract.Engine) (duly.NamePage, error) { return e.Queues(ctx, namespace, p) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.NamePage, error) { return e.Queues(ctx, namespace, p) })
 }
 
 // Stats implements contract.Inspector.
 func (r *Pools) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
-	return in(ctx, r, q, func(e contract.Engine) (duly.Stats, error) { return e.Stats(ctx, q) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.Stats, error) { return e.Stats(ctx, q) })
 }
 
 // Survey implements contract.Surveyor.
 func (r *Pools) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
-	return in(ctx, r, duly.QueueRef{Namespace: namespace}, func(e contract.Engine) (contract.SurveyPage, error) {
+	return withEngine(ctx, r, duly.QueueRef{Namespace: namespace}, func(e contract.Engine) (contract.SurveyPage, error) {
 		return contract.SurveyorOf(e).Survey(ctx, namespace, p)
 	})
 }
 
 // Config implements contract.Inspector.
 func (r *Pools) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	return in(ctx, r, q, func(e contract.Engine) (duly.QueueConfig, error) { return e.Config(ctx, q) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (duly.QueueConfig, error) { return e.Config(ctx, q) })
 }
 
 // Delete implements contract.Operator.
 func (r *Pools) Delete(ctx context.Context, q duly.QueueRef, id string) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Delete(ctx, q, id) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Delete(ctx, q, id) })
 }
 
 // Update implements contract.Operator.
 func (r *Pools) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Update(ctx, q, id, u) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Update(ctx, q, id, u) })
 }
 
 // Promote implements contract.Operator.
 func (r *Pools) Promote(ctx context.Context, q duly.QueueRef, id string) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Promote(ctx, q, id) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Promote(ctx, q, id) })
 }
 
 // Requeue implements contract.Operator.
 func (r *Pools) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	return in(ctx, r, q, func(e contract.Engine) ([]duly.RequeueResult, error) { return e.Requeue(ctx, q, p) })
+	return withEngine(ctx, r, q, func(e contract.Engine) ([]duly.RequeueResult, error) { return e.Requeue(ctx, q, p) })
 }
 
 // Purge implements contract.Operator.
 func (r *Pools) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
-	return in(ctx, r, q, func(e contract.Engine) (int, error) { return e.Purge(ctx, q, state, n) })
+	return withEngine(ctx, r, q, func(e contract.Engine) (int, error) { return e.Purge(ctx, q, state, n) })
 }
 
 // Configure implements contract.Operator.
 func (r *Pools) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Configure(ctx, q, patch) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Configure(ctx, q, patch) })
 }
 
 // Pause implements contract.Operator.
 func (r *Pools) Pause(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Pause(ctx, q) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Pause(ctx, q) })
 }
 
 // Resume implements contract.Operator.
 func (r *Pools) Resume(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Resume(ctx, q) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Resume(ctx, q) })
 }
 
 // Destroy implements contract.Operator.
 func (r *Pools) Destroy(ctx context.Context, q duly.QueueRef) error {
-	return r.do(ctx, q, func(e contract.Engine) error { return e.Destroy(ctx, q) })
+	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Destroy(ctx, q) })
 }
 
-// in asks the engine of a queue.
-func in[T any](ctx context.Context, r *Pools, q duly.QueueRef, ask func(e contract.Engine) (T, error)) (none T, err error) {
-	engine, err := r.engine(ctx, q.Namespace)
+// withEngine calls f with the engine of a queue.
+func withEngine[T any](
+	ctx context.Context, r *Pools, q duly.QueueRef, f func(e contract.Engine) (T, error),
+) (none T, err error) {
+	engine, err := r.engineOf(ctx, q.Namespace)
 	if err != nil {
 		return none, err
 	}
-	return ask(engine)
+	return f(engine)
 }
 
-// do is in for what answers an error alone.
-func (r *Pools) do(ctx context.Context, q duly.QueueRef, ask func(e contract.Engine) error) error {
-	_, err := in(ctx, r, q, func(e contract.Engine) (struct{}, error) { return struct{}{}, ask(e) })
+// doWithEngine is withEngine for a call that returns only an error.
+func (r *Pools) doWithEngine(ctx context.Context, q duly.QueueRef, f func(e contract.Engine) error) error {
+	_, err := withEngine(ctx, r, q, func(e contract.Engine) (struct{}, error) { return struct{}{}, f(e) })
 	return err
 }

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -10,50 +11,52 @@ import (
 
 var _ contract.Topics = (*Pools)(nil)
 
-// topics returns the topics of a namespace's pool. It refuses a namespace that moves: a
-// move drains queues, and cannot drain a log.
+// topics returns the topics of a namespace's pool. It returns conflict for a namespace that
+// moves, because a move drains queues and cannot drain a log.
 func (r *Pools) topics(ctx context.Context, namespace string) (contract.Topics, error) {
-	engine, err := r.engine(ctx, namespace)
+	engine, err := r.engineOf(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	switch e := engine.(type) {
-	case *pair:
-		return nil, contract.Errorf(duly.CodeConflict, "namespace %s is moving to another pool and can have no topics until it has; see duly pool status", contract.NamespaceOr(namespace))
-	case *heeded:
+	case *migratingEngine:
+		return nil, contract.Errorf(duly.CodeConflict,
+			"namespace %s is moving to another pool and cannot have topics until the move ends; see duly pool status",
+			contract.NamespaceOr(namespace))
+	case *observedEngine:
 		if topics, ok := e.Engine.(contract.Topics); ok {
-			return heededTopics{topics, e}, nil
+			return observedTopics{topics, e}, nil
 		}
 	}
 	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics",
 		contract.NamespaceOr(namespace))
 }
 
-// mostNamed is the maximum number of topics that an error names.
-const mostNamed = 10
+// maxNamed is the maximum number of topics in an error.
+const maxNamed = 10
 
-// refuseTopics returns ErrConflict if an engine has topics of a namespace that is about
-// to move away.
+// refuseTopics returns ErrConflict if an engine has topics of a namespace.
 func refuseTopics(ctx context.Context, e contract.Engine, namespace string) error {
 	names, err := topicsIn(ctx, e, namespace)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return contract.Errorf(duly.CodeConflict, "namespace %s has topics, which a move cannot take along: %s; destroy them first, or leave the namespace where it is",
+	return contract.Errorf(duly.CodeConflict,
+		"namespace %s has topics, which cannot move: %s; destroy them first, or leave the namespace in its pool",
 		contract.NamespaceOr(namespace), strings.Join(names, ", "))
 }
 
 // topicsIn lists the first topics of a namespace in an engine.
 func topicsIn(ctx context.Context, e contract.Engine, namespace string) ([]string, error) {
-	if h, ok := e.(*heeded); ok {
+	if h, ok := e.(*observedEngine); ok {
 		e = h.Engine
 	}
 	topics, ok := e.(contract.Topics)
 	if !ok {
 		return nil, nil
 	}
-	page, err := topics.Topics(ctx, namespace, duly.PageParams{Limit: mostNamed})
-	if duly.CodeOf(err) == duly.CodeUnsupported { // another server's engine, which has no topics
+	page, err := topics.Topics(ctx, namespace, duly.PageParams{Limit: maxNamed})
+	if errors.Is(err, duly.ErrUnsupported) { // a remote engine without topics
 		return nil, nil
 	}
 	return page.Names, err
@@ -62,30 +65,32 @@ func topicsIn(ctx context.Context, e contract.Engine, namespace string) ([]strin
 // topicMethods is embedded: contract.Topics would hide its own method Topics.
 type topicMethods = contract.Topics
 
-// heededTopics are the topics of a pool's engine for the calls of clients.
-type heededTopics struct {
+// observedTopics are a pool's topics that report the results of callers' calls.
+type observedTopics struct {
 	topicMethods
-	heeded *heeded
+	engine *observedEngine
 }
 
 // Publish implements contract.Topics.
-func (h heededTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+func (h observedTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	results, err := h.topicMethods.Publish(ctx, messages)
-	h.heeded.pools.heard(ctx, h.heeded.name, err)
+	h.engine.pools.report(ctx, h.engine.name, err)
 	return results, err
 }
 
-// inTopics calls ask with the topics of a namespace.
-func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t contract.Topics) (T, error)) (none T, err error) {
+// withTopics calls f with the topics of a namespace.
+func withTopics[T any](
+	ctx context.Context, r *Pools, namespace string, f func(t contract.Topics) (T, error),
+) (none T, err error) {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
 		return none, err
 	}
-	return ask(topics)
+	return f(topics)
 }
 
-// doTopics is inTopics for a call that returns only an error.
-func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t contract.Topics) error) error {
+// doWithTopics is withTopics for a call that returns only an error.
+func (r *Pools) doWithTopics(ctx context.Context, namespace string, do func(t contract.Topics) error) error {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
 		return err
@@ -93,37 +98,38 @@ func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t contra
 	return do(topics)
 }
 
-// Publish implements contract.Topics. Messages of several namespaces go to each one's pool.
+// Publish implements contract.Topics. The messages of each namespace go to its pool.
 func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	if err := contract.CheckBatch(len(messages), contract.MessageBytes(messages)); err != nil {
 		return nil, err
 	}
+
 	var namespaces []string
-	places := map[string][]int{}
+	indexes := map[string][]int{}
 	for i := range messages {
 		namespace := contract.NamespaceOr(messages[i].Namespace)
-		if places[namespace] == nil {
+		if indexes[namespace] == nil {
 			namespaces = append(namespaces, namespace)
 		}
-		places[namespace] = append(places[namespace], i)
+		indexes[namespace] = append(indexes[namespace], i)
 	}
 	if len(namespaces) < 2 {
 		namespace := ""
 		if len(messages) > 0 {
 			namespace = messages[0].Namespace
 		}
-		return inTopics(ctx, r, namespace, func(t contract.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, messages) })
+		return r.publish(ctx, namespace, messages)
 	}
 
 	results := make([]duly.PublishResult, len(messages))
 	for _, namespace := range namespaces {
-		some := make([]duly.Message, len(places[namespace]))
-		for k, i := range places[namespace] {
+		some := make([]duly.Message, len(indexes[namespace]))
+		for k, i := range indexes[namespace] {
 			some[k] = messages[i]
 		}
-		answers, err := inTopics(ctx, r, namespace,
-			func(t contract.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
-		for k, i := range places[namespace] {
+
+		answers, err := r.publish(ctx, namespace, some)
+		for k, i := range indexes[namespace] {
 			if err != nil {
 				results[i] = duly.PublishResult{ID: messages[i].ID, Err: err}
 			} else {
@@ -134,57 +140,80 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 	return results, nil
 }
 
+// publish publishes messages of one namespace.
+func (r *Pools) publish(ctx context.Context, namespace string, some []duly.Message) ([]duly.PublishResult, error) {
+	return withTopics(ctx, r, namespace, func(t contract.Topics) ([]duly.PublishResult, error) {
+		return t.Publish(ctx, some)
+	})
+}
+
 // Read implements contract.Topics.
 func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.ReadPage, error) { return t.Read(ctx, topic, p) })
+	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.ReadPage, error) {
+		return t.Read(ctx, topic, p)
+	})
 }
 
 // Delayed implements contract.Topics.
 func (r *Pools) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.DelayedPage, error) { return t.Delayed(ctx, topic, p) })
+	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.DelayedPage, error) {
+		return t.Delayed(ctx, topic, p)
+	})
 }
 
 // DelayedMessage implements contract.Topics.
 func (r *Pools) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.Message, error) { return t.DelayedMessage(ctx, topic, key, id) })
+	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.Message, error) {
+		return t.DelayedMessage(ctx, topic, key, id)
+	})
 }
 
 // CancelDelayed implements contract.Topics.
 func (r *Pools) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
+	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
 }
 
 // Topics implements contract.TopicOperator.
 func (r *Pools) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	return inTopics(ctx, r, namespace, func(t contract.Topics) (duly.NamePage, error) { return t.Topics(ctx, namespace, p) })
+	return withTopics(ctx, r, namespace, func(t contract.Topics) (duly.NamePage, error) {
+		return t.Topics(ctx, namespace, p)
+	})
 }
 
 // Topic implements contract.TopicOperator.
 func (r *Pools) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.TopicInfo, error) { return t.Topic(ctx, topic) })
+	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.TopicInfo, error) {
+		return t.Topic(ctx, topic)
+	})
 }
 
 // ConfigureTopic implements contract.TopicOperator.
 func (r *Pools) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
-	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
+	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
 }
 
 // DestroyTopic implements contract.TopicOperator.
 func (r *Pools) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
-	return r.doTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.DestroyTopic(ctx, topic) })
+	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.DestroyTopic(ctx, topic) })
 }
 
 // Groups implements contract.TopicOperator.
 func (r *Pools) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
-	return inTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.NamePage, error) { return t.Groups(ctx, topic, p) })
+	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.NamePage, error) {
+		return t.Groups(ctx, topic, p)
+	})
 }
 
 // CreateGroup implements contract.TopicOperator.
 func (r *Pools) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
-	return inTopics(ctx, r, group.Namespace, func(t contract.Topics) (bool, error) { return t.CreateGroup(ctx, group, from) })
+	return withTopics(ctx, r, group.Namespace, func(t contract.Topics) (bool, error) {
+		return t.CreateGroup(ctx, group, from)
+	})
 }
 
 // Seek implements contract.TopicOperator.
 func (r *Pools) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (contract.SeekResult, error) {
-	return inTopics(ctx, r, group.Namespace, func(t contract.Topics) (contract.SeekResult, error) { return t.Seek(ctx, group, to) })
+	return withTopics(ctx, r, group.Namespace, func(t contract.Topics) (contract.SeekResult, error) {
+		return t.Seek(ctx, group, to)
+	})
 }

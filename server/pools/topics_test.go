@@ -11,17 +11,19 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// Topics live in the pool of their namespace, and a publish to several namespaces goes
-// to each one's.
-func TestTopicsAreInTheirNamespacesPool(t *testing.T) {
+// Topics are in the pool of their namespace, also in one publish to several namespaces.
+func TestPublishGoesToPoolOfNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "b")
-	r.must(meet(t.Context(), r.Pools, "shop"))
+	r.must(createToken(t.Context(), r.Pools, "shop"))
 	r.move("shop", "b")
-	r.end("shop")
+	r.endMove("shop")
 	ctx := t.Context()
-	results, err := r.Publish(ctx, []duly.Message{{Topic: "events", Body: []byte("1")},
-		{Namespace: "shop", Topic: "events", Body: []byte("2")}, {Topic: "events", Body: []byte("3")}})
+
+	results, err := r.Publish(ctx, []duly.Message{
+		{Topic: "events", Body: []byte("1")}, {Namespace: "shop", Topic: "events", Body: []byte("2")},
+		{Topic: "events", Body: []byte("3")},
+	})
 	r.must(err)
 	for i, result := range results {
 		if result.Err != nil || result.Status != duly.Created {
@@ -51,8 +53,8 @@ func TestTopicsAreInTheirNamespacesPool(t *testing.T) {
 	}
 }
 
-// A namespace that moves gets no topic: a move cannot drain a log.
-func TestANamespaceThatMovesGetsNoTopic(t *testing.T) {
+// A namespace that moves cannot get a topic, because a move cannot drain a log.
+func TestNoTopicDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "b")
 	r.push("shop", "q", "a")
@@ -67,8 +69,8 @@ func TestANamespaceThatMovesGetsNoTopic(t *testing.T) {
 	}
 }
 
-// C12.177: a namespace with topics stays where it is.
-func TestANamespaceWithTopicsDoesNotMove(t *testing.T) {
+// C12.177: a namespace with topics does not move.
+func TestNamespaceWithTopicsDoesNotMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "b")
 	ctx := t.Context()
@@ -79,12 +81,13 @@ func TestANamespaceWithTopicsDoesNotMove(t *testing.T) {
 		}
 	}
 	publish("before")
+
 	_, err := r.Move(ctx, "shop", "b")
 	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "events") {
 		t.Errorf("a move: %v, want a conflict that names the topic", err)
 	}
 	if err := r.Assign(ctx, "shop", "b"); !errors.Is(err, duly.ErrConflict) {
-		t.Errorf("a first place elsewhere: %v", err)
+		t.Errorf("a first placement elsewhere: %v", err)
 	}
 	if where, err := r.Where(ctx, "shop"); err != nil || where.Pool != contract.DefaultPool || where.From != "" {
 		t.Errorf("the namespace is at %+v, %v", where, err)
@@ -96,8 +99,8 @@ func TestANamespaceWithTopicsDoesNotMove(t *testing.T) {
 	r.move("shop", "b")
 }
 
-// C12.177: a topic that a server has made before it heard of the move holds the move.
-func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
+// C12.177: a topic that a server creates before it sees the move stops the move.
+func TestTopicStopsMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "b")
 	ctx := t.Context()
@@ -106,29 +109,29 @@ func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
 	r.must(err)
 	_, err = r.engines[contract.DefaultPool].Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
 	r.must(err)
-	r.must(r.CarryOn(ctx)) // from now on the time of the phase counts
-	r.clock.Advance(pools.Settle)
-	if err := r.CarryOn(ctx); !errors.Is(err, duly.ErrConflict) {
-		t.Errorf("the move goes on: %v", err)
+	r.must(r.Advance(ctx)) // the time of the phase starts
+	r.clock.Advance(pools.Propagation)
+	if err := r.Advance(ctx); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("Advance returned %v, want conflict", err)
 	}
 	if phase := r.phase("shop"); phase != contract.Preparing {
-		t.Errorf("the phase is %s, want that the move waits", phase)
+		t.Errorf("the phase is %s, want %s", phase, contract.Preparing)
 	}
 
 	_, err = r.Move(ctx, "shop", contract.DefaultPool)
 	r.must(err)
-	r.end("shop")
+	r.endMove("shop")
 	if info, err := r.Topic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil ||
 		info.Stats.Messages != 1 {
 		t.Errorf("the topic has %+v, %v", info.Stats, err)
 	}
 }
 
-// A pool whose engine has no topics says so.
-func TestAPoolWithoutTopics(t *testing.T) {
+// An engine without topics returns unsupported.
+func TestPoolWithoutTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	p := r.another(func(_ string, e *model.Engine) contract.Engine {
+	p := r.newServer(func(_ string, e *model.Engine) contract.Engine {
 		return struct {
 			contract.Engine
 			contract.Registry

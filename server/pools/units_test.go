@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// settings are configurations of which each differs from the usual one in one field.
-func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
+// settings returns configurations that differ from the default in one field each.
+func settings(defaults duly.QueueConfig) map[string]duly.QueueConfig {
 	all := map[string]duly.QueueConfig{}
 	for name, set := range map[string]func(c *duly.QueueConfig){
 		"shards":     func(c *duly.QueueConfig) { c.Shards = 8 },
@@ -35,11 +35,12 @@ func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
 		"max leased": func(c *duly.QueueConfig) { c.MaxLeased = 3 },
 		"delivery":   func(c *duly.QueueConfig) { *c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush}) },
 		"push url": func(c *duly.QueueConfig) {
-			*c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}})
+			push := duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}
+			*c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush, Push: push})
 		},
 		"rate": func(c *duly.QueueConfig) { c.Rate = duly.Rate{PerSecond: 3, Burst: 5} },
 	} {
-		c := usual
+		c := defaults
 		set(&c)
 		all[name] = c
 	}
@@ -47,96 +48,101 @@ func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
 	return all
 }
 
-// What a queue was set to in one pool alone is lacking in the other one.
-func TestEverySettingIsLacking(t *testing.T) {
+// missingSettings returns every setting that only one pool has.
+func TestMissingSettings(t *testing.T) {
 	t.Parallel()
-	usual := contract.DefaultQueueConfig()
-	for name, set := range settings(usual) {
-		patch := lacking(set, usual, usual)
-		if got := contract.PatchConfig(usual, patch); !reflect.DeepEqual(got, set) {
-			t.Errorf("%s: with what is lacking it is %+v, want %+v", name, got, set)
+	defaults := contract.DefaultQueueConfig()
+	for name, set := range settings(defaults) {
+		patch := missingSettings(set, defaults, defaults)
+		if got := contract.PatchConfig(defaults, patch); !reflect.DeepEqual(got, set) {
+			t.Errorf("%s: with the patch the settings are %+v, want %+v", name, got, set)
 		}
-		if name != "shards" { // which have no usual number
-			if patch := lacking(usual, set, usual); patch != (duly.QueueConfig{}) {
+
+		if name != "shards" { // shards have no default
+			if patch := missingSettings(defaults, set, defaults); patch != (duly.QueueConfig{}) {
 				t.Errorf("%s is replaced: %+v", name, patch)
 			}
 		}
-		if patch := lacking(set, set, usual); patch != (duly.QueueConfig{}) {
-			t.Errorf("%s is lacking where it is: %+v", name, patch)
+		if patch := missingSettings(set, set, defaults); patch != (duly.QueueConfig{}) {
+			t.Errorf("%s is missing although both have it: %+v", name, patch)
 		}
 	}
 }
 
-// C16.20: a push queue that a job has made in one pool gets what was set in the other.
-func TestSettingsOfAPushQueueAreLacking(t *testing.T) {
+// C16.20: a push queue that a job has created in one pool gets the settings of the other.
+func TestMissingSettingsOfPushQueue(t *testing.T) {
 	t.Parallel()
-	usual := contract.DefaultQueueConfig()
-	made := contract.PatchConfig(usual, duly.QueueConfig{Delivery: duly.DeliverPush})
-	set := contract.PatchConfig(made, duly.QueueConfig{Push: duly.PushConfig{URL: "target:t", OnDead: "target:v"}, Defaults: duly.Defaults{Tries: 3}})
+	defaults := contract.DefaultQueueConfig()
+	created := contract.PatchConfig(defaults, duly.QueueConfig{Delivery: duly.DeliverPush})
+	set := contract.PatchConfig(created, duly.QueueConfig{
+		Push: duly.PushConfig{URL: "target:t", OnDead: "target:v"}, Defaults: duly.Defaults{Tries: 3},
+	})
 	want := duly.QueueConfig{Push: set.Push, Defaults: duly.Defaults{Tries: 3}}
 	want.Push.OnDone = ""
-	if patch := lacking(set, made, usual); patch != want {
+	if patch := missingSettings(set, created, defaults); patch != want {
 		t.Errorf("the patch is %+v, want %+v", patch, want)
 	}
 }
 
-// desk is a store of placements. Its fields answer for it where they are set.
-type desk struct {
+// placementStore is an engine that stores only placements.
+type placementStore struct {
 	contract.Placer
 	puts  []contract.Placement
 	watch func(ctx context.Context) error
 }
 
-func (d *desk) PutPlacement(_ context.Context, p contract.Placement) error {
+func (d *placementStore) PutPlacement(_ context.Context, p contract.Placement) error {
 	d.puts = append(d.puts, p)
 	return nil
 }
 
-func (d *desk) FindPlacement(context.Context, string) (contract.Placement, error) {
+func (d *placementStore) FindPlacement(context.Context, string) (contract.Placement, error) {
 	return d.puts[len(d.puts)-1], nil
 }
 
-func (d *desk) WatchTokens(ctx context.Context, _ func(bool)) error { return d.watch(ctx) }
+func (d *placementStore) WatchTokens(ctx context.Context, _ func(bool)) error { return d.watch(ctx) }
 
-func onDesk(d *desk) (*Pools, *clock.Fake) {
+func newTestPools(d *placementStore) (*Pools, *clock.Fake) {
 	c := clock.NewFake()
-	return &Pools{cfg: Config{Clock: c, Logger: slog.New(slog.DiscardHandler)}, placer: d, watcher: d, reload: make(chan struct{}, 1)}, c
+	cfg := Config{Clock: c, Logger: slog.New(slog.DiscardHandler)}
+	return &Pools{cfg: cfg, placer: d, watcher: d, reload: make(chan struct{}, 1)}, c
 }
 
-// A placement keeps the last pools that its namespace has left.
+// A placement has only the last MaxFormer pools.
 func TestFormerPoolsAreBounded(t *testing.T) {
 	t.Parallel()
-	d := &desk{}
-	r, c := onDesk(d)
+	d := &placementStore{}
+	r, c := newTestPools(d)
 	p := contract.Placement{Namespace: "shop", Pool: "new", From: "old", Version: 7}
 	for i := range contract.MaxFormer + 2 {
 		p.Former = append(p.Former, fmt.Sprint("p", i))
 	}
 	p.Former[3], p.Former[4] = "new", "old"
 
-	got, err := r.put(t.Context(), p)
+	got, err := r.storePhase(t.Context(), p)
 
 	want := append(slices.Clone(p.Former[5:]), "old")
 	want = append(slices.Clone(p.Former[:3]), want...)
 	want = want[len(want)-contract.MaxFormer:]
-	if err != nil || !slices.Equal(d.puts[0].Former, want) || got.Version != 8 || d.puts[0].Version != 7 || !got.Since.Equal(c.Now().Truncate(time.Millisecond)) {
-		t.Errorf("%+v, %v; stored is %+v, want the former pools %v", got, err, d.puts[0], want)
+	stored := d.puts[0]
+	if err != nil || !slices.Equal(stored.Former, want) || got.Version != 8 || stored.Version != 7 ||
+		!got.Since.Equal(c.Now().Truncate(time.Millisecond)) {
+		t.Errorf("%+v, %v; stored is %+v, want the former pools %v", got, err, stored, want)
 	}
 }
 
-// An engine that stops telling of changes is asked again in a second, unless it
-// is closed.
-func TestAWatchIsBegunAgain(t *testing.T) {
+// A failed watch starts again after watchRetry, unless the engine is closed.
+func TestWatchRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		watches, answer := 0, errors.New("the line is broken")
-		d := &desk{watch: func(context.Context) error {
+		watches, answer := 0, errors.New("the connection is broken")
+		d := &placementStore{watch: func(context.Context) error {
 			if watches++; watches > 100 {
-				panic("it is asked again without a pause")
+				panic("watch retries without a pause")
 			}
 			return answer
 		}}
-		r, c := onDesk(d)
+		r, c := newTestPools(d)
 		ended := make(chan bool, 1)
 		go func() { r.watch(t.Context()); ended <- true }()
 
@@ -145,11 +151,11 @@ func TestAWatchIsBegunAgain(t *testing.T) {
 			if watches != want || len(ended) > 0 {
 				t.Fatalf("%d watches after %d s, want %d", watches, want-1, want)
 			}
-			c.Advance(watchAgain)
+			c.Advance(watchRetry)
 		}
 		synctest.Wait()
 		answer = duly.ErrClosed
-		c.Advance(watchAgain)
+		c.Advance(watchRetry)
 		synctest.Wait()
 		if watches != 5 || len(ended) != 1 {
 			t.Errorf("%d watches after the engine was closed, ended: %d", watches, len(ended))
@@ -157,127 +163,115 @@ func TestAWatchIsBegunAgain(t *testing.T) {
 	})
 }
 
-func TestAnErrorIsSaidOnceUntilItIsOver(t *testing.T) {
-	t.Parallel()
-	s, down, full := said{}, errors.New("port 81 is closed"), errors.New("it is full")
-	for i, tt := range []struct {
-		err  error
-		anew bool
-	}{
-		{nil, false}, {down, true}, {down, false}, {errors.New("port 82 is closed"), false}, {full, true}, {down, true},
-		{nil, false}, {nil, false}, {down, true},
-	} {
-		if got := s.anew("orders", tt.err); got != tt.anew {
-			t.Errorf("%d: %v is new: %t, want %t", i, tt.err, got, tt.anew)
-		}
-	}
-	if !s.anew("logs", down) {
-		t.Error("the error of another pool is not new")
-	}
-}
-
-// closing notes that it was closed.
-type closing struct {
+// closableEngine counts the calls of Close.
+type closableEngine struct {
 	contract.Engine
 	closed int
 }
 
-func (c *closing) Close() error { c.closed++; return nil }
+func (c *closableEngine) Close() error { c.closed++; return nil }
 
-// An engine that is reached after the end is closed again.
-func TestAPoolThatIsReachedTooLateIsClosed(t *testing.T) {
+// An engine that is opened after the pool was closed is closed, too.
+func TestEngineOpenedAfterClose(t *testing.T) {
 	t.Parallel()
-	early, late := &closing{}, &closing{}
-	for e, before := range map[*closing]bool{early: true, late: false} {
-		p := &pool{name: "orders", heeded: &heeded{}}
+	early, late := &closableEngine{}, &closableEngine{}
+	for e, before := range map[*closableEngine]bool{early: true, late: false} {
+		p := &pool{name: "orders", observed: &observedEngine{}}
 		if before {
-			p.take(e)
+			p.setEngine(e)
 		}
 		if err := p.close(); err != nil {
 			t.Error(err)
 		}
 		if !before {
-			p.take(e)
+			p.setEngine(e)
 		}
 		if _, err := p.get(); e.closed != 1 || before != (err == nil) {
-			t.Errorf("taken before the end %t: closed %d times, then %v", before, e.closed, err)
+			t.Errorf("set before close %t: closed %d times, then %v", before, e.closed, err)
 		}
 	}
 }
 
-// A step that takes long goes on if its phase is not over, and is given up if it is.
-func TestALateStepLooksAgain(t *testing.T) {
+// A slow step continues if its phase is not over, and fails otherwise.
+func TestSlowStepVerifiesPhase(t *testing.T) {
 	t.Parallel()
 	where := contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining, Version: 3}
-	d := &desk{puts: []contract.Placement{where}}
-	r, c := onDesk(d)
-	s, err := r.timely(t.Context(), nil, &where)
+	d := &placementStore{puts: []contract.Placement{where}}
+	r, c := newTestPools(d)
+	s, err := r.beginStep(t.Context(), nil, &where)
 	if err != nil {
 		t.Fatal(err)
 	}
-	did := 0
+	calls := 0
 	do := func(ctx context.Context) error {
 		if _, bounded := ctx.Deadline(); !bounded {
-			t.Error("the step has no bound")
+			t.Error("the step has no deadline")
 		}
-		did++
+		calls++
 		return nil
 	}
 
-	for _, late := range []time.Duration{0, stepFor - 1, 1, stepFor, 10 * stepFor} {
+	for _, late := range []time.Duration{0, stepTimeout - 1, 1, stepTimeout, 10 * stepTimeout} {
 		c.Advance(late)
-		if err := s.inTime(t.Context(), do); err != nil {
+		if err := s.run(t.Context(), do); err != nil {
 			t.Errorf("after %s more: %v", late, err)
 		}
 	}
+
 	next := where
 	next.Phase, next.Version = contract.Placed, 4
 	d.puts = append(d.puts, next)
-	if err := s.inTime(t.Context(), do); err != nil {
-		t.Errorf("within the time of the last look: %v", err)
+	if err := s.run(t.Context(), do); err != nil {
+		t.Errorf("before the deadline of the last verification: %v", err)
 	}
-	c.Advance(stepFor)
-	if err := s.inTime(t.Context(), do); !errors.Is(err, duly.ErrConflict) || did != 6 {
-		t.Errorf("after the phase: %v; %d steps were done, want 6", err, did)
+	c.Advance(stepTimeout)
+	if err := s.run(t.Context(), do); !errors.Is(err, duly.ErrConflict) || calls != 6 {
+		t.Errorf("after the phase: %v; %d calls, want 6", err, calls)
 	}
 
-	w := r.within(nil)
-	c.Advance(stepFor)
-	if err := w.inTime(t.Context(), do); !errors.Is(err, duly.ErrConflict) || did != 6 {
-		t.Errorf("a step without another look: %v", err)
+	w := r.newStep(nil)
+	c.Advance(stepTimeout)
+	if err := w.run(t.Context(), do); !errors.Is(err, duly.ErrConflict) || calls != 6 {
+		t.Errorf("a step that cannot be verified: %v", err)
 	}
 }
 
-// Of the jobs of an order key the first one that falls due counts. Jobs without
-// a key hold none.
-func TestTheFirstJobOfAKeyIsTheOneThatCounts(t *testing.T) {
+// listKeys returns the first due time of each order key. Jobs without a key do not count.
+func TestListKeys(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	old := model.New(model.Config{Clock: c, Manual: true})
 	defer old.Close()
 	_, err := old.Push(t.Context(), []duly.Job{
 		{Queue: "q", OrderKey: "a", Delay: 2 * time.Hour}, {Queue: "q", OrderKey: "b", Delay: 3 * time.Hour},
-		{Queue: "q", OrderKey: "a", Delay: time.Hour}, {Queue: "q", Delay: time.Minute}, {Queue: "q", OrderKey: "a", Delay: 4 * time.Hour},
+		{Queue: "q", OrderKey: "a", Delay: time.Hour}, {Queue: "q", Delay: time.Minute},
+		{Queue: "q", OrderKey: "a", Delay: 4 * time.Hour},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	keys, ok := keysLeft(t.Context(), old, duly.Q("q"), duly.Sizes{Delayed: 5})
-	if want := map[string]time.Time{"a": c.Now().Add(time.Hour), "b": c.Now().Add(3 * time.Hour)}; !ok || !reflect.DeepEqual(keys, want) {
+	keys, ok := listKeys(t.Context(), old, duly.Q("q"), duly.Sizes{Delayed: 5})
+	want := map[string]time.Time{"a": c.Now().Add(time.Hour), "b": c.Now().Add(3 * time.Hour)}
+	if !ok || !reflect.DeepEqual(keys, want) {
 		t.Errorf("the keys are %v, %t, want %v", keys, ok, want)
 	}
-	for what, sizes := range map[string]duly.Sizes{"one runs": {Delayed: 5, Leased: 1}, "they have changed": {Delayed: 4}} {
-		if _, ok := keysLeft(t.Context(), old, duly.Q("q"), sizes); ok {
-			t.Errorf("the keys are known though %s", what)
+
+	for what, sizes := range map[string]duly.Sizes{
+		"a job runs": {Delayed: 5, Leased: 1}, "the list has changed": {Delayed: 4},
+	} {
+		if _, ok := listKeys(t.Context(), old, duly.Q("q"), sizes); ok {
+			t.Errorf("listKeys returned the keys although %s", what)
 		}
 	}
 }
 
-func TestAMissingPoolIsNamedWithItsNamespace(t *testing.T) {
+func TestErrorOfUnknownPool(t *testing.T) {
 	t.Parallel()
-	r, _ := onDesk(&desk{})
-	if _, err := r.at("shop", "gone"); err == nil || !strings.Contains(err.Error(), "namespace shop is in pool gone") || !strings.Contains(err.Error(), "--pool gone=URL") {
+	r, _ := newTestPools(&placementStore{})
+	_, err := r.poolEngine("shop", "gone")
+	if err == nil || !strings.Contains(err.Error(), "namespace shop is in pool gone") ||
+		!strings.Contains(err.Error(), "--pool gone=URL") {
 		t.Error(err)
 	}
 }

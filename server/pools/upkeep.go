@@ -15,19 +15,20 @@ var (
 	_ contract.Resetter   = (*Pools)(nil)
 )
 
-// each does something in every pool at once and tells what has failed, by the
-// pool's name.
-func (r *Pools) each(do func(p *pool) error) error {
+// eachPool calls do for every pool concurrently. It returns the first error, with the name
+// of its pool.
+func (r *Pools) eachPool(do func(p *pool) error) error {
 	errs := make([]error, len(r.all))
 	var running sync.WaitGroup
 	for i, p := range r.all {
 		running.Go(func() {
 			if err := do(p); err != nil {
-				errs[i] = inPool(p, err)
+				errs[i] = poolError(p, err)
 			}
 		})
 	}
 	running.Wait()
+
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -36,7 +37,7 @@ func (r *Pools) each(do func(p *pool) error) error {
 	return nil
 }
 
-// LastReset implements contract.Resetter: it tells of the pool that was reset last.
+// LastReset implements contract.Resetter. It returns the latest reset of all pools.
 func (r *Pools) LastReset() (last contract.Reset) {
 	for _, p := range r.all {
 		engine, _ := p.get()
@@ -49,22 +50,19 @@ func (r *Pools) LastReset() (last contract.Reset) {
 	return last
 }
 
-// inPool is an error that says which pool it is about.
-func inPool(p *pool, err error) error {
-	return &duly.Error{Code: duly.CodeOf(err), Message: fmt.Sprintf("pool %s: %s", p.name, message(err)), Cause: err}
-}
-
-func message(err error) string {
+// poolError adds the name of a pool to an error.
+func poolError(p *pool, err error) error {
+	message := err.Error()
 	var e *duly.Error
 	if errors.As(err, &e) {
-		return e.Message
+		message = e.Message
 	}
-	return err.Error()
+	return &duly.Error{Code: duly.CodeOf(err), Message: fmt.Sprintf("pool %s: %s", p.name, message), Cause: err}
 }
 
-// Down lists the pools that do not answer.
+// Down returns the names of the pools that do not respond.
 func (r *Pools) Down(ctx context.Context) []string {
-	return r.those(func(engine contract.Engine, err error) bool {
+	return r.poolsWhere(func(engine contract.Engine, err error) bool {
 		if err == nil {
 			_, err = engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
 		}
@@ -72,16 +70,17 @@ func (r *Pools) Down(ctx context.Context) []string {
 	})
 }
 
-// Full lists the pools that refuse new jobs because their disk is full.
+// Full returns the names of the pools that refuse new jobs because their disk is full.
 func (r *Pools) Full(ctx context.Context) []string {
-	return r.those(func(engine contract.Engine, _ error) bool {
+	return r.poolsWhere(func(engine contract.Engine, _ error) bool {
 		a, ok := engine.(contract.Accepter)
 		return ok && errors.Is(a.Accepts(ctx), duly.ErrFull)
 	})
 }
 
-// those asks all pools at once and lists those for which is returns true.
-func (r *Pools) those(is func(engine contract.Engine, err error) bool) (names []string) {
+// poolsWhere calls is for all pools concurrently, and returns the names of the pools for which
+// it returns true.
+func (r *Pools) poolsWhere(is func(engine contract.Engine, err error) bool) (names []string) {
 	if r == nil {
 		return nil
 	}
@@ -100,10 +99,10 @@ func (r *Pools) those(is func(engine contract.Engine, err error) bool) (names []
 	return names
 }
 
-// Sweep implements contract.Maintainer, for every pool at once: one that does not
-// answer holds no other up but the end of the call.
+// Sweep implements contract.Maintainer, for all pools concurrently. A pool that does not respond
+// delays only the end of the call.
 func (r *Pools) Sweep(ctx context.Context) error {
-	return r.each(func(p *pool) error {
+	return r.eachPool(func(p *pool) error {
 		m, err := p.maintainer()
 		if errors.Is(err, duly.ErrUnsupported) {
 			return nil
@@ -115,9 +114,9 @@ func (r *Pools) Sweep(ctx context.Context) error {
 	})
 }
 
-// Check implements contract.Maintainer, one pool after the other. A fault's detail
-// begins with the name of its pool, but in the default one. An error of one pool
-// is told when the others were checked.
+// Check implements contract.Maintainer, one pool after the other. Except in the default pool, the
+// detail of a fault begins with the name of its pool. After an error in one pool, Check still
+// checks the others.
 func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract.CheckReport, err error) {
 	progress := p.Progress
 	var before int64
@@ -126,6 +125,7 @@ func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract
 		if errors.Is(failed, duly.ErrUnsupported) {
 			continue
 		}
+
 		var report contract.CheckReport
 		if failed == nil {
 			if progress != nil {
@@ -134,8 +134,9 @@ func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract
 			report, failed = m.Check(ctx, p)
 		}
 		if failed != nil && err == nil {
-			err = inPool(pool, failed)
+			err = poolError(pool, failed)
 		}
+
 		before += report.Jobs + report.Messages
 		sum.Jobs += report.Jobs
 		sum.Messages += report.Messages
@@ -153,7 +154,7 @@ func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract
 	return sum, nil
 }
 
-// Step implements contract.Maintainer, where the queue is.
+// Step implements contract.Maintainer, in the pool of the queue.
 func (r *Pools) Step(ctx context.Context, q duly.QueueRef) (more bool, err error) {
 	where, err := r.Where(ctx, q.Namespace)
 	if err == nil && where.From != "" {
@@ -166,8 +167,8 @@ func (r *Pools) Step(ctx context.Context, q duly.QueueRef) (more bool, err error
 	return more || moreNew, err
 }
 
-func (r *Pools) stepIn(ctx context.Context, where *contract.Placement, name string, q duly.QueueRef) (more bool, err error) {
-	if _, err := r.at(where.Namespace, name); err != nil {
+func (r *Pools) stepIn(ctx context.Context, where *contract.Placement, name string, q duly.QueueRef) (bool, error) {
+	if _, err := r.poolEngine(where.Namespace, name); err != nil {
 		return false, err
 	}
 	m, err := r.byName[name].maintainer()
@@ -177,8 +178,8 @@ func (r *Pools) stepIn(ctx context.Context, where *contract.Placement, name stri
 	return m.Step(ctx, q)
 }
 
-// Backuper is that of one pool; [duly.ErrInvalid] for a pool that there is not,
-// [duly.ErrUnsupported] for an engine that can't be copied.
+// Backuper returns the backuper of a pool. It returns [duly.ErrInvalid] for an unknown pool,
+// and [duly.ErrUnsupported] for an engine that cannot be copied.
 func (r *Pools) Backuper(name string) (contract.Backuper, error) {
 	if !r.Has(name) {
 		return nil, r.ErrNoPool(name)
@@ -189,7 +190,7 @@ func (r *Pools) Backuper(name string) (contract.Backuper, error) {
 	}
 	b, ok := engine.(contract.Backuper)
 	if !ok {
-		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s has no backup; copy what its server keeps", name)
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s has no backup; back up its server's files", name)
 	}
 	return b, nil
 }

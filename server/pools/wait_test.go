@@ -11,19 +11,20 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// wait begins a Wait of two minutes; it tells whether that was woken. Like tick
-// it is for a bubble.
+// wait starts a Wait of two minutes. The channel gets whether it was ready. wait and tick need
+// a bubble.
 func (r *rig) wait() chan bool {
 	woken := make(chan bool, 1)
+	p := duly.WaitParams{Namespace: "shop", Queues: []string{"q"}, Timeout: 2 * time.Minute}
 	go func() {
-		ready, err := r.Wait(r.t.Context(), duly.WaitParams{Namespace: "shop", Queues: []string{"q"}, Timeout: 2 * time.Minute})
+		ready, err := r.Wait(r.t.Context(), p)
 		woken <- ready && err == nil
 	}()
 	synctest.Wait()
 	return woken
 }
 
-// tick lets time pass, a second after the other.
+// tick advances the clock second by second.
 func (r *rig) tick(d time.Duration) {
 	for range int(d / time.Second) {
 		r.clock.Advance(time.Second)
@@ -31,87 +32,90 @@ func (r *rig) tick(d time.Duration) {
 	}
 }
 
-// A waiter is woken by either pool.
-func TestWaitOverAMove(t *testing.T) {
+// Both pools wake a caller that waits during a move.
+func TestWaitDuringMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
 		r.pushJob(duly.Job{ID: "later", Delay: time.Minute})
 		r.move("shop", "orders")
+
 		woken := r.wait()
 		r.pushJob(duly.Job{ID: "new"})
 		synctest.Wait()
 		if len(woken) != 1 || !<-woken {
-			t.Fatal("a push to the new pool wakes nobody")
+			t.Fatal("a push to the new pool does not wake the caller")
 		}
-		_, receipts := r.take(1, "q")
+
+		_, receipts := r.reserve(1, "q")
 		r.ack(receipts...)
 		woken = r.wait()
 		r.tick(time.Minute)
 		if len(woken) != 1 || !<-woken {
-			t.Fatal("a job that becomes due in the old pool wakes nobody")
+			t.Fatal("a job that becomes due in the old pool does not wake the caller")
 		}
-		_, receipts = r.take(1, "q")
+
+		_, receipts = r.reserve(1, "q")
 		r.ack(receipts...)
 		woken = r.wait()
 		r.tick(119 * time.Second)
 		if len(woken) != 0 {
-			t.Fatal("it has ended early")
+			t.Fatal("Wait has ended early")
 		}
 		r.tick(2 * time.Second)
 		if len(woken) != 1 || <-woken {
-			t.Fatal("it does not end in time")
+			t.Fatal("Wait does not end in time")
 		}
 	})
 }
 
-// What is pushed to the pool that a namespace has gone to wakes those who have
-// waited since before that.
-func TestWaitBegunBeforeItsNamespaceHasGone(t *testing.T) {
+// A push to the new pool of a namespace wakes a caller that has waited since before the change.
+func TestWaitBegunBeforeMove(t *testing.T) {
 	t.Parallel()
-	goes := map[string]func(r *rig){
+	changes := map[string]func(r *rig){
 		"by a move": func(r *rig) {
-			r.must(meet(r.t.Context(), r.Pools, "shop"))
+			r.must(createToken(r.t.Context(), r.Pools, "shop"))
 			_, err := r.Move(r.t.Context(), "shop", "orders")
 			r.must(err)
-			r.must(r.CarryOn(r.t.Context()))
-			r.tick(pools.Settle)
-			r.must(r.CarryOn(r.t.Context()))
+			r.must(r.Advance(r.t.Context()))
+			r.tick(pools.Propagation)
+			r.must(r.Advance(r.t.Context()))
 			if r.phase("shop") != contract.Draining {
-				r.t.Fatalf("it is %q", r.phase("shop"))
+				r.t.Fatalf("the phase is %q", r.phase("shop"))
 			}
 		},
 		"by its first placement": func(r *rig) {
 			r.must(r.Assign(r.t.Context(), "shop", "orders"))
-			r.tick(pools.Settle)
+			r.tick(pools.Propagation)
 		},
 	}
-	for how, leave := range goes {
+
+	for how, change := range changes {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, "orders")
 				woken := r.wait()
-				leave(r)
+				change(r)
 				r.pushJob(duly.Job{ID: "x"})
 				synctest.Wait()
 				if len(woken) != 1 || !<-woken {
 					r.tick(2 * time.Minute)
-					t.Error("it wakes nobody")
+					t.Error("the push does not wake the caller")
 				}
 			})
 		})
 	}
 }
 
-// C4.102: a woken caller that does not reserve passes its wake-up on, also when it
-// has gone and every call looks its namespace up.
-func TestWakeUpIsPassedOn(t *testing.T) {
+// C4.102: Pass wakes the next waiter, also for a caller that has gone.
+func TestPassWakesNextWaiter(t *testing.T) {
 	t.Parallel()
 	for name, pass := range map[string]func(ctx context.Context, r *rig){
 		"by Pass": func(ctx context.Context, r *rig) { r.Pass(ctx, "shop", []string{"q"}) },
 		"by a Reserve that fails": func(ctx context.Context, r *rig) {
-			got, err := r.Reserve(ctx, duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1})
+			p := duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1}
+			got, err := r.Reserve(ctx, p)
 			if len(got) > 0 || err == nil {
 				r.t.Errorf("Reserve without a caller returned %v, %v", got, err)
 			}
@@ -125,7 +129,7 @@ func TestWakeUpIsPassedOn(t *testing.T) {
 				r.pushJob(duly.Job{ID: "x"})
 				synctest.Wait()
 				if len(first)+len(second) != 1 {
-					t.Fatalf("%d and %d are woken", len(first), len(second))
+					t.Fatalf("%d and %d callers are woken", len(first), len(second))
 				}
 
 				gone, leave := context.WithCancel(t.Context())
@@ -134,7 +138,7 @@ func TestWakeUpIsPassedOn(t *testing.T) {
 				synctest.Wait()
 				if len(first)+len(second) != 2 {
 					r.tick(3 * time.Second)
-					t.Error("nobody else is woken")
+					t.Error("the other caller is not woken")
 				}
 			})
 		})

@@ -80,7 +80,7 @@ func TestPools(t *testing.T) {
 		{"duly: invalid: ", []string{"token", "create", "-n", "lost", "--pool", "nowhere", "--rights", "produce"}},
 		{"duly: conflict: ", []string{"pool", "move", "shop", "--to", "down"}},
 		{"duly: invalid: ", []string{"pool", "move", "shop", "--to", "nowhere"}},
-		{`duly: not_found: nothing is known of namespace "shpo"`, []string{"pool", "move", "shpo", "--to", "orders"}},
+		{`duly: not_found: namespace "shpo" has no queue and no token`, []string{"pool", "move", "shpo", "--to", "orders"}},
 		{"duly: invalid: the pool is missing; give --to POOL", []string{"pool", "move", "shop"}},
 		{"duly: unsupported: ", []string{"backup", "--pool", "orders", filepath.Join(t.TempDir(), "b.db")}},
 	} {

@@ -10,48 +10,50 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// S: whoever dies at whatever step of a move, another one ends it, and no job is
-// lost or doubled.
-func TestAMoveGoesOnWhoeverDies(t *testing.T) {
+// S: if a server crashes at any step of a move, another one ends the move. No job is lost or
+// duplicated.
+func TestMoveSurvivesCrash(t *testing.T) {
 	t.Parallel()
-	for dies := before; dies < deaths; dies++ {
-		t.Run(fmt.Sprint(dies), func(t *testing.T) {
+	for kind := crashBefore; kind < crashKinds; kind++ {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			for n := 1; moveStep(t, n, dies); n++ {
+			for n := 1; moveStep(t, n, kind); n++ {
 			}
 		})
 	}
 }
 
-// moveStep moves a namespace by a server that dies at the nth step, and by
-// another one thereafter; it tells whether there is such a step.
-func moveStep(t *testing.T, n int, dies death) (more bool) {
-	d := newDrill(t)
-	s := &steps{left: n, death: dies}
-	mortal := d.stepping(s)
+// moveStep moves a namespace on a server that crashes at the nth step, and then on another one.
+// It reports whether there is such a step.
+func moveStep(t *testing.T, n int, kind crash) (more bool) {
+	d := newMoveTest(t)
+	s := &stepCounter{left: n, crash: kind}
+	mortal := d.newCountingServer(s)
 	for i := range 5 {
 		d.push(d, shop, fmt.Sprint("old", i))
 	}
-	died := func(err error) {
-		if err != nil && !errors.Is(err, errDied) {
+	check := func(err error) {
+		if err != nil && !errors.Is(err, errCrashed) {
 			t.Errorf("step %d: %v", n, err)
 		}
 	}
+
 	_, err := mortal.Move(t.Context(), "shop", "orders")
-	died(err)
+	check(err)
 	for i := range 6 {
-		died(mortal.CarryOn(t.Context()))
-		d.clock.Advance(pools.Settle)
+		check(mortal.Advance(t.Context()))
+		d.clock.Advance(pools.Propagation)
 		d.push(d, wide, fmt.Sprint("new", i))
 		if i == 3 {
-			d.work()
+			d.ackAll()
 		}
 	}
+
 	_, err = d.Move(t.Context(), "shop", "orders")
 	d.must(err)
 	d.finish("orders", contract.DefaultPool)
 	if len(d.accepted) != 11 {
-		t.Errorf("accepted were %v", d.accepted)
+		t.Errorf("accepted %v", d.accepted)
 	}
 	if t.Failed() {
 		t.Logf("at step %d", n)
@@ -66,11 +68,12 @@ func TestConcurrentMoves(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"orders", "logs"} {
 		for n, more := 1, true; more; n++ {
-			d := &drill{rig: newRig(t, "orders", "logs")}
+			d := &moveTest{rig: newRig(t, "orders", "logs")}
 			d.must(d.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 77}))
+
 			var other error
-			s := &steps{left: n, then: func() { _, other = d.Move(t.Context(), "shop", "orders") }}
-			p, err := d.stepping(s).Move(t.Context(), "shop", to)
+			s := &stepCounter{left: n, then: func() { _, other = d.Move(t.Context(), "shop", "orders") }}
+			p, err := d.newCountingServer(s).Move(t.Context(), "shop", to)
 			if more = s.over(); !more {
 				break
 			}

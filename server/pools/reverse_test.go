@@ -11,72 +11,76 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// What a queue is set to is not lost when a move is turned around: that of one
-// that was removed from the first pool already, and of one that only the second
-// has; also where a push was quicker, or who turned it around dies thereafter.
-func TestSettingsComeBackWhenAMoveIsTurnedAround(t *testing.T) {
+// A reversed move restores settings: of a queue that was removed from the first pool already,
+// and of one that only the second pool has; also if a push was faster, or the server that
+// reversed the move crashes.
+func TestReversalRestoresSettings(t *testing.T) {
 	t.Parallel()
-	for _, died := range []bool{false, true} {
+	late, single := duly.QueueRef{Namespace: "shop", Name: "late"}, duly.QueueRef{Namespace: "shop", Name: "single"}
+	removed, kept := shop, duly.QueueRef{Namespace: "shop", Name: "kept"}
+	for _, crashed := range []bool{false, true} {
 		r := newRig(t, "orders")
 		ctx := t.Context()
-		removed, late, single, kept := shop, duly.QueueRef{Namespace: "shop", Name: "late"}, duly.QueueRef{Namespace: "shop", Name: "single"}, duly.QueueRef{Namespace: "shop", Name: "kept"}
-		r.must(r.Configure(ctx, removed, duly.QueueConfig{MaxJobs: 77, DeadAge: time.Hour, Shards: 4, Rate: duly.Rate{PerSecond: 5, Burst: 9}, Defaults: duly.Defaults{Tries: 3}}))
+		r.must(r.Configure(ctx, removed, duly.QueueConfig{
+			MaxJobs: 77, DeadAge: time.Hour, Shards: 4, Rate: duly.Rate{PerSecond: 5, Burst: 9},
+			Defaults: duly.Defaults{Tries: 3},
+		}))
 		r.must(r.Pause(ctx, removed))
 		r.must(r.Configure(ctx, kept, duly.QueueConfig{MaxLeased: 4}))
 		r.push("shop", "kept", "x")
 		r.move("shop", "orders")
-		r.carryOn()
+		r.advance()
 		r.must(r.Configure(ctx, late, duly.QueueConfig{MaxLeased: 3}))
 		r.must(r.Configure(ctx, single, duly.QueueConfig{MaxJobs: 1}))
-		if left := r.left(contract.DefaultPool); !slices.Equal(left, []string{"kept"}) {
-			t.Fatalf("in the first pool are %v", left)
+		if left := r.queuesIn(contract.DefaultPool); !slices.Equal(left, []string{"kept"}) {
+			t.Fatalf("the first pool has the queues %v", left)
 		}
-		if died {
+
+		if crashed {
 			where, err := r.Where(ctx, "shop")
 			r.must(err)
 			where.Pool, where.From = where.From, where.Pool
 			r.must(r.engines[contract.DefaultPool].PutPlacement(ctx, where))
-			r.push("shop", "late", "quick")
+			r.push("shop", "late", "fast")
 		} else {
 			_, err := r.Move(ctx, "shop", contract.DefaultPool)
 			r.must(err)
-			if c, err := r.Config(ctx, single); err != nil || c.MaxJobs != 1 {
-				t.Errorf("a bound of one job is %+v, %v", c, err)
+			r.must(checkConfig(r, r, single, func(c *duly.QueueConfig) bool { return c.MaxJobs == 1 }))
+		}
+		r.endMove("shop")
+
+		for q, is := range map[duly.QueueRef]func(c *duly.QueueConfig) bool{
+			removed: func(c *duly.QueueConfig) bool {
+				rate := duly.Rate{PerSecond: 5, Burst: 9}
+				return c.MaxJobs == 77 && c.DeadAge == time.Hour && (c.Shards == 4 || crashed) && c.Rate == rate &&
+					c.Defaults.Tries == 3 && c.Paused
+			},
+			late: func(c *duly.QueueConfig) bool { return c.MaxLeased == 3 && !c.Paused },
+			kept: func(c *duly.QueueConfig) bool { return c.MaxLeased == 4 },
+		} {
+			if err := checkConfig(r, r, q, is); err != nil {
+				t.Errorf("crashed %v: %v", crashed, err)
 			}
-		}
-		r.end("shop")
-		c, err := r.Config(ctx, removed)
-		if err != nil || c.MaxJobs != 77 || c.DeadAge != time.Hour || c.Shards != 4 && !died || c.Rate != (duly.Rate{PerSecond: 5, Burst: 9}) || c.Defaults.Tries != 3 || !c.Paused {
-			t.Errorf("died %v: the removed queue is %+v, %v", died, c, err)
-		}
-		if c, err := r.Config(ctx, late); err != nil || c.MaxLeased != 3 || c.Paused {
-			t.Errorf("died %v: the late queue is %+v, %v", died, c, err)
-		}
-		if c, err := r.Config(ctx, kept); err != nil || c.MaxLeased != 4 {
-			t.Errorf("died %v: the kept queue is %+v, %v", died, c, err)
 		}
 	}
 }
 
-// A stray queue's settings do not come to the queue that is in use.
-func TestStraySettingsAreNotBrought(t *testing.T) {
+// The settings of an orphan do not change the queue of its namespace's pool.
+func TestOrphanSettingsAreNotRestored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "logs")
 	r.pushJob(duly.Job{ID: "x"})
 	r.must(r.engines["logs"].Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 5}))
 	r.must(r.engines["logs"].Pause(t.Context(), shop))
-	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // not at home
+	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // only in the pool logs
 	r.must(r.engines["logs"].Configure(t.Context(), alone, duly.QueueConfig{MaxJobs: 7}))
+
 	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "logs" {
-		t.Fatalf("%+v, %v", p, err)
+		t.Fatalf("Move returned %+v, %v", p, err)
 	}
-	r.end("shop")
-	if c, err := r.Config(t.Context(), shop); err != nil || c.MaxJobs != duly.None || c.Paused {
-		t.Errorf("it is %+v, %v", c, err)
-	}
-	if c, err := r.Config(t.Context(), alone); err != nil || c.MaxJobs != 7 {
-		t.Errorf("the queue that is not at home is %+v, %v", c, err)
-	}
+	r.endMove("shop")
+	r.must(checkConfig(r, r, shop, func(c *duly.QueueConfig) bool { return c.MaxJobs == duly.None && !c.Paused }))
+	r.must(checkConfig(r, r, alone, func(c *duly.QueueConfig) bool { return c.MaxJobs == 7 }))
 }
 
 // A delayed job of the old pool that becomes due sooner does not run next to a job of
@@ -101,19 +105,19 @@ func TestOrderKeyWhoseOldJobBecomesDueSooner(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, "orders")
 			r.pushJob(duly.Job{ID: "c0", OrderKey: "c"})
-			_, receipts := r.take(1, "q")
+			_, receipts := r.reserve(1, "q")
 			_, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: receipts[0], As: duly.Bury}})
 			r.must(err)
 			r.pushJob(duly.Job{ID: "c1", OrderKey: "c", Delay: time.Hour})
 			r.move("shop", "orders")
-			r.take(1, "q") // the first call of the phase starts its time
-			r.clock.Advance(pools.Settle)
+			r.reserve(1, "q") // the first call of the phase starts its time
+			r.clock.Advance(pools.Propagation)
 
 			// The server lists the order keys that are left: c2 runs, because its lease
 			// ends before c1 is due.
 			r.pushJob(duly.Job{ID: "c2", OrderKey: "c"})
 			for range 4 {
-				if ids, receipts := r.take(10, "q"); ids != nil {
+				if ids, receipts := r.reserve(10, "q"); ids != nil {
 					r.ack(receipts...)
 				}
 				r.clock.Advance(3 * time.Second)
@@ -125,10 +129,10 @@ func TestOrderKeyWhoseOldJobBecomesDueSooner(t *testing.T) {
 			r.must(sooner(t.Context(), r.Pools))
 			r.clock.Advance(3 * time.Second)
 			r.pushJob(duly.Job{ID: "c3", OrderKey: "c"})
-			first, _ := r.take(1, "q")
-			second, _ := r.take(10, "q")
+			first, _ := r.reserve(1, "q")
+			second, _ := r.reserve(10, "q")
 			r.clock.Advance(3 * time.Second)
-			third, _ := r.take(10, "q")
+			third, _ := r.reserve(10, "q")
 			if all := slices.Concat(first, second, third); len(all) > 1 || len(all) == 1 && all[0] == "c3" {
 				t.Errorf("Reserve returned %v at the same time", all)
 			}

@@ -8,11 +8,10 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// What is set while a namespace moves holds in both pools. The old one is set
-// first: see copy.go.
+// Settings change in both pools while a namespace moves, in the old one first (see copy.go).
 
 // Configure implements contract.Operator.
-func (m *pair) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+func (m *migratingEngine) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	if err := contract.ValidateConfig(patch); err != nil {
 		return err
 	}
@@ -24,7 +23,7 @@ func (m *pair) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueC
 		return m.configureBoth(ctx, q, patch)
 	case m.state.draining:
 		return m.new.Configure(ctx, q, patch)
-	case !there && patch.Shards != 0: // what only the new pool refuses
+	case !there && patch.Shards != 0: // an engine with one shard refuses this, before the old pool changes
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
 		}
@@ -32,23 +31,25 @@ func (m *pair) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueC
 	return m.setBoth(ctx, q, func(e contract.Engine) error { return e.Configure(ctx, q, patch) })
 }
 
-func (m *pair) configureBoth(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+// configureBoth changes a queue that is in both pools.
+func (m *migratingEngine) configureBoth(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	if err := m.mayConfigure(ctx, q, patch); err != nil {
 		return err
 	}
 	if err := m.configureOld(ctx, q, patch); err != nil {
 		return err
 	}
-	return partly(m.new.Configure(ctx, q, patch))
+	return partial(m.new.Configure(ctx, q, patch))
 }
 
-// mayConfigure refuses what the new pool would, before the old one is set.
-func (m *pair) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	if patch.Shards != 0 { // they are fixed, once it is made
+// mayConfigure returns the error that the new pool would return, before the old one changes.
+func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+	if patch.Shards != 0 { // this changes nothing: the shards of a queue are fixed
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
 		}
 	}
+
 	now, err := m.new.Config(ctx, q)
 	if err != nil {
 		return err
@@ -65,69 +66,71 @@ func (m *pair) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.Que
 	return contract.CheckConfig(contract.PatchConfig(now, patch))
 }
 
-// configureOld sets a queue of the pool that is left: but for its shards, and for
-// its bound where that is a fence's.
-func (m *pair) configureOld(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+// configureOld changes a queue of the old pool, except for its shards, and for its bound if
+// the queue is sealed.
+func (m *migratingEngine) configureOld(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	patch.Shards = 0
 	if patch.MaxJobs != 0 {
-		fenced, err := isFenced(ctx, m.old, q)
+		sealed, err := isSealed(ctx, m.old, q)
 		if err != nil {
 			return err
 		}
-		if fenced {
+		if sealed {
 			patch.MaxJobs = 0
 		}
 	}
 	if patch == (duly.QueueConfig{}) {
 		return nil
 	}
+
 	err := m.old.Configure(ctx, q, patch)
-	if errors.Is(err, duly.ErrInvalid) { // of other shards, their parts may be too small
+	if errors.Is(err, duly.ErrInvalid) { // with other shards, a limit per shard may be too small
 		return nil
 	}
 	return err
 }
 
-// setBoth sets a queue while the move is prepared. One that is not in the new
-// pool is made there as it is now in the old one: if it was listed already for
-// being copied, nobody else would.
-func (m *pair) setBoth(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
+// setBoth changes a queue while the move is prepared. It creates a missing queue in the new
+// pool with the settings of the old one: if copyAll has passed this queue already, no other
+// call would.
+func (m *migratingEngine) setBoth(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
 	if err := set(m.old); err != nil {
 		return err
 	}
+
 	there, err := exists(ctx, m.new, q)
 	if err == nil && !there {
-		err = m.copy(ctx, q)
-		there = errors.Is(err, duly.ErrConflict) // the phase is over, so the new pool's queue is its own
+		err = m.copyQueue(ctx, q)
+		there = errors.Is(err, duly.ErrConflict) // the next phase has begun, so the new pool has the queue
 	}
 	if there {
 		err = set(m.new)
 	}
-	return partly(err)
+	return partial(err)
 }
 
 // Pause implements contract.Operator.
-func (m *pair) Pause(ctx context.Context, q duly.QueueRef) error {
+func (m *migratingEngine) Pause(ctx context.Context, q duly.QueueRef) error {
 	return m.pause(ctx, q, func(e contract.Engine) error { return e.Pause(ctx, q) })
 }
 
 // Resume implements contract.Operator.
-func (m *pair) Resume(ctx context.Context, q duly.QueueRef) error {
+func (m *migratingEngine) Resume(ctx context.Context, q duly.QueueRef) error {
 	return m.pause(ctx, q, func(e contract.Engine) error { return e.Resume(ctx, q) })
 }
 
-func (m *pair) pause(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
+func (m *migratingEngine) pause(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
 	if m.state.draining {
 		return m.inBoth(set)
 	}
 	err := m.setBoth(ctx, q, set)
-	if errors.Is(err, duly.ErrNotFound) { // whoever is ahead may have pushed to the new pool
+	if errors.Is(err, duly.ErrNotFound) { // a server in the next phase may have pushed to the new pool
 		return m.inBoth(set)
 	}
 	return err
 }
 
-// exists tells whether a queue was pushed to or configured.
+// exists reports whether a queue was pushed to or configured.
 func exists(ctx context.Context, e contract.Engine, q duly.QueueRef) (bool, error) {
 	stats, err := e.Stats(ctx, q)
 	if err != nil || stats.Counters.Pushed > 0 {
@@ -137,8 +140,8 @@ func exists(ctx context.Context, e contract.Engine, q duly.QueueRef) (bool, erro
 	return isSet(config), err
 }
 
-// isSet tells a configuration that somebody has given. Shards alone do not tell:
-// an engine may give some to every queue.
+// isSet reports whether a configuration differs from the default. Shards do not count,
+// because an engine may have its own default for them.
 func isSet(c duly.QueueConfig) bool {
 	c.Shards = contract.DefaultQueueConfig().Shards
 	return c != contract.DefaultQueueConfig()

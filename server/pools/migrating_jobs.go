@@ -1,0 +1,273 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
+
+// This file has the calls by ID and the lists. A job is in one of the two pools and never goes
+// from one to the other. So the order of the calls matters only if an ID is in both pools:
+// then the job in the old one counts.
+
+// maxLookups is the maximum number of concurrent look-ups.
+const maxLookups = 16
+
+// inParallel calls do for 0…n-1, at most maxLookups at a time.
+func inParallel(n int, do func(i int)) {
+	var running sync.WaitGroup
+	slots := make(chan struct{}, maxLookups)
+	for i := range n {
+		slots <- struct{}{}
+		running.Go(func() {
+			do(i)
+			<-slots
+		})
+	}
+	running.Wait()
+}
+
+// either calls f with the old pool, and with the new one if the old one returns not_found.
+func either[T any](m *migratingEngine, f func(e contract.Engine) (T, error)) (T, error) {
+	found, err := f(m.old)
+	if errors.Is(err, duly.ErrNotFound) {
+		return f(m.new)
+	}
+	return found, err
+}
+
+// eitherErr is either for a call that returns only an error.
+func (m *migratingEngine) eitherErr(f func(e contract.Engine) error) error {
+	_, err := either(m, func(e contract.Engine) (struct{}, error) { return struct{}{}, f(e) })
+	return err
+}
+
+// Get implements contract.Inspector.
+func (m *migratingEngine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+}
+
+// GetByReceipt implements contract.Inspector. A receipt belongs to one pool.
+func (m *migratingEngine) GetByReceipt(
+	ctx context.Context, namespace string, r duly.Receipt,
+) (duly.JobInfo, error) {
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, r) })
+}
+
+// Peek implements contract.Inspector.
+func (m *migratingEngine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
+	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
+}
+
+// The prefixes of a cursor name its pool.
+const (
+	inOld = "o~"
+	inNew = "n~"
+)
+
+// List implements contract.Inspector. It lists the jobs of the old pool, then those of the new
+// one.
+func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	cursor, fromNew := strings.CutPrefix(p.Cursor, inNew)
+	if !fromNew { // a cursor without a prefix is from before the move
+		p.Cursor = strings.TrimPrefix(p.Cursor, inOld)
+		page, err := m.old.List(ctx, q, p)
+		switch {
+		case err != nil:
+			return page, err
+		case page.Next != "":
+			page.Next = inOld + page.Next
+			return page, nil
+		case len(page.Jobs) > 0:
+			page.Next = inNew
+			return page, nil
+		}
+	}
+
+	p.Cursor = cursor
+	if !fromNew {
+		p.Cursor = ""
+	}
+	page, err := m.new.List(ctx, q, p)
+	if page.Next != "" {
+		page.Next = inNew + page.Next
+	}
+	return page, err
+}
+
+// afterMove converts a cursor of a namespace that moved into one of its pool after the move.
+func afterMove(cursor string) string {
+	if strings.HasPrefix(cursor, inOld) {
+		return "" // the old pool has no jobs any more
+	}
+	return strings.TrimPrefix(cursor, inNew)
+}
+
+// Queues implements contract.Inspector.
+func (m *migratingEngine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	of := func(e contract.Engine) lister {
+		return func(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
+			return e.Queues(ctx, namespace, p)
+		}
+	}
+	return mergeNames(ctx, p, []lister{of(m.old), of(m.new)})
+}
+
+// Stats implements contract.Inspector.
+func (m *migratingEngine) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	a, err := m.old.Stats(ctx, q)
+	if err != nil {
+		return a, err
+	}
+	b, err := m.new.Stats(ctx, q)
+	return addStats(a, b), err
+}
+
+// Survey implements contract.Surveyor.
+func (m *migratingEngine) Survey(
+	ctx context.Context, namespace string, p duly.PageParams,
+) (page contract.SurveyPage, err error) {
+	names, err := m.Queues(ctx, namespace, p)
+	if err != nil {
+		return page, err
+	}
+
+	page = contract.SurveyPage{Queues: make([]contract.QueueStats, len(names.Names)), Next: names.Next}
+	inParallel(len(names.Names), func(i int) {
+		page.Queues[i] = contract.ReadQueueStats(ctx, m, duly.QueueRef{Namespace: namespace, Name: names.Names[i]})
+	})
+	return page, nil
+}
+
+// addStats adds the statistics of a queue in two pools.
+func addStats(a, b duly.Stats) duly.Stats {
+	for _, s := range duly.States {
+		*a.Sizes.Of(s) += *b.Sizes.Of(s)
+	}
+	c, d := &a.Counters, &b.Counters
+	for to, n := range map[*int64]int64{
+		&c.Pushed: d.Pushed, &c.Merged: d.Merged, &c.Delivered: d.Delivered, &c.Acked: d.Acked, &c.Failed: d.Failed,
+		&c.Stalled: d.Stalled, &c.Released: d.Released, &c.Dead: d.Dead, &c.Requeued: d.Requeued, &c.Expired: d.Expired,
+		&c.Deleted: d.Deleted, &c.Dropped: d.Dropped,
+	} {
+		*to += n
+	}
+
+	a.OldestReady = max(a.OldestReady, b.OldestReady)
+	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
+		a.NextDue = b.NextDue
+	}
+	if b.Delivery != "" { // the queue of the new pool is the one that stays
+		a.Delivery = b.Delivery
+	}
+	return a
+}
+
+// Config implements contract.Inspector.
+func (m *migratingEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
+	return m.target.Config(ctx, q)
+}
+
+// inBoth calls do with both pools. It succeeds if one of them does not have the job or queue.
+func (m *migratingEngine) inBoth(do func(e contract.Engine) error) error {
+	errOld := do(m.old)
+	errNew := do(m.new)
+	if errOld == nil {
+		errNew = partial(errNew)
+	}
+
+	switch {
+	case errors.Is(errOld, duly.ErrNotFound):
+		return errNew
+	case errors.Is(errNew, duly.ErrNotFound):
+		return errOld
+	case errOld != nil:
+		return errOld
+	}
+	return errNew
+}
+
+// Delete implements contract.Operator.
+func (m *migratingEngine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
+	return m.inBoth(func(e contract.Engine) error { return e.Delete(ctx, q, id) })
+}
+
+// Update implements contract.Operator.
+func (m *migratingEngine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
+	return m.eitherErr(func(e contract.Engine) error { return e.Update(ctx, q, id, u) })
+}
+
+// Promote implements contract.Operator.
+func (m *migratingEngine) Promote(ctx context.Context, q duly.QueueRef, id string) error {
+	return m.eitherErr(func(e contract.Engine) error { return e.Promote(ctx, q, id) })
+}
+
+// Requeue implements contract.Operator. Dead jobs stay in their pools.
+func (m *migratingEngine) Requeue(
+	ctx context.Context, q duly.QueueRef, p duly.RequeueParams,
+) ([]duly.RequeueResult, error) {
+	results, err := m.old.Requeue(ctx, q, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.IDs) == 0 {
+		if p.N -= len(results); p.N == 0 {
+			return results, nil
+		}
+		more, err := m.new.Requeue(ctx, q, p)
+		if err != nil && len(results) > 0 {
+			err = nil // the caller must get the jobs that were requeued
+		}
+		return append(results, more...), err
+	}
+
+	var rest []string
+	var indexes []int
+	for i := range results {
+		if errors.Is(results[i].Err, duly.ErrNotFound) {
+			rest, indexes = append(rest, p.IDs[i]), append(indexes, i)
+		}
+	}
+	if len(rest) == 0 {
+		return results, nil
+	}
+
+	p.IDs = rest
+	more, err := m.new.Requeue(ctx, q, p)
+	for k, i := range indexes {
+		if err != nil {
+			results[i].Err = partial(err)
+		} else {
+			results[i] = more[k]
+		}
+	}
+	return results, nil
+}
+
+// Purge implements contract.Operator.
+func (m *migratingEngine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
+	purged, err := m.old.Purge(ctx, q, state, n)
+	if err != nil || n > 0 && purged >= n {
+		return purged, err
+	}
+	if n > 0 {
+		n -= purged
+	}
+	more, err := m.new.Purge(ctx, q, state, n)
+	if purged > 0 {
+		err = partial(err)
+	}
+	return purged + more, err
+}
+
+// Destroy implements contract.Operator.
+func (m *migratingEngine) Destroy(ctx context.Context, q duly.QueueRef) error {
+	if err := m.old.Destroy(ctx, q); err != nil {
+		return err
+	}
+	return partial(m.new.Destroy(ctx, q))
+}

@@ -1,0 +1,183 @@
+package pools
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
+
+// Reserve implements duly.Engine. It reserves from each queue first in the old pool, and
+// returns the result of the first call with deliveries.
+func (m *migratingEngine) Reserve(ctx context.Context, p duly.ReserveParams) (got []duly.Delivery, err error) {
+	if err := contract.ValidateReserve(&p); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		m.Pass(ctx, p.Namespace, p.Queues)
+		return nil, err
+	}
+
+	var failed error
+	for _, step := range m.steps(ctx, p.Namespace, p.Queues) {
+		some := p
+		some.Queues = step.queues
+		got, err := step.engine.Reserve(ctx, some)
+		if err == nil && step.engine == m.new {
+			got, err = m.releaseBlocked(ctx, p.Namespace, got)
+		}
+		if len(got) > 0 {
+			return got, nil
+		}
+		if err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return nil, failed
+}
+
+// Pass implements contract.Passer. It calls both pools, because either may have woken the caller.
+func (m *migratingEngine) Pass(ctx context.Context, namespace string, queues []string) {
+	contract.PasserOf(m.old).Pass(ctx, namespace, queues)
+	contract.PasserOf(m.new).Pass(ctx, namespace, queues)
+}
+
+// step is a call of one pool that a Reserve makes.
+type step struct {
+	engine contract.Engine
+	queues []string
+}
+
+// steps returns the steps of a Reserve in their strict order. Adjacent queues that are only
+// in the new pool share a step.
+func (m *migratingEngine) steps(ctx context.Context, namespace string, queues []string) (steps []step) {
+	if !m.state.draining { // the new pool has only jobs from servers in the next phase
+		return []step{{m.old, queues}, {m.new, queues}}
+	}
+
+	for _, name := range queues {
+		d := m.state.readOld(ctx, m.old, duly.QueueRef{Namespace: namespace, Name: name})
+		if !d.empty || d.keysBlocked {
+			steps = append(steps, step{m.old, []string{name}})
+		}
+		if d.keysBlocked {
+			continue
+		}
+		if last := len(steps) - 1; last >= 0 && steps[last].engine == m.new {
+			steps[last].queues = append(steps[last].queues, name)
+		} else {
+			steps = append(steps, step{m.new, []string{name}})
+		}
+	}
+	return steps
+}
+
+// keyRetryDelay is the delay of a job whose order key has jobs in the old pool.
+const keyRetryDelay = time.Second
+
+// releaseBlocked releases the deliveries whose order keys have jobs in the old pool, and
+// returns the others.
+func (m *migratingEngine) releaseBlocked(
+	ctx context.Context, namespace string, got []duly.Delivery,
+) (free []duly.Delivery, err error) {
+	var releases []duly.SettleRequest
+	for i := range got {
+		d := &got[i]
+		if d.OrderKey == "" || m.state.mayRun(ctx, m.old, d) {
+			free = append(free, *d)
+			continue
+		}
+		delay := keyRetryDelay
+		releases = append(releases, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Delay: &delay})
+	}
+
+	if len(releases) > 0 {
+		// Also for a caller that has gone: otherwise the jobs would wait for their leases.
+		_, err = m.new.Settle(context.WithoutCancel(ctx), namespace, releases)
+	}
+	return free, err
+}
+
+// waitInterval bounds the wait in both pools until the state of the queues is read again.
+const waitInterval = 2 * time.Second
+
+// Wait implements duly.Engine. It waits for both pools.
+func (m *migratingEngine) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
+	if err := contract.ValidateWait(&p); err != nil {
+		return false, err
+	}
+
+	end := m.state.clock.Mono() + p.Timeout
+	for {
+		left := end - m.state.clock.Mono()
+		some := p
+		some.Timeout = max(0, min(left, waitInterval))
+		ready, err = m.waitOnce(ctx, some)
+		if ready || err != nil || left <= waitInterval {
+			return ready, err
+		}
+	}
+}
+
+// waitResult is the result of one pool's Wait.
+type waitResult struct {
+	ready bool
+	err   error
+}
+
+// waitOnce waits until one of the pools is ready, or both have returned.
+func (m *migratingEngine) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) {
+	var fromOld, fromNew []string
+	for _, s := range m.steps(ctx, p.Namespace, p.Queues) {
+		if s.engine == m.old {
+			fromOld = append(fromOld, s.queues...)
+		} else {
+			fromNew = append(fromNew, s.queues...)
+		}
+	}
+
+	waitCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan waitResult, 2)
+	calls := 0
+	start := func(engine contract.Engine, queues []string) {
+		if len(queues) == 0 {
+			return
+		}
+		calls++
+		of := p
+		of.Queues = queues
+		go func() {
+			ready, err := engine.Wait(waitCtx, of)
+			if ready && waitCtx.Err() != nil { // the other pool was ready first, so this wake-up is not used
+				contract.PasserOf(engine).Pass(waitCtx, of.Namespace, of.Queues)
+			}
+			results <- waitResult{ready, err}
+		}()
+	}
+	start(m.old, fromOld)
+	start(m.new, fromNew)
+
+	var ready bool
+	var failed []error
+	for range calls {
+		r := <-results
+		if r.ready && !ready {
+			ready = true
+			cancel()
+		}
+		if r.err != nil {
+			failed = append(failed, r.err)
+		}
+	}
+	switch {
+	case ready:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case len(failed) == calls: // the failure of one pool does not end the wait for the other
+		return false, failed[0]
+	}
+	return false, nil
+}

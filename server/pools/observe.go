@@ -1,0 +1,62 @@
+package pools
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
+
+// OnResult sets a function that is called with the results of calls to a pool's engine, as
+// far as they say whether the engine is available. A namespace does not identify the pool
+// while it moves. OnResult must be called before the first call.
+func (r *Pools) OnResult(f func(ctx context.Context, pool string, err error)) { r.onResult.Store(&f) }
+
+// report calls the function of OnResult.
+func (r *Pools) report(ctx context.Context, pool string, err error) {
+	if f := r.onResult.Load(); f != nil {
+		(*f)(ctx, pool, err)
+	}
+}
+
+// observedEngine is a pool's engine that reports the results of callers' calls.
+type observedEngine struct {
+	contract.Engine
+	pools *Pools
+	name  string
+}
+
+// Push implements duly.Engine.
+func (o *observedEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	results, err := o.Engine.Push(ctx, jobs)
+	if len(jobs) > 0 {
+		o.pools.report(ctx, o.name, err)
+	}
+	return results, err
+}
+
+// Reserve implements duly.Engine.
+func (o *observedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	deliveries, err := o.Engine.Reserve(ctx, p)
+	if ctx.Err() == nil { // without a caller, the engine may not have asked its store
+		o.pools.report(ctx, o.name, err)
+	}
+	return deliveries, err
+}
+
+// Settle implements duly.Engine.
+func (o *observedEngine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	errs, err := o.Engine.Settle(ctx, namespace, outcomes)
+	o.pools.report(ctx, o.name, err)
+	return errs, err
+}
+
+// Survey implements contract.Surveyor.
+func (o *observedEngine) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyorOf(o.Engine).Survey(ctx, namespace, p)
+}
+
+// Pass implements contract.Passer.
+func (o *observedEngine) Pass(ctx context.Context, namespace string, queues []string) {
+	contract.PasserOf(o.Engine).Pass(ctx, namespace, queues)
+}
