@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/health"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/route"
 )
@@ -19,19 +18,15 @@ import (
 // It logs each once, however many calls fail.
 type healthLog struct {
 	contract.Engine
-	clock duly.Clock
-	log   *slog.Logger
+	log    *slog.Logger
+	health *health.Tracker // of the pools
 	// pool names the pool of a call without pools. Nil: the pools report each call
 	// themselves, because the loss of one pool says nothing about the others.
 	pool string
-
-	down atomic.Int32 // the number of lost pools
-	mu   sync.Mutex
-	lost map[string]time.Duration // since when, monotonic
 }
 
 func newHealthLog(cfg *Config) *healthLog {
-	h := &healthLog{Engine: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
+	h := &healthLog{Engine: cfg.Engine, log: cfg.Logger, health: health.New(cfg.Clock, 0)}
 	if cfg.Pools != nil {
 		cfg.Pools.OnResult(h.observePool)
 	} else {
@@ -47,42 +42,28 @@ func (h *healthLog) observe(ctx context.Context, err error) {
 	}
 }
 
-// observePool evaluates the result of a call to a pool.
+// observePool evaluates the result of a call to a pool. Every error except unavailable comes
+// from a store that answers.
 func (h *healthLog) observePool(ctx context.Context, pool string, err error) {
+	result := err
 	switch {
 	case errors.Is(err, duly.ErrUnavailable):
-		if ctx.Err() == nil {
-			h.setLost(pool, err)
+		if ctx.Err() != nil {
+			return
 		}
-	case h.down.Load() > 0 && (err == nil || !saysNothing(err)):
-		h.setFound(pool)
-	}
-}
-
-func (h *healthLog) setLost(pool string, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-
-	if _, known := h.lost[pool]; known {
+	case saysNothing(err):
 		return
+	default:
+		result = nil
 	}
-	h.lost[pool] = h.clock.Mono()
-	h.down.Add(1)
-	h.log.Error("the store is lost: calls to it fail",
-		"pool", pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
-}
 
-func (h *healthLog) setFound(pool string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-
-	since, known := h.lost[pool]
-	if !known {
-		return
+	switch e := h.health.Record(pool, result); {
+	case e.Down:
+		h.log.Error("the store is lost: calls to it fail",
+			"pool", pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
+	case e.Up:
+		h.log.Warn("the store is back", "pool", pool, "after", e.After)
 	}
-	delete(h.lost, pool)
-	h.down.Add(-1)
-	h.log.Warn("the store is back", "pool", pool, "after", h.clock.Mono()-since)
 }
 
 // saysNothing reports whether an error says nothing about the store: the caller hung up, or
