@@ -7,17 +7,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// hidden stands where a token was.
+// hidden replaces a token in texts.
 const hidden = "***"
 
-// address is where a server is, and who asks.
+// address is a server and the token for it.
 type address struct {
 	scheme, host string
-	namespace    string // of an engine's URL; "" of an admin's
-	token        string // "" asks as nobody
+	namespace    string // of an engine's URL; "" for an admin's
+	token        string // "" for requests without one
 }
 
-// String is the address as it may be printed.
+// String returns the address without its token.
 func (a address) String() string {
 	text := a.scheme + "://"
 	if a.token != "" {
@@ -35,12 +35,13 @@ const (
 	adminForm  = "http(s)://TOKEN@HOST"
 )
 
-// parseAddress reads a URL of the form. No error repeats any of it: a mistyped
-// URL still holds a token. A token of the URL counts more than the other one.
+// parseAddress reads a URL of the form. No error repeats a part of it, because even a mistyped URL
+// has a token. The token of the URL overrides the other one.
 func parseAddress(text, token, form string) (a address, err error) {
 	bad := func(problem string) (address, error) {
 		return address{}, contract.Invalid("url", "%s; write it like %s", problem, form)
 	}
+
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -54,15 +55,17 @@ func parseAddress(text, token, form string) (a address, err error) {
 	case u.Fragment != "":
 		return bad("has a fragment")
 	}
+
 	if u.User != nil {
 		if _, ok := u.User.Password(); ok {
 			return bad("has a password behind its token")
 		}
 		token = u.User.Username()
 	}
-	if !sendable(token) {
-		return address{}, contract.Invalid("token", "has a character that no token has; copy it whole, without spaces")
+	if !isPrintable(token) {
+		return address{}, contract.Invalid("token", "has a character that no token has; copy it completely, without spaces")
 	}
+
 	a = address{scheme: u.Scheme, host: u.Host, token: token}
 	a.namespace = strings.Trim(u.EscapedPath(), "/")
 	if form == adminForm && a.namespace != "" {
@@ -71,8 +74,8 @@ func parseAddress(text, token, form string) (a address, err error) {
 	return a, nil
 }
 
-// sendable tells whether a header can carry the token.
-func sendable(token string) bool {
+// isPrintable reports whether a header can carry the token.
+func isPrintable(token string) bool {
 	for i := range len(token) {
 		if token[i] <= ' ' || token[i] >= 0x7f {
 			return false

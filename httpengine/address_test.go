@@ -23,6 +23,7 @@ func TestURLSaysWhereAndWho(t *testing.T) {
 		{"http://duly.example.com/-a_b.C", "", "http://duly.example.com/-a_b.C", "-a_b.C"},
 		{"http://[::1]:7777/a", token, "http://***@[::1]:7777/a", "a"},
 	}
+
 	for _, tt := range tests {
 		e, err := httpengine.Open(context.Background(), httpengine.Config{URL: tt.url, Token: tt.token})
 		if err != nil {
@@ -47,6 +48,7 @@ func TestBadURLIsRefusedAndNotRepeated(t *testing.T) {
 		_, err := httpengine.Open(context.Background(), httpengine.Config{URL: url})
 		wants(t, fmt.Sprintf("%q", url), err, duly.CodeInvalid)
 	}
+
 	for _, secret := range []string{"S3CRET\n", "S3CRET ", "S3CRETä"} {
 		_, err := httpengine.Open(context.Background(), httpengine.Config{URL: "http://host/a", Token: secret})
 		wants(t, "a token that is none", err, duly.CodeInvalid)
@@ -84,6 +86,7 @@ func TestTokenIsPrintedNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, v := range []any{cfg, &cfg, admin, &admin, e, a, httpengine.Config{URL: "://" + token}, httpengine.AdminConfig{URL: "://" + token}} {
 		text := fmt.Sprintf("%v %+v %#v %s", v, v, v, v)
 		if j, err := json.Marshal(v); err == nil {

@@ -93,6 +93,7 @@ func TestBackupIsWholeOrAnError(t *testing.T) {
 		_, _ = io.WriteString(w, copied)
 	}
 	half := cut("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nduly\r\n")
+
 	t.Run("Whole", func(t *testing.T) {
 		inAdmin(t, whole, func(t *testing.T, a *httpengine.Admin, _ *rig) {
 			var b strings.Builder
@@ -101,6 +102,7 @@ func TestBackupIsWholeOrAnError(t *testing.T) {
 			}
 		})
 	})
+
 	t.Run("Half", func(t *testing.T) {
 		inAdmin(t, half, func(t *testing.T, a *httpengine.Admin, _ *rig) {
 			wants(t, "half a copy", a.Backup(t.Context(), io.Discard), duly.CodeUnavailable)
@@ -113,6 +115,7 @@ func TestBackupIsWholeOrAnError(t *testing.T) {
 			}
 		})
 	})
+
 	t.Run("Unsupported", func(t *testing.T) {
 		inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrUnsupported) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
 			wants(t, "no backup", a.Backup(t.Context(), io.Discard), duly.CodeUnsupported)
@@ -135,6 +138,7 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 		}
 		reply(w, 200, string(wire.AppendNames(nil, "namespaces", duly.NamePage{Names: []string{"a", "b"}, Next: "b"})))
 	}
+
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		secret, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce, Description: "web"})
 		if secret != "duly_new" || err != nil {
@@ -164,6 +168,7 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	}
+
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		page, err := a.Tokens(t.Context(), "shop", duly.PageParams{Cursor: "b", Limit: 7})
 		if err != nil || len(page.Tokens) != 1 || page.Tokens[0] != one || page.Next != "c" {

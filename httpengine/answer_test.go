@@ -33,7 +33,7 @@ func TestAnAnswerMayBeAsLongAsItsBound(t *testing.T) {
 // Half of a pause is random; a server's Retry-After counts up to a bound.
 func TestPausesAfterFailures(t *testing.T) {
 	t.Parallel()
-	for n, most := range map[int]time.Duration{1: firstBackoff, 2: 2 * firstBackoff, 5: 16 * firstBackoff, 6: mostBackoff, 1000: mostBackoff} {
+	for n, most := range map[int]time.Duration{1: minBackoff, 2: 2 * minBackoff, 5: 16 * minBackoff, 6: maxBackoff, 1000: maxBackoff} {
 		least, longest := time.Hour, time.Duration(0)
 		for range 5000 {
 			d := backoff(n, duly.ErrUnavailable)
@@ -44,7 +44,7 @@ func TestPausesAfterFailures(t *testing.T) {
 		}
 	}
 
-	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: 2 * mostBackoff} {
+	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: 2 * maxBackoff} {
 		err := fmt.Errorf("poll: %w", &duly.Error{Code: duly.CodeUnavailable, RetryAfter: after})
 		if got := backoff(1, err); got != want {
 			t.Errorf("after Retry-After %s the pause is %s, want %s", after, got, want)
@@ -97,7 +97,7 @@ func TestWhatJSONCarries(t *testing.T) {
 		{nil, nil, true}, {nil, []string{"a", "ü"}, true}, {nil, []string{"a", bad}, false}, {nil, []string{bad, "a"}, false},
 		{map[string]string{"n": "ü"}, nil, true}, {map[string]string{"n": bad}, nil, false}, {map[string]string{bad: "v"}, nil, false},
 	} {
-		if got := carried(tt.headers, tt.texts...); got != tt.want {
+		if got := isUTF8(tt.headers, tt.texts...); got != tt.want {
 			t.Errorf("%q, %q: %t, want %t", tt.headers, tt.texts, got, tt.want)
 		}
 	}

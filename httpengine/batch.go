@@ -11,8 +11,8 @@ import (
 
 // batcher lets concurrent calls of one kind share requests.
 //
-// A call brings its items as the body of a request of its own. What it was called
-// with therefore need not live longer than it waits.
+// A call passes its items as the body of a request. So its arguments are not needed after the
+// caller has gone.
 type batcher[R any] struct {
 	batch.Batcher[*part[R]]
 	// post makes one request. Its context has the values of the first caller's
@@ -27,15 +27,15 @@ type part[R any] struct {
 	results []R
 }
 
-// start prepares the batcher. run starts what Close waits for.
+// start prepares the batcher. run starts goroutines that Close waits for.
 func (b *batcher[R]) start(run func(func()) bool, post func(ctx context.Context, body []byte) ([]R, error)) {
 	b.post = post
 	b.Send, b.Go = b.send, run
 	b.Limits = batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
 }
 
-// do sends the items of one call, alone or with others. A caller that leaves
-// before they are sent gets its context's own error.
+// do sends the items of one call, alone or with others. If the context ends before they are
+// sent, do returns the error of the context.
 func (b *batcher[R]) do(ctx context.Context, body []byte, items, bytes int) ([]R, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -61,6 +61,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 		bodies[i] = p.body
 		items += p.Items
 	}
+
 	results, err := b.request(ctx, wire.Join(bodies), items)
 	if refused(err) {
 		for i, p := range parts {
@@ -71,6 +72,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 	if err != nil {
 		return err
 	}
+
 	for _, p := range parts {
 		p.results, results = results[:p.Items:p.Items], results[p.Items:]
 	}
@@ -80,7 +82,8 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, error) {
 	results, err := b.post(ctx, body)
 	if err == nil && len(results) != items {
-		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; it may have happened", items, len(results))
+		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; it may have happened",
+			items, len(results))
 	}
 	if err != nil {
 		return nil, err
@@ -88,8 +91,8 @@ func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, 
 	return results, nil
 }
 
-// refused reports whether a request was turned away at its envelope, so that
-// nothing of it has happened and its parts may be sent again.
+// refused reports whether the server refused the envelope of a request. Nothing has happened
+// then, so its parts may be sent again.
 func refused(err error) bool {
 	switch duly.CodeOf(err) {
 	case duly.CodeInvalid, duly.CodeTooLarge:

@@ -129,11 +129,13 @@ func TestJoinedCallsStayWithinTheBounds(t *testing.T) {
 			}
 			return jobs
 		}
+
 		all := []*pending{
 			r.begin(ctx, duly.Job{ID: "a"}),
 			r.begin(ctx, jobs("b", 600, 1)...), r.begin(ctx, jobs("c", 400, 1)...), r.begin(ctx, duly.Job{ID: "d"}),
 			r.begin(ctx, jobs("e", 5, 1<<20)...), r.begin(ctx, jobs("f", 4, 1<<20)...),
 		}
+
 		close(g.open)
 		for _, p := range all {
 			<-p.done
@@ -141,6 +143,7 @@ func TestJoinedCallsStayWithinTheBounds(t *testing.T) {
 				t.Error(p.err)
 			}
 		}
+
 		var counts []int
 		for _, s := range r.requests() {
 			counts = append(counts, len(strings.Fields(sentIDs(t, s))))
@@ -184,6 +187,7 @@ func TestJobsAreTheCallersAgainAfterThePush(t *testing.T) {
 		jobs := []duly.Job{{ID: "b", Queue: "q", Body: body}}
 		first := r.begin(t.Context(), duly.Job{ID: "a"})
 		ended := make(chan struct{})
+
 		go func() {
 			defer close(ended)
 			_, _ = r.Push(ctx, jobs)
@@ -243,6 +247,7 @@ func TestRefusedJointRequestIsSentOneByOne(t *testing.T) {
 		}
 		created(w, cloned(req))
 	}
+
 	inGate(t, serve, func(t *testing.T, r *rig, g *gate) {
 		first := r.begin(t.Context(), duly.Job{ID: "a"})
 		second := r.begin(t.Context(), duly.Job{ID: "b"})
@@ -277,6 +282,7 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i, p := range results {
 			if i == 5 {
 				wants(t, "the large one", p.Err, duly.CodeTooLarge)
@@ -284,6 +290,7 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 				t.Errorf("job %d is answered %+v", i, p)
 			}
 		}
+
 		outcomes := make([]duly.SettleRequest, 4)
 		for i := range outcomes {
 			outcomes[i] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
@@ -322,6 +329,7 @@ func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
 		"the queue is full":    {contract.Errorf(duly.CodeFull, "is full"), duly.CodeFull},
 		"the caller has gone":  {nil, duly.CodeUnavailable},
 	}
+
 	for how, of := range fares {
 		t.Run(how, func(t *testing.T) {
 			ctx := &leaving{Context: context.Background()}

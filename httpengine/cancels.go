@@ -15,27 +15,26 @@ import (
 var _ contract.CancelWatcher = (*Engine)(nil)
 
 const (
-	// firstBackoff and mostBackoff bound the pause after a failed poll, which
-	// doubles from one to the other.
-	firstBackoff = 250 * time.Millisecond
-	mostBackoff  = 5 * time.Second
-	// anyPause is the pause after two answers in a row that any job may be gone:
-	// the worker asks about all its leases each time.
+	// The pause after a failed poll doubles from minBackoff to maxBackoff.
+	minBackoff = 250 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// anyPause is the pause after two answers in a row that any job may be gone. A worker
+	// asks about all its leases each time.
 	anyPause = time.Second
 )
 
 // WatchCancels implements contract.CancelWatcher. All watchers share one long poll.
 func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return err
 	}
 	defer e.calls.Done()
 	return e.cancels.Watch(ctx, e.link.namespace, w)
 }
 
-// followCancels is the source of e.cancels. It polls until ctx ends or the server
-// answers an error that a repeat does not mend, as one without this route does. A
-// cursor that the server still knows leaves no gap, also after a lost connection.
+// followCancels is the source of e.cancels. It polls until ctx ends or the server answers with an
+// error that a repeat does not fix, as a server without this route does. A cursor that the server
+// still knows leaves no gap, even after a lost connection.
 func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
 	var last wire.Canceled
 	for failures := 0; ; {
@@ -44,7 +43,7 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case lasting(err):
+		case isPermanent(err):
 			return err
 		case err != nil:
 			failures++
@@ -56,7 +55,7 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 
 		failures = 0
 		report(&answer, w)
-		pause := e.restAfter(&answer, &last, e.cfg.Clock.Mono()-began)
+		pause := e.pauseAfter(&answer, &last, e.cfg.Clock.Mono()-began)
 		last = answer
 		if pause > 0 {
 			if err := clock.Sleep(ctx, e.cfg.Clock, pause); err != nil {
@@ -69,11 +68,8 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 // pollCanceled makes one request.
 func (e *Engine) pollCanceled(ctx context.Context, after string) (wire.Canceled, error) {
 	body := wire.CanceledAskForm.Append(nil, wire.CanceledAsk{After: after, Wait: e.cfg.Poll})
-	text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/canceled", body: body, hold: e.cfg.Poll})
-	if err != nil {
-		return wire.Canceled{}, err
-	}
-	return answer(e.link, text, wire.CanceledForm.ReadAnswer)
+	r := request{method: "POST", path: e.base + "/canceled", body: body, wait: e.cfg.Poll}
+	return fetch(ctx, e.link, r, wire.CanceledForm.ReadAnswer)
 }
 
 func report(answer *wire.Canceled, w contract.CancelWatch) {
@@ -85,9 +81,9 @@ func report(answer *wire.Canceled, w contract.CancelWatch) {
 	}
 }
 
-// restAfter returns the pause before the next poll. Reports need none, because the
-// server spaces its answers.
-func (e *Engine) restAfter(answer, last *wire.Canceled, took time.Duration) time.Duration {
+// pauseAfter returns the pause before the next poll. Reports need none, because the server spaces
+// its answers.
+func (e *Engine) pauseAfter(answer, last *wire.Canceled, took time.Duration) time.Duration {
 	switch {
 	case answer.Any && last.Any:
 		return anyPause
@@ -97,8 +93,8 @@ func (e *Engine) restAfter(answer, last *wire.Canceled, took time.Duration) time
 	return earlyPause // the server is about to stop
 }
 
-// lasting reports whether a repeat of the poll would fail in the same way.
-func lasting(err error) bool {
+// isPermanent reports whether a repeat of the poll would fail in the same way.
+func isPermanent(err error) bool {
 	switch duly.CodeOf(err) {
 	case duly.CodeInvalid, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeNotFound, duly.CodeUnsupported:
 		return true
@@ -106,12 +102,12 @@ func lasting(err error) bool {
 	return false
 }
 
-// backoff is the pause after the n-th failure in a row, n from 1. Half of it is
-// random, so that the clients of a server do not all come back at once.
+// backoff returns the pause after the n-th failure in a row, n from 1. Half of it is random, so
+// that the clients of a server do not return all at once.
 func backoff(n int, err error) time.Duration {
-	d := mostBackoff
+	d := maxBackoff
 	if n < 6 {
-		d = min(firstBackoff<<(n-1), mostBackoff)
+		d = min(minBackoff<<(n-1), maxBackoff)
 	}
 	var random [1]byte
 	rand.Read(random[:]) // never fails, see crypto/rand
@@ -119,7 +115,7 @@ func backoff(n int, err error) time.Duration {
 
 	var e *duly.Error
 	if errors.As(err, &e) {
-		d = max(d, min(e.RetryAfter, 2*mostBackoff))
+		d = max(d, min(e.RetryAfter, 2*maxBackoff))
 	}
 	return d
 }

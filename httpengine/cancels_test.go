@@ -83,6 +83,7 @@ type watcher struct {
 func (r *rig) watch(namespace string) *watcher {
 	ctx, end := context.WithCancel(r.t.Context())
 	w := &watcher{end: end}
+
 	note := func(what string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -102,6 +103,7 @@ func (r *rig) watch(namespace string) *watcher {
 		defer w.mu.Unlock()
 		w.ended = err
 	}()
+
 	synctest.Wait()
 	return w
 }

@@ -10,32 +10,30 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Config says which server to use, and how. Only URL must be set.
+// Config configures an engine. Only URL must be set.
 type Config struct {
-	// URL is http(s)://TOKEN@HOST/NAMESPACE. Without a namespace it is
+	// URL is http(s)://TOKEN@HOST/NAMESPACE. The default namespace is
 	// [duly.DefaultNamespace].
 	URL string `json:"-"`
-	// Token is for a URL that has none.
+	// Token is for a URL without one.
 	Token string `json:"-"`
-	// TLS is how https is spoken, see [TLS]. Client comes before it. Default: the
-	// system's authorities, and no certificate of one's own.
+	// TLS is for https, see [TLS]. Client overrides it. Default: the system's authorities,
+	// and no client certificate.
 	TLS *tls.Config `json:"-"`
-	// Client carries the requests by its Transport; nothing else of it is
-	// used. Default: a pool of connections of the engine's own.
+	// Client has the Transport for the requests. Its other fields have no effect. Default: a
+	// pool of connections of the engine's own.
 	Client *http.Client
-	// Timeout is when a request is given up of which nothing was heard: no
-	// byte left, and none arrived. Default 30 s.
+	// Timeout ends a request after that time without a byte sent or received. Default 30 s.
 	Timeout time.Duration
-	// Poll bounds the time of one request of a Wait or WatchCancels; a longer one
-	// is several of them. Keep it below the idle timeout of what stands in between; at
-	// most [duly.MaxWait]. Default 50 s.
+	// Poll bounds one request of a Wait or WatchCancels, at most [duly.MaxWait]. Keep it below
+	// the idle timeout of proxies in between. Default 50 s.
 	Poll time.Duration
 	// Clock measures waits, and the pauses of WatchCancels. It is for tests. Default the
 	// system's.
 	Clock duly.Clock
 }
 
-// String is the configuration as it may be printed: without its token.
+// String returns the configuration without its token.
 func (c Config) String() string {
 	a, err := parseAddress(c.URL, c.Token, engineForm)
 	if err != nil {
@@ -66,7 +64,8 @@ func (c Config) validate() error {
 		bad.Add("timeout", "is %s, must be above 0s", duly.FormatDuration(c.Timeout))
 	}
 	if c.Poll < 0 || c.Poll > duly.MaxWait {
-		bad.Add("poll", "is %s, must be above 0s and at most %s", duly.FormatDuration(c.Poll), duly.FormatDuration(duly.MaxWait))
+		bad.Add("poll", "is %s, must be above 0s and at most %s",
+			duly.FormatDuration(c.Poll), duly.FormatDuration(duly.MaxWait))
 	}
 	return bad.Err()
 }

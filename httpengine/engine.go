@@ -10,9 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Engine is the contract over one namespace of a server. It is safe for
-// concurrent use, and meant to be shared: its calls share connections and
-// requests.
+// Engine is the contract over one namespace of a server. It is safe for concurrent use. Share
+// one Engine, because its calls share connections and requests.
 type Engine struct {
 	link *link
 	cfg  Config
@@ -28,7 +27,7 @@ type Engine struct {
 	end     context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
-	calls   sync.WaitGroup // everything that Close has to wait for
+	calls   sync.WaitGroup // calls and goroutines that Close waits for
 }
 
 var (
@@ -37,9 +36,9 @@ var (
 	_ contract.Namespacer = (*Engine)(nil)
 )
 
-// Open returns an engine on a server. It sends nothing: a server that is away
-// is seen by the calls, and may come. It answers [duly.ErrInvalid] for a URL
-// that is none; no error repeats the URL, which may hold a token.
+// Open returns an engine on a server. It sends nothing, so it does not notice that a server is
+// down. It returns [duly.ErrInvalid] for an invalid URL. No error repeats the URL, because it
+// may have a token.
 func Open(_ context.Context, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -53,6 +52,7 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 	if err := contract.ValidateNamespace(a.namespace); err != nil {
 		return nil, err
 	}
+
 	e := &Engine{link: newLink(a, cfg.TLS, cfg.Client, cfg.Timeout), cfg: cfg, base: "/v1/" + a.namespace}
 	e.closing, e.end = context.WithCancel(context.Background())
 	e.pushes.start(e.spawn, func(ctx context.Context, body []byte) ([]duly.PushResult, error) {
@@ -65,22 +65,21 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// String is the engine's URL as it may be printed: without its token.
+// String returns the engine's URL without its token.
 func (e *Engine) String() string { return e.link.String() }
 
 // GoString is String, for %#v.
 func (e *Engine) GoString() string { return e.String() }
 
-// Namespace implements contract.Namespacer: the namespace of the URL, the only one
-// that the engine serves.
+// Namespace implements contract.Namespacer. It returns the namespace of the URL.
 func (e *Engine) Namespace() string { return e.link.namespace }
 
-// Close implements duly.Engine. It waits for what is on its way, except that
-// it ends every Wait and WatchCancels.
+// Close implements duly.Engine. It ends every Wait and WatchCancels, and waits for other calls.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+
 	e.end()
 	e.cancels.Close()
 	e.calls.Wait()
@@ -88,11 +87,12 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// enter begins a call in a namespace; leave it by e.calls.Done.
-func (e *Engine) enter(namespace string) error {
+// begin begins a call in a namespace. The call ends by e.calls.Done.
+func (e *Engine) begin(namespace string) error {
 	if namespace != "" && namespace != e.link.namespace {
-		return e.foreign(namespace)
+		return e.foreignNamespace(namespace)
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -102,17 +102,18 @@ func (e *Engine) enter(namespace string) error {
 	return nil
 }
 
-// foreign is the error of what names another namespace than the URL.
-func (e *Engine) foreign(namespace string) error {
+// foreignNamespace returns the error of another namespace than that of the URL.
+func (e *Engine) foreignNamespace(namespace string) error {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return contract.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, contract.Quoted(namespace))
+	return contract.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s",
+		e.link.namespace, contract.Quoted(namespace))
 }
 
-// enterQueue is enter for a call about one queue.
-func (e *Engine) enterQueue(q duly.QueueRef) error {
-	if err := e.enter(q.Namespace); err != nil {
+// beginQueue is begin for a call about one queue.
+func (e *Engine) beginQueue(q duly.QueueRef) error {
+	if err := e.begin(q.Namespace); err != nil {
 		return err
 	}
 	if err := contract.ValidateQueue(q); err != nil {
@@ -122,9 +123,9 @@ func (e *Engine) enterQueue(q duly.QueueRef) error {
 	return nil
 }
 
-// enterJob is enter for a call about one job.
-func (e *Engine) enterJob(q duly.QueueRef, id string) error {
-	if err := e.enterQueue(q); err != nil {
+// beginJob is begin for a call about one job.
+func (e *Engine) beginJob(q duly.QueueRef, id string) error {
+	if err := e.beginQueue(q); err != nil {
 		return err
 	}
 	if err := contract.ValidateID(id); err != nil {
@@ -138,39 +139,57 @@ func (e *Engine) queuePath(q duly.QueueRef) string { return e.base + "/queues/" 
 
 func (e *Engine) jobPath(q duly.QueueRef, id string) string { return e.queuePath(q) + "/jobs/" + id }
 
-// spawn runs f on a goroutine that Close waits for. It is called by calls under way,
-// so Close waits already.
+// spawn runs f on a goroutine that Close waits for. Only calls in flight call it, so Close waits
+// for them already.
 func (e *Engine) spawn(f func()) bool {
 	e.calls.Go(f)
 	return true
 }
 
 // postBatch posts a batch and reads its results.
-func postBatch[R any](ctx context.Context, e *Engine, path string, body []byte, read func(string) ([]R, error)) ([]R, error) {
+func postBatch[R any](
+	ctx context.Context, e *Engine, path string, body []byte, read func(string) ([]R, error),
+) ([]R, error) {
 	text, err := e.link.call(ctx, request{method: "POST", path: e.base + path, body: body})
 	if err != nil {
 		return nil, err
 	}
 	results, err := read(text)
 	if err != nil {
-		return nil, e.link.garbled("a batch with what is no list of results")
+		return nil, e.link.malformed("a batch without a list of results")
 	}
 	return results, nil
 }
 
-// answer reads an answer by its reader.
-func answer[T any](l *link, text string, read func(string) (T, error)) (T, error) {
+// fetch makes a request and reads its answer.
+func fetch[T any](ctx context.Context, l *link, r request, read func(string) (T, error)) (none T, err error) {
+	text, err := l.call(ctx, r)
+	if err != nil {
+		return none, err
+	}
 	v, err := read(text)
 	if err != nil {
-		var none T
-		return none, l.garbled("with JSON that is not this API's")
+		return none, l.malformed("with JSON that is not this API's")
 	}
 	return v, nil
 }
 
-// outlive makes a call that runs on if its caller goes. What it then brings is
-// handed to unwanted, if that is set: to it or to the caller, never to both.
-func outlive[T any](ctx context.Context, e *Engine, call func(context.Context) (T, error), unwanted func(T)) (T, error) {
+// change is fetch for a request that changes something. It runs on if its caller goes.
+func change[T any](ctx context.Context, e *Engine, r request, read func(string) (T, error)) (T, error) {
+	return detach(ctx, e, func(ctx context.Context) (T, error) { return fetch(ctx, e.link, r, read) }, nil)
+}
+
+// changeOnly is change for a request without a result.
+func (e *Engine) changeOnly(ctx context.Context, r request) error {
+	_, err := change(ctx, e, r, func(text string) (string, error) { return text, nil })
+	return err
+}
+
+// detach makes a call that runs on if its caller goes. The result then goes to unwanted, if
+// that is set.
+func detach[T any](
+	ctx context.Context, e *Engine, call func(context.Context) (T, error), unwanted func(T),
+) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -178,26 +197,28 @@ func outlive[T any](ctx context.Context, e *Engine, call func(context.Context) (
 	if ctx.Done() == nil {
 		return call(ctx)
 	}
-	type outcome struct {
+
+	type result struct {
 		value T
 		err   error
 	}
-	hand := make(chan outcome) // without a buffer: what is sent has a taker
+	results := make(chan result) // unbuffered, so that a result is never sent without a receiver
 	e.calls.Add(1)
 	go func() {
 		defer e.calls.Done()
 		v, err := call(context.WithoutCancel(ctx))
 		select {
-		case hand <- outcome{v, err}:
+		case results <- result{v, err}:
 		case <-ctx.Done():
 			if err == nil && unwanted != nil {
 				unwanted(v)
 			}
 		}
 	}()
+
 	select {
-	case o := <-hand:
-		return o.value, o.err
+	case r := <-results:
+		return r.value, r.err
 	case <-ctx.Done():
 		return none, unanswered(ctx)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,24 +19,26 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// brokenAnswer is an answer that began and did not end.
+// brokenAnswer is the error of an answer that breaks off.
 type brokenAnswer struct{ error }
 
 func (b *brokenAnswer) Unwrap() error { return b.error }
 
-// lost is the error of a request without a whole answer. within is the
-// caller's context with the link's patience.
-func (l *link) lost(caller, within context.Context, err error) error {
+// noAnswer returns the error of a request without a whole answer. timed is the caller's context
+// with the timeout.
+func (l *link) noAnswer(caller, timed context.Context, err error) error {
 	if caller.Err() != nil {
 		return unanswered(caller)
 	}
-	if cause := context.Cause(within); cause != nil { // says more than how it ended the request
+	// The cause says more than the error of the request that it ended.
+	if cause := context.Cause(timed); cause != nil {
 		err = cause
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
+
 	notSent := NotSent(err)
 	err = l.scrub(err)
 	e := &duly.Error{Code: duly.CodeUnavailable, Cause: err}
@@ -46,36 +50,38 @@ func (l *link) lost(caller, within context.Context, err error) error {
 	return e
 }
 
-// NotSent tells of an error of a call whether certainly no server has read it:
-// nobody answered, or one of the two sides did not trust the other. Nothing has
-// happened then.
+// NotSent reports whether certainly no server has read the request of a call with this error:
+// there was no connection, or one of the two sides did not trust the other. Nothing has happened
+// then.
 func NotSent(err error) bool {
 	var dial *net.OpError
+	if errors.As(err, &dial) && (dial.Op == "dial" || refusesCertificate(dial)) {
+		return true
+	}
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	return errors.As(err, &dial) && (dial.Op == "dial" || turnedAway(dial)) || errors.As(err, &certificate) || errors.As(err, &record)
+	return errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// turnedAway tells whether the server has ended the handshake because of the
-// client's certificate. In TLS 1.3 the client has sent its request by then, and
-// nobody has read it.
-func turnedAway(e *net.OpError) bool {
-	if e.Op != "remote error" {
-		return false
-	}
-	for _, alert := range []string{"certificate required", "bad certificate", "unknown certificate", "unsupported certificate", "expired certificate", "revoked certificate"} {
-		if strings.Contains(e.Err.Error(), alert) {
-			return true
-		}
-	}
-	return false
+// certificateAlerts are the alerts of a server that refuses the client's certificate.
+var certificateAlerts = []string{
+	"certificate required", "bad certificate", "unknown certificate",
+	"unsupported certificate", "expired certificate", "revoked certificate",
 }
 
-// minSecret is the length of what can be a secret; anything shorter may stand in
-// any text.
+// refusesCertificate reports whether the server has ended the handshake because of the client's
+// certificate. In TLS 1.3 the client has sent its request by then, but the server has not read
+// it.
+func refusesCertificate(e *net.OpError) bool {
+	return e.Op == "remote error" && slices.ContainsFunc(certificateAlerts, func(alert string) bool {
+		return strings.Contains(e.Err.Error(), alert)
+	})
+}
+
+// minSecret is the shortest token that scrub removes. Any text may contain a shorter one.
 const minSecret = 8
 
-// scrub keeps the token out of an error that a transport of the user's made.
+// scrub removes the token from an error of the user's transport.
 func (l *link) scrub(err error) error {
 	if len(l.token) < minSecret || !strings.Contains(err.Error(), l.token) {
 		return err
@@ -83,49 +89,55 @@ func (l *link) scrub(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), l.token, hidden))
 }
 
-// unanswered is the error of a caller that did not stay for the answer.
+// unanswered returns the error of a caller that did not wait for the answer.
 func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
-// refusal is the error of an answer that is no success.
+// refusal returns the error of an answer that is not a success.
 func (l *link) refusal(resp *http.Response, body io.Reader) error {
 	if !isType(resp, "application/problem+json") {
-		return l.stranger(resp)
+		return l.unexpected(resp)
 	}
-	text, err := l.readAll(resp, body, mostProblem)
+	text, err := l.readAll(resp, body, maxProblem)
 	if err != nil {
 		return err
 	}
+
 	e, ok := wire.ReadProblem(text)
 	if !ok {
-		return l.stranger(resp) // another API's problem
+		return l.unexpected(resp) // another API's problem
 	}
 	if e.Code != duly.CodeClosed {
 		return e
 	}
-	// The server's engine is closed, not this one: another server, or the same
-	// one again, may answer the next request.
-	return &duly.Error{Code: duly.CodeUnavailable, Message: "the server at " + l.address.String() + " is shutting down", Cause: e}
+
+	// The server's engine is closed, and this engine is not. Another server, or a restarted
+	// one, may answer the next request.
+	return &duly.Error{
+		Code: duly.CodeUnavailable, Cause: e,
+		Message: "the server at " + l.address.String() + " is shutting down",
+	}
 }
 
-// stranger is the error of an answer that no duly server gives.
-func (l *link) stranger(resp *http.Response) error {
+// unexpected returns the error of an answer that no duly server gives.
+func (l *link) unexpected(resp *http.Response) error {
 	e := &duly.Error{Code: codeOf(resp.StatusCode), RetryAfter: retryAfter(resp)}
-	answered := l.address.String() + " answered " + strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
+	answered := fmt.Sprintf("%s answered %d %s", l.address, resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch {
 	case l.scheme == "http" && speaksTLS(resp):
-		e.Message = l.address.String() + " speaks TLS; write https:// in place of http://"
+		e.Message = l.address.String() + " speaks TLS; write https:// instead of http://"
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		e.Message = answered + redirectsTo(resp) + ", and redirects are not followed; give the URL of the duly server itself"
+		e.Message = answered + redirectsTo(resp) +
+			", and redirects are not followed; give the URL of the duly server itself"
 	case e.Code != duly.CodeUnavailable:
-		e.Message = answered + " without saying why, as a proxy does and no duly server; is it one?"
+		e.Message = answered + " without a reason, which no duly server does; is it a proxy?"
 	default:
 		e.Message = answered + " in a form that is not this API's; is it a duly server?"
 	}
 	return e
 }
 
-// speaksTLS knows what net/http answers to a request without TLS where there
-// should be some.
+// speaksTLS reports whether the answer is that of net/http to a request without TLS on a port
+// with TLS.
 func speaksTLS(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "" {
 		return false
@@ -135,8 +147,8 @@ func speaksTLS(resp *http.Response) bool {
 	return strings.HasPrefix(string(begin[:n]), "Client sent an HTTP request to an HTTPS server")
 }
 
-// codeOf judges an answer by its status alone. 404 is not "no such job": who
-// answers so has never heard of jobs.
+// codeOf returns the code for the status of an unexpected answer. A 404 does not mean that a job
+// does not exist, because that server has no jobs.
 func codeOf(status int) duly.Code {
 	switch status {
 	case http.StatusUnauthorized:
@@ -151,7 +163,7 @@ func codeOf(status int) duly.Code {
 	return duly.CodeUnavailable
 }
 
-// redirectsTo names the host alone: the rest may hold secrets.
+// redirectsTo returns the host of a redirect. The rest of the URL may have secrets.
 func redirectsTo(resp *http.Response) string {
 	to, err := url.Parse(resp.Header.Get("Location"))
 	if err != nil || to.Host == "" {
@@ -174,7 +186,7 @@ func isType(resp *http.Response, name string) bool {
 	return strings.EqualFold(strings.TrimSpace(mediaType), name)
 }
 
-// garbled is the error of an answer in the API's form that makes no sense.
-func (l *link) garbled(what string) error {
+// malformed returns the error of an answer of this API that makes no sense.
+func (l *link) malformed(what string) error {
 	return contract.Errorf(duly.CodeInternal, "%s answered %s; is it a duly server of this version?", l.address, what)
 }

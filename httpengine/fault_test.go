@@ -29,6 +29,7 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 	sent["invalid"] = contract.Invalid("tries", "is -1, must be between 1 and 65535")
 	sent["too_large"] = contract.TooLarge("body", "has 9 bytes, may have at most 8")
 	next := ""
+
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, sent[next]) }, func(t *testing.T, r *rig) {
 		for name, want := range sent {
 			next = name
@@ -70,6 +71,7 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 			_, _ = io.WriteString(w, "<html>"+token)
 		}
 	}
+
 	tests := map[string]struct {
 		serve http.HandlerFunc
 		code  duly.Code
@@ -82,8 +84,8 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 		"an error cut in its body":  {cut("HTTP/1.1 400 Bad\r\nContent-Type: application/problem+json\r\nContent-Length: 99\r\n\r\n{\"co"), duly.CodeUnavailable, "may have happened"},
 		"bytes that are not HTTP":   {cut("SSH-2.0-OpenSSH_9.6\r\n"), duly.CodeUnavailable, "may have happened"},
 		"a head without end":        {endless("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("m", 50_000)+"\r\n"), duly.CodeUnavailable, "may have happened"},
-		"a body of a terabyte":      {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "longer than"},
-		"a body without end":        {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[", strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "longer than"},
+		"a body of a terabyte":      {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "has more than"},
+		"a body without end":        {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[", strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "has more than"},
 		"a web page":                {html(200), duly.CodeUnavailable, "is it a duly server?"},
 		"several choices":           {html(300), duly.CodeUnavailable, "redirects are not followed"},
 		"an odd redirect":           {html(399), duly.CodeUnavailable, "redirects are not followed"},
@@ -111,6 +113,7 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 			_, _ = io.WriteString(w, `{"title":"no such pod"}`)
 		}, duly.CodeUnavailable, "is it a duly server?"},
 	}
+
 	for name, tt := range tests {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			inBubble(t, tt.serve, func(t *testing.T, r *rig) {

@@ -15,7 +15,7 @@ const maxCursor = 4 << 10
 
 // Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
-	if err := e.enterJob(q, id); err != nil {
+	if err := e.beginJob(q, id); err != nil {
 		return duly.JobInfo{}, err
 	}
 	defer e.calls.Done()
@@ -24,7 +24,7 @@ func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobI
 
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return duly.JobInfo{}, err
 	}
 	defer e.calls.Done()
@@ -36,7 +36,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 
 // Peek implements contract.Inspector.
 func (e *Engine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return duly.JobInfo{}, err
 	}
 	defer e.calls.Done()
@@ -44,16 +44,15 @@ func (e *Engine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error
 }
 
 func (e *Engine) job(ctx context.Context, path string) (duly.JobInfo, error) {
-	text, err := e.link.call(ctx, request{method: "GET", path: path, most: mostJobs})
-	if err != nil {
-		return duly.JobInfo{}, err
-	}
-	return answer(e.link, text, func(text string) (duly.JobInfo, error) { return wire.ReadJob(text, e.link.namespace) })
+	r := request{method: "GET", path: path, max: maxJobs}
+	return fetch(ctx, e.link, r, func(text string) (duly.JobInfo, error) {
+		return wire.ReadJob(text, e.link.namespace)
+	})
 }
 
 // List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return duly.ListPage{}, err
 	}
 	defer e.calls.Done()
@@ -68,14 +67,14 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 	if p.Bodies {
 		query.Set("bodies", "true")
 	}
-	text, err := e.link.call(ctx, request{method: "GET", path: e.queuePath(q) + "/jobs", query: query, most: mostJobs})
-	if err != nil {
-		return duly.ListPage{}, err
-	}
-	return answer(e.link, text, func(text string) (duly.ListPage, error) { return wire.ReadJobs(text, e.link.namespace) })
+
+	r := request{method: "GET", path: e.queuePath(q) + "/jobs", query: query, max: maxJobs}
+	return fetch(ctx, e.link, r, func(text string) (duly.ListPage, error) {
+		return wire.ReadJobs(text, e.link.namespace)
+	})
 }
 
-// page is a page as a query asks for it.
+// page returns the query for a page.
 func page(p duly.PageParams) (url.Values, error) {
 	if len(p.Cursor) > maxCursor {
 		return nil, contract.BadCursor()
@@ -89,7 +88,7 @@ func page(p duly.PageParams) (url.Values, error) {
 
 // Queues implements contract.Inspector.
 func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
 	defer e.calls.Done()
@@ -98,7 +97,7 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 
 // Survey implements contract.Surveyor, with one request.
 func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return contract.SurveyPage{}, err
 	}
 	defer e.calls.Done()
@@ -109,16 +108,14 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	if err != nil {
 		return contract.SurveyPage{}, err
 	}
+
 	query.Set("stats", "true")
-	text, err := e.link.call(ctx, request{method: "GET", path: e.base + "/queues", query: query})
-	if err != nil {
-		return contract.SurveyPage{}, err
-	}
-	return answer(e.link, text, wire.ReadSurvey)
+	r := request{method: "GET", path: e.base + "/queues", query: query}
+	return fetch(ctx, e.link, r, wire.ReadSurvey)
 }
 
-// names reads a page of names.
-func (l *link) names(ctx context.Context, path, field string, p duly.PageParams) (duly.NamePage, error) {
+// names reads a page of names in the list plural.
+func (l *link) names(ctx context.Context, path, plural string, p duly.PageParams) (duly.NamePage, error) {
 	if err := contract.ValidatePage(&p); err != nil {
 		return duly.NamePage{}, err
 	}
@@ -126,11 +123,8 @@ func (l *link) names(ctx context.Context, path, field string, p duly.PageParams)
 	if err != nil {
 		return duly.NamePage{}, err
 	}
-	text, err := l.call(ctx, request{method: "GET", path: path, query: query})
-	if err != nil {
-		return duly.NamePage{}, err
-	}
-	return answer(l, text, func(text string) (duly.NamePage, error) { return wire.ReadNames(text, field) })
+	r := request{method: "GET", path: path, query: query}
+	return fetch(ctx, l, r, func(text string) (duly.NamePage, error) { return wire.ReadNames(text, plural) })
 }
 
 // Stats implements contract.Inspector.
@@ -146,13 +140,9 @@ func (e *Engine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig,
 }
 
 func (e *Engine) queue(ctx context.Context, q duly.QueueRef) (wire.Queue, error) {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return wire.Queue{}, err
 	}
 	defer e.calls.Done()
-	text, err := e.link.call(ctx, request{method: "GET", path: e.queuePath(q)})
-	if err != nil {
-		return wire.Queue{}, err
-	}
-	return answer(e.link, text, wire.QueueForm.ReadAnswer)
+	return fetch(ctx, e.link, request{method: "GET", path: e.queuePath(q)}, wire.QueueForm.ReadAnswer)
 }

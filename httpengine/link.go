@@ -16,34 +16,34 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// link is the way to one server. It is safe for concurrent use.
+// link makes requests to one server. It is safe for concurrent use.
 type link struct {
 	address
 	transport http.RoundTripper
-	own       *http.Transport // the one to close; nil if it is the user's
+	own       *http.Transport // nil if the transport is the user's
 	timeout   time.Duration
 }
 
 // Bounds on an answer, in bytes.
 const (
-	// mostSmall is for answers that carry no bodies: at most 1000 results.
-	mostSmall = 16 << 20
-	// mostJobs is for those that do: 8 MiB or one body of 64 MiB, headers and
-	// results beside it, and all of that with escapes.
-	mostJobs = 512 << 20
-	// mostProblem is for errors.
-	mostProblem = 1 << 20
+	// maxAnswer is for answers without bodies: at most 1000 results.
+	maxAnswer = 16 << 20
+	// maxJobs is for answers with bodies: 8 MiB or one body of 64 MiB, headers and results,
+	// all with escapes.
+	maxJobs = 512 << 20
+	// maxProblem is for errors.
+	maxProblem = 1 << 20
 )
 
-// request is one request to make.
+// request is one request to the server.
 type request struct {
 	method, path string
 	query        url.Values
-	body         []byte        // JSON; nil for none
-	most         int64         // bytes of the answer; 0 is mostSmall
-	hold         time.Duration // for how long the server may hold it on purpose
-	// open lets the answer take as long as it takes once it has begun.
-	open bool
+	body         []byte        // JSON; nil: none
+	max          int64         // bytes of the answer; 0: maxAnswer
+	wait         time.Duration // how long the server may wait before it answers
+	// stream removes the timeout from an answer that has begun.
+	stream bool
 }
 
 func newLink(a address, secure *tls.Config, client *http.Client, timeout time.Duration) *link {
@@ -66,97 +66,99 @@ func (l *link) close() {
 	}
 }
 
-var errSilence = errors.New("nothing was heard in time")
+var errSilence = errors.New("nothing was received in time")
 
-// patience ends a request of which nothing was heard for too long. It goes by
-// the machine's own clock: a connection knows no other.
-type patience struct {
-	length time.Duration
+// idleTimer ends a request without traffic. It uses the system's clock, because connections do.
+type idleTimer struct {
+	timeout time.Duration
 
 	mu    sync.Mutex
-	timer duly.Timer // nil once it does not matter any more
+	timer duly.Timer // nil after stop
 }
 
-func newPatience(length time.Duration, end func()) *patience {
-	return &patience{timer: clock.System().AfterFunc(length, end), length: length}
+func newIdleTimer(timeout time.Duration, end func()) *idleTimer {
+	return &idleTimer{timer: clock.System().AfterFunc(timeout, end), timeout: timeout}
 }
 
-func (p *patience) heard() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Reset(p.length)
+// reset starts the timeout again.
+func (t *idleTimer) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	if t.timer != nil {
+		t.timer.Reset(t.timeout)
 	}
 }
 
 // stop may be repeated. The transport may still read the request after it.
-func (p *patience) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-		p.timer = nil
+func (t *idleTimer) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
 	}
 }
 
-// watched is a request's or an answer's body; every piece of it renews the
-// patience.
-type watched struct {
+// timedReader reads the body of a request or an answer. Every read resets the timer.
+type timedReader struct {
 	io.Reader
-	*patience
+	timer *idleTimer
 }
 
-func (w watched) Read(b []byte) (int, error) {
-	n, err := w.Reader.Read(b)
+func (r timedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
 	if n > 0 {
-		w.heard()
+		r.timer.reset()
 	}
 	return n, err
 }
 
-// call makes one request and returns its answer's JSON.
+// call makes one request and returns the JSON of its answer.
 func (l *link) call(ctx context.Context, q request) (text string, err error) {
 	err = l.exchange(ctx, q, func(resp *http.Response, body io.Reader) error {
-		text, err = l.readJSON(resp, body, q.most)
+		text, err = l.readJSON(resp, body, q.max)
 		return err
 	})
 	return text, err
 }
 
-// exchange makes one request and hands a good answer to take. Every error is
-// one of the contract, or the context's own where nothing was sent.
-func (l *link) exchange(ctx context.Context, q request, take func(*http.Response, io.Reader) error) error {
+// exchange makes one request and calls read with a successful answer. Every error is one of the
+// contract, or the context's own if nothing was sent.
+func (l *link) exchange(ctx context.Context, q request, read func(*http.Response, io.Reader) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	within, cancel := context.WithCancelCause(ctx)
+	timed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := newPatience(l.timeout+q.hold, func() { cancel(errSilence) })
-	defer p.stop()
-	resp, err := l.transport.RoundTrip(l.build(within, q, p))
+	timer := newIdleTimer(l.timeout+q.wait, func() { cancel(errSilence) })
+	defer timer.stop()
+
+	resp, err := l.transport.RoundTrip(l.build(timed, q, timer))
 	if err != nil {
-		return l.lost(ctx, within, err)
+		return l.noAnswer(ctx, timed, err)
 	}
 	defer resp.Body.Close()
-	if q.open {
-		p.stop()
-		err = l.accept(resp, resp.Body, take)
+
+	body := io.Reader(timedReader{resp.Body, timer})
+	if q.stream {
+		timer.stop()
+		body = resp.Body
 	} else {
-		p.heard()
-		err = l.accept(resp, watched{resp.Body, p}, take)
+		timer.reset()
 	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		err = l.refusal(resp, body)
+	} else {
+		err = read(resp, body)
+	}
+
 	var broken *brokenAnswer
 	if errors.As(err, &broken) {
-		return l.lost(ctx, within, broken.error)
+		return l.noAnswer(ctx, timed, broken.error)
 	}
 	return err
-}
-
-func (l *link) accept(resp *http.Response, body io.Reader, take func(*http.Response, io.Reader) error) error {
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return l.refusal(resp, body)
-	}
-	return take(resp, body)
 }
 
 var (
@@ -164,15 +166,15 @@ var (
 	agentName = []string{"duly-go"}
 )
 
-// build makes the request. Its body can be had anew, which net/http makes use
-// of only where certainly nothing of it was sent: no method but GET is one
-// that it takes for safe to repeat.
-func (l *link) build(ctx context.Context, q request, p *patience) *http.Request {
+// build builds the request. net/http uses GetBody only if nothing of the request was sent,
+// because it considers no method except GET safe to repeat.
+func (l *link) build(ctx context.Context, q request, timer *idleTimer) *http.Request {
 	r := &http.Request{
 		Method: q.method, URL: &url.URL{Scheme: l.scheme, Host: l.host, Path: q.path}, Host: l.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": agentName, "Accept": jsonType},
 	}
+
 	if len(q.query) > 0 {
 		r.URL.RawQuery = q.query.Encode()
 	}
@@ -183,45 +185,47 @@ func (l *link) build(ctx context.Context, q request, p *patience) *http.Request 
 		r.Header["Content-Type"] = jsonType
 		r.ContentLength = int64(len(q.body))
 		r.GetBody = func() (io.ReadCloser, error) {
-			return io.NopCloser(watched{bytes.NewReader(q.body), p}), nil
+			return io.NopCloser(timedReader{bytes.NewReader(q.body), timer}), nil
 		}
 		r.Body, _ = r.GetBody()
 	}
 	return r.WithContext(ctx)
 }
 
-// readJSON reads an answer whole.
-func (l *link) readJSON(resp *http.Response, body io.Reader, most int64) (string, error) {
+// readJSON reads a whole answer of at most max bytes.
+func (l *link) readJSON(resp *http.Response, body io.Reader, max int64) (string, error) {
 	if resp.StatusCode == http.StatusNoContent {
 		return "", nil
 	}
 	if !isType(resp, "application/json") {
-		return "", l.stranger(resp)
+		return "", l.unexpected(resp)
 	}
-	if most == 0 {
-		most = mostSmall
+	if max == 0 {
+		max = maxAnswer
 	}
-	return l.readAll(resp, body, most)
+	return l.readAll(resp, body, max)
 }
 
-func (l *link) readAll(resp *http.Response, body io.Reader, most int64) (string, error) {
-	if resp.ContentLength > most {
-		return "", l.tooLong(most)
+func (l *link) readAll(resp *http.Response, body io.Reader, max int64) (string, error) {
+	if resp.ContentLength > max {
+		return "", l.tooLong(max)
 	}
 	var b bytes.Buffer
 	if resp.ContentLength > 0 {
-		b.Grow(int(resp.ContentLength) + bytes.MinRead) // with room to see the end
+		b.Grow(int(resp.ContentLength) + bytes.MinRead) // with room to read the end
 	}
-	_, err := b.ReadFrom(io.LimitReader(body, most+1))
+
+	_, err := b.ReadFrom(io.LimitReader(body, max+1))
 	switch {
 	case err != nil:
 		return "", &brokenAnswer{err}
-	case int64(b.Len()) > most:
-		return "", l.tooLong(most)
+	case int64(b.Len()) > max:
+		return "", l.tooLong(max)
 	}
 	return b.String(), nil
 }
 
-func (l *link) tooLong(most int64) error {
-	return contract.Errorf(duly.CodeUnavailable, "the answer of %s is longer than %d bytes, as no duly server's is; it may have happened", l.address, most)
+func (l *link) tooLong(max int64) error {
+	return contract.Errorf(duly.CodeUnavailable,
+		"the answer of %s has more than %d bytes; is it a duly server? it may have happened", l.address, max)
 }

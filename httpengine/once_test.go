@@ -135,6 +135,7 @@ func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
 			return err
 		},
 	}
+
 	maps.Copy(looks, operations())
 	for name, operation := range looks {
 		t.Run(name, func(t *testing.T) {
@@ -188,6 +189,7 @@ func TestCallRunsOnWithoutItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cancelled, done := false, make(chan struct{})
 			var answer chan struct{}
+
 			inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 				select {
 				case <-answer:
@@ -249,6 +251,7 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
+
 		for i := range 5 {
 			results, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: "x", Made: true}})
 			if err != nil || results[0].Err != nil {
@@ -256,6 +259,7 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 			}
 			synctest.Wait() // the close is seen
 		}
+
 		if requests != 5 {
 			t.Errorf("%d requests arrived, want 5", requests)
 		}

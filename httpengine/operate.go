@@ -8,8 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// purgeStep is how many jobs one request removes, so that no request takes
-// long.
+// purgeStep is the number of jobs that one request deletes, so that no request takes long.
 const purgeStep = 10_000
 
 // Delete implements contract.Operator.
@@ -19,7 +18,7 @@ func (e *Engine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 
 // Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	if u.Due.After(duly.MaxTime) || !carried(u.Headers, string(u.Backoff)) {
+	if u.Due.After(duly.MaxTime) || !isUTF8(u.Headers, string(u.Backoff)) {
 		return contract.ValidateUpdate(&u, duly.MaxMaxBody)
 	}
 	return e.onJob(ctx, q, id, request{method: "PATCH", body: wire.UpdateForm.Append(nil, u)})
@@ -30,76 +29,66 @@ func (e *Engine) Promote(ctx context.Context, q duly.QueueRef, id string) error 
 	return e.onJob(ctx, q, id, request{method: "POST", path: "/promote"})
 }
 
-// onJob makes a request about a job that answers nothing; its path goes on
-// behind the job's.
+// onJob makes a request about a job that has no result. The path of r follows the job's.
 func (e *Engine) onJob(ctx context.Context, q duly.QueueRef, id string, r request) error {
-	if err := e.enterJob(q, id); err != nil {
+	if err := e.beginJob(q, id); err != nil {
 		return err
 	}
 	defer e.calls.Done()
 	r.path = e.jobPath(q, id) + r.path
-	_, err := e.change(ctx, r)
-	return err
+	return e.changeOnly(ctx, r)
 }
 
 // onQueue is onJob for a queue.
 func (e *Engine) onQueue(ctx context.Context, q duly.QueueRef, r request) error {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return err
 	}
 	defer e.calls.Done()
 	r.path = e.queuePath(q) + r.path
-	_, err := e.change(ctx, r)
-	return err
-}
-
-// change makes a request that runs on without its caller.
-func (e *Engine) change(ctx context.Context, r request) (string, error) {
-	return outlive(ctx, e, func(ctx context.Context) (string, error) { return e.link.call(ctx, r) }, nil)
+	return e.changeOnly(ctx, r)
 }
 
 // Requeue implements contract.Operator.
 func (e *Engine) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
 	if err := contract.ValidateRequeue(&p); err != nil {
 		return nil, err
 	}
-	text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/requeue", body: wire.RequeueForm.Append(nil, p)})
-	if err != nil {
-		return nil, err
-	}
-	return answer(e.link, text, wire.RequeuedForm.ReadAnswer)
+
+	r := request{method: "POST", path: e.queuePath(q) + "/requeue", body: wire.RequeueForm.Append(nil, p)}
+	return change(ctx, e, r, wire.RequeuedForm.ReadAnswer)
 }
 
-// Purge implements contract.Operator. It goes in steps of bounded length; after an
-// error it tells how many jobs were removed before.
+// Purge implements contract.Operator. It makes several requests of bounded length. With an error it
+// returns the number of jobs that were deleted before.
 func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
-	if err := e.enterQueue(q); err != nil {
+	if err := e.beginQueue(q); err != nil {
 		return 0, err
 	}
 	defer e.calls.Done()
 	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
+
 	purged := 0
 	for {
 		step := purgeStep
 		if n > 0 {
 			step = min(step, n-purged)
 		}
-		text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/purge", body: wire.PurgeForm.Append(nil, wire.Purge{State: state, N: step})})
+		body := wire.PurgeForm.Append(nil, wire.Purge{State: state, N: step})
+		r := request{method: "POST", path: e.queuePath(q) + "/purge", body: body}
+		deleted, err := change(ctx, e, r, wire.PurgedForm.ReadAnswer)
 		if err != nil {
 			return purged, err
 		}
-		gone, err := answer(e.link, text, wire.PurgedForm.ReadAnswer)
-		if err != nil {
-			return purged, err
-		}
-		purged += gone
-		if gone < step || purged == n {
+
+		purged += deleted
+		if deleted < step || purged == n {
 			return purged, nil
 		}
 	}

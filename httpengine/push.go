@@ -12,34 +12,37 @@ import (
 
 // Push implements duly.Engine.
 func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	if err := e.enter(""); err != nil {
+	if err := e.begin(""); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
 	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
-	return each(jobs, e.judgeJob, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
-		refusedJob)
+	return sendValid(jobs, e.validateJob, func(jobs []duly.Job) ([]duly.PushResult, error) {
+		return e.push(ctx, jobs)
+	}, refusedJob)
 }
 
 func refusedJob(j *duly.Job, err error) duly.PushResult { return duly.PushResult{ID: j.ID, Err: err} }
 
-// judgeJob finds what is never sent: jobs of other namespaces, and jobs with a
-// text or a time that the wire can't carry, none of which is good. Everything
-// else is for the server to judge, which knows its own bounds.
-func (e *Engine) judgeJob(j *duly.Job) error {
+// validateJob returns an error for a job that must not be sent: of another namespace, or with a
+// text or a time that JSON cannot carry. The server validates the rest, because it knows its
+// bounds.
+func (e *Engine) validateJob(j *duly.Job) error {
 	if j.Namespace != "" && j.Namespace != e.link.namespace {
-		return e.foreign(j.Namespace)
+		return e.foreignNamespace(j.Namespace)
 	}
-	if !j.Due.After(duly.MaxTime) && carried(j.Headers, j.ID, j.Queue, string(j.Backoff), j.OrderKey, j.Merge.Key, string(j.Merge.Mode), string(j.Merge.Until), j.Callback, j.OnDone, j.OnDead) {
+	m := &j.Merge
+	if !j.Due.After(duly.MaxTime) && isUTF8(j.Headers, j.ID, j.Queue, string(j.Backoff), j.OrderKey,
+		m.Key, string(m.Mode), string(m.Until), j.Callback, j.OnDone, j.OnDead) {
 		return nil
 	}
 	return contract.ValidateJob(j, duly.MaxMaxBody)
 }
 
-// carried tells whether JSON carries headers and texts as they are.
-func carried(headers map[string]string, texts ...string) bool {
+// isUTF8 reports whether headers and texts are UTF-8, so that JSON can carry them.
+func isUTF8(headers map[string]string, texts ...string) bool {
 	for _, text := range texts {
 		if !utf8.ValidString(text) {
 			return false
@@ -56,23 +59,25 @@ func carried(headers map[string]string, texts ...string) bool {
 func (e *Engine) push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results, err := e.pushes.do(ctx, wire.AppendPush(nil, jobs), len(jobs), contract.BodyBytes(jobs))
 	if errors.Is(err, duly.ErrTooLarge) {
-		return halves(jobs, err, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
-			refusedJob)
+		return sendHalves(jobs, err, func(jobs []duly.Job) ([]duly.PushResult, error) {
+			return e.push(ctx, jobs)
+		}, refusedJob)
 	}
 	return results, err
 }
 
 // Settle implements duly.Engine.
 func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
 	if err := contract.CheckBatch(len(outcomes), 0); err != nil {
 		return nil, err
 	}
-	return each(outcomes, contract.ValidateSettle, func(outcomes []duly.SettleRequest) ([]error, error) { return e.settle(ctx, outcomes) },
-		refusedOutcome)
+	return sendValid(outcomes, contract.ValidateSettle, func(outcomes []duly.SettleRequest) ([]error, error) {
+		return e.settle(ctx, outcomes)
+	}, refusedOutcome)
 }
 
 func refusedOutcome(_ *duly.SettleRequest, err error) error { return err }
@@ -84,61 +89,54 @@ func (e *Engine) settle(ctx context.Context, outcomes []duly.SettleRequest) ([]e
 	}
 	errs, err := e.settles.do(ctx, wire.AppendSettle(nil, outcomes), len(outcomes), bytes)
 	if errors.Is(err, duly.ErrTooLarge) {
-		return halves(outcomes, err, func(outcomes []duly.SettleRequest) ([]error, error) { return e.settle(ctx, outcomes) },
-			refusedOutcome)
+		return sendHalves(outcomes, err, func(outcomes []duly.SettleRequest) ([]error, error) {
+			return e.settle(ctx, outcomes)
+		}, refusedOutcome)
 	}
 	return errs, err
 }
 
-// each sends the items that pass the judge, and puts the results to their
-// places among the errors of the others.
-func each[T, R any](items []T, judge func(*T) error, send func([]T) ([]R, error), failed func(*T, error) R) ([]R, error) {
+// sendValid sends the valid items. It returns one result per item: the server's, or the error of
+// the item.
+func sendValid[T, R any](
+	items []T, validate func(*T) error, send func([]T) ([]R, error), failed func(*T, error) R,
+) ([]R, error) {
 	results := make([]R, len(items))
-	var good []int // nil: all so far
+	valid := make([]int, 0, len(items))
 	for i := range items {
-		err := judge(&items[i])
-		if err != nil {
-			if good == nil {
-				good = upTo(i)
-			}
+		if err := validate(&items[i]); err != nil {
 			results[i] = failed(&items[i], err)
-		} else if good != nil {
-			good = append(good, i)
+		} else {
+			valid = append(valid, i)
 		}
 	}
-	switch {
-	case len(items) == 0, good != nil && len(good) == 0:
+	switch len(valid) {
+	case 0:
 		return results, nil
-	case good == nil:
+	case len(items):
 		return send(items)
 	}
-	some := make([]T, len(good))
-	for k, i := range good {
-		some[k] = items[i]
+
+	rest := make([]T, len(valid))
+	for k, i := range valid {
+		rest[k] = items[i]
 	}
-	answers, err := send(some)
+	answers, err := send(rest)
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range good {
+	for k, i := range valid {
 		results[i] = answers[k]
 	}
 	return results, nil
 }
 
-// upTo is 0…n−1, and never nil.
-func upTo(n int) []int {
-	list := make([]int, n, n+8)
-	for i := range list {
-		list[i] = i
-	}
-	return list
-}
-
-// halves sends in two requests what was refused as too large for one, in
-// order. One item alone that is too large has that as its own error, and so has
-// each of a second half that fails: the first one is done.
-func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), failed func(*T, error) R) ([]R, error) {
+// sendHalves sends items that were refused as too large for one request in two requests, in
+// order. A single item that is too large gets the refusal as its error. If the second request
+// fails, its items get the error, because the first request has succeeded.
+func sendHalves[T, R any](
+	items []T, refusal error, send func([]T) ([]R, error), failed func(*T, error) R,
+) ([]R, error) {
 	if len(items) == 1 {
 		return []R{failed(&items[0], refusal)}, nil
 	}
@@ -146,6 +144,7 @@ func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), fai
 	if err != nil {
 		return nil, err
 	}
+
 	rest := items[len(items)/2:]
 	second, err := send(rest)
 	if err == nil {
@@ -158,8 +157,8 @@ func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), fai
 	return first, nil
 }
 
-// partly is the error of a call of which a part was done: a context's own would
-// say that nothing was.
+// partly returns the error of a call of which a part has succeeded. The error of a context would
+// mean that nothing was sent.
 func partly(err error) error {
 	if err == context.Canceled || err == context.DeadlineExceeded {
 		return contract.Unanswered(err)

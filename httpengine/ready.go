@@ -6,9 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Ready asks a server whether it serves: nil where it and its engine answer,
-// [duly.ErrUnavailable] where one of them does not, or the server stops. It
-// needs no token, and changes nothing.
+// Ready returns nil if a server and its engine answer. It returns [duly.ErrUnavailable] if one of
+// them does not, or if the server stops. It needs no token and changes nothing.
 func Ready(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -19,6 +18,7 @@ func Ready(ctx context.Context, cfg Config) error {
 		return err
 	}
 	a.token, a.namespace = "", ""
+
 	l := newLink(a, cfg.TLS, cfg.Client, cfg.Timeout)
 	defer l.close()
 	text, err := l.call(ctx, request{method: "GET", path: "/readyz"})

@@ -9,10 +9,10 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Reserve implements duly.Engine. It is one request, never sent twice: what a
-// lost answer carried is held until its lease ends.
+// Reserve implements duly.Engine. It is one request and is never repeated. After a lost answer
+// the jobs stay leased until their leases end.
 func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if err := e.enter(p.Namespace); err != nil {
+	if err := e.begin(p.Namespace); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
@@ -22,27 +22,25 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if p.Dispatcher {
 		return nil, noDispatcher()
 	}
+
 	body := wire.ReserveForm.Append(nil, wire.Reserve{ReserveParams: p})
-	return outlive(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
-		text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/reserve", body: body, most: mostJobs})
-		if err != nil {
-			return nil, err
-		}
-		return answer(e.link, text, func(text string) ([]duly.Delivery, error) {
+	r := request{method: "POST", path: e.base + "/reserve", body: body, max: maxJobs}
+	return detach(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
+		return fetch(ctx, e.link, r, func(text string) ([]duly.Delivery, error) {
 			return wire.ReadDeliveries(text, e.link.namespace)
 		})
-	}, e.giveBack)
+	}, e.release)
 }
 
-// noDispatcher is the error of a dispatcher's call: its server has dispatchers of its
-// own.
+// noDispatcher returns the error of a dispatcher's call: its server has dispatchers of its own.
 func noDispatcher() error {
-	return contract.Errorf(duly.CodeUnsupported, "a dispatcher does not work over HTTP; run it on the engine that owns the storage")
+	return contract.Errorf(duly.CodeUnsupported,
+		"a dispatcher does not work over HTTP; run it on the engine that owns the storage")
 }
 
-// giveBack releases what a caller that has gone was to get. If that is lost as
-// well, the leases end by themselves.
-func (e *Engine) giveBack(deliveries []duly.Delivery) {
+// release releases the deliveries of a caller that has gone. If that fails, too, the leases run
+// out.
+func (e *Engine) release(deliveries []duly.Delivery) {
 	if len(deliveries) == 0 {
 		return
 	}
@@ -54,8 +52,10 @@ func (e *Engine) giveBack(deliveries []duly.Delivery) {
 }
 
 // Extend implements duly.Engine.
-func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	if err := e.enter(namespace); err != nil {
+func (e *Engine) Extend(
+	ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
+	if err := e.begin(namespace); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
@@ -65,22 +65,18 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
-	return each(receipts, func(r *duly.Receipt) error { return contract.ValidateReceipt(*r) },
+
+	return sendValid(receipts, func(r *duly.Receipt) error { return contract.ValidateReceipt(*r) },
 		func(receipts []duly.Receipt) ([]error, error) { return e.extend(ctx, receipts, lease) },
 		func(_ *duly.Receipt, err error) error { return err })
 }
 
 func (e *Engine) extend(ctx context.Context, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
 	body := wire.ExtendForm.Append(nil, wire.Extend{Receipts: receipts, Lease: lease})
-	return outlive(ctx, e, func(ctx context.Context) ([]error, error) {
-		text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/extend", body: body})
-		if err != nil {
-			return nil, err
-		}
-		errs, err := answer(e.link, text, wire.ResultsForm.ReadAnswer)
-		if err == nil && len(errs) != len(receipts) {
-			err = e.link.garbled("an extend with another number of results")
-		}
-		return errs, err
-	}, nil)
+	r := request{method: "POST", path: e.base + "/extend", body: body}
+	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
+	if err == nil && len(errs) != len(receipts) {
+		err = e.link.malformed("an extend with another number of results")
+	}
+	return errs, err
 }

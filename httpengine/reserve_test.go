@@ -30,12 +30,14 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 		reply(w, 200, string(wire.DeliveriesForm.Append(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
 		return
 	}
+
 	var b strings.Builder
 	_, _ = readAll(&b, req)
 	outcomes, err := wire.ReadSettle(b.String())
 	if err != nil {
 		panic(err)
 	}
+
 	for _, o := range outcomes.Values {
 		if o.As == duly.Release && o.Receipt == "q:0:01J0000000000000000000000A:1" {
 			s.released.Add(1)
@@ -52,6 +54,7 @@ func TestReserveOfACallerThatHasGoneIsGivenBack(t *testing.T) {
 		r := newRig(t, httpengine.Config{}, s.serve)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
+
 		go func() {
 			_, err := r.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 			ended <- err
@@ -75,6 +78,7 @@ func TestEveryDeliveryIsHandedOverOrGivenBack(t *testing.T) {
 	close(s.open)
 	r := newRig(t, httpengine.Config{}, s.serve)
 	handed := int64(0)
+
 	for range 300 {
 		ctx, cancel := context.WithCancel(context.Background())
 		go cancel()
@@ -83,6 +87,7 @@ func TestEveryDeliveryIsHandedOverOrGivenBack(t *testing.T) {
 			handed += int64(len(ds))
 		}
 	}
+
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

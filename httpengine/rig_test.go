@@ -71,12 +71,14 @@ func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {
 		t.Fatal(err)
 	}
 	r.Engine = e
+
 	t.Cleanup(func() {
 		e.Close()
 		web.Close()
 		network.CloseIdleConnections()
 		serving.Wait()
 	})
+
 	return r
 }
 

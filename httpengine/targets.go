@@ -16,8 +16,7 @@ type Push struct{ engine *Engine }
 // HTTPPush returns the targets and secrets of the server.
 func (e *Engine) HTTPPush() *Push { return &Push{e} }
 
-// path is the path of a target, or of what the namespace itself has, and of something
-// below it.
+// path returns the path of a target, or of HTTP push of the namespace, with below behind it.
 func (p *Push) path(name, below string) string {
 	base := p.engine.base + "/push"
 	if name != "" {
@@ -28,25 +27,21 @@ func (p *Push) path(name, below string) string {
 
 // get makes a request that changes nothing.
 func get[T any](ctx context.Context, p *Push, r request, read func(string) (T, error)) (none T, err error) {
-	if err := p.engine.enter(""); err != nil {
+	if err := p.engine.begin(""); err != nil {
 		return none, err
 	}
 	defer p.engine.calls.Done()
-	r.method, r.most = "GET", mostJobs
-	text, err := p.engine.link.call(ctx, r)
-	if err != nil {
-		return none, err
-	}
-	return answer(p.engine.link, text, read)
+	r.method, r.max = "GET", maxJobs
+	return fetch(ctx, p.engine.link, r, read)
 }
 
 // do makes a request that changes something.
-func (p *Push) do(ctx context.Context, r request) (string, error) {
-	if err := p.engine.enter(""); err != nil {
-		return "", err
+func (p *Push) do(ctx context.Context, r request) error {
+	if err := p.engine.begin(""); err != nil {
+		return err
 	}
 	defer p.engine.calls.Done()
-	return p.engine.change(ctx, r)
+	return p.engine.changeOnly(ctx, r)
 }
 
 // Targets returns a page of targets, by name, and the cursor of the next one.
@@ -62,31 +57,28 @@ func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []w
 	return found.Targets, found.Next, err
 }
 
-// Target returns one target; [duly.ErrNotFound].
+// Target returns one target. It returns [duly.ErrNotFound] if there is none.
 func (p *Push) Target(ctx context.Context, name string) (wire.Target, error) {
 	return get(ctx, p, request{path: p.path(name, "")}, wire.TargetForm.ReadAnswer)
 }
 
-// SetTarget makes a target, or replaces its settings.
+// SetTarget creates a target, or replaces its settings.
 func (p *Push) SetTarget(ctx context.Context, name string, s wire.TargetSettings) error {
-	_, err := p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.TargetSettingsForm.Append(nil, s)})
-	return err
+	return p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.TargetSettingsForm.Append(nil, s)})
 }
 
-// DeleteTarget removes a target; [duly.ErrNotFound].
+// DeleteTarget deletes a target. It returns [duly.ErrNotFound] if there is none.
 func (p *Push) DeleteTarget(ctx context.Context, name string) error {
-	_, err := p.do(ctx, request{method: "DELETE", path: p.path(name, "")})
-	return err
+	return p.do(ctx, request{method: "DELETE", path: p.path(name, "")})
 }
 
-// EnableTarget enables or disables a target; [duly.ErrNotFound].
+// EnableTarget enables or disables a target. It returns [duly.ErrNotFound] if there is none.
 func (p *Push) EnableTarget(ctx context.Context, name string, enabled bool) error {
 	below := "/disable"
 	if enabled {
 		below = "/enable"
 	}
-	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below)})
-	return err
+	return p.do(ctx, request{method: "POST", path: p.path(name, below)})
 }
 
 // RotateSecret gives a target, or the namespace, a new secret. A repeat is another
@@ -96,27 +88,26 @@ func (p *Push) RotateSecret(ctx context.Context, name string, r wire.PushRotate)
 	if name == "" {
 		below = "/secret/rotate"
 	}
-	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below), body: wire.PushRotateForm.Append(nil, r)})
-	return err
+	return p.do(ctx, request{method: "POST", path: p.path(name, below), body: wire.PushRotateForm.Append(nil, r)})
 }
 
-// Secret returns the newest secret of a target, or of the namespace. The server logs
-// that.
+// Secret returns the newest secret of a target, or of the namespace. The server logs the request.
 func (p *Push) Secret(ctx context.Context, name string) (wire.PushSecret, error) {
 	return get(ctx, p, request{path: p.path(name, "/secret")}, wire.PushSecretForm.ReadAnswer)
 }
 
-// TestTarget lets the server send a test request to a target.
+// TestTarget makes the server send a test request to a target.
 func (p *Push) TestTarget(ctx context.Context, name string) (wire.PushTest, error) {
-	text, err := p.do(ctx, request{method: "POST", path: p.path(name, "/test"), hold: mostTest})
-	if err != nil {
+	if err := p.engine.begin(""); err != nil {
 		return wire.PushTest{}, err
 	}
-	return answer(p.engine.link, text, wire.PushTestForm.ReadAnswer)
+	defer p.engine.calls.Done()
+	r := request{method: "POST", path: p.path(name, "/test"), wait: maxTest}
+	return change(ctx, p.engine, r, wire.PushTestForm.ReadAnswer)
 }
 
-// mostTest is how long a test request may take: the longest timeout of a target.
-const mostTest = duly.MaxWait
+// maxTest bounds a test request: the longest timeout of a target.
+const maxTest = duly.MaxWait
 
 // Hosts returns the hosts to which the server sends the jobs of the namespace, the one
 // that was used last first.

@@ -7,20 +7,19 @@ import (
 	"github.com/dulymq/duly/internal/pemfile"
 )
 
-// TLS names what https is spoken with, each a file in PEM. The zero TLS is what
-// the system trusts, and no certificate of one's own.
+// TLS names the PEM files for https. The zero TLS trusts the system's authorities and has no client
+// certificate.
 type TLS struct {
-	// CA is the certificates of the authorities that may have signed the
-	// server's, in place of the system's; or the server's own.
+	// CA has the certificates of the authorities, instead of the system's, or the server's own
+	// certificate.
 	CA string
-	// Cert is the client's certificate, for a server that wants one, and Key its
-	// private key.
+	// Cert is the client's certificate, for a server that requires one, and Key its private
+	// key.
 	Cert, Key string
 }
 
-// Config reads the files; it is nil for the zero TLS. It answers
-// [duly.ErrInvalid], with a field of the name ca, client_cert or client_key for
-// each that can't be used.
+// Config reads the files. It returns nil for the zero TLS. It returns [duly.ErrInvalid] with the
+// field ca, client_cert or client_key for each file that cannot be used.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
@@ -30,6 +29,7 @@ func (t TLS) Config() (*tls.Config, error) {
 	if t.CA != "" {
 		c.RootCAs = pemfile.Pool(&bad, "ca", t.CA)
 	}
+
 	switch {
 	case t.Cert == "" && t.Key != "":
 		bad.Add("client_cert", "is not given, and there is a client_key")

@@ -31,6 +31,7 @@ type publisher struct {
 func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	e.publishers.mu.Lock()
 	defer e.publishers.mu.Unlock()
+
 	p = e.publishers.all[topic]
 	if p == nil {
 		p = &publisher{}
@@ -53,18 +54,18 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	}
 }
 
-// Publish implements contract.Topics. It is sent once: without [duly.TopicConfig.Dedupe]
-// a message whose answer was lost may be in the log, and another try would add it
-// again. Messages of several topics are several requests, one after the other.
+// Publish implements contract.Topics. It is never repeated: without [duly.TopicConfig.Dedupe], a repeat
+// after a lost answer could add the messages twice. Messages of several topics are several
+// requests, one after the other.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
-	if err := e.enter(""); err != nil {
+	if err := e.begin(""); err != nil {
 		return nil, err
 	}
 	defer e.calls.Done()
 	if err := contract.CheckBatch(len(messages), contract.MessageBytes(messages)); err != nil {
 		return nil, err
 	}
-	return each(messages, e.judgeMessage, func(messages []duly.Message) ([]duly.PublishResult, error) {
+	return sendValid(messages, e.validateMessage, func(messages []duly.Message) ([]duly.PublishResult, error) {
 		return e.publish(ctx, messages)
 	}, refusedMessage)
 }
@@ -73,14 +74,14 @@ func refusedMessage(m *duly.Message, err error) duly.PublishResult {
 	return duly.PublishResult{ID: m.ID, Err: err}
 }
 
-// judgeMessage returns an error for a message that cannot be sent: of another namespace,
-// of a topic that no path can name, or with a text or time that the wire cannot carry.
-func (e *Engine) judgeMessage(m *duly.Message) error {
+// validateMessage returns an error for a message that must not be sent: of another namespace, of a
+// topic that no path can name, or with a text or time that JSON cannot carry.
+func (e *Engine) validateMessage(m *duly.Message) error {
 	if m.Namespace != "" && m.Namespace != e.link.namespace {
-		return e.foreign(m.Namespace)
+		return e.foreignNamespace(m.Namespace)
 	}
 	topic := duly.QueueRef{Namespace: m.Namespace, Name: m.Topic}
-	if contract.ValidateTopic(topic) == nil && !m.Due.After(duly.MaxTime) && carried(m.Headers, m.ID, m.Key) {
+	if contract.ValidateTopic(topic) == nil && !m.Due.After(duly.MaxTime) && isUTF8(m.Headers, m.ID, m.Key) {
 		return nil
 	}
 	return contract.ValidateMessage(m, duly.MaxMaxBody)
@@ -91,13 +92,13 @@ func (e *Engine) judgeMessage(m *duly.Message) error {
 // nothing else was sent.
 func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	var topics []string
-	places := map[string][]int{}
+	indexes := map[string][]int{}
 	for i := range messages {
 		name := messages[i].Topic
-		if places[name] == nil {
+		if indexes[name] == nil {
 			topics = append(topics, name)
 		}
-		places[name] = append(places[name], i)
+		indexes[name] = append(indexes[name], i)
 	}
 	if len(topics) == 1 {
 		return e.publishTo(ctx, topics[0], messages)
@@ -105,15 +106,15 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 
 	results := make([]duly.PublishResult, len(messages))
 	for k, topic := range topics {
-		some := make([]duly.Message, len(places[topic]))
-		for n, i := range places[topic] {
-			some[n] = messages[i]
+		own := make([]duly.Message, len(indexes[topic]))
+		for n, i := range indexes[topic] {
+			own[n] = messages[i]
 		}
-		answers, err := e.publishTo(ctx, topic, some)
+		answers, err := e.publishTo(ctx, topic, own)
 		if err != nil && k == 0 {
 			return nil, err
 		}
-		for n, i := range places[topic] {
+		for n, i := range indexes[topic] {
 			if err != nil {
 				results[i] = refusedMessage(&messages[i], partly(err))
 			} else {
@@ -124,22 +125,24 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	return results, nil
 }
 
-func (e *Engine) publishTo(ctx context.Context, topic string, messages []duly.Message) ([]duly.PublishResult, error) {
+func (e *Engine) publishTo(
+	ctx context.Context, topic string, messages []duly.Message,
+) ([]duly.PublishResult, error) {
 	p, done := e.publisherOf(topic)
 	defer done()
 	results, err := p.do(ctx, wire.AppendPublish(nil, messages), len(messages), contract.MessageBytes(messages))
 	if errors.Is(err, duly.ErrTooLarge) {
-		return halves(messages, err, func(messages []duly.Message) ([]duly.PublishResult, error) {
+		return sendHalves(messages, err, func(messages []duly.Message) ([]duly.PublishResult, error) {
 			return e.publishTo(ctx, topic, messages)
 		}, refusedMessage)
 	}
 	return results, err
 }
 
-// enterTopic is enter for a call about one topic. It returns the topic with its
-// namespace filled in, which positions depend on.
-func (e *Engine) enterTopic(topic duly.QueueRef) (duly.QueueRef, error) {
-	if err := e.enter(topic.Namespace); err != nil {
+// beginTopic is begin for a call about one topic. It returns the topic with its namespace, which
+// positions depend on.
+func (e *Engine) beginTopic(topic duly.QueueRef) (duly.QueueRef, error) {
+	if err := e.begin(topic.Namespace); err != nil {
 		return topic, err
 	}
 	if err := contract.ValidateTopic(topic); err != nil {
@@ -150,9 +153,9 @@ func (e *Engine) enterTopic(topic duly.QueueRef) (duly.QueueRef, error) {
 	return topic, nil
 }
 
-// enterGroup is enterTopic for a call about one group. It returns the path of it.
-func (e *Engine) enterGroup(group duly.QueueRef) (path string, err error) {
-	if err := e.enter(group.Namespace); err != nil {
+// beginGroup is begin for a call about one group. It returns the path of the group.
+func (e *Engine) beginGroup(group duly.QueueRef) (path string, err error) {
+	if err := e.begin(group.Namespace); err != nil {
 		return "", err
 	}
 	if err := contract.ValidateGroup(group); err != nil {
@@ -165,9 +168,9 @@ func (e *Engine) enterGroup(group duly.QueueRef) (path string, err error) {
 
 func (e *Engine) topicPath(topic duly.QueueRef) string { return e.base + "/topics/" + topic.Name }
 
-// Read implements contract.Topics. Like Wait, it asks in slices of [Config.Poll].
+// Read implements contract.Topics. Like Wait, it makes requests of at most [Config.Poll].
 func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
-	topic, err := e.enterTopic(topic)
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return contract.ReadPage{}, err
 	}
@@ -177,9 +180,9 @@ func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadP
 	}
 
 	page := contract.ReadPage{}
-	err = e.whileOpen(ctx, func(open context.Context) error {
-		return e.inSlices(open, p.Wait, func(slice time.Duration) (bool, error) {
-			p.Wait = slice
+	err = e.untilClosed(ctx, func(open context.Context) error {
+		return e.pollFor(open, p.Wait, func(timeout time.Duration) (bool, error) {
+			p.Wait = timeout
 			next, err := e.readOnce(open, topic, p)
 			if err != nil {
 				return false, err
@@ -203,17 +206,16 @@ func (e *Engine) readOnce(ctx context.Context, topic duly.QueueRef, p contract.R
 	if p.Wait > 0 {
 		query.Set("wait", duly.FormatDuration(p.Wait))
 	}
-	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/messages", query: query,
-		most: mostJobs, hold: p.Wait})
-	if err != nil {
-		return contract.ReadPage{}, err
+
+	r := request{
+		method: "GET", path: e.topicPath(topic) + "/messages", query: query, max: maxJobs, wait: p.Wait,
 	}
-	return answer(e.link, text, func(text string) (contract.ReadPage, error) { return wire.ReadEntries(text, topic) })
+	return fetch(ctx, e.link, r, func(text string) (contract.ReadPage, error) { return wire.ReadEntries(text, topic) })
 }
 
 // Delayed implements contract.Topics.
 func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
-	topic, err := e.enterTopic(topic)
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return contract.DelayedPage{}, err
 	}
@@ -229,45 +231,38 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p contract.De
 		query.Set("bodies", "true")
 	}
 
-	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/delayed", query: query,
-		most: mostJobs})
-	if err != nil {
-		return contract.DelayedPage{}, err
-	}
-	return answer(e.link, text, func(text string) (contract.DelayedPage, error) { return wire.ReadDelayed(text, topic) })
+	r := request{method: "GET", path: e.topicPath(topic) + "/delayed", query: query, max: maxJobs}
+	return fetch(ctx, e.link, r, func(text string) (contract.DelayedPage, error) { return wire.ReadDelayed(text, topic) })
 }
 
 // DelayedMessage implements contract.Topics.
 func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
-	r, topic, err := e.enterDelayed(topic, key, id)
+	r, topic, err := e.beginDelayed(topic, key, id)
 	if err != nil {
 		return duly.Message{}, err
 	}
 	defer e.calls.Done()
-	r.method, r.most = "GET", mostJobs
-	text, err := e.link.call(ctx, r)
-	if err != nil {
-		return duly.Message{}, err
-	}
-	return answer(e.link, text, func(text string) (duly.Message, error) { return wire.ReadDelayedMessage(text, topic) })
+	r.method, r.max = "GET", maxJobs
+	return fetch(ctx, e.link, r, func(text string) (duly.Message, error) {
+		return wire.ReadDelayedMessage(text, topic)
+	})
 }
 
 // CancelDelayed implements contract.Topics.
 func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	r, _, err := e.enterDelayed(topic, key, id)
+	r, _, err := e.beginDelayed(topic, key, id)
 	if err != nil {
 		return err
 	}
 	defer e.calls.Done()
 	r.method = "DELETE"
-	_, err = e.change(ctx, r)
-	return err
+	return e.changeOnly(ctx, r)
 }
 
-// enterDelayed is enterTopic for a call about one delayed message. It returns the
-// request without its method.
-func (e *Engine) enterDelayed(topic duly.QueueRef, key, id string) (request, duly.QueueRef, error) {
-	topic, err := e.enterTopic(topic)
+// beginDelayed is beginTopic for a call about one delayed message. It returns the request without
+// its method.
+func (e *Engine) beginDelayed(topic duly.QueueRef, key, id string) (request, duly.QueueRef, error) {
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return request{}, topic, err
 	}
@@ -284,7 +279,7 @@ func (e *Engine) enterDelayed(topic duly.QueueRef, key, id string) (request, dul
 
 // Topics implements contract.TopicOperator.
 func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	if err := e.enter(namespace); err != nil {
+	if err := e.begin(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
 	defer e.calls.Done()
@@ -293,16 +288,12 @@ func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams
 
 // Topic implements contract.TopicOperator.
 func (e *Engine) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
-	topic, err := e.enterTopic(topic)
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return duly.TopicInfo{}, err
 	}
 	defer e.calls.Done()
-	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic)})
-	if err != nil {
-		return duly.TopicInfo{}, err
-	}
-	t, err := answer(e.link, text, wire.TopicForm.ReadAnswer)
+	t, err := fetch(ctx, e.link, request{method: "GET", path: e.topicPath(topic)}, wire.TopicForm.ReadAnswer)
 	return t.TopicInfo, err
 }
 
@@ -319,36 +310,32 @@ func (e *Engine) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	return e.onTopic(ctx, topic, request{method: "DELETE"})
 }
 
-// onTopic makes a request about a topic that has no answer.
+// onTopic makes a request about a topic that has no result.
 func (e *Engine) onTopic(ctx context.Context, topic duly.QueueRef, r request) error {
-	topic, err := e.enterTopic(topic)
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return err
 	}
 	defer e.calls.Done()
 	r.path = e.topicPath(topic)
-	_, err = e.change(ctx, r)
-	return err
+	return e.changeOnly(ctx, r)
 }
 
-// Trim makes one bounded step of a topic, as the server does by itself. It deletes no
-// message that a group needs. more reports that another call has more to trim.
+// Trim makes one bounded step of the trim that the server also makes in the background. It deletes
+// no message that a group needs. more reports that another call has more to trim.
 func (e *Engine) Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error) {
-	topic, err = e.enterTopic(topic)
+	topic, err = e.beginTopic(topic)
 	if err != nil {
 		return false, err
 	}
 	defer e.calls.Done()
-	text, err := e.change(ctx, request{method: "POST", path: e.topicPath(topic) + "/trim"})
-	if err != nil {
-		return false, err
-	}
-	return answer(e.link, text, wire.TrimmedForm.ReadAnswer)
+	r := request{method: "POST", path: e.topicPath(topic) + "/trim"}
+	return change(ctx, e, r, wire.TrimmedForm.ReadAnswer)
 }
 
 // Groups implements contract.TopicOperator.
 func (e *Engine) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
-	topic, err := e.enterTopic(topic)
+	topic, err := e.beginTopic(topic)
 	if err != nil {
 		return duly.NamePage{}, err
 	}
@@ -356,14 +343,16 @@ func (e *Engine) Groups(ctx context.Context, topic duly.QueueRef, p duly.PagePar
 	return e.link.names(ctx, e.topicPath(topic)+"/groups", "groups", p)
 }
 
-// CreateGroup implements contract.TopicOperator. It is safe to repeat: a group that was
-// made by a call whose answer was lost has existed then.
+// CreateGroup implements contract.TopicOperator. It is safe to repeat: after a lost answer, existed is
+// true.
 func (e *Engine) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (existed bool, err error) {
-	text, err := e.onGroup(ctx, group, "PUT", "", from)
+	path, err := e.beginGroup(group)
 	if err != nil {
 		return false, err
 	}
-	return answer(e.link, text, wire.GroupCreatedForm.ReadAnswer)
+	defer e.calls.Done()
+	r := request{method: "PUT", path: path, body: wire.FromForm.Append(nil, from)}
+	return change(ctx, e, r, wire.GroupCreatedForm.ReadAnswer)
 }
 
 // Seek implements contract.TopicOperator.
@@ -371,18 +360,11 @@ func (e *Engine) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (c
 	if to == "" {
 		to = duly.FromStart
 	}
-	text, err := e.onGroup(ctx, group, "POST", "/seek", to)
+	path, err := e.beginGroup(group)
 	if err != nil {
 		return contract.SeekResult{}, err
 	}
-	return answer(e.link, text, wire.SeekedForm.ReadAnswer)
-}
-
-func (e *Engine) onGroup(ctx context.Context, group duly.QueueRef, method, path string, from duly.From) (string, error) {
-	base, err := e.enterGroup(group)
-	if err != nil {
-		return "", err
-	}
 	defer e.calls.Done()
-	return e.change(ctx, request{method: method, path: base + path, body: wire.FromForm.Append(nil, from)})
+	r := request{method: "POST", path: path + "/seek", body: wire.FromForm.Append(nil, to)}
+	return change(ctx, e, r, wire.SeekedForm.ReadAnswer)
 }

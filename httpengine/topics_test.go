@@ -210,6 +210,7 @@ func TestBadNamesOfTopicsAreNotSent(t *testing.T) {
 			wants(t, "read "+name, err, duly.CodeInvalid)
 			wants(t, "destroy "+name, r.DestroyTopic(ctx, topic), duly.CodeInvalid)
 		}
+
 		for _, name := range []string{"t", "@g", "t@", "a@b@c", "t@../x"} {
 			_, err := r.CreateGroup(ctx, duly.QueueRef{Name: name}, "")
 			wants(t, "group "+name, err, duly.CodeInvalid)

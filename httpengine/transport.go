@@ -9,38 +9,38 @@ import (
 )
 
 const (
-	// dialTime bounds connecting, and the handshake of TLS behind it.
-	dialTime = 10 * time.Second
-	// idleTime is for how long an unused connection is kept: less than a
-	// server, or a proxy in between, keeps its end.
-	idleTime = 45 * time.Second
-	// idleConns is how many unused connections are kept: one for every worker
-	// of a large process.
-	idleConns = 1024
-	// aliveTime is when a silent connection is asked whether it still stands,
-	// and for how long the answer may take.
-	aliveTime = 15 * time.Second
+	// dialTimeout bounds the connection, and then the TLS handshake.
+	dialTimeout = 10 * time.Second
+	// idleTimeout is how long an unused connection stays open: less than a server, or a proxy
+	// in between, keeps its end open.
+	idleTimeout = 45 * time.Second
+	// maxIdle is the number of unused connections that stay open: one for every worker of a
+	// large process.
+	maxIdle = 1024
+	// pingTime is when a silent connection is checked, and how long the answer may take.
+	pingTime = 15 * time.Second
 )
 
-// newTransport makes a pool of connections: over HTTP/1.1 one per request in
-// flight, over HTTP/2, which https brings, few for all.
+// newTransport returns a pool of connections: one per request in flight over HTTP/1.1, and a few
+// for all requests over HTTP/2, which https uses.
 func newTransport(secure *tls.Config) *http.Transport {
 	dialer := &net.Dialer{
-		Timeout:         dialTime,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: aliveTime, Interval: aliveTime, Count: 3},
+		Timeout:         dialTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingTime, Interval: pingTime, Count: 3},
 	}
+
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, address)
 		},
 		TLSClientConfig:     secure,
-		TLSHandshakeTimeout: dialTime,
+		TLSHandshakeTimeout: dialTimeout,
 		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: aliveTime, PingTimeout: aliveTime},
-		MaxIdleConnsPerHost: idleConns,
-		IdleConnTimeout:     idleTime,
-		// What is compressed can be a bomb, and bodies are the user's to press.
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingTime, PingTimeout: pingTime},
+		MaxIdleConnsPerHost: maxIdle,
+		IdleConnTimeout:     idleTimeout,
+		// A compressed answer can be a bomb. The user may compress bodies.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}

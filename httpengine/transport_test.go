@@ -46,6 +46,7 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 	var old atomic.Int64
 	var seen sync.Map
 	arrived := make(chan struct{}, waits)
+
 	e, _ := overTLS(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.ProtoMajor != 2 {
 			old.Add(1)
@@ -60,11 +61,13 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"name":"q"}`)
 	})
+
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	if _, err := e.Stats(ctx, duly.QueueRef{Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
+
 	for range waits {
 		waiting.Go(func() {
 			if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute}); !errors.Is(err, context.Canceled) {
@@ -72,6 +75,7 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 			}
 		})
 	}
+
 	for range waits {
 		<-arrived
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// earlyPause is how long to wait before asking again a server that answered a
-// poll before its time, as one does that wants to stop.
+// earlyPause is the pause after a server has answered a poll early, as a server does that is
+// about to stop.
 const earlyPause = 500 * time.Millisecond
 
-// Wait implements duly.Engine. The server keeps the time: it holds the request
-// until there may be a job.
+// Wait implements duly.Engine. The server answers when there may be a job.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if err := e.enter(p.Namespace); err != nil {
+	if err := e.begin(p.Namespace); err != nil {
 		return false, err
 	}
 	defer e.calls.Done()
@@ -27,30 +26,29 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if p.Dispatcher {
 		return false, noDispatcher()
 	}
+
 	var ready bool
-	err := e.whileOpen(ctx, func(open context.Context) error {
-		return e.inSlices(open, p.Timeout, func(slice time.Duration) (_ bool, err error) {
-			ready, err = e.poll(open, duly.WaitParams{Queues: p.Queues, Timeout: slice})
+	err := e.untilClosed(ctx, func(open context.Context) error {
+		return e.pollFor(open, p.Timeout, func(timeout time.Duration) (_ bool, err error) {
+			ready, err = e.waitOnce(open, duly.WaitParams{Queues: p.Queues, Timeout: timeout})
 			return ready, err
 		})
 	})
 	return ready && err == nil, err
 }
 
-func (e *Engine) poll(ctx context.Context, p duly.WaitParams) (bool, error) {
-	text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/wait", body: wire.WaitForm.Append(nil, p), hold: p.Timeout})
-	if err != nil {
-		return false, err
-	}
-	return answer(e.link, text, wire.ReadyForm.ReadAnswer)
+func (e *Engine) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) {
+	r := request{method: "POST", path: e.base + "/wait", body: wire.WaitForm.Append(nil, p), wait: p.Timeout}
+	return fetch(ctx, e.link, r, wire.ReadyForm.ReadAnswer)
 }
 
-// whileOpen makes a call that changes nothing, and cuts it off when its caller goes
-// and when the engine closes.
-func (e *Engine) whileOpen(ctx context.Context, call func(open context.Context) error) error {
+// untilClosed makes a call that changes nothing. It cuts the call off when its caller goes and
+// when the engine closes.
+func (e *Engine) untilClosed(ctx context.Context, call func(open context.Context) error) error {
 	open, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.closing, cancel)()
+
 	err := call(open)
 	switch {
 	case err == nil:
@@ -63,21 +61,24 @@ func (e *Engine) whileOpen(ctx context.Context, call func(open context.Context) 
 	return err
 }
 
-// inSlices asks in slices until an answer is the last one or the time has passed.
-func (e *Engine) inSlices(ctx context.Context, wait time.Duration, ask func(slice time.Duration) (last bool, err error)) error {
+// pollFor polls until a poll is done or the time has passed. Each poll takes at most Config.Poll.
+func (e *Engine) pollFor(
+	ctx context.Context, wait time.Duration, poll func(timeout time.Duration) (done bool, err error),
+) error {
 	begin := e.cfg.Clock.Mono()
 	for left := wait; ; {
-		asked := e.cfg.Clock.Mono()
-		slice := min(left, e.cfg.Poll)
-		last, err := ask(slice)
-		if err != nil || last {
+		polled := e.cfg.Clock.Mono()
+		timeout := min(left, e.cfg.Poll)
+		done, err := poll(timeout)
+		if err != nil || done {
 			return err
 		}
+
 		now := e.cfg.Clock.Mono()
 		if left = wait - (now - begin); left <= 0 {
 			return nil
 		}
-		if now-asked < slice/2 {
+		if now-polled < timeout/2 {
 			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
 				return err
 			}

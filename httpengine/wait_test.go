@@ -127,15 +127,18 @@ func TestCloseEndsEveryWait(t *testing.T) {
 				ended <- err
 			}()
 		}
+
 		synctest.Wait()
 		begin := time.Now()
 		closed := make(chan error)
 		go func() { closed <- r.Close() }()
+
 		for range 3 {
 			if err := <-ended; !errors.Is(err, duly.ErrClosed) {
 				t.Errorf("a wait ended with %v", err)
 			}
 		}
+
 		if err := <-closed; err != nil || time.Since(begin) != 0 {
 			t.Errorf("Close took %s and ended with %v", time.Since(begin), err)
 		}
