@@ -111,7 +111,7 @@ func TestTheDeadOfAPausedQueueAreBuriedLater(t *testing.T) {
 	if err := r.engine.Pause(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyWaits] != 1 || got.Dead != 0 {
+	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyReady] != 1 || got.Dead != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if err := r.engine.Resume(t.Context(), q); err != nil {

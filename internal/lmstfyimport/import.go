@@ -12,98 +12,100 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Importer brings over what a Source has. Source and Target must be set.
+// Importer imports the data of a Source. Source and Target must be set.
 type Importer struct {
-	// Source has the jobs, Admin the tokens. Admin nil: no tokens are taken.
+	// Source has the jobs, Admin the tokens. Admin nil: no tokens are imported.
 	Source, Admin *Source
 	// Pool is lmstfy's name for the source among its pools.
 	Pool string
-	// Namespaces are those to take; none: all of them.
+	// Namespaces are the namespaces to import. Empty: all of them.
 	Namespaces []string
-	// Target is the engine for a namespace's jobs.
+	// Target returns the engine for a namespace's jobs.
 	Target func(ctx context.Context, namespace string) (contract.Engine, error)
-	// AddToken stores a token by its hash, which Hash makes of its text;
-	// duly.ErrConflict if it is there.
+	// AddToken stores a token by its hash. It returns duly.ErrConflict if the token exists.
+	// Hash returns the hash of a token's text.
 	AddToken func(ctx context.Context, t contract.Token) error
 	Hash     func(namespace, text string) [32]byte
-	// Place, if set, is called before the first job of a namespace goes there.
+	// Place, if set, is called before the first job of a namespace.
 	Place func(ctx context.Context, namespace string) error
-	// Journal is what earlier runs have brought over.
+	// Journal has the jobs that earlier runs have imported.
 	Journal *Journal
-	// DryRun only counts.
+	// DryRun counts and imports nothing.
 	DryRun bool
-	// Progress, if set, is called now and then.
+	// Progress, if set, is called from time to time.
 	Progress func(done, total int64)
 
-	now    time.Time // on the source's clock, when a batch is read
+	now    time.Time // on the source's clock, when a batch was read
 	report Report
 	done   int64
 	total  int64
 }
 
-// Report says what was brought over.
+// Report is the result of an import.
 type Report struct {
 	Namespaces int `json:"namespaces"`
 	Queues     int `json:"queues"`
-	// Tokens and Limited are those made now, KnownTokens were there.
+	// Tokens were created, Limited of them with limits. KnownTokens existed.
 	Tokens      int `json:"tokens"`
 	Limited     int `json:"limited"`
 	KnownTokens int `json:"known_tokens"`
-	// Ready and Delayed are the jobs pushed now, Dead those buried now.
+	// Ready and Delayed jobs were pushed, Dead jobs buried.
 	Ready   int64 `json:"ready"`
 	Delayed int64 `json:"delayed"`
 	Dead    int64 `json:"dead"`
-	// Known jobs were brought over before.
+	// Known jobs were imported before.
 	Known int64 `json:"known"`
 	// Gone are entries of jobs that were acked or have expired.
 	Gone int64 `json:"gone"`
-	// Left are those that were not taken, by why; Examples are some of them.
+	// Left counts what was not imported, by reason. Examples names some of it.
 	Left     map[string]int64 `json:"left"`
 	Examples []string         `json:"examples"`
 }
 
-// Empty reports whether there was nothing at all to bring over.
+// Empty reports whether there was nothing to import.
 func (r *Report) Empty() bool {
 	jobs := r.Ready + r.Delayed + r.Dead + r.Known + r.Gone
 	return r.Namespaces == 0 && r.Tokens+r.KnownTokens == 0 && jobs == 0 && len(r.Left) == 0
 }
 
-// mostExamples is how many jobs a report names that were not taken.
-const mostExamples = 20
+// maxExamples bounds the examples of a report.
+const maxExamples = 20
 
-func (r *Report) leave(why, what string) {
+// skip counts an item that is not imported.
+func (r *Report) skip(reason, item string) {
 	if r.Left == nil {
 		r.Left = map[string]int64{}
 	}
-	r.Left[why]++
-	if len(r.Examples) < mostExamples {
-		r.Examples = append(r.Examples, what+": "+why)
+	r.Left[reason]++
+	if len(r.Examples) < maxExamples {
+		r.Examples = append(r.Examples, item+": "+reason)
 	}
 }
 
-// The reasons why something is not taken.
+// The reasons why something is not imported.
 const (
-	whyHeld    = "is in a consumer's hands for its last try; run again once its ttr is over"
-	whyForm    = "has a form that is not known"
-	whyExpires = "expires before it is due"
-	whyName    = "has a name that is none here"
-	whyV2      = "lmstfy's second storage engine is not read"
-	whyLeased  = "is leased here, maybe by a run that was cut short; it is dead when that lease is over; run again then to be sure"
-	whyWaits   = "is ready here, and could not be taken to bury it; run again when the queue is not paused and others don't go before it"
-	whyTried   = "a consumer has taken it; it is tried once more"
+	whyConsumed = "a consumer has its last try; run again after its ttr"
+	whyForm     = "has an unknown form"
+	whyExpires  = "expires before it is due"
+	whyName     = "has an invalid name"
+	whyV2       = "lmstfy's second storage engine is not supported"
+	whyLeased   = "is leased here, maybe by an interrupted run; it is dead when that lease ends; run again then"
+	whyReady    = "is ready here, and could not be reserved to bury it; " +
+		"run again when the queue is not paused and no other job goes before it"
+	whyTried   = "a consumer has reserved it; it is tried once more"
 	whyMoving  = "the queue changes all the time; run again"
 	whyRefused = "was refused: "
-	whyNoLimit = "the limits are none here: "
+	whyLimits  = "has invalid limits: "
 )
 
-// Run brings everything over. After an error the report says how far it came.
+// Run imports everything. After an error the report has what was imported before.
 func (im *Importer) Run(ctx context.Context) (Report, error) {
 	err := im.run(ctx)
 	return im.report, err
 }
 
 func (im *Importer) run(ctx context.Context) error {
-	if err := im.tokens(ctx); err != nil {
+	if err := im.importTokens(ctx); err != nil {
 		return err
 	}
 	queues, err := im.queues(ctx)
@@ -115,28 +117,28 @@ func (im *Importer) run(ctx context.Context) error {
 		if n, err := im.Source.size(ctx, "EXISTS", key); err != nil {
 			return err
 		} else if n > 0 {
-			im.report.leave(whyV2, key)
+			im.report.skip(whyV2, key)
 		}
 	}
 
-	if err := im.measure(ctx, queues); err != nil {
+	if err := im.countEntries(ctx, queues); err != nil {
 		return err
 	}
 	for _, q := range queues {
-		if err := im.lists(ctx, q); err != nil {
+		if err := im.importLists(ctx, q); err != nil {
 			return err
 		}
 	}
 
-	return im.timers(ctx)
+	return im.importTimers(ctx)
 }
 
-// chosen reports whether a namespace is to be taken.
+// chosen reports whether to import a namespace.
 func (im *Importer) chosen(namespace string) bool {
 	return len(im.Namespaces) == 0 || slices.Contains(im.Namespaces, namespace)
 }
 
-// queues are those of the chosen namespaces, by name.
+// queues returns the queues of the chosen namespaces, by name.
 func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err error) {
 	namespaces, err := im.Source.fields(ctx, "m/ns")
 	if err != nil {
@@ -152,6 +154,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 				return nil, err
 			}
 		}
+
 		names, err := im.Source.fields(ctx, "m/ns/"+namespace)
 		if err != nil {
 			return nil, err
@@ -159,7 +162,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 		for _, name := range names {
 			q := duly.QueueRef{Namespace: namespace, Name: name}
 			if contract.ValidateQueue(q) != nil {
-				im.report.leave(whyName, "queue "+q.String())
+				im.report.skip(whyName, "queue "+q.String())
 				continue
 			}
 			queues = append(queues, q)
@@ -170,8 +173,8 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 	return queues, nil
 }
 
-// measure counts the entries, for the progress.
-func (im *Importer) measure(ctx context.Context, queues []duly.QueueRef) (err error) {
+// countEntries counts the entries, for the progress.
+func (im *Importer) countEntries(ctx context.Context, queues []duly.QueueRef) (err error) {
 	if im.total, err = im.Source.size(ctx, "ZCARD", "timer_set"); err != nil {
 		return err
 	}
@@ -194,8 +197,8 @@ func (im *Importer) progress(n int) {
 	}
 }
 
-// tokens makes the tokens that the source has, with their limits.
-func (im *Importer) tokens(ctx context.Context) error {
+// importTokens creates the tokens of the source, with their limits.
+func (im *Importer) importTokens(ctx context.Context) error {
 	if im.Admin == nil {
 		return nil
 	}
@@ -213,7 +216,7 @@ func (im *Importer) tokens(ctx context.Context) error {
 			if !im.chosen(namespace) {
 				continue
 			}
-			if err := im.token(ctx, namespace, text, description, limits[namespace+"/"+text]); err != nil {
+			if err := im.importToken(ctx, namespace, text, description, limits[namespace+"/"+text]); err != nil {
 				return err
 			}
 		}
@@ -222,13 +225,16 @@ func (im *Importer) tokens(ctx context.Context) error {
 	return nil
 }
 
-func (im *Importer) token(ctx context.Context, namespace, text, description string, l contract.Limits) error {
+func (im *Importer) importToken(
+	ctx context.Context, namespace, text, description string, l contract.Limits,
+) error {
 	t := contract.Token{
-		Hash: im.Hash(namespace, text), Namespace: namespace, Rights: contract.RightProduce | contract.RightConsume, Description: describe(description), Limits: l,
+		Hash: im.Hash(namespace, text), Namespace: namespace, Rights: contract.RightProduce | contract.RightConsume,
+		Description: validDescription(description), Limits: l,
 	}
 	what := fmt.Sprintf("a token of namespace %s (%x)", namespace, t.Hash[:4])
 	if err := l.Validate(); err != nil {
-		im.report.leave(whyNoLimit+reason(err), what)
+		im.report.skip(whyLimits+reason(err), what)
 		t.Limits = contract.Limits{}
 	}
 
@@ -245,7 +251,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	case duly.CodeConflict:
 		im.report.KnownTokens++
 	case duly.CodeInvalid:
-		im.report.leave(whyRefused+reason(err), what)
+		im.report.skip(whyRefused+reason(err), what)
 	default:
 		return err
 	}
@@ -253,8 +259,8 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	return nil
 }
 
-// describe is a description as the contract takes it.
-func describe(text string) string {
+// validDescription converts a description to one that the contract accepts.
+func validDescription(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 {
 			return ' '
@@ -267,7 +273,7 @@ func describe(text string) string {
 	return text
 }
 
-// reason is what an error says.
+// reason returns the message of an error.
 func reason(err error) string {
 	var e *duly.Error
 	if errors.As(err, &e) {

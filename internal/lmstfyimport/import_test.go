@@ -66,7 +66,7 @@ func TestJobsAreBroughtOver(t *testing.T) {
 	}
 	got := r.run(im)
 	if got.Ready != 4 || got.Delayed != 1 || got.Dead != 2 || got.Gone != 1 || got.Known != 0 ||
-		got.Left[whyHeld] != 1 || got.Left[whyExpires] != 1 || got.Left[whyForm] != 1 || len(got.Examples) != 3 {
+		got.Left[whyConsumed] != 1 || got.Left[whyExpires] != 1 || got.Left[whyForm] != 1 || len(got.Examples) != 3 {
 		t.Errorf("%+v", got)
 	}
 	for i, id := range order {

@@ -10,34 +10,33 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// page is how many entries are read at once; their bodies are read in parts
-// that have room in one push.
 const (
-	page       = 500
-	mostPasses = 10
-	// batchBytes is where a batch of jobs ends: a push may carry
-	// duly.MaxBatchBytes, and JSON around it.
+	// page is the number of entries per read. Their bodies are read in batches that fit into
+	// one push.
+	page      = 500
+	maxPasses = 10
+	// batchBytes ends a batch of jobs. A push may have duly.MaxBatchBytes, and its JSON.
 	batchBytes = 4 << 20
 	batchJobs  = 100
 )
 
-// lists takes what a queue's two lists have, the dead first.
-func (im *Importer) lists(ctx context.Context, q duly.QueueRef) error {
+// importLists imports the jobs of a queue's two lists, the dead ones first.
+func (im *Importer) importLists(ctx context.Context, q duly.QueueRef) error {
 	for _, list := range []struct {
 		key  string
 		kind duly.State
 	}{{"d/", duly.StateDead}, {"q/", duly.StateReady}} {
 		seen := map[string]bool{}
 		for pass := 0; ; pass++ {
-			found, err := im.pass(ctx, q, list.key+q.String(), list.kind, seen)
+			found, err := im.importPass(ctx, q, list.key+q.String(), list.kind, seen)
 			if err != nil {
 				return err
 			}
 			if found == 0 {
 				break
 			}
-			if pass == mostPasses {
-				im.report.leave(whyMoving, "queue "+q.String())
+			if pass == maxPasses {
+				im.report.skip(whyMoving, "queue "+q.String())
 				break
 			}
 		}
@@ -46,16 +45,17 @@ func (im *Importer) lists(ctx context.Context, q duly.QueueRef) error {
 	return nil
 }
 
-// pass walks over a list once, from its old end, and takes what is not seen
-// yet.
-func (im *Importer) pass(ctx context.Context, q duly.QueueRef, key string, kind duly.State, seen map[string]bool) (found int, err error) {
+// importPass reads a list once, from its old end, and imports the entries that are not in seen.
+func (im *Importer) importPass(
+	ctx context.Context, q duly.QueueRef, key string, kind duly.State, seen map[string]bool,
+) (found int, err error) {
 	for at := 0; ; at += page {
 		items, err := im.Source.do(ctx, "LRANGE", key, strconv.Itoa(-at-page), strconv.Itoa(-at-1)).AsStrSlice()
 		if err != nil {
 			return found, failed(err)
 		}
 
-		var fresh []waiting
+		var fresh []listed
 		for i := len(items) - 1; i >= 0; i-- {
 			if seen[items[i]] {
 				continue
@@ -63,15 +63,15 @@ func (im *Importer) pass(ctx context.Context, q duly.QueueRef, key string, kind 
 			seen[items[i]] = true
 			e, ok := unpackEntry(items[i])
 			if !ok {
-				im.report.leave(whyForm, fmt.Sprintf("an entry of queue %s", q))
+				im.report.skip(whyForm, fmt.Sprintf("an entry of queue %s", q))
 				continue
 			}
-			fresh = append(fresh, waiting{entry: e, kind: kind})
+			fresh = append(fresh, listed{entry: e, kind: kind})
 		}
 
 		found += len(fresh)
 		im.progress(len(fresh))
-		if err := im.take(ctx, q, fresh); err != nil {
+		if err := im.importEntries(ctx, q, fresh); err != nil {
 			return found, err
 		}
 		if len(items) < page {
@@ -80,33 +80,36 @@ func (im *Importer) pass(ctx context.Context, q duly.QueueRef, key string, kind 
 	}
 }
 
-// timers takes what the timer set has.
-func (im *Importer) timers(ctx context.Context) error {
+// importTimers imports the jobs of the timer set.
+func (im *Importer) importTimers(ctx context.Context) error {
 	seen := map[string]bool{}
-	return im.Source.scan(ctx, []string{"ZSCAN", "timer_set"}, []string{"COUNT", strconv.Itoa(page)}, func(items []string) error {
-		byQueue := map[duly.QueueRef][]waiting{}
+	options := []string{"COUNT", strconv.Itoa(page)}
+	return im.Source.scan(ctx, []string{"ZSCAN", "timer_set"}, options, func(items []string) error {
+		byQueue := map[duly.QueueRef][]listed{}
 		for ; len(items) > 1; items = items[2:] {
 			if seen[items[0]] {
 				continue
 			}
 			seen[items[0]] = true
 			im.progress(1)
+
 			e, ok := unpackTimer(items[0])
 			score, err := strconv.ParseFloat(items[1], 64)
 			q := duly.QueueRef{Namespace: e.namespace, Name: e.queue}
 			switch {
 			case !ok || err != nil:
-				im.report.leave(whyForm, "an entry of the timer set")
+				im.report.skip(whyForm, "an entry of the timer set")
 			case !im.chosen(e.namespace):
 			case contract.ValidateQueue(q) != nil:
-				im.report.leave(whyName, "queue "+q.String())
+				im.report.skip(whyName, "queue "+q.String())
 			default:
-				byQueue[q] = append(byQueue[q], waiting{entry: e, kind: duly.StateDelayed, due: time.Unix(int64(score), 0)})
+				due := time.Unix(int64(score), 0)
+				byQueue[q] = append(byQueue[q], listed{entry: e, kind: duly.StateDelayed, due: due})
 			}
 		}
 
 		for q, entries := range byQueue {
-			if err := im.take(ctx, q, entries); err != nil {
+			if err := im.importEntries(ctx, q, entries); err != nil {
 				return err
 			}
 		}
@@ -114,18 +117,18 @@ func (im *Importer) timers(ctx context.Context) error {
 	})
 }
 
-// waiting is an entry, and where it stands.
-type waiting struct {
+// listed is an entry with its state.
+type listed struct {
 	entry
 	kind duly.State // ready, delayed or dead
 	due  time.Time  // of a delayed one
 }
 
-// take brings jobs of one queue over: it reads them in batches and pushes each.
-func (im *Importer) take(ctx context.Context, q duly.QueueRef, entries []waiting) error {
+// importEntries imports jobs of one queue, in batches.
+func (im *Importer) importEntries(ctx context.Context, q duly.QueueRef, entries []listed) error {
 	for len(entries) > 0 {
 		n := min(len(entries), batchJobs)
-		if err := im.batch(ctx, q, entries[:n]); err != nil {
+		if err := im.importBatch(ctx, q, entries[:n]); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -133,33 +136,34 @@ func (im *Importer) take(ctx context.Context, q duly.QueueRef, entries []waiting
 	return nil
 }
 
-func (im *Importer) batch(ctx context.Context, q duly.QueueRef, entries []waiting) error {
-	var some []waiting
+func (im *Importer) importBatch(ctx context.Context, q duly.QueueRef, entries []listed) error {
+	var fresh []listed
 	for _, e := range entries {
 		if im.Journal.has(q, e.id) {
 			im.report.Known++
 		} else {
-			some = append(some, e)
+			fresh = append(fresh, e)
 		}
 	}
 
-	plain := make([]entry, len(some))
-	for i := range some {
-		plain[i] = some[i].entry
+	plain := make([]entry, len(fresh))
+	for i := range fresh {
+		plain[i] = fresh[i].entry
 	}
 	bodies, err := im.Source.read(ctx, q.Namespace, q.Name, plain)
 	if err != nil {
 		return err
 	}
 
-	if im.now, err = im.Source.now(ctx); err != nil { // delays count from the push
+	// Delays count from the push, which comes next.
+	if im.now, err = im.Source.now(ctx); err != nil {
 		return err
 	}
 
-	var jobs []taken
+	var jobs []importJob
 	size := 0
-	for i := range some {
-		job, ok := im.job(q, some[i], bodies[i])
+	for i := range fresh {
+		job, ok := im.convert(q, fresh[i], bodies[i])
 		if !ok {
 			continue
 		}
@@ -175,15 +179,15 @@ func (im *Importer) batch(ctx context.Context, q duly.QueueRef, entries []waitin
 	return im.store(ctx, q, jobs)
 }
 
-// taken is a job that is to be pushed.
-type taken struct {
+// importJob is a job to push.
+type importJob struct {
 	duly.Job
 	kind duly.State
 }
 
-// job is an entry's as the contract has it: what lmstfy's publish makes, with
-// what is left of its tries and its time.
-func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok bool) {
+// convert converts a job to what the lmstfy API publishes, with the rest of its tries and of its
+// ttl. ok is false for a job that is not imported.
+func (im *Importer) convert(q duly.QueueRef, e listed, s stored) (job importJob, ok bool) {
 	what := fmt.Sprintf("job %.40q of queue %s", e.id, q)
 	if s.gone {
 		im.report.Gone++
@@ -192,11 +196,11 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 
 	p, ok := unpackPayload(e.id, s.text)
 	if !ok || contract.ValidateID(e.id) != nil {
-		im.report.leave(whyForm, what)
+		im.report.skip(whyForm, what)
 		return job, false
 	}
 
-	job = taken{kind: e.kind, Job: duly.Job{
+	job = importJob{kind: e.kind, Job: duly.Job{
 		ID: e.id, Namespace: q.Namespace, Queue: q.Name, Body: p.Body, Headers: p.Attributes,
 		Tries: max(1, e.tries), MaxStalls: duly.None, Backoff: duly.Fixed(0), TTL: duly.None,
 	}}
@@ -204,9 +208,9 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 	case e.kind == duly.StateDead:
 		return job, true
 	case e.tries == 0 && e.due.After(im.now):
-		im.report.leave(whyHeld, what)
+		im.report.skip(whyConsumed, what)
 		return job, false
-	case e.tries == 0: // its last try is over: lmstfy is about to bury it
+	case e.tries == 0: // lmstfy is about to bury it
 		job.kind = duly.StateDead
 		return job, true
 	}
@@ -218,7 +222,7 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 		job.Delay = max(0, e.due.Sub(im.now))
 	}
 	if s.ttl > 0 && s.ttl < job.Delay {
-		im.report.leave(whyExpires, what)
+		im.report.skip(whyExpires, what)
 		return job, false
 	}
 

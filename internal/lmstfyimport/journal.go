@@ -13,14 +13,14 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Journal is what was brought over already. A nil Journal knows nothing.
+// Journal has the imported jobs. A nil Journal is empty.
 type Journal struct {
 	file *os.File
 	seen map[string]struct{}
 }
 
-// OpenJournal reads a journal, or begins one. about names source and target,
-// without secrets; a journal of another pair is [duly.ErrConflict].
+// OpenJournal reads a journal, or creates one. about names source and target, without secrets. It
+// returns [duly.ErrConflict] for a journal of another pair.
 func OpenJournal(path, about string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -37,15 +37,17 @@ func OpenJournal(path, about string) (*Journal, error) {
 func (j *Journal) read(about string) error {
 	header := "duly import lmstfy: " + about
 	lines := bufio.NewReader(j.file)
-	whole := int64(0) // bytes: a line that is cut off is written anew
+	whole := int64(0) // the bytes of whole lines; an incomplete last line is removed
+
 	for n := 0; ; n++ {
 		line, err := lines.ReadString('\n')
-		if err != nil && err != io.EOF { // what it says beyond is not to be lost
+		// The rest of an unreadable journal must not be removed.
+		if err != nil && err != io.EOF {
 			return err
 		}
 		if err != nil {
 			if n == 0 && !strings.HasPrefix(header, line) {
-				return foreign(j.file.Name())
+				return otherJournal(j.file.Name())
 			}
 			break
 		}
@@ -55,7 +57,7 @@ func (j *Journal) read(about string) error {
 		case n > 0:
 			j.seen[line] = struct{}{}
 		case line != header:
-			return foreign(j.file.Name())
+			return otherJournal(j.file.Name())
 		}
 	}
 
@@ -73,11 +75,12 @@ func (j *Journal) read(about string) error {
 	return err
 }
 
-func foreign(path string) error {
-	return contract.Errorf(duly.CodeConflict, "%s is not the journal of this import; choose another --journal, or delete it", path)
+func otherJournal(path string) error {
+	return contract.Errorf(duly.CodeConflict,
+		"%s is not the journal of this import; choose another --journal, or delete it", path)
 }
 
-// has reports whether a job was brought over.
+// has reports whether a job was imported.
 func (j *Journal) has(q duly.QueueRef, id string) bool {
 	if j == nil {
 		return false
@@ -86,7 +89,7 @@ func (j *Journal) has(q duly.QueueRef, id string) bool {
 	return ok
 }
 
-// add writes jobs down that were brought over.
+// add adds imported jobs.
 func (j *Journal) add(q duly.QueueRef, ids []string) error {
 	if j == nil || len(ids) == 0 {
 		return nil
@@ -103,7 +106,7 @@ func (j *Journal) add(q duly.QueueRef, ids []string) error {
 	return j.file.Sync()
 }
 
-// Close ends it.
+// Close closes the file.
 func (j *Journal) Close() error {
 	if j == nil {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// entry is where a job stands in a list, or with its queue in the timer set.
+// entry is the entry of a job in a list, or with its queue in the timer set.
 type entry struct {
-	namespace, queue string // of the timer set's alone
+	namespace, queue string // in the timer set only
 	tries            int
 	id               string
 }
 
-// unpackEntry reads tries and ID, each behind two bytes of little endian: the
-// number itself, and the length.
+// unpackEntry reads tries and ID. Two bytes, little endian, have the tries, and two more the length of
+// the ID.
 func unpackEntry(text string) (e entry, ok bool) {
 	u := unpacker{text}
 	e.tries = u.number()
@@ -22,8 +22,7 @@ func unpackEntry(text string) (e entry, ok bool) {
 	return e, u.rest == "" && e.id != ""
 }
 
-// unpackTimer reads a member of the timer set: namespace and queue before what
-// unpackEntry reads.
+// unpackTimer reads a member of the timer set: namespace, queue, and an entry.
 func unpackTimer(text string) (e entry, ok bool) {
 	u := unpacker{text}
 	namespace, queue := u.text(), u.text()
@@ -32,7 +31,7 @@ func unpackTimer(text string) (e entry, ok bool) {
 	return e, ok && namespace != "" && queue != ""
 }
 
-// unpacker takes a text apart; what is too short leaves it empty, and gives "".
+// unpacker reads values from a text. A text that is too short becomes empty, and its values are zero.
 type unpacker struct{ rest string }
 
 func (u *unpacker) number() int {
@@ -55,22 +54,20 @@ func (u *unpacker) text() (text string) {
 	return text
 }
 
-// The lengths of IDs: 26 characters with the body as it is, and those with a
-// digit before them that says how it is packed.
+// The lengths of IDs: 26 characters, and one more with a digit for the form of the body.
 const (
 	plainID     = 26
 	versionedID = plainID + 1
 	firstPacked = "1" // JSON with attributes
 )
 
-// payload is what stands under a job's own key.
+// payload is the value of a job's own key in the form with attributes.
 type payload struct {
 	Body       []byte            `json:"body"`
 	Attributes map[string]string `json:"attributes"`
 }
 
-// unpackPayload reads a job's body and attributes, in the form that its ID
-// tells.
+// unpackPayload reads a job's body and attributes, in the form that its ID names.
 func unpackPayload(id, text string) (p payload, ok bool) {
 	switch {
 	case len(id) != versionedID:

@@ -16,15 +16,15 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Source is a Redis that lmstfy has written to.
+// Source is a Redis with data of lmstfy.
 type Source struct{ client rueidis.Client }
 
-// Open connects to redis://, rediss:// or redis+unix://; with
-// ?master_set=NAME the hosts are those of Sentinel.
+// Open connects to redis://, rediss:// or redis+unix://. With ?master_set=NAME the hosts are those of
+// Sentinel.
 func Open(ctx context.Context, url string) (*Source, error) {
 	option, err := rueidis.ParseURL(strings.Replace(url, "redis+unix://", "unix://", 1))
-	if err != nil { // whose text may have the password in it
-		return nil, contract.Invalid("from", "is no URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
+	if err != nil { // its text may have the password
+		return nil, contract.Invalid("from", "is not a URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
 	}
 	option.DisableCache, option.ForceSingleClient = true, option.Sentinel.MasterSet == ""
 	client, err := rueidis.NewClient(option)
@@ -39,10 +39,10 @@ func Open(ctx context.Context, url string) (*Source, error) {
 	return s, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (s *Source) Close() { s.client.Close() }
 
-// failed is an error of the source as the contract has it.
+// failed converts an error of the source to one of the contract.
 func failed(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -57,9 +57,9 @@ func failed(err error) error {
 	return &duly.Error{Code: duly.CodeUnavailable, Message: "lmstfy's Redis was not reached", Cause: err}
 }
 
-// odd is the error of an answer that has another form than the command's.
-func odd(command string) error {
-	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in a form that is not known; is it a Redis?", command)
+// unexpected returns the error of an answer in another form than the command's.
+func unexpected(command string) error {
+	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in an unknown form; is it a Redis?", command)
 }
 
 func firstLine(text string) string {
@@ -80,31 +80,33 @@ func (s *Source) size(ctx context.Context, command, key string) (int64, error) {
 	return n, failed(err)
 }
 
-// now is the source's clock.
+// now returns the time of the source's clock.
 func (s *Source) now(ctx context.Context) (time.Time, error) {
 	parts, err := s.do(ctx, "TIME").AsStrSlice()
 	if err != nil {
 		return time.Time{}, failed(err)
 	}
 	if len(parts) != 2 {
-		return time.Time{}, odd("TIME")
+		return time.Time{}, unexpected("TIME")
 	}
 	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
 	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
 	if err1 != nil || err2 != nil {
-		return time.Time{}, odd("TIME")
+		return time.Time{}, unexpected("TIME")
 	}
 	return time.Unix(seconds, micros*1000), nil
 }
 
-// fields are those of a hash, sorted.
+// fields returns the fields of a hash, sorted.
 func (s *Source) fields(ctx context.Context, key string) ([]string, error) {
 	all, err := s.do(ctx, "HGETALL", key).AsStrMap()
 	return slices.Sorted(maps.Keys(all)), failed(err)
 }
 
-// scan walks over a key (ZSCAN, HSCAN) or, with no key, over the names of keys.
-func (s *Source) scan(ctx context.Context, command []string, options []string, page func(items []string) error) error {
+// scan calls page for each page of a key (ZSCAN, HSCAN) or of the names of keys (SCAN).
+func (s *Source) scan(
+	ctx context.Context, command []string, options []string, page func(items []string) error,
+) error {
 	for cursor := "0"; ; {
 		words := append(append(slices.Clone(command), cursor), options...)
 		parts, err := s.do(ctx, words...).ToArray()
@@ -113,7 +115,7 @@ func (s *Source) scan(ctx context.Context, command []string, options []string, p
 		}
 
 		if len(parts) != 2 {
-			return odd(command[0])
+			return unexpected(command[0])
 		}
 		if cursor, err = parts[0].ToString(); err != nil {
 			return failed(err)
@@ -129,10 +131,11 @@ func (s *Source) scan(ctx context.Context, command []string, options []string, p
 	}
 }
 
-// tokens are those of a pool: by namespace, then text, with their descriptions.
+// tokens returns the descriptions of a pool's tokens, by namespace and text.
 func (s *Source) tokens(ctx context.Context, pool string) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
 	prefix := "tk/" + pool + "/"
+
 	err := s.scan(ctx, []string{"SCAN"}, []string{"MATCH", "tk/*", "COUNT", "1000"}, func(keys []string) error {
 		for _, key := range keys {
 			namespace, ok := strings.CutPrefix(key, prefix)
@@ -150,15 +153,15 @@ func (s *Source) tokens(ctx context.Context, pool string) (map[string]map[string
 	return all, err
 }
 
-// limiter is what lmstfy keeps of a token's limits.
+// limiter has a token's limits in the form of lmstfy.
 type limiter struct {
 	Read     int64 `json:"read"`
 	Write    int64 `json:"write"`
 	Interval int64 `json:"interval"`
 }
 
-// limits are those of a pool's tokens, by NAMESPACE/TOKEN. What can't be read is
-// told as a limit that can't be.
+// limits returns the limits of a pool's tokens, by NAMESPACE/TOKEN. Unreadable limits become invalid
+// ones.
 func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.Limits, error) {
 	stored, err := s.do(ctx, "HGETALL", "__throttler_keys__").AsStrMap()
 	if err != nil {
@@ -186,7 +189,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.L
 	return all, nil
 }
 
-// stored is a job's own key, as it was read.
+// stored is the value of a job's own key.
 type stored struct {
 	text string
 	ttl  time.Duration // left; 0: none
@@ -212,6 +215,7 @@ func (s *Source) read(ctx context.Context, namespace, queue string, entries []en
 		if err != nil {
 			return nil, failed(err)
 		}
+
 		ms, err := answers[2*i+1].AsInt64()
 		if err != nil {
 			return nil, failed(err)

@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// pushes is how often a push is sent whose outcome is not known.
-const pushes = 3
+// maxPushes is how often a push with an unknown result is sent.
+const maxPushes = 3
 
-// store pushes a batch of one kind or several, and writes it down.
-func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []taken) error {
+// store pushes a batch and adds it to the journal.
+func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []importJob) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []taken) er
 		return err
 	}
 
-	var dead, live []taken
+	var dead, live []importJob
 	for _, j := range jobs {
 		if j.kind == duly.StateDead {
 			dead = append(dead, j)
@@ -60,8 +60,7 @@ func (im *Importer) count(kind duly.State) {
 	}
 }
 
-// keepDead makes a queue that is not there yet as lmstfy's publish makes it:
-// with dead letters unbounded.
+// keepDead creates a new queue without a bound on dead letters, as the lmstfy API does.
 func keepDead(ctx context.Context, engine contract.Engine, q duly.QueueRef) error {
 	stats, err := engine.Stats(ctx, q)
 	if err != nil || stats.Counters.Pushed > 0 {
@@ -74,9 +73,11 @@ func keepDead(ctx context.Context, engine contract.Engine, q duly.QueueRef) erro
 	return engine.Configure(ctx, q, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 }
 
-// push pushes jobs and writes down those that are there then, also where others
-// of them fail. It tells their states: ready or delayed for a new one.
-func (im *Importer) push(ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []taken) (states map[string]duly.State, err error) {
+// push pushes jobs and adds those that exist then to the journal, even if others fail. It returns
+// their states. The state of a new job is ready.
+func (im *Importer) push(
+	ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []importJob,
+) (states map[string]duly.State, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
@@ -88,7 +89,7 @@ func (im *Importer) push(ctx context.Context, engine contract.Engine, q duly.Que
 	var results []duly.PushResult
 	for try := 1; ; try++ {
 		results, err = engine.Push(ctx, plain)
-		if err == nil || try == pushes || !errors.Is(err, duly.ErrUnavailable) {
+		if err == nil || try == maxPushes || !errors.Is(err, duly.ErrUnavailable) {
 			break
 		}
 	}
@@ -97,7 +98,7 @@ func (im *Importer) push(ctx context.Context, engine contract.Engine, q duly.Que
 	}
 
 	states = map[string]duly.State{}
-	var there []string
+	var imported []string
 	for i, r := range results {
 		if code := duly.CodeOf(r.Err); r.Err != nil && code != duly.CodeInvalid && code != duly.CodeTooLarge {
 			if err == nil {
@@ -106,36 +107,37 @@ func (im *Importer) push(ctx context.Context, engine contract.Engine, q duly.Que
 			continue
 		}
 		if r.Err != nil {
-			im.report.leave(whyRefused+reason(r.Err), fmt.Sprintf("job %.40q of queue %s", jobs[i].ID, q))
+			im.report.skip(whyRefused+reason(r.Err), fmt.Sprintf("job %.40q of queue %s", jobs[i].ID, q))
 			continue
 		}
+
 		existed := r.Status == duly.Exists
 		if states[jobs[i].ID] = duly.StateReady; existed {
 			states[jobs[i].ID] = r.State
 		}
 		switch kind := jobs[i].kind; {
-		case kind == duly.StateDead: // it is there when it is buried
+		case kind == duly.StateDead: // the journal gets it after the bury
 			continue
 		case existed:
 			im.report.Known++
 		default:
 			im.count(kind)
 		}
-		there = append(there, jobs[i].ID)
+		imported = append(imported, jobs[i].ID)
 	}
 
-	return states, errors.Join(err, im.Journal.add(q, there))
+	return states, errors.Join(err, im.Journal.add(q, imported))
 }
 
-// buryLease is how long a dead job is held until it is buried.
+// buryLease is the lease of a dead job until it is buried.
 const buryLease = time.Minute
 
-// deadReason is what a buried job says of itself.
+// deadReason is the reason of a buried job.
 const deadReason = "was dead in lmstfy"
 
-// bury pushes dead jobs, takes them and buries them. Where others are ready they
-// get a priority over those.
-func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []taken) error {
+// bury pushes dead jobs, reserves them and buries them. They get a higher priority if the queue has
+// ready jobs.
+func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.QueueRef, jobs []importJob) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -155,66 +157,75 @@ func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.Que
 		return err
 	}
 
-	var there []string
+	var imported []string
 	open := map[string]error{}
 	for id, state := range states {
 		switch state {
 		case duly.StateDead, duly.StateDone, duly.StateNone:
 			im.report.Known++
-			there = append(there, id)
-		default: // a leased one as well: that lease may be over
+			imported = append(imported, id)
+		default: // even a leased job, because its lease may have run out
 			open[id] = nil
 		}
 	}
 
 	buried, err := im.buryAll(ctx, engine, q, open)
 	im.report.Dead += int64(len(buried))
-	there = append(there, buried...)
+	imported = append(imported, buried...)
+
 	for id, refused := range open {
-		if err != nil { // it is not known what has become of it
+		if err != nil { // the state of the job is unknown
 			break
 		}
 		var done bool
-		if done, err = im.unburied(ctx, engine, q, id, states[id], refused); done {
-			there = append(there, id)
+		if done, err = im.reportUnburied(ctx, engine, q, id, states[id], refused); done {
+			imported = append(imported, id)
 		}
 	}
 
-	return errors.Join(err, im.Journal.add(q, there))
+	return errors.Join(err, im.Journal.add(q, imported))
 }
 
-// unburied tells of a job that was not buried although it was ready or leased;
-// done means that there is nothing more to do about it.
-func (im *Importer) unburied(ctx context.Context, engine contract.Engine, q duly.QueueRef, id string, was duly.State, refused error) (done bool, err error) {
-	job, err := engine.Get(ctx, q, id) // State is 0 where it is gone
+// reportUnburied reports a ready or leased job that was not buried. done reports that nothing more
+// can be done about it.
+func (im *Importer) reportUnburied(
+	ctx context.Context, engine contract.Engine, q duly.QueueRef, id string, was duly.State, refused error,
+) (done bool, err error) {
+	job, err := engine.Get(ctx, q, id) // the state is 0 if the job does not exist
 	if err != nil && !errors.Is(err, duly.ErrNotFound) {
 		return false, err
 	}
-	why := whyLeased // by a run that ended before it was buried, or by a consumer
+
+	why := whyLeased // by an interrupted run, or by a consumer
 	switch {
-	case job.State == duly.StateDead: // for its lease was over, and with it its only try
+	case job.State == duly.StateDead: // its lease has run out, and with it its only try
 		im.report.Known++
 		return true, nil
 	case refused != nil:
 		why = whyRefused + reason(refused)
 	case job.State == duly.StateReady:
-		why = whyWaits
+		why = whyReady
 	case was == duly.StateReady || job.State == duly.StateNone:
 		why = whyTried
 	}
-	im.report.leave(why, fmt.Sprintf("dead job %.40q of queue %s", id, q))
+	im.report.skip(why, fmt.Sprintf("dead job %.40q of queue %s", id, q))
 	return why == whyTried, nil
 }
 
-// buryAll takes ready jobs until all that are open are buried; what else it
-// gets it gives back. It ends where nothing more of them comes. What is left in
-// open then has the error by which it was refused, if it was.
-func (im *Importer) buryAll(ctx context.Context, engine contract.Engine, q duly.QueueRef, open map[string]error) (buried []string, err error) {
+// buryAll reserves ready jobs until all jobs in open are buried, and releases the others. It ends when
+// a Reserve returns none of them. A job that is left in open has the error of its bury, if there was
+// one.
+func (im *Importer) buryAll(
+	ctx context.Context, engine contract.Engine, q duly.QueueRef, open map[string]error,
+) (buried []string, err error) {
 	for len(open) > 0 {
-		got, err := engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: max(len(open), 2), Lease: buryLease})
+		got, err := engine.Reserve(ctx, duly.ReserveParams{
+			Namespace: q.Namespace, Queues: []string{q.Name}, Max: max(len(open), 2), Lease: buryLease,
+		})
 		if err != nil || len(got) == 0 {
 			return buried, err
 		}
+
 		outcomes := make([]duly.SettleRequest, len(got))
 		for i, d := range got {
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
@@ -226,6 +237,7 @@ func (im *Importer) buryAll(ctx context.Context, engine contract.Engine, q duly.
 		if err != nil {
 			return buried, err
 		}
+
 		before := len(buried)
 		for i, d := range got {
 			switch {
