@@ -85,7 +85,7 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	defer cancel()
 	select {
 	case err := <-ended:
-		if code := exitOf(t, err); code != 1 || !strings.Contains(errs.String(), "\nduly: unauthorized: ") {
+		if code := exitOf(t, err); code != 1 || !strings.Contains("\n"+errs.String(), "\nduly: unauthorized: ") {
 			t.Errorf("exit %d, %s", code, errs.String())
 		}
 	case <-ctx.Done():
