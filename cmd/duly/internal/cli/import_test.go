@@ -31,7 +31,7 @@ func TestImportLmstfy(t *testing.T) {
 	}
 	out := r.ok(args...)
 	if !strings.HasPrefix(out, "imported 1 job and 1 token from 1 namespace, 1 queue\n") ||
-		!strings.Contains(out, "Not imported:\n  1: has a form that is not known\n") || strings.Contains(out, "s3cret") {
+		!strings.Contains(out, "Not imported:\n  1: has an unknown form\n") || strings.Contains(out, "s3cret") {
 		t.Errorf("%s", out)
 	}
 	j, err := r.engine.Get(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}, id)
