@@ -155,7 +155,8 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 		noModules bool     // links the standard library and this module alone
 		forbids   []string // import paths, and all below them
 	}{
-		{dir: ".", noModules: true, forbids: append(within("contract", "internal"), "net/http", "database/sql")},
+		{dir: ".", noModules: true, forbids: append(within("contract", "internal"), "net/http", "database/sql", "time/tzdata")},
+		{dir: "internal/cron", noModules: true, forbids: []string{"time/tzdata", "net/http"}},
 		{dir: "contract", noModules: true, forbids: append(within(slices.Concat(engines, servers)...), "net/http", "database/sql")},
 		{dir: "worker", noModules: true, forbids: append(within(engines...), module+"/server", "net/http")},
 		{dir: "dulytest", noModules: true, forbids: append(within(engines...), module+"/server")},
