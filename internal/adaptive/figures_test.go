@@ -16,8 +16,11 @@ func rated(floor float64) Config {
 
 // seeds returns how many times a figure is taken.
 func seeds() uint64 {
-	if proctest.Long() {
+	switch {
+	case proctest.Long():
 		return 50
+	case testing.Short():
+		return 1
 	}
 	return 4
 }
@@ -51,7 +54,7 @@ func TestOutage(t *testing.T) {
 	for _, floor := range []float64{0.01, 0.05, 0.5} {
 		for _, leased := range []int{0, 64} {
 			for _, latency := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 640 * time.Millisecond} {
-				for more := time.Duration(0); more < 31*time.Second; more += 2500 * time.Millisecond {
+				for more := time.Duration(0); more < 31*time.Second; more += 10 * time.Second / time.Duration(seeds()) {
 					cfg := rated(floor)
 					cfg.MaxLeased = leased
 					d := outage(cfg, latency, Outcome{Class: Failure}, 10*time.Minute+more)
