@@ -18,7 +18,7 @@ func shell(ctx context.Context, line string) *exec.Cmd {
 func newProcessGroup(*exec.Cmd) {}
 
 // killGroup kills p and its descendants. Windows has no signal that asks a program to end.
-func endGroup(p *os.Process, _ bool) error {
+func killGroup(p *os.Process, _ bool) error {
 	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.Pid)).Run() == nil {
 		return nil
 	}
