@@ -45,7 +45,7 @@ func (p *Push) do(ctx context.Context, r request) error {
 }
 
 // Targets returns a page of targets, by name, and the cursor of the next one.
-func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []wire.Target, next string, err error) {
+func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []contract.PushTarget, next string, err error) {
 	if err := contract.ValidatePage(&params); err != nil {
 		return nil, "", err
 	}
@@ -58,12 +58,12 @@ func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []w
 }
 
 // Target returns one target. It returns [duly.ErrNotFound] if there is none.
-func (p *Push) Target(ctx context.Context, name string) (wire.Target, error) {
+func (p *Push) Target(ctx context.Context, name string) (contract.PushTarget, error) {
 	return get(ctx, p, request{path: p.path(name, "")}, wire.TargetForm.ReadAnswer)
 }
 
 // SetTarget creates a target, or replaces its settings.
-func (p *Push) SetTarget(ctx context.Context, name string, s wire.TargetSettings) error {
+func (p *Push) SetTarget(ctx context.Context, name string, s contract.PushTargetSettings) error {
 	return p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.TargetSettingsForm.Append(nil, s)})
 }
 
@@ -83,7 +83,7 @@ func (p *Push) EnableTarget(ctx context.Context, name string, enabled bool) erro
 
 // RotateSecret gives a target, or the namespace, a new secret. A repeat is another
 // rotation.
-func (p *Push) RotateSecret(ctx context.Context, name string, r wire.PushRotate) error {
+func (p *Push) RotateSecret(ctx context.Context, name string, r contract.PushRotation) error {
 	below := "/rotate"
 	if name == "" {
 		below = "/secret/rotate"
@@ -92,14 +92,14 @@ func (p *Push) RotateSecret(ctx context.Context, name string, r wire.PushRotate)
 }
 
 // Secret returns the newest secret of a target, or of the namespace. The server logs the request.
-func (p *Push) Secret(ctx context.Context, name string) (wire.PushSecret, error) {
+func (p *Push) Secret(ctx context.Context, name string) (contract.PushSecret, error) {
 	return get(ctx, p, request{path: p.path(name, "/secret")}, wire.PushSecretForm.ReadAnswer)
 }
 
 // TestTarget makes the server send a test request to a target.
-func (p *Push) TestTarget(ctx context.Context, name string) (wire.PushTest, error) {
+func (p *Push) TestTarget(ctx context.Context, name string) (contract.PushTest, error) {
 	if err := p.engine.begin(""); err != nil {
-		return wire.PushTest{}, err
+		return contract.PushTest{}, err
 	}
 	defer p.engine.calls.Done()
 	r := request{method: "POST", path: p.path(name, "/test"), wait: maxTest}
@@ -111,6 +111,6 @@ const maxTest = duly.MaxWait
 
 // Hosts returns the hosts to which the server sends the jobs of the namespace, the one
 // that was used last first.
-func (p *Push) Hosts(ctx context.Context) ([]wire.PushHost, error) {
+func (p *Push) Hosts(ctx context.Context) ([]contract.PushHost, error) {
 	return get(ctx, p, request{path: p.path("", "/hosts")}, wire.PushHostsForm.ReadAnswer)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/contract"
 )
 
 // C16.137, C16.138, C16.139, C16.140, C16.141, C16.143: each call is one request of the
@@ -46,15 +46,15 @@ func TestPushRequests(t *testing.T) {
 			t.Errorf("the target is %+v", target)
 		}
 		hour := time.Hour
-		must(p.SetTarget(ctx, "crm", wire.TargetSettings{URL: "https://a.example/", Secret: "whsec_y"}))
+		must(p.SetTarget(ctx, "crm", contract.PushTargetSettings{URL: "https://a.example/", Secret: "whsec_y"}))
 		must(p.EnableTarget(ctx, "crm", true))
 		must(p.EnableTarget(ctx, "crm", false))
-		must(p.RotateSecret(ctx, "crm", wire.PushRotate{Overlap: &hour}))
-		must(p.RotateSecret(ctx, "", wire.PushRotate{}))
+		must(p.RotateSecret(ctx, "crm", contract.PushRotation{Overlap: &hour}))
+		must(p.RotateSecret(ctx, "", contract.PushRotation{}))
 		for _, name := range []string{"crm", ""} {
 			secret, err := p.Secret(ctx, name)
 			must(err)
-			if secret != (wire.PushSecret{Secret: "whsec_x", PrivateKey: "whsk_x", PublicKey: "whpk_x"}) {
+			if secret != (contract.PushSecret{Secret: "whsec_x", PrivateKey: "whsk_x", PublicKey: "whpk_x"}) {
 				t.Errorf("the secret is %+v", secret)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/cancelfeed"
 )
 
 // canceledPath is the route in the namespace default.
@@ -209,7 +210,7 @@ func TestAServerThatStopsEndsItsPolls(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := f.removed.Poll(t.Context(), "default", wire.CanceledAsk{}); !errors.Is(err, duly.ErrClosed) {
+	if _, err := f.removed.Poll(t.Context(), "default", cancelfeed.Query{}); !errors.Is(err, duly.ErrClosed) {
 		t.Errorf("a poll after the end: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/describe"
 	"github.com/dulymq/duly/server/route"
@@ -297,7 +296,7 @@ func indent(t *testing.T, text string) []byte {
 }
 
 // fits reports an error if the form and its example do not fit.
-func fits(t *testing.T, r *route.Route, form wire.Described, example string) {
+func fits(t *testing.T, r *route.Route, form route.Form, example string) {
 	t.Helper()
 	if (form == nil) != (example == "") {
 		t.Errorf("%s %s: has a form or an example, but not both", r.Method, r.Path)

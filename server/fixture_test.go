@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/memnet"
 	"github.com/dulymq/duly/internal/model"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/webhook/seal"
 )
 
 // fixture is a server on the reference model, behind two listeners.

@@ -10,14 +10,13 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/seal"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/dispatch"
 	gates "github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
@@ -217,11 +216,11 @@ func (p *push) test(ctx context.Context, namespace, name string) (webhook.Tested
 }
 
 // hosts returns the gates of the hosts that jobs of a namespace go to.
-func (p *push) hosts(namespace string) []wire.PushHost {
+func (p *push) hosts(namespace string) []contract.PushHost {
 	states := p.dispatcher.Hosts(namespace)
-	hosts := make([]wire.PushHost, len(states))
+	hosts := make([]contract.PushHost, len(states))
 	for i, s := range states {
-		hosts[i] = wire.PushHost{
+		hosts[i] = contract.PushHost{
 			Host: s.Host, Open: s.Open, Closed: s.Closed, Limit: s.Limit,
 			InFlight: s.InFlight, HeldBack: s.HeldBack, Usual: s.Usual,
 		}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly/internal/eventually"
-	"github.com/dulymq/duly/internal/seal"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 

@@ -1,8 +1,11 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -83,5 +86,140 @@ func g() {}
 	files := plant(t, map[string]string{"x.go": text, "x_test.go": "package x\nfunc Test() {}\n", "sub/y.go": "package y\nfunc Y() {}\n"})
 	if got := exportedSymbols(files, "."); got != 4 {
 		t.Errorf("%d symbols, want 4: A and B, C, T, F", got)
+	}
+}
+
+// publicPackage reports whether users can import the package in dir.
+func publicPackage(dir string) bool {
+	return !under(dir, "cmd", "examples", "test", "scripts") && !slices.Contains(strings.Split(dir, "/"), "internal")
+}
+
+// internalTypes lists where a public package exports something whose type is an internal
+// package's. A user could neither name such a type nor read its documentation.
+func internalTypes(files []source) (faults []string) {
+	for _, s := range files {
+		if s.isTest() || !publicPackage(s.dir()) {
+			continue
+		}
+
+		hidden := map[string]string{}
+		for _, i := range s.imports() {
+			if to := folder(i.path); to != "" && !publicPackage(to) {
+				hidden[i.name] = to
+			}
+		}
+		for _, d := range s.ast.Decls {
+			for name, types := range exportedTypes(d) {
+				for _, t := range types {
+					faults = append(faults, hiddenNames(s, name, t, hidden)...)
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// hiddenNames lists the names of internal packages in a type.
+func hiddenNames(s source, name string, t ast.Node, hidden map[string]string) (faults []string) {
+	ast.Inspect(t, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && hidden[x.Name] != "" {
+			faults = append(faults, fmt.Sprintf("%s: %s has the type %s of %s, which users cannot import",
+				s.at(sel.Pos()), name, sel.Sel.Name, hidden[x.Name]))
+		}
+		return true
+	})
+	return faults
+}
+
+// exportedTypes returns the types of what a declaration exports, by its name.
+func exportedTypes(d ast.Decl) map[string][]ast.Node {
+	types := map[string][]ast.Node{}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && exportedReceiver(d) {
+			types[d.Name.Name] = []ast.Node{d.Type}
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() {
+					types[spec.Name.Name] = visibleParts(spec.Type)
+				}
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					if name.IsExported() {
+						types[name.Name] = valueTypes(spec)
+					}
+				}
+			}
+		}
+	}
+	return types
+}
+
+// valueTypes returns the type of a variable, or the values that it is inferred from.
+func valueTypes(spec *ast.ValueSpec) (types []ast.Node) {
+	if spec.Type != nil {
+		return []ast.Node{spec.Type}
+	}
+	for _, v := range spec.Values {
+		types = append(types, v)
+	}
+	return types
+}
+
+// visibleParts returns a type, of a struct only the fields that users see.
+func visibleParts(t ast.Expr) []ast.Node {
+	s, ok := t.(*ast.StructType)
+	if !ok {
+		return []ast.Node{t}
+	}
+	var fields []ast.Node
+	for _, f := range s.Fields.List {
+		embedded := len(f.Names) == 0
+		if embedded || slices.ContainsFunc(f.Names, (*ast.Ident).IsExported) {
+			fields = append(fields, f.Type)
+		}
+	}
+	return fields
+}
+
+func TestPublicPackagesExportNoInternalTypes(t *testing.T) {
+	t.Parallel()
+	report(t, internalTypes(tree(t)))
+}
+
+func TestInternalTypesFindsPlantedFaults(t *testing.T) {
+	t.Parallel()
+	const head = "package x\nimport (\n\"github.com/dulymq/duly\"\n\"github.com/dulymq/duly/internal/clock\"\n)\n"
+	tests := []struct {
+		name, file, text string
+		want             int
+	}{
+		{"Field", "worker/a.go", "type Config struct{ Clock clock.Clock }", 1},
+		{"Function", "worker/a.go", "func New(c clock.Clock, d duly.Clock) *clock.Fake { return nil }", 2},
+		{"Method", "worker/a.go", "type T int\nfunc (*T) Clock() clock.Clock { return nil }", 1},
+		{"Variable", "worker/a.go", "var System = clock.System()", 1},
+		{"Alias", "worker/a.go", "type Clock = clock.Clock", 1},
+		{"Embedded", "worker/a.go", "type T struct{ clock.Clock }", 1},
+		{"HiddenField", "worker/a.go", "type T struct{ clock clock.Clock }", 0},
+		{"HiddenMethod", "worker/a.go", "type t int\nfunc (t) Clock() clock.Clock { return nil }", 0},
+		{"Internal", "internal/x/a.go", "type Config struct{ Clock clock.Clock }", 0},
+		{"Program", "cmd/duly/a.go", "type Config struct{ Clock clock.Clock }", 0},
+		{"Public", "worker/a.go", "type Config struct{ Clock duly.Clock }", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := internalTypes(plant(t, map[string]string{tt.file: head + tt.text + "\n"}))
+			if len(got) != tt.want {
+				t.Errorf("%d faults, want %d: %q", len(got), tt.want, got)
+			}
+		})
 	}
 }

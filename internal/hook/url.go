@@ -5,18 +5,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-)
 
-// MaxURL is the length of the longest URL, in bytes.
-const MaxURL = 2048
+	"github.com/dulymq/duly"
+)
 
 const hasFragment = "has a fragment, which no server gets; remove #…"
 
 // ParseURL checks the form of a URL and returns the reason to refuse it, or "". The
 // reason repeats nothing of the path or the query.
 func ParseURL(text string) (u *url.URL, reason string) {
-	if len(text) > MaxURL {
-		return nil, "has " + strconv.Itoa(len(text)) + " bytes, may have at most " + strconv.Itoa(MaxURL)
+	if len(text) > duly.MaxURL {
+		return nil, "has " + strconv.Itoa(len(text)) + " bytes, may have at most " + strconv.Itoa(duly.MaxURL)
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
 		return nil, `has a space, a backslash, a control character or a character outside of ASCII; encode it with %, and a host as "xn--…"`

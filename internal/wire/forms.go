@@ -91,13 +91,13 @@ var (
 
 // The forms of HTTP push.
 var (
-	TargetForm         = Form[Target]((*fields).target)
+	TargetForm         = Form[contract.PushTarget]((*fields).target)
 	TargetsForm        = Form[TargetPage]((*fields).targets)
-	TargetSettingsForm = Form[TargetSettings]((*fields).targetSettings)
-	PushHostsForm      = Form[[]PushHost]((*fields).pushHosts)
-	PushSecretForm     = Form[PushSecret]((*fields).pushSecret)
-	PushRotateForm     = Form[PushRotate]((*fields).pushRotate)
-	PushTestForm       = Form[PushTest]((*fields).pushTest)
+	TargetSettingsForm = Form[contract.PushTargetSettings]((*fields).targetSettings)
+	PushHostsForm      = Form[[]contract.PushHost]((*fields).pushHosts)
+	PushSecretForm     = Form[contract.PushSecret]((*fields).pushSecret)
+	PushRotateForm     = Form[contract.PushRotation]((*fields).pushRotate)
+	PushTestForm       = Form[contract.PushTest]((*fields).pushTest)
 )
 
 // The forms of the admin address, and of errors.

@@ -1,75 +1,14 @@
 package wire
 
 import (
-	"time"
-
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
-
-// TargetSettings are the settings of a target of HTTP push. Zero is the default.
-type TargetSettings struct {
-	URL, Method        string
-	Headers            map[string]string
-	Timeout            time.Duration
-	Success, Permanent []int
-	Concurrency        int
-	Rate               duly.Rate
-	Sign               []string
-	CA                 string
-	Disabled           bool
-	// Secret becomes the target's own secret: whsec_… or whsk_….
-	Secret string
-}
-
-// Target is a target as an answer shows it.
-type Target struct {
-	Name string
-	// Settings have no header values and no secret.
-	Settings    TargetSettings
-	HeaderNames []string
-	OwnSecret   bool
-	// OverlapUntil is when the secret before the newest one ends. Zero: there is none.
-	OverlapUntil time.Time
-	Version      int64
-	// Host is the gate of its host. It is nil if the host was not used.
-	Host *PushHost
-}
 
 // TargetPage is a page of targets.
 type TargetPage struct {
-	Targets []Target
+	Targets []contract.PushTarget
 	Next    string
-}
-
-// PushHost is the gate of a host.
-type PushHost struct {
-	Host string
-	Open bool
-	// Closed is how long the gate stays closed.
-	Closed                    time.Duration
-	Limit, InFlight, HeldBack int
-	Usual                     time.Duration
-}
-
-// PushSecret is a secret with its keys for v1a signatures.
-type PushSecret struct {
-	Secret, PrivateKey, PublicKey string
-}
-
-// PushRotate is the request of a rotation.
-type PushRotate struct {
-	// Overlap is nil for the default.
-	Overlap *time.Duration
-	Secret  string
-}
-
-// PushTest is the result of a test request.
-type PushTest struct {
-	Status    int
-	As        duly.Settlement
-	Error     string
-	Took      time.Duration
-	WebhookID string
 }
 
 const (
@@ -77,7 +16,7 @@ const (
 	maxSignatures = 2
 )
 
-func (f *fields) targetSettings(s *TargetSettings) {
+func (f *fields) targetSettings(s *contract.PushTargetSettings) {
 	f.request("TargetSettings")
 	f.sharedSettings(s)
 	f.headers(&s.Headers, always, `maxProperties:"32"`, "Headers of each request. They are secrets, "+
@@ -88,7 +27,7 @@ func (f *fields) targetSettings(s *TargetSettings) {
 }
 
 // sharedSettings are the settings that answers show, too.
-func (f *fields) sharedSettings(s *TargetSettings) {
+func (f *fields) sharedSettings(s *contract.PushTargetSettings) {
 	f.text("url", &s.URL, required, urlBounds,
 		"Where jobs go: https, or http to an address that the server allows.")
 	f.name("method", &s.Method, optional, `enum:"POST,PUT,PATCH"`, "The method of the requests. Default: POST.")
@@ -114,7 +53,7 @@ func (f *fields) sharedSettings(s *TargetSettings) {
 	}
 }
 
-func (f *fields) target(t *Target) {
+func (f *fields) target(t *contract.PushTarget) {
 	f.answer("Target")
 	f.text("name", &t.Name, required, "", "The name.")
 	f.sharedSettings(&t.Settings)
@@ -132,7 +71,7 @@ func (f *fields) targets(p *TargetPage) {
 	f.cursor(&p.Next)
 }
 
-func (f *fields) pushHost(h *PushHost) {
+func (f *fields) pushHost(h *contract.PushHost) {
 	f.answer("PushHost")
 	f.text("host", &h.Host, required, "", "Scheme, name and port.")
 	f.bool("open", &h.Open, required, "false: the gate admits nothing, or one probe.")
@@ -143,19 +82,19 @@ func (f *fields) pushHost(h *PushHost) {
 	f.period("usual", &h.Usual, "How long answers usually take.")
 }
 
-func (f *fields) pushHosts(hosts *[]PushHost) {
+func (f *fields) pushHosts(hosts *[]contract.PushHost) {
 	f.answer("PushHosts")
 	list(f, "hosts", hosts, required, "The host that was used last first.", (*fields).pushHost)
 }
 
-func (f *fields) pushSecret(s *PushSecret) {
+func (f *fields) pushSecret(s *contract.PushSecret) {
 	f.answer("PushSecret")
 	f.text("secret", &s.Secret, required, "", "The key of v1 signatures, whsec_…")
 	f.text("private_key", &s.PrivateKey, required, "", "The private key of v1a signatures, whsk_…")
 	f.text("public_key", &s.PublicKey, required, "", "The public key that verifies them, whpk_…")
 }
 
-func (f *fields) pushRotate(p *PushRotate) {
+func (f *fields) pushRotate(p *contract.PushRotation) {
 	f.request("Rotate")
 	f.durationIfGiven("overlap", &p.Overlap, "How long the old secret signs, too; 0s ends it now. "+
 		"Bound: 0s to 30d. Default: 24h.")
@@ -163,7 +102,7 @@ func (f *fields) pushRotate(p *PushRotate) {
 		"The new secret: whsec_ and 24 to 64 bytes as base64, or whsk_ and 32. Default: random.")
 }
 
-func (f *fields) pushTest(t *PushTest) {
+func (f *fields) pushTest(t *contract.PushTest) {
 	f.answer("PushTest")
 	f.int("status", &t.Status, optional, "", "The status of the answer; absent without an answer.")
 	enum(f, "as", &t.As, required, settlements, "How a job would be settled.")

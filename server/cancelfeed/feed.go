@@ -9,7 +9,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/wire"
 )
 
 const (
@@ -167,7 +166,7 @@ func (f *feed) close(err error) {
 
 // read returns the reports after a cursor. changed is closed when there may be
 // more.
-func (f *feed) read(after string) (answer wire.Canceled, changed <-chan struct{}, err error) {
+func (f *feed) read(after string) (answer Reports, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := readCursor(after)

@@ -70,9 +70,26 @@ func (f *Feeds) Close() {
 	f.watches.Wait()
 }
 
-// Poll returns the reports of the namespace after the cursor of ask, and waits while
+// Query asks for the reports after a cursor.
+type Query struct {
+	// After is the cursor of the last answer. Empty: the caller has none.
+	After string
+	// Wait bounds the wait for a first report.
+	Wait time.Duration
+}
+
+// Reports are the jobs that were removed after a cursor.
+type Reports struct {
+	Canceled []contract.Canceled
+	// Any is set if reports were lost: any leased job of the namespace may be gone.
+	Any bool
+	// Cursor is where to continue.
+	Cursor string
+}
+
+// Poll returns the reports of the namespace after the cursor of a query, and waits while
 // there are none. The answer has a cursor also if ctx ends the wait.
-func (f *Feeds) Poll(ctx context.Context, namespace string, ask wire.CanceledAsk) (answer wire.Canceled, err error) {
+func (f *Feeds) Poll(ctx context.Context, namespace string, ask Query) (answer Reports, err error) {
 	feed, err := f.acquire(namespace)
 	if err != nil {
 		return answer, err
@@ -103,7 +120,7 @@ func (f *Feeds) Poll(ctx context.Context, namespace string, ask wire.CanceledAsk
 }
 
 // hasReports reports whether an answer has a report.
-func hasReports(a *wire.Canceled) bool { return a.Any || len(a.Canceled) > 0 }
+func hasReports(a *Reports) bool { return a.Any || len(a.Canceled) > 0 }
 
 // acquire returns the feed of a namespace for one more caller.
 func (f *Feeds) acquire(namespace string) (*feed, error) {

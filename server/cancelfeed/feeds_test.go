@@ -94,11 +94,11 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 }
 
 // poll polls without waiting, after all goroutines are idle.
-func (r *rig) poll(namespace, after string) wire.Canceled {
+func (r *rig) poll(namespace, after string) Reports {
 	r.t.Helper()
 	clock.Sleep(r.t.Context(), clock.System(), pace)
 	synctest.Wait()
-	answer, err := r.Poll(r.t.Context(), namespace, wire.CanceledAsk{After: after})
+	answer, err := r.Poll(r.t.Context(), namespace, Query{After: after})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -117,10 +117,10 @@ func (r *rig) open(namespace string) string {
 }
 
 // wait polls in the background.
-func (r *rig) wait(ctx context.Context, after string) <-chan wire.Canceled {
-	answers := make(chan wire.Canceled, 1)
+func (r *rig) wait(ctx context.Context, after string) <-chan Reports {
+	answers := make(chan Reports, 1)
 	go func() {
-		answer, _ := r.Poll(ctx, "shop", wire.CanceledAsk{After: after, Wait: time.Minute})
+		answer, _ := r.Poll(ctx, "shop", Query{After: after, Wait: time.Minute})
 		answers <- answer
 	}()
 	synctest.Wait()
@@ -353,7 +353,7 @@ func TestNumberOfFeedsIsBounded(t *testing.T) {
 			r.clock.Advance(time.Millisecond)
 			if i > 0 {
 				go func() {
-					_, err := r.Poll(ctx, name, wire.CanceledAsk{After: at, Wait: time.Hour})
+					_, err := r.Poll(ctx, name, Query{After: at, Wait: time.Hour})
 					ended <- err
 				}()
 			}
@@ -369,7 +369,7 @@ func TestNumberOfFeedsIsBounded(t *testing.T) {
 		r.mu.Lock()
 		r.feeds["one more"].callers++ // as if a caller polled it
 		r.mu.Unlock()
-		_, err := r.Poll(ctx, "too many", wire.CanceledAsk{})
+		_, err := r.Poll(ctx, "too many", Query{})
 		var e *duly.Error
 		if !errors.As(err, &e) || e.Code != duly.CodeUnavailable || e.RetryAfter != retryAfter {
 			t.Fatalf("one too many: %v", err)
@@ -395,7 +395,7 @@ func TestFailedWatchEndsPolls(t *testing.T) {
 		errs := make(chan error, 2)
 		for range 2 {
 			go func() {
-				_, err := r.Poll(t.Context(), "shop", wire.CanceledAsk{After: at, Wait: time.Minute})
+				_, err := r.Poll(t.Context(), "shop", Query{After: at, Wait: time.Minute})
 				errs <- err
 			}()
 		}
@@ -423,14 +423,14 @@ func TestPollsAreCountedAndEndWithClose(t *testing.T) {
 			Watcher: newEngine(), Clock: clock.NewFake(),
 			Polling: func(n int) { waiting += n; counts = append(counts, n) },
 		})
-		first, err := f.Poll(t.Context(), "shop", wire.CanceledAsk{Wait: time.Minute})
+		first, err := f.Poll(t.Context(), "shop", Query{Wait: time.Minute})
 		if err != nil || !first.Any {
 			t.Fatal(first, err)
 		}
 
 		ended := make(chan error)
 		go func() {
-			_, err := f.Poll(t.Context(), "shop", wire.CanceledAsk{After: first.Cursor, Wait: time.Minute})
+			_, err := f.Poll(t.Context(), "shop", Query{After: first.Cursor, Wait: time.Minute})
 			ended <- err
 		}()
 		synctest.Wait()
@@ -446,7 +446,7 @@ func TestPollsAreCountedAndEndWithClose(t *testing.T) {
 		if waiting != 0 || slices.Max(counts) != 1 {
 			t.Errorf("%d callers are counted at the end", waiting)
 		}
-		if _, err := f.Poll(t.Context(), "shop", wire.CanceledAsk{}); !errors.Is(err, duly.ErrClosed) {
+		if _, err := f.Poll(t.Context(), "shop", Query{}); !errors.Is(err, duly.ErrClosed) {
 			t.Errorf("closed feeds answer %v", err)
 		}
 	})

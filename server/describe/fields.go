@@ -49,12 +49,15 @@ func (f Field) Preset() string {
 	return f.Default
 }
 
-func fieldsOf(form wire.Described) []Field {
+func fieldsOf(form route.Form) []Field {
 	if form == nil {
 		return nil
 	}
-	return appendFields(nil, "", form.Describe())
+	return appendFields(nil, "", description(form))
 }
+
+// description returns the description of a form. Every form of a route is one of the wire.
+func description(form route.Form) *wire.Object { return form.(wire.Described).Describe() }
 
 // appendFields adds the fields of an object, each with the fields inside it.
 func appendFields(rows []Field, path string, o *wire.Object) []Field {

@@ -213,8 +213,8 @@ func exampleProblem(status int, code string) string {
 	return string(b)
 }
 
-func (d *document) media(form wire.Described, example string) object {
-	media := object{"schema": d.reference(form.Describe())}
+func (d *document) media(form route.Form, example string) object {
+	media := object{"schema": d.reference(description(form))}
 	if example != "" {
 		var v any
 		if err := json.Unmarshal([]byte(example), &v); err != nil {

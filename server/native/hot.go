@@ -209,8 +209,9 @@ func (a *API) canceled(c *route.Call) error {
 	}
 
 	var answer wire.Canceled
-	_, err = poll.Until(c, func(ctx context.Context) (err error) {
-		answer, err = a.removed.Poll(ctx, c.Namespace, ask)
+	_, err = poll.Until(c, func(ctx context.Context) error {
+		reports, err := a.removed.Poll(ctx, c.Namespace, cancelfeed.Query(ask))
+		answer = wire.Canceled(reports)
 		return err
 	})
 	if err != nil {

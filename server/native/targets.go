@@ -21,7 +21,7 @@ type Push struct {
 	Targets *target.Store
 	// Hosts returns the gates of the hosts that jobs of a namespace go to. Nil: this server
 	// sends none.
-	Hosts func(namespace string) []wire.PushHost
+	Hosts func(namespace string) []contract.PushHost
 	// Test sends a test request to a target. Changed is called after this server has changed
 	// a target.
 	Test    func(ctx context.Context, namespace, name string) (webhook.Tested, error)
@@ -53,7 +53,7 @@ func (a *API) changing(h pushHandler) route.Handler {
 	})
 }
 
-func (a *API) hosts(namespace string) []wire.PushHost {
+func (a *API) hosts(namespace string) []contract.PushHost {
 	if a.cfg.Push.Hosts == nil {
 		return nil
 	}
@@ -61,10 +61,10 @@ func (a *API) hosts(namespace string) []wire.PushHost {
 }
 
 // wireTarget returns a target without its secrets.
-func wireTarget(t *target.Target, hosts []wire.PushHost) wire.Target {
-	w := wire.Target{
+func wireTarget(t *target.Target, hosts []contract.PushHost) contract.PushTarget {
+	w := contract.PushTarget{
 		Name: t.Name, HeaderNames: t.HeaderNames, OwnSecret: t.OwnSecret, Version: t.Version,
-		Settings: wire.TargetSettings{
+		Settings: contract.PushTargetSettings{
 			URL: t.URL, Method: t.Method, Timeout: t.Timeout, Success: t.Success, Permanent: t.Permanent,
 			Concurrency: t.Concurrency, Rate: t.Rate, Sign: t.Sign, CA: t.CA, Disabled: t.Disabled,
 		},
@@ -74,7 +74,7 @@ func wireTarget(t *target.Target, hosts []wire.PushHost) wire.Target {
 		w.OverlapUntil = t.Generations[1].Until
 	}
 	host := webhook.HostOfURL(t.URL)
-	if i := slices.IndexFunc(hosts, func(h wire.PushHost) bool { return h.Host == host }); i >= 0 {
+	if i := slices.IndexFunc(hosts, func(h contract.PushHost) bool { return h.Host == host }); i >= 0 {
 		w.Host = &hosts[i]
 	}
 	return w
@@ -94,7 +94,7 @@ func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
 	}
 
 	hosts := a.hosts(c.Namespace)
-	list, size := make([]wire.Target, len(found)), 0
+	list, size := make([]contract.PushTarget, len(found)), 0
 	for i := range found {
 		list[i] = wireTarget(&found[i], hosts)
 		size += targetBytes + len(found[i].CA)
@@ -195,7 +195,7 @@ func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
 		return err
 	}
 	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Caller())
-	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), wire.PushSecret{
+	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), contract.PushSecret{
 		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),
 	}))
 }
@@ -208,7 +208,7 @@ func (a *API) testTarget(c *route.Call, _ *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.PushTestForm.Append(c.Out(), wire.PushTest{
+	return c.Reply(http.StatusOK, wire.PushTestForm.Append(c.Out(), contract.PushTest{
 		Status: t.Status, As: t.As, Error: t.Error, Took: t.Took.Round(time.Millisecond), WebhookID: t.WebhookID,
 	}))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
 
@@ -54,6 +53,12 @@ type Dialect struct {
 	Answered func(c *Call, status int, took time.Duration)
 }
 
+// Form is the form of a body. Package describe makes the documents from it.
+type Form interface {
+	// Check returns what is wrong with a body.
+	Check(text string) error
+}
+
 // Doc describes a route for people and for generators of clients.
 type Doc struct {
 	// ID names the operation for generated clients: a verb and an object, as in pushJobs.
@@ -61,7 +66,7 @@ type Doc struct {
 	// Summary is one line. Text is the rest.
 	Summary, Text string
 	// Request and Answer are the forms of the bodies. Nil: there is none.
-	Request, Answer wire.Described
+	Request, Answer Form
 	// Status is the status of success. Default 200.
 	Status int
 	// ContentType is that of the answer. Default application/json.

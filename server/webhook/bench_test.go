@@ -14,9 +14,9 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 

@@ -23,10 +23,10 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
 	"github.com/dulymq/duly/server/webhook/outcome"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/proctest"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/pools"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/sqliteengine"
 )
 

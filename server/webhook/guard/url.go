@@ -8,9 +8,6 @@ import (
 	"github.com/dulymq/duly/internal/hook"
 )
 
-// MaxURL is the length of the longest URL, in bytes.
-const MaxURL = hook.MaxURL
-
 // CheckURL returns the parsed URL of a destination. Otherwise it returns
 // [duly.ErrInvalid], which names the field, the broken rule and the fix. The
 // error repeats nothing of the URL's path or query.

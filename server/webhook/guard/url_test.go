@@ -27,7 +27,7 @@ func TestCheckURL(t *testing.T) {
 		"https://example.com./", "https://example.com:443/", "https://example.com:8443/", "https://example.com:80/",
 		"https://xn--bcher-kva.example/", "https://a_b.example/", "https://example/", "https://8.8.8.8/", "https://[2600::1]/",
 		"https://[::ffff:8.8.8.8]/", "http://10.0.0.1/", "http://example.com/", "https://10.0.0.1:9000/x",
-		"https://0x.example/", "https://1.2.3.4.example/", "https://example.com/" + strings.Repeat("a", MaxURL-len("https://example.com/")),
+		"https://0x.example/", "https://1.2.3.4.example/", "https://example.com/" + strings.Repeat("a", duly.MaxURL-len("https://example.com/")),
 	}
 	for _, text := range good {
 		if u, err := g.CheckURL("callback", text); err != nil || u.Host == "" {
@@ -36,7 +36,7 @@ func TestCheckURL(t *testing.T) {
 	}
 
 	bad := map[string]string{
-		"https://example.com/" + strings.Repeat("a", MaxURL+1-len("https://example.com/")): "has 2049 bytes, may have at most 2048",
+		"https://example.com/" + strings.Repeat("a", duly.MaxURL+1-len("https://example.com/")): "has 2049 bytes, may have at most 2048",
 		"":                                                "is not an absolute URL",
 		"/hook":                                           "is not an absolute URL",
 		"example.com/hook":                                "is not an absolute URL",

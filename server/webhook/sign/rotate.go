@@ -7,7 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/seal"
+	"github.com/dulymq/duly/server/webhook/seal"
 )
 
 // The overlap of a rotation, for which the old secret signs too.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/seal"
+	"github.com/dulymq/duly/server/webhook/seal"
 )
 
 func TestID(t *testing.T) {

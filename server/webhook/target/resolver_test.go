@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/certtest"
 	"github.com/dulymq/duly/internal/model"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook/dispatch"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 

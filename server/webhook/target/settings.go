@@ -9,10 +9,10 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
+	"github.com/dulymq/duly/server/webhook/seal"
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 

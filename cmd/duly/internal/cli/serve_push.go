@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 
 	"github.com/dulymq/duly/cmd/duly/internal/config"
-	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/otelduly"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/webhook/guard"
+	"github.com/dulymq/duly/server/webhook/seal"
 )
 
 // keyFile is the file in the data folder with the keys that seal secrets.

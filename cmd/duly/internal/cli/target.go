@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -24,14 +25,14 @@ func targetCommand(a *app) *cobra.Command {
 // targetStore is the part of a server that stores targets and secrets. See
 // [httpengine.Push].
 type targetStore interface {
-	Targets(ctx context.Context, p duly.PageParams) ([]wire.Target, string, error)
-	Target(ctx context.Context, name string) (wire.Target, error)
-	SetTarget(ctx context.Context, name string, s wire.TargetSettings) error
+	Targets(ctx context.Context, p duly.PageParams) ([]contract.PushTarget, string, error)
+	Target(ctx context.Context, name string) (contract.PushTarget, error)
+	SetTarget(ctx context.Context, name string, s contract.PushTargetSettings) error
 	DeleteTarget(ctx context.Context, name string) error
 	EnableTarget(ctx context.Context, name string, enabled bool) error
-	RotateSecret(ctx context.Context, name string, r wire.PushRotate) error
-	Secret(ctx context.Context, name string) (wire.PushSecret, error)
-	TestTarget(ctx context.Context, name string) (wire.PushTest, error)
+	RotateSecret(ctx context.Context, name string, r contract.PushRotation) error
+	Secret(ctx context.Context, name string) (contract.PushSecret, error)
+	TestTarget(ctx context.Context, name string) (contract.PushTest, error)
 }
 
 // withTargets opens the engine and calls do with the targets of its server. Only a server
@@ -87,7 +88,7 @@ func listTargets(ctx context.Context, p *printer, targets targetStore) error {
 	}
 }
 
-func (t *table) addTarget(target *wire.Target) {
+func (t *table) addTarget(target *contract.PushTarget) {
 	state, limit, heldBack := "enabled", "", ""
 	if h := target.Host; h != nil {
 		limit, heldBack = strconv.Itoa(h.Limit), strconv.Itoa(h.HeldBack)
@@ -102,7 +103,7 @@ func (t *table) addTarget(target *wire.Target) {
 }
 
 func targetSetCommand(a *app) *cobra.Command {
-	var s wire.TargetSettings
+	var s contract.PushTargetSettings
 	var ca, secret string
 	cmd := a.command("set NAME URL", "Create a target, or replace its settings",
 		`Jobs and queues name it as target:NAME. A setting that is not given gets its default, except the secret, which
@@ -241,7 +242,7 @@ func statusesText(statuses []int) string {
 }
 
 // secretText describes the secret of a target.
-func (p *printer) secretText(target *wire.Target) string {
+func (p *printer) secretText(target *contract.PushTarget) string {
 	text := "the namespace's"
 	if target.OwnSecret {
 		text = "its own"
@@ -299,7 +300,7 @@ another rotation.`,
   duly target rotate crm --overlap 7d
   duly target rotate --overlap now`,
 		func(ctx context.Context, p *printer, args []string) (err error) {
-			var r wire.PushRotate
+			var r contract.PushRotation
 			if r.Overlap, err = parseOverlap(overlap); err != nil {
 				return err
 			}

@@ -13,33 +13,32 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/logtest"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/open"
 )
 
 // fakePush is a server that stores targets.
 type fakePush struct {
 	unclosable
-	targets map[string]wire.TargetSettings
+	targets map[string]contract.PushTargetSettings
 	calls   []string // of the other methods
-	rotated wire.PushRotate
+	rotated contract.PushRotation
 }
 
-func (f *fakePush) Targets(_ context.Context, p duly.PageParams) (all []wire.Target, next string, err error) {
+func (f *fakePush) Targets(_ context.Context, p duly.PageParams) (all []contract.PushTarget, next string, err error) {
 	if p.Cursor == "" { // two pages
-		return []wire.Target{{Name: "closed", Settings: wire.TargetSettings{URL: "https://b.example/"},
-			Host: &wire.PushHost{Limit: 1, HeldBack: 7}}}, "closed", nil
+		return []contract.PushTarget{{Name: "closed", Settings: contract.PushTargetSettings{URL: "https://b.example/"},
+			Host: &contract.PushHost{Limit: 1, HeldBack: 7}}}, "closed", nil
 	}
-	return []wire.Target{{Name: "off", Settings: wire.TargetSettings{URL: "https://a.example/", Disabled: true},
+	return []contract.PushTarget{{Name: "off", Settings: contract.PushTargetSettings{URL: "https://a.example/", Disabled: true},
 		OwnSecret: true}}, "", nil
 }
 
-func (f *fakePush) Target(_ context.Context, name string) (wire.Target, error) {
+func (f *fakePush) Target(_ context.Context, name string) (contract.PushTarget, error) {
 	s, ok := f.targets[name]
 	if !ok {
-		return wire.Target{}, contract.NoTargetNamed("default", name)
+		return contract.PushTarget{}, contract.NoTargetNamed("default", name)
 	}
-	t := wire.Target{Name: name, Settings: s, Version: 1}
+	t := contract.PushTarget{Name: name, Settings: s, Version: 1}
 	for name := range s.Headers {
 		t.HeaderNames = append(t.HeaderNames, name)
 	}
@@ -47,7 +46,7 @@ func (f *fakePush) Target(_ context.Context, name string) (wire.Target, error) {
 	return t, nil
 }
 
-func (f *fakePush) SetTarget(_ context.Context, name string, s wire.TargetSettings) error {
+func (f *fakePush) SetTarget(_ context.Context, name string, s contract.PushTargetSettings) error {
 	f.targets[name] = s
 	return nil
 }
@@ -63,23 +62,23 @@ func (f *fakePush) EnableTarget(_ context.Context, name string, enabled bool) er
 	return nil
 }
 
-func (f *fakePush) RotateSecret(_ context.Context, name string, r wire.PushRotate) error {
+func (f *fakePush) RotateSecret(_ context.Context, name string, r contract.PushRotation) error {
 	f.calls, f.rotated = append(f.calls, "rotate "+name), r
 	return nil
 }
 
-func (f *fakePush) Secret(_ context.Context, name string) (wire.PushSecret, error) {
-	return wire.PushSecret{Secret: "whsec_of" + name, PrivateKey: "whsk_x", PublicKey: "whpk_y"}, nil
+func (f *fakePush) Secret(_ context.Context, name string) (contract.PushSecret, error) {
+	return contract.PushSecret{Secret: "whsec_of" + name, PrivateKey: "whsk_x", PublicKey: "whpk_y"}, nil
 }
 
-func (f *fakePush) TestTarget(context.Context, string) (wire.PushTest, error) {
-	return wire.PushTest{Status: 503, As: duly.Nack, Error: "503 of b.example", Took: 31 * time.Millisecond}, nil
+func (f *fakePush) TestTarget(context.Context, string) (contract.PushTest, error) {
+	return contract.PushTest{Status: 503, As: duly.Nack, Error: "503 of b.example", Took: 31 * time.Millisecond}, nil
 }
 
 // newPush returns a fakePush and a function that runs commands with it.
 func newPush(t *testing.T) (*fakePush, func(stdin string, args ...string) (code int, stdout, stderr string)) {
 	r := newRig(t)
-	f := &fakePush{unclosable: unclosable{r.engine}, targets: map[string]wire.TargetSettings{}}
+	f := &fakePush{unclosable: unclosable{r.engine}, targets: map[string]contract.PushTargetSettings{}}
 	return f, func(stdin string, args ...string) (int, string, string) {
 		var out, errs logtest.Log
 		r.stdin = stdin
@@ -106,7 +105,7 @@ func TestTargetSet(t *testing.T) {
 	if code != exitOK {
 		t.Fatal(errs)
 	}
-	want := wire.TargetSettings{
+	want := contract.PushTargetSettings{
 		URL: "https://crm.example/hook", Method: "PUT", Headers: map[string]string{"authorization": "Bearer CANARY"},
 		Timeout: 30 * time.Second, Success: []int{409, 410},
 		Permanent: []int{404}, Concurrency: 20, Rate: duly.Rate{PerSecond: 50, Burst: 9}, Sign: []string{"v1", "v1a"},

@@ -11,9 +11,9 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/open"
 )
 
@@ -113,10 +113,10 @@ func (a *app) newSampler(s *session, names []string) *top.Sampler {
 
 // hostsOf returns a function that lists the hosts of a server, nil for an engine without
 // a server.
-func hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, error) {
+func hostsOf(s *session) func(ctx context.Context) ([]contract.PushHost, error) {
 	switch e := s.Engine.(type) {
 	case interface {
-		Hosts(ctx context.Context) ([]wire.PushHost, error)
+		Hosts(ctx context.Context) ([]contract.PushHost, error)
 	}:
 		return e.Hosts
 	case interface{ HTTPPush() *httpengine.Push }:

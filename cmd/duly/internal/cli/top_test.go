@@ -12,7 +12,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/wire"
 )
 
 // once runs a top that prints one table, with n jobs pushed in its interval of
@@ -95,18 +94,18 @@ func TestTopHasStatesOfQueues(t *testing.T) {
 // hostEngine is an engine with hosts of HTTP push.
 type hostEngine struct {
 	unclosable
-	hosts []wire.PushHost
+	hosts []contract.PushHost
 	err   error
 }
 
-func (h hostEngine) Hosts(context.Context) ([]wire.PushHost, error) { return h.hosts, h.err }
+func (h hostEngine) Hosts(context.Context) ([]contract.PushHost, error) { return h.hosts, h.err }
 
 // C16.105: top shows the hosts of HTTP push, closed ones first.
 func TestTopShowsHosts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "orders", "x")
-	hosts := hostEngine{hosts: []wire.PushHost{
+	hosts := hostEngine{hosts: []contract.PushHost{
 		{Host: "https://fine.example:443", Open: true, Limit: 64, InFlight: 3, Usual: 40 * time.Millisecond},
 		{Host: "https://busy.example:443", Open: true, Limit: 4, InFlight: 4, HeldBack: 120, Usual: 2 * time.Second},
 		{Host: "https://back.example:443", Limit: 1, InFlight: 1, HeldBack: 7},

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/contract"
 )
 
 // hosts returns the hosts of the last sample: those that are not open first, then
 // those with the most jobs held back.
-func (m *Model) hosts() []wire.PushHost {
+func (m *Model) hosts() []contract.PushHost {
 	if m.current == nil {
 		return nil
 	}
 	hosts := slices.Clone(m.current.Hosts)
-	slices.SortStableFunc(hosts, func(a, b wire.PushHost) int {
+	slices.SortStableFunc(hosts, func(a, b contract.PushHost) int {
 		if a.Open != b.Open {
 			if b.Open {
 				return -1
@@ -30,7 +30,7 @@ func (m *Model) hosts() []wire.PushHost {
 	return hosts
 }
 
-func hostState(h *wire.PushHost) string {
+func hostState(h *contract.PushHost) string {
 	switch {
 	case h.Open:
 		return "open"

@@ -11,7 +11,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/wire"
 )
 
 // Sampler reads the stats of a namespace's queues from an engine.
@@ -26,14 +25,14 @@ type Sampler struct {
 	// not contain groups. Groups that do not exist are left out.
 	Groups []string
 	// Hosts, if set, returns the hosts to which a server sends the jobs of push queues.
-	Hosts func(ctx context.Context) ([]wire.PushHost, error)
+	Hosts func(ctx context.Context) ([]contract.PushHost, error)
 }
 
 // Sample holds the stats of queues at one time.
 type Sample struct {
 	At     time.Duration // monotonic
 	Queues []Queue       // by name
-	Hosts  []wire.PushHost
+	Hosts  []contract.PushHost
 	// Failed has the errors of queues that could not be read. Missing is their number.
 	Failed  error
 	Missing int

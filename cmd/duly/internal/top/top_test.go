@@ -17,7 +17,6 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
-	"github.com/dulymq/duly/internal/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -82,7 +81,7 @@ func TestViewLimitsHosts(t *testing.T) {
 	t.Parallel()
 	m := sampled()
 	for i := range 50 {
-		m.current.Hosts = append(m.current.Hosts, wire.PushHost{
+		m.current.Hosts = append(m.current.Hosts, contract.PushHost{
 			Host: fmt.Sprintf("https://h%d.example:443", i), Open: i%10 > 0, Limit: 4, HeldBack: i,
 		})
 	}
