@@ -1,0 +1,93 @@
+package dulytest_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/dulytest"
+	"github.com/dulymq/duly/worker"
+)
+
+// The program of docs/moving.md stands between the two marks.
+
+// begin
+type Mail struct{ To string }
+
+func send(ctx context.Context, job *worker.Job[Mail]) error { return deliver(ctx, job.Value.To) }
+
+func remind(ctx context.Context, client *duly.Client) (duly.PushResult, error) {
+	return client.PushJSON(ctx, "mail", Mail{To: "ann@example.org"}, duly.ID("mail-17"),
+		duly.Delay(time.Hour), duly.Retry(duly.Exponential(time.Second, time.Minute)))
+}
+
+func cancel(ctx context.Context, c *duly.Client) error { return c.Cancel(ctx, "mail", "mail-17") }
+
+func work(ctx context.Context, engine duly.Engine) error {
+	w := worker.New(engine, worker.Config{})
+	w.Handle("mail", worker.JSON(send))
+	return w.Run(ctx) // until ctx ends
+}
+
+func TestSend(t *testing.T) {
+	engine := dulytest.New(t)
+	remind(t.Context(), engine.Client())
+	engine.Advance(time.Hour) // takes no time
+	engine.Drain("mail", worker.JSON(send))
+	engine.None("mail") // the job is done
+}
+
+// end
+
+func deliver(context.Context, string) error { return nil }
+
+// mostLines bounds the lines of the five tasks together, so that they stay simple.
+const mostLines = 20
+
+func TestMovingPageHasThisProgram(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("moving_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/moving.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(file), "// begin\n")
+	program, _, _ := strings.Cut(rest, "\n// end\n")
+	if !strings.Contains(string(page), "```go\n"+program+"```\n") {
+		t.Errorf("docs/moving.md has another program than this file:\n%s", program)
+	}
+
+	lines := 0
+	for line := range strings.Lines(program) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines > mostLines {
+		t.Errorf("the program has %d lines, may have %d", lines, mostLines)
+	}
+}
+
+func TestMovingProgramWorksAndCancels(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := work(ctx, e); err != nil {
+		t.Errorf("work ended with %v", err)
+	}
+
+	if _, err := remind(t.Context(), e.Client()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cancel(t.Context(), e.Client()); err != nil {
+		t.Error(err)
+	}
+	e.None("mail")
+}
