@@ -125,3 +125,38 @@ func ExampleEngine_Drain() {
 	// hello, on try 1
 	// 1 tomorrow
 }
+
+// Time is virtual: a week passes at once, and the worker handles each job at its time.
+func ExampleEngine_Advance() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	w := worker.New(e, worker.Config{Logger: quiet})
+	w.Handle("remind", func(_ context.Context, d *worker.Delivery) error {
+		fmt.Println(e.Clock.Now().Format(time.DateOnly), string(d.Body))
+		return nil
+	})
+	e.Start(w)
+
+	e.Client().Push(context.Background(), "remind", []byte("renew the certificate"), duly.Delay(7*24*time.Hour))
+	e.Client().Push(context.Background(), "remind", []byte("water the plants"), duly.Delay(24*time.Hour))
+	e.Advance(30 * 24 * time.Hour)
+
+	// Output:
+	// 2030-01-02 water the plants
+	// 2030-01-08 renew the certificate
+}
+
+// Dead returns the dead letters, with the text of their last errors.
+func ExampleEngine_Dead() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(context.Background(), "calls", []byte("https://example.org"), duly.Tries(2), duly.Retry(duly.Fixed(0)))
+
+	e.Drain("calls", func(context.Context, *worker.Delivery) error { return errors.New("503 Service Unavailable") })
+	for _, job := range e.Dead("calls") {
+		fmt.Println(string(job.Body), job.Failures, job.LastError)
+	}
+
+	// Output:
+	// https://example.org 2 503 Service Unavailable
+}

@@ -2,13 +2,16 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
 )
@@ -73,4 +76,179 @@ func ExampleWorker_HandleBatch() {
 		panic(err)
 	}
 	// Output: 3 jobs, sum 3
+}
+
+var silent = worker.Config{Logger: slog.New(slog.DiscardHandler)}
+
+// JSON makes a handler that gets the body decoded.
+func ExampleJSON() {
+	type Mail struct{ To, Text string }
+	e := dulytest.New(nil) // a program: engine, err := open.Engine(ctx, url)
+	defer e.Close()
+	e.Client().PushJSON(context.Background(), "mail", Mail{To: "ann@example.org", Text: "hello"})
+
+	w := worker.New(e, silent)
+	w.Handle("mail", worker.JSON(func(_ context.Context, job *worker.Job[Mail]) error {
+		fmt.Println("to", job.Value.To+":", job.Value.Text)
+		return nil
+	}))
+	e.Start(w) // a program: err := w.Run(ctx)
+
+	// Output:
+	// to ann@example.org: hello
+}
+
+// Middleware wraps every handler. The first is the outermost.
+func ExampleWorker_Use() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(context.Background(), "mail", []byte("hello"))
+
+	w := worker.New(e, silent)
+	w.Use(func(next worker.HandlerFunc) worker.HandlerFunc {
+		return func(ctx context.Context, d *worker.Delivery) error {
+			fmt.Println("begin", d.Queue)
+			err := next(ctx, d)
+			fmt.Println("end:", err)
+			return err
+		}
+	})
+	w.Handle("mail", func(_ context.Context, d *worker.Delivery) error {
+		fmt.Println(string(d.Body))
+		return nil
+	})
+	e.Start(w)
+
+	// Output:
+	// begin mail
+	// hello
+	// end: <nil>
+}
+
+// A handler that runs for too long is canceled, which is a failed try.
+func ExampleTimeout() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(context.Background(), "calls", nil, duly.Tries(1))
+
+	w := worker.New(e, silent)
+	w.Handle("calls", func(ctx context.Context, _ *worker.Delivery) error {
+		<-ctx.Done() // a call that never ends
+		return ctx.Err()
+	}, worker.Timeout(10*time.Millisecond))
+	e.Start(w)
+	for _, job := range e.Dead("calls") {
+		fmt.Println(job.LastError)
+	}
+
+	// Output:
+	// worker: the handler's timeout has passed: context deadline exceeded
+}
+
+// Bury makes a job dead at once, if no other try can succeed. Requeue gives dead jobs
+// another life.
+func ExampleBury() {
+	ctx := context.Background()
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(ctx, "mail", []byte("nobody@example.org"), duly.ID("mail-17"))
+
+	e.Drain("mail", func(context.Context, *worker.Delivery) error {
+		return worker.Bury(errors.New("no such address"))
+	})
+	for _, job := range e.Dead("mail") {
+		fmt.Println(job.ID, job.State, job.LastError)
+	}
+
+	results, err := e.Requeue(ctx, duly.Q("mail"), duly.RequeueParams{IDs: []string{"mail-17"}})
+	fmt.Println(results[0].ID, results[0].State, err)
+
+	// Output:
+	// mail-17 dead no such address
+	// mail-17 ready <nil>
+}
+
+// RetryAfter is a failed try that is repeated after a delay of its own.
+func ExampleRetryAfter() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(context.Background(), "calls", nil)
+
+	call := func(_ context.Context, d *worker.Delivery) error {
+		fmt.Println(d.Now.Format(time.TimeOnly), "try", d.Attempt)
+		if d.Attempt == 1 {
+			return worker.RetryAfter(time.Minute, errors.New("429 Too Many Requests"))
+		}
+		return nil
+	}
+	e.Drain("calls", call)
+	e.Advance(time.Minute)
+	e.Drain("calls", call)
+
+	// Output:
+	// 00:00:00 try 1
+	// 00:01:00 try 2
+}
+
+// Snooze puts a job off without using a try.
+func ExampleSnooze() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(context.Background(), "invoices", nil, duly.Tries(1))
+
+	opens := e.Clock.Now().Add(8 * time.Hour)
+	send := func(_ context.Context, d *worker.Delivery) error {
+		if wait := opens.Sub(d.Now); wait > 0 {
+			return worker.Snooze(wait)
+		}
+		fmt.Println("sent at", d.Now.Format(time.TimeOnly), "on try", d.Attempt)
+		return nil
+	}
+	e.Drain("invoices", send)
+	e.Advance(8 * time.Hour)
+	e.Drain("invoices", send)
+
+	// Output:
+	// sent at 08:00:00 on try 1
+}
+
+// SetResult stores a result with a job that is retained.
+func ExampleDelivery_SetResult() {
+	ctx := context.Background()
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(ctx, "thumbnails", []byte("17.png"), duly.ID("17"), duly.Retain(time.Hour))
+
+	w := worker.New(e, silent)
+	w.Handle("thumbnails", func(_ context.Context, d *worker.Delivery) error {
+		return d.SetResult([]byte("small/" + string(d.Body)))
+	})
+	e.Start(w)
+	job, err := e.Get(ctx, duly.Q("thumbnails"), "17")
+	fmt.Println(job.State, string(job.Result), err)
+
+	// Output:
+	// done small/17.png <nil>
+}
+
+// Run ends when its context does, as by signal.NotifyContext in a program. The handler
+// that runs may finish, and its job is settled.
+func ExampleWorker_Run() {
+	ctx, stop := context.WithCancel(context.Background())
+	e := dulytest.New(nil)
+	defer e.Close()
+	e.Client().Push(ctx, "mail", []byte("hello"))
+
+	w := worker.New(e, worker.Config{Drain: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	w.Handle("mail", func(ctx context.Context, d *worker.Delivery) error {
+		stop() // a SIGTERM arrives
+		fmt.Println(string(d.Body), "is sent,", ctx.Err())
+		return nil
+	})
+	fmt.Println("run ended:", w.Run(ctx))
+	e.None("mail")
+
+	// Output:
+	// hello is sent, <nil>
+	// run ended: <nil>
 }
