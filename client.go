@@ -8,34 +8,33 @@ import (
 	"time"
 )
 
-// Client is the friendly side of an engine for programs that push jobs. It
-// makes the jobs' IDs before the first try and repeats a push whose answer was
-// lost, so that a job is there once however often the wire breaks. It is safe
-// for concurrent use. The zero value is not usable; see [NewClient].
+// Client pushes jobs and publishes messages. It makes a job's ID before the first
+// try, and repeats a push whose answer was lost. So a job exists once, however
+// often the connection breaks. It is safe for concurrent use. The zero value is
+// not usable: call [NewClient].
 type Client struct {
 	engine Engine
 	cfg    ClientConfig
 	dedupe windowCache
 }
 
-// ClientConfig is how a Client behaves. Its zero value works.
+// ClientConfig configures a Client. Its zero value works.
 type ClientConfig struct {
-	// Namespace is used for jobs that name none. Default: the engine's, see
-	// [NamespaceOf].
+	// Namespace is for jobs that name none. Default: the engine's, see [NamespaceOf].
 	Namespace string
-	// Repeats is how often a push, or what of its jobs, is sent again that
-	// ended as [ErrUnavailable] or [ErrNotDurable], while its context allows.
-	// Default 3; None: never.
+	// Repeats is how often the client repeats a push, or those jobs of it, that failed
+	// with [ErrUnavailable] or [ErrNotDurable], while the context allows. Default 3.
+	// None: never.
 	Repeats int
-	// Pause is the wait before the first repeat; it doubles with each. Default
-	// 100 ms.
+	// Pause is the wait before the first repeat. Each further one waits twice as long.
+	// Default 100 ms.
 	Pause time.Duration
-	// Clock is for tests. Default the system's.
+	// Clock is for tests. Default: [SystemClock].
 	Clock Clock
 }
 
-// NewClient returns a Client that pushes into an engine. It does not own the
-// engine: close that when everybody is done with it.
+// NewClient returns a Client of an engine. The caller closes the engine when no
+// client uses it any more.
 func NewClient(engine Engine, cfg ClientConfig) *Client {
 	if cfg.Namespace == "" {
 		cfg.Namespace = NamespaceOf(engine)
@@ -52,14 +51,15 @@ func NewClient(engine Engine, cfg ClientConfig) *Client {
 	return &Client{engine: engine, cfg: cfg}
 }
 
-// Engine returns the engine behind the client.
+// Engine returns the engine of the client.
 func (c *Client) Engine() Engine { return c.engine }
 
 // Queue names a queue of the client's namespace.
 func (c *Client) Queue(name string) QueueRef { return QueueRef{c.cfg.Namespace, name} }
 
-// Push pushes one job. Its result tells the ID, and whether the job was made,
-// merged, or there already; bad input is [ErrInvalid] and names the field.
+// Push pushes one job. The result has the job's ID, and says whether the job was
+// created, merged, or exists already. For bad input Push returns [ErrInvalid],
+// which names the field.
 func (c *Client) Push(ctx context.Context, queue string, body []byte, opts ...Option) (PushResult, error) {
 	j := Job{Queue: queue, Body: body}
 	for _, opt := range opts {
@@ -81,36 +81,39 @@ func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Opti
 	return c.Push(ctx, queue, body, opts...)
 }
 
-// PushMany pushes up to [MaxBatch] jobs in one call, with a result for each in
-// order. The error is that of the call as a whole: some of the jobs may be
-// stored, and pushing all of them again with the IDs they were given is safe.
-// So it is for items that ended as [ErrUnavailable] or [ErrNotDurable]. The
-// jobs' IDs are filled in.
+// PushMany pushes up to [MaxBatch] jobs in one call. It returns a result for each,
+// in order, and fills in the jobs' IDs. An error is that of the whole call: some of
+// the jobs may be stored. Pushing all of them again with these IDs is safe, and so
+// is pushing jobs again whose results are [ErrUnavailable] or [ErrNotDurable].
 func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	for i := range jobs {
-		c.name(&jobs[i])
+		c.complete(&jobs[i])
 	}
+
 	results, err := c.push(ctx, jobs)
 	pause := c.cfg.Pause
 	for range c.cfg.Repeats {
-		if !repeatMends(err) && !slices.ContainsFunc(results, func(r PushResult) bool { return repeatMends(r.Err) }) {
+		failed := func(r PushResult) bool { return worthRepeat(r.Err) }
+		if !worthRepeat(err) && !slices.ContainsFunc(results, failed) {
 			break
 		}
 		if sleep(ctx, c.cfg.Clock, pause) != nil {
-			break // the error of the push says more
+			break // the error of the push says more than the context's
 		}
 		pause *= 2
+
+		// A call without an error has results, and only its failed jobs go again.
 		if err != nil {
 			results, err = c.push(ctx, jobs)
 		} else {
-			c.pushRest(ctx, jobs, results)
+			c.pushFailed(ctx, jobs, results)
 		}
 	}
 	return results, err
 }
 
-// push is one try. Whatever it is answered, whoever pushes the jobs again, here
-// or behind the client, repeats: they may be stored under their numbers.
+// push makes one try. After it the jobs may be stored under their numbers, so every
+// further try, by the client or its caller, is a repeat.
 func (c *Client) push(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	results, err := c.engine.Push(ctx, jobs)
 	for i := range jobs {
@@ -119,17 +122,19 @@ func (c *Client) push(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	return results, err
 }
 
-// pushRest pushes those jobs again which a repeat may mend.
-func (c *Client) pushRest(ctx context.Context, jobs []Job, results []PushResult) {
-	var rest []Job
-	var at []int // their places
+// pushFailed pushes the jobs again whose results are worth a repeat, and stores the
+// new results.
+func (c *Client) pushFailed(ctx context.Context, jobs []Job, results []PushResult) {
+	var failed []Job
+	var indexes []int
 	for i, r := range results {
-		if repeatMends(r.Err) {
-			rest, at = append(rest, jobs[i]), append(at, i)
+		if worthRepeat(r.Err) {
+			failed, indexes = append(failed, jobs[i]), append(indexes, i)
 		}
 	}
-	again, err := c.push(ctx, rest)
-	for k, i := range at {
+
+	again, err := c.push(ctx, failed)
+	for k, i := range indexes {
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -138,18 +143,19 @@ func (c *Client) pushRest(ctx context.Context, jobs []Job, results []PushResult)
 	}
 }
 
-// repeatMends tells whether a push that ended so is worth a repeat.
-func repeatMends(err error) bool {
+// worthRepeat reports whether a repeat may succeed after this error.
+func worthRepeat(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotDurable)
 }
 
-// Cancel deletes a job in whatever state it is; [ErrNotFound] if it is gone
-// already.
+// Cancel deletes a job in whatever state it is. It returns [ErrNotFound] if the job
+// does not exist.
 func (c *Client) Cancel(ctx context.Context, queue, id string) error {
 	return c.engine.Delete(ctx, c.Queue(queue), id)
 }
 
-func (c *Client) name(j *Job) {
+// complete fills in the namespace and the ID of a job.
+func (c *Client) complete(j *Job) {
 	if j.Namespace == "" {
 		j.Namespace = c.cfg.Namespace
 	}
@@ -168,88 +174,12 @@ func (c *Client) makeID(j *Job) string {
 	return MakeID(j)
 }
 
-// MakeID makes an ID for a job: a ULID that carries the shard of its order
-// key, else of its merge key, so that jobs of one key share a shard. Whoever
-// uses it for a job's first try sets Made.
+// MakeID returns an ID for a job: a ULID that carries the shard of its order key,
+// else of its merge key, so that jobs of one key share a shard. A caller that uses
+// it for the first try of a job sets Made.
 func MakeID(j *Job) string {
 	if key := j.ShardKey(); key != "" {
 		return NewNumberIn(KeyPart(key)).String()
 	}
 	return NewNumber().String()
 }
-
-// Option sets a field of a pushed job; every one does what the [Job] field of
-// its name says.
-type Option func(*Job)
-
-// ID names the job, so that it can be found, canceled, and not pushed twice.
-func ID(id string) Option { return func(j *Job) { j.ID = id } }
-
-// Delay lets the job be due in d.
-func Delay(d time.Duration) Option { return func(j *Job) { j.Delay = d } }
-
-// Due lets the job be due at t.
-func Due(t time.Time) Option { return func(j *Job) { j.Due = t } }
-
-// Priority is −1000…1000; higher goes first.
-func Priority(n int) Option { return func(j *Job) { j.Priority = n } }
-
-// Tries is how many deliveries may fail before the job is dead.
-func Tries(n int) Option { return func(j *Job) { j.Tries = n } }
-
-// MaxStalls is how many stalls the job survives, or None.
-func MaxStalls(n int) Option { return func(j *Job) { j.MaxStalls = n } }
-
-// Retry says how long the job waits after a failure: [Fixed], [Exponential] or
-// [Staircase].
-func Retry(b Backoff) Option { return func(j *Job) { j.Backoff = b } }
-
-// TTL drops the job if it waits longer than d from now; None: never.
-func TTL(d time.Duration) Option { return func(j *Job) { j.TTL = d } }
-
-// Lease is how long a delivery holds the job unless it is extended.
-func Lease(d time.Duration) Option { return func(j *Job) { j.Lease = d } }
-
-// OrderKey runs the jobs of one key one at a time, in order.
-func OrderKey(key string) Option { return func(j *Job) { j.OrderKey = key } }
-
-// Keep merges the job into a waiting one with the same key, which stays as it
-// is. An empty key merges equal bodies.
-func Keep(key string) Option {
-	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep} }
-}
-
-// Once is Keep that also holds the key while the job runs: at most one of them
-// waits or runs.
-func Once(key string) Option {
-	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep, Until: UntilDone} }
-}
-
-// Replace lets the job take the place of a waiting one with the same key. With
-// a Delay that is a debounce: maxWait bounds how long it can be put off; 0: no
-// bound.
-func Replace(key string, maxWait time.Duration) Option {
-	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeReplace, MaxWait: maxWait} }
-}
-
-// Header adds a header.
-func Header(name, value string) Option {
-	return func(j *Job) {
-		if j.Headers == nil {
-			j.Headers = map[string]string{}
-		}
-		j.Headers[name] = value
-	}
-}
-
-// Callback lets a push queue send the job to a URL, or to a target:NAME.
-func Callback(destination string) Option { return func(j *Job) { j.Callback = destination } }
-
-// OnDone lets the dispatcher report the end of the job when it is done.
-func OnDone(destination string) Option { return func(j *Job) { j.OnDone = destination } }
-
-// OnDead lets the dispatcher report the end of the job when it is dead.
-func OnDead(destination string) Option { return func(j *Job) { j.OnDead = destination } }
-
-// Retain keeps the finished job and its result visible for d.
-func Retain(d time.Duration) Option { return func(j *Job) { j.Retain = d } }

@@ -3,42 +3,41 @@
 //
 // # The model in one page
 //
-// A [Job] is a body with its schedule and its rules. It is pushed into a
-// queue, a named line of jobs inside a namespace, and is in exactly one
-// [State] at any moment:
+// A [Job] is a body with its schedule and its rules. A program pushes it into a
+// queue, a named line of jobs inside a namespace. It is in exactly one [State]
+// at any time:
 //
-//	delayed   waits for its due moment
+//	delayed   waits for its due time
 //	ready     may be delivered now
 //	blocked   is due, but another job holds its order key
-//	leased    a delivery holds it until its lease runs out
+//	leased    a delivery holds it until its lease ends
 //	dead      used up its tries or stalls, or was buried
-//	done      acked, and kept to be looked at for a while
+//	done      acked, and kept for a while so that people can look at it
 //
-// Reserve hands a job out as a [Delivery] with a [Receipt]: the handle of that
-// delivery alone. Whoever holds it settles the job (ack, nack, release, bury)
-// or extends the lease. A receipt whose delivery has ended is refused with
-// [ErrLeaseLost] and changes nothing, so nothing that a stale worker does can
-// touch the job's later life. A lease that runs out may be taken back from
-// then on (a stall), never sooner.
+// Reserve returns a job as a [Delivery] with a [Receipt], the handle of that
+// delivery alone. The holder of the receipt settles the job (ack, nack, release,
+// bury) or extends the lease. An engine refuses the receipt of an ended delivery
+// with [ErrLeaseLost] and changes nothing. So a stale worker cannot change the
+// later life of the job. The engine takes a lease back when it has run out, which
+// is a stall, and never sooner.
 //
-// One clock decides: the engine's. Clients send durations, engines answer with
-// times on their own clock, in milliseconds.
+// One clock decides: the engine's. Clients send durations. Engines return times
+// of their own clock, in milliseconds.
 //
-// # Contract and engines
+// # Engines
 //
-// The contract stands in docs/contract.md and is held by engines, which differ
-// in where the jobs live: package sqliteengine keeps them in one file on this
-// machine, package redisengine in Redis or Valkey, and package httpengine talks
-// to a duly server. Package enginetest proves that an engine holds it. Package
-// open chooses an engine by a URL.
+// [Client] pushes jobs, and package worker handles them. Both work with an
+// [Engine]. Engines differ in where they store jobs: package sqliteengine stores
+// them in one file on this machine, package redisengine in Redis or Valkey, and
+// package httpengine calls a duly server. Package open chooses an engine by a URL.
 //
-// [Client] pushes jobs, and package worker is the runtime that handles them. Both work with
-// an [Engine], the calls of producers and workers. An engine that package open returns also
-// reads and changes queues: it is an Engine of package contract, which has the interfaces
-// and rules for authors of engines.
+// An engine that package open returns also reads and changes queues. It is an
+// Engine of package contract, which has the interfaces and the rules for authors
+// of engines. Every engine follows docs/contract.md, and package enginetest tests
+// that.
 //
 // # Zero and none
 //
-// In a [Job], a zero field means "the queue's default, taken when the job is
-// pushed", and [None] (−1) means "explicitly none".
+// In a [Job], a zero field means the queue's default, which the job takes when it
+// is pushed. [None] (−1) means explicitly none.
 package duly

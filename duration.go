@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ParseDuration reads a duration as every wire, flag and configuration writes
-// it: Go's syntax (time.ParseDuration) with "d" for days of 24 hours in front,
-// such as "90d", "1d12h", "1h30m" or "250ms". It answers [ErrInvalid].
+// ParseDuration parses a duration in the form of every wire, flag and configuration. It
+// has Go's syntax (time.ParseDuration), with days of 24 hours in front: "90d", "1d12h",
+// "1h30m" or "250ms". For any other text it returns [ErrInvalid].
 func ParseDuration(text string) (time.Duration, error) {
 	bad := func() (time.Duration, error) { return 0, invalid("duration", "%s", notADuration(text)) }
 	days, rest, found := strings.Cut(text, "d")
@@ -19,6 +19,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		return d, nil
 	}
+
 	n, err := strconv.ParseInt(days, 10, 64)
 	if err != nil || n > 106_751 || n < -106_751 { // beyond it a Duration overflows
 		return bad()
@@ -27,6 +28,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	if rest == "" {
 		return d, nil
 	}
+
 	r, err := time.ParseDuration(rest)
 	if err != nil || r < 0 || strings.ContainsAny(rest[:1], "+-") {
 		return bad()
@@ -34,13 +36,15 @@ func ParseDuration(text string) (time.Duration, error) {
 	if n < 0 {
 		r = -r
 	}
+
+	// The sum has overflowed if it moved against the sign of r.
 	if sum := d + r; (sum < d) == (r < 0) {
 		return sum, nil
 	}
 	return bad()
 }
 
-// notADuration says why a text is none, and how one is written.
+// notADuration returns why a text is not a duration, and how to write one.
 func notADuration(text string) string {
 	const form = "write it like 250ms, 90s, 1h30m or 7d"
 	digits := strings.TrimLeft(text, "+-")
@@ -53,7 +57,7 @@ func notADuration(text string) string {
 	return "is no duration; " + form
 }
 
-// tooLong tells whether a text would be a duration if its numbers were smaller.
+// tooLong reports whether a text would be a duration if its numbers were smaller.
 func tooLong(text string) bool {
 	zero := strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
@@ -61,8 +65,11 @@ func tooLong(text string) bool {
 		}
 		return c
 	}, text)
+
 	if days, rest, found := strings.Cut(zero, "d"); found {
-		if days = strings.TrimLeft(days, "+-"); days == "" || strings.Trim(days, "0") != "" || strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
+		days = strings.TrimLeft(days, "+-")
+		signed := strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+")
+		if days == "" || strings.Trim(days, "0") != "" || signed {
 			return false
 		}
 		if zero = rest; rest == "" {
@@ -73,8 +80,8 @@ func tooLong(text string) bool {
 	return err == nil
 }
 
-// FormatDuration writes d the way ParseDuration reads it, as short as it goes:
-// "1h30m", not "1h30m0s"; "90d", not "2160h0m0s".
+// FormatDuration returns the shortest text of d for [ParseDuration]: "1h30m" and not
+// "1h30m0s", "90d" and not "2160h0m0s".
 func FormatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {

@@ -5,55 +5,56 @@ import (
 	"time"
 )
 
-// Engine is the hot path: what producers and workers call.
+// Engine has the calls of producers and workers. It is what [NewClient] and worker.New
+// need. The engines of duly implement the whole contract.Engine, which embeds this
+// interface. The rules for every operation are there.
 type Engine interface {
-	// Push stores jobs, each atomic with its index entries, and answers only
-	// when the engine's promise of durability holds. Safe to repeat with the
-	// same IDs (and Made unset).
+	// Push stores jobs, each atomically with its index entries. It returns when the
+	// engine's promise of durability holds. A repeat with the same IDs, and Made unset,
+	// is safe.
 	Push(ctx context.Context, jobs []Job) ([]PushResult, error)
 
-	// Reserve takes up to Max deliverable jobs now and never blocks. It moves
-	// the queues forward in the same step, and answers empty only if nothing
-	// was deliverable. A job that has stalled twice comes alone (see
-	// contract.Suspect). Not safe to repeat: what a lost reply carried is held
-	// until its lease ends. If ctx has ended when the reply arrives, the
-	// engine releases what it brought.
+	// Reserve leases up to Max deliverable jobs. It never blocks. In the same step it
+	// moves the queues forward, and it returns no job only if none was deliverable. A
+	// suspect job comes alone, see contract.Suspect. A repeat is not safe: jobs of a lost
+	// reply stay leased until their leases end. If ctx has ended when the reply arrives,
+	// the engine releases the jobs of the reply.
 	Reserve(ctx context.Context, p ReserveParams) ([]Delivery, error)
 
-	// Wait blocks until one of the queues may have a deliverable job (true) or
-	// the timeout has passed (false). Nothing is leased by it. One waiter wakes
-	// per ready job, not all. It ends early with the context's error. A caller
-	// that gets true calls Reserve. If it does not, the engine wakes the next
-	// waiter 2 s later, or at once where the caller says so by a contract.Passer.
+	// Wait blocks until one of the queues may have a deliverable job, and returns true. It
+	// returns false when the timeout has passed, and the context's error when ctx ends. It
+	// leases nothing. Each ready job wakes one waiter, not all of them. A caller for which
+	// Wait returned true calls Reserve. If it does not, the engine wakes the next waiter
+	// 2 s later, or at once if the caller calls Pass of a contract.Passer.
 	Wait(ctx context.Context, p WaitParams) (ready bool, err error)
 
-	// Settle ends deliveries; the answer per request is nil, or [ErrLeaseLost]
-	// for a receipt that is not current, or what contract.ValidateSettle says. Safe
-	// to repeat: ErrLeaseLost then means "settled by the first try, or lost".
+	// Settle ends deliveries. The error of a request is nil, [ErrLeaseLost] for a receipt
+	// that is not current, or what contract.ValidateSettle returns. A repeat is safe:
+	// ErrLeaseLost then means that the first try has settled the job, or that the lease
+	// was lost.
 	Settle(ctx context.Context, namespace string, requests []SettleRequest) ([]error, error)
 
-	// Extend lets leases end at now + lease (0: the lease that the job itself
-	// names); per receipt nil or [ErrLeaseLost]. Safe to repeat.
+	// Extend sets the ends of leases to now + lease. 0 is the lease that the job itself
+	// names. The error of a receipt is nil or [ErrLeaseLost]. A repeat is safe.
 	Extend(ctx context.Context, namespace string, receipts []Receipt, lease time.Duration) ([]error, error)
 
-	// Delete removes a job in any state, a leased one with its receipt;
-	// [ErrNotFound].
+	// Delete deletes a job in any state. A leased job's receipt is then no longer
+	// current. Delete returns [ErrNotFound] if the job does not exist.
 	Delete(ctx context.Context, q QueueRef, id string) error
 
-	// Close ends the engine: calls that wait end with [ErrClosed], as do all
-	// later ones. May be repeated.
+	// Close closes the engine. Calls that wait return [ErrClosed], and so do all later
+	// calls. Close may be repeated.
 	Close() error
 }
 
-// ReserveParams says what to take.
+// ReserveParams chooses the jobs of a Reserve.
 type ReserveParams struct {
 	Namespace string
-	// Queues are asked one after the other in this strict order; 1 to
-	// [MaxReserveQueues].
+	// Queues are read in this strict order. There are 1 to [MaxReserveQueues].
 	Queues []string
-	// Max is the most deliveries to take, 1 to [MaxBatch].
+	// Max bounds the deliveries, 1 to [MaxBatch].
 	Max int
-	// Lease is how long to hold each job, 100 ms–366 days; 0: as the job says.
+	// Lease is how long each delivery holds its job, 100 ms–366 days. 0: as the job says.
 	Lease time.Duration
 	// Consumer is the caller's name, which the Stats of a group list. It owns nothing.
 	// Default: none. Package worker gives one name per process.
@@ -62,16 +63,16 @@ type ReserveParams struct {
 	// bridge does. A group with [GroupConfig.Target] takes only callers that name the
 	// same queue, and a group without one only callers that name none.
 	Target string
-	// Dispatcher says that the caller sends the jobs by HTTP request: for it every
-	// queue but a push queue is empty. For any other caller a push queue is.
+	// Dispatcher is set by a caller that sends the jobs by HTTP request. It gets only
+	// jobs of push queues. Any other caller gets none of them.
 	Dispatcher bool
 }
 
-// WaitParams says what to wait for.
+// WaitParams chooses what a Wait waits for.
 type WaitParams struct {
 	Namespace string
 	Queues    []string      // 1 to MaxReserveQueues
-	Timeout   time.Duration // 0 to MaxWait; 0 looks once
+	Timeout   time.Duration // 0 to MaxWait; 0 does not block
 	// Dispatcher is as in ReserveParams.
 	Dispatcher bool
 }
@@ -80,21 +81,21 @@ type WaitParams struct {
 type ListParams struct {
 	State State
 	PageParams
-	// Bodies asks for bodies and results as well. The page then ends early at
+	// Bodies asks for bodies and results, too. The page then ends early at
 	// [MaxBatchBytes] of both.
 	Bodies bool
 }
 
-// PageParams chooses a page. A Cursor is opaque and comes from the page
-// before; empty is the beginning. Limit is 1 to [MaxBatch]; 0 is
-// [DefaultPage].
+// PageParams chooses a page.
 type PageParams struct {
+	// Cursor is opaque and comes from the page before. Empty is the beginning.
 	Cursor string
-	Limit  int
+	// Limit is 1 to [MaxBatch]. 0 is [DefaultPage].
+	Limit int
 }
 
-// ListPage is a page of jobs. Only an empty Next is the end: a page may be
-// empty and still have one.
+// ListPage is a page of jobs. The list ends only at an empty Next: a page without jobs
+// may have a Next.
 type ListPage struct {
 	Jobs []JobInfo
 	Next string
@@ -106,32 +107,30 @@ type NamePage struct {
 	Next  string
 }
 
-// RequeueParams chooses dead jobs: either IDs, or the N oldest (1 to
-// [MaxBatch]).
+// RequeueParams chooses dead jobs: either IDs, or the N oldest, 1 to [MaxBatch].
 type RequeueParams struct {
 	IDs []string
 	N   int
-	// Tries is the jobs' new number of tries; 0: their own.
+	// Tries is the jobs' new number of tries. 0: their own.
 	Tries int
-	// TTL counts from now; 0 or None: none.
+	// TTL counts from now. 0 or None: none.
 	TTL time.Duration
 }
 
-// RequeueResult is the answer for one dead job.
+// RequeueResult is the result for one dead job.
 type RequeueResult struct {
 	ID string
-	// State is ready or blocked; StateNone if it was merged away.
+	// State is ready or blocked, or StateNone if the job was merged into another one.
 	State State
-	// Merged is the ID of the waiting job that holds its merge key and that
-	// it was merged into.
+	// Merged is the ID of that waiting job, which holds the merge key.
 	Merged string
-	// Err is [ErrNotFound] or [ErrConflict] for this job alone.
+	// Err is [ErrNotFound] or [ErrConflict]. It concerns this job alone.
 	Err error
 }
 
-// NamespaceOf returns the default namespace of an engine. An engine has one of its own if
-// it has a method Namespace, as one whose URL names a namespace. Else the default is
-// [DefaultNamespace].
+// NamespaceOf returns the default namespace of an engine: what its method Namespace
+// returns, if it has one, else [DefaultNamespace]. An engine whose URL names a namespace
+// has that method, see contract.Namespacer.
 func NamespaceOf(e Engine) string {
 	if n, ok := e.(interface{ Namespace() string }); ok {
 		return namespaceOr(n.Namespace())

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Code is an error's stable name, the same through every engine and on every
+// Code is the stable name of an error. It is the same with every engine and on every
 // wire.
 type Code string
 
-// The codes. docs/troubleshooting.md says what to do about each.
+// The codes. docs/troubleshooting.md has a remedy for each.
 const (
 	// The caller's mistake.
 	CodeInvalid      Code = "invalid"
@@ -36,7 +36,7 @@ const (
 	CodeInternal    Code = "internal"
 )
 
-// catalogue is every code with its HTTP status and what it says of itself.
+// catalogue has every code with its HTTP status and its default message.
 var catalogue = []struct {
 	code    Code
 	status  int
@@ -59,7 +59,7 @@ var catalogue = []struct {
 	{CodeInternal, 500, "internal error"},
 }
 
-// Codes lists every code in the catalogue's order.
+// Codes returns every code, in the order of the catalogue.
 func Codes() []Code {
 	codes := make([]Code, len(catalogue))
 	for i, c := range catalogue {
@@ -68,7 +68,7 @@ func Codes() []Code {
 	return codes
 }
 
-// HTTPStatus is the status that the code travels with; 500 for an unknown one.
+// HTTPStatus returns the HTTP status of the code, and 500 for an unknown code.
 func (c Code) HTTPStatus() int {
 	for _, e := range catalogue {
 		if e.code == c {
@@ -78,8 +78,8 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
-// The sentinels, one per code, for errors.Is. An error of the same code is
-// each of them, wherever it was made.
+// The sentinels, one per code, for errors.Is. Every error of a code is its sentinel,
+// wherever it was made.
 var (
 	ErrInvalid      error = sentinel(CodeInvalid)
 	ErrUnauthorized error = sentinel(CodeUnauthorized)
@@ -111,32 +111,32 @@ func sentinel(code Code) *Error {
 type Error struct {
 	// Code is its stable name.
 	Code Code
-	// Message says what is wrong and, where it helps, what to do, in one line
-	// without secrets and without bodies. With Fields it says what they say.
+	// Message is one line: what is wrong and what to do. It has no secrets and no
+	// bodies. If Fields is set, it has their texts.
 	Message string
 	// Fields names every bad field, for invalid and too_large.
 	Fields []FieldError
-	// State is the state that was in the way, for conflict.
+	// State is the state of the job that caused a conflict.
 	State State
-	// RetryAfter is when to try again, for limited; 0 if it is not known.
+	// RetryAfter is when to try again, for limited. 0 if it is not known.
 	RetryAfter time.Duration
-	// Cause is the error behind this one. It is for logs and never travels.
+	// Cause is the underlying error. It is for logs and is not sent over the wire.
 	Cause error
 }
 
-// FieldError names one bad field of an input and the bound that it breaks.
+// FieldError is a bad field of an input, with the bound that it breaks.
 type FieldError struct {
 	Field   string // as it is spelled on the wire, e.g. "priority"
 	Problem string // e.g. "is 1001, must be between -1000 and 1000"
 }
 
-// Error implements error: the code, then the message.
+// Error returns the code and the message.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Is makes every error of one code the sentinel of that code.
+// Is reports whether target has the same code, as its sentinel has.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code
@@ -151,8 +151,8 @@ func invalid(field, format string, args ...any) *Error {
 	}
 }
 
-// CodeOf is the code of an error: "" for nil, internal for an error that is
-// not the contract's.
+// CodeOf returns the code of an error: "" for nil, and internal for an error of another
+// package.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -6,99 +6,114 @@ import (
 	"time"
 )
 
-// Job is a body with its schedule and its rules. Only Queue must be set; every
-// other zero field takes the default that its comment names.
+// Job is a body with its schedule and its rules. Only Queue must be set. Every other
+// zero field takes the default that its comment names.
 type Job struct {
-	// ID is unique in its queue while the job exists, in whatever state: 1–128
-	// of A–Z a–z 0–9 . _ - : that begin with a letter, a digit or "_".
-	// Default: a ULID made by the client, so that a push that is repeated
-	// after a lost reply does not double the job while the first is there.
+	// ID is unique in its queue while the job exists, in whatever state. It has 1–128
+	// of A–Z a–z 0–9 . _ - : and begins with a letter, a digit or "_". Default: a ULID
+	// that the client makes, so that a repeat after a lost reply does not double the
+	// job while the first one exists.
 	ID string
-	// Namespace: default [DefaultNamespace].
+	// Namespace is the queue's. Default [DefaultNamespace].
 	Namespace string
 	// Queue must be set.
 	Queue string
-	// Body may be empty, and is at most 1 MiB unless the engine is set to
-	// another bound.
+	// Body may be empty. It has at most 1 MiB, unless the engine has another bound.
 	Body []byte
-	// Headers are at most 64 and 8 KiB together. Names are kept in lower case.
+	// Headers are at most 64, with 8 KiB together. Names are stored in lower case.
 	Headers map[string]string
 
-	// Delay is counted on the engine's clock from the push. Default: due now.
+	// Delay counts from the push, on the engine's clock. Default: due now.
 	Delay time.Duration
-	// Due is an absolute moment instead of a Delay; one in the past is now.
+	// Due is an absolute time instead of a Delay. A time in the past means now.
 	Due time.Time
-	// Priority is −1000…1000; higher goes first. Default 0.
+	// Priority is −1000…1000. Jobs with a higher priority go first. Default 0.
 	Priority int
 
-	// Tries is how many deliveries may end in failure before the job is dead,
-	// 1…65535. Default: the queue's, 16.
+	// Tries is how many deliveries may fail before the job is dead, 1…65535. Default:
+	// the queue's, 16.
 	Tries int
-	// MaxStalls is how many stalls the job survives, 1…65535; one more makes
-	// it dead. None: every stall counts as a failed try. Default: the
-	// queue's, 8.
+	// MaxStalls is how many stalls the job survives, 1…65535. One more makes it dead.
+	// None: every stall counts as a failed try. Default: the queue's, 8.
 	MaxStalls int
-	// Backoff says how long the job waits after a failure. Default: the
-	// queue's, exp:1s:1h.
+	// Backoff is how long the job waits after a failure. Default: the queue's,
+	// exp:1s:1h.
 	Backoff Backoff
-	// TTL is how long the job may wait, counted from the push; at least the
-	// delay. None: for ever. Default: the queue's, none.
+	// TTL is how long the job may wait, counted from the push. It is at least the
+	// delay. None: without end. Default: the queue's, none.
 	TTL time.Duration
 	// Lease is how long a delivery holds the job, 100 ms–366 days. Default:
 	// the queue's, 30 s.
 	Lease time.Duration
 
-	// OrderKey: jobs of one key run one at a time, in order. 1–128 bytes of
+	// OrderKey makes jobs of one key run one at a time, in order. It has 1–128 bytes of
 	// UTF-8 without control characters. Default: none.
 	OrderKey string
-	// Merge collapses equal waiting jobs into one. Default: no merging.
+	// Merge merges equal waiting jobs into one. Default: no merging.
 	Merge Merge
 	// Callback is where a push queue sends the job: an http or https URL, or
-	// target:NAME. A job with one makes its queue as a push queue. Default: the
-	// queue's URL. [ErrConflict] for a pull queue.
+	// target:NAME. A job with a callback creates its queue as a push queue. In a pull
+	// queue it is [ErrConflict]. Default: the queue's URL.
 	Callback string
-	// OnDone and OnDead are where the dispatcher reports the end of the job: as
-	// Callback, or [NoDestination]. Default: the queue's.
+	// OnDone and OnDead are where the dispatcher reports the end of the job, in the
+	// form of Callback, or [NoDestination]. Default: the queue's.
 	OnDone, OnDead string
-	// Retain is how long the finished job and its result stay visible.
-	// Default: the queue's. A job without one is deleted when it is acked.
+	// Retain is how long the finished job and its result stay visible. Default: the
+	// queue's. Without it, the engine deletes the job when it is acked.
 	Retain time.Duration
 
-	// Made says that ID is a ULID which duly's client made for this job and
-	// that this is its first try. The engine then takes it as the job's
-	// number. Client sets it; a repeat must not: once the first job is finished,
-	// a receipt of it would be one of this job.
+	// Made is set by Client on the first try of a job whose ID is a ULID that duly made.
+	// The engine then uses the ID as the job's number. A repeat must not set it: once
+	// the first job is finished, a receipt of that job would be valid for this one.
 	Made bool
 }
 
-// Merge says that equal jobs which still wait are one job. Equal is the same
-// Key under the same order key. The zero Merge merges nothing.
+// ShardKey returns the key that decides the job's shard. If it is empty, the ID decides.
+func (j *Job) ShardKey() string {
+	if j.OrderKey == "" && j.Merge.Set() {
+		return j.Merge.EffectiveKey(j.Body)
+	}
+	return j.OrderKey
+}
+
+// Merge merges equal jobs while they wait. Jobs are equal if they have the same Key
+// under the same order key. The zero Merge merges nothing.
 type Merge struct {
-	// Key is 1–128 bytes of UTF-8 without control characters. Empty, with a
-	// Mode set: the SHA-256 of the body.
+	// Key has 1–128 bytes of UTF-8 without control characters. If it is empty and Mode
+	// is set, the key is the SHA-256 of the body.
 	Key string
-	// Mode is what a second push does to the waiting job. Default MergeKeep.
+	// Mode is what a second push does to the waiting job. Default [MergeKeep].
 	Mode MergeMode
-	// MaxWait bounds how long pushes with MergeReplace can put the job off,
-	// counted from the push that made it. Default: no bound.
+	// MaxWait bounds how long pushes with MergeReplace can put the job off, counted
+	// from the push that created it. Default: no bound.
 	MaxWait time.Duration
-	// Until is how long the job holds the key. Default UntilLeased.
+	// Until is how long the job holds the key. Default [UntilLeased].
 	Until MergeUntil
 }
 
-// Set tells whether the job merges at all.
+// Set reports whether the job merges at all.
 func (m Merge) Set() bool { return m != Merge{} }
+
+// EffectiveKey returns the key that a job with this body merges by: Key, or a text with
+// the SHA-256 of the body. It is empty if the job does not merge. The text begins with a
+// control character, so it never equals a Key.
+func (m Merge) EffectiveKey(body []byte) string {
+	if m.Key != "" || !m.Set() {
+		return m.Key
+	}
+	sum := sha256.Sum256(body)
+	return "\x01" + hex.EncodeToString(sum[:])
+}
 
 // MergeMode is what a push does to the waiting job that holds its merge key.
 type MergeMode string
 
 // The modes.
 const (
-	// MergeKeep changes nothing but the expiry, which becomes the later of the
-	// two.
+	// MergeKeep changes only the expiry, which becomes the later of the two.
 	MergeKeep MergeMode = "keep"
-	// MergeReplace gives the waiting job every field of the new one but its
-	// ID, its keys and a held order key.
+	// MergeReplace gives the waiting job every field of the new one except its ID, its
+	// keys and a held order key.
 	MergeReplace MergeMode = "replace"
 )
 
@@ -107,24 +122,24 @@ type MergeUntil string
 
 // The ends of a merge key.
 const (
-	// UntilLeased gives the key up when the job is leased: a push from then on
-	// makes a new job.
+	// UntilLeased releases the key when the job is leased. A later push creates a new
+	// job.
 	UntilLeased MergeUntil = "leased"
-	// UntilDone holds the key until the job is acked, dead, deleted or
-	// expired. With MergeKeep only.
+	// UntilDone holds the key until the job is acked, dead, deleted or expired. It
+	// requires MergeKeep.
 	UntilDone MergeUntil = "done"
 )
 
-// PushStatus is how a push of one job ended.
+// PushStatus is the result of a push of one job.
 type PushStatus uint8
 
 // The statuses. None of them is an error.
 const (
-	// Created: the job is stored.
+	// Created means that the job is stored.
 	Created PushStatus = iota + 1
-	// Merged: it was merged into a waiting job.
+	// Merged means that the job was merged into a waiting one.
 	Merged
-	// Exists: a job with that ID is there already; nothing has changed.
+	// Exists means that a job with this ID exists already. Nothing has changed.
 	Exists
 )
 
@@ -147,59 +162,57 @@ func (s *PushStatus) UnmarshalText(text []byte) error {
 	return invalid("outcome", "must be one of created, merged, exists")
 }
 
-// PushResult is the answer for one pushed job.
+// PushResult is the result of a push of one job.
 type PushResult struct {
-	// ID is the job's; of merged jobs the surviving one's.
+	// ID is the job's. For a merged job it is the ID of the waiting job.
 	ID string
-	// Status is zero where Err is set.
+	// Status is zero if Err is set.
 	Status PushStatus
-	// State is the one that the other job is in, by the clock, for Exists.
+	// State is the state of the other job, by the clock, if Status is Exists.
 	State State
-	// Err is what was wrong with this job alone.
+	// Err is the error of this job alone.
 	Err error
 }
 
-// Delivery is one handing-out of a job. All times are the engine's clock's.
+// Delivery is one delivery of a job. All times are of the engine's clock.
 type Delivery struct {
-	// Job is the job with every default filled in: Due is its due moment (and
-	// Delay zero), TTL, Retain and MaxStalls are None where there is none.
+	// Job has every default filled in. Due is its due time and Delay is zero. TTL,
+	// Retain and MaxStalls are None if there is none.
 	Job
-	// Receipt settles this delivery and no other.
+	// Receipt settles this delivery only.
 	Receipt Receipt
-	// Attempt is failures so far + 1; with MaxStalls none stalls count too.
+	// Attempt is the number of failures + 1. If MaxStalls is None, stalls count, too.
 	Attempt int
-	// Failures and Stalls are the deliveries that ended so.
+	// Failures and Stalls are the numbers of deliveries that ended this way.
 	Failures, Stalls int
-	// LeaseEnd is when the lease runs out unless it is extended.
+	// LeaseEnd is when the lease ends unless the worker extends it.
 	LeaseEnd time.Time
-	// Now is when the job was handed out; never before Due.
+	// Now is the time of the delivery, which is never before Due.
 	Now time.Time
 	// PushedAt is when the job was pushed, or requeued.
 	PushedAt time.Time
-	// ExpiresAt is PushedAt + TTL; zero without a TTL.
+	// ExpiresAt is PushedAt + TTL. It is zero without a TTL.
 	ExpiresAt time.Time
 }
 
-// JobInfo is a job as it stands.
+// JobInfo is a job with its state.
 type JobInfo struct {
-	// Job is the job with every default filled in. Body is nil in lists that
-	// did not ask for bodies.
+	// Job has every default filled in. Body is nil in a List without bodies.
 	Job
-	// State is where it stands: by the clock from Get and Peek, as stored in a
-	// List.
+	// State is the state by the clock in Get and Peek, and the stored one in a List.
 	State State
-	// Size is the length of the body in bytes, whether or not it is there.
+	// Size is the length of the body in bytes, also if Body is nil.
 	Size int
-	// Attempt, Failures and Stalls are as in a Delivery: Attempt is that of
-	// the running delivery, or of the next one; of a dead job that of the last.
+	// Attempt, Failures and Stalls are as in a Delivery. Attempt is that of the running
+	// delivery, or else of the next one. For a dead job it is that of the last one.
 	Attempt, Failures, Stalls int
-	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero where they do not
-	// apply. FinishedAt is when the job became dead or done.
+	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero if they do not apply.
+	// FinishedAt is when the job became dead or done.
 	PushedAt, ExpiresAt, LeaseEnd, FinishedAt time.Time
-	// LastError is the text of the last nack, or the reason of a bury; for a
-	// job that died of stalls, a line that says so.
+	// LastError is the text of the last nack, or the reason of a bury. A job that died
+	// of stalls has a line that says so.
 	LastError string
-	// Result is what the ack of a done job brought.
+	// Result is the result that the ack of a done job had.
 	Result []byte
 }
 
@@ -208,19 +221,19 @@ type Settlement uint8
 
 // The ways to end a delivery.
 const (
-	// Ack: the job is done.
+	// Ack means that the job is done.
 	Ack Settlement = iota + 1
-	// Nack: the try has failed.
+	// Nack means that the try has failed.
 	Nack
-	// Release: give it back; no try is used.
+	// Release gives the job back without using a try.
 	Release
-	// Bury: dead now.
+	// Bury makes the job dead at once.
 	Bury
 )
 
 var settlementNames = [...]string{"none", "ack", "nack", "release", "bury"}
 
-// String is the settlement's name on every wire.
+// String returns the settlement's name on every wire.
 func (s Settlement) String() string { return nameOf("settlement", settlementNames[:], uint8(s)) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -241,30 +254,12 @@ func (s *Settlement) UnmarshalText(text []byte) error {
 type SettleRequest struct {
 	Receipt Receipt
 	As      Settlement
-	// Delay, for nack: when to try again, instead of the backoff; 0 is now.
-	// For release: a snooze. Nil: the backoff, or the old due moment.
+	// Delay is when a nacked job is tried again, instead of its backoff, and for how
+	// long a released job waits. 0 is now. Nil is the backoff, or the old due time.
 	Delay *time.Duration
-	// Error is the failure's text or the reason of a bury, cut at 4 KiB.
+	// Error is the text of a failure or the reason of a bury. It is cut at 4 KiB.
 	Error string
-	// Result is kept with a job that is retained, at most 64 KiB; else it is
-	// dropped.
+	// Result is stored with an acked job that is retained, else it is dropped. It has
+	// at most 64 KiB.
 	Result []byte
-}
-
-// EffectiveKey returns the key that a job with this body merges by: Key, or a text made of
-// the SHA-256 of the body. It is empty if the job does not merge.
-func (m Merge) EffectiveKey(body []byte) string {
-	if m.Key != "" || !m.Set() {
-		return m.Key
-	}
-	sum := sha256.Sum256(body)
-	return "\x01" + hex.EncodeToString(sum[:])
-}
-
-// ShardKey returns the key that decides the job's shard. If it is empty, the ID decides.
-func (j *Job) ShardKey() string {
-	if j.OrderKey == "" && j.Merge.Set() {
-		return j.Merge.EffectiveKey(j.Body)
-	}
-	return j.OrderKey
 }

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// None says "explicitly none" where zero would mean "the default": no TTL, no
-// stall limit, no bound.
+// None means explicitly none where zero means the default: no TTL, no stall limit, no
+// bound.
 const None = -1
 
 // The bounds of the contract. Each is inclusive.
@@ -20,14 +20,14 @@ const (
 	MaxHeaders = 64
 	// MaxHeaderBytes is the size of all header names and values together.
 	MaxHeaderBytes = 8 << 10
-	// DefaultMaxBody is the size of a body, in bytes, unless an engine is set
-	// to another one, up to MaxMaxBody.
+	// DefaultMaxBody is the size of a body, in bytes. An engine can be set to another
+	// bound, up to MaxMaxBody.
 	DefaultMaxBody = 1 << 20
 	// MaxMaxBody is the largest bound on a body that an engine can be set to.
 	MaxMaxBody = 64 << 20
 	// MinPriority and MaxPriority bound a job's priority.
 	MinPriority, MaxPriority = -1000, 1000
-	// MaxTries bounds tries and stalls; the least is 1.
+	// MaxTries bounds tries and stalls. The minimum is 1.
 	MaxTries = 65535
 	// MinLease and MaxLease bound a lease.
 	MinLease, MaxLease = 100 * time.Millisecond, 366 * 24 * time.Hour
@@ -41,8 +41,8 @@ const (
 	MaxErrorText = 4 << 10
 	// MaxBatch is the number of items of one call.
 	MaxBatch = 1000
-	// MaxBatchBytes is the size of all bodies of one call together; one larger
-	// body travels alone. Reserve and List stop early at this bound.
+	// MaxBatchBytes is the size of all bodies of one call together. A call with one item
+	// may exceed it. Reserve and List stop early at this bound.
 	MaxBatchBytes = 8 << 20
 	// MaxReserveQueues is the number of queues of one Reserve or Wait.
 	MaxReserveQueues = 100
@@ -50,29 +50,28 @@ const (
 	MaxURL = 2048
 	// MaxWait bounds the time of one Wait.
 	MaxWait = 10 * time.Minute
-	// DefaultPage is the length of a list's page unless a limit is given;
-	// MaxBatch is the most.
+	// DefaultPage is the length of a list's page without a limit. The maximum is
+	// MaxBatch.
 	DefaultPage = 100
-	// MaxShards is the number of shards that a queue can be made with.
+	// MaxShards is the number of shards of a queue.
 	MaxShards = 256
 	// MaxDone is the number of done jobs that a queue keeps.
 	MaxDone = 100_000
-	// DefaultMaxQueues is the number of queues of a namespace unless an engine
-	// is set to another one.
+	// DefaultMaxQueues is the number of queues of a namespace. An engine can be set to
+	// another bound.
 	DefaultMaxQueues = 10_000
 	// MaxJobsBound is the largest number that a queue's bounds (dead count,
 	// max jobs, max leased) can be set to.
 	MaxJobsBound = 1_000_000_000_000
-	// MinRate, MaxRate and MaxBurst bound a queue's rate limit, in deliveries
-	// per second and at once.
+	// MinRate and MaxRate bound a queue's rate limit, in deliveries per second. MaxBurst
+	// bounds its burst.
 	MinRate, MaxRate, MaxBurst = 0.000_001, 1_000_000.0, 1_000_000
 )
 
-// MaxTime is the latest due moment and the latest expiry:
-// 9999-12-31T23:59:59.999Z.
+// MaxTime is the latest due time and the latest expiry: 9999-12-31T23:59:59.999Z.
 var MaxTime = time.Date(9999, time.December, 31, 23, 59, 59, 999_000_000, time.UTC)
 
-// The defaults of a job whose queue says nothing else.
+// The defaults of a job whose queue was not configured.
 const (
 	DefaultNamespace = "default"
 	DefaultTries     = 16

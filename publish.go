@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Publish publishes one message, see [Client.PublishMany].
+// Publish publishes one message. See [Client.PublishMany].
 func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) {
 	results, err := c.PublishMany(ctx, []Message{m})
 	if err != nil {
@@ -17,11 +17,11 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 	return results[0], results[0].Err
 }
 
-// PublishMany publishes up to [MaxBatch] messages in one call, with a result for each
-// in order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it repeats
-// messages whose answer was lost, like Push. It sends any other message once: the log
-// may already have the message, and a repeat would add it twice. The error is that of
-// the call as a whole, [ErrUnsupported] for an engine without topics.
+// PublishMany publishes up to [MaxBatch] messages in one call. It returns a result for
+// each, in order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it
+// repeats messages whose answer was lost, like Push. It sends any other message once: the
+// log may already have the message, and a repeat would add it twice. An error is that of
+// the whole call. It is [ErrUnsupported] for an engine without topics.
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
 	topics, ok := c.engine.(publisher)
 	if !ok {
@@ -32,6 +32,8 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 			messages[i].Namespace = c.cfg.Namespace
 		}
 	}
+
+	// Only where the topic compares IDs can a repeat be recognized.
 	windows, err := c.windows(ctx, topics, messages)
 	if err != nil {
 		return nil, err
@@ -51,51 +53,58 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 			break
 		}
 		pause *= 2
-		again = c.repeatable(ctx, topics, messages, again, c.cfg.Clock.Mono()-begin)
+
+		// After the pause the window may be too far gone for some of them.
+		again = c.safeToRepeat(ctx, topics, messages, again, c.cfg.Clock.Mono()-begin)
 		if len(again) == 0 || err != nil && len(again) < len(messages) {
 			break
 		}
+
 		if err != nil {
 			results, err = topics.Publish(ctx, messages)
 		} else {
-			publishRest(ctx, topics, messages, results, again)
+			publishSome(ctx, topics, messages, results, again)
 		}
 	}
 	return results, err
 }
 
-// lostMessages returns the places of the messages whose answers were lost.
-func lostMessages(results []PublishResult, err error, n int) (places []int) {
+// lostMessages returns the indexes of the messages whose answers were lost.
+func lostMessages(results []PublishResult, err error, n int) (indexes []int) {
 	for i := range n {
-		if repeatMends(err) || err == nil && repeatMends(results[i].Err) {
-			places = append(places, i)
+		if worthRepeat(err) || err == nil && worthRepeat(results[i].Err) {
+			indexes = append(indexes, i)
 		}
 	}
-	return places
+	return indexes
 }
 
-// repeatable returns the places of the messages that are safe to repeat: the topic still
-// compares IDs and remembers the IDs of the first try. Half of the window is reserved for
-// the repeat to arrive.
-func (c *Client) repeatable(ctx context.Context, topics publisher, messages []Message, places []int, since time.Duration) []int {
-	for _, i := range places {
+// safeToRepeat returns the indexes of the messages that are safe to repeat: the topic
+// still compares IDs and remembers the IDs of the first try, which began since ago. Half
+// of the window is reserved for the repeat to arrive.
+func (c *Client) safeToRepeat(
+	ctx context.Context, topics publisher, messages []Message, indexes []int, since time.Duration,
+) []int {
+	// The cached window may be the one from before a change of the topic.
+	for _, i := range indexes {
 		c.dedupe.forget(messages[i].ref())
 	}
 	windows, err := c.windows(ctx, topics, messages)
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(places, func(i int) bool { return since >= windows[messages[i].ref()]/2 })
+	return slices.DeleteFunc(indexes, func(i int) bool { return since >= windows[messages[i].ref()]/2 })
 }
 
-// publishRest publishes the messages at some places again, and stores their results.
-func publishRest(ctx context.Context, topics publisher, messages []Message, results []PublishResult, places []int) {
-	rest := make([]Message, len(places))
-	for k, i := range places {
-		rest[k] = messages[i]
+// publishSome publishes the messages at these indexes again, and stores their results.
+func publishSome(ctx context.Context, topics publisher, messages []Message, results []PublishResult, indexes []int) {
+	some := make([]Message, len(indexes))
+	for k, i := range indexes {
+		some[k] = messages[i]
 	}
-	again, err := topics.Publish(ctx, rest)
-	for k, i := range places {
+
+	again, err := topics.Publish(ctx, some)
+	for k, i := range indexes {
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -140,16 +149,19 @@ type windowCache struct {
 	known map[QueueRef]window
 }
 
+// window is the Dedupe of a topic, read at the monotonic time at.
 type window struct {
 	length, at time.Duration
 }
 
+// forget removes a topic, so that the next call of of asks the engine.
 func (w *windowCache) forget(topic QueueRef) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.known, topic)
 }
 
+// of returns the Dedupe of a topic.
 func (w *windowCache) of(ctx context.Context, topics publisher, topic QueueRef, c Clock) (time.Duration, error) {
 	w.mu.Lock()
 	known, ok := w.known[topic]
@@ -167,9 +179,11 @@ func (w *windowCache) of(ctx context.Context, topics publisher, topic QueueRef, 
 	case err != nil:
 		return 0, err
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known == nil || len(w.known) >= MaxBatch { // a program publishes to a few topics
+	// Programs publish to a few topics. Dropping everything only bounds the memory.
+	if w.known == nil || len(w.known) >= MaxBatch {
 		w.known = map[QueueRef]window{}
 	}
 	w.known[topic] = window{max(0, info.Config.Dedupe), now}

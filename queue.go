@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// Defaults are what a queue's jobs take for the fields that they leave zero.
+// Defaults are the values of a queue for fields that a job leaves zero. The comments
+// have the bounds and the defaults.
 type Defaults struct {
 	Tries     int           // 1…65535; 16
 	MaxStalls int           // 1…65535 or None; 8
@@ -14,62 +15,60 @@ type Defaults struct {
 	Retain    time.Duration // at least 1 ms, or None; None
 }
 
-// QueueConfig is a queue's configuration, stored in the engine and changed
-// live. Given to Configure, a zero field stays as it is; read from an engine,
-// every field is filled in and None stands where there is no bound.
+// QueueConfig is a queue's configuration. The engine stores it, and it can change at any
+// time. Configure leaves settings unchanged whose field is zero. An engine returns every
+// field filled in, with None for a missing bound.
 type QueueConfig struct {
-	// Shards is fixed when the queue is made: a power of two, 1…256. Default
-	// 1. An engine that has one shard answers [ErrUnsupported] to more.
+	// Shards is fixed when the queue is created: a power of two, 1…256. Default 1. An
+	// engine that has one shard returns [ErrUnsupported] for more.
 	Shards int
-	// Defaults are taken by jobs when they are pushed.
+	// Defaults are for jobs that are pushed from now on.
 	Defaults Defaults
-	// DeadAge and DeadCount bound the dead jobs that are kept; 90 days and
-	// 100 000. None: unbounded.
+	// DeadAge and DeadCount bound the dead jobs. Defaults 90 days and 100 000. None: no
+	// bound.
 	DeadAge   time.Duration
 	DeadCount int
-	// MaxJobs bounds delayed + ready + blocked + leased jobs: a push beyond it
-	// is [ErrFull]. Default None.
+	// MaxJobs bounds delayed + ready + blocked + leased jobs. A push beyond it returns
+	// [ErrFull]. Default None.
 	MaxJobs int
-	// MaxLeased bounds the jobs that are leased at once, over all workers.
+	// MaxLeased bounds the jobs that all workers together lease at the same time.
 	// Default None.
 	MaxLeased int
 	// Rate bounds the deliveries per second. Default none.
 	Rate Rate
-	// Paused is told, and changed by Pause and Resume alone; Configure ignores
-	// it.
+	// Paused is changed by Pause and Resume only. Configure ignores it.
 	Paused bool
-	// Group is what only a group has; zero for a queue.
+	// Group has the settings of a group. It is zero for a queue.
 	Group GroupConfig
-	// Delivery says who takes the jobs; it changes only while the queue is empty.
-	// Default [DeliverPull]. Empty for a group.
+	// Delivery is how the jobs are delivered. It can change only while the queue is
+	// empty. It is empty for a group. Default [DeliverPull].
 	Delivery DeliveryMode
-	// Push is what only a push queue has; zero for any other.
+	// Push has the settings of a push queue. It is zero for any other queue.
 	Push PushConfig
 }
 
-// Stats is what a queue holds and what it has done.
+// Stats are the sizes, counters and ages of a queue.
 type Stats struct {
 	Sizes    Sizes
 	Counters Counters
-	// OldestReady is for how long the oldest ready job has been due; 0 without
-	// one.
+	// OldestReady is how long the oldest ready job has been due. 0: there is none.
 	OldestReady time.Duration
-	// NextDue is the next due moment that lies ahead; zero without one.
+	// NextDue is the next due time in the future. Zero: there is none.
 	NextDue time.Time
-	// Group is what only a group has; nil for a queue.
+	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
-	// Delivery is that of the configuration; empty for a group, and for a queue
+	// Delivery is that of the configuration. It is empty for a group, and for a queue
 	// that does not exist.
 	Delivery DeliveryMode
 }
 
-// Sizes is the number of jobs per state, by the clock: a delayed job that is
-// due counts as ready, or as blocked where another job holds its order key.
+// Sizes are the numbers of jobs in each state, by the clock: a delayed job that is due
+// counts as ready, or as blocked if another job holds its order key.
 type Sizes struct {
 	Delayed, Ready, Blocked, Leased, Dead, Done int64
 }
 
-// Of is the size of one state.
+// Of returns the size of one state. It panics for a state that no job is in.
 func (s *Sizes) Of(state State) *int64 {
 	switch state {
 	case StateDelayed:
@@ -88,9 +87,9 @@ func (s *Sizes) Of(state State) *int64 {
 	panic("duly: no size of state " + state.String())
 }
 
-// Counters count what has happened in a queue since it was made. At rest,
-// Pushed = Acked + Merged + Expired + Deleted + Dropped + the sizes of
-// delayed, ready, blocked, leased and dead.
+// Counters count the events of a queue since it was created. At rest, Pushed = Acked +
+// Merged + Expired + Deleted + Dropped + the sizes of delayed, ready, blocked, leased and
+// dead.
 type Counters struct {
 	Pushed    int64 // pushes answered created or merged
 	Merged    int64 // merged into a waiting job, or dropped for a newer one
@@ -99,23 +98,23 @@ type Counters struct {
 	Failed    int64 // nacks
 	Stalled   int64 // leases taken back
 	Released  int64
-	Dead      int64 // became dead, by whatever way
+	Dead      int64 // became dead, for any reason
 	Requeued  int64
 	Expired   int64
-	Deleted   int64 // deleted or purged, done jobs aside
+	Deleted   int64 // deleted or purged, except done jobs
 	Dropped   int64 // dropped by a bound on dead jobs
 }
 
-// Update changes a waiting job. A nil or zero field stays as it is; None takes
-// a TTL, a stall limit or Retain away.
+// Update changes a waiting job. A nil or zero field changes nothing. None removes a TTL, a
+// stall limit or Retain.
 type Update struct {
-	// Delay counts from now, Due is absolute; at most one of them. A due in
-	// the past is now.
+	// Delay counts from now, and Due is absolute. At most one of them may be set. A Due in
+	// the past means now.
 	Delay *time.Duration
 	Due   time.Time
 
 	Priority *int
-	// Body and Headers: nil stays, empty empties.
+	// Body and Headers change nothing if they are nil. If they are empty, they remove it.
 	Body      []byte
 	Headers   map[string]string
 	Tries     int
@@ -127,27 +126,27 @@ type Update struct {
 	Retain time.Duration
 }
 
-// Rate is a token bucket: deliveries per second on average, and how many may
-// come at once after a pause. The bucket starts full.
+// Rate is a token bucket: deliveries per second on average, and a burst after a pause.
+// The bucket starts full.
 type Rate struct {
-	// PerSecond is the refill, above 0 and up to MaxRate; fractions are
-	// allowed (0.1 is one in ten seconds). None: no limit.
+	// PerSecond is the refill, [MinRate] to [MaxRate]. Fractions are allowed: 0.1 is one
+	// delivery in ten seconds. None: no limit.
 	PerSecond float64
-	// Burst is the bucket's size, 1…MaxBurst. 0: PerSecond rounded up.
+	// Burst is the bucket's size, 1 to [MaxBurst]. 0: PerSecond rounded up.
 	Burst int
 }
 
-// Limited tells whether there is a limit.
+// Limited reports whether there is a limit.
 func (r Rate) Limited() bool { return r.PerSecond > 0 }
 
-// DeliveryMode is how a queue hands out its jobs.
+// DeliveryMode is how a queue delivers its jobs.
 type DeliveryMode string
 
 // The modes.
 const (
-	// DeliverPull hands jobs out by Reserve.
+	// DeliverPull delivers jobs to callers of Reserve.
 	DeliverPull DeliveryMode = "pull"
-	// DeliverPush hands jobs to the dispatchers of the servers, which call a URL.
+	// DeliverPush delivers jobs to the dispatchers of the servers, which call a URL.
 	DeliverPush DeliveryMode = "push"
 )
 
@@ -155,11 +154,11 @@ const (
 // the configuration of any other queue. Each field is a destination, or
 // [NoDestination], the default.
 type PushConfig struct {
-	// URL is where jobs go that have no callback.
+	// URL is for jobs without a callback.
 	URL string
 	// OnDone and OnDead are where the dispatcher reports the end of a job.
 	OnDone, OnDead string
 }
 
-// NoDestination removes a destination, or says that there is none.
+// NoDestination removes a destination, or means that there is none.
 const NoDestination = "none"

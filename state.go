@@ -2,13 +2,12 @@ package duly
 
 import "fmt"
 
-// State is where a job stands. Every job is in exactly one; a job that is in
-// none of them is gone.
+// State is a state of a job. Every job that exists is in exactly one.
 type State uint8
 
 // The states. Their numbers are stored by engines and never change.
 const (
-	StateNone    State = 0 // gone, or not there yet
+	StateNone    State = 0 // deleted, or not yet created
 	StateDelayed State = 1
 	StateReady   State = 2
 	StateBlocked State = 3
@@ -22,11 +21,11 @@ var States = [...]State{StateDelayed, StateReady, StateBlocked, StateLeased, Sta
 
 var stateNames = [...]string{"none", "delayed", "ready", "blocked", "leased", "dead", "done"}
 
-// String is the state's name on every wire.
+// String returns the state's name on every wire.
 func (s State) String() string { return nameOf("state", stateNames[:], uint8(s)) }
 
-// nameOf is the name of an enumeration's value. One that has none is told as a
-// number, never by another's name: it must not pass for that on a wire.
+// nameOf returns the name of an enumeration's value. A value without a name becomes a
+// number, because a wire must not take it for another value.
 func nameOf(kind string, names []string, value uint8) string {
 	if int(value) < len(names) {
 		return names[value]
@@ -34,8 +33,8 @@ func nameOf(kind string, names []string, value uint8) string {
 	return fmt.Sprintf("%s(%d)", kind, value)
 }
 
-// Waiting tells whether the job waits for its delivery: delayed, ready or
-// blocked. Such a job can be merged into and updated.
+// Waiting reports whether a job in this state waits for its delivery: delayed, ready or
+// blocked. A waiting job can be updated, and others can be merged into it.
 func (s State) Waiting() bool {
 	return s == StateDelayed || s == StateReady || s == StateBlocked
 }

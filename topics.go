@@ -125,22 +125,6 @@ type Floor struct {
 	Alone int64
 }
 
-// GroupName returns the name that a group of a topic has as a queue: "topic@group".
-func GroupName(topic, group string) string { return topic + "@" + group }
-
-// Group splits the name of a group into the topic and the group's own name. It returns
-// false if q is not the name of a group.
-func (q QueueRef) Group() (topic QueueRef, group string, ok bool) {
-	name, group, ok := strings.Cut(q.Name, "@")
-	if !ok {
-		return QueueRef{}, "", false
-	}
-	return QueueRef{q.Namespace, name}, group, true
-}
-
-// IsGroup reports whether q names a group of a topic.
-func (q QueueRef) IsGroup() bool { return strings.IndexByte(q.Name, '@') >= 0 }
-
 // GroupOrder is the order in which a group handles the messages of one key.
 type GroupOrder string
 
