@@ -9,100 +9,103 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Errorf makes an error of the code. The message may wrap a cause by %w, which
-// then is its text too; to keep a cause out of the text, set Cause.
+// Errorf returns an error of the code. The message may wrap a cause with %w, whose text it then
+// has. To leave a cause out of the text, set Cause.
 func Errorf(code duly.Code, format string, args ...any) *duly.Error {
 	err := fmt.Errorf(format, args...)
 	return &duly.Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
-// Invalid makes an [duly.ErrInvalid] for one field.
+// Invalid returns a [duly.ErrInvalid] for one field.
 func Invalid(field, format string, args ...any) *duly.Error {
 	return fieldsError(duly.CodeInvalid, []duly.FieldError{{Field: field, Problem: fmt.Sprintf(format, args...)}})
 }
 
-// TooLarge makes an [duly.ErrTooLarge] for one field.
+// TooLarge returns a [duly.ErrTooLarge] for one field.
 func TooLarge(field, format string, args ...any) *duly.Error {
 	return fieldsError(duly.CodeTooLarge, []duly.FieldError{{Field: field, Problem: fmt.Sprintf(format, args...)}})
 }
 
-// Conflict makes an [duly.ErrConflict] that names the state in the way.
+// Conflict returns a [duly.ErrConflict] with the state of the job that caused it.
 func Conflict(state duly.State, format string, args ...any) *duly.Error {
 	return &duly.Error{Code: duly.CodeConflict, State: state, Message: fmt.Sprintf(format, args...)}
 }
 
-// NotFound makes an [duly.ErrNotFound] for the job.
+// NotFound returns a [duly.ErrNotFound] for the job.
 func NotFound(q duly.QueueRef, id string) *duly.Error {
 	return Errorf(duly.CodeNotFound, "no job %s in queue %s", quoted(id, duly.MaxID), withoutSecret(q.String()))
 }
 
-// NoTopic makes an [duly.ErrNotFound] for a topic.
+// NoTopic returns a [duly.ErrNotFound] for a topic.
 func NoTopic(topic duly.QueueRef) *duly.Error {
 	return Errorf(duly.CodeNotFound, "no topic %s; create it, or publish to it", withoutSecret(topic.String()))
 }
 
-// NoGroup makes an [duly.ErrNotFound] for a group of a topic.
+// NoGroup returns a [duly.ErrNotFound] for a group of a topic.
 func NoGroup(group duly.QueueRef) *duly.Error {
 	topic, name, _ := group.Group()
-	return Errorf(duly.CodeNotFound, "no group %s of topic %s; create it", quoted(name, duly.MaxName), withoutSecret(topic.String()))
+	return Errorf(duly.CodeNotFound, "no group %s of topic %s; create it",
+		quoted(name, duly.MaxName), withoutSecret(topic.String()))
 }
 
-// NoMessage makes an [duly.ErrNotFound] for a message that a group does not hold, or for a
+// NoMessage returns a [duly.ErrNotFound] for a message that a group does not hold, or for a
 // delayed message of a topic.
 func NoMessage(q duly.QueueRef, id string) *duly.Error {
 	return Errorf(duly.CodeNotFound, "no message %s in %s", quoted(id, duly.MaxID), withoutSecret(q.String()))
 }
 
-// IsTopic makes an [duly.ErrConflict] for an operation on a queue, or for a push, that names
+// IsTopic returns a [duly.ErrConflict] for an operation on a queue, or for a push, that names
 // a topic.
 func IsTopic(q duly.QueueRef) *duly.Error {
-	return Errorf(duly.CodeConflict, "%s is a topic; name a group, TOPIC@GROUP, or publish to the topic", withoutSecret(q.String()))
+	return Errorf(duly.CodeConflict, "%s is a topic; name a group, TOPIC@GROUP, or publish to the topic",
+		withoutSecret(q.String()))
 }
 
-// TargetIsTopic makes an [duly.ErrInvalid] for a group whose target is the name of a topic.
+// TargetIsTopic returns a [duly.ErrInvalid] for a group whose target is the name of a topic.
 func TargetIsTopic(target string) *duly.Error {
 	return Invalid("target", "is %s, a topic, but a bridge pushes jobs into a queue; name a queue, or give that topic a group",
 		Quoted(target))
 }
 
-// IsQueue makes an [duly.ErrConflict] for an operation on a topic that names a queue.
+// IsQueue returns a [duly.ErrConflict] for an operation on a topic that names a queue.
 func IsQueue(topic duly.QueueRef) *duly.Error {
-	return Errorf(duly.CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue",
-		withoutSecret(topic.String()))
+	return Errorf(duly.CodeConflict, "%s is a queue, and a topic cannot have its name; "+
+		"choose another name, or destroy the queue", withoutSecret(topic.String()))
 }
 
-// NotForGroup makes an [duly.ErrInvalid] for an operation that a group does not have.
+// NotForGroup returns a [duly.ErrInvalid] for an operation that a group does not have.
 func NotForGroup(group duly.QueueRef, operation string) *duly.Error {
-	return Invalid("queue", "is %s, a group, which has no %s; list what it holds, or read its topic", Quoted(group.Name), operation)
+	return Invalid("queue", "is %s, a group, which has no %s; list its messages, or read its topic",
+		Quoted(group.Name), operation)
 }
 
-// NotBeyondCursor makes an [duly.ErrConflict] for a message beyond the cursor: the operation
-// needs a message that the group has handed out.
+// NotBeyondCursor returns a [duly.ErrConflict] for a message beyond the cursor. The operation
+// needs a message that the group has delivered.
 func NotBeyondCursor(group duly.QueueRef, id string) *duly.Error {
 	return Errorf(duly.CodeConflict, "message %s is beyond the cursor of group %s, which does not hold it yet",
 		quoted(id, duly.MaxID), withoutSecret(group.String()))
 }
 
-// ForeignPosition makes an [duly.ErrInvalid] for an ID that is not a position of the group's
+// ForeignPosition returns a [duly.ErrInvalid] for an ID that is not a position of the group's
 // topic.
 func ForeignPosition(group duly.QueueRef, id string) *duly.Error {
 	topic, _, _ := group.Group()
 	return Invalid("id", "is %s, must be a position of topic %s", quoted(id, duly.MaxID), withoutSecret(topic.String()))
 }
 
-// TopicFull makes an [duly.ErrFull] for a Publish that would break a bound of a topic: its
+// TopicFull returns a [duly.ErrFull] for a Publish that would break a bound of a topic: its
 // setting max_count or max_bytes.
 func TopicFull(topic duly.QueueRef, setting string, bound int64) *duly.Error {
-	return Errorf(duly.CodeFull, "topic %s is full: %s is %d; wait until its groups have handled more, raise %s, or set overflow to drop",
-		topic, setting, bound, setting)
+	return Errorf(duly.CodeFull, "topic %s is full: %s is %d; "+
+		"wait until its groups have handled more, raise %s, or set overflow to drop", topic, setting, bound, setting)
 }
 
-// GroupsFull makes an [duly.ErrFull] for a topic that has the maximum number of groups.
+// GroupsFull returns a [duly.ErrFull] for a topic that has the maximum number of groups.
 func GroupsFull(topic duly.QueueRef) *duly.Error {
 	return Errorf(duly.CodeFull, "topic %s has %d groups, the maximum; destroy an unused group", topic, duly.MaxGroups)
 }
 
-// LogEnds makes an [duly.ErrConflict] for a Read from beyond the end of a shard's log. end is
+// LogEnds returns a [duly.ErrConflict] for a Read from beyond the end of a shard's log. end is
 // the position of the last message, empty if the log never had one.
 func LogEnds(from duly.From, end string) *duly.Error {
 	if end == "" {
@@ -112,47 +115,51 @@ func LogEnds(from duly.From, end string) *duly.Error {
 		quoted(string(from), duly.MaxID), end)
 }
 
-// AheadOfLog makes an [duly.ErrInvalid] for a place that a group cannot have: beyond the end
+// AheadOfLog returns a [duly.ErrInvalid] for a place that a group cannot have: beyond the end
 // of the log, or a time ahead of the engine's clock.
 func AheadOfLog(from duly.From) *duly.Error {
 	return Invalid("from", "is %s, which is ahead of the log; give a position in it, a time that has passed, start or end",
 		quoted(string(from), duly.MaxID))
 }
 
-// OrderNeedsEmpty makes an [duly.ErrConflict] for a change of a group's order to key while
+// OrderNeedsEmpty returns a [duly.ErrConflict] for a change of a group's order to key while
 // the group holds messages.
 func OrderNeedsEmpty(group duly.QueueRef, held int64) *duly.Error {
 	return Errorf(duly.CodeConflict, "group %s holds %d messages; its order can change to key only while it holds none; "+
 		"settle or purge them first", withoutSecret(group.String()), held)
 }
 
-// QueueFull makes an [duly.ErrFull] for a push into a queue that holds as many jobs
-// as it may.
+// QueueFull returns a [duly.ErrFull] for a push into a queue that has max_jobs jobs.
 func QueueFull(q duly.QueueRef, maxJobs int) *duly.Error {
 	return Errorf(duly.CodeFull, "queue %s is full: max_jobs is %d; wait until some are done, or raise max_jobs", q, maxJobs)
 }
 
-// NamespaceFull makes an [duly.ErrFull] for one queue more than a namespace may have.
+// NamespaceFull returns a [duly.ErrFull] for a new queue in a namespace that has the maximum.
 func NamespaceFull(namespace string, maxQueues int) *duly.Error {
 	return Errorf(duly.CodeFull, "namespace %s has %d queues, its bound; destroy one that is not used", namespace, maxQueues)
 }
 
-// EndsTooSoon makes an [duly.ErrInvalid] for a job whose TTL ends before it is due.
+// EndsTooSoon returns a [duly.ErrInvalid] for a job whose TTL ends before it is due.
 func EndsTooSoon(ttl time.Duration, byDefault bool) *duly.Error {
 	if byDefault {
-		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay", duly.FormatDuration(ttl))
+		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay",
+			duly.FormatDuration(ttl))
 	}
-	return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", duly.FormatDuration(ttl))
+	return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay",
+		duly.FormatDuration(ttl))
 }
 
-// NoToken makes an [duly.ErrNotFound] for a token.
+// NoToken returns a [duly.ErrNotFound] for a token.
 func NoToken() *duly.Error { return Errorf(duly.CodeNotFound, "no such token") }
 
-// Unanswered makes an [duly.ErrUnavailable] for a caller whose context has ended,
-// with that error, while its call was under way. The context's own error is
-// answered only where nothing was done.
+// Unanswered returns a [duly.ErrUnavailable] for a caller whose context has ended with this error
+// while its call was in flight. An engine returns the context's own error only if nothing was
+// done.
 func Unanswered(cause error) *duly.Error {
-	return &duly.Error{Code: duly.CodeUnavailable, Cause: cause, Message: "the caller did not wait for the answer (" + cause.Error() + "); it may have happened"}
+	return &duly.Error{
+		Code: duly.CodeUnavailable, Cause: cause,
+		Message: "the caller did not wait for the answer (" + cause.Error() + "); it may have happened",
+	}
 }
 
 func fieldsError(code duly.Code, fields []duly.FieldError) *duly.Error {
@@ -165,19 +172,19 @@ func fieldsError(code duly.Code, fields []duly.FieldError) *duly.Error {
 	return e
 }
 
-// BadFields gathers everything that is wrong with one input, so that one error
-// names it all. The zero BadFields is empty.
+// BadFields collects the faults of one input, so that one error names them all. The zero
+// BadFields is empty.
 type BadFields struct {
 	fields []duly.FieldError
-	sizes  int // how many of them are sizes
+	sizes  int // the number of fields that are only too large
 }
 
-// Add notes a bad field and its problem, which names the bound.
+// Add adds a bad field with its problem, which names the bound.
 func (f *BadFields) Add(field, format string, args ...any) {
 	f.fields = append(f.fields, duly.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Take notes the bad fields of an error that was found elsewhere; nil has none.
+// Take adds the bad fields of an error of another check. Nil has none.
 func (f *BadFields) Take(err error) {
 	var e *duly.Error
 	if errors.As(err, &e) {
@@ -185,17 +192,17 @@ func (f *BadFields) Take(err error) {
 	}
 }
 
-// Len is the number of bad fields so far.
+// Len returns the number of bad fields so far.
 func (f *BadFields) Len() int { return len(f.fields) }
 
-// size adds a fault that is too_large when it stands alone.
+// size adds a field that is too large. Without other faults, the error is too_large.
 func (f *BadFields) size(field, format string, args ...any) {
 	f.Add(field, format, args...)
 	f.sizes++
 }
 
-// Err is nil if nothing was wrong, else [duly.ErrInvalid], or [duly.ErrTooLarge] where
-// only sizes are.
+// Err returns nil without bad fields. Otherwise it returns [duly.ErrInvalid], or
+// [duly.ErrTooLarge] if all fields are only too large.
 func (f *BadFields) Err() error {
 	switch len(f.fields) {
 	case 0:
@@ -204,4 +211,41 @@ func (f *BadFields) Err() error {
 		return fieldsError(duly.CodeTooLarge, f.fields)
 	}
 	return fieldsError(duly.CodeInvalid, f.fields)
+}
+
+// DeliveryInUse returns the error of a Configure that changes the delivery of a queue with
+// jobs.
+func DeliveryInUse(q duly.QueueRef, is duly.DeliveryMode) error {
+	return Errorf(duly.CodeConflict, "queue %s is a %s queue and holds jobs; its delivery changes only while it is empty, "+
+		"without dead and done jobs: purge it first, or use another queue", q, is)
+}
+
+// NoTargetNamed returns the error for a target that does not exist.
+func NoTargetNamed(namespace, name string) error {
+	if name == "" {
+		return Errorf(duly.CodeNotFound, "namespace %s has no secret", NamespaceOr(namespace))
+	}
+	return Errorf(duly.CodeNotFound, "namespace %s has no target %s", NamespaceOr(namespace), Quoted(name))
+}
+
+// TargetConflict returns the error of a PutTarget with an old version.
+func TargetConflict(namespace, name string) error {
+	return Errorf(duly.CodeConflict, "target %s of namespace %s has changed meanwhile; read it again",
+		Quoted(name), NamespaceOr(namespace))
+}
+
+// TargetsFull returns the error for a new target in a namespace that has the maximum.
+func TargetsFull(namespace string) error {
+	return Errorf(duly.CodeFull, "namespace %s has %d targets, which is the bound; delete some",
+		NamespaceOr(namespace), MaxTargets)
+}
+
+// PlacementConflict returns the error of a PutPlacement with an old version.
+func PlacementConflict(namespace string) error {
+	return Errorf(duly.CodeConflict, "the placement of namespace %s has changed meanwhile; read it again", namespace)
+}
+
+// BadCursor returns the error for a cursor that is not from a page of the list.
+func BadCursor() error {
+	return Invalid("cursor", "is not from a page of this list; begin without one")
 }

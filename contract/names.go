@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// ValidateQueue reports [duly.ErrInvalid] for a name that is none.
+// ValidateQueue returns [duly.ErrInvalid] for a name that no queue and no group can have.
 func ValidateQueue(q duly.QueueRef) error {
 	var f BadFields
 	checkQueueRef(q, &f)
@@ -19,7 +19,7 @@ func checkQueueRef(q duly.QueueRef, f *BadFields) {
 	checkQueue(f, "queue", q.Name)
 }
 
-// NamespaceOr is the namespace, or [duly.DefaultNamespace] where it is empty.
+// NamespaceOr returns the namespace, or [duly.DefaultNamespace] if it is empty.
 func NamespaceOr(namespace string) string {
 	if namespace == "" {
 		return duly.DefaultNamespace
@@ -27,17 +27,17 @@ func NamespaceOr(namespace string) string {
 	return namespace
 }
 
-// ValidateNamespace reports [duly.ErrInvalid] unless the name is that of a
-// namespace: 1–255 of A–Z a–z 0–9 . _ - that begin with a letter, a digit, "-"
-// or "_". Empty is the default one.
+// ValidateNamespace returns [duly.ErrInvalid] unless the name is valid for a namespace: 1–255
+// of A–Z a–z 0–9 . _ - with a letter, a digit, "-" or "_" at the beginning. Empty is the
+// default one.
 func ValidateNamespace(name string) error {
 	var f BadFields
 	checkNamespace(&f, name)
 	return f.Err()
 }
 
-// ValidateID reports [duly.ErrInvalid] unless the text can be a job's ID: 1–128 of
-// A–Z a–z 0–9 . _ - : that begin with a letter, a digit or "_".
+// ValidateID returns [duly.ErrInvalid] unless the text is valid for a job's ID: 1–128 of
+// A–Z a–z 0–9 . _ - : with a letter, a digit or "_" at the beginning.
 func ValidateID(id string) error {
 	var f BadFields
 	checkID(&f, "id", id)
@@ -52,7 +52,7 @@ func checkID(f *BadFields, field, id string) {
 	checkChars(f, field, id, "_", "._-:")
 }
 
-// checkNamespace judges the name of a namespace; empty is the default one.
+// checkNamespace checks the name of a namespace. Empty is the default one.
 func checkNamespace(f *BadFields, name string) { checkName(f, "namespace", NamespaceOr(name), "-_") }
 
 // checkQueue checks the name of a queue, or of a group: TOPIC@GROUP.
@@ -64,7 +64,7 @@ func checkQueue(f *BadFields, field, name string) {
 	checkName(f, field, name, "-")
 }
 
-// validQueue reports whether checkQueue finds nothing.
+// validQueue reports whether checkQueue finds no fault. It allocates nothing.
 func validQueue(name string) bool {
 	if topic, group, ok := strings.Cut(name, "@"); ok {
 		return validName(topic) && validName(group)
@@ -84,8 +84,7 @@ func validName(name string) bool {
 	return true
 }
 
-// checkName judges a name that may begin with a letter, a digit, or one of
-// first.
+// checkName checks a name that may begin with a letter, a digit, or a character of first.
 func checkName(f *BadFields, field, name, first string) {
 	if len(name) == 0 || len(name) > duly.MaxName {
 		f.Add(field, "has %d bytes, must have 1 to %d", len(name), duly.MaxName)
@@ -94,6 +93,8 @@ func checkName(f *BadFields, field, name, first string) {
 	checkChars(f, field, name, first, "._-")
 }
 
+// checkChars checks the characters of a name. Those of first may begin it, besides letters and
+// digits, and those of rest may follow.
 func checkChars(f *BadFields, field, name, first, rest string) {
 	if !alphanumeric(name[0]) && strings.IndexByte(first, name[0]) < 0 {
 		f.Add(field, "is %s, must begin with a letter, a digit%s", Quoted(name), orAny(first))
@@ -107,6 +108,7 @@ func checkChars(f *BadFields, field, name, first, rest string) {
 	}
 }
 
+// orAny lists the characters for an error.
 func orAny(chars string) string {
 	var b strings.Builder
 	for _, c := range chars {
@@ -119,8 +121,7 @@ func alphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// checkKey judges an order or merge key: 1–128 bytes of UTF-8 without control
-// characters.
+// checkKey checks an order key or a merge key: 1–128 bytes of UTF-8 without control characters.
 func checkKey(f *BadFields, field, key string) {
 	switch {
 	case len(key) > duly.MaxKey:
@@ -132,10 +133,10 @@ func checkKey(f *BadFields, field, key string) {
 	}
 }
 
-// control is Unicode's category Cc.
+// control reports whether a rune is of Unicode's category Cc.
 func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
-// checkHeaders judges a job's headers.
+// checkHeaders checks the headers of a job or a message.
 func checkHeaders(f *BadFields, headers map[string]string) {
 	if len(headers) > duly.MaxHeaders {
 		f.size("headers", "are %d, may be at most %d", len(headers), duly.MaxHeaders)
@@ -145,6 +146,7 @@ func checkHeaders(f *BadFields, headers map[string]string) {
 		f.size("headers", "have %d bytes together, may have at most %d", size, duly.MaxHeaderBytes)
 		return
 	}
+
 	for name, value := range headers {
 		if !token(name) {
 			f.Add("headers", "name %s is not an RFC 9110 token", Quoted(name))
@@ -154,7 +156,7 @@ func checkHeaders(f *BadFields, headers map[string]string) {
 		}
 	}
 	if len(lowerHeaders(headers)) != len(headers) {
-		f.Add("headers", "have a name twice but for its case")
+		f.Add("headers", "have two names that differ only in case")
 	}
 }
 
@@ -165,7 +167,8 @@ func headerBytes(headers map[string]string) (n int) {
 	return n
 }
 
-// lowerHeaders is headers with lower-case names: the map itself where they are.
+// lowerHeaders returns the headers with lower-case names. It returns the map itself if its names
+// are in lower case.
 func lowerHeaders(headers map[string]string) map[string]string {
 	for name := range headers {
 		if strings.ToLower(name) != name {
@@ -179,7 +182,7 @@ func lowerHeaders(headers map[string]string) map[string]string {
 	return headers
 }
 
-// token tells whether the text is a token of RFC 9110, section 5.6.2.
+// token reports whether the text is a token of RFC 9110, section 5.6.2.
 func token(text string) bool {
 	for i := 0; i < len(text); i++ {
 		if !alphanumeric(text[i]) && strings.IndexByte("!#$%&'*+-.^_`|~", text[i]) < 0 {
@@ -187,4 +190,30 @@ func token(text string) bool {
 		}
 	}
 	return text != ""
+}
+
+// ValidateTopic returns [duly.ErrInvalid] for a name that no topic can have.
+func ValidateTopic(q duly.QueueRef) error {
+	var f BadFields
+	checkNamespace(&f, q.Namespace)
+	checkName(&f, "topic", q.Name, "-")
+	return f.Err()
+}
+
+// ValidateGroup returns [duly.ErrInvalid] for a name that no group can have.
+func ValidateGroup(q duly.QueueRef) error {
+	var f BadFields
+	checkNamespace(&f, q.Namespace)
+	checkGroup(&f, "group", q.Name)
+	return f.Err()
+}
+
+func checkGroup(f *BadFields, field, name string) {
+	topic, group, _ := strings.Cut(name, "@")
+	if topic == "" || group == "" || strings.IndexByte(group, '@') >= 0 {
+		f.Add(field, "is %s, must be TOPIC@GROUP, with one @ and a name on each side", Quoted(name))
+		return
+	}
+	checkName(f, field, topic, "-")
+	checkName(f, field, group, "-")
 }

@@ -9,58 +9,58 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Placer is implemented by engines that own their storage. One of several
-// engines, that of the default pool, so tells a server which namespace is in
-// which pool. Whoever watches by [Watcher] is told of changes here as of those
-// of tokens.
+// Placer stores which namespace is in which pool. It is implemented by engines that own
+// their storage. A server with several engines asks that of the default pool. A [Watcher]
+// reports changes of placements like those of tokens.
 type Placer interface {
-	// PutPlacement stores where a namespace is if what is stored has the
-	// version of p (0: nothing is), and raises the version by one; else it is
-	// [duly.ErrConflict]. A repeat after a lost answer is a conflict with itself.
+	// PutPlacement stores a placement if the stored one has the version of p (0: there is
+	// none), and raises the version by one. Otherwise it returns [duly.ErrConflict]. A
+	// repeat after a lost answer is a conflict with itself.
 	PutPlacement(ctx context.Context, p Placement) error
-	// FindPlacement tells where a namespace is; [duly.ErrNotFound] where nobody has
-	// said so.
+	// FindPlacement returns the placement of a namespace. It returns [duly.ErrNotFound] if
+	// none is stored.
 	FindPlacement(ctx context.Context, namespace string) (Placement, error)
-	// Placements lists what is stored, by namespace.
+	// Placements lists the stored placements by namespace.
 	Placements(ctx context.Context, p duly.PageParams) (PlacementPage, error)
 }
 
-// DefaultPool is the name of the pool that holds the tokens and the placements,
-// and every namespace that was never placed.
+// DefaultPool is the name of the pool that stores the tokens, the placements, and every
+// namespace without a placement.
 const DefaultPool = "default"
 
-// Placement says in which pool a namespace is.
+// Placement is the pool of a namespace.
 type Placement struct {
 	Namespace string
-	// Pool is where its jobs are pushed.
+	// Pool is the pool of the namespace, or that to which it moves.
 	Pool string
-	// From is the pool that it moves out of; empty where it does not move.
+	// From is the pool that the namespace leaves. It is empty if the namespace does not
+	// move.
 	From string
-	// Phase is how far the move is; [Placed] if and only if From is empty.
+	// Phase is the phase of the move. It is [Placed] if and only if From is empty.
 	Phase MovePhase
 	// Since is when the phase began, on the clock of the server that began it.
 	Since time.Time
-	// Former are the other pools that it has been in, at most MaxFormer.
+	// Former are other pools of the namespace in the past, at most [MaxFormer].
 	Former []string
 	// Version counts the changes, from 1.
 	Version int64
 }
 
-// MaxFormer is how many pools a placement remembers.
+// MaxFormer is the number of former pools that a placement has.
 const MaxFormer = 16
 
-// MovePhase is how far a namespace's move from one pool to another is.
+// MovePhase is a phase of the move of a namespace from one pool to another.
 type MovePhase string
 
 // The phases, in their order.
 const (
-	// Placed: it does not move.
+	// Placed means that the namespace does not move.
 	Placed MovePhase = ""
-	// Preparing: jobs are still pushed to the pool that it leaves (From);
-	// queues are made in the other one as they are in this.
+	// Preparing means that jobs are still pushed to the old pool (From). The server creates
+	// the queues in the new one, as they are in the old one.
 	Preparing MovePhase = "prepare"
-	// Draining: jobs are pushed to the new pool, and taken from the old one
-	// until it is empty.
+	// Draining means that jobs are pushed to the new pool, and reserved from the old one
+	// until that is empty.
 	Draining MovePhase = "drain"
 )
 
@@ -70,11 +70,12 @@ type PlacementPage struct {
 	Next       string
 }
 
-// Validate reports [duly.ErrInvalid] with every bad field.
+// Validate returns [duly.ErrInvalid] with every bad field.
 func (p *Placement) Validate() error {
 	var f BadFields
 	checkNamespace(&f, p.Namespace)
 	checkName(&f, "pool", p.Pool, "")
+
 	switch {
 	case p.From != "":
 		checkName(&f, "from", p.From, "")
@@ -87,6 +88,7 @@ func (p *Placement) Validate() error {
 	case p.Phase != Placed:
 		f.Add("phase", "is %s, but the namespace does not move", Quoted(string(p.Phase)))
 	}
+
 	if len(p.Former) > MaxFormer {
 		f.Add("former", "are %d pools, may be at most %d", len(p.Former), MaxFormer)
 	}
@@ -99,15 +101,15 @@ func (p *Placement) Validate() error {
 	return f.Err()
 }
 
-// Knows tells whether the namespace is or was in a pool.
+// Knows reports whether the namespace is or was in a pool.
 func (p *Placement) Knows(pool string) bool {
 	return p.Pool == pool || p.From == pool || slices.Contains(p.Former, pool)
 }
 
-// FormerText is Former as engines store it; [ParseFormer] reads it.
+// FormerText returns Former in the form that engines store. [ParseFormer] parses it.
 func (p *Placement) FormerText() string { return strings.Join(p.Former, ",") }
 
-// ParseFormer reads what FormerText writes.
+// ParseFormer parses the text that FormerText returns.
 func ParseFormer(text string) []string {
 	if text == "" {
 		return nil
@@ -115,30 +117,25 @@ func ParseFormer(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// ValidatePool reports [duly.ErrInvalid] unless the name is one of a pool: 1–255 of
-// A–Z a–z 0–9 . _ - that begin with a letter or a digit.
+// ValidatePool returns [duly.ErrInvalid] unless the name is valid for a pool: 1–255 of
+// A–Z a–z 0–9 . _ - with a letter or a digit at the beginning.
 func ValidatePool(name string) error {
 	var f BadFields
 	checkName(&f, "pool", name, "")
 	return f.Err()
 }
 
-// PlacementConflict is the error of a PutPlacement that comes too late.
-func PlacementConflict(namespace string) error {
-	return Errorf(duly.CodeConflict, "where namespace %s is has changed meanwhile; look again", namespace)
-}
-
-// PoolState is a pool of a server, and whether its engine answers.
+// PoolState is the state of a pool of a server. Ready reports that its engine answers.
 type PoolState struct {
 	Name  string
 	Ready bool
 }
 
-// MoveState is where a namespace is and, if it moves, what the pool that it
-// leaves still has of it.
+// MoveState is a placement with the progress of its move.
 type MoveState struct {
 	Placement
-	// Queues are those that are left there, and Left the jobs in them.
+	// Queues is the number of queues that the old pool still has, and Left the sizes of
+	// these together.
 	Queues int
 	Left   duly.Sizes
 }

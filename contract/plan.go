@@ -3,26 +3,23 @@ package contract
 import (
 	"time"
 
-	"github.com/dulymq/duly/internal/clock"
-
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 )
 
-// Planned is a job as an engine stores it: judged, with every default taken
-// and every time on the engine's clock, in ms since 1970.
+// Planned is a valid job in the form that an engine stores: with every default filled in, and
+// with times of the engine's clock in ms since 1970.
 type Planned struct {
-	// Job has Due, Delay and Made as they were pushed; everything else is
-	// filled in. MaxStalls, TTL and Retain are None where there is none.
+	// Job has Due, Delay and Made as they were pushed. Everything else is filled in.
+	// MaxStalls, TTL and Retain are None if there is none.
 	duly.Job
-	// PushedAt is when the job was made by its push, or requeued.
+	// PushedAt is when the job was created by its push, or requeued.
 	PushedAt int64
-	// DueAt is its due moment.
+	// DueAt is the due time.
 	DueAt int64
-	// ExpiresAt is the end of its TTL; 0 for none.
+	// ExpiresAt is the end of the TTL. 0: none.
 	ExpiresAt int64
-	// MergeKey is the key that it merges by, "" for none. One that was taken
-	// from the body begins with a control character and so is never equal to
-	// one that was set.
+	// MergeKey is the key that the job merges by, see [duly.Merge.EffectiveKey]. "": none.
 	MergeKey string
 }
 
@@ -35,6 +32,7 @@ func PlanJob(j duly.Job, cfg *duly.QueueConfig, now time.Time, maxBody int) (Pla
 	if err := CheckDelivery(&j, cfg); err != nil {
 		return Planned{}, err
 	}
+
 	p := Planned{Job: j, PushedAt: clock.Milli(now)}
 	p.Namespace = NamespaceOr(j.Namespace)
 	p.Headers = lowerHeaders(j.Headers)
@@ -46,7 +44,7 @@ func PlanJob(j duly.Job, cfg *duly.QueueConfig, now time.Time, maxBody int) (Pla
 	return p, p.checkExpiry(j.TTL == 0)
 }
 
-// fill takes the defaults.
+// fill fills in the defaults.
 func (p *Planned) fill(def duly.Defaults) {
 	def = FillDefaults(def)
 	if p.Tries == 0 {
@@ -67,6 +65,7 @@ func (p *Planned) fill(def duly.Defaults) {
 	if p.Retain == 0 {
 		p.Retain = def.Retain
 	}
+
 	p.Merge, p.MergeKey = fillMerge(p.Merge, p.Body)
 }
 
@@ -83,9 +82,8 @@ func fillMerge(m duly.Merge, body []byte) (duly.Merge, string) {
 	return m, m.EffectiveKey(body)
 }
 
-// DueIn is the moment, in ms, that lies a delay ahead: of a push, a nack, a
-// release or an update. It is rounded up, so that it is never early; a delay of
-// 0 is now.
+// DueIn returns the due time, in ms, after the delay of a push, a nack, a release or an
+// update. It is rounded up, so that no job is early. A delay of 0 is now.
 func DueIn(delay time.Duration, now time.Time) int64 {
 	if delay == 0 {
 		return clock.Milli(now)
@@ -93,7 +91,7 @@ func DueIn(delay time.Duration, now time.Time) int64 {
 	return clock.CeilMilli(now.Add(delay))
 }
 
-// dueAt is the due moment of a job that has a delay or names the moment.
+// dueAt returns the due time, in ms, of a job with a delay or a due time.
 func dueAt(delay time.Duration, due, now time.Time) int64 {
 	if due.After(now) {
 		return clock.CeilMilli(due)
@@ -114,35 +112,37 @@ func (p *Planned) checkExpiry(byDefault bool) error {
 	return nil
 }
 
-// Keep is what a push with MergeKeep does to the waiting job: its expiry
-// becomes the later of the two.
+// Keep merges a push with MergeKeep into the waiting job p: the expiry becomes the later of
+// the two.
 func (p *Planned) Keep(newer *Planned) {
 	if p.outlivedBy(newer.ExpiresAt) {
 		p.ExpiresAt, p.TTL = newer.ExpiresAt, newer.TTL
 	}
 }
 
-// outlivedBy tells whether an expiry, 0 for none, is later than the job's own.
+// outlivedBy reports whether an expiry is later than the job's own. 0 is no expiry.
 func (p *Planned) outlivedBy(expiresAt int64) bool {
 	return p.ExpiresAt != 0 && (expiresAt == 0 || expiresAt > p.ExpiresAt)
 }
 
-// Replace is what a push with MergeReplace does to the waiting job: every
-// field is the newer one's but ID, keys, Until, and the moment it was made.
+// Replace merges a push with MergeReplace into the waiting job p. p gets every field of the
+// newer one except ID, keys, Until and PushedAt.
 func (p *Planned) Replace(newer *Planned) {
 	old := *p
 	*p = *newer
 	p.ID, p.OrderKey, p.MergeKey = old.ID, old.OrderKey, old.MergeKey
 	p.Merge.Key, p.Merge.Until = old.Merge.Key, old.Merge.Until
 	p.PushedAt = old.PushedAt
+
 	if wait := newer.Merge.MaxWait; wait > 0 {
-		// The bound may lie in the past, never the due: nobody overtakes.
+		// The bound may be in the past. The due time is not, so that the job does not
+		// overtake older ones.
 		p.DueAt = max(min(p.DueAt, old.PushedAt+clock.Millis(wait)), newer.PushedAt)
 	}
 }
 
-// ComeBack is what a running job that is dropped for this newer waiting one
-// leaves to it under MergeKeep: the earlier due, the later expiry.
+// ComeBack merges a running job, which is dropped after its delivery, into the newer waiting
+// job p. With MergeKeep, p gets the earlier due time and the later expiry.
 func (p *Planned) ComeBack(dueAt, expiresAt int64) {
 	if p.Merge.Mode != duly.MergeKeep {
 		return
@@ -154,4 +154,17 @@ func (p *Planned) ComeBack(dueAt, expiresAt int64) {
 			p.TTL = duly.None
 		}
 	}
+}
+
+// PlanMessage returns when a valid message enters the log, in ms, and the message as the engine
+// stores it: the namespace filled in, the names of headers in lower case, without Delay
+// and Due. A Due in the past becomes now. Plan returns [duly.ErrInvalid] for a due time beyond
+// [duly.MaxTime].
+func PlanMessage(m duly.Message, now time.Time) (stored duly.Message, due int64, err error) {
+	if due = dueAt(m.Delay, m.Due, now); due > clock.Milli(duly.MaxTime) {
+		return m, 0, Invalid("delay", "ends beyond %s", duly.MaxTime.Format(time.RFC3339Nano))
+	}
+	m.Namespace, m.Headers = NamespaceOr(m.Namespace), lowerHeaders(m.Headers)
+	m.Delay, m.Due = 0, time.Time{}
+	return m, due, nil
 }

@@ -48,6 +48,3 @@ func PositionPartsOf(n duly.Position) PositionParts {
 
 // EnteredAt returns the entry time that a position carries.
 func (p PositionParts) EnteredAt() time.Time { return time.UnixMilli(p.Millis).UTC() }
-
-// KeyShard returns the shard of messages with a key, in a topic with that many shards.
-func KeyShard(key string, shards int) int { return int(duly.KeyPart(key)) % shards }

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// TokenPrefix begins the secret of every token that a server makes, so that
-// scanners for leaked secrets know one.
+// TokenPrefix begins the secret of every token that a server makes, so that scanners for
+// leaked secrets recognize it.
 const TokenPrefix = "duly_"
 
-// Quoted is a text from outside as an error may repeat it: in quotes, in ASCII,
-// and at most its first 40 bytes. Errors get into logs, and somebody may have
-// given a token as a name: what follows a token's prefix is left out.
+// Quoted returns a text from outside for an error: in quotes, in ASCII, and at most its
+// first 40 bytes. Errors get into logs, and a caller may have passed a token as a name, so
+// Quoted cuts the text after the prefix of a token.
 func Quoted(text string) string { return quoted(text, 40) }
 
+// quoted is Quoted with another bound.
 func quoted(text string, most int) string {
 	if n := min(most, beforeSecret(text)); n < len(text) {
 		return strconv.QuoteToASCII(text[:n]) + "…"
@@ -21,7 +22,7 @@ func quoted(text string, most int) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// withoutSecret is a text of valid names without what may be a token's secret.
+// withoutSecret returns a text of valid names, cut after the prefix of a token.
 func withoutSecret(text string) string {
 	if n := beforeSecret(text); n < len(text) {
 		return text[:n] + "…"
@@ -29,7 +30,7 @@ func withoutSecret(text string) string {
 	return text
 }
 
-// beforeSecret is how much of a text stands before what may be a token's secret.
+// beforeSecret returns the length of a text without what may be a token's secret.
 func beforeSecret(text string) int {
 	if at := strings.Index(text, TokenPrefix); at >= 0 {
 		return at + len(TokenPrefix)

@@ -6,6 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
+// burst returns the size of the bucket of a rate.
 func burst(r duly.Rate) float64 {
 	if r.Burst > 0 {
 		return float64(r.Burst)
@@ -13,16 +14,15 @@ func burst(r duly.Rate) float64 {
 	return math.Max(1, math.Ceil(r.PerSecond))
 }
 
-// Bucket is the state of a Rate on an engine's clock. The arithmetic is that
-// of doubles and in this order, so that engines in any language agree. The
-// zero Bucket is full.
+// Bucket is the state of a [duly.Rate] on an engine's clock. The arithmetic uses doubles,
+// in this order, so that engines in any language agree. The zero Bucket is full.
 type Bucket struct {
 	Taken float64 // tokens missing from a full bucket
-	At    int64   // when that was so, in ms; refills count from here
+	At    int64   // when Taken was computed, in ms; the refill counts from here
 }
 
-// Fill lets the time up to now refill the bucket. A clock that stepped back
-// refills nothing and starts anew from there.
+// Fill refills the bucket for the time up to now. After a clock has stepped back, it refills
+// nothing and counts from there.
 func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 	if elapsed := now - b.At; elapsed > 0 {
 		b.Taken -= float64(elapsed) * r.PerSecond / 1000
@@ -32,18 +32,18 @@ func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 	return b
 }
 
-// Free is the number of whole deliveries that a filled bucket has room for.
+// Free returns the number of whole deliveries in a bucket that Fill has returned.
 func (b Bucket) Free(r duly.Rate) int {
 	return int(math.Floor(burst(r) - b.Taken + 1e-9))
 }
 
-// Take uses n deliveries of a filled bucket.
+// Take removes n deliveries from the bucket.
 func (b Bucket) Take(n int) Bucket {
 	b.Taken += float64(n)
 	return b
 }
 
-// OpensAt is the moment, in ms, from which the bucket has room for one more.
+// OpensAt returns the time, in ms, from which the bucket has room for one delivery.
 func (b Bucket) OpensAt(r duly.Rate) int64 {
 	missing := 1 - (burst(r) - b.Taken)
 	if missing <= 1e-9 {

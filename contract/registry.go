@@ -7,66 +7,62 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dulymq/duly/internal/clock"
-
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 )
 
-// Registry is implemented by engines that own their storage: who may do what.
-// Such an engine also is a [Watcher] and a [Limiter].
+// Registry stores tokens. It is implemented by engines that own their storage. Such an
+// engine also is a [Watcher] and a [Limiter].
 type Registry interface {
-	// PutToken stores a token under its hash, or replaces it as a whole.
+	// PutToken stores a token under its hash, or replaces the whole token.
 	PutToken(ctx context.Context, t Token) error
-	// FindToken finds a token by its hash; [duly.ErrNotFound].
+	// FindToken returns a token by its hash. It returns [duly.ErrNotFound] if there is none.
 	FindToken(ctx context.Context, hash [32]byte) (Token, error)
-	// Tokens lists the tokens of one namespace ("" for all of them), in the
-	// order of their hashes.
+	// Tokens lists the tokens of a namespace, in the order of their hashes. "" is all
+	// namespaces.
 	Tokens(ctx context.Context, namespace string, p duly.PageParams) (TokenPage, error)
-	// DeleteToken revokes a token; [duly.ErrNotFound].
+	// DeleteToken revokes a token. It returns [duly.ErrNotFound] if there is none.
 	DeleteToken(ctx context.Context, hash [32]byte) error
 	// Namespaces lists the namespaces that have queues, by name.
 	Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error)
 }
 
-// Watcher tells whoever remembers tokens that they may have changed.
+// Watcher reports that tokens may have changed, to callers that cache them.
 type Watcher interface {
-	// WatchTokens calls tell(true) once it hears of changes, and again after
-	// every change of a token (by PutToken, DeleteToken or LimitToken, in
-	// whatever process) no later than a second after that was answered. What
-	// tell then reads of the registry has the change in it. Several changes may
-	// be told by one call, and a call may tell of none.
+	// WatchTokens calls changed(true) when the watch begins. It calls it again after every
+	// change of a token by PutToken, DeleteToken or LimitToken in any process, at most one
+	// second after that call has returned. A read inside changed sees the change. One call
+	// may report several changes, or none.
 	//
-	// When it can't hear for a while, as without its connection, it calls
-	// tell(false): until the next tell(true), which also stands for whatever
-	// was missed meanwhile, nothing that is remembered may be relied on. That
-	// comes within a second too, so a dead connection has to be found out by
-	// then.
+	// While WatchTokens receives no reports, as without its connection, cached tokens may
+	// be wrong. It then calls changed(false), at most one second later, so it must detect a
+	// dead connection by then. The next changed(true) also reports the missed changes.
 	//
-	// Calls come one after the other; tell must not call the engine's Close.
-	// WatchTokens returns when ctx ends or the engine is closed, with the
-	// context's error or [duly.ErrClosed].
-	WatchTokens(ctx context.Context, tell func(hearing bool)) error
+	// WatchTokens never calls changed concurrently. changed must not call the engine's
+	// Close. WatchTokens returns when ctx ends or the engine is closed, with the context's
+	// error or [duly.ErrClosed].
+	WatchTokens(ctx context.Context, changed func(watching bool)) error
 }
 
-// Limiter bounds the calls of tokens, counted for all servers on one storage
-// together. What was counted need not survive the engine.
+// Limiter bounds the calls of tokens. It counts for all servers on one storage together.
+// The counts may be lost with the engine.
 type Limiter interface {
-	// LimitToken replaces the limits of a token; [duly.ErrNotFound]. They hold from
-	// the next Spend on, for a window that is under way as well. Safe to
-	// repeat.
+	// LimitToken replaces the limits of a token. They apply from the next Spend, also in a
+	// window that has begun. LimitToken returns [duly.ErrNotFound] for an unknown token. A
+	// repeat is safe.
 	LimitToken(ctx context.Context, hash [32]byte, l Limits) error
-	// Spend counts one call under the token's limit for a right, which is
-	// [RightProduce] or [RightConsume], and tells when the window began in which
-	// it is counted: the zero time where there is no limit. It answers
-	// [duly.ErrLimited] with RetryAfter if the limit is used up, and counts nothing
-	// then; [duly.ErrNotFound] for an unknown token.
+	// Spend counts one call against the token's limit for a right, [RightProduce] or
+	// [RightConsume]. It returns when the window of the call began, or the zero time if
+	// there is no limit. If the limit is used up, Spend counts nothing and returns
+	// [duly.ErrLimited] with RetryAfter. For an unknown token it returns
+	// [duly.ErrNotFound].
 	Spend(ctx context.Context, hash [32]byte, right Right) (window time.Time, err error)
-	// GiveBack takes one call off what was counted in that window, of which
-	// Spend has told. It does nothing once the window is over.
+	// GiveBack undoes a Spend, whose window it needs. It does nothing if the window has
+	// ended.
 	GiveBack(ctx context.Context, hash [32]byte, right Right, window time.Time) error
 }
 
-// Right is what a token allows.
+// Right is a set of the rights of a token.
 type Right uint8
 
 // The rights. RightAdmin includes the other two.
@@ -76,14 +72,14 @@ const (
 	RightAdmin
 )
 
-// Includes tells whether the rights cover one of the others.
+// Includes reports whether the rights include one of the others.
 func (r Right) Includes(other Right) bool { return r&RightAdmin != 0 || r&other != 0 }
 
 var rightNames = [...]string{"produce", "consume", "admin"}
 
 const someOfRights = "must be some of produce, consume, admin"
 
-// Names lists the rights by their names on every wire.
+// Names returns the names of the rights on every wire.
 func (r Right) Names() (names []string) {
 	for i, name := range rightNames {
 		if r&(1<<i) != 0 {
@@ -93,8 +89,7 @@ func (r Right) Names() (names []string) {
 	return names
 }
 
-// ParseRights reads the names of rights. It answers [duly.ErrInvalid] for any other
-// text.
+// ParseRights parses the names of rights. It returns [duly.ErrInvalid] for any other text.
 func ParseRights(names []string) (rights Right, err error) {
 	for _, name := range names {
 		i := slices.Index(rightNames[:], name)
@@ -106,7 +101,7 @@ func ParseRights(names []string) (rights Right, err error) {
 	return rights, nil
 }
 
-// AllNamespaces is the namespace of a token that belongs to all of them.
+// AllNamespaces is the namespace of a token that is valid in all namespaces.
 const AllNamespaces = "*"
 
 // The bounds of tokens. Each is inclusive.
@@ -119,7 +114,7 @@ const (
 	MinLimitWindow, MaxLimitWindow = time.Second, 366 * 24 * time.Hour
 )
 
-// Token is a stored token. The secret itself is never stored.
+// Token is a stored token. An engine never stores the secret itself.
 type Token struct {
 	Hash        [32]byte // SHA-256 of the secret
 	Namespace   string   // or AllNamespaces
@@ -135,7 +130,7 @@ type TokenPage struct {
 	Next   string
 }
 
-// Validate reports [duly.ErrInvalid] with every bad field of a token.
+// Validate returns [duly.ErrInvalid] with every bad field of a token.
 func (t *Token) Validate() error {
 	var f BadFields
 	switch t.Namespace {
@@ -145,6 +140,7 @@ func (t *Token) Validate() error {
 	default:
 		checkNamespace(&f, t.Namespace)
 	}
+
 	if t.Rights == 0 || t.Rights > RightProduce|RightConsume|RightAdmin {
 		f.Add("rights", someOfRights)
 	}
@@ -158,18 +154,17 @@ func (t *Token) Validate() error {
 	return f.Err()
 }
 
-// Limits bound how many calls a token may make in a while. The zero Limits
-// bound nothing.
+// Limits bound the calls of a token in a window of time. The zero Limits bound nothing.
 type Limits struct {
-	// Produce is for calls of Push and Consume for calls of Reserve, however
-	// many jobs they carry; at most MaxLimit. 0: no bound.
+	// Produce bounds the calls of Push, and Consume those of Reserve, whatever number of
+	// jobs they carry. The maximum is [MaxLimit]. 0: no bound.
 	Produce, Consume int
-	// Per is how long a window lasts that begins with the first call counted in
-	// it: MinLimitWindow to MaxLimitWindow. 0 if and only if nothing is bounded.
+	// Per is the length of a window, which begins with the first counted call:
+	// [MinLimitWindow] to [MaxLimitWindow]. It is 0 if and only if nothing is bounded.
 	Per time.Duration
 }
 
-// Of is the bound on the calls for one right; 0: none.
+// Of returns the bound on the calls for one right. 0: none.
 func (l Limits) Of(right Right) int {
 	switch right {
 	case RightProduce:
@@ -180,7 +175,7 @@ func (l Limits) Of(right Right) int {
 	return 0
 }
 
-// Validate reports [duly.ErrInvalid] with every bad field.
+// Validate returns [duly.ErrInvalid] with every bad field.
 func (l Limits) Validate() error {
 	var f BadFields
 	l.check(&f)
@@ -193,26 +188,29 @@ func (l Limits) check(f *BadFields) {
 			f.Add("limits."+rightNames[i], "is %d, must be between 1 and %d, or left out for no limit", n, MaxLimit)
 		}
 	}
+
+	limited := l.Produce != 0 || l.Consume != 0
+	shortest, longest := duly.FormatDuration(MinLimitWindow), duly.FormatDuration(MaxLimitWindow)
 	switch {
-	case l.Produce == 0 && l.Consume == 0 && l.Per != 0:
+	case !limited && l.Per != 0:
 		f.Add("limits.per", "is %s, but nothing is limited; give produce or consume as well", duly.FormatDuration(l.Per))
-	case (l.Produce != 0 || l.Consume != 0) && l.Per == 0:
-		f.Add("limits.per", "is missing, must be between %s and %s", duly.FormatDuration(MinLimitWindow), duly.FormatDuration(MaxLimitWindow))
-	case (l.Produce != 0 || l.Consume != 0) && (l.Per < MinLimitWindow || l.Per > MaxLimitWindow):
-		f.Add("limits.per", "is %s, must be between %s and %s", duly.FormatDuration(l.Per), duly.FormatDuration(MinLimitWindow), duly.FormatDuration(MaxLimitWindow))
+	case limited && l.Per == 0:
+		f.Add("limits.per", "is missing, must be between %s and %s", shortest, longest)
+	case limited && (l.Per < MinLimitWindow || l.Per > MaxLimitWindow):
+		f.Add("limits.per", "is %s, must be between %s and %s", duly.FormatDuration(l.Per), shortest, longest)
 	}
 }
 
-// LimitWindow is what was counted under one limit of one token. The arithmetic
-// is that of every engine. The zero LimitWindow has counted nothing.
+// LimitWindow has the count of calls for one limit of one token. Every engine uses this
+// arithmetic. The zero LimitWindow has counted nothing.
 type LimitWindow struct {
 	Begin int64 // on the engine's clock, in ms
 	Calls int
 }
 
-// Spend counts one call at a moment of the engine's clock, in a new window if
-// this one is over; one that begins ahead of the clock was left behind by a
-// step back, and is over too. It answers [duly.ErrLimited] if the limit is used up.
+// Spend counts one call at a time of the engine's clock. It begins a new window if this one
+// has ended, or if it begins in the future because the clock has stepped back. It returns
+// [duly.ErrLimited] if the limit is used up.
 func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error) {
 	end := w.Begin + clock.Millis(l.Per)
 	if w.Calls == 0 || now >= end || now < w.Begin {
@@ -229,7 +227,7 @@ func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error
 	return w, nil
 }
 
-// GiveBack takes a call back that was counted in the window of that beginning.
+// GiveBack removes a call that was counted in the window with this beginning.
 func (w LimitWindow) GiveBack(begin int64) LimitWindow {
 	if w.Begin == begin && w.Calls > 0 {
 		w.Calls--

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// ParseState reads a state's name. It answers [duly.ErrInvalid] for any other text.
+// ParseState parses the name of a state. It returns [duly.ErrInvalid] for any other text.
 func ParseState(text string) (duly.State, error) {
 	for _, s := range duly.States {
 		if s.String() == text {
@@ -21,7 +21,7 @@ func ParseState(text string) (duly.State, error) {
 
 const oneOfStates = "must be one of delayed, ready, blocked, leased, dead, done"
 
-// checkState refuses a state that no job is in.
+// checkState adds a fault for a state that no job is in.
 func checkState(s duly.State, f *BadFields) {
 	if s < duly.StateDelayed || s > duly.StateDone {
 		f.Add("state", oneOfStates)
@@ -33,16 +33,16 @@ type Event uint8
 
 // The events of the contract's state table, in its order.
 const (
-	EventDue      Event = iota // the due moment has come
-	EventExpire                // the TTL is over
-	EventTrim                  // Retain, or a bound on dead or done jobs, is over
-	EventReserve               // Reserve picks it
-	EventKeyFreed              // its order key was given up by another job
+	EventDue      Event = iota // the due time is reached
+	EventExpire                // the TTL has ended
+	EventTrim                  // Retain has ended, or a bound on dead or done jobs is exceeded
+	EventReserve               // Reserve takes the job
+	EventKeyFreed              // another job has released the order key
 	EventAck
 	EventBury
 	EventNack
 	EventRelease
-	EventStall // its lease ran out and was taken back
+	EventStall // the lease ran out, and the engine took it back
 	EventPush  // Push with the same ID
 	EventMerge // Push with the same merge key
 	EventExtend
@@ -63,7 +63,7 @@ var eventNames = [...]string{
 	"stall", "push", "merge", "extend", "update", "promote", "requeue", "delete",
 }
 
-// String names the event for people.
+// String returns the name of the event for people.
 func (e Event) String() string {
 	if int(e) < len(eventNames) {
 		return eventNames[e]
@@ -71,23 +71,24 @@ func (e Event) String() string {
 	return fmt.Sprintf("event(%d)", uint8(e))
 }
 
-// Transition is what an event may do to a job.
+// Transition is the effect that an event may have on a job.
 type Transition struct {
-	// To lists the states that the job may be in afterwards, StateNone for
-	// gone. Nil: the event can't happen to a job in that state.
+	// To lists the states that the job may have afterwards. StateNone means that it is
+	// deleted. Nil: the event can't happen to a job in that state.
 	To []duly.State
-	// Refused is the code with which the operation is refused; the job then
-	// stays as it is.
+	// Refused is the code of the error if the operation fails. The job then does not
+	// change.
 	Refused duly.Code
-	// Status is what a push is answered that meets the job: exists or merged.
-	// Created means that the push makes a job of its own beside it.
+	// Status is the status of a push that finds this job: exists or merged. Created means
+	// that the push creates another job.
 	Status duly.PushStatus
 }
 
-// Possible tells whether the event can meet a job in that state at all.
+// Possible reports whether the event can happen to a job in that state at all.
 func (t Transition) Possible() bool { return t.To != nil }
 
-// Next is the contract's state table: what e does to a job in state from.
+// Next returns the transition of a job in state from at the event e. It is the state table
+// of the contract.
 func Next(from duly.State, e Event) Transition {
 	if int(e) >= len(Events) || int(from) >= len(row{}) {
 		return Transition{}
@@ -110,7 +111,7 @@ func to(states ...duly.State) Transition { return Transition{To: states} }
 
 type row [len(duly.States) + 1]Transition
 
-// each fills a row by asking f for every state of a job that exists.
+// each returns a row with f of every state of a job that exists.
 func each(f func(duly.State) Transition) (r row) {
 	for _, s := range duly.States {
 		r[s] = f(s)
@@ -118,15 +119,15 @@ func each(f func(duly.State) Transition) (r row) {
 	return r
 }
 
-// settling is the row of a settle: lease_lost everywhere but on a leased job.
+// settling returns the row of a settlement: lease_lost for every job that is not leased.
 func settling(leased Transition) row {
 	r := each(func(s duly.State) Transition { return refused(s, duly.CodeLeaseLost) })
 	r[duly.StateLeased] = leased
 	return r
 }
 
-// waitingOnly is the row of an operation that meets jobs which wait, and is a
-// conflict for the others.
+// waitingOnly returns the row of an operation on waiting jobs. For any other job it is a
+// conflict.
 func waitingOnly(f func(duly.State) Transition) row {
 	return each(func(s duly.State) Transition {
 		if s.Waiting() {
@@ -140,15 +141,15 @@ var transitions = [len(Events)]row{
 	EventDue: {duly.StateDelayed: to(duly.StateReady, duly.StateBlocked)},
 	EventExpire: {
 		duly.StateDelayed: to(duly.StateNone), duly.StateReady: to(duly.StateNone), duly.StateBlocked: to(duly.StateNone),
-		duly.StateLeased: stays(duly.StateLeased), // a lease stops the TTL's hand
+		duly.StateLeased: stays(duly.StateLeased), // a lease holds the job beyond its TTL
 	},
 	EventTrim:     {duly.StateDead: to(duly.StateNone), duly.StateDone: to(duly.StateNone)},
 	EventReserve:  {duly.StateReady: to(duly.StateLeased)},
 	EventKeyFreed: {duly.StateBlocked: to(duly.StateReady)},
 	EventAck:      settling(to(duly.StateNone, duly.StateDone)),
 	EventBury:     settling(to(duly.StateDead)),
-	// Gone here is expired or merged away. A delivery that ended keeps its
-	// order key, so its job is never blocked afterwards.
+	// StateNone here is expired, or merged into another job. A job holds its order key
+	// beyond the end of its delivery, so it is never blocked afterwards.
 	EventNack:    settling(to(duly.StateNone, duly.StateDead, duly.StateReady, duly.StateDelayed)),
 	EventRelease: settling(to(duly.StateNone, duly.StateReady, duly.StateDelayed)),
 	EventStall:   {duly.StateLeased: to(duly.StateNone, duly.StateDead, duly.StateReady)},
@@ -176,4 +177,17 @@ var transitions = [len(Events)]row{
 		return r
 	}(),
 	EventDelete: each(func(duly.State) Transition { return to(duly.StateNone) }),
+}
+
+// EventOf returns the event of a settlement in the state table.
+func EventOf(s duly.Settlement) Event {
+	switch s {
+	case duly.Ack:
+		return EventAck
+	case duly.Nack:
+		return EventNack
+	case duly.Release:
+		return EventRelease
+	}
+	return EventBury
 }

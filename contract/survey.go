@@ -6,18 +6,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Surveyor is implemented by engines that tell of many queues with few requests.
-// [SurveyorOf] makes one of every engine.
+// Surveyor is implemented by engines that read many queues with few requests.
+// [SurveyorOf] returns one for every engine.
 type Surveyor interface {
-	// Survey lists a namespace's queues by name, each with what Stats tells of
-	// it. A queue of which that can't be told has an error, and takes no other
-	// with it. It waits less patiently than Stats: what does not answer at once
-	// is [duly.ErrUnavailable].
+	// Survey lists the queues of a namespace by name, each with its Stats. A queue whose
+	// Stats failed has an error, which does not affect the others. Survey waits for less
+	// time than Stats: a store that does not answer soon is [duly.ErrUnavailable].
 	Survey(ctx context.Context, namespace string, p duly.PageParams) (SurveyPage, error)
 }
 
-// SurveyPage is a page of queues. Only an empty Next is the end: a page may be
-// empty and still have one.
+// SurveyPage is a page of queues. The list ends only at an empty Next: a page without
+// queues may have a Next.
 type SurveyPage struct {
 	Queues []QueueStats
 	Next   string
@@ -27,27 +26,26 @@ type SurveyPage struct {
 type QueueStats struct {
 	Name  string
 	Stats duly.Stats
-	// Throttle is set whenever Err is nil.
+	// Throttle is set if Err is nil.
 	Throttle Throttle
-	// Err is why there are no Stats.
+	// Err is the error of reading the Stats.
 	Err error
 }
 
-// Throttle is the part of a queue's configuration that holds ready jobs back.
-// None is a bound that is not set.
+// Throttle is the part of a queue's configuration that delays ready jobs. None: no bound.
 type Throttle struct {
 	Paused    bool
 	MaxLeased int
 	Rate      duly.Rate
 }
 
-// ThrottleOf returns the part of c that holds ready jobs back.
+// ThrottleOf returns the part of c that delays ready jobs.
 func ThrottleOf(c duly.QueueConfig) Throttle {
 	return Throttle{Paused: c.Paused, MaxLeased: c.MaxLeased, Rate: c.Rate}
 }
 
-// SurveyorOf is the engine itself where it is a Surveyor, else one that asks it
-// for one queue after the other.
+// SurveyorOf returns the engine itself if it is a Surveyor. Otherwise it returns one that
+// reads one queue after the other.
 func SurveyorOf(e Inspector) Surveyor {
 	if s, ok := e.(Surveyor); ok {
 		return s
@@ -55,6 +53,7 @@ func SurveyorOf(e Inspector) Surveyor {
 	return oneByOne{e}
 }
 
+// oneByOne is a Surveyor of an engine without one.
 type oneByOne struct{ engine Inspector }
 
 // Survey implements Surveyor.
@@ -63,6 +62,7 @@ func (o oneByOne) Survey(ctx context.Context, namespace string, p duly.PageParam
 	if err != nil {
 		return page, err
 	}
+
 	page = SurveyPage{Queues: make([]QueueStats, len(names.Names)), Next: names.Next}
 	for i, name := range names.Names {
 		page.Queues[i] = ReadQueueStats(ctx, o.engine, duly.QueueRef{Namespace: namespace, Name: name})

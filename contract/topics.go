@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -111,7 +112,7 @@ type DelayedPage struct {
 	Next     string
 }
 
-// SeekResult is what a Seek did.
+// SeekResult is the result of a Seek.
 type SeekResult struct {
 	// Clipped reports that in some shard the target is older than the oldest stored
 	// message. The group continues at that message there.
@@ -119,4 +120,87 @@ type SeekResult struct {
 	// Skipped and Replayed count the messages that the cursors passed over, forward and
 	// back.
 	Skipped, Replayed int64
+}
+
+// DefaultTopicConfig returns the configuration of a topic that was never configured.
+func DefaultTopicConfig() duly.TopicConfig {
+	return duly.TopicConfig{
+		Shards: 1, Dedupe: duly.None, Keep: duly.None, Overflow: duly.OverflowRefuse,
+		MaxAge: duly.None, MaxCount: duly.None, MaxBytes: duly.None,
+	}
+}
+
+// PatchTopicConfig returns c with each field of the patch that is not zero.
+func PatchTopicConfig(c duly.TopicConfig, patch duly.TopicConfig) duly.TopicConfig {
+	set(&c.Shards, patch.Shards)
+	set(&c.Dedupe, patch.Dedupe)
+	set(&c.Keep, patch.Keep)
+	set(&c.MaxAge, patch.MaxAge)
+	set(&c.MaxCount, patch.MaxCount)
+	set(&c.MaxBytes, patch.MaxBytes)
+	set(&c.Overflow, patch.Overflow)
+	return c
+}
+
+// ValidateTopicConfig returns [duly.ErrInvalid] with every bad field of a patch.
+func ValidateTopicConfig(c duly.TopicConfig) error {
+	var f BadFields
+	if n := c.Shards; n != 0 && (n < 1 || n > duly.MaxShards || n&(n-1) != 0) {
+		f.Add("shards", "is %d, must be a power of two between 1 and %d", n, duly.MaxShards)
+	}
+	if d := c.Dedupe; d != 0 && d != duly.None && (d < duly.MinDedupe || d > duly.MaxDedupe) {
+		f.Add("dedupe", "is %s, must be between %s and %s, or none",
+			duly.FormatDuration(d), duly.FormatDuration(duly.MinDedupe), duly.FormatDuration(duly.MaxDedupe))
+	}
+
+	for _, x := range []struct {
+		field string
+		d     time.Duration
+	}{{"keep", c.Keep}, {"max_age", c.MaxAge}} {
+		if x.d != 0 && x.d != duly.None && x.d < time.Millisecond {
+			f.Add(x.field, "is %s, must be at least 1ms, or none", duly.FormatDuration(x.d))
+		}
+	}
+
+	checkBound(&f, "max_count", c.MaxCount)
+	if c.MaxBytes < duly.None || c.MaxBytes > math.MaxInt64/2 {
+		f.Add("max_bytes", "is %d, must be between 1 and %d, or none", c.MaxBytes, int64(math.MaxInt64/2))
+	}
+
+	switch c.Overflow {
+	case "", duly.OverflowRefuse, duly.OverflowDrop:
+	default:
+		f.Add("overflow", "is %s, must be refuse or drop", Quoted(string(c.Overflow)))
+	}
+	return f.Err()
+}
+
+// CheckTopicConfig returns [duly.ErrInvalid] with every bound that is smaller than the number of
+// shards, each of which enforces a part of the bound.
+func CheckTopicConfig(c duly.TopicConfig) error {
+	var f BadFields
+	if c.MaxCount > 0 && c.MaxCount < c.Shards {
+		f.Add("max_count", "is %d, must be at least %d: each of the topic's shards enforces its part", c.MaxCount, c.Shards)
+	}
+	if c.MaxBytes > 0 && c.MaxBytes < int64(c.Shards) {
+		f.Add("max_bytes", "is %d, must be at least %d: each of the topic's shards enforces its part", c.MaxBytes, c.Shards)
+	}
+	return f.Err()
+}
+
+// Validate returns [duly.ErrInvalid] with every bad parameter, and fills in the defaults.
+func (p *ReadParams) Validate(topic duly.QueueRef) error {
+	var f BadFields
+	f.Take(ValidateTopic(topic))
+	page := duly.PageParams{Limit: p.Limit}
+	checkPage(&page, &f)
+	p.Limit = page.Limit
+
+	if p.Wait < 0 || p.Wait > duly.MaxWait {
+		f.Add("wait", "is %s, must be between 0s and %s", duly.FormatDuration(p.Wait), duly.FormatDuration(duly.MaxWait))
+	}
+	if _, err := ParseFromIn(p.From, topic, true); err != nil {
+		f.Take(err)
+	}
+	return f.Err()
 }

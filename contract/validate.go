@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hook"
 )
 
-// ValidateJob judges everything about a job that needs neither a clock nor a
-// queue, and names every bad field. maxBody is the engine's bound on a body in
-// bytes; 0 is [duly.DefaultMaxBody]. The error is [duly.ErrInvalid], [duly.ErrTooLarge] where
-// only sizes are wrong.
+// ValidateJob checks everything about a job that needs neither a clock nor a queue. Its error
+// names every bad field. It is [duly.ErrInvalid], or [duly.ErrTooLarge] if only sizes are
+// wrong. maxBody is the engine's bound on a body in bytes, and 0 is [duly.DefaultMaxBody].
 func ValidateJob(j *duly.Job, maxBody int) error {
 	var f BadFields
 	if j.ID != "" {
@@ -22,6 +22,7 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 	} else {
 		checkQueue(&f, "queue", j.Queue)
 	}
+
 	checkBody(&f, j.Body, maxBody)
 	if len(j.Headers) > 0 {
 		checkHeaders(&f, j.Headers)
@@ -31,6 +32,7 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 		delay = &j.Delay
 	}
 	checkSchedule(&f, delay, j.Due)
+
 	checkRules(&f, "", rules{&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain})
 	if j.OrderKey != "" {
 		checkKey(&f, "order_key", j.OrderKey)
@@ -38,25 +40,12 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 	if j.Merge.Set() {
 		checkMerge(j.Merge, &f)
 	}
+
 	if j.Callback != "" {
 		checkDestination(&f, "callback", j.Callback)
 	}
 	checkDestinations(&f, j.OnDone, j.OnDead)
 	return f.Err()
-}
-
-// CheckShard reports [duly.ErrInvalid] for a valid job whose key says another shard
-// than its ID: in a queue of several, all jobs of a key share the shard, and
-// every operation by ID has to find it. A job without an ID gets one that fits.
-func CheckShard(j *duly.Job, shards int) error {
-	if shards < 2 || j.ID == "" {
-		return nil
-	}
-	key := j.ShardKey()
-	if n, ok := duly.ParseNumber(j.ID); key == "" || ok && n.Part() == duly.KeyPart(key) {
-		return nil
-	}
-	return Invalid("id", "must be left out, or made by duly's client, for a job with an order or merge key in a queue of %d shards: the key decides the shard", shards)
 }
 
 func checkBody(f *BadFields, body []byte, maxBody int) {
@@ -68,8 +57,7 @@ func checkBody(f *BadFields, body []byte, maxBody int) {
 	}
 }
 
-// checkSchedule judges when a job is due; a nil delay and a zero due are not
-// given.
+// checkSchedule checks when a job is due. A nil delay and a zero due are not set.
 func checkSchedule(f *BadFields, delay *time.Duration, due time.Time) {
 	switch {
 	case delay != nil && !due.IsZero():
@@ -81,8 +69,7 @@ func checkSchedule(f *BadFields, delay *time.Duration, due time.Time) {
 	}
 }
 
-// rules are the fields that Job, Update and a queue's defaults share; zero is
-// absent.
+// rules are the fields that jobs, updates and the defaults of queues share. Zero: not set.
 type rules struct {
 	priority         *int
 	tries, maxStalls int
@@ -91,7 +78,7 @@ type rules struct {
 	retain           time.Duration
 }
 
-// checkRules judges the fields, whose names stand behind in.
+// checkRules checks the fields. in precedes their names.
 func checkRules(f *BadFields, in string, r rules) {
 	if r.priority != nil && (*r.priority < duly.MinPriority || *r.priority > duly.MaxPriority) {
 		f.Add(in+"priority", "is %d, must be between %d and %d", *r.priority, duly.MinPriority, duly.MaxPriority)
@@ -102,6 +89,7 @@ func checkRules(f *BadFields, in string, r rules) {
 	if r.maxStalls < duly.None || r.maxStalls > duly.MaxTries {
 		f.Add(in+"max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, duly.MaxTries)
 	}
+
 	if err := ValidateBackoff(r.backoff); err != nil {
 		f.Add(in+"backoff", "%s", err.(*duly.Error).Fields[0].Problem)
 	}
@@ -118,7 +106,8 @@ func checkRules(f *BadFields, in string, r rules) {
 
 func checkLease(f *BadFields, field string, lease time.Duration) {
 	if lease < duly.MinLease || lease > duly.MaxLease {
-		f.Add(field, "is %s, must be between %s and %s", duly.FormatDuration(lease), duly.FormatDuration(duly.MinLease), duly.FormatDuration(duly.MaxLease))
+		f.Add(field, "is %s, must be between %s and %s",
+			duly.FormatDuration(lease), duly.FormatDuration(duly.MinLease), duly.FormatDuration(duly.MaxLease))
 	}
 }
 
@@ -136,6 +125,7 @@ func checkMerge(m duly.Merge, f *BadFields) {
 	default:
 		f.Add("merge.until", "is %s, must be leased or done", Quoted(string(m.Until)))
 	}
+
 	if m.Key == "" && m.Mode == "" {
 		f.Add("merge.key", "is missing; give it, or a mode to merge by the body")
 	}
@@ -150,37 +140,85 @@ func checkMerge(m duly.Merge, f *BadFields) {
 	}
 }
 
-// ValidateSettle checks the fields of a request. The engine checks whether its
-// receipt is current.
-func ValidateSettle(o *duly.SettleRequest) error {
+// ValidateSettle checks the fields of a request. The engine checks whether the receipt is
+// current.
+func ValidateSettle(r *duly.SettleRequest) error {
 	var f BadFields
-	f.Take(ValidateReceipt(o.Receipt))
-	if o.As < duly.Ack || o.As > duly.Bury {
+	f.Take(ValidateReceipt(r.Receipt))
+	if r.As < duly.Ack || r.As > duly.Bury {
 		f.Add("as", "must be one of ack, nack, release, bury")
 	}
-	if o.Delay != nil {
+
+	if r.Delay != nil {
 		switch {
-		case o.As != duly.Nack && o.As != duly.Release:
+		case r.As != duly.Nack && r.As != duly.Release:
 			f.Add("delay", "goes with nack and release only")
-		case *o.Delay < 0:
-			f.Add("delay", "is %s, must be at least 0s", duly.FormatDuration(*o.Delay))
+		case *r.Delay < 0:
+			f.Add("delay", "is %s, must be at least 0s", duly.FormatDuration(*r.Delay))
 		}
 	}
-	if len(o.Result) > duly.MaxResult {
-		f.size("result", "has %d bytes, may have at most %d", len(o.Result), duly.MaxResult)
+
+	if len(r.Result) > duly.MaxResult {
+		f.size("result", "has %d bytes, may have at most %d", len(r.Result), duly.MaxResult)
 	}
-	if len(o.Result) > 0 && o.As != duly.Ack {
+	if len(r.Result) > 0 && r.As != duly.Ack {
 		f.Add("result", "goes with ack only")
 	}
 	return f.Err()
 }
 
-// ValidateLease reports [duly.ErrInvalid] for a lease outside MinLease…MaxLease;
-// zero, the default, is within.
+// ValidateLease returns [duly.ErrInvalid] for a lease outside of [duly.MinLease] to
+// [duly.MaxLease]. Zero is the default.
 func ValidateLease(lease time.Duration) error {
 	var f BadFields
 	if lease != 0 {
 		checkLease(&f, "lease", lease)
 	}
 	return f.Err()
+}
+
+// ValidateMessage checks everything about a message that needs neither a clock nor a topic. Its
+// error names every bad field. maxBody is the engine's bound on a body in bytes; 0 is
+// [duly.DefaultMaxBody].
+func ValidateMessage(m *duly.Message, maxBody int) error {
+	var f BadFields
+	f.Take(ValidateTopic(duly.QueueRef{Namespace: m.Namespace, Name: m.Topic}))
+	if m.ID != "" {
+		checkID(&f, "id", m.ID)
+	}
+	if m.Key != "" {
+		checkKey(&f, "key", m.Key)
+	}
+
+	checkBody(&f, m.Body, maxBody)
+	checkHeaders(&f, m.Headers)
+	var delay *time.Duration
+	if m.Delay != 0 {
+		delay = &m.Delay
+	}
+	checkSchedule(&f, delay, m.Due)
+	return f.Err()
+}
+
+// checkDestination checks the form of a destination. The server checks whether it may call it.
+func checkDestination(f *BadFields, field, text string) {
+	if name, ok := strings.CutPrefix(text, TargetPrefix); ok {
+		checkTargetName(f, field, name)
+		return
+	}
+	if _, reason := hook.ParseURL(text); reason != "" {
+		f.Add(field, "%s", reason)
+	}
+}
+
+// checkTargetName checks the name of a target.
+func checkTargetName(f *BadFields, field, name string) { checkName(f, field, name, "-_") }
+
+// checkDestinations checks the destinations of a job or a queue. "" is not set.
+func checkDestinations(f *BadFields, onDone, onDead string) {
+	for _, d := range []struct{ field, text string }{{"on_done", onDone}, {"on_dead", onDead}} {
+		if d.text != "" && d.text != duly.NoDestination {
+			checkDestination(f, d.field, d.text)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
@@ -9,40 +8,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// ShardOf is the shard that a job with this ID lives in, in a queue of shards
-// parts (a power of two): read from byte 11 of a ULID, from the CRC-32 (IEEE)
-// of any other ID.
-func ShardOf(id string, shards int) int {
-	if n, ok := duly.ParseNumber(id); ok {
-		return int(n.Part()) % shards
-	}
-	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(shards))
-}
-
-// ShardPart is what shard i of so many enforces of a limit: all parts together
-// are the limit. [duly.None] stays none.
-func ShardPart(limit, shards, i int) int {
-	if limit == duly.None {
-		return duly.None
-	}
-	part := limit / shards
-	if i < limit%shards {
-		part++
-	}
-	return part
-}
-
-// ReceiptParts is what an engine reads from a receipt: the fence.
+// ReceiptParts are the parts of a receipt, which fence a delivery.
 type ReceiptParts struct {
 	Queue  string
 	Shard  int
 	Number duly.Number
-	// Delivery is 1 + the deliveries of the job that have ended before; of a message
-	// in a group, the random token that its Reserve drew (1 to 2⁶³−1).
+	// Delivery is 1 + the number of ended deliveries of the job. For a message of a group
+	// it is a random number that the engine drew in Reserve, 1 to 2⁶³−1.
 	Delivery uint64
 }
 
-// Receipt writes the parts as "queue:shard:number:delivery".
+// Receipt returns the text "queue:shard:number:delivery".
 func (p ReceiptParts) Receipt() duly.Receipt {
 	return duly.Receipt(p.Append(make([]byte, 0, len(p.Queue)+36)))
 }
@@ -65,8 +41,8 @@ func ValidateReceipt(r duly.Receipt) error {
 	return f.Err()
 }
 
-// ParseReceipt reads a receipt. Anything but the exact text that Receipt writes is
-// not one: ok is false, and an engine answers [duly.ErrInvalid].
+// ParseReceipt parses a receipt. It returns false for every text that [ReceiptParts.Receipt]
+// does not write, and an engine then returns [duly.ErrInvalid].
 func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")
@@ -74,6 +50,7 @@ func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	if !ok1 || !ok2 || !ok3 || len(r) > 2*duly.MaxName+65 || !validQueue(queue) {
 		return p, false
 	}
+
 	i, ok1 := parseCount(shard)
 	n, ok2 := duly.ParseNumber(number)
 	d, ok3 := parseCount(delivery)
@@ -83,8 +60,7 @@ func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	return ReceiptParts{Queue: queue, Shard: int(i), Number: n, Delivery: d}, true
 }
 
-// parseCount reads what strconv writes for a number from 0 to 2⁶³−1, and
-// nothing else.
+// parseCount parses the text that strconv writes for a number from 0 to 2⁶³−1, and no other.
 func parseCount(text string) (n uint64, ok bool) {
 	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
 		return 0, false

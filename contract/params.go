@@ -3,23 +3,25 @@ package contract
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/dulymq/duly"
 )
 
-// CheckBatch reports [duly.ErrTooLarge] for more than [duly.MaxBatch] items, and for
-// more than [duly.MaxBatchBytes] of bodies in more than one item.
+// CheckBatch returns [duly.ErrTooLarge] for more than [duly.MaxBatch] items, and for several
+// items with more than [duly.MaxBatchBytes] of bodies.
 func CheckBatch(items int, bodyBytes int) error {
 	if items > duly.MaxBatch {
 		return TooLarge("batch", "has %d items, may have at most %d; send several calls", items, duly.MaxBatch)
 	}
 	if items > 1 && bodyBytes > duly.MaxBatchBytes {
-		return TooLarge("batch", "has %d bytes of bodies, may have at most %d; send several calls", bodyBytes, duly.MaxBatchBytes)
+		return TooLarge("batch", "has %d bytes of bodies, may have at most %d; send several calls",
+			bodyBytes, duly.MaxBatchBytes)
 	}
 	return nil
 }
 
-// BodyBytes is the size of the jobs' bodies together.
+// BodyBytes returns the size of the jobs' bodies together.
 func BodyBytes(jobs []duly.Job) (n int) {
 	for i := range jobs {
 		n += len(jobs[i].Body)
@@ -27,7 +29,7 @@ func BodyBytes(jobs []duly.Job) (n int) {
 	return n
 }
 
-// ValidateReserve reports [duly.ErrInvalid] with every bad parameter.
+// ValidateReserve returns [duly.ErrInvalid] with every bad parameter.
 func ValidateReserve(p *duly.ReserveParams) error {
 	var f BadFields
 	checkQueues(&f, p.Namespace, p.Queues)
@@ -46,7 +48,7 @@ func ValidateReserve(p *duly.ReserveParams) error {
 	return f.Err()
 }
 
-// ValidateWait reports [duly.ErrInvalid] with every bad parameter.
+// ValidateWait returns [duly.ErrInvalid] with every bad parameter.
 func ValidateWait(p *duly.WaitParams) error {
 	var f BadFields
 	checkQueues(&f, p.Namespace, p.Queues)
@@ -67,8 +69,8 @@ func checkQueues(f *BadFields, namespace string, queues []string) {
 	}
 }
 
-// ValidateList reports [duly.ErrInvalid] with every bad parameter, and fills in the
-// page's default.
+// ValidateList returns [duly.ErrInvalid] with every bad parameter. It fills in the default of
+// the page.
 func ValidateList(p *duly.ListParams) error {
 	var f BadFields
 	checkState(p.State, &f)
@@ -76,7 +78,7 @@ func ValidateList(p *duly.ListParams) error {
 	return f.Err()
 }
 
-// ValidatePage reports [duly.ErrInvalid] for a bad limit, and fills in the default.
+// ValidatePage returns [duly.ErrInvalid] for a bad limit. It fills in the default.
 func ValidatePage(p *duly.PageParams) error {
 	var f BadFields
 	checkPage(p, &f)
@@ -92,8 +94,8 @@ func checkPage(p *duly.PageParams, f *BadFields) {
 	}
 }
 
-// ValidateNamePage is Validate for a page of names, whose cursor is the last name
-// of the page before.
+// ValidateNamePage is [ValidatePage] for a page of names. The cursor is the last name of the
+// page before.
 func ValidateNamePage(p *duly.PageParams) error {
 	if err := ValidatePage(p); err != nil {
 		return err
@@ -104,8 +106,8 @@ func ValidateNamePage(p *duly.PageParams) error {
 	return nil
 }
 
-// ValidateTokenPage is Validate for a page of tokens, whose cursor is the hash of
-// the last token of the page before, in hex: after, empty for the first page.
+// ValidateTokenPage is [ValidatePage] for a page of tokens. The cursor is the hash of the last
+// token of the page before, in hex. after is that hash, empty for the first page.
 func ValidateTokenPage(p *duly.PageParams) (after []byte, err error) {
 	if err := ValidatePage(p); err != nil {
 		return nil, err
@@ -117,13 +119,8 @@ func ValidateTokenPage(p *duly.PageParams) (after []byte, err error) {
 	return after, nil
 }
 
-// BadCursor is the error for a cursor that no page has given out.
-func BadCursor() error {
-	return Invalid("cursor", "is not one that a page of this list gave; begin without one")
-}
-
-// ValidateRequeue reports [duly.ErrInvalid] with every bad parameter, [duly.ErrTooLarge] for
-// too many IDs.
+// ValidateRequeue returns [duly.ErrInvalid] with every bad parameter, and [duly.ErrTooLarge]
+// for too many IDs.
 func ValidateRequeue(p *duly.RequeueParams) error {
 	if err := CheckBatch(len(p.IDs), 0); err != nil {
 		return err
@@ -139,8 +136,7 @@ func ValidateRequeue(p *duly.RequeueParams) error {
 	return f.Err()
 }
 
-// ValidatePurge reports [duly.ErrInvalid] for a state that holds no jobs, or a
-// negative n.
+// ValidatePurge returns [duly.ErrInvalid] for a state that no job is in, and for a negative n.
 func ValidatePurge(state duly.State, n int) error {
 	var f BadFields
 	checkState(state, &f)
@@ -148,4 +144,44 @@ func ValidatePurge(state duly.State, n int) error {
 		f.Add("n", "is %d, must be at least 1", n)
 	}
 	return f.Err()
+}
+
+// ValidateQueuePage is [ValidatePage] for a page of queues. The cursor is the last queue of the
+// page before, NAMESPACE/NAME, which after is.
+func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
+	if err := ValidatePage(p); err != nil || p.Cursor == "" {
+		return after, err
+	}
+	namespace, name, _ := strings.Cut(p.Cursor, "/")
+	after = duly.QueueRef{Namespace: namespace, Name: name}
+	if namespace == "" || ValidateQueue(after) != nil {
+		return after, BadCursor()
+	}
+	return after, nil
+}
+
+// ValidateRequeueFor returns [duly.ErrInvalid] with every bad parameter of a Requeue in a queue or a
+// group. The messages of a group have neither tries nor a TTL of their own.
+func ValidateRequeueFor(p *duly.RequeueParams, q duly.QueueRef) error {
+	var f BadFields
+	err := ValidateRequeue(p)
+	if err != nil && duly.CodeOf(err) != duly.CodeInvalid {
+		return err
+	}
+	f.Take(err)
+	if q.IsGroup() && p.Tries != 0 {
+		f.Add("tries", "is set, but %s is a group, whose messages have none of their own; leave it out", Quoted(q.Name))
+	}
+	if q.IsGroup() && p.TTL != 0 && p.TTL != duly.None {
+		f.Add("ttl", "is set, but %s is a group, which has none; leave it out", Quoted(q.Name))
+	}
+	return f.Err()
+}
+
+// MessageBytes returns the total size of the bodies.
+func MessageBytes(messages []duly.Message) (n int) {
+	for i := range messages {
+		n += len(messages[i].Body)
+	}
+	return n
 }
