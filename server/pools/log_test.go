@@ -43,7 +43,9 @@ func (d *logBuffer) lines(with string) (lines []string) {
 }
 
 // newLoggedPools returns Pools with a default engine and orders, and their log.
-func newLoggedPools(t *testing.T, c *clock.Fake, engine contract.Engine, orders pools.Engine) (*pools.Pools, *logBuffer) {
+func newLoggedPools(
+	t *testing.T, c *clock.Fake, engine contract.Engine, orders pools.Engine,
+) (*pools.Pools, *logBuffer) {
 	t.Helper()
 	log := &logBuffer{}
 	p, err := pools.New(pools.Config{

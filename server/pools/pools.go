@@ -79,7 +79,8 @@ func New(cfg Config) (*Pools, error) {
 		r.placer, _ = d.engine.(contract.Placer)
 		r.watcher, _ = d.engine.(contract.Watcher)
 		if r.Registry == nil || r.placer == nil {
-			bad.Add("pools", "need an engine for %s that stores tokens and placements; use SQLite or Redis", contract.DefaultPool)
+			bad.Add("pools", "need an engine for %s that stores tokens and placements; use SQLite or Redis",
+				contract.DefaultPool)
 		}
 		slices.SortFunc(r.all[1:], func(a, b *pool) int { return strings.Compare(a.name, b.name) })
 	}

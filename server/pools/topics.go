@@ -155,7 +155,9 @@ func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadPa
 }
 
 // Delayed implements contract.Topics.
-func (r *Pools) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
+func (r *Pools) Delayed(
+	ctx context.Context, topic duly.QueueRef, p contract.DelayedParams,
+) (contract.DelayedPage, error) {
 	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.DelayedPage, error) {
 		return t.Delayed(ctx, topic, p)
 	})
@@ -170,7 +172,9 @@ func (r *Pools) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id
 
 // CancelDelayed implements contract.Topics.
 func (r *Pools) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
+	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error {
+		return t.CancelDelayed(ctx, topic, key, id)
+	})
 }
 
 // Topics implements contract.TopicOperator.
@@ -189,7 +193,9 @@ func (r *Pools) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo,
 
 // ConfigureTopic implements contract.TopicOperator.
 func (r *Pools) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
-	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
+	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error {
+		return t.ConfigureTopic(ctx, topic, patch)
+	})
 }
 
 // DestroyTopic implements contract.TopicOperator.

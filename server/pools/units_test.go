@@ -33,7 +33,9 @@ func settings(defaults duly.QueueConfig) map[string]duly.QueueConfig {
 		"dead count": func(c *duly.QueueConfig) { c.DeadCount = 3 },
 		"max jobs":   func(c *duly.QueueConfig) { c.MaxJobs = 3 },
 		"max leased": func(c *duly.QueueConfig) { c.MaxLeased = 3 },
-		"delivery":   func(c *duly.QueueConfig) { *c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush}) },
+		"delivery": func(c *duly.QueueConfig) {
+			*c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush})
+		},
 		"push url": func(c *duly.QueueConfig) {
 			push := duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}
 			*c = contract.PatchConfig(*c, duly.QueueConfig{Delivery: duly.DeliverPush, Push: push})

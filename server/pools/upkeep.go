@@ -190,7 +190,8 @@ func (r *Pools) Backuper(name string) (contract.Backuper, error) {
 	}
 	b, ok := engine.(contract.Backuper)
 	if !ok {
-		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s has no backup; back up its server's files", name)
+		return nil, contract.Errorf(duly.CodeUnsupported,
+			"the engine of pool %s has no backup; back up its server's files", name)
 	}
 	return b, nil
 }
