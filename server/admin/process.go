@@ -46,7 +46,8 @@ func lookup(c *route.Call, name string) error {
 		return err
 	}
 	if name == "heap" {
-		runtime.GC() // the profile shows the heap at the end of the last collection
+		// The profile shows the heap at the end of the last collection.
+		runtime.GC()
 	}
 	w, err := c.Stream(contentType(debug))
 	if err != nil {

@@ -24,6 +24,7 @@ func (a *API) storeRoutes() []route.Route {
 			Errors: []duly.Code{duly.CodeUnsupported}, Example: `{"repair":false}`,
 			ExampleAnswer: `{"report":{"jobs":1,"messages":0,"repaired":0,"faults":[]}}`,
 		}},
+
 		{Method: "POST", Path: "/admin/backup", Access: auth.Operator, MaxBody: 0, Query: []string{"pool"},
 			Handler: a.backup, Doc: route.Doc{
 				ID: "backupStore", Summary: "Copy the store",
@@ -113,6 +114,7 @@ func (a *API) placementRoutes() []route.Route {
 			Text: "Lists the pools of this server, the default one first.", Answer: wire.PoolsForm,
 			ExampleAnswer: `{"pools":[{"name":"default","ready":true},{"name":"orders","ready":true}]}`,
 		}},
+
 		{Method: "PUT", Path: "/admin/namespaces/{name}", Access: auth.Operator, MaxBody: 1 << 10,
 			Handler: a.placeNamespace, Doc: route.Doc{
 				ID: "placeNamespace", Summary: "Place a namespace",
@@ -129,6 +131,7 @@ func (a *API) placementRoutes() []route.Route {
 			Errors:  []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeUnsupported, duly.CodeFull},
 			Example: exampleMoving, ExampleAnswer: exampleMove,
 		}},
+
 		{Method: "GET", Path: "/admin/moves", Access: auth.Operator, Query: []string{"namespace"},
 			Handler: a.moves, Doc: route.Doc{
 				ID: "listMoves", Summary: "List moves",
@@ -147,6 +150,7 @@ func (a *API) processRoutes() []route.Route {
 				"With the lmstfy API it also contains metrics with lmstfy's names.",
 			ContentType: "text/plain", ExampleFile: "metrics.txt",
 		}},
+
 		{Method: "GET", Path: "/debug/pprof/{profile}", Access: auth.Operator, Query: []string{"seconds", "debug"},
 			Handler: a.profile, Doc: route.Doc{
 				ID: "profileServer", Summary: "Profile the server",

@@ -30,6 +30,7 @@ func (a *API) check(c *route.Call) error {
 	}
 	defer release()
 
+	// One line of progress may wait for a slow reader.
 	progress := make(chan wire.CheckLine, 1)
 	end := make(chan wire.CheckLine, 1)
 	go func() { end <- a.runCheck(ctx, repair, progress) }()
@@ -42,7 +43,8 @@ func (a *API) check(c *route.Call) error {
 	for {
 		select {
 		case line := <-progress:
-			_, _ = w.Write(wire.AppendCheckLine(nil, line)) // after an error the context ends
+			// After an error the context ends.
+			_, _ = w.Write(wire.AppendCheckLine(nil, line))
 		case line := <-end:
 			_, err := w.Write(wire.AppendCheckLine(nil, line))
 			return err
@@ -95,6 +97,7 @@ func (a *API) backup(c *route.Call) error {
 	err = backuper.Backup(ctx, out)
 	if err != nil && out.w != nil {
 		c.Log().Error("a backup failed after its first byte", "error", route.Fault(err))
+		// The status is already sent, so only an aborted connection shows the failure.
 		panic(http.ErrAbortHandler)
 	}
 	return err

@@ -70,6 +70,7 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 		}
 	}
 	if name == "" {
+		// The name is part of the key, so wrong passwords of one account do not block others.
 		claimed, _, _ := strings.Cut(string(text), ":")
 		return nil, g.refuse(guessOf(from, "account "+claimed),
 			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password"))

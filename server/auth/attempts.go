@@ -104,6 +104,7 @@ type Remote struct {
 // address, such as a socket in memory, has the zero address.
 func (r Remote) address() netip.Addr {
 	host, _, err := net.SplitHostPort(r.Peer)
+	// A peer may have no port.
 	if err != nil {
 		host = r.Peer
 	}
@@ -120,6 +121,7 @@ func (r Remote) address() netip.Addr {
 		rest, at = rest[:max(i, 0)], client
 	}
 
+	// A client can use every address of its /64.
 	if at.Is6() {
 		network, _ := at.Prefix(64)
 		return network.Addr()

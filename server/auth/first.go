@@ -37,6 +37,8 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 		return "", err
 	}
 
+	// The file is written before the token is stored. After a crash in between, the next start stores
+	// it.
 	secret, err := readSecret(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && any:
@@ -94,6 +96,7 @@ func (g *Guard) removeFile(hash [32]byte) error {
 	}
 
 	secret, err := readSecret(path)
+	// The user may have replaced the token in the file.
 	switch held, ok := Hash(secret); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -170,6 +170,7 @@ func (g *Guard) validLocked(grant *Grant) bool { return g.watching && grant.vers
 // certainly reflects.
 func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t contract.Token, version uint64, err error) {
 	g.mu.RLock()
+	// A change during the look-up must count as a later one.
 	version = g.version
 	g.mu.RUnlock()
 

@@ -20,7 +20,8 @@ const (
 // NewSecret returns the text of a new token, with 256 random bits.
 func NewSecret() string {
 	var b [secretBytes]byte
-	rand.Read(b[:]) // never fails, see crypto/rand
+	// Read never fails, see crypto/rand.
+	rand.Read(b[:])
 	return Prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
@@ -33,6 +34,7 @@ func Hash(secret string) (hash [32]byte, ok bool) {
 
 	var text [secretLen]byte
 	copy(text[:], secret)
+	// The loop has no early exit, so its duration does not depend on the text.
 	var bad byte
 	for _, c := range text[len(Prefix):] {
 		bad |= invalidByte[c]

@@ -62,7 +62,8 @@ func (g *Guard) Limit(ctx context.Context, hash [32]byte, l contract.Limits) err
 	err := g.cfg.Limiter.LimitToken(ctx, hash, l)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.version++ // also after an error: the store may have changed the limits
+	// Even after an error, the store may have changed the limits.
+	g.version++
 	return err
 }
 
@@ -74,11 +75,13 @@ func (g *Guard) Revoke(ctx context.Context, hash [32]byte) error {
 	if err := g.checkLastOperator(ctx, hash); err != nil {
 		return err
 	}
+	// The file goes first: after a crash, a start must not store the token again.
 	if err := g.removeFile(hash); err != nil {
 		return err
 	}
 	err := g.cfg.Registry.DeleteToken(ctx, hash)
-	g.invalidate(hash, revoked()) // also after an error: the store may have deleted it
+	// Even after an error, the store may have deleted the token.
+	g.invalidate(hash, revoked())
 	return err
 }
 

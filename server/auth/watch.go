@@ -47,7 +47,8 @@ func (g *Guard) notify(watching bool) {
 	g.version++
 	g.mu.Unlock()
 	if !watching {
-		return // the tracked grants are verified when the watch is back
+		// The tracked grants are verified when the watch is back.
+		return
 	}
 
 	select {
@@ -115,7 +116,8 @@ func (g *Guard) Track(ctx context.Context, grant *Grant) (release func(), err er
 	g.tracked[grant]++
 	valid := g.validLocked(grant)
 	g.mu.Unlock()
-	if !valid { // the notice of a change may have come before the grant was tracked
+	// The notice of a change may have come before the grant was tracked.
+	if !valid {
 		g.verify(ctx, grant)
 	}
 	return func() { g.untrack(grant) }, context.Cause(grant.ctx)

@@ -113,6 +113,7 @@ func (e *entry) size() int { return sizeOfEntry + len(e.queue) + len(e.id) }
 // dropLocked drops the entries up to a number.
 func (f *feed) dropLocked(number uint64) {
 	f.dropped = number
+	// A new slice frees the memory of the dropped entries.
 	kept := make([]entry, 0, len(f.entries))
 	f.size = 0
 	for _, e := range f.entries {

@@ -135,6 +135,7 @@ func (f *Feeds) acquire(namespace string) (*feed, error) {
 
 	one := f.feeds[namespace]
 	if one == nil {
+		// A feed without callers only saves work, so it may go.
 		if len(f.feeds) >= maxFeeds && !f.evictLocked() {
 			return nil, wire.Own(&duly.Error{
 				Code: duly.CodeUnavailable, RetryAfter: retryAfter,
@@ -184,7 +185,8 @@ func (f *Feeds) openLocked(namespace string) *feed {
 
 // watch adds the engine's reports to a feed until the engine's watch ends.
 func (f *Feeds) watch(ctx context.Context, namespace string, one *feed) (err error) {
-	defer func() { // as in an HTTP handler, a panic must not end the process
+	// As in an HTTP handler, a panic must not end the process.
+	defer func() {
 		if p := recover(); p != nil {
 			f.cfg.Log.Error("panic in a watch of removed jobs", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = duly.ErrInternal

@@ -44,6 +44,7 @@ func (b *busiest[K, V]) use(key K, do func(*V)) {
 		b.rankedAt = now
 		b.rank()
 	}
+	// New keys beyond the bound are not counted, so the memory is bounded.
 	if _, ok := b.uses[key]; ok || len(b.uses) < maxRanked {
 		b.uses[key]++
 	}

@@ -176,7 +176,8 @@ func newCodes() codes {
 
 func (c codes) add(code duly.Code) {
 	n := c[code]
-	if n == nil { // a code of the engine's own
+	// An engine may have codes of its own.
+	if n == nil {
 		n = c[duly.CodeInternal]
 	}
 	n.Add(1)

@@ -123,7 +123,8 @@ func (m *Metrics) settled(namespace string, outcomes []duly.SettleRequest, errs 
 			m.settlesRefused.add(duly.CodeOf(err))
 			continue
 		}
-		receipt, _ := contract.ParseReceipt(o.Receipt) // ok, because the receipt was current
+		// A current receipt is always well formed.
+		receipt, _ := contract.ParseReceipt(o.Receipt)
 		if c == nil || receipt.Queue != last {
 			add(c.settles(), n[:])
 			c, last = m.queues.get(duly.QueueRef{Namespace: namespace, Name: receipt.Queue}), receipt.Queue

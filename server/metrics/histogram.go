@@ -90,6 +90,7 @@ func (h *durations) absorb(from *durations) {
 // collect skips an empty histogram. A concurrent observation may be counted in part.
 func (h *durations) collect(ch chan<- prometheus.Metric, m *definition, labels ...string) {
 	buckets := make(map[float64]uint64, len(h.bounds))
+	// Prometheus expects cumulative buckets.
 	total := uint64(0)
 	for i := range h.counts {
 		total += h.counts[i].Load()

@@ -39,7 +39,8 @@ func (m *Metrics) Route(method, path string) func(status int, took time.Duration
 
 func (r *requests) answered(status int, took time.Duration) {
 	class := status / 100
-	if class < 1 || class > 5 { // the connection was aborted before an answer
+	// An aborted connection has no status.
+	if class < 1 || class > 5 {
 		class = 5
 	}
 	r.classes[class].Add(1)

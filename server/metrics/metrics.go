@@ -123,6 +123,7 @@ func (m *Metrics) addCall(name [2]string) *durations {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	calls := *m.calls.Load()
+	// The names come from the program, but a later engine may have many.
 	if len(calls) >= maxCalls {
 		name = [2]string{otherName, otherName}
 	}

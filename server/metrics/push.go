@@ -113,6 +113,7 @@ func NewPush(c duly.Clock, gates func() []PushGate, memory func() int64) *Push {
 	}
 	p.destinations = newBusiest[[2]string](maxDestinations, c.Mono, func(from *destinationCounters) {
 		p.other.add(from)
+		// The classes of an evicted destination are free again.
 		p.spare += max(from.usedClasses()-ownClasses, 0)
 	})
 	return p
@@ -268,6 +269,7 @@ func (p *Push) collectGates(ch chan<- prometheus.Metric) {
 	})
 
 	other := PushGate{Host: otherName}
+	// Limits of several hosts cannot be added, so the others have no series of limits.
 	for i, g := range gates {
 		if i >= maxDestinations {
 			other.InFlight += g.InFlight

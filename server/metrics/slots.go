@@ -70,6 +70,7 @@ func (s *Slots[K, V]) available(now *slotMap[K, V], key K) bool {
 func (s *Slots[K, V]) add(key K) (v V, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Another call may have added the key.
 	now := s.now.Load()
 	if v, ok := now.values[key]; ok {
 		return v, true

@@ -173,7 +173,8 @@ func (s *Survey) eachNamespace(ctx context.Context, f func(namespace string) err
 					return err
 				}
 				for _, namespace := range names.Names {
-					if seen[namespace] { // a namespace that moves is in the lists of two pools
+					// A namespace that moves is in the lists of two pools.
+					if seen[namespace] {
 						continue
 					}
 					seen[namespace] = true
@@ -218,6 +219,7 @@ func (n *namespaceStats) readTopics(ctx context.Context, topics contract.Topics,
 
 // readQueues reads the queues of the namespace page by page.
 func (n *namespaceStats) readQueues(ctx context.Context, from contract.Surveyor, maximum int) {
+	// A queue without statistics still counts as one of the first, see add.
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var page contract.SurveyPage
 		err := protect(func() (err error) {

@@ -28,6 +28,7 @@ func readTopics(
 			return err
 		})
 		if err != nil {
+			// An engine without topics has no incomplete list.
 			return all, errors.Is(err, duly.ErrUnsupported)
 		}
 

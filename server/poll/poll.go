@@ -82,6 +82,7 @@ func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 		if err != nil || len(deliveries) > 0 || left <= 0 {
 			return deliveries, err
 		}
+		// A waiting caller holds no memory.
 		c.ReleaseMemory()
 		if params.WaitMax > 0 {
 			params.Max = params.WaitMax
@@ -182,10 +183,12 @@ func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, writ
 		receipts[i] = deliveries[i].Receipt
 		bodies += len(deliveries[i].Body)
 	}
+	// The server sweeps when the first of the leases may have ended.
 	p.cfg.Leased(shortest)
 
 	delivered := false
-	defer func() { // also after a panic of write
+	// A panic of write must release the deliveries, too.
+	defer func() {
 		if !delivered {
 			p.release(c, receipts)
 		}

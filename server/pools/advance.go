@@ -43,6 +43,7 @@ func (r *Pools) runMoves(ctx context.Context) {
 			continue
 		}
 
+		// An ended outage of a namespace that no longer moves is of no interest.
 		tracker.Forget(func(namespace string) bool {
 			return namespace != allMoves && !containsNamespace(moves, namespace) && !containsNamespace(ended, namespace)
 		})
@@ -128,6 +129,7 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 		phase = contract.Placed
 	}
 	if err == nil {
+		// The version is the one that this server has read, so only one server changes the phase.
 		next := m.where
 		if next.Phase = phase; phase == contract.Placed {
 			next.From = ""
@@ -137,7 +139,8 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 
 	switch {
 	case errors.Is(err, duly.ErrConflict):
-		return nil // another server has made this step, or holds the removal lock
+		// Another server has made this step, or holds the removal lock.
+		return nil
 	case err != nil:
 		return err
 	case phase == contract.Placed:

@@ -28,6 +28,7 @@ func (r *Pools) WatchCancels(ctx context.Context, namespace string, w contract.C
 		if err != nil && first {
 			return err
 		}
+		// If the placement cannot be read, the current watches continue.
 		if err == nil {
 			f.watchPools(ctx, where.Pool, where.From)
 		}
@@ -88,6 +89,7 @@ func (f *cancelFollower) keepWatching(ctx context.Context, name string, one *wat
 		if ctx.Err() != nil {
 			return
 		}
+		// These errors do not pass, so the caller must know them.
 		if errors.Is(err, duly.ErrUnsupported) || errors.Is(err, duly.ErrClosed) {
 			f.end(err)
 			return
@@ -101,7 +103,8 @@ func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watche
 	if _, err := f.pools.poolEngine(f.namespace, name); err != nil {
 		return err
 	}
-	engine, err := f.pools.byName[name].get() // the engine of poolEngine hides WatchCancels
+	// The engine of poolEngine hides WatchCancels.
+	engine, err := f.pools.byName[name].get()
 	if err != nil {
 		return err
 	}
@@ -115,6 +118,7 @@ func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watche
 		Canceled: func(c contract.Canceled) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
+			// A report may come after the pool was replaced.
 			if ctx.Err() == nil {
 				f.watch.Canceled(c)
 			}
@@ -128,7 +132,8 @@ func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watche
 func (f *cancelFollower) setState(one *watchedPool, began bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	firstFailure := !one.tried && !began // Ready of the other pool may wait for this
+	// Ready of the other pool may wait for this.
+	firstFailure := !one.tried && !began
 	one.tried, one.began = true, began
 
 	for _, other := range f.watched {

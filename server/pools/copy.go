@@ -26,6 +26,7 @@ func (r *Pools) prepare(ctx context.Context, next contract.Placement) (contract.
 		return next, err
 	}
 
+	// The queues come first: a move that the new pool cannot take must not be stored.
 	err = m.copyAll(ctx, next.Namespace)
 	if errors.Is(err, duly.ErrInvalid) {
 		return next, contract.Errorf(duly.CodeInvalid,
@@ -92,6 +93,7 @@ func (m *migratingEngine) isCopied(ctx context.Context, q duly.QueueRef) (bool, 
 	if err != nil || from != to {
 		return false, err
 	}
+	// Equal settings may be the defaults of a queue that does not exist.
 	return exists(ctx, m.new, q)
 }
 
@@ -103,6 +105,7 @@ func setConfig(ctx context.Context, e contract.Engine, q duly.QueueRef, config d
 		return err
 	}
 
+	// Configure cannot change the pause.
 	now, err := e.Config(ctx, q)
 	switch {
 	case err != nil || now.Paused == config.Paused:

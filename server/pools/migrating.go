@@ -46,9 +46,11 @@ func (r *Pools) migrating(p *contract.Placement) (*migratingEngine, error) {
 // other pool for it.
 func (m *migratingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results := make([]duly.PushResult, len(jobs))
-	done := make([]bool, len(jobs)) // the job is in the other pool, or the search failed
+	// done marks jobs that are in the other pool, or whose search failed.
+	done := make([]bool, len(jobs))
 	inParallel(len(jobs), func(i int) {
 		j := &jobs[i]
+		// A new ID cannot be in the other pool.
 		if j.Made || j.ID == "" {
 			return
 		}
@@ -61,7 +63,8 @@ func (m *migratingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.Pus
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		return nil, err // nothing was pushed
+		// Nothing was pushed.
+		return nil, err
 	}
 
 	var rest []duly.Job
@@ -132,6 +135,7 @@ func both[T any](items []T, old, fresh func([]T) ([]error, error)) ([]error, err
 	if errOld != nil && !errors.Is(errOld, duly.ErrUnavailable) {
 		return nil, errOld
 	}
+	// The items may belong to the new pool, which still answers.
 	if errOld != nil {
 		errs = make([]error, len(items))
 		for i := range errs {
@@ -150,6 +154,7 @@ func both[T any](items []T, old, fresh func([]T) ([]error, error)) ([]error, err
 		return errs, nil
 	}
 
+	// The old pool has settled its items, so an error from here on is partial.
 	answers, errNew := fresh(rest)
 	errNew = partial(errNew)
 	if errNew != nil && (errOld != nil || !errors.Is(errNew, duly.ErrUnavailable)) {

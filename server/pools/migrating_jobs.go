@@ -73,7 +73,8 @@ const (
 // one.
 func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	cursor, fromNew := strings.CutPrefix(p.Cursor, inNew)
-	if !fromNew { // a cursor without a prefix is from before the move
+	// A cursor without a prefix is from before the move.
+	if !fromNew {
 		p.Cursor = strings.TrimPrefix(p.Cursor, inOld)
 		page, err := m.old.List(ctx, q, p)
 		switch {
@@ -102,7 +103,8 @@ func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.List
 // afterMove converts a cursor of a namespace that moved into one of its pool after the move.
 func afterMove(cursor string) string {
 	if strings.HasPrefix(cursor, inOld) {
-		return "" // the old pool has no jobs any more
+		// The old pool has no jobs any more.
+		return ""
 	}
 	return strings.TrimPrefix(cursor, inNew)
 }
@@ -157,11 +159,13 @@ func addStats(a, b duly.Stats) duly.Stats {
 		*to += n
 	}
 
+	// The oldest job and the next due time are those of either pool.
 	a.OldestReady = max(a.OldestReady, b.OldestReady)
 	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
 		a.NextDue = b.NextDue
 	}
-	if b.Delivery != "" { // the queue of the new pool is the one that stays
+	// The queue of the new pool is the one that stays.
+	if b.Delivery != "" {
 		a.Delivery = b.Delivery
 	}
 	return a
@@ -215,12 +219,14 @@ func (m *migratingEngine) Requeue(
 		return nil, err
 	}
 	if len(p.IDs) == 0 {
+		// A requeue by count takes the rest of the count from the new pool.
 		if p.N -= len(results); p.N == 0 {
 			return results, nil
 		}
 		more, err := m.new.Requeue(ctx, q, p)
 		if err != nil && len(results) > 0 {
-			err = nil // the caller must get the jobs that were requeued
+			// The caller must get the jobs that were requeued.
+			err = nil
 		}
 		return append(results, more...), err
 	}
@@ -236,6 +242,7 @@ func (m *migratingEngine) Requeue(
 		return results, nil
 	}
 
+	// A requeue by ID searches the IDs that the old pool does not have.
 	p.IDs = rest
 	more, err := m.new.Requeue(ctx, q, p)
 	for k, i := range indexes {
@@ -254,6 +261,7 @@ func (m *migratingEngine) Purge(ctx context.Context, q duly.QueueRef, state duly
 	if err != nil || n > 0 && purged >= n {
 		return purged, err
 	}
+	// Zero means all jobs.
 	if n > 0 {
 		n -= purged
 	}

@@ -14,6 +14,7 @@ func (m *migratingEngine) Reserve(ctx context.Context, p duly.ReserveParams) (go
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
+	// The caller may have been woken. It does not reserve, so the next waiter must wake.
 	if err := ctx.Err(); err != nil {
 		m.Pass(ctx, p.Namespace, p.Queues)
 		return nil, err
@@ -30,6 +31,7 @@ func (m *migratingEngine) Reserve(ctx context.Context, p duly.ReserveParams) (go
 		if len(got) > 0 {
 			return got, nil
 		}
+		// The other steps may still have jobs.
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -52,15 +54,18 @@ type step struct {
 // steps returns the steps of a Reserve in their strict order. Adjacent queues that are only
 // in the new pool share a step.
 func (m *migratingEngine) steps(ctx context.Context, namespace string, queues []string) (steps []step) {
-	if !m.state.draining { // the new pool has only jobs from servers in the next phase
+	// The new pool has only jobs from servers in the next phase.
+	if !m.state.draining {
 		return []step{{m.old, queues}, {m.new, queues}}
 	}
 
 	for _, name := range queues {
 		d := m.state.readOld(ctx, m.old, duly.QueueRef{Namespace: namespace, Name: name})
+		// Without jobs in the old pool, only the new one is asked.
 		if !d.empty || d.keysBlocked {
 			steps = append(steps, step{m.old, []string{name}})
 		}
+		// Any job of the new pool could overtake one with its key.
 		if d.keysBlocked {
 			continue
 		}
@@ -112,6 +117,7 @@ func (m *migratingEngine) Wait(ctx context.Context, p duly.WaitParams) (ready bo
 	for {
 		left := end - m.state.clock.Mono()
 		some := p
+		// After each interval, the old pool may be empty and other keys free.
 		some.Timeout = max(0, min(left, waitInterval))
 		ready, err = m.waitOnce(ctx, some)
 		if ready || err != nil || left <= waitInterval {
@@ -150,7 +156,8 @@ func (m *migratingEngine) waitOnce(ctx context.Context, p duly.WaitParams) (bool
 		of.Queues = queues
 		go func() {
 			ready, err := engine.Wait(waitCtx, of)
-			if ready && waitCtx.Err() != nil { // the other pool was ready first, so this wake-up is not used
+			// The other pool was ready first, so this wake-up is not used.
+			if ready && waitCtx.Err() != nil {
 				contract.PasserOf(engine).Pass(waitCtx, of.Namespace, of.Queues)
 			}
 			results <- waitResult{ready, err}

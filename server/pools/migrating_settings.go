@@ -15,15 +15,18 @@ func (m *migratingEngine) Configure(ctx context.Context, q duly.QueueRef, patch 
 	if err := contract.ValidateConfig(patch); err != nil {
 		return err
 	}
+
 	there, err := exists(ctx, m.old, q)
 	switch {
 	case err != nil:
 		return err
 	case m.state.draining && there:
 		return m.configureBoth(ctx, q, patch)
+	// A queue that the old pool has no more must not be created there again.
 	case m.state.draining:
 		return m.new.Configure(ctx, q, patch)
-	case !there && patch.Shards != 0: // an engine with one shard refuses this, before the old pool changes
+	// An engine with one shard refuses this before the old pool changes.
+	case !there && patch.Shards != 0:
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
 		}
@@ -44,7 +47,8 @@ func (m *migratingEngine) configureBoth(ctx context.Context, q duly.QueueRef, pa
 
 // mayConfigure returns the error that the new pool would return, before the old one changes.
 func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	if patch.Shards != 0 { // this changes nothing: the shards of a queue are fixed
+	// This changes nothing: the shards of a queue are fixed.
+	if patch.Shards != 0 {
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
 		}
@@ -54,6 +58,7 @@ func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, pat
 	if err != nil {
 		return err
 	}
+	// Only an empty queue can change its delivery.
 	if patch.Delivery != "" && patch.Delivery != now.Delivery {
 		stats, err := m.new.Stats(ctx, q)
 		if err == nil && stats.Sizes != (duly.Sizes{}) {
@@ -70,6 +75,7 @@ func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, pat
 // the queue is sealed.
 func (m *migratingEngine) configureOld(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	patch.Shards = 0
+	// Another bound would let jobs into a sealed queue.
 	if patch.MaxJobs != 0 {
 		sealed, err := isSealed(ctx, m.old, q)
 		if err != nil {
@@ -84,7 +90,8 @@ func (m *migratingEngine) configureOld(ctx context.Context, q duly.QueueRef, pat
 	}
 
 	err := m.old.Configure(ctx, q, patch)
-	if errors.Is(err, duly.ErrInvalid) { // with other shards, a limit per shard may be too small
+	// With other shards, a limit per shard may be too small.
+	if errors.Is(err, duly.ErrInvalid) {
 		return nil
 	}
 	return err
@@ -101,7 +108,8 @@ func (m *migratingEngine) setBoth(ctx context.Context, q duly.QueueRef, set func
 	there, err := exists(ctx, m.new, q)
 	if err == nil && !there {
 		err = m.copyQueue(ctx, q)
-		there = errors.Is(err, duly.ErrConflict) // the next phase has begun, so the new pool has the queue
+		// The next phase has begun, so the new pool has the queue.
+		there = errors.Is(err, duly.ErrConflict)
 	}
 	if there {
 		err = set(m.new)
@@ -124,7 +132,8 @@ func (m *migratingEngine) pause(ctx context.Context, q duly.QueueRef, set func(e
 		return m.inBoth(set)
 	}
 	err := m.setBoth(ctx, q, set)
-	if errors.Is(err, duly.ErrNotFound) { // a server in the next phase may have pushed to the new pool
+	// A server in the next phase may have pushed to the new pool.
+	if errors.Is(err, duly.ErrNotFound) {
 		return m.inBoth(set)
 	}
 	return err

@@ -49,6 +49,7 @@ const maxMoveAttempts = 3
 
 // startMove starts the move of a namespace to a pool, as far as one is necessary.
 func (r *Pools) startMove(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
+	// Topics stop a move before it changes anything.
 	if where.From == "" && where.Pool != to {
 		old, err := r.poolEngine(where.Namespace, where.Pool)
 		if err == nil {
@@ -59,6 +60,7 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 		}
 	}
 
+	// A move of a mistyped name would succeed at once and change nothing that the operator meant.
 	exists, err := r.exists(ctx, &where)
 	switch {
 	case err != nil:
@@ -107,6 +109,7 @@ func (r *Pools) reverse(ctx context.Context, where contract.Placement) (contract
 	if err != nil {
 		return next, err
 	}
+	// An error here must not undo the reversal: a failed pool may be its reason.
 	if m, err := r.migrating(&next); err == nil {
 		_ = m.restoreAllSettings(ctx, next.Namespace)
 	}
@@ -125,7 +128,9 @@ func (r *Pools) readPlacement(ctx context.Context, namespace string) (contract.P
 
 // storePhase stores the next phase of a placement, and returns the placement as stored.
 func (r *Pools) storePhase(ctx context.Context, p contract.Placement) (contract.Placement, error) {
-	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond) // the precision of engines
+	// Engines store times in milliseconds.
+	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond)
+	// Former pools are searched for orphans. The pools of this phase are not searched.
 	p.Former = slices.DeleteFunc(slices.Clone(p.Former), func(name string) bool {
 		return name == p.Pool || name == p.From
 	})

@@ -33,7 +33,8 @@ func readMergeCursor(cursor string, lists int) (at mergeCursor, err error) {
 }
 
 func (at mergeCursor) cursor() string {
-	text, _ := json.Marshal(at) // strings and booleans, so no error is possible
+	// A cursor has only strings and booleans, so no error is possible.
+	text, _ := json.Marshal(at)
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
@@ -60,7 +61,8 @@ func mergeNames(ctx context.Context, p duly.PageParams, lists []lister) (page du
 		page.Names = append(page.Names, pages[i].Names...)
 
 		n := len(pages[i].Names)
-		unbounded = unbounded || n == 0 && pages[i].Next != "" // an empty page bounds nothing, so no name is safe
+		// An empty page bounds nothing, so no name is safe.
+		unbounded = unbounded || n == 0 && pages[i].Next != ""
 		if pages[i].Next != "" && n > 0 && (bound == "" || pages[i].Names[n-1] < bound) {
 			bound = pages[i].Names[n-1]
 		}
@@ -123,7 +125,8 @@ func (r *Pools) namespaceLists() []lister {
 				return duly.NamePage{}, err
 			}
 			registry, ok := engine.(contract.Registry)
-			if !ok { // another server's engine, which lists its namespaces only for its own operator
+			// The engine of another server lists its namespaces only for its own operator.
+			if !ok {
 				return duly.NamePage{}, nil
 			}
 			return registry.Namespaces(ctx, p)

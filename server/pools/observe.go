@@ -38,7 +38,8 @@ func (o *observedEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.Push
 // Reserve implements duly.Engine.
 func (o *observedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	deliveries, err := o.Engine.Reserve(ctx, p)
-	if ctx.Err() == nil { // without a caller, the engine may not have asked its store
+	// Without a caller, the engine may not have asked its store.
+	if ctx.Err() == nil {
 		o.pools.report(ctx, o.name, err)
 	}
 	return deliveries, err

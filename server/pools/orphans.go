@@ -105,6 +105,7 @@ func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) err
 
 	for _, name := range formerPools(where) {
 		p := r.byName[name]
+		// Another server may have this pool, and then finds the orphans.
 		if p == nil {
 			continue
 		}
@@ -116,6 +117,7 @@ func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) err
 			continue
 		}
 
+		// A move has one old pool, so other former pools follow at the next search.
 		switch _, err = r.drainOrphan(ctx, *where, name); {
 		case errors.Is(err, duly.ErrConflict): // another server has started to drain it
 			return nil
@@ -149,9 +151,11 @@ func (r *Pools) alignSettings(ctx context.Context, where *contract.Placement, na
 			return err
 		}
 		return untilStable(ctx, home, q, func(config duly.QueueConfig) error {
-			config.Shards = 0 // they cannot change
+			// The shards of a queue cannot change.
+			config.Shards = 0
 			err := setConfig(ctx, step, q, config)
-			if errors.Is(err, duly.ErrInvalid) { // with other shards, a limit per shard may be too small
+			// With other shards, a limit per shard may be too small.
+			if errors.Is(err, duly.ErrInvalid) {
 				return nil
 			}
 			return err

@@ -47,6 +47,7 @@ func (r *Pools) phaseState(p *contract.Placement) *phaseState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock.Mono()
+	// What was known about the queues does not hold in another phase.
 	s := r.phases[p.Namespace]
 	if s == nil || !samePhase(&s.phase, p) {
 		s = &phaseState{
@@ -89,6 +90,7 @@ func (s *phaseState) readOld(ctx context.Context, old contract.Engine, q duly.Qu
 		return next
 	}
 
+	// Two callers may read at the same time. Either result is recent enough.
 	stats, err := old.Stats(ctx, q)
 	if err != nil {
 		next.empty = false
@@ -128,6 +130,7 @@ func unfinished(s *duly.Sizes) int64 { return s.Delayed + s.Ready + s.Blocked + 
 func (s *phaseState) mayRun(ctx context.Context, old contract.Engine, job *duly.Delivery) bool {
 	q := duly.QueueRef{Namespace: job.Namespace, Name: job.Queue}
 	d := s.readOld(ctx, old, q)
+	// After the propagation no server pushes to the old pool, so an empty queue stays empty.
 	if d.empty && s.propagated() {
 		return true
 	}
@@ -139,7 +142,8 @@ func (s *phaseState) mayRun(ctx context.Context, old contract.Engine, job *duly.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d := s.queues[q.Name]; !d.keysBlocked {
-		d.keysBlocked, d.readAt = true, 0 // the next read lists the keys
+		// The next read lists the keys.
+		d.keysBlocked, d.readAt = true, 0
 	}
 	return false
 }

@@ -18,12 +18,14 @@ func (r *Pools) Assign(ctx context.Context, namespace, name string) error {
 	if namespace == contract.AllNamespaces {
 		return contract.Invalid("pool", "goes with a namespace, not with %s", contract.AllNamespaces)
 	}
+	// A nil Pools has only the default pool, so it has nothing to store.
 	if err := contract.ValidateNamespace(namespace); err != nil || r == nil {
 		return err
 	}
 
 	namespace = contract.NamespaceOr(namespace)
-	for range 2 { // after a conflict, check the placement that another server has stored
+	// After a conflict, check the placement that another server has stored.
+	for range 2 {
 		stored, err := r.placer.FindPlacement(ctx, namespace)
 		if err == nil {
 			return checkPlaced(&stored, name)

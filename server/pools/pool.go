@@ -59,6 +59,7 @@ func (p *pool) keepOpening(ctx context.Context, r *Pools) {
 			p.setEngine(engine)
 			r.cfg.Logger.Info("the pool is open", "pool", p.name)
 			return
+		// An operator needs each reason once, not every retry.
 		case tracker.Record(p.name, err).NewReason:
 			r.cfg.Logger.Error("the pool cannot be opened; retrying",
 				"pool", p.name, "code", string(duly.CodeOf(err)), "error", route.Fault(err))

@@ -63,6 +63,7 @@ func New(cfg Config) (*Pools, error) {
 	var bad contract.BadFields
 	for name, e := range cfg.Engines {
 		bad.Take(contract.ValidatePool(name))
+		// An engine that cannot be opened yet is no fault of the configuration.
 		p := &pool{name: name, opener: e.Opener, engine: e.Open, observed: &observedEngine{e.Open, r, name}}
 		if name == contract.DefaultPool {
 			r.all = append([]*pool{p}, r.all...)
@@ -132,7 +133,8 @@ func (r *Pools) invalidate() {
 	watching := r.watching
 	r.mu.Unlock()
 	if !watching {
-		return // without notices, nothing is cached
+		// Without notices, nothing is cached.
+		return
 	}
 
 	select {
@@ -159,6 +161,7 @@ func (r *Pools) runLoader(ctx context.Context) {
 
 func (r *Pools) load(ctx context.Context) error {
 	r.mu.RLock()
+	// A change during the read raises the version again, and causes another load.
 	version := r.version
 	r.mu.RUnlock()
 	all := map[string]contract.Placement{}
@@ -208,6 +211,7 @@ func (r *Pools) Where(ctx context.Context, namespace string) (contract.Placement
 		return unplaced, nil
 	}
 
+	// This read also shows whether the default pool responds.
 	p, err := r.placer.FindPlacement(ctx, namespace)
 	r.report(ctx, contract.DefaultPool, err)
 	if errors.Is(err, duly.ErrNotFound) {

@@ -20,7 +20,8 @@ func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contra
 				return contract.QueuePage{}, err
 			}
 			index, ok := engine.(contract.Targeter)
-			if !ok { // another server's engine, whose server sends the jobs
+			// Another server owns this engine, and sends its jobs.
+			if !ok {
 				return contract.QueuePage{}, nil
 			}
 			return index.PushQueues(ctx, p)
@@ -36,15 +37,16 @@ func (r *Pools) WatchPushQueues(ctx context.Context, changed func()) {
 	defer watching.Wait()
 	for _, pool := range r.all {
 		watching.Go(func() {
+			// A pool may open later, and a watch may end with its connection.
 			for ctx.Err() == nil {
 				if engine, err := pool.get(); err == nil {
 					watcher, ok := engine.(contract.Watcher)
 					if !ok {
 						return
 					}
-					_ = watcher.WatchTokens(ctx, func(bool) { changed() }) // the loop retries
+					_ = watcher.WatchTokens(ctx, func(bool) { changed() })
 				}
-				_ = clock.Sleep(ctx, r.cfg.Clock, reopenInterval) // the loop checks ctx
+				_ = clock.Sleep(ctx, r.cfg.Clock, reopenInterval)
 			}
 		})
 	}

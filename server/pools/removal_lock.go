@@ -67,6 +67,7 @@ func (m *migratingEngine) lockRemoval(ctx context.Context) (*stepEngine, error) 
 		return step, nil
 	}
 
+	// The store accepts only the next version, so of two servers one fails here.
 	if err := m.pools.storePlacement(ctx, m.where); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,8 @@ func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) 
 	}
 
 	patch := missingSettings(from, to, contract.DefaultQueueConfig())
-	if patch.MaxJobs == from.Shards { // the bound of a seal looks like this
+	// The bound of a seal looks like this.
+	if patch.MaxJobs == from.Shards {
 		sealed, err := m.wasSealed(ctx, q, from)
 		if err != nil {
 			return err
@@ -44,13 +45,15 @@ func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) 
 		return nil
 	}
 
+	// From here on the new pool changes, so the phase must not be over.
 	step, err := m.pools.beginStep(ctx, m.new, &m.where)
 	if err != nil {
 		return err
 	}
 	err = step.Configure(ctx, q, patch)
 	if patch.Shards != 0 && (errors.Is(err, duly.ErrInvalid) || errors.Is(err, duly.ErrUnsupported)) {
-		patch.Shards = 0 // the queue has other shards already; its other settings can still be restored
+		// The queue has other shards already; its other settings can still be restored.
+		patch.Shards = 0
 		err = step.Configure(ctx, q, patch)
 	}
 	if err != nil {
@@ -83,7 +86,8 @@ func (m *migratingEngine) restoreLaterSettings(
 ) error {
 	return untilStable(ctx, m.old, q, func(now duly.QueueConfig) error {
 		patch := missingSettings(now, from, from)
-		patch.Shards, patch.MaxJobs = 0, 0 // shards cannot change, and the bound may be a seal's
+		// Shards cannot change, and the bound may be a seal's.
+		patch.Shards, patch.MaxJobs = 0, 0
 		from = now
 		if !isSet(now) || patch == (duly.QueueConfig{}) {
 			return nil
@@ -110,7 +114,8 @@ func (m *migratingEngine) restorePause(ctx context.Context, q duly.QueueRef, ste
 func missingSettings(from, to, defaults duly.QueueConfig) (patch duly.QueueConfig) {
 	missingField(&patch.Delivery, from.Delivery, to.Delivery, defaults.Delivery)
 	if from.Delivery == to.Delivery {
-		defaults = contract.PatchConfig(defaults, duly.QueueConfig{Delivery: to.Delivery}) // a push queue has other defaults
+		// A push queue has other defaults.
+		defaults = contract.PatchConfig(defaults, duly.QueueConfig{Delivery: to.Delivery})
 	}
 
 	missingField(&patch.Push.URL, from.Push.URL, to.Push.URL, defaults.Push.URL)

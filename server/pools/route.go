@@ -20,6 +20,7 @@ func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
 	}
+	// The common case needs no copy of the jobs.
 	if !severalNamespaces(jobs) {
 		namespace := ""
 		if len(jobs) > 0 {
@@ -39,6 +40,7 @@ func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 			some[k] = jobs[i]
 		}
 
+		// An error of one namespace must not fail the jobs of the others.
 		engine, err := r.engineOf(ctx, namespace)
 		var answers []duly.PushResult
 		if err == nil {
@@ -79,6 +81,7 @@ func byNamespace(jobs []duly.Job) map[string][]int {
 func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	engine, err := r.engineOf(ctx, p.Namespace)
 	if err != nil {
+		// Wait may have woken this caller.
 		r.Pass(ctx, p.Namespace, p.Queues)
 		return nil, err
 	}
@@ -164,6 +167,7 @@ func (r *Pools) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error)
 // List implements contract.Inspector.
 func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	return withEngine(ctx, r, q, func(e contract.Engine) (duly.ListPage, error) {
+		// The cursor may be from a page during the move.
 		if _, moves := e.(*migratingEngine); !moves {
 			p.Cursor = afterMove(p.Cursor)
 		}

@@ -73,6 +73,7 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 	if err != nil {
 		return false, err
 	}
+	// Every change from here on needs the lock.
 	sealed, err := seal(ctx, old, q, present)
 	if err != nil || !sealed {
 		return false, err
@@ -128,6 +129,7 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 		}
 	}
 
+	// A push of existing seal jobs changes nothing, so a partial seal is completed.
 	results, err := old.Push(ctx, jobs)
 	if err != nil {
 		return false, err
@@ -135,8 +137,10 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 	if slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Err != nil }) {
 		return false, nil
 	}
+	// The shards are part of the patch so that it fails for another queue with this name.
 	err = old.Configure(ctx, q, duly.QueueConfig{Shards: config.Shards, MaxJobs: config.Shards})
-	if errors.Is(err, duly.ErrInvalid) { // the queue was created again, with other shards
+	// With other shards, the queue was created again.
+	if errors.Is(err, duly.ErrInvalid) {
 		return false, nil
 	}
 	if err != nil {
@@ -168,6 +172,7 @@ func (m *migratingEngine) completeReversal(ctx context.Context, namespace string
 		return nil
 	}
 
+	// A seal hides the bound of its queue, so it is removed before the settings are restored.
 	err := eachName(ctx, m.new, namespace, func(q duly.QueueRef) error { return m.unseal(ctx, q) })
 	if err == nil {
 		err = m.restoreAllSettings(ctx, namespace)

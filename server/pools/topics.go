@@ -56,7 +56,8 @@ func topicsIn(ctx context.Context, e contract.Engine, namespace string) ([]strin
 		return nil, nil
 	}
 	page, err := topics.Topics(ctx, namespace, duly.PageParams{Limit: maxNamed})
-	if errors.Is(err, duly.ErrUnsupported) { // a remote engine without topics
+	// A remote engine may have no topics.
+	if errors.Is(err, duly.ErrUnsupported) {
 		return nil, nil
 	}
 	return page.Names, err
@@ -113,6 +114,7 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 		}
 		indexes[namespace] = append(indexes[namespace], i)
 	}
+	// The common case needs no copy of the messages.
 	if len(namespaces) < 2 {
 		namespace := ""
 		if len(messages) > 0 {
@@ -128,6 +130,7 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 			some[k] = messages[i]
 		}
 
+		// An error of one namespace must not fail the messages of the others.
 		answers, err := r.publish(ctx, namespace, some)
 		for k, i := range indexes[namespace] {
 			if err != nil {

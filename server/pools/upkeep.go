@@ -129,6 +129,7 @@ func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract
 		var report contract.CheckReport
 		if failed == nil {
 			if progress != nil {
+				// Callers see one progress over all pools.
 				p.Progress = func(done, total int64) { progress(before+done, before+total) }
 			}
 			report, failed = m.Check(ctx, p)
@@ -163,6 +164,7 @@ func (r *Pools) Step(ctx context.Context, q duly.QueueRef) (more bool, err error
 	if err != nil {
 		return false, err
 	}
+	// A queue that moves may have jobs in both pools.
 	moreNew, err := r.stepIn(ctx, &where, where.Pool, q)
 	return more || moreNew, err
 }
