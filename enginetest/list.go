@@ -225,7 +225,10 @@ func listBehindDeleted(s *scene) {
 		ids := n.reachAll(state, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 
 		listed := n.walk(state, 2, func(page int) {
-			n.must("delete", n.Engine.Delete(n.ctx, n.ref(), ids[2*page+1]))
+			// An engine may return a cursor whose page is empty.
+			if last := 2*page + 1; last < len(ids) {
+				n.must("delete", n.Engine.Delete(n.ctx, n.ref(), ids[last]))
+			}
 		})
 		n.sameIDs("the "+state.String()+" jobs", idsOf(listed), ids)
 	}
