@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -134,4 +135,4 @@ func dedupeBound(s *scene) {
 	same(s, "the outcome of an ID that is stored", r.Status, duly.Exists)
 }
 
-func numberedID(n int) string { return "id-" + string(rune('a'+n%26)) + time.Duration(n).String() }
+func numberedID(n int) string { return "id-" + strconv.Itoa(n) }
