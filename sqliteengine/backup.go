@@ -12,10 +12,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/contract"
 )
-
-var _ contract.Backuper = (*Engine)(nil)
 
 // A copy in progress is named PATH-backup-NUMBER.part, which no user would choose for a
 // backup.
@@ -43,32 +40,6 @@ func isLeftover(name, store string) bool {
 		}
 	}
 	return false
-}
-
-// Backup implements contract.Backuper. It copies the file as of one commit into a file next to
-// it and then writes that copy to w. So a slow receiver does not hold up checkpoints.
-func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
-	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copySuffix)
-	if err != nil {
-		return cannotWrite(e.cfg.Path, err)
-	}
-	defer os.Remove(made.Name())
-	defer made.Close()
-
-	// VACUUM makes its own transaction and does not allow an outer one.
-	err = e.onReader(ctx, func(ctx context.Context, c *conn) error {
-		if err := e.readers.gate.enter(ctx); err != nil {
-			return err
-		}
-		defer e.readers.gate.leave()
-		_, err := c.stmt("backup").Text(1, made.Name()).Run()
-		return err
-	})
-	if err != nil {
-		return err
-	}
-
-	return copyOut(ctx, w, made)
 }
 
 // copyOut writes a file to w until ctx ends.

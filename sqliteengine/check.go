@@ -8,8 +8,6 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-var _ contract.Maintainer = (*Engine)(nil)
-
 // The kinds of fault. The schema excludes the others: a job is one row with one state, and
 // SQLite maintains its indexes. So a job is never in no set or in two, no set has an entry
 // without a job, and a leased job always has a lease end.
@@ -37,30 +35,11 @@ const (
 // checkPage is how many rows are read at a time.
 const checkPage = 500
 
-// Check implements contract.Maintainer. It reads one snapshot while other calls go on. It then
-// repairs each fault in a transaction of its own, which first verifies that the fault still
-// exists.
-func (e *Engine) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
-	c := &check{e: e, p: p}
-	if err := e.read(ctx, func(r *conn) error { return c.run(ctx, r) }); err != nil {
-		return contract.CheckReport{}, err
-	}
-	if err := c.earliestTimes(ctx); err != nil {
-		return contract.CheckReport{}, err
-	}
-	if p.Repair {
-		if err := c.repair(ctx); err != nil {
-			return c.result, err
-		}
-	}
-	return c.result, nil
-}
-
 // check is one Check call.
 type check struct {
-	e       *Engine
+	e       *store
 	p       contract.CheckParams
-	t       *tx // a read transaction
+	t       checkTx // reads
 	total   int64
 	result  contract.CheckReport
 	repairs []repair               // one for each of report.Faults
@@ -69,7 +48,7 @@ type check struct {
 
 // repair verifies and repairs a fault in a write transaction. found is false if the fault no
 // longer exists. A nil mend means that the fault can't be repaired.
-type repair func(t *tx) (found bool, err error)
+type repair func(t checkTx) (found bool, err error)
 
 func (c *check) report(kind string, q *queue, id, detail string, m repair) {
 	f := contract.Fault{Kind: kind, ID: id, Detail: detail}
@@ -83,7 +62,7 @@ func (c *check) report(kind string, q *queue, id, detail string, m repair) {
 
 // run checks the whole file.
 func (c *check) run(ctx context.Context, r *conn) error {
-	c.t = &tx{conn: r, w: c.e.w, readOnly: true}
+	c.t = checkTx{&tx{conn: r, w: c.e.w, readOnly: true}}
 	c.t.begin()
 	if err := c.fileFaults(); err != nil {
 		return err
@@ -156,7 +135,7 @@ func (c *check) strayRows() error {
 			return err
 		}
 		id := s.ColInt(0)
-		c.report(faultStray, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
+		c.report(faultStray, nil, "", fmt.Sprintf("queue %d", id), func(t checkTx) (bool, error) {
 			if _, err := t.stmt("tallies_drop").Int(1, id).Run(); err != nil {
 				return false, err
 			}
@@ -190,14 +169,8 @@ func (c *check) counters(q *queue, counted duly.Sizes) {
 	}
 }
 
-// accounted returns the sum that counter Pushed must have.
-func (q *queue) accounted() int64 {
-	c := &q.counters
-	return c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + q.held() + q.sizes.Dead
-}
-
 func repairCounters(ref duly.QueueRef) repair {
-	return func(t *tx) (bool, error) {
+	return func(t checkTx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil {
 			return false, nil
@@ -212,7 +185,7 @@ func repairCounters(ref duly.QueueRef) repair {
 	}
 }
 
-func (t *tx) recount(q *queue) (z duly.Sizes, err error) {
+func (t checkTx) recount(q *queue) (z duly.Sizes, err error) {
 	s := t.stmt("recount").Int(1, q.id)
 	for {
 		row, err := s.Step()
@@ -248,7 +221,7 @@ func (c *check) earliestTimes(ctx context.Context) error {
 	})
 
 	for _, ref := range late {
-		c.report(faultMoment, &queue{ref: ref}, "", "", func(t *tx) (bool, error) {
+		c.report(faultMoment, &queue{ref: ref}, "", "", func(t checkTx) (bool, error) {
 			if q := t.queue(ref); q != nil {
 				return true, q.readEarliest(t.conn)
 			}
@@ -272,7 +245,7 @@ func (c *check) repair(ctx context.Context) error {
 		}
 		found := false
 		err := c.e.change(ctx, func(t *tx) (err error) {
-			found, err = m(t)
+			found, err = m(checkTx{t})
 			return err
 		})
 		if err != nil {

@@ -74,7 +74,7 @@ var headKind = entryKind{
 		if err != nil || dropped == 0 { // an earlier repair has passed the key on
 			return err
 		}
-		return t.passKey(q, e.text)
+		return q.passKey(t, e.text)
 	},
 }
 
@@ -192,7 +192,7 @@ func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 
 // entry compares an entry with its job.
 func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
-	j, err := c.t.byNumber(q, e.number)
+	j, err := q.byNumber(c.t.tx, e.number)
 	if err != nil || kind.matches(j, e) {
 		return err
 	}
@@ -203,16 +203,16 @@ func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
 		id = j.ID
 	}
 
-	c.report(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t *tx) (bool, error) {
+	c.report(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t checkTx) (bool, error) {
 		q := t.queue(q.ref)
 		if q == nil {
 			return false, nil
 		}
-		j, err := t.byNumber(q, stray.number)
+		j, err := q.byNumber(t.tx, stray.number)
 		if err != nil || kind.matches(j, &stray) {
 			return false, err
 		}
-		return true, kind.drop(t, q, &stray)
+		return true, kind.drop(t.tx, q, &stray)
 	})
 	return nil
 }

@@ -1,93 +1,90 @@
-// Package sqliteengine is the embedded engine: one file on this machine, and
-// everything of the contract with one shard.
+// Package sqliteengine is the embedded engine. It stores everything in one SQLite file on
+// this machine and has one shard per queue.
 //
 // # One writer
 //
-// One goroutine, the writer, owns the one connection that writes. A call that
-// changes something is an operation: it is put into the inbox and its caller
-// waits. The writer takes everything that has gathered while it was at the
-// last commit, runs it in one transaction, one operation after the other, and
-// commits; then all are answered (package batch). So many callers share one sync, and
-// no timer is needed to bring them together. What is durable is what was answered.
+// One goroutine, the writer, owns the only connection that writes. A call that changes
+// something is an operation (type op): it is put into the inbox, and its caller waits. The
+// writer takes all operations that have gathered during the last commit. It runs them one
+// after the other in one transaction, commits, and answers them (package batch). So many
+// callers share one sync, and no timer is needed to gather them. An answered call is durable.
 //
-// Those that meet in one transaction were all called before any of them is
-// answered, so their order is free. Pushes go first, then Deletes, then all
-// others, then Reserves, each kind in the order in which it came; pushes of jobs
-// without keys, Deletes of running jobs, and Reserves of a queue share their
-// statements (join.go, push_simple.go, removal.go, supply.go). An operation of another
-// kind never runs while such statements are outstanding.
+// All operations of a transaction are called before any of them is answered, so their order is
+// free. Pushes run first, then Deletes, then all others, then Reserves. Within a kind they run
+// in the order of arrival. The operations of a kind share statements: pushes of jobs without
+// keys (push_batch.go), Deletes of leased jobs (delete.go), and Reserves from one queue
+// (ready.go). Shared statements run before an operation of another kind.
 //
-// If a joint transaction fails it is rolled back and its operations are tried
-// one by one, each in a transaction of its own, so that one which can't be
-// done fails alone.
+// If a joint transaction fails, it is rolled back. Each operation then runs in a transaction
+// of its own, so that only the faulty one fails.
 //
-// Reads run beside the writer on connections of their own, each in a
-// transaction that sees one commit. Pages of lists and surveys give way to
-// callers that write (longread.go): a page then consists of several transactions.
-// A checkpoint that reads keep from restarting the log lets new reads wait for a
-// moment (gate.go, checkpoint.go).
+// Reads run concurrently with the writer on connections of their own. Each read transaction
+// sees one commit. Pages of lists and surveys give way to callers that write, so a page
+// consists of several transactions (longread.go). A checkpoint may block new reads for a
+// moment, because reads can prevent the write-ahead log from restarting (gate.go,
+// checkpoint.go).
 //
-// # What stands in memory
+// # State in memory
 //
-// The writer knows of every queue its configuration, its sizes and counters,
-// and the first moment at which something becomes due, expires, stalls or is
-// old enough to be dropped (type queue). A transaction works on a copy of each
-// queue that it touches; the copies become the truth when it was committed and
-// are dropped when it was not. Sizes and counters are written once per
-// transaction and touched queue. Moments are lower bounds: one that has passed
-// is read anew from its index before anything is done about it.
+// The writer knows of each queue (type queue) its configuration, its sizes and counters, and
+// the earliest time at which something becomes due, expires, stalls or must be dropped. A
+// transaction changes drafts of the queues. A commit applies the drafts, and a rollback
+// discards them. Sizes and counters are written once per transaction and queue. The earliest
+// times are lower bounds: before the engine acts on one that has passed, it reads the index.
+//
+// # Types
+//
+//   - Engine embeds one type for each group of the contract's methods (engine.go). These
+//     share a store, the open file.
+//   - tx is a write transaction. It finds and creates queues and holds the waiting shared
+//     statements.
+//   - queue finds jobs (queue_jobs.go), steps (step.go) and counts deliverable jobs for polls
+//     (poll.go). topicQueue and groupQueue are the two special kinds.
+//   - job has all state changes (job_state.go). They end in put (job_store.go), which writes
+//     the row, its entries in other tables, sizes and earliest times. Nothing else writes to
+//     these tables, except shared statements and checks.
+//   - notifier wakes waiters after commits and at times (notifier.go, wait.go).
+//   - readTx and checkTx are the transactions of the inspector and of checks.
 //
 // # Topics and groups
 //
-// A topic is a queue of kind kindTopic with a log (type topicLog), a group a queue of
-// kind kindGroup with a cursor (type groupState). A group's jobs are pointers into the
-// log or copies (topic_held.go), so steps, settles, lists, limits and checks of queues
-// serve it. Statements of a Publish are shared as those of pushes are, and new messages
-// of a group as its ready ones (topic_reserve.go). What is deleted from a log is always
-// its beginning (topic_keep.go).
+// A topic is a queue of kind kindTopic with a log (type topicLog). A group is a queue of kind
+// kindGroup with a cursor (type groupState). The jobs of a group are pointers into the log, or
+// copies of dead messages (job_message.go). So steps, settles, lists, limits and checks of
+// queues work for groups. A Publish shares statements like a push, and Reserves share new
+// messages like ready jobs (group_reserve.go). Only the beginning of a log is ever deleted
+// (topic_retention.go).
 //
-// # How an operation is written
+// # How to write an operation
 //
 //		err := e.change(ctx, func(t *tx) error {
-//			q := t.queue(ref.Normal())      // this transaction's copy; nil: unknown
-//			if q == nil { return contract.NotFound(ref, id) }
-//			j, err := t.find(q, id)         // alive by the clock, or nil
+//			q := t.queue(ref.Normal()) // the draft, nil for an unknown queue
+//			if q == nil {
+//				return contract.NotFound(ref, id)
+//			}
+//			j, err := q.findJob(t, id) // nil if it does not exist or has expired
 //			…
 //			j.Priority = 5
-//			return t.replan(j, false)
+//			return j.reschedule(t, false)
 //		})
 //
-//	  - It may run twice, for a joint transaction can fail: begin by forgetting
-//	    what an earlier run has put into results outside of it.
-//	  - It checks first and changes then. An error of the contract (duly.Error)
-//	    refuses this operation alone and promises that nothing was changed; any
-//	    other error rolls the whole transaction back. Errors of statements are
-//	    handed on as they are.
-//	  - Time is t.now (ms) and t.t, one moment for the whole operation.
-//	  - A job is read by t.find, t.byNumber, t.one or t.collect, changed in its
-//	    fields, and written by one of the steps of life.go, which all end in
-//	    t.put: that writes the row, brings alias, expiry and merge key in line
-//	    with the state, moves the sizes and notes the moments. Nothing else writes
-//	    to these tables. j.Body is there only if j.hasBody; t.putBody writes a
-//	    changed one.
-//	  - Steps: t.enter (new, or alive again: delayed, ready or blocked by its
-//	    due), t.promote (delayed to ready or blocked), t.replan (waiting, with
-//	    fields changed), t.gone (removed, keys given up), t.expire, t.die (dead;
-//	    set lastError before), t.finish, t.comeBack. t.freeKey passes an order
-//	    key to the next blocked job; t.readyOrBlocked takes it if it is free;
-//	    t.merger is the other job that holds j's merge key.
-//	  - The step counts Expired, Dead, Acked, Merged (of a job that came back)
-//	    and Dropped; what else an operation is counts itself, in q.counters
-//	    (Deleted, Requeued, …).
-//	  - A queue's configuration is changed in q.cfg with q.cfgDirty set.
-//	  - Wake-ups need no note: after the commit whoever waits for a touched queue
-//	    is told what became deliverable.
+//	  - The function may run twice, because a joint transaction may fail. So it resets the
+//	    results outside of it first.
+//	  - It checks first and writes then. A contract error (duly.Error) refuses only this
+//	    operation, and means that nothing was changed. Any other error rolls back the whole
+//	    transaction. Errors of statements are returned as they are.
+//	  - The time is t.time, or t.now in milliseconds. It is constant during the operation.
+//	  - A job's fields are changed first and then written by a method of job_state.go. j.Body is
+//	    set only if j.hasBody. putBody writes a changed body.
+//	  - These methods count Expired, Dead, Acked, Dropped, and Merged of a returning job. The
+//	    operation counts the rest in q.counters, such as Deleted and Requeued.
+//	  - A change of the configuration in q.cfg sets q.cfgDirty.
+//	  - Wake-ups need no code: the notifier looks at all changed queues after the commit.
 //
-// A read: e.read(ctx, func(c *conn) error { … c.stmt("name") … }), rows by
-// job.scanJob with a queue of which ref and id are set. A read of many rows:
-// e.readLong, whose function asks slice.over after each row and remembers where
-// to go on.
+// A read is e.read(ctx, func(c *conn) error { … c.stmt("name") … }), or onSnapshot for a
+// queue. A read of many rows is e.readLong. Its function calls readSlice.timeUp after each row
+// and remembers where to continue.
 //
-// Statements stand in sql/*.sql under a name; a statement that is left before
-// its last row is Reset.
+// The statements are in sql/*.sql, each under a name. A statement that ends before its last
+// row must be Reset.
 package sqliteengine

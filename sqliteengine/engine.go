@@ -1,16 +1,6 @@
 package sqliteengine
 
-import (
-	"context"
-	"os"
-	"sync"
-	"sync/atomic"
-	"time"
-
-	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/cancels"
-	"github.com/dulymq/duly/internal/clock"
-)
+import "github.com/dulymq/duly/contract"
 
 // Engine is an engine that stores everything in one SQLite file. It implements
 // contract.Engine and the optional interfaces of an engine that owns its storage:
@@ -18,25 +8,56 @@ import (
 // contract.Limiter, contract.CancelWatcher, contract.Backuper and contract.Topics. It is safe for
 // concurrent use.
 type Engine struct {
-	cfg      Config
-	layout   layout
-	lock     *os.File
-	inbox    inbox
-	notifier *notifier
-	readers  readers
-	w        *writer
+	*store
+	jobAPI
+	operatorAPI
+	inspectorAPI
+	maintainerAPI
+	registryAPI
+	topicAPI
+}
 
-	tokenWatchers tokenWatchers
-	cancels       cancels.Hub
-	tokenUsage    tokenUsage
+var (
+	_ contract.Engine        = (*Engine)(nil)
+	_ contract.Accepter      = (*Engine)(nil)
+	_ contract.Backuper      = (*Engine)(nil)
+	_ contract.CancelWatcher = (*Engine)(nil)
+	_ contract.Inspector     = (*Engine)(nil)
+	_ contract.Limiter       = (*Engine)(nil)
+	_ contract.Maintainer    = (*Engine)(nil)
+	_ contract.Operator      = (*Engine)(nil)
+	_ contract.Passer        = (*Engine)(nil)
+	_ contract.Placer        = (*Engine)(nil)
+	_ contract.Registry      = (*Engine)(nil)
+	_ contract.Surveyor      = (*Engine)(nil)
+	_ contract.Targeter      = (*Engine)(nil)
+	_ contract.Topics        = (*Engine)(nil)
+	_ contract.Watcher       = (*Engine)(nil)
+)
 
-	consumers consumers
+// The methods of the contract, grouped by their callers.
+type (
+	// jobAPI has the methods of producers and workers.
+	jobAPI struct{ *store }
+	// operatorAPI changes jobs and queues by name.
+	operatorAPI struct{ *store }
+	// inspectorAPI reads jobs and queues.
+	inspectorAPI struct{ *store }
+	// maintainerAPI steps, checks and copies the store.
+	maintainerAPI struct{ *store }
+	// registryAPI has tokens, their limits, placements and targets.
+	registryAPI struct{ *store }
+	// topicAPI has topics and groups.
+	topicAPI struct{ *store }
+)
 
-	closing  atomic.Bool
-	diskFull atomic.Bool // the disk is full, so new jobs are refused
-	once     sync.Once
-	stopped  chan struct{} // closed when the writer has returned
-	err      error         // of Close
+// newEngine opens a store and returns its engine. The caller starts the writer.
+func newEngine(cfg Config, l layout) (*Engine, error) {
+	s, err := openStore(cfg, l)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{s, jobAPI{s}, operatorAPI{s}, inspectorAPI{s}, maintainerAPI{s}, registryAPI{s}, topicAPI{s}}, nil
 }
 
 // Close implements duly.Engine. Operations submitted before Close still run.
@@ -50,30 +71,4 @@ func (e *Engine) Close() error {
 		e.err = e.closeStore()
 	})
 	return e.err
-}
-
-// checkOpen returns an error if ctx has ended or the engine is closed.
-func (e *Engine) checkOpen(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if e.closing.Load() {
-		return duly.ErrClosed
-	}
-	return nil
-}
-
-// observeStart returns the start time of an observed call, or 0 without an observer.
-func (e *Engine) observeStart() time.Duration {
-	if e.cfg.Observe == nil {
-		return 0
-	}
-	return clock.Monotonic()
-}
-
-// observe reports the duration of a call to the observer.
-func (e *Engine) observe(call string, began time.Duration) {
-	if e.cfg.Observe != nil {
-		e.cfg.Observe(call, clock.Monotonic()-began)
-	}
 }

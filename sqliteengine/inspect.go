@@ -10,58 +10,13 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var (
-	_ contract.Inspector = (*Engine)(nil)
-	_ contract.Surveyor  = (*Engine)(nil)
-)
-
 // dueScanLimit is how many due jobs a read evaluates that no step has promoted yet. Few
 // remain where steps run at all.
 const dueScanLimit = 10_000
 
-// onSnapshot runs f on a snapshot of a queue, nil for an unknown one. It changes nothing and
-// skips unreadable rows.
-func (e *Engine) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
-	if err := contract.ValidateQueue(ref); err != nil {
-		return err
-	}
-	ref = ref.Normal()
-	return e.read(ctx, func(c *conn) error {
-		t, q, err := e.findKnown(c, ref)
-		if err != nil {
-			return err
-		}
-		return f(t, q)
-	})
-}
-
-// onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
-// whether to continue in another snapshot.
-func (e *Engine) onLongSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue, s *readSlice) (more bool, err error)) error {
-	if err := contract.ValidateQueue(ref); err != nil {
-		return err
-	}
-	ref = ref.Normal()
-	return e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) {
-		t, q, err := e.findKnown(c, ref)
-		if err != nil {
-			return false, err
-		}
-		return f(t, q, s)
-	})
-}
-
-// findQueue starts a read transaction and returns it with the queue, nil for an unknown
-// one.
-func (e *Engine) findQueue(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
-	t := e.newReadTx(c)
-	q, err := t.readQueue(ref)
-	return t, q, err
-}
-
 // readQueue reads a queue, topic or group from the tables. It returns nil for an unknown
 // one.
-func (t *tx) readQueue(ref duly.QueueRef) (*queue, error) {
+func (t readTx) readQueue(ref duly.QueueRef) (*queue, error) {
 	s := t.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
 	row, err := s.Step()
 	if err != nil || !row {
@@ -73,23 +28,16 @@ func (t *tx) readQueue(ref duly.QueueRef) (*queue, error) {
 	return q, t.readKind(q)
 }
 
-// newReadTx returns a read transaction.
-func (e *Engine) newReadTx(c *conn) *tx {
-	t := &tx{conn: c, w: e.w, readOnly: true}
-	t.begin()
-	return t
-}
-
 // Get implements contract.Inspector.
-func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info duly.JobInfo, err error) {
+func (e inspectorAPI) Get(ctx context.Context, ref duly.QueueRef, id string) (info duly.JobInfo, err error) {
 	if err := contract.ValidateID(id); err != nil {
 		return info, err
 	}
-	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if q == nil {
 			return contract.NotFound(ref, id)
 		}
-		j, err := t.byID(q, id)
+		j, err := q.byID(t.tx, id)
 		if err != nil {
 			return err
 		}
@@ -99,13 +47,13 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 }
 
 // GetByReceipt implements contract.Inspector.
-func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (info duly.JobInfo, err error) {
+func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (info duly.JobInfo, err error) {
 	if err := contract.ValidateReceipt(r); err != nil {
 		return info, err
 	}
 	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
-	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if q == nil || p.Shard != 0 {
 			return contract.NotFound(ref, p.Number.String())
 		}
@@ -119,16 +67,16 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 }
 
 // byReceipt returns the job of a receipt. For a dead message this is its copy.
-func (t *tx) byReceipt(q *queue, n duly.Number) (*job, error) {
-	j, err := t.byNumber(q, n)
+func (t readTx) byReceipt(q *queue, n duly.Number) (*job, error) {
+	j, err := q.byNumber(t.tx, n)
 	if err == nil && j == nil && q.group != nil {
-		return t.byNumber(q, copyNumber(n))
+		return q.byNumber(t.tx, copyNumber(n))
 	}
 	return j, err
 }
 
 // foundInfo sets info to a found job, or returns an error for nil.
-func (t *tx) foundInfo(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
+func (t readTx) foundInfo(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
 	if j == nil || j.expired(t.now) {
 		return notFoundIn(q, id)
 	}
@@ -147,8 +95,8 @@ func notFoundIn(q *queue, id string) error {
 }
 
 // fullInfo returns a job with its body and its state at the current time.
-func (t *tx) fullInfo(j *job) (duly.JobInfo, error) {
-	state, err := t.currentState(j)
+func (t readTx) fullInfo(j *job) (duly.JobInfo, error) {
+	state, err := j.currentState(t.tx)
 	if err == nil {
 		err = j.readBody(t.conn)
 	}
@@ -156,12 +104,12 @@ func (t *tx) fullInfo(j *job) (duly.JobInfo, error) {
 }
 
 // Peek implements contract.Inspector.
-func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo, err error) {
+func (e inspectorAPI) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo, err error) {
 	if err := notForGroup(ref, "peek"); err != nil {
 		return info, err
 	}
 
-	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		var first *job
 		if q != nil {
 			var err error
@@ -179,9 +127,9 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo
 }
 
 // firstReady returns the job that a step and a Reserve would deliver first.
-func (t *tx) firstReady(q *queue) (first *job, err error) {
+func (t readTx) firstReady(q *queue) (first *job, err error) {
 	for from := (cursor{}); ; {
-		jobs, err := t.page(q, duly.StateReady, from, 100, true)
+		jobs, err := q.page(t.tx, duly.StateReady, from, 100, true)
 		if err != nil {
 			return nil, err
 		}
@@ -206,13 +154,13 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 		if j.expired(t.now) || first != nil && !j.before(first) {
 			continue
 		}
-		state, err := t.currentState(j)
+		state, err := j.currentState(t.tx)
 		if err != nil {
 			return nil, err
 		}
 		if state == duly.StateReady {
 			j.Body, j.hasBody = nil, false // due_first reads no bodies
-			if j, err = t.byNumber(q, j.number); err != nil {
+			if j, err = q.byNumber(t.tx, j.number); err != nil {
 				return nil, err
 			}
 			first = j
@@ -222,17 +170,9 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 	return first, nil
 }
 
-// before reports whether j is delivered before other.
-func (j *job) before(other *job) bool {
-	if a, b := j.rank(), other.rank(); a != b {
-		return a < b
-	}
-	return string(j.number[:]) < string(other.number[:])
-}
-
 // Config implements contract.Inspector.
-func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
-	err = e.onSnapshot(ctx, ref, func(_ *tx, q *queue) error {
+func (e inspectorAPI) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
+	err = e.onSnapshot(ctx, ref, func(_ readTx, q *queue) error {
 		if cfg = contract.DefaultQueueConfig(); q != nil {
 			cfg = q.cfg
 		}
@@ -242,8 +182,8 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueC
 }
 
 // Stats implements contract.Inspector.
-func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
-	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
+func (e inspectorAPI) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if q == nil {
 			return nil
 		}
@@ -255,7 +195,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, er
 
 // Survey implements contract.Surveyor. One query reads a page of queues with their sizes and
 // counters. Only queues with waiting jobs need further reads.
-func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
+func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
@@ -283,7 +223,7 @@ type surveyReader struct {
 
 // read adds queues until the page or the slice ends. It reports whether there is more to
 // read.
-func (v *surveyReader) read(t *tx, s *readSlice) (more bool, err error) {
+func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 	rows := t.stmt("queue_page").Text(1, v.namespace).Text(2, v.behind).Int(3, noLimit)
 	defer rows.Reset()
 	for {
@@ -313,10 +253,10 @@ func (v *surveyReader) read(t *tx, s *readSlice) (more bool, err error) {
 }
 
 // stats returns the sizes of a queue at the current time, and its counters.
-func (t *tx) stats(q *queue) (s duly.Stats, err error) {
+func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
 	if q.group != nil {
-		if s.Group, err = t.groupStats(q); err != nil {
+		if s.Group, err = t.groupStats(q.asGroup()); err != nil {
 			return s, err
 		}
 	}
@@ -347,7 +287,7 @@ func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 
 // oldestReady returns the earliest due time of a ready job, or now. Ready jobs are sorted
 // by priority, so it reads the first job of each priority.
-func (t *tx) oldestReady(q *queue) (int64, error) {
+func (t readTx) oldestReady(q *queue) (int64, error) {
 	oldest := t.now
 	for from := int64(-1 << 63); ; {
 		place, ok, err := t.integer(t.stmt("ready_from").Int(1, q.id).Int(2, from))
@@ -370,7 +310,7 @@ func floorDiv(a, b int64) int64 {
 // countDue counts due jobs that no step has promoted yet by their current state. It
 // evaluates the first dueScanLimit of them and counts the rest as ready by the index. There
 // is a rest only if nobody reserves.
-func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
+func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 	s := t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, dueScanLimit)
 	defer s.Reset()
 	seen := int64(0)
@@ -408,7 +348,7 @@ func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 
 // dueNow returns the current state of a due job, whose row is read, and its due time. An
 // unreadable row stays delayed.
-func (t *tx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
+func (t readTx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
 	if at = s.ColInt(2); q.group != nil {
 		at = s.ColInt(4) // a ready message sorts by its entry time
 	}
@@ -419,6 +359,40 @@ func (t *tx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error
 	if j.scanJob(s, q) != nil {
 		return duly.StateDelayed, at, nil
 	}
-	state, err = t.currentState(&j)
+	state, err = j.currentState(t.tx)
 	return state, at, err
+}
+
+// size returns the length of a job's body without reading it. The row of a list holds
+// the length of an inline body.
+func (t readTx) size(j *job, row *sq.Stmt) (int, error) {
+	switch {
+	case j.hasBody:
+		return len(j.Body), nil
+	case j.pointer:
+		return j.readMessageHead(t.conn)
+	case !row.ColNull(12):
+		return int(row.ColInt(12)), nil
+	}
+	n, _, err := t.integer(t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:]))
+	return int(n), err
+}
+
+// readKind reads the other rows of a topic or a group.
+func (t readTx) readKind(q *queue) error {
+	switch q.kind {
+	case kindTopic:
+		q.log = newTopicLog(q.ref)
+		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sq.Stmt) { q.log = scanTopic(s, q.ref) })
+	case kindGroup:
+		q.group = &groupState{stale: true}
+		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sq.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
+			return err
+		}
+		q.group.called = max(q.group.called, t.w.e.notifier.called(q.ref))
+		topic, _, _ := q.ref.Group()
+		s := t.stmt("topic_id").Text(1, topic.Namespace).Text(2, topic.Name)
+		return eachRow(s, func(s *sq.Stmt) { q.group.topic, q.group.topicID = topic, s.ColInt(0) })
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -209,4 +210,64 @@ func (j *job) readBody(c *conn) error {
 	j.Body, j.hasBody = s.ColBytes(0), true
 	s.Reset()
 	return nil
+}
+
+// deliver fills in a delivery of the job.
+func (j *job) deliver(d *duly.Delivery, now int64) {
+	*d = duly.Delivery{
+		Job: j.public(), Receipt: j.receipt(), Attempt: contract.Attempt(&j.Planned.Job, j.failures, j.stalls),
+		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
+		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
+	}
+}
+
+// before reports whether j is delivered before other.
+func (j *job) before(other *job) bool {
+	if a, b := j.rank(), other.rank(); a != b {
+		return a < b
+	}
+	return string(j.number[:]) < string(other.number[:])
+}
+
+// cursor returns the job's own position.
+func (j *job) cursor() cursor {
+	c := cursor{set: true, number: j.number}
+	switch j.state {
+	case duly.StateDelayed:
+		c.at = j.DueAt
+	case duly.StateReady:
+		c.at = j.rank()
+	case duly.StateBlocked:
+		c.key = blockedPlace(j.OrderKey, j.rank())
+	case duly.StateLeased:
+		c.at = j.leaseEnd
+	default:
+		c.at = j.finished
+	}
+	return c
+}
+
+// packed returns the value of column rules.
+func (j *job) packed() []byte {
+	if j.q.group != nil {
+		return j.packMessage()
+	}
+	return packRules(&j.Planned, j.alias())
+}
+
+// lockKey returns the order key by which the job blocks others, "" for none. A group
+// may have no order although its messages have keys.
+func (j *job) lockKey() string {
+	if j.q.group != nil && j.q.cfg.Group.Order != duly.OrderKeys {
+		return ""
+	}
+	return j.OrderKey
+}
+
+// leaseEnd returns the end of a lease that begins now. 0 means the job's own lease.
+func (j *job) newLeaseEnd(t *tx, lease time.Duration) int64 {
+	if lease == 0 {
+		lease = j.Lease
+	}
+	return clock.CeilMilli(t.time.Add(lease))
 }

@@ -18,24 +18,6 @@ type cursor struct {
 	number duly.Number
 }
 
-// cursor returns the job's own position.
-func (j *job) cursor() cursor {
-	c := cursor{set: true, number: j.number}
-	switch j.state {
-	case duly.StateDelayed:
-		c.at = j.DueAt
-	case duly.StateReady:
-		c.at = j.rank()
-	case duly.StateBlocked:
-		c.key = blockedPlace(j.OrderKey, j.rank())
-	case duly.StateLeased:
-		c.at = j.leaseEnd
-	default:
-		c.at = j.finished
-	}
-	return c
-}
-
 // text encodes a cursor as state, number and sort key.
 func (c *cursor) text(state duly.State) string {
 	b := append([]byte{byte(state)}, c.number[:]...)
@@ -74,7 +56,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 }
 
 // List implements contract.Inspector.
-func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
+func (e inspectorAPI) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
 	if err := contract.ValidateList(&p); err != nil {
 		return page, err
 	}
@@ -99,7 +81,7 @@ type listReader struct {
 
 // read adds jobs until the page or the slice ends. It skips unreadable rows. It reports
 // whether there is more to read.
-func (l *listReader) read(t *tx, q *queue, s *readSlice) (more bool, err error) {
+func (l *listReader) read(t readTx, q *queue, s *readSlice) (more bool, err error) {
 	if q == nil {
 		return false, nil
 	}
@@ -150,7 +132,7 @@ func (l *listReader) full(j *job, size int) bool {
 }
 
 // add adds a job to the page.
-func (l *listReader) add(t *tx, j *job, size int) error {
+func (l *listReader) add(t readTx, j *job, size int) error {
 	if l.p.Bodies {
 		if err := j.readBody(t.conn); err != nil {
 			return err
@@ -165,23 +147,8 @@ func (l *listReader) add(t *tx, j *job, size int) error {
 	return nil
 }
 
-// size returns the length of a job's body without reading it. The row of a list holds
-// the length of an inline body.
-func (t *tx) size(j *job, row *sq.Stmt) (int, error) {
-	switch {
-	case j.hasBody:
-		return len(j.Body), nil
-	case j.pointer:
-		return j.readMessageHead(t.conn)
-	case !row.ColNull(12):
-		return int(row.ColInt(12)), nil
-	}
-	n, _, err := t.integer(t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:]))
-	return int(n), err
-}
-
 // Queues implements contract.Inspector.
-func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+func (e inspectorAPI) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
@@ -189,44 +156,8 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 }
 
 // Namespaces implements contract.Registry.
-func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
+func (e inspectorAPI) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return e.namePage(ctx, p, "namespace_names", "")
-}
-
-// namePage returns a page of names from a statement.
-func (e *Engine) namePage(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
-	if err := contract.ValidateNamePage(&p); err != nil {
-		return page, err
-	}
-
-	err = e.read(ctx, func(c *conn) error {
-		s := c.stmt(statement).Text(1, p.Cursor).Int(2, int64(p.Limit)+1)
-		if namespace != "" {
-			s.Text(3, namespace)
-		}
-		for {
-			row, err := s.Step()
-			if err != nil || !row {
-				return err
-			}
-			page.Names = append(page.Names, s.ColText(0))
-		}
-	})
-	if len(page.Names) > p.Limit {
-		page.Names = page.Names[:p.Limit]
-		page.Next = page.Names[p.Limit-1]
-	}
-
-	return page, err
-}
-
-// page reads up to limit jobs of one state after a cursor. It reads results and inline
-// bodies only if requested.
-func (t *tx) page(q *queue, state duly.State, from cursor, limit int, bodies bool) ([]job, error) {
-	s := t.stmt("list_"+state.String()).Int(1, q.id)
-	from.bind(s, state)
-	s.Int(4, int64(limit)).Int(5, boolean(bodies))
-	return t.collectUpTo(s, q, duly.MaxBatchBytes)
 }
 
 // bind binds the position to the arguments of a list statement.

@@ -1,13 +1,11 @@
 package sqliteengine
 
 import (
-	"context"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // A page of a list or a survey takes several milliseconds of processor time.
@@ -87,36 +85,4 @@ func (s *readSlice) timeUp() bool {
 	runtime.Gosched()
 	s.end = s.long.clock.Mono() + sliceTime
 	return false
-}
-
-// readLong runs f, which reads a page, in one transaction after the other. It stops
-// when f returns false or an error.
-func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *readSlice) (more bool, err error)) error {
-	l := e.readers.long
-	select {
-	case l.tokens <- struct{}{}:
-		defer func() { <-l.tokens }()
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.stopped:
-		return e.checkOpen(ctx)
-	}
-
-	return e.onReader(ctx, func(ctx context.Context, c *conn) error {
-		for {
-			s := readSlice{long: l, gate: &e.readers.gate, end: l.clock.Mono() + sliceTime}
-			more := false
-			err := e.snapshot(ctx, c, func(c *conn) (err error) {
-				more, err = f(c, &s)
-				return err
-			})
-			if err != nil || !more {
-				return err
-			}
-
-			if s.timeUsed && clock.Sleep(ctx, l.clock, restTime) != nil {
-				return errInterrupted
-			}
-		}
-	})
 }

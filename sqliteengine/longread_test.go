@@ -324,7 +324,7 @@ func TestPageOfAQueueThatIsDestroyedMeanwhile(t *testing.T) {
 	}
 	l := listReader{p: &duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 10}}}
 	e.ReadRowByRow()
-	err := e.onLongSnapshot(t.Context(), duly.Q("q"), func(tx *tx, q *queue, s *readSlice) (more bool, err error) {
+	err := e.onLongSnapshot(t.Context(), duly.Q("q"), func(tx readTx, q *queue, s *readSlice) (more bool, err error) {
 		if more, err = l.read(tx, q, s); more {
 			err = e.Destroy(t.Context(), duly.Q("q"))
 		}

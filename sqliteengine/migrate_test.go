@@ -64,7 +64,7 @@ func ready(t *testing.T, e *Engine) int64 {
 func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
-	store(t, path)
+	makeStore(t, path)
 	newer := next("ALTER TABLE queues ADD COLUMN colour TEXT")
 	e, err := openAs(path, newer)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 func TestFailedUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
-	store(t, path)
+	makeStore(t, path)
 	for range 2 {
 		if _, err := openAs(path, next("ALTER TABLE queues ADD COLUMN a TEXT; INSERT INTO nowhere VALUES (1)")); err == nil {
 			t.Fatal("it is opened")
@@ -117,7 +117,7 @@ func TestFailedUpgradeChangesNothing(t *testing.T) {
 func TestInterruptedUpgradeIsFinished(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
-	store(t, path)
+	makeStore(t, path)
 	newer := next("ALTER TABLE queues ADD COLUMN colour TEXT")
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
@@ -436,7 +436,7 @@ func unpack(t *testing.T, file, to string) {
 func TestStoreAlwaysHasWAL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
-	store(t, path)
+	makeStore(t, path)
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
 		t.Fatal(err)

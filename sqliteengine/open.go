@@ -7,12 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -79,8 +76,8 @@ func resolvePath(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-// newEngine creates or upgrades the file and opens it.
-func newEngine(cfg Config, l layout) (*Engine, error) {
+// openStore creates or upgrades the file and opens it.
+func openStore(cfg Config, l layout) (*store, error) {
 	h, err := l.readHeader(cfg.Path)
 	switch {
 	case err != nil:
@@ -96,7 +93,7 @@ func newEngine(cfg Config, l layout) (*Engine, error) {
 		return nil, err
 	}
 
-	e := &Engine{cfg: cfg, layout: l, stopped: make(chan struct{})}
+	e := &store{cfg: cfg, layout: l, stopped: make(chan struct{})}
 	e.inbox.init()
 	e.readers.slots = make(chan struct{}, maxReaders)
 	e.readers.inUse = map[*conn]context.CancelFunc{}
@@ -109,7 +106,7 @@ func newEngine(cfg Config, l layout) (*Engine, error) {
 		err = e.w.space.check()
 	}
 	if err == nil {
-		err = e.openStore()
+		err = e.openWriter()
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.w.space.close())
@@ -118,9 +115,9 @@ func newEngine(cfg Config, l layout) (*Engine, error) {
 	return e, nil
 }
 
-// openStore opens the store. If the disk is full, it frees half of the ballast first,
+// openWriter opens the file for the writer. If the disk is full, it frees half of the ballast first,
 // because SQLite needs space for the log's index.
-func (e *Engine) openStore() error {
+func (e *store) openWriter() error {
 	w := e.w
 	err := w.open()
 	if w.space.size > 0 && (sq.IsFull(err) || sq.IsIO(err)) {
@@ -135,7 +132,7 @@ func (e *Engine) openStore() error {
 }
 
 // connect opens a connection with the engine's settings.
-func (e *Engine) connect(mode sq.Mode) (*conn, error) {
+func (e *store) connect(mode sq.Mode) (*conn, error) {
 	c, err := sq.Open(e.cfg.Path, mode)
 	if err != nil {
 		return nil, err
@@ -167,77 +164,8 @@ const busyTimeout = 10_000
 // cacheKiB is the size of a connection's page cache.
 const cacheKiB = 16 << 10
 
-// open connects the writer and loads the queues.
-func (w *writer) open() error {
-	c, err := w.e.connect(sq.ReadWrite)
-	if err != nil {
-		return err
-	}
-	if err = w.loadState(c); err == nil {
-		err = useWAL(c)
-	}
-	if err == nil {
-		// A killed process may have left a long log. Its length makes the first
-		// checkpoint start soon, so that the next start is fast.
-		w.walPages, _, err = c.Checkpoint(sq.Noop)
-	}
-	if err == nil {
-		// The log exists by now. SQLite syncs the folder as well, but ignores an
-		// error of that sync.
-		err = durable.SyncFolder(filepath.Dir(w.e.cfg.Path))
-	}
-	if err != nil {
-		return errors.Join(err, c.close())
-	}
-
-	w.checkpoints = checkpoints{w: w, done: make(chan passResult, 1)}
-	w.c, w.graves, w.mayShrink = c, true, true
-	w.e.notifier.reset(w.queues)
-	return nil
-}
-
-// useWAL switches the file to a write-ahead log. Only a copy made by a backup has
-// none.
-func useWAL(c *conn) error {
-	mode, err := c.Query("PRAGMA journal_mode = WAL")
-	if err == nil && mode != "wal" {
-		err = contract.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
-	}
-	return err
-}
-
-// loadState checks the file's layout and reads its queues.
-func (w *writer) loadState(c *conn) error {
-	version, err := userVersion(c.Conn)
-	if err == nil { // the log may have a newer version than the file's header
-		err = w.e.layout.check(w.e.cfg.Path, version)
-	}
-	if err != nil {
-		return errors.Join(err, c.NoCheckpointOnClose())
-	}
-	if w.queues, err = loadQueues(c); err != nil {
-		return err
-	}
-	w.perNamespace = map[string]int{}
-	for ref := range w.queues {
-		if !ref.IsGroup() {
-			w.perNamespace[ref.Namespace]++
-		}
-	}
-	return nil
-}
-
-// userVersion returns the layout version of the file, including its log.
-func userVersion(c *sq.Conn) (int, error) {
-	text, err := c.Query("PRAGMA user_version")
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(text)
-}
-
 // closeStore closes all connections and the lock, after the writer has returned.
-func (e *Engine) closeStore() error {
+func (e *store) closeStore() error {
 	w := e.w
 	w.checkpoints.stop()
 	err := e.readers.pause()

@@ -122,8 +122,8 @@ func TestFilesAreReadableByOwnerOnly(t *testing.T) {
 	}
 }
 
-// store creates a store with a few jobs and closes it.
-func store(t *testing.T, path string) {
+// makeStore creates a store with a few jobs and closes it.
+func makeStore(t *testing.T, path string) {
 	t.Helper()
 	e, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
 	if err != nil {
@@ -144,7 +144,7 @@ func store(t *testing.T, path string) {
 func TestForeignFilesStayUnchanged(t *testing.T) {
 	t.Parallel()
 	good := filepath.Join(t.TempDir(), "good.db")
-	store(t, good)
+	makeStore(t, good)
 	ours, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestReadOnlyFolderIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	store(t, filepath.Join(dir, "duly.db"))
+	makeStore(t, filepath.Join(dir, "duly.db"))
 	before, err := os.ReadFile(filepath.Join(dir, "duly.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestConnectWaitsForLockedFile(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() {
-		c, err := (&Engine{cfg: Config{Path: copied}.withDefaults()}).connect(sq.ReadOnly)
+		c, err := (&store{cfg: Config{Path: copied}.withDefaults()}).connect(sq.ReadOnly)
 		if err == nil {
 			err = c.close()
 		}

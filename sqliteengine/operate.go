@@ -7,44 +7,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-var _ contract.Operator = (*Engine)(nil)
-
-// onJob runs an operation on one unexpired job.
-func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n spaceClass, run func(t *tx, j *job) error) error {
-	if err := contract.ValidateID(id); err != nil {
-		return err
-	}
-	return e.onQueue(ctx, ref, n, func(t *tx, q *queue) error {
-		if q == nil {
-			return contract.NotFound(ref, id)
-		}
-		j, err := t.find(q, id)
-		if err != nil {
-			return err
-		}
-		if j == nil {
-			return t.notFound(q, id)
-		}
-		return run(t, j)
-	})
-}
-
-// onQueue runs an operation on one queue, nil for an unknown one.
-func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
-	if err := contract.ValidateQueue(ref); err != nil {
-		return err
-	}
-	ref = ref.Normal()
-	return e.changeWithSpace(ctx, n, func(t *tx) error {
-		if err := t.checkKnown(ref); err != nil {
-			return err
-		}
-		return run(t, t.queue(ref))
-	})
-}
-
 // Update implements contract.Operator.
-func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+func (e operatorAPI) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if err := contract.ValidateUpdate(&u, e.cfg.MaxBody); err != nil {
 		return err
 	}
@@ -62,13 +26,13 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 			return err
 		}
 		j.Planned = next
-		if err := t.reschedule(j, u.Delay != nil || !u.Due.IsZero()); err != nil {
+		if err := j.reschedule(t, u.Delay != nil || !u.Due.IsZero()); err != nil {
 			return err
 		}
 		if u.Body == nil {
 			return nil
 		}
-		return t.putBody(j)
+		return j.putBody(t)
 	})
 }
 
@@ -77,7 +41,7 @@ func conflict(j *job, what string) error {
 }
 
 // Promote implements contract.Operator.
-func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+func (e operatorAPI) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
 	}
@@ -89,7 +53,7 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 			return nil
 		}
 		j.DueAt = min(j.DueAt, t.now)
-		return t.makeDue(j)
+		return j.makeDue(t)
 	})
 }
 
@@ -98,7 +62,7 @@ const purgeBound = 1000
 
 // Purge implements contract.Operator. It runs one transaction after the other, so that other
 // calls run in between. If it fails, it returns the number of jobs deleted so far.
-func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
+func (e operatorAPI) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
 	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
@@ -142,7 +106,7 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 		p.all, p.left = false, *q.sizes.Of(p.state)
 	}
 
-	jobs, err := t.page(q, p.state, p.from, int(min(p.left, purgeBound)), false)
+	jobs, err := q.page(t, p.state, p.from, int(min(p.left, purgeBound)), false)
 	if err != nil {
 		return err
 	}
@@ -158,14 +122,14 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 
 	for _, n := range numbers {
 		// Deleting a job may have changed or deleted the next one.
-		j, err := t.byNumber(q, n)
+		j, err := q.byNumber(t, n)
 		if err != nil {
 			return err
 		}
 		if j == nil || j.state != p.state {
 			continue
 		}
-		if err := t.deleteJob(j); err != nil {
+		if err := j.deleteCounted(t); err != nil {
 			return err
 		}
 		p.done++
@@ -177,7 +141,7 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 }
 
 // Configure implements contract.Operator.
-func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
@@ -193,14 +157,14 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 			return err
 		}
 		if q := t.queue(ref.Normal()); q != nil && q.kind == kindGroup {
-			return t.configureGroup(q, patch)
+			return q.asGroup().configureGroup(t, patch)
 		}
-		return t.configure(ref.Normal(), patch)
+		return configureQueue(t, ref.Normal(), patch)
 	})
 }
 
-// configure changes the configuration of a queue, or creates the queue.
-func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
+// configureQueue changes the configuration of a queue, or creates the queue.
+func configureQueue(t *tx, ref duly.QueueRef, patch duly.QueueConfig) error {
 	is := contract.DefaultQueueConfig()
 	if q := t.peek(ref); q != nil {
 		if is = q.cfg; patch.Delivery != "" && patch.Delivery != is.Delivery && !q.isEmpty() {
@@ -222,16 +186,16 @@ func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
 }
 
 // Pause implements contract.Operator.
-func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
+func (e operatorAPI) Pause(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, true)
 }
 
 // Resume implements contract.Operator.
-func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
+func (e operatorAPI) Resume(ctx context.Context, ref duly.QueueRef) error {
 	return e.setPaused(ctx, ref, false)
 }
 
-func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
+func (e operatorAPI) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
 	return e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 		if q == nil {
 			return contract.Errorf(duly.CodeNotFound, "queue %s does not exist", ref)
@@ -243,7 +207,7 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 
 // Destroy implements contract.Operator. The queue disappears at once, and maintenance deletes
 // the rows of its jobs.
-func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
+func (e operatorAPI) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
@@ -256,7 +220,7 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		case q.kind == kindTopic:
 			return contract.IsTopic(ref)
 		case q.kind == kindGroup:
-			t.unlinkGroup(q)
+			q.asGroup().unlinkGroup(t)
 		}
 		return t.destroy(q)
 	})

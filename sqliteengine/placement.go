@@ -9,10 +9,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ contract.Placer = (*Engine)(nil)
-
 // PutPlacement implements contract.Placer.
-func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
+func (e registryAPI) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -36,7 +34,7 @@ func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
 }
 
 // FindPlacement implements contract.Placer.
-func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p contract.Placement, err error) {
+func (e registryAPI) FindPlacement(ctx context.Context, namespace string) (p contract.Placement, err error) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return p, err
 	}
@@ -68,7 +66,7 @@ func scanPlacement(s *sq.Stmt) contract.Placement {
 }
 
 // Placements implements contract.Placer.
-func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page contract.PlacementPage, err error) {
+func (e registryAPI) Placements(ctx context.Context, p duly.PageParams) (page contract.PlacementPage, err error) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}

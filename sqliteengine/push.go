@@ -12,7 +12,7 @@ import (
 
 // Push implements duly.Engine. It validates and plans the jobs outside the writer; the
 // writer decides what depends on other jobs.
-func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	size := contract.BodyBytes(jobs)
 	if err := contract.CheckBatch(len(jobs), size); err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 		return []duly.PushResult{}, e.checkOpen(ctx)
 	}
 	p := &pushCall{items: make([]pushItem, len(jobs)), results: make([]duly.PushResult, len(jobs)), now: e.cfg.Clock.Now(), maxBody: e.cfg.MaxBody}
-	p.plan(e, jobs)
+	p.plan(e.store, jobs)
 	if mayReturnEarly(ctx) {
 		p.copyBodies(size)
 	}
@@ -57,7 +57,7 @@ type pushItem struct {
 }
 
 // plan plans each job for its queue and assigns its number.
-func (p *pushCall) plan(e *Engine, jobs []duly.Job) {
+func (p *pushCall) plan(e *store, jobs []duly.Job) {
 	var ref duly.QueueRef
 	var cfg duly.QueueConfig
 	var there bool
@@ -154,15 +154,15 @@ func (p *pushCall) run(t *tx) error {
 			continue
 		}
 		if item.simple && !q.aliased && q.cfg.MaxJobs == duly.None {
-			if err := t.addSimple(simplePush{q, item, result}); err != nil {
+			if err := t.pushes.add(t, simplePush{q, item, result}); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := t.flushPushes(); err != nil {
+		if err := t.pushes.flush(t); err != nil {
 			return err
 		}
-		if *result, err = t.push(q, item); err != nil {
+		if *result, err = item.push(t, q); err != nil {
 			return err
 		}
 	}
@@ -173,61 +173,44 @@ func (p *pushCall) run(t *tx) error {
 // above reports whether a is greater than b.
 func above(a, b duly.Number) bool { return bytes.Compare(a[:], b[:]) > 0 }
 
-// push pushes one job. It checks in the contract's order: exists, merged, full.
-func (t *tx) push(q *queue, p *pushItem) (duly.PushResult, error) {
-	old, err := t.find(q, p.ID)
+// push stores one job. It checks in the contract's order: exists, merged, full.
+func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
+	old, err := q.findJob(t, p.ID)
 	if err != nil {
 		return duly.PushResult{}, err
 	}
 	if old != nil {
-		state, err := t.currentState(old)
+		state, err := old.currentState(t)
 		return duly.PushResult{ID: p.ID, Status: duly.Exists, State: state}, err
 	}
 
 	j := &job{Planned: p.Planned, q: q, number: p.number, hasBody: true}
-	holder, err := t.mergeHolder(j)
+	holder, err := j.mergeHolder(t)
 	if err != nil {
 		return duly.PushResult{}, err
 	}
 	if holder != nil {
-		return duly.PushResult{ID: holder.ID, Status: duly.Merged}, t.mergeInto(holder, j)
+		return duly.PushResult{ID: holder.ID, Status: duly.Merged}, holder.mergeInto(t, j)
 	}
 
 	if q.cfg.MaxJobs != duly.None && q.held() >= int64(q.cfg.MaxJobs) {
 		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
 	}
 
-	if taken, err := t.byNumber(q, j.number); err != nil {
+	if taken, err := q.byNumber(t, j.number); err != nil {
 		return duly.PushResult{}, err
 	} else if taken != nil { // a job with another ID has the number
 		j.number = duly.NewNumber()
 	}
 
 	q.counters.Pushed++
-	return duly.PushResult{ID: p.ID, Status: duly.Created}, t.enter(j)
+	return duly.PushResult{ID: p.ID, Status: duly.Created}, j.enter(t)
 }
 
-// mergeInto merges a push into the job that holds its merge key.
-func (t *tx) mergeInto(holder, next *job) error {
-	c := &holder.q.counters
-	c.Pushed++
-	c.Merged++
-	switch {
-	case next.Merge.Mode == duly.MergeKeep:
-		holder.Keep(&next.Planned)
-		return t.put(holder)
-	case holder.state == duly.StateLeased: // the running delivery keeps its data
-		return nil
+// Accepts implements contract.Accepter.
+func (e jobAPI) Accepts(ctx context.Context) error {
+	if !e.diskFull.Load() {
+		return e.checkOpen(ctx)
 	}
-
-	holder.Replace(&next.Planned)
-	holder.failures, holder.stalls, holder.lastError = 0, 0, ""
-	if err := t.putBody(holder); err != nil {
-		return err
-	}
-	if err := t.reschedule(holder, true); err != nil {
-		return err
-	}
-
-	return t.markReplaced(holder)
+	return e.write(ctx, &op{Call: items(1), space: spaceLarge, run: func(*tx) error { return nil }})
 }

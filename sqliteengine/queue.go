@@ -37,7 +37,7 @@ type queue struct {
 	cfgDirty  bool   // of a draft: the configuration has changed
 	destroyed bool   // of a draft: the queue was destroyed
 	reserves  int    // of a draft: number of Reserves that visited it
-	readyBuf  int    // of a draft: one more than the index of its supply in tx.readyBufs, 0 for none
+	readyBuf  int    // of a draft: one more than the index of its buffer in tx.ready, 0 for none
 }
 
 // eventTimes are lower bounds of the first time in each index. Before the engine acts on a
@@ -148,7 +148,7 @@ func (q *queue) counts() [18]*int64 {
 func (q *queue) readEarliest(c *conn) error {
 	if q.kind == kindTopic {
 		q.earliest = noEvents
-		return q.readDelayed(c)
+		return q.asTopic().readDelayed(c)
 	}
 	s := c.stmt("queue_moments").Int(1, q.id)
 	if _, err := s.Step(); err != nil {
@@ -190,11 +190,11 @@ func (q *queue) save(c *conn) error {
 		return nil
 	}
 	if q.log != nil {
-		return q.saveTopic(c)
+		return q.asTopic().saveTopic(c)
 	}
 
 	if q.group != nil {
-		if err := q.saveGroup(c); err != nil {
+		if err := q.asGroup().saveGroup(c); err != nil {
 			return err
 		}
 	}
@@ -241,3 +241,49 @@ func (q *queue) allowance(now int64) int {
 	}
 	return n
 }
+
+// countMove updates the sizes for a job that changes its state.
+func (q *queue) countMove(from, to duly.State) {
+	if from == to {
+		return
+	}
+	if from != duly.StateNone {
+		*q.sizes.Of(from)--
+	}
+	if to != duly.StateNone {
+		*q.sizes.Of(to)++
+	}
+}
+
+// allowanceLater returns a function that evaluates allowance at later times, and when the rate
+// limit next allows a delivery. The function does not retain the queue.
+func (q *queue) allowanceLater(now int64) (open func(int64) int, opensAt int64) {
+	if !q.cfg.Paused && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
+		return unlimited, 0
+	}
+	if r := q.cfg.Rate; r.Limited() {
+		opensAt = q.bucket.Fill(r, now).OpensAt(r)
+	}
+	limits := queue{cfg: q.cfg, bucket: q.bucket, sizes: q.sizes}
+	return limits.allowance, opensAt
+}
+
+func unlimited(int64) int { return never }
+
+// delivered counts a delivery towards counters and rate limit.
+func (q *queue) delivered(now int64) {
+	q.counters.Delivered++
+	if q.cfg.Rate.Limited() {
+		q.bucket = q.bucket.Fill(q.cfg.Rate, now).Take(1)
+	}
+}
+
+// accounted returns the sum that counter Pushed must have.
+func (q *queue) accounted() int64 {
+	c := &q.counters
+	return c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + q.held() + q.sizes.Dead
+}
+
+func (q *queue) asTopic() topicQueue { return topicQueue{q} }
+
+func (q *queue) asGroup() groupQueue { return groupQueue{q} }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -32,7 +33,7 @@ type readers struct {
 }
 
 // read runs f in a read transaction.
-func (e *Engine) read(ctx context.Context, f func(c *conn) error) error {
+func (e *store) read(ctx context.Context, f func(c *conn) error) error {
 	return e.onReader(ctx, func(ctx context.Context, c *conn) error { return e.snapshot(ctx, c, f) })
 }
 
@@ -41,7 +42,7 @@ var errInterrupted = errors.New("sqliteengine: the read was interrupted")
 
 // onReader runs f on a read connection. The context of f ends with the caller's, and
 // when the store closes.
-func (e *Engine) onReader(caller context.Context, f func(ctx context.Context, c *conn) error) error {
+func (e *store) onReader(caller context.Context, f func(ctx context.Context, c *conn) error) error {
 	if err := e.checkOpen(caller); err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (e *Engine) onReader(caller context.Context, f func(ctx context.Context, c 
 }
 
 // runOn runs f on a connection and returns the connection to the pool.
-func (e *Engine) runOn(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
+func (e *store) runOn(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
 	reusable := false // a panic may leave a statement or a transaction open
 	defer func() { e.readers.release(c, reusable) }()
 
@@ -110,7 +111,7 @@ func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 
 // snapshot runs f in a read transaction. It first waits while a checkpoint keeps the
 // gate closed.
-func (e *Engine) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
+func (e *store) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
 	if err := e.readers.gate.enter(ctx); err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (e *Engine) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (
 }
 
 // acquire returns a free connection or opens one.
-func (r *readers) acquire(e *Engine, interrupt context.CancelFunc) (*conn, error) {
+func (r *readers) acquire(e *store, interrupt context.CancelFunc) (*conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down {
@@ -198,4 +199,124 @@ func (r *readers) resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.down = false
+}
+
+// onSnapshot runs f on a snapshot of a queue, nil for an unknown one. It changes nothing and
+// skips unreadable rows.
+func (e *store) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t readTx, q *queue) error) error {
+	if err := contract.ValidateQueue(ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.read(ctx, func(c *conn) error {
+		t, q, err := e.findKnown(c, ref)
+		if err != nil {
+			return err
+		}
+		return f(t, q)
+	})
+}
+
+// onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
+// whether to continue in another snapshot.
+func (e *store) onLongSnapshot(ctx context.Context, ref duly.QueueRef, f func(t readTx, q *queue, s *readSlice) (more bool, err error)) error {
+	if err := contract.ValidateQueue(ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) {
+		t, q, err := e.findKnown(c, ref)
+		if err != nil {
+			return false, err
+		}
+		return f(t, q, s)
+	})
+}
+
+// onTopicSnapshot runs f on a consistent snapshot of a topic.
+func (e *store) onTopicSnapshot(ctx context.Context, ref duly.QueueRef, f func(t readTx, q topicQueue) error) error {
+	if err := contract.ValidateTopic(ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.read(ctx, func(c *conn) error {
+		t, q, err := e.findQueue(c, ref)
+		if err != nil {
+			return err
+		}
+		if q == nil || q.kind != kindTopic {
+			return contract.NoTopic(ref)
+		}
+		return f(t, q.asTopic())
+	})
+}
+
+// findQueue starts a read transaction and returns it with the queue, nil for an unknown
+// one.
+func (e *store) findQueue(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
+	t := e.newReadTx(c)
+	q, err := t.readQueue(ref)
+	return t, q, err
+}
+
+// findKnown is findQueue with an error for the name of a topic or of an unknown group,
+// see tx.known.
+func (e *store) findKnown(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
+	t, q, err := e.findQueue(c, ref)
+	topicRef, _, isGroup := ref.Group()
+	switch {
+	case err != nil:
+	case q != nil && q.kind == kindTopic:
+		err = contract.IsTopic(ref)
+	case q == nil && isGroup:
+		topic, readErr := t.readQueue(topicRef)
+		if err = readErr; err == nil && (topic == nil || topic.kind != kindTopic) {
+			err = contract.NoTopic(topicRef)
+		} else if err == nil {
+			err = contract.NoGroup(ref)
+		}
+	}
+	return t, q, err
+}
+
+// readTx is a read transaction. It changes nothing and skips unreadable rows.
+type readTx struct{ *tx }
+
+// newReadTx returns a read transaction.
+func (e *store) newReadTx(c *conn) readTx {
+	t := readTx{&tx{conn: c, w: e.w, readOnly: true}}
+	t.begin()
+	return t
+}
+
+// readLong runs f, which reads a page, in one transaction after the other. It stops
+// when f returns false or an error.
+func (e *store) readLong(ctx context.Context, f func(c *conn, s *readSlice) (more bool, err error)) error {
+	l := e.readers.long
+	select {
+	case l.tokens <- struct{}{}:
+		defer func() { <-l.tokens }()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.stopped:
+		return e.checkOpen(ctx)
+	}
+
+	return e.onReader(ctx, func(ctx context.Context, c *conn) error {
+		for {
+			s := readSlice{long: l, gate: &e.readers.gate, end: l.clock.Mono() + sliceTime}
+			more := false
+			err := e.snapshot(ctx, c, func(c *conn) (err error) {
+				more, err = f(c, &s)
+				return err
+			})
+			if err != nil || !more {
+				return err
+			}
+
+			if s.timeUsed && clock.Sleep(ctx, l.clock, restTime) != nil {
+				return errInterrupted
+			}
+		}
+	})
 }

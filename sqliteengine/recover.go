@@ -6,9 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -178,8 +182,71 @@ func (w *writer) mustReopen(err error) bool {
 	return w.failure == nil && (sq.IsIO(err) || w.c.InTx())
 }
 
-// downError returns the error of calls while the store is being reopened.
-func (e *Engine) downError() error {
-	return &duly.Error{Code: duly.CodeUnavailable,
-		Message: fmt.Sprintf("%s has failed and is being reopened; repeat in a moment", e.cfg.Path)}
+// open connects the writer and loads the queues.
+func (w *writer) open() error {
+	c, err := w.e.connect(sq.ReadWrite)
+	if err != nil {
+		return err
+	}
+	if err = w.loadState(c); err == nil {
+		err = useWAL(c)
+	}
+	if err == nil {
+		// A killed process may have left a long log. Its length makes the first
+		// checkpoint start soon, so that the next start is fast.
+		w.walPages, _, err = c.Checkpoint(sq.Noop)
+	}
+	if err == nil {
+		// The log exists by now. SQLite syncs the folder as well, but ignores an
+		// error of that sync.
+		err = durable.SyncFolder(filepath.Dir(w.e.cfg.Path))
+	}
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
+
+	w.checkpoints = checkpoints{w: w, done: make(chan passResult, 1)}
+	w.c, w.graves, w.mayShrink = c, true, true
+	w.e.notifier.reset(w.queues)
+	return nil
+}
+
+// loadState checks the file's layout and reads its queues.
+func (w *writer) loadState(c *conn) error {
+	version, err := userVersion(c.Conn)
+	if err == nil { // the log may have a newer version than the file's header
+		err = w.e.layout.check(w.e.cfg.Path, version)
+	}
+	if err != nil {
+		return errors.Join(err, c.NoCheckpointOnClose())
+	}
+	if w.queues, err = loadQueues(c); err != nil {
+		return err
+	}
+	w.perNamespace = map[string]int{}
+	for ref := range w.queues {
+		if !ref.IsGroup() {
+			w.perNamespace[ref.Namespace]++
+		}
+	}
+	return nil
+}
+
+// useWAL switches the file to a write-ahead log. Only a copy made by a backup has
+// none.
+func useWAL(c *conn) error {
+	mode, err := c.Query("PRAGMA journal_mode = WAL")
+	if err == nil && mode != "wal" {
+		err = contract.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
+	}
+	return err
+}
+
+// userVersion returns the layout version of the file, including its log.
+func userVersion(c *sq.Conn) (int, error) {
+	text, err := c.Query("PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(text)
 }

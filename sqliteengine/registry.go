@@ -3,6 +3,7 @@ package sqliteengine
 import (
 	"context"
 	"encoding/hex"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -11,10 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ contract.Registry = (*Engine)(nil)
-
 // PutToken implements contract.Registry.
-func (e *Engine) PutToken(ctx context.Context, token contract.Token) error {
+func (e registryAPI) PutToken(ctx context.Context, token contract.Token) error {
 	if err := token.Validate(); err != nil {
 		return err
 	}
@@ -31,7 +30,7 @@ func (e *Engine) PutToken(ctx context.Context, token contract.Token) error {
 }
 
 // changeToken is add for changes that token watchers must see.
-func (e *Engine) changeToken(ctx context.Context, n spaceClass, run func(t *tx) error) error {
+func (e registryAPI) changeToken(ctx context.Context, n spaceClass, run func(t *tx) error) error {
 	return e.changeWithSpace(ctx, n, func(t *tx) error {
 		err := run(t)
 		t.tokensChanged = t.tokensChanged || err == nil
@@ -44,7 +43,7 @@ func bindLimits(s *sq.Stmt, at int, l contract.Limits) {
 }
 
 // FindToken implements contract.Registry.
-func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token contract.Token, err error) {
+func (e registryAPI) FindToken(ctx context.Context, hash [32]byte) (token contract.Token, err error) {
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("token_find").Blob(1, hash[:])
 		row, err := s.Step()
@@ -72,7 +71,7 @@ func scanToken(s *sq.Stmt) (t contract.Token) {
 }
 
 // DeleteToken implements contract.Registry.
-func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
+func (e registryAPI) DeleteToken(ctx context.Context, hash [32]byte) error {
 	err := e.changeToken(ctx, spaceNone, func(t *tx) error {
 		gone, err := t.stmt("token_drop").Blob(1, hash[:]).Run()
 		if err == nil && gone == 0 {
@@ -87,7 +86,7 @@ func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 }
 
 // Tokens implements contract.Registry.
-func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page contract.TokenPage, err error) {
+func (e registryAPI) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page contract.TokenPage, err error) {
 	after, err := contract.ValidateTokenPage(&p)
 	if err != nil {
 		return page, err
@@ -109,4 +108,129 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	}
 
 	return page, err
+}
+
+// tokenUsage counts the calls under the tokens' limits. It is kept in memory, because
+// only one process has the file open, and no call then costs a sync.
+type tokenUsage struct {
+	mu      sync.Mutex
+	windows map[usageKey]contract.LimitWindow
+}
+
+// usageKey identifies a counter: a token and a right.
+type usageKey struct {
+	hash  [32]byte
+	right contract.Right
+}
+
+func (s *tokenUsage) forget(hash [32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.windows, usageKey{hash, contract.RightProduce})
+	delete(s.windows, usageKey{hash, contract.RightConsume})
+}
+
+// LimitToken implements contract.Limiter.
+func (e registryAPI) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	return e.changeToken(ctx, spaceSome, func(t *tx) error {
+		s := t.stmt("token_limit").Blob(1, hash[:])
+		bindLimits(s, 2, l)
+		found, err := s.Run()
+		if err == nil && found == 0 {
+			err = contract.NoToken()
+		}
+		return err
+	})
+}
+
+// Spend implements contract.Limiter.
+func (e registryAPI) Spend(ctx context.Context, hash [32]byte, right contract.Right) (window time.Time, err error) {
+	token, err := e.FindToken(ctx, hash)
+	if err != nil || token.Limits.Of(right) == 0 {
+		return window, err
+	}
+	s, now := &e.tokenUsage, clock.Milli(e.cfg.Clock.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, err := s.windows[usageKey{hash, right}].Spend(token.Limits, right, now)
+	if err != nil {
+		return window, err
+	}
+	if s.windows == nil {
+		s.windows = map[usageKey]contract.LimitWindow{}
+	}
+	s.windows[usageKey{hash, right}] = w
+	return clock.FromMilli(w.Begin), nil
+}
+
+// GiveBack implements contract.Limiter.
+func (e registryAPI) GiveBack(ctx context.Context, hash [32]byte, right contract.Right, window time.Time) error {
+	if err := e.checkOpen(ctx); err != nil {
+		return err
+	}
+	s := &e.tokenUsage
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.windows[usageKey{hash, right}]; ok {
+		s.windows[usageKey{hash, right}] = w.GiveBack(clock.Milli(window))
+	}
+	return nil
+}
+
+// tokenWatchers are the WatchTokens calls. The writer notifies them after a commit with
+// changes, and after it has reopened the store, because a failed commit may have taken
+// effect.
+type tokenWatchers struct {
+	mu      sync.Mutex
+	signals map[chan struct{}]struct{} // each holds one signal
+}
+
+func (w *tokenWatchers) add() chan struct{} {
+	bell := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.signals == nil {
+		w.signals = map[chan struct{}]struct{}{}
+	}
+	w.signals[bell] = struct{}{}
+	return bell
+}
+
+func (w *tokenWatchers) remove(bell chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.signals, bell)
+}
+
+func (w *tokenWatchers) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for bell := range w.signals {
+		select {
+		case bell <- struct{}{}:
+		default: // a signal is already waiting
+		}
+	}
+}
+
+// WatchTokens implements contract.Watcher.
+func (e registryAPI) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+	if err := e.checkOpen(ctx); err != nil {
+		return err
+	}
+	bell := e.tokenWatchers.add()
+	defer e.tokenWatchers.remove(bell)
+	for {
+		tell(true)
+		select {
+		case <-bell:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-e.stopped:
+			return duly.ErrClosed
+		}
+	}
 }

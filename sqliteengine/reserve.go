@@ -6,13 +6,12 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 // Reserve implements duly.Engine. A step that reached its bound without a deliverable
 // job is repeated in a new transaction, so that other calls run in between.
-func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
@@ -35,7 +34,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 }
 
 // releaseAbandoned releases the jobs of a Reserve whose caller has left.
-func (e *Engine) releaseAbandoned(namespace string, got []duly.Delivery) {
+func (e jobAPI) releaseAbandoned(namespace string, got []duly.Delivery) {
 	if len(got) == 0 {
 		return
 	}
@@ -83,7 +82,7 @@ func (r *reserveCall) run(t *tx) error {
 			q.reserves++
 		}
 		if q.group != nil {
-			t.noteCall(q, r.p.Consumer)
+			q.asGroup().noteCall(t, r.p.Consumer)
 		}
 		if err := r.reserveFrom(t, q); err != nil {
 			return err
@@ -98,7 +97,7 @@ func (r *reserveCall) run(t *tx) error {
 
 // reserveFrom reserves from one queue.
 func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
-	s, err := t.readyBufferOf(q)
+	s, err := t.ready.of(t, q)
 	if err != nil {
 		return err
 	}
@@ -135,7 +134,7 @@ func (r *reserveCall) fromReady(t *tx, s *readyBuffer, n int) error {
 func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 	// The step has deleted expired jobs, unless it ended at its bound. Then this call
 	// leases nothing here and is repeated.
-	alive, err := t.unexpired(j)
+	alive, err := j.unexpired(t)
 	if err != nil {
 		return err
 	}
@@ -146,7 +145,7 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 		return nil
 	}
 	if err := j.readBody(t.conn); err == errGone {
-		return t.missOne(j)
+		return j.missOne(t)
 	} else if err != nil {
 		return err
 	}
@@ -190,7 +189,7 @@ type leaseBatch struct {
 
 func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	t, q := b.t, b.q
-	end := t.leaseEnd(j, lease)
+	end := j.newLeaseEnd(t, lease)
 	if end != b.end || q.group != nil && j.ended != b.ended {
 		if err := b.flush(); err != nil {
 			return err
@@ -200,15 +199,7 @@ func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	b.numbers = append(b.numbers, j.number)
 	j.state, j.leaseEnd = duly.StateLeased, end
 	q.delivered(t.now)
-	return t.putEntries(j)
-}
-
-// delivered counts a delivery towards counters and rate limit.
-func (q *queue) delivered(now int64) {
-	q.counters.Delivered++
-	if q.cfg.Rate.Limited() {
-		q.bucket = q.bucket.Fill(q.cfg.Rate, now).Take(1)
-	}
+	return j.putEntries(t)
 }
 
 func (b *leaseBatch) flush() error {
@@ -224,13 +215,4 @@ func (b *leaseBatch) flush() error {
 	})
 	b.numbers = b.numbers[:0]
 	return err
-}
-
-// deliver fills in a delivery of the job.
-func (j *job) deliver(d *duly.Delivery, now int64) {
-	*d = duly.Delivery{
-		Job: j.public(), Receipt: j.receipt(), Attempt: contract.Attempt(&j.Planned.Job, j.failures, j.stalls),
-		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
-		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
-	}
 }

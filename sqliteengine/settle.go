@@ -11,7 +11,7 @@ import (
 )
 
 // Settle implements duly.Engine.
-func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+func (e jobAPI) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 }
 
 // checkReceipts validates the arguments of a call with receipts.
-func (e *Engine) checkReceipts(ctx context.Context, namespace string, items int) error {
+func (e jobAPI) checkReceipts(ctx context.Context, namespace string, items int) error {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *settleCall) run(t *tx) error {
 		if s.results[i] = s.invalid[i]; s.results[i] != nil {
 			continue
 		}
-		done, err := t.settleOne(s.ref.Namespace, &s.parts[i], &s.outcomes[i])
+		done, err := s.settleOne(t, &s.parts[i], &s.outcomes[i])
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (s *settleCall) trimFirst(t *tx, queue string) error {
 func (s *settleCall) trim(t *tx, topics []duly.QueueRef) error {
 	for _, ref := range topics {
 		if topic := t.queue(ref); topic != nil && topic.kind == kindTopic {
-			if _, err := t.trimLog(topic); err != nil {
+			if _, err := topic.asTopic().trimLog(t); err != nil {
 				return err
 			}
 		}
@@ -120,12 +120,14 @@ func (s *settleCall) trim(t *tx, topics []duly.QueueRef) error {
 }
 
 // settleOne ends one delivery. It returns false if the receipt is not current.
-func (t *tx) settleOne(namespace string, p *contract.ReceiptParts, o *duly.SettleRequest) (bool, error) {
-	q := t.queue(duly.QueueRef{Namespace: namespace, Name: p.Queue})
+func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRequest) (bool, error) {
+	q := t.queue(duly.QueueRef{Namespace: s.ref.Namespace, Name: p.Queue})
 	if q == nil {
 		return false, nil
 	}
 
+	// One statement acks a plain job. It saves a fifth of the processor time of reserving and
+	// acking in batches. It matches no other job.
 	if o.As == duly.Ack {
 		name := "ack_plain"
 		if q.group != nil {
@@ -145,60 +147,19 @@ func (t *tx) settleOne(namespace string, p *contract.ReceiptParts, o *duly.Settl
 		}
 	}
 
-	j, err := t.current(q, p)
+	j, err := q.current(t, p)
 	if err != nil || j == nil {
 		return false, err
 	}
-	if err = t.settle(j, o); err == errGone {
-		err = t.missOne(j)
+	if err = j.settle(t, o); err == errGone {
+		err = j.missOne(t)
 	}
 
 	return true, err
 }
 
-// current returns the job of a current receipt, or nil. This is the fence.
-func (t *tx) current(q *queue, p *contract.ReceiptParts) (*job, error) {
-	j, err := t.byNumber(q, p.Number)
-	if err != nil || j == nil || j.state != duly.StateLeased || j.ended+1 != p.Delivery {
-		return nil, err
-	}
-	return j, nil
-}
-
-// settle ends the current delivery with that outcome.
-func (t *tx) settle(j *job, o *duly.SettleRequest) error {
-	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
-	j.ended++
-	switch o.As {
-	case duly.Ack:
-		return t.finish(j, o.Result)
-	case duly.Bury:
-		j.lastError = contract.CutError(o.Error)
-		return t.makeDead(j)
-	case duly.Nack:
-		delay := contract.BackoffDelay(j.Backoff, j.ID, attempt)
-		if o.Delay != nil {
-			delay = *o.Delay
-		}
-		j.lastError = contract.CutError(o.Error)
-		j.q.counters.Failed++
-		return t.endDelivery(j, contract.EventNack, contract.DueIn(delay, t.time))
-	}
-
-	due := j.DueAt
-	if j.q.group != nil {
-		due = t.now // its entry time lies ahead if the clock was set back
-	}
-	if o.Delay != nil {
-		due = contract.DueIn(*o.Delay, t.time)
-	}
-
-	j.q.counters.Released++
-	return t.endDelivery(j, contract.EventRelease, due)
-}
-
 // Extend implements duly.Engine.
-func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (e jobAPI) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
 	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
@@ -238,7 +199,7 @@ func (x *extendCall) run(t *tx) error {
 		if q == nil {
 			continue
 		}
-		held, err := t.extend(q, &p, x.lease)
+		held, err := x.extend(t, q, &p)
 		if err != nil {
 			return err
 		}
@@ -251,9 +212,10 @@ func (x *extendCall) run(t *tx) error {
 }
 
 // extend sets a new lease end. It returns false if the receipt is not current.
-func (t *tx) extend(q *queue, p *contract.ReceiptParts, lease time.Duration) (bool, error) {
+func (x *extendCall) extend(t *tx, q *queue, p *contract.ReceiptParts) (bool, error) {
+	lease := x.lease
 	if lease == 0 {
-		j, err := t.current(q, p)
+		j, err := q.current(t, p)
 		if err != nil || j == nil {
 			return false, err
 		}

@@ -42,9 +42,9 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 
 	go func() {
 		done <- r.e.change(ctx, func(t *tx) error {
-			j, err := t.find(t.queue(damagedQueue.Normal()), "plain")
+			j, err := t.queue(damagedQueue.Normal()).findJob(t, "plain")
 			if err == nil {
-				err = t.deleteJob(j)
+				err = j.deleteCounted(t)
 			}
 			close(inside)
 			<-leave

@@ -8,10 +8,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-var _ contract.Targeter = (*Engine)(nil)
-
 // PutTarget implements contract.Targeter.
-func (e *Engine) PutTarget(ctx context.Context, target contract.Target) error {
+func (e registryAPI) PutTarget(ctx context.Context, target contract.Target) error {
 	if err := target.Validate(); err != nil {
 		return err
 	}
@@ -21,7 +19,7 @@ func (e *Engine) PutTarget(ctx context.Context, target contract.Target) error {
 	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		name := "target_change"
 		if target.Version == 0 {
-			if err := t.hasRoomFor(namespace, target.Name); err != nil {
+			if err := checkTargetRoom(t, namespace, target.Name); err != nil {
 				return err
 			}
 			name = "target_make"
@@ -38,8 +36,8 @@ func (e *Engine) PutTarget(ctx context.Context, target contract.Target) error {
 	})
 }
 
-// hasRoomFor returns an error if the namespace can't have another target.
-func (t *tx) hasRoomFor(namespace, name string) error {
+// checkTargetRoom returns an error if the namespace can't have another target.
+func checkTargetRoom(t *tx, namespace, name string) error {
 	s := t.stmt("target_find").Text(1, namespace).Text(2, name)
 	there, err := s.Step()
 	s.Reset()
@@ -60,7 +58,7 @@ func (t *tx) hasRoomFor(namespace, name string) error {
 }
 
 // FindTarget implements contract.Targeter.
-func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target contract.Target, err error) {
+func (e registryAPI) FindTarget(ctx context.Context, namespace, name string) (target contract.Target, err error) {
 	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return target, err
 	}
@@ -88,7 +86,7 @@ func scanTarget(s *sq.Stmt) contract.Target {
 }
 
 // DeleteTarget implements contract.Targeter.
-func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error {
+func (e registryAPI) DeleteTarget(ctx context.Context, namespace, name string) error {
 	if err := contract.ValidateTarget(namespace, name); err != nil {
 		return err
 	}
@@ -102,7 +100,7 @@ func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error
 }
 
 // Targets implements contract.Targeter.
-func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+func (e registryAPI) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
@@ -129,7 +127,7 @@ func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParam
 }
 
 // PushQueues implements contract.Targeter.
-func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page contract.QueuePage, err error) {
+func (e registryAPI) PushQueues(ctx context.Context, p duly.PageParams) (page contract.QueuePage, err error) {
 	after, err := contract.ValidateQueuePage(&p)
 	if err != nil {
 		return page, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -26,6 +27,15 @@ const (
 	kindTopic
 	kindGroup
 )
+
+// topicQueue is a queue of kind kindTopic.
+type topicQueue struct{ *queue }
+
+// groupQueue is a queue of kind kindGroup.
+type groupQueue struct{ *queue }
+
+// missing reports whether a topic was not found.
+func (q topicQueue) missing() bool { return q.queue == nil }
 
 // topicLog is the part of a queue that only a topic has.
 type topicLog struct {
@@ -101,7 +111,7 @@ func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
 }
 
 // saveTopic writes the changed rows of a topic.
-func (q *queue) saveTopic(c *conn) error {
+func (q topicQueue) saveTopic(c *conn) error {
 	l := q.log
 	if q.cfgDirty || q.base.log == nil {
 		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4,
@@ -147,7 +157,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 	}
 	err = eachRow(c.stmt("groups_load"), func(s *sq.Stmt) {
 		if q := byID[s.ColInt(0)]; q != nil && q.kind == kindGroup {
-			q.scanGroup(s)
+			q.asGroup().scanGroup(s)
 		}
 	})
 	if err != nil {
@@ -188,13 +198,180 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 	}
 }
 
-// eachRow calls f for every row of a statement.
-func eachRow(s *sq.Stmt, f func(s *sq.Stmt)) error {
-	for {
-		row, err := s.Step()
-		if err != nil || !row {
-			return err
+// logPlace is a place in a log.
+type logPlace struct{ ordinal, ms, entered int64 }
+
+// messageAt finds the first message at or after an ordinal. After the last message, it
+// returns the place where the next message enters.
+func (q topicQueue) messageAt(t *tx, ordinal int64) (p logPlace, err error) {
+	s := t.stmt("message_at").Int(1, q.id).Int(2, ordinal)
+	row, err := s.Step()
+	if err != nil {
+		return p, err
+	}
+	if !row {
+		n := &q.log.n
+		return logPlace{n.last + 1, n.lastMs, n.enteredBytes}, nil
+	}
+	p = logPlace{s.ColInt(0), s.ColInt(1), s.ColInt(2)}
+	s.Reset()
+	return p, nil
+}
+
+// firstSince finds the first message that entered at ms or later. Entry times rise with
+// the ordinals, so this is a binary search.
+func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
+	n := &q.log.n
+	low, high := n.first, n.last+1 // the message is in [low, high]
+	for low < high {
+		middle := low + (high-low)/2
+		p, err := q.messageAt(t, middle)
+		if err != nil {
+			return p, err
 		}
-		f(s)
+		if p.ordinal <= n.last && p.ms < ms {
+			low = p.ordinal + 1
+		} else {
+			high = middle
+		}
+	}
+	return q.messageAt(t, low)
+}
+
+// stepAll moves a topic and all its groups forward.
+func (topic topicQueue) stepAll(t *tx) (more bool, err error) {
+	if more, err = topic.stepLog(t); err != nil {
+		return false, err
+	}
+	for _, ref := range topic.log.groups {
+		if g := t.queue(ref); g != nil {
+			again, err := g.step(t)
+			if err != nil {
+				return false, err
+			}
+			more = more || again
+		}
+	}
+	return more, nil
+}
+
+// stepLog moves a topic forward to now: due messages enter the log, and messages that
+// are not kept are deleted. more reports that it stopped at a bound.
+func (q topicQueue) stepLog(t *tx) (more bool, err error) {
+	if more, err = q.enterDue(t); err != nil {
+		return false, err
+	}
+	if err := q.forgetOldIDs(t); err != nil {
+		return false, err
+	}
+	again, err := q.trimLog(t)
+	return more || again, err
+}
+
+// logOverdue reports whether a topic may need a step although no call and no timer
+// steps it.
+func (q topicQueue) logOverdue(t *tx) bool {
+	c, n := &q.log.cfg, &q.log.n
+	if q.earliest.due <= t.now || n.ids > 0 {
+		return true
+	}
+	if n.messages() == 0 {
+		return false
+	}
+	floor, idle := n.last+1, false
+	for _, ref := range q.log.groups {
+		if g := t.peek(ref); g != nil {
+			floor = min(floor, g.group.floor())
+			idle = idle || g.cfg.Group.Idle != duly.None
+		}
+	}
+	return c.MaxAge != duly.None || c.Keep != duly.None || idle || len(q.log.groups) > 0 && floor > n.first
+}
+
+// addGroup stores a new group.
+func (topic topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
+	q := &queue{ref: ref, kind: kindGroup, cfg: contract.DefaultGroupConfig()}
+	q.group = &groupState{
+		topic: topic.ref, topicID: topic.id, held: never, called: t.now,
+		n: groupNumbers{start: first, cursor: first - 1, reserved: t.now},
+	}
+	if err := t.addQueue(q); err != nil {
+		return err
+	}
+	groups := append(slices.Clone(topic.log.groups), ref)
+	slices.SortFunc(groups, compareNames)
+	topic.log.groups = groups
+	_, err := topic.floor(t)
+	return err
+}
+
+// seekPoint is the place of a From in a log.
+type seekPoint struct {
+	first   int64 // ordinal of the first stored message from there on
+	wanted  int64 // ordinal of the From, whose message may be deleted
+	clipped bool  // messages from wanted on are deleted
+}
+
+// findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
+func (q topicQueue) findPlace(t *tx, from duly.From, parts contract.FromParts) (seekPoint, error) {
+	if parts.Kind == contract.KindTime && parts.Time.After(t.time) {
+		return seekPoint{}, contract.AheadOfLog(from)
+	}
+	at, ahead, err := q.point(t, parts)
+	if err == nil && ahead {
+		err = contract.AheadOfLog(from)
+	}
+	return at, err
+}
+
+// point finds a From in a log. ahead reports a position beyond the end.
+func (q topicQueue) point(t *tx, p contract.FromParts) (at seekPoint, ahead bool, err error) {
+	n := &q.log.n
+	switch p.Kind {
+	case contract.KindEnd:
+		at.wanted = n.last + 1
+	case contract.KindTime:
+		at, err = q.pointAtTime(t, clock.CeilMilli(p.Time))
+	case contract.KindPosition:
+		parts := contract.PositionPartsOf(p.Position)
+		at.wanted = int64(parts.Ordinal)
+		at.clipped = at.wanted < n.first
+		ahead = parts.Shard != 0 || at.wanted > n.last
+	default:
+		at.wanted = n.first
+	}
+	at.first = max(at.wanted, n.first)
+	return at, ahead, err
+}
+
+// pointAtTime finds the first message that entered at ms or later.
+func (q topicQueue) pointAtTime(t *tx, ms int64) (at seekPoint, err error) {
+	n := &q.log.n
+	oldest := logPlace{ms: n.lastMs + 1} // in an empty log, the target may be its last message
+	if n.messages() > 0 {
+		if oldest, err = q.messageAt(t, n.first); err != nil {
+			return at, err
+		}
+	}
+	p, err := q.firstSince(t, ms)
+	return seekPoint{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
+}
+
+// ends returns the error for a From beyond the end of the log.
+func (l *topicLog) ends(from duly.From) error {
+	if l.n.last == 0 {
+		return contract.LogEnds(from, "")
+	}
+	return contract.LogEnds(from, l.position(l.n.last, l.n.lastMs).String())
+}
+
+// noteHolder records the group at the floor, nil for none.
+func (l *topicLog) noteHolder(g *queue, now int64) {
+	var ref duly.QueueRef
+	if g != nil {
+		ref = g.ref
+	}
+	if l.floor.group != ref {
+		l.floor = heldFloor{ref, now}
 	}
 }

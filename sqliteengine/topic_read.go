@@ -1,73 +1,17 @@
 package sqliteengine
 
 import (
-	"context"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logcursor"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Read implements contract.Topics. Every commit with new messages of the topic wakes a
-// waiting reader.
-func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
-	if err := p.Validate(ref); err != nil {
-		return contract.ReadPage{}, err
-	}
-
-	ref = ref.Normal()
-	timeout := e.cfg.Clock.NewTimer(p.Wait)
-	defer timeout.Stop()
-	topic := int64(0) // the queue ID that the first page came from
-	for {
-		entered := e.notifier.entered(ref) // before the read, so that no message is missed
-		page, err := e.readPage(ctx, ref, &p, &topic)
-		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
-			return page, err
-		}
-		p.From = page.Next // "end" is the end at the first read
-		select {
-		case <-entered:
-		case <-timeout.C:
-			p.Wait = 0
-		case <-ctx.Done():
-			return contract.ReadPage{}, ctx.Err()
-		case <-e.stopped:
-			return contract.ReadPage{}, duly.ErrClosed
-		}
-	}
-}
-
-// readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is
-// set, readPage returns ErrNotFound for another topic of the name.
-func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *contract.ReadParams, topic *int64) (page contract.ReadPage, err error) {
-	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
-		page = contract.ReadPage{}
-		if *topic != 0 && *topic != q.id {
-			return contract.NoTopic(ref)
-		}
-
-		*topic = q.id
-		next, err := t.readFrom(q, p.From)
-		if err != nil {
-			return err
-		}
-
-		if gone := uint64(q.log.n.first); next.Ordinal < gone {
-			if f, _ := contract.ParseFrom(p.From); f.Kind == contract.KindPosition || f.Kind == contract.KindNext {
-				page.Gap = int64(gone - next.Ordinal) // with start or a time the reader expects no certain message
-			}
-			next = logcursor.Place{Ordinal: gone}
-		}
-
-		return t.readEntries(q, next, p.Limit, &page)
-	})
-	return page, err
-}
-
 // readEntries adds the messages from a place on.
-func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *contract.ReadPage) error {
+func (t readTx) readEntries(q topicQueue, next logcursor.Place, limit int, page *contract.ReadPage) error {
 	defer func() { page.Next = logcursor.Next([]logcursor.Place{next}) }()
 	s := t.stmt("messages_from").Int(1, q.id).Int(2, int64(next.Ordinal)).Int(3, int64(limit))
 	defer s.Reset()
@@ -90,12 +34,12 @@ func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *contra
 }
 
 // readFrom returns where a Read begins.
-func (t *tx) readFrom(q *queue, from duly.From) (next logcursor.Place, err error) {
+func (t readTx) readFrom(q topicQueue, from duly.From) (next logcursor.Place, err error) {
 	parts, _ := contract.ParseFrom(from) // was validated
 	if parts.Kind == contract.KindNext {
 		return t.readFromNext(q, from, parts.Next)
 	}
-	at, ahead, err := t.point(q, parts)
+	at, ahead, err := q.point(t.tx, parts)
 	if err == nil && !ahead && parts.Kind == contract.KindPosition {
 		ahead, err = t.replaced(q, at.wanted, contract.PositionPartsOf(parts.Position).Millis)
 	}
@@ -105,7 +49,7 @@ func (t *tx) readFrom(q *queue, from duly.From) (next logcursor.Place, err error
 	return logcursor.Place{Ordinal: uint64(at.wanted)}, err
 }
 
-func (t *tx) readFromNext(q *queue, from duly.From, text string) (next logcursor.Place, err error) {
+func (t readTx) readFromNext(q topicQueue, from duly.From, text string) (next logcursor.Place, err error) {
 	places, err := logcursor.Parse(text, 1)
 	if err != nil {
 		return next, err
@@ -123,18 +67,153 @@ func (t *tx) readFromNext(q *queue, from duly.From, text string) (next logcursor
 
 // replaced reports whether the log never had, or has lost, a message that entered at ms.
 // Of a message that is gone, it only knows that it entered before those that are left.
-func (t *tx) replaced(q *queue, ordinal, ms int64) (bool, error) {
-	p, err := t.messageAt(q, ordinal)
+func (t readTx) replaced(q topicQueue, ordinal, ms int64) (bool, error) {
+	p, err := q.messageAt(t.tx, ordinal)
 	if p.ordinal == ordinal {
 		return p.ms != ms, err
 	}
 	return ms > p.ms, err
 }
 
-// ends returns the error for a From beyond the end of the log.
-func (l *topicLog) ends(from duly.From) error {
-	if l.n.last == 0 {
-		return contract.LogEnds(from, "")
+// topicStats returns the sizes and counters of a topic.
+func (t readTx) topicStats(q topicQueue) (s duly.TopicStats, err error) {
+	n := &q.log.n
+	s = duly.TopicStats{
+		Messages: n.messages(), Bytes: n.bytes() + n.delayedBytes, Delayed: n.delayed,
+		Published: n.published, Exists: n.existing, Entered: n.last, Canceled: n.canceled,
+		Trimmed: n.trimmed, Dropped: n.dropped, Forgotten: n.forgotten,
 	}
-	return contract.LogEnds(from, l.position(l.n.last, l.n.lastMs).String())
+
+	if n.messages() > 0 {
+		first, err := q.messageAt(t.tx, n.first)
+		if err != nil {
+			return s, err
+		}
+		s.First, s.Last = q.log.position(first.ordinal, first.ms), q.log.position(n.last, n.lastMs)
+	}
+
+	next, ok, err := t.integer(t.stmt("first_delayed").Int(1, q.id))
+	if ok {
+		s.NextDue = clock.FromMilli(next)
+	}
+	if err == nil {
+		s.Floors, err = t.floors(q)
+	}
+	return s, err
+}
+
+// floors returns the group at the floor of a topic, nothing if no group needs a message.
+func (t readTx) floors(q topicQueue) (floors []duly.Floor, err error) {
+	groups, err := t.groupsOf(q)
+	if err != nil {
+		return nil, err
+	}
+
+	n := &q.log.n
+	next, lowest := n.last+1, logPlace{ordinal: n.last + 1}
+	var holder groupQueue
+	for _, g := range groups {
+		if g.isParked(t.now) {
+			continue
+		}
+		floor, err := t.floorOf(q, g)
+		if err != nil {
+			return nil, err
+		}
+		if floor.ordinal < lowest.ordinal {
+			holder, next, lowest = g, lowest.ordinal, floor
+		} else {
+			next = min(next, floor.ordinal)
+		}
+	}
+
+	if holder.queue == nil {
+		return nil, nil
+	}
+
+	_, name, _ := holder.ref.Group()
+	f := duly.Floor{Position: q.log.position(lowest.ordinal, lowest.ms), Group: name, Alone: next - lowest.ordinal}
+	if held := t.w.e.notifier.floor(q.ref); held.group == holder.ref {
+		f.Since = clock.FromMilli(held.since)
+	}
+	return []duly.Floor{f}, nil
+}
+
+// groupsOf reads the groups of a topic, by name.
+func (t readTx) groupsOf(q topicQueue) (groups []groupQueue, err error) {
+	var names []string
+	s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, "")).Int(2, duly.MaxGroups)
+	s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
+	if err := eachRow(s, func(s *sq.Stmt) { names = append(names, s.ColText(0)) }); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		g, err := t.readQueue(duly.QueueRef{Namespace: q.ref.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if g != nil && g.group != nil {
+			groups = append(groups, g.asGroup())
+		}
+	}
+	return groups, nil
+}
+
+// floorOf returns the first stored message that a group needs.
+func (t readTx) floorOf(topic topicQueue, g groupQueue) (logPlace, error) {
+	first, err := topic.messageAt(t.tx, topic.log.n.first)
+	if err != nil {
+		return first, err
+	}
+	held, err := topic.firstHeld(t.tx, g.queue, first)
+	if err != nil {
+		return first, err
+	}
+	return topic.messageAt(t.tx, min(held, g.group.n.cursor+1))
+}
+
+// groupStats returns the statistics that only a group has.
+func (t readTx) groupStats(q groupQueue) (*duly.GroupStats, error) {
+	g := q.group
+	s := &duly.GroupStats{
+		Filtered: g.n.filtered, Skipped: g.n.skipped, Replayed: g.n.replayed, Missed: g.n.missed,
+		Parked: q.isParked(t.now), Consumers: t.w.e.consumers.list(q.id, t.now),
+	}
+
+	topic := q.topic(t.tx)
+	if topic.missing() {
+		return s, nil
+	}
+
+	s.Lag, s.Entered = q.lag(topic), topic.log.n.last-g.n.start+1
+	floor, err := t.floorOf(topic, q)
+	if err != nil {
+		return s, err
+	}
+	if floor.ordinal <= topic.log.n.last && !s.Parked {
+		s.OldestNeeded = time.Duration(max(0, t.now-floor.ms)) * time.Millisecond
+	}
+
+	if s.AtMaxHeld = s.Lag > 0 && q.heldRoom() == 0; s.AtMaxHeld {
+		s.Key, err = t.blockingKey(q)
+	}
+	return s, err
+}
+
+// blockingKey returns the key that blocks most messages of a group, "" for none.
+func (t readTx) blockingKey(q groupQueue) (string, error) {
+	key, most, n, last := "", 0, 0, ""
+	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sq.Stmt) {
+		place := s.ColRaw(0)
+		if len(place) == 0 || len(place) < 1+int(place[0]) {
+			return
+		}
+		if of := string(place[1 : 1+place[0]]); of != last { // they are sorted by key
+			n, last = 0, of
+		}
+		if n++; n > most || n == most && last < key {
+			key, most = last, n
+		}
+	})
+	return key, err
 }

@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -27,14 +28,14 @@ type tx struct {
 	queueDestroyed bool // a queue was destroyed
 	tokensChanged  bool // a token, a placement or a push queue has changed
 
-	simple       []simplePush  // pushes that wait for a shared statement
-	appended     []appended    // messages that wait for a shared statement
-	deletes      []*deleteCall // Deletes that wait for a shared statement
-	trimmedBytes int64         // bytes of messages that retention has deleted
-	// readyBufs holds ready jobs that Reserves share. remaining is the running
-	// operation and all later ones.
-	readyBufs []readyBuffer
-	remaining []*op
+	// The operations of one kind share statements. The batches hold what waits for one.
+	pushes   pushBatch
+	messages messageBatch
+	deletes  deleteBatch
+	ready    readyBuffers
+
+	remaining    []*op // the running operation and all later ones
+	trimmedBytes int64 // of messages that retention has deleted
 
 	drops    []drop        // jobs dropped over a bound, to be logged
 	misses   []missedRange // messages that groups have missed, to be logged
@@ -223,16 +224,17 @@ func (t *tx) discard() {
 
 // reset resets the transaction for reuse.
 func (t *tx) reset() {
+	t.pushes.reset()
+	t.messages.reset()
+	t.deletes.reset()
+	t.ready.reset()
+
 	clear(t.touched)
-	clear(t.simple)
-	clear(t.appended)
 	clear(t.polls)
-	clear(t.deletes)
-	t.touched, t.simple, t.drops, t.polls = t.touched[:0], t.simple[:0], t.drops[:0], t.polls[:0]
-	t.deletes, t.appended, t.misses = t.deletes[:0], t.appended[:0], t.misses[:0]
+	t.touched, t.polls, t.drops, t.misses = t.touched[:0], t.polls[:0], t.drops[:0], t.misses[:0]
 	t.overlay, t.remaining, t.queueDestroyed, t.tokensChanged, t.trimmedBytes = nil, nil, false, false, 0
-	t.resetReadyBufs()
-	clear(t.rows[:t.rowsUsed]) // they hold bodies
+
+	clear(t.rows[:t.rowsUsed]) // frees the bodies
 	t.rowsUsed = 0
 }
 
@@ -277,9 +279,216 @@ func (t *tx) collectInto(jobs []job, s *sq.Stmt, q *queue, bytes int) ([]job, er
 	}
 
 	for _, u := range unreadable {
-		if err := t.quarantine(q, u); err != nil {
+		if err := q.quarantine(t, u); err != nil {
 			return jobs, err
 		}
 	}
 	return jobs, nil
+}
+
+// runMany runs a wide statement over numbers. Its arguments are those of lead, the queue
+// and the numbers.
+func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *sq.Stmt) int) error {
+	for len(numbers) > 0 {
+		w := width(len(numbers))
+		s, i := t.conn.many(name, w), 1
+		if lead != nil {
+			i = lead(s)
+		}
+		s.Int(i, q.id)
+		for k := range w {
+			s.Blob(i+1+k, numbers[k][:])
+		}
+		changed, err := s.Run()
+		if err != nil {
+			return err
+		}
+		if changed != w {
+			return errJob // the index names jobs that don't exist
+		}
+		numbers = numbers[w:]
+	}
+
+	return nil
+}
+
+// number reads the first column of a statement's first row.
+func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
+	row, err := s.Step()
+	if err != nil || !row {
+		return n, false, err
+	}
+	ok = copy(n[:], s.ColRaw(0)) == len(n)
+	s.Reset()
+	return n, ok, nil
+}
+
+// integer reads the first column of a statement's first row.
+func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
+	ok, err = s.Step()
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	v = s.ColInt(0)
+	s.Reset()
+	return v, true, nil
+}
+
+func (t *tx) count(s *sq.Stmt) (int64, error) {
+	if _, err := s.Step(); err != nil {
+		return 0, err
+	}
+	n := s.ColInt(0)
+	s.Reset()
+	return n, nil
+}
+
+// queueFor returns the queue that serves waiters of that key, or nil.
+func (t *tx) queueFor(d waitKey) *queue {
+	if q := t.queue(d.ref); q != nil && q.waitKey() == d {
+		return q
+	}
+	return nil
+}
+
+// polled reports whether a poll of the transaction has counted the queue's jobs, which
+// is more exact than its sizes.
+func (t *tx) polled(q *queue) bool {
+	return slices.ContainsFunc(t.polls, func(l pollResult) bool { return l.q == q })
+}
+
+// flush runs the waiting shared statements of other kinds than next, before an
+// operation of that kind runs.
+func (t *tx) flush(next opKind) error {
+	if next != opPush {
+		if err := t.pushes.flush(t); err != nil {
+			return err
+		}
+		if err := t.messages.flush(t); err != nil {
+			return err
+		}
+	}
+	if next != opDelete {
+		if err := t.deletes.flush(t); err != nil {
+			return err
+		}
+	}
+	if next != opReserve {
+		return t.ready.flush(t)
+	}
+	return nil
+}
+
+// checkKnown returns an error for the name of a topic or of an unknown group. An unknown
+// queue is no error.
+func (t *tx) checkKnown(ref duly.QueueRef) error {
+	q := t.peek(ref)
+	switch topic, _, isGroup := ref.Group(); {
+	case q != nil && q.kind == kindTopic:
+		return contract.IsTopic(ref)
+	case !isGroup:
+		return nil
+	case t.peek(topic) == nil || t.peek(topic).kind != kindTopic:
+		return contract.NoTopic(topic)
+	case q == nil:
+		return contract.NoGroup(ref)
+	}
+	return nil
+}
+
+// makeTopic returns a topic and creates it if necessary. It returns ErrFull if the
+// namespace has too many queues, and ErrConflict if a queue has the name.
+func (t *tx) makeTopic(ref duly.QueueRef) (topicQueue, error) {
+	switch q := t.queue(ref); {
+	case q == nil:
+		q = &queue{ref: ref, kind: kindTopic, cfg: contract.DefaultQueueConfig(), log: newTopicLog(ref)}
+		return q.asTopic(), t.addQueue(q)
+	case q.kind != kindTopic:
+		return topicQueue{}, contract.IsQueue(ref)
+	default:
+		return q.asTopic(), nil
+	}
+}
+
+// topic returns the transaction's draft of a topic. It returns ErrNotFound for an unknown one.
+func (t *tx) topic(ref duly.QueueRef) (topicQueue, error) {
+	q := t.queue(ref)
+	if q == nil || q.kind != kindTopic {
+		return topicQueue{}, contract.NoTopic(ref)
+	}
+	return q.asTopic(), nil
+}
+
+// mayCreate returns the first message of a new group, or the error if its topic cannot
+// have another group. It changes nothing.
+func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts contract.FromParts) (first int64, err error) {
+	q := t.peek(topic)
+	if q == nil || q.kind != kindTopic {
+		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}
+	}
+	at, err := q.asTopic().findPlace(t, from, parts)
+	if err == nil && len(q.log.groups) >= duly.MaxGroups {
+		err = contract.GroupsFull(topic)
+	}
+	return at.first, err
+}
+
+// groupNamed returns the group with that name, nil if there is none and for a queue.
+func (t *tx) groupNamed(ref duly.QueueRef) *queue {
+	if !ref.IsGroup() {
+		return nil
+	}
+	if q := t.queue(ref); q != nil && q.group != nil {
+		return q
+	}
+	return nil
+}
+
+// voids reports whether a trim of a topic may void receipts: it has a bound, or a group
+// that may be parked.
+func (t *tx) voids(topic duly.QueueRef) bool {
+	q := t.peek(topic)
+	if q == nil || q.log == nil {
+		return false
+	}
+	c := &q.log.cfg
+	return c.MaxAge != duly.None || c.MaxCount != duly.None || c.MaxBytes != duly.None ||
+		slices.ContainsFunc(q.log.groups, func(ref duly.QueueRef) bool {
+			g := t.peek(ref)
+			return g != nil && g.cfg.Group.Idle != duly.None
+		})
+}
+
+// eachRow calls f for every row of a statement.
+func eachRow(s *sq.Stmt, f func(s *sq.Stmt)) error {
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return err
+		}
+		f(s)
+	}
+}
+
+// lastTime reads the times of an index in order and returns the last one.
+func (t *tx) lastTime(s *sq.Stmt, read func(s *sq.Stmt) int64) (last int64, err error) {
+	last = never
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return last, err
+		}
+		last = read(s)
+	}
+}
+
+// wanted returns how many jobs of a queue the running and the next Reserves want. It
+// looks only at the next few operations, because there may be as many queues as callers.
+func (t *tx) wanted(ref duly.QueueRef) (n int) {
+	for _, o := range t.remaining[:min(len(t.remaining), widths[0])] {
+		if r := o.reserve; r != nil && r.p.Namespace == ref.Namespace && slices.Contains(r.p.Queues, ref.Name) {
+			n += r.p.Max
+		}
+	}
+	return n
 }

@@ -7,11 +7,9 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-var _ contract.Passer = (*Engine)(nil)
-
 // Wait implements duly.Engine. A waiter uses no goroutine: a commit or the timer wakes
 // it through the notifier.
-func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+func (e jobAPI) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
 	}
@@ -51,7 +49,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return e.await(ctx, w, p)
 }
 
-func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, error) {
+func (e jobAPI) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, error) {
 	w.Wait(ctx, e.cfg.Clock, p.Timeout)
 	if err := ctx.Err(); err != nil { // the caller may have been woken at the same moment
 		if !e.notifier.abandon(w) {
@@ -122,7 +120,7 @@ func (h *notifier) unregister(w *waiter) bool {
 }
 
 // Pass implements contract.Passer.
-func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
+func (e jobAPI) Pass(_ context.Context, namespace string, queues []string) {
 	for _, dispatcher := range []bool{false, true} { // the caller may be of either kind
 		e.notifier.pass(contract.NamespaceOr(namespace), queues, dispatcher)
 	}
@@ -160,4 +158,22 @@ func (h *notifier) wakeNext(d waitKey) {
 	if v := h.views[d]; v != nil {
 		h.wake(v, h.now(), v.ready)
 	}
+}
+
+// pollQueues polls queues for which a time has passed.
+func (e jobAPI) pollQueues(ctx context.Context, keys []waitKey) (ready bool, err error) {
+	err = e.write(ctx, &op{Call: items(1), run: func(t *tx) error {
+		ready = false
+		for _, d := range keys {
+			if q := t.queueFor(d); q != nil {
+				n, _, err := q.deliverable(t, 1)
+				if err != nil {
+					return err
+				}
+				ready = ready || n > 0
+			}
+		}
+		return nil
+	}})
+	return ready, err
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // maintainEvery is how many transactions may run before some maintenance runs, even
@@ -16,7 +18,7 @@ const maintainEvery = 16
 
 // writer owns the connection that writes and the state of the queues.
 type writer struct {
-	e         *Engine
+	e         *store
 	clock     duly.Clock
 	log       *slog.Logger
 	maxQueues int
@@ -156,7 +158,7 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 			return err
 		}
 		t.remaining = ops[i:]
-		if o.kind != opReserve || len(t.readyBufs) == 0 { // Reserves that share jobs share their time
+		if o.kind != opReserve || len(t.ready) == 0 { // Reserves that share jobs share their time
 			t.begin()
 		}
 		if o.err = o.run(t); o.err != nil && !isRefusal(o.err) {
@@ -205,5 +207,60 @@ func (w *writer) afterCommit(t *tx) {
 	}
 	if t.queueDestroyed {
 		w.graves = true
+	}
+}
+
+// logMisses logs the messages that groups have missed, at most once a minute for each
+// group. The next line covers the messages missed in between.
+func (w *writer) logMisses(t *tx) {
+	for _, m := range t.misses {
+		if w.misses == nil {
+			w.misses = map[duly.QueueRef]missedRange{}
+		}
+		if before, ok := w.misses[m.group]; ok {
+			m.logged = before.logged
+			if before.n > 0 {
+				m.first, m.n = min(m.first, before.first), m.n+before.n
+			}
+		}
+		if m.logged == 0 || t.now >= m.logged+clock.Millis(missPause) {
+			w.log.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
+				"group", m.group.String(), "first", m.first, "last", m.last, "messages", m.n)
+			m.n, m.logged = 0, t.now
+		}
+		w.misses[m.group] = m
+	}
+}
+
+// missedRange is a range of messages that a group has missed, for logging.
+type missedRange struct {
+	group       duly.QueueRef
+	first, last int64 // ordinals
+	n           int64
+	logged      int64 // when a range of the group was logged last
+}
+
+// missPause is the minimum time between two log lines about missed messages of a group.
+const missPause = time.Minute
+
+// poll polls every waited queue for which a time has passed and reports to the
+// notifier.
+func (w *writer) poll() {
+	for d, waiters := range w.e.notifier.overdueQueues() {
+		err := w.runTx([]*op{{run: func(t *tx) error {
+			q := t.queueFor(d)
+			if q == nil {
+				return nil
+			}
+			n, next, err := q.deliverable(t, waiters)
+			if err == nil {
+				t.polls = append(t.polls, pollResult{q, n, next})
+			}
+			return err
+		}}})
+		if err != nil {
+			w.backgroundError(err)
+			return
+		}
 	}
 }

@@ -44,7 +44,7 @@ func pushed(id string, err error) func(*tx) error {
 			return bad
 		}
 		q.counters.Pushed++
-		if bad := t.enter(&job{Planned: p, q: q, number: duly.NewNumber(), hasBody: true}); bad != nil {
+		if bad := (&job{Planned: p, q: q, number: duly.NewNumber(), hasBody: true}).enter(t); bad != nil {
 			return bad
 		}
 		return err

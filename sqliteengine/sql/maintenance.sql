@@ -38,7 +38,7 @@ DELETE FROM delayed_messages
 -- name: remains_seen
 DELETE FROM message_ids WHERE topic = ?1 AND id IN (SELECT id FROM message_ids WHERE topic = ?1 LIMIT ?2);
 
--- Returns free pages of a store that is short of disk space; see room.go.
+-- Returns free pages of a store that is short of disk space; see space.go.
 
 -- name: vacuum_shortage
 PRAGMA incremental_vacuum(16);

@@ -1,7 +1,8 @@
 package sqliteengine
 
 import (
-	"context"
+	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
@@ -85,40 +86,21 @@ func (b *inbox) requestPoll() {
 	b.signal()
 }
 
-// write runs an operation and waits for its result. If ctx ends first, write returns
-// early and the operation may still run.
-func (e *Engine) write(ctx context.Context, o *op) error {
-	if err := e.checkOpen(ctx); err != nil {
-		return err
-	}
-	o.Begin(ctx)
-	if !e.enqueue(o) {
-		return duly.ErrClosed
-	}
-	return o.Wait()
-}
+// opKind is a kind of operations that share statements. All operations of a transaction are
+// called before any of them is answered, so their order is free. Sharing makes many callers
+// with one job each cost little more than one caller with all the jobs.
+type opKind int
 
-// submit queues an operation without a caller. It returns false if the engine is
-// closed.
-func (e *Engine) submit(o *op) bool {
-	o.Begin(context.Background())
-	return e.enqueue(o)
-}
+// The kinds in the order in which a transaction runs them. Reserves come last,
+// because they find the jobs that the others push or free.
+const (
+	opPush opKind = iota - 2
+	opDelete
+	opOther // the zero value: the operation shares no statements
+	opReserve
+)
 
-func (e *Engine) enqueue(o *op) bool {
-	ok := e.inbox.Put(o)
-	if ok {
-		e.inbox.signal()
-	}
-	return ok
-}
-
-// change runs a small operation that needs no disk space.
-func (e *Engine) change(ctx context.Context, run func(t *tx) error) error {
-	return e.write(ctx, &op{Call: items(1), run: run})
-}
-
-// changeWithSpace runs a small operation that needs disk space.
-func (e *Engine) changeWithSpace(ctx context.Context, n spaceClass, run func(t *tx) error) error {
-	return e.write(ctx, &op{Call: items(1), run: run, space: n})
+// sortByKind sorts operations by kind.
+func sortByKind(ops []*op) {
+	slices.SortStableFunc(ops, func(a, b *op) int { return cmp.Compare(a.kind, b.kind) })
 }

@@ -1,7 +1,6 @@
 package sqliteengine
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,13 @@ const (
 
 // notifier knows the committed state of the queues, wakes waiters and holds the engine's one
 // timer. The writer reports every commit to it.
+//
+// The timer is set for the next time at which a waited queue may have a deliverable job.
+// Unless the engine is manual, it is also set for the next lease end. It fires at least every
+// longestSleep, because only that notices a wall clock set forward; a spurious check in memory
+// is cheap. Without waiters and leases no timer runs.
 type notifier struct {
-	e  *Engine
+	e  *store
 	mu sync.Mutex
 	// views holds all existing queues and all waited ones.
 	views   map[waitKey]*queueView
@@ -69,7 +73,7 @@ type queueView struct {
 // waiter is one Wait call.
 type waiter = waiters.Waiter[waitKey]
 
-func newNotifier(e *Engine) *notifier {
+func newNotifier(e *store) *notifier {
 	h := &notifier{e: e, views: map[waitKey]*queueView{}, leasing: map[*queueView]struct{}{}, armed: never}
 	h.waiters.Life = recheck
 	h.waiters.Emptied = func(d waitKey) { h.forget(h.views[d]) }
@@ -146,12 +150,6 @@ func (h *notifier) applyCommit(t *tx) {
 	}
 }
 
-// polled reports whether a poll of the transaction has counted the queue's jobs, which
-// is more exact than its sizes.
-func (t *tx) polled(q *queue) bool {
-	return slices.ContainsFunc(t.polls, func(l pollResult) bool { return l.q == q })
-}
-
 // update applies a queue's new state, wakes waiters and sets the timer earlier if
 // necessary.
 func (h *notifier) update(q *queue, now int64) {
@@ -211,21 +209,6 @@ func (h *notifier) clearOther(q *queue) {
 		h.clear(v)
 	}
 }
-
-// allowanceLater returns a function that evaluates allowance at later times, and when the rate
-// limit next allows a delivery. The function does not retain the queue.
-func (q *queue) allowanceLater(now int64) (open func(int64) int, opensAt int64) {
-	if !q.cfg.Paused && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
-		return unlimited, 0
-	}
-	if r := q.cfg.Rate; r.Limited() {
-		opensAt = q.bucket.Fill(r, now).OpensAt(r)
-	}
-	limits := queue{cfg: q.cfg, bucket: q.bucket, sizes: q.sizes}
-	return limits.allowance, opensAt
-}
-
-func unlimited(int64) int { return never }
 
 // wake wakes waiters for n deliverable jobs, within the limits and except for waiters
 // already woken. If a time has passed, it requests a poll to count further jobs.
@@ -291,4 +274,167 @@ func (h *notifier) close() {
 		h.timer.Stop()
 	}
 	h.waiters.Close()
+}
+
+// nextCheck returns when the timer must check the queue, or never. Past times don't count,
+// because a poll was requested for them.
+func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited bool) int64 {
+	at := int64(never)
+	ahead := func(moment int64) {
+		if moment > now {
+			at = min(at, moment)
+		}
+	}
+
+	ahead(v.upcoming.leaseEnd)
+	if !waited {
+		return at
+	}
+
+	ahead(v.upcoming.due)
+	if v.upcoming.expiry != never {
+		ahead(v.upcoming.expiry + 1) // its last millisecond still counts
+	}
+	if v.limitOpensAt != 0 {
+		ahead(v.limitOpensAt)
+	}
+	if recheckAt, woken := h.waiters.NextExpiry(v.key); woken {
+		ahead(now + max(1, clock.Millis(recheckAt-mono)))
+	}
+
+	return at
+}
+
+// armFor sets the timer earlier if the queue needs it.
+func (h *notifier) armFor(v *queueView, now int64) {
+	waited := h.waiters.Waiting(v.key) > 0
+	_, leasing := h.leasing[v]
+	if !waited && !leasing {
+		return
+	}
+	at := min(h.nextCheck(v, now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
+	if at < h.armed {
+		h.set(at)
+	}
+}
+
+// arm sets the timer for all queues.
+func (h *notifier) arm(now int64) {
+	mono, at := h.e.cfg.Clock.Mono(), int64(never)
+	anyone := len(h.leasing) > 0
+	for d := range h.waiters.Keys() {
+		at, anyone = min(at, h.nextCheck(h.views[d], now, mono, true)), true
+	}
+	for v := range h.leasing {
+		at = min(at, h.nextCheck(v, now, mono, false))
+	}
+	if !anyone {
+		h.armed = never
+		return
+	}
+	h.set(min(at, now+longestSleep.Milliseconds()))
+}
+
+func (h *notifier) set(at int64) {
+	h.armed = at
+	if h.closed {
+		return
+	}
+	d := max(0, clock.FromMilli(at).Sub(h.e.cfg.Clock.Now()))
+	if h.timer == nil {
+		h.timer = h.e.cfg.Clock.AfterFunc(d, h.tick)
+		return
+	}
+	h.timer.Reset(d)
+}
+
+// tick runs when the timer fires.
+func (h *notifier) tick() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+
+	now, mono := h.now(), h.e.cfg.Clock.Mono()
+	h.waiters.Expire(mono)
+	for d := range h.waiters.Keys() {
+		v := h.views[d]
+		h.wake(v, now, v.ready)
+	}
+
+	for v := range h.leasing {
+		if v.earliest.leaseEnd <= now && !v.stepping {
+			v.stepping = true
+			h.requestStep(v.key.ref)
+		}
+	}
+
+	h.arm(now)
+}
+
+// overdueQueues returns the waited queues for which a time has passed. The value is how many
+// deliverable jobs matter to their waiters.
+func (h *notifier) overdueQueues() map[waitKey]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	queues := map[waitKey]int{}
+	for d := range h.waiters.Keys() {
+		if v := h.views[d]; v.exists && v.outdated(now) {
+			queues[d] = h.waiters.Waiting(d) + h.waiters.Outstanding(d, 0)
+		}
+	}
+	return queues
+}
+
+// floor returns the group at the floor of a topic, as far as memory has it.
+func (h *notifier) floor(topic duly.QueueRef) heldFloor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.views[waitKey{ref: topic}]; v != nil {
+		return v.floor
+	}
+	return heldFloor{}
+}
+
+// called returns the time of a group's last Reserve, as far as memory has it.
+func (h *notifier) called(group duly.QueueRef) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.views[waitKey{ref: group}]; v != nil {
+		return v.called
+	}
+	return 0
+}
+
+// requestStep makes the writer step a queue whose first lease has ended.
+func (h *notifier) requestStep(ref duly.QueueRef) {
+	h.e.submit(&op{Call: items(stepBound), done: func(err error) { h.stepDone(ref, err) }, run: func(t *tx) error {
+		q := t.queue(ref)
+		if q == nil {
+			return nil
+		}
+		more, err := q.step(t)
+		if more && err == nil {
+			h.requestStep(ref)
+		}
+		return err
+	}})
+}
+
+// stepDone lets the timer request a failed step again. A successful step reports through
+// its commit.
+func (h *notifier) stepDone(ref duly.QueueRef, err error) {
+	if err == nil {
+		return
+	}
+	h.e.w.warnOnce(err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range []waitKey{{ref, false}, {ref, true}} {
+		if v := h.views[d]; v != nil {
+			v.stepping = false
+		}
+	}
 }

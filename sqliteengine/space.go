@@ -1,7 +1,6 @@
 package sqliteengine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -332,12 +331,4 @@ func (w *writer) releasePages() (given bool, err error) {
 	}
 	err = w.vacuumSlice("vacuum_shortage")
 	return err == nil, err
-}
-
-// Accepts implements contract.Accepter.
-func (e *Engine) Accepts(ctx context.Context) error {
-	if !e.diskFull.Load() {
-		return e.checkOpen(ctx)
-	}
-	return e.write(ctx, &op{Call: items(1), space: spaceLarge, run: func(*tx) error { return nil }})
 }

@@ -30,11 +30,6 @@ func copyNumber(n duly.Number) duly.Number {
 	return n
 }
 
-// noteHeld records that the group holds a message of the log.
-func (g *groupState) noteHeld(n duly.Number) {
-	g.held = min(g.held, int64(contract.PositionPartsOf(n).Ordinal))
-}
-
 // errGone reports that a message was deleted from the log.
 var errGone = errors.New("sqliteengine: the message is gone from the log")
 
@@ -61,23 +56,6 @@ func (j *job) packMessage() []byte {
 		bits = hasOrderKey
 	}
 	return packFields(&j.Planned, "", bits)
-}
-
-// packed returns the value of column rules.
-func (j *job) packed() []byte {
-	if j.q.group != nil {
-		return j.packMessage()
-	}
-	return packRules(&j.Planned, j.alias())
-}
-
-// lockKey returns the order key by which the job blocks others, "" for none. A group
-// may have no order although its messages have keys.
-func (j *job) lockKey() string {
-	if j.q.group != nil && j.q.cfg.Group.Order != duly.OrderKeys {
-		return ""
-	}
-	return j.OrderKey
 }
 
 // ordinal returns the message's ordinal in its log.
@@ -115,43 +93,43 @@ func (j *job) readMessageHead(c *conn) (size int, err error) {
 
 // buryMessage makes a dead copy of a message that a group holds. It drops an older copy
 // of the same message, which died before a Seek back.
-func (t *tx) buryMessage(j *job) error {
+func (j *job) buryMessage(t *tx) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
-	if err := t.remove(j); err != nil {
+	if err := j.remove(t); err != nil {
 		return err
 	}
 
 	j.number, j.pointer = copyNumber(j.number), false
-	old, err := t.byNumber(j.q, j.number)
+	old, err := j.q.byNumber(t, j.number)
 	if err != nil {
 		return err
 	}
 
 	if old != nil {
 		j.q.counters.Dropped++
-		if err := t.unhold(old); err != nil {
+		if err := old.unhold(t); err != nil {
 			return err
 		}
 	}
 
 	j.state, j.stored = duly.StateDead, entries{}
-	return t.put(j)
+	return j.put(t)
 }
 
 // unhold removes the row of a message. The caller frees its order key.
-func (t *tx) unhold(j *job) error {
+func (j *job) unhold(t *tx) error {
 	j.state = duly.StateNone
-	return t.put(j)
+	return j.put(t)
 }
 
 // hold turns a dead copy into a held message under the message's own number.
-func (t *tx) hold(j *job) error {
+func (j *job) hold(t *tx) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
-	if err := t.unhold(j); err != nil {
+	if err := j.unhold(t); err != nil {
 		return err
 	}
 	j.number, j.stored = copyNumber(j.number), entries{}
@@ -159,74 +137,22 @@ func (t *tx) hold(j *job) error {
 }
 
 // missOne counts a held message as missed that was deleted from the log.
-func (t *tx) missOne(j *job) error {
+func (j *job) missOne(t *tx) error {
 	g := j.q.group
 	g.n.missed++
 	t.misses = append(t.misses, missedRange{group: j.q.ref, first: j.ordinal(), last: j.ordinal(), n: 1})
-	return t.remove(j)
-}
-
-// positionIn parses the ID of a message of a group. It returns ErrInvalid for an ID that
-// is not a position of its topic.
-func positionIn(q *queue, id string) (duly.Number, error) {
-	n, ok := duly.ParseNumber(id)
-	if topic, _, _ := q.ref.Group(); !ok || contract.PositionPartsOf(n).Topic != contract.TopicChecksum(topic) {
-		return n, contract.ForeignPosition(q.ref, id)
-	}
-	return n, nil
-}
-
-// messageByID finds a message that a group holds, or else its dead copy.
-func (t *tx) messageByID(q *queue, id string) (*job, error) {
-	n, err := positionIn(q, id)
-	if err != nil {
-		return nil, err
-	}
-	j, err := t.byNumber(q, n)
-	if err != nil || j != nil {
-		return j, err
-	}
-	return t.byNumber(q, copyNumber(n))
+	return j.remove(t)
 }
 
 // reviveMessage requeues a dead copy: the group then holds the message, ready or blocked.
-func (t *tx) reviveMessage(j *job) (err error) {
-	if err := t.hold(j); err != nil {
+func (j *job) reviveMessage(t *tx) (err error) {
+	if err := j.hold(t); err != nil {
 		return err
 	}
-	if j.state, err = t.readyOrBlocked(j); err != nil {
+	if j.state, err = j.readyOrBlocked(t); err != nil {
 		return err
 	}
-	return t.put(j)
-}
-
-// beyondCursor returns ErrConflict for a position beyond a group's cursor.
-func (t *tx) beyondCursor(q *queue, id string) error {
-	if q.group == nil {
-		return nil
-	}
-	n, err := positionIn(q, id)
-	topic := t.topicOf(q)
-	if err != nil || topic == nil {
-		return err
-	}
-	ordinal := int64(contract.PositionPartsOf(n).Ordinal)
-	if ordinal <= q.group.n.cursor || ordinal < topic.log.n.first {
-		return nil
-	}
-	at, err := t.messageAt(topic, ordinal)
-	if err != nil || ordinal > topic.log.n.last || topic.log.position(at.ordinal, at.ms) != n {
-		return err
-	}
-	return contract.NotBeyondCursor(q.ref, id)
-}
-
-// notFound returns the error for a job that does not exist.
-func (t *tx) notFound(q *queue, id string) error {
-	if err := t.beyondCursor(q, id); err != nil {
-		return err
-	}
-	return notFoundIn(q, id)
+	return j.put(t)
 }
 
 // failureOnly returns nil for an error of the contract: that is the answer for one item,

@@ -16,7 +16,7 @@ import (
 // only the job's row must go. Programs that end their jobs by ID cause such Deletes.
 
 // Delete implements contract.Operator.
-func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
+func (e operatorAPI) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 
 // WatchCancels implements contract.CancelWatcher. It reports only deletions of this process,
 // because no other process can change the file.
-func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+func (e operatorAPI) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
@@ -71,27 +71,22 @@ func (d *deleteCall) notFound() error { return contract.NotFound(d.ref, d.id) }
 
 // runAlone deletes the job by the general path.
 func (d *deleteCall) runAlone(t *tx) error {
-	j, err := t.find(d.q, d.id)
+	j, err := d.q.findJob(t, d.id)
 	if err != nil {
 		return err
 	}
 	if j == nil {
-		return t.notFound(d.q, d.id)
+		return d.q.notFound(t, d.id)
 	}
-	return t.deleteJob(j)
+	return j.deleteCounted(t)
 }
 
-// deleteJob deletes a job. A done job was already counted by its ack.
-func (t *tx) deleteJob(j *job) error {
-	if j.state != duly.StateDone {
-		j.q.counters.Deleted++
-	}
-	return t.remove(j)
-}
+// deleteBatch holds the Deletes that wait for a shared statement.
+type deleteBatch []*deleteCall
 
-// flushDeletes runs the waiting Deletes.
-func (t *tx) flushDeletes() error {
-	all := t.deletes
+// flush runs the waiting Deletes.
+func (b *deleteBatch) flush(t *tx) error {
+	all := *b
 	slices.SortStableFunc(all, func(a, b *deleteCall) int {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
@@ -102,21 +97,25 @@ func (t *tx) flushDeletes() error {
 			n++
 		}
 		n = width(n)
-		if err := t.deleteMany(rest[0].q, rest[:n]); err != nil {
+		if err := rest[:n].run(t, rest[0].q); err != nil {
 			return err
 		}
 		rest = rest[n:]
 	}
 
-	clear(all)
-	t.deletes = all[:0]
+	b.reset()
 	return nil
 }
 
-// deleteMany deletes jobs of one queue, sorted by number: simple jobs by one statement,
-// then the others one by one.
-func (t *tx) deleteMany(q *queue, ds []*deleteCall) error {
-	simple, others, err := t.splitSimple(q, ds)
+func (b *deleteBatch) reset() {
+	clear(*b)
+	*b = (*b)[:0]
+}
+
+// run deletes jobs of one queue, sorted by number: simple jobs by one statement, then the
+// others one by one.
+func (b deleteBatch) run(t *tx, q *queue) error {
+	simple, others, err := b.split(t, q)
 	if err != nil {
 		return err
 	}
@@ -133,11 +132,11 @@ func (t *tx) deleteMany(q *queue, ds []*deleteCall) error {
 	return nil
 }
 
-// splitSimple splits Deletes by whether the job is leased and has no keys and no external
+// split splits Deletes by whether the job is leased and has no keys and no external
 // body. A second Delete of a job is among the others.
-func (t *tx) splitSimple(q *queue, ds []*deleteCall) (simple []duly.Number, others []*deleteCall, err error) {
-	s := t.conn.many("delete_candidates", len(ds)).Int(1, q.id)
-	for k, d := range ds {
+func (b deleteBatch) split(t *tx, q *queue) (simple []duly.Number, others deleteBatch, err error) {
+	s := t.conn.many("delete_candidates", len(b)).Int(1, q.id)
+	for k, d := range b {
 		s.Blob(2+k, d.number[:])
 	}
 
@@ -147,11 +146,11 @@ func (t *tx) splitSimple(q *queue, ds []*deleteCall) (simple []duly.Number, othe
 			return nil, nil, err
 		}
 		if !row {
-			return simple, append(others, ds[i:]...), nil
+			return simple, append(others, b[i:]...), nil
 		}
 		number, runs := s.ColRaw(0), isPlainLeased(s)
-		for ; i < len(ds); i++ {
-			d := ds[i]
+		for ; i < len(b); i++ {
+			d := b[i]
 			if c := bytes.Compare(d.number[:], number); c > 0 {
 				break
 			} else if c == 0 && runs {

@@ -28,21 +28,23 @@ type readyBuffer struct {
 	new    newMessages // of a group
 }
 
-// readyBufferOf returns the buffer of a queue. The first call in a transaction steps the
-// queue.
-func (t *tx) readyBufferOf(q *queue) (*readyBuffer, error) {
+// readyBuffers holds the buffers of a transaction.
+type readyBuffers []readyBuffer
+
+// of returns the buffer of a queue. The first call in a transaction steps the queue.
+func (b *readyBuffers) of(t *tx, q *queue) (*readyBuffer, error) {
 	if q.readyBuf > 0 {
-		return &t.readyBufs[q.readyBuf-1], nil
+		return &(*b)[q.readyBuf-1], nil
 	}
 
-	more, err := t.step(q)
+	more, err := q.step(t)
 	if err != nil {
 		return nil, err
 	}
 
 	if q.group != nil {
-		if topic := t.topicOf(q); topic != nil {
-			due, err := t.enterDue(topic)
+		if topic := q.asGroup().topic(t); !topic.missing() {
+			due, err := topic.enterDue(t)
 			if err != nil {
 				return nil, err
 			}
@@ -50,10 +52,10 @@ func (t *tx) readyBufferOf(q *queue) (*readyBuffer, error) {
 		}
 	}
 
-	n := len(t.readyBufs)
-	t.readyBufs = slices.Grow(t.readyBufs, 1)[:n+1] // reuses the memory of an earlier transaction
+	n := len(*b)
+	*b = slices.Grow(*b, 1)[:n+1] // reuses the memory of an earlier transaction
 	q.readyBuf = n + 1
-	s := &t.readyBufs[n]
+	s := &(*b)[n]
 	*s = readyBuffer{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]},
 		new: newMessages{all: s.new.all[:0], leased: s.new.leased[:0]}}
 	return s, nil
@@ -87,21 +89,10 @@ func (s *readyBuffer) read(t *tx, n int) (err error) {
 // discard discards the unassigned jobs, because they may no longer be the first ones.
 func (s *readyBuffer) discard() { s.jobs, s.next, s.last = s.jobs[:0], 0, false }
 
-// wanted returns how many jobs of a queue the running and the next Reserves want. It
-// looks only at the next few operations, because there may be as many queues as callers.
-func (t *tx) wanted(ref duly.QueueRef) (n int) {
-	for _, o := range t.remaining[:min(len(t.remaining), widths[0])] {
-		if r := o.reserve; r != nil && r.p.Namespace == ref.Namespace && slices.Contains(r.p.Queues, ref.Name) {
-			n += r.p.Max
-		}
-	}
-	return n
-}
-
-// flushReserves leases the assigned jobs.
-func (t *tx) flushReserves() error {
-	for i := range t.readyBufs {
-		s := &t.readyBufs[i]
+// flush leases the assigned jobs.
+func (b *readyBuffers) flush(t *tx) error {
+	for i := range *b {
+		s := &(*b)[i]
 		if err := s.leases.flush(); err != nil {
 			return err
 		}
@@ -109,19 +100,19 @@ func (t *tx) flushReserves() error {
 			return err
 		}
 	}
-	t.resetReadyBufs()
+	b.reset()
 	return nil
 }
 
-func (t *tx) resetReadyBufs() {
-	for i := range t.readyBufs {
-		s := &t.readyBufs[i]
-		clear(s.jobs[:s.used]) // they hold bodies
+func (b *readyBuffers) reset() {
+	for i := range *b {
+		s := &(*b)[i]
+		clear(s.jobs[:s.used]) // frees the bodies
 		clear(s.new.all)
 		if i >= keptBuffers || cap(s.jobs) > 2*duly.MaxBatch {
 			s.jobs, s.new = nil, newMessages{}
 		}
 		s.q.readyBuf, s.q, s.used = 0, nil, 0
 	}
-	t.readyBufs = t.readyBufs[:0]
+	*b = (*b)[:0]
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // rowsOf reports whether a topic or a group has its rows in the tables besides queues.
-func (t *tx) rowsOf(q *queue) (complete bool, err error) {
+func (t checkTx) rowsOf(q *queue) (complete bool, err error) {
 	name := "group_find"
 	if q.kind == kindTopic {
 		name = "topic_find"
@@ -42,7 +42,7 @@ func (t *tx) rowsOf(q *queue) (complete bool, err error) {
 func (c *check) topicRows() error {
 	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sq.Stmt) {
 		id := s.ColInt(0)
-		c.report(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
+		c.report(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t checkTx) (bool, error) {
 			for _, name := range []string{"topic_drop", "log_drop", "group_drop", "cursor_drop"} {
 				if _, err := t.stmt(name).Int(1, id).Run(); err != nil {
 					return false, err
@@ -75,7 +75,7 @@ func (c *check) topic(q *queue) error {
 }
 
 // recountLog computes the numbers of a topic from its rows.
-func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
+func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 	n = q.log.n
 	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sq.Stmt) {
 		if s.ColNull(0) { // an empty log begins after its last message
@@ -93,7 +93,7 @@ func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
 		return n, t.recountDelayed(q, &n, err)
 	}
 
-	first, err := t.messageAt(q, n.first)
+	first, err := q.asTopic().messageAt(t.tx, n.first)
 	if err != nil {
 		return n, err
 	}
@@ -105,7 +105,7 @@ func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
 }
 
 // recountDelayed counts the delayed messages and the IDs.
-func (t *tx) recountDelayed(q *queue, n *logNumbers, err error) error {
+func (t checkTx) recountDelayed(q *queue, n *logNumbers, err error) error {
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (t *tx) recountDelayed(q *queue, n *logNumbers, err error) error {
 }
 
 func repairLog(ref duly.QueueRef) repair {
-	return func(t *tx) (bool, error) {
+	return func(t checkTx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.log == nil {
 			return false, nil
@@ -139,18 +139,18 @@ func repairLog(ref duly.QueueRef) repair {
 
 // fitGroups moves the cursors into a topic whose numbers were repaired, and sets the
 // topic's timer.
-func (t *tx) fitGroups(q *queue) error {
+func (t checkTx) fitGroups(q *queue) error {
 	for _, ref := range q.log.groups {
 		if g := t.queue(ref); g != nil {
-			g.fitCursor(q)
+			g.asGroup().fitCursor(q.asTopic())
 		}
 	}
-	return q.readDelayed(t.conn)
+	return q.asTopic().readDelayed(t.conn)
 }
 
 // repairRows writes the rows of a topic or a group from memory, or with defaults.
 func repairRows(ref duly.QueueRef) repair {
-	return func(t *tx) (bool, error) {
+	return func(t checkTx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.kind == kindQueue {
 			return false, nil
@@ -170,8 +170,8 @@ func repairRows(ref duly.QueueRef) repair {
 		}
 
 		q.base.group = nil
-		if topic := t.topicOf(q); topic != nil {
-			q.fitCursor(topic)
+		if topic := q.asGroup().topic(t.tx); !topic.missing() {
+			q.asGroup().fitCursor(topic)
 		}
 		return true, nil
 	}
@@ -188,12 +188,12 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 		return err
 	}
 
-	topic := c.t.topicOf(q)
+	topic := q.asGroup().topic(c.t.tx)
 	switch {
-	case topic == nil:
-		c.report(faultGroupTopic, q, "", "", func(t *tx) (bool, error) {
+	case topic.missing():
+		c.report(faultGroupTopic, q, "", "", func(t checkTx) (bool, error) {
 			q := t.queue(q.ref)
-			if q == nil || t.topicOf(q) != nil {
+			if q == nil || !q.asGroup().topic(t.tx).missing() {
 				return false, nil
 			}
 			return true, t.destroy(q)
@@ -201,7 +201,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 	case !complete:
 		c.report(faultGroupRows, q, "", "", repairRows(q.ref))
 	default:
-		if fault := q.cursorFault(topic); fault != "" {
+		if fault := q.asGroup().cursorFault(topic); fault != "" {
 			c.report(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first,
 				topic.log.n.last), repairCursor(q.ref))
 		}
@@ -210,7 +210,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 }
 
 // cursorFault returns the kind of fault of a cursor, "" for none.
-func (q *queue) cursorFault(topic *queue) string {
+func (q groupQueue) cursorFault(topic topicQueue) string {
 	switch n := &topic.log.n; {
 	case q.group.n.cursor > n.last:
 		return faultCursorAhead
@@ -222,7 +222,7 @@ func (q *queue) cursorFault(topic *queue) string {
 
 // fitCursor moves a cursor outside of the log to the nearer end, and reports whether it
 // did. It counts deleted messages as missed.
-func (q *queue) fitCursor(topic *queue) bool {
+func (q groupQueue) fitCursor(topic topicQueue) bool {
 	n := &q.group.n
 	switch q.cursorFault(topic) {
 	case faultCursorAhead:
@@ -238,21 +238,21 @@ func (q *queue) fitCursor(topic *queue) bool {
 }
 
 func repairCursor(ref duly.QueueRef) repair {
-	return func(t *tx) (bool, error) {
+	return func(t checkTx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.group == nil {
 			return false, nil
 		}
-		topic := t.topicOf(q)
-		if topic == nil {
+		topic := q.asGroup().topic(t.tx)
+		if topic.missing() {
 			return false, nil
 		}
-		return q.fitCursor(topic), nil
+		return q.asGroup().fitCursor(topic), nil
 	}
 }
 
 // messageFaults finds the faults that only a message of a group can have.
-func (t *tx) messageFaults(k *checked, found func(kind, format string, args ...any)) error {
+func (t checkTx) messageFaults(k *checked, found func(kind, format string, args ...any)) error {
 	if k.q.group == nil {
 		return nil
 	}
@@ -280,45 +280,45 @@ func (t *tx) messageFaults(k *checked, found func(kind, format string, args ...a
 }
 
 // repairMessage repairs a fault that messageFaults has found.
-func (t *tx) repairMessage(j *job, kind string) error {
+func (t checkTx) repairMessage(j *job, kind string) error {
 	switch kind {
 	case faultMessageGone:
-		return t.missOne(j)
+		return j.missOne(t.tx)
 	case faultBeyondCursor: // the cursor will reach it
-		return t.remove(j)
+		return j.remove(t.tx)
 	case faultCopyMissing:
 		j.pointer, j.lastError = false, "the copy of the message is lost"
 		if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
 			return err
 		}
-		return t.put(j)
+		return j.put(t.tx)
 	}
 	return t.repairNumber(j)
 }
 
 // repairNumber gives a message the number for its state. If another row has that number,
 // this row is a duplicate, and repairNumber deletes it.
-func (t *tx) repairNumber(j *job) error {
+func (t checkTx) repairNumber(j *job) error {
 	if err := j.readBody(t.conn); err != nil && err != errGone {
 		return err
 	}
 	if j.state == duly.StateDead {
 		j.pointer = false
 	}
-	other, err := t.byNumber(j.q, copyNumber(j.number))
+	other, err := j.q.byNumber(t.tx, copyNumber(j.number))
 	if err != nil {
 		return err
 	}
 	state := j.state
-	if err := t.remove(j); err != nil || other != nil {
+	if err := j.remove(t.tx); err != nil || other != nil {
 		return err
 	}
 	j.number, j.state, j.stored = copyNumber(j.number), state, entries{}
-	return t.put(j)
+	return j.put(t.tx)
 }
 
 // imbalance returns the error of the equation of a group's counters.
-func (q *queue) imbalance(topic *queue) int64 {
+func (q groupQueue) imbalance(topic topicQueue) int64 {
 	n, c := &q.group.n, &q.counters
 	entered := topic.log.n.last - n.start + 1
 	sum := q.lag(topic) + q.held() + q.sizes.Dead + c.Acked + n.filtered + n.skipped + n.missed + c.Deleted + c.Dropped
@@ -328,11 +328,11 @@ func (q *queue) imbalance(topic *queue) int64 {
 // groupCounters compares the sizes and the counters of a group with the recount and
 // with each other.
 func (c *check) groupCounters(q *queue, counted duly.Sizes) {
-	topic := c.t.topicOf(q)
-	if topic == nil || q.cursorFault(topic) != "" {
+	topic := q.asGroup().topic(c.t.tx)
+	if topic.missing() || q.asGroup().cursorFault(topic) != "" {
 		return
 	}
-	switch wrong := q.imbalance(topic); {
+	switch wrong := q.asGroup().imbalance(topic); {
 	case counted != q.sizes:
 		c.report(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted),
 			repairGroupCounters(q.ref))
@@ -345,25 +345,25 @@ func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 // repairGroupCounters recounts the sizes, and moves the group's start so that its counters
 // add up.
 func repairGroupCounters(ref duly.QueueRef) repair {
-	return func(t *tx) (bool, error) {
+	return func(t checkTx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.group == nil {
 			return false, nil
 		}
 
-		topic := t.topicOf(q)
-		if topic == nil {
+		topic := q.asGroup().topic(t.tx)
+		if topic.missing() {
 			return false, nil
 		}
 
 		counted, err := t.recount(q)
-		wrong := q.imbalance(topic)
+		wrong := q.asGroup().imbalance(topic)
 		if err != nil || counted == q.sizes && wrong == 0 {
 			return false, err
 		}
 
 		q.sizes = counted
-		q.group.n.start += q.imbalance(topic)
+		q.group.n.start += q.asGroup().imbalance(topic)
 		return true, nil
 	}
 }
@@ -391,7 +391,7 @@ func (c *check) balanceGroups(ctx context.Context) error {
 			continue
 		}
 		err := c.e.change(ctx, func(t *tx) error {
-			_, err := repairGroupCounters(ref)(t)
+			_, err := repairGroupCounters(ref)(checkTx{t})
 			return err
 		})
 		if err != nil {

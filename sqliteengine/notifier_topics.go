@@ -1,14 +1,8 @@
 package sqliteengine
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-	"sync"
-
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // The notifier's state of topics and groups. A group's deliverable messages are its ready
@@ -46,9 +40,11 @@ func (h *notifier) applyGroup(v *queueView, q *queue) {
 		return
 	}
 	v.earliest.due = min(v.earliest.due, topic.earliest.due)
-	switch n := min(q.lag(topic), q.heldRoom()); {
+
+	g := q.asGroup()
+	switch n := min(g.lag(topic.asTopic()), g.heldRoom()); {
 	case n == 0:
-	case q.plainGroup():
+	case g.plainGroup():
 		v.ready += n
 	default:
 		v.uncounted = true
@@ -92,73 +88,4 @@ func (v *queueView) wakeReaders() {
 		close(v.readers)
 		v.readers = nil
 	}
-}
-
-// consumers holds the names that callers pass with Reserve, by group. It is kept only in
-// memory, so that no call costs a write.
-type consumers struct {
-	mu     sync.Mutex
-	groups map[int64]map[string]int64 // by queue ID and name → the last call
-}
-
-// reservedEvery is the precision of the stored time of a group's last Reserve, in ms.
-const reservedEvery = 60_000
-
-// noteCall records a Reserve from a group.
-func (t *tx) noteCall(q *queue, consumer string) {
-	g := q.group
-	if g.called = t.now; t.now-g.n.reserved >= reservedEvery || t.now < g.n.reserved {
-		g.n.reserved = t.now
-	}
-	if consumer != "" {
-		t.w.e.consumers.note(q.id, consumer, t.now)
-	}
-}
-
-func (c *consumers) note(group int64, name string, now int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.groups == nil {
-		c.groups = map[int64]map[string]int64{}
-	}
-	names := c.groups[group]
-	if names == nil {
-		names = map[string]int64{}
-		c.groups[group] = names
-	}
-	names[name] = now
-	maps.DeleteFunc(names, func(_ string, at int64) bool { return forgotten(at, now) })
-	if len(names) <= duly.MaxConsumers {
-		return
-	}
-
-	oldest := name
-	for other, at := range names {
-		if at < names[oldest] {
-			oldest = other
-		}
-	}
-	delete(names, oldest)
-}
-
-func forgotten(at, now int64) bool { return past(at+clock.Millis(duly.ConsumerMemory), now) }
-
-// list returns the consumers of a group that called within the last hour, by name.
-func (c *consumers) list(group, now int64) (all []duly.Consumer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, at := range c.groups[group] {
-		if !forgotten(at, now) {
-			all = append(all, duly.Consumer{Name: name, LastCall: clock.FromMilli(at)})
-		}
-	}
-	slices.SortFunc(all, func(a, b duly.Consumer) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
-// forget drops the names of a group that was destroyed.
-func (c *consumers) forget(group int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.groups, group)
 }

@@ -3,11 +3,9 @@ package sqliteengine
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // A Reserve from a group returns ready messages, as from a queue, and new ones from the
@@ -43,19 +41,13 @@ type leasedNew struct {
 	rules   []byte
 }
 
-// lag returns the number of messages beyond the cursor.
-func (q *queue) lag(topic *queue) int64 { return topic.log.n.last - q.group.n.cursor }
-
-// heldRoom returns how many more messages the group may hold.
-func (q *queue) heldRoom() int64 { return max(0, int64(q.cfg.Group.MaxHeld)-q.held()) }
-
 // fromGroup reserves up to n messages of a group. Ready messages come first. While there are
 // new messages, ready ones get at most half of n, new ones come next, and ready ones fill
 // the rest.
 func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
-	q, end := s.q, len(r.deliveries)+n
-	topic := t.topicOf(q)
-	if topic == nil {
+	q, end := s.q.asGroup(), len(r.deliveries)+n
+	topic := q.topic(t)
+	if topic.missing() {
 		return contract.NoTopic(q.group.topic)
 	}
 	if q.lag(topic) > 0 && q.heldRoom() > 0 {
@@ -71,9 +63,9 @@ func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
 
 // fromLog moves the cursor until n new messages are leased. It skips at most 1000
 // messages and about 8 MiB, because other calls wait for its transaction.
-func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic *queue, n int) error {
-	g := s.q.group
-	for passed, bytes := 0, 0; n > 0 && !r.full && s.q.heldRoom() > 0; {
+func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) error {
+	g := s.q.asGroup()
+	for passed, bytes := 0, 0; n > 0 && !r.full && g.heldRoom() > 0; {
 		m, err := s.newMessage(t, topic, n)
 		if err != nil || m == nil {
 			return err
@@ -86,8 +78,8 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic *queue, n int) error 
 			return nil
 		}
 
-		g.n.missed += m.ordinal - g.n.cursor - 1 // deleted by another program
-		g.n.cursor = m.ordinal
+		g.group.n.missed += m.ordinal - g.group.n.cursor - 1 // deleted by another program
+		g.group.n.cursor = m.ordinal
 		s.new.next++
 		leased, err := r.leaseNew(t, s, topic, m)
 		if err != nil {
@@ -104,16 +96,16 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic *queue, n int) error 
 
 // newMessage returns the first message beyond the cursor, nil for none. It reads ahead
 // for a call that may take n.
-func (s *readyBuffer) newMessage(t *tx, topic *queue, n int) (*logMessage, error) {
-	w, g := &s.new, s.q.group
-	if w.next == len(w.all) && s.q.lag(topic) > 0 {
+func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, error) {
+	w, g := &s.new, s.q.asGroup()
+	if w.next == len(w.all) && g.lag(topic) > 0 {
 		limit := min(max(n, t.wanted(s.q.ref)), duly.MaxBatch)
-		if err := w.read(t, topic, g.n.cursor+1, limit); err != nil {
+		if err := w.read(t, topic, g.group.n.cursor+1, limit); err != nil {
 			return nil, err
 		}
 		if len(w.all) == 0 { // another program has deleted the messages
-			g.n.missed += s.q.lag(topic)
-			g.n.cursor = topic.log.n.last
+			g.group.n.missed += g.lag(topic)
+			g.group.n.cursor = topic.log.n.last
 		}
 	}
 	if w.next == len(w.all) {
@@ -123,8 +115,8 @@ func (s *readyBuffer) newMessage(t *tx, topic *queue, n int) (*logMessage, error
 }
 
 // read reads messages of the log, up to the bound on the bodies of one call.
-func (w *newMessages) read(t *tx, topic *queue, from int64, limit int) error {
-	if err := t.flushMessages(); err != nil {
+func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error {
+	if err := t.messages.flush(t); err != nil {
 		return err
 	}
 
@@ -147,7 +139,7 @@ func (w *newMessages) read(t *tx, topic *queue, from int64, limit int) error {
 }
 
 // leaseNew leases a new message, unless the filter excludes it or its key is busy.
-func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic *queue, m *logMessage) (leased bool, err error) {
+func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMessage) (leased bool, err error) {
 	q := s.q
 	headers := unpackHeaders(m.headers)
 	if !contract.Matches(q.group.conditions, m.key, headers) {
@@ -165,7 +157,7 @@ func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic *queue, m *logMessag
 	}
 
 	w := &s.new
-	j.ended, j.state, j.leaseEnd = r.fence()-1, duly.StateLeased, t.leaseEnd(j, r.p.Lease)
+	j.ended, j.state, j.leaseEnd = r.fence()-1, duly.StateLeased, j.newLeaseEnd(t, r.p.Lease)
 	w.leased = append(w.leased, leasedNew{j.number, j.leaseEnd, m.ms, j.ended, j.packMessage()})
 	q.group.noteHeld(j.number)
 	q.countMove(duly.StateNone, duly.StateLeased)
@@ -192,11 +184,11 @@ func (r *reserveCall) lockKeyOfNew(t *tx, s *readyBuffer, j *job) (free bool, er
 		}
 	}
 
-	if j.state, err = t.readyOrBlocked(j); err != nil {
+	if j.state, err = j.readyOrBlocked(t); err != nil {
 		return false, err
 	}
 	if j.state == duly.StateBlocked {
-		return false, t.put(j)
+		return false, j.put(t)
 	}
 	if w.keys == nil {
 		w.keys = map[string]bool{}
@@ -235,19 +227,11 @@ func (s *readyBuffer) flushNew(t *tx) error {
 	return nil
 }
 
-// leaseEnd returns the end of a lease that begins now. 0 means the job's own lease.
-func (t *tx) leaseEnd(j *job, lease time.Duration) int64 {
-	if lease == 0 {
-		lease = j.Lease
-	}
-	return clock.CeilMilli(t.time.Add(lease))
-}
-
 // unread counts the new messages that a Reserve would find, up to most: messages beyond
 // the cursor, and delayed messages that are due.
-func (t *tx) unread(q *queue, most int) (int64, error) {
-	topic := t.topicOf(q)
-	if topic == nil {
+func (q groupQueue) unread(t *tx, most int) (int64, error) {
+	topic := q.topic(t)
+	if topic.missing() {
 		return 0, nil
 	}
 	n := q.lag(topic)
@@ -261,21 +245,15 @@ func (t *tx) unread(q *queue, most int) (int64, error) {
 	if n == 0 || q.plainGroup() {
 		return min(n, q.heldRoom()), nil
 	}
-	return t.unreadOf(q, topic, most)
-}
-
-// plainGroup reports whether a Reserve finds every new message, because the group has
-// neither filter nor order.
-func (q *queue) plainGroup() bool {
-	return len(q.group.conditions) == 0 && q.cfg.Group.Order != duly.OrderKeys
+	return q.unreadOf(t, topic, most)
 }
 
 // unreadOf counts for a group with a filter or an order, by the messages themselves. It
 // reads as far as a Reserve does in one step. Messages that the filter excludes
 // count as one message: the log keeps them until a Reserve has skipped them, and a full
 // topic could not store the message that the group waits for.
-func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
-	if err := t.flushMessages(); err != nil {
+func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err error) {
+	if err := t.messages.flush(t); err != nil {
 		return 0, err
 	}
 
@@ -293,7 +271,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		}
 		room--
 		if q.cfg.Group.Order == duly.OrderKeys && key != "" {
-			_, held, err := t.keyHolder(q, key)
+			_, held, err := q.keyHolder(t, key)
 			if err != nil || held || busy[key] {
 				return err
 			}
@@ -326,15 +304,4 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		return 1, nil // more messages may follow; a Reserve will find them
 	}
 	return n, nil
-}
-
-// groupNamed returns the group with that name, nil if there is none and for a queue.
-func (t *tx) groupNamed(ref duly.QueueRef) *queue {
-	if !ref.IsGroup() {
-		return nil
-	}
-	if q := t.queue(ref); q != nil && q.group != nil {
-		return q
-	}
-	return nil
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
+// checkTx is a transaction that finds and repairs faults.
+type checkTx struct{ *tx }
+
 // jobFault is a fault of one job.
 type jobFault struct{ kind, detail string }
 
@@ -83,13 +86,13 @@ func (c *check) job(q *queue, k *checked, counted *duly.Sizes) error {
 	faults, err := c.t.faultsOf(k)
 	for _, f := range faults {
 		number, kind := k.number, f.kind
-		c.report(kind, q, k.ID, f.detail, func(t *tx) (bool, error) { return t.repairJob(q.ref, number, kind) })
+		c.report(kind, q, k.ID, f.detail, func(t checkTx) (bool, error) { return t.repairJob(q.ref, number, kind) })
 	}
 	return err
 }
 
 // faultsOf returns all faults of one job.
-func (t *tx) faultsOf(k *checked) (faults []jobFault, err error) {
+func (t checkTx) faultsOf(k *checked) (faults []jobFault, err error) {
 	found := func(kind, format string, args ...any) {
 		faults = append(faults, jobFault{kind, fmt.Sprintf(format, args...)})
 	}
@@ -119,7 +122,7 @@ func (t *tx) faultsOf(k *checked) (faults []jobFault, err error) {
 }
 
 // entryFaults compares a job with its alias, its expiry and its merge key.
-func (t *tx) entryFaults(k *checked, found func(kind, format string, args ...any)) error {
+func (t checkTx) entryFaults(k *checked, found func(kind, format string, args ...any)) error {
 	q := k.q
 	if alias := k.alias(); alias != "" {
 		n, ok, err := t.number(t.stmt("alias_find").Int(1, q.id).Text(2, alias))
@@ -156,11 +159,11 @@ func (t *tx) entryFaults(k *checked, found func(kind, format string, args ...any
 }
 
 // keyFaults compares a job with the holder of its order key.
-func (t *tx) keyFaults(k *checked, found func(kind, format string, args ...any)) error {
+func (t checkTx) keyFaults(k *checked, found func(kind, format string, args ...any)) error {
 	if k.lockKey() == "" {
 		return nil
 	}
-	n, busy, err := t.keyHolder(k.q, k.OrderKey)
+	n, busy, err := k.q.keyHolder(t.tx, k.OrderKey)
 	if err != nil {
 		return err
 	}
@@ -176,7 +179,7 @@ func (t *tx) keyFaults(k *checked, found func(kind, format string, args ...any))
 }
 
 // repairJob repairs one kind of fault of a job, if it still exists.
-func (t *tx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (bool, error) {
+func (t checkTx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (bool, error) {
 	q := t.queue(ref)
 	if q == nil {
 		return false, nil
@@ -205,19 +208,19 @@ func (t *tx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (bool
 	return false, nil
 }
 
-func (t *tx) repairFault(k *checked, kind string) error {
+func (t checkTx) repairFault(k *checked, kind string) error {
 	j := &k.job
 	switch kind {
 	case faultUnreadable:
-		return t.quarantine(j.q, unreadableRow{j.number, k.rawState, k.bad})
+		return j.q.quarantine(t.tx, unreadableRow{j.number, k.rawState, k.bad})
 	case faultMessageGone, faultBeyondCursor, faultCopyMissing, faultCopyNumber:
 		return t.repairMessage(j, kind)
 	case faultPlace:
-		return t.put(j)
+		return j.put(t.tx)
 	case faultBodyMissing:
 		return t.buryWithoutBody(j)
 	case faultBodyTwice:
-		return t.dropBody(j)
+		return j.dropBody(t.tx)
 	case faultAliasMissing:
 		return t.repairAlias(j)
 	case faultExpiryMissing:
@@ -229,10 +232,10 @@ func (t *tx) repairFault(k *checked, kind string) error {
 	case faultKeyNotHeld:
 		return t.repairHolder(j)
 	case faultBlockedByNone:
-		if err := t.dropKeyHolder(j.q, j.OrderKey, j.number); err != nil {
+		if err := j.q.dropKeyHolder(t.tx, j.OrderKey, j.number); err != nil {
 			return err
 		}
-		return t.passKey(j.q, j.OrderKey)
+		return j.q.passKey(t.tx, j.OrderKey)
 	}
 
 	return errJob
@@ -240,7 +243,7 @@ func (t *tx) repairFault(k *checked, kind string) error {
 
 // buryWithoutBody makes a dead letter of a job whose body is lost. So an operator sees it,
 // and no handler gets an empty body.
-func (t *tx) buryWithoutBody(j *job) error {
+func (t checkTx) buryWithoutBody(j *job) error {
 	j.Body, j.external = nil, false
 	if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
 		return err
@@ -252,19 +255,19 @@ func (t *tx) buryWithoutBody(j *job) error {
 		j.ended++
 	}
 	j.lastError = "the stored body is lost"
-	return t.makeDead(j)
+	return j.makeDead(t.tx)
 }
 
 // repairAlias adds the alias of a job. If another job has the ID, this job's number becomes
 // its ID.
-func (t *tx) repairAlias(j *job) error {
-	other, err := t.byID(j.q, j.ID)
+func (t checkTx) repairAlias(j *job) error {
+	other, err := j.q.byID(t.tx, j.ID)
 	if err != nil {
 		return err
 	}
 	if other != nil && other.number != j.number {
 		j.ID = j.number.String()
-		return t.putRow(j)
+		return j.putRow(t.tx)
 	}
 	if _, err := t.stmt("alias_clear").Int(1, j.q.id).Text(2, j.ID).Run(); err != nil {
 		return err
@@ -276,14 +279,14 @@ func (t *tx) repairAlias(j *job) error {
 
 // repairMerge makes a job the holder of its merge key. If another job holds the key, this job
 // loses it and both are delivered.
-func (t *tx) repairMerge(j *job) error {
-	other, err := t.mergeHolder(j)
+func (t checkTx) repairMerge(j *job) error {
+	other, err := j.mergeHolder(t.tx)
 	if err != nil {
 		return err
 	}
 	if other != nil {
 		j.Merge, j.MergeKey = duly.Merge{}, ""
-		return t.putRow(j)
+		return j.putRow(t.tx)
 	}
 	_, err = t.stmt("merge_add").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, j.MergeKey).Blob(4, j.number[:]).Run()
 	return err
@@ -292,8 +295,8 @@ func (t *tx) repairMerge(j *job) error {
 // repairHolder makes a ready or leased job the holder of its order key. If another job holds
 // the key, this job is blocked. That ends a running delivery, because a key has only one
 // receipt at a time.
-func (t *tx) repairHolder(j *job) error {
-	state, err := t.readyOrBlocked(j)
+func (t checkTx) repairHolder(j *job) error {
+	state, err := j.readyOrBlocked(t.tx)
 	if err != nil || state == duly.StateReady {
 		return err
 	}
@@ -302,5 +305,5 @@ func (t *tx) repairHolder(j *job) error {
 		j.q.counters.Stalled++
 	}
 	j.state = duly.StateBlocked
-	return t.put(j)
+	return j.put(t.tx)
 }
