@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // A copy in progress is named PATH-backup-NUMBER.part, which no user would choose for a
@@ -48,7 +49,7 @@ func copyOut(ctx context.Context, w io.Writer, from io.Reader) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup is incomplete: %s", reason(err))}
+		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup is incomplete: %s", storefile.Reason(err))}
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // entry is a row of another table that refers to a job.
@@ -20,15 +20,15 @@ type entry struct {
 type entryKind struct {
 	fault string
 	list  string // statement: ?1 is the queue, ?2 and ?4 the last entry, ?3 the limit
-	scan  func(s *sq.Stmt) entry
-	bind  func(s *sq.Stmt, last *entry) // last is nil for the first page
+	scan  func(s *sqliteconn.Stmt) entry
+	bind  func(s *sqliteconn.Stmt, last *entry) // last is nil for the first page
 	// matches reports whether the entry is correct for the job with its number, nil for
 	// none.
 	matches func(j *job, e *entry) bool
 	drop    func(t *tx, q *queue, e *entry) error
 }
 
-func numberAt(s *sq.Stmt, i int) (n duly.Number) {
+func numberAt(s *sqliteconn.Stmt, i int) (n duly.Number) {
 	copy(n[:], s.ColRaw(i))
 	return n
 }
@@ -50,8 +50,8 @@ func numberFrom(last *entry) []byte {
 var aliasKind = entryKind{
 	fault:   faultAliasStray,
 	list:    "check_aliases",
-	scan:    func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
-	bind:    func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
+	scan:    func(s *sqliteconn.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
+	bind:    func(s *sqliteconn.Stmt, last *entry) { s.Text(2, textFrom(last)) },
 	matches: func(j *job, e *entry) bool { return j != nil && j.alias() == e.text },
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("alias_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
@@ -62,8 +62,8 @@ var aliasKind = entryKind{
 var headKind = entryKind{
 	fault: faultKeyStray,
 	list:  "check_heads",
-	scan:  func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
-	bind:  func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
+	scan:  func(s *sqliteconn.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
+	bind:  func(s *sqliteconn.Stmt, last *entry) { s.Text(2, textFrom(last)) },
 	// A delayed job holds its key after its first delivery.
 	matches: func(j *job, e *entry) bool {
 		return j != nil && j.lockKey() == e.text &&
@@ -81,10 +81,10 @@ var headKind = entryKind{
 var mergeKind = entryKind{
 	fault: faultMergeStray,
 	list:  "check_merges",
-	scan: func(s *sq.Stmt) entry {
+	scan: func(s *sqliteconn.Stmt) entry {
 		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
 	},
-	bind: func(s *sq.Stmt, last *entry) {
+	bind: func(s *sqliteconn.Stmt, last *entry) {
 		s.Text(2, textFrom(last))
 		if last == nil {
 			s.Text(4, "")
@@ -104,10 +104,10 @@ var mergeKind = entryKind{
 var replaceableKind = entryKind{
 	fault: faultMergeStray,
 	list:  "check_replaceable",
-	scan: func(s *sq.Stmt) entry {
+	scan: func(s *sqliteconn.Stmt) entry {
 		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
 	},
-	bind: func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
+	bind: func(s *sqliteconn.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
 	matches: func(j *job, e *entry) bool {
 		return j != nil && j.lockKey() == e.text && j.MergeKey == e.merge && j.entries().replaceable
 	},
@@ -120,8 +120,8 @@ var replaceableKind = entryKind{
 var expiryKind = entryKind{
 	fault: faultExpiryStray,
 	list:  "check_expiries",
-	scan:  func(s *sq.Stmt) entry { return entry{at: s.ColInt(0), number: numberAt(s, 1)} },
-	bind: func(s *sq.Stmt, last *entry) {
+	scan:  func(s *sqliteconn.Stmt) entry { return entry{at: s.ColInt(0), number: numberAt(s, 1)} },
+	bind: func(s *sqliteconn.Stmt, last *entry) {
 		s.Blob(4, numberFrom(last))
 		if last == nil {
 			s.Int(2, -1<<63)
@@ -139,8 +139,8 @@ var expiryKind = entryKind{
 var bodyKind = entryKind{
 	fault: faultBodyStray,
 	list:  "check_bodies",
-	scan:  func(s *sq.Stmt) entry { return entry{number: numberAt(s, 0)} },
-	bind:  func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
+	scan:  func(s *sqliteconn.Stmt) entry { return entry{number: numberAt(s, 0)} },
+	bind:  func(s *sqliteconn.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
 	// An additional inline body is a fault of the job.
 	matches: func(j *job, _ *entry) bool { return j != nil },
 	drop: func(t *tx, q *queue, e *entry) error {

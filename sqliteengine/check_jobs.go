@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // checkTx is a transaction that finds and repairs faults.
@@ -70,7 +70,7 @@ func (c *check) jobPage(q *queue, last duly.Number) (page []checked, err error) 
 	}
 }
 
-func scanChecked(s *sq.Stmt, q *queue) (k checked) {
+func scanChecked(s *sqliteconn.Stmt, q *queue) (k checked) {
 	k.bad = k.scanJob(s, q)
 	if k.rawState = duly.State(s.ColInt(1)); k.rawState == duly.StateBlocked {
 		k.place = s.ColBytes(2)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // The kinds of fault that only topics and groups have. Two kinds of the contract cannot
@@ -32,7 +32,7 @@ func (t checkTx) rowsOf(q *queue) (complete bool, err error) {
 	if q.kind == kindTopic {
 		name = "topic_find"
 	}
-	err = eachRow(t.stmt(name).Int(1, q.id), func(s *sq.Stmt) {
+	err = eachRow(t.stmt(name).Int(1, q.id), func(s *sqliteconn.Stmt) {
 		complete = !s.ColNull(7) && !s.ColNull(6)
 	})
 	return complete, err
@@ -40,7 +40,7 @@ func (t checkTx) rowsOf(q *queue) (complete bool, err error) {
 
 // topicRows finds topics and groups without their rows, and rows without a topic or group.
 func (c *check) topicRows() error {
-	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sq.Stmt) {
+	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sqliteconn.Stmt) {
 		id := s.ColInt(0)
 		c.report(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t checkTx) (bool, error) {
 			for _, name := range []string{"topic_drop", "log_drop", "group_drop", "cursor_drop"} {
@@ -77,7 +77,7 @@ func (c *check) topic(q *queue) error {
 // recountLog computes the numbers of a topic from its rows.
 func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 	n = q.log.n
-	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sq.Stmt) {
+	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sqliteconn.Stmt) {
 		if s.ColNull(0) { // an empty log begins after its last message
 			n.first, n.goneBytes = n.last+1, n.enteredBytes
 			return
@@ -97,7 +97,7 @@ func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 	if err != nil {
 		return n, err
 	}
-	err = eachRow(t.stmt("messages_from").Int(1, q.id).Int(2, n.first).Int(3, 1), func(s *sq.Stmt) {
+	err = eachRow(t.stmt("messages_from").Int(1, q.id).Int(2, n.first).Int(3, 1), func(s *sqliteconn.Stmt) {
 		m := message{id: s.ColText(2), key: s.ColText(3), headers: s.ColRaw(4), body: s.ColRaw(5)}
 		n.goneBytes = first.entered - m.size()
 	})
@@ -110,7 +110,7 @@ func (t checkTx) recountDelayed(q *queue, n *logNumbers, err error) error {
 		return err
 	}
 	n.delayed, n.delayedBytes = 0, 0
-	err = eachRow(t.stmt("recount_delayed").Int(1, q.id), func(s *sq.Stmt) {
+	err = eachRow(t.stmt("recount_delayed").Int(1, q.id), func(s *sqliteconn.Stmt) {
 		m := message{id: s.ColText(0), key: s.ColText(1), headers: s.ColRaw(2)}
 		n.delayed++
 		n.delayedBytes += m.size() + s.ColInt(3)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 const (
@@ -81,7 +81,7 @@ func (k *checkpoints) run(p phase) {
 }
 
 func (k *checkpoints) passes() (left int, err error) {
-	c, err := k.w.e.connect(sq.ReadWrite)
+	c, err := k.w.e.connect(sqliteconn.ReadWrite)
 	if err != nil { // %v, so that mustReopen does not take it for an error of the disk
 		return 0, fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
@@ -89,7 +89,7 @@ func (k *checkpoints) passes() (left int, err error) {
 
 	for range maxPasses {
 		begun := k.w.clock.Mono()
-		log, moved, err := c.Checkpoint(sq.Passive)
+		log, moved, err := c.Checkpoint(sqliteconn.Passive)
 		if err != nil {
 			return 0, err
 		}
@@ -190,9 +190,9 @@ func (k *checkpoints) restart() (bool, error) {
 		return false, err
 	}
 
-	_, _, err := c.Checkpoint(sq.Restart)
+	_, _, err := c.Checkpoint(sqliteconn.Restart)
 	restarted := err == nil
-	if sq.IsBusy(err) {
+	if sqliteconn.IsBusy(err) {
 		err = nil
 	}
 	return restarted, errors.Join(err, c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)))

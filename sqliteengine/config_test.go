@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // C11.1, C11.3: the URL selects the engine, and unknown options are errors.
@@ -63,7 +63,7 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 // coincide.
 func TestSQLiteIsNewEnough(t *testing.T) {
 	t.Parallel()
-	if v := sq.Version(); v < 3051003 {
+	if v := sqliteconn.Version(); v < 3051003 {
 		t.Errorf("SQLite is version %d, want at least 3.51.3", v)
 	}
 }

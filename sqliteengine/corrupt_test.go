@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // These tests close a store with jobs of all kinds, damage its file and reopen it. The
@@ -267,7 +267,7 @@ func (r *damagedStore) push(jobs ...duly.Job) {
 
 // harm runs a statement on the closed file.
 func (r *damagedStore) harm(sql string) error {
-	c, err := sq.Open(r.path, sq.ReadWrite)
+	c, err := sqliteconn.Open(r.path, sqliteconn.ReadWrite)
 	if err != nil {
 		r.Fatal(err)
 	}

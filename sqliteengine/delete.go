@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"slices"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Deletes of leased jobs that meet in one transaction share a statement per queue, if
@@ -164,14 +164,9 @@ func (b deleteBatch) split(t *tx, q *queue) (simple []duly.Number, others delete
 
 // isPlainLeased reads the columns state, rules, and whether the body is inline. It reports
 // whether the job is leased and consists only of its row.
-func isPlainLeased(s *sq.Stmt) bool {
+func isPlainLeased(s *sqliteconn.Stmt) bool {
 	if duly.State(s.ColInt(1)) != duly.StateLeased || s.ColInt(3) == 0 {
 		return false
 	}
-	rules := s.ColRaw(2)
-	if rules == nil {
-		return true
-	}
-	bits, n := binary.Uvarint(rules)
-	return n > 0 && bits&^(knownRules&^(hasID|hasOrderKey|hasMerge)) == 0
+	return !rules.HasEntries(s.ColRaw(2))
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // storeError converts an error of the file to a contract error. Contract errors are
@@ -17,16 +18,16 @@ func storeError(path string, err error) error {
 		return nil
 	case errors.As(err, &ours):
 		return ours
-	case sq.IsFull(err):
+	case sqliteconn.IsFull(err):
 		return &duly.Error{Code: duly.CodeFull, Cause: err,
 			Message: fmt.Sprintf("the disk of %s is full; nothing was stored: free some space and repeat", path)}
-	case sq.IsCorrupt(err):
+	case sqliteconn.IsCorrupt(err):
 		return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
 			Message: fmt.Sprintf("%s is damaged; stop the process and restore a backup", path)}
-	case sq.IsConstraint(err), errors.Is(err, errJob), errors.Is(err, errRules):
+	case sqliteconn.IsConstraint(err), errors.Is(err, errJob), errors.Is(err, rules.ErrInvalid):
 		return &duly.Error{Code: duly.CodeInternal, Cause: err,
 			Message: fmt.Sprintf("%s has inconsistent entries; run a check with repair", path)}
-	case sq.IsReadOnly(err):
+	case sqliteconn.IsReadOnly(err):
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 			Message: fmt.Sprintf("%s is not writable; check the permissions of the file and its folder", path)}
 	}

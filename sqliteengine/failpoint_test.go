@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Every named statement is a fail point: the test replaces it by a statement that panics, on
@@ -196,7 +196,7 @@ func (f *failpoints) used(op failpointOp) []string {
 	f.clock.Advance(op.wait)
 	c := f.e.w.c
 	named, wide := c.named, c.wide
-	c.named, c.wide = map[string]*sq.Stmt{}, map[wideName]*sq.Stmt{}
+	c.named, c.wide = map[string]*sqliteconn.Stmt{}, map[wideName]*sqliteconn.Stmt{}
 	f.must(f.run(op, act, letGo))
 
 	letGo = held(f.T, f.e)
@@ -248,9 +248,9 @@ func (f *failpoints) try(op failpointOp, name string) int {
 // poison replaces a named statement by one that panics. The caller holds the writer.
 func poison(c *conn, name string) (restore func()) {
 	named, wide := maps.Clone(c.named), maps.Clone(c.wide)
-	c.named[name] = new(sq.Stmt)
+	c.named[name] = new(sqliteconn.Stmt)
 	for _, rows := range widths {
-		c.wide[wideName{name, rows}] = new(sq.Stmt)
+		c.wide[wideName{name, rows}] = new(sqliteconn.Stmt)
 	}
 	return func() {
 		delete(c.named, name)

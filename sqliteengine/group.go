@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // groupState is the part of a queue that only a group has.
@@ -41,7 +41,7 @@ func compareNames(a, b duly.QueueRef) int { return strings.Compare(a.Name, b.Nam
 
 // scanGroup reads a row of topic_groups and topic_cursors. The second may be missing
 // in a damaged file: the group then begins at the start.
-func (q groupQueue) scanGroup(s *sq.Stmt) {
+func (q groupQueue) scanGroup(s *sqliteconn.Stmt) {
 	g, c := &groupState{stale: true}, &q.cfg.Group
 	c.Order = duly.OrderNone
 	if s.ColInt(1) != 0 {

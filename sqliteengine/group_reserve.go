@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
 // A Reserve from a group returns ready messages, as from a queue, and new ones from the
@@ -141,7 +142,7 @@ func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error
 // leaseNew leases a new message, unless the filter excludes it or its key is busy.
 func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMessage) (leased bool, err error) {
 	q := s.q
-	headers := unpackHeaders(m.headers)
+	headers := rules.UnpackHeaders(m.headers)
 	if !contract.Matches(q.group.conditions, m.key, headers) {
 		q.group.n.filtered++
 		return false, nil
@@ -158,7 +159,7 @@ func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMe
 
 	w := &s.new
 	j.ended, j.state, j.leaseEnd = r.fence()-1, duly.StateLeased, j.newLeaseEnd(t, r.p.Lease)
-	w.leased = append(w.leased, leasedNew{j.number, j.leaseEnd, m.ms, j.ended, j.packMessage()})
+	w.leased = append(w.leased, leasedNew{j.number, j.leaseEnd, m.ms, j.ended, j.packed()})
 	q.group.noteHeld(j.number)
 	q.countMove(duly.StateNone, duly.StateLeased)
 	lower(&q.earliest.leaseEnd, j.leaseEnd)
@@ -265,7 +266,7 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 		if seen++; n >= int64(most) || room == 0 {
 			return nil
 		}
-		if !contract.Matches(q.group.conditions, key, unpackHeaders(headers)) {
+		if !contract.Matches(q.group.conditions, key, rules.UnpackHeaders(headers)) {
 			filtered = true
 			return nil
 		}

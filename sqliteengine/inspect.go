@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // dueScanLimit is how many due jobs a read evaluates that no step has promoted yet. Few
@@ -348,7 +348,7 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 
 // dueNow returns the current state of a due job, whose row is read, and its due time. An
 // unreadable row stays delayed.
-func (t readTx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
+func (t readTx) dueNow(s *sqliteconn.Stmt, q *queue) (state duly.State, at int64, err error) {
 	if at = s.ColInt(2); q.group != nil {
 		at = s.ColInt(4) // a ready message sorts by its entry time
 	}
@@ -365,7 +365,7 @@ func (t readTx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err er
 
 // size returns the length of a job's body without reading it. The row of a list holds
 // the length of an inline body.
-func (t readTx) size(j *job, row *sq.Stmt) (int, error) {
+func (t readTx) size(j *job, row *sqliteconn.Stmt) (int, error) {
 	switch {
 	case j.hasBody:
 		return len(j.Body), nil
@@ -383,16 +383,16 @@ func (t readTx) readKind(q *queue) error {
 	switch q.kind {
 	case kindTopic:
 		q.log = newTopicLog(q.ref)
-		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sq.Stmt) { q.log = scanTopic(s, q.ref) })
+		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.log = scanTopic(s, q.ref) })
 	case kindGroup:
 		q.group = &groupState{stale: true}
-		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sq.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
+		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
 			return err
 		}
 		q.group.called = max(q.group.called, t.w.e.notifier.called(q.ref))
 		topic, _, _ := q.ref.Group()
 		s := t.stmt("topic_id").Text(1, topic.Namespace).Text(2, topic.Name)
-		return eachRow(s, func(s *sq.Stmt) { q.group.topic, q.group.topicID = topic, s.ColInt(0) })
+		return eachRow(s, func(s *sqliteconn.Stmt) { q.group.topic, q.group.topicID = topic, s.ColInt(0) })
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // C4.56, R9: due jobs count as ready although nobody reserves, also beyond dueScanLimit.
@@ -51,7 +51,7 @@ func TestStatsCountsAllDueJobs(t *testing.T) {
 // R9: due jobs are counted by their index only.
 func TestDueJobsAreCountedByTheIndex(t *testing.T) {
 	t.Parallel()
-	c, err := openNew(t).connect(sq.ReadWrite)
+	c, err := openNew(t).connect(sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

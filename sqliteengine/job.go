@@ -9,7 +9,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // inlineBody is the largest body that stands in the job's own row.
@@ -125,7 +126,7 @@ func (j *job) rank() int64 { return rank(j.Priority, j.DueAt) }
 func rank(priority int, due int64) int64 { return -int64(priority)*priorityStep + due }
 
 // bindPlace binds the sort key of the job's state.
-func (j *job) bindPlace(s *sq.Stmt, i int) {
+func (j *job) bindPlace(s *sqliteconn.Stmt, i int) {
 	if c := j.cursor(); c.key != nil {
 		s.Blob(i, c.key)
 	} else {
@@ -147,26 +148,14 @@ var errJob = errors.New("sqliteengine: the row of a job can't be read")
 // scanJob reads the columns number, state, place, due, pushed, ended, failures,
 // stalls, rules, last_error, result, body. It leaves an external body to readBody. An
 // invalid row is an error, and the job then has only its number and its ID.
-func (j *job) scanJob(s *sq.Stmt, q *queue) error {
+func (j *job) scanJob(s *sqliteconn.Stmt, q *queue) error {
 	*j = job{q: q}
 	if copy(j.number[:], s.ColRaw(0)) != len(j.number) {
 		return errJob
 	}
 
 	j.Namespace, j.Queue = q.ref.Namespace, q.ref.Name
-	known := knownRules
-	if q.group != nil {
-		known = messageRules
-	}
-
-	alias, err := unpackFields(s.ColRaw(8), &j.Planned, known)
-	if j.ID = alias; alias == "" {
-		j.ID = j.number.String()
-	}
-	if q.group != nil {
-		j.asMessage(s.ColRaw(8))
-	}
-	if err != nil {
+	if err := j.unpack(s.ColRaw(8)); err != nil {
 		return fmt.Errorf("%w: job %s of queue %s", err, j.ID, q.ref)
 	}
 
@@ -189,6 +178,21 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	j.external, j.hasBody = j.Body == nil && !j.pointer, j.Body != nil
 	j.stored = j.entries()
 	return nil
+}
+
+// unpack sets the fields in column rules, and the ID even if the rules are invalid.
+func (j *job) unpack(packed []byte) error {
+	if j.q.group != nil {
+		err := rules.UnpackMessage(packed, &j.Planned)
+		j.asMessage(packed)
+		return err
+	}
+
+	alias, err := rules.Unpack(packed, &j.Planned)
+	if j.ID = alias; alias == "" {
+		j.ID = j.number.String()
+	}
+	return err
 }
 
 // readBody reads the body unless it was read before.
@@ -250,9 +254,9 @@ func (j *job) cursor() cursor {
 // packed returns the value of column rules.
 func (j *job) packed() []byte {
 	if j.q.group != nil {
-		return j.packMessage()
+		return rules.PackMessage(&j.Planned, !j.pointer, j.lockKey())
 	}
-	return packRules(&j.Planned, j.alias())
+	return rules.Pack(&j.Planned, j.alias())
 }
 
 // lockKey returns the order key by which the job blocks others, "" for none. A group
@@ -264,10 +268,13 @@ func (j *job) lockKey() string {
 	return j.OrderKey
 }
 
-// leaseEnd returns the end of a lease that begins now. 0 means the job's own lease.
+// newLeaseEnd returns the end of a lease that begins now. 0 means the job's own lease.
 func (j *job) newLeaseEnd(t *tx, lease time.Duration) int64 {
 	if lease == 0 {
 		lease = j.Lease
 	}
 	return clock.CeilMilli(t.time.Add(lease))
 }
+
+// doneUntil returns when a done job expires.
+func doneUntil(finished int64, retain time.Duration) int64 { return finished + clock.Millis(retain) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
 // A message that a group holds is a job of the group, with these differences:
@@ -34,28 +35,15 @@ func copyNumber(n duly.Number) duly.Number {
 var errGone = errors.New("sqliteengine: the message is gone from the log")
 
 // asMessage fills in the fields that the row of a message does not store.
-func (j *job) asMessage(rules []byte) {
+func (j *job) asMessage(packed []byte) {
 	d := &j.q.cfg.Defaults
 	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
-	j.pointer = !packedCopy(rules)
+	j.pointer = !rules.IsMessageCopy(packed)
 	position := j.number
 	if isCopy(position) {
 		position = copyNumber(position)
 	}
 	j.ID = position.String()
-}
-
-// packMessage packs the rules of a message. A copy has all of them, a pointer only the
-// key if the group has an order.
-func (j *job) packMessage() []byte {
-	bits := uint64(0)
-	switch {
-	case !j.pointer:
-		bits = isMessageCopy | ruleBits(&j.Planned, "")&(hasHeaders|hasOrderKey)
-	case j.lockKey() != "":
-		bits = hasOrderKey
-	}
-	return packFields(&j.Planned, "", bits)
 }
 
 // ordinal returns the message's ordinal in its log.
@@ -71,7 +59,7 @@ func (j *job) readMessage(c *conn) error {
 	if !row {
 		return errGone
 	}
-	j.OrderKey, j.Headers, j.Body, j.hasBody = s.ColText(0), unpackHeaders(s.ColRaw(1)), s.ColBytes(2), true
+	j.OrderKey, j.Headers, j.Body, j.hasBody = s.ColText(0), rules.UnpackHeaders(s.ColRaw(1)), s.ColBytes(2), true
 	s.Reset()
 	return nil
 }
@@ -86,7 +74,7 @@ func (j *job) readMessageHead(c *conn) (size int, err error) {
 	if !row {
 		return 0, errGone
 	}
-	j.OrderKey, j.Headers, size = s.ColText(0), unpackHeaders(s.ColRaw(1)), int(s.ColInt(2))
+	j.OrderKey, j.Headers, size = s.ColText(0), rules.UnpackHeaders(s.ColRaw(1)), int(s.ColInt(2))
 	s.Reset()
 	return size, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // cursor is a position in a list: the sort key and the number of the last listed job.
@@ -161,7 +161,7 @@ func (e inspectorAPI) Namespaces(ctx context.Context, p duly.PageParams) (duly.N
 }
 
 // bind binds the position to the arguments of a list statement.
-func (c *cursor) bind(s *sq.Stmt, state duly.State) {
+func (c *cursor) bind(s *sqliteconn.Stmt, state duly.State) {
 	switch {
 	case state == duly.StateBlocked:
 		s.Blob(2, c.key)

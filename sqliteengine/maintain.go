@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // Step implements contract.Maintainer.
@@ -78,7 +79,7 @@ func (e maintainerAPI) Check(ctx context.Context, p contract.CheckParams) (contr
 func (e maintainerAPI) Backup(ctx context.Context, w io.Writer) error {
 	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copySuffix)
 	if err != nil {
-		return cannotWrite(e.cfg.Path, err)
+		return storefile.NotWritable(e.cfg.Path, err)
 	}
 	defer os.Remove(made.Name())
 	defer made.Close()

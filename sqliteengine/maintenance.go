@@ -3,7 +3,7 @@ package sqliteengine
 import (
 	"strconv"
 
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // maintain runs one slice of maintenance while no caller waits. It reports whether there
@@ -29,7 +29,7 @@ func (w *writer) backgroundError(err error) {
 		w.fail(err)
 		return
 	}
-	if !sq.IsBusy(err) { // a checkpoint is busy if a transaction ends at that moment
+	if !sqliteconn.IsBusy(err) { // a checkpoint is busy if a transaction ends at that moment
 		w.warnOnce(err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/logtest"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // full returns SQLite's error for a full disk.
-func full() error { return &sq.Error{Code: 13, Message: "database or disk is full"} }
+func full() error { return &sqliteconn.Error{Code: 13, Message: "database or disk is full"} }
 
 // openLogged returns an engine with a test clock, and its log.
 func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
@@ -141,7 +141,7 @@ func TestFailedMaintenanceIsLoggedOnce(t *testing.T) {
 	fail := func(tx *tx) error {
 		tries++
 		tx.w.graves = true
-		tx.conn.named["grave_next"] = sq.Broken(tx.conn.Conn, full())
+		tx.conn.named["grave_next"] = sqliteconn.Broken(tx.conn.Conn, full())
 		return nil
 	}
 
@@ -192,7 +192,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 			}
 		}
 
-		set(func(c *conn) { c.named["run_out_first"] = sq.Broken(c.Conn, full()) })
+		set(func(c *conn) { c.named["run_out_first"] = sqliteconn.Broken(c.Conn, full()) })
 		c.Advance(2 * time.Second)
 		synctest.Wait()
 		set(func(c *conn) { delete(c.named, "run_out_first") })

@@ -16,7 +16,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // next is the current layout plus one migration.
@@ -31,7 +32,7 @@ func openAs(path string, l layout) (*Engine, error) {
 	if err != nil {
 		return nil, storeError(path, err)
 	}
-	if e.lock, err = lock(path, openElsewhere); err != nil {
+	if e.lock, err = storefile.Lock(path, openElsewhere); err != nil {
 		return nil, err
 	}
 	go e.w.run()
@@ -119,7 +120,7 @@ func TestInterruptedUpgradeIsFinished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "duly.db")
 	makeStore(t, path)
 	newer := next("ALTER TABLE queues ADD COLUMN colour TEXT")
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +438,7 @@ func TestStoreAlwaysHasWAL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	makeStore(t, path)
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

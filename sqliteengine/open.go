@@ -10,7 +10,8 @@ import (
 
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // Open opens the engine of a file and creates the file if it does not exist. It
@@ -37,7 +38,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 
-	held, err := lock(path, openElsewhere)
+	held, err := storefile.Lock(path, openElsewhere)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 	e, err := newEngine(cfg, current)
 	if err != nil {
-		unlock(held)
+		storefile.Unlock(held)
 		return nil, storeError(path, err)
 	}
 
@@ -55,6 +56,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	go e.w.run()
 	return e, nil
 }
+
+// openElsewhere is the advice to a process that opens the file.
+const openElsewhere = "one file serves one process: use its server, or stop it first"
 
 // resolvePath creates the folder and resolves symbolic links, so that two paths of
 // one file share one lock.
@@ -65,13 +69,13 @@ func resolvePath(path string) (string, error) {
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", cannotWrite(path, err)
+		return "", storefile.NotWritable(path, err)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real, nil
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", cannotWrite(path, err)
+		return "", storefile.NotWritable(path, err)
 	}
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
@@ -93,34 +97,41 @@ func openStore(cfg Config, l layout) (*store, error) {
 		return nil, err
 	}
 
-	e := &store{cfg: cfg, layout: l, stopped: make(chan struct{})}
-	e.inbox.init()
-	e.readers.slots = make(chan struct{}, maxReaders)
-	e.readers.inUse = map[*conn]context.CancelFunc{}
-	// Pauses of readers are measured by the system clock, not by the engine's.
-	e.readers.gate.clock, e.readers.long = clock.System(), newLongReads(clock.System(), runtime.GOMAXPROCS(0))
-	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
-	e.notifier = newNotifier(e)
-	e.w.space = diskSpace{ballast: cfg.openBallast(), file: cfg.Path}
-	if !cfg.isCopy {
-		err = e.w.space.check()
+	e := newStore(cfg, l)
+	if !cfg.isCopy { // the copy of a restore is written only briefly
+		e.w.space.Ballast = storefile.OpenBallast(cfg.Path)
+		err = e.w.space.Check()
 	}
 	if err == nil {
 		err = e.openWriter()
 	}
 	if err != nil {
-		return nil, errors.Join(err, e.w.space.close())
+		return nil, errors.Join(err, e.w.space.Close())
 	}
-
 	return e, nil
 }
 
+func newStore(cfg Config, l layout) *store {
+	e := &store{cfg: cfg, layout: l, stopped: make(chan struct{})}
+	e.inbox.init()
+
+	// Pauses of readers are measured by the system clock, not by the engine's.
+	e.readers.gate.clock, e.readers.long = clock.System(), newLongReads(clock.System(), runtime.GOMAXPROCS(0))
+	e.readers.slots = make(chan struct{}, maxReaders)
+	e.readers.inUse = map[*conn]context.CancelFunc{}
+
+	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
+	e.w.space = diskSpace{Ballast: storefile.NoBallast(cfg.Path), file: cfg.Path}
+	e.notifier = newNotifier(e)
+	return e
+}
+
 // openWriter opens the file for the writer. If the disk is full, it frees half of the ballast first,
-// because SQLite needs space for the log's index.
+// because SQLite needs space for the WAL's index.
 func (e *store) openWriter() error {
 	w := e.w
 	err := w.open()
-	if w.space.size > 0 && (sq.IsFull(err) || sq.IsIO(err)) {
+	if w.space.Size() > 0 && (sqliteconn.IsFull(err) || sqliteconn.IsIO(err)) {
 		if err = w.space.borrow(); err == nil {
 			err = w.open()
 		}
@@ -132,8 +143,8 @@ func (e *store) openWriter() error {
 }
 
 // connect opens a connection with the engine's settings.
-func (e *store) connect(mode sq.Mode) (*conn, error) {
-	c, err := sq.Open(e.cfg.Path, mode)
+func (e *store) connect(mode sqliteconn.Mode) (*conn, error) {
+	c, err := sqliteconn.Open(e.cfg.Path, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +155,7 @@ func (e *store) connect(mode sq.Mode) (*conn, error) {
 	}
 
 	// busy_timeout comes first: the next settings read the file, while another
-	// connection may be recovering the log. Only the checkpointer moves the log, so
+	// connection may be recovering the WAL. Only the checkpointer moves the WAL, so
 	// automatic checkpoints are off. On macOS a sync reaches the disk only with both
 	// fullfsync settings.
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d;
@@ -170,7 +181,7 @@ func (e *store) closeStore() error {
 	w.checkpoints.stop()
 	err := e.readers.pause()
 	if w.c != nil {
-		if w.space.shortage { // closing moves the log into the file, which needs space
+		if w.space.shortage { // closing moves the WAL into the file, which needs space
 			err = errors.Join(err, w.space.borrow())
 		}
 		err = errors.Join(err, w.c.close())
@@ -179,6 +190,6 @@ func (e *store) closeStore() error {
 	if w.space.shortage {
 		w.refillBallast()
 	}
-	err = errors.Join(err, w.space.close())
-	return storeError(e.cfg.Path, errors.Join(err, unlock(e.lock)))
+	err = errors.Join(err, w.space.Close())
+	return storeError(e.cfg.Path, errors.Join(err, storefile.Unlock(e.lock)))
 }

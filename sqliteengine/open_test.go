@@ -17,7 +17,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/proctest"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 func TestMain(m *testing.M) {
@@ -151,7 +151,7 @@ func TestForeignFilesStayUnchanged(t *testing.T) {
 	}
 
 	foreign := filepath.Join(t.TempDir(), "foreign.db")
-	c, err := sq.Open(foreign, sq.Create)
+	c, err := sqliteconn.Open(foreign, sqliteconn.Create)
 	if err == nil {
 		err = errors.Join(c.Exec("CREATE TABLE users (name TEXT)"), c.Close())
 	}
@@ -344,7 +344,7 @@ func TestConnectWaitsForLockedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	holder, err := sq.Open(copied, sq.ReadWrite)
+	holder, err := sqliteconn.Open(copied, sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func TestConnectWaitsForLockedFile(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() {
-		c, err := (&store{cfg: Config{Path: copied}.withDefaults()}).connect(sq.ReadOnly)
+		c, err := (&store{cfg: Config{Path: copied}.withDefaults()}).connect(sqliteconn.ReadOnly)
 		if err == nil {
 			err = c.close()
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // PutPlacement implements contract.Placer.
@@ -58,7 +58,7 @@ func (e registryAPI) FindPlacement(ctx context.Context, namespace string) (p con
 
 // scanPlacement reads the columns namespace, version, pool, source, phase,
 // since, former.
-func scanPlacement(s *sq.Stmt) contract.Placement {
+func scanPlacement(s *sqliteconn.Stmt) contract.Placement {
 	return contract.Placement{
 		Namespace: s.ColText(0), Version: s.ColInt(1), Pool: s.ColText(2), From: s.ColText(3), Phase: contract.MovePhase(s.ColText(4)),
 		Since: clock.FromMilli(s.ColInt(5)), Former: contract.ParseFormer(s.ColText(6)),

@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
 // Push implements duly.Engine. It validates and plans the jobs outside the writer; the
@@ -127,7 +128,7 @@ func (p *pushItem) assignNumber(j *duly.Job, last duly.Number) {
 // pack packs the rules of a simple job.
 func (p *pushItem) pack() {
 	if p.simple = p.numbered && p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
-		p.rules = packRules(&p.Planned, "")
+		p.rules = rules.Pack(&p.Planned, "")
 	}
 }
 

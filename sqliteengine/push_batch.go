@@ -2,7 +2,7 @@ package sqliteengine
 
 import (
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // pushBatch holds the simple jobs that wait for a shared INSERT statement: jobs without an
@@ -56,7 +56,7 @@ func (b pushBatch) store(t *tx) error {
 	}
 
 	_, err := s.Run()
-	if sq.IsConstraint(err) {
+	if sqliteconn.IsConstraint(err) {
 		return b.storeEach(t)
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // never is a time that does not come.
@@ -77,7 +77,7 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 	return queues, nil
 }
 
-func scanQueue(s *sq.Stmt) *queue {
+func scanQueue(s *sqliteconn.Stmt) *queue {
 	i := -1
 	next := func() int64 { i++; return s.ColInt(i) }
 	nextInt := func() int { return int(next()) }
@@ -165,7 +165,7 @@ func (q *queue) readEarliest(c *conn) error {
 }
 
 // bindConfig binds the configuration from argument i on.
-func (q *queue) bindConfig(s *sq.Stmt, i int) {
+func (q *queue) bindConfig(s *sqliteconn.Stmt, i int) {
 	c, paused := &q.cfg, int64(0)
 	if c.Paused {
 		paused = 1

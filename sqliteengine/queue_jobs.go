@@ -3,7 +3,7 @@ package sqliteengine
 import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // byNumber returns a job, or nil if it does not exist.
@@ -12,7 +12,7 @@ func (q *queue) byNumber(t *tx, n duly.Number) (*job, error) {
 }
 
 // one reads the first row of a statement as a job. It returns nil without a row.
-func (q *queue) one(t *tx, s *sq.Stmt) (*job, error) {
+func (q *queue) one(t *tx, s *sqliteconn.Stmt) (*job, error) {
 	row, err := s.Step()
 	if err != nil || !row {
 		return nil, err

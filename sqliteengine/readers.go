@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // maxReaders is how many reads run concurrently; more wait.
@@ -64,7 +64,7 @@ func (e *store) onReader(caller context.Context, f func(ctx context.Context, c *
 	}
 
 	err = e.runOn(ctx, c, f)
-	if sq.IsInterrupted(err) || errors.Is(err, errInterrupted) {
+	if sqliteconn.IsInterrupted(err) || errors.Is(err, errInterrupted) {
 		return cmp.Or(e.checkOpen(caller), e.downError()) // interrupted by the caller, or by the store
 	}
 	return storeError(e.cfg.Path, err)
@@ -76,7 +76,7 @@ func (e *store) runOn(ctx context.Context, c *conn, f func(ctx context.Context, 
 	defer func() { e.readers.release(c, reusable) }()
 
 	err = interruptible(ctx, c, func(c *conn) error { return f(ctx, c) })
-	var broken *sq.Error
+	var broken *sqliteconn.Error
 	reusable = !errors.As(err, &broken)
 	return err
 }
@@ -144,7 +144,7 @@ func (r *readers) acquire(e *store, interrupt context.CancelFunc) (*conn, error)
 		r.inUse[c] = interrupt
 		return c, nil
 	}
-	c, err := e.connect(sq.ReadOnly)
+	c, err := e.connect(sqliteconn.ReadOnly)
 	if err == nil {
 		c.YieldEvery(yieldEvery)
 		r.inUse[c] = interrupt

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // After a failed write or sync, the state of the disk is unknown. The kernel drops
@@ -95,7 +95,7 @@ func (w *writer) reopen() error {
 		return err
 	}
 
-	c, err := w.e.connect(sq.ReadWrite)
+	c, err := w.e.connect(sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func rewrite(path string) error {
 
 // emptyWAL moves the whole WAL into the file and truncates it.
 func emptyWAL(c *conn) error {
-	log, moved, err := c.Checkpoint(sq.Truncate)
+	log, moved, err := c.Checkpoint(sqliteconn.Truncate)
 	if err == nil && log != moved {
 		err = fmt.Errorf("sqliteengine: only %d of %d pages of the WAL were moved into the file", moved, log)
 	}
@@ -170,7 +170,7 @@ func quickCheck(c *conn) error {
 // downError returns the error of operations while the store is closed. It keeps the
 // reasons that a caller can act on.
 func (w *writer) downError() error {
-	if sq.IsFull(w.failure.why) || duly.CodeOf(w.failure.why) == duly.CodeCorrupt {
+	if sqliteconn.IsFull(w.failure.why) || duly.CodeOf(w.failure.why) == duly.CodeCorrupt {
 		return w.failure.why
 	}
 	return w.e.downError()
@@ -179,12 +179,12 @@ func (w *writer) downError() error {
 // mustReopen reports whether an error leaves the state of the disk unknown, or the
 // connection unusable.
 func (w *writer) mustReopen(err error) bool {
-	return w.failure == nil && (sq.IsIO(err) || w.c.InTx())
+	return w.failure == nil && (sqliteconn.IsIO(err) || w.c.InTx())
 }
 
 // open connects the writer and loads the queues.
 func (w *writer) open() error {
-	c, err := w.e.connect(sq.ReadWrite)
+	c, err := w.e.connect(sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (w *writer) open() error {
 	if err == nil {
 		// A killed process may have left a long log. Its length makes the first
 		// checkpoint start soon, so that the next start is fast.
-		w.walPages, _, err = c.Checkpoint(sq.Noop)
+		w.walPages, _, err = c.Checkpoint(sqliteconn.Noop)
 	}
 	if err == nil {
 		// The log exists by now. SQLite syncs the folder as well, but ignores an
@@ -243,7 +243,7 @@ func useWAL(c *conn) error {
 }
 
 // userVersion returns the layout version of the file, including its log.
-func userVersion(c *sq.Conn) (int, error) {
+func userVersion(c *sqliteconn.Conn) (int, error) {
 	text, err := c.Query("PRAGMA user_version")
 	if err != nil {
 		return 0, err

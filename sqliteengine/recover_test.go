@@ -9,11 +9,11 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // ioError returns SQLite's error for a failed sync.
-func ioError() error { return &sq.Error{Code: 1034, Message: "disk I/O error"} }
+func ioError() error { return &sqliteconn.Error{Code: 1034, Message: "disk I/O error"} }
 
 // C9.4: after a failed sync, no call is answered as stored until the file was reopened and
 // checked. Earlier jobs are still stored.
@@ -130,7 +130,7 @@ func TestFullDiskIsFull(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
-	if err := e.change(ctx, func(*tx) error { return &sq.Error{Code: 13, Message: "database or disk is full"} }); !errors.Is(err, duly.ErrFull) {
+	if err := e.change(ctx, func(*tx) error { return &sqliteconn.Error{Code: 13, Message: "database or disk is full"} }); !errors.Is(err, duly.ErrFull) {
 		t.Errorf("answered %v", err)
 	}
 	if err := e.change(ctx, pushed("a", nil)); err != nil {

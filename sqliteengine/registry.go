@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // PutToken implements contract.Registry.
@@ -38,7 +38,7 @@ func (e registryAPI) changeToken(ctx context.Context, n spaceClass, run func(t *
 	})
 }
 
-func bindLimits(s *sq.Stmt, at int, l contract.Limits) {
+func bindLimits(s *sqliteconn.Stmt, at int, l contract.Limits) {
 	s.Int(at, int64(l.Produce)).Int(at+1, int64(l.Consume)).Int(at+2, int64(l.Per))
 }
 
@@ -62,7 +62,7 @@ func (e registryAPI) FindToken(ctx context.Context, hash [32]byte) (token contra
 
 // scanToken reads the columns hash, namespace, rights, description, created,
 // produce, consume, per.
-func scanToken(s *sq.Stmt) (t contract.Token) {
+func scanToken(s *sqliteconn.Stmt) (t contract.Token) {
 	copy(t.Hash[:], s.ColRaw(0))
 	t.Namespace, t.Rights, t.Description = s.ColText(1), contract.Right(s.ColInt(2)), s.ColText(3)
 	t.CreatedAt = clock.FromMilli(s.ColInt(4))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Reserve implements duly.Engine. A step that reached its bound without a deliverable
@@ -207,7 +207,7 @@ func (b *leaseBatch) flush() error {
 	if b.q.group != nil {
 		name, lead = "lease_messages_many", 3
 	}
-	err := b.t.runMany(name, b.q, b.numbers, func(s *sq.Stmt) int {
+	err := b.t.runMany(name, b.q, b.numbers, func(s *sqliteconn.Stmt) int {
 		if s.Int(1, b.end); lead == 3 {
 			s.Int(2, int64(b.ended))
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/durable"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // A restore replaces a store by a backup. After each step the store's path names either the
@@ -80,11 +81,11 @@ func Restore(ctx context.Context, p RestoreParams) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	held, err := lock(r.path, "stop it, then restore")
+	held, err := storefile.Lock(r.path, "stop it, then restore")
 	if err != nil {
 		return Restored{}, err
 	}
-	defer unlock(held)
+	defer storefile.Unlock(held)
 	r.lock = held
 
 	if err := r.run(ctx); err != nil {
@@ -134,7 +135,7 @@ func (r *restore) checkIsBackup() error {
 	info, err := os.Stat(from)
 	if err != nil {
 		return &duly.Error{Code: duly.CodeNotFound, Cause: err,
-			Message: fmt.Sprintf("the backup %s can't be read: %s", from, reason(err))}
+			Message: fmt.Sprintf("the backup %s can't be read: %s", from, storefile.Reason(err))}
 	}
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
 		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
@@ -143,7 +144,7 @@ func (r *restore) checkIsBackup() error {
 		return contract.Errorf(duly.CodeInvalid, "%s is a store that is open or was not closed, its last changes are in %s-wal; "+
 			"make a backup of it first", from, from)
 	}
-	if owner := lockHolder(from); owner != "" {
+	if owner := storefile.Holder(from); owner != "" {
 		return contract.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first", from, owner)
 	}
 
@@ -157,7 +158,7 @@ func (r *restore) checkIsBackup() error {
 // run runs the steps. The caller holds the lock of the store.
 func (r *restore) run(ctx context.Context) error {
 	if err := dropLeftovers(r.path); err != nil {
-		return cannotWrite(r.path, err)
+		return storefile.NotWritable(r.path, err)
 	}
 	old, err := hasReplaceable(r.path)
 	if err != nil {
@@ -193,7 +194,7 @@ func (r *restore) run(ctx context.Context) error {
 func (r *restore) makeCopy(old bool) error {
 	f, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+restoreMark+"*"+copySuffix)
 	if err != nil {
-		return cannotWrite(r.path, err)
+		return storefile.NotWritable(r.path, err)
 	}
 	r.copy = f
 
@@ -201,7 +202,7 @@ func (r *restore) makeCopy(old bool) error {
 	if !old {
 		owner = filepath.Dir(r.path)
 	}
-	if err := errors.Join(giveTo(owner, f), giveTo(owner, r.lock)); err != nil {
+	if err := errors.Join(storefile.GiveTo(owner, f), storefile.GiveTo(owner, r.lock)); err != nil {
 		return restoreError(err, "%s belongs to another user, as whom this process can't make files; restore as that user", owner)
 	}
 	return nil
@@ -235,7 +236,7 @@ func (r *restore) copyBackup(ctx context.Context) error {
 // restoreError returns the error of a file operation that ends a restore.
 func restoreError(err error, format string, args ...any) error {
 	e := &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf(format, args...) + ": " + reason(err) + "; nothing was restored"}
+		Message: fmt.Sprintf(format, args...) + ": " + storefile.Reason(err) + "; nothing was restored"}
 	if errors.Is(err, syscall.ENOSPC) {
 		e.Code, e.Message = duly.CodeFull, e.Message+": free some space and repeat"
 	}
@@ -268,7 +269,7 @@ func (r *restore) place() error {
 	if !exists(r.copy.Name()) { // the rename succeeded and the sync of the folder failed
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 			Message: fmt.Sprintf("%s is restored, but its folder can't be synced (%s): after a power cut the old store may be back",
-				r.path, reason(err))}
+				r.path, storefile.Reason(err))}
 	}
 	if r.done.Kept != "" {
 		_ = os.Remove(r.done.Kept) // if this fails, Open removes it

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // check checks the copy like `duly check`, upgrades it to this layout and removes its WAL,
@@ -86,7 +86,7 @@ func checkFile(ctx context.Context, path string, progress func(done, total int64
 
 // upgradeCopy migrates a copy. The backup remains as the file before the migration.
 func (l layout) upgradeCopy(path string, version int) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (l layout) upgradeCopy(path string, version int) error {
 // before the restore may belong to a delivery that has ended since the backup. The messages
 // become available when their leases end.
 func voidReceipts(path string) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func voidReceipts(path string) error {
 
 // removeWAL removes the WAL of a file that nobody else has open.
 func removeWAL(path string) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}

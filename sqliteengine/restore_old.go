@@ -12,7 +12,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // These functions deal with the store that a restore replaces.
@@ -39,7 +40,7 @@ func foldWAL(path string) error {
 		return nil
 	}
 	if err := moveOldWAL(path); err != nil {
-		if sq.IsCorrupt(err) {
+		if sqliteconn.IsCorrupt(err) {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
 				Message: fmt.Sprintf("%s is damaged and its write-ahead log can't be moved into it; nothing was restored: "+
 					"move it away with its -wal and -shm, then restore", path)}
@@ -55,14 +56,14 @@ func foldWAL(path string) error {
 	}
 	for _, end := range []string{"-wal", "-journal", "-shm"} {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return cannotWrite(path, err)
+			return storefile.NotWritable(path, err)
 		}
 	}
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
 func moveOldWAL(path string) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 	}
 	if err == nil && exists(path+"-wal") {
 		var log, moved int
-		if log, moved, err = c.Checkpoint(sq.Truncate); err == nil && log != moved {
+		if log, moved, err = c.Checkpoint(sqliteconn.Truncate); err == nil && log != moved {
 			err = fmt.Errorf("sqliteengine: only %d of %d pages of the WAL were moved into the file", moved, log)
 		}
 	}
@@ -114,14 +115,14 @@ func copyFile(path, to string) error {
 	if _, err := io.Copy(f, from); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if err := giveTo(path, f); err != nil {
+	if err := storefile.GiveTo(path, f); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	return durable.Place(f, to)
 }
 
 // copySuffixes lists the suffixes of the files that an engine on a copy creates.
-var copySuffixes = []string{"", "-wal", "-shm", "-journal", ballastSuffix}
+var copySuffixes = []string{"", "-wal", "-shm", "-journal", storefile.BallastSuffix}
 
 // dropKept removes the second name of a store that a killed restore has not replaced. The
 // caller holds the lock.
@@ -153,5 +154,5 @@ func keptNames(path string, info os.FileInfo, beside []os.DirEntry) (names []str
 // halfRestored reports whether all other names of a file come from a killed restore.
 func halfRestored(path string, info os.FileInfo) bool {
 	beside, _ := os.ReadDir(filepath.Dir(path))
-	return links(info) == uint64(1+len(keptNames(path, info, beside)))
+	return storefile.Links(info) == uint64(1+len(keptNames(path, info, beside)))
 }

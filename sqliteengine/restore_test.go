@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/proctest"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // The jobs of the stores in these tests. The old ones are only in the WAL.
@@ -270,7 +270,7 @@ func TestRestoreReplacesADamagedStore(t *testing.T) {
 		},
 		"the end is lost": func(path string) error { return os.Truncate(path, 3*pageSize) },
 		"a newer version wrote it": func(path string) error {
-			c, err := sq.Open(path, sq.ReadWrite)
+			c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 			return errors.Join(err, c.Exec("PRAGMA user_version = 99"), c.Close())
 		},
 	} {
@@ -372,7 +372,7 @@ func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
 // sql changes a file without the engine.
 func (r *restoring) sql(path, text string) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}

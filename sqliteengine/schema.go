@@ -14,7 +14,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/durable"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // applicationID marks the header of every file of duly: "DULY".
@@ -77,7 +78,7 @@ func (l layout) readHeader(path string) (header, error) {
 	}
 	if err != nil {
 		return header{}, &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s can't be read: %s", path, reason(err))}
+			Message: fmt.Sprintf("%s can't be read: %s", path, storefile.Reason(err))}
 	}
 	defer f.Close()
 	return l.parseHeader(f, path)
@@ -158,14 +159,14 @@ func (l layout) create(path string) error {
 	making := path + "-new"
 	for _, end := range []string{"", "-journal", "-wal", "-shm"} {
 		if err := os.Remove(making + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return cannotWrite(path, err)
+			return storefile.NotWritable(path, err)
 		}
 	}
 
 	// SQLite would create a file that the group can read.
 	f, err := os.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return cannotWrite(path, err)
+		return storefile.NotWritable(path, err)
 	}
 	if err = l.initialize(making); err == nil {
 		err = f.Sync()
@@ -184,7 +185,7 @@ func (l layout) create(path string) error {
 // initialize runs all migrations on an empty file. It syncs nothing, because create syncs the
 // complete file.
 func (l layout) initialize(path string) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA application_id = 
 }
 
 // migrate runs all migrations above version in one transaction.
-func (l layout) migrate(c *sq.Conn, version int) error {
+func (l layout) migrate(c *sqliteconn.Conn, version int) error {
 	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (l layout) migrate(c *sq.Conn, version int) error {
 
 // upgrade migrates an older file to this layout, after it has saved a copy.
 func (l layout) upgrade(path string, version int) error {
-	c, err := sq.Open(path, sq.ReadWrite)
+	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -227,14 +228,14 @@ func (l layout) upgrade(path string, version int) error {
 		// An older duly reads the version from the file's header without the WAL. A
 		// migration that was interrupted before this point is in the WAL, and
 		// userVersion above has seen it.
-		_, _, err = c.Checkpoint(sq.Truncate)
+		_, _, err = c.Checkpoint(sqliteconn.Truncate)
 	}
 	return errors.Join(err, c.Close())
 }
 
 // saveCopy writes PATH.vN, a copy of the file before the migration. It replaces a copy
 // left by an interrupted try.
-func saveCopy(c *sq.Conn, path string, version int) error {
+func saveCopy(c *sqliteconn.Conn, path string, version int) error {
 	copied := fmt.Sprintf("%s.v%d", path, version)
 	making := copied + "-new"
 	for _, old := range []string{making, copied} {

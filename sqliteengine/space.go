@@ -7,7 +7,8 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // A full disk must not block the store for ever. An ack frees pages of the file, but it
@@ -52,14 +53,14 @@ const (
 
 // diskSpace tracks the disk space of the store.
 type diskSpace struct {
-	*ballast
+	*storefile.Ballast
 	file     string // the database file
 	shortage bool   // the store refuses operations that need space
 	covered  int64  // the page count for which cover last succeeded
 }
 
 // errDiskFull wraps an error as SQLite's error of a full disk.
-func errDiskFull(why error) error { return fmt.Errorf("%w: %w", sq.ErrFull, why) }
+func errDiskFull(why error) error { return fmt.Errorf("%w: %w", sqliteconn.ErrFull, why) }
 
 // errShortage returns the error of operations refused for lack of space.
 func (r *diskSpace) errShortage() error {
@@ -70,7 +71,7 @@ func (r *diskSpace) errShortage() error {
 // ballast is used, it refuses small additions too, so that deletions always have space
 // left.
 func (r *diskSpace) admit(n spaceClass) error {
-	if r.shortage && (n == spaceLarge || n == spaceSome && r.size < r.base/2) {
+	if r.shortage && (n == spaceLarge || n == spaceSome && r.Size() < r.Base()/2) {
 		return r.errShortage()
 	}
 	return nil
@@ -101,12 +102,12 @@ func (r *diskSpace) cover(c *conn) error {
 	growth := r.growth(pages)
 	switch {
 	case r.shortage:
-		if growth > r.size {
+		if growth > r.Size() {
 			return errDiskFull(r.errShortage())
 		}
-	case r.size < r.base+growth:
+	case r.Size() < r.Base()+growth:
 		// It grows in large steps, because this runs on every push.
-		if err := r.grow(r.base + growth + r.base/2); err != nil && r.size < r.base+growth {
+		if err := r.Grow(r.Base() + growth + r.Base()/2); err != nil && r.Size() < r.Base()+growth {
 			return errDiskFull(err)
 		}
 	}
@@ -117,12 +118,12 @@ func (r *diskSpace) cover(c *conn) error {
 // borrow frees half of the ballast for the WAL.
 func (r *diskSpace) borrow() error {
 	r.shortage, r.covered = true, 0
-	return r.cut(r.size / 2)
+	return r.Cut(r.Size() / 2)
 }
 
 // isFull reports whether a transaction failed because the disk is full.
 func (w *writer) isFull(err error) bool {
-	return sq.IsFull(err) && w.failure == nil && !w.mustReopen(err)
+	return sqliteconn.IsFull(err) && w.failure == nil && !w.mustReopen(err)
 }
 
 // attempt runs operations in one transaction. On a full disk it frees space and tries
@@ -183,7 +184,7 @@ func (w *writer) sizeBallast() {
 
 	r := &w.space
 	r.shortage, r.covered = false, 0
-	if err := r.grow(r.base + r.growth(pages)); err != nil {
+	if err := r.Grow(r.Base() + r.growth(pages)); err != nil {
 		if err := w.freeSpace(); err != nil {
 			w.warnOnce(err)
 		}
@@ -193,11 +194,11 @@ func (w *writer) sizeBallast() {
 
 // trimBallast cuts a ballast that grew large while a reader kept the WAL for long.
 func (r *diskSpace) trimBallast() error {
-	if r.size <= 3*r.base {
+	if r.Size() <= 3*r.Base() {
 		return nil
 	}
 	r.covered = 0
-	return r.cut(r.base)
+	return r.Cut(r.Base())
 }
 
 // freeSpace moves the whole WAL into the file, using the space of the ballast, and
@@ -206,7 +207,7 @@ func (w *writer) freeSpace() error {
 	w.checkpoints.stop()
 	err := w.moveWAL(func() error {
 		err := w.truncateWAL()
-		if !sq.IsBusy(err) {
+		if !sqliteconn.IsBusy(err) {
 			return err
 		}
 		// These readers keep the WAL from shrinking, and new ones would let it grow.
@@ -214,14 +215,14 @@ func (w *writer) freeSpace() error {
 		defer w.e.readers.resume()
 		return w.truncateWAL()
 	})
-	if sq.IsIO(err) {
+	if sqliteconn.IsIO(err) {
 		return err
 	}
 	if err != nil {
 		w.warnOnce(err)
 	}
 
-	if w.space.size < w.space.base {
+	if w.space.Size() < w.space.Base() {
 		w.enterShortage(err)
 	}
 	return nil
@@ -245,13 +246,13 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 		return err
 	}
 	r := &w.space
-	if err := r.cut(r.size - r.growth(pages) - ballastGrain); err != nil {
+	if err := r.Cut(r.Size() - r.growth(pages) - storefile.BallastGrain); err != nil {
 		return errDiskFull(err)
 	}
 
 	err = checkpoint()
-	if sq.IsFull(err) && r.size > 0 { // another process took the freed space
-		if cut := r.cut(0); cut == nil {
+	if sqliteconn.IsFull(err) && r.Size() > 0 { // another process took the freed space
+		if cut := r.Cut(0); cut == nil {
 			err = checkpoint()
 		}
 	}
@@ -265,16 +266,16 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 // refillBallast grows the ballast to its base. A store short of space needs a quarter more
 // before it accepts jobs again, so that it has space for them.
 func (w *writer) refillBallast() {
-	r, want := &w.space, w.space.base
+	r, want := &w.space, w.space.Base()
 	if r.shortage {
 		want += want / 4
 	}
 
 	r.covered = 0
-	if r.grow(want) != nil || !r.shortage {
+	if r.Grow(want) != nil || !r.shortage {
 		return
 	}
-	if err := r.cut(r.base); err != nil {
+	if err := r.Cut(r.Base()); err != nil {
 		w.warnOnce(err)
 	}
 	r.shortage = false
@@ -287,7 +288,7 @@ func (w *writer) enterShortage(why error) {
 	w.space.shortage = true
 	if !w.e.diskFull.Swap(true) {
 		w.log.Warn("the disk is full; new jobs are refused until it has space, everything else continues",
-			"path", w.e.cfg.Path, "ballast", w.space.size, "of", w.space.base, "error", why)
+			"path", w.e.cfg.Path, "ballast", w.space.Size(), "of", w.space.Base(), "error", why)
 	}
 }
 
@@ -305,7 +306,7 @@ func (w *writer) reclaim() (again bool) {
 	if err == nil && (given || w.walPages >= shortagePages) {
 		w.checkpoints.stop()
 		err = w.moveWAL(func() error {
-			log, moved, err := w.c.Checkpoint(sq.Passive)
+			log, moved, err := w.c.Checkpoint(sqliteconn.Passive)
 			if err == nil && log != moved {
 				err = errNotMoved
 			}

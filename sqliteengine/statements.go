@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 //go:embed sql
@@ -70,9 +70,9 @@ func widen(sql string, n int) string {
 
 // conn is a connection with its prepared statements.
 type conn struct {
-	*sq.Conn
-	named map[string]*sq.Stmt
-	wide  map[wideName]*sq.Stmt
+	*sqliteconn.Conn
+	named map[string]*sqliteconn.Stmt
+	wide  map[wideName]*sqliteconn.Stmt
 }
 
 type wideName struct {
@@ -80,13 +80,13 @@ type wideName struct {
 	rows int
 }
 
-func newConn(c *sq.Conn) *conn {
-	return &conn{Conn: c, named: map[string]*sq.Stmt{}, wide: map[wideName]*sq.Stmt{}}
+func newConn(c *sqliteconn.Conn) *conn {
+	return &conn{Conn: c, named: map[string]*sqliteconn.Stmt{}, wide: map[wideName]*sqliteconn.Stmt{}}
 }
 
 // stmt returns the named statement and prepares it at its first use. If that fails, the
 // statement's runs return the error.
-func (c *conn) stmt(name string) *sq.Stmt {
+func (c *conn) stmt(name string) *sqliteconn.Stmt {
 	if s := c.named[name]; s != nil {
 		return s
 	}
@@ -96,14 +96,14 @@ func (c *conn) stmt(name string) *sq.Stmt {
 	}
 	s, err := c.Prepare(sql)
 	if err != nil {
-		return sq.Broken(c.Conn, fmt.Errorf("prepare %s: %w", name, err))
+		return sqliteconn.Broken(c.Conn, fmt.Errorf("prepare %s: %w", name, err))
 	}
 	c.named[name] = s
 	return s
 }
 
 // many returns the named statement for a number of rows, one of widths.
-func (c *conn) many(name string, rows int) *sq.Stmt {
+func (c *conn) many(name string, rows int) *sqliteconn.Stmt {
 	key := wideName{name, rows}
 	if s := c.wide[key]; s != nil {
 		return s
@@ -114,7 +114,7 @@ func (c *conn) many(name string, rows int) *sq.Stmt {
 	}
 	s, err := c.Prepare(widen(sql, rows))
 	if err != nil {
-		return sq.Broken(c.Conn, fmt.Errorf("prepare %s for %d rows: %w", name, rows, err))
+		return sqliteconn.Broken(c.Conn, fmt.Errorf("prepare %s for %d rows: %w", name, rows, err))
 	}
 	c.wide[key] = s
 	return s

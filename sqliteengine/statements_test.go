@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // open opens an engine on a new file.
@@ -26,7 +26,7 @@ func openNew(t *testing.T) *Engine {
 func TestEveryStatementCanBePrepared(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
-	c, err := e.connect(sq.ReadWrite)
+	c, err := e.connect(sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestEveryStatementCanBePrepared(t *testing.T) {
 // Every search of the hot path and of a step uses an index that it names, and none sorts.
 func TestNoStatementSortsOrScansJobs(t *testing.T) {
 	t.Parallel()
-	c, err := openNew(t).connect(sq.ReadWrite)
+	c, err := openNew(t).connect(sqliteconn.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

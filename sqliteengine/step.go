@@ -3,7 +3,7 @@ package sqliteengine
 import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 const (
@@ -48,7 +48,7 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 	}
 
 	var found []entry
-	q.earliest.expiry, err = t.lastTime(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) int64 {
+	q.earliest.expiry, err = t.lastTime(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sqliteconn.Stmt) int64 {
 		e := entry{moment: s.ColInt(0)}
 		copy(e.number[:], s.ColRaw(1))
 		found = append(found, e)

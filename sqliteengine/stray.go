@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // These checks prevent two silent faults of SQLite: it reads a WAL that belongs to
@@ -20,7 +21,7 @@ func checkRegular(path string) error {
 		return nil
 	case !info.Mode().IsRegular():
 		return notRegular(path, nil)
-	case links(info) > 1 && !halfRestored(path, info):
+	case storefile.Links(info) > 1 && !halfRestored(path, info):
 		return contract.Errorf(duly.CodeInvalid, "%s has several hard links, and SQLite would keep a separate write-ahead log for each; remove the other names, or copy the file", path)
 	}
 	return nil

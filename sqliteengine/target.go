@@ -5,7 +5,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // PutTarget implements contract.Targeter.
@@ -81,7 +81,7 @@ func (e registryAPI) FindTarget(ctx context.Context, namespace, name string) (ta
 }
 
 // scanTarget reads the columns namespace, name, version, settings.
-func scanTarget(s *sq.Stmt) contract.Target {
+func scanTarget(s *sqliteconn.Stmt) contract.Target {
 	return contract.Target{Namespace: s.ColText(0), Name: s.ColText(1), Version: s.ColInt(2), Settings: s.ColBytes(3)}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Topics and groups are rows of table queues. So code that works by a queue's ID works
@@ -94,7 +94,7 @@ func (l *topicLog) position(ordinal, ms int64) duly.Position {
 
 // scanTopic reads a row of topics and topic_logs. The second may be missing in a
 // damaged file: the log then seems empty until a check repairs it.
-func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
+func scanTopic(s *sqliteconn.Stmt, ref duly.QueueRef) *topicLog {
 	l := newTopicLog(ref)
 	c := &l.cfg
 	for i, d := range []*time.Duration{&c.Dedupe, &c.Keep, &c.MaxAge} {
@@ -147,7 +147,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 		return nil
 	}
 
-	err := eachRow(c.stmt("topics_load"), func(s *sq.Stmt) {
+	err := eachRow(c.stmt("topics_load"), func(s *sqliteconn.Stmt) {
 		if q := byID[s.ColInt(0)]; q != nil && q.kind == kindTopic {
 			q.log = scanTopic(s, q.ref)
 		}
@@ -155,7 +155,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 	if err != nil {
 		return err
 	}
-	err = eachRow(c.stmt("groups_load"), func(s *sq.Stmt) {
+	err = eachRow(c.stmt("groups_load"), func(s *sqliteconn.Stmt) {
 		if q := byID[s.ColInt(0)]; q != nil && q.kind == kindGroup {
 			q.asGroup().scanGroup(s)
 		}

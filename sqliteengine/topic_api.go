@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/logcursor"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Topics implements contract.TopicOperator.
@@ -200,7 +200,7 @@ func (e topicAPI) Groups(ctx context.Context, ref duly.QueueRef, p duly.PagePara
 		page = duly.NamePage{}
 		s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, p.Cursor)).Int(2, int64(p.Limit)+1)
 		s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
-		return eachRow(s, func(s *sq.Stmt) {
+		return eachRow(s, func(s *sqliteconn.Stmt) {
 			_, name, _ := strings.Cut(s.ColText(0), "@")
 			page.Names = append(page.Names, name)
 		})

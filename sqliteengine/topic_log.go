@@ -7,7 +7,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Delayed messages are in a table of their own until they are due. A step of the topic
@@ -35,7 +36,7 @@ type delayedMessage struct {
 }
 
 // scanDelayed reads the columns due, seq, id, key, headers, body.
-func scanDelayed(s *sq.Stmt) delayedMessage {
+func scanDelayed(s *sqliteconn.Stmt) delayedMessage {
 	return delayedMessage{
 		due: s.ColInt(0), seq: s.ColInt(1),
 		message: message{id: s.ColText(2), key: s.ColText(3), headers: s.ColBytes(4), body: s.ColBytes(5)},
@@ -49,7 +50,7 @@ func (q topicQueue) enterDue(t *tx) (more bool, err error) {
 	}
 
 	var due []delayedMessage
-	err = eachRow(t.stmt("delayed_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) {
+	err = eachRow(t.stmt("delayed_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sqliteconn.Stmt) {
 		due = append(due, scanDelayed(s))
 	})
 	if err != nil {
@@ -92,12 +93,12 @@ func (q topicQueue) dropDelayed(t *tx, m *delayedMessage) error {
 // readDelayed reads the due time of the first delayed message.
 func (q topicQueue) readDelayed(c *conn) error {
 	q.earliest.due = never
-	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sq.Stmt) { q.earliest.due = s.ColInt(0) })
+	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sqliteconn.Stmt) { q.earliest.due = s.ColInt(0) })
 }
 
 // findDelayed finds a delayed message; nil if there is none.
 func (q topicQueue) findDelayed(t *tx, key, id string) (found *delayedMessage, err error) {
-	err = eachRow(t.stmt("delayed_find").Int(1, q.id).Text(2, id).Text(3, key), func(s *sq.Stmt) {
+	err = eachRow(t.stmt("delayed_find").Int(1, q.id).Text(2, id).Text(3, key), func(s *sqliteconn.Stmt) {
 		m := scanDelayed(s)
 		found = &m
 	})
@@ -108,7 +109,7 @@ func (q topicQueue) findDelayed(t *tx, key, id string) (found *delayedMessage, e
 func (m *message) public(topic duly.QueueRef) duly.Message {
 	return duly.Message{
 		Namespace: topic.Namespace, Topic: topic.Name, ID: m.id, Key: m.key, Body: m.body,
-		Headers: unpackHeaders(m.headers),
+		Headers: rules.UnpackHeaders(m.headers),
 	}
 }
 
@@ -120,10 +121,9 @@ func (m *delayedMessage) public(topic duly.QueueRef) duly.Message {
 
 // delayedCursor returns the cursor of the page after m.
 func delayedCursor(m *delayedMessage) string {
-	w := packer(binary.BigEndian.AppendUint64(nil, uint64(m.due)))
-	w.text(1, m.id)
-	w.text(1, m.key)
-	return base64.RawURLEncoding.EncodeToString(w)
+	b := binary.BigEndian.AppendUint64(nil, uint64(m.due))
+	b = rules.AppendText(rules.AppendText(b, m.id), m.key)
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 func parseDelayedCursor(text string) (m delayedMessage, err error) {
@@ -134,11 +134,11 @@ func parseDelayedCursor(text string) (m delayedMessage, err error) {
 	if err != nil || len(b) < 8 {
 		return m, contract.BadCursor()
 	}
-	r := &unpacker{rest: b[8:]}
-	m.due, m.id, m.key = int64(binary.BigEndian.Uint64(b)), r.text(1), r.text(1)
-	if r.bad || len(r.rest) > 0 {
+	texts, ok := rules.Texts(b[8:], 2)
+	if !ok {
 		return m, contract.BadCursor()
 	}
+	m.due, m.id, m.key = int64(binary.BigEndian.Uint64(b)), texts[0], texts[1]
 	return m, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
 // publishCall is one call of Publish.
@@ -36,7 +37,7 @@ const messageOverhead = 64
 // size returns the engine's estimate of the stored size of the message.
 func (m *message) size() int64 {
 	n := messageOverhead + len(m.id) + len(m.key) + len(m.body)
-	for name, value := range unpackHeaders(m.headers) {
+	for name, value := range rules.UnpackHeaders(m.headers) {
 		n += len(name) + len(value)
 	}
 	return int64(n)
@@ -51,7 +52,7 @@ func (p *publishCall) validate(e *store, messages []duly.Message, copyBodies boo
 			var planned duly.Message
 			planned, item.due, item.err = contract.PlanMessage(*m, now)
 			item.ref = duly.QueueRef{Namespace: planned.Namespace, Name: planned.Topic}
-			item.message = message{id: m.ID, key: m.Key, headers: packHeaders(planned.Headers), body: m.Body}
+			item.message = message{id: m.ID, key: m.Key, headers: rules.PackHeaders(planned.Headers), body: m.Body}
 			if copyBodies {
 				item.body = bytes.Clone(m.Body)
 			}
@@ -255,28 +256,4 @@ func (q topicQueue) repeated(t *tx, m *message, delayed bool, r *duly.PublishRes
 	q.log.n.existing++
 	r.Status = duly.Exists
 	return true, nil
-}
-
-// packHeaders packs the headers of a message; nil for none.
-func packHeaders(h map[string]string) []byte {
-	if len(h) == 0 {
-		return nil
-	}
-	w := packer(make([]byte, 0, 64))
-	w.headers(h)
-	return w
-}
-
-// unpackHeaders reverses packHeaders. It returns no headers if they are damaged, so that
-// the message is still delivered.
-func unpackHeaders(b []byte) map[string]string {
-	if b == nil {
-		return nil
-	}
-	r := &unpacker{rest: b}
-	h := r.headers()
-	if r.bad || len(r.rest) > 0 {
-		return nil
-	}
-	return h
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logcursor"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // readEntries adds the messages from a place on.
@@ -144,7 +144,7 @@ func (t readTx) groupsOf(q topicQueue) (groups []groupQueue, err error) {
 	var names []string
 	s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, "")).Int(2, duly.MaxGroups)
 	s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
-	if err := eachRow(s, func(s *sq.Stmt) { names = append(names, s.ColText(0)) }); err != nil {
+	if err := eachRow(s, func(s *sqliteconn.Stmt) { names = append(names, s.ColText(0)) }); err != nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -203,7 +203,7 @@ func (t readTx) groupStats(q groupQueue) (*duly.GroupStats, error) {
 // blockingKey returns the key that blocks most messages of a group, "" for none.
 func (t readTx) blockingKey(q groupQueue) (string, error) {
 	key, most, n, last := "", 0, 0, ""
-	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sq.Stmt) {
+	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sqliteconn.Stmt) {
 		place := s.ColRaw(0)
 		if len(place) == 0 || len(place) < 1+int(place[0]) {
 			return

@@ -4,7 +4,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/rules"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // Retention of a log. The floor is the first message that some group needs. A step
@@ -302,7 +303,7 @@ func (topic topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error)
 		if isCopy(held) {
 			return never, nil
 		}
-		if !packedCopy(s.ColRaw(1)) {
+		if !rules.IsMessageCopy(s.ColRaw(1)) {
 			return int64(contract.PositionPartsOf(held).Ordinal), nil
 		}
 	}
@@ -312,8 +313,8 @@ func (topic topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error)
 // without copies.
 func (topic topicQueue) heldBetween(t *tx, g *queue, from, to logPlace) (held []duly.Number, err error) {
 	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
-	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {
-		if !packedCopy(s.ColRaw(1)) {
+	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sqliteconn.Stmt) {
+		if !rules.IsMessageCopy(s.ColRaw(1)) {
 			held = append(held, numberAt(s, 0))
 		}
 	})

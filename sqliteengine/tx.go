@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // tx is a write transaction. It runs the operations of many callers one after the
@@ -240,13 +240,13 @@ func (t *tx) reset() {
 
 // collect reads every row of a statement as a job. The slice is valid until the next
 // collect.
-func (t *tx) collect(s *sq.Stmt, q *queue) (jobs []job, err error) {
+func (t *tx) collect(s *sqliteconn.Stmt, q *queue) (jobs []job, err error) {
 	return t.collectUpTo(s, q, math.MaxInt)
 }
 
 // collectUpTo is collect with a limit on the bytes of results and inline bodies. The
 // job that exceeds it is the last one.
-func (t *tx) collectUpTo(s *sq.Stmt, q *queue, bytes int) (jobs []job, err error) {
+func (t *tx) collectUpTo(s *sqliteconn.Stmt, q *queue, bytes int) (jobs []job, err error) {
 	t.rows, err = t.collectInto(t.rows, s, q, bytes)
 	t.rowsUsed = max(t.rowsUsed, len(t.rows))
 	return t.rows, err
@@ -254,7 +254,7 @@ func (t *tx) collectUpTo(s *sq.Stmt, q *queue, bytes int) (jobs []job, err error
 
 // collectInto reads rows as jobs into a reused slice, up to a number of bytes. It
 // quarantines unreadable rows, so that they don't block the others.
-func (t *tx) collectInto(jobs []job, s *sq.Stmt, q *queue, bytes int) ([]job, error) {
+func (t *tx) collectInto(jobs []job, s *sqliteconn.Stmt, q *queue, bytes int) ([]job, error) {
 	jobs = jobs[:0]
 	var unreadable []unreadableRow
 	for {
@@ -288,7 +288,7 @@ func (t *tx) collectInto(jobs []job, s *sq.Stmt, q *queue, bytes int) ([]job, er
 
 // runMany runs a wide statement over numbers. Its arguments are those of lead, the queue
 // and the numbers.
-func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *sq.Stmt) int) error {
+func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *sqliteconn.Stmt) int) error {
 	for len(numbers) > 0 {
 		w := width(len(numbers))
 		s, i := t.conn.many(name, w), 1
@@ -313,7 +313,7 @@ func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *
 }
 
 // number reads the first column of a statement's first row.
-func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
+func (t *tx) number(s *sqliteconn.Stmt) (n duly.Number, ok bool, err error) {
 	row, err := s.Step()
 	if err != nil || !row {
 		return n, false, err
@@ -324,7 +324,7 @@ func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
 }
 
 // integer reads the first column of a statement's first row.
-func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
+func (t *tx) integer(s *sqliteconn.Stmt) (v int64, ok bool, err error) {
 	ok, err = s.Step()
 	if err != nil || !ok {
 		return 0, false, err
@@ -334,7 +334,7 @@ func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
 	return v, true, nil
 }
 
-func (t *tx) count(s *sq.Stmt) (int64, error) {
+func (t *tx) count(s *sqliteconn.Stmt) (int64, error) {
 	if _, err := s.Step(); err != nil {
 		return 0, err
 	}
@@ -460,7 +460,7 @@ func (t *tx) voids(topic duly.QueueRef) bool {
 }
 
 // eachRow calls f for every row of a statement.
-func eachRow(s *sq.Stmt, f func(s *sq.Stmt)) error {
+func eachRow(s *sqliteconn.Stmt, f func(s *sqliteconn.Stmt)) error {
 	for {
 		row, err := s.Step()
 		if err != nil || !row {
@@ -471,7 +471,7 @@ func eachRow(s *sq.Stmt, f func(s *sq.Stmt)) error {
 }
 
 // lastTime reads the times of an index in order and returns the last one.
-func (t *tx) lastTime(s *sq.Stmt, read func(s *sq.Stmt) int64) (last int64, err error) {
+func (t *tx) lastTime(s *sqliteconn.Stmt, read func(s *sqliteconn.Stmt) int64) (last int64, err error) {
 	last = never
 	for {
 		row, err := s.Step()

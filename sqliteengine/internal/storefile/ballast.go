@@ -1,4 +1,4 @@
-package sqliteengine
+package storefile
 
 import (
 	"crypto/rand"
@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// ballastSuffix is the suffix of the ballast's file name: PATH-ballast.
-const ballastSuffix = "-ballast"
+// BallastSuffix is the suffix of the ballast's file name: PATH-ballast.
+const BallastSuffix = "-ballast"
 
 // The ballast of a store that accepts jobs is an eighth of its file system, within
 // these limits.
@@ -22,33 +22,35 @@ const (
 	leastBallast = 1 << 20
 )
 
-// ballastGrain is the smallest step by which a ballast grows on a full disk.
-const ballastGrain = 64 << 10
+// BallastGrain is the smallest step by which a ballast grows on a full disk.
+const BallastGrain = 64 << 10
 
-// ballast is a file that reserves disk space. The store cuts it when it needs the
+// Ballast is a file that reserves disk space. The store cuts it when it needs the
 // space itself.
-type ballast struct {
+type Ballast struct {
 	path string
 	f    *os.File // nil if the file could not be created yet
 	size int64    // how much of the disk it occupies
 	base int64    // its size while the WAL is empty
-	// allocate allocates the blocks of a part of the file. Tests replace it.
-	allocate func(f *os.File, from, n int64) error
+	// Allocate, if set, allocates the blocks of a part of the file. Only tests set it.
+	Allocate func(f *os.File, from, n int64) error
 }
 
-// openBallast opens or creates the ballast of the store. A file that a restore checks
-// has none, because it is written only briefly.
-func (c Config) openBallast() *ballast {
-	if c.isCopy {
-		return &ballast{path: c.Path + ballastSuffix, allocate: allocate}
-	}
-	return openBallast(c.Path)
+// NoBallast returns the ballast of a file that is written only briefly. It stays empty.
+func NoBallast(path string) *Ballast {
+	return &Ballast{path: path + BallastSuffix}
 }
 
-// openBallast opens or creates the ballast of the store at path. If that fails, the
-// ballast is empty and grow tries again.
-func openBallast(path string) *ballast {
-	b := &ballast{path: path + ballastSuffix, base: mostBallast, allocate: allocate}
+// Size returns how many bytes of the disk the ballast occupies.
+func (b *Ballast) Size() int64 { return b.size }
+
+// Base returns the size of the ballast while the WAL is empty.
+func (b *Ballast) Base() int64 { return b.base }
+
+// OpenBallast opens or creates the ballast of the store at path. If that fails, the
+// ballast is empty and Grow tries again.
+func OpenBallast(path string) *Ballast {
+	b := &Ballast{path: path + BallastSuffix, base: mostBallast}
 	if total, err := diskSize(path); err == nil {
 		b.base = min(max(total/8, leastBallast), mostBallast)
 	}
@@ -56,13 +58,13 @@ func openBallast(path string) *ballast {
 	if err := b.open(); err != nil {
 		return b
 	}
-	if info, err := b.f.Stat(); err == nil && b.allocate(b.f, 0, info.Size()) == nil {
+	if info, err := b.f.Stat(); err == nil && b.allocate(0, info.Size()) == nil {
 		b.size = info.Size() // allocate filled holes that a copied file may have
 	}
 	return b
 }
 
-func (b *ballast) open() error {
+func (b *Ballast) open() error {
 	if b.f != nil {
 		return nil
 	}
@@ -78,9 +80,9 @@ func (b *ballast) open() error {
 	return err
 }
 
-// check returns an error if the file can't be opened for another reason than a full
+// Check returns an error if the file can't be opened for another reason than a full
 // disk. Otherwise the store would seem to be short of space.
-func (b *ballast) check() error {
+func (b *Ballast) Check() error {
 	err := b.open()
 	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return nil
@@ -91,12 +93,12 @@ func (b *ballast) check() error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("%s reserves disk space for the store and can't be opened: %s; remove it or change its owner", b.path, reason(err))}
+		Message: fmt.Sprintf("%s reserves disk space for the store and can't be opened: %s; remove it or change its owner", b.path, Reason(err))}
 }
 
-// grow makes the ballast at least that large. If the disk is too full, grow makes it as
+// Grow makes the ballast at least that large. If the disk is too full, Grow makes it as
 // large as possible and returns an error.
-func (b *ballast) grow(to int64) error {
+func (b *Ballast) Grow(to int64) error {
 	if b.size >= to {
 		return nil
 	}
@@ -108,24 +110,31 @@ func (b *ballast) grow(to int64) error {
 	}
 
 	for b.size < to { // takes the rest of the disk step by step
-		if err := b.extend(min(b.size+ballastGrain, to)); err != nil {
+		if err := b.extend(min(b.size+BallastGrain, to)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *ballast) extend(to int64) error {
-	if err := b.allocate(b.f, b.size, to-b.size); err != nil {
+func (b *Ballast) allocate(from, n int64) error {
+	if b.Allocate != nil {
+		return b.Allocate(b.f, from, n)
+	}
+	return allocate(b.f, from, n)
+}
+
+func (b *Ballast) extend(to int64) error {
+	if err := b.allocate(b.size, to-b.size); err != nil {
 		return errors.Join(err, b.f.Truncate(b.size)) // frees a partial allocation
 	}
 	b.size = to
 	return nil
 }
 
-// cut shrinks the ballast to that many bytes. It syncs the file, because some file
+// Cut shrinks the ballast to that many bytes. It syncs the file, because some file
 // systems free the space only then.
-func (b *ballast) cut(to int64) error {
+func (b *Ballast) Cut(to int64) error {
 	if to = max(to, 0); b.size <= to {
 		return nil
 	}
@@ -136,8 +145,8 @@ func (b *ballast) cut(to int64) error {
 	return b.f.Sync()
 }
 
-// close closes the file and keeps it.
-func (b *ballast) close() error {
+// Close closes the file and keeps it.
+func (b *Ballast) Close() error {
 	if b.f == nil {
 		return nil
 	}
@@ -147,9 +156,9 @@ func (b *ballast) close() error {
 // writeNoise allocates a part of a file by writing to it. The bytes are random, so that
 // a compressing file system can't store them in less space.
 func writeNoise(f *os.File, from, n int64) error {
-	noise := make([]byte, ballastGrain)
+	noise := make([]byte, BallastGrain)
 	for n > 0 {
-		piece := noise[:min(n, ballastGrain)]
+		piece := noise[:min(n, BallastGrain)]
 		rand.Read(piece)
 		if _, err := f.WriteAt(piece, from); err != nil {
 			return err

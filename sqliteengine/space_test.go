@@ -4,10 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
 // fillDisk makes a disk full for the ballast, or empties it again. The ballast then has less
@@ -16,12 +16,12 @@ func fillDisk(t *testing.T, e *Engine, isFull bool) {
 	t.Helper()
 	err := e.change(t.Context(), func(tx *tx) error {
 		r := &tx.w.space
-		if r.allocate = allocate; !isFull {
+		if r.Allocate = nil; !isFull {
 			return nil
 		}
-		r.allocate = func(*os.File, int64, int64) error { return full() }
+		r.Allocate = func(*os.File, int64, int64) error { return full() }
 		tx.w.enterShortage(errors.New("the test"))
-		return r.cut(r.base / 4)
+		return r.Cut(r.Base() / 4)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,51 +85,12 @@ func TestBallastCoversWAL(t *testing.T) {
 	}
 	err := e.change(t.Context(), func(tx *tx) error {
 		pages, err := tx.w.pragma("PRAGMA page_count")
-		if r := &tx.w.space; r.size < r.base+r.growth(pages) || r.growth(pages) < 4<<20 {
-			t.Errorf("the ballast is %d, its base %d, the log adds %d", r.size, r.base, r.growth(pages))
+		if r := &tx.w.space; r.Size() < r.Base()+r.growth(pages) || r.growth(pages) < 4<<20 {
+			t.Errorf("the ballast is %d, its base %d, the log adds %d", r.Size(), r.Base(), r.growth(pages))
 		}
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestBallastGrowsAndIsCut(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "duly.db")
-	b := openBallast(path)
-	size := func(want int64) {
-		t.Helper()
-		info, err := os.Stat(path + ballastSuffix)
-		if err != nil || info.Size() != want || b.size != want || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-			t.Errorf("the ballast is %d bytes and has %+v, %v, want %d bytes", b.size, info, err, want)
-		}
-	}
-
-	if err := b.grow(300_000); err != nil {
-		t.Fatal(err)
-	}
-
-	size(300_000)
-	if err := b.cut(100_000); err != nil {
-		t.Fatal(err)
-	}
-
-	size(100_000)
-	if err := b.close(); err != nil {
-		t.Fatal(err)
-	}
-	if b = openBallast(path); b.size != 100_000 {
-		t.Errorf("opened again the ballast is %d bytes", b.size)
-	}
-	if err := writeNoise(b.f, 50_000, 200_000); err != nil {
-		t.Fatal(err)
-	}
-
-	b.size = 250_000
-	size(250_000)
-	if err := b.close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -143,12 +104,12 @@ func TestOpenReportsUnusableBallast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "duly.db")
-			if err := occupy(path + ballastSuffix); err != nil {
+			if err := occupy(path + storefile.BallastSuffix); err != nil {
 				t.Skip(err) // Windows allows few users to create links
 			}
 
-			mustRefuse(t, path, duly.ErrUnavailable, path+ballastSuffix+" is not a regular file")
-			if err := os.Remove(path + ballastSuffix); err != nil {
+			mustRefuse(t, path, duly.ErrUnavailable, path+storefile.BallastSuffix+" is not a regular file")
+			if err := os.Remove(path + storefile.BallastSuffix); err != nil {
 				t.Fatal(err)
 			}
 			e, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
@@ -159,18 +120,5 @@ func TestOpenReportsUnusableBallast(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// A ballast never replaces another file.
-func TestBallastReplacesNothing(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "duly.db")
-	if err := os.MkdirAll(path+ballastSuffix, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	b := openBallast(path)
-	if err := b.grow(1); err == nil || b.size != 0 {
-		t.Errorf("a folder became a ballast of %d bytes, %v", b.size, err)
 	}
 }

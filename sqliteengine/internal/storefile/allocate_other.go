@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sqliteengine
+package storefile
 
 import "os"
 

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package sqliteengine
+package storefile
 
 import (
 	"path/filepath"

@@ -1,4 +1,4 @@
-package sqliteengine
+package storefile
 
 import (
 	"errors"

@@ -1,15 +1,15 @@
 //go:build unix
 
-package sqliteengine
+package storefile
 
 import (
 	"os"
 	"syscall"
 )
 
-// giveTo changes the owner of an open file to the owner of path. Root may restore a store
+// GiveTo changes the owner of an open file to the owner of path. Root may restore a store
 // for the user of a server, who could not open a file of root.
-func giveTo(owner string, f *os.File) error {
+func GiveTo(owner string, f *os.File) error {
 	info, err := os.Stat(owner)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // together queues calls in their order for the writer, so that one transaction runs them all.
@@ -324,6 +326,69 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 	if err != nil || info.Tries != 1 || info.MaxStalls != duly.None || info.Backoff != duly.Fixed(0) || info.ExpiresAt.IsZero() {
 		t.Errorf("the job is %+v, %v", info, err)
 	}
+}
+
+// Jobs that share an INSERT statement are stored like jobs that are pushed alone.
+func TestSharedPushEqualsSinglePushes(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	var ids []string
+	for range 9 {
+		ids = append(ids, duly.NewNumber().String())
+	}
+	jobs := []duly.Job{
+		{}, {Body: []byte("body")}, {Body: make([]byte, inlineBody)}, {Priority: -7}, {Delay: time.Minute},
+		{TTL: time.Hour}, {Delay: time.Minute, TTL: time.Hour, Priority: 1000}, {Tries: 1, Retain: time.Hour},
+		{Headers: map[string]string{"a": "b"}, MaxStalls: duly.None, Backoff: duly.Fixed(0), Lease: time.Second},
+	}
+	for i := range jobs {
+		jobs[i].Queue, jobs[i].ID, jobs[i].Made = "q", ids[i], true
+	}
+
+	push := func(shared bool) (rows string) {
+		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+
+		err = e.change(t.Context(), func(tx *tx) error {
+			q, err := tx.makeQueue(duly.Q("q").Normal(), contract.DefaultQueueConfig())
+			q.aliased = !shared // jobs of a queue with aliases are pushed alone
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := e.Push(t.Context(), jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return fmt.Sprint(results, storedRows(t, e), balanced(t, e))
+	}
+	if shared, single := push(true), push(false); shared != single {
+		t.Errorf("stored together:\n%s\nstored alone:\n%s", shared, single)
+	}
+}
+
+// storedRows returns the tables that a push writes.
+func storedRows(t *testing.T, e *Engine) (rows string) {
+	t.Helper()
+	err := e.read(t.Context(), func(c *conn) (err error) {
+		for _, sql := range []string{
+			`SELECT group_concat(concat_ws(',', hex(number), state, place, due, pushed, ended, hex(rules), hex(body)), ' ') FROM jobs`,
+			`SELECT group_concat(concat_ws(',', hex(number), moment), ' ') FROM expiries`,
+		} {
+			text, queryErr := c.Query(sql)
+			rows, err = rows+text+"\n", errors.Join(err, queryErr)
+		}
+		return err
+	})
+	if err != nil || len(rows) < 100 {
+		t.Fatalf("the rows are %q, %v", rows, err)
+	}
+	return rows
 }
 
 // failsOnce is the last operation of a joint transaction and fails it. The operations then

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin && !freebsd && !windows
 
-package sqliteengine
+package storefile
 
 import "errors"
 

@@ -1,4 +1,4 @@
-package sq
+package sqliteconn
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 	name, err := libc.CString(path)
 	if err != nil {
 		c.Close()
-		return nil, fmt.Errorf("sq: %w", err)
+		return nil, fmt.Errorf("sqliteconn: %w", err)
 	}
 	defer libc.Xfree(tls, name)
 
@@ -89,7 +89,7 @@ func (c *Conn) Close() error {
 func (c *Conn) Exec(sql string) error {
 	text, err := libc.CString(sql)
 	if err != nil {
-		return fmt.Errorf("sq: %w", err)
+		return fmt.Errorf("sqliteconn: %w", err)
 	}
 	defer libc.Xfree(c.tls, text)
 	if rc := sqlite3.Xsqlite3_exec(c.tls, c.db, text, 0, 0, 0); rc != sqlite3.SQLITE_OK {
@@ -197,7 +197,7 @@ type Error struct {
 	Message string
 }
 
-var errNoMemory = errors.New("sq: out of memory")
+var errNoMemory = errors.New("sqliteconn: out of memory")
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("sqlite: %s (%d)", e.Message, e.Code) }

@@ -1,14 +1,14 @@
 //go:build unix
 
-package sqliteengine
+package storefile
 
 import (
 	"io/fs"
 	"syscall"
 )
 
-// links returns the number of names of a file.
-func links(info fs.FileInfo) uint64 {
+// Links returns the number of names of a file.
+func Links(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Nlink)
 	}

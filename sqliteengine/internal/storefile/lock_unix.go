@@ -1,6 +1,6 @@
 //go:build unix
 
-package sqliteengine
+package storefile
 
 import (
 	"errors"

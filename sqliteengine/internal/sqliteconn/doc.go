@@ -1,4 +1,4 @@
-// Package sq wraps SQLite's C interface, translated to Go by
+// Package sqliteconn wraps SQLite's C interface, translated to Go by
 // modernc.org/sqlite/lib. It has connections and prepared statements only.
 //
 // The database/sql driver allocates an interface value for each argument and column,
@@ -8,4 +8,4 @@
 //
 // A [Conn] and its statements may be used by one goroutine at a time. They have no
 // locks.
-package sq
+package sqliteconn

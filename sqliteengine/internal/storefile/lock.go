@@ -1,11 +1,10 @@
-package sqliteengine
+package storefile
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// lock takes the file's lock, PATH-lock, while the engine is open: only one process, and
+// Lock takes the file's lock, PATH-lock, while the engine is open: only one process, and
 // only one engine in it, has a file open. SQLite allows several processes to write in
 // turn, but the engine keeps the state of its queues in memory, which another writer
 // would make stale.
@@ -21,11 +20,11 @@ import (
 // The kernel releases the lock when the process ends. The lock file stays. If it were
 // removed, a second process could wait for the old one while a third locks a new one.
 //
-// lock refuses a symbolic link, because it truncates the file and the link may point to
+// Lock refuses a symbolic link, because it truncates the file and the link may point to
 // any file of this user.
 //
 // The error for a file that is open elsewhere ends with advice.
-func lock(path, advice string) (*os.File, error) {
+func Lock(path, advice string) (*os.File, error) {
 	f, err := openLock(path + "-lock")
 	if err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func lock(path, advice string) (*os.File, error) {
 	if err != nil {
 		f.Close()
 		return nil, &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s-lock can't be locked (%s); put the file on a local disk", path, reason(err))}
+			Message: fmt.Sprintf("%s-lock can't be locked (%s); put the file on a local disk", path, Reason(err))}
 	}
 	if !held {
 		owner := lockOwner(f)
@@ -49,9 +48,6 @@ func lock(path, advice string) (*os.File, error) {
 	return f, nil
 }
 
-// openElsewhere is the advice to a process that opens the file.
-const openElsewhere = "one file serves one process: use its server, or stop it first"
-
 // openLock opens or creates the lock file.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
@@ -59,7 +55,7 @@ func openLock(path string) (*os.File, error) {
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
 			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it", path)
 		}
-		return nil, cannotWrite(path, err)
+		return nil, NotWritable(path, err)
 	}
 
 	info, err := f.Stat()
@@ -73,17 +69,17 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock releases the lock. A temporary copy has none: nil.
-func unlock(f *os.File) error {
+// Unlock releases the lock. A temporary copy has none: nil.
+func Unlock(f *os.File) error {
 	if f == nil {
 		return nil
 	}
 	return errors.Join(unlockFile(f), f.Close())
 }
 
-// lockHolder returns a description of the process that has a file open, or "" if none has,
+// Holder returns a description of the process that has a file open, or "" if none has,
 // according to its lock file. It changes nothing.
-func lockHolder(path string) string {
+func Holder(path string) string {
 	f, err := os.Open(path + "-lock")
 	if err != nil {
 		return ""
@@ -110,17 +106,4 @@ func lockOwner(f *os.File) string {
 		return "this process already"
 	}
 	return fmt.Sprintf("another process (%d)", pid)
-}
-
-func cannotWrite(path string, err error) error {
-	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("the folder %s is not writable (%s); give a path in a writable folder", filepath.Dir(path), reason(err))}
-}
-
-// reason returns the reason of an error without the path that os adds.
-func reason(err error) string {
-	if e, ok := err.(*os.PathError); ok {
-		return e.Err.Error()
-	}
-	return err.Error()
 }

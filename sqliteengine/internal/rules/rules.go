@@ -1,4 +1,6 @@
-package sqliteengine
+// Package rules packs the fields of a job that differ from the contract's defaults into
+// column rules of table jobs.
+package rules
 
 import (
 	"encoding/binary"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // The column rules holds all fields of a job that differ from the contract's defaults,
@@ -40,10 +41,23 @@ const (
 	messageRules = isMessageCopy | hasHeaders | hasOrderKey
 )
 
-// packRules packs the fields that differ from the defaults. It returns nil if none
+// Pack packs the fields that differ from the defaults. It returns nil if none
 // does. alias is the job's ID if that is not its number.
-func packRules(p *contract.Planned, alias string) []byte {
+func Pack(p *contract.Planned, alias string) []byte {
 	return packFields(p, alias, ruleBits(p, alias))
+}
+
+// PackMessage packs the rules of a message of a group. A copy has its headers and its key, a
+// pointer into the log only the key that may block it.
+func PackMessage(p *contract.Planned, isCopy bool, blockingKey string) []byte {
+	bits := uint64(0)
+	switch {
+	case isCopy:
+		bits = isMessageCopy | ruleBits(p, "")&(hasHeaders|hasOrderKey)
+	case blockingKey != "":
+		bits = hasOrderKey
+	}
+	return packFields(p, "", bits)
 }
 
 // packFields packs the fields that bits names.
@@ -107,6 +121,7 @@ func ruleBits(p *contract.Planned, alias string) (bits uint64) {
 	return bits
 }
 
+// packer appends fields to a buffer. A field that is not wanted is left out.
 type packer []byte
 
 func (w *packer) text(wanted uint64, v string) {
@@ -135,20 +150,37 @@ func (w *packer) headers(h map[string]string) {
 	}
 }
 
-var errRules = errors.New("sqliteengine: the rules of a job can't be read")
+// ErrInvalid is the error for invalid or unknown rules.
+var ErrInvalid = errors.New("sqliteengine: the rules of a job are invalid")
 
-// packedCopy reports whether rules belongs to a copy of a message.
-func packedCopy(rules []byte) bool {
+// IsMessageCopy reports whether rules belongs to a copy of a message.
+func IsMessageCopy(rules []byte) bool {
 	bits, n := binary.Uvarint(rules)
 	return n > 0 && bits&isMessageCopy != 0
 }
 
-// unpackRules sets the fields of a plan and returns the job's alias.
-func unpackRules(b []byte, p *contract.Planned) (alias string, err error) {
+// Unpack sets the fields of a plan and returns the job's alias.
+func Unpack(b []byte, p *contract.Planned) (alias string, err error) {
 	return unpackFields(b, p, knownRules)
 }
 
-// unpackFields is unpackRules for a given set of known bits.
+// UnpackMessage sets the fields of a message of a group.
+func UnpackMessage(b []byte, p *contract.Planned) error {
+	_, err := unpackFields(b, p, messageRules)
+	return err
+}
+
+// HasEntries reports whether a job with these rules has rows in other tables: an alias, an
+// order key or a merge key. It returns true for unknown rules.
+func HasEntries(rules []byte) bool {
+	if rules == nil {
+		return false
+	}
+	bits, n := binary.Uvarint(rules)
+	return n <= 0 || bits&^(knownRules&^(hasID|hasOrderKey|hasMerge)) != 0
+}
+
+// unpackFields is Unpack for a given set of known bits.
 func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, err error) {
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
@@ -159,7 +191,7 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 	r := &unpacker{rest: b}
 	bits := r.uvarint()
 	if bits&^known != 0 || bits == 0 {
-		return "", errRules
+		return "", ErrInvalid
 	}
 
 	alias = r.text(bits & hasID)
@@ -189,12 +221,13 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 	p.OnDone = r.text(bits & hasOnDone)
 	p.OnDead = r.text(bits & hasOnDead)
 	if r.bad || len(r.rest) > 0 {
-		return "", errRules
+		return "", ErrInvalid
 	}
 
 	return alias, nil
 }
 
+// unpacker reads fields from a buffer. A field that is not wanted is not read.
 type unpacker struct {
 	rest []byte
 	bad  bool
@@ -263,5 +296,42 @@ func (r *unpacker) headers() map[string]string {
 	return h
 }
 
-// doneUntil returns when a done job expires.
-func doneUntil(finished int64, retain time.Duration) int64 { return finished + clock.Millis(retain) }
+// AppendText appends a text with its length.
+func AppendText(b []byte, text string) []byte {
+	w := packer(b)
+	w.text(1, text)
+	return w
+}
+
+// Texts reads n texts that fill a buffer. It returns false for an invalid buffer.
+func Texts(b []byte, n int) (texts []string, ok bool) {
+	r := &unpacker{rest: b}
+	for range n {
+		texts = append(texts, r.text(1))
+	}
+	return texts, !r.bad && len(r.rest) == 0
+}
+
+// PackHeaders packs headers, nil for none.
+func PackHeaders(h map[string]string) []byte {
+	if len(h) == 0 {
+		return nil
+	}
+	w := packer(make([]byte, 0, 64))
+	w.headers(h)
+	return w
+}
+
+// UnpackHeaders reverses PackHeaders. It returns no headers if they are damaged, so that the
+// message is still delivered.
+func UnpackHeaders(b []byte) map[string]string {
+	if b == nil {
+		return nil
+	}
+	r := &unpacker{rest: b}
+	h := r.headers()
+	if r.bad || len(r.rest) > 0 {
+		return nil
+	}
+	return h
+}

@@ -1,4 +1,4 @@
-package sq
+package sqliteconn
 
 import (
 	"cmp"
@@ -34,7 +34,7 @@ const bufBytes = 64 << 10
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
-		return nil, fmt.Errorf("sq: %w", err)
+		return nil, fmt.Errorf("sqliteconn: %w", err)
 	}
 	defer libc.Xfree(c.tls, text)
 	rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, c.out, 0)
@@ -43,7 +43,7 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	}
 	s := &Stmt{c: c, p: *(*uintptr)(at(c.out))}
 	if s.p == 0 {
-		return nil, fmt.Errorf("sq: no statement in %q", sql)
+		return nil, fmt.Errorf("sqliteconn: no statement in %q", sql)
 	}
 	return s, nil
 }
