@@ -36,7 +36,8 @@ func isLeftover(name, store string) bool {
 	for _, mark := range []string{copyMark, restoreMark} {
 		number, marked := strings.CutPrefix(name, store+mark)
 		number, end, part := strings.Cut(number, copySuffix)
-		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil && slices.Contains(copySuffixes, end) {
+		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil &&
+			slices.Contains(copySuffixes, end) {
 			return true
 		}
 	}
@@ -49,7 +50,8 @@ func copyOut(ctx context.Context, w io.Writer, from io.Reader) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup is incomplete: %s", storefile.Reason(err))}
+		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
+			Message: fmt.Sprintf("the backup is incomplete: %s", storefile.Reason(err))}
 	}
 	return nil
 }

@@ -181,12 +181,14 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
-	pushAll(t, e, duly.Job{ID: "a1", OrderKey: "a"}, duly.Job{ID: "a2", OrderKey: "a"}, duly.Job{ID: "b1", OrderKey: "b"}, duly.Job{ID: "c"})
+	pushAll(t, e, duly.Job{ID: "a1", OrderKey: "a"}, duly.Job{ID: "a2", OrderKey: "a"},
+		duly.Job{ID: "b1", OrderKey: "b"}, duly.Job{ID: "c"})
 	rs := reservers(t, 1, 1, 5, 1)
 	var leave context.CancelFunc
 	rs[1].ctx, leave = context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	calls := []func(){rs[0].run(e), func() { rs[1].run(e)(); close(gone) }, rs[2].run(e), func() { leave(); <-gone; rs[3].run(e)() }}
+	calls := []func(){rs[0].run(e), func() { rs[1].run(e)(); close(gone) }, rs[2].run(e),
+		func() { leave(); <-gone; rs[3].run(e)() }}
 	together(t, e, calls...)
 	if !errors.Is(rs[1].err, context.Canceled) {
 		t.Errorf("who has gone was answered %v", rs[1].err)
@@ -213,7 +215,8 @@ func TestReservesThatMeetHaveSeparateByteLimits(t *testing.T) {
 	rs := reservers(t, 100, 100, 100)
 	reserveTogether(t, e, rs)
 	if len(rs[0].got) != fit || len(rs[1].got) != fit || len(rs[2].got) != 0 {
-		t.Errorf("the callers have got %d, %d, %d jobs, want %d, %d, 0", len(rs[0].got), len(rs[1].got), len(rs[2].got), fit, fit)
+		t.Errorf("the callers have got %d, %d, %d jobs, want %d, %d, 0", len(rs[0].got), len(rs[1].got),
+			len(rs[2].got), fit, fit)
 	}
 	balanced(t, e)
 }
@@ -240,18 +243,22 @@ func TestDeletesThatMeet(t *testing.T) {
 		jobs = append(jobs, duly.Job{ID: duly.NewNumber().String(), Made: true})
 	}
 
-	jobs[1].Tries, jobs[1].TTL, jobs[1].Headers = 3, time.Hour, map[string]string{"a": "b"} // has rules and only its row
-	jobs[2].OrderKey, jobs[3].OrderKey = "k", "k"                                           // deleting the first unblocks the second
+	// has rules and only its row
+	jobs[1].Tries, jobs[1].TTL, jobs[1].Headers = 3, time.Hour, map[string]string{"a": "b"}
+	// deleting the first unblocks the second
+	jobs[2].OrderKey, jobs[3].OrderKey = "k", "k"
 	jobs[4].Merge = duly.Merge{Key: "m", Until: duly.UntilDone}
 	jobs[5].Body = make([]byte, 2*inlineBody)
 	jobs[6].Retain = time.Hour
 	jobs[7].Delay = time.Hour // not leased
 	pushAll(t, e, jobs...)
-	if got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100}); err != nil || len(got) != 7 {
+	if got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100}); err != nil ||
+		len(got) != 7 {
 		t.Fatalf("%d deliveries, %v", len(got), err)
 	}
 
-	ids := []string{jobs[8].ID, jobs[0].ID, jobs[0].ID, jobs[1].ID, jobs[2].ID, jobs[4].ID, jobs[5].ID, jobs[6].ID, jobs[7].ID, duly.NewNumber().String(), "no-number"}
+	ids := []string{jobs[8].ID, jobs[0].ID, jobs[0].ID, jobs[1].ID, jobs[2].ID, jobs[4].ID, jobs[5].ID, jobs[6].ID,
+		jobs[7].ID, duly.NewNumber().String(), "no-number"}
 	errs := make([]error, len(ids))
 	var calls []func()
 	for i, id := range ids {
@@ -323,7 +330,8 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 
 	sameIDs(t, ids(t, e), twice, jobs[1].ID, jobs[0].ID, jobs[5].ID)
 	info, err := e.Get(t.Context(), duly.Q("q"), jobs[0].ID)
-	if err != nil || info.Tries != 1 || info.MaxStalls != duly.None || info.Backoff != duly.Fixed(0) || info.ExpiresAt.IsZero() {
+	if err != nil || info.Tries != 1 || info.MaxStalls != duly.None || info.Backoff != duly.Fixed(0) ||
+		info.ExpiresAt.IsZero() {
 		t.Errorf("the job is %+v, %v", info, err)
 	}
 }
@@ -346,7 +354,8 @@ func TestSharedPushEqualsSinglePushes(t *testing.T) {
 	}
 
 	push := func(shared bool) (rows string) {
-		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true, Logger: quiet()})
+		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true,
+			Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -430,7 +439,8 @@ func TestPurgeAndReserveThatRunTwiceCountOnce(t *testing.T) {
 		sameGot(t, fmt.Sprint(rs[0].got)+fmt.Sprint(rs[1].got), got)
 		s := balanced(t, e)
 		leased := int64(len(rs[0].got) + len(rs[1].got))
-		if purged != want || s.Counters.Deleted != int64(want) || s.Counters.Delivered != leased || s.Sizes.Leased != leased {
+		if purged != want || s.Counters.Deleted != int64(want) || s.Counters.Delivered != leased ||
+			s.Sizes.Leased != leased {
 			t.Errorf("a purge of %d has removed %d, want %d; the stats are %+v", most, purged, want, s)
 		}
 	}

@@ -37,7 +37,8 @@ func (c *leavingClock) Now() time.Time {
 }
 
 func newLeaving(t *testing.T, c *leavingClock, looks int32) *leaving {
-	return &leaving{Context: t.Context(), leavingClock: c, ended: make(chan struct{}), moved: make(chan struct{}), after: looks}
+	return &leaving{Context: t.Context(), leavingClock: c, ended: make(chan struct{}), moved: make(chan struct{}),
+		after: looks}
 }
 
 func (l *leaving) Done() <-chan struct{} { return l.ended }
@@ -84,7 +85,8 @@ func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 
 	ctx = newLeaving(t, c, 2)
 	result := []byte("good")
-	outcomes := []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack, Result: result}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
+	outcomes := []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack, Result: result},
+		{Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
 	if _, err := e.Settle(ctx, "", outcomes); err == nil {
 		t.Fatal("the settle was answered although its caller has gone")
 	}
@@ -101,7 +103,8 @@ func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 	if j, err := e.Get(t.Context(), duly.Q("q"), "one"); err != nil || string(j.Result) != "good" {
 		t.Errorf("the result is %q, %v", j.Result, err)
 	}
-	if j, err := e.Get(t.Context(), duly.Q("q"), "two"); err != nil || j.State != duly.StateDead || j.LastError != "broken" {
+	if j, err := e.Get(t.Context(), duly.Q("q"), "two"); err != nil || j.State != duly.StateDead ||
+		j.LastError != "broken" {
 		t.Errorf("what was buried is %v with %q, %v", j.State, j.LastError, err)
 	}
 }

@@ -161,11 +161,13 @@ func (c *check) counters(q *queue, counted duly.Sizes) {
 		return
 	}
 	if counted != q.sizes {
-		c.report(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), repairCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted),
+			repairCounters(q.ref))
 		return
 	}
 	if sum := q.accounted(); sum != q.counters.Pushed {
-		c.report(faultCounters, q, "", fmt.Sprintf("pushed is %d, but the other counters add up to %d", q.counters.Pushed, sum), repairCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("pushed is %d, but the other counters add up to %d",
+			q.counters.Pushed, sum), repairCounters(q.ref))
 	}
 }
 

@@ -114,7 +114,8 @@ func TestOverlappingReadsDoNotBlockWALRestart(t *testing.T) {
 		}
 	}
 	if size := logSize(t, e); size > bound {
-		t.Errorf("the log grew to %d KiB although it was restarted %d times, want at most %d", size>>10, rounds, bound>>10)
+		t.Errorf("the log grew to %d KiB although it was restarted %d times, want at most %d", size>>10, rounds,
+			bound>>10)
 	}
 }
 

@@ -82,7 +82,8 @@ type concurrentPart struct {
 func newConcurrentCalls(t *testing.T) *concurrentCalls {
 	c := &concurrentCalls{T: t, ctx: t.Context(), e: mustOpen(t, filepath.Join(t.TempDir(), "duly.db"))}
 	for i := range concurrentQueues {
-		if err := c.e.Configure(c.ctx, concurrentQueue(i), duly.QueueConfig{MaxJobs: concurrentMaxJobs, DeadCount: 50}); err != nil {
+		if err := c.e.Configure(c.ctx, concurrentQueue(i), duly.QueueConfig{MaxJobs: concurrentMaxJobs,
+			DeadCount: 50}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,7 +275,8 @@ func (c *concurrentCalls) operate(r *rand.Rand) error {
 }
 
 func (c *concurrentCalls) registry(r *rand.Rand) error {
-	token := contract.Token{Hash: [32]byte{byte(r.Uint32()), byte(r.Uint32())}, Namespace: "default", Rights: contract.RightProduce}
+	token := contract.Token{Hash: [32]byte{byte(r.Uint32()), byte(r.Uint32())}, Namespace: "default",
+		Rights: contract.RightProduce}
 	if err := c.e.PutToken(c.ctx, token); err != nil {
 		return err
 	}

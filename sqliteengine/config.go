@@ -114,7 +114,8 @@ func (c *Config) option(name, value string) (err error) {
 	case "max_queues":
 		c.MaxQueues, err = positive(name, value, boundQueues)
 	default:
-		return contract.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues", strconv.Quote(name))
+		return contract.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues",
+			strconv.Quote(name))
 	}
 	return err
 }

@@ -89,7 +89,8 @@ func TestReceiptsFromBeforeRestoreAreRejected(t *testing.T) {
 // gathering is an engine as in a busy server: its writer gathers callers before a commit, and
 // pages are read row by row. It keeps the same contract.
 func gathering() enginetest.Suite {
-	return suiteOf(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true}, (*sqliteengine.Engine).ReadRowByRow)
+	return suiteOf(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true},
+		(*sqliteengine.Engine).ReadRowByRow)
 }
 
 func TestConformanceGathering(t *testing.T) {

@@ -40,7 +40,8 @@ var damages = []damage{
 	{"1 RecordWithoutPlace", "UPDATE jobs SET place = NULL", "", "NOT NULL"},
 	// 2–7: an entry of a set without its record. The sets are indexes of the table. Other
 	// tables have these entries:
-	{"7 AliasWithoutJob", "INSERT INTO aliases SELECT min(id), 'nobody', zeroblob(16) FROM queues", faultAliasStray, ""},
+	{"7 AliasWithoutJob", "INSERT INTO aliases SELECT min(id), 'nobody', zeroblob(16) FROM queues", faultAliasStray,
+		""},
 	{"7 BodyWithoutJob", "INSERT INTO bodies SELECT min(id), zeroblob(16), x'00' FROM queues", faultBodyStray, ""},
 	{"7 BodyLost", "DELETE FROM bodies", faultBodyMissing, ""},
 	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1", faultBodyTwice, ""},
@@ -53,7 +54,8 @@ var damages = []damage{
 	{"11 LeasedWithoutNumber", "UPDATE jobs SET place = 'soon' WHERE state = 4", "", "CHECK"},
 	// 12–13: order keys.
 	{"12 BusyKeyWithoutJob", "UPDATE heads SET number = zeroblob(16)", faultKeyStray, ""},
-	{"12 BusyKeyOfAnother", "UPDATE heads SET number = (SELECT number FROM jobs WHERE state = 5 LIMIT 1)", faultKeyStray, ""},
+	{"12 BusyKeyOfAnother", "UPDATE heads SET number = (SELECT number FROM jobs WHERE state = 5 LIMIT 1)",
+		faultKeyStray, ""},
 	{"12 TwoHolders", "INSERT INTO heads SELECT * FROM heads", "", "UNIQUE"},
 	{"13 BlockedByNobody", "DELETE FROM heads", faultBlockedByNone, ""},
 	{"13 RunsWithoutKey", "DELETE FROM heads", faultKeyNotHeld, ""},
@@ -64,9 +66,11 @@ var damages = []damage{
 	{"14 TwoJobsOfOneID", "INSERT INTO aliases SELECT * FROM aliases", "", "UNIQUE"},
 	// 15: merge keys.
 	{"15 MergeKeyWithoutJob", "UPDATE merges SET number = zeroblob(16)", faultMergeStray, ""},
-	{"15 MergeKeyOfLeased", "UPDATE merges SET number = (SELECT number FROM jobs WHERE state = 4 LIMIT 1)", faultMergeStray, ""},
+	{"15 MergeKeyOfLeased", "UPDATE merges SET number = (SELECT number FROM jobs WHERE state = 4 LIMIT 1)",
+		faultMergeStray, ""},
 	{"15 MergeKeyLost", "DELETE FROM merges", faultMergeMissing, ""},
-	{"15 OvertakenWithoutJob", "INSERT INTO replaceable SELECT min(id), zeroblob(16), '', 'm', 1 FROM queues", faultMergeStray, ""},
+	{"15 OvertakenWithoutJob", "INSERT INTO replaceable SELECT min(id), zeroblob(16), '', 'm', 1 FROM queues",
+		faultMergeStray, ""},
 	{"15 ReplaceableThatWaits", "INSERT INTO replaceable SELECT queue, number, '', 'm', 0 FROM jobs WHERE state = 2 LIMIT 1", faultMergeStray, ""},
 	// 16: expiries.
 	{"16 ExpiryWithoutJob", "INSERT INTO expiries SELECT min(id), 5, zeroblob(16) FROM queues", faultExpiryStray, ""},
@@ -93,11 +97,11 @@ func TestCheck(t *testing.T) {
 }
 
 // repairEach damages a new store in each way, repairs it, and drains the rest.
-func repairEach(t *testing.T, damages []damage, newRuin func(*testing.T) *damagedStore, drain func(*damagedStore)) {
+func repairEach(t *testing.T, damages []damage, newStore func(*testing.T) *damagedStore, drain func(*damagedStore)) {
 	for _, d := range damages {
 		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
 			t.Parallel()
-			r := newRuin(t)
+			r := newStore(t)
 			err := r.harm(d.sql)
 			if d.refusedBy != "" {
 				if err == nil || !strings.Contains(err.Error(), d.refusedBy) {
@@ -121,11 +125,11 @@ func repairEach(t *testing.T, damages []damage, newRuin func(*testing.T) *damage
 // C4.79
 func TestCheckMissedTime(t *testing.T) {
 	t.Parallel()
-	newDamagedStore(t).missMoment(damagedQueue)
+	newDamagedStore(t).missTime(damagedQueue)
 }
 
 // missTime removes the marker of a queue or a topic, and repairs it.
-func (r *damagedStore) missMoment(q duly.QueueRef) {
+func (r *damagedStore) missTime(q duly.QueueRef) {
 	r.Helper()
 	r.open()
 	err := r.e.change(r.Context(), func(t *tx) error {
@@ -187,12 +191,13 @@ type damagedStore struct {
 	ids   map[string]bool // IDs of the jobs that are not done
 }
 
-func emptyRuin(t *testing.T) *damagedStore {
-	return &damagedStore{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
+func emptyDamagedStore(t *testing.T) *damagedStore {
+	return &damagedStore{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(),
+		ids: map[string]bool{}}
 }
 
 func newDamagedStore(t *testing.T) *damagedStore {
-	r := emptyRuin(t)
+	r := emptyDamagedStore(t)
 	r.open()
 	r.fill()
 	if err := r.e.Close(); err != nil {
@@ -227,7 +232,8 @@ func (r *damagedStore) fill() {
 		if as == 0 {
 			return
 		}
-		if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: as}}); err != nil || errs[0] != nil {
+		if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: as}}); err != nil ||
+			errs[0] != nil {
 			r.Fatal(errs, err)
 		}
 		if as == duly.Ack {
@@ -318,7 +324,8 @@ func (r *damagedStore) drain() {
 		}
 		for _, d := range got {
 			seen[string(d.Receipt[:strings.LastIndex(string(d.Receipt), ":")])] = true
-			if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+			if errs, err := r.e.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil ||
+				errs[0] != nil {
 				r.Fatal(errs, err)
 			}
 		}

@@ -386,7 +386,8 @@ func stepFailpoints() []failpointOp {
 			return func() error { _, err := f.e.Step(f.Context(), q); return err }
 		}},
 		{"step over bounds", 100 * 24 * time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
-			f.must(f.push(q, duly.Job{Retain: time.Hour}, duly.Job{ID: "d"}, duly.Job{ID: "t", TTL: time.Hour, OrderKey: "k"})())
+			f.must(f.push(q, duly.Job{Retain: time.Hour}, duly.Job{ID: "d"},
+				duly.Job{ID: "t", TTL: time.Hour, OrderKey: "k"})())
 			ds := f.taken(q)
 			f.must(f.settle(ds[:1], duly.Ack)())
 			f.must(f.settle(ds[1:2], duly.Bury)())
@@ -452,7 +453,8 @@ func otherFailpoints() []failpointOp {
 		}},
 		{"place a namespace", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			return func() error {
-				return f.e.PutPlacement(f.Context(), contract.Placement{Namespace: q.Name, Pool: "other", Since: f.clock.Now()})
+				return f.e.PutPlacement(f.Context(), contract.Placement{Namespace: q.Name, Pool: "other",
+					Since: f.clock.Now()})
 			}
 		}},
 		{"make a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
@@ -461,7 +463,8 @@ func otherFailpoints() []failpointOp {
 		{"change a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.must(f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t"}))
 			return func() error {
-				return f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t", Version: 1, Settings: []byte("x")})
+				return f.e.PutTarget(f.Context(), contract.Target{Namespace: q.Name, Name: "t", Version: 1,
+					Settings: []byte("x")})
 			}
 		}},
 		{"delete a target", 0, func(f *failpoints, q duly.QueueRef) func() error {

@@ -100,7 +100,8 @@ func TestGateOpensAfterItsLimit(t *testing.T) {
 		waitsOutside(t, late)
 		c.Advance(1)
 		if err := <-late; err != nil || g.isClosed() || *changed != 1 {
-			t.Errorf("after the limit: closed %t, called %d times, the read entered with %v", g.isClosed(), *changed, err)
+			t.Errorf("after the limit: closed %t, called %d times, the read entered with %v", g.isClosed(),
+				*changed, err)
 		}
 	})
 }

@@ -47,7 +47,9 @@ func (e inspectorAPI) Get(ctx context.Context, ref duly.QueueRef, id string) (in
 }
 
 // GetByReceipt implements contract.Inspector.
-func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (info duly.JobInfo, err error) {
+func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (
+	info duly.JobInfo, err error,
+) {
 	if err := contract.ValidateReceipt(r); err != nil {
 		return info, err
 	}
@@ -195,7 +197,9 @@ func (e inspectorAPI) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stat
 
 // Survey implements contract.Surveyor. One query reads a page of queues with their sizes and
 // counters. Only queues with waiting jobs need further reads.
-func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
+func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageParams) (
+	page contract.SurveyPage, err error,
+) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
@@ -244,7 +248,8 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		v.page.Queues = append(v.page.Queues, contract.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: contract.ThrottleOf(q.cfg)})
+		v.page.Queues = append(v.page.Queues, contract.QueueStats{Name: q.ref.Name, Stats: stats,
+			Throttle: contract.ThrottleOf(q.cfg)})
 		v.behind = q.ref.Name
 		if s.timeUp() {
 			return true, nil
@@ -386,7 +391,8 @@ func (t readTx) readKind(q *queue) error {
 		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.log = scanTopic(s, q.ref) })
 	case kindGroup:
 		q.group = &groupState{stale: true}
-		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
+		if err := eachRow(t.stmt("group_find").Int(1, q.id),
+			func(s *sqliteconn.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
 			return err
 		}
 		q.group.called = max(q.group.called, t.w.e.notifier.called(q.ref))

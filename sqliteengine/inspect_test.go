@@ -15,7 +15,8 @@ import (
 func TestStatsCountsAllDueJobs(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
-	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true, Logger: quiet()})
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true,
+		Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestStatsCountsAllDueJobs(t *testing.T) {
 		c.Step(passed)
 		s, err := e.Stats(t.Context(), duly.Q("q"))
 		if err != nil || s.Sizes != want || s.OldestReady != passed {
-			t.Errorf("after %s: %+v, the oldest is ready for %s, %v, want %+v", passed, s.Sizes, s.OldestReady, err, want)
+			t.Errorf("after %s: %+v, the oldest is ready for %s, %v, want %+v", passed, s.Sizes, s.OldestReady, err,
+				want)
 		}
 		c.Step(-passed)
 	}

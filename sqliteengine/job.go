@@ -221,7 +221,8 @@ func (j *job) deliver(d *duly.Delivery, now int64) {
 	*d = duly.Delivery{
 		Job: j.public(), Receipt: j.receipt(), Attempt: contract.Attempt(&j.Planned.Job, j.failures, j.stalls),
 		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
-		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
+		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt),
+		ExpiresAt: clock.FromMilli(j.ExpiresAt),
 	}
 }
 

@@ -170,7 +170,8 @@ func (j *job) putMerge(t *tx, was, is string) error {
 		return nil
 	}
 	if was != "" {
-		if _, err := t.stmt("merge_drop").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, was).Blob(4, j.number[:]).Run(); err != nil {
+		if _, err := t.stmt("merge_drop").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, was).Blob(4,
+			j.number[:]).Run(); err != nil {
 			return err
 		}
 	}

@@ -94,10 +94,13 @@ func TestFailedLongReadReturnsItsToken(t *testing.T) {
 	e, _ := longReading(t)
 	broken, later := errors.New("broken"), false
 	for name, f := range map[string]func(*conn, *readSlice) (bool, error){
-		"an error":          func(*conn, *readSlice) (bool, error) { return true, broken },
-		"an error of a row": func(c *conn, _ *readSlice) (bool, error) { _, err := c.Query("SELECT nothing"); return true, err },
-		"a panic":           func(*conn, *readSlice) (bool, error) { panic(broken) },
-		"a panic in a row":  func(c *conn, _ *readSlice) (bool, error) { c.stmt("queue_names").Step(); panic(broken) },
+		"an error": func(*conn, *readSlice) (bool, error) { return true, broken },
+		"an error of a row": func(c *conn, _ *readSlice) (bool, error) {
+			_, err := c.Query("SELECT nothing")
+			return true, err
+		},
+		"a panic":          func(*conn, *readSlice) (bool, error) { panic(broken) },
+		"a panic in a row": func(c *conn, _ *readSlice) (bool, error) { c.stmt("queue_names").Step(); panic(broken) },
 		"a panic in the second slice": func(*conn, *readSlice) (bool, error) {
 			if later {
 				panic(broken)
@@ -244,7 +247,8 @@ func TestPagesDoNotDependOnSlices(t *testing.T) {
 	rows.ReadRowByRow()
 	jobs := make([]duly.Job, 30)
 	for i := range jobs {
-		jobs[i] = duly.Job{ID: fmt.Sprintf("j%02d", i), Queue: "q", Body: make([]byte, []int{0, 10, inlineBody, inlineBody + 1, 700_000}[i%5])}
+		jobs[i] = duly.Job{ID: fmt.Sprintf("j%02d", i), Queue: "q",
+			Body: make([]byte, []int{0, 10, inlineBody, inlineBody + 1, 700_000}[i%5])}
 	}
 	for _, e := range []*Engine{whole, rows} {
 		if _, err := e.Push(t.Context(), jobs); err != nil {

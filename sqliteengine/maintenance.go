@@ -14,7 +14,8 @@ func (w *writer) maintain() bool {
 	}
 	again, err := w.maintainSlice()
 	if err != nil {
-		w.backgroundError(err) // retried only after the next transaction: on a full disk the WAL must not take the last space
+		// retried only after the next transaction: on a full disk the WAL must not take the last space
+		w.backgroundError(err)
 		return false
 	}
 	if again {
@@ -115,7 +116,8 @@ func (w *writer) emptyGrave() error {
 		}
 
 		left := 0
-		for _, name := range [...]string{"remains_jobs", "remains_bodies", "remains_aliases", "remains_heads", "remains_merges", "remains_replaceable", "remains_expiries",
+		for _, name := range [...]string{"remains_jobs", "remains_bodies", "remains_aliases", "remains_heads",
+			"remains_merges", "remains_replaceable", "remains_expiries",
 			"remains_messages", "remains_delayed", "remains_seen"} {
 			n, err := t.stmt(name).Int(1, id).Int(2, stepBound).Run()
 			if err != nil {

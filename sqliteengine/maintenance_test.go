@@ -152,7 +152,10 @@ func TestFailedMaintenanceIsLoggedOnce(t *testing.T) {
 	}
 
 	eventually.True(t, "the log to be told", func() bool { return log.Count("will be repeated") == 1 })
-	if err := e.change(t.Context(), func(tx *tx) error { delete(tx.conn.named, "grave_next"); return nil }); err != nil {
+	if err := e.change(t.Context(), func(tx *tx) error {
+		delete(tx.conn.named, "grave_next")
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -181,7 +184,8 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		defer e.Close()
 
 		pushOne(t, e, duly.Job{ID: "a", Lease: time.Second})
-		if ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil || len(ds) != 1 {
+		if ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil ||
+			len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
 

@@ -163,7 +163,8 @@ func goldenJobs() []duly.Job {
 		{ID: "head", OrderKey: "k", Priority: -7, Headers: map[string]string{"a": "b", "c": "d"}},
 		{ID: "blocked", OrderKey: "k", MaxStalls: duly.None, Backoff: "1s,2s"},
 		{ID: "large", Body: bytes.Repeat([]byte("large"), 1000), Priority: -8},
-		{ID: "later", Delay: 48 * time.Hour, TTL: 8000 * time.Hour, Merge: duly.Merge{Mode: duly.MergeReplace, MaxWait: time.Hour}},
+		{ID: "later", Delay: 48 * time.Hour, TTL: 8000 * time.Hour,
+			Merge: duly.Merge{Mode: duly.MergeReplace, MaxWait: time.Hour}},
 	}
 }
 
@@ -196,12 +197,15 @@ func makeGolden(t *testing.T, path string) {
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 3})
 	must(err)
 	_, err = e.Settle(ctx, "", []duly.SettleRequest{
-		{Receipt: got[0].Receipt, As: duly.Ack, Result: []byte("a result")}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "no good"},
+		{Receipt: got[0].Receipt, As: duly.Ack, Result: []byte("a result")}, {Receipt: got[1].Receipt,
+			As: duly.Bury, Error: "no good"},
 	})
 
 	must(err)
-	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100}, Defaults: duly.Defaults{Tries: 9}}))
-	must(e.PutToken(ctx, contract.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: contract.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
+	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100},
+		Defaults: duly.Defaults{Tries: 9}}))
+	must(e.PutToken(ctx, contract.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: contract.RightAdmin,
+		CreatedAt: clock.Epoch, Limits: goldenLimits}))
 	makeGoldenTopic(t, e)
 	makeGoldenPush(t, e)
 	must(e.Close())
@@ -226,18 +230,21 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	must(e.Configure(ctx, goldenGroup, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 9}}))
 	var messages []duly.Message
 	for _, body := range []string{"acked", "dead", "later", "leased", "blocked", "new"} {
-		messages = append(messages, duly.Message{Topic: goldenTopic.Name, ID: body, Body: []byte(body), Headers: map[string]string{"a": "b"}})
+		messages = append(messages, duly.Message{Topic: goldenTopic.Name, ID: body, Body: []byte(body),
+			Headers: map[string]string{"a": "b"}})
 	}
 
 	messages[3].Key, messages[4].Key = "k", "k"
 	messages = append(messages, duly.Message{Topic: goldenTopic.Name, ID: "delayed", Delay: time.Hour})
 	_, err = e.Publish(ctx, messages[:5])
 	must(err)
-	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenGroup.Name}, Max: 10, Lease: 300 * 24 * time.Hour})
+	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenGroup.Name}, Max: 10,
+		Lease: 300 * 24 * time.Hour})
 	must(err)
 	delay := 400 * 24 * time.Hour
 	_, err = e.Settle(ctx, "", []duly.SettleRequest{
-		{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Bury}, {Receipt: got[2].Receipt, As: duly.Nack, Delay: &delay},
+		{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Bury}, {Receipt: got[2].Receipt,
+			As: duly.Nack, Delay: &delay},
 	})
 
 	must(err)
@@ -265,11 +272,13 @@ var goldenTargets = []contract.Target{
 // makeGoldenPush creates a push queue with a job, and targets, from layout 7 on.
 func makeGoldenPush(t *testing.T, e *Engine) {
 	ctx := context.Background()
-	err := e.Configure(ctx, goldenPush, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://example.com/", OnDead: "target:ops"}})
+	err := e.Configure(ctx, goldenPush, duly.QueueConfig{Delivery: duly.DeliverPush,
+		Push: duly.PushConfig{URL: "https://example.com/", OnDead: "target:ops"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := e.Push(ctx, []duly.Job{{Queue: goldenPush.Name, ID: "hook", Callback: "target:crm", OnDone: "https://example.com/done"}})
+	results, err := e.Push(ctx, []duly.Job{{Queue: goldenPush.Name, ID: "hook", Callback: "target:crm",
+		OnDone: "https://example.com/done"}})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(err, results)
 	}
@@ -289,11 +298,13 @@ func judgeGoldenPush(t *testing.T, path string) {
 	}
 	defer e.Close()
 	cfg, err := e.Config(ctx, goldenPush)
-	if want := (duly.PushConfig{URL: "https://example.com/", OnDone: duly.NoDestination, OnDead: "target:ops"}); err != nil || cfg.Push != want || cfg.Defaults.Tries != 10 {
+	if want := (duly.PushConfig{URL: "https://example.com/", OnDone: duly.NoDestination,
+		OnDead: "target:ops"}); err != nil || cfg.Push != want || cfg.Defaults.Tries != 10 {
 		t.Errorf("the configuration is %+v, %v", cfg, err)
 	}
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenPush.Name}, Max: 10, Dispatcher: true})
-	if err != nil || len(got) != 1 || got[0].Callback != "target:crm" || got[0].OnDone != "https://example.com/done" || got[0].OnDead != "" {
+	if err != nil || len(got) != 1 || got[0].Callback != "target:crm" ||
+		got[0].OnDone != "https://example.com/done" || got[0].OnDead != "" {
 		t.Errorf("a dispatcher gets %+v, %v", got, err)
 	}
 
@@ -347,10 +358,12 @@ func judgeGoldenTopic(t *testing.T, path string) {
 	defer e.Close()
 
 	stats, err := e.Stats(ctx, goldenGroup)
-	if err != nil || stats.Sizes != (duly.Sizes{Delayed: 1, Blocked: 1, Leased: 1, Dead: 1}) || stats.Group.Lag != 1 || stats.Counters.Acked != 1 {
+	if err != nil || stats.Sizes != (duly.Sizes{Delayed: 1, Blocked: 1, Leased: 1, Dead: 1}) ||
+		stats.Group.Lag != 1 || stats.Counters.Acked != 1 {
 		t.Errorf("the group is %+v, %v", stats, err)
 	}
-	if info, err := e.Topic(ctx, goldenTopic); err != nil || info.Config.Keep != 24*time.Hour || info.Stats.Messages != 6 || info.Stats.Delayed != 1 {
+	if info, err := e.Topic(ctx, goldenTopic); err != nil || info.Config.Keep != 24*time.Hour ||
+		info.Stats.Messages != 6 || info.Stats.Delayed != 1 {
 		t.Errorf("the topic is %+v, %v", info, err)
 	}
 
@@ -373,7 +386,8 @@ func judgeGolden(t *testing.T, path string, limits contract.Limits) {
 	}
 	defer e.Close()
 
-	states := []duly.State{duly.StateDone, duly.StateDead, duly.StateLeased, duly.StateReady, duly.StateReady, duly.StateBlocked, duly.StateReady, duly.StateDelayed}
+	states := []duly.State{duly.StateDone, duly.StateDead, duly.StateLeased, duly.StateReady, duly.StateReady,
+		duly.StateBlocked, duly.StateReady, duly.StateDelayed}
 	for i, j := range goldenJobs() {
 		info, err := e.Get(ctx, duly.Q("golden"), j.ID)
 		if err != nil || info.State != states[i] || !bytes.Equal(info.Body, j.Body) || info.OrderKey != j.OrderKey ||
@@ -382,19 +396,23 @@ func judgeGolden(t *testing.T, path string, limits contract.Limits) {
 		}
 	}
 
-	if cfg, err := e.Config(ctx, duly.Q("golden")); err != nil || cfg.MaxJobs != 1000 || cfg.Rate.PerSecond != 100 || cfg.Defaults.Tries != 9 {
+	if cfg, err := e.Config(ctx, duly.Q("golden")); err != nil || cfg.MaxJobs != 1000 ||
+		cfg.Rate.PerSecond != 100 || cfg.Defaults.Tries != 9 {
 		t.Errorf("the configuration is %+v, %v", cfg, err)
 	}
-	if tok, err := e.FindToken(ctx, [32]byte{1, 2, 3}); err != nil || !tok.Rights.Includes(contract.RightProduce) || tok.Limits != limits {
+	if tok, err := e.FindToken(ctx, [32]byte{1, 2, 3}); err != nil || !tok.Rights.Includes(contract.RightProduce) ||
+		tok.Limits != limits {
 		t.Errorf("the token is %+v, %v", tok, err)
 	}
-	if report, err := e.Check(ctx, contract.CheckParams{}); err != nil || len(report.Faults) > 0 || report.Jobs < int64(len(states)) {
+	if report, err := e.Check(ctx, contract.CheckParams{}); err != nil || len(report.Faults) > 0 ||
+		report.Jobs < int64(len(states)) {
 		t.Errorf("the check says %+v, %v", report, err)
 	}
 
 	c.Advance(49 * time.Hour)
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 10})
-	if err != nil || len(got) != 4 || got[0].ID != "plain" || got[1].ID != "later" || got[2].ID != "head" || got[3].ID != "large" {
+	if err != nil || len(got) != 4 || got[0].ID != "plain" || got[1].ID != "later" || got[2].ID != "head" ||
+		got[3].ID != "large" {
 		t.Errorf("%d jobs are delivered, %v", len(got), err)
 	}
 }
@@ -409,7 +427,8 @@ func pack(t *testing.T, path, to string) {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.Close(), os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b.Bytes(), 0o644)); err != nil {
+	if err := errors.Join(w.Close(), os.MkdirAll(filepath.Dir(to), 0o755),
+		os.WriteFile(to, b.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }

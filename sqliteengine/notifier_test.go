@@ -17,7 +17,8 @@ func bubble(t *testing.T, f func(t *testing.T, e *Engine, c *clock.Fake)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewFake()
-		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true, Logger: quiet()})
+		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true,
+			Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}

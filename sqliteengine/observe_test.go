@@ -14,12 +14,13 @@ func TestObserve(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	calls, took := map[string]int{}, map[string]time.Duration{}
-	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true, Observe: func(call string, d time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		calls[call]++
-		took[call] += d
-	}})
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true,
+		Observe: func(call string, d time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[call]++
+			took[call] += d
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func TestObserve(t *testing.T) {
 
 	mu.Lock()
 	defer mu.Unlock()
-	if calls["transaction"] < pushes || calls["commit"] < pushes || calls["read"] != 1 || took["commit"] <= 0 || took["commit"] > took["transaction"] {
+	if calls["transaction"] < pushes || calls["commit"] < pushes || calls["read"] != 1 || took["commit"] <= 0 ||
+		took["commit"] > took["transaction"] {
 		t.Errorf("the observed calls are %v, %v", calls, took)
 	}
 }

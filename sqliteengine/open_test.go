@@ -202,7 +202,8 @@ func TestForeignFilesStayUnchanged(t *testing.T) {
 		if err == nil {
 			e.Close()
 		}
-		if duly.CodeOf(err) != test.code || !strings.Contains(fmt.Sprint(err), test.says) || !strings.Contains(fmt.Sprint(err), path) {
+		if duly.CodeOf(err) != test.code || !strings.Contains(fmt.Sprint(err), test.says) ||
+			!strings.Contains(fmt.Sprint(err), path) {
 			t.Errorf("%s: answered %v, want %s with %q and the path", test.name, err, test.code, test.says)
 		}
 		after, err := os.ReadFile(path)
@@ -221,7 +222,8 @@ func TestUnwritablePathsAreReported(t *testing.T) {
 	}
 	for _, path := range []string{filepath.Join(file, "duly.db"), dir} {
 		_, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
-		if code := duly.CodeOf(err); code != duly.CodeUnavailable && code != duly.CodeInvalid || !strings.Contains(err.Error(), dir) {
+		if code := duly.CodeOf(err); code != duly.CodeUnavailable && code != duly.CodeInvalid ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: answered %v", path, err)
 		}
 	}
@@ -296,7 +298,8 @@ func TestReadOnlyFolderIsReported(t *testing.T) {
 			cmd.Path = binary
 			asNobody(cmd)
 		})
-		if !strings.HasPrefix(says, "unavailable") || !strings.Contains(says, dir) || !strings.Contains(says, "not writable") || strings.Contains(says, "goroutine") {
+		if !strings.HasPrefix(says, "unavailable") || !strings.Contains(says, dir) ||
+			!strings.Contains(says, "not writable") || strings.Contains(says, "goroutine") {
 			t.Errorf("%s: the error is %q", what, says)
 		}
 	}

@@ -20,7 +20,8 @@ func (e registryAPI) PutPlacement(ctx context.Context, p contract.Placement) err
 		if p.Version == 0 {
 			name = "placement_make"
 		}
-		s := t.stmt(name).Text(1, contract.NamespaceOr(p.Namespace)).Text(2, p.Pool).Text(3, p.From).Text(4, string(p.Phase)).
+		s := t.stmt(name).Text(1, contract.NamespaceOr(p.Namespace)).Text(2, p.Pool).Text(3, p.From).Text(4,
+			string(p.Phase)).
 			Int(5, clock.Milli(p.Since)).Text(6, p.FormerText())
 		if p.Version > 0 {
 			s.Int(7, p.Version)
@@ -60,7 +61,8 @@ func (e registryAPI) FindPlacement(ctx context.Context, namespace string) (p con
 // since, former.
 func scanPlacement(s *sqliteconn.Stmt) contract.Placement {
 	return contract.Placement{
-		Namespace: s.ColText(0), Version: s.ColInt(1), Pool: s.ColText(2), From: s.ColText(3), Phase: contract.MovePhase(s.ColText(4)),
+		Namespace: s.ColText(0), Version: s.ColInt(1), Pool: s.ColText(2), From: s.ColText(3),
+		Phase: contract.MovePhase(s.ColText(4)),
 		Since: clock.FromMilli(s.ColInt(5)), Former: contract.ParseFormer(s.ColText(6)),
 	}
 }

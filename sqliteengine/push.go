@@ -21,12 +21,14 @@ func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	if len(jobs) == 0 {
 		return []duly.PushResult{}, e.checkOpen(ctx)
 	}
-	p := &pushCall{items: make([]pushItem, len(jobs)), results: make([]duly.PushResult, len(jobs)), now: e.cfg.Clock.Now(), maxBody: e.cfg.MaxBody}
+	p := &pushCall{items: make([]pushItem, len(jobs)), results: make([]duly.PushResult, len(jobs)),
+		now: e.cfg.Clock.Now(), maxBody: e.cfg.MaxBody}
 	p.plan(e.store, jobs)
 	if mayReturnEarly(ctx) {
 		p.copyBodies(size)
 	}
-	if err := e.write(ctx, &op{Call: batch.Call{Items: len(jobs), Bytes: size}, run: p.run, kind: opPush, space: spaceLarge}); err != nil {
+	if err := e.write(ctx, &op{Call: batch.Call{Items: len(jobs), Bytes: size}, run: p.run, kind: opPush,
+		space: spaceLarge}); err != nil {
 		return nil, err
 	}
 	return p.results, nil
@@ -127,7 +129,8 @@ func (p *pushItem) assignNumber(j *duly.Job, last duly.Number) {
 
 // pack packs the rules of a simple job.
 func (p *pushItem) pack() {
-	if p.simple = p.numbered && p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
+	if p.simple = p.numbered && p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" &&
+		p.MergeKey == ""; p.simple {
 		p.rules = rules.Pack(&p.Planned, "")
 	}
 }

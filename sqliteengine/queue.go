@@ -170,7 +170,8 @@ func (q *queue) bindConfig(s *sqliteconn.Stmt, i int) {
 	if c.Paused {
 		paused = 1
 	}
-	s.Int(i, paused).Int(i+1, int64(c.Defaults.Tries)).Int(i+2, int64(c.Defaults.MaxStalls)).Text(i+3, string(c.Defaults.Backoff))
+	s.Int(i, paused).Int(i+1, int64(c.Defaults.Tries)).Int(i+2, int64(c.Defaults.MaxStalls)).Text(i+3,
+		string(c.Defaults.Backoff))
 	s.Int(i+4, int64(c.Defaults.Lease)).Int(i+5, int64(c.Defaults.TTL)).Int(i+6, int64(c.Defaults.Retain))
 	s.Int(i+7, int64(c.DeadAge)).Int(i+8, int64(c.DeadCount)).Int(i+9, int64(c.MaxJobs)).Int(i+10, int64(c.MaxLeased))
 	s.Float(i+11, c.Rate.PerSecond).Int(i+12, int64(c.Rate.Burst))

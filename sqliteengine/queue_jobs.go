@@ -154,7 +154,8 @@ func (q *queue) quarantine(t *tx, u unreadableRow) error {
 	if t.readOnly {
 		return nil
 	}
-	t.w.log.Error("a job's row is unreadable and was made a dead letter", "queue", q.ref.String(), "number", u.number.String(), "error", u.why)
+	t.w.log.Error("a job's row is unreadable and was made a dead letter", "queue", q.ref.String(), "number",
+		u.number.String(), "error", u.why)
 	s := t.stmt("job_quarantine").Int(1, q.id).Blob(2, u.number[:]).Int(3, t.now)
 	changed, err := s.Text(4, "the stored job can't be read: its rules are damaged").Run()
 	if err != nil || changed != 1 {

@@ -219,7 +219,8 @@ func (e *store) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t read
 
 // onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
 // whether to continue in another snapshot.
-func (e *store) onLongSnapshot(ctx context.Context, ref duly.QueueRef, f func(t readTx, q *queue, s *readSlice) (more bool, err error)) error {
+func (e *store) onLongSnapshot(ctx context.Context, ref duly.QueueRef,
+	f func(t readTx, q *queue, s *readSlice) (more bool, err error)) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}

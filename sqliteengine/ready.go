@@ -82,7 +82,8 @@ func (s *readyBuffer) read(t *tx, n int) (err error) {
 	}
 	n = min(max(n, t.wanted(s.q.ref)), duly.MaxBatch, s.q.allowance(t.now))
 	s.jobs, err = t.collectInto(s.jobs, t.stmt("ready_first").Int(1, s.q.id).Int(2, int64(n)), s.q, math.MaxInt)
-	s.next, s.last, s.used = 0, len(s.jobs) == 0, max(s.used, len(s.jobs)) // fewer than n do not mean the end: unreadable rows are skipped
+	// fewer than n do not mean the end: unreadable rows are skipped
+	s.next, s.last, s.used = 0, len(s.jobs) == 0, max(s.used, len(s.jobs))
 	return err
 }
 

@@ -162,7 +162,8 @@ func quickCheck(c *conn) error {
 		return err
 	}
 	if found != "ok" {
-		return &duly.Error{Code: duly.CodeCorrupt, Cause: errors.New(found), Message: "the file is damaged; stop the process and restore a backup"}
+		return &duly.Error{Code: duly.CodeCorrupt, Cause: errors.New(found),
+			Message: "the file is damaged; stop the process and restore a backup"}
 	}
 	return nil
 }
@@ -237,7 +238,8 @@ func (w *writer) loadState(c *conn) error {
 func useWAL(c *conn) error {
 	mode, err := c.Query("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
-		err = contract.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
+		err = contract.Errorf(duly.CodeUnavailable,
+			"the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
 	}
 	return err
 }

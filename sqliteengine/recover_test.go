@@ -130,7 +130,10 @@ func TestFullDiskIsFull(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
-	if err := e.change(ctx, func(*tx) error { return &sqliteconn.Error{Code: 13, Message: "database or disk is full"} }); !errors.Is(err, duly.ErrFull) {
+	if err := e.change(ctx, func(*tx) error {
+		return &sqliteconn.Error{Code: 13,
+			Message: "database or disk is full"}
+	}); !errors.Is(err, duly.ErrFull) {
 		t.Errorf("answered %v", err)
 	}
 	if err := e.change(ctx, pushed("a", nil)); err != nil {

@@ -8,7 +8,9 @@ import (
 )
 
 // Requeue implements contract.Operator.
-func (e operatorAPI) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+func (e operatorAPI) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) (
+	[]duly.RequeueResult, error,
+) {
 	if err := contract.ValidateRequeueFor(&p, ref); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 	p.Namespace, p.Queues = contract.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
 	for {
 		r := &reserveCall{p: p}
-		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run, abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
+		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run,
+			abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
 		if err != nil {
 			if ctx.Err() != nil {
 				e.notifier.pass(p.Namespace, p.Queues, p.Dispatcher)

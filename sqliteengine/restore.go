@@ -141,11 +141,13 @@ func (r *restore) checkIsBackup() error {
 		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
 	}
 	if log, err := os.Stat(from + "-wal"); err == nil && log.Size() > 0 {
-		return contract.Errorf(duly.CodeInvalid, "%s is a store that is open or was not closed, its last changes are in %s-wal; "+
-			"make a backup of it first", from, from)
+		return contract.Errorf(duly.CodeInvalid,
+			"%s is a store that is open or was not closed, its last changes are in %s-wal; "+
+				"make a backup of it first", from, from)
 	}
 	if owner := storefile.Holder(from); owner != "" {
-		return contract.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first", from, owner)
+		return contract.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first",
+			from, owner)
 	}
 
 	h, err := current.readHeader(from)
@@ -203,7 +205,8 @@ func (r *restore) makeCopy(old bool) error {
 		owner = filepath.Dir(r.path)
 	}
 	if err := errors.Join(storefile.GiveTo(owner, f), storefile.GiveTo(owner, r.lock)); err != nil {
-		return restoreError(err, "%s belongs to another user, as whom this process can't make files; restore as that user", owner)
+		return restoreError(err,
+			"%s belongs to another user, as whom this process can't make files; restore as that user", owner)
 	}
 	return nil
 }
@@ -268,7 +271,8 @@ func (r *restore) place() error {
 
 	if !exists(r.copy.Name()) { // the rename succeeded and the sync of the folder failed
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s is restored, but its folder can't be synced (%s): after a power cut the old store may be back",
+			Message: fmt.Sprintf("%s is restored, but its folder can't be synced (%s): after a power cut the old "+
+				"store may be back",
 				r.path, storefile.Reason(err))}
 	}
 	if r.done.Kept != "" {

@@ -25,8 +25,9 @@ func (r *restore) check(ctx context.Context) error {
 		return r.backupError(err)
 	case len(report.Faults) > 0:
 		f := report.Faults[0]
-		return contract.Errorf(duly.CodeCorrupt, "%s has faults (%d), the first is %s in queue %q (%s); nothing was restored: "+
-			"repair a copy of it with check --repair and restore that",
+		return contract.Errorf(duly.CodeCorrupt,
+			"%s has faults (%d), the first is %s in queue %q (%s); nothing was restored: "+
+				"repair a copy of it with check --repair and restore that",
 			r.p.From, len(report.Faults), f.Kind, f.Queue.Name, f.Detail)
 	}
 

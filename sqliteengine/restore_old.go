@@ -28,7 +28,8 @@ func hasReplaceable(path string) (there bool, err error) {
 		return true, nil
 	case errors.Is(err, errForeign):
 		return false, contract.Errorf(duly.CodeCorrupt,
-			"%s is not a file of duly and was left as it is; give another path, or move it away with its -wal and -shm", path)
+			"%s is not a file of duly and was left as it is; give another path, or move it away with its -wal and "+
+				"-shm", path)
 	}
 	return !h.missing, err
 }
@@ -42,7 +43,8 @@ func foldWAL(path string) error {
 	if err := moveOldWAL(path); err != nil {
 		if sqliteconn.IsCorrupt(err) {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
-				Message: fmt.Sprintf("%s is damaged and its write-ahead log can't be moved into it; nothing was restored: "+
+				Message: fmt.Sprintf("%s is damaged and its write-ahead log can't be moved into it; nothing was "+
+					"restored: "+
 					"move it away with its -wal and -shm, then restore", path)}
 		}
 		return storeError(path, err)

@@ -302,7 +302,8 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 		"no backup": {func(_ *restoring, p *RestoreParams) {
 			p.From += "x"
 		}, duly.ErrNotFound, "backup.dbx can't be read"},
-		"the backup is a folder": {func(r *restoring, p *RestoreParams) { p.From = r.dir }, duly.ErrInvalid, "is not a regular file"},
+		"the backup is a folder": {func(r *restoring, p *RestoreParams) { p.From = r.dir }, duly.ErrInvalid,
+			"is not a regular file"},
 		"the backup is the store": {func(r *restoring, p *RestoreParams) {
 			p.From = r.path
 		}, duly.ErrInvalid, "is the store itself"},
@@ -316,10 +317,12 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 			p.From, p.Reader = "standard input", strings.NewReader("my thesis")
 		}, duly.ErrCorrupt, "standard input is not a file of duly"},
 		"what is brought breaks": {func(_ *restoring, p *RestoreParams) {
-			p.From, p.Reader = "standard input", io.MultiReader(strings.NewReader("SQLite"), brokenReader{io.ErrUnexpectedEOF})
+			p.From, p.Reader = "standard input", io.MultiReader(strings.NewReader("SQLite"),
+				brokenReader{io.ErrUnexpectedEOF})
 		}, duly.ErrUnavailable, "standard input can't be copied"},
 		"the disk is full": {func(_ *restoring, p *RestoreParams) { // with the error of a write
-			p.From, p.Reader = "standard input", brokenReader{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}}
+			p.From, p.Reader = "standard input", brokenReader{&os.PathError{Op: "write", Path: "x",
+				Err: syscall.ENOSPC}}
 		}, duly.ErrFull, "no space left on device; nothing was restored: free some space and repeat"},
 		"the backup is an open store": {func(r *restoring, p *RestoreParams) {
 			p.From = filepath.Join(r.dir, "other.db")

@@ -127,7 +127,8 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 func (l layout) check(path string, version int) error {
 	switch {
 	case version > l.version():
-		return contract.Errorf(duly.CodeUnsupported, "%s has layout %d, this version knows only up to %d; use the newer version of duly that wrote it",
+		return contract.Errorf(duly.CodeUnsupported,
+			"%s has layout %d, this version knows only up to %d; use the newer version of duly that wrote it",
 			path, version, l.version())
 	case version < 1:
 		return foreignFile(path, "it has no layout of duly")

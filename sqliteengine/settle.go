@@ -15,7 +15,8 @@ func (e jobAPI) Settle(ctx context.Context, namespace string, outcomes []duly.Se
 	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
-	s := &settleCall{ref: duly.QueueRef{Namespace: contract.NamespaceOr(namespace)}, outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
+	s := &settleCall{ref: duly.QueueRef{Namespace: contract.NamespaceOr(namespace)},
+		outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
 	if len(outcomes) == 0 {
 		return s.results, nil
 	}
@@ -159,14 +160,16 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 }
 
 // Extend implements duly.Engine.
-func (e jobAPI) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (e jobAPI) Extend(ctx context.Context, namespace string, receipts []duly.Receipt,
+	lease time.Duration) ([]error, error) {
 	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
 	if err := e.checkReceipts(ctx, namespace, len(receipts)); err != nil {
 		return nil, err
 	}
-	x := &extendCall{namespace: contract.NamespaceOr(namespace), lease: lease, receipts: copyList(ctx, receipts), results: make([]error, len(receipts))}
+	x := &extendCall{namespace: contract.NamespaceOr(namespace), lease: lease, receipts: copyList(ctx, receipts),
+		results: make([]error, len(receipts))}
 	if len(receipts) == 0 {
 		return x.results, nil
 	}

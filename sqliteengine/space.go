@@ -64,7 +64,9 @@ func errDiskFull(why error) error { return fmt.Errorf("%w: %w", sqliteconn.ErrFu
 
 // errShortage returns the error of operations refused for lack of space.
 func (r *diskSpace) errShortage() error {
-	return contract.Errorf(duly.CodeFull, "the disk of %s is full; nothing was stored: let workers empty queues, purge, or free some space, then repeat", r.file)
+	return contract.Errorf(duly.CodeFull,
+		"the disk of %s is full; nothing was stored: let workers empty queues, purge, or free some space, then "+
+			"repeat", r.file)
 }
 
 // admit refuses an operation that needs more space than there is. Once half of the

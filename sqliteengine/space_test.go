@@ -57,7 +57,8 @@ func TestFullStoreRunsOperationsThatFreeSpace(t *testing.T) {
 	}
 	_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "a text"}})
 	refused("a nack with a text", err)
-	errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Release}})
+	errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack},
+		{Receipt: ds[1].Receipt, As: duly.Release}})
 	if err = errors.Join(append(errs, err)...); err != nil {
 		t.Errorf("plain outcomes are answered %v", err)
 	}

@@ -61,7 +61,8 @@ func TestNoStatementSortsOrScansJobs(t *testing.T) {
 	defer c.close()
 
 	for name, sql := range statements {
-		if strings.HasPrefix(strings.TrimSpace(sql), "PRAGMA") || name == "begin" || name == "commit" || name == "begin_read" {
+		if strings.HasPrefix(strings.TrimSpace(sql), "PRAGMA") || name == "begin" || name == "commit" ||
+			name == "begin_read" {
 			continue
 		}
 		if strings.Contains(sql, "/*each*/") {
@@ -80,7 +81,8 @@ func TestNoStatementSortsOrScansJobs(t *testing.T) {
 				break
 			}
 			plan := s.ColText(3)
-			if strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") || strings.HasPrefix(plan, "SCAN jobs") && name != "stray_queues" { // which runs once per check
+			if strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") || strings.HasPrefix(plan, "SCAN jobs") &&
+				name != "stray_queues" { // which runs once per check
 				t.Errorf("%s: %s", name, plan)
 			}
 		}

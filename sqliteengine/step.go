@@ -33,7 +33,8 @@ func (q *queue) step(t *tx) (more bool, err error) {
 
 // overdue reports whether a step has anything to do.
 func (q *queue) overdue(now int64) bool {
-	return q.earliest.expiry < now || q.earliest.leaseEnd <= now || q.earliest.due <= now || q.deadOverBound(now) || q.sizes.Done > duly.MaxDone
+	return q.earliest.expiry < now || q.earliest.leaseEnd <= now || q.earliest.due <= now || q.deadOverBound(now) ||
+		q.sizes.Done > duly.MaxDone
 }
 
 // dropExpired deletes waiting jobs past their TTL and done jobs past their Retain.
@@ -48,12 +49,13 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 	}
 
 	var found []entry
-	q.earliest.expiry, err = t.lastTime(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sqliteconn.Stmt) int64 {
-		e := entry{moment: s.ColInt(0)}
-		copy(e.number[:], s.ColRaw(1))
-		found = append(found, e)
-		return e.moment
-	})
+	q.earliest.expiry, err = t.lastTime(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound),
+		func(s *sqliteconn.Stmt) int64 {
+			e := entry{moment: s.ColInt(0)}
+			copy(e.number[:], s.ColRaw(1))
+			found = append(found, e)
+			return e.moment
+		})
 	if err != nil {
 		return false, err
 	}

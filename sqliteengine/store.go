@@ -102,7 +102,8 @@ func (e *store) changeWithSpace(ctx context.Context, n spaceClass, run func(t *t
 }
 
 // onJob runs an operation on one unexpired job.
-func (e *store) onJob(ctx context.Context, ref duly.QueueRef, id string, n spaceClass, run func(t *tx, j *job) error) error {
+func (e *store) onJob(ctx context.Context, ref duly.QueueRef, id string, n spaceClass,
+	run func(t *tx, j *job) error) error {
 	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
@@ -136,7 +137,8 @@ func (e *store) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, ru
 }
 
 // onTopic runs an operation on one topic.
-func (e *store) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q topicQueue) error) error {
+func (e *store) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass,
+	run func(t *tx, q topicQueue) error) error {
 	if err := contract.ValidateTopic(ref); err != nil {
 		return err
 	}
@@ -150,7 +152,8 @@ func (e *store) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass, ru
 }
 
 // onGroup runs an operation on one group.
-func (e *store) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q groupQueue, topic topicQueue) error) error {
+func (e *store) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass,
+	run func(t *tx, q groupQueue, topic topicQueue) error) error {
 	if err := contract.ValidateGroup(ref); err != nil {
 		return err
 	}
@@ -164,7 +167,9 @@ func (e *store) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass, ru
 }
 
 // namePage returns a page of names from a statement.
-func (e *store) namePage(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
+func (e *store) namePage(ctx context.Context, p duly.PageParams, statement, namespace string) (
+	page duly.NamePage, err error,
+) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}

@@ -22,13 +22,16 @@ func checkRegular(path string) error {
 	case !info.Mode().IsRegular():
 		return notRegular(path, nil)
 	case storefile.Links(info) > 1 && !halfRestored(path, info):
-		return contract.Errorf(duly.CodeInvalid, "%s has several hard links, and SQLite would keep a separate write-ahead log for each; remove the other names, or copy the file", path)
+		return contract.Errorf(duly.CodeInvalid,
+			"%s has several hard links, and SQLite would keep a separate write-ahead log for each; remove the "+
+				"other names, or copy the file", path)
 	}
 	return nil
 }
 
 func notRegular(path string, cause error) error {
-	return &duly.Error{Code: duly.CodeInvalid, Cause: cause, Message: fmt.Sprintf("%s is not a regular file; give another path", path)}
+	return &duly.Error{Code: duly.CodeInvalid, Cause: cause,
+		Message: fmt.Sprintf("%s is not a regular file; give another path", path)}
 }
 
 // checkStrayWAL returns an error if a WAL exists next to a file that can't have one: a backup,
@@ -39,5 +42,6 @@ func checkStrayWAL(path, what string) error {
 		return nil
 	}
 	return contract.Errorf(duly.CodeCorrupt,
-		"%s %s, so %s-wal belongs to another file; move it and %s-shm away, or put that file back", path, what, path, path)
+		"%s %s, so %s-wal belongs to another file; move it and %s-shm away, or put that file back",
+		path, what, path, path)
 }

@@ -100,7 +100,9 @@ func (e registryAPI) DeleteTarget(ctx context.Context, namespace, name string) e
 }
 
 // Targets implements contract.Targeter.
-func (e registryAPI) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+func (e registryAPI) Targets(ctx context.Context, namespace string, p duly.PageParams) (
+	page contract.TargetPage, err error,
+) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}

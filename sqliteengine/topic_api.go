@@ -122,7 +122,9 @@ func (e topicAPI) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, i
 }
 
 // Delayed implements contract.Topics.
-func (e topicAPI) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage, err error) {
+func (e topicAPI) Delayed(ctx context.Context, topic duly.QueueRef, p contract.DelayedParams) (
+	page contract.DelayedPage, err error,
+) {
 	if err := contract.ValidatePage(&p.PageParams); err != nil {
 		return page, err
 	}
@@ -300,7 +302,8 @@ func (e topicAPI) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPa
 
 // readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is
 // set, readPage returns ErrNotFound for another topic of the name.
-func (e topicAPI) readPage(ctx context.Context, ref duly.QueueRef, p *contract.ReadParams, topic *int64) (page contract.ReadPage, err error) {
+func (e topicAPI) readPage(ctx context.Context, ref duly.QueueRef, p *contract.ReadParams,
+	topic *int64) (page contract.ReadPage, err error) {
 	err = e.onTopicSnapshot(ctx, ref, func(t readTx, q topicQueue) error {
 		page = contract.ReadPage{}
 		if *topic != 0 && *topic != q.id {

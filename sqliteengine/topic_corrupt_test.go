@@ -50,7 +50,7 @@ func TestCheckTopics(t *testing.T) {
 // C12.176: the eleventh fault, a missing marker. The timer would miss a delayed message.
 func TestCheckMissedTopicTime(t *testing.T) {
 	t.Parallel()
-	newDamagedTopicStore(t).missMoment(ruinTopic)
+	newDamagedTopicStore(t).missTime(ruinTopic)
 }
 
 var ruinTopic, damagedGroup = duly.Q("ruin-log"), duly.Q("ruin-log@g")
@@ -58,7 +58,7 @@ var ruinTopic, damagedGroup = duly.Q("ruin-log"), duly.Q("ruin-log@g")
 // newDamagedTopicStore returns a closed store with a topic, and a group with a message in every
 // state.
 func newDamagedTopicStore(t *testing.T) *damagedStore {
-	r := emptyRuin(t)
+	r := emptyDamagedStore(t)
 	r.open()
 	_, err := r.e.CreateGroup(t.Context(), damagedGroup, "")
 	r.must(err)

@@ -183,7 +183,8 @@ func (p *publishCall) countFresh(t *tx, q topicQueue) (n int64, err error) {
 	for i := range p.items {
 		item := &p.items[i]
 		m, delayed := &item.message, item.due > t.now
-		if item.err != nil || item.ref != q.ref || cfg.MaxBytes != duly.None && m.size() > cfg.MaxBytes-q.log.n.delayedBytes {
+		if item.err != nil || item.ref != q.ref || cfg.MaxBytes != duly.None &&
+			m.size() > cfg.MaxBytes-q.log.n.delayedBytes {
 			continue
 		}
 		if m.id != "" && (cfg.Dedupe != duly.None || delayed) {

@@ -46,11 +46,12 @@ func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
 func openCounted(t *testing.T) (*Engine, *atomic.Int64) {
 	t.Helper()
 	transactions := new(atomic.Int64)
-	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true, Observe: func(call string, _ time.Duration) {
-		if call == "transaction" {
-			transactions.Add(1)
-		}
-	}})
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true,
+		Observe: func(call string, _ time.Duration) {
+			if call == "transaction" {
+				transactions.Add(1)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 	topic := duly.Q("events")
 	lower := func(to int64) {
 		t.Helper()
-		if err := e.ConfigureTopic(t.Context(), topic, duly.TopicConfig{MaxBytes: to, Overflow: duly.OverflowDrop}); err != nil {
+		if err := e.ConfigureTopic(t.Context(), topic, duly.TopicConfig{MaxBytes: to,
+			Overflow: duly.OverflowDrop}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +170,8 @@ func TestMaxCountDropsFewBytesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := info.Stats; st.Dropped != 30 || st.Messages != 60 || st.Exists != 30 {
-		t.Errorf("%d messages are dropped, %d are left and %d exist, want 30, 60 and 30", st.Dropped, st.Messages, st.Exists)
+		t.Errorf("%d messages are dropped, %d are left and %d exist, want 30, 60 and 30", st.Dropped, st.Messages,
+			st.Exists)
 	}
 }
 
@@ -289,7 +292,7 @@ func TestTopicForgetsTheOldestIDs(t *testing.T) {
 // stay valid.
 func TestTopicsSurviveARestart(t *testing.T) {
 	t.Parallel()
-	r := emptyRuin(t)
+	r := emptyDamagedStore(t)
 	r.open()
 	if _, err := r.e.CreateGroup(t.Context(), damagedGroup, ""); err != nil {
 		t.Fatal(err)

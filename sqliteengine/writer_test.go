@@ -86,11 +86,17 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		run  func(*tx) error
 		code duly.Code
 	}{
-		"an error after a change":       {pushed("bad", broken), duly.CodeUnavailable},
-		"a constraint":                  {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
-		"a panic":                       {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
-		"a panic in what several share": {func(t *tx) error { t.deletes = append(t.deletes, &deleteCall{}); return nil }, duly.CodeInternal},
-		"a refusal":                     {func(t *tx) error { return contract.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
+		"an error after a change": {pushed("bad", broken), duly.CodeUnavailable},
+		"a constraint":            {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
+		"a panic": {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") },
+			duly.CodeInternal},
+		"a panic in what several share": {func(t *tx) error {
+			t.deletes = append(t.deletes,
+				&deleteCall{})
+			return nil
+		}, duly.CodeInternal},
+		"a refusal": {func(t *tx) error { return contract.NotFound(duly.Q("q"), "x") },
+			duly.CodeNotFound},
 	} {
 		e := openNew(t)
 		letGo := held(t, e)
@@ -300,7 +306,8 @@ func TestDestroyedQueueIsDeletedGradually(t *testing.T) {
 	for range 3 {
 		js := make([]duly.Job, 1000)
 		for i := range js {
-			js[i] = duly.Job{Queue: "q", Body: make([]byte, i), TTL: time.Hour, OrderKey: "k", Merge: duly.Merge{Key: duly.NewNumber().String()}}
+			js[i] = duly.Job{Queue: "q", Body: make([]byte, i), TTL: time.Hour, OrderKey: "k",
+				Merge: duly.Merge{Key: duly.NewNumber().String()}}
 		}
 		if _, err := e.Push(ctx, js); err != nil {
 			t.Fatal(err)
@@ -325,7 +332,8 @@ func TestDestroyedQueueIsDeletedGradually(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "replaceable", "expiries", "jobs"} {
+	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "replaceable", "expiries",
+		"jobs"} {
 		want := map[string]string{"jobs": "1", "aliases": "1"}[table]
 		if want == "" {
 			want = "0"
@@ -369,7 +377,8 @@ func TestFreedSpaceIsReturned(t *testing.T) {
 	if n, err := e.Purge(ctx, duly.Q("q"), duly.StateReady, 0); err != nil || n != 20_000 {
 		t.Fatalf("%d purged, %v", n, err)
 	}
-	eventually.True(t, fmt.Sprintf("of %d pages less than a fifth are left", full), func() bool { return pages() < full/5 })
+	eventually.True(t, fmt.Sprintf("of %d pages less than a fifth are left", full),
+		func() bool { return pages() < full/5 })
 }
 
 // C4.74: the engine takes back a run-out lease without a call, and runs no timer when nothing
@@ -384,7 +393,8 @@ func TestEngineTakesBackLeases(t *testing.T) {
 	defer e.Close()
 
 	ctx := t.Context()
-	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q", Lease: time.Minute}, {ID: "later", Queue: "q", Delay: time.Hour}}); err != nil {
+	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q", Lease: time.Minute},
+		{ID: "later", Queue: "q", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := c.Timers(); n != 0 {

@@ -13,7 +13,8 @@ import (
 func FuzzUnPack(f *testing.F) {
 	full := contract.Planned{Job: duly.Job{
 		Priority: -1000, Tries: 1, MaxStalls: duly.None, Backoff: "1s,2s", TTL: time.Hour, Lease: time.Second, Retain: time.Minute,
-		Headers: map[string]string{"a": "b", "": ""}, OrderKey: "k", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilLeased, MaxWait: 5},
+		Headers: map[string]string{"a": "b", "": ""}, OrderKey: "k", Merge: duly.Merge{Key: "m",
+			Mode: duly.MergeReplace, Until: duly.UntilLeased, MaxWait: 5},
 	}, ExpiresAt: 1 << 47, MergeKey: "m"}
 
 	f.Add(Pack(&full, "an:id"))
@@ -48,7 +49,10 @@ func TestRulesRoundTrip(t *testing.T) {
 	for name, change := range map[string]func(p *contract.Planned){
 		"priority": func(p *contract.Planned) { p.Priority = 1000 }, "tries": func(p *contract.Planned) { p.Tries = 65535 },
 		"stalls": func(p *contract.Planned) { p.MaxStalls = duly.None }, "backoff": func(p *contract.Planned) { p.Backoff = "fixed:0s" },
-		"ttl": func(p *contract.Planned) { p.TTL, p.ExpiresAt = 1, 253402300799999 }, "lease": func(p *contract.Planned) { p.Lease = duly.MaxLease },
+		"ttl": func(p *contract.Planned) {
+			p.TTL, p.ExpiresAt = 1, 253402300799999
+		},
+		"lease":  func(p *contract.Planned) { p.Lease = duly.MaxLease },
 		"retain": func(p *contract.Planned) { p.Retain = 1 }, "headers": func(p *contract.Planned) { p.Headers = map[string]string{"x": "", "y": "é"} },
 		"order": func(p *contract.Planned) { p.OrderKey = "ключ" },
 		"merge": func(p *contract.Planned) {

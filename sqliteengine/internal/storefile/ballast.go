@@ -70,7 +70,8 @@ func (b *Ballast) open() error {
 	}
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return contract.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
+		return contract.Errorf(duly.CodeUnavailable,
+			"%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -93,7 +94,8 @@ func (b *Ballast) Check() error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("%s reserves disk space for the store and can't be opened: %s; remove it or change its owner", b.path, Reason(err))}
+		Message: fmt.Sprintf("%s reserves disk space for the store and can't be opened: %s; remove it or change its "+
+			"owner", b.path, Reason(err))}
 }
 
 // Grow makes the ballast at least that large. If the disk is too full, Grow makes it as

@@ -14,7 +14,8 @@ func TestBallastGrowsAndIsCut(t *testing.T) {
 	size := func(want int64) {
 		t.Helper()
 		info, err := os.Stat(path + BallastSuffix)
-		if err != nil || info.Size() != want || b.size != want || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		if err != nil || info.Size() != want || b.size != want || runtime.GOOS != "windows" &&
+			info.Mode().Perm() != 0o600 {
 			t.Errorf("the ballast is %d bytes and has %+v, %v, want %d bytes", b.size, info, err, want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // NotWritable returns the error for a file whose folder is not writable.
 func NotWritable(path string, err error) error {
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("the folder %s is not writable (%s); give a path in a writable folder", filepath.Dir(path), Reason(err))}
+		Message: fmt.Sprintf("the folder %s is not writable (%s); give a path in a writable folder",
+			filepath.Dir(path), Reason(err))}
 }
 
 // Reason returns the reason of an error without the path that os adds.

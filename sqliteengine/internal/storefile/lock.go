@@ -53,7 +53,8 @@ func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
-			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it", path)
+			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it",
+				path)
 		}
 		return nil, NotWritable(path, err)
 	}
