@@ -100,6 +100,7 @@ func (c *check) run(ctx context.Context, r *conn) error {
 		if q.kind == kindTopic {
 			continue
 		}
+		// Every alias must be looked up, even if the queue in memory knows of none.
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
 			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies,
@@ -182,6 +183,7 @@ func repairCounters(ref duly.QueueRef) repair {
 			return false, err
 		}
 		q.sizes = counted
+		// Nothing else records how many jobs were pushed, so the other counters decide.
 		q.counters.Pushed = q.accounted()
 		return true, nil
 	}
@@ -205,12 +207,14 @@ func (c *check) earliestTimes(ctx context.Context) error {
 	err := c.e.change(ctx, func(t *tx) error {
 		late = nil
 		for ref, q := range t.w.queues {
-			if q.draft != nil { // changed by earlier calls of the same transaction
+			// Earlier calls of the same transaction may have changed the queue.
+			if q.draft != nil {
 				q = q.draft
 			}
 			if q.destroyed {
 				continue
 			}
+			// The indexes are the truth. The times in memory may be earlier, but never later.
 			truth := queue{id: q.id, kind: q.kind}
 			if err := truth.readEarliest(t.conn); err != nil {
 				return err
@@ -260,5 +264,6 @@ func (c *check) repair(ctx context.Context) error {
 		c.result.Repaired++
 	}
 
+	// A repair of a topic or of a message changes the numbers that its groups are checked by.
 	return c.balanceGroups(ctx)
 }

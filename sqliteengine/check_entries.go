@@ -161,6 +161,8 @@ func (c *check) bodies(ctx context.Context, q *queue) error   { return c.entries
 // entries checks one table of entries.
 func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 	var last *entry
+	// A page that is not full is the last one. The next page continues after the last entry in
+	// the order of the primary key.
 	for n := checkPage; n == checkPage; {
 		s := c.t.stmt(kind.list).Int(1, q.id).Int(3, checkPage)
 		kind.bind(s, last)

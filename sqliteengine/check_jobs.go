@@ -19,6 +19,7 @@ type jobFault struct{ kind, detail string }
 func (c *check) jobs(ctx context.Context, q *queue) error {
 	var counted duly.Sizes
 	var last duly.Number
+	// A page that is not full is the last one.
 	for n := checkPage; n == checkPage; {
 		page, err := c.jobPage(q, last)
 		if err != nil {
@@ -58,6 +59,7 @@ type checked struct {
 func (c *check) jobPage(q *queue, last duly.Number) (page []checked, err error) {
 	from := last[:]
 	if last == (duly.Number{}) {
+		// No number is smaller than the empty blob, so the first page begins with the first job.
 		from = nil
 	}
 	s := c.t.stmt("check_jobs").Int(1, q.id).Blob(2, from).Int(3, checkPage)
@@ -100,6 +102,7 @@ func (t checkTx) faultsOf(k *checked) (faults []jobFault, err error) {
 		found(faultUnreadable, "%v", k.bad)
 		return faults, nil
 	}
+	// The sort key follows from the job's other columns.
 	if c := k.cursor(); c.at != k.at || !bytes.Equal(c.key, k.place) {
 		found(faultPlace, "%s", k.state)
 	}
@@ -134,6 +137,7 @@ func (t checkTx) entryFaults(k *checked, found func(kind, format string, args ..
 		}
 	}
 
+	// Surplus entries are found by the walks over the other tables.
 	e := k.entries()
 	if e.expiry != 0 {
 		_, ok, err := t.integer(t.stmt("expiry_has").Int(1, q.id).Int(2, e.expiry).Blob(3, k.number[:]))
@@ -200,7 +204,8 @@ func (t checkTx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (
 
 	for _, f := range faults {
 		if f.kind == kind {
-			k.hasBody = false // check_job reads no body
+			// The column only says whether the body is inline.
+			k.hasBody = false
 			return true, t.repairFault(&k, kind)
 		}
 	}
@@ -224,6 +229,7 @@ func (t checkTx) repairFault(k *checked, kind string) error {
 	case faultAliasMissing:
 		return t.repairAlias(j)
 	case faultExpiryMissing:
+		// The timer must see the new entry.
 		lower(&j.q.earliest.expiry, j.stored.expiry)
 		_, err := t.stmt("expiry_add").Int(1, j.q.id).Int(2, j.stored.expiry).Blob(3, j.number[:]).Run()
 		return err
@@ -232,6 +238,7 @@ func (t checkTx) repairFault(k *checked, kind string) error {
 	case faultKeyNotHeld:
 		return t.repairHolder(j)
 	case faultBlockedByNone:
+		// The job may be recorded as the holder although it is blocked.
 		if err := j.q.dropKeyHolder(t.tx, j.OrderKey, j.number); err != nil {
 			return err
 		}
@@ -248,6 +255,7 @@ func (t checkTx) buryWithoutBody(j *job) error {
 	if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
 		return err
 	}
+	// A finished job stays in its state, with an empty body.
 	if !j.state.Waiting() && j.state != duly.StateLeased {
 		return nil
 	}

@@ -68,6 +68,7 @@ func (c *check) topic(q *queue) error {
 		return err
 	}
 	c.result.Messages += truth.delayed
+	// Missing rows are repaired with the recount, which also repairs wrong numbers.
 	if truth != q.log.n && complete {
 		c.report(faultLogNumbers, q, "", fmt.Sprintf("they are %+v, must be %+v", q.log.n, truth), repairLog(q.ref))
 	}
@@ -78,7 +79,10 @@ func (c *check) topic(q *queue) error {
 func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 	n = q.log.n
 	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sqliteconn.Stmt) {
-		if s.ColNull(0) { // an empty log begins after its last message
+		// An empty log begins after its last message.
+		if s.ColNull(0) {
+			// The numbers of an empty log can't be recounted, so its last ordinal is kept: ordinals
+			// are never used again.
 			n.first, n.goneBytes = n.last+1, n.enteredBytes
 			return
 		}
@@ -165,7 +169,8 @@ func repairRows(ref duly.QueueRef) repair {
 			if q.log.n, err = t.recountLog(q); err != nil {
 				return false, err
 			}
-			q.base.log = nil // so that both rows are written
+			// Without a base, save writes both rows.
+			q.base.log = nil
 			return true, t.fitGroups(q)
 		}
 
@@ -196,6 +201,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 			if q == nil || !q.asGroup().topic(t.tx).missing() {
 				return false, nil
 			}
+			// Nothing can be delivered from a group without a topic.
 			return true, t.destroy(q)
 		})
 	case !complete:
@@ -262,6 +268,7 @@ func (t checkTx) messageFaults(k *checked, found func(kind, format string, args 
 		found(faultCopyNumber, "%s", k.state)
 	}
 
+	// A copy needs no message of the log.
 	switch {
 	case !k.pointer:
 	case dead:
@@ -363,6 +370,7 @@ func repairGroupCounters(ref duly.QueueRef) repair {
 		}
 
 		q.sizes = counted
+		// The start is only used for this equation, so moving it has no other effect.
 		q.group.n.start += q.asGroup().imbalance(topic)
 		return true, nil
 	}

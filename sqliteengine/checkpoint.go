@@ -82,7 +82,9 @@ func (k *checkpoints) run(p phase) {
 
 func (k *checkpoints) passes() (left int, err error) {
 	c, err := k.w.e.connect(sqliteconn.ReadWrite)
-	if err != nil { // %v, so that mustReopen does not take it for an error of the disk
+	// The error is formatted with %v, because it says nothing about the state of the disk. With %w
+	// mustReopen would take it for a failure of the store.
+	if err != nil {
 		return 0, fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
 	defer c.close()
@@ -133,7 +135,8 @@ func (k *checkpoints) finish() (bool, error) {
 
 	k.w.walPages, k.w.mayShrink = 0, true
 	if !restarted {
-		k.w.walPages = checkpointPages / 2 // the next checkpoint starts after half a WAL
+		// A read needs the WAL, or too much of it is left. The next try is after half a WAL.
+		k.w.walPages = checkpointPages / 2
 		return true, err
 	}
 	return true, k.w.space.trimBallast()
@@ -158,7 +161,8 @@ func (k *checkpoints) proceed() bool {
 // end ends a checkpoint and opens the gate.
 func (k *checkpoints) end() {
 	gate := &k.w.e.readers.gate
-	if k.phase == phaseReads && !gate.isClosed() { // reads did not end
+	// The gate opened by its limit, so the reads did not end in time.
+	if k.phase == phaseReads && !gate.isClosed() {
 		k.pauseAt = gate.clock.Mono() + betweenPauses
 	}
 	k.phase = phaseNone

@@ -79,6 +79,7 @@ func ParseURL(text string) (Config, error) {
 	}
 
 	path, query, _ := strings.Cut(rest, "?")
+	// Only "%" and "?" need escaping, because the first "?" ends the path.
 	path, err := url.PathUnescape(path)
 	if err != nil {
 		return c, contract.Invalid("url", "has a path with a %% that begins no %%XX; write %%25 for the character itself")
@@ -165,11 +166,14 @@ func (c Config) validate() error {
 	if c.MaxBody < 0 || c.MaxBody > duly.MaxMaxBody {
 		bad.Add("max_body", "is %d, must be %s", c.MaxBody, boundBody)
 	}
+
 	if c.MaxQueues < 0 || c.MaxQueues > math.MaxInt32 {
 		bad.Add("max_queues", "is %d, must be %s", c.MaxQueues, boundQueues)
 	}
+	// Empty and zero fields are valid, because withDefaults fills them in.
 	if c.Synchronous != "" && c.Synchronous != SyncFull && c.Synchronous != SyncNormal {
 		bad.Add("synchronous", "is %q, must be full or normal", string(c.Synchronous))
 	}
+
 	return bad.Err()
 }

@@ -29,6 +29,7 @@ func (c *consumers) note(group int64, name string, now int64) {
 		c.groups[group] = names
 	}
 	names[name] = now
+	// Callers may use a new name with every call, so old names must not accumulate.
 	maps.DeleteFunc(names, func(_ string, at int64) bool { return forgotten(at, now) })
 	if len(names) <= duly.MaxConsumers {
 		return

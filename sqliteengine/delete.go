@@ -29,6 +29,7 @@ func (e operatorAPI) Delete(ctx context.Context, ref duly.QueueRef, id string) e
 	if err := e.write(ctx, &d.op); err != nil {
 		return err
 	}
+	// Handlers of a deleted job are canceled only after the commit.
 	e.cancels.Publish(d.ref.Namespace, contract.Canceled{Queue: d.ref.Name, IDs: []string{id}})
 	return nil
 }
@@ -91,6 +92,7 @@ func (b *deleteBatch) flush(t *tx) error {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
 
+	// A statement deletes jobs of one queue only, in one of the prepared widths.
 	for rest := all; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].q == rest[0].q {
@@ -148,6 +150,8 @@ func (b deleteBatch) split(t *tx, q *queue) (simple []duly.Number, others delete
 		if !row {
 			return simple, append(others, b[i:]...), nil
 		}
+		// Rows and calls are both sorted by number. The general path reports a number without a
+		// row as missing.
 		number, runs := s.ColRaw(0), isPlainLeased(s)
 		for ; i < len(b); i++ {
 			d := b[i]

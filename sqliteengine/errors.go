@@ -24,6 +24,7 @@ func storeError(path string, err error) error {
 	case sqliteconn.IsCorrupt(err):
 		return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
 			Message: fmt.Sprintf("%s is damaged; stop the process and restore a backup", path)}
+	// The engine's own statements never violate a constraint of a consistent file.
 	case sqliteconn.IsConstraint(err), errors.Is(err, errJob), errors.Is(err, rules.ErrInvalid):
 		return &duly.Error{Code: duly.CodeInternal, Cause: err,
 			Message: fmt.Sprintf("%s has inconsistent entries; run a check with repair", path)}

@@ -30,6 +30,7 @@ func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 
+	// The gate may close again between its opening and this goroutine's turn.
 	for g.opened != nil {
 		opened := g.opened
 		g.mu.Unlock()
@@ -76,6 +77,7 @@ func (g *gate) close(limit time.Duration, changed func()) {
 			changed()
 		}
 	})
+	// Nobody will leave in this case, so nobody else calls changed.
 	if g.inside == 0 {
 		changed()
 	}

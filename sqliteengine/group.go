@@ -62,6 +62,7 @@ func (q groupQueue) scanGroup(s *sqliteconn.Stmt) {
 // saveGroup writes the changed rows of a group.
 func (q groupQueue) saveGroup(c *conn) error {
 	g := q.group
+	// A repair clears the base to write both rows.
 	if q.cfgDirty || q.base.group == nil {
 		cfg := &q.cfg.Group
 		s := c.stmt("group_save").Int(1, q.id).Int(2, boolean(cfg.Order == duly.OrderKeys)).Int(3, int64(cfg.MaxHeld))
@@ -69,13 +70,16 @@ func (q groupQueue) saveGroup(c *conn) error {
 			return err
 		}
 	}
+
 	if q.base.group != nil && q.base.group.n == g.n {
 		return nil
 	}
+
 	s := c.stmt("cursor_save").Int(1, q.id)
 	for i, n := range g.n.columns() {
 		s.Int(2+i, *n)
 	}
+
 	_, err := s.Run()
 	return err
 }
@@ -120,6 +124,7 @@ func (q groupQueue) unlinkGroup(t *tx) {
 // configureGroup changes the configuration of a group.
 func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 	order := q.cfg.Group.Order
+	// Messages that are held without an order may share a key, which an order would not allow.
 	if patch.Group.Order == duly.OrderKeys && order != duly.OrderKeys && q.held() > 0 {
 		return contract.OrderNeedsEmpty(q.ref, q.held())
 	}
@@ -133,6 +138,7 @@ func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 		return nil
 	}
 
+	// Without an order nothing is blocked any more.
 	for _, name := range []string{"group_unblock", "group_heads_drop"} {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
 			return err
@@ -143,19 +149,19 @@ func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 }
 
 // topic returns the topic of a group. It is missing only in a damaged file.
-func (g groupQueue) topic(t *tx) topicQueue {
+func (q groupQueue) topic(t *tx) topicQueue {
 	if t.readOnly {
-		topic, err := readTx{t}.readQueue(g.group.topic)
+		topic, err := readTx{t}.readQueue(q.group.topic)
 		if err != nil || topic == nil || topic.kind != kindTopic {
 			return topicQueue{}
 		}
 		return topic.asTopic()
 	}
-	q := t.queue(g.group.topic)
-	if q == nil || q.kind != kindTopic {
+	found := t.queue(q.group.topic)
+	if found == nil || found.kind != kindTopic {
 		return topicQueue{}
 	}
-	return q.asTopic()
+	return found.asTopic()
 }
 
 // messageByID finds a message that a group holds, or else its dead copy.
@@ -176,15 +182,19 @@ func (q groupQueue) beyondCursor(t *tx, id string) error {
 	if q.group == nil {
 		return nil
 	}
+
 	n, err := positionIn(q.queue, id)
 	topic := q.topic(t)
 	if err != nil || topic.missing() {
 		return err
 	}
+
 	ordinal := int64(contract.PositionPartsOf(n).Ordinal)
+	// The group had its turn for such a message, or can't get it any more.
 	if ordinal <= q.group.n.cursor || ordinal < topic.log.n.first {
 		return nil
 	}
+
 	at, err := topic.messageAt(t, ordinal)
 	if err != nil || ordinal > topic.log.n.last || topic.log.position(at.ordinal, at.ms) != n {
 		return err
@@ -199,13 +209,13 @@ func (q groupQueue) isParked(now int64) bool {
 }
 
 // miss counts the deleted messages between two ordinals as missed by a group.
-func (g groupQueue) miss(t *tx, held []duly.Number, first, last int64) error {
-	n := &g.group.n
+func (q groupQueue) miss(t *tx, held []duly.Number, first, last int64) error {
+	n := &q.group.n
 	missed := max(0, last-n.cursor)
 	n.cursor = max(n.cursor, last)
 	for _, number := range held {
 		// Freeing the key of an earlier message may have changed this one.
-		j, err := g.byNumber(t, number)
+		j, err := q.byNumber(t, number)
 		if err != nil {
 			return err
 		}
@@ -219,7 +229,7 @@ func (g groupQueue) miss(t *tx, held []duly.Number, first, last int64) error {
 	}
 
 	if n.missed += missed; missed > 0 {
-		t.misses = append(t.misses, missedRange{group: g.ref, first: first, last: last, n: missed})
+		t.misses = append(t.misses, missedRange{group: q.ref, first: first, last: last, n: missed})
 	}
 	return nil
 }

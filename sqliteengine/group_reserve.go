@@ -74,12 +74,14 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) er
 		if r.full = len(r.deliveries) > 0 && r.bytes+len(m.body) > duly.MaxBatchBytes; r.full {
 			return nil
 		}
+		// The call is repeated in another transaction, where it continues at the cursor.
 		if passed == duly.MaxPassed || bytes > duly.MaxBatchBytes {
 			r.more = true
 			return nil
 		}
 
-		g.group.n.missed += m.ordinal - g.group.n.cursor - 1 // deleted by another program
+		// A gap in the ordinals was made by another program.
+		g.group.n.missed += m.ordinal - g.group.n.cursor - 1
 		g.group.n.cursor = m.ordinal
 		s.new.next++
 		leased, err := r.leaseNew(t, s, topic, m)
@@ -121,7 +123,8 @@ func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error
 		return err
 	}
 
-	clear(w.all) // they hold bodies
+	// This frees the bodies.
+	clear(w.all)
 	w.all, w.next = w.all[:0], 0
 	s := t.stmt("messages_from").Int(1, topic.id).Int(2, from).Int(3, int64(limit))
 	for bytes := 0; ; {
@@ -132,6 +135,7 @@ func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error
 		m := logMessage{ordinal: s.ColInt(0), ms: s.ColInt(1)}
 		m.key, m.headers, m.body = s.ColText(3), s.ColBytes(4), s.ColBytes(5)
 		w.all = append(w.all, m)
+		// No call can return more bodies at once.
 		if bytes += len(m.body); bytes > duly.MaxBatchBytes {
 			s.Reset()
 			return nil
@@ -143,6 +147,7 @@ func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error
 func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMessage) (leased bool, err error) {
 	q := s.q
 	headers := rules.UnpackHeaders(m.headers)
+	// The cursor has moved, so the message is skipped for good.
 	if !contract.Matches(q.group.conditions, m.key, headers) {
 		q.group.n.filtered++
 		return false, nil
@@ -165,6 +170,7 @@ func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMe
 	lower(&q.earliest.leaseEnd, j.leaseEnd)
 	q.delivered(t.now)
 	r.deliver(j, t.now, len(w.all)-w.next+1)
+	// A full statement is run at once, so that the batch stays small.
 	if len(w.leased) == widths[0] {
 		err = s.flushNew(t)
 	}
@@ -179,7 +185,8 @@ func (r *reserveCall) lockKeyOfNew(t *tx, s *readyBuffer, j *job) (free bool, er
 		return true, nil
 	}
 
-	if w.keys[key] { // readyOrBlocked must find the holder's row
+	// readyOrBlocked must find the holder's row, which is not stored yet.
+	if w.keys[key] {
 		if err := s.flushNew(t); err != nil {
 			return false, err
 		}
@@ -262,6 +269,7 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 	if room == 0 {
 		return 0, nil
 	}
+	// Messages over the limits are counted in seen only: they can't be delivered now.
 	look := func(key string, headers []byte) error {
 		if seen++; n >= int64(most) || room == 0 {
 			return nil
@@ -272,6 +280,7 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 		}
 		room--
 		if q.cfg.Group.Order == duly.OrderKeys && key != "" {
+			// Of one key only the first message is deliverable.
 			_, held, err := q.keyHolder(t, key)
 			if err != nil || held || busy[key] {
 				return err
@@ -302,7 +311,8 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 	}
 
 	if n == 0 && (filtered || seen >= duly.MaxPassed) {
-		return 1, nil // more messages may follow; a Reserve will find them
+		// More messages may follow. Only a Reserve can find out, because it moves the cursor.
+		return 1, nil
 	}
 	return n, nil
 }

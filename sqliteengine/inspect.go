@@ -24,7 +24,8 @@ func (t readTx) readQueue(ref duly.QueueRef) (*queue, error) {
 	}
 	q := scanQueue(s)
 	s.Reset()
-	q.aliased = true // conservative: aliases are not counted here
+	// Aliases are not counted here, so every lookup checks them.
+	q.aliased = true
 	return q, t.readKind(q)
 }
 
@@ -53,6 +54,7 @@ func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly
 	if err := contract.ValidateReceipt(r); err != nil {
 		return info, err
 	}
+
 	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
@@ -130,6 +132,7 @@ func (e inspectorAPI) Peek(ctx context.Context, ref duly.QueueRef) (info duly.Jo
 
 // firstReady returns the job that a step and a Reserve would deliver first.
 func (t readTx) firstReady(q *queue) (first *job, err error) {
+	// Expired jobs stay in the set until the next step, so several pages may have none to deliver.
 	for from := (cursor{}); ; {
 		jobs, err := q.page(t.tx, duly.StateReady, from, 100, true)
 		if err != nil {
@@ -146,6 +149,7 @@ func (t readTx) firstReady(q *queue) (first *job, err error) {
 		}
 	}
 
+	// A due job that no step has promoted yet may come before all ready jobs.
 	due, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, dueScanLimit), q)
 	if err != nil {
 		return nil, err
@@ -161,7 +165,8 @@ func (t readTx) firstReady(q *queue) (first *job, err error) {
 			return nil, err
 		}
 		if state == duly.StateReady {
-			j.Body, j.hasBody = nil, false // due_first reads no bodies
+			// due_first reads no bodies, so the job is read again.
+			j.Body, j.hasBody = nil, false
 			if j, err = q.byNumber(t.tx, j.number); err != nil {
 				return nil, err
 			}
@@ -206,9 +211,11 @@ func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageP
 	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
-	if p.Cursor != "" && contract.ValidateQueue(duly.QueueRef{Name: p.Cursor}) != nil { // also the name of a group is valid
+	// The cursor is a name, also that of a group.
+	if p.Cursor != "" && contract.ValidateQueue(duly.QueueRef{Name: p.Cursor}) != nil {
 		return page, contract.BadCursor()
 	}
+
 	v := surveyReader{namespace: contract.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
 	err = e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) { return v.read(e.newReadTx(c), s) })
 	if err != nil {
@@ -235,6 +242,7 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 		if err != nil || !row {
 			return false, err
 		}
+		// The row after the page is read only to know whether there is one.
 		if len(v.page.Queues) == v.limit {
 			v.page.Next = v.behind
 			return false, nil
@@ -299,7 +307,8 @@ func (t readTx) oldestReady(q *queue) (int64, error) {
 		if err != nil || !ok {
 			return oldest, err
 		}
-		level := floorDiv(place, priorityStep) // minus the priority
+		// The level is minus the priority.
+		level := floorDiv(place, priorityStep)
 		oldest = min(oldest, place-level*priorityStep)
 		from = (level + 1) * priorityStep
 	}
@@ -342,6 +351,7 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 		return nil
 	}
 
+	// The rest is counted by the index alone, which is fast.
 	due, _, err := t.integer(t.stmt("due_count").Int(1, q.id).Int(2, t.now))
 	if err != nil {
 		return err
@@ -355,9 +365,11 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 // unreadable row stays delayed.
 func (t readTx) dueNow(s *sqliteconn.Stmt, q *queue) (state duly.State, at int64, err error) {
 	if at = s.ColInt(2); q.group != nil {
-		at = s.ColInt(4) // a ready message sorts by its entry time
+		// A ready message sorts by its entry time.
+		at = s.ColInt(4)
 	}
-	if s.ColNull(8) { // without rules it has no order key
+	// Without rules a job has no order key, so nothing can block it.
+	if s.ColNull(8) {
 		return duly.StateReady, at, nil
 	}
 	var j job

@@ -63,7 +63,8 @@ func (j *job) entries() entries {
 
 // alias returns the job's ID if it differs from its number, else "".
 func (j *job) alias() string {
-	if j.q.group != nil { // the ID of a message is its position
+	// The ID of a message is its position.
+	if j.q.group != nil {
 		return ""
 	}
 	if n, ok := duly.ParseNumber(j.ID); ok && n == j.number {
@@ -109,7 +110,8 @@ func (j *job) info(state duly.State, size int) duly.JobInfo {
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError, Result: j.result,
 	}
 	if j.q.group != nil && state != duly.StateDelayed {
-		info.Due = info.PushedAt // also of a due message that no step has promoted yet
+		// This also applies to a due message that no step has promoted yet.
+		info.Due = info.PushedAt
 	}
 	if state == duly.StateLeased {
 		info.LeaseEnd = clock.FromMilli(j.leaseEnd)
@@ -176,6 +178,7 @@ func (j *job) scanJob(s *sqliteconn.Stmt, q *queue) error {
 	j.result = s.ColBytes(10)
 	j.Body = s.ColBytes(11)
 	j.external, j.hasBody = j.Body == nil && !j.pointer, j.Body != nil
+	// A valid row has exactly the entries that follow from it.
 	j.stored = j.entries()
 	return nil
 }

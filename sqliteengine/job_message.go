@@ -36,6 +36,7 @@ var errGone = errors.New("sqliteengine: the message is gone from the log")
 
 // asMessage fills in the fields that the row of a message does not store.
 func (j *job) asMessage(packed []byte) {
+	// A message has no rules of its own, so changes of the group apply to held messages too.
 	d := &j.q.cfg.Defaults
 	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
 	j.pointer = !rules.IsMessageCopy(packed)
@@ -82,6 +83,7 @@ func (j *job) readMessageHead(c *conn) (size int, err error) {
 // buryMessage makes a dead copy of a message that a group holds. It drops an older copy
 // of the same message, which died before a Seek back.
 func (j *job) buryMessage(t *tx) error {
+	// The copy needs the body, which is only in the log so far.
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
@@ -95,6 +97,7 @@ func (j *job) buryMessage(t *tx) error {
 		return err
 	}
 
+	// A Seek back makes a message available again although it died before.
 	if old != nil {
 		j.q.counters.Dropped++
 		if err := old.unhold(t); err != nil {

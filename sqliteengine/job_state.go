@@ -110,7 +110,8 @@ func (j *job) reschedule(t *tx, dueChanged bool) (err error) {
 		return err
 	}
 	if from != duly.StateDelayed && j.state == duly.StateDelayed && j.ended == 0 {
-		return j.freeKey(t) // postponed before its first delivery
+		// The job was postponed before its first delivery, so it gives up its order key.
+		return j.freeKey(t)
 	}
 
 	return nil
@@ -126,6 +127,8 @@ func (j *job) endDelivery(t *tx, event contract.Event, due int64) error {
 		return err
 	}
 
+	// The counters rise before the check, because this failure or stall may be the last allowed
+	// one.
 	switch event {
 	case contract.EventNack:
 		j.failures++
@@ -142,7 +145,8 @@ func (j *job) endDelivery(t *tx, event contract.Event, due int64) error {
 
 	j.DueAt = due
 	if j.state = duly.StateDelayed; due <= t.now {
-		j.state = duly.StateReady // it keeps its order key
+		// The job keeps its order key, so nothing can block it.
+		j.state = duly.StateReady
 	}
 	return j.put(t)
 }
@@ -168,12 +172,12 @@ func (j *job) mergeAway(t *tx, due int64) (bool, error) {
 
 // passTimesTo passes the due time and the expiry of a leased job to the newer job under
 // its merge key.
-func (newer *job) passTimesTo(t *tx, due, expires int64) error {
-	newer.ComeBack(due, expires)
-	if newer.state == duly.StateDelayed && newer.DueAt <= t.now {
-		return newer.makeDue(t)
+func (j *job) passTimesTo(t *tx, due, expires int64) error {
+	j.ComeBack(due, expires)
+	if j.state == duly.StateDelayed && j.DueAt <= t.now {
+		return j.makeDue(t)
 	}
-	return newer.put(t)
+	return j.put(t)
 }
 
 // makeDead makes a job a dead letter. The caller sets lastError.
@@ -344,28 +348,29 @@ func (j *job) mergeHolder(t *tx) (*job, error) {
 }
 
 // mergeInto merges a push into the job that holds its merge key.
-func (holder *job) mergeInto(t *tx, next *job) error {
-	c := &holder.q.counters
+func (j *job) mergeInto(t *tx, next *job) error {
+	c := &j.q.counters
 	c.Pushed++
 	c.Merged++
 	switch {
 	case next.Merge.Mode == duly.MergeKeep:
-		holder.Keep(&next.Planned)
-		return holder.put(t)
-	case holder.state == duly.StateLeased: // the running delivery keeps its data
+		j.Keep(&next.Planned)
+		return j.put(t)
+	case j.state == duly.StateLeased: // the running delivery keeps its data
 		return nil
 	}
 
-	holder.Replace(&next.Planned)
-	holder.failures, holder.stalls, holder.lastError = 0, 0, ""
-	if err := holder.putBody(t); err != nil {
+	j.Replace(&next.Planned)
+	// A replaced job starts again with its full number of tries.
+	j.failures, j.stalls, j.lastError = 0, 0, ""
+	if err := j.putBody(t); err != nil {
 		return err
 	}
-	if err := holder.reschedule(t, true); err != nil {
+	if err := j.reschedule(t, true); err != nil {
 		return err
 	}
 
-	return holder.markReplaced(t)
+	return j.markReplaced(t)
 }
 
 // deleteCounted deletes a job. A done job was already counted by its ack.
@@ -419,7 +424,8 @@ func (j *job) settle(t *tx, o *duly.SettleRequest) error {
 
 	due := j.DueAt
 	if j.q.group != nil {
-		due = t.now // its entry time lies ahead if the clock was set back
+		// The entry time lies ahead if the clock was set back.
+		due = t.now
 	}
 	if o.Delay != nil {
 		due = contract.DueIn(*o.Delay, t.time)

@@ -43,6 +43,7 @@ func (j *job) insertRow(t *tx) error {
 	j.bindPlace(s, 4)
 	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
 	s.BlobOrNull(10, j.packed()).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
+	// The body of a pointer is in the topic's log.
 	if j.external = !j.pointer && len(j.Body) > inlineBody; j.external || j.pointer {
 		s.Null(13)
 	} else {
@@ -57,6 +58,7 @@ func (j *job) insertRow(t *tx) error {
 	}
 
 	if alias != "" {
+		// From now on lookups by ID must check the aliases.
 		j.q.aliased = true
 		if _, err := t.stmt("alias_add").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {
 			return err
@@ -76,6 +78,7 @@ func (j *job) saveBody(t *tx) error {
 
 // putBody stores a changed body of an existing job.
 func (j *job) putBody(t *tx) error {
+	// The body may move between the row and table bodies.
 	was := j.external
 	j.external = len(j.Body) > inlineBody
 	s := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:])
@@ -126,6 +129,7 @@ func (j *job) deleteRow(t *tx) error {
 // queue's earliest times.
 func (j *job) putEntries(t *tx) error {
 	q, was, is := j.q, j.stored, j.entries()
+	// Entries are only written if they change, because most state changes keep them.
 	if was.expiry != is.expiry {
 		if was.expiry != 0 {
 			if _, err := t.stmt("expiry_drop").Int(1, q.id).Int(2, was.expiry).Blob(3, j.number[:]).Run(); err != nil {

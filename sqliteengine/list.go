@@ -37,6 +37,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	const head = 1 + len(c.number)
+	// The sort keys of the states differ, so a cursor is valid for one state only.
 	if err != nil || len(b) < head+8 || duly.State(b[0]) != state || len(b) > head+1+duly.MaxKey+8 {
 		return c, contract.BadCursor()
 	}
@@ -100,12 +101,14 @@ func (l *listReader) read(t readTx, q *queue, s *readSlice) (more bool, err erro
 			continue
 		}
 		size, err := t.size(&j, rows)
+		// The next step or Reserve counts the message as missed.
 		if err == errGone {
 			continue
 		}
 		if err != nil {
 			return false, err
 		}
+		// A single large job still fits on a page of its own.
 		if l.full(&j, size) {
 			l.page.Next = l.behind.text(l.p.State)
 			return false, nil

@@ -30,6 +30,7 @@ func (w *writer) backgroundError(err error) {
 		w.fail(err)
 		return
 	}
+	// A checkpoint is busy if a transaction ends at that moment. It is simply repeated.
 	if !sqliteconn.IsBusy(err) { // a checkpoint is busy if a transaction ends at that moment
 		w.warnOnce(err)
 	}
@@ -115,6 +116,7 @@ func (w *writer) emptyGrave() error {
 			return nil
 		}
 
+		// A bounded number of rows is deleted from each table, so that callers wait only briefly.
 		left := 0
 		for _, name := range [...]string{"remains_jobs", "remains_bodies", "remains_aliases", "remains_heads",
 			"remains_merges", "remains_replaceable", "remains_expiries",
@@ -126,6 +128,7 @@ func (w *writer) emptyGrave() error {
 			left += n
 		}
 
+		// The grave stays until a run finds all tables empty.
 		if left > 0 {
 			return nil
 		}

@@ -140,10 +140,12 @@ func (h *notifier) applyCommit(t *tx) {
 			h.clearOther(q)
 			continue
 		}
+		// The result of a poll below is more exact.
 		if !t.polled(q) {
 			h.update(q, now)
 		}
 	}
+
 	for _, p := range t.polls {
 		h.apply(p.q, now)
 		h.applyPoll(p, now)
@@ -164,6 +166,7 @@ func (h *notifier) update(q *queue, now int64) {
 // apply applies a queue's new state.
 func (h *notifier) apply(q *queue, now int64) *queueView {
 	v := h.viewOf(q.waitKey())
+	// The delivery mode may have changed, and with it the kind of callers.
 	if q.cfgDirty {
 		h.clearOther(q)
 	}
@@ -178,7 +181,8 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 	}
 
 	if v.allowance, v.limitOpensAt = q.allowanceLater(now); q.sizes.Blocked == 0 {
-		v.upcoming.expiry = never // an expiry can free jobs only if some are blocked
+		// An expiry can make jobs ready only if some are blocked by an expired one.
+		v.upcoming.expiry = never
 	} else {
 		v.upcoming.expiry = v.earliest.expiry
 	}
@@ -192,11 +196,13 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 		}
 	}
 
+	// Each Reserve ends one wake-up, also of a caller that did not wait.
 	for range q.reserves {
 		h.waiters.Arrive(v.key)
 	}
 
-	if v.ready == 0 && q.reserves > 0 || !v.outdated(now) { // more woken waiters than jobs will find nothing
+	// More woken waiters than jobs will find nothing, so their wake-ups end too.
+	if v.ready == 0 && q.reserves > 0 || !v.outdated(now) {
 		h.waiters.Trim(v.key, int(v.ready))
 	}
 	return v
@@ -219,7 +225,8 @@ func (h *notifier) wake(v *queueView, now, n int64) {
 	if v.outdated(now) {
 		h.e.inbox.requestPoll()
 		if v.earliest.expiry < now {
-			return // some of the ready jobs may have expired
+			// Some of the ready jobs may have expired. The poll counts the others.
+			return
 		}
 	}
 	h.wakeUpTo(v, min(n, int64(v.allowance(now))))
@@ -286,6 +293,7 @@ func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited
 		}
 	}
 
+	// A lease end matters even without waiters, because the engine takes back the lease.
 	ahead(v.upcoming.leaseEnd)
 	if !waited {
 		return at
@@ -293,7 +301,8 @@ func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited
 
 	ahead(v.upcoming.due)
 	if v.upcoming.expiry != never {
-		ahead(v.upcoming.expiry + 1) // its last millisecond still counts
+		// The last millisecond of a TTL still counts.
+		ahead(v.upcoming.expiry + 1)
 	}
 	if v.limitOpensAt != 0 {
 		ahead(v.limitOpensAt)
@@ -357,6 +366,7 @@ func (h *notifier) tick() {
 	}
 
 	now, mono := h.now(), h.e.cfg.Clock.Mono()
+	// Wake-ups that nobody followed are given to other waiters below.
 	h.waiters.Expire(mono)
 	for d := range h.waiters.Keys() {
 		v := h.views[d]
@@ -364,6 +374,7 @@ func (h *notifier) tick() {
 	}
 
 	for v := range h.leasing {
+		// One step at a time is enough: its commit requests the next one.
 		if v.earliest.leaseEnd <= now && !v.stepping {
 			v.stepping = true
 			h.requestStep(v.key.ref)

@@ -14,7 +14,8 @@ import (
 func (h *notifier) applyTopic(v *queueView, q *queue) {
 	v.ready = 0
 	v.earliest = noEvents
-	v.earliest.leaseEnd = q.earliest.due // the engine steps the topic at that time
+	// The engine steps the topic by itself at that time, like a queue whose lease ends.
+	v.earliest.leaseEnd = q.earliest.due
 	v.floor = q.log.floor
 	if v.last != q.log.n.last {
 		v.last = q.log.n.last
@@ -36,6 +37,7 @@ func (h *notifier) updateGroups(topic *queue, now int64) {
 func (h *notifier) applyGroup(v *queueView, q *queue) {
 	v.uncounted, v.called = false, q.group.called
 	topic := h.e.w.queues[q.group.topic]
+	// A damaged file may have a group without its topic.
 	if topic == nil || topic.log == nil {
 		return
 	}

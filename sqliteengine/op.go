@@ -48,7 +48,8 @@ func (o *op) answer(err error) {
 // start marks the operation as running. It returns an error if the caller has left,
 // and the operation must then be skipped.
 func (o *op) start() error {
-	if o.Context() == nil || o.Send() { // the writer's own operations have no context
+	// The writer's own operations have no context.
+	if o.Context() == nil || o.Send() {
 		return nil
 	}
 	return o.Context().Err()

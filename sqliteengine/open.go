@@ -34,6 +34,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 
 	cfg.Path = path
+	// This comes before the lock, whose file would be created next to it.
 	if err := checkRegular(path); err != nil {
 		return nil, err
 	}
@@ -42,6 +43,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Nobody else can be making a backup or restoring while this process has the lock.
 	if err := dropLeftovers(path); err != nil {
 		cfg.Logger.Warn("leftover files of a backup or restore can't be removed", "path", path, "error", err)
 	}
@@ -88,6 +90,7 @@ func openStore(cfg Config, l layout) (*store, error) {
 		return nil, err
 	case h.missing:
 		err = l.create(cfg.Path)
+	// A newer layout is refused by readHeader.
 	case h.version < l.version():
 		cfg.Logger.Info("upgrading the file; a copy of the old one is kept next to it",
 			"path", cfg.Path, "from", h.version, "to", l.version())
@@ -98,7 +101,8 @@ func openStore(cfg Config, l layout) (*store, error) {
 	}
 
 	e := newStore(cfg, l)
-	if !cfg.isCopy { // the copy of a restore is written only briefly
+	// The copy of a restore is written only briefly and needs no ballast.
+	if !cfg.isCopy {
 		e.w.space.Ballast = storefile.OpenBallast(cfg.Path)
 		err = e.w.space.Check()
 	}

@@ -21,6 +21,7 @@ func (e operatorAPI) Update(ctx context.Context, ref duly.QueueRef, id string, u
 		if !j.state.Waiting() {
 			return conflict(j, "updated")
 		}
+		// ApplyUpdate may fail halfway, so it works on a copy.
 		next := j.Planned
 		if err := contract.ApplyUpdate(&u, &next, t.time); err != nil {
 			return err
@@ -69,7 +70,8 @@ func (e operatorAPI) Purge(ctx context.Context, ref duly.QueueRef, state duly.St
 
 	p := &purgeCall{state: state, left: int64(n), all: n == 0}
 	for {
-		var now purgeCall // the state after this transaction, which may run twice
+		// The transaction may run twice, so it works on a copy.
+		var now purgeCall
 		err := e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 			now = *p
 			if q == nil {
@@ -82,6 +84,7 @@ func (e operatorAPI) Purge(ctx context.Context, ref duly.QueueRef, state duly.St
 			return p.done, err
 		}
 		if *p = now; p.end {
+			// The IDs are not known, so the whole queue is reported.
 			if state == duly.StateLeased && p.done > 0 {
 				e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 			}
@@ -167,6 +170,7 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 func configureQueue(t *tx, ref duly.QueueRef, patch duly.QueueConfig) error {
 	is := contract.DefaultQueueConfig()
 	if q := t.peek(ref); q != nil {
+		// Jobs of a queue are either pulled or pushed. They can't change sides.
 		if is = q.cfg; patch.Delivery != "" && patch.Delivery != is.Delivery && !q.isEmpty() {
 			return contract.DeliveryInUse(ref, is.Delivery)
 		}
@@ -178,7 +182,8 @@ func configureQueue(t *tx, ref duly.QueueRef, patch duly.QueueConfig) error {
 
 	q, err := t.makeQueue(ref, cfg)
 	if err == nil {
-		t.announce(q) // for the old delivery mode
+		// Watchers of push queues must see a change in both directions.
+		t.announce(q)
 		q.cfg, q.cfgDirty = cfg, true
 		t.announce(q)
 	}

@@ -20,6 +20,7 @@ const countBound = stepBound
 // changing anything. It counts at most most due jobs. next holds the coming times.
 func (q *queue) deliverable(t *tx, most int) (n int64, next eventTimes, err error) {
 	for _, m := range []*int64{&q.earliest.due, &q.earliest.leaseEnd, &q.earliest.expiry} {
+		// A passed lower bound says nothing until the index was read.
 		if *m <= t.now {
 			if err := q.readEarliestOf(t, m); err != nil {
 				return 0, next, err
@@ -47,12 +48,14 @@ func (q *queue) deliverable(t *tx, most int) (n int64, next eventTimes, err erro
 	}
 
 	if q.group != nil {
+		// Nothing in a group expires, so its messages take no keys away.
 		if freed, err = q.asGroup().unread(t, most); err != nil { // nothing in a group expires
 			return 0, next, err
 		}
 	}
 
-	open := q // run-out leases no longer count towards MaxLeased
+	// Run-out leases no longer count towards MaxLeased.
+	open := q
 	if runOut > 0 {
 		with := *q
 		with.sizes.Leased -= runOut
@@ -84,6 +87,7 @@ func (q *queue) upcoming(t *tx) (eventTimes, error) {
 		}
 	}
 
+	// An expiry can make jobs ready only if some are blocked.
 	if q.sizes.Blocked == 0 {
 		next.expiry = never
 	}

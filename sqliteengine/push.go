@@ -21,9 +21,11 @@ func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	if len(jobs) == 0 {
 		return []duly.PushResult{}, e.checkOpen(ctx)
 	}
+
 	p := &pushCall{items: make([]pushItem, len(jobs)), results: make([]duly.PushResult, len(jobs)),
 		now: e.cfg.Clock.Now(), maxBody: e.cfg.MaxBody}
 	p.plan(e.store, jobs)
+	// Planning has read the jobs. The writer reads the bodies later.
 	if mayReturnEarly(ctx) {
 		p.copyBodies(size)
 	}
@@ -31,6 +33,7 @@ func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 		space: spaceLarge}); err != nil {
 		return nil, err
 	}
+
 	return p.results, nil
 }
 
@@ -64,6 +67,7 @@ func (p *pushCall) plan(e *store, jobs []duly.Job) {
 	var ref duly.QueueRef
 	var cfg duly.QueueConfig
 	var there bool
+	// Numbers must rise within a queue, but a batch may mix queues.
 	last := map[duly.QueueRef]duly.Number{}
 
 	for i := range jobs {
@@ -148,7 +152,8 @@ func (p *pushCall) run(t *tx) error {
 		}
 		q, err := t.makeQueue(item.ref, contract.ConfigForNew(contract.DefaultQueueConfig(), &item.Job))
 		if err == nil {
-			err = contract.CheckDelivery(&item.Planned.Job, &q.cfg) // the queue may have been created or changed since planning
+			// The queue may have been created or changed since planning.
+			err = contract.CheckDelivery(&item.Planned.Job, &q.cfg)
 		}
 		if err != nil {
 			if !isRefusal(err) {
@@ -163,6 +168,7 @@ func (p *pushCall) run(t *tx) error {
 			}
 			continue
 		}
+		// Waiting jobs come first, because this job may depend on them.
 		if err := t.pushes.flush(t); err != nil {
 			return err
 		}
@@ -197,6 +203,7 @@ func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 		return duly.PushResult{ID: holder.ID, Status: duly.Merged}, holder.mergeInto(t, j)
 	}
 
+	// Repeats and merges pass even if the queue is full.
 	if q.cfg.MaxJobs != duly.None && q.held() >= int64(q.cfg.MaxJobs) {
 		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
 	}

@@ -56,6 +56,7 @@ func (b pushBatch) store(t *tx) error {
 	}
 
 	_, err := s.Run()
+	// A failed statement has changed nothing.
 	if sqliteconn.IsConstraint(err) {
 		return b.storeEach(t)
 	}
@@ -105,6 +106,7 @@ func (b pushBatch) storeExpiries(t *tx) error {
 }
 
 func (b pushBatch) storeEach(t *tx) (err error) {
+	// Counters and times change only after all statements have succeeded.
 	for _, p := range b {
 		if *p.result, err = p.item.push(t, p.q); err != nil {
 			return err

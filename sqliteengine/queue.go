@@ -69,6 +69,7 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 		return nil, err
 	}
 
+	// The earliest times of topics depend on their rows, so these come first.
 	for _, q := range queues {
 		if err := q.readEarliest(c); err != nil {
 			return nil, err
@@ -102,6 +103,7 @@ func scanQueue(s *sqliteconn.Stmt) *queue {
 
 	q.bucket.Taken, q.bucket.At = nextFloat(), next()
 	q.kind = kind(next())
+	// A group has no delivery mode of its own.
 	if delivery := next(); q.kind != kindGroup {
 		c.Delivery = deliveries[delivery]
 	}
@@ -207,6 +209,7 @@ func (q *queue) save(c *conn) error {
 			return err
 		}
 	}
+	// Most transactions change few queues, and a write per queue would cost as much as the jobs.
 	if q.sizes == q.base.sizes && q.counters == q.base.counters && q.bucket == q.base.bucket {
 		return nil
 	}

@@ -50,7 +50,8 @@ func (q *queue) byID(t *tx, id string) (*job, error) {
 
 	j, err := q.byNumber(t, n)
 	if err != nil || j == nil || j.ID != id {
-		return nil, err // a job with another ID has that number
+		// A job with another ID may have that number.
+		return nil, err
 	}
 	return j, nil
 }
@@ -120,7 +121,9 @@ func (q *queue) passKey(t *tx, key string) error {
 		if err != nil || next == nil {
 			return err
 		}
-		if next.expired(t.now) { // it holds no key, so expiring it does not pass the key again
+
+		// An expired blocked job holds no key, so expiring it does not pass the key again.
+		if next.expired(t.now) {
 			if err := next.expire(t); err != nil {
 				return err
 			}
@@ -129,6 +132,7 @@ func (q *queue) passKey(t *tx, key string) error {
 		if err := next.takeKey(t); err != nil {
 			return err
 		}
+
 		next.state = duly.StateReady
 		return next.put(t)
 	}

@@ -65,14 +65,16 @@ func (e *store) onReader(caller context.Context, f func(ctx context.Context, c *
 
 	err = e.runOn(ctx, c, f)
 	if sqliteconn.IsInterrupted(err) || errors.Is(err, errInterrupted) {
-		return cmp.Or(e.checkOpen(caller), e.downError()) // interrupted by the caller, or by the store
+		// Either the caller has left, or the store was closed or is being reopened.
+		return cmp.Or(e.checkOpen(caller), e.downError())
 	}
 	return storeError(e.cfg.Path, err)
 }
 
 // runOn runs f on a connection and returns the connection to the pool.
 func (e *store) runOn(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
-	reusable := false // a panic may leave a statement or a transaction open
+	// A panic may leave a statement or a transaction open.
+	reusable := false
 	defer func() { e.readers.release(c, reusable) }()
 
 	err = interruptible(ctx, c, func(c *conn) error { return f(ctx, c) })
@@ -101,6 +103,7 @@ func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 		}
 	})
 	defer func() {
+		// An interrupt after the return would hit the next read on the connection.
 		if close(returned); !stop() {
 			<-over
 		}
@@ -138,17 +141,21 @@ func (r *readers) acquire(e *store, interrupt context.CancelFunc) (*conn, error)
 	if r.down {
 		return nil, e.downError()
 	}
+
 	if n := len(r.free); n > 0 {
 		c := r.free[n-1]
 		r.free = r.free[:n-1]
 		r.inUse[c] = interrupt
 		return c, nil
 	}
+
 	c, err := e.connect(sqliteconn.ReadOnly)
 	if err == nil {
+		// The writer does not yield, because all callers wait for it.
 		c.YieldEvery(yieldEvery)
 		r.inUse[c] = interrupt
 	}
+
 	return c, err
 }
 

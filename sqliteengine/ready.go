@@ -43,6 +43,7 @@ func (b *readyBuffers) of(t *tx, q *queue) (*readyBuffer, error) {
 	}
 
 	if q.group != nil {
+		// A delayed message that is due may be the next one of the group.
 		if topic := q.asGroup().topic(t); !topic.missing() {
 			due, err := topic.enterDue(t)
 			if err != nil {
@@ -53,7 +54,8 @@ func (b *readyBuffers) of(t *tx, q *queue) (*readyBuffer, error) {
 	}
 
 	n := len(*b)
-	*b = slices.Grow(*b, 1)[:n+1] // reuses the memory of an earlier transaction
+	// This reuses the memory of an earlier transaction.
+	*b = slices.Grow(*b, 1)[:n+1]
 	q.readyBuf = n + 1
 	s := &(*b)[n]
 	*s = readyBuffer{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]},
@@ -108,7 +110,8 @@ func (b *readyBuffers) flush(t *tx) error {
 func (b *readyBuffers) reset() {
 	for i := range *b {
 		s := &(*b)[i]
-		clear(s.jobs[:s.used]) // frees the bodies
+		// This frees the bodies.
+		clear(s.jobs[:s.used])
 		clear(s.new.all)
 		if i >= keptBuffers || cap(s.jobs) > 2*duly.MaxBatch {
 			s.jobs, s.new = nil, newMessages{}

@@ -79,6 +79,7 @@ func (w *writer) tryReopen() {
 		return
 	}
 
+	// The same error is logged only once.
 	if f.why.Error() != err.Error() {
 		w.log.Error("the store can't be reopened yet", "path", w.e.cfg.Path, "error", err)
 	}
@@ -88,7 +89,8 @@ func (w *writer) tryReopen() {
 }
 
 func (w *writer) reopen() error {
-	if err := w.space.borrow(); err != nil { // the WAL's index and the file may need space
+	// The WAL's index and the file may need space.
+	if err := w.space.borrow(); err != nil {
 		return err
 	}
 	if err := rewrite(w.e.cfg.Path + "-wal"); err != nil {
@@ -106,6 +108,7 @@ func (w *writer) reopen() error {
 		}
 	}
 	if err != nil {
+		// The WAL must stay unchanged for the next try.
 		return errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
 
@@ -215,21 +218,25 @@ func (w *writer) open() error {
 // loadState checks the file's layout and reads its queues.
 func (w *writer) loadState(c *conn) error {
 	version, err := userVersion(c.Conn)
-	if err == nil { // the log may have a newer version than the file's header
+	// The WAL may have a newer version than the file's header.
+	if err == nil {
 		err = w.e.layout.check(w.e.cfg.Path, version)
 	}
 	if err != nil {
 		return errors.Join(err, c.NoCheckpointOnClose())
 	}
+
 	if w.queues, err = loadQueues(c); err != nil {
 		return err
 	}
+
 	w.perNamespace = map[string]int{}
 	for ref := range w.queues {
 		if !ref.IsGroup() {
 			w.perNamespace[ref.Namespace]++
 		}
 	}
+
 	return nil
 }
 

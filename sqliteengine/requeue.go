@@ -67,6 +67,7 @@ func (c *requeueCall) requeue(t *tx, q *queue, id string, r *duly.RequeueResult)
 		return nil
 	}
 
+	// After a Seek back, the group gets the message again and its dead copy may still exist.
 	if j == nil || j.state == duly.StateDead && q.group != nil {
 		if r.Err = q.asGroup().beyondCursor(t, id); r.Err != nil {
 			return failureOnly(r.Err)

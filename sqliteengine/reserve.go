@@ -22,6 +22,7 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run,
 			abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
 		if err != nil {
+			// The caller may have been woken for these queues and will not reserve from them.
 			if ctx.Err() != nil {
 				e.notifier.pass(p.Namespace, p.Queues, p.Dispatcher)
 			}
@@ -73,6 +74,7 @@ func (r *reserveCall) run(t *tx) error {
 		}
 	}
 
+	// All queues are checked first, because an error must not follow a lease.
 	for i, name := range r.p.Queues {
 		r.visited = i + 1
 		q := t.queue(duly.QueueRef{Namespace: r.p.Namespace, Name: name})
@@ -102,9 +104,11 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 	if err != nil {
 		return err
 	}
+	// The step above has run in any case, as for every Reserve.
 	if !q.serves(r.p.Dispatcher) {
 		return nil
 	}
+
 	r.more = s.more
 	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {
@@ -114,6 +118,7 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 	if q.group != nil {
 		return r.fromGroup(t, s, n)
 	}
+
 	return r.fromReady(t, s, n)
 }
 
@@ -141,7 +146,8 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 	}
 	if s.next++; alive == nil {
 		if r.more = true; j.OrderKey != "" {
-			s.discard() // freeing its order key may have changed the order
+			// Freeing its order key may have changed the order.
+			s.discard()
 		}
 		return nil
 	}
@@ -153,7 +159,8 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 
 	suspect := contract.Suspect(&j.Planned.Job, j.failures, j.stalls)
 	if r.full = len(r.deliveries) > 0 && (suspect || r.bytes+len(j.Body) > duly.MaxBatchBytes); r.full {
-		s.next-- // leaves the job to the next caller
+		// The next caller gets the job.
+		s.next--
 		return nil
 	}
 
@@ -164,7 +171,8 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 		return err
 	}
 	r.deliver(j, t.now, len(s.jobs)-s.next+1)
-	r.full = suspect // a suspect is delivered alone
+	// A suspect is delivered alone.
+	r.full = suspect
 	return nil
 }
 

@@ -137,6 +137,7 @@ func (r *restore) checkIsBackup() error {
 		return &duly.Error{Code: duly.CodeNotFound, Cause: err,
 			Message: fmt.Sprintf("the backup %s can't be read: %s", from, storefile.Reason(err))}
 	}
+	// Copying a store onto itself would lose it on an error.
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
 		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
 	}
@@ -269,7 +270,8 @@ func (r *restore) place() error {
 		return nil
 	}
 
-	if !exists(r.copy.Name()) { // the rename succeeded and the sync of the folder failed
+	// The rename succeeded and the sync of the folder failed.
+	if !exists(r.copy.Name()) {
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 			Message: fmt.Sprintf("%s is restored, but its folder can't be synced (%s): after a power cut the old "+
 				"store may be back",

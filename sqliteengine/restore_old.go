@@ -72,7 +72,8 @@ func moveOldWAL(path string) error {
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA synchronous = FULL;
 PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 	if err == nil {
-		_, err = c.Query("PRAGMA schema_version") // recovers the WAL, or rolls back a journal
+		// This recovers the WAL, or rolls back a journal.
+		_, err = c.Query("PRAGMA schema_version")
 	}
 	if err == nil && exists(path+"-wal") {
 		var log, moved int

@@ -112,7 +112,8 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 			Message: fmt.Sprintf("%s is damaged: it is shorter than its header says; restore a backup", path)}
 	}
 
-	const rollback = 1 // the read version of a file without a WAL; with one it is 2
+	// The read version is 2 in a file with a WAL.
+	const rollback = 1
 	if b[18] == rollback {
 		if err := checkStrayWAL(path, "is a backup or a copy"); err != nil {
 			return header{}, err

@@ -83,7 +83,8 @@ func (r *diskSpace) admit(n spaceClass) error {
 func (r *diskSpace) growth(pages int64) int64 {
 	info, err := os.Stat(r.file)
 	if err != nil {
-		return 0 // the file was moved away; reads and writes of it fail with a better error
+		// The file was moved away. Reads and writes of it fail with a better error.
+		return 0
 	}
 	return max(0, pages*pageSize-info.Size())
 }
@@ -253,7 +254,8 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 	}
 
 	err = checkpoint()
-	if sqliteconn.IsFull(err) && r.Size() > 0 { // another process took the freed space
+	// Another process took the freed space, so all of the ballast is needed.
+	if sqliteconn.IsFull(err) && r.Size() > 0 {
 		if cut := r.Cut(0); cut == nil {
 			err = checkpoint()
 		}

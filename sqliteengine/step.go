@@ -146,8 +146,10 @@ func (q *queue) promoteDue(t *tx) (more bool, err error) {
 		j := &jobs[i]
 		j.hasBody = false
 		if j.expired(t.now) {
-			continue // left to dropExpired, which ended at its bound
+			// dropExpired has reached its bound and deletes the job in the next step.
+			continue
 		}
+		// The row of such a job keeps its sort key, so one statement can move many.
 		if j.OrderKey == "" && j.Priority == 0 {
 			simple = append(simple, j.number)
 			continue
@@ -194,6 +196,7 @@ func (q *queue) trim(t *tx, state duly.State, most int) (more bool, err error) {
 			if err := q.readEarliestOf(t, &q.earliest.dead); err != nil {
 				return false, err
 			}
+			// The lower bound was passed, but no job is old enough.
 			if !over(t.now) {
 				return false, nil
 			}

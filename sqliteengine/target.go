@@ -46,6 +46,7 @@ func checkTargetRoom(t *tx, namespace, name string) error {
 		return err
 	case there:
 		return contract.TargetConflict(namespace, name)
+	// The secret of the namespace does not count as a target.
 	case name == "":
 		return nil
 	}

@@ -143,6 +143,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 			byID[q.id] = q
 		}
 	}
+	// Most stores have no topics.
 	if len(byID) == 0 {
 		return nil
 	}
@@ -239,11 +240,11 @@ func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
 }
 
 // stepAll moves a topic and all its groups forward.
-func (topic topicQueue) stepAll(t *tx) (more bool, err error) {
-	if more, err = topic.stepLog(t); err != nil {
+func (q topicQueue) stepAll(t *tx) (more bool, err error) {
+	if more, err = q.stepLog(t); err != nil {
 		return false, err
 	}
-	for _, ref := range topic.log.groups {
+	for _, ref := range q.log.groups {
 		if g := t.queue(ref); g != nil {
 			again, err := g.step(t)
 			if err != nil {
@@ -289,19 +290,19 @@ func (q topicQueue) logOverdue(t *tx) bool {
 }
 
 // addGroup stores a new group.
-func (topic topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
-	q := &queue{ref: ref, kind: kindGroup, cfg: contract.DefaultGroupConfig()}
-	q.group = &groupState{
-		topic: topic.ref, topicID: topic.id, held: never, called: t.now,
+func (q topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
+	g := &queue{ref: ref, kind: kindGroup, cfg: contract.DefaultGroupConfig()}
+	g.group = &groupState{
+		topic: q.ref, topicID: q.id, held: never, called: t.now,
 		n: groupNumbers{start: first, cursor: first - 1, reserved: t.now},
 	}
-	if err := t.addQueue(q); err != nil {
+	if err := t.addQueue(g); err != nil {
 		return err
 	}
-	groups := append(slices.Clone(topic.log.groups), ref)
+	groups := append(slices.Clone(q.log.groups), ref)
 	slices.SortFunc(groups, compareNames)
-	topic.log.groups = groups
-	_, err := topic.floor(t)
+	q.log.groups = groups
+	_, err := q.floor(t)
 	return err
 }
 
@@ -347,7 +348,8 @@ func (q topicQueue) point(t *tx, p contract.FromParts) (at seekPoint, ahead bool
 // pointAtTime finds the first message that entered at ms or later.
 func (q topicQueue) pointAtTime(t *tx, ms int64) (at seekPoint, err error) {
 	n := &q.log.n
-	oldest := logPlace{ms: n.lastMs + 1} // in an empty log, the target may be its last message
+	// In an empty log, the point may be its last message.
+	oldest := logPlace{ms: n.lastMs + 1}
 	if n.messages() > 0 {
 		if oldest, err = q.messageAt(t, n.first); err != nil {
 			return at, err

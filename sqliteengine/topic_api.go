@@ -172,6 +172,7 @@ func (e topicAPI) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.
 	}
 
 	err = e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
+		// An existing group keeps its position.
 		existed = t.peek(ref) != nil
 		if existed {
 			return nil
@@ -232,6 +233,7 @@ func (e topicAPI) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r 
 		if err != nil {
 			return err
 		}
+		// The cursor moves before the messages are dropped, because it counts them.
 		r = q.seek(at)
 		if err := q.dropHeld(t); err != nil {
 			return err
@@ -280,14 +282,18 @@ func (e topicAPI) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPa
 	ref = ref.Normal()
 	timeout := e.cfg.Clock.NewTimer(p.Wait)
 	defer timeout.Stop()
-	topic := int64(0) // the queue ID that the first page came from
+	// The queue ID of the first page is kept, because the topic may be replaced by another of its
+	// name.
+	topic := int64(0)
 	for {
-		entered := e.notifier.entered(ref) // before the read, so that no message is missed
+		// This comes before the read, so that no message in between is missed.
+		entered := e.notifier.entered(ref)
 		page, err := e.readPage(ctx, ref, &p, &topic)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
 		}
-		p.From = page.Next // "end" is the end at the first read
+		// The position "end" means the end at the first read.
+		p.From = page.Next
 		select {
 		case <-entered:
 		case <-timeout.C:

@@ -171,7 +171,8 @@ func (b *messageBatch) flush(t *tx) error {
 }
 
 func (b *messageBatch) reset() {
-	clear(*b) // frees the bodies
+	// This frees the bodies.
+	clear(*b)
 	*b = (*b)[:0]
 }
 
@@ -216,7 +217,8 @@ func (q topicQueue) remember(t *tx, id string, ordinal, ms int64) error {
 	if id == "" || q.log.cfg.Dedupe == duly.None {
 		return nil
 	}
-	dropped, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run() // an ID whose window has ended
+	// The ID may still be stored although its window has ended.
+	dropped, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run()
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,8 @@ func (p *publishCall) run(t *tx) error {
 	}
 
 	for _, q := range topics {
-		if _, err := q.floor(t); err != nil { // records which group now holds it
+		// This records which group now holds the log back.
+		if _, err := q.floor(t); err != nil {
 			return err
 		}
 	}

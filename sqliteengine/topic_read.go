@@ -208,7 +208,8 @@ func (t readTx) blockingKey(q groupQueue) (string, error) {
 		if len(place) == 0 || len(place) < 1+int(place[0]) {
 			return
 		}
-		if of := string(place[1 : 1+place[0]]); of != last { // they are sorted by key
+		// The sort keys are in the order of the keys.
+		if of := string(place[1 : 1+place[0]]); of != last {
 			n, last = 0, of
 		}
 		if n++; n > most || n == most && last < key {

@@ -275,23 +275,23 @@ func (q topicQueue) floor(t *tx) (int64, error) {
 
 // readHeld reads the first message of the log that a group holds, from the known lower
 // bound on.
-func (topic topicQueue) readHeld(t *tx, g *queue) error {
+func (q topicQueue) readHeld(t *tx, g *queue) error {
 	if err := t.messages.flush(t); err != nil {
 		return err
 	}
-	from, err := topic.messageAt(t, max(topic.log.n.first, min(g.group.held, topic.log.n.last+1)))
+	from, err := q.messageAt(t, max(q.log.n.first, min(g.group.held, q.log.n.last+1)))
 	if err != nil {
 		return err
 	}
-	first, err := topic.firstHeld(t, g, from)
+	first, err := q.firstHeld(t, g, from)
 	g.group.held, g.group.stale = first, false
 	return err
 }
 
 // firstHeld finds the first message of the log that a group holds, from a place on. It
 // skips requeued copies, which need no message of the log. Dead copies come last.
-func (topic topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error) {
-	number := topic.log.position(from.ordinal, from.ms)
+func (q topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error) {
+	number := q.log.position(from.ordinal, from.ms)
 	s := t.stmt("held_from").Int(1, g.id).Blob(2, number[:])
 	defer s.Reset()
 	for {
@@ -311,8 +311,8 @@ func (topic topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error)
 
 // heldBetween lists the messages that a group holds between two places of the log,
 // without copies.
-func (topic topicQueue) heldBetween(t *tx, g *queue, from, to logPlace) (held []duly.Number, err error) {
-	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
+func (q topicQueue) heldBetween(t *tx, g *queue, from, to logPlace) (held []duly.Number, err error) {
+	first, last := q.log.position(from.ordinal, from.ms), q.log.position(to.ordinal, to.ms)
 	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sqliteconn.Stmt) {
 		if !rules.IsMessageCopy(s.ColRaw(1)) {
 			held = append(held, numberAt(s, 0))

@@ -71,6 +71,7 @@ func (t *tx) queue(ref duly.QueueRef) *queue {
 	if q == nil {
 		return nil
 	}
+	// The first use in a transaction makes the draft.
 	if q.draft == nil {
 		q.draft = q.newDraft()
 		t.touched = append(t.touched, q.draft)
@@ -234,7 +235,8 @@ func (t *tx) reset() {
 	t.touched, t.polls, t.drops, t.misses = t.touched[:0], t.polls[:0], t.drops[:0], t.misses[:0]
 	t.overlay, t.remaining, t.queueDestroyed, t.tokensChanged, t.trimmedBytes = nil, nil, false, false, 0
 
-	clear(t.rows[:t.rowsUsed]) // frees the bodies
+	// This frees the bodies.
+	clear(t.rows[:t.rowsUsed])
 	t.rowsUsed = 0
 }
 
@@ -304,7 +306,8 @@ func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *
 			return err
 		}
 		if changed != w {
-			return errJob // the index names jobs that don't exist
+			// The index names jobs that don't exist, or have another state.
+			return errJob
 		}
 		numbers = numbers[w:]
 	}

@@ -33,7 +33,8 @@ func (e jobAPI) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		defer e.notifier.unregister(w)
 	}
 
-	if poll { // after enter, so that no commit in between is missed
+	// This comes after the registration, so that no commit in between is missed.
+	if poll {
 		ready, err := e.pollQueues(ctx, keys)
 		if err != nil {
 			if w != nil {
@@ -121,7 +122,8 @@ func (h *notifier) unregister(w *waiter) bool {
 
 // Pass implements contract.Passer.
 func (e jobAPI) Pass(_ context.Context, namespace string, queues []string) {
-	for _, dispatcher := range []bool{false, true} { // the caller may be of either kind
+	// The caller may be of either kind.
+	for _, dispatcher := range []bool{false, true} {
 		e.notifier.pass(contract.NamespaceOr(namespace), queues, dispatcher)
 	}
 }

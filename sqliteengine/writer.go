@@ -44,7 +44,8 @@ type writer struct {
 func (w *writer) run() {
 	defer close(w.e.stopped)
 	for {
-		closed := w.e.inbox.Closed() // before Take, so that no operation is missed
+		// This comes before Take, so that no operation is missed.
+		closed := w.e.inbox.Closed()
 		poll := w.e.inbox.pollRequested.Swap(false)
 		w.batch = w.e.inbox.Take(w.batch, txLimits)
 		w.tryReopen()
@@ -130,7 +131,8 @@ func (w *writer) runTx(ops []*op) error {
 	w.e.observe("transaction", began)
 	if err != nil {
 		t.discard()
-		if w.c.InTx() { // SQLite ends the transaction itself after some errors
+		// SQLite ends the transaction itself after some errors.
+		if w.c.InTx() {
 			err = errors.Join(err, w.c.Exec("ROLLBACK"))
 		}
 		return err
@@ -158,7 +160,8 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 			return err
 		}
 		t.remaining = ops[i:]
-		if o.kind != opReserve || len(t.ready) == 0 { // Reserves that share jobs share their time
+		// Reserves that share jobs share their time.
+		if o.kind != opReserve || len(t.ready) == 0 {
 			t.begin()
 		}
 		if o.err = o.run(t); o.err != nil && !isRefusal(o.err) {

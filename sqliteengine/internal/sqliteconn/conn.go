@@ -52,7 +52,8 @@ func Open(path string, mode Mode) (*Conn, error) {
 	defer libc.Xfree(tls, name)
 
 	rc := sqlite3.Xsqlite3_open_v2(tls, name, c.out, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
-	c.db = *(*uintptr)(at(c.out)) // set even if opening failed
+	// SQLite sets the handle even if opening failed. It must be closed then too.
+	c.db = *(*uintptr)(at(c.out))
 	if rc != sqlite3.SQLITE_OK {
 		err := c.fail(rc)
 		c.Close()
@@ -76,7 +77,8 @@ func (c *Conn) Close() error {
 	if c.db != 0 {
 		if rc := sqlite3.Xsqlite3_close(c.tls, c.db); rc != sqlite3.SQLITE_OK {
 			err = c.fail(rc)
-			sqlite3.Xsqlite3_close_v2(c.tls, c.db) // frees it with its last statement
+			// A statement is still open. This frees the connection with the last statement.
+			sqlite3.Xsqlite3_close_v2(c.tls, c.db)
 		}
 	}
 	libc.Xfree(c.tls, c.out)

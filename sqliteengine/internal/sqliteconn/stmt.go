@@ -57,7 +57,8 @@ func (c *Conn) Query(sql string) (string, error) {
 	}
 	defer s.Finalize()
 	text, first := "", true
-	for { // to the end, because some statements do their work after the first row
+	// Some statements do their work only after the first row.
+	for {
 		row, err := s.Step()
 		if err != nil || !row {
 			return text, err
@@ -152,6 +153,8 @@ func (s *Stmt) copy(from *byte, n int) uintptr {
 		s.buf = libc.Xmalloc(s.c.tls, bufBytes)
 	}
 
+	// The buffer can't move, because SQLite keeps pointers into it. Long arguments get memory of
+	// their own.
 	p := s.buf + uintptr(s.used)
 	switch {
 	case s.buf == 0:

@@ -59,7 +59,8 @@ func OpenBallast(path string) *Ballast {
 		return b
 	}
 	if info, err := b.f.Stat(); err == nil && b.allocate(0, info.Size()) == nil {
-		b.size = info.Size() // allocate filled holes that a copied file may have
+		// allocate has filled the holes that a copied file may have.
+		b.size = info.Size()
 	}
 	return b
 }
@@ -111,7 +112,8 @@ func (b *Ballast) Grow(to int64) error {
 		return nil
 	}
 
-	for b.size < to { // takes the rest of the disk step by step
+	// The whole did not fit, so this takes the rest of the disk step by step.
+	for b.size < to {
 		if err := b.extend(min(b.size+BallastGrain, to)); err != nil {
 			return err
 		}
@@ -128,7 +130,8 @@ func (b *Ballast) allocate(from, n int64) error {
 
 func (b *Ballast) extend(to int64) error {
 	if err := b.allocate(b.size, to-b.size); err != nil {
-		return errors.Join(err, b.f.Truncate(b.size)) // frees a partial allocation
+		// Truncate frees what was allocated before the error.
+		return errors.Join(err, b.f.Truncate(b.size))
 	}
 	b.size = to
 	return nil

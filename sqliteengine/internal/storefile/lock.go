@@ -42,6 +42,7 @@ func Lock(path, advice string) (*os.File, error) {
 		return nil, contract.Errorf(duly.CodeUnavailable,
 			"%s is open in %s; %s", path, owner, advice)
 	}
+	// The process ID is only for error messages of other processes.
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
