@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// settling is an engine whose settles go another way.
+// settling is an engine with another Settle.
 type settling struct {
 	contract.Engine
 	settle func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error)
@@ -22,15 +22,16 @@ func (s *settling) Settle(ctx context.Context, namespace string, outcomes []duly
 	return s.settle(ctx, namespace, outcomes)
 }
 
-// C15.29: a run that dies between a dead job's lease and its burial leaves it
-// to a later one, also where the next comes before the lease has ended.
-func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
+// C15.29: a later run buries a dead job that an interrupted run has leased, but not before the lease
+// has ended.
+func TestLeasedDeadJobIsBuriedByLaterRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := r.buried("shop", "q")
 	path := filepath.Join(t.TempDir(), "journal")
-	dies := &settling{r.engine, func(context.Context, string, []duly.SettleRequest) ([]error, error) { return nil, errDied }}
-	if got, err := r.runInto(path, dies); !errors.Is(err, errDied) || got.Dead != 0 {
+	failing := &settling{r.engine,
+		func(context.Context, string, []duly.SettleRequest) ([]error, error) { return nil, errDied }}
+	if got, err := r.runInto(path, failing); !errors.Is(err, errDied) || got.Dead != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyLeased] != 1 || got.Known+got.Dead != 0 {
@@ -49,9 +50,8 @@ func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
 	}
 }
 
-// C15.29: a burial that is refused is told, counts for nothing, and is done by
-// the next run.
-func TestARefusedBurialIsNone(t *testing.T) {
+// C15.29: the report has a refused burial, does not count it, and the next run buries the job.
+func TestRefusedBurialIsRepeatedByNextRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for range 3 {
@@ -59,11 +59,13 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	}
 
 	path := filepath.Join(t.TempDir(), "journal")
-	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-		errs, err := r.engine.Settle(ctx, namespace, outcomes[1:])
-		return append([]error{duly.ErrLeaseLost}, errs...), err
-	}}
-	if got, err := r.runInto(path, refuses); err != nil || got.Dead != 2 || got.Left[whyRefused+reason(duly.ErrLeaseLost)] != 1 || len(got.Left) != 1 {
+	refusing := &settling{r.engine,
+		func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+			errs, err := r.engine.Settle(ctx, namespace, outcomes[1:])
+			return append([]error{duly.ErrLeaseLost}, errs...), err
+		}}
+	if got, err := r.runInto(path, refusing); err != nil || got.Dead != 2 ||
+		got.Left[whyRefused+reason(duly.ErrLeaseLost)] != 1 || len(got.Left) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 
@@ -77,8 +79,8 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	}
 }
 
-// A dead job that a consumer was quicker to take is left, and not counted as dead.
-func TestADeadJobInAConsumersHandsIsNotCountedAsDead(t *testing.T) {
+// A dead job that a consumer reserves before the importer does is skipped, and not counted as dead.
+func TestDeadJobReservedByConsumerIsNotCountedAsDead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.buried("shop", "q")
@@ -89,7 +91,7 @@ func TestADeadJobInAConsumersHandsIsNotCountedAsDead(t *testing.T) {
 	}
 }
 
-// quicker is an engine with a consumer who is.
+// quicker is an engine with a consumer that reserves each job before the caller does.
 type quicker struct{ contract.Engine }
 
 func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
@@ -97,13 +99,14 @@ func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return nil, err
 }
 
-// C15.29: where a queue is paused its dead jobs stay ready, are told, and are
-// buried by a later run.
-func TestTheDeadOfAPausedQueueAreBuriedLater(t *testing.T) {
+// C15.29: the dead jobs of a paused queue stay ready, the report has them, and a later run buries
+// them.
+func TestDeadJobsOfPausedQueueAreBuriedLater(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.buried("shop", "q")
 	q := duly.QueueRef{Namespace: "shop", Name: "q"}
+
 	path := filepath.Join(t.TempDir(), "journal")
 	if _, err := r.engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
@@ -122,15 +125,18 @@ func TestTheDeadOfAPausedQueueAreBuriedLater(t *testing.T) {
 	}
 }
 
-// Dead jobs are buried although others are ready before them, and those stay.
-func TestTheDeadAreBuriedBesideTheReady(t *testing.T) {
+// Dead jobs are buried although other jobs are ready before them, and these stay ready.
+func TestDeadJobsAreBuriedBeforeReadyJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+
 	for i := range 300 {
-		if _, err := r.engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: fmt.Sprint("here", i)}}); err != nil {
+		if _, err := r.engine.Push(t.Context(),
+			[]duly.Job{{Namespace: "shop", Queue: "q", ID: fmt.Sprint("ready", i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for range 5 {
 		r.buried("shop", "q")
 	}

@@ -16,42 +16,60 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// C15.29: jobs that are ready, delayed or dead are brought over with all that
-// is theirs; nothing is changed in the source.
-func TestJobsAreBroughtOver(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	var order []string
+// queueOfJobs is lmstfy's queue mail of the namespace shop, with jobs of each kind.
+type queueOfJobs struct {
+	ready  []string // in order
+	packed string   // is ready, after the others
+	later  string   // is delayed
+	dead   []string
+}
+
+// fill stores a queue with seven jobs that are imported and four that are not: a consumer has the
+// last try of one, one is gone, one expires before it is due, and one has an unknown form.
+func (r *rig) fill() (q queueOfJobs) {
 	for i := range 3 {
 		id := r.id(false)
-		order = append(order, id)
+		q.ready = append(q.ready, id)
 		r.job("shop", "mail", id, fmt.Sprintf("body\x00\xff%d", i), time.Duration(i)*time.Hour)
 		r.ready("shop", "mail", id, i+1)
 	}
-	packedID := r.id(true)
-	r.job("shop", "mail", packedID, `{"body":"`+base64.StdEncoding.EncodeToString([]byte{0, 255})+`","attributes":{"lang":"de"}}`, 0)
-	r.ready("shop", "mail", packedID, 65535)
-	later := r.id(false)
-	r.job("shop", "mail", later, "later", 2*time.Hour)
-	r.timer("shop", "mail", later, 5, r.now.Add(time.Hour))
-	held := r.id(false)
-	r.job("shop", "mail", held, "", 0)
-	r.timer("shop", "mail", held, 0, r.now.Add(time.Hour))
-	over := r.id(false)
-	r.job("shop", "mail", over, "over", 0)
-	r.timer("shop", "mail", over, 0, r.now.Add(-time.Minute))
-	dead := r.id(false)
-	r.job("shop", "mail", dead, "dead", 0)
-	r.dead("shop", "mail", dead)
-	gone := r.id(false)
-	r.ready("shop", "mail", gone, 1)
+
+	q.packed = r.id(true)
+	body := base64.StdEncoding.EncodeToString([]byte{0, 255})
+	r.job("shop", "mail", q.packed, `{"body":"`+body+`","attributes":{"lang":"de"}}`, 0)
+	r.ready("shop", "mail", q.packed, 65535)
+
+	q.later = r.id(false)
+	r.job("shop", "mail", q.later, "later", 2*time.Hour)
+	r.timer("shop", "mail", q.later, 5, r.now.Add(time.Hour))
+
+	buried, overdue := r.buried("shop", "mail"), r.id(false)
+	r.job("shop", "mail", overdue, "over", 0)
+	r.timer("shop", "mail", overdue, 0, r.now.Add(-time.Minute))
+	q.dead = []string{buried, overdue}
+
+	consumed := r.id(false)
+	r.job("shop", "mail", consumed, "", 0)
+	r.timer("shop", "mail", consumed, 0, r.now.Add(time.Hour))
+	r.ready("shop", "mail", r.id(false), 1)
+
 	short := r.id(false)
 	r.job("shop", "mail", short, "x", time.Minute)
 	r.timer("shop", "mail", short, 1, r.now.Add(time.Hour))
-	foreign := "2" + r.id(false)
-	r.job("shop", "mail", foreign, "?", 0)
-	r.ready("shop", "mail", foreign, 1)
-	r.job("other", "q", r.id(false), "not asked for", 0)
+
+	unknown := "2" + r.id(false)
+	r.job("shop", "mail", unknown, "?", 0)
+	r.ready("shop", "mail", unknown, 1)
+	return q
+}
+
+// C15.29: ready, delayed and dead jobs are imported with all their settings, and the source does not
+// change.
+func TestJobsAreImported(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	q := r.fill()
+	r.job("other", "q", r.id(false), "of a namespace that is not imported", 0)
 	before := fmt.Sprint(r.redis.Must("DEBUG", "DIGEST"))
 
 	im := r.importer()
@@ -64,53 +82,78 @@ func TestJobsAreBroughtOver(t *testing.T) {
 	if names, _ := r.engine.Queues(t.Context(), "shop", duly.PageParams{}); len(names.Names) != 0 {
 		t.Errorf("a dry run has made %v", names.Names)
 	}
+
 	got := r.run(im)
 	if got.Ready != 4 || got.Delayed != 1 || got.Dead != 2 || got.Gone != 1 || got.Known != 0 ||
 		got.Left[whyConsumed] != 1 || got.Left[whyExpires] != 1 || got.Left[whyForm] != 1 || len(got.Examples) != 3 {
 		t.Errorf("%+v", got)
 	}
-	for i, id := range order {
-		j := r.get("shop", "mail", id)
-		if j.State != duly.StateReady || string(j.Body) != fmt.Sprintf("body\x00\xff%d", i) || j.Tries != i+1 || j.MaxStalls != duly.None || j.Backoff != duly.Fixed(0) {
-			t.Errorf("%+v", j)
-		}
-		if left := j.ExpiresAt.Sub(r.clock.Now()); i == 0 && !j.ExpiresAt.IsZero() || i > 0 && (left > time.Duration(i)*time.Hour || left < time.Duration(i)*time.Hour-time.Minute) {
-			t.Errorf("job %d expires in %s", i, left)
-		}
-	}
-	if j := r.get("shop", "mail", packedID); string(j.Body) != "\x00\xff" || j.Headers["lang"] != "de" || j.Tries != 65535 {
-		t.Errorf("%+v", j)
-	}
-	j := r.get("shop", "mail", later)
-	if delay := j.Due.Sub(r.clock.Now()); j.State != duly.StateDelayed || delay > time.Hour || delay < time.Hour-time.Minute || j.Tries != 5 {
-		t.Errorf("%+v", j)
-	}
-	for _, id := range []string{dead, over} {
-		if j := r.get("shop", "mail", id); j.State != duly.StateDead || j.LastError != deadReason {
-			t.Errorf("%+v", j)
-		}
-	}
-	var taken []string
-	deliveries, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"mail"}, Max: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range deliveries {
-		taken = append(taken, d.ID)
-	}
-	if want := append(order, packedID); !slices.Equal(taken, want) {
-		t.Errorf("delivered are %v, want %v", taken, want)
-	}
-	if cfg, err := r.engine.Config(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}); err != nil || cfg.DeadAge != duly.None || cfg.DeadCount != duly.None {
-		t.Errorf("the queue is %+v, %v", cfg, err)
-	}
+
+	r.checkJobs(q)
 	if after := fmt.Sprint(r.redis.Must("DEBUG", "DIGEST")); after != before {
 		t.Error("the source has changed")
 	}
 }
 
-// C15.29: a second run doubles nothing, whatever has become of the jobs.
-func TestASecondRunDoublesNothing(t *testing.T) {
+// checkJobs compares the imported jobs with those of the source, and reserves the ready ones.
+func (r *rig) checkJobs(q queueOfJobs) {
+	t := r.t
+	t.Helper()
+
+	for i, id := range q.ready {
+		j := r.get("shop", "mail", id)
+		if j.State != duly.StateReady || string(j.Body) != fmt.Sprintf("body\x00\xff%d", i) || j.Tries != i+1 ||
+			j.MaxStalls != duly.None || j.Backoff != duly.Fixed(0) {
+			t.Errorf("%+v", j)
+		}
+
+		ttl := time.Duration(i) * time.Hour
+		if i == 0 && !j.ExpiresAt.IsZero() || i > 0 && !r.isIn(j.ExpiresAt, ttl) {
+			t.Errorf("job %d expires at %s", i, j.ExpiresAt)
+		}
+	}
+
+	j := r.get("shop", "mail", q.packed)
+	if string(j.Body) != "\x00\xff" || j.Headers["lang"] != "de" || j.Tries != 65535 {
+		t.Errorf("%+v", j)
+	}
+	j = r.get("shop", "mail", q.later)
+	if j.State != duly.StateDelayed || !r.isIn(j.Due, time.Hour) || j.Tries != 5 {
+		t.Errorf("%+v", j)
+	}
+	for _, id := range q.dead {
+		if j := r.get("shop", "mail", id); j.State != duly.StateDead || j.LastError != deadReason {
+			t.Errorf("%+v", j)
+		}
+	}
+
+	deliveries, err := r.engine.Reserve(t.Context(),
+		duly.ReserveParams{Namespace: "shop", Queues: []string{"mail"}, Max: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var delivered []string
+	for _, d := range deliveries {
+		delivered = append(delivered, d.ID)
+	}
+	if want := append(q.ready, q.packed); !slices.Equal(delivered, want) {
+		t.Errorf("delivered %v, want %v", delivered, want)
+	}
+
+	cfg, err := r.engine.Config(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"})
+	if err != nil || cfg.DeadAge != duly.None || cfg.DeadCount != duly.None {
+		t.Errorf("the queue is %+v, %v", cfg, err)
+	}
+}
+
+// isIn reports whether a time is d from now, or up to a minute less, because the source's clock runs.
+func (r *rig) isIn(when time.Time, d time.Duration) bool {
+	left := when.Sub(r.clock.Now())
+	return left <= d && left >= d-time.Minute
+}
+
+// C15.29: a second run imports no job again, in any state of the jobs.
+func TestSecondRunImportsNoJobAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const n = 1234
@@ -132,50 +175,44 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 	}
 
 	path := filepath.Join(t.TempDir(), "journal")
-	run := func() Report {
-		journal, err := OpenJournal(path, "here to there")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer journal.Close()
-		im := r.importer()
-		im.Journal = journal
-		return r.run(im)
-	}
-	if got := run(); got.Ready != 986 || got.Delayed != 124 || got.Dead != 124 || got.Known != 0 || len(got.Left) != 0 {
-		t.Fatalf("%+v", got)
+	got, err := r.runInto(path, r.engine)
+	if err != nil || got.Ready != 986 || got.Delayed != 124 || got.Dead != 124 || got.Known != 0 || len(got.Left) != 0 {
+		t.Fatalf("%+v, %v", got, err)
 	}
 
 	q := duly.QueueRef{Namespace: "shop", Name: "q"}
-	deliveries, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 100})
+	deliveries, err := r.engine.Reserve(t.Context(),
+		duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	for _, d := range deliveries {
-		if _, err := r.engine.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
+		if _, err := r.engine.Settle(t.Context(), "shop",
+			[]duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if got := run(); got.Known != n || got.Ready+got.Delayed+got.Dead != 0 {
-		t.Errorf("the second run: %+v", got)
+	if got, err := r.runInto(path, r.engine); err != nil || got.Known != n || got.Ready+got.Delayed+got.Dead != 0 {
+		t.Errorf("the second run: %+v, %v", got, err)
 	}
 	stats, err := r.engine.Stats(t.Context(), q)
-	if s := stats.Sizes; err != nil || s.Ready != 886 || s.Delayed != 124 || s.Dead != 124 || stats.Counters.Pushed != n {
+	if s := stats.Sizes; err != nil || s.Ready != 886 || s.Delayed != 124 || s.Dead != 124 ||
+		stats.Counters.Pushed != n {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	if _, err := OpenJournal(path, "here to elsewhere"); !errors.Is(err, duly.ErrConflict) {
+	if _, err := OpenJournal(path, "another import"); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("another import's journal: %v", err)
 	}
 
-	// Without a journal the IDs alone tell.
+	// Without a journal a finished job has no ID in the target, so it is a new one.
 	if got := r.run(r.importer()); got.Known != n-100 || got.Ready != 100 {
 		t.Errorf("without its journal: %+v", got)
 	}
 }
 
-// dying is an engine whose process dies at its nth push, before or after it.
+// dying is an engine that fails at its nth push, before or after it has stored the jobs.
 type dying struct {
 	contract.Engine
 	left  int
@@ -194,7 +231,7 @@ func (d *dying) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return d.Engine.Push(ctx, jobs)
 }
 
-// filling is an engine that has room for the first job of a push alone.
+// filling is an engine that stores only the first job of a push.
 type filling struct{ contract.Engine }
 
 func (f filling) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -205,11 +242,12 @@ func (f filling) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	return results, err
 }
 
-// C15.29: what was stored beside a job that was refused is not brought once more,
-// also if it was worked off meanwhile.
-func TestWhatWasStoredBesideARefusedJobIsWrittenDown(t *testing.T) {
+// C15.29: the journal has the jobs that were stored although another job of their batch was refused.
+// So they are not imported again after they are finished.
+func TestJournalHasStoredJobsOfFailedBatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+
 	for range 2 {
 		id := r.id(false)
 		r.job("shop", "q", id, "x", 0)
@@ -228,8 +266,8 @@ func TestWhatWasStoredBesideARefusedJobIsWrittenDown(t *testing.T) {
 	}
 }
 
-// C15.29: an import that ends half way goes on.
-func TestAnInterruptedImportGoesOn(t *testing.T) {
+// C15.29: an interrupted import continues in the next run.
+func TestInterruptedImportContinues(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for i := range 250 {
@@ -262,19 +300,22 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 
 	r.run(r.importer())
 	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"})
-	if s := stats.Sizes; err != nil || s.Ready != 130 || s.Dead != 120 || s.Leased != 0 || stats.Counters.Pushed != 250 {
+	if s := stats.Sizes; err != nil || s.Ready != 130 || s.Dead != 120 || s.Leased != 0 ||
+		stats.Counters.Pushed != 250 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 }
 
-// C15.29: tokens keep their texts, and their limits.
-func TestTokensAreBroughtOver(t *testing.T) {
+// C15.29: tokens keep their texts and their limits.
+func TestTokensAreImported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.redis.Must("HSET", "tk/default/shop", "01HF7YAT00041061050R000000", "the shop\n"+strings.Repeat("ä", 200), "another-token-of-20-c", "x")
+	r.redis.Must("HSET", "tk/default/shop", "01HF7YAT00041061050R000000", "the shop\n"+strings.Repeat("ä", 200),
+		"another-token-of-20-c", "x")
 	r.redis.Must("HSET", "tk/default/bad.name/", "01HF7YAT00041061050R000001", "x")
 	r.redis.Must("HSET", "tk/orders/shop", "01HF7YAT00041061050R000002", "another pool's")
-	r.redis.Must("HSET", "__throttler_keys__", "default/shop/01HF7YAT00041061050R000000", `{"read":10,"write":-1,"interval":60}`,
+	r.redis.Must("HSET", "__throttler_keys__", "default/shop/01HF7YAT00041061050R000000",
+		`{"read":10,"write":-1,"interval":60}`,
 		"default/shop/another-token-of-20-c", `{"read":1,"write":1,"interval":99999999999}`, "orders/shop/x", "{}")
 	got := r.run(r.importer())
 	if got.Tokens != 2 || got.Limited != 1 || len(got.Left) != 2 {
@@ -283,16 +324,19 @@ func TestTokensAreBroughtOver(t *testing.T) {
 
 	for _, text := range []string{"anot", "01HF"} {
 		if strings.Contains(fmt.Sprint(got), text) {
-			t.Errorf("it has the first letters of a token: %+v", got)
+			t.Errorf("the report has the first letters of a token: %+v", got)
 		}
 	}
 
 	token, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000000"))
 	want := contract.Limits{Consume: 10, Per: time.Minute}
-	if err != nil || token.Namespace != "shop" || token.Limits != want || token.Rights != contract.RightProduce|contract.RightConsume || !strings.HasPrefix(token.Description, "the shop ä") {
+	if err != nil || token.Namespace != "shop" || token.Limits != want ||
+		token.Rights != contract.RightProduce|contract.RightConsume ||
+		!strings.HasPrefix(token.Description, "the shop ä") {
 		t.Errorf("%+v, %v", token, err)
 	}
-	if _, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000002")); !errors.Is(err, duly.ErrNotFound) {
+	if _, err := r.engine.FindToken(t.Context(),
+		hash("shop", "01HF7YAT00041061050R000002")); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("another pool's token: %v", err)
 	}
 	if got := r.run(r.importer()); got.Tokens != 0 || got.KnownTokens != 2 {
@@ -300,16 +344,22 @@ func TestTokensAreBroughtOver(t *testing.T) {
 	}
 }
 
-// What lmstfy's second engine holds is told, and no error shows a password.
-func TestWhatIsNotReadIsTold(t *testing.T) {
+// The report has the queues of lmstfy's second engine.
+func TestQueuesOfSecondEngineAreReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.redis.Must("HSET", "m2/ns", "shop", "1")
 	if got := r.run(r.importer()); got.Left[whyV2] != 1 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// An error of Open does not have the password of the URL.
+func TestOpenErrorHidesPassword(t *testing.T) {
+	t.Parallel()
 	for url, want := range map[string]duly.Code{
-		"redis://:s3cret@127.0.0.1:1": duly.CodeUnavailable, "redis://:s3cret@:x/y": duly.CodeInvalid, "http://s3cret": duly.CodeInvalid,
+		"redis://:s3cret@127.0.0.1:1": duly.CodeUnavailable, "redis://:s3cret@:x/y": duly.CodeInvalid,
+		"http://s3cret": duly.CodeInvalid,
 	} {
 		if _, err := Open(t.Context(), url); duly.CodeOf(err) != want || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", url, err)
@@ -317,9 +367,8 @@ func TestWhatIsNotReadIsTold(t *testing.T) {
 	}
 }
 
-// C15.29: an answer of a form that is not known is an error, never a moment long
-// ago or an end.
-func TestAnAnswerOfAnotherFormIsAnError(t *testing.T) {
+// C15.29: an answer in an unknown form is an error, neither a time in the past nor the end of a scan.
+func TestUnknownFormOfAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []any{[]any{}, []any{"1"}, []any{"1", "2", "3"}, []any{"x", "y"}} {
 		stub := redistest.NewStub(t, "7.2.4", func(args []string) any {
@@ -335,7 +384,7 @@ func TestAnAnswerOfAnotherFormIsAnError(t *testing.T) {
 		}
 		t.Cleanup(source.Close)
 		if now, err := source.now(t.Context()); !errors.Is(err, duly.ErrUnavailable) {
-			t.Errorf("%v: it is %s, %v", answer, now, err)
+			t.Errorf("%v: the time is %s, %v", answer, now, err)
 		}
 
 		err = source.scan(t.Context(), []string{"SCAN"}, nil, func([]string) error { return nil })

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-func TestAForeignFileIsNoJournal(t *testing.T) {
+// A file that is not a journal, or the journal of another import, is refused.
+func TestOtherFileIsRefusedAsJournal(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"mine", "mine\n", "duly import lmstfy: x\nq/1"} {
 		path := filepath.Join(t.TempDir(), "file")
@@ -22,20 +23,20 @@ func TestAForeignFileIsNoJournal(t *testing.T) {
 	}
 }
 
-// C15.29: a journal that can't be read is no empty one, and stays as it is.
-func TestAJournalThatCantBeReadIsKept(t *testing.T) {
+// C15.29: an unreadable journal is an error, and the file does not change.
+func TestUnreadableJournalIsKept(t *testing.T) {
 	t.Parallel()
 	path, text := filepath.Join(t.TempDir(), "file"), "duly import lmstfy: x\nshop/q/1\n"
 	if err := writeFile(path, text); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0) // whose reads fail
+	file, err := os.OpenFile(path, os.O_WRONLY, 0) // so that reads fail
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	if err := (&Journal{file: file, seen: map[string]struct{}{}}).read("x"); err == nil {
-		t.Error("there is no error")
+		t.Error("reading returned no error")
 	}
 	if got, err := os.ReadFile(path); string(got) != text {
 		t.Errorf("the file is %q, %v", got, err)

@@ -5,8 +5,10 @@ import (
 	"testing"
 )
 
+// le returns n as two bytes, the low one first.
 func le(n int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(n))) }
 
+// packed returns texts with their lengths, like lmstfy's struct package packs them.
 func packed(texts ...string) (out string) {
 	for _, text := range texts {
 		out += le(len(text)) + text
@@ -14,7 +16,8 @@ func packed(texts ...string) (out string) {
 	return out
 }
 
-func TestEntriesAreTakenApart(t *testing.T) {
+// An entry is read whole or refused.
+func TestUnpackEntry(t *testing.T) {
 	t.Parallel()
 	const id = "01HF7YAT00041061050R000000"
 	if e, ok := unpackEntry(le(3) + packed(id)); !ok || e.tries != 3 || e.id != id {
@@ -38,13 +41,15 @@ func TestEntriesAreTakenApart(t *testing.T) {
 	}
 }
 
-func TestPayloadsAreReadAsTheirIDsSay(t *testing.T) {
+// The first letter of a job's ID is the version of its payload.
+func TestUnpackPayloadByVersionOfID(t *testing.T) {
 	t.Parallel()
 	const id = "01HF7YAT00041061050R000000"
 	if p, ok := unpackPayload(id, `{"body":"YQ=="}`); !ok || string(p.Body) != `{"body":"YQ=="}` {
 		t.Errorf("%+v, %v", p, ok)
 	}
-	if p, ok := unpackPayload("1"+id, `{"body":"YQ==","attributes":{"a":"b"}}`); !ok || string(p.Body) != "a" || p.Attributes["a"] != "b" {
+	if p, ok := unpackPayload("1"+id, `{"body":"YQ==","attributes":{"a":"b"}}`); !ok || string(p.Body) != "a" ||
+		p.Attributes["a"] != "b" {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for packing, text := range map[string]string{"1": "no JSON", "2": `{"body":"YQ=="}`} {

@@ -15,14 +15,14 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// rig is a Redis as lmstfy leaves it, and an engine in memory.
+// rig is a Redis with lmstfy's keys, and an engine in memory.
 type rig struct {
 	t      *testing.T
 	redis  *redistest.Server
 	source *Source
 	engine *model.Engine
 	clock  *clock.Fake
-	now    time.Time // of the Redis, when the test began
+	now    time.Time // of the Redis, at the start of the test
 	ids    int
 }
 
@@ -43,7 +43,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// id is a new one of lmstfy's form.
+// id returns a new ID in lmstfy's form.
 func (r *rig) id(versioned bool) string {
 	r.ids++
 	id := fmt.Sprintf("01HF7YAT0004106105%08d", r.ids)
@@ -53,7 +53,7 @@ func (r *rig) id(versioned bool) string {
 	return id
 }
 
-// job stores what lmstfy stores of a job but for where it stands. ttl 0: none.
+// job stores a job with lmstfy's keys, but in no list. A ttl of 0 is none.
 func (r *rig) job(ns, q, id, text string, ttl time.Duration) {
 	key := "j/" + ns + "/" + q + "/" + id
 	if ttl > 0 {
@@ -65,15 +65,17 @@ func (r *rig) job(ns, q, id, text string, ttl time.Duration) {
 	r.redis.Must("HSET", "m/ns/"+ns, q, "1")
 }
 
+// ready adds a job to the list of a queue.
 func (r *rig) ready(ns, q, id string, tries int) {
 	r.redis.Must("LPUSH", "q/"+ns+"/"+q, le(tries)+packed(id))
 }
 
+// dead adds a job to the dead letters of a queue.
 func (r *rig) dead(ns, q, id string) {
 	r.redis.Must("LPUSH", "d/"+ns+"/"+q, le(1)+packed(id))
 }
 
-// buried is the ID of a new job in a queue's dead letters.
+// buried stores a new job in the dead letters of a queue and returns its ID.
 func (r *rig) buried(ns, q string) (id string) {
 	id = r.id(false)
 	r.job(ns, q, id, "x", 0)
@@ -81,6 +83,7 @@ func (r *rig) buried(ns, q string) (id string) {
 	return id
 }
 
+// timer adds a job to the timer set.
 func (r *rig) timer(ns, q, id string, tries int, due time.Time) {
 	r.redis.Must("ZADD", "timer_set", due.Unix(), packed(ns, q)+le(tries)+packed(id))
 }
@@ -109,7 +112,7 @@ func (r *rig) run(im *Importer) Report {
 	return report
 }
 
-// runInto is a run with a journal into an engine.
+// runInto imports into an engine, with a journal.
 func (r *rig) runInto(path string, engine contract.Engine) (Report, error) {
 	r.t.Helper()
 	journal, err := OpenJournal(path, "x")

@@ -59,7 +59,8 @@ func failed(err error) error {
 
 // unexpected returns the error of an answer in another form than the command's.
 func unexpected(command string) error {
-	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in an unknown form; is it a Redis?", command)
+	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in an unknown form; is it a Redis?",
+		command)
 }
 
 func firstLine(text string) string {
