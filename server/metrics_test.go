@@ -80,7 +80,7 @@ func (f *fixture) busyPush() {
 		o.Tried(dispatch.Try{Namespace: "default", Target: "crm", Host: "https://crm.example:443", Status: status, Took: time.Millisecond, Bytes: 10, First: true, Late: time.Millisecond})
 	}
 	o.HeldBack("default", "", "https://a.example:443")
-	o.Waits("default", "crm", dispatch.Disabled)
+	o.Postponed("default", "crm", dispatch.Disabled)
 	p.states = func() []gates.State { return []gates.State{{Host: "https://crm.example:443", Open: true, Limit: 4}} }
 }
 

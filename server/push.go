@@ -85,8 +85,8 @@ func (p *push) observer() dispatch.Observer {
 				Took: t.Took, Bytes: t.Bytes, First: t.First, Late: t.Late,
 			})
 		},
-		HeldBack: func(namespace, target, host string) { p.meter.HeldBack(namespace, destination(target, host)) },
-		Waits:    func(_, _ string, reason dispatch.Reason) { p.meter.Waits(string(reason)) },
+		HeldBack:  func(namespace, target, host string) { p.meter.HeldBack(namespace, destination(target, host)) },
+		Postponed: func(_, _ string, reason dispatch.Reason) { p.meter.Waits(string(reason)) },
 		Gate: func(c gates.Change) {
 			if !c.Open {
 				p.meter.Closed()
@@ -123,10 +123,10 @@ func (p *push) gates() []metrics.PushGate {
 // has read when they change, or when a target changes.
 func (p *push) queues(cfg *Config) dispatch.Queues {
 	if cfg.Pools == nil {
-		return dispatch.QueuesOf(cfg.Store.Targeter, cfg.Store.Watcher, cfg.Clock, p.resolver.Forget)
+		return dispatch.QueuesOf(cfg.Store.Targeter, cfg.Store.Watcher, cfg.Clock, p.resolver.Refresh)
 	}
 	return &dispatch.Lists{Lists: cfg.Pools.EachPushIndex(), Watch: func(ctx context.Context, changed func()) {
-		cfg.Pools.WatchPushQueues(ctx, func() { p.resolver.Forget(); changed() })
+		cfg.Pools.WatchPushQueues(ctx, func() { p.resolver.Refresh(); changed() })
 	}}
 }
 
@@ -192,7 +192,7 @@ func (p *push) routes() native.Push {
 	if p == nil {
 		return native.Push{}
 	}
-	r := native.Push{Targets: p.store, Test: p.test, Changed: p.resolver.Forget}
+	r := native.Push{Targets: p.store, Test: p.test, Changed: p.resolver.Refresh}
 	if p.dispatcher != nil {
 		r.Hosts = p.hosts
 	}
@@ -201,9 +201,9 @@ func (p *push) routes() native.Push {
 
 // test sends a test request to a target, even if it is disabled.
 func (p *push) test(ctx context.Context, namespace, name string) (webhook.Tested, error) {
-	p.resolver.Forget()
+	p.resolver.Refresh()
 	to, err := p.resolver.Target(ctx, namespace, name)
-	if held := (*dispatch.Held)(nil); errors.As(err, &held) {
+	if held := (*dispatch.Postponed)(nil); errors.As(err, &held) {
 		if held.Reason == dispatch.Unreadable {
 			return webhook.Tested{}, contract.Errorf(duly.CodeConflict, "target %s can't be tested: %v", name, held)
 		}

@@ -140,7 +140,7 @@ func keysOf(secret string) (*sign.Pair, error) {
 		return nil, err
 	}
 	pair := sign.NewPair()
-	pair.Use(s)
+	pair.Replace(s)
 	return &pair, nil
 }
 

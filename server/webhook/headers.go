@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,7 +20,7 @@ const (
 	MaxTargetHeaderBytes = 8 << 10
 )
 
-// The headers of duly's own, in the form that [http.Header] keeps.
+// The headers that duly sets, in the form of [http.Header].
 const (
 	headerNamespace = "Duly-Namespace"
 	headerQueue     = "Duly-Queue"
@@ -35,20 +37,21 @@ const (
 	dueForm     = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// idempotency are the names by which net/http takes a POST for repeatable.
+// idempotency has the headers that make a POST repeatable for net/http.
 var idempotency = []string{"idempotency-key", "x-idempotency-key"}
 
-// ownHeaders is how many headers of duly's own a request has at most.
+// ownHeaders is the number of headers that duly sets.
 const ownHeaders = 11
 
 // CheckTargetHeaders returns [duly.ErrInvalid] for headers that a target must not
-// have. It names no value, because the headers of a target are secrets.
+// have. The error has no value, because the headers of a target are secrets.
 func CheckTargetHeaders(headers map[string]string) error {
 	var f contract.BadFields
 	size, seen := 0, map[string]bool{}
 	for _, name := range names(headers) {
 		value, lower := headers[name], strings.ToLower(name)
 		size += len(name) + len(value)
+
 		if !isToken(name) {
 			f.Add("headers", "name %s is not an RFC 9110 token", contract.Quoted(name))
 		}
@@ -61,6 +64,7 @@ func CheckTargetHeaders(headers map[string]string) error {
 		seen[lower] = true
 		checkName(&f, lower)
 	}
+
 	if len(headers) > MaxTargetHeaders {
 		f.Add("headers", "are %d, may be at most %d", len(headers), MaxTargetHeaders)
 	}
@@ -70,17 +74,12 @@ func CheckTargetHeaders(headers map[string]string) error {
 	return f.Err()
 }
 
-// names returns the names of headers in a fixed order.
+// names returns the sorted names of headers.
 func names(headers map[string]string) []string {
-	list := make([]string, 0, len(headers))
-	for name := range headers {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(headers))
 }
 
-// checkName refuses a name that can't come from a target. Credentials can.
+// checkName adds an error for a name that a target must not have. It may have credentials.
 func checkName(f *contract.BadFields, lower string) {
 	if kind := hook.KindOf(lower); kind == hook.Own || kind == hook.Connection {
 		f.Add("headers", "must not name %s, %s", lower, kind.Reason())
@@ -89,22 +88,21 @@ func checkName(f *contract.BadFields, lower string) {
 
 // isToken reports whether a text is a token of RFC 9110.
 func isToken(text string) bool {
-	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") == ""
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return text != "" && strings.Trim(text, letters+"!#$%&'*+-.^_`|~") == ""
 }
 
-// headers returns the headers of a request that was signed at that time.
+// headers returns the headers of a request that was signed at the time at.
 func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time) http.Header {
 	h := make(http.Header, len(j.Delivery.Headers)+len(to.Headers)+ownHeaders)
 	for name, value := range j.Delivery.Headers {
-		// The job may be older than the check of its queue.
+		// A job that was pushed before its queue was a push queue has unchecked headers.
 		if kind := hook.KindOf(strings.ToLower(name)); kind != hook.Connection && kind != hook.Credential {
 			h.Set(name, value)
 		}
 	}
-	kind := h.Get(headerType)
-	if kind == "" {
-		kind = defaultType
-	}
+	contentType := cmp.Or(h.Get(headerType), defaultType)
+
 	for name, value := range to.Headers {
 		h.Set(name, value)
 	}
@@ -114,8 +112,8 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 		}
 	}
 
-	// net/http repeats a request without a body on its own if it finds one of these.
-	// It finds canonical names alone, and sends a name as it is.
+	// net/http repeats a request without a body if it finds one of these headers. It
+	// finds only canonical names, so another case prevents that.
 	for _, name := range idempotency {
 		if values := h.Values(name); len(values) > 0 {
 			h.Del(name)
@@ -123,10 +121,10 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 		}
 	}
 
-	// One array holds all values, and the names need no change of case: Set would make
-	// both for each.
+	// One array has all values, and the names are canonical: Set would allocate both for
+	// each header.
 	own := [...]struct{ name, value string }{
-		{headerType, kind},
+		{headerType, contentType},
 		{headerAgent, "duly/" + s.Version},
 		{headerNamespace, j.Namespace},
 		{headerQueue, j.Delivery.Queue},
@@ -139,9 +137,9 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 		{sign.HeaderSignature, signature},
 	}
 	values := make([]string, len(own))
-	for i, one := range own {
-		values[i] = one.value
-		h[one.name] = values[i : i+1 : i+1]
+	for i, header := range own {
+		values[i] = header.value
+		h[header.name] = values[i : i+1 : i+1]
 	}
 	return h
 }

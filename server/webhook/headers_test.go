@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C16.21: the headers of a target are bounded, and an error shows no value.
+// C16.21: the headers of a target are bounded, and an error has no value of them.
 func TestCheckTargetHeaders(t *testing.T) {
 	t.Parallel()
 	many := func(n, size int) map[string]string {
@@ -20,16 +20,21 @@ func TestCheckTargetHeaders(t *testing.T) {
 		}
 		return h
 	}
+
 	for name, h := range map[string]map[string]string{
-		"credentials": {"Authorization": "Bearer x", "cookie": "a=b"}, "32": many(32, 10), "8 KiB": many(1, MaxTargetHeaderBytes), "tab": {"x": "a\tb"}, "none": nil,
+		"credentials": {"Authorization": "Bearer x", "cookie": "a=b"}, "32": many(32, 10),
+		"8 KiB": many(1, MaxTargetHeaderBytes), "tab": {"x": "a\tb"}, "none": nil,
 	} {
 		if err := CheckTargetHeaders(h); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+
 	for name, h := range map[string]map[string]string{
-		"33": many(33, 10), "8 KiB and a byte": many(1, MaxTargetHeaderBytes+1), "no name": {"": "canary"}, "a space": {"x y": "canary"},
-		"CR": {"x": "canary\rb"}, "LF": {"x": "canary\nb"}, "NUL": {"x": "canary\x00"}, "DEL": {"x": "canary\x7f"}, "twice": {"x": "canary", "X": "canary"},
+		"33": many(33, 10), "8 KiB and a byte": many(1, MaxTargetHeaderBytes+1), "no name": {"": "canary"},
+		"a space": {"x y": "canary"},
+		"CR":      {"x": "canary\rb"}, "LF": {"x": "canary\nb"}, "NUL": {"x": "canary\x00"},
+		"DEL": {"x": "canary\x7f"}, "twice": {"x": "canary", "X": "canary"},
 		"host": {"Host": "canary"}, "the signature": {"webhook-signature": "canary"},
 	} {
 		if err := CheckTargetHeaders(h); !errors.Is(err, duly.ErrInvalid) || strings.Contains(err.Error(), "canary") {

@@ -29,8 +29,7 @@ const (
 	DefaultTimeout = 10 * time.Second
 )
 
-// Destination is where a job goes, with the settings of its target as they are
-// now.
+// Destination is the receiver of a job, with the current settings of its target.
 type Destination struct {
 	// Target is the name of a registered target; empty for a plain URL.
 	Target string
@@ -41,16 +40,16 @@ type Destination struct {
 	Headers map[string]string
 	// Timeout is 1 s to 10 min. Default 10 s.
 	Timeout time.Duration
-	// Success and Permanent are statuses with a meaning of their own.
+	// Success has more statuses for success, Permanent those that bury the job.
 	Success, Permanent []int
 	Bounds             gate.Bounds
 	Signer             *sign.Signer
 	Transport          Transport
 }
 
-// Transport sends requests, as [guard.Transport] does.
+// Transport sends requests. [guard.Transport] implements it.
 type Transport interface {
-	// RoundTrip may use a kept connection.
+	// RoundTrip may use an idle connection.
 	RoundTrip(*http.Request) (*http.Response, error)
 	// Fresh uses a new connection.
 	Fresh(*http.Request) (*http.Response, error)
@@ -59,7 +58,7 @@ type Transport interface {
 // Job is a delivery of a push queue.
 type Job struct {
 	Namespace string
-	// WebhookID is what [sign.ID] or [sign.NoticeID] makes.
+	// WebhookID is a result of [sign.ID] or [sign.NoticeID].
 	WebhookID string
 	Delivery  *duly.Delivery
 	// Trace returns the headers traceparent and tracestate of the try. It is called
@@ -67,8 +66,8 @@ type Job struct {
 	Trace func() map[string]string
 }
 
-// releases returns how many earlier deliveries of the job ended in release.
-func (j Job) releases() int {
+// Releases returns the number of earlier deliveries of the job that ended in release.
+func (j Job) Releases() int {
 	p, ok := contract.ParseReceipt(j.Delivery.Receipt)
 	if !ok {
 		return 0
@@ -83,52 +82,53 @@ type Sender struct {
 	Gates   *gate.Gates
 }
 
-// errTimeout ends the context of a try whose time is over.
-var errTimeout = errors.New("the time of the try is over")
+// errTimeout is the cause that ends the context of a try at its timeout.
+var errTimeout = errors.New("timeout of the try")
 
-// notSent is the decision about a job that was not sent.
-const notSent = "C16.71"
+// NotSent is the rule of a decision about a job that was not sent.
+const NotSent = "C16.71"
 
-// Send makes one try and returns what it means for the job.
+// Send makes one try and returns the decision about the job.
 func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decision {
-	releases := j.releases()
+	releases := j.Releases()
 	host := HostOf(to.URL)
-	pass, wait := s.Gates.Enter(host, to.Bounds, releases > 0)
-	if pass == nil {
-		return outcome.Decision{Rule: notSent, As: duly.Release, Delay: &wait}
+	permit, wait := s.Gates.Admit(host, to.Bounds, releases > 0)
+	if permit == nil {
+		return outcome.Decision{Rule: NotSent, As: duly.Release, Delay: &wait}
 	}
 	var result gate.Result
-	// Also after a panic: the gate would count the try for ever.
-	defer func() { pass.Done(result) }()
+	// A panic must end the try too, or the gate would count it until a restart.
+	defer func() { permit.Done(result) }()
 
 	header, err := s.signed(j, to)
 	if err != nil {
 		wait := gate.FirstClosure
-		return outcome.Decision{Rule: notSent, As: duly.Release, Delay: &wait}
+		return outcome.Decision{Rule: NotSent, As: duly.Release, Delay: &wait}
 	}
 	t := s.try(ctx, j, to, header)
 	if t == nil { // aborted
-		return outcome.Decision{Rule: notSent, As: duly.Release}
+		return outcome.Decision{Rule: NotSent, As: duly.Release}
 	}
+
 	t.Host, t.Releases = to.URL.Host, releases
 	t.Named, t.Success, t.Permanent = to.Target != "", to.Success, to.Permanent
 	t.Retain = j.Delivery.Retain > 0
-	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failure has a text
-		t.Private = private(to)
+	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failure has an error text
+		t.Private = privateTexts(to)
 	}
 
 	d := outcome.Decide(*t)
 	result = gate.Result{Health: d.Health, Closes: d.Closes, CloseFor: d.CloseFor}
 	if d.Rule == "C16.65" && d.Delay == nil {
-		// The gate must be closed before the job joins its line.
-		pass.Done(result)
-		wait := s.Gates.Hold(host, to.Bounds)
+		// The gate must close before the job joins its line.
+		permit.Done(result)
+		wait := s.Gates.HoldBack(host, to.Bounds)
 		d.Delay = &wait
 	}
 	return d
 }
 
-// HostOf returns the host that a URL's gate belongs to: scheme, name and port.
+// HostOf returns the key of a URL's gate: scheme, name and port.
 func HostOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -141,7 +141,7 @@ func HostOf(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(name, port)
 }
 
-// HostOfURL is HostOf of the text of a URL; "" if that can't be read.
+// HostOfURL parses a URL and returns its HostOf, or "" for an invalid URL.
 func HostOfURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -150,11 +150,11 @@ func HostOfURL(text string) string {
 	return HostOf(u)
 }
 
-// private returns the texts that an error must not show.
-func private(to *Destination) []string {
+// privateTexts returns the texts that an error must not contain.
+func privateTexts(to *Destination) []string {
 	list := []string{to.URL.RequestURI(), to.URL.Path, to.URL.EscapedPath(), to.URL.RawQuery}
 	for _, segment := range strings.Split(to.URL.Path, "/") {
-		if len(segment) >= leastSegment {
+		if len(segment) >= minSecretSegment {
 			list = append(list, segment)
 		}
 	}
@@ -162,17 +162,17 @@ func private(to *Destination) []string {
 		list = append(list, values...)
 	}
 	for _, value := range to.Headers {
-		_, credential, _ := strings.Cut(value, " ") // behind Bearer or Basic
+		_, credential, _ := strings.Cut(value, " ") // after Bearer or Basic
 		list = append(list, value, credential)
 	}
 	return list
 }
 
-// leastSegment is the length, in bytes, from which a segment of a path may be a secret.
-// Shorter ones are words such as hook, which other words of an answer contain.
-const leastSegment = 12
+// minSecretSegment is the least length of a secret segment of a path, in bytes. Shorter
+// segments are words such as hook, which an answer may contain as well.
+const minSecretSegment = 12
 
-// signed returns all headers of the request.
+// signed returns all headers of the request, with its signature.
 func (s *Sender) signed(j Job, to *Destination) (http.Header, error) {
 	if to.Signer == nil {
 		return nil, sign.ErrNoSecret
@@ -185,25 +185,22 @@ func (s *Sender) signed(j Job, to *Destination) (http.Header, error) {
 	return s.headers(j, to, signature, now), nil
 }
 
-// try sends the request and returns how it ended, or nil if the caller's context
-// ended before.
+// try sends the request and returns its end, or nil if the caller's context ended
+// earlier.
 func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.Header) *outcome.Try {
-	began := s.Clock.Mono()
+	start := s.Clock.Mono()
 	timed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timeout := to.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
+	timeout := cmp.Or(to.Timeout, DefaultTimeout)
 	timer := s.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
-	resp, err := exchange(timed, to, header, j.Delivery.Body)
-	var answer *outcome.Answer
+	resp, err := send(timed, to, header, j.Delivery.Body)
+	t := &outcome.Try{}
 	if err == nil {
-		answer = &outcome.Answer{Status: resp.StatusCode, Header: resp.Header, Body: guard.ReadBody(resp)}
+		t.Answer = &outcome.Answer{Status: resp.StatusCode, Header: resp.Header, Body: guard.ReadBody(resp)}
 	}
-	t := &outcome.Try{Answer: answer, Took: s.Clock.Mono() - began, Now: s.Clock.Now()}
+	t.Took, t.Now = s.Clock.Mono()-start, s.Clock.Now()
 	if err == nil {
 		return t
 	}
@@ -222,14 +219,15 @@ func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.He
 	return t
 }
 
-// exchange sends a request, and once more on a new connection if a kept one broke
-// before the first byte of the answer.
-func exchange(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Response, error) {
-	var reused, answered atomic.Bool // net/http calls these on goroutines of its own
+// send sends a request. If an idle connection breaks before the first byte of the answer, it
+// sends the request once more, on a new connection.
+func send(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Response, error) {
+	var reused, answered atomic.Bool // net/http calls the functions on other goroutines
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
 	})
+
 	resp, err := to.Transport.RoundTrip(request(traced, to, header, body))
 	broke := reused.Load() && !answered.Load() && outcome.FailureOf(err) == outcome.Reset
 	if err == nil || !broke || ctx.Err() != nil {
@@ -238,15 +236,16 @@ func exchange(ctx context.Context, to *Destination, header http.Header, body []b
 	return to.Transport.Fresh(request(ctx, to, header, body))
 }
 
-// request builds one request that net/http sends once at most: the body has no
-// GetBody. [http.NewRequest] would read the URL again.
+// request returns a request that net/http sends at most once, because it has no GetBody.
+// [http.NewRequest] would parse the URL again.
 func request(ctx context.Context, to *Destination, header http.Header, body []byte) *http.Request {
 	req := &http.Request{
-		Method: cmp.Or(to.Method, http.MethodPost), URL: to.URL, Host: strings.TrimSuffix(to.URL.Host, ":"), Header: header,
+		Method: cmp.Or(to.Method, http.MethodPost), URL: to.URL, Header: header,
+		Host:  strings.TrimSuffix(to.URL.Host, ":"),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	if len(body) > 0 { // else net/http would send chunks
-		// net/http knows this pair of types, and sends headers and body in one write.
+		// For this pair of types, net/http sends headers and body in one write.
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.ContentLength = int64(len(body))
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// rig has a sender that may call this machine, and the secret that it signs with.
+// rig has a sender that may call this machine, and its secret.
 type rig struct {
 	sender *Sender
 	guard  *guard.Guard
@@ -86,7 +86,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// C16.32, C16.33, C16.34, C16.41, C16.42: what a receiver gets.
+// C16.32, C16.33, C16.34, C16.41, C16.42: the requests of a receiver.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -107,21 +107,26 @@ func TestRequest(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 
-	for name, body := range map[string]string{"JSON": `{"paid": 17}`, "empty": "", "bytes": "\x00\xff\r\n.", "a mebibyte": strings.Repeat("duly", 1<<18)} {
+	for name, body := range map[string]string{"JSON": `{"paid": 17}`, "empty": "", "bytes": "\x00\xff\r\n.",
+		"a mebibyte": strings.Repeat("duly", 1<<18)} {
 		t.Run(name, func(t *testing.T) {
-			j := job(body, map[string]string{"x-job": "1", "idempotency-key": "2", "x-both": "job", "accept-encoding": "br", "user-agent": "job",
-				"host": "evil.example", "connection": "close", "authorization": "job", "traceparent": "old", "tracestate": "old"})
+			j := job(body, map[string]string{"x-job": "1", "idempotency-key": "2", "x-both": "job",
+				"accept-encoding": "br", "user-agent": "job",
+				"host": "evil.example", "connection": "close", "authorization": "job", "traceparent": "old",
+				"tracestate": "old"})
 			j.Delivery.Attempt = 3
 			j.Trace = func() map[string]string { return map[string]string{"traceparent": "new"} }
 			to := r.to(t, s.URL+"/a%20b?c=d")
-			to.Method, to.Headers = http.MethodPut, map[string]string{"X-Both": "target", "Authorization": "Bearer t", "content-type": "text/x"}
+			to.Method, to.Headers = http.MethodPut,
+				map[string]string{"X-Both": "target", "Authorization": "Bearer t", "content-type": "text/x"}
 			d := r.sender.Send(t.Context(), j, to)
 			if d.Rule != "C16.62" || d.As != duly.Ack || d.Error != "" {
 				t.Fatalf("%+v", d)
 			}
 
 			g := eventually.Receive(t, "the request", requests)
-			if g.method != http.MethodPut || g.path != "/a%20b?c=d" || string(g.body) != body || g.length != int64(len(body)) {
+			if g.method != http.MethodPut || g.path != "/a%20b?c=d" || string(g.body) != body ||
+				g.length != int64(len(body)) {
 				t.Errorf("%s %s with %d bytes, Content-Length %d", g.method, g.path, len(g.body), g.length)
 			}
 			if err := library.Verify(g.body, g.header); err != nil {
@@ -129,9 +134,11 @@ func TestRequest(t *testing.T) {
 			}
 			for name, want := range map[string]string{
 				"webhook-id": "shop/orders/o~42", "duly-namespace": "shop", "duly-queue": "orders", "duly-id": "o.42",
-				"duly-attempt": "3", "duly-tries": "10", "duly-due": "2026-03-01T12:00:00.007Z", "user-agent": "duly/1.2.3",
-				"content-type": "application/octet-stream", "x-job": "1", "idempotency-key": "2", "x-both": "target", "authorization": "Bearer t",
-				"traceparent": "new", "tracestate": "old", "accept-encoding": "br", "connection": "",
+				"duly-attempt": "3", "duly-tries": "10", "duly-due": "2026-03-01T12:00:00.007Z",
+				"user-agent":   "duly/1.2.3",
+				"content-type": "application/octet-stream", "x-job": "1", "idempotency-key": "2", "x-both": "target",
+				"authorization": "Bearer t",
+				"traceparent":   "new", "tracestate": "old", "accept-encoding": "br", "connection": "",
 			} {
 				if got := g.header.Get(name); got != want || len(g.header.Values(name)) > 1 {
 					t.Errorf("%s is %q, want %q", name, g.header.Values(name), want)
@@ -147,7 +154,8 @@ func TestRequest(t *testing.T) {
 	j := job("x", map[string]string{"content-type": "application/json"})
 	r.sender.Send(t.Context(), j, r.to(t, s.URL))
 	g := eventually.Receive(t, "the request", requests)
-	if g.method != http.MethodPost || g.header.Get("content-type") != "application/json" || g.header.Get("accept-encoding") != "" {
+	if g.method != http.MethodPost || g.header.Get("content-type") != "application/json" ||
+		g.header.Get("accept-encoding") != "" {
 		t.Errorf("%s with %v, want POST, the job's content-type, and no accept-encoding", g.method, g.header)
 	}
 }
@@ -172,8 +180,8 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A request leaves in one write: two of them wake its receiver twice.
-func TestARequestIsOneWrite(t *testing.T) {
+// A request is sent in one write, because two would wake its receiver twice.
+func TestRequestIsOneWrite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := serve(t, func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })
@@ -205,15 +213,17 @@ func TestAnswers(t *testing.T) {
 		want   outcome.Decision
 		closed time.Duration
 	}{
-		"C16.62 204":                    {204, nil, false, outcome.Decision{As: duly.Ack}, 0},
-		"C16.63 410":                    {410, nil, false, outcome.Decision{As: duly.Bury}, 0},
-		"C16.63 410 of a target":        {410, nil, true, outcome.Decision{As: duly.Release, Disables: true}, 0},
-		"C16.64 no retry":               {400, http.Header{"Duly-No-Retry": {"true"}}, false, outcome.Decision{As: duly.Bury}, 0},
-		"C16.65 429":                    {429, nil, false, outcome.Decision{As: duly.Release}, gate.FirstClosure},
-		"C16.65 503 with a Retry-After": {503, http.Header{"Retry-After": {"60"}}, false, outcome.Decision{As: duly.Release}, time.Minute},
-		"C16.67 503":                    {503, nil, false, outcome.Decision{As: duly.Nack}, 0},
-		"C16.68 302":                    {302, http.Header{"Location": {"/other"}}, false, outcome.Decision{As: duly.Nack}, 0},
-		"C16.68 404":                    {404, nil, false, outcome.Decision{As: duly.Nack}, 0},
+		"C16.62 204":             {204, nil, false, outcome.Decision{As: duly.Ack}, 0},
+		"C16.63 410":             {410, nil, false, outcome.Decision{As: duly.Bury}, 0},
+		"C16.63 410 of a target": {410, nil, true, outcome.Decision{As: duly.Release, Disables: true}, 0},
+		"C16.64 no retry": {400, http.Header{"Duly-No-Retry": {"true"}}, false,
+			outcome.Decision{As: duly.Bury}, 0},
+		"C16.65 429": {429, nil, false, outcome.Decision{As: duly.Release}, gate.FirstClosure},
+		"C16.65 503 with a Retry-After": {503, http.Header{"Retry-After": {"60"}}, false,
+			outcome.Decision{As: duly.Release}, time.Minute},
+		"C16.67 503": {503, nil, false, outcome.Decision{As: duly.Nack}, 0},
+		"C16.68 302": {302, http.Header{"Location": {"/other"}}, false, outcome.Decision{As: duly.Nack}, 0},
+		"C16.68 404": {404, nil, false, outcome.Decision{As: duly.Nack}, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,12 +242,14 @@ func TestAnswers(t *testing.T) {
 				to.Target = "crm"
 			}
 			d := r.sender.Send(t.Context(), job("x", nil), to)
-			if rule, _, _ := strings.Cut(name, " "); d.Rule != rule || d.As != tt.want.As || d.Disables != tt.want.Disables {
+			if rule, _, _ := strings.Cut(name, " "); d.Rule != rule || d.As != tt.want.As ||
+				d.Disables != tt.want.Disables {
 				t.Errorf("%+v, want %s and %+v", d, rule, tt.want)
 			}
 
 			state := r.sender.Gates.States()[0]
-			if state.InFlight != 0 || state.Open != (tt.closed == 0) || state.Closed > tt.closed || state.Closed < tt.closed-5*time.Second {
+			if state.InFlight != 0 || state.Open != (tt.closed == 0) || state.Closed > tt.closed ||
+				state.Closed < tt.closed-5*time.Second {
 				t.Errorf("the gate is %+v, want closed for %s", state, tt.closed)
 			}
 			if tt.closed > 0 && (d.Delay == nil || *d.Delay < tt.closed-5*time.Second || *d.Delay > tt.closed) {
@@ -250,11 +262,12 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// C16.83: behind a closed gate nothing is sent, and the job is released.
+// C16.83: with a closed gate no request is sent, and the job is released.
 func TestClosedGateSendsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var requests atomic.Int32
+
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		requests.Add(1)
 		w.Header().Set("Retry-After", "3600")
@@ -262,12 +275,14 @@ func TestClosedGateSendsNothing(t *testing.T) {
 	})
 	to := r.to(t, s.URL)
 	r.sender.Send(t.Context(), job("x", nil), to)
+
 	for range 10 {
 		d := r.sender.Send(t.Context(), job("x", nil), to)
-		if d.Rule != notSent || d.As != duly.Release || d.Delay == nil || *d.Delay < 50*time.Minute {
+		if d.Rule != NotSent || d.As != duly.Release || d.Delay == nil || *d.Delay < 50*time.Minute {
 			t.Errorf("%+v, want a release for an hour", d)
 		}
 	}
+
 	if requests.Load() != 1 {
 		t.Errorf("%d requests, want 1", requests.Load())
 	}
@@ -281,7 +296,8 @@ func TestThrottledTooOften(t *testing.T) {
 	for releases, want := range map[int]duly.Settlement{999: duly.Release, 1000: duly.Nack} {
 		j := job("x", nil)
 		j.Delivery.Failures, j.Delivery.Stalls = 2, 3
-		j.Delivery.Receipt = contract.ReceiptParts{Queue: "orders", Number: duly.NewNumber(), Delivery: uint64(releases + 6)}.Receipt()
+		j.Delivery.Receipt = contract.ReceiptParts{Queue: "orders", Number: duly.NewNumber(),
+			Delivery: uint64(releases + 6)}.Receipt()
 		r.sender.Gates = gate.New(gate.Config{})
 		if d := r.sender.Send(t.Context(), j, r.to(t, s.URL)); d.As != want {
 			t.Errorf("after %d releases: %+v, want %v", releases, d, want)
@@ -307,6 +323,7 @@ func TestTimeout(t *testing.T) {
 	go func() { done <- r.sender.Send(t.Context(), job("x", nil), to) }()
 	eventually.Receive(t, "the request", arrived)
 	fake.Advance(time.Minute - 1)
+
 	select {
 	case d := <-done:
 		t.Fatalf("the try ends early: %+v", d)
@@ -314,12 +331,13 @@ func TestTimeout(t *testing.T) {
 	}
 	fake.Advance(1)
 	d := eventually.Receive(t, "the end of the try", done)
-	if d.Rule != "C16.69" || d.As != duly.Nack || !strings.HasPrefix(d.Error, "timeout from "+to.URL.Host+" after 1m0s") {
+	if d.Rule != "C16.69" || d.As != duly.Nack ||
+		!strings.HasPrefix(d.Error, "timeout from "+to.URL.Host+" after 1m0s") {
 		t.Errorf("%+v", d)
 	}
 }
 
-// C16.73: the status decides. A body that drips or breaks off does not.
+// C16.73: only the status decides, even if the body is slow or breaks off.
 func TestBodyThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -333,27 +351,30 @@ func TestBodyThatNeverEnds(t *testing.T) {
 	to := r.to(t, s.URL)
 	to.Timeout = 50 * time.Millisecond
 	if d := r.sender.Send(t.Context(), j, to); d.As != duly.Ack || string(d.Result) != "begun" {
-		t.Errorf("%+v, want an ack with what came of the body", d)
+		t.Errorf("%+v, want an ack with the first part of the body", d)
 	}
 }
 
-// C16.82: a lost lease aborts the request, which says nothing about the host.
+// C16.82: a lost lease aborts the request, and the gate ignores it.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	arrived, gone := make(chan bool, 1), make(chan bool, 1)
+
 	s := serve(t, func(_ http.ResponseWriter, req *http.Request) {
 		io.Copy(io.Discard, req.Body)
 		arrived <- true
 		<-req.Context().Done()
 		gone <- true
 	})
+
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan outcome.Decision, 1)
 	go func() { done <- r.sender.Send(ctx, job("x", nil), r.to(t, s.URL)) }()
 	eventually.Receive(t, "the request", arrived)
 	cancel(errors.New("lease lost"))
-	if d := eventually.Receive(t, "the end of the try", done); d.Rule != notSent || d.As != duly.Release || d.Health != outcome.Unknown {
+	if d := eventually.Receive(t, "the end of the try", done); d.Rule != NotSent || d.As != duly.Release ||
+		d.Health != outcome.Unknown {
 		t.Errorf("%+v, want a release", d)
 	}
 	eventually.Receive(t, "the end of the request", gone)
@@ -367,15 +388,17 @@ func TestAbort(t *testing.T) {
 func TestRefusedDestination(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for _, text := range []string{"https://10.0.0.1/canary", "https://[::ffff:169.254.169.254]/canary", "ftp://127.0.0.1/canary", "https://127.0.0.1:22/canary"} {
+	for _, text := range []string{"https://10.0.0.1/canary", "https://[::ffff:169.254.169.254]/canary",
+		"ftp://127.0.0.1/canary", "https://127.0.0.1:22/canary"} {
 		d := r.sender.Send(t.Context(), job("x", nil), r.to(t, text))
-		if d.Rule != "C16.70" || d.As != duly.Bury || strings.Contains(d.Error, "canary") || !strings.HasPrefix(d.Error, "destination not allowed (") {
+		if d.Rule != "C16.70" || d.As != duly.Bury || strings.Contains(d.Error, "canary") ||
+			!strings.HasPrefix(d.Error, "destination not allowed (") {
 			t.Errorf("%s: %+v, want a bury", text, d)
 		}
 	}
 }
 
-// C16.52: nothing is sent without a signature, and no try is used.
+// C16.52: no request is sent without a signature, and no try is used.
 func TestNoSecret(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -384,8 +407,9 @@ func TestNoSecret(t *testing.T) {
 	unsigned, dotted := r.to(t, s.URL), job("x", nil)
 	unsigned.Signer = nil
 	dotted.WebhookID = "a.b"
-	for _, d := range []outcome.Decision{r.sender.Send(t.Context(), job("x", nil), unsigned), r.sender.Send(t.Context(), dotted, r.to(t, s.URL))} {
-		if d.Rule != notSent || d.As != duly.Release || d.Delay == nil {
+	for _, d := range []outcome.Decision{r.sender.Send(t.Context(), job("x", nil), unsigned),
+		r.sender.Send(t.Context(), dotted, r.to(t, s.URL))} {
+		if d.Rule != NotSent || d.As != duly.Release || d.Delay == nil {
 			t.Errorf("%+v, want a release", d)
 		}
 	}
@@ -406,12 +430,13 @@ func TestEchoIsRedacted(t *testing.T) {
 	to := r.to(t, s.URL+"/hooks/canary-path?key=canary-query")
 	to.Headers = map[string]string{"authorization": "Bearer canary-header"}
 	d := r.sender.Send(t.Context(), job("x", nil), to)
-	if d.As != duly.Nack || !strings.Contains(d.Error, "500 Internal Server Error from "+to.URL.Host) || strings.Contains(d.Error, "canary") {
+	if d.As != duly.Nack || !strings.Contains(d.Error, "500 Internal Server Error from "+to.URL.Host) ||
+		strings.Contains(d.Error, "canary") {
 		t.Errorf("the error is %q", d.Error)
 	}
 }
 
-// C16.78: a receiver may quote one value of the query or the credential of a header alone.
+// C16.78: a value of the query or the credential of a header is removed too.
 func TestQuotedValuesAreRedacted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -427,8 +452,8 @@ func TestQuotedValuesAreRedacted(t *testing.T) {
 	}
 }
 
-// breaking serves connections by hand: it answers the first request of each and
-// closes at the second. It counts requests, and connections.
+// breaking is a server that answers the first request of each connection, and closes the
+// connection at the second. It counts requests and connections.
 type breaking struct {
 	mu          sync.Mutex
 	requests    int
@@ -442,6 +467,7 @@ func (b *breaking) start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
+
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -455,6 +481,7 @@ func (b *breaking) start(t *testing.T) string {
 			go b.serve(c, first)
 		}
 	}()
+
 	return "http://" + l.Addr().String()
 }
 
@@ -484,9 +511,9 @@ func (b *breaking) counts() (requests, connections int) {
 	return b.requests, b.connections
 }
 
-// C16.40: a kept connection that breaks costs one more request, on a new
-// connection, and no more: neither duly nor net/http repeats it again.
-func TestBrokenKeptConnection(t *testing.T) {
+// C16.40: if an idle connection breaks, the request is repeated exactly once, on a new
+// connection: neither duly nor net/http repeats it again.
+func TestBrokenIdleConnection(t *testing.T) {
 	t.Parallel()
 	headers := map[string]string{"idempotency-key": "1", "x-idempotency-key": "1"}
 	for _, body := range []string{"x", ""} {
@@ -513,7 +540,7 @@ func TestBrokenKeptConnection(t *testing.T) {
 	}
 }
 
-// A new connection that breaks is not repeated.
+// A request whose new connection breaks is not repeated.
 func TestBrokenNewConnection(t *testing.T) {
 	t.Parallel()
 	r, b := newRig(t), &breaking{always: true, connections: 1}
@@ -529,7 +556,8 @@ func TestHostOf(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"https://Example.com/x": "https://example.com:443", "https://example.com.:443/": "https://example.com:443",
-		"http://example.com/": "http://example.com:80", "https://example.com:8443/": "https://example.com:8443", "https://[2600::1]/": "https://[2600::1]:443",
+		"http://example.com/": "http://example.com:80", "https://example.com:8443/": "https://example.com:8443",
+		"https://[2600::1]/": "https://[2600::1]:443",
 	} {
 		u, err := url.Parse(text)
 		if err != nil {

@@ -13,21 +13,21 @@ import (
 // TestEvent is the type of a test request, and the name of its queue.
 const TestEvent = "duly.test"
 
-// Tested is how a test request ended.
+// Tested is the result of a test request.
 type Tested struct {
-	// Status is that of the answer; 0 without one.
+	// Status is the status of the answer; 0 without an answer.
 	Status int
-	// As is how a job would be settled.
+	// As is the settlement of a job with this answer.
 	As duly.Settlement
-	// Error is the error text of a job, if As is nack or bury.
+	// Error is the error text of a job with this answer, if As is nack or bury.
 	Error string
 	Took  time.Duration
-	// WebhookID is that of the request.
+	// WebhookID is the header webhook-id of the request.
 	WebhookID string
 }
 
-// Test sends a signed request of the type [TestEvent] to a destination, whatever its
-// gate says. The answer has no effect on the gate.
+// Test sends a signed request of the type [TestEvent] to a destination, even if its gate is
+// closed. The answer has no effect on the gate.
 func (s *Sender) Test(ctx context.Context, namespace string, to *Destination) (Tested, error) {
 	now := s.Clock.Now().UTC()
 	body, _ := json.Marshal(map[string]any{ // never fails
@@ -46,7 +46,11 @@ func (s *Sender) Test(ctx context.Context, namespace string, to *Destination) (T
 	if t == nil {
 		return Tested{}, ctx.Err()
 	}
-	t.Host, t.Named, t.Success, t.Permanent, t.Private = to.URL.Host, to.Target != "", to.Success, to.Permanent, private(to)
+
+	t.Host, t.Named, t.Private = to.URL.Host, to.Target != "", privateTexts(to)
+	t.Success, t.Permanent = to.Success, to.Permanent
 	decision := outcome.Decide(*t)
-	return Tested{Status: decision.Status, As: decision.As, Error: decision.Error, Took: t.Took, WebhookID: j.WebhookID}, nil
+	return Tested{
+		Status: decision.Status, As: decision.As, Error: decision.Error, Took: t.Took, WebhookID: j.WebhookID,
+	}, nil
 }

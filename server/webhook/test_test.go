@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// C16.144: a test is a signed request through the guard, also while the gate is closed.
+// C16.144: a test is a signed request through the guard, also if the gate is closed.
 func TestTest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -34,12 +34,13 @@ func TestTest(t *testing.T) {
 	})
 	to := r.to(t, s.URL+"/secret-path")
 	to.Target = "crm"
-	pass, _ := r.sender.Gates.Enter(HostOf(to.URL), gate.Bounds{}, false)
+	pass, _ := r.sender.Gates.Admit(HostOf(to.URL), gate.Bounds{}, false)
 	hour := time.Hour
 	pass.Done(gate.Result{Health: outcome.Bad, Closes: true, CloseFor: &hour})
 
 	tested, err := r.sender.Test(t.Context(), "shop", to)
-	if err != nil || tested.Status != 204 || tested.As != duly.Ack || tested.Error != "" || !strings.HasPrefix(tested.WebhookID, "shop/duly~test/") {
+	if err != nil || tested.Status != 204 || tested.As != duly.Ack || tested.Error != "" ||
+		!strings.HasPrefix(tested.WebhookID, "shop/duly~test/") {
 		t.Errorf("%+v, %v", tested, err)
 	}
 	if verified != nil || !strings.Contains(got, `"type":"duly.test"`) || !strings.Contains(got, `"target":"crm"`) {
@@ -48,7 +49,8 @@ func TestTest(t *testing.T) {
 
 	status = http.StatusForbidden
 	tested, err = r.sender.Test(t.Context(), "shop", to)
-	if err != nil || tested.Status != 403 || tested.As != duly.Nack || !strings.Contains(tested.Error, "403 Forbidden") || strings.Contains(tested.Error, "secret-path") {
+	if err != nil || tested.Status != 403 || tested.As != duly.Nack ||
+		!strings.Contains(tested.Error, "403 Forbidden") || strings.Contains(tested.Error, "secret-path") {
 		t.Errorf("%+v, %v", tested, err)
 	}
 

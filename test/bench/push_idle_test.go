@@ -68,7 +68,7 @@ func dispatches(t *testing.T, e *redisengine.Engine) {
 	resolver := target.NewResolver(target.NewStore(e, keys, g, nil), e)
 	t.Cleanup(resolver.Close)
 	d := dispatch.New(dispatch.Config{
-		Engine: e, Queues: dispatch.QueuesOf(e, e, nil, resolver.Forget), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
+		Engine: e, Queues: dispatch.QueuesOf(e, e, nil, resolver.Refresh), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
 	})
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -230,7 +230,7 @@ func sends(t *testing.T, e pushStore, rc *counter, version string) sender {
 	t.Cleanup(resolver.Close)
 	watcher, _ := e.(contract.Watcher)
 	return sender{dispatch.New(dispatch.Config{
-		Engine: e, Queues: dispatch.QueuesOf(e, watcher, nil, resolver.Forget), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
+		Engine: e, Queues: dispatch.QueuesOf(e, watcher, nil, resolver.Refresh), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
 	})}
 }
 

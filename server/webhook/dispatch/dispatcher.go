@@ -14,61 +14,65 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// DefaultMemory is what the bodies in flight may take together, in bytes.
+// DefaultMemory bounds the bodies in flight, in bytes.
 const DefaultMemory = 64 << 20
 
-// Config is what a dispatcher works with. Engine, Queues and Resolver must be set.
+// Config has the parts and settings of a dispatcher. Engine, Queues and Resolver must be set.
 type Config struct {
 	Engine contract.Engine
 	// Queues lists the push queues.
 	Queues Queues
 	// Resolver finds the destinations of jobs.
 	Resolver Resolver
-	// Slots is how many tries there are in flight at most. Default [gate.DefaultSlots].
+	// Slots is the maximum number of tries in flight. Default [gate.DefaultSlots].
 	Slots int
 	// Memory bounds the bodies in flight, in bytes. Default [DefaultMemory].
 	Memory int64
-	// Drain is how long requests may go on after Run's context has ended. Default
+	// Drain is the time for requests to finish after Run's context has ended. Default
 	// [worker.DefaultDrain].
 	Drain time.Duration
-	// Version is for the header user-agent.
+	// Version is in the header user-agent.
 	Version string
-	// Trace begins the span of a try. It returns the headers traceparent and tracestate,
-	// and what ends the span. Default: none, and requests carry the job's headers.
-	Trace func(ctx context.Context, d *duly.Delivery, host string) (headers map[string]string, ended func(status int, as duly.Settlement))
-	// Observer is called for what happens. Default: nothing.
+	// Trace starts the span of a try. Default: no spans, and requests have the job's headers.
+	Trace TraceFunc
+	// Observer receives events. Default: none.
 	Observer Observer
-	// Log takes the events. Default [slog.Default].
+	// Log receives the events. Default [slog.Default].
 	Log *slog.Logger
 	// Clock is for tests. Default the system's.
 	Clock duly.Clock
 }
 
-// Resolver finds out where jobs go, with the settings as they are now.
+// TraceFunc starts the span of a try. It returns the headers traceparent and tracestate,
+// and a function that ends the span.
+type TraceFunc func(ctx context.Context, d *duly.Delivery, host string) (
+	headers map[string]string, ended func(status int, as duly.Settlement))
+
+// Resolver finds the destinations of jobs, with their current settings.
 type Resolver interface {
-	// Resolve returns the route of a job. An error of type [*Held] means that the job
-	// cannot be sent now, [duly.ErrInvalid] and [*guard.Refused] that it never can.
+	// Resolve returns the route of a job. [*Postponed] means that the job cannot be sent now.
+	// [duly.ErrInvalid] and [*guard.Refused] mean that it never can.
 	Resolve(ctx context.Context, d *duly.Delivery) (*Route, error)
 	// Disable disables a target.
 	Disable(ctx context.Context, namespace, target string) error
 }
 
-// Route is where a job goes, and where its notices go.
+// Route has the destinations of a job and of its notices.
 type Route struct {
 	To *webhook.Destination
-	// OnDone and OnDead name a URL or a target; empty: no notice.
+	// OnDone and OnDead are each a URL or target:NAME; empty: no notice.
 	OnDone, OnDead string
 }
 
-// Held is the error of a job that has a destination, but cannot be sent now.
-type Held struct {
+// Postponed is the error of a job that has a destination, but cannot be sent now.
+type Postponed struct {
 	Reason Reason
 	// Target is empty for the secret of a namespace.
 	Target string
 	Err    error
 }
 
-// Reason is why a job is held.
+// Reason is the reason to postpone a job.
 type Reason string
 
 // The reasons.
@@ -77,38 +81,38 @@ const (
 	Disabled Reason = "disabled"
 	// Unreadable: the secret or the headers of the target cannot be opened.
 	Unreadable Reason = "unreadable"
-	// Unknown: the target does not exist, or nobody answers.
+	// Unknown: the target does not exist, or the engine does not answer.
 	Unknown Reason = "unknown"
 )
 
 // Error implements error.
-func (h *Held) Error() string {
-	if h.Err == nil {
-		return "target " + h.Target + " is " + string(h.Reason)
+func (p *Postponed) Error() string {
+	if p.Err == nil {
+		return "target " + p.Target + " is " + string(p.Reason)
 	}
-	return h.Err.Error()
+	return p.Err.Error()
 }
 
 // Unwrap returns the cause.
-func (h *Held) Unwrap() error { return h.Err }
+func (p *Postponed) Unwrap() error { return p.Err }
 
-// Observer is called for what a dispatcher does, for metrics and tests. Every field may
-// be nil. The functions are called on the hot path: they must neither block nor panic.
+// Observer has functions for the events of a dispatcher, for metrics and tests. Every field
+// may be nil. The functions run on the hot path, so they must neither block nor panic.
 type Observer struct {
 	// Tried: a request has ended.
 	Tried func(Try)
 	// HeldBack: a job waits for its gate.
 	HeldBack func(namespace, target, host string)
-	// Waits: a job cannot be sent now.
-	Waits func(namespace, target string, reason Reason)
+	// Postponed: a job cannot be sent now, for another reason than its gate.
+	Postponed func(namespace, target string, reason Reason)
 	// Gate: a gate has opened or closed.
 	Gate func(gate.Change)
 	// TargetDisabled: a target has answered 410.
 	TargetDisabled func(namespace, target string)
 	// NoticeFailed: a notice could not be stored.
 	NoticeFailed func(namespace, queue string)
-	// ClockDiffers: the clock of this process is that far ahead of the engine's. It is
-	// called for every job.
+	// ClockDiffers has the distance of this process's clock from the engine's; positive:
+	// ahead. It is called for every job.
 	ClockDiffers func(by time.Duration)
 }
 
@@ -125,7 +129,7 @@ type Try struct {
 	Took   time.Duration
 	// Bytes is the size of the body.
 	Bytes int
-	// First is true for the first try of a job, and Late is how late that was.
+	// First is true for the first try of a job. Late is its delay after the due time.
 	First bool
 	Late  time.Duration
 }
@@ -139,11 +143,11 @@ type Dispatcher struct {
 	memory *memory
 	worker *worker.Worker
 
-	targets    held
-	users      users
-	notices    pending
-	faults     faults
-	watch      difference
+	disabled   disabledTargets
+	hosts      hostsByNamespace
+	notices    pendingNotices
+	logLimit   logLimiter
+	drift      driftMonitor
 	background sync.WaitGroup
 }
 
@@ -155,12 +159,13 @@ func New(cfg Config) *Dispatcher {
 	d.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock, Gates: d.gates}
 	d.memory = &memory{size: cfg.Memory}
 	d.feed = newFeed(cfg.Engine, d.memory.hasRoom, cfg.Clock, cfg.Log)
-	d.memory.freed = d.feed.signal
-	d.faults.clock = cfg.Clock
+	d.memory.onFree = d.feed.signal
+	d.logLimit.clock = cfg.Clock
 
 	d.worker = worker.New(d.feed, worker.Config{
 		Namespace: duly.DefaultNamespace, Concurrency: cfg.Slots, Drain: cfg.Drain, Clock: cfg.Clock,
-		Logger:   cfg.Log.With("for", "HTTP push"), // the server has no worker that its user knows of
+		// Log lines of the worker name HTTP push, because a user of the server has no worker.
+		Logger:   cfg.Log.With("for", "HTTP push"),
 		Observer: worker.Observer{Settled: d.settled},
 	})
 	d.worker.HandleEvery(d.handle)
@@ -186,15 +191,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Gates returns the state of the gate of each host, the one that was used last first.
+// Gates returns the state of each host's gate, the most recently used first.
 func (d *Dispatcher) Gates() []gate.State { return d.gates.States() }
 
-// Hosts returns the gates of the hosts that jobs of a namespace were sent to, the one that
-// was used last first.
+// Hosts returns the gates of the hosts to which jobs of a namespace were sent, the most
+// recently used first.
 func (d *Dispatcher) Hosts(namespace string) []gate.State {
 	var states []gate.State
 	for _, s := range d.gates.States() {
-		if d.users.has(namespace, s.Host) {
+		if d.hosts.has(namespace, s.Host) {
 			states = append(states, s)
 		}
 	}
@@ -204,53 +209,45 @@ func (d *Dispatcher) Hosts(namespace string) []gate.State {
 // Memory returns the bytes of the bodies that are sent now.
 func (d *Dispatcher) Memory() int64 { return d.memory.inUse() }
 
-// Run sends jobs until ctx ends, and then lets requests end for as long as Config.Drain
-// says. It returns an error that will not pass, as [worker.Worker.Run] does.
+// Run sends jobs until ctx ends. Requests in flight then have Config.Drain to finish. It
+// returns a permanent error, like [worker.Worker.Run].
 func (d *Dispatcher) Run(ctx context.Context) error {
-	stop, end := context.WithCancel(ctx)
-	defer end()
-	var looking sync.WaitGroup
-	looking.Go(func() { d.discover(stop) })
+	listing, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() { d.followQueues(listing) })
 
 	err := d.worker.Run(ctx)
-	end()
-	looking.Wait()
+	stop()
+	running.Wait()
 	d.feed.close()
 	d.background.Wait()
 	return err
 }
 
-// Kill ends Run within a second, as [worker.Worker.Kill] does.
+// Kill ends Run within a second, like [worker.Worker.Kill].
 func (d *Dispatcher) Kill() { d.worker.Kill() }
 
-// discover keeps the list of push queues until ctx ends.
-func (d *Dispatcher) discover(ctx context.Context) {
-	look := make(chan struct{}, 1)
+// followQueues reads the list of push queues at each change, until ctx ends.
+func (d *Dispatcher) followQueues(ctx context.Context) {
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() {
-		for ctx.Err() == nil {
-			err := d.cfg.Queues.WatchPushQueues(ctx, func() {
-				select {
-				case look <- struct{}{}:
-				default:
-				}
-			})
-			if ctx.Err() == nil && err != nil {
-				d.faults.report("watch", func() {
-					d.cfg.Log.Warn("changes of push queues are not reported; trying again", "code", string(duly.CodeOf(err)))
-				})
-			}
-			_ = clock.Sleep(ctx, d.cfg.Clock, longestPause) // the loop looks at ctx
-		}
-	})
+	watching.Go(func() { d.watchQueues(ctx, signal) })
 
 	for failures := 0; ; {
 		select {
-		case <-look:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}
+
 		queues, err := d.cfg.Queues.PushQueues(ctx)
 		if queues != nil {
 			d.feed.set(ctx, queues)
@@ -259,14 +256,25 @@ func (d *Dispatcher) discover(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		if failures++; failures == 2 {
-			d.cfg.Log.Warn("the push queues can't be listed; trying again", "code", string(duly.CodeOf(err)))
+
+		if failures++; failures == 2 { // a single failure is not worth a line
+			d.cfg.Log.Warn("listing the push queues failed; retrying", "code", string(duly.CodeOf(err)))
 		}
-		_ = clock.Sleep(ctx, d.cfg.Clock, min(firstPause<<min(failures-1, 5), longestPause)) // the loop looks at ctx
-		select {
-		case look <- struct{}{}:
-		default:
+		_ = pause(ctx, d.cfg.Clock, failures) // the loop checks ctx
+		signal()
+	}
+}
+
+// watchQueues calls changed at once and when push queues change, until ctx ends.
+func (d *Dispatcher) watchQueues(ctx context.Context, changed func()) {
+	for ctx.Err() == nil {
+		err := d.cfg.Queues.WatchPushQueues(ctx, changed)
+		if ctx.Err() == nil && err != nil {
+			d.logLimit.do("watch", func() {
+				d.cfg.Log.Warn("watching the push queues failed; retrying", "code", string(duly.CodeOf(err)))
+			})
 		}
+		_ = clock.Sleep(ctx, d.cfg.Clock, maxPause) // the loop checks ctx
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Nothing that a dispatcher starts outlives its Run.
+// No goroutine of a dispatcher outlives its Run.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // C16.13, C16.44: jobs of all namespaces are sent, each with its own webhook-id.
@@ -33,6 +33,7 @@ func TestJobsOfAllNamespacesAreSent(t *testing.T) {
 				want[namespace+"/"+queue+"/same~id"] = true
 			}
 		}
+
 		pass(time.Second)
 		for _, got := range r.rs.got() {
 			if !want[got.id] {
@@ -40,6 +41,7 @@ func TestJobsOfAllNamespacesAreSent(t *testing.T) {
 			}
 			delete(want, got.id)
 		}
+
 		if len(want) > 0 {
 			t.Errorf("not sent: %v", want)
 		}
@@ -54,7 +56,8 @@ func TestStaircase(t *testing.T) {
 		r.push(duly.Job{ID: "a"})
 		pass(26 * time.Hour)
 
-		steps := []time.Duration{0, 15 * time.Second, 3 * time.Minute, 10 * time.Minute, 30 * time.Minute, 30 * time.Minute,
+		steps := []time.Duration{0, 15 * time.Second, 3 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+			30 * time.Minute,
 			time.Hour, 2 * time.Hour, 6 * time.Hour, 15 * time.Hour}
 		got := r.rs.got()
 		if len(got) != len(steps) {
@@ -69,7 +72,9 @@ func TestStaircase(t *testing.T) {
 			}
 		}
 		info, _ := r.state("a")
-		if info.State != duly.StateDead || !strings.Contains(info.LastError, "500 Internal Server Error from orders.example") || !strings.Contains(info.LastError, "down") {
+		if info.State != duly.StateDead ||
+			!strings.Contains(info.LastError, "500 Internal Server Error from orders.example") ||
+			!strings.Contains(info.LastError, "down") {
 			t.Errorf("the job is %s: %s", info.State, info.LastError)
 		}
 	})
@@ -85,11 +90,14 @@ func TestThrottling(t *testing.T) {
 			}
 			return answer{status: http.StatusNoContent}
 		}
+
 		r.push(duly.Job{ID: "a"})
 		pass(2*time.Hour - time.Second)
 		info, _ := r.state("a")
+
 		if info.Failures != 0 || info.Stalls != 0 || info.State != duly.StateDelayed {
-			t.Errorf("after two hours the job is %s with %d failures and %d stalls", info.State, info.Failures, info.Stalls)
+			t.Errorf("after two hours the job is %s with %d failures and %d stalls", info.State, info.Failures,
+				info.Stalls)
 		}
 		if n := len(r.rs.got()); n < 118 || n > 120 {
 			t.Errorf("%d requests within two hours, want one per minute", n)
@@ -121,6 +129,7 @@ func TestSameIDAgain(t *testing.T) {
 			}
 			return answer{status: 200}
 		}
+
 		r.push(duly.Job{ID: "a"})
 		pass(time.Minute)
 		r.gone("a")
@@ -134,8 +143,8 @@ func TestSameIDAgain(t *testing.T) {
 	})
 }
 
-// C16.104, C16.105: a held-back job counts as delayed, and in the state of its gate as held
-// back. Its TTL goes on.
+// C16.104, C16.105: a job that is held back counts as delayed, and in the state of its gate
+// as held back. Its TTL continues.
 func TestHeldBackJobs(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer {
@@ -158,6 +167,7 @@ func TestHeldBackJobs(t *testing.T) {
 		if stats.Counters.Expired != 1 || stats.Sizes.Delayed != 2 {
 			t.Errorf("the queue has %+v", stats)
 		}
+
 		for _, q := range r.rs.got() {
 			if q.job == "short" {
 				t.Errorf("an expired job is sent at %s", q.at)
@@ -166,11 +176,12 @@ func TestHeldBackJobs(t *testing.T) {
 	})
 }
 
-// C16.85: max leased of a queue bounds its requests, whatever its gate admits.
+// C16.85: the setting max leased of a queue bounds its requests, even if its gate admits more.
 func TestMaxLeased(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		ref := duly.QueueRef{Namespace: "shop", Name: "orders"}
-		if err := r.model.Configure(t.Context(), ref, duly.QueueConfig{Delivery: duly.DeliverPush, MaxLeased: 2}); err != nil {
+		if err := r.model.Configure(t.Context(), ref,
+			duly.QueueConfig{Delivery: duly.DeliverPush, MaxLeased: 2}); err != nil {
 			t.Fatal(err)
 		}
 		r.rs.answer = func(request, int) answer { return answer{status: 200, after: time.Second} }
@@ -184,8 +195,8 @@ func TestMaxLeased(t *testing.T) {
 	})
 }
 
-// C16.106, C16.107: jobs of one order key arrive in order, one at a time, also through
-// tries, throttling and closed gates; and after a dead one the next goes out.
+// C16.106, C16.107: jobs of one order key arrive in order, one at a time, also after retries,
+// throttling and closed gates. After a dead job the next one is sent.
 func TestOrderKeys(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, before int) answer {
@@ -225,18 +236,20 @@ func TestOrderKeys(t *testing.T) {
 	})
 }
 
-// C16.83, C16.101, C16.102, C16.134: a dead host gets probes alone, each of its waiting
-// jobs is touched once per closure at most, and all of them arrive after it is back.
+// C16.83, C16.101, C16.102, C16.134: a dead host gets only probes. Each of its waiting jobs is
+// reserved at most once per closure, and all of them arrive after the host has recovered.
 func TestClosedGate(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
 		const jobs = 500
 		down := true
+
 		r.rs.answer = func(request, int) answer {
 			if down {
 				return answer{err: errors.New("connection refused")}
 			}
 			return answer{status: 200, after: 10 * time.Millisecond}
 		}
+
 		for i := range jobs {
 			r.push(duly.Job{ID: fmt.Sprint("j", i)})
 		}
@@ -246,11 +259,13 @@ func TestClosedGate(t *testing.T) {
 		if requests > 20+closures {
 			t.Errorf("a dead host got %d requests in %d closures", requests, closures)
 		}
+
 		for i := range jobs {
 			if n := r.tap.deliveries(fmt.Sprint("j", i)); n > closures+2 {
 				t.Errorf("job %d was reserved %d times in %d closures", i, n, closures)
 			}
 		}
+
 		r.rs.mu.Lock()
 		down = false
 		r.rs.mu.Unlock()
@@ -267,7 +282,7 @@ func TestClosedGate(t *testing.T) {
 	})
 }
 
-// C16.103: a backlog of a healthy host is not reserved over and over.
+// C16.103: the jobs of a backlog are not reserved again and again.
 func TestFewReservesPerJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		const jobs = 2000
@@ -287,7 +302,7 @@ func TestFewReservesPerJob(t *testing.T) {
 	})
 }
 
-// C16.86, C16.83: a host that hangs holds up no other host.
+// C16.86, C16.83: a host that hangs delays no other host.
 func TestIsolation(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, _ int) answer {
@@ -296,20 +311,24 @@ func TestIsolation(t *testing.T) {
 			}
 			return answer{status: 200, after: 5 * time.Millisecond}
 		}
+
 		for i := range 200 {
 			r.push(duly.Job{Queue: "hang", ID: fmt.Sprint("h", i)})
 		}
 		pass(time.Second)
+
 		for i := range 100 {
 			r.push(duly.Job{ID: fmt.Sprint("j", i)})
 			pass(50 * time.Millisecond)
 		}
 		pass(time.Second)
+
 		for _, q := range r.rs.got() {
 			if q.host == "orders.example" && q.attempt != "1" {
 				t.Errorf("job %s needed attempt %s", q.job, q.attempt)
 			}
 		}
+
 		for i := range 100 {
 			r.gone(fmt.Sprint("j", i))
 		}
@@ -320,8 +339,8 @@ func TestIsolation(t *testing.T) {
 }
 
 // C16.63, C16.71, C16.108, C16.109, C16.110: a 410 disables the target. Its jobs wait
-// without a try, nothing is sent, and after it is enabled all of them arrive, slowly
-// at first.
+// without a try and without requests. After it is enabled, all of them arrive, slowly at
+// first.
 func TestDisabledTarget(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.Target = "crm"; return nil }
@@ -345,7 +364,7 @@ func TestDisabledTarget(t *testing.T) {
 			t.Errorf("a waiting job is %s with %d failures", info.State, info.Failures)
 		}
 		if n := r.tap.deliveries("j7"); n > 80 {
-			t.Errorf("a waiting job was looked at %d times in 5 hours", n)
+			t.Errorf("a waiting job was reserved %d times in 5 hours", n)
 		}
 		if r.log.Count("a target is disabled because it answered 410") != 1 {
 			t.Errorf("the log is %s", r.log)
@@ -372,11 +391,12 @@ func TestDisabledTarget(t *testing.T) {
 	})
 }
 
-// C16.53, C16.71: while a secret cannot be read, nothing is sent and no try is used.
+// C16.53, C16.71: while a secret cannot be read, no request is sent and no try is used.
 // The log reports it once. After the correction the jobs arrive.
 func TestUnreadableSecret(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
-		fault := error(&Held{Reason: Unreadable, Err: errors.New("sealed with a key that push.keys does not list")})
+		fault := error(&Postponed{Reason: Unreadable,
+			Err: errors.New("sealed with a key that push.keys does not list")})
 		r.book.route = func(*duly.Delivery, *Route) error { return fault }
 		for i := range 20 {
 			r.push(duly.Job{ID: fmt.Sprint("j", i)})
@@ -396,6 +416,7 @@ func TestUnreadableSecret(t *testing.T) {
 		for i := range 20 {
 			r.gone(fmt.Sprint("j", i))
 		}
+
 		for _, q := range r.rs.got() {
 			if q.attempt != "1" {
 				t.Errorf("job %s arrives with attempt %s", q.job, q.attempt)
@@ -412,6 +433,7 @@ func TestLostLeaseAbortsTheRequest(t *testing.T) {
 		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 5 * time.Minute} }
 		r.push(duly.Job{ID: "kept"})
 		r.push(duly.Job{ID: "lost"})
+
 		pass(2 * time.Minute)
 		if n := len(r.rs.got()); n > 0 {
 			t.Fatalf("%d requests have ended, want 0", n)
@@ -419,6 +441,7 @@ func TestLostLeaseAbortsTheRequest(t *testing.T) {
 		if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"}, "lost"); err != nil {
 			t.Fatal(err)
 		}
+
 		pass(16 * time.Second)
 		if got := r.rs.got(); len(got) != 1 || got[0].job != "lost" || !got[0].aborted {
 			t.Errorf("after the deletion the ended requests are %+v", got)
@@ -431,9 +454,8 @@ func TestLostLeaseAbortsTheRequest(t *testing.T) {
 	})
 }
 
-// C4.97, C16.82: a removed job ends its request at once, in each namespace, and leaves
-// others alone.
-func TestARemovedJobEndsItsRequest(t *testing.T) {
+// C4.97, C16.82: the removal of a job ends only its own request, at once, in each namespace.
+func TestRemovedJobEndsItsRequest(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 9 * time.Second} }
 		for _, namespace := range []string{"shop", "bank"} {
@@ -441,8 +463,10 @@ func TestARemovedJobEndsItsRequest(t *testing.T) {
 			r.push(duly.Job{Namespace: namespace, ID: namespace + "-kept"})
 		}
 		pass(time.Second)
+
 		for i, namespace := range []string{"shop", "bank"} {
-			if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: namespace, Name: "orders"}, namespace+"-removed"); err != nil {
+			if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: namespace, Name: "orders"},
+				namespace+"-removed"); err != nil {
 				t.Fatal(err)
 			}
 			pass(100 * time.Millisecond)
@@ -450,6 +474,7 @@ func TestARemovedJobEndsItsRequest(t *testing.T) {
 				t.Fatalf("100 ms after the deletion in %s the ended requests are %+v", namespace, got)
 			}
 		}
+
 		pass(10 * time.Second)
 		if got := r.rs.got(); len(got) != 4 || got[2].aborted || got[3].aborted {
 			t.Errorf("the requests are %+v", got)
@@ -457,7 +482,7 @@ func TestARemovedJobEndsItsRequest(t *testing.T) {
 	})
 }
 
-// A namespace is watched once, again after a failure, and no longer than its jobs need.
+// A namespace is watched once, again after a failure, and until its jobs have ended.
 func TestWatchesOfNamespacesEnd(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		watches := func() int { r.tap.mu.Lock(); defer r.tap.mu.Unlock(); return r.tap.calls["watch"] }
@@ -496,6 +521,7 @@ func TestClockDifference(t *testing.T) {
 	skewed := &skewedClock{Clock: clock.Later(clock.System(), 100*365*24*time.Hour)}
 	skewed.by.Store(int64(61 * time.Second))
 	o := Observer{ClockDiffers: func(by time.Duration) { largest.Store(max(largest.Load(), int64(by))) }}
+
 	bubble(t, Config{Clock: skewed, Observer: o}, func(t *testing.T, r *rig) {
 		r.push(duly.Job{})
 		pass(time.Second)
@@ -513,7 +539,7 @@ func TestClockDifference(t *testing.T) {
 	})
 }
 
-// skewedClock has another wall time.
+// skewedClock is a clock with another wall time.
 type skewedClock struct {
 	duly.Clock
 	by atomic.Int64
@@ -545,6 +571,7 @@ func TestStop(t *testing.T) {
 			}
 			return answer{status: 200, after: 9 * time.Second}
 		}
+
 		r.push(duly.Job{ID: "short"})
 		r.push(duly.Job{ID: "long"})
 		pass(time.Second)
@@ -567,6 +594,7 @@ func TestKilledDispatcher(t *testing.T) {
 			}
 			return answer{status: 200}
 		}
+
 		r.push(duly.Job{ID: "a"})
 		pass(time.Second)
 		r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil) // as if it were dead
@@ -596,11 +624,14 @@ func TestLogOfAFailedTry(t *testing.T) {
 		if len(lines) != 1 {
 			t.Fatalf("the log is %s", r.log)
 		}
-		for _, want := range []string{"queue=orders", "job=a", "attempt=1", "error.namespace=shop", "error.host=orders.example", "error.status=503", "error.ms=40"} {
+
+		for _, want := range []string{"queue=orders", "job=a", "attempt=1", "error.namespace=shop",
+			"error.host=orders.example", "error.status=503", "error.ms=40"} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("the line lacks %s: %s", want, lines[0])
 			}
 		}
+
 		if log := r.log.String(); strings.Contains(log, "hidden") || strings.Contains(log, "very secret") {
 			t.Errorf("the log is %s", log)
 		}
@@ -619,6 +650,7 @@ func TestSpans(t *testing.T) {
 			}
 		}
 	}
+
 	bubble(t, Config{Trace: trace}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, before int) answer {
 			if q.job == "a" && before == 0 {
@@ -651,6 +683,7 @@ func TestMemory(t *testing.T) {
 		flying, most := 0, 0
 		alone := true
 		r.rs.answer = func(q request, _ int) answer { return answer{status: 200, after: time.Second} }
+
 		r.book.route = func(d *duly.Delivery, to *Route) error {
 			to.To.Transport = counting{r.rs, func(n int, body int) {
 				flying += n * body
@@ -664,6 +697,7 @@ func TestMemory(t *testing.T) {
 			}}
 			return nil
 		}
+
 		for i := range 12 {
 			size := 300
 			if i == 5 {
@@ -671,6 +705,7 @@ func TestMemory(t *testing.T) {
 			}
 			r.push(duly.Job{Queue: fmt.Sprint("q", i), Body: make([]byte, size)})
 		}
+
 		pass(time.Minute)
 		if n := len(r.rs.got()); n != 12 {
 			t.Errorf("%d jobs arrived, want 12", n)
@@ -681,7 +716,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// counting reports the bodies in flight.
+// counting is a transport that reports the bodies in flight.
 type counting struct {
 	*receivers
 	add func(n, body int)
@@ -700,8 +735,8 @@ func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.receivers.RoundTrip(req)
 }
 
-// C16.17, C16.16: new queues are served at once, also beyond the 100 names of one Wait,
-// and queues that are gone are not waited for any more.
+// C16.17, C16.16: the jobs of new queues are sent at once, also beyond the 100 names of one
+// Wait. A deleted queue has no Wait.
 func TestQueuesComeAndGo(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		const queues = 250
@@ -727,10 +762,10 @@ func TestQueuesComeAndGo(t *testing.T) {
 			t.Errorf("%d jobs arrived, want %d", n, queues+1)
 		}
 		r.feed.mu.Lock()
-		lanes := len(r.feed.lanes["shop"])
+		pollers := len(r.feed.pollers["shop"])
 		r.feed.mu.Unlock()
-		if lanes != 1 {
-			t.Errorf("%d lanes wait for one queue", lanes)
+		if pollers != 1 {
+			t.Errorf("%d pollers wait for one queue", pollers)
 		}
 	})
 }
@@ -739,7 +774,7 @@ func TestQueuesComeAndGo(t *testing.T) {
 func TestIdleQueues(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		for i := range 1000 {
-			r.book.know("shop", fmt.Sprint("q", i))
+			r.book.add("shop", fmt.Sprint("q", i))
 		}
 		pass(time.Second)
 		r.tap.mu.Lock()
@@ -754,7 +789,7 @@ func TestIdleQueues(t *testing.T) {
 	})
 }
 
-// C16.16: a namespace that fails, as when its pool is lost, holds up no other.
+// C16.16: a namespace whose calls fail, for instance because its pool is lost, delays no other.
 func TestOneNamespaceFails(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.tap.failing(func(_, namespace string) error {
@@ -763,12 +798,14 @@ func TestOneNamespaceFails(t *testing.T) {
 			}
 			return nil
 		}, nil)
+
 		r.push(duly.Job{Namespace: "lost", ID: "l"})
 		for i := range 50 {
 			r.push(duly.Job{ID: fmt.Sprint("j", i)})
 			pass(20 * time.Millisecond)
 			r.gone(fmt.Sprint("j", i))
 		}
+
 		r.tap.failing(nil, nil)
 		pass(3 * time.Second)
 		if n := len(r.rs.got()); n != 51 {

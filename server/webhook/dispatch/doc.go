@@ -8,22 +8,22 @@
 // # From a queue to a request
 //
 // The worker runtime (package worker) has the slots, extends leases, settles in batches
-// and drains. Its engine is the feed, which takes jobs of many queues in many namespaces.
-// A lane of the feed waits for up to 100 queues of one namespace. Lanes that have jobs
-// take turns, and so do the queues of a lane.
+// and drains. Its engine is the feed, which reserves jobs of many queues in many namespaces.
+// A poller of the feed waits for up to 100 queues of one namespace. Pollers that have jobs
+// take turns, and so do the queues of a poller.
 //
 // [Queues] lists the push queues and reports changes. [Resolver] finds the destination of
-// a job when it is sent, so a changed setting counts for old jobs too.
+// a job when it is sent, so a changed setting applies to old jobs too.
 //
 // # Jobs that cannot be sent now
 //
-// A job never waits in a slot for its host. Its gate names the time at which the turn of
-// the job is likely, and the job is released until then. A job of a disabled target, or
+// A job never waits in a slot for its host. Its gate estimates when the job can be sent,
+// and the job is released until then. A job of a disabled target, or
 // of a secret that cannot be read, is released for 5 s, which doubles each time up to
 // 5 min. No release uses a try.
 //
 // A body waits in its slot for memory: the bodies in flight share Config.Memory. While
-// one waits, no more jobs are reserved.
+// a body waits, the feed reserves no jobs.
 //
 // # Notices
 //
@@ -32,14 +32,14 @@
 //
 //	push the notice, due in a minute → settle the job → promote the notice
 //
-// Before a notice is sent, the dispatcher looks at the job. A notice waits while the job
-// is alive, and is dropped if the job has ended in the other way. So none is false, and
-// none is lost wherever the dispatcher dies.
+// Before a notice is sent, the dispatcher reads the job's state. A notice waits while the
+// job is alive, and is dropped if the job has ended in the other way. So no notice is
+// false, and none is lost, at whatever step the dispatcher dies.
 //
 // # What happens on each failure
 //
-//   - The engine is lost: the worker and each lane try again. A pool that is lost holds
-//     up its own namespaces alone.
+//   - The engine is lost: the worker and each poller retry. A lost pool delays only its
+//     own namespaces.
 //   - The lease is lost: the request is aborted. Another dispatcher has the job.
 //   - The process dies: other dispatchers send its jobs when their leases end. Each job
 //     has one more stall.
@@ -50,6 +50,6 @@
 //
 // # Clock
 //
-// Timeouts, gates and pauses run on the monotonic time of the injected clock. Its wall
-// time is in the header webhook-timestamp. Due times are the engine's.
+// Timeouts, gates and pauses use the monotonic time of the injected clock. The header
+// webhook-timestamp has its wall time. Due times are the engine's.
 package dispatch

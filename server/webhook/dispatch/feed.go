@@ -12,20 +12,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// feed is the engine of the dispatcher's worker. It takes jobs of all push queues, in
-// whatever namespace, as if they were in one queue. The receipts that it hands out name
-// the namespace, so a settle finds its way back.
+// feed is the engine of the dispatcher's worker. It reserves jobs of all push queues in all
+// namespaces, like those of one queue. Its receipts have the namespace, so a settle goes to
+// the right one.
 type feed struct {
 	engine duly.Engine
-	// room reports whether there is memory for more bodies.
-	room    func() bool
-	removed *removed
-	clock   duly.Clock
-	log     *slog.Logger
+	// hasMemory reports whether there is memory for more bodies.
+	hasMemory func() bool
+	cancels   *cancelWatcher
+	clock     duly.Clock
+	log       *slog.Logger
 
-	mu    sync.Mutex
-	lanes map[string][]*lane // by namespace
-	ready []*lane            // that may have jobs, in the order in which they are asked
+	mu      sync.Mutex
+	pollers map[string][]*poller // by namespace
+	ready   []*poller            // may have jobs; the next one first
 	// wake has a value when there may be something to reserve.
 	wake    chan struct{}
 	closed  bool
@@ -33,10 +33,13 @@ type feed struct {
 }
 
 func newFeed(engine duly.Engine, room func() bool, c duly.Clock, log *slog.Logger) *feed {
-	return &feed{engine: engine, room: room, removed: newRemoved(engine, c), clock: c, log: log, lanes: map[string][]*lane{}, wake: make(chan struct{}, 1)}
+	return &feed{
+		engine: engine, hasMemory: room, cancels: newCancelWatcher(engine, c), clock: c, log: log,
+		pollers: map[string][]*poller{}, wake: make(chan struct{}, 1),
+	}
 }
 
-// signal ends a Wait. There is one waiter: the worker.
+// signal ends a Wait. Only the worker waits.
 func (f *feed) signal() {
 	select {
 	case f.wake <- struct{}{}:
@@ -51,27 +54,30 @@ func (f *feed) set(ctx context.Context, queues map[string][]string) {
 	if f.closed {
 		return
 	}
-	for namespace := range f.lanes {
+
+	for namespace := range f.pollers {
 		if len(queues[namespace]) == 0 {
-			f.change(ctx, namespace, nil)
+			f.setNamespace(ctx, namespace, nil)
 		}
 	}
 	for namespace, names := range queues {
-		f.change(ctx, namespace, names)
+		f.setNamespace(ctx, namespace, names)
 	}
 }
 
-// change replaces the queues of one namespace. A lane whose queues stay goes on
-// waiting. f.mu is held.
-func (f *feed) change(ctx context.Context, namespace string, names []string) {
+// setNamespace replaces the queues of one namespace. A poller with the same queues continues
+// its Wait. f.mu is held.
+func (f *feed) setNamespace(ctx context.Context, namespace string, names []string) {
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
 		wanted[name] = true
 	}
-	var kept []*lane
-	for _, l := range f.lanes[namespace] {
-		still := make([]string, 0, len(l.queues))
-		for _, name := range l.queues {
+
+	// Each poller keeps the queues that are still wanted. wanted loses them.
+	var kept []*poller
+	for _, p := range f.pollers[namespace] {
+		still := make([]string, 0, len(p.queues))
+		for _, name := range p.queues {
 			if wanted[name] {
 				still = append(still, name)
 				delete(wanted, name)
@@ -79,14 +85,15 @@ func (f *feed) change(ctx context.Context, namespace string, names []string) {
 		}
 		switch {
 		case len(still) == 0:
-			l.end()
+			p.stop()
 			continue
-		case len(still) < len(l.queues):
-			l.change(still)
+		case len(still) < len(p.queues):
+			p.setQueues(still)
 		}
-		kept = append(kept, l)
+		kept = append(kept, p)
 	}
 
+	// New queues fill the pollers first.
 	var added []string
 	for _, name := range names {
 		if wanted[name] {
@@ -94,33 +101,35 @@ func (f *feed) change(ctx context.Context, namespace string, names []string) {
 			delete(wanted, name)
 		}
 	}
-	for _, l := range kept {
-		if n := min(duly.MaxReserveQueues-len(l.queues), len(added)); n > 0 {
-			l.change(append(append([]string(nil), l.queues...), added[:n]...))
+	for _, p := range kept {
+		if n := min(duly.MaxReserveQueues-len(p.queues), len(added)); n > 0 {
+			p.setQueues(append(append([]string(nil), p.queues...), added[:n]...))
 			added = added[n:]
 		}
 	}
+
 	for len(added) > 0 {
 		n := min(duly.MaxReserveQueues, len(added))
-		kept = append(kept, f.open(ctx, namespace, added[:n:n]))
+		kept = append(kept, f.startPoller(ctx, namespace, added[:n:n]))
 		added = added[n:]
 	}
-	f.lanes[namespace] = kept
+
+	f.pollers[namespace] = kept
 	if len(kept) == 0 {
-		delete(f.lanes, namespace)
+		delete(f.pollers, namespace)
 	}
 }
 
-// close ends all lanes and waits for them.
+// close stops all pollers and waits for them.
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
-	for _, lanes := range f.lanes {
-		for _, l := range lanes {
-			l.end()
+	for _, pollers := range f.pollers {
+		for _, p := range pollers {
+			p.stop()
 		}
 	}
-	f.lanes = map[string][]*lane{}
+	f.pollers = map[string][]*poller{}
 	f.mu.Unlock()
 	f.running.Wait()
 }
@@ -130,7 +139,7 @@ func (f *feed) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	timer := f.clock.NewTimer(p.Timeout)
 	defer timer.Stop()
 	for {
-		if f.any() {
+		if f.hasReady() {
 			return true, nil
 		}
 		select {
@@ -143,8 +152,9 @@ func (f *feed) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	}
 }
 
-func (f *feed) any() bool {
-	if !f.room() {
+// hasReady reports whether a Reserve may find jobs.
+func (f *feed) hasReady() bool {
+	if !f.hasMemory() {
 		return false
 	}
 	f.mu.Lock()
@@ -152,93 +162,97 @@ func (f *feed) any() bool {
 	return len(f.ready) > 0
 }
 
-// next returns the lane to ask, and how many jobs to ask it for: each lane that may
-// have jobs gets its share.
-func (f *feed) next(left int) (*lane, []string, int) {
+// nextReady returns the next poller, its queues, and the number of jobs to reserve: an equal
+// share of left for each ready poller.
+func (f *feed) nextReady(left int) (*poller, []string, int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.ready) == 0 {
 		return nil, nil, 0
 	}
+
 	n := (left + len(f.ready) - 1) / len(f.ready)
-	l := f.ready[0]
+	p := f.ready[0]
 	f.ready = append(f.ready[:0], f.ready[1:]...)
-	l.isReady = false
-	return l, l.turn(), n
+	p.isReady = false
+	return p, p.nextQueues(), n
 }
 
-// Reserve implements [duly.Engine]. A lane that fails waits and is tried again, so
-// one namespace whose pool is lost holds up no other.
+// Reserve implements [duly.Engine]. After an error it continues with the next poller, so a
+// namespace with a lost pool delays no other.
 func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if !f.room() {
+	if !f.hasMemory() {
 		return nil, nil
 	}
 	var all []duly.Delivery
 	for len(all) < p.Max && ctx.Err() == nil {
-		l, queues, n := f.next(p.Max - len(all))
-		if l == nil {
+		next, queues, n := f.nextReady(p.Max - len(all))
+		if next == nil {
 			break
 		}
-		got, err := f.engine.Reserve(ctx, l.reserve(queues, n))
+
+		got, err := f.engine.Reserve(ctx, next.reserveParams(queues, n))
 		for i := range got {
-			got[i].Namespace = l.namespace
-			got[i].Receipt = wrap(l.namespace, got[i].Receipt)
+			got[i].Namespace = next.namespace
+			got[i].Receipt = wrap(next.namespace, got[i].Receipt)
 		}
 		if len(got) > 0 {
-			f.removed.use(l.namespace)
+			f.cancels.use(next.namespace)
 		}
+
 		if len(all) == 0 {
 			all = got
 		} else {
 			all = append(all, got...)
 		}
+
 		switch {
 		case errors.Is(err, duly.ErrClosed):
 			return all, err
 		case err == nil && len(got) == n:
-			f.mark(l)
+			f.markReady(next)
 		default:
-			l.ask(err)
+			next.resume(err)
 		}
 	}
 	return all, nil
 }
 
-// mark puts a lane at the end of those that may have jobs.
-func (f *feed) mark(l *lane) {
+// markReady appends a poller to the ready ones.
+func (f *feed) markReady(p *poller) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !l.isReady && !l.ended {
-		l.isReady = true
-		f.ready = append(f.ready, l)
+	if !p.isReady && !p.stopped {
+		p.isReady = true
+		f.ready = append(f.ready, p)
 	}
 	f.signal()
 }
 
-// unmark removes a lane from those that may have jobs. f.mu is held.
-func (f *feed) unmark(l *lane) {
+// unmarkReady removes a poller from the ready ones. f.mu is held.
+func (f *feed) unmarkReady(p *poller) {
 	for i, other := range f.ready {
-		if other == l {
+		if other == p {
 			f.ready = append(f.ready[:i], f.ready[i+1:]...)
 			break
 		}
 	}
-	l.isReady = false
+	p.isReady = false
 }
 
-// Settle implements [duly.Engine]. The namespace of each receipt counts.
+// Settle implements [duly.Engine], for the namespace of each receipt.
 func (f *feed) Settle(ctx context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
 	return perNamespace(outcomes, func(o *duly.SettleRequest) *duly.Receipt { return &o.Receipt },
-		func(namespace string, some []duly.SettleRequest) ([]error, error) {
-			return f.engine.Settle(ctx, namespace, some)
+		func(namespace string, part []duly.SettleRequest) ([]error, error) {
+			return f.engine.Settle(ctx, namespace, part)
 		})
 }
 
-// Extend implements [duly.Engine]. The namespace of each receipt counts.
+// Extend implements [duly.Engine], for the namespace of each receipt.
 func (f *feed) Extend(ctx context.Context, _ string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
 	return perNamespace(receipts, func(r *duly.Receipt) *duly.Receipt { return r },
-		func(namespace string, some []duly.Receipt) ([]error, error) {
-			return f.engine.Extend(ctx, namespace, some, lease)
+		func(namespace string, part []duly.Receipt) ([]error, error) {
+			return f.engine.Extend(ctx, namespace, part, lease)
 		})
 }
 
@@ -252,61 +266,66 @@ func (f *feed) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 	return f.engine.Delete(ctx, q, id)
 }
 
-// Close implements [duly.Engine]. The engine below stays open.
+// Close implements [duly.Engine]. The engine of the feed stays open.
 func (f *feed) Close() error { return nil }
 
-// wrap returns a receipt that names its namespace. No name has a slash.
+// wrap returns a receipt with its namespace before a slash, which no name contains.
 func wrap(namespace string, r duly.Receipt) duly.Receipt {
 	return duly.Receipt(namespace + "/" + string(r))
 }
 
-// unwrap returns what wrap was given.
+// unwrap returns the arguments of wrap.
 func unwrap(r duly.Receipt) (namespace string, inner duly.Receipt) {
 	namespace, text, _ := strings.Cut(string(r), "/")
 	return namespace, duly.Receipt(text)
 }
 
-// perNamespace makes one call for the items of each namespace, all at once. A call that
-// fails is the answer for each of its items, so the items of other namespaces count.
-func perNamespace[T any](items []T, receipt func(*T) *duly.Receipt, call func(namespace string, some []T) ([]error, error)) ([]error, error) {
+// perNamespace makes one call for the items of each namespace, all at the same time. The error
+// of a call becomes the error of its items, so calls of other namespaces keep their results.
+func perNamespace[T any](
+	items []T, receipt func(*T) *duly.Receipt, call func(namespace string, part []T) ([]error, error),
+) ([]error, error) {
 	type part struct {
-		places []int
-		items  []T
+		indexes []int
+		items   []T
 	}
 	parts := map[string]*part{}
 	for i := range items {
 		item := items[i]
 		namespace, inner := unwrap(*receipt(&item))
 		*receipt(&item) = inner
+
 		p := parts[namespace]
 		if p == nil {
-			p = &part{places: make([]int, 0, len(items)-i), items: make([]T, 0, len(items)-i)}
+			p = &part{indexes: make([]int, 0, len(items)-i), items: make([]T, 0, len(items)-i)}
 			parts[namespace] = p
 		}
-		p.places = append(p.places, i)
+		p.indexes = append(p.indexes, i)
 		p.items = append(p.items, item)
 	}
 
-	answers := make([]error, len(items))
-	if len(parts) == 1 { // the call's own error says more
+	if len(parts) == 1 { // the caller gets the error of the call itself
 		for namespace, p := range parts {
 			return call(namespace, p.items)
 		}
 	}
+
+	errs := make([]error, len(items))
 	var calls sync.WaitGroup
 	for namespace, p := range parts {
 		calls.Go(func() {
-			some, err := call(namespace, p.items)
-			if err == nil && len(some) != len(p.items) {
-				err = contract.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(some), len(p.items))
+			results, err := call(namespace, p.items)
+			if err == nil && len(results) != len(p.items) {
+				err = contract.Errorf(duly.CodeInternal,
+					"the engine returned %d results for %d items", len(results), len(p.items))
 			}
-			for i, place := range p.places {
-				if answers[place] = err; err == nil {
-					answers[place] = some[i]
+			for i, index := range p.indexes {
+				if errs[index] = err; err == nil {
+					errs[index] = results[i]
 				}
 			}
 		})
 	}
 	calls.Wait()
-	return answers, nil
+	return errs, nil
 }

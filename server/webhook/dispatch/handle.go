@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
 	"github.com/dulymq/duly/server/webhook/guard"
@@ -16,8 +15,8 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// longestWait is how long a job that cannot be sent waits until its next look.
-const longestWait = 5 * time.Minute
+// maxPostponement bounds the time for which a job that cannot be sent is released.
+const maxPostponement = 5 * time.Minute
 
 // handle makes one try, and returns how the worker settles the job.
 func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
@@ -27,22 +26,23 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 
 	n, isNotice := parseNotice(job)
 	if isNotice {
-		switch wait, drop := d.judgeNotice(ctx, job, n); {
+		switch wait, drop := d.checkNotice(ctx, job, n); {
 		case drop:
 			return nil
 		case wait > 0:
 			return worker.Snooze(wait)
 		}
 	}
+
 	to, err := d.cfg.Resolver.Resolve(ctx, &job.Delivery)
 	if err != nil {
-		return d.unresolved(job, err)
+		return d.postpone(job, err)
 	}
-	d.enabled(job.namespace, to.To)
-	d.users.note(job.namespace, webhook.HostOf(to.To.URL))
+	d.noteEnabled(job.namespace, to.To)
+	d.hosts.add(job.namespace, webhook.HostOf(to.To.URL))
 
 	decision, took := d.try(ctx, job, to.To, n)
-	if decision.Rule == notSent {
+	if decision.Rule == webhook.NotSent {
 		return d.heldBack(job, to.To, decision)
 	}
 	if decision.Disables {
@@ -56,20 +56,14 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 	return settlement(w, job, to.To, decision, took)
 }
 
-// notSent is the rule of a decision about a job that was not sent.
-const notSent = "C16.71"
-
 // delivery is a delivery with its namespace and its own receipt.
 type delivery struct {
 	duly.Delivery
 	namespace string
 }
 
-// releases returns how many earlier deliveries of the job ended in release.
-func (j *delivery) releases() int {
-	p, _ := contract.ParseReceipt(j.Receipt)
-	return max(int(p.Delivery)-1-j.Failures-j.Stalls, 0)
-}
+// releases returns the number of the job's earlier deliveries that ended in release.
+func (j *delivery) releases() int { return webhook.Job{Delivery: &j.Delivery}.Releases() }
 
 // webhookID returns the webhook-id of the job. Engines do not store whether a client
 // generated an ID, so every webhook-id names the namespace and the queue.
@@ -80,13 +74,15 @@ func (j *delivery) webhookID(n *notice) string {
 	return sign.ID(j.namespace, j.Queue, j.ID, false)
 }
 
-// try sends the job.
-func (d *Dispatcher) try(ctx context.Context, job *delivery, to *webhook.Destination, n *notice) (outcome.Decision, time.Duration) {
-	give, err := d.memory.take(ctx, len(job.Body))
+// try sends the job, when there is memory for its body.
+func (d *Dispatcher) try(
+	ctx context.Context, job *delivery, to *webhook.Destination, n *notice,
+) (outcome.Decision, time.Duration) {
+	release, err := d.memory.acquire(ctx, len(job.Body))
 	if err != nil {
-		return outcome.Decision{Rule: notSent, As: duly.Release}, 0
+		return outcome.Decision{Rule: webhook.NotSent, As: duly.Release}, 0
 	}
-	defer give()
+	defer release()
 
 	began := d.cfg.Clock.Mono()
 	one := webhook.Job{Namespace: job.namespace, WebhookID: job.webhookID(n), Delivery: &job.Delivery}
@@ -97,27 +93,29 @@ func (d *Dispatcher) try(ctx context.Context, job *delivery, to *webhook.Destina
 			return headers
 		}
 	}
+
 	decision := d.sender.Send(ctx, one, to)
 	ended(decision.Status, decision.As)
 	took := d.cfg.Clock.Mono() - began
-	if decision.Rule != notSent {
-		d.tried(job, to, decision, took)
+	if decision.Rule != webhook.NotSent {
+		d.reportTry(job, to, decision, took)
 	}
 	return decision, took
 }
 
-// tried reports a request to the observer.
-func (d *Dispatcher) tried(job *delivery, to *webhook.Destination, decision outcome.Decision, took time.Duration) {
+// reportTry reports a request to the observer.
+func (d *Dispatcher) reportTry(job *delivery, to *webhook.Destination, decision outcome.Decision, took time.Duration) {
 	if d.cfg.Observer.Tried == nil {
 		return
 	}
 	d.cfg.Observer.Tried(Try{
-		Namespace: job.namespace, Queue: job.Queue, Target: to.Target, Host: webhook.HostOf(to.URL), Status: decision.Status, As: decision.As,
-		Took: took, Bytes: len(job.Body), First: job.Attempt == 1 && job.releases() == 0, Late: job.Now.Sub(job.Due),
+		Namespace: job.namespace, Queue: job.Queue, Target: to.Target, Host: webhook.HostOf(to.URL),
+		Status: decision.Status, As: decision.As, Took: took, Bytes: len(job.Body),
+		First: job.Attempt == 1 && job.releases() == 0, Late: job.Now.Sub(job.Due),
 	})
 }
 
-// heldBack returns how a job is settled that was not sent.
+// heldBack returns the settlement of a job that its gate has held back.
 func (d *Dispatcher) heldBack(job *delivery, to *webhook.Destination, decision outcome.Decision) error {
 	if decision.Delay == nil { // the lease is lost, or the server stops
 		return worker.Release()
@@ -128,44 +126,51 @@ func (d *Dispatcher) heldBack(job *delivery, to *webhook.Destination, decision o
 	return worker.Snooze(*decision.Delay)
 }
 
-// unresolved returns how a job is settled for which there is no destination now.
-func (d *Dispatcher) unresolved(job *delivery, err error) error {
+// postpone returns the settlement of a job whose destination cannot be resolved: bury for an
+// invalid destination, else release.
+func (d *Dispatcher) postpone(job *delivery, err error) error {
 	var refused *guard.Refused
 	if errors.As(err, &refused) || errors.Is(err, duly.ErrInvalid) {
-		return worker.Bury(&failure{job: job, text: "the destination is refused: " + err.Error(), rule: "C16.70", err: err})
+		return worker.Bury(&failure{job: job, text: "the destination is refused: " + err.Error(), rule: "C16.70",
+			err: err})
 	}
 
-	held := &Held{Reason: Unknown, Err: err}
-	errors.As(err, &held)
-	switch held.Reason {
+	postponed := &Postponed{Reason: Unknown, Err: err}
+	errors.As(err, &postponed)
+	switch postponed.Reason {
 	case Disabled:
-		d.targets.wait(job.namespace, held.Target)
+		d.disabled.add(job.namespace, postponed.Target)
 	case Unreadable:
-		d.faults.report("secret "+job.namespace+"/"+held.Target, func() {
-			d.cfg.Log.Error("a secret can't be read; its jobs wait", "namespace", job.namespace, "target", held.Target, "error", err)
+		d.logLimit.do("secret "+job.namespace+"/"+postponed.Target, func() {
+			d.cfg.Log.Error("a secret can't be read; its jobs wait",
+				"namespace", job.namespace, "target", postponed.Target, "error", err)
 		})
 	default:
-		d.faults.report("destination "+job.namespace+"/"+job.Queue+"/"+held.Target, func() {
-			d.cfg.Log.Warn("a destination can't be found; its jobs wait", "namespace", job.namespace, "queue", job.Queue, "target", held.Target,
-				"code", string(duly.CodeOf(err)))
+		d.logLimit.do("destination "+job.namespace+"/"+job.Queue+"/"+postponed.Target, func() {
+			d.cfg.Log.Warn("a destination can't be found; its jobs wait", "namespace", job.namespace,
+				"queue", job.Queue, "target", postponed.Target, "code", string(duly.CodeOf(err)))
 		})
 	}
-	if d.cfg.Observer.Waits != nil {
-		d.cfg.Observer.Waits(job.namespace, held.Target, held.Reason)
+	if d.cfg.Observer.Postponed != nil {
+		d.cfg.Observer.Postponed(job.namespace, postponed.Target, postponed.Reason)
 	}
-	return worker.Snooze(patience(job.releases()))
+	return worker.Snooze(postponement(job.releases()))
 }
 
-// patience returns how long a job waits that cannot be sent, after so many releases:
-// from the first closure of a gate up to longestWait. A job that waits for days is
-// released less than 1000 times, after which a throttled try would count.
-func patience(releases int) time.Duration {
-	return min(gate.FirstClosure<<min(releases, 6), longestWait)
+// postponement returns how long a job that cannot be sent is released, after so many
+// releases: from the first closure of a gate up to maxPostponement. So a job that waits for
+// days has fewer than 1000 releases, after which a throttled try would count.
+func postponement(releases int) time.Duration {
+	return min(gate.FirstClosure<<min(releases, 6), maxPostponement)
 }
 
-// settlement returns how the worker settles a job that was sent.
-func settlement(w *worker.Delivery, job *delivery, to *webhook.Destination, decision outcome.Decision, took time.Duration) error {
-	failed := &failure{job: job, host: to.URL.Host, text: decision.Error, took: took, rule: decision.Rule, status: decision.Status}
+// settlement returns the worker's settlement of a job that was sent.
+func settlement(
+	w *worker.Delivery, job *delivery, to *webhook.Destination, decision outcome.Decision, took time.Duration,
+) error {
+	failed := &failure{job: job, host: to.URL.Host, text: decision.Error,
+		took: took, rule: decision.Rule, status: decision.Status}
+
 	switch {
 	case decision.As == duly.Ack && decision.Result != nil:
 		return w.SetResult(decision.Result)
@@ -183,7 +188,7 @@ func settlement(w *worker.Delivery, job *delivery, to *webhook.Destination, deci
 	return worker.Release()
 }
 
-// failure is the error of a try. Its text goes into the job, and the log gets its parts.
+// failure is the error of a try. The job gets its text, and the log its parts.
 type failure struct {
 	job    *delivery
 	host   string
@@ -197,47 +202,53 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.text }
 
-// Unwrap returns the cause, if it is an error.
+// Unwrap returns the cause, or nil.
 func (f *failure) Unwrap() error { return f.err }
 
 // LogValue implements [slog.LogValuer]. The log has no body and no path.
 func (f *failure) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("namespace", f.job.namespace), slog.String("host", f.host), slog.Int("status", f.status),
-		slog.Int64("ms", f.took.Milliseconds()), slog.String("rule", f.rule))
+	return slog.GroupValue(slog.String("namespace", f.job.namespace), slog.String("host", f.host),
+		slog.Int("status", f.status), slog.Int64("ms", f.took.Milliseconds()), slog.String("rule", f.rule))
 }
 
-// disable disables the named target of a job that was answered 410.
+// disable disables the named target of a job after the answer 410. It returns how long the
+// job is released.
 func (d *Dispatcher) disable(ctx context.Context, job *delivery, to *webhook.Destination) *time.Duration {
-	wait := patience(job.releases())
+	wait := postponement(job.releases())
 	if err := d.cfg.Resolver.Disable(ctx, job.namespace, to.Target); err != nil {
-		d.cfg.Log.Error("a target that answered 410 can't be disabled", "namespace", job.namespace, "target", to.Target, "error", err)
+		d.cfg.Log.Error("disabling a target that answered 410 failed",
+			"namespace", job.namespace, "target", to.Target, "error", err)
 		return &wait
 	}
-	d.targets.wait(job.namespace, to.Target)
+
+	d.disabled.add(job.namespace, to.Target)
 	if d.cfg.Observer.TargetDisabled != nil {
 		d.cfg.Observer.TargetDisabled(job.namespace, to.Target)
 	}
-	d.cfg.Log.Warn("a target is disabled because it answered 410; its jobs wait", "namespace", job.namespace, "target", to.Target, "host", to.URL.Host)
+	d.cfg.Log.Warn("a target is disabled because it answered 410; its jobs wait",
+		"namespace", job.namespace, "target", to.Target, "host", to.URL.Host)
 	return &wait
 }
 
-// enabled lets the gate of a target that was disabled begin slowly.
-func (d *Dispatcher) enabled(namespace string, to *webhook.Destination) {
-	if to.Target != "" && d.targets.back(namespace, to.Target) {
+// noteEnabled restarts the gate of a target that was disabled, so that requests start slowly.
+func (d *Dispatcher) noteEnabled(namespace string, to *webhook.Destination) {
+	if to.Target != "" && d.disabled.remove(namespace, to.Target) {
 		d.gates.Restart(webhook.HostOf(to.URL))
-		d.cfg.Log.Info("a target is enabled again", "namespace", namespace, "target", to.Target, "host", to.URL.Host)
+		d.cfg.Log.Info("a target is enabled again",
+			"namespace", namespace, "target", to.Target, "host", to.URL.Host)
 	}
 }
 
-// checkClock compares the clock of this process with that of the engine.
+// checkClock compares the clock of this process with the clock of the engine.
 func (d *Dispatcher) checkClock(job *delivery) {
 	by := d.cfg.Clock.Now().Sub(job.Now)
 	if d.cfg.Observer.ClockDiffers != nil {
 		d.cfg.Observer.ClockDiffers(by)
 	}
-	switch begins, ends := d.watch.note(by); {
+	switch begins, ends := d.drift.observe(by); {
 	case begins:
-		d.cfg.Log.Error("the clock of this server differs from the engine's; receivers may refuse signatures", "by", by)
+		d.cfg.Log.Error("the clock of this server differs from the engine's; receivers may refuse signatures",
+			"by", by)
 	case ends:
 		d.cfg.Log.Info("the clock of this server agrees with the engine's again", "by", by)
 	}

@@ -6,41 +6,42 @@ import (
 	"sync"
 )
 
-// memory bounds the bodies that are sent at the same time, in bytes. A body that is
-// larger than all of it is sent alone.
+// memory is a semaphore that bounds the bodies in flight, in bytes. A body that is larger
+// than size is sent alone.
 type memory struct {
 	size int64
-	// freed is called when nobody waits any more.
-	freed func()
+	// onFree is called when the last waiting body has got its memory.
+	onFree func()
 
 	mu      sync.Mutex
 	used    int64
-	waiting []*claim // first come, first served
+	waiting []*memoryWaiter // the oldest first
 }
 
-// claim is a wait for memory.
-type claim struct {
+// memoryWaiter is a body that waits for memory.
+type memoryWaiter struct {
 	bytes   int64
 	granted chan struct{}
 }
 
-// take waits until n bytes are free and takes them. It returns what to give back.
-func (m *memory) take(ctx context.Context, n int) (give func(), err error) {
+// acquire waits until n bytes are free and reserves them. release frees them again.
+func (m *memory) acquire(ctx context.Context, n int) (release func(), err error) {
 	bytes := min(int64(n), m.size)
-	give = func() { m.add(-bytes) }
+	release = func() { m.add(-bytes) }
+
 	m.mu.Lock()
 	if len(m.waiting) == 0 && m.used+bytes <= m.size {
 		m.used += bytes
 		m.mu.Unlock()
-		return give, nil
+		return release, nil
 	}
-	c := &claim{bytes: bytes, granted: make(chan struct{})}
+	c := &memoryWaiter{bytes: bytes, granted: make(chan struct{})}
 	m.waiting = append(m.waiting, c)
 	m.mu.Unlock()
 
 	select {
 	case <-c.granted:
-		return give, nil
+		return release, nil
 	case <-ctx.Done():
 	}
 
@@ -51,27 +52,28 @@ func (m *memory) take(ctx context.Context, n int) (give func(), err error) {
 	}
 	m.mu.Unlock()
 	if i < 0 { // granted at the same moment
-		give()
+		release()
 	} else {
-		m.add(0) // the next one may fit
+		m.add(0) // the next body may fit
 	}
 	return nil, context.Cause(ctx)
 }
 
+// add changes the used bytes, and grants memory to waiting bodies.
 func (m *memory) add(n int64) {
 	m.mu.Lock()
 	before := len(m.waiting)
 	m.used += n
-	m.grant()
+	m.grantWaiting()
 	free := before > 0 && len(m.waiting) == 0
 	m.mu.Unlock()
 	if free {
-		m.freed()
+		m.onFree()
 	}
 }
 
-// grant serves those who wait, in their order. m.mu is held.
-func (m *memory) grant() {
+// grantWaiting grants memory to the waiting bodies that fit, in their order. m.mu is held.
+func (m *memory) grantWaiting() {
 	for len(m.waiting) > 0 && m.used+m.waiting[0].bytes <= m.size {
 		m.used += m.waiting[0].bytes
 		close(m.waiting[0].granted)
@@ -79,14 +81,14 @@ func (m *memory) grant() {
 	}
 }
 
-// hasRoom reports whether nobody waits for memory.
+// hasRoom reports whether no body waits for memory.
 func (m *memory) hasRoom() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.waiting) == 0
 }
 
-// inUse returns the bytes of the bodies that are sent now.
+// inUse returns the bytes of the bodies in flight.
 func (m *memory) inUse() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,12 +16,13 @@ import (
 )
 
 // TestModelOfOneJob compares the dispatcher with a model of the delivery of one job. It
-// draws the answers, steps the clock, and kills the dispatcher between any two steps.
+// chooses random answers, steps the clock, and kills the dispatcher between any two steps.
 func TestModelOfOneJob(t *testing.T) {
 	runs, seed := 300, uint64(1)
 	if os.Getenv("DULY_LONG") == "1" {
 		runs = 10_000
 	}
+
 	if text := os.Getenv("DULY_MODEL_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
@@ -29,6 +30,7 @@ func TestModelOfOneJob(t *testing.T) {
 		}
 		runs, seed = 1, n
 	}
+
 	const parts = 20
 	for part := range uint64(min(parts, runs)) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -47,7 +49,7 @@ type effect struct {
 	answer answer
 	as     duly.Settlement
 	delay  time.Duration // 0: the backoff of a nack; until the gate opens of a release
-	// closes says that the gate is closed until the delay is over.
+	// closes is true if the gate is closed until the end of the delay.
 	closes bool
 }
 
@@ -55,20 +57,23 @@ var effects = []effect{
 	{"200", answer{status: 200}, duly.Ack, 0, false},
 	{"204 late", answer{status: 204, after: 3 * time.Second}, duly.Ack, 0, false},
 	{"500", answer{status: 500}, duly.Nack, 0, false},
-	{"500 again in 7 s", answer{status: 500, header: map[string]string{"retry-after": "7"}}, duly.Nack, 7 * time.Second, false},
+	{"500 again in 7 s", answer{status: 500, header: map[string]string{"retry-after": "7"}}, duly.Nack,
+		7 * time.Second, false},
 	{"408", answer{status: 408}, duly.Nack, 0, false},
 	{"302", answer{status: 302}, duly.Nack, 0, false},
 	{"404", answer{status: 404}, duly.Nack, 0, false},
 	{"410", answer{status: 410}, duly.Bury, 0, false},
 	{"500 never again", answer{status: 500, header: map[string]string{"duly-no-retry": "true"}}, duly.Bury, 0, false},
-	{"429 again in 60 s", answer{status: 429, header: map[string]string{"retry-after": "60"}}, duly.Release, time.Minute, true},
-	{"503 again in 40 s", answer{status: 503, header: map[string]string{"retry-after": "40"}}, duly.Release, 40 * time.Second, true},
+	{"429 again in 60 s", answer{status: 429, header: map[string]string{"retry-after": "60"}}, duly.Release,
+		time.Minute, true},
+	{"503 again in 40 s", answer{status: 503, header: map[string]string{"retry-after": "40"}}, duly.Release,
+		40 * time.Second, true},
 	{"429", answer{status: 429}, duly.Release, 0, true},
 	{"reset", answer{err: errors.New("connection reset")}, duly.Nack, 0, false},
 	{"timeout", answer{status: 200, after: time.Minute}, duly.Nack, 0, false},
 }
 
-// death is when the dispatcher dies during a try.
+// death is the step of a try at which the dispatcher dies.
 type death int
 
 const (
@@ -78,8 +83,7 @@ const (
 	afterSettle
 )
 
-// story is one run: what happens in each try, and for how long nobody is there after a
-// death.
+// story is one run: the events of each try, and the time without a dispatcher after a death.
 type story struct {
 	seed    uint64
 	tries   int
@@ -106,26 +110,28 @@ func drawStory(seed uint64) story {
 	return s
 }
 
-// expected is what the model says after each try.
+// expected is the state of the model after a try.
 type expected struct {
 	failures, stalls int
 	state            duly.State
-	// earliest is when the next try can begin at the earliest. exact says that it does
-	// begin then, if a dispatcher is there.
+	// earliest is the earliest start of the next try. exact is true if the try begins then,
+	// given a running dispatcher.
 	earliest time.Duration
 	exact    bool
 }
 
-// follow is the model: what a try that has ended at that time does to the job.
+// follow is the model: it returns the state after a try with this start and end.
 func (s *story) follow(before expected, i int, began, ended time.Duration) expected {
 	e, d, next := s.effects[i], s.deaths[i], before
 	next.exact = true
+
 	if d == beforeAnswer || d == beforeSettle {
 		next.stalls++
 		// Its lease may have been extended: at most until a lease after its end.
 		next.earliest, next.exact = began+15*time.Second, false
 		return next
 	}
+
 	switch e.as {
 	case duly.Ack:
 		next.state = duly.StateNone
@@ -145,10 +151,11 @@ func (s *story) follow(before expected, i int, began, ended time.Duration) expec
 			next.state = duly.StateDead
 		}
 	}
+
 	return next
 }
 
-// playStory plays a story with the dispatcher, and compares it with the model.
+// playStory runs a story with the dispatcher, and compares the result with the model.
 func playStory(t *testing.T, s story) {
 	bubbleOf(t, Config{}, func(t *testing.T, r *rig) {
 		killed := make(chan struct{}, 1)
@@ -207,7 +214,7 @@ func playStory(t *testing.T, s story) {
 	})
 }
 
-// isAlive reports whether a job is neither gone nor dead.
+// isAlive reports whether a job has neither ended nor died.
 func (r *rig) isAlive(id string) bool {
 	info, there := r.state(id)
 	return there && info.State != duly.StateDead
@@ -217,15 +224,15 @@ func (r *rig) isAlive(id string) bool {
 func (s *story) compare(t *testing.T, r *rig, absences [][2]time.Duration) {
 	t.Helper()
 	want := expected{state: duly.StateReady}
-	var told []string
+	var events []string
 	for i, q := range r.rs.got() {
-		told = append(told, fmt.Sprintf("%s %s (death %d)", q.at, s.effects[i].name, s.deaths[i]))
+		events = append(events, fmt.Sprintf("%s %s (death %d)", q.at, s.effects[i].name, s.deaths[i]))
 		if want.state != duly.StateReady {
-			t.Errorf("try %d comes after the end of the job:\n%s", i+1, strings.Join(told, "\n"))
+			t.Errorf("try %d comes after the end of the job:\n%s", i+1, strings.Join(events, "\n"))
 			return
 		}
 		if q.attempt != strconv.Itoa(want.failures+1) {
-			t.Errorf("try %d has attempt %s, want %d:\n%s", i+1, q.attempt, want.failures+1, strings.Join(told, "\n"))
+			t.Errorf("try %d has attempt %s, want %d:\n%s", i+1, q.attempt, want.failures+1, strings.Join(events, "\n"))
 		}
 		// A dispatcher that comes late sends at once.
 		latest := want.earliest
@@ -236,7 +243,8 @@ func (s *story) compare(t *testing.T, r *rig, absences [][2]time.Duration) {
 		}
 		closed := r.log.Count("its gate is closed") > 0
 		if q.at < want.earliest || want.exact && !closed && q.at > latest+50*time.Millisecond {
-			t.Errorf("try %d begins at %s, want %s to %s:\n%s", i+1, q.at, want.earliest, latest, strings.Join(told, "\n"))
+			t.Errorf("try %d begins at %s, want %s to %s:\n%s", i+1, q.at, want.earliest, latest,
+				strings.Join(events, "\n"))
 		}
 		want = s.follow(want, i, q.at, q.ended)
 	}
@@ -244,8 +252,9 @@ func (s *story) compare(t *testing.T, r *rig, absences [][2]time.Duration) {
 	info, there := r.state("a")
 	switch {
 	case want.state == duly.StateNone && there, want.state != duly.StateNone && !there:
-		t.Errorf("the job is there: %v, want the state %s:\n%s", there, want.state, strings.Join(told, "\n"))
+		t.Errorf("the job is there: %v, want the state %s:\n%s", there, want.state, strings.Join(events, "\n"))
 	case there && (info.State != want.state || info.Failures != want.failures || info.Stalls != want.stalls):
-		t.Errorf("the job is %s with %d failures and %d stalls, want %+v:\n%s", info.State, info.Failures, info.Stalls, want, strings.Join(told, "\n"))
+		t.Errorf("the job is %s with %d failures and %d stalls, want %+v:\n%s", info.State, info.Failures, info.Stalls,
+			want, strings.Join(events, "\n"))
 	}
 }

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// noticeDelay is when a notice is due that nobody promotes, because its dispatcher
-	// has died.
+	// noticeDelay is the delay of a notice. The dispatcher promotes it earlier, unless the
+	// dispatcher has died.
 	noticeDelay = time.Minute
-	// noticeCall bounds one call for a notice.
+	// noticeCall is the timeout of one call for a notice.
 	noticeCall = 10 * time.Second
 	timeForm   = "2006-01-02T15:04:05.000Z07:00"
 )
 
-// notice is the body of a notice, and what its ID says.
+// notice is the body of a notice, with the parts of its ID.
 type notice struct {
 	ID        string `json:"id"`
 	Queue     string `json:"queue"`
 	Namespace string `json:"namespace"`
-	// Outcome is done or dead, as the ID begins.
+	// Outcome is done or dead, like the prefix of the ID.
 	Outcome  string `json:"outcome"`
 	Attempts int    `json:"attempts"`
-	// Status is that of the last answer; 0 without one.
+	// Status is the status of the last answer; 0 without an answer.
 	Status int    `json:"status"`
 	Error  string `json:"error"`
 	At     string `json:"at"`
@@ -40,8 +40,8 @@ type notice struct {
 	number duly.Number
 }
 
-// parseNotice reports whether a job is a notice. Anybody may push a job with such an ID
-// and such a body. It is then handled as a notice of its own queue, which does no harm.
+// parseNotice reports whether a job is a notice. A producer can push a job with such an ID
+// and body. It is then handled as a notice of its own queue, which does no harm.
 func parseNotice(job *delivery) (*notice, bool) {
 	end, number, ok := strings.Cut(job.ID, ":")
 	if !ok || end != sign.Done && end != sign.Dead {
@@ -51,53 +51,62 @@ func parseNotice(job *delivery) (*notice, bool) {
 	if n.number, ok = duly.ParseNumber(number); !ok {
 		return nil, false
 	}
-	if json.Unmarshal(job.Body, n) != nil || n.Namespace != job.namespace || n.Queue != job.Queue || n.Outcome != end || n.ID == "" {
+
+	if json.Unmarshal(job.Body, n) != nil ||
+		n.Namespace != job.namespace || n.Queue != job.Queue || n.Outcome != end || n.ID == "" {
 		return nil, false
 	}
 	return n, true
 }
 
-// judgeNotice looks at the job that a notice reports. It returns how long the notice
-// waits, or that it is dropped because it would be false.
-func (d *Dispatcher) judgeNotice(ctx context.Context, job *delivery, n *notice) (wait time.Duration, drop bool) {
-	state, err := d.stateOf(ctx, job, n)
+// checkNotice reads the state of the job that a notice reports. It returns how long the
+// notice waits, or that it is dropped because it would be false.
+func (d *Dispatcher) checkNotice(
+	ctx context.Context, job *delivery, n *notice,
+) (wait time.Duration, drop bool) {
+	state, err := d.reportedState(ctx, job, n)
 	if err != nil {
-		return patience(job.releases()), false
+		return postponement(job.releases()), false
 	}
+
 	alive := state != duly.StateNone && state != duly.StateDone && state != duly.StateDead
 	switch {
 	case alive:
-		return patience(job.releases()), false
+		return postponement(job.releases()), false
 	case n.end == sign.Dead && state != duly.StateDead, n.end == sign.Done && state == duly.StateDead:
 		return 0, true
 	}
 	return 0, false
 }
 
-// stateOf returns the state of the job with the number of a notice; StateNone if there
-// is none.
-func (d *Dispatcher) stateOf(ctx context.Context, job *delivery, n *notice) (duly.State, error) {
+// reportedState returns the state of the job that a notice reports, or StateNone without one.
+func (d *Dispatcher) reportedState(ctx context.Context, job *delivery, n *notice) (duly.State, error) {
 	config, err := d.cfg.Engine.Config(ctx, duly.QueueRef{Namespace: job.namespace, Name: job.Queue})
 	if err != nil {
 		return duly.StateNone, err
 	}
-	r := contract.ReceiptParts{Queue: job.Queue, Shard: contract.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1}.Receipt()
-	info, err := d.cfg.Engine.GetByReceipt(ctx, job.namespace, r)
+
+	receipt := contract.ReceiptParts{
+		Queue: job.Queue, Shard: contract.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1,
+	}.Receipt()
+	info, err := d.cfg.Engine.GetByReceipt(ctx, job.namespace, receipt)
 	if errors.Is(err, duly.ErrNotFound) {
 		return duly.StateNone, nil
 	}
 	return info.State, err
 }
 
-// notify stores the notice of a job that is about to end. It returns how the job is
-// settled instead if the notice cannot be stored.
-func (d *Dispatcher) notify(ctx context.Context, w *worker.Delivery, job *delivery, to *Route, decision outcome.Decision) error {
-	end, url := ending(job, to, decision)
+// notify stores the notice of a job that is about to end. If that fails, it returns another
+// settlement for the job.
+func (d *Dispatcher) notify(
+	ctx context.Context, w *worker.Delivery, job *delivery, to *Route, decision outcome.Decision,
+) error {
+	end, url := noticeOf(job, to, decision)
 	if url == "" {
 		return nil
 	}
 	n := noticeJob(job, end, url, decision, d.cfg.Clock)
-	ctx, cancel := bounded(ctx, d.cfg.Clock, noticeCall)
+	ctx, cancel := withTimeout(ctx, d.cfg.Clock, noticeCall)
 	defer cancel()
 	results, err := d.cfg.Engine.Push(ctx, []duly.Job{n})
 	if err == nil {
@@ -108,18 +117,19 @@ func (d *Dispatcher) notify(ctx context.Context, w *worker.Delivery, job *delive
 		return nil
 	}
 
-	// The job is not settled before its notice is stored, or the notice could be lost.
+	// The job must not end before its notice is stored, or the notice could be lost.
 	if d.cfg.Observer.NoticeFailed != nil {
 		d.cfg.Observer.NoticeFailed(job.namespace, job.Queue)
 	}
-	d.faults.report("notice "+job.namespace+"/"+job.Queue, func() {
-		d.cfg.Log.Error("a notice can't be stored; its job waits", "namespace", job.namespace, "queue", job.Queue, "id", job.ID, "code", string(duly.CodeOf(err)))
+	d.logLimit.do("notice "+job.namespace+"/"+job.Queue, func() {
+		d.cfg.Log.Error("storing a notice failed; its job waits", "namespace", job.namespace,
+			"queue", job.Queue, "id", job.ID, "code", string(duly.CodeOf(err)))
 	})
 	return worker.Snooze(contract.BackoffDelay(job.Backoff, job.ID, job.Failures+1))
 }
 
-// ending returns which notice a decision calls for, and where it goes.
-func ending(job *delivery, to *Route, decision outcome.Decision) (end, url string) {
+// noticeOf returns the kind and the destination of a decision's notice, or "".
+func noticeOf(job *delivery, to *Route, decision outcome.Decision) (end, url string) {
 	switch {
 	case decision.As == duly.Ack:
 		return sign.Done, to.OnDone
@@ -132,33 +142,37 @@ func ending(job *delivery, to *Route, decision outcome.Decision) (end, url strin
 // noticeJob returns the notice of a job.
 func noticeJob(job *delivery, end, url string, decision outcome.Decision, c duly.Clock) duly.Job {
 	p, _ := contract.ParseReceipt(job.Receipt)
-	body, _ := json.Marshal(notice{ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt, // never fails
-		Status: decision.Status, Error: contract.CutError(decision.Error), At: c.Now().UTC().Format(timeForm)})
+	body, _ := json.Marshal(notice{ // never fails
+		ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt,
+		Status: decision.Status, Error: contract.CutError(decision.Error), At: c.Now().UTC().Format(timeForm),
+	})
 	return duly.Job{
 		ID: end + ":" + p.Number.String(), Namespace: job.namespace, Queue: job.Queue, Body: body,
 		Headers: map[string]string{"content-type": "application/json"}, Callback: url, Delay: noticeDelay,
-		// Whatever the queue says: a notice ends by its own tries, and leaves nothing behind.
+		// The queue's settings must not expire a notice, nor keep it after its end.
 		TTL: duly.None, Retain: duly.None,
 	}
 }
 
-// settled promotes the notice of a job whose settle has an answer. A settle that was
-// refused may repeat one that counted, so the notice finds out itself.
+// settled promotes the notice of a settled job. It does so after a lost lease too: a repeated
+// settle is refused although the first one counted. checkNotice then drops a false notice.
 func (d *Dispatcher) settled(w *worker.Delivery, _ duly.Settlement, err error) {
-	n, ok := d.notices.take(w.Receipt)
+	n, ok := d.notices.remove(w.Receipt)
 	if !ok || err != nil && !errors.Is(err, duly.ErrLeaseLost) {
 		return
 	}
 	d.background.Go(func() {
-		ctx, cancel := bounded(context.Background(), d.cfg.Clock, noticeCall)
+		ctx, cancel := withTimeout(context.Background(), d.cfg.Clock, noticeCall)
 		defer cancel()
-		// An error means that the notice is due later, or is on its way already.
+		// After an error the notice is due later, or it is being sent already.
 		_ = d.cfg.Engine.Promote(ctx, n.queue, n.id)
 	})
 }
 
-// bounded returns a context that ends after a time of the clock.
-func bounded(ctx context.Context, c duly.Clock, d time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout returns a context that ends after a time of the clock.
+func withTimeout(
+	ctx context.Context, c duly.Clock, d time.Duration,
+) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	timer := c.AfterFunc(d, cancel)
 	return ctx, func() { timer.Stop(); cancel() }

@@ -27,7 +27,7 @@ func (r *rig) withNotices() {
 	}
 }
 
-// noticesOf returns the notices that receivers got, by the job that they report.
+// noticesOf returns the notices that receivers got, by the reported job.
 func (r *rig) noticesOf(t *testing.T, end string) map[string][]request {
 	t.Helper()
 	found := map[string][]request{}
@@ -65,32 +65,36 @@ func TestNotices(t *testing.T) {
 		pass(20 * time.Second)
 
 		done, dead := r.noticesOf(t, "done"), r.noticesOf(t, "dead")
-		if len(done) != 1 || len(done["good"]) != 1 || len(dead) != 2 || len(dead["bad"]) != 1 || len(dead["tired"]) != 1 {
+		if len(done) != 1 || len(done["good"]) != 1 || len(dead) != 2 || len(dead["bad"]) != 1 ||
+			len(dead["tired"]) != 1 {
 			t.Fatalf("done %v, dead %v", done, dead)
 		}
 		var n notice
 		got := dead["bad"][0]
 		_ = json.Unmarshal([]byte(got.body), &n)
-		if n.Queue != "orders" || n.Namespace != "shop" || n.Attempts != 1 || n.Status != 410 || !strings.Contains(n.Error, "no more") {
+		if n.Queue != "orders" || n.Namespace != "shop" || n.Attempts != 1 || n.Status != 410 ||
+			!strings.Contains(n.Error, "no more") {
 			t.Errorf("the notice is %s", got.body)
 		}
 		if at, err := time.Parse(time.RFC3339, n.At); err != nil || at.IsZero() {
 			t.Errorf("the notice is of %s", n.At)
 		}
-		if got.id != "shop/orders/bad/dead" || !strings.HasPrefix(got.job, "dead:") || done["good"][0].id != "shop/orders/good/done" {
+		if got.id != "shop/orders/bad/dead" || !strings.HasPrefix(got.job, "dead:") ||
+			done["good"][0].id != "shop/orders/good/done" {
 			t.Errorf("the notices have the IDs %s (%s) and %s", got.id, got.job, done["good"][0].id)
 		}
 		if r.tap.callbacks[got.job] != "https://dead.example/" {
 			t.Errorf("the notice goes to %s", r.tap.callbacks[got.job])
 		}
-		if stats, _ := r.model.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"}); stats.Counters.Acked != 4 || stats.Sizes.Dead != 2 {
+		if stats, _ := r.model.Stats(t.Context(),
+			duly.QueueRef{Namespace: "shop", Name: "orders"}); stats.Counters.Acked != 4 || stats.Sizes.Dead != 2 {
 			t.Errorf("the queue has %+v", stats)
 		}
 	})
 }
 
 // C16.119: a notice has its own tries, and a dead one has no notice.
-func TestANoticeHasItsOwnTries(t *testing.T) {
+func TestNoticeHasItsOwnTries(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.withNotices()
 		r.rs.answer = func(q request, _ int) answer {
@@ -120,8 +124,10 @@ func TestJobsWithoutNotice(t *testing.T) {
 			}
 			return answer{status: 503, header: map[string]string{"retry-after": "3600"}}
 		}
+
 		r.push(duly.Job{ID: "stalls", MaxStalls: 1})
 		pass(time.Second)
+
 		for range 2 {
 			r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil)
 			r.Kill()
@@ -130,6 +136,7 @@ func TestJobsWithoutNotice(t *testing.T) {
 			r.start()
 			pass(16 * time.Second)
 		}
+
 		r.push(duly.Job{ID: "throttled"})
 		pass(time.Second)
 		r.push(duly.Job{ID: "expires", TTL: time.Minute})
@@ -150,46 +157,57 @@ func TestJobsWithoutNotice(t *testing.T) {
 
 // C16.118: a job whose notice cannot be stored is not settled. It waits for its backoff
 // without a try, and is counted.
-func TestANoticeThatCannotBeStored(t *testing.T) {
+func TestNoticeThatCannotBeStored(t *testing.T) {
 	var failed atomic.Int64
-	bubble(t, Config{Observer: Observer{NoticeFailed: func(_, _ string) { failed.Add(1) }}}, func(t *testing.T, r *rig) {
-		r.withNotices()
-		r.tap.failing(func(op, _ string) error {
-			if op == "push" {
-				return duly.ErrFull
+	bubble(t, Config{Observer: Observer{NoticeFailed: func(_, _ string) { failed.Add(1) }}},
+		func(t *testing.T, r *rig) {
+			r.withNotices()
+			r.tap.failing(func(op, _ string) error {
+				if op == "push" {
+					return duly.ErrFull
+				}
+				return nil
+			}, nil)
+
+			r.push(duly.Job{ID: "a"})
+			pass(14 * time.Second)
+			info, there := r.state("a")
+
+			if !there || info.State != duly.StateDelayed || info.Failures != 0 || failed.Load() != 1 ||
+				len(r.rs.got()) != 1 {
+				t.Errorf("the job is %s with %d failures, %d counted, %d requests", info.State, info.Failures,
+					failed.Load(), len(r.rs.got()))
 			}
-			return nil
-		}, nil)
-		r.push(duly.Job{ID: "a"})
-		pass(14 * time.Second)
-		info, there := r.state("a")
-		if !there || info.State != duly.StateDelayed || info.Failures != 0 || failed.Load() != 1 || len(r.rs.got()) != 1 {
-			t.Errorf("the job is %s with %d failures, %d counted, %d requests", info.State, info.Failures, failed.Load(), len(r.rs.got()))
-		}
-		r.tap.failing(nil, nil)
-		pass(2 * time.Second)
-		r.gone("a")
-		if n := len(r.noticesOf(t, "done")["a"]); n != 1 {
-			t.Errorf("%d notices, want 1", n)
-		}
-	})
+
+			r.tap.failing(nil, nil)
+			pass(2 * time.Second)
+			r.gone("a")
+			if n := len(r.noticesOf(t, "done")["a"]); n != 1 {
+				t.Errorf("%d notices, want 1", n)
+			}
+		})
 }
 
-// C16.116: what a notice does that is due before anybody has promoted it.
-func TestANoticeLooksAtItsJob(t *testing.T) {
+// C16.116: a notice that is due before its promotion checks the state of its job.
+func TestNoticeChecksItsJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end       string
 		prepare   func(r *rig) duly.Number
 		sent      bool
 		remaining bool
 	}{
-		"waits while the job is alive":    {"done", func(r *rig) duly.Number { return r.numberOf("alive") }, false, true},
-		"done of a job that is gone":      {"done", func(*rig) duly.Number { return duly.NewNumber() }, true, false},
-		"dead of a job that is gone":      {"dead", func(*rig) duly.Number { return duly.NewNumber() }, false, false},
-		"dead of a job that is dead":      {"dead", func(r *rig) duly.Number { return r.numberOf("corpse") }, true, false},
-		"done of a job that is dead":      {"done", func(r *rig) duly.Number { return r.numberOf("corpse") }, false, false},
-		"done of a job that is kept":      {"done", func(r *rig) duly.Number { return r.numberOf("kept") }, true, false},
-		"dead of a job that is kept done": {"dead", func(r *rig) duly.Number { return r.numberOf("kept") }, false, false},
+		"waits while the job is alive": {"done", func(r *rig) duly.Number { return r.numberOf("alive") }, false,
+			true},
+		"done of a job that is gone": {"done", func(*rig) duly.Number { return duly.NewNumber() }, true, false},
+		"dead of a job that is gone": {"dead", func(*rig) duly.Number { return duly.NewNumber() }, false, false},
+		"dead of a job that is dead": {"dead", func(r *rig) duly.Number { return r.numberOf("corpse") }, true,
+			false},
+		"done of a job that is dead": {"done", func(r *rig) duly.Number { return r.numberOf("corpse") }, false,
+			false},
+		"done of a job that is kept": {"done", func(r *rig) duly.Number { return r.numberOf("kept") }, true,
+			false},
+		"dead of a job that is kept done": {"dead", func(r *rig) duly.Number { return r.numberOf("kept") }, false,
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Config{}, func(t *testing.T, r *rig) {
@@ -202,6 +220,7 @@ func TestANoticeLooksAtItsJob(t *testing.T) {
 					}
 					return answer{status: 200}
 				}
+
 				r.push(duly.Job{Queue: "orders", ID: "corpse"})
 				r.push(duly.Job{Queue: "orders", ID: "kept", Retain: 24 * time.Hour})
 				pass(10 * time.Second)

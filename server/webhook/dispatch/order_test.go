@@ -13,8 +13,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C16.106, C16.107: jobs of many order keys meet failures, throttling and killed
-// dispatchers at random. No receiver sees an inversion, or two jobs of one key at once.
+// C16.106, C16.107: with random failures, throttling and killed dispatchers, no receiver gets
+// jobs of an order key out of order, or two at the same time.
 func TestOrderKeysThroughTrouble(t *testing.T) {
 	keys := 40
 	if os.Getenv("DULY_LONG") == "1" {
@@ -39,7 +39,8 @@ func TestOrderKeysThroughTrouble(t *testing.T) {
 		}
 		for i := range each {
 			for k := range keys {
-				r.push(duly.Job{Queue: fmt.Sprint("q", k%hosts), ID: fmt.Sprintf("k%d.%d", k, i), OrderKey: fmt.Sprint("key ", k), Backoff: "fixed:2s", Tries: 50})
+				r.push(duly.Job{Queue: fmt.Sprint("q", k%hosts), ID: fmt.Sprintf("k%d.%d", k, i),
+					OrderKey: fmt.Sprint("key ", k), Backoff: "fixed:2s", Tries: 50})
 			}
 		}
 		draw := rand.New(rand.NewPCG(16, 107))
@@ -81,7 +82,7 @@ func TestOrderKeysThroughTrouble(t *testing.T) {
 	})
 }
 
-// inOrder returns requests in the order in which they began.
+// inOrder returns requests in the order of their starts.
 func inOrder(ledger []request) []request {
 	sorted := append([]request(nil), ledger...)
 	slices.SortStableFunc(sorted, func(a, b request) int { return int(a.at - b.at) })

@@ -13,63 +13,60 @@ import (
 // Queues lists the push queues of all namespaces.
 type Queues interface {
 	// PushQueues returns the names of all push queues, by namespace. With an error, it
-	// returns those that are known, or nil.
+	// returns the queues that it knows, or nil.
 	PushQueues(ctx context.Context) (map[string][]string, error)
 	// WatchPushQueues calls changed at once, and again whenever the list may have
 	// changed, until ctx ends.
 	WatchPushQueues(ctx context.Context, changed func()) error
 }
 
-// lookEvery is how often the push queues are listed of an engine that reports no changes.
-const lookEvery = 1500 * time.Millisecond
+// listInterval is the time between two lists of an engine without reports of changes.
+const listInterval = 1500 * time.Millisecond
 
 // QueuesOf returns the push queues of an engine. w reports their changes; nil: the list is
-// read every 1.5 s. The clock is for tests; nil: the system's. also, if set, is called for
-// each change, which may be one of a target.
-func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, also func()) Queues {
+// read every 1.5 s. The clock is for tests; nil: the system's. onChange, if set, is called at
+// each change too, which may be a change of a target.
+func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, onChange func()) Queues {
 	if c == nil {
 		c = clock.System()
 	}
-	l := &Lists{Lists: []List{t.PushQueues}}
-	l.Watch = func(ctx context.Context, changed func()) {
-		both := func() {
-			if also != nil {
-				also()
-			}
-			changed()
-		}
+	if onChange == nil {
+		onChange = func() {}
+	}
+
+	watch := func(ctx context.Context, changed func()) {
 		if w != nil {
-			_ = w.WatchTokens(ctx, func(bool) { both() }) // the dispatcher watches again
+			_ = w.WatchTokens(ctx, func(bool) { onChange(); changed() }) // the dispatcher watches again
 			return
 		}
 		for ctx.Err() == nil {
-			both()
-			_ = clock.Sleep(ctx, c, lookEvery) // the loop looks at ctx
+			onChange()
+			changed()
+			_ = clock.Sleep(ctx, c, listInterval) // the loop checks ctx
 		}
 	}
-	return l
+	return &Lists{Lists: []List{t.PushQueues}, Watch: watch}
 }
 
-// List is a list of push queues, page by page.
+// List returns a page of push queues.
 type List = func(ctx context.Context, p duly.PageParams) (contract.QueuePage, error)
 
-// Lists are the push queues of several engines as those of one. A queue may be in two of
-// them. One dispatcher uses it.
+// Lists merges the push queues of several engines. A queue may be in two of them. Only one
+// dispatcher may use it.
 type Lists struct {
 	Lists []List
-	// Watch calls changed at once and after every change, until ctx ends. It may return
-	// before, and is called again then.
+	// Watch calls changed at once and after every change, until ctx ends. If it returns
+	// earlier, it is called again.
 	Watch func(ctx context.Context, changed func())
 
-	// listed has what each list had when it was last read.
-	listed [][]duly.QueueRef
+	// known has the last contents of each list.
+	known [][]duly.QueueRef
 }
 
-// PushQueues implements [Queues]. The queues of a list that cannot be read are those of
-// before.
+// PushQueues implements [Queues]. A list that cannot be read keeps its last contents.
 func (l *Lists) PushQueues(ctx context.Context) (map[string][]string, error) {
-	if l.listed == nil {
-		l.listed = make([][]duly.QueueRef, len(l.Lists))
+	if l.known == nil {
+		l.known = make([][]duly.QueueRef, len(l.Lists))
 	}
 	var failed error
 	for i, list := range l.Lists {
@@ -78,11 +75,11 @@ func (l *Lists) PushQueues(ctx context.Context) (map[string][]string, error) {
 			failed = err
 			continue
 		}
-		l.listed[i] = queues
+		l.known[i] = queues
 	}
 
 	all, seen := map[string][]string{}, map[duly.QueueRef]bool{}
-	for _, q := range slices.Concat(l.listed...) {
+	for _, q := range slices.Concat(l.known...) {
 		if !seen[q] {
 			seen[q] = true
 			all[q.Namespace] = append(all[q.Namespace], q.Name)
@@ -91,6 +88,7 @@ func (l *Lists) PushQueues(ctx context.Context) (map[string][]string, error) {
 	return all, failed
 }
 
+// readList returns all pages of a list.
 func readList(ctx context.Context, list List) (all []duly.QueueRef, err error) {
 	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		found, err := list(ctx, page)

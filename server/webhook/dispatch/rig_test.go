@@ -36,7 +36,7 @@ type request struct {
 	aborted    bool
 }
 
-// answer is what a receiver answers.
+// answer is the answer of a receiver.
 type answer struct {
 	status int
 	header map[string]string
@@ -45,12 +45,11 @@ type answer struct {
 	err    error
 }
 
-// receivers are all HTTP services of a test. They answer as answer says, and keep a
-// ledger.
+// receivers are all HTTP services of a test. They record their requests in a ledger.
 type receivers struct {
 	began time.Time
 	mu    sync.Mutex
-	// answer is called for every request, with how many came before for its job.
+	// answer returns the answer to a request, given the number of earlier requests for its job.
 	answer func(r request, before int) answer
 	ledger []request
 	seen   map[string]int
@@ -63,8 +62,10 @@ func (rs *receivers) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		body, _ = io.ReadAll(req.Body)
 	}
-	r := request{host: req.URL.Host, path: req.URL.Path, id: req.Header.Get("webhook-id"), job: req.Header.Get("duly-id"),
-		attempt: req.Header.Get("duly-attempt"), trace: req.Header.Get("traceparent"), body: string(body), at: time.Since(rs.began)}
+	r := request{host: req.URL.Host, path: req.URL.Path, id: req.Header.Get("webhook-id"),
+		job:     req.Header.Get("duly-id"),
+		attempt: req.Header.Get("duly-attempt"), trace: req.Header.Get("traceparent"), body: string(body),
+		at: time.Since(rs.began)}
 	rs.mu.Lock()
 	before := rs.seen[r.id]
 	rs.seen[r.id]++
@@ -104,8 +105,7 @@ func (rs *receivers) got() []request {
 	return append([]request(nil), rs.ledger...)
 }
 
-// book resolves destinations by the name of the queue, and lists the queues that were
-// pushed to.
+// book is a resolver with a host for each queue, and lists the queues with pushed jobs.
 type book struct {
 	rs     *receivers
 	signer *sign.Signer
@@ -113,7 +113,7 @@ type book struct {
 	mu      sync.Mutex
 	queues  map[string][]string
 	changed func()
-	// route, if set, changes where a job goes.
+	// route, if set, changes the route of a job.
 	route    func(d *duly.Delivery, r *Route) error
 	disabled map[string]bool
 }
@@ -137,8 +137,8 @@ func (b *book) WatchPushQueues(ctx context.Context, changed func()) error {
 	return ctx.Err()
 }
 
-// know adds a push queue.
-func (b *book) know(namespace, queue string) {
+// add adds a push queue.
+func (b *book) add(namespace, queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, name := range b.queues[namespace] {
@@ -152,7 +152,7 @@ func (b *book) know(namespace, queue string) {
 	}
 }
 
-// Resolve sends each queue to a host of its own.
+// Resolve returns the host of the queue.
 func (b *book) Resolve(_ context.Context, d *duly.Delivery) (*Route, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,7 +163,7 @@ func (b *book) Resolve(_ context.Context, d *duly.Delivery) (*Route, error) {
 		err = b.route(d, r)
 	}
 	if err == nil && b.disabled[r.To.Target] {
-		err = &Held{Reason: Disabled, Target: r.To.Target}
+		err = &Postponed{Reason: Disabled, Target: r.To.Target}
 	}
 	return r, err
 }
@@ -179,17 +179,16 @@ func (b *book) disable(target string, yes bool) {
 	b.disabled[target] = yes
 }
 
-// tap counts what a dispatcher asks of its engine, and can fail it.
+// tap is an engine that counts calls, and can fail.
 type tap struct {
 	contract.Engine
 	mu       sync.Mutex
 	reserved map[string]int // deliveries, by job
 	calls    map[string]int
-	// callbacks are those of pushed jobs.
+	// callbacks has the callbacks of pushed jobs.
 	callbacks map[string]string
 	numbers   map[string]duly.Number // of the reserved jobs, by ID
-	// fail returns the error of a call instead of making it; after, instead of its
-	// answer.
+	// fail returns the error of a call before it is made, after that of a call that was made.
 	fail, after func(op, namespace string) error
 }
 
@@ -284,7 +283,7 @@ func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Sett
 	return answers, p.leave("settle", namespace, err)
 }
 
-// rig is a dispatcher over the model, in a bubble.
+// rig is a dispatcher of a model engine, in a bubble of package synctest.
 type rig struct {
 	*Dispatcher
 	t       *testing.T
@@ -320,8 +319,10 @@ func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		r := &rig{t: t, model: e, rs: rs, log: &logtest.Log{}, cfg: cfg,
-			tap:  &tap{Engine: e, reserved: map[string]int{}, calls: map[string]int{}, callbacks: map[string]string{}, numbers: map[string]duly.Number{}},
+			tap: &tap{Engine: e, reserved: map[string]int{}, calls: map[string]int{}, callbacks: map[string]string{},
+				numbers: map[string]duly.Number{}},
 			book: &book{rs: rs, signer: signer, queues: map[string][]string{}, disabled: map[string]bool{}}}
 		r.start()
 		body(t, r)
@@ -330,7 +331,7 @@ func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	})
 }
 
-// start starts a dispatcher, also in the place of one that was stopped or killed.
+// start starts a dispatcher, also after another one was stopped or killed.
 func (r *rig) start() {
 	cfg := r.cfg
 	cfg.Queues, cfg.Resolver, cfg.Log, cfg.Version = r.book, r.book, r.log.Logger(), "1"
@@ -353,7 +354,7 @@ func (r *rig) stop() {
 	}
 }
 
-// push pushes a job with the rules of a push queue, which it makes.
+// push creates the push queue of a job, and pushes the job with the defaults of push queues.
 func (r *rig) push(j duly.Job) {
 	r.t.Helper()
 	if j.Namespace == "" {
@@ -367,6 +368,7 @@ func (r *rig) push(j duly.Job) {
 		j.ID = fmt.Sprintf("j%d", r.numbers)
 	}
 	j.Callback = "https://callback.example/"
+
 	results, err := r.model.Push(context.Background(), []duly.Job{j})
 	if err == nil {
 		err = results[0].Err
@@ -374,19 +376,19 @@ func (r *rig) push(j duly.Job) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.book.know(j.Namespace, j.Queue)
+	r.book.add(j.Namespace, j.Queue)
 }
 
 // stairs is the backoff of a push queue (C16.9).
 const stairs = duly.Backoff("15s,3m,10m,30m,30m,1h,2h,6h,15h")
 
-// pass lets time go by.
+// pass waits in the time of the bubble.
 func pass(d time.Duration) {
 	_ = clock.Sleep(context.Background(), clock.System(), d)
 	synctest.Wait()
 }
 
-// state returns a job of the queue orders, and whether it is there.
+// state returns a job of the queue orders, and whether it exists.
 func (r *rig) state(id string) (duly.JobInfo, bool) {
 	info, err := r.model.Get(context.Background(), duly.QueueRef{Namespace: "shop", Name: "orders"}, id)
 	return info, err == nil
@@ -396,7 +398,8 @@ func (r *rig) state(id string) (duly.JobInfo, bool) {
 func (r *rig) gone(id string) {
 	r.t.Helper()
 	if info, there := r.state(id); there {
-		r.t.Errorf("job %s is %s with %d failures, %d stalls: %s", id, info.State, info.Failures, info.Stalls, info.LastError)
+		r.t.Errorf("job %s is %s with %d failures, %d stalls: %s", id, info.State, info.Failures, info.Stalls,
+			info.LastError)
 	}
 }
 

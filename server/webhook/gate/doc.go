@@ -1,13 +1,13 @@
-// Package gate decides which host gets a request now, and when a job that gets
-// none is tried again. It combines an adaptive concurrency limit (package aimd)
-// with a circuit breaker, for each host, in one process.
+// Package gate decides whether a host gets a request now, and when a job that is
+// held back is tried again. It combines an adaptive concurrency limit (package
+// aimd) with a circuit breaker, for each host, in one process.
 //
-//	pass, wait := gates.Enter(host, bounds, returning)
-//	if pass == nil {
-//		// release the job for wait; no try is used
+//	permit, wait := gates.Admit(host, bounds, returning)
+//	if permit == nil {
+//		// release the job for wait; this uses no try
 //	}
 //	// send the request
-//	pass.Done(result)
+//	permit.Done(result)
 //
 // # States of a gate
 //
@@ -21,16 +21,16 @@
 // when the last 5 tries were bad and all of them began after the last good
 // answer. The ten seconds are counted in slots of half a second.
 //
-// A closure by Retry-After lasts as long as that says. Any other closure lasts
-// 5 s, and twice as long each time, up to 5 minutes. A good answer of a probe
-// resets that. While a gate is closed, another Retry-After can make the closure
-// longer. Nothing makes it shorter.
+// A closure by Retry-After lasts for that time. Any other closure lasts 5 s, and
+// twice as long each time, up to 5 minutes. A good answer to a probe resets that.
+// While a gate is closed, another Retry-After can make the closure longer, but
+// never shorter.
 //
-// A try that began before the gate closed says nothing about the host after it.
-// Such a try opens no gate, and closes none that has opened since.
+// A try that began before the last closure is out of date. It does not open the
+// gate, and it does not close a gate that has opened since.
 //
-// A probe that ends without a verdict (the server stops, the lease is lost) is
-// replaced: the next job is the probe.
+// If a probe is aborted (the server stops, the lease is lost), the next job is
+// the probe.
 //
 // # Bounds
 //
@@ -40,32 +40,31 @@
 //
 // # The line
 //
-// A job that is held back waits in the engine, and a gate remembers only how
-// many do: its line. The line shortens at the rate at which the host answers. A
-// closure begins a new line, which every held job joins when it comes back. A held
-// job is due again when its turn is likely: its place in the line divided
-// by the rate, at least 50 ms, at most 5 minutes after the moment at which the
-// gate can open. Jobs that come back go before new ones, as long as some come.
+// A job that is held back waits in the engine. A gate has only the number of such
+// jobs: its line. The line shortens at the rate of the host's answers. A closure
+// starts a new line, which every job joins when it comes back. A job is due again
+// at its estimated turn: its position in the line divided by the rate, at least
+// 50 ms, and at most 5 minutes after the time at which the gate can open. Jobs that
+// come back go before new ones, as long as some come.
 //
-// Before the first answer of a host the rate is a guess. While such a gate is open, a
-// turn comes after 200 ms at most, and a job can join the line several times. When the
-// rate is known, a new line begins.
+// Before the first answer of a host the rate is a guess. While such a gate is open,
+// a job comes back after at most 200 ms, and it can join the line several times.
+// When the rate is known, a new line starts.
 //
-// A job that is held while the gate probes waits until the next closure would be
-// over. So every job is touched once per closure at most.
+// A job that is held back while the gate probes waits for the length of the next
+// closure. So every job is released at most once per closure.
 //
 // # Usual latency and window
 //
-// Package aimd defines both. A window lasts a second at most.
+// Package aimd defines both. A window lasts at most a second.
 //
 // # Clock
 //
-// All times are of monotonic time, by the injected clock. The package sets no
-// timers and draws no random numbers: the same calls at the same times have the
-// same results.
+// All times are monotonic times of the injected clock. The package has no timers
+// and no random numbers: the same calls at the same times have the same results.
 //
 // # Memory
 //
-// Gates remembers 10 000 hosts, with about 1 KiB each. Then it forgets the host that
-// has been idle longest, with its closure.
+// Gates has at most 10 000 hosts, with about 1 KiB each. Then it removes the host
+// that has been idle longest, with its closure.
 package gate

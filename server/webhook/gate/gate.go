@@ -15,11 +15,11 @@ import (
 const (
 	// DefaultSlots is the number of tries in flight over all hosts.
 	DefaultSlots = 256
-	// DefaultHosts is the number of hosts that are remembered.
+	// DefaultHosts is the maximum number of hosts.
 	DefaultHosts = 10_000
 	// DefaultConcurrency bounds the tries in flight at one host.
 	DefaultConcurrency = 64
-	// StartLimit is the limit of a host that is new.
+	// StartLimit is the limit of a new host.
 	StartLimit = 4
 
 	// FirstClosure is the length of a closure without Retry-After. It doubles
@@ -27,22 +27,21 @@ const (
 	FirstClosure   = 5 * time.Second
 	LongestClosure = 5 * time.Minute
 
-	// ShortestHold and LongestHold bound the wait for a turn.
-	ShortestHold = 50 * time.Millisecond
-	LongestHold  = 5 * time.Minute
-	// GuessedHold bounds the wait for a turn at an open gate while no answer of the host
-	// is known.
+	// MinHold and MaxHold bound the wait for a turn.
+	MinHold = 50 * time.Millisecond
+	MaxHold = 5 * time.Minute
+	// GuessedHold bounds the wait for a turn at an open gate before the first answer of the
+	// host.
 	GuessedHold = 200 * time.Millisecond
 )
 
-// Config is how gates behave. Its zero value works.
+// Config has the settings of gates. Its zero value has the defaults.
 type Config struct {
-	// Slots is how many tries the dispatcher has in flight. Default 256.
+	// Slots is the maximum number of tries in flight of the dispatcher. Default 256.
 	Slots int
-	// Hosts is how many hosts are remembered. Default 10 000.
+	// Hosts is the maximum number of hosts. Default 10 000.
 	Hosts int
-	// Changed is called when a gate opens or closes, without a lock. Default:
-	// not at all.
+	// Changed, if set, is called when a gate opens or closes, without a lock.
 	Changed func(Change)
 	// Clock is for tests. Default the system's.
 	Clock duly.Clock
@@ -64,10 +63,10 @@ type Bounds struct {
 	Rate duly.Rate
 }
 
-// Result is how a try ended.
+// Result is the result of a try.
 type Result struct {
 	Health outcome.Health
-	// Closes closes the gate, for CloseFor, or for its own time if that is nil.
+	// Closes closes the gate for CloseFor; nil: for the gate's next closure.
 	Closes   bool
 	CloseFor *time.Duration
 }
@@ -78,7 +77,7 @@ type Gates struct {
 
 	mu       sync.Mutex
 	hosts    map[string]*host
-	recent   list.List // of *host, the one that was used last in front
+	recent   list.List // of *host, the most recently used first
 	inFlight int
 }
 
@@ -96,32 +95,33 @@ func New(cfg Config) *Gates {
 	return &Gates{cfg: cfg, hosts: map[string]*host{}}
 }
 
-// Pass is the permission for one try. Call Done when the try has ended.
-type Pass struct {
+// Permit is the permission for one try. Call Done when the try has ended.
+type Permit struct {
 	gates *Gates
 	host  *host
-	began time.Duration
+	start time.Duration
 	epoch uint64
 	probe bool
 	done  bool
 }
 
-// Enter returns a pass for one try, or the time for which to release the job.
+// Admit returns a permit for one try, or the time for which to release the job.
 // returning is true for a job that a gate has held back before.
-func (g *Gates) Enter(name string, b Bounds, returning bool) (*Pass, time.Duration) {
+func (g *Gates) Admit(name string, b Bounds, returning bool) (*Permit, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.cfg.Clock.Mono()
-	h := g.use(name, b)
+	h := g.get(name, b)
 	h.drainLine(now)
 	if returning {
 		h.held = max(h.heldBack(now)-1, 0)
 	}
 
 	if !h.admits(now, returning) || !g.hasSlot(h) {
-		return nil, h.hold(now)
+		return nil, h.holdBack(now)
 	}
-	p := &Pass{gates: g, host: h, began: now, epoch: h.epoch}
+
+	p := &Permit{gates: g, host: h, start: now, epoch: h.epoch}
 	if h.state != open {
 		h.state, h.probe, p.probe = probing, p, true
 	}
@@ -131,18 +131,18 @@ func (g *Gates) Enter(name string, b Bounds, returning bool) (*Pass, time.Durati
 	return p, 0
 }
 
-// Hold returns the time for which to release a job whose try was throttled
-// without a Retry-After. The job takes a place in the line.
-func (g *Gates) Hold(name string, b Bounds) time.Duration {
+// HoldBack returns the time for which to release a job whose try was throttled
+// without a Retry-After. The job joins the line.
+func (g *Gates) HoldBack(name string, b Bounds) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.cfg.Clock.Mono()
-	h := g.use(name, b)
+	h := g.get(name, b)
 	h.drainLine(now)
-	return h.hold(now)
+	return h.holdBack(now)
 }
 
-// Restart lets a host begin again with a limit of 1, as after a closure.
+// Restart sets the limit of a host to 1, like a closure does.
 func (g *Gates) Restart(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -152,41 +152,42 @@ func (g *Gates) Restart(name string) {
 }
 
 // Done ends a try. A second call does nothing.
-func (p *Pass) Done(r Result) {
+func (p *Permit) Done(r Result) {
 	g := p.gates
 	g.mu.Lock()
 	if p.done {
 		g.mu.Unlock()
 		return
 	}
+
 	p.done = true
 	now := g.cfg.Clock.Mono()
 	h := p.host
 	h.drainLine(now)
 	h.inFlight--
 	g.inFlight--
-	h.ended = now
-	g.recent.MoveToFront(h.place)
+	h.lastEnd = now
+	g.recent.MoveToFront(h.element)
 
-	change, changed := h.settle(p, r, now)
+	change, changed := h.finish(p, r, now)
 	g.mu.Unlock()
 	if changed && g.cfg.Changed != nil {
 		g.cfg.Changed(change)
 	}
 }
 
-// use returns the gate of a host, which is then the one that was used last.
-func (g *Gates) use(name string, b Bounds) *host {
+// get returns the gate of a host, and makes it the most recently used one.
+func (g *Gates) get(name string, b Bounds) *host {
 	h := g.hosts[name]
 	if h == nil {
 		if len(g.hosts) >= g.cfg.Hosts {
-			g.forget()
+			g.evict()
 		}
 		h = &host{name: name, limiter: aimd.New(StartLimit, DefaultConcurrency)}
-		h.place = g.recent.PushFront(h)
+		h.element = g.recent.PushFront(h)
 		g.hosts[name] = h
 	}
-	g.recent.MoveToFront(h.place)
+	g.recent.MoveToFront(h.element)
 
 	if b.Concurrency == 0 {
 		b.Concurrency = DefaultConcurrency
@@ -196,8 +197,8 @@ func (g *Gates) use(name string, b Bounds) *host {
 	return h
 }
 
-// forget removes the host that has been idle longest.
-func (g *Gates) forget() {
+// evict removes the host that has been idle longest.
+func (g *Gates) evict() {
 	for e := g.recent.Back(); e != nil; e = e.Prev() {
 		if h := e.Value.(*host); h.inFlight == 0 {
 			g.recent.Remove(e)
@@ -207,8 +208,8 @@ func (g *Gates) forget() {
 	}
 }
 
-// hasSlot reports whether the host may use one more slot: one of its quarter, or
-// of its half while a quarter of all slots stays free.
+// hasSlot reports whether the host may use one more slot: up to a quarter of all slots, and
+// up to a half while a quarter of all slots stays free.
 func (g *Gates) hasSlot(h *host) bool {
 	slots := g.cfg.Slots
 	quarter := max(slots/4, 1)
@@ -221,26 +222,26 @@ func (g *Gates) hasSlot(h *host) bool {
 	return h.inFlight < slots/2 && g.inFlight < slots-quarter
 }
 
-// State is what a gate is like now.
+// State is the current state of a gate.
 type State struct {
 	Host string
 	// Open is true unless the gate is closed or probing.
 	Open bool
-	// Closed is how long the closure still lasts; 0 while the gate probes.
+	// Closed is the remaining time of the closure; 0 while the gate probes.
 	Closed   time.Duration
 	Limit    int
 	InFlight int
-	// HeldBack is about how many jobs wait for their turn.
+	// HeldBack is the approximate number of jobs that wait for their turn.
 	HeldBack int
 	Usual    time.Duration
 }
 
-// States returns the state of every remembered host, the one that was used last
-// first.
+// States returns the states of all hosts, the most recently used first.
 func (g *Gates) States() []State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.cfg.Clock.Mono()
+
 	states := make([]State, 0, len(g.hosts))
 	for e := g.recent.Front(); e != nil; e = e.Next() {
 		h := e.Value.(*host)

@@ -15,7 +15,7 @@ import (
 
 func after(d time.Duration) *time.Duration { return &d }
 
-// rig is a set of gates with the clock in hand.
+// rig has gates with a fake clock.
 type rig struct {
 	t       *testing.T
 	clock   *clock.Fake
@@ -30,27 +30,27 @@ func newRig(t *testing.T, cfg Config) *rig {
 	return r
 }
 
-// pass enters and must be admitted, as a job that comes back.
-func (r *rig) pass(host string) *Pass {
+// pass returns the permit of a job that comes back, which must be admitted.
+func (r *rig) pass(host string) *Permit {
 	r.t.Helper()
-	p, wait := r.gates.Enter(host, Bounds{}, true)
+	p, wait := r.gates.Admit(host, Bounds{}, true)
 	if p == nil {
 		r.t.Fatalf("%s admits nothing for %s, want a pass: %+v", host, wait, r.gates.States())
 	}
 	return p
 }
 
-// held enters and must be held back.
+// held returns the wait of a job, which must be held back.
 func (r *rig) held(host string) time.Duration {
 	r.t.Helper()
-	p, wait := r.gates.Enter(host, Bounds{}, false)
+	p, wait := r.gates.Admit(host, Bounds{}, false)
 	if p != nil {
 		r.t.Fatalf("%s admits a try, want none: %+v", host, r.gates.States())
 	}
 	return wait
 }
 
-// try sends one try, which takes d.
+// try makes one try, which takes d.
 func (r *rig) try(host string, d time.Duration, result Result) {
 	r.t.Helper()
 	p := r.pass(host)
@@ -78,16 +78,16 @@ func (r *rig) close(host string) {
 	}
 }
 
-// C16.88: the limit begins at 4, and holds. C16.94: a new host is open.
+// C16.88: the limit is 4 at first, and bounds the tries. C16.94: a new host is open.
 func TestLimitHolds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	var passes []*Pass
+	var passes []*Permit
 	for range StartLimit {
 		passes = append(passes, r.pass("h"))
 	}
-	if wait := r.held("h"); wait < ShortestHold {
-		t.Errorf("the fifth job is held for %s, want %s at least", wait, ShortestHold)
+	if wait := r.held("h"); wait < MinHold {
+		t.Errorf("the fifth job is held for %s, want %s at least", wait, MinHold)
 	}
 	r.pass("other")
 	passes[0].Done(good)
@@ -102,8 +102,8 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	b := Bounds{Concurrency: 2, Rate: duly.Rate{PerSecond: 10, Burst: 1}}
-	enter := func() *Pass {
-		p, _ := r.gates.Enter("h", b, true)
+	enter := func() *Permit {
+		p, _ := r.gates.Admit("h", b, true)
 		return p
 	}
 	sent := 0
@@ -124,26 +124,29 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// C16.86: a host gets a quarter of the slots. C16.87: and half of them while a
-// quarter stays free.
+// C16.86: a host gets a quarter of the slots. C16.87: it gets a half while a quarter
+// stays free.
 func TestShareOfTheSlots(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Slots: 40})
 	b := Bounds{Concurrency: 1000}
+
 	grow := func(host string) {
 		for range 2000 {
-			p, _ := r.gates.Enter(host, b, true)
+			p, _ := r.gates.Admit(host, b, true)
 			p.Done(good)
 		}
 	}
+
 	fill := func(host string) (n int) {
 		for {
-			if p, _ := r.gates.Enter(host, b, true); p == nil {
+			if p, _ := r.gates.Admit(host, b, true); p == nil {
 				return n
 			}
 			n++
 		}
 	}
+
 	for _, host := range []string{"a", "b", "c", "d"} {
 		grow(host)
 	}
@@ -157,11 +160,11 @@ func TestShareOfTheSlots(t *testing.T) {
 	}
 }
 
-// C16.95: what closes an open gate by itself, and what does not.
-func TestWhatClosesAGate(t *testing.T) {
+// C16.95: bad tries close an open gate, if there are enough of them.
+func TestClosingAGate(t *testing.T) {
 	t.Parallel()
-	// Each letter is a try of 100 ms: g is good, b is bad, u is without a verdict,
-	// and . is a second without a try.
+	// Each letter is a try of 100 ms: g is good, b is bad, u is aborted. A dot is a second
+	// without a try.
 	tests := map[string]struct {
 		tries  string
 		closed bool
@@ -179,6 +182,7 @@ func TestWhatClosesAGate(t *testing.T) {
 		"half of many":                           {"bgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbg", false},
 		"nine of ten, of which five in a row, 2": {"bbbbgbbbb", false},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,15 +204,16 @@ func TestWhatClosesAGate(t *testing.T) {
 	}
 }
 
-// C16.95: of tries that ran at once, those count that began after the last good
-// answer.
-func TestBadTriesOfBeforeTheLastGoodAnswer(t *testing.T) {
+// C16.95: of concurrent tries, the bad ones that began before the last good answer do not
+// close the gate.
+func TestBadTriesBeforeTheLastGoodAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	for range 10 {
 		r.try("h", ms, good)
 	}
-	var old []*Pass
+	var old []*Permit
+
 	for range 5 {
 		old = append(old, r.pass("h"))
 	}
@@ -239,6 +244,7 @@ func TestNineOfTenAtOnce(t *testing.T) {
 		"half of them a round ago":        {1, 20 * time.Second, false},
 		"half of them several rounds ago": {1, 35 * time.Second, false},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +253,7 @@ func TestNineOfTenAtOnce(t *testing.T) {
 				r.try("h", ms, good)
 			}
 			r.clock.Advance(time.Minute)
-			var passes []*Pass
+			var passes []*Permit
 			for range 9 + tt.goods {
 				passes = append(passes, r.pass("h"))
 			}
@@ -272,8 +278,8 @@ func TestNineOfTenAtOnce(t *testing.T) {
 	}
 }
 
-// C16.97, C16.98: after a closure one probe, whose answer decides. C16.92: the
-// limit is 1 then. C16.99: closures last 5 s, then twice as long up to 5 min.
+// C16.97, C16.98: after a closure one probe is sent, and its answer decides. C16.92: the
+// limit is then 1. C16.99: closures last 5 s, then twice as long up to 5 min.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -304,8 +310,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// A probe that ends without a verdict is replaced.
-func TestProbeWithoutAVerdict(t *testing.T) {
+// After an aborted probe, the next job is the probe.
+func TestAbortedProbe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.close("h")
@@ -341,7 +347,7 @@ func TestRetryAfterCloses(t *testing.T) {
 	r.held("h")
 	r.clock.Advance(1)
 
-	// Without Retry-After, it is a closure as by bad answers.
+	// Without Retry-After, it is a closure like that of bad answers.
 	r.pass("h").Done(throttled(nil))
 	if got := r.state("h").Closed; got != FirstClosure {
 		t.Errorf("a 429 without Retry-After closes for %s, want %s", got, FirstClosure)
@@ -352,22 +358,23 @@ func TestRetryAfterCloses(t *testing.T) {
 		t.Errorf("the second one closes for %s, want %s", got, 2*FirstClosure)
 	}
 
-	// A time of 0 closes for no time: the next try is a probe.
+	// After a Retry-After of 0, the next try is a probe.
 	r.clock.Advance(2 * FirstClosure)
 	r.pass("h").Done(throttled(after(0)))
 	r.pass("h")
 	r.held("h")
 }
 
-// Tries of before a closure neither open the gate nor close it again.
-func TestStragglers(t *testing.T) {
+// Tries that began before a closure neither open the gate nor close it again.
+func TestTriesBeforeAClosure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	for range 30 {
 		r.try("h", ms, good)
 	}
 	r.clock.Advance(20 * time.Second)
-	var old []*Pass
+	var old []*Permit
+
 	for range 6 {
 		old = append(old, r.pass("h"))
 	}
@@ -388,8 +395,8 @@ func TestStragglers(t *testing.T) {
 	}
 }
 
-// C16.101: held jobs are due one after the other at the rate of the host, after
-// 50 ms at least and 5 minutes at most.
+// C16.101: jobs that are held back are due one after the other at the rate of the host, after
+// at least 50 ms and at most 5 minutes.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -402,31 +409,31 @@ func TestTurns(t *testing.T) {
 	}
 	gap := 100 * ms / time.Duration(limit)
 	for i := range 20 {
-		got, want := r.held("h"), max(time.Duration(i)*gap, ShortestHold)
+		got, want := r.held("h"), max(time.Duration(i)*gap, MinHold)
 		if got < want*9/10 || got > want*11/10 {
 			t.Errorf("job %d is held for %s, want about %s", i, got, want)
 		}
 	}
 	for range 100_000 {
-		if wait := r.held("h"); wait > LongestHold {
-			t.Fatalf("a job is held for %s, want %s at most", wait, LongestHold)
+		if wait := r.held("h"); wait > MaxHold {
+			t.Fatalf("a job is held for %s, want %s at most", wait, MaxHold)
 		}
 	}
 	if n := r.state("h").HeldBack; n != 100_020 {
 		t.Errorf("%d jobs are held back, want 100020", n)
 	}
-	r.clock.Advance(LongestHold + time.Second)
+	r.clock.Advance(MaxHold + time.Second)
 	if n := r.state("h").HeldBack; n != 0 {
 		t.Errorf("after the last turn %d jobs are held back, want 0", n)
 	}
 
-	// Behind a closed gate, turns begin at its end.
+	// At a closed gate, turns begin after the closure.
 	r = newRig(t, Config{})
 	r.close("h")
 	if wait := r.held("h"); wait != FirstClosure {
 		t.Errorf("the first job is held for %s, want %s", wait, FirstClosure)
 	}
-	if wait := r.gates.Hold("h", Bounds{}); wait <= FirstClosure || wait > FirstClosure+time.Second {
+	if wait := r.gates.HoldBack("h", Bounds{}); wait <= FirstClosure || wait > FirstClosure+time.Second {
 		t.Errorf("a throttled job is held for %s, want a bit more than %s", wait, FirstClosure)
 	}
 	r.clock.Advance(FirstClosure)
@@ -436,13 +443,14 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Before the first answer, jobs come back every GuessedHold. Each of them has one
-// place in the line all the same.
+// Before the first answer, jobs come back every GuessedHold. Each of them still counts once
+// in the line.
 func TestJobsHeldBeforeTheFirstAnswerHaveOnePlace(t *testing.T) {
 	t.Parallel()
 	const jobs, answer = 60, time.Second
 	r := newRig(t, Config{})
-	due, running := make([]time.Duration, jobs), map[*Pass]time.Duration{}
+	due, running := make([]time.Duration, jobs), map[*Permit]time.Duration{}
+
 	for now := time.Duration(0); now < time.Minute; now += 10 * ms {
 		for p, end := range running {
 			if now >= end {
@@ -456,7 +464,7 @@ func TestJobsHeldBeforeTheFirstAnswerHaveOnePlace(t *testing.T) {
 				left = append(left, at)
 				continue
 			}
-			p, wait := r.gates.Enter("h", Bounds{}, at > 0)
+			p, wait := r.gates.Admit("h", Bounds{}, at > 0)
 			if p == nil {
 				left = append(left, now+wait)
 				continue
@@ -468,23 +476,26 @@ func TestJobsHeldBeforeTheFirstAnswerHaveOnePlace(t *testing.T) {
 		}
 		r.clock.Advance(10 * ms)
 	}
+
 	if len(due) > 0 {
-		t.Errorf("%d of %d jobs have not been sent to a host that accepts four per second after a minute", len(due), jobs)
+		t.Errorf("%d of %d jobs have not been sent to a host that accepts four per second after a minute", len(due),
+			jobs)
 	}
 	if now := r.clock.Mono(); now > jobs*answer/StartLimit {
 		t.Errorf("the last of %d jobs was sent after %v, want %v at most", jobs, now, jobs*answer/StartLimit)
 	}
 }
 
-// A place that is free while jobs are held back is for one that comes back. A
-// new job gets it if none comes.
+// While jobs are held back, a free place is for a job that comes back. A new job gets it if
+// none comes.
 func TestJobsThatComeBackGoFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	for range 10 {
 		r.try("h", 100*ms, good)
 	}
-	var passes []*Pass
+	var passes []*Permit
+
 	for range r.state("h").Limit {
 		passes = append(passes, r.pass("h"))
 	}
@@ -496,20 +507,20 @@ func TestJobsThatComeBackGoFirst(t *testing.T) {
 	back := r.pass("h")
 	back.Done(good)
 	passes[1].Done(good)
-	if p, _ := r.gates.Enter("h", Bounds{}, false); p == nil {
+	if p, _ := r.gates.Admit("h", Bounds{}, false); p == nil {
 		t.Error("with two free places a new job gets none")
 	}
 	for _, p := range passes[2:] {
 		p.Done(good)
 	}
-	if p, _ := r.gates.Enter("h", Bounds{}, false); p == nil {
+	if p, _ := r.gates.Admit("h", Bounds{}, false); p == nil {
 		t.Error("an idle host admits no new job")
 	}
 }
 
-// C16.100: of more hosts than are remembered, the one that has been idle longest
-// is forgotten, and none with a try in flight.
-func TestForgetsTheIdlest(t *testing.T) {
+// C16.100: when there are too many hosts, the one that has been idle longest is removed, but
+// never one with a try in flight.
+func TestEviction(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Hosts: 3})
 	busy := r.pass("busy")
@@ -518,6 +529,7 @@ func TestForgetsTheIdlest(t *testing.T) {
 	r.pass("a").Done(good)
 	r.pass("c").Done(good)
 	var names []string
+
 	for _, s := range r.gates.States() {
 		names = append(names, s.Host)
 	}
@@ -540,7 +552,7 @@ func TestMemoryPerHost(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range 2 * DefaultHosts {
-		p, _ := g.Enter(fmt.Sprintf("https://host-%d.example.com:8443", i), Bounds{}, false)
+		p, _ := g.Admit(fmt.Sprintf("https://host-%d.example.com:8443", i), Bounds{}, false)
 		p.Done(good)
 	}
 	runtime.GC()
@@ -548,6 +560,7 @@ func TestMemoryPerHost(t *testing.T) {
 	if n := len(g.States()); n != DefaultHosts {
 		t.Errorf("%d hosts are remembered, want %d", n, DefaultHosts)
 	}
+
 	if per := (afterwards.HeapAlloc - before.HeapAlloc) / DefaultHosts; per > 4<<10 {
 		t.Errorf("a host needs %d bytes, want 4096 at most", per)
 	} else {
@@ -556,10 +569,9 @@ func TestMemoryPerHost(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
-// FuzzGates draws what happens, and checks what must always hold. C16.88: never
-// more tries in flight than the limit. C16.97: one probe at a time. C16.99: no
-// closure is shorter than it was reported. C16.102: a held job waits until the
-// closure is over.
+// FuzzGates runs random events and checks invariants. C16.88: never more tries in flight
+// than the limit. C16.97: one probe at a time. C16.99: no closure is shorter than reported.
+// C16.102: a job that is held back waits for the end of the closure.
 func FuzzGates(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0x41, 0x42, 0x83, 0xc4, 0x05, 0xff, 0x7f})
 	f.Add([]byte{0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0xff, 0xff, 0, 0, 0x40})
@@ -577,6 +589,7 @@ func runScript(t *testing.T, script []byte) string {
 	var log strings.Builder
 	c := clock.NewFake()
 	closedUntil := map[string]time.Duration{}
+
 	g := New(Config{Clock: c, Slots: 12, Hosts: 2, Changed: func(ch Change) {
 		fmt.Fprintf(&log, "%s %+v\n", c.Mono(), ch)
 		delete(closedUntil, ch.Host)
@@ -584,8 +597,10 @@ func runScript(t *testing.T, script []byte) string {
 			closedUntil[ch.Host] = c.Mono() + ch.For
 		}
 	}})
-	var passes []*Pass
+
+	var passes []*Permit
 	hosts := []string{"a", "b", "c"}
+
 	for _, b := range script {
 		host := hosts[int(b&0x0f)%len(hosts)]
 		switch b >> 6 {
@@ -595,10 +610,10 @@ func runScript(t *testing.T, script []byte) string {
 				delete(closedUntil, host) // it was forgotten
 			}
 			wasOpen := !known || before.state == open
-			p, wait := g.Enter(host, Bounds{Concurrency: 6}, b&0x10 != 0)
+			p, wait := g.Admit(host, Bounds{Concurrency: 6}, b&0x10 != 0)
 			h := g.hosts[host]
 			switch {
-			case p == nil && (wait < ShortestHold || c.Mono()+wait < closedUntil[host]):
+			case p == nil && (wait < MinHold || c.Mono()+wait < closedUntil[host]):
 				t.Fatalf("held for %s at %s, closed until %s", wait, c.Mono(), closedUntil[host])
 			case p == nil:
 			case c.Mono() < closedUntil[host]:
@@ -635,5 +650,6 @@ func runScript(t *testing.T, script []byte) string {
 			t.Fatalf("%d tries in flight, %d passes", total, len(passes))
 		}
 	}
+
 	return log.String()
 }

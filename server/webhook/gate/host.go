@@ -21,32 +21,32 @@ const (
 // host is the gate of one host. Gates.mu guards it.
 type host struct {
 	name    string
-	place   *list.Element // in Gates.recent
+	element *list.Element // in Gates.recent
 	limiter aimd.Limiter
 	rate    duly.Rate
 	bucket  contract.Bucket
 
 	inFlight int
-	ended    time.Duration // when the last try ended
+	lastEnd  time.Duration // the end of the last try
 
-	state  state
-	until  time.Duration // the end of the closure
-	length time.Duration // of the last closure without Retry-After; 0 after a good probe
-	epoch  uint64        // counts the closures
-	probe  *Pass
-	record record
+	state   state
+	until   time.Duration // the end of the closure
+	length  time.Duration // of the last closure without Retry-After; 0 after a good probe
+	epoch   uint64        // counts the closures
+	probe   *Permit
+	history tryHistory
 
-	// line counts the held jobs that are before a new one. The rate shortens it,
-	// and a closure begins a new one, which every held job joins once.
+	// line is the number of jobs before a new one. The rate shortens it. A closure
+	// starts a new line, which every job that was held back joins once.
 	line   float64
 	lineAt time.Duration
 
-	held     int           // jobs that wait for their turn
-	lastTurn time.Duration // of all of them
+	held     int           // the jobs that wait for their turn
+	lastTurn time.Duration // the latest of their turns
 }
 
-// admits reports whether the state, the limit, the rate and the line let one
-// more try through.
+// admits reports whether the state, the limit, the rate and the line permit one
+// more try.
 func (h *host) admits(now time.Duration, returning bool) bool {
 	h.bucket = h.bucket.Fill(h.rate, now.Milliseconds())
 	if h.rate.Limited() && h.bucket.Free(h.rate) < 1 {
@@ -58,34 +58,35 @@ func (h *host) admits(now time.Duration, returning bool) bool {
 	if h.inFlight >= h.limiter.Limit() {
 		return false
 	}
-	return returning || h.line < 1 || !h.keptFree(now)
+	return returning || h.line < 1 || !h.isReserved(now)
 }
 
-// keptFree reports whether the place that is free is for a job of the line. Such
-// a job comes about once in the time of one answer, and a new job would take
-// every free place before it.
-func (h *host) keptFree(now time.Duration) bool {
+// isReserved reports whether the free place is for a job of the line. Such a job
+// comes back about once per answer, and new jobs would take every free place before
+// it.
+func (h *host) isReserved(now time.Duration) bool {
 	if h.inFlight == 0 {
-		return now-h.ended < h.interval()
+		return now-h.lastEnd < h.interval()
 	}
 	return h.inFlight >= h.limiter.Limit()-1
 }
 
-// interval is the time between two answers of the host at its limit.
+// interval returns the time between two answers of the host at its limit.
 func (h *host) interval() time.Duration {
-	return time.Duration(float64(time.Second) / h.answers())
+	return time.Duration(float64(time.Second) / h.answerRate())
 }
 
-// answers is how many tries per second end at the host. A closed gate opens with
-// a limit of 1, which rises within a few answers.
-func (h *host) answers() float64 {
+// answerRate returns the tries per second that end at the host. For a closed gate, it
+// assumes StartLimit, because the limit of 1 rises within a few answers.
+func (h *host) answerRate() float64 {
 	limit := h.limiter.Limit()
 	if h.state != open {
 		limit = max(limit, StartLimit)
 	}
 	rate := h.limiter.Rate(limit)
-	// At the limit, what the host answers in fact is the better guess: a limit that
-	// rises shows in the latency a window later.
+
+	// At the limit, the throughput is the better estimate: a rising limit changes the
+	// latency a window later.
 	if got := h.limiter.Throughput(); h.line >= 1 && got > 0 {
 		rate = min(rate, got)
 	}
@@ -95,39 +96,40 @@ func (h *host) answers() float64 {
 	return rate
 }
 
-// drainLine shortens the line by what the host has answered since the last call.
+// drainLine shortens the line by the answers of the host since the last call.
 func (h *host) drainLine(now time.Duration) {
 	if h.state == open {
-		h.line = max(h.line-(now-h.lineAt).Seconds()*h.answers(), 0)
+		h.line = max(h.line-(now-h.lineAt).Seconds()*h.answerRate(), 0)
 	}
 	h.lineAt = now
 }
 
-// heldBack returns how many jobs wait. Jobs that were deleted, or that another
-// server has reserved, count until the last turn has come.
+// heldBack returns the number of jobs that wait. A job that was deleted, or that
+// another server has reserved, counts until the latest turn.
 func (h *host) heldBack(now time.Duration) int {
-	if now > h.lastTurn+ShortestHold {
+	if now > h.lastTurn+MinHold {
 		h.held = 0
 	}
 	return h.held
 }
 
-// hold puts a job at the end of the line and returns the time until its turn.
-func (h *host) hold(now time.Duration) time.Duration {
-	turn := time.Duration(min(h.line/h.answers(), LongestHold.Seconds()) * float64(time.Second))
+// holdBack adds a job to the line and returns the time until its turn.
+func (h *host) holdBack(now time.Duration) time.Duration {
+	turn := time.Duration(min(h.line/h.answerRate(), MaxHold.Seconds()) * float64(time.Second))
 	if h.state == open && !h.limiter.Known() {
-		turn = min(turn, GuessedHold) // the first answers say more
+		turn = min(turn, GuessedHold) // the rate is better known then
 	}
 	h.line++
-	wait := max(h.opens(now)-now+turn, ShortestHold)
+
+	wait := max(h.opensAt(now)-now+turn, MinHold)
 	h.held++
 	h.lastTurn = max(h.lastTurn, now+wait)
 	return wait
 }
 
-// opens is when the gate can open. While it probes, the job waits as if the
-// probe fails: else it would come back during the next closure.
-func (h *host) opens(now time.Duration) time.Duration {
+// opensAt returns the time at which the gate can open. While it probes, that is the
+// end of the next closure: if the probe fails, the job would come back too early.
+func (h *host) opensAt(now time.Duration) time.Duration {
 	switch {
 	case h.state == closed:
 		return max(h.until, now)
@@ -137,17 +139,18 @@ func (h *host) opens(now time.Duration) time.Duration {
 	return now
 }
 
+// nextClosure returns the length of the next closure without Retry-After.
 func (h *host) nextClosure() time.Duration {
 	return min(max(2*h.length, FirstClosure), LongestClosure)
 }
 
-// settle notes the end of a try.
-func (h *host) settle(p *Pass, r Result, now time.Duration) (change Change, changed bool) {
+// finish records the end of a try, and opens or closes the gate.
+func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, changed bool) {
 	if p.probe && h.probe == p {
 		h.probe = nil
 	}
-	// A try of before the last closure says nothing about the host after it. What
-	// it names is a time that still holds.
+	// A try of an earlier epoch says nothing about the host now. Its Retry-After is
+	// still valid.
 	stale := p.epoch != h.epoch
 	switch {
 	case r.Closes && (r.CloseFor != nil || !stale):
@@ -163,23 +166,24 @@ func (h *host) settle(p *Pass, r Result, now time.Duration) (change Change, chan
 		}
 		return h.close(now, nil)
 	}
-	h.record.add(now, p.began, good)
+	h.history.add(now, p.start, good)
 	if good {
 		guessed := !h.limiter.Known()
-		h.limiter.Good(now, now-p.began, h.inFlight+1 >= h.limiter.Limit())
+		h.limiter.Good(now, now-p.start, h.inFlight+1 >= h.limiter.Limit())
 		if guessed && h.limiter.Known() {
-			h.line = 0 // jobs joined it each GuessedHold, and come back once more
+			h.line = 0 // jobs have joined it once per GuessedHold, and come back
 		}
 		return Change{}, false
 	}
 	h.limiter.Bad(now)
-	if h.record.failing(now) {
+	if h.history.failing(now) {
 		return h.close(now, nil)
 	}
 	return Change{}, false
 }
 
-// close closes the gate for a time, or for its own. It makes no closure shorter.
+// close closes the gate for a length; nil: for the next closure. It never makes a
+// closure shorter.
 func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 	if h.state == closed && now < h.until {
 		if length != nil {
@@ -197,7 +201,7 @@ func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 	}
 	h.state, h.until, h.probe = closed, now+d, nil
 	h.epoch++
-	h.record, h.line = record{}, 0
+	h.history, h.line = tryHistory{}, 0
 	h.limiter.Restart()
 	return Change{Host: h.name, For: d}, true
 }
@@ -205,6 +209,6 @@ func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 // open opens the gate after a good probe.
 func (h *host) open() Change {
 	h.state, h.length = open, 0
-	h.record = record{}
+	h.history = tryHistory{}
 	return Change{Host: h.name, Open: true}
 }

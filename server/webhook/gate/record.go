@@ -3,22 +3,22 @@ package gate
 import "time"
 
 const (
-	recordTime  = 10 * time.Second
-	slotTime    = 500 * time.Millisecond
-	recordSlots = int(recordTime / slotTime)
-	leastTries  = 10
-	badTenths   = 9
-	badInARow   = 5
+	historyTime  = 10 * time.Second
+	slotTime     = 500 * time.Millisecond
+	historySlots = int(historyTime / slotTime)
+	minTries     = 10
+	badTenths    = 9
+	badInARow    = 5
 )
 
-// record has the tries of the last ten seconds, and the last bad ones.
-type record struct {
-	slots [recordSlots]slot
-	// bad counts the bad tries since the last good one, up to badInARow; began has
-	// the times at which the last of them began.
+// tryHistory has the tries of the last ten seconds, and the last bad tries.
+type tryHistory struct {
+	slots [historySlots]slot
+	// bad counts the bad tries since the last good one, up to badInARow. began has
+	// the start times of the last bad tries.
 	bad      int
 	began    [badInARow]time.Duration
-	next     int // in began
+	next     int // index in began
 	lastGood time.Duration
 	anyGood  bool
 }
@@ -29,9 +29,10 @@ type slot struct {
 	ended, bad uint32
 }
 
-func (r *record) add(now, began time.Duration, good bool) {
+// add adds a try that ends now.
+func (r *tryHistory) add(now, began time.Duration, good bool) {
 	number := int64(now / slotTime)
-	s := &r.slots[number%int64(recordSlots)]
+	s := &r.slots[number%int64(historySlots)]
 	if s.number != number {
 		*s = slot{number: number}
 	}
@@ -46,17 +47,17 @@ func (r *record) add(now, began time.Duration, good bool) {
 	r.next = (r.next + 1) % badInARow
 }
 
-// failing reports whether the tries so far close the gate.
-func (r *record) failing(now time.Duration) bool {
+// failing reports whether the gate closes because of these tries.
+func (r *tryHistory) failing(now time.Duration) bool {
 	newest := int64(now / slotTime)
 	var ended, bad uint32
 	for _, s := range r.slots {
-		if newest-s.number < int64(recordSlots) {
+		if newest-s.number < int64(historySlots) {
 			ended += s.ended
 			bad += s.bad
 		}
 	}
-	if ended >= leastTries && bad*10 >= ended*badTenths {
+	if ended >= minTries && bad*10 >= ended*badTenths {
 		return true
 	}
 

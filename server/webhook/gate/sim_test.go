@@ -20,7 +20,7 @@ var (
 	bad  = Result{Health: outcome.Bad}
 )
 
-// receiver is a host that answers after a time, by the injected clock.
+// receiver is a host that answers after a time of the injected clock.
 type receiver struct {
 	sim     *simulation
 	perSec  float64       // capacity; 0: it hangs
@@ -35,12 +35,13 @@ type receiver struct {
 	answered int
 }
 
-// request begins a try.
-func (r *receiver) request(p *Pass, done func(good bool)) {
+// request starts a try.
+func (r *receiver) request(p *Permit, done func(good bool)) {
 	now := r.sim.clock.Mono()
 	r.inFlight++
 	r.most = max(r.most, r.inFlight)
 	took, result := r.timeout, bad
+
 	if r.perSec > 0 {
 		if len(r.free) != r.parts {
 			r.free = make([]time.Duration, r.parts)
@@ -60,6 +61,7 @@ func (r *receiver) request(p *Pass, done func(good bool)) {
 			}
 		}
 	}
+
 	r.sim.clock.in(took, func() {
 		r.inFlight--
 		if result.Health == outcome.Good {
@@ -70,14 +72,14 @@ func (r *receiver) request(p *Pass, done func(good bool)) {
 	})
 }
 
-// change sets the capacity. Requests in flight keep their answers, and a queue at
-// the host is gone.
+// change sets the capacity. Requests in flight keep their answers, and the host's queue is
+// dropped.
 func (r *receiver) change(perSec float64, parts int) {
 	r.perSec, r.parts, r.free = perSec, parts, nil
 }
 
-// simulation sends jobs to receivers through gates, as a dispatcher does: a job
-// that gets no pass comes back when its time is over.
+// simulation sends jobs to receivers through gates, like a dispatcher: a job without a permit
+// comes back after its wait.
 type simulation struct {
 	clock   *events
 	gates   *Gates
@@ -87,8 +89,8 @@ type simulation struct {
 	waiting int // jobs that are held back
 }
 
-// events is a clock of 100 000 timers, which clock.Fake is too slow for. Gates
-// read its monotonic time alone.
+// events is a clock for 100 000 timers, because clock.Fake is too slow for them. Gates use
+// only its monotonic time.
 type events struct {
 	duly.Clock
 	now  time.Duration
@@ -117,13 +119,13 @@ func (e *events) Pop() any {
 
 func (e *events) Mono() time.Duration { return e.now }
 
-// in calls do once d has passed.
+// in calls do after d.
 func (e *events) in(d time.Duration, do func()) {
 	e.seq++
 	heap.Push(e, event{e.now + d, e.seq, do})
 }
 
-// Advance calls everything that is due within d.
+// Advance calls all functions that are due within d.
 func (e *events) Advance(d time.Duration) {
 	end := e.now + d
 	for len(e.list) > 0 && e.list[0].at <= end {
@@ -141,7 +143,8 @@ type change struct {
 
 func newSimulation() *simulation {
 	s := &simulation{clock: &events{Clock: clock.NewFake()}}
-	s.gates = New(Config{Clock: s.clock, Changed: func(c Change) { s.changes = append(s.changes, change{c, s.clock.Mono()}) }})
+	s.gates = New(Config{Clock: s.clock,
+		Changed: func(c Change) { s.changes = append(s.changes, change{c, s.clock.Mono()}) }})
 	return s
 }
 
@@ -149,16 +152,17 @@ func (s *simulation) receiver(perSec float64, parts int) *receiver {
 	return &receiver{sim: s, perSec: perSec, parts: parts, timeout: 10 * time.Second, answer: good}
 }
 
-// job delivers one job, whose retries after bad answers wait for a second.
-// touched is called each time that the gate holds it back.
+// job delivers one job. Its retries after bad answers wait for a second. touched is called
+// each time that the gate holds it back.
 func (s *simulation) job(r *receiver, name string, returning bool, touched func()) {
 	s.first(r, name, returning, touched, func() {})
 }
 
-// first is job, and calls sent before the first try.
+// first is like job, and calls sent before the first try.
 func (s *simulation) first(r *receiver, name string, returning bool, touched, sent func()) {
 	s.reserve++
-	pass, wait := s.gates.Enter(name, Bounds{}, returning)
+	pass, wait := s.gates.Admit(name, Bounds{}, returning)
+
 	if pass == nil {
 		if touched != nil {
 			touched()
@@ -170,6 +174,7 @@ func (s *simulation) first(r *receiver, name string, returning bool, touched, se
 		})
 		return
 	}
+
 	sent()
 	r.request(pass, func(good bool) {
 		if good {
@@ -229,7 +234,8 @@ func TestCapacityFallsAndRecovers(t *testing.T) {
 			s.clock.Advance(5 * time.Second)
 			for range 100 {
 				if st := s.state(t, "h"); r.inFlight > 4 || st.InFlight > 4 {
-					t.Fatalf("%d tries are in flight, the limit is %d and the usual latency %s", st.InFlight, st.Limit, st.Usual)
+					t.Fatalf("%d tries are in flight, the limit is %d and the usual latency %s", st.InFlight, st.Limit,
+						st.Usual)
 				}
 				s.clock.Advance(100 * ms)
 			}
@@ -345,6 +351,7 @@ func TestReservesPerDelivery(t *testing.T) {
 			if !testing.Short() {
 				jobs = 20_000
 			}
+
 			for range jobs {
 				s.job(r, "h", false, nil)
 				s.clock.Advance(100 * time.Microsecond) // as fast as an engine hands them out
@@ -353,6 +360,7 @@ func TestReservesPerDelivery(t *testing.T) {
 			if s.done != jobs {
 				t.Fatalf("%d of %d jobs are delivered", s.done, jobs)
 			}
+
 			if per := float64(s.reserve) / float64(jobs); per > 3 {
 				t.Errorf("%.2f reserves per job, want 3 at most", per)
 			} else {
@@ -370,8 +378,9 @@ func TestThrottledForTwoHours(t *testing.T) {
 	minute := time.Minute
 	tries := 0
 	var deliver func()
+
 	deliver = func() {
-		pass, wait := s.gates.Enter("h", Bounds{}, tries > 0)
+		pass, wait := s.gates.Admit("h", Bounds{}, tries > 0)
 		if pass == nil {
 			s.clock.in(wait, deliver)
 			return
@@ -380,6 +389,7 @@ func TestThrottledForTwoHours(t *testing.T) {
 		pass.Done(Result{Health: outcome.Bad, Closes: true, CloseFor: &minute})
 		s.clock.in(minute, deliver)
 	}
+
 	for range 10 { // jobs
 		deliver()
 	}
@@ -389,9 +399,9 @@ func TestThrottledForTwoHours(t *testing.T) {
 	}
 }
 
-// C16.101: a host that is idle between two bursts, and fails every tenth try, holds
-// no job for longer than it needs at a limit of 1.
-func TestFailuresHoldNobodyBack(t *testing.T) {
+// C16.101: a host that is idle between two bursts and fails every tenth try delays no job for
+// longer than its rate at a limit of 1.
+func TestFailuresHoldBackNoJob(t *testing.T) {
 	t.Parallel()
 	for _, load := range []struct {
 		took  time.Duration
@@ -429,8 +439,7 @@ func TestFailuresHoldNobodyBack(t *testing.T) {
 	}
 }
 
-// C16.101: the wait for a turn is a guess before the first answer of a host, and a
-// short one.
+// C16.101: before the first answer of a host, the wait for a turn is short.
 func TestANewHostGetsItsBurstSoon(t *testing.T) {
 	t.Parallel()
 	s := newSimulation()

@@ -15,17 +15,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Config is what the operator permits. Its zero value permits public addresses
-// over https.
+// Config has the permissions of the operator. Its zero value permits public
+// addresses over https.
 type Config struct {
-	// Allow has ranges that are permitted although they are special. Deny
-	// overrides it.
+	// Allow has permitted ranges of the table. Deny overrides it.
 	Allow, Deny []netip.Prefix
 	// Ports has the permitted ports. Default: [DefaultPorts].
 	Ports Ports
 	// PlainHTTP permits http to public addresses.
 	PlainHTTP bool
-	// Proxy makes the connections; nil: none. http or https.
+	// Proxy is the URL of a proxy, with http or https; nil: none.
 	Proxy *url.URL
 	// Listeners has the server's own addresses, which are always refused.
 	Listeners []netip.AddrPort
@@ -40,7 +39,7 @@ type Guard struct {
 	transports map[*Transport]bool
 }
 
-// network is what the guard asks the machine. Tests replace it.
+// network has the name resolver and the addresses of the machine. Tests replace it.
 type network struct {
 	resolver  *net.Resolver
 	addresses func() ([]net.Addr, error)
@@ -55,8 +54,8 @@ func New(cfg Config) (*Guard, error) {
 	return g, nil
 }
 
-// Update replaces the settings. Kept connections are closed, because the new
-// settings may refuse them.
+// Update replaces the settings. It closes idle connections, because the new settings
+// may refuse them.
 func (g *Guard) Update(cfg Config) error {
 	p, err := newPolicy(cfg, g.net)
 	if err != nil {
@@ -67,7 +66,7 @@ func (g *Guard) Update(cfg Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for t := range g.transports {
-		t.current()
+		t.connections()
 	}
 	return nil
 }
@@ -80,13 +79,13 @@ type policy struct {
 
 func newPolicy(cfg Config, n network) (*policy, error) {
 	var f contract.BadFields
-	cfg.Allow = plain(&f, "push.allow", cfg.Allow)
-	cfg.Deny = plain(&f, "push.deny", cfg.Deny)
+	cfg.Allow = unmapped(&f, "push.allow", cfg.Allow)
+	cfg.Deny = unmapped(&f, "push.deny", cfg.Deny)
 	if len(cfg.Ports) == 0 {
 		cfg.Ports = DefaultPorts()
 	}
 	if p := cfg.Proxy; p != nil && (p.Scheme != "http" && p.Scheme != "https" || p.Host == "") {
-		f.Add("push.proxy", "is no URL of a proxy; write http://HOST:PORT or https://HOST:PORT")
+		f.Add("push.proxy", "is not the URL of a proxy; write http://HOST:PORT or https://HOST:PORT")
 	}
 	if err := f.Err(); err != nil {
 		return nil, err
@@ -95,14 +94,14 @@ func newPolicy(cfg Config, n network) (*policy, error) {
 	return &policy{cfg, n}, nil
 }
 
-// plain returns ranges without the mapped form of IPv4, which no unmapped address
-// is inside of.
-func plain(f *contract.BadFields, field string, list []netip.Prefix) []netip.Prefix {
+// unmapped returns ranges without the IPv4-mapped form, which contains no unmapped
+// address.
+func unmapped(f *contract.BadFields, field string, list []netip.Prefix) []netip.Prefix {
 	out := make([]netip.Prefix, 0, len(list))
 	for _, p := range list {
 		switch {
 		case !p.IsValid() || p.Addr().Zone() != "":
-			f.Add(field, "has %s, which is no network; write 10.0.0.0/8 or fc00::/7", p)
+			f.Add(field, "has %s, which is not a network; write 10.0.0.0/8 or fc00::/7", p)
 		case p.Addr().Is4In6() && p.Bits() >= 96:
 			out = append(out, netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96))
 		default:
@@ -112,11 +111,11 @@ func plain(f *contract.BadFields, field string, list []netip.Prefix) []netip.Pre
 	return out
 }
 
-// Refused is the error of a destination that the guard refuses. Its text names
-// the reason and the setting, and no address: a job's error is for producers too,
-// which may not know the server's network.
+// Refused is the error of a destination that the guard refuses. Its text has the
+// reason and the setting, but no address: producers can read a job's error, and must
+// not learn the server's network.
 type Refused struct {
-	// Reason says what is wrong and what to do.
+	// Reason has the fault and the fix.
 	Reason string
 	// Addr is the refused address, for the server's log.
 	Addr netip.AddrPort
@@ -129,16 +128,16 @@ func refused(at netip.AddrPort, format string, args ...any) *Refused {
 	return &Refused{Reason: fmt.Sprintf(format, args...), Addr: at}
 }
 
-// judge returns the reason to refuse an address, or nil. encrypted is false for
-// the scheme http.
-func (p *policy) judge(at netip.AddrPort, encrypted bool) *Refused {
+// checkAddress returns the reason to refuse an address, or nil. encrypted is false
+// for the scheme http.
+func (p *policy) checkAddress(at netip.AddrPort, encrypted bool) *Refused {
 	if at.Addr().Zone() != "" {
 		return refused(at, "its address has a zone, which is never allowed")
 	}
 
-	addrs := meant(at.Addr())
+	addrs := effective(at.Addr())
 	for _, a := range append(addrs, at.Addr().Unmap()) {
-		if p.own(netip.AddrPortFrom(a, at.Port())) {
+		if p.isOwn(netip.AddrPortFrom(a, at.Port())) {
 			return refused(at, "it is this server itself")
 		}
 		if contains(p.cfg.Deny, a) {
@@ -157,10 +156,10 @@ func (p *policy) judge(at netip.AddrPort, encrypted bool) *Refused {
 	return nil
 }
 
-// own reports whether a connection to the address reaches the server itself. An
-// address of this machine counts with the port of any listener, because a
-// listener may be bound to all addresses.
-func (p *policy) own(at netip.AddrPort) bool {
+// isOwn reports whether a connection to the address may reach this server: every
+// address of this machine counts with the port of every listener, because a listener
+// may be bound to all addresses.
+func (p *policy) isOwn(at netip.AddrPort) bool {
 	if !slices.ContainsFunc(p.cfg.Listeners, func(l netip.AddrPort) bool { return l.Port() == at.Port() }) {
 		return false
 	}
@@ -174,15 +173,15 @@ func (p *policy) own(at netip.AddrPort) bool {
 
 	local, err := p.net.addresses()
 	if err != nil {
-		return true // better one delivery less than a request to ourselves
+		return true // a refused delivery is better than a request to this server
 	}
 	return slices.ContainsFunc(local, func(l net.Addr) bool {
 		n, ok := l.(*net.IPNet)
 		if !ok {
 			return false
 		}
-		mine, ok := netip.AddrFromSlice(n.IP)
-		return ok && mine.Unmap() == a
+		addr, ok := netip.AddrFromSlice(n.IP)
+		return ok && addr.Unmap() == a
 	})
 }
 
@@ -192,8 +191,8 @@ type Ports []PortRange
 // PortRange has the ports from First to Last.
 type PortRange struct{ First, Last uint16 }
 
-// DefaultPorts returns 80, 443 and 1024 to 65535: no port below 1024 of another
-// service, such as 22 or 25.
+// DefaultPorts returns 80, 443 and 1024 to 65535, without the ports of other system
+// services, such as 22 or 25.
 func DefaultPorts() Ports { return Ports{{80, 80}, {443, 443}, {1024, 65535}} }
 
 // ParsePorts reads a list such as "80, 443, 1024-65535".
@@ -207,7 +206,8 @@ func ParsePorts(text string) (Ports, error) {
 		from, err1 := strconv.ParseUint(first, 10, 16)
 		to, err2 := strconv.ParseUint(last, 10, 16)
 		if cmp.Or(err1, err2) != nil || from == 0 || from > to {
-			return nil, contract.Invalid("push.ports", "has %q, which is no port and no range; write 80, 443, 1024-65535", part)
+			return nil, contract.Invalid("push.ports",
+				"has %q, which is neither a port nor a range; write 80, 443, 1024-65535", part)
 		}
 		list = append(list, PortRange{uint16(from), uint16(to)})
 	}
@@ -219,7 +219,7 @@ func (p Ports) Contains(port uint16) bool {
 	return slices.ContainsFunc(p, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
-// String returns the form that ParsePorts reads.
+// String returns the list in the form of ParsePorts.
 func (p Ports) String() string {
 	parts := make([]string, len(p))
 	for i, r := range p {

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// newGuard returns a guard whose names are resolved by answer alone.
+// newGuard returns a guard that resolves names only with answer.
 func newGuard(t testing.TB, cfg Config, answer func(name string) []netip.Addr) *Guard {
 	t.Helper()
-	g := &Guard{net: network{resolver: fakeDNS(answer), addresses: net.InterfaceAddrs}, transports: map[*Transport]bool{}}
+	g := &Guard{net: network{resolver: fakeDNS(answer), addresses: net.InterfaceAddrs},
+		transports: map[*Transport]bool{}}
 	if err := g.Update(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +38,7 @@ func parseAll(texts ...string) []netip.Addr {
 	return list
 }
 
-// fakeDNS is a resolver that asks answer instead of the network. It gets names
-// without the last dot.
+// fakeDNS returns a resolver that calls answer, with names without the last dot.
 func fakeDNS(answer func(name string) []netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -47,7 +47,7 @@ func fakeDNS(answer func(name string) []netip.Addr) *net.Resolver {
 	}}
 }
 
-// serveDNS answers one connection: messages with their length in front.
+// serveDNS answers one connection, whose messages begin with their length.
 func serveDNS(c net.Conn, answer func(name string) []netip.Addr) {
 	defer c.Close()
 	for {
@@ -129,7 +129,7 @@ func listen(t testing.TB, address string, h http.Handler) *target {
 
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// post sends a request of one byte, and returns what came of it.
+// post sends a request of one byte and returns its result.
 func post(t testing.TB, tr *Transport, url string, within time.Duration) (body []byte, status int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)

@@ -19,10 +19,10 @@ type class struct {
 //     fec0::/10 was site-local until RFC 3879
 //   - RFC 7526: 192.88.99.0/24 was the 6to4 relay anycast
 //
-// Where the registry makes single addresses of a range globally reachable, such
-// as 192.0.0.9/32, the whole range is refused: no receiver lives there.
+// The registry makes single addresses of some ranges globally reachable, such as
+// 192.0.0.9/32. The table refuses them too, because no receiver has such an address.
 //
-// The table is a constant: it is made once and never changed.
+// The table never changes.
 var table = []class{
 	{"unspecified", ranges("0.0.0.0/8", "::/128")},
 	{"loopback", ranges("127.0.0.0/8", "::1/128")},
@@ -41,11 +41,10 @@ var table = []class{
 	{"local NAT64", ranges("64:ff9b:1::/48")},
 }
 
-// unallocated is the class of an IPv6 address outside of the table and of
-// unicast.
+// unallocated is the class of an IPv6 address outside of the table and of unicast.
 const unallocated = "not allocated"
 
-// unicast is all that IANA has opened for addresses of hosts.
+// unicast has the IPv6 addresses that IANA allocates to hosts.
 var unicast = netip.MustParsePrefix("2000::/3")
 
 func ranges(texts ...string) []netip.Prefix {
@@ -56,7 +55,7 @@ func ranges(texts ...string) []netip.Prefix {
 	return list
 }
 
-// classOf returns the class of an address, and "" for a public one.
+// classOf returns the class of an address, or "" for a public address.
 func classOf(a netip.Addr) string {
 	for _, c := range table {
 		if contains(c.ranges, a) {
@@ -87,10 +86,10 @@ var embedding = ranges(
 
 var sixToFour = netip.MustParsePrefix("2002::/16") // RFC 3056
 
-// meant returns the addresses that decide about an address: the IPv4 address
-// that it embeds, else itself. ISATAP (RFC 5214) embeds one below any prefix, so
-// both count.
-func meant(a netip.Addr) []netip.Addr {
+// effective returns the addresses to check for an address: the embedded IPv4 address,
+// or else the address itself. ISATAP (RFC 5214) embeds an address in any prefix, so
+// both are checked.
+func effective(a netip.Addr) []netip.Addr {
 	a = a.Unmap()
 	if a.Is4() || a == netip.IPv6Unspecified() || a == netip.IPv6Loopback() {
 		return []netip.Addr{a}

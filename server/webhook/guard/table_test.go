@@ -23,8 +23,8 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// C16.122: the table of the contract and the one of the code have the same
-// ranges, and no address of them is public.
+// C16.122: the tables of the contract and of the code have the same ranges, without public
+// addresses.
 func TestTableOfTheContract(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/contract.md")
@@ -63,8 +63,8 @@ func TestTableOfTheContract(t *testing.T) {
 	}
 }
 
-// The addresses next to the ranges are public, so the ranges are no larger than
-// the registries say.
+// The addresses next to the ranges are public, so the ranges are no larger than in the
+// registries.
 func TestNeighboursArePublic(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -80,7 +80,7 @@ func TestNeighboursArePublic(t *testing.T) {
 	}
 }
 
-// C16.123: an IPv6 address that embeds an IPv4 address is judged as that.
+// C16.123: an IPv6 address that embeds an IPv4 address is checked as that address.
 func TestEmbeddedAddresses(t *testing.T) {
 	t.Parallel()
 	p := newGuard(t, Config{Allow: ranges("10.1.0.0/16")}, nowhere).policy.Load()
@@ -97,9 +97,10 @@ func TestEmbeddedAddresses(t *testing.T) {
 		},
 	}
 	for name, form := range forms {
-		for v4, want := range map[string]bool{"127.0.0.1": false, "10.0.0.1": false, "169.254.169.254": false, "100.64.0.1": false, "10.1.0.1": true, "8.8.8.8": true} {
+		for v4, want := range map[string]bool{"127.0.0.1": false, "10.0.0.1": false, "169.254.169.254": false,
+			"100.64.0.1": false, "10.1.0.1": true, "8.8.8.8": true} {
 			a := netip.MustParseAddr(form(v4))
-			if r := p.judge(netip.AddrPortFrom(a, 443), true); (r == nil) != want {
+			if r := p.checkAddress(netip.AddrPortFrom(a, 443), true); (r == nil) != want {
 				t.Errorf("%s: %s is judged as %v, want allowed: %v", name, a, r, want)
 			}
 		}
@@ -107,12 +108,12 @@ func TestEmbeddedAddresses(t *testing.T) {
 
 	// The prefix of an ISATAP address counts too.
 	for _, text := range []string{"fc00::5efe:8.8.8.8", "fe80::5efe:8.8.8.8", "2001:db8::5efe:8.8.8.8"} {
-		if p.judge(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true) == nil {
+		if p.checkAddress(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true) == nil {
 			t.Errorf("%s is allowed", text)
 		}
 	}
 	// Teredo is in the table as a whole.
-	if p.judge(netip.MustParseAddrPort("[2001:0:808:808::1]:443"), true) == nil {
+	if p.checkAddress(netip.MustParseAddrPort("[2001:0:808:808::1]:443"), true) == nil {
 		t.Error("a Teredo address is allowed")
 	}
 }
@@ -130,7 +131,7 @@ func TestAllowAndDeny(t *testing.T) {
 		"::ffff:10.9.0.1": false, "64:ff9b::8.8.8.8": false, "2002:808:808::": false, "2600:bad::5efe:8.8.4.4": false,
 		"172.16.0.1": false, "127.0.0.1": false, "fe80::1": false, "fc00::1%eth0": false, "fc00::5efe:127.0.0.1": false,
 	} {
-		if r := p.judge(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); (r == nil) != want {
+		if r := p.checkAddress(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); (r == nil) != want {
 			t.Errorf("%s is judged as %v, want allowed: %v", text, r, want)
 		}
 	}
@@ -142,8 +143,9 @@ func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	for _, permitted := range []bool{false, true} {
 		p := newGuard(t, Config{Allow: ranges("10.0.0.0/8"), PlainHTTP: permitted}, nowhere).policy.Load()
-		for text, want := range map[string]bool{"10.0.0.1": true, "8.8.8.8": permitted, "2600::1": permitted, "127.0.0.1": false} {
-			if r := p.judge(netip.AddrPortFrom(netip.MustParseAddr(text), 80), false); (r == nil) != want {
+		for text, want := range map[string]bool{"10.0.0.1": true, "8.8.8.8": permitted, "2600::1": permitted,
+			"127.0.0.1": false} {
+			if r := p.checkAddress(netip.AddrPortFrom(netip.MustParseAddr(text), 80), false); (r == nil) != want {
 				t.Errorf("plain_http %v: http to %s is judged as %v, want allowed: %v", permitted, text, r, want)
 			}
 		}
@@ -154,9 +156,12 @@ func TestPlainHTTP(t *testing.T) {
 func TestOwnListeners(t *testing.T) {
 	t.Parallel()
 	local := func() ([]net.Addr, error) {
-		return []net.Addr{&net.IPNet{IP: net.ParseIP("10.0.0.7")}, &net.IPNet{IP: net.ParseIP("2600::7")}, &net.UnixAddr{}}, nil
+		return []net.Addr{&net.IPNet{IP: net.ParseIP("10.0.0.7")}, &net.IPNet{IP: net.ParseIP("2600::7")},
+			&net.UnixAddr{}}, nil
 	}
-	for _, listener := range []string{"127.0.0.1:7777", "0.0.0.0:7777", "[::]:7777", "10.0.0.7:7777", "[::ffff:10.0.0.7]:7777"} {
+
+	for _, listener := range []string{"127.0.0.1:7777", "0.0.0.0:7777", "[::]:7777", "10.0.0.7:7777",
+		"[::ffff:10.0.0.7]:7777"} {
 		p, err := newPolicy(Config{
 			Allow: ranges("0.0.0.0/0", "::/0"), Listeners: []netip.AddrPort{netip.MustParseAddrPort(listener)},
 		}, network{addresses: local})
@@ -164,11 +169,13 @@ func TestOwnListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 		for text, want := range map[string]bool{
-			"127.0.0.1:7777": false, "127.9.9.9:7777": false, "[::1]:7777": false, "0.0.0.0:7777": false, "[::]:7777": false,
-			"10.0.0.7:7777": false, "[2600::7]:7777": false, "[::ffff:10.0.0.7]:7777": false, "[64:ff9b::10.0.0.7]:7777": false,
-			"[2002:a00:7::]:7777": false, "127.0.0.1:7778": true, "10.0.0.8:7777": true,
+			"127.0.0.1:7777": false, "127.9.9.9:7777": false, "[::1]:7777": false, "0.0.0.0:7777": false,
+			"[::]:7777":     false,
+			"10.0.0.7:7777": false, "[2600::7]:7777": false, "[::ffff:10.0.0.7]:7777": false,
+			"[64:ff9b::10.0.0.7]:7777": false,
+			"[2002:a00:7::]:7777":      false, "127.0.0.1:7778": true, "10.0.0.8:7777": true,
 		} {
-			if r := p.judge(netip.MustParseAddrPort(text), true); (r == nil) != want {
+			if r := p.checkAddress(netip.MustParseAddrPort(text), true); (r == nil) != want {
 				t.Errorf("with a listener on %s, %s is judged as %v, want allowed: %v", listener, text, r, want)
 			}
 		}

@@ -22,42 +22,42 @@ import (
 const (
 	// MaxHeaders is the size of an answer's headers, in bytes.
 	MaxHeaders = 32 << 10
-	// MaxBody is how much of an answer's body is read, in bytes, as sent.
+	// MaxBody is the maximum that ReadBody reads, in bytes as sent.
 	MaxBody = 64 << 10
 	// IdleTime is how long an idle connection stays open.
 	IdleTime = 30 * time.Second
 )
 
 const (
-	idlePerHost = 128 // half of the slots, which one host may use
+	idlePerHost = 128 // half of the slots, the maximum of a host
 	idleInAll   = 1024
-	// connectTime is for a connection whose request has ended already. The
-	// context of the request bounds all others.
+	// connectTime bounds the setup of a connection. It matters after the end of its
+	// request: until then, the context of the request bounds the setup.
 	connectTime = 30 * time.Second
 )
 
-// errNoAddress is the failure of a name of whose addresses some are refused and
-// the others do not answer.
+// errNoAddress is the error of a name if some of its addresses are refused and the
+// others do not answer.
 var errNoAddress = errors.New("no allowed address of the host answers")
 
 // Transport sends requests to destinations that the guard permits. It is safe
-// for concurrent use. Close it when its target is gone.
+// for concurrent use. Close it when its target is deleted.
 type Transport struct {
 	guard *Guard
 	roots *x509.CertPool
-	bound atomic.Pointer[bound]
-	mu    sync.Mutex // one at a time makes a new bound
+	conns atomic.Pointer[connSet]
+	mu    sync.Mutex // held while a new set is made
 }
 
-// bound has the connections that were made under one policy.
-type bound struct {
+// connSet has the connections of one policy.
+type connSet struct {
 	policy *policy
-	// Kept connections, by encrypted or not, and such for one request alone.
-	kept, fresh map[bool]*http.Transport
+	// pooled has reusable connections, fresh those of one request. The key is true for https.
+	pooled, fresh map[bool]*http.Transport
 }
 
-// NewTransport returns a transport that trusts these authorities; nil: those of
-// the system. See [Authorities].
+// NewTransport returns a transport that trusts these authorities; nil: the system's.
+// See [Authorities].
 func (g *Guard) NewTransport(roots *x509.CertPool) *Transport {
 	t := &Transport{guard: g, roots: roots}
 	g.mu.Lock()
@@ -66,8 +66,8 @@ func (g *Guard) NewTransport(roots *x509.CertPool) *Transport {
 	return t
 }
 
-// Authorities returns the system's authorities and those of a target's CA, in
-// PEM.
+// Authorities returns the system's authorities with the ones of a target's CA, which
+// are in PEM.
 func Authorities(pem []byte) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -82,67 +82,70 @@ func Authorities(pem []byte) (*x509.CertPool, error) {
 // RoundTrip implements [http.RoundTripper]. It returns a [Refused] for a
 // destination that the guard refuses.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return t.send(req, func(b *bound) map[bool]*http.Transport { return b.kept })
+	return t.send(req, func(s *connSet) map[bool]*http.Transport { return s.pooled })
 }
 
-// Fresh sends a request on a new connection, which serves no other request.
+// Fresh sends a request on a new connection, and closes it after the request.
 func (t *Transport) Fresh(req *http.Request) (*http.Response, error) {
-	return t.send(req, func(b *bound) map[bool]*http.Transport { return b.fresh })
+	return t.send(req, func(s *connSet) map[bool]*http.Transport { return s.fresh })
 }
 
-func (t *Transport) send(req *http.Request, from func(*bound) map[bool]*http.Transport) (*http.Response, error) {
-	b := t.current()
+func (t *Transport) send(req *http.Request, from func(*connSet) map[bool]*http.Transport) (*http.Response, error) {
+	set := t.connections()
+
 	// The settings may have changed since the push.
 	reason := hook.CheckForm(req.URL)
 	if reason == "" {
-		reason = b.policy.checkURL(req.URL)
+		reason = set.policy.checkURL(req.URL)
 	}
 	if reason != "" {
 		return nil, &Refused{Reason: "the URL " + reason}
 	}
-	return from(b)[req.URL.Scheme == "https"].RoundTrip(req)
+	return from(set)[req.URL.Scheme == "https"].RoundTrip(req)
 }
 
-// Close closes the kept connections. The transport can't be used afterwards.
+// Close closes the idle connections. The transport can't be used afterwards.
 func (t *Transport) Close() {
 	t.guard.mu.Lock()
 	delete(t.guard.transports, t)
 	t.guard.mu.Unlock()
-	if b := t.bound.Load(); b != nil {
-		b.close()
+	if set := t.conns.Load(); set != nil {
+		set.close()
 	}
 }
 
-// current returns what belongs to the guard's settings of now. Connections of
-// older settings are closed: idle ones now, the others after their request.
-func (t *Transport) current() *bound {
+// connections returns the connections of the guard's current settings. It closes the
+// connections of older settings: idle ones now, the others after their request.
+func (t *Transport) connections() *connSet {
 	p := t.guard.policy.Load()
-	if b := t.bound.Load(); b != nil && b.policy == p {
-		return b
+	if set := t.conns.Load(); set != nil && set.policy == p {
+		return set
 	}
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p = t.guard.policy.Load()
-	old := t.bound.Load()
+	old := t.conns.Load()
 	if old != nil && old.policy == p {
 		return old
 	}
-	b := &bound{policy: p, kept: map[bool]*http.Transport{}, fresh: map[bool]*http.Transport{}}
+
+	set := &connSet{policy: p, pooled: map[bool]*http.Transport{}, fresh: map[bool]*http.Transport{}}
 	for _, encrypted := range []bool{false, true} {
-		b.kept[encrypted] = p.transport(encrypted, t.roots)
-		b.fresh[encrypted] = p.transport(encrypted, t.roots)
-		b.fresh[encrypted].DisableKeepAlives = true
+		set.pooled[encrypted] = p.transport(encrypted, t.roots)
+		set.fresh[encrypted] = p.transport(encrypted, t.roots)
+		set.fresh[encrypted].DisableKeepAlives = true
 	}
-	t.bound.Store(b)
+	t.conns.Store(set)
 	if old != nil {
 		old.close()
 	}
-	return b
+	return set
 }
 
-func (b *bound) close() {
-	for _, t := range b.kept {
+// close closes the idle connections.
+func (s *connSet) close() {
+	for _, t := range s.pooled {
 		t.CloseIdleConnections()
 	}
 }
@@ -158,7 +161,7 @@ func (p *policy) transport(encrypted bool, roots *x509.CertPool) *http.Transport
 		IdleConnTimeout:        IdleTime,
 		MaxIdleConns:           idleInAll,
 		MaxIdleConnsPerHost:    idlePerHost,
-		// Not nil: HTTP/2 is off.
+		// A map that is not nil disables HTTP/2.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	if p.cfg.Proxy != nil {
@@ -167,23 +170,24 @@ func (p *policy) transport(encrypted bool, roots *x509.CertPool) *http.Transport
 	return t
 }
 
-// dialer returns the function that makes connections. It judges the address of
-// each socket before it connects.
+// dialer returns the function that makes connections. It checks the address of each
+// socket before it connects.
 func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, address string) (net.Conn, error) {
-	if p.cfg.Proxy != nil { // whose address the operator has set
+	if p.cfg.Proxy != nil { // the operator has set its address
 		return (&net.Dialer{Timeout: connectTime, Resolver: p.net.resolver}).DialContext
 	}
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
-		var asked, no atomic.Int32
+		// Control runs on several goroutines, for IPv4 and IPv6.
+		var checked, denied atomic.Int32
 		var first atomic.Pointer[Refused]
 		d := net.Dialer{Timeout: connectTime, Resolver: p.net.resolver}
 		d.Control = func(_, address string, _ syscall.RawConn) error {
-			asked.Add(1)
-			r := p.judgeSocket(address, encrypted)
+			checked.Add(1)
+			r := p.checkSocket(address, encrypted)
 			if r == nil {
 				return nil
 			}
-			no.Add(1)
+			denied.Add(1)
 			first.CompareAndSwap(nil, r)
 			return r
 		}
@@ -192,7 +196,7 @@ func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, addre
 		if err == nil {
 			return conn, nil
 		}
-		if r := first.Load(); r != nil && asked.Load() == no.Load() && ctx.Err() == nil {
+		if r := first.Load(); r != nil && checked.Load() == denied.Load() && ctx.Err() == nil {
 			return nil, r
 		}
 		if r := (*Refused)(nil); errors.As(err, &r) {
@@ -202,8 +206,8 @@ func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, addre
 	}
 }
 
-// judgeSocket judges the address that a socket connects to.
-func (p *policy) judgeSocket(address string, encrypted bool) *Refused {
+// checkSocket returns the reason to refuse the address of a socket, or nil.
+func (p *policy) checkSocket(address string, encrypted bool) *Refused {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &Refused{Reason: "its address can't be read"}
@@ -211,21 +215,20 @@ func (p *policy) judgeSocket(address string, encrypted bool) *Refused {
 	if !p.cfg.Ports.Contains(at.Port()) {
 		return refused(at, "its port is not in push.ports")
 	}
-	return p.judge(at, encrypted)
+	return p.checkAddress(at, encrypted)
 }
 
-// ReadBody reads the body of an answer, up to [MaxBody], and closes it. A body
-// that breaks off is what came of it. The connection serves another request only
-// if the body ended. A 101 has no body: net/http hands out the connection instead, whose
-// reads no deadline ends.
+// ReadBody reads the body of an answer, up to [MaxBody], and closes it. Of a body that
+// breaks off, it returns the part before. The connection is reused only if the body has
+// ended. An answer 101 has no body: its Body is the connection, which has no deadline.
 func ReadBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == http.NoBody {
 		return nil
 	}
 
-	// One byte more shows whether the body has ended. Errors are those of the
-	// connection, which the status does not depend on.
+	// One byte more shows whether the body has ended. An error of the connection does
+	// not change the meaning of the status.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	return body[:min(len(body), MaxBody)]
 }

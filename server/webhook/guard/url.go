@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/internal/hook"
 )
 
-// CheckURL returns the parsed URL of a destination. Otherwise it returns
-// [duly.ErrInvalid], which names the field, the broken rule and the fix. The
-// error repeats nothing of the URL's path or query.
+// CheckURL parses and checks the URL of a destination. It returns [duly.ErrInvalid]
+// with the field, the rule and the fix. The error has no part of the URL's path or
+// query.
 func (g *Guard) CheckURL(field, text string) (*url.URL, error) {
 	u, reason := hook.ParseURL(text)
 	if reason == "" {
@@ -33,16 +33,16 @@ func (p *policy) checkURL(u *url.URL) string {
 	literal := err == nil
 	if p.cfg.Proxy == nil {
 		if literal {
-			if r := p.judge(netip.AddrPortFrom(addr, port), u.Scheme == "https"); r != nil {
+			if r := p.checkAddress(netip.AddrPortFrom(addr, port), u.Scheme == "https"); r != nil {
 				return "can't be called: " + r.Reason
 			}
 		}
 		return ""
 	}
 
-	// The proxy decides about addresses, but it can't know that http needs
-	// push.allow, nor what this server listens on.
-	if literal && p.own(netip.AddrPortFrom(addr.Unmap(), port)) {
+	// The proxy checks addresses, but not that http needs push.allow, and not whether an
+	// address is a listener of this server.
+	if literal && p.isOwn(netip.AddrPortFrom(addr.Unmap(), port)) {
 		return "can't be called: it is this server itself"
 	}
 	if u.Scheme == "http" && !p.cfg.PlainHTTP && !(literal && contains(p.cfg.Allow, addr.Unmap())) {

@@ -18,16 +18,18 @@ import (
 	"github.com/dulymq/duly/internal/hook"
 )
 
-// C16.26 to C16.31: what CheckURL accepts, and the rule that it names otherwise.
+// C16.26 to C16.31: CheckURL accepts a URL, or returns an error with the broken rule.
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Config{Allow: ranges("10.0.0.0/8")}, nowhere)
 	good := []string{
 		"https://example.com", "https://example.com/", "https://example.com/a/b?c=d&e=%20", "HTTPS://EXAMPLE.COM/",
 		"https://example.com./", "https://example.com:443/", "https://example.com:8443/", "https://example.com:80/",
-		"https://xn--bcher-kva.example/", "https://a_b.example/", "https://example/", "https://8.8.8.8/", "https://[2600::1]/",
+		"https://xn--bcher-kva.example/", "https://a_b.example/", "https://example/", "https://8.8.8.8/",
+		"https://[2600::1]/",
 		"https://[::ffff:8.8.8.8]/", "http://10.0.0.1/", "http://example.com/", "https://10.0.0.1:9000/x",
-		"https://0x.example/", "https://1.2.3.4.example/", "https://example.com/" + strings.Repeat("a", duly.MaxURL-len("https://example.com/")),
+		"https://0x.example/", "https://1.2.3.4.example/",
+		"https://example.com/" + strings.Repeat("a", duly.MaxURL-len("https://example.com/")),
 	}
 	for _, text := range good {
 		if u, err := g.CheckURL("callback", text); err != nil || u.Host == "" {
@@ -36,7 +38,8 @@ func TestCheckURL(t *testing.T) {
 	}
 
 	bad := map[string]string{
-		"https://example.com/" + strings.Repeat("a", duly.MaxURL+1-len("https://example.com/")): "has 2049 bytes, may have at most 2048",
+		"https://example.com/" + strings.Repeat("a",
+			duly.MaxURL+1-len("https://example.com/")): "has 2049 bytes, may have at most 2048",
 		"":                                                "is not an absolute URL",
 		"/hook":                                           "is not an absolute URL",
 		"example.com/hook":                                "is not an absolute URL",
@@ -108,7 +111,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// C16.27: a name has labels of 63 bytes at most, and 253 bytes at most.
+// C16.27: a name has at most 253 bytes, and its labels have at most 63 bytes.
 func TestLengthOfAName(t *testing.T) {
 	t.Parallel()
 	label := strings.Repeat("a", 63)
@@ -122,12 +125,14 @@ func TestLengthOfAName(t *testing.T) {
 	}
 }
 
-// The error goes to logs, so it repeats nothing of a path or a query.
+// The error is logged, so it has no part of a path or a query.
 func TestURLErrorHidesPathAndQuery(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Config{}, nowhere)
-	for _, text := range []string{"ftp://h/canary?canary", "https://h:22/canary?canary", "https://127.0.0.1/canary", "https://h/canary#canary",
-		"https://h/canary%zz", "https://canary:canary@h/", "https://h/canary ", "https://h/" + strings.Repeat("canary", 400)} {
+	for _, text := range []string{"ftp://h/canary?canary", "https://h:22/canary?canary", "https://127.0.0.1/canary",
+		"https://h/canary#canary",
+		"https://h/canary%zz", "https://canary:canary@h/", "https://h/canary ",
+		"https://h/" + strings.Repeat("canary", 400)} {
 		if _, err := g.CheckURL("callback", text); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("the error of %.30q is %v", text, err)
 		}
@@ -142,22 +147,27 @@ func TestPorts(t *testing.T) {
 		t.Fatalf("ParsePorts: %s, %v", p, err)
 	}
 	g := newGuard(t, Config{Ports: p}, nowhere)
-	for port, want := range map[string]bool{"443": true, "8000": true, "8999": true, "80": false, "7999": false, "9000": false} {
+
+	for port, want := range map[string]bool{"443": true, "8000": true, "8999": true, "80": false, "7999": false,
+		"9000": false} {
 		if _, err := g.CheckURL("callback", "https://example.com:"+port+"/"); (err == nil) != want {
 			t.Errorf("port %s: %v, want allowed: %v", port, err, want)
 		}
 	}
+
 	for _, text := range []string{"", "0", "x", "80,", "90-80", "1-65536", "-1", "80-", "http"} {
 		if got, err := ParsePorts(text); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("ParsePorts(%q) is %v, %v, want invalid", text, got, err)
 		}
 	}
-	if d := DefaultPorts(); d.Contains(22) || d.Contains(1023) || !d.Contains(80) || !d.Contains(443) || !d.Contains(1024) || !d.Contains(65535) {
+	if d := DefaultPorts(); d.Contains(22) || d.Contains(1023) || !d.Contains(80) || !d.Contains(443) ||
+		!d.Contains(1024) || !d.Contains(65535) {
 		t.Errorf("the default is %s", d)
 	}
 }
 
-func TestNewNamesBadSettings(t *testing.T) {
+// New returns an error with each bad setting.
+func TestNewRefusesBadSettings(t *testing.T) {
 	t.Parallel()
 	zoned := netip.Prefix{}
 	for field, cfg := range map[string]Config{
@@ -171,8 +181,8 @@ func TestNewNamesBadSettings(t *testing.T) {
 	}
 }
 
-// C16.121: URLs that are put together at random from forbidden and odd parts get
-// no connection. DULY_LONG=1 draws a million.
+// C16.121: random URLs of forbidden and odd parts get no connection. DULY_LONG=1 tries a
+// million of them.
 func TestRandomURLs(t *testing.T) {
 	t.Parallel()
 	count := 20_000
@@ -184,7 +194,8 @@ func TestRandomURLs(t *testing.T) {
 		hosts = append(hosts, host)
 	}
 	slices.Sort(hosts)
-	hosts = append(hosts, "", ".", "a.b.", "[::]:", "[", "]", "%", "a%zz", "127.0.0.1:80:80", "[::ffff:a9fe:a9fe]", "a@b@127.0.0.1")
+	hosts = append(hosts, "", ".", "a.b.", "[::]:", "[", "]", "%", "a%zz", "127.0.0.1:80:80", "[::ffff:a9fe:a9fe]",
+		"a@b@127.0.0.1")
 	parts := [][]string{
 		{"https://", "http://", "HTTP://", "//", "https:/", "https:", "ftp://", "https:///", " https://"},
 		{"", "", "", "u@", "u:p@", "@", "127.0.0.1@", "example.com%40"},
@@ -223,17 +234,21 @@ func TestRandomURLs(t *testing.T) {
 	}
 }
 
-// FuzzURL: no URL makes the guard panic, and none reaches a forbidden address:
-// every name resolves to this machine here. C16.26 to C16.31, C16.121.
+// FuzzURL proves that no URL makes the guard panic, and that none gets a connection to a
+// forbidden address: every name resolves to this machine. C16.26 to C16.31, C16.121.
 func FuzzURL(f *testing.F) {
 	for _, text := range []string{
-		"https://example.com/", "http://127.0.0.1/", "https://[::1]:8080/", "https://0x7f.1/", "https://u:p@h/", "https://[fe80::1%25eth0]/",
-		"https://localhost./", "https://8.8.8.8:1/", "https://[64:ff9b::7f00:1]/", "https://h:443:443/", "https://[::ffff:7f00:1]/",
+		"https://example.com/", "http://127.0.0.1/", "https://[::1]:8080/", "https://0x7f.1/", "https://u:p@h/",
+		"https://[fe80::1%25eth0]/",
+		"https://localhost./", "https://8.8.8.8:1/", "https://[64:ff9b::7f00:1]/", "https://h:443:443/",
+		"https://[::ffff:7f00:1]/",
 	} {
 		f.Add(text)
 	}
+
 	g := newGuard(f, Config{PlainHTTP: true}, always("127.0.0.1", "::1"))
 	tr := transportOf(f, g)
+
 	f.Fuzz(func(t *testing.T, text string) {
 		u, err := g.CheckURL("callback", text)
 		if err != nil {
@@ -243,7 +258,7 @@ func FuzzURL(f *testing.F) {
 			return
 		}
 		if ip := net.ParseIP(u.Hostname()); ip != nil {
-			// Nothing is sent to a public address. Go's own classes are another opinion.
+			// No request goes to a public address. Go's own classes confirm the guard's.
 			if !ip.IsGlobalUnicast() || ip.IsPrivate() {
 				t.Errorf("%q is accepted", text)
 			}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Failure is the kind of a try that brought no answer.
+// Failure is the kind of failure of a try without an answer.
 type Failure uint8
 
 // The kinds of failures.
@@ -30,7 +30,7 @@ const (
 	Timeout
 	// Headers: the headers of the answer are too large.
 	Headers
-	// Broken: the answer is not HTTP, or anything else.
+	// Broken: the answer is not HTTP. It is also the kind of all other failures.
 	Broken
 	// Forbidden: the guard refused every address of the host.
 	Forbidden
@@ -47,7 +47,7 @@ var failureTexts = [...]string{
 	Forbidden:  "destination not allowed",
 }
 
-// String returns the kind in words.
+// String returns the kind as text.
 func (f Failure) String() string {
 	if int(f) < len(failureTexts) && f != NoFailure {
 		return failureTexts[f]
@@ -55,11 +55,12 @@ func (f Failure) String() string {
 	return "none"
 }
 
-// FailureOf returns the kind of an error of net/http's transport. The guard's
-// own error is not known here: the caller looks for it first.
+// FailureOf returns the kind of an error of net/http's transport. The caller checks
+// for the guard's own error first.
 func FailureOf(err error) Failure {
 	var dns *net.DNSError
 	var timeout net.Error
+
 	switch {
 	case err == nil:
 		return NoFailure
@@ -74,7 +75,8 @@ func FailureOf(err error) Failure {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return Reset
-	// net/http has no types for these three.
+
+	// net/http has no types for the next three.
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return TLS
 	case strings.Contains(err.Error(), "server response headers exceeded"):
@@ -85,6 +87,7 @@ func FailureOf(err error) Failure {
 	return Broken
 }
 
+// isTLS reports whether an error is one of TLS.
 func isTLS(err error) bool {
 	var (
 		record    tls.RecordHeaderError

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// C16.69: each way to get no answer has its kind, as net/http reports it.
+// C16.69: each failure of net/http has its kind.
 func TestFailureOf(t *testing.T) {
 	t.Parallel()
 	listen := func(t *testing.T, serve func(net.Conn)) string {
@@ -36,7 +36,7 @@ func TestFailureOf(t *testing.T) {
 		}()
 		return l.Addr().String()
 	}
-	// answer reads the request first: a close with unread bytes is a reset.
+	// answer reads the request first, because a close with unread bytes is a reset.
 	answer := func(text string) func(net.Conn) {
 		return func(c net.Conn) {
 			c.Read(make([]byte, 4096))
@@ -57,12 +57,16 @@ func TestFailureOf(t *testing.T) {
 			defer l.Close()
 			return "http://" + l.Addr().String()
 		}, Refused},
-		"closed":    {func(t *testing.T) string { return "http://" + listen(t, answer("")) }, Reset},
-		"no HTTP":   {func(t *testing.T) string { return "http://" + listen(t, answer("220 mail.example.com ESMTP\r\n")) }, Broken},
-		"plain":     {func(t *testing.T) string { return "https://" + listen(t, answer("HTTP/1.1 400 Bad\r\n\r\n")) }, TLS},
+		"closed": {func(t *testing.T) string { return "http://" + listen(t, answer("")) }, Reset},
+		"no HTTP": {func(t *testing.T) string {
+			return "http://" + listen(t, answer("220 mail.example.com ESMTP\r\n"))
+		}, Broken},
+		"plain": {func(t *testing.T) string { return "https://" + listen(t, answer("HTTP/1.1 400 Bad\r\n\r\n")) },
+			TLS},
 		"untrusted": {func(t *testing.T) string { return tlsServer(t).URL }, TLS},
 		"silent": {func(t *testing.T) string {
-			return "http://" + listen(t, func(c net.Conn) { c.Read(make([]byte, 1)); c.Read(make([]byte, 1<<20)); <-t.Context().Done() })
+			return "http://" + listen(t,
+				func(c net.Conn) { c.Read(make([]byte, 1)); c.Read(make([]byte, 1<<20)); <-t.Context().Done() })
 		}, Timeout},
 		"headers": {func(t *testing.T) string {
 			return "http://" + listen(t, answer("HTTP/1.1 200 OK\r\nx: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"))

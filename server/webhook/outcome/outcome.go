@@ -8,14 +8,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// MaxReleases is the number of a job's deliveries that may end in release before
-// a throttled try counts as a failed one.
+// MaxReleases is the number of deliveries of a job that may end in release. After
+// that, a throttled try counts as failed.
 const MaxReleases = 1000
 
-// NoRetry is the header by which a receiver refuses a job for good.
+// NoRetry is the header with which a receiver asks for no more tries of a job.
 const NoRetry = "duly-no-retry"
 
-// Answer is what a receiver sent.
+// Answer is the answer of a receiver.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -23,10 +23,10 @@ type Answer struct {
 	Body []byte
 }
 
-// Try is one ended try.
+// Try is a try that has ended.
 type Try struct {
-	// Answer is nil if none came. Failure then has the kind, and Reason may add
-	// to it.
+	// Answer is nil without an answer. Failure then has the kind, and Reason may have
+	// more details.
 	Answer  *Answer
 	Failure Failure
 	Reason  string
@@ -37,11 +37,11 @@ type Try struct {
 	// Now is the wall time at which the try ended.
 	Now time.Time
 
-	// Named reports whether the destination is a registered target. Success and
-	// Permanent are the target's statuses.
+	// Named is true for a registered target. Success and Permanent are the target's
+	// statuses.
 	Named              bool
 	Success, Permanent []int
-	// Retain reports whether the job keeps a result.
+	// Retain is true if the job keeps its result.
 	Retain bool
 	// Releases is the number of earlier deliveries that ended in release.
 	Releases int
@@ -50,7 +50,7 @@ type Try struct {
 	Private []string
 }
 
-// Health is how a host did.
+// Health is the health of a host in one try.
 type Health uint8
 
 // The kinds of health.
@@ -63,33 +63,33 @@ const (
 	Bad
 )
 
-// Decision is what a try means.
+// Decision is the consequence of a try.
 type Decision struct {
 	// Rule is the rule of the contract that decided.
 	Rule string
-	// Status is that of the answer, and 0 without a valid answer.
+	// Status is the status of the answer; 0 without a valid answer.
 	Status int
-	// As, Delay, Error and Result are for the job's outcome. Delay is nil for
-	// the backoff of a nack. A release without Delay waits until the gate opens.
+	// As, Delay, Error and Result settle the job. A nack without Delay has the job's
+	// backoff. A release without Delay waits until the gate opens.
 	As     duly.Settlement
 	Delay  *time.Duration
 	Error  string
 	Result []byte
 
 	Health Health
-	// Closes closes the gate: for CloseFor, or for its own time if that is nil.
+	// Closes closes the gate for CloseFor; nil: for the gate's next closure.
 	Closes   bool
 	CloseFor *time.Duration
 	// Disables disables the named target.
 	Disables bool
 }
 
-// row is one row of the table. Its first matching one applies.
+// row is one row of the table. The first matching row applies.
 type row struct {
 	rule     string
 	matches  func(*Try) bool
 	as       duly.Settlement
-	waits    bool // for the Retry-After of the answer
+	waits    bool // the Retry-After of the answer sets Delay
 	health   Health
 	closes   bool
 	disables bool
@@ -99,7 +99,7 @@ type row struct {
 var rows = []row{
 	{rule: "C16.62", matches: success, as: duly.Ack, health: Good},
 	{rule: "C16.63", matches: goneTarget, as: duly.Release, health: Good, disables: true},
-	{rule: "C16.63", matches: status(http.StatusGone), as: duly.Bury, health: Good},
+	{rule: "C16.63", matches: hasStatus(http.StatusGone), as: duly.Bury, health: Good},
 	{rule: "C16.64", matches: permanent, as: duly.Bury, health: Good},
 	{rule: "C16.66", matches: throttledOut, as: duly.Nack, waits: true, health: Bad, closes: true},
 	{rule: "C16.65", matches: throttled, as: duly.Release, waits: true, health: Bad, closes: true},
@@ -109,20 +109,21 @@ var rows = []row{
 	{rule: "C16.69", matches: func(*Try) bool { return true }, as: duly.Nack, health: Bad},
 }
 
-// Decide returns what a try means, by the first matching row of the table.
+// Decide returns the decision of the first matching row.
 func Decide(t Try) Decision {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.matches(&t) })
 	r := rows[i] // the last row matches every try
-	d := Decision{Rule: r.rule, Status: t.code(), As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
+	d := Decision{Rule: r.rule, Status: t.status(), As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
 
-	// A wait of 0 must not replace the backoff or the closure: a receiver that
-	// always says 0 would use up all tries of a job within seconds.
+	// A wait of 0 must not replace the backoff or the closure: a receiver that always
+	// sends 0 would use all tries of a job within seconds.
 	if wait, _ := t.retryAfter(); wait > 0 && r.waits {
 		d.Delay = &wait
 		if r.closes {
 			d.CloseFor = &wait
 		}
 	}
+
 	switch {
 	case d.As == duly.Ack && t.Retain:
 		d.Result = t.Answer.Body[:min(len(t.Answer.Body), duly.MaxResult)]
@@ -139,46 +140,46 @@ func (t *Try) retryAfter() (time.Duration, bool) {
 	return RetryAfter(t.Answer.Header, t.Now)
 }
 
-// code returns the status of the answer, and 0 without an answer.
-func (t *Try) code() int {
+// status returns the status of the answer, or 0 without a valid answer.
+func (t *Try) status() int {
 	if t.Answer == nil || t.Answer.Status < 200 || t.Answer.Status > 599 {
 		return 0
 	}
 	return t.Answer.Status
 }
 
-func status(codes ...int) func(*Try) bool {
-	return func(t *Try) bool { return slices.Contains(codes, t.code()) }
+func hasStatus(codes ...int) func(*Try) bool {
+	return func(t *Try) bool { return slices.Contains(codes, t.status()) }
 }
 
 func success(t *Try) bool {
-	return t.code()/100 == 2 || t.code() > 0 && slices.Contains(t.Success, t.code())
+	return t.status()/100 == 2 || t.status() > 0 && slices.Contains(t.Success, t.status())
 }
 
-func goneTarget(t *Try) bool { return t.code() == http.StatusGone && t.Named }
+func goneTarget(t *Try) bool { return t.status() == http.StatusGone && t.Named }
 
 func permanent(t *Try) bool {
-	if t.code() == 0 {
+	if t.status() == 0 {
 		return false
 	}
 	no, ok := single(t.Answer.Header, NoRetry)
-	return ok && no == "true" || slices.Contains(t.Permanent, t.code())
+	return ok && no == "true" || slices.Contains(t.Permanent, t.status())
 }
 
 func throttled(t *Try) bool {
-	if t.code() == http.StatusTooManyRequests {
+	if t.status() == http.StatusTooManyRequests {
 		return true
 	}
 	_, ok := t.retryAfter()
-	return ok && t.code() == http.StatusServiceUnavailable
+	return ok && t.status() == http.StatusServiceUnavailable
 }
 
 func throttledOut(t *Try) bool { return throttled(t) && t.Releases >= MaxReleases }
 
 func unavailable(t *Try) bool {
-	return t.code()/100 == 5 || status(http.StatusRequestTimeout, http.StatusTooEarly)(t)
+	return t.status()/100 == 5 || hasStatus(http.StatusRequestTimeout, http.StatusTooEarly)(t)
 }
 
-func refused(t *Try) bool { return t.code()/100 == 3 || t.code()/100 == 4 }
+func refused(t *Try) bool { return t.status()/100 == 3 || t.status()/100 == 4 }
 
 func forbidden(t *Try) bool { return t.Answer == nil && t.Failure == Forbidden }

@@ -36,7 +36,7 @@ func almostWorn(t *Try) { t.Releases = MaxReleases - 1 }
 
 func after(d time.Duration) *time.Duration { return &d }
 
-// Each row of the outcome table, with the cases at its edges.
+// TestDecide covers each row of the outcome table, with its edge cases.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	minute := after(time.Minute)
@@ -49,7 +49,8 @@ func TestDecide(t *testing.T) {
 		"C16.62 ignores the other headers": {
 			answered(202, "Retry-After", "60", NoRetry, "true"), Decision{As: duly.Ack, Health: Good}},
 		"C16.62 success status of the target, also one of the other rows": {
-			with(answered(429, "Retry-After", "60"), func(t *Try) { t.Success = []int{404, 429} }), Decision{As: duly.Ack, Health: Good}},
+			with(answered(429, "Retry-After", "60"), func(t *Try) { t.Success = []int{404, 429} }),
+			Decision{As: duly.Ack, Health: Good}},
 
 		"C16.63 410": {answered(410), Decision{As: duly.Bury, Health: Good}},
 		"C16.63 410 of a named target": {
@@ -57,36 +58,56 @@ func TestDecide(t *testing.T) {
 		"C16.63 410 of a named target with duly-no-retry": {
 			with(answered(410, NoRetry, "true"), named), Decision{As: duly.Release, Health: Good, Disables: true}},
 
-		"C16.64 duly-no-retry":                    {answered(500, NoRetry, "true"), Decision{As: duly.Bury, Health: Good}},
-		"C16.64 duly-no-retry with a Retry-After": {answered(503, NoRetry, "true", "Retry-After", "60"), Decision{As: duly.Bury, Health: Good}},
-		"C16.64 permanent status":                 {with(answered(422), func(t *Try) { t.Permanent = []int{422} }), Decision{As: duly.Bury, Health: Good}},
-		"C16.68 duly-no-retry with another value": {answered(404, NoRetry, "false"), Decision{As: duly.Nack, Health: Good}},
-		"C16.68 duly-no-retry given twice":        {answered(404, NoRetry, "true", NoRetry, "true"), Decision{As: duly.Nack, Health: Good}},
-		"C16.65 429 with Retry-After":             {answered(429, "Retry-After", "60"), Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
-		"C16.65 429 without Retry-After":          {answered(429), Decision{As: duly.Release, Health: Bad, Closes: true}},
-		"C16.65 429 with garbage in Retry-After":  {answered(429, "Retry-After", "soon"), Decision{As: duly.Release, Health: Bad, Closes: true}},
-		"C16.65 429 with Retry-After: 0":          {answered(429, "Retry-After", "0"), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.64 duly-no-retry": {answered(500, NoRetry, "true"),
+			Decision{As: duly.Bury, Health: Good}},
+		"C16.64 duly-no-retry with a Retry-After": {answered(503, NoRetry, "true", "Retry-After", "60"),
+			Decision{As: duly.Bury, Health: Good}},
+		"C16.64 permanent status": {with(answered(422), func(t *Try) { t.Permanent = []int{422} }),
+			Decision{As: duly.Bury, Health: Good}},
+		"C16.68 duly-no-retry with another value": {answered(404, NoRetry, "false"),
+			Decision{As: duly.Nack, Health: Good}},
+		"C16.68 duly-no-retry given twice": {answered(404, NoRetry, "true", NoRetry, "true"),
+			Decision{As: duly.Nack, Health: Good}},
+		"C16.65 429 with Retry-After": {answered(429, "Retry-After", "60"),
+			Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
+		"C16.65 429 without Retry-After": {answered(429),
+			Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.65 429 with garbage in Retry-After": {answered(429, "Retry-After", "soon"),
+			Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.65 429 with Retry-After: 0": {answered(429, "Retry-After", "0"),
+			Decision{As: duly.Release, Health: Bad, Closes: true}},
 		"C16.65 503 with a Retry-After that is over": {
 			answered(503, "Retry-After", "-1"), Decision{As: duly.Release, Health: Bad, Closes: true}},
 		"C16.66 1000 releases with Retry-After: 0": {
 			with(answered(429, "Retry-After", "0"), worn), Decision{As: duly.Nack, Health: Bad, Closes: true}},
-		"C16.67 500 with Retry-After: 0":           {answered(500, "Retry-After", "0"), Decision{As: duly.Nack, Health: Bad}},
-		"C16.65 503 with Retry-After":              {answered(503, "Retry-After", "60"), Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
-		"C16.65 999 releases":                      {with(answered(429), almostWorn), Decision{As: duly.Release, Health: Bad, Closes: true}},
-		"C16.66 1000 releases":                     {with(answered(429), worn), Decision{As: duly.Nack, Health: Bad, Closes: true}},
-		"C16.66 1000 releases with Retry-After":    {with(answered(503, "Retry-After", "60"), worn), Decision{As: duly.Nack, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
-		"C16.62 1000 releases and a good answer":   {with(answered(200), worn), Decision{As: duly.Ack, Health: Good}},
-		"C16.67 503 without Retry-After":           {answered(503), Decision{As: duly.Nack, Health: Bad}},
-		"C16.67 503 with garbage in Retry-After":   {answered(503, "Retry-After", "1.5"), Decision{As: duly.Nack, Health: Bad}},
-		"C16.67 500":                               {answered(500), Decision{As: duly.Nack, Health: Bad}},
-		"C16.67 599 with Retry-After":              {answered(599, "Retry-After", "60"), Decision{As: duly.Nack, Delay: minute, Health: Bad}},
-		"C16.67 408":                               {answered(408), Decision{As: duly.Nack, Health: Bad}},
-		"C16.67 425 with Retry-After":              {answered(425, "Retry-After", "60"), Decision{As: duly.Nack, Delay: minute, Health: Bad}},
-		"C16.68 301":                               {answered(301, "Location", "https://example.org/"), Decision{As: duly.Nack, Health: Good}},
-		"C16.68 304":                               {answered(304), Decision{As: duly.Nack, Health: Good}},
-		"C16.68 404 ignores Retry-After":           {answered(404, "Retry-After", "60"), Decision{As: duly.Nack, Health: Good}},
-		"C16.69 a status below 200 is no answer":   {answered(101), Decision{As: duly.Nack, Health: Bad}},
-		"C16.69 a status above 599 is no answer":   {with(answered(999), func(t *Try) { t.Success = []int{999} }), Decision{As: duly.Nack, Health: Bad}},
+		"C16.67 500 with Retry-After: 0": {answered(500, "Retry-After", "0"),
+			Decision{As: duly.Nack, Health: Bad}},
+		"C16.65 503 with Retry-After": {answered(503, "Retry-After", "60"),
+			Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
+		"C16.65 999 releases": {with(answered(429), almostWorn),
+			Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.66 1000 releases": {with(answered(429), worn),
+			Decision{As: duly.Nack, Health: Bad, Closes: true}},
+		"C16.66 1000 releases with Retry-After": {with(answered(503, "Retry-After", "60"), worn),
+			Decision{As: duly.Nack, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
+		"C16.62 1000 releases and a good answer": {with(answered(200), worn), Decision{As: duly.Ack, Health: Good}},
+		"C16.67 503 without Retry-After":         {answered(503), Decision{As: duly.Nack, Health: Bad}},
+		"C16.67 503 with garbage in Retry-After": {answered(503, "Retry-After", "1.5"),
+			Decision{As: duly.Nack, Health: Bad}},
+		"C16.67 500": {answered(500), Decision{As: duly.Nack, Health: Bad}},
+		"C16.67 599 with Retry-After": {answered(599, "Retry-After", "60"),
+			Decision{As: duly.Nack, Delay: minute, Health: Bad}},
+		"C16.67 408": {answered(408), Decision{As: duly.Nack, Health: Bad}},
+		"C16.67 425 with Retry-After": {answered(425, "Retry-After", "60"),
+			Decision{As: duly.Nack, Delay: minute, Health: Bad}},
+		"C16.68 301": {answered(301, "Location", "https://example.org/"),
+			Decision{As: duly.Nack, Health: Good}},
+		"C16.68 304": {answered(304), Decision{As: duly.Nack, Health: Good}},
+		"C16.68 404 ignores Retry-After": {answered(404, "Retry-After", "60"),
+			Decision{As: duly.Nack, Health: Good}},
+		"C16.69 a status below 200 is no answer": {answered(101), Decision{As: duly.Nack, Health: Bad}},
+		"C16.69 a status above 599 is no answer": {with(answered(999), func(t *Try) { t.Success = []int{999} }),
+			Decision{As: duly.Nack, Health: Bad}},
 		"C16.69 name not resolved":                 {failed(Unresolved), Decision{As: duly.Nack, Health: Bad}},
 		"C16.69 connection refused":                {failed(Refused), Decision{As: duly.Nack, Health: Bad}},
 		"C16.69 connection reset":                  {failed(Reset), Decision{As: duly.Nack, Health: Bad}},
@@ -104,8 +125,8 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%v has the error text %q", got.As, got.Error)
 			}
 			got.Error = ""
-			if got.Status != tt.try.code() {
-				t.Errorf("the status is %d, want %d", got.Status, tt.try.code())
+			if got.Status != tt.try.status() {
+				t.Errorf("the status is %d, want %d", got.Status, tt.try.status())
 			}
 			got.Status = 0
 			tt.want.Rule, _, _ = strings.Cut(name, " ")
@@ -116,7 +137,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// No try is left without a row, and no good host gets a closed gate.
+// Every try has a row, and no good host gets a closed gate.
 func TestEveryStatusHasARow(t *testing.T) {
 	t.Parallel()
 	for code := range 1000 {
@@ -150,8 +171,8 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// C16.73: the body decides nothing.
-func TestBodyDecidesNothing(t *testing.T) {
+// C16.73: the body does not change the decision.
+func TestBodyDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	whole, broken := answered(200), answered(200)
 	whole.Answer.Body = []byte("ok")
@@ -165,6 +186,7 @@ func TestErrorText(t *testing.T) {
 	body := func(status int, body string) Try {
 		return with(answered(status), func(t *Try) { t.Answer.Body, t.Took = []byte(body), 1234567*time.Microsecond })
 	}
+
 	tests := map[string]struct {
 		try  Try
 		want string
@@ -174,11 +196,14 @@ func TestErrorText(t *testing.T) {
 		"C16.77 a status without a name": {
 			body(599, ""), "status 599 from example.com after 1.23s"},
 		"C16.77 kind of failure": {
-			Try{Failure: Timeout, Host: "example.com:8443", Took: 10 * time.Second}, "timeout from example.com:8443 after 10s"},
+			Try{Failure: Timeout, Host: "example.com:8443", Took: 10 * time.Second},
+			"timeout from example.com:8443 after 10s"},
 		"C16.77 kind of failure with a reason": {
-			Try{Failure: TLS, Reason: "certificate has\nexpired", Host: "example.com", Took: 1234567}, "TLS failed (certificate has expired) from example.com after 1.2ms"},
+			Try{Failure: TLS, Reason: "certificate has\nexpired", Host: "example.com", Took: 1234567},
+			"TLS failed (certificate has expired) from example.com after 1.2ms"},
 		"C16.77 control characters and invalid UTF-8": {
-			body(500, "a\r\nb\x00c\x1b[31m\u0085d\xffe"), "500 Internal Server Error from example.com after 1.23s: a  b c [31m d\ufffde"},
+			body(500, "a\r\nb\x00c\x1b[31m\u0085d\xffe"),
+			"500 Internal Server Error from example.com after 1.23s: a  b c [31m d\ufffde"},
 		"C16.78 an echoed request": {
 			with(body(500, "no POST /hooks/s3cret?key=abcd, Bearer t0ken"), func(t *Try) {
 				t.Private = []string{"/hooks/s3cret", "key=abcd", "Bearer t0ken", "/"}
@@ -187,6 +212,7 @@ func TestErrorText(t *testing.T) {
 			with(body(500, "/hooks/s3cret"), func(t *Try) { t.Private = []string{"hooks", "/hooks/s3cret"} }),
 			"500 Internal Server Error from example.com after 1.23s: [removed]"},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,8 +223,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// C16.77: 1 KiB of the body, and no rune is cut in two.
-// C16.78: no secret is cut in two either.
+// C16.77: the text has at most 1 KiB of the body, and only whole runes. C16.78: a secret at
+// the cut is removed too.
 func TestErrorTextIsCut(t *testing.T) {
 	t.Parallel()
 	try := answered(500)

@@ -9,13 +9,12 @@ import (
 // MaxRetryAfter is the longest wait that a receiver can ask for.
 const MaxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns the wait that the Retry-After header of an answer asks
-// for, between 0 and [MaxRetryAfter]. ok is false if the header is absent, is
-// given twice, or is neither a number of seconds nor an HTTP date.
+// RetryAfter returns the wait of an answer's header Retry-After, between 0 and
+// [MaxRetryAfter]. ok is false if the header is absent, repeated, or neither a number
+// of seconds nor an HTTP date.
 //
-// A date counts from the Date header of the same answer, so a receiver with a
-// wrong clock still gets the wait that it means. Without a valid Date header, the
-// date counts from now.
+// The wait until a date begins at the Date header of the same answer, so it is right
+// even if the receiver's clock is wrong. Without a valid Date header it begins now.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	text, ok := single(h, "Retry-After")
 	if !ok {
@@ -37,8 +36,8 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	return min(max(at.Sub(now), 0), MaxRetryAfter), true
 }
 
-// single returns the value of a header that an answer has exactly once. Two
-// values have no order that means anything.
+// single returns the value of a header that an answer has exactly once. Of several
+// values, none is the right one.
 func single(h http.Header, name string) (string, bool) {
 	values := h.Values(name)
 	if len(values) != 1 {
@@ -47,8 +46,8 @@ func single(h http.Header, name string) (string, bool) {
 	return strings.Trim(values[0], " \t"), true
 }
 
-// seconds reads a whole number of seconds. A negative number is a time in the
-// past.
+// seconds parses a whole number of seconds. A negative number is a time in the past,
+// so its wait is 0.
 func seconds(text string) (time.Duration, bool) {
 	digits, negative := strings.CutPrefix(text, "-")
 	if digits == "" {
@@ -60,7 +59,7 @@ func seconds(text string) (time.Duration, bool) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		// The bound keeps a number of a thousand digits from overflowing.
+		// The bound prevents an overflow.
 		n = min(n*10+time.Duration(c-'0'), MaxRetryAfter/time.Second)
 	}
 	if negative {
@@ -69,15 +68,15 @@ func seconds(text string) (time.Duration, bool) {
 	return n * time.Second, true
 }
 
-// The three date forms of RFC 9110, section 5.6.7. http.ParseTime takes any
-// zone name for the second form and reads it as UTC.
+// The three date forms of RFC 9110, section 5.6.7. http.ParseTime accepts every zone
+// name in the second form, and parses it as UTC.
 const (
 	fixDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 	rfc850  = "Monday, 02-Jan-06 15:04:05 GMT"
 	asctime = "Mon Jan _2 15:04:05 2006"
 )
 
-// httpDate reads one of the three date forms.
+// httpDate parses one of the three date forms.
 func httpDate(text string, now time.Time) (time.Time, bool) {
 	for _, form := range []string{fixDate, asctime} {
 		if t, err := time.Parse(form, text); err == nil {
@@ -89,7 +88,7 @@ func httpDate(text string, now time.Time) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	// Two digits name a year of the past, unless that is less than 50 years ahead.
+	// A year of two digits is in the past if it would be more than 50 years ahead.
 	latest := now.AddDate(50, 0, 0)
 	for t.After(latest) {
 		t = t.AddDate(-100, 0, 0)

@@ -26,7 +26,8 @@ func TestRetryAfter(t *testing.T) {
 			values: []string{"Saturday, 01-Mar-86 12:00:00 GMT"}, want: 0},
 
 		"C16.75 a skewed Date": {
-			values: []string{date(fixDate, 2*time.Hour)}, date: date(fixDate, 2*time.Hour-time.Minute), want: time.Minute},
+			values: []string{date(fixDate, 2*time.Hour)}, date: date(fixDate, 2*time.Hour-time.Minute),
+			want: time.Minute},
 		"C16.75 a skewed Date in another form": {
 			values: []string{date(asctime, -time.Hour)}, date: date(rfc850, -2*time.Hour), want: time.Hour},
 		"C16.75 a Date that is none": {values: []string{date(fixDate, time.Hour)}, date: "yesterday", want: time.Hour},
@@ -74,9 +75,10 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// C16.74 to C16.76: every text is absent or a wait between 0 and 24 h.
+// C16.74 to C16.76: every text counts as absent, or is a wait between 0 and 24 h.
 func FuzzRetryAfter(f *testing.F) {
-	for _, text := range []string{"", "60", "-5", "99999999999999999999", "Sun, 01 Mar 2026 13:00:00 GMT", "Sunday, 01-Mar-26 13:00:00 GMT", "Sun Mar  1 13:00:00 2026"} {
+	for _, text := range []string{"", "60", "-5", "99999999999999999999", "Sun, 01 Mar 2026 13:00:00 GMT",
+		"Sunday, 01-Mar-26 13:00:00 GMT", "Sun Mar  1 13:00:00 2026"} {
 		f.Add(text, text)
 	}
 	f.Fuzz(func(t *testing.T, value, date string) {

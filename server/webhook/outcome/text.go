@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxExcerpt is how much of an answer's body the error text holds, in bytes.
+// MaxExcerpt is the maximum of an answer's body in the error text, in bytes.
 const MaxExcerpt = 1 << 10
 
-// removed replaces a private text. minPrivate is the shortest text that is
-// worth removing: "/" is the path of many URLs and stands in every body.
+// redacted replaces a private text. Texts shorter than minPrivate stay, because the
+// path "/" of many URLs is in every body.
 const (
-	removed    = "[removed]"
+	redacted   = "[removed]"
 	minPrivate = 4
 )
 
@@ -35,7 +35,7 @@ func (t *Try) text() string {
 	default:
 		b.WriteString("status " + strconv.Itoa(t.Answer.Status))
 	}
-	fmt.Fprintf(&b, " from %s after %s", t.Host, took(t.Took))
+	fmt.Fprintf(&b, " from %s after %s", t.Host, roundDuration(t.Took))
 
 	if t.Answer != nil {
 		if excerpt := clean(string(t.Answer.Body), MaxExcerpt, t.Private); excerpt != "" {
@@ -45,28 +45,28 @@ func (t *Try) text() string {
 	return b.String()
 }
 
-// took returns a duration as people read it, without digits that mean nothing.
-func took(d time.Duration) string {
+// roundDuration returns a duration as text, without insignificant digits.
+func roundDuration(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(10 * time.Millisecond).String()
 }
 
-// clean returns at most size bytes of a text, as UTF-8 without control
-// characters and without private texts. It removes those before it cuts: a cut
-// inside a secret would leave the beginning of the secret.
+// clean returns at most size bytes of a text, as UTF-8 without control characters and
+// private texts. It cuts last, because a cut in a secret would leave the secret's
+// beginning.
 func clean(text string, size int, private []string) string {
-	// The longest first: a query may contain the path.
+	// The longest text is first, because a query may contain the path.
 	private = slices.SortedFunc(slices.Values(private), func(a, b string) int { return len(b) - len(a) })
 	for _, p := range private {
 		if len(p) >= minPrivate {
-			text = strings.ReplaceAll(text, p, removed)
+			text = strings.ReplaceAll(text, p, redacted)
 		}
 	}
 
 	var b strings.Builder
-	for _, r := range text { // an invalid byte is U+FFFD here
+	for _, r := range text { // range replaces an invalid byte by U+FFFD
 		if unicode.IsControl(r) {
 			r = ' '
 		}

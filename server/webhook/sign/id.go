@@ -2,14 +2,14 @@ package sign
 
 import "strings"
 
-// Ends of the webhook-id of a notice.
+// The kinds of notices, which end their webhook-ids.
 const (
 	Done = "done"
 	Dead = "dead"
 )
 
-// ID returns the webhook-id of a job: its ID if duly's client generated that,
-// else NAMESPACE/QUEUE/ID. Two queues may have jobs with the same own ID.
+// ID returns the webhook-id of a job: its ID if duly's client generated it, else
+// NAMESPACE/QUEUE/ID, because two queues may have jobs with the same ID.
 //
 // Every dot becomes a tilde, which no name and no ID contains.
 func ID(namespace, queue, id string, generated bool) string {
@@ -19,6 +19,6 @@ func ID(namespace, queue, id string, generated bool) string {
 	return strings.ReplaceAll(id, ".", "~")
 }
 
-// NoticeID returns the webhook-id of the notice about a job with that
-// webhook-id. end is [Done] or [Dead].
+// NoticeID returns the webhook-id of a notice from its job's webhook-id. end is [Done]
+// or [Dead].
 func NoticeID(webhookID, end string) string { return webhookID + "/" + end }

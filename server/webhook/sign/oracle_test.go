@@ -24,7 +24,8 @@ func newRing(t testing.TB) *seal.Ring {
 }
 
 // headers returns the headers of a request that the set signs.
-func headers(t testing.TB, r *seal.Ring, s sign.Set, v sign.Versions, id string, at time.Time, body []byte) http.Header {
+func headers(t testing.TB, r *seal.Ring, s sign.Set, v sign.Versions, id string, at time.Time,
+	body []byte) http.Header {
 	t.Helper()
 	signer, _, err := s.Signer(r, v, at)
 	if err != nil {
@@ -41,7 +42,7 @@ func headers(t testing.TB, r *seal.Ring, s sign.Set, v sign.Versions, id string,
 	return h
 }
 
-// oracle is the public Go library as a receiver uses it.
+// oracle is a receiver with the public Go library.
 func oracle(t testing.TB, secret sign.Secret) *standardwebhooks.Webhook {
 	t.Helper()
 	w, err := standardwebhooks.NewWebhook(secret.Reveal())
@@ -51,8 +52,8 @@ func oracle(t testing.TB, secret sign.Secret) *standardwebhooks.Webhook {
 	return w
 }
 
-// C16.41: the public Go library accepts every request and refuses what was
-// changed, and C16.42 what is from ten minutes ago or ahead.
+// C16.41: the public Go library accepts every request and refuses modified ones. C16.42: it
+// refuses requests of ten minutes ago or ahead.
 func TestPublicLibraryVerifies(t *testing.T) {
 	t.Parallel()
 	r, pair := newRing(t), sign.NewPair()
@@ -88,7 +89,8 @@ func TestPublicLibraryVerifies(t *testing.T) {
 		}
 	}
 	for _, d := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
-		if h := headers(t, r, set, sign.Versions{}, "shop/orders/42", now.Add(d), body); library.Verify(body, h) == nil {
+		if h := headers(t, r, set, sign.Versions{}, "shop/orders/42", now.Add(d), body); library.Verify(body,
+			h) == nil {
 			t.Errorf("the library accepts a timestamp %s from now", d)
 		}
 	}
@@ -102,19 +104,21 @@ func TestKnownSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair := sign.NewPair()
-	pair.Use(secret)
+	pair.Replace(secret)
 	r := newRing(t)
-	h := headers(t, r, sign.NewSet(r, "shop", "", pair), sign.Versions{}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	h := headers(t, r, sign.NewSet(r, "shop", "", pair), sign.Versions{}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	if got, want := h.Get(sign.HeaderSignature), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("the signature is %s, want %s", got, want)
 	}
 }
 
-// C16.41: v1a is ed25519 over the same text, verified with the public key alone.
+// C16.41: v1a is ed25519 of the same text, verified with only the public key.
 func TestV1a(t *testing.T) {
 	t.Parallel()
 	r, pair := newRing(t), sign.NewPair()
-	h := headers(t, r, sign.NewSet(r, "shop", "", pair), sign.Versions{V1a: true}, "id", time.Unix(1700000000, 0), []byte("body"))
+	h := headers(t, r, sign.NewSet(r, "shop", "", pair), sign.Versions{V1a: true}, "id", time.Unix(1700000000, 0),
+		[]byte("body"))
 
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(pair.V1a.Public(), "whpk_"))
 	if err != nil {
@@ -172,7 +176,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// C16.59: "now" ends the old secret at once, and 30 days are the longest overlap.
+// C16.59: an overlap of 0 ends the old secret at once, and the maximum is 30 days.
 func TestRotationBounds(t *testing.T) {
 	t.Parallel()
 	r, now := newRing(t), time.Now()
@@ -192,7 +196,7 @@ func TestRotationBounds(t *testing.T) {
 }
 
 // C16.60: a second rotation within the overlap ends the oldest secret.
-func TestTwoSecretsAreLiveAtMost(t *testing.T) {
+func TestAtMostTwoSecretsAreLive(t *testing.T) {
 	t.Parallel()
 	r, now := newRing(t), time.Now()
 	pairs := []sign.Pair{sign.NewPair(), sign.NewPair(), sign.NewPair()}
@@ -215,9 +219,8 @@ func TestTwoSecretsAreLiveAtMost(t *testing.T) {
 	}
 }
 
-// C16.52: a secret of another owner signs nothing, also if its sealed text is
-// put there.
-func TestSetOpensInItsPlaceOnly(t *testing.T) {
+// C16.52: a sealed secret that is copied to another owner does not open there.
+func TestSetOpensOnlyForItsOwner(t *testing.T) {
 	t.Parallel()
 	r := newRing(t)
 	set := sign.NewSet(r, "shop", "crm", sign.NewPair())
@@ -225,7 +228,8 @@ func TestSetOpensInItsPlaceOnly(t *testing.T) {
 		{Namespace: "other", Target: "crm", Generations: set.Generations},
 		{Namespace: "shop", Target: "erp", Generations: set.Generations},
 		{Namespace: "shop", Generations: set.Generations},
-		{Namespace: "shop", Target: "crm", Generations: []sign.Generation{{Number: 2, Sealed: set.Generations[0].Sealed}}},
+		{Namespace: "shop", Target: "crm",
+			Generations: []sign.Generation{{Number: 2, Sealed: set.Generations[0].Sealed}}},
 	} {
 		if _, _, err := moved.Signer(r, sign.Versions{}, time.Now()); err == nil {
 			t.Errorf("%s/%s signs with the secret of shop/crm", moved.Namespace, moved.Target)

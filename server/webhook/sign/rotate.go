@@ -10,14 +10,14 @@ import (
 	"github.com/dulymq/duly/server/webhook/seal"
 )
 
-// The overlap of a rotation, for which the old secret signs too.
+// The overlap of a rotation, during which the old secret signs too.
 const (
 	DefaultOverlap = 24 * time.Hour
 	MaxOverlap     = 30 * 24 * time.Hour
 )
 
-// ErrNoSecret means that a set has no live secret, so nothing can be signed.
-var ErrNoSecret = errors.New("there is no live secret")
+// ErrNoSecret means that a set has no live secret, so it cannot sign.
+var ErrNoSecret = errors.New("no live secret")
 
 // Set is the stored secret of a namespace or a target. A Set is a value:
 // Rotate returns a new one.
@@ -31,17 +31,17 @@ type Set struct {
 
 // Generation is one sealed pair of keys.
 type Generation struct {
-	// Number is 1 for the first one. It is part of what the seal protects.
+	// Number is 1 for the first generation. The seal authenticates it.
 	Number uint64
 	Sealed []byte
 	// Until is the end of the generation; zero: no end.
 	Until time.Time
 }
 
-// live reports whether the generation signs at that time.
+// live reports whether the generation signs at the time now.
 func (g Generation) live(now time.Time) bool { return g.Until.IsZero() || now.Before(g.Until) }
 
-func (s Set) place(number uint64) seal.Place {
+func (s Set) sealPlace(number uint64) seal.Place {
 	return seal.Place{Kind: "secret", Namespace: s.Namespace, Target: s.Target, Generation: number}
 }
 
@@ -53,15 +53,16 @@ func NewSet(ring *seal.Ring, namespace, target string, p Pair) Set {
 }
 
 func (s Set) sealed(ring *seal.Ring, number uint64, p Pair) Generation {
-	return Generation{Number: number, Sealed: ring.Seal(p.text(), s.place(number))}
+	return Generation{Number: number, Sealed: ring.Seal(p.encode(), s.sealPlace(number))}
 }
 
-// Rotate returns the set with p as the newest generation. The generation before
-// it signs until the overlap has passed, and older ones end at once. An overlap
-// of 0 ends every old generation at once.
+// Rotate returns the set with p as the newest generation. The previous generation
+// signs until the end of the overlap, and older ones end at once. An overlap of 0
+// ends every old generation at once.
 func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duration) (Set, error) {
 	if overlap < 0 || overlap > MaxOverlap {
-		return Set{}, contract.Invalid("overlap", "is %s, must be now, or at most %s", duly.FormatDuration(overlap), duly.FormatDuration(MaxOverlap))
+		return Set{}, contract.Invalid("overlap", "is %s, must be now, or at most %s",
+			duly.FormatDuration(overlap), duly.FormatDuration(MaxOverlap))
 	}
 
 	var number uint64 = 1
@@ -87,7 +88,7 @@ func (s Set) Open(ring *seal.Ring) (Pair, error) {
 }
 
 func (s Set) open(ring *seal.Ring, g Generation) (Pair, error) {
-	text, err := ring.Open(g.Sealed, s.place(g.Number))
+	text, err := ring.Open(g.Sealed, s.sealPlace(g.Number))
 	if err != nil {
 		return Pair{}, fmt.Errorf("secret %d of %s: %w", g.Number, s.owner(), err)
 	}
@@ -101,17 +102,18 @@ func (s Set) owner() string {
 	return "target " + s.Target + " of namespace " + s.Namespace
 }
 
-// Signer returns what signs for the set at that time. Every live generation
-// must open: a signature that a receiver waits for would be missing otherwise.
+// Signer returns the signer of the set at the time now. Every live generation must
+// open, because a receiver may know only one of the secrets.
 //
-// until is the moment at which the signer must be replaced because a generation
-// ends; zero: never.
+// until is the time at which the signer must be replaced, because a generation ends;
+// zero: never.
 func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Signer, until time.Time, err error) {
 	var pairs []Pair
 	for _, g := range s.Generations {
 		if !g.live(now) {
 			continue
 		}
+
 		p, err := s.open(ring, g)
 		if err != nil {
 			return nil, time.Time{}, err

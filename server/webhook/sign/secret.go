@@ -23,19 +23,19 @@ const (
 	maxV1KeyBytes = 64
 )
 
-// hidden is what a Secret prints as.
+// hidden replaces a Secret in texts.
 const hidden = "[secret]"
 
 // Secret is a key of v1 or of v1a. It prints as "[secret]".
 type Secret struct {
-	// A function, because fmt prints the content of unexported fields of every
-	// struct that holds a Secret, and of a function the address alone.
+	// fmt prints unexported fields of every struct with a Secret. Of a function it prints
+	// only the address.
 	open func() key
 }
 
 func secretOf(k key) Secret { return Secret{func() key { return k }} }
 
-// key returns the key, which is empty for the zero Secret.
+// key returns the key; for the zero Secret, the empty one.
 func (s Secret) key() key {
 	if s.open == nil {
 		return key{}
@@ -43,7 +43,7 @@ func (s Secret) key() key {
 	return s.open()
 }
 
-// key has the bytes of v1 or of v1a.
+// key is a key of v1 or of v1a.
 type key struct {
 	hmac []byte             // v1
 	ed   ed25519.PrivateKey // v1a
@@ -63,8 +63,7 @@ func NewV1a() Secret {
 	return secretOf(key{ed: ed25519.NewKeyFromSeed(seed)})
 }
 
-// ParseSecret reads the text of a key of v1 or v1a. No error repeats a part of
-// the text.
+// ParseSecret parses a key of v1 or v1a. Its errors have no part of the text.
 func ParseSecret(text string) (Secret, error) {
 	if encoded, ok := strings.CutPrefix(text, prefixV1); ok {
 		raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -72,23 +71,27 @@ func ParseSecret(text string) (Secret, error) {
 		case err != nil:
 			return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1)
 		case len(raw) < minV1KeyBytes || len(raw) > maxV1KeyBytes:
-			return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d to %d", len(raw), minV1KeyBytes, maxV1KeyBytes)
+			return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d to %d",
+				len(raw), minV1KeyBytes, maxV1KeyBytes)
 		}
 		return secretOf(key{hmac: raw}), nil
 	}
 
 	encoded, ok := strings.CutPrefix(text, prefixV1a)
 	if !ok {
-		return Secret{}, contract.Invalid("secret", "begins with neither %s nor %s; write %s and the base64 form of %d to %d random bytes",
+		return Secret{}, contract.Invalid("secret",
+			"begins with neither %s nor %s; write %s and the base64 form of %d to %d random bytes",
 			prefixV1, prefixV1a, prefixV1, minV1KeyBytes, maxV1KeyBytes)
 	}
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1a)
 	}
-	// Libraries write either the seed or the seed with the public key.
+
+	// Libraries write the seed, with or without the public key.
 	if len(raw) != ed25519.SeedSize && len(raw) != ed25519.PrivateKeySize {
-		return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d or %d", len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
+		return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d or %d",
+			len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
 	}
 	pair := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
 	if len(raw) == ed25519.PrivateKeySize && subtle.ConstantTimeCompare(pair, raw) != 1 {
@@ -97,7 +100,7 @@ func ParseSecret(text string) (Secret, error) {
 	return secretOf(key{ed: pair}), nil
 }
 
-// Reveal returns the text of the key. Show it to its owner alone.
+// Reveal returns the text of the key. Show it only to its owner.
 func (s Secret) Reveal() string {
 	switch k := s.key(); {
 	case k.hmac != nil:
@@ -108,8 +111,8 @@ func (s Secret) Reveal() string {
 	return ""
 }
 
-// Public returns the public half of a key of v1a, which a receiver verifies
-// with. It is empty for a key of v1.
+// Public returns the public half of a key of v1a, for receivers. It is empty for a
+// key of v1.
 func (s Secret) Public() string {
 	k := s.key()
 	if k.ed == nil {
@@ -133,8 +136,8 @@ type Pair struct{ V1, V1a Secret }
 // NewPair returns a pair of new keys.
 func NewPair() Pair { return Pair{V1: NewV1(), V1a: NewV1a()} }
 
-// Use puts a key into the pair, in place of the one of its kind.
-func (p *Pair) Use(s Secret) {
+// Replace replaces the key of the same version.
+func (p *Pair) Replace(s Secret) {
 	if s.key().ed != nil {
 		p.V1a = s
 	} else {
@@ -142,9 +145,10 @@ func (p *Pair) Use(s Secret) {
 	}
 }
 
-// text is what is sealed.
-func (p Pair) text() []byte { return []byte(p.V1.Reveal() + " " + p.V1a.Reveal()) }
+// encode returns the pair as text, to be sealed.
+func (p Pair) encode() []byte { return []byte(p.V1.Reveal() + " " + p.V1a.Reveal()) }
 
+// parsePair parses a result of encode.
 func parsePair(text []byte) (p Pair, err error) {
 	first, second, _ := strings.Cut(string(text), " ")
 	if p.V1, err = ParseSecret(first); err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The headers of Standard Webhooks, in the form that [net/http.Header] keeps.
+// The headers of Standard Webhooks, in the form of [net/http.Header].
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
 	HeaderSignature = "Webhook-Signature"
 )
 
-// Versions is which signatures a request carries. The zero value is v1.
+// Versions selects the signatures of a request. The zero value is v1.
 type Versions struct{ V1, V1a bool }
 
-// ParseVersions reads the setting sign of a target: a list of v1 and v1a.
+// ParseVersions parses the setting sign of a target: a list of v1 and v1a.
 func ParseVersions(names []string) (Versions, error) {
 	var v Versions
 	for _, name := range names {
@@ -65,15 +65,16 @@ func newSigner(versions Versions, pairs []Pair) *Signer {
 	return s
 }
 
-var errBadID = errors.New("a webhook-id must not be empty, and has no dot, no space and no control character")
+var errBadID = errors.New("a webhook-id must not be empty, nor have a dot, a space or a control character")
 
 // Sign returns the value of the header webhook-signature: one signature for each
-// live secret and each version, the newest secret first. at counts in whole
-// seconds, as the header webhook-timestamp does ([Timestamp]).
+// live secret and each version, the newest secret first. at is rounded down to whole
+// seconds, like the header webhook-timestamp ([Timestamp]).
 func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r <= ' ' || r >= 0x7f }) {
 		return "", errBadID
 	}
+
 	head := append(make([]byte, 0, 256), id...)
 	head = append(head, '.')
 	head = append(head, Timestamp(at)...)
@@ -88,6 +89,7 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 	if !s.versions.V1a {
 		return string(header), nil
 	}
+
 	text := slices.Concat(head, body)
 	for _, p := range s.pairs {
 		header = appendSignature(header, "v1a,", ed25519.Sign(p.V1a.key().ed, text))
@@ -98,8 +100,8 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 // Timestamp returns the value of the header webhook-timestamp.
 func Timestamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
-// mac makes signatures of v1 with one key. It keeps hashes that have taken the key in:
-// that is most of the work for a short body.
+// mac makes signatures of v1 with one key. It pools hashes that have read the key, which is
+// most of the work for a short body.
 type mac struct{ hashes sync.Pool }
 
 func newMAC(key []byte) *mac {
@@ -108,12 +110,13 @@ func newMAC(key []byte) *mac {
 	return m
 }
 
+// sum returns the signature of a text in two parts.
 func (m *mac) sum(head, body []byte) []byte {
 	h := m.hashes.Get().(hash.Hash)
 	defer m.hashes.Put(h)
 	h.Reset()
 	h.Write(head)
-	h.Write(body) // in place, without a copy
+	h.Write(body) // without a copy
 	return h.Sum(nil)
 }
 

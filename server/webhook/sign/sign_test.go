@@ -20,13 +20,15 @@ import (
 func TestID(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ got, want string }{
-		"C16.46 an ID of duly's client":   {ID("shop", "orders", "01JABCDEFGHJKMNPQRSTVWXYZ0", true), "01JABCDEFGHJKMNPQRSTVWXYZ0"},
-		"C16.46 an own ID":                {ID("shop", "orders", "42", false), "shop/orders/42"},
-		"C16.45 the same ID elsewhere":    {ID("shop", "refunds", "42", false), "shop/refunds/42"},
-		"C16.45 an own ID that is a ULID": {ID("shop", "orders", "01JABCDEFGHJKMNPQRSTVWXYZ0", false), "shop/orders/01JABCDEFGHJKMNPQRSTVWXYZ0"},
-		"C16.47 dots":                     {ID("a.b", "c.d", "e.f.g", false), "a~b/c~d/e~f~g"},
-		"C16.48 a notice":                 {NoticeID(ID("shop", "orders", "42", false), Done), "shop/orders/42/done"},
-		"C16.48 a notice of a death":      {NoticeID("01J", Dead), "01J/dead"},
+		"C16.46 an ID of duly's client": {ID("shop", "orders", "01JABCDEFGHJKMNPQRSTVWXYZ0", true),
+			"01JABCDEFGHJKMNPQRSTVWXYZ0"},
+		"C16.46 an own ID":             {ID("shop", "orders", "42", false), "shop/orders/42"},
+		"C16.45 the same ID elsewhere": {ID("shop", "refunds", "42", false), "shop/refunds/42"},
+		"C16.45 an own ID that is a ULID": {ID("shop", "orders", "01JABCDEFGHJKMNPQRSTVWXYZ0", false),
+			"shop/orders/01JABCDEFGHJKMNPQRSTVWXYZ0"},
+		"C16.47 dots":                {ID("a.b", "c.d", "e.f.g", false), "a~b/c~d/e~f~g"},
+		"C16.48 a notice":            {NoticeID(ID("shop", "orders", "42", false), Done), "shop/orders/42/done"},
+		"C16.48 a notice of a death": {NoticeID("01J", Dead), "01J/dead"},
 	}
 	for name, tt := range tests {
 		if tt.got != tt.want {
@@ -40,17 +42,20 @@ func FuzzID(f *testing.F) {
 	f.Add("a", "b", "c.d", true, "a", "b", "c", false)
 	f.Add("a.b", "c", "d", false, "a", "b.c", "d", false)
 	f.Add("a", "b", "c:d", false, "a", "b", "c_d", false)
+
 	f.Fuzz(func(t *testing.T, n1, q1, i1 string, g1 bool, n2, q2, i2 string, g2 bool) {
 		for _, job := range [][3]string{{n1, q1, i1}, {n2, q2, i2}} {
-			if contract.ValidateQueue(duly.QueueRef{Namespace: job[0], Name: job[1]}) != nil || contract.ValidateID(job[2]) != nil || job[0] == "" {
+			if contract.ValidateQueue(duly.QueueRef{Namespace: job[0], Name: job[1]}) != nil ||
+				contract.ValidateID(job[2]) != nil || job[0] == "" {
 				t.Skip("not a job")
 			}
 		}
-		// The ID of duly's client is unique by itself.
+		// IDs of duly's client are unique in all queues.
 		same := i1 == i2 && g1 == g2 && (g1 || n1 == n2 && q1 == q2)
 		first, second := ID(n1, q1, i1, g1), ID(n2, q2, i2, g2)
 		if (first == second) != same {
-			t.Errorf("%s/%s/%s (%v) and %s/%s/%s (%v) have the IDs %s and %s", n1, q1, i1, g1, n2, q2, i2, g2, first, second)
+			t.Errorf("%s/%s/%s (%v) and %s/%s/%s (%v) have the IDs %s and %s", n1, q1, i1, g1, n2, q2, i2, g2, first,
+				second)
 		}
 		for _, end := range []string{Done, Dead} {
 			if NoticeID(first, end) == second {
@@ -60,7 +65,7 @@ func FuzzID(f *testing.F) {
 	})
 }
 
-// C16.47: no two combinations of ID, timestamp and body give one signed text.
+// C16.47: two different combinations of ID, timestamp and body have different signed texts.
 func FuzzSignedText(f *testing.F) {
 	f.Add("a.1", int64(2), []byte("x"), "a", int64(1), []byte("2.x"))
 	f.Add("a", int64(1), []byte("2.x"), "a", int64(12), []byte(".x"))
@@ -73,6 +78,7 @@ func FuzzSignedText(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	f.Fuzz(func(t *testing.T, id1 string, at1 int64, body1 []byte, id2 string, at2 int64, body2 []byte) {
 		first, err1 := signer.Sign(id1, time.Unix(at1, 0), body1)
 		second, err2 := signer.Sign(id2, time.Unix(at2, 0), body2)
@@ -84,7 +90,8 @@ func FuzzSignedText(f *testing.F) {
 		}
 		same := id1 == id2 && at1 == at2 && bytes.Equal(body1, body2)
 		if (first == second) != same {
-			t.Errorf("%q, %d, %q and %q, %d, %q: equal signatures are %v", id1, at1, body1, id2, at2, body2, first == second)
+			t.Errorf("%q, %d, %q and %q, %d, %q: equal signatures are %v", id1, at1, body1, id2, at2, body2,
+				first == second)
 		}
 	})
 }
@@ -109,7 +116,8 @@ func TestParseSecret(t *testing.T) {
 	whole := prefixV1a + base64.StdEncoding.EncodeToString(fresh.key().ed)
 	mixed := slices.Concat(fresh.key().ed[:32], NewV1a().key().ed[32:])
 
-	good := []string{NewV1().Reveal(), fresh.Reveal(), encoded(prefixV1, 24), encoded(prefixV1, 64), encoded(prefixV1a, 32)}
+	good := []string{NewV1().Reveal(), fresh.Reveal(), encoded(prefixV1, 24), encoded(prefixV1, 64),
+		encoded(prefixV1a, 32)}
 	for _, text := range good {
 		if s, err := ParseSecret(text); err != nil || s.Reveal() != text {
 			t.Errorf("%s: %v", text[:10], err)
@@ -122,7 +130,8 @@ func TestParseSecret(t *testing.T) {
 		t.Errorf("a new secret has %d bytes, want 32", n)
 	}
 
-	bad := []string{"", "canary", "whsec_canary!", encoded(prefixV1, 23), encoded(prefixV1, 65), encoded(prefixV1a, 31), encoded(prefixV1a, 33),
+	bad := []string{"", "canary", "whsec_canary!", encoded(prefixV1, 23), encoded(prefixV1, 65),
+		encoded(prefixV1a, 31), encoded(prefixV1a, 33),
 		encoded(prefixPublic, 32), prefixV1a + "canary!", prefixV1a + base64.StdEncoding.EncodeToString(mixed)}
 	for _, text := range bad {
 		_, err := ParseSecret(text)
@@ -136,7 +145,7 @@ func TestParseSecret(t *testing.T) {
 	}
 }
 
-// C16.57: no way to print a secret shows it, also inside other values.
+// C16.57: no form of printing shows a secret, also inside other values.
 func TestSecretsPrintAsHidden(t *testing.T) {
 	t.Parallel()
 	pair := NewPair()
@@ -164,7 +173,8 @@ func TestSecretsPrintAsHidden(t *testing.T) {
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "secret", pair.V1, "pair", pair, "outer", outer)
 
 	for _, raw := range [][]byte{pair.V1.key().hmac, pair.V1a.key().ed.Seed()} {
-		for _, form := range []string{string(raw), base64.StdEncoding.EncodeToString(raw), fmt.Sprintf("%x", raw), fmt.Sprint(raw)} {
+		for _, form := range []string{string(raw), base64.StdEncoding.EncodeToString(raw), fmt.Sprintf("%x", raw),
+			fmt.Sprint(raw)} {
 			if strings.Contains(out.String(), strings.Trim(form, "[]")) {
 				t.Errorf("a print shows a key as %.20q…", form)
 			}
@@ -177,7 +187,8 @@ func TestSecretsPrintAsHidden(t *testing.T) {
 
 func TestParseVersions(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Versions{"": {V1: true}, "v1": {V1: true}, "v1a": {V1a: true}, "v1 v1a": {true, true}} {
+	for text, want := range map[string]Versions{"": {V1: true}, "v1": {V1: true}, "v1a": {V1a: true},
+		"v1 v1a": {true, true}} {
 		if got, err := ParseVersions(strings.Fields(text)); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
@@ -187,7 +198,7 @@ func TestParseVersions(t *testing.T) {
 	}
 }
 
-// C16.52: nothing is signed without a secret.
+// C16.52: without a secret, Signer fails.
 func TestNoSecret(t *testing.T) {
 	t.Parallel()
 	ring, err := seal.Parse(seal.NewKey())
@@ -196,11 +207,14 @@ func TestNoSecret(t *testing.T) {
 	}
 	set := NewSet(ring, "shop", "", NewPair())
 	set.Generations[0].Until = time.Unix(100, 0)
+
 	for _, s := range []Set{{Namespace: "shop"}, set} {
-		if signer, _, err := s.Signer(ring, Versions{}, time.Unix(100, 0)); !errors.Is(err, ErrNoSecret) || signer != nil {
+		if signer, _, err := s.Signer(ring, Versions{}, time.Unix(100, 0)); !errors.Is(err, ErrNoSecret) ||
+			signer != nil {
 			t.Errorf("%d generations: %v, want ErrNoSecret", len(s.Generations), err)
 		}
 	}
+
 	if _, err := (Set{}).Open(ring); !errors.Is(err, ErrNoSecret) {
 		t.Errorf("Open of an empty set: %v", err)
 	}

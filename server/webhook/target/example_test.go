@@ -45,7 +45,7 @@ func Example() {
 	resolver := target.NewResolver(target.NewStore(engine, keys, g, nil), engine)
 	defer resolver.Close()
 	d := dispatch.New(dispatch.Config{
-		Engine: engine, Queues: dispatch.QueuesOf(engine, engine, nil, resolver.Forget), Resolver: resolver,
+		Engine: engine, Queues: dispatch.QueuesOf(engine, engine, nil, resolver.Refresh), Resolver: resolver,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	jobs := []duly.Job{{Queue: "orders", ID: "order-7", Body: []byte("paid"), Callback: received.URL}}

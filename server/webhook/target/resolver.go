@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -20,18 +21,18 @@ import (
 )
 
 const (
-	// freshTime is how long a record or a configuration is used that was read.
+	// freshTime is how long a cached value is used.
 	freshTime = time.Second
-	// mostRemembered bounds what a resolver remembers of each kind.
-	mostRemembered = 10_000
+	// maxRemembered bounds the keys of each cache.
+	maxRemembered = 10_000
 )
 
-// Resolver finds the destinations of jobs. It is a [dispatch.Resolver], and safe for
-// concurrent use.
+// Resolver finds the destinations of jobs. It implements [dispatch.Resolver], and is safe
+// for concurrent use.
 type Resolver struct {
 	store  *Store
 	config func(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error)
-	// plain sends to URLs and to targets without a CA.
+	// plain sends requests to URLs and to targets without a CA.
 	plain *guard.Transport
 
 	queues  cache[duly.QueueRef, *queue]
@@ -42,34 +43,34 @@ type Resolver struct {
 // NewResolver returns a resolver for the queues of an engine.
 func NewResolver(s *Store, engine contract.Inspector) *Resolver {
 	r := &Resolver{store: s, config: engine.Config, plain: s.guard.NewTransport(nil)}
-	r.targets.drop = func(p *prepared) { p.close() }
+	r.targets.onDrop = func(p *prepared) { p.close() }
 	return r
 }
 
-// Close closes the connections that are kept.
+// Close closes the idle connections.
 func (r *Resolver) Close() {
 	r.targets.clear()
 	r.plain.Close()
 }
 
-// queue is what a resolver needs of the configuration of a queue.
+// queue has the destinations in the configuration of a queue.
 type queue struct{ url, onDone, onDead string }
 
-// prepared is a record that was made ready to send.
+// prepared is a record with its headers opened and its URL parsed.
 type prepared struct {
 	version   int64
 	record    *record
 	url       *url.URL
 	headers   map[string]string
 	versions  sign.Versions
-	transport *guard.Transport // of its own, because of its CA; nil: none
+	transport *guard.Transport // for its CA; nil without a CA
 
 	mu      sync.Mutex
-	signers map[sign.Versions]signed // of its own secret
+	signers map[sign.Versions]cachedSigner // of the record's secret
 }
 
-// signed is a signer, and when it must be replaced; zero: never.
-type signed struct {
+// cachedSigner is a signer with the time at which it must be replaced; zero: never.
+type cachedSigner struct {
 	signer *sign.Signer
 	until  time.Time
 }
@@ -84,44 +85,43 @@ func (p *prepared) close() {
 func (r *Resolver) Resolve(ctx context.Context, d *duly.Delivery) (*dispatch.Route, error) {
 	q, err := r.queue(ctx, duly.QueueRef{Namespace: d.Namespace, Name: d.Queue})
 	if err != nil {
-		return nil, &dispatch.Held{Reason: dispatch.Unknown, Err: err}
+		return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Err: err}
 	}
-	route := &dispatch.Route{OnDone: destination(d.OnDone, q.onDone), OnDead: destination(d.OnDead, q.onDead)}
-	text := destination(d.Callback, q.url)
+
+	route := &dispatch.Route{OnDone: firstDestination(d.OnDone, q.onDone), OnDead: firstDestination(d.OnDead, q.onDead)}
+	text := firstDestination(d.Callback, q.url)
 	if text == "" {
-		err := contract.Errorf(duly.CodeNotFound, "the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
-		return nil, &dispatch.Held{Reason: dispatch.Unknown, Err: err}
+		err := contract.Errorf(duly.CodeNotFound,
+			"the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
+		return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Err: err}
 	}
 	route.To, err = r.Destination(ctx, d.Namespace, text)
 	return route, err
 }
 
-// destination is that of a job, else that of its queue; "" if there is none.
-func destination(ofJob, ofQueue string) string {
-	text := ofJob
-	if text == "" {
-		text = ofQueue
-	}
+// firstDestination returns the destination of the job, or else of its queue; "" for none.
+func firstDestination(ofJob, ofQueue string) string {
+	text := cmp.Or(ofJob, ofQueue)
 	if text == duly.NoDestination {
 		return ""
 	}
 	return text
 }
 
-// Destination returns what a URL or target:NAME is now.
+// Destination returns the current destination of a URL or of target:NAME.
 func (r *Resolver) Destination(ctx context.Context, namespace, text string) (*webhook.Destination, error) {
 	name, plain := contract.ParseDestination(text)
 	if name == "" {
-		return r.ofURL(ctx, namespace, plain)
+		return r.urlDestination(ctx, namespace, plain)
 	}
 	p, err := r.prepare(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if p.record.Disabled {
-		return nil, &dispatch.Held{Reason: dispatch.Disabled, Target: name}
+		return nil, &dispatch.Postponed{Reason: dispatch.Disabled, Target: name}
 	}
-	return r.ofTarget(ctx, namespace, name, p)
+	return r.targetDestination(ctx, namespace, name, p)
 }
 
 // Target returns the destination of a target, also of a disabled one.
@@ -130,21 +130,24 @@ func (r *Resolver) Target(ctx context.Context, namespace, name string) (*webhook
 	if err != nil {
 		return nil, err
 	}
-	return r.ofTarget(ctx, namespace, name, p)
+	return r.targetDestination(ctx, namespace, name, p)
 }
 
 // Disable implements [dispatch.Resolver].
 func (r *Resolver) Disable(ctx context.Context, namespace, name string) error {
 	err := r.store.Enable(ctx, namespace, name, false)
-	r.targets.forget([2]string{namespace, name})
+	r.targets.expire([2]string{namespace, name})
 	return err
 }
 
-// Forget lets the next job of every target see its settings as they are now.
-func (r *Resolver) Forget() { r.targets.stale() }
+// Refresh expires the cached targets, so the next job of each reads its current settings.
+func (r *Resolver) Refresh() { r.targets.expireAll() }
 
-func (r *Resolver) ofURL(ctx context.Context, namespace, text string) (*webhook.Destination, error) {
-	u, err := r.urls.get(r.now(), text, func(*url.URL) (*url.URL, error) { return r.store.guard.CheckURL("callback", text) })
+// urlDestination returns the destination of a URL.
+func (r *Resolver) urlDestination(ctx context.Context, namespace, text string) (*webhook.Destination, error) {
+	u, err := r.urls.get(r.now(), text, func(*url.URL) (*url.URL, error) {
+		return r.store.guard.CheckURL("callback", text)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -155,15 +158,20 @@ func (r *Resolver) ofURL(ctx context.Context, namespace, text string) (*webhook.
 	return &webhook.Destination{URL: u, Signer: signer, Transport: r.plain}, nil
 }
 
-func (r *Resolver) ofTarget(ctx context.Context, namespace, name string, p *prepared) (*webhook.Destination, error) {
+// targetDestination returns the destination of a target.
+func (r *Resolver) targetDestination(
+	ctx context.Context, namespace, name string, p *prepared,
+) (*webhook.Destination, error) {
 	signer, err := r.signer(ctx, namespace, name, p, p.versions)
 	if err != nil {
 		return nil, err
 	}
+
 	s := p.record.settings()
 	to := &webhook.Destination{
-		Target: name, URL: p.url, Method: s.Method, Headers: p.headers, Timeout: s.Timeout, Success: s.Success, Permanent: s.Permanent,
-		Bounds: gate.Bounds{Concurrency: s.Concurrency, Rate: s.Rate}, Signer: signer, Transport: r.plain,
+		Target: name, URL: p.url, Method: s.Method, Headers: p.headers, Timeout: s.Timeout,
+		Success: s.Success, Permanent: s.Permanent, Signer: signer, Transport: r.plain,
+		Bounds: gate.Bounds{Concurrency: s.Concurrency, Rate: s.Rate},
 	}
 	if p.transport != nil {
 		to.Transport = p.transport
@@ -171,8 +179,10 @@ func (r *Resolver) ofTarget(ctx context.Context, namespace, name string, p *prep
 	return to, nil
 }
 
-// signer returns what signs for a target: its own secret, else that of the namespace.
-func (r *Resolver) signer(ctx context.Context, namespace, name string, p *prepared, with sign.Versions) (*sign.Signer, error) {
+// signer returns the signer of a target's own secret, or else of its namespace's secret.
+func (r *Resolver) signer(
+	ctx context.Context, namespace, name string, p *prepared, with sign.Versions,
+) (*sign.Signer, error) {
 	if p == nil || len(p.record.Secrets) == 0 {
 		name = ""
 		var err error
@@ -187,36 +197,39 @@ func (r *Resolver) signer(ctx context.Context, namespace, name string, p *prepar
 	if s, ok := p.signers[with]; ok && (s.until.IsZero() || now.Before(s.until)) {
 		return s.signer, nil
 	}
-	signer, until, err := p.record.set(namespace, name).Signer(r.store.ring, with, now)
+
+	signer, until, err := p.record.secretSet(namespace, name).Signer(r.store.ring, with, now)
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
-	p.signers[with] = signed{signer, until}
+	p.signers[with] = cachedSigner{signer, until}
 	return signer, nil
 }
 
+// unreadable returns the error of a target whose secret or headers do not open.
 func unreadable(name string, err error) error {
-	return &dispatch.Held{Reason: dispatch.Unreadable, Target: name, Err: err}
+	return &dispatch.Postponed{Reason: dispatch.Unreadable, Target: name, Err: err}
 }
 
-// prepare reads a record and makes it ready. One with the same version stays as it is.
+// prepare reads and prepares a record, unless it has not changed.
 func (r *Resolver) prepare(ctx context.Context, namespace, name string) (*prepared, error) {
 	return r.targets.get(r.now(), [2]string{namespace, name}, func(old *prepared) (*prepared, error) {
 		rec, version, err := r.readOrCreate(ctx, namespace, name)
 		if err != nil {
-			return nil, &dispatch.Held{Reason: dispatch.Unknown, Target: name, Err: err}
+			return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Target: name, Err: err}
 		}
-		// A target that was deleted and made again may have the version of the old one.
+		// A target that was deleted and created again may have the version of the old one.
 		if old != nil && old.version == version && reflect.DeepEqual(old.record, rec) {
 			return old, nil
 		}
-		return r.make(namespace, name, rec, version)
+		return r.prepareTarget(namespace, name, rec, version)
 	})
 }
 
+// readOrCreate reads a record. Without a name, it creates the namespace's one if needed.
 func (r *Resolver) readOrCreate(ctx context.Context, namespace, name string) (*record, int64, error) {
 	if name == "" {
-		return r.store.ofNamespace(ctx, namespace)
+		return r.store.namespaceSecret(ctx, namespace)
 	}
 	rec, version, err := r.store.read(ctx, namespace, name)
 	if errors.Is(err, duly.ErrNotFound) {
@@ -225,11 +238,13 @@ func (r *Resolver) readOrCreate(ctx context.Context, namespace, name string) (*r
 	return rec, version, err
 }
 
-func (r *Resolver) make(namespace, name string, rec *record, version int64) (*prepared, error) {
-	p := &prepared{version: version, record: rec, signers: map[sign.Versions]signed{}}
+// prepareTarget prepares a record.
+func (r *Resolver) prepareTarget(namespace, name string, rec *record, version int64) (*prepared, error) {
+	p := &prepared{version: version, record: rec, signers: map[sign.Versions]cachedSigner{}}
 	if name == "" {
 		return p, nil
 	}
+
 	var err error
 	if p.url, err = url.Parse(rec.URL); err != nil {
 		return nil, contract.Invalid("url", "of target %s can't be read; set it again", name)
@@ -240,6 +255,7 @@ func (r *Resolver) make(namespace, name string, rec *record, version int64) (*pr
 	if p.versions, err = sign.ParseVersions(rec.settings().Sign); err != nil {
 		return nil, err
 	}
+
 	if rec.CA != "" {
 		roots, err := guard.Authorities([]byte(rec.CA))
 		if err != nil {
@@ -250,6 +266,7 @@ func (r *Resolver) make(namespace, name string, rec *record, version int64) (*pr
 	return p, nil
 }
 
+// queue returns the destinations of a queue.
 func (r *Resolver) queue(ctx context.Context, ref duly.QueueRef) (*queue, error) {
 	return r.queues.get(r.now(), ref, func(*queue) (*queue, error) {
 		c, err := r.config(ctx, ref)
@@ -262,10 +279,10 @@ func (r *Resolver) queue(ctx context.Context, ref duly.QueueRef) (*queue, error)
 
 func (r *Resolver) now() time.Duration { return r.store.clock.Mono() }
 
-// cache remembers what was read for a short time. One caller at a time reads a key.
+// cache stores values for freshTime. Only one caller at a time reads the value of a key.
 type cache[K comparable, V any] struct {
-	// drop is called with a value that is not used any more.
-	drop func(V)
+	// onDrop, if set, is called with each value that leaves the cache.
+	onDrop func(V)
 
 	mu      sync.Mutex
 	entries map[K]*entry[V]
@@ -279,13 +296,13 @@ type entry[V any] struct {
 	used  time.Duration
 }
 
-// get returns the value of a key, which read returns if it is not fresh. read gets the
-// value that was remembered, else the zero value.
+// get returns the value of a key. If the value is older than freshTime, it calls read with
+// the old value, or with the zero value.
 func (c *cache[K, V]) get(now time.Duration, key K, read func(old V) (V, error)) (V, error) {
 	c.mu.Lock()
 	e := c.entries[key]
 	if e == nil {
-		if len(c.entries) >= mostRemembered {
+		if len(c.entries) >= maxRemembered {
 			c.evict()
 		}
 		if c.entries == nil {
@@ -302,19 +319,20 @@ func (c *cache[K, V]) get(now time.Duration, key K, read func(old V) (V, error))
 	if e.known && now-e.at < freshTime {
 		return e.value, nil
 	}
+
 	value, err := read(e.value)
 	if err != nil {
 		return value, err
 	}
-	old, was := e.value, e.known
+	old, hadOld := e.value, e.known
 	e.value, e.known, e.at = value, true, now
-	if was && c.drop != nil && any(old) != any(value) {
-		c.drop(old)
+	if hadOld && c.onDrop != nil && any(old) != any(value) {
+		c.onDrop(old)
 	}
 	return value, nil
 }
 
-// evict removes a tenth of the keys: those that were not used for longest. c.mu is held.
+// evict removes a tenth of the keys, the least recently used. c.mu is held.
 func (c *cache[K, V]) evict() {
 	keys := slices.Collect(maps.Keys(c.entries))
 	slices.SortFunc(keys, func(a, b K) int { return int(c.entries[a].used - c.entries[b].used) })
@@ -323,22 +341,22 @@ func (c *cache[K, V]) evict() {
 	}
 }
 
-// remove forgets a key. c.mu is held.
+// remove removes a key. c.mu is held.
 func (c *cache[K, V]) remove(key K) {
 	e := c.entries[key]
 	delete(c.entries, key)
-	if e == nil || c.drop == nil {
+	if e == nil || c.onDrop == nil {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known {
-		c.drop(e.value)
+		c.onDrop(e.value)
 	}
 }
 
-// forget lets the next get of a key read.
-func (c *cache[K, V]) forget(key K) {
+// expire makes the next get of a key read its value.
+func (c *cache[K, V]) expire(key K) {
 	c.mu.Lock()
 	e := c.entries[key]
 	c.mu.Unlock()
@@ -349,17 +367,17 @@ func (c *cache[K, V]) forget(key K) {
 	}
 }
 
-// stale lets the next get of every key read.
-func (c *cache[K, V]) stale() {
+// expireAll makes the next get of every key read its value.
+func (c *cache[K, V]) expireAll() {
 	c.mu.Lock()
 	keys := slices.Collect(maps.Keys(c.entries))
 	c.mu.Unlock()
 	for _, key := range keys {
-		c.forget(key)
+		c.expire(key)
 	}
 }
 
-// clear forgets all keys.
+// clear removes all keys.
 func (c *cache[K, V]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

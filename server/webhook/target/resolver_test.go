@@ -50,24 +50,29 @@ func TestDestinationOfAJob(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "crm", Settings{URL: "https://crm.example/hook", Concurrency: 7})
-	err := r.model.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"}, duly.QueueConfig{Delivery: duly.DeliverPush,
-		Push: duly.PushConfig{URL: "https://queue.example/x", OnDone: "target:crm", OnDead: "https://queue.example/dead"}})
+	err := r.model.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"},
+		duly.QueueConfig{Delivery: duly.DeliverPush,
+			Push: duly.PushConfig{URL: "https://queue.example/x", OnDone: "target:crm",
+				OnDead: "https://queue.example/dead"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	route, err := r.resolver.Resolve(t.Context(), job(""))
-	if err != nil || route.To.URL.Host != "queue.example" || route.To.Target != "" || route.OnDone != "target:crm" || route.OnDead != "https://queue.example/dead" {
+	if err != nil || route.To.URL.Host != "queue.example" || route.To.Target != "" || route.OnDone != "target:crm" ||
+		route.OnDead != "https://queue.example/dead" {
 		t.Errorf("by the queue: %+v, %v", route, err)
 	}
 	d := job("target:crm")
 	d.OnDone, d.OnDead = duly.NoDestination, "https://job.example/dead"
 	route, err = r.resolver.Resolve(t.Context(), d)
-	if err != nil || route.To.Target != "crm" || route.To.Bounds.Concurrency != 7 || route.OnDone != "" || route.OnDead != "https://job.example/dead" {
+	if err != nil || route.To.Target != "crm" || route.To.Bounds.Concurrency != 7 || route.OnDone != "" ||
+		route.OnDead != "https://job.example/dead" {
 		t.Errorf("by the job: %+v, %v", route, err)
 	}
 
-	var held *dispatch.Held
-	if _, err := r.resolver.Resolve(t.Context(), job("target:none")); !errors.As(err, &held) || held.Reason != dispatch.Unknown {
+	var held *dispatch.Postponed
+	if _, err := r.resolver.Resolve(t.Context(), job("target:none")); !errors.As(err, &held) ||
+		held.Reason != dispatch.Unknown {
 		t.Errorf("an unknown target: %v", err)
 	}
 	if _, err := r.resolver.Resolve(t.Context(), job("http://8.8.8.8/")); !errors.Is(err, duly.ErrInvalid) {
@@ -75,12 +80,13 @@ func TestDestinationOfAJob(t *testing.T) {
 	}
 }
 
-// C16.17, C16.25: a change counts within two seconds, and a record is not read for every
+// C16.17, C16.25: a change applies within two seconds, and a record is not read for every
 // job.
-func TestChangesCountSoon(t *testing.T) {
+func TestChangesApplySoon(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "crm", Settings{URL: "https://one.example"})
+
 	host := func() string {
 		to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
 		if err != nil {
@@ -88,6 +94,7 @@ func TestChangesCountSoon(t *testing.T) {
 		}
 		return to.URL.Host
 	}
+
 	for range 100 {
 		host()
 	}
@@ -102,9 +109,10 @@ func TestChangesCountSoon(t *testing.T) {
 	if err := r.Enable(t.Context(), "shop", "crm", false); err != nil {
 		t.Fatal(err)
 	}
-	r.resolver.Forget()
-	var held *dispatch.Held
-	if _, err := r.resolver.Destination(t.Context(), "shop", "target:crm"); !errors.As(err, &held) || held.Reason != dispatch.Disabled || held.Target != "crm" {
+	r.resolver.Refresh()
+	var held *dispatch.Postponed
+	if _, err := r.resolver.Destination(t.Context(), "shop", "target:crm"); !errors.As(err, &held) ||
+		held.Reason != dispatch.Disabled || held.Target != "crm" {
 		t.Errorf("a disabled target: %v", err)
 	}
 	if to, err := r.resolver.Target(t.Context(), "shop", "crm"); err != nil || to.URL.Host != "two.example" {
@@ -112,8 +120,8 @@ func TestChangesCountSoon(t *testing.T) {
 	}
 }
 
-// C16.17, C16.25: a target that is deleted and made again has the version of the old one.
-// Its jobs go to the new URL, with the new headers.
+// C16.17, C16.25: a target that is deleted and created again has the version of the old one.
+// Its jobs are sent to the new URL, with the new headers.
 func TestRecreatedTarget(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
@@ -133,8 +141,8 @@ func TestRecreatedTarget(t *testing.T) {
 	}
 }
 
-// C16.52, C16.53, C16.56: with a wrong key, nothing has a destination, and the error names
-// no secret.
+// C16.52, C16.53, C16.56: with a wrong key, no job has a destination, and the error has no
+// secret.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
@@ -144,16 +152,21 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrong := newResolver(t, NewStore(r.shelf, newRing(t), r.guard, r.clock), r.model)
-	for text, target := range map[string]string{"target:headers": "headers", "target:plain": "", "https://plain.example": ""} {
+
+	for text, target := range map[string]string{"target:headers": "headers", "target:plain": "",
+		"https://plain.example": ""} {
 		_, err := wrong.Destination(t.Context(), "shop", text)
-		var held *dispatch.Held
-		if !errors.As(err, &held) || held.Reason != dispatch.Unreadable || held.Target != target || !errors.Is(err, seal.ErrUnknownKey) || strings.Contains(err.Error(), "canary") {
+		var held *dispatch.Postponed
+		if !errors.As(err, &held) || held.Reason != dispatch.Unreadable || held.Target != target ||
+			!errors.Is(err, seal.ErrUnknownKey) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+
 	r.shelf.fail = duly.ErrUnavailable
-	var held *dispatch.Held
-	if _, err := newResolver(t, r.Store, r.model).Destination(t.Context(), "shop", "target:plain"); !errors.As(err, &held) || held.Reason != dispatch.Unknown {
+	var held *dispatch.Postponed
+	if _, err := newResolver(t, r.Store, r.model).Destination(t.Context(), "shop", "target:plain"); !errors.As(err,
+		&held) || held.Reason != dispatch.Unknown {
 		t.Errorf("an engine that does not answer: %v", err)
 	}
 }
@@ -168,6 +181,7 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	accepts := func(p sign.Pair) bool {
 		to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
 		if err != nil {
@@ -182,8 +196,11 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return library.Verify([]byte("body"), map[string][]string{"Webhook-Id": {"id"}, "Webhook-Timestamp": {sign.Timestamp(now)}, "Webhook-Signature": {signature}}) == nil
+		return library.Verify([]byte("body"),
+			map[string][]string{"Webhook-Id": {"id"}, "Webhook-Timestamp": {sign.Timestamp(now)},
+				"Webhook-Signature": {signature}}) == nil
 	}
+
 	if !accepts(old) {
 		t.Fatal("the first secret does not verify")
 	}
@@ -192,17 +209,20 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.clock.Advance(2 * time.Second)
+
 	for range 10 {
 		if !accepts(old) || !accepts(next) {
 			t.Error("a verifier refuses a request during the overlap")
 		}
 		r.clock.Advance(5 * time.Minute)
 	}
+
 	r.clock.Advance(10 * time.Minute)
 	if accepts(old) || !accepts(next) {
 		t.Error("after the overlap, not the new secret alone counts")
 	}
-	if _, err := r.Rotate(t.Context(), "shop", "crm", nil, sign.MaxOverlap+time.Second); !errors.Is(err, duly.ErrInvalid) {
+	if _, err := r.Rotate(t.Context(), "shop", "crm", nil,
+		sign.MaxOverlap+time.Second); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("an overlap that is too long: %v", err)
 	}
 }
@@ -216,6 +236,7 @@ func TestCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.put(t, "crm", Settings{CA: string(pem)})
+
 	to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
 	if err != nil || to.Transport == r.resolver.plain {
 		t.Fatalf("a target with a CA shares the connections of all: %v", err)
@@ -246,6 +267,7 @@ func TestFirstRotationOverlapsWithTheNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	signs := func() (count int) {
 		to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
 		if err != nil {
@@ -261,13 +283,15 @@ func TestFirstRotationOverlapsWithTheNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			header := map[string][]string{"Webhook-Id": {"id"}, "Webhook-Timestamp": {sign.Timestamp(now)}, "Webhook-Signature": {signature}}
+			header := map[string][]string{"Webhook-Id": {"id"}, "Webhook-Timestamp": {sign.Timestamp(now)},
+				"Webhook-Signature": {signature}}
 			if library.Verify([]byte("body"), header) == nil {
 				count += 1 + i
 			}
 		}
 		return count
 	}
+
 	if n := signs(); n != 3 {
 		t.Errorf("during the overlap the signatures are %d, want those of both secrets", n)
 	}

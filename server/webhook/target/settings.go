@@ -23,7 +23,7 @@ const (
 	MaxCA          = 64 << 10
 )
 
-// Settings are those of a target. A zero field has the default that its comment names.
+// Settings has the settings of a target. A zero field has the default in its comment.
 type Settings struct {
 	URL string
 	// Method is POST, PUT or PATCH. Default POST.
@@ -32,7 +32,7 @@ type Settings struct {
 	Headers map[string]string
 	// Timeout is 1 s to 10 min. Default 10 s.
 	Timeout time.Duration
-	// Success and Permanent are statuses with a meaning of their own, 100 to 599.
+	// Success has more statuses for success, Permanent those that bury the job: 200 to 599.
 	Success, Permanent []int
 	// Concurrency bounds the requests in flight of each server. Default 64.
 	Concurrency int
@@ -40,14 +40,14 @@ type Settings struct {
 	Rate duly.Rate
 	// Sign lists v1, v1a, or both. Default v1.
 	Sign []string
-	// CA has more authorities, in PEM. Default: those of the system alone.
+	// CA has more authorities, in PEM. Default: only those of the system.
 	CA string
 	// Disabled targets get no requests.
 	Disabled bool
 }
 
-// Filled returns the settings with their defaults.
-func (s Settings) Filled() Settings {
+// WithDefaults returns the settings with their defaults.
+func (s Settings) WithDefaults() Settings {
 	if s.Method == "" {
 		s.Method = "POST"
 	}
@@ -66,7 +66,8 @@ func (s Settings) Filled() Settings {
 // Validate reports [duly.ErrInvalid] with every bad field.
 func (s Settings) Validate(g *guard.Guard) error {
 	var f contract.BadFields
-	s = s.Filled()
+	s = s.WithDefaults()
+
 	_, err := g.CheckURL("url", s.URL)
 	f.Take(err)
 	if !slices.Contains([]string{"POST", "PUT", "PATCH"}, s.Method) {
@@ -74,15 +75,18 @@ func (s Settings) Validate(g *guard.Guard) error {
 	}
 	f.Take(webhook.CheckTargetHeaders(s.Headers))
 	if s.Timeout < webhook.MinTimeout || s.Timeout > webhook.MaxTimeout {
-		f.Add("timeout", "is %s, must be between %s and %s", duly.FormatDuration(s.Timeout), duly.FormatDuration(webhook.MinTimeout), duly.FormatDuration(webhook.MaxTimeout))
+		f.Add("timeout", "is %s, must be between %s and %s", duly.FormatDuration(s.Timeout),
+			duly.FormatDuration(webhook.MinTimeout), duly.FormatDuration(webhook.MaxTimeout))
 	}
+
 	checkStatuses(&f, "success", s.Success)
 	checkStatuses(&f, "permanent", s.Permanent)
 	for _, status := range s.Permanent {
 		if slices.Contains(s.Success, status) {
-			f.Add("permanent", "has %d, which success has too; remove it from one of them", status)
+			f.Add("permanent", "has %d, which success has too; remove one of them", status)
 		}
 	}
+
 	if s.Concurrency < 1 || s.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", s.Concurrency, MaxConcurrency)
 	}
@@ -90,6 +94,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	if _, err := sign.ParseVersions(s.Sign); err != nil {
 		f.Take(err)
 	}
+
 	if len(s.CA) > MaxCA {
 		f.Add("ca", "has %d bytes, may have at most %d", len(s.CA), MaxCA)
 	} else if s.CA != "" {
@@ -99,6 +104,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	return f.Err()
 }
 
+// checkStatuses checks a list of statuses.
 func checkStatuses(f *contract.BadFields, field string, statuses []int) {
 	if len(statuses) > MaxStatuses {
 		f.Add(field, "has %d statuses, may have at most %d", len(statuses), MaxStatuses)
@@ -110,50 +116,51 @@ func checkStatuses(f *contract.BadFields, field string, statuses []int) {
 	}
 }
 
-// Target is a registered target as its readers see it.
+// Target is a registered target, as shown to readers.
 type Target struct {
 	Namespace, Name string
 	Settings
-	// Headers of Settings is nil; HeaderNames has their names.
+	// HeaderNames has the names of the headers. Settings.Headers is nil.
 	HeaderNames []string
-	// OwnSecret says that the target has a secret of its own.
+	// OwnSecret is true if the target has a secret of its own.
 	OwnSecret bool
-	// Generations are those of its own secret, the newest first.
+	// Generations has the generations of its own secret, the newest first.
 	Generations []sign.Generation
 	Version     int64
 }
 
-// record is a target as an engine stores it.
+// record is the stored form of a target.
 type record struct {
-	URL         string    `json:"url,omitempty"`
-	Method      string    `json:"method,omitempty"`
-	HeaderNames []string  `json:"header_names,omitempty"`
-	Headers     []byte    `json:"headers,omitempty"` // sealed
-	Timeout     int64     `json:"timeout_ms,omitempty"`
-	Success     []int     `json:"success,omitempty"`
-	Permanent   []int     `json:"permanent,omitempty"`
-	Concurrency int       `json:"concurrency,omitempty"`
-	PerSecond   float64   `json:"rate,omitempty"`
-	Burst       int       `json:"burst,omitempty"`
-	Sign        []string  `json:"sign,omitempty"`
-	CA          string    `json:"ca,omitempty"`
-	Disabled    bool      `json:"disabled,omitempty"`
-	Secrets     []secrets `json:"secrets,omitempty"` // the newest first
+	URL         string       `json:"url,omitempty"`
+	Method      string       `json:"method,omitempty"`
+	HeaderNames []string     `json:"header_names,omitempty"`
+	Headers     []byte       `json:"headers,omitempty"` // sealed
+	Timeout     int64        `json:"timeout_ms,omitempty"`
+	Success     []int        `json:"success,omitempty"`
+	Permanent   []int        `json:"permanent,omitempty"`
+	Concurrency int          `json:"concurrency,omitempty"`
+	PerSecond   float64      `json:"rate,omitempty"`
+	Burst       int          `json:"burst,omitempty"`
+	Sign        []string     `json:"sign,omitempty"`
+	CA          string       `json:"ca,omitempty"`
+	Disabled    bool         `json:"disabled,omitempty"`
+	Secrets     []generation `json:"secrets,omitempty"` // the newest first
 }
 
-// secrets is one generation.
-type secrets struct {
+// generation is one generation of a secret.
+type generation struct {
 	Number uint64 `json:"number"`
 	Sealed []byte `json:"sealed"`
 	Until  int64  `json:"until_ms,omitempty"` // 0: no end
 }
 
-// put takes settings over. Headers are sealed.
-func (r *record) put(ring *seal.Ring, namespace, name string, s Settings) {
+// setSettings replaces the settings, and seals the headers.
+func (r *record) setSettings(ring *seal.Ring, namespace, name string, s Settings) {
 	r.URL, r.Method, r.Timeout = s.URL, s.Method, s.Timeout.Milliseconds()
 	r.Success, r.Permanent, r.Concurrency = s.Success, s.Permanent, s.Concurrency
 	r.PerSecond, r.Burst = max(s.Rate.PerSecond, 0), s.Rate.Burst
 	r.Sign, r.CA, r.Disabled = s.Sign, s.CA, s.Disabled
+
 	r.HeaderNames, r.Headers = nil, nil
 	if len(s.Headers) > 0 {
 		text, _ := json.Marshal(s.Headers) // never fails
@@ -162,12 +169,14 @@ func (r *record) put(ring *seal.Ring, namespace, name string, s Settings) {
 	}
 }
 
-// settings returns what is stored, without headers.
+// settings returns the stored settings, without headers.
 func (r *record) settings() Settings {
 	return Settings{
-		URL: r.URL, Method: r.Method, Timeout: time.Duration(r.Timeout) * time.Millisecond, Success: r.Success, Permanent: r.Permanent,
-		Concurrency: r.Concurrency, Rate: duly.Rate{PerSecond: r.PerSecond, Burst: r.Burst}, Sign: r.Sign, CA: r.CA, Disabled: r.Disabled,
-	}.Filled()
+		URL: r.URL, Method: r.Method, Timeout: time.Duration(r.Timeout) * time.Millisecond,
+		Success: r.Success, Permanent: r.Permanent, Concurrency: r.Concurrency,
+		Rate: duly.Rate{PerSecond: r.PerSecond, Burst: r.Burst},
+		Sign: r.Sign, CA: r.CA, Disabled: r.Disabled,
+	}.WithDefaults()
 }
 
 // headers opens the headers.
@@ -190,8 +199,8 @@ func headerPlace(namespace, name string) seal.Place {
 	return seal.Place{Kind: "headers", Namespace: namespace, Target: name}
 }
 
-// set returns the stored secret.
-func (r *record) set(namespace, name string) sign.Set {
+// secretSet returns the stored secret.
+func (r *record) secretSet(namespace, name string) sign.Set {
 	set := sign.Set{Namespace: namespace, Target: name}
 	for _, s := range r.Secrets {
 		g := sign.Generation{Number: s.Number, Sealed: s.Sealed}
@@ -203,11 +212,11 @@ func (r *record) set(namespace, name string) sign.Set {
 	return set
 }
 
-// keep stores a secret.
-func (r *record) keep(set sign.Set) {
+// setSecrets replaces the secret.
+func (r *record) setSecrets(set sign.Set) {
 	r.Secrets = nil
 	for _, g := range set.Generations {
-		s := secrets{Number: g.Number, Sealed: g.Sealed}
+		s := generation{Number: g.Number, Sealed: g.Sealed}
 		if !g.Until.IsZero() {
 			s.Until = g.Until.UnixMilli()
 		}
@@ -215,7 +224,7 @@ func (r *record) keep(set sign.Set) {
 	}
 }
 
-// parse reads a stored record.
+// parse parses a stored record.
 func parse(settings []byte) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal(settings, r); err != nil {
@@ -224,14 +233,14 @@ func parse(settings []byte) (*record, error) {
 	return r, nil
 }
 
-// text is the record as it is stored.
-func (r *record) text() []byte {
+// encode returns the stored form of the record.
+func (r *record) encode() []byte {
 	text, _ := json.Marshal(r) // never fails
 	return text
 }
 
-// shown returns the target as its readers see it.
-func (r *record) shown(namespace, name string, version int64) Target {
+// target returns the target for its readers.
+func (r *record) target(namespace, name string, version int64) Target {
 	return Target{Namespace: namespace, Name: name, Settings: r.settings(), HeaderNames: r.HeaderNames,
-		OwnSecret: len(r.Secrets) > 0, Generations: r.set(namespace, name).Generations, Version: version}
+		OwnSecret: len(r.Secrets) > 0, Generations: r.secretSet(namespace, name).Generations, Version: version}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// shelf keeps records in memory.
+// shelf stores records in memory.
 type shelf struct {
 	mu      sync.Mutex
 	records map[[2]string]contract.Target
@@ -83,7 +83,7 @@ func (s *shelf) DeleteTarget(_ context.Context, namespace, name string) error {
 	return nil
 }
 
-// rig is a store over records in memory.
+// rig is a store with records in memory.
 type rig struct {
 	*Store
 	shelf *shelf
@@ -126,17 +126,23 @@ func TestSettings(t *testing.T) {
 	r := newRig(t)
 	r.put(t, "crm", Settings{})
 	got, err := r.Get(t.Context(), "shop", "crm")
-	if err != nil || got.URL != "https://crm.example/hook" || got.Method != "POST" || got.Timeout != 10*time.Second || got.Concurrency != 64 ||
-		got.Rate.Limited() || !slices.Equal(got.Sign, []string{"v1"}) || got.Disabled || got.OwnSecret || got.Version != 1 {
+	if err != nil || got.URL != "https://crm.example/hook" || got.Method != "POST" || got.Timeout != 10*time.Second ||
+		got.Concurrency != 64 ||
+		got.Rate.Limited() || !slices.Equal(got.Sign, []string{"v1"}) || got.Disabled || got.OwnSecret ||
+		got.Version != 1 {
 		t.Errorf("a target with defaults is %+v, %v", got, err)
 	}
 
-	full := Settings{URL: "https://crm.example:8443/x", Method: "PUT", Headers: map[string]string{"authorization": "Bearer canary", "x-a": "1"}, Timeout: time.Minute,
-		Success: []int{302}, Permanent: []int{404, 422}, Concurrency: 3, Rate: duly.Rate{PerSecond: 5, Burst: 2}, Sign: []string{"v1", "v1a"}, Disabled: true}
+	full := Settings{URL: "https://crm.example:8443/x", Method: "PUT",
+		Headers: map[string]string{"authorization": "Bearer canary", "x-a": "1"}, Timeout: time.Minute,
+		Success: []int{302}, Permanent: []int{404, 422}, Concurrency: 3, Rate: duly.Rate{PerSecond: 5, Burst: 2},
+		Sign: []string{"v1", "v1a"}, Disabled: true}
 	r.put(t, "crm", full)
 	got, _ = r.Get(t.Context(), "shop", "crm")
-	if got.Method != "PUT" || got.Timeout != time.Minute || !slices.Equal(got.Success, []int{302}) || !slices.Equal(got.Permanent, []int{404, 422}) || got.Concurrency != 3 ||
-		got.Rate != full.Rate || !got.Disabled || !slices.Equal(got.HeaderNames, []string{"authorization", "x-a"}) || got.Headers != nil || got.Version != 2 {
+	if got.Method != "PUT" || got.Timeout != time.Minute || !slices.Equal(got.Success, []int{302}) ||
+		!slices.Equal(got.Permanent, []int{404, 422}) || got.Concurrency != 3 ||
+		got.Rate != full.Rate || !got.Disabled || !slices.Equal(got.HeaderNames, []string{"authorization", "x-a"}) ||
+		got.Headers != nil || got.Version != 2 {
 		t.Errorf("the target is %+v", got)
 	}
 
@@ -145,14 +151,17 @@ func TestSettings(t *testing.T) {
 		big[fmt.Sprint("x-", i)] = "1"
 	}
 	for field, s := range map[string]Settings{
-		"url": {URL: "ftp://crm.example"}, "method": {Method: "GET"}, "headers": {Headers: big}, "timeout": {Timeout: time.Millisecond},
-		"success": {Success: []int{99}}, "permanent": {Permanent: []int{600}}, "concurrency": {Concurrency: -1}, "rate": {Rate: duly.Rate{PerSecond: 1e9}},
+		"url": {URL: "ftp://crm.example"}, "method": {Method: "GET"}, "headers": {Headers: big},
+		"timeout": {Timeout: time.Millisecond},
+		"success": {Success: []int{99}}, "permanent": {Permanent: []int{600}}, "concurrency": {Concurrency: -1},
+		"rate": {Rate: duly.Rate{PerSecond: 1e9}},
 		"sign": {Sign: []string{"v2"}}, "ca": {CA: "no PEM"},
 	} {
 		if s.URL == "" {
 			s.URL = "https://crm.example"
 		}
-		if err := r.Put(t.Context(), "shop", "bad", s, nil); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), field) {
+		if err := r.Put(t.Context(), "shop", "bad", s, nil); !errors.Is(err, duly.ErrInvalid) ||
+			!strings.Contains(err.Error(), field) {
 			t.Errorf("a bad %s: %v", field, err)
 		}
 	}
@@ -161,7 +170,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// C16.54, C16.57: what leaves the server has no secret and no header value in the clear.
+// C16.54, C16.57: an engine gets neither a secret nor a header value in plain text.
 func TestStoredTextsAreSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -173,27 +182,31 @@ func TestStoredTextsAreSealed(t *testing.T) {
 	if _, err := r.Secret(t.Context(), "shop", ""); err != nil {
 		t.Fatal(err)
 	}
+
 	for key, stored := range r.shelf.records {
-		for _, canary := range []string{"canary-header", pair.V1.Reveal(), pair.V1a.Reveal(), strings.TrimPrefix(pair.V1.Reveal(), "whsec_")} {
+		for _, canary := range []string{"canary-header", pair.V1.Reveal(), pair.V1a.Reveal(),
+			strings.TrimPrefix(pair.V1.Reveal(), "whsec_")} {
 			if bytes.Contains(stored.Settings, []byte(canary)) {
 				t.Errorf("record %v has a secret in the clear", key)
 			}
 		}
 	}
+
 	got, _ := r.Get(t.Context(), "shop", "crm")
 	if text := fmt.Sprintf("%+v", got); strings.Contains(text, "canary") {
 		t.Errorf("the target prints as %s", text)
 	}
 }
 
-// C16.50: a namespace gets its secret when it first needs one, and two servers at the same
-// moment use the same. A target with its own secret does not use it.
+// C16.50: the secret of a namespace is created when it is first needed. Two servers at the
+// same time create only one. A target with its own secret does not use it.
 func TestSecretOfTheNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	other := NewStore(r.shelf, r.ring, r.guard, r.clock)
 	var first sign.Pair
 	r.shelf.before = func() { first, _ = other.Secret(context.Background(), "shop", "") }
+
 	second, err := r.Secret(t.Context(), "shop", "")
 	if err != nil || first.V1.Reveal() != second.V1.Reveal() {
 		t.Errorf("two servers make two secrets: %v", err)
@@ -203,7 +216,8 @@ func TestSecretOfTheNamespace(t *testing.T) {
 		t.Error("a target without a secret does not use that of its namespace")
 	}
 	own, err := r.Rotate(t.Context(), "shop", "crm", nil, 0)
-	if got, _ := r.Secret(t.Context(), "shop", "crm"); err != nil || got.V1.Reveal() != own.V1.Reveal() || own.V1.Reveal() == first.V1.Reveal() {
+	if got, _ := r.Secret(t.Context(), "shop", "crm"); err != nil || got.V1.Reveal() != own.V1.Reveal() ||
+		own.V1.Reveal() == first.V1.Reveal() {
 		t.Errorf("a target does not use its own secret: %v", err)
 	}
 	if elsewhere, _ := r.Secret(t.Context(), "other", ""); elsewhere.V1.Reveal() == first.V1.Reveal() {
@@ -211,8 +225,8 @@ func TestSecretOfTheNamespace(t *testing.T) {
 	}
 }
 
-// A change that another server overtakes is made again, so both count.
-func TestOvertakenChange(t *testing.T) {
+// A change is repeated after a conflict with another server, so both succeed.
+func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.put(t, "crm", Settings{})
@@ -224,6 +238,7 @@ func TestOvertakenChange(t *testing.T) {
 	if !got.Disabled || !got.OwnSecret || got.Version != 3 {
 		t.Errorf("the target is %+v", got)
 	}
+
 	for what, err := range map[string]error{
 		"enable": r.Enable(t.Context(), "shop", "none", true), "delete": r.Delete(t.Context(), "shop", "none"),
 	} {
@@ -231,6 +246,7 @@ func TestOvertakenChange(t *testing.T) {
 			t.Errorf("%s of a target that does not exist: %v", what, err)
 		}
 	}
+
 	if _, err := r.Rotate(t.Context(), "shop", "none", nil, 0); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("rotate of a target that does not exist: %v", err)
 	}
