@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/httpengine"
 )
 
-// C11.4, C11.5: TOKEN@HOST/NAMESPACE, and the token is not printed.
-func TestURLSaysWhereAndWho(t *testing.T) {
+// C11.4, C11.5: a URL has a token, a host and a namespace. The token is not printed.
+func TestURLHasTokenHostAndNamespace(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ url, token, prints, namespace string }{
 		{"http://" + token + "@127.0.0.1:7777/default", "", "http://***@127.0.0.1:7777/default", "default"},
@@ -36,13 +36,16 @@ func TestURLSaysWhereAndWho(t *testing.T) {
 	}
 }
 
-// C11.3, C11.4, C11.5: a bad URL is refused with what to do, and not repeated.
+// C11.3, C11.4, C11.5: the error of a bad URL has the fix, and does not repeat the URL.
 func TestBadURLIsRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"", "S3CRET", "://S3CRET", "http://S3CRET@", "http:///S3CRET", "ftp://S3CRET@host/a", "http://S3CRET@ho st/a", "http://S3CRET@host:port/a",
-		"http://S3CRET:pass@host/a", "http://S3CRET@host/a/b", "http://S3CRET@host/..", "http://S3CRET@host/a%2fb", "http://S3CRET@host/%zz",
-		"http://S3CRET@host/a?durable=1", "http://S3CRET@host/a?", "http://S3CRET@host/a#x", "http://S3CRET%0a@host/a", "http://S3CRET%20@host/a",
+		"", "S3CRET", "://S3CRET", "http://S3CRET@", "http:///S3CRET", "ftp://S3CRET@host/a", "http://S3CRET@ho st/a",
+		"http://S3CRET@host:port/a",
+		"http://S3CRET:pass@host/a", "http://S3CRET@host/a/b", "http://S3CRET@host/..", "http://S3CRET@host/a%2fb",
+		"http://S3CRET@host/%zz",
+		"http://S3CRET@host/a?durable=1", "http://S3CRET@host/a?", "http://S3CRET@host/a#x", "http://S3CRET%0a@host/a",
+		"http://S3CRET%20@host/a",
 		"http://host/" + strings.Repeat("a", 256),
 	} {
 		_, err := httpengine.Open(context.Background(), httpengine.Config{URL: url})
@@ -73,7 +76,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// C11.5: however somebody prints what holds the token, it is not there.
+// C11.5: no format prints the token of an engine or a configuration.
 func TestTokenIsPrintedNowhere(t *testing.T) {
 	t.Parallel()
 	cfg := httpengine.Config{URL: "http://" + token + "@host/a", Token: token}
@@ -87,7 +90,8 @@ func TestTokenIsPrintedNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, v := range []any{cfg, &cfg, admin, &admin, e, a, httpengine.Config{URL: "://" + token}, httpengine.AdminConfig{URL: "://" + token}} {
+	for _, v := range []any{cfg, &cfg, admin, &admin, e, a, httpengine.Config{URL: "://" + token},
+		httpengine.AdminConfig{URL: "://" + token}} {
 		text := fmt.Sprintf("%v %+v %#v %s", v, v, v, v)
 		if j, err := json.Marshal(v); err == nil {
 			text += string(j)

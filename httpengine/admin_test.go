@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// inAdmin runs a test with an admin's client of a server.
+// inAdmin runs a test with an [httpengine.Admin].
 func inAdmin(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, a *httpengine.Admin, r *rig)) {
 	t.Helper()
 	t.Parallel()
@@ -24,7 +24,8 @@ func inAdmin(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, a *ht
 		r := newRig(t, httpengine.Config{}, serve)
 		network := &http.Transport{DialContext: r.listener.Dial}
 		t.Cleanup(network.CloseIdleConnections)
-		a, err := httpengine.OpenAdmin(context.Background(), httpengine.AdminConfig{URL: "http://" + token + "@duly.test", Client: &http.Client{Transport: network}})
+		a, err := httpengine.OpenAdmin(context.Background(),
+			httpengine.AdminConfig{URL: "http://" + token + "@duly.test", Client: &http.Client{Transport: network}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,20 +43,25 @@ func ndjson(lines ...wire.CheckLine) http.HandlerFunc {
 	}
 }
 
-// C14.28: progress, then the report.
-func TestCheckTellsItsProgressAndItsReport(t *testing.T) {
-	report := contract.CheckReport{Jobs: 7, Messages: 3, Repaired: 1, Faults: []contract.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
-	serve := ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Done: 6, Total: 7}, wire.CheckLine{Report: &report})
+// C14.28: a check reports its progress, and then returns its report.
+func TestCheckReportsProgressAndReport(t *testing.T) {
+	report := contract.CheckReport{Jobs: 7, Messages: 3, Repaired: 1,
+		Faults: []contract.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
+	serve := ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Done: 6, Total: 7},
+		wire.CheckLine{Report: &report})
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		var told []int64
-		got, err := a.Check(t.Context(), contract.CheckParams{Repair: true, Progress: func(done, total int64) { told = append(told, done, total) }})
-		if err != nil || got.Jobs != 7 || got.Messages != 3 || got.Repaired != 1 || len(got.Faults) != 1 || got.Faults[0] != report.Faults[0] {
+		got, err := a.Check(t.Context(),
+			contract.CheckParams{Repair: true, Progress: func(done, total int64) { told = append(told, done, total) }})
+		if err != nil || got.Jobs != 7 || got.Messages != 3 || got.Repaired != 1 || len(got.Faults) != 1 ||
+			got.Faults[0] != report.Faults[0] {
 			t.Errorf("the report is %+v, %v", got, err)
 		}
 		if len(told) != 4 || told[0] != 1 || told[2] != 6 || told[3] != 7 {
 			t.Errorf("the progress is %v", told)
 		}
-		if s := r.requests()[0]; s.line != "POST /admin/check" || s.body != `{"repair":true}` || s.auth != "Bearer "+token {
+		if s := r.requests()[0]; s.line != "POST /admin/check" || s.body != `{"repair":true}` ||
+			s.auth != "Bearer "+token {
 			t.Errorf("it was asked by %+v", s)
 		}
 	})
@@ -67,10 +73,14 @@ func TestCheckThatEndsEarlyIsNoReport(t *testing.T) {
 		code  duly.Code
 	}{
 		"without a report": {ndjson(wire.CheckLine{Done: 1, Total: 7}), duly.CodeUnavailable},
-		"with an error":    {ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Err: duly.ErrCorrupt}), duly.CodeCorrupt},
-		"with a problem":   {func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrForbidden) }, duly.CodeForbidden},
-		"as a web page":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, duly.CodeUnavailable},
-		"in the middle of a line": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n6\r\n{\"done\r\n"),
+		"with an error": {ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Err: duly.ErrCorrupt}),
+			duly.CodeCorrupt},
+		"with a problem": {func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrForbidden) },
+			duly.CodeForbidden},
+		"as a web page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+			duly.CodeUnavailable},
+		"in the middle of a line": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n6\r\n{\"done\r\n"),
 			duly.CodeUnavailable},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
@@ -85,14 +95,15 @@ func TestCheckThatEndsEarlyIsNoReport(t *testing.T) {
 	}
 }
 
-// C14.32: the file is the answer, and half of it is an error.
+// C14.32: the answer is the file. A part of it is an error.
 func TestBackupIsWholeOrAnError(t *testing.T) {
 	copied := strings.Repeat("duly", 100_000)
 	whole := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		_, _ = io.WriteString(w, copied)
 	}
-	half := cut("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nduly\r\n")
+	half := cut("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"4\r\nduly\r\n")
 
 	t.Run("Whole", func(t *testing.T) {
 		inAdmin(t, whole, func(t *testing.T, a *httpengine.Admin, _ *rig) {
@@ -117,9 +128,10 @@ func TestBackupIsWholeOrAnError(t *testing.T) {
 	})
 
 	t.Run("Unsupported", func(t *testing.T) {
-		inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrUnsupported) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
-			wants(t, "no backup", a.Backup(t.Context(), io.Discard), duly.CodeUnsupported)
-		})
+		inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrUnsupported) },
+			func(t *testing.T, a *httpengine.Admin, _ *rig) {
+				wants(t, "no backup", a.Backup(t.Context(), io.Discard), duly.CodeUnsupported)
+			})
 	})
 }
 
@@ -133,14 +145,16 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errDisk }
 func TestTokensAndNamespacesOfAServer(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/admin/tokens" {
-			reply(w, 201, `{"token":"duly_new","namespace":"shop","rights":["produce"],"created_at":"2030-01-01T00:00:00.000Z"}`)
+			reply(w, 201, `{"token":"duly_new","namespace":"shop","rights":["produce"],`+
+				`"created_at":"2030-01-01T00:00:00.000Z"}`)
 			return
 		}
 		reply(w, 200, string(wire.AppendNames(nil, "namespaces", duly.NamePage{Names: []string{"a", "b"}, Next: "b"})))
 	}
 
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
-		secret, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce, Description: "web"})
+		secret, err := a.CreateToken(t.Context(),
+			contract.Token{Namespace: "shop", Rights: contract.RightProduce, Description: "web"})
 		if secret != "duly_new" || err != nil {
 			t.Errorf("the token is %q, %v", secret, err)
 		}
@@ -149,7 +163,8 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 			t.Errorf("the namespaces are %+v, %v", page, err)
 		}
 		asked := r.requests()
-		if asked[0].body != `{"namespace":"shop","rights":["produce"],"description":"web"}` || asked[1].line != "GET /admin/namespaces?cursor=x&limit=2" {
+		if asked[0].body != `{"namespace":"shop","rights":["produce"],"description":"web"}` ||
+			asked[1].line != "GET /admin/namespaces?cursor=x&limit=2" {
 			t.Errorf("it was asked %+v", asked)
 		}
 	})
@@ -157,11 +172,13 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 
 // C14.30, C14.35: tokens are listed, limited and revoked by their hashes.
 func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
-	one := contract.Token{Hash: [32]byte{1, 31: 2}, Namespace: "shop", Rights: contract.RightProduce, Limits: contract.Limits{Produce: 5, Per: time.Minute}}
+	one := contract.Token{Hash: [32]byte{1, 31: 2}, Namespace: "shop", Rights: contract.RightProduce,
+		Limits: contract.Limits{Produce: 5, Per: time.Minute}}
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.Method == "GET":
-			reply(w, 200, string(wire.TokensForm.Append(nil, contract.TokenPage{Tokens: []contract.Token{one}, Next: "c"})))
+			reply(w, 200, string(wire.TokensForm.Append(nil,
+				contract.TokenPage{Tokens: []contract.Token{one}, Next: "c"})))
 		case strings.HasSuffix(req.URL.Path, "9"):
 			problem(w, duly.ErrNotFound)
 		default:
@@ -198,28 +215,31 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 }
 
 func TestTokenWithoutASecretIsNone(t *testing.T) {
-	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, `{"namespace":"shop"}`) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
-		_, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce})
-		wants(t, "a token without a secret", err, duly.CodeInternal)
-	})
+	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, `{"namespace":"shop"}`) },
+		func(t *testing.T, a *httpengine.Admin, _ *rig) {
+			_, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce})
+			wants(t, "a token without a secret", err, duly.CodeInternal)
+		})
 }
 
 func TestPlaceOfOneNamespaceIsOne(t *testing.T) {
-	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.MovesForm.Append(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, r *rig) {
-		if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {
-			t.Errorf("%+v, %v", moves, err)
-		}
-		_, err := a.Moves(t.Context(), "shop")
-		wants(t, "no place at all", err, duly.CodeInternal)
-		var asked []string
-		for _, s := range r.requests() {
-			asked = append(asked, s.line)
-		}
-		if got, want := strings.Join(asked, ", "), "GET /admin/moves, GET /admin/moves?namespace=shop"; got != want {
-			t.Errorf("it was asked %s, want %s", got, want)
-		}
-		if err != nil && !strings.Contains(err.Error(), "duly.test") {
-			t.Errorf("%v does not say who has answered", err)
-		}
-	})
+	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.MovesForm.Append(nil, nil))) },
+		func(t *testing.T, a *httpengine.Admin, r *rig) {
+			if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {
+				t.Errorf("%+v, %v", moves, err)
+			}
+			_, err := a.Moves(t.Context(), "shop")
+			wants(t, "no place at all", err, duly.CodeInternal)
+			var asked []string
+			for _, s := range r.requests() {
+				asked = append(asked, s.line)
+			}
+			if got, want := strings.Join(asked, ", "),
+				"GET /admin/moves, GET /admin/moves?namespace=shop"; got != want {
+				t.Errorf("it was asked %s, want %s", got, want)
+			}
+			if err != nil && !strings.Contains(err.Error(), "duly.test") {
+				t.Errorf("%v does not say who has answered", err)
+			}
+		})
 }

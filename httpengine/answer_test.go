@@ -14,12 +14,13 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Of an answer's length, stated or not, only what is above the bound is refused.
-func TestAnAnswerMayBeAsLongAsItsBound(t *testing.T) {
+// An answer is refused only if its length, announced or not, is above the bound.
+func TestBoundOfAnswer(t *testing.T) {
 	t.Parallel()
 	const most = 100
 	l := &link{}
-	for length, ok := range map[int]bool{0: true, 1: true, most - 1: true, most: true, most + 1: false, 2 * most: false} {
+	for length, ok := range map[int]bool{0: true, 1: true, most - 1: true, most: true, most + 1: false,
+		2 * most: false} {
 		for _, stated := range []int64{-1, int64(length)} {
 			text := strings.Repeat("x", length)
 			got, err := l.readAll(&http.Response{ContentLength: stated}, strings.NewReader(text), most)
@@ -30,21 +31,24 @@ func TestAnAnswerMayBeAsLongAsItsBound(t *testing.T) {
 	}
 }
 
-// Half of a pause is random; a server's Retry-After counts up to a bound.
+// Half of a pause is random. A server's Retry-After applies up to a bound.
 func TestPausesAfterFailures(t *testing.T) {
 	t.Parallel()
-	for n, most := range map[int]time.Duration{1: minBackoff, 2: 2 * minBackoff, 5: 16 * minBackoff, 6: maxBackoff, 1000: maxBackoff} {
+	for n, most := range map[int]time.Duration{1: minBackoff, 2: 2 * minBackoff, 5: 16 * minBackoff, 6: maxBackoff,
+		1000: maxBackoff} {
 		least, longest := time.Hour, time.Duration(0)
 		for range 5000 {
 			d := backoff(n, duly.ErrUnavailable)
 			least, longest = min(least, d), max(longest, d)
 		}
 		if least < most/2 || least > most*55/100 || longest >= most || longest < most*95/100 {
-			t.Errorf("after %d failures the pause is from %s to %s, want it from %s to %s", n, least, longest, most/2, most)
+			t.Errorf("after %d failures the pause is from %s to %s, want it from %s to %s", n, least, longest, most/2,
+				most)
 		}
 	}
 
-	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second, time.Hour: 2 * maxBackoff} {
+	for after, want := range map[time.Duration]time.Duration{7 * time.Second: 7 * time.Second,
+		time.Hour: 2 * maxBackoff} {
 		err := fmt.Errorf("poll: %w", &duly.Error{Code: duly.CodeUnavailable, RetryAfter: after})
 		if got := backoff(1, err); got != want {
 			t.Errorf("after Retry-After %s the pause is %s, want %s", after, got, want)
@@ -52,7 +56,7 @@ func TestPausesAfterFailures(t *testing.T) {
 	}
 }
 
-// C13.11: what a server has certainly not read.
+// C13.11: errors after which the server has certainly not read the request.
 func TestNotSent(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -85,8 +89,8 @@ func TestOnlyATokenIsScrubbed(t *testing.T) {
 	}
 }
 
-// What JSON would change is not sent.
-func TestWhatJSONCarries(t *testing.T) {
+// A text that JSON would change is refused.
+func TestTextsThatJSONWouldChange(t *testing.T) {
 	t.Parallel()
 	const bad = "a\xff"
 	for _, tt := range []struct {
@@ -94,8 +98,10 @@ func TestWhatJSONCarries(t *testing.T) {
 		texts   []string
 		want    bool
 	}{
-		{nil, nil, true}, {nil, []string{"a", "ü"}, true}, {nil, []string{"a", bad}, false}, {nil, []string{bad, "a"}, false},
-		{map[string]string{"n": "ü"}, nil, true}, {map[string]string{"n": bad}, nil, false}, {map[string]string{bad: "v"}, nil, false},
+		{nil, nil, true}, {nil, []string{"a", "ü"}, true}, {nil, []string{"a", bad}, false},
+		{nil, []string{bad, "a"}, false},
+		{map[string]string{"n": "ü"}, nil, true}, {map[string]string{"n": bad}, nil, false},
+		{map[string]string{bad: "v"}, nil, false},
 	} {
 		if got := isUTF8(tt.headers, tt.texts...); got != tt.want {
 			t.Errorf("%q, %q: %t, want %t", tt.headers, tt.texts, got, tt.want)
@@ -105,7 +111,8 @@ func TestWhatJSONCarries(t *testing.T) {
 
 func TestRetryAfterIsReadInSeconds(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"": 0, "soon": 0, "-1": 0, "0": 0, "1": time.Second, "86400": 24 * time.Hour, "86401": 24 * time.Hour} {
+	for text, want := range map[string]time.Duration{"": 0, "soon": 0, "-1": 0, "0": 0, "1": time.Second,
+		"86400": 24 * time.Hour, "86401": 24 * time.Hour} {
 		if got := retryAfter(&http.Response{Header: http.Header{"Retry-After": {text}}}); got != want {
 			t.Errorf("Retry-After %q is %s, want %s", text, got, want)
 		}

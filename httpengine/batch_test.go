@@ -18,10 +18,10 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// gate holds requests until the test lets one through.
+// gate delays each request until the test releases it.
 type gate struct{ open chan struct{} }
 
-// inGate runs a test whose pushes wait at a gate.
+// inGate runs a test with pushes that wait at a gate.
 func inGate(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, r *rig, g *gate)) {
 	t.Helper()
 	t.Parallel()
@@ -38,7 +38,7 @@ func inGate(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, r *rig
 	})
 }
 
-// pending is a push under way.
+// pending is a push in progress.
 type pending struct {
 	done    chan struct{}
 	results []duly.PushResult
@@ -54,11 +54,11 @@ func (r *rig) begin(ctx context.Context, jobs ...duly.Job) *pending {
 		defer close(p.done)
 		p.results, p.err = r.Push(ctx, jobs)
 	}()
-	synctest.Wait() // it stands in the line
+	synctest.Wait() // the push waits in the batcher
 	return p
 }
 
-// got wants the push to be answered with its own IDs.
+// got expects these IDs as the results of the push.
 func (p *pending) got(t *testing.T, ids ...string) {
 	t.Helper()
 	<-p.done
@@ -98,9 +98,9 @@ func (r *rig) sent(t *testing.T, want ...string) {
 	}
 }
 
-// C4.3: calls gather while one is on its way, go out in their order, and each
-// sees its own results.
-func TestCallsGatherWhileOneIsOnItsWay(t *testing.T) {
+// C4.3: calls during a request are joined into the next one, in their order, and each gets its own
+// results.
+func TestCallsAreJoinedDuringARequest(t *testing.T) {
 	inGate(t, nil, func(t *testing.T, r *rig, g *gate) {
 		ctx := t.Context()
 		first := r.begin(ctx, duly.Job{ID: "a"})
@@ -154,8 +154,8 @@ func TestJoinedCallsStayWithinTheBounds(t *testing.T) {
 	})
 }
 
-// C4.2: one caller's going is its own affair.
-func TestCallerThatGoesLeavesTheOthersAlone(t *testing.T) {
+// C4.2: a caller whose context ends does not affect the others.
+func TestCanceledCallerDoesNotAffectOthers(t *testing.T) {
 	inGate(t, nil, func(t *testing.T, r *rig, g *gate) {
 		flying, cancelFlying := context.WithCancel(t.Context())
 		waiting, cancelWaiting := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestCallerThatGoesLeavesTheOthersAlone(t *testing.T) {
 			t.Errorf("%v does not say why", first.err)
 		}
 		if second.err != context.Canceled {
-			t.Errorf("what was not sent is answered %v", second.err)
+			t.Errorf("a push that was not sent returns %v", second.err)
 		}
 		close(g.open)
 		third.got(t, "c")
@@ -179,8 +179,8 @@ func TestCallerThatGoesLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
-// The jobs are the caller's again once Push has returned, however it did.
-func TestJobsAreTheCallersAgainAfterThePush(t *testing.T) {
+// After Push has returned, with or without an error, the caller may change its jobs.
+func TestJobsAreNotUsedAfterPush(t *testing.T) {
 	inGate(t, nil, func(t *testing.T, r *rig, g *gate) {
 		ctx, cancel := context.WithCancel(t.Context())
 		body := []byte("mine")
@@ -195,7 +195,7 @@ func TestJobsAreTheCallersAgainAfterThePush(t *testing.T) {
 		synctest.Wait()
 		g.open <- struct{}{}
 		first.got(t, "a")
-		synctest.Wait() // the second is on its way
+		synctest.Wait() // the second request was sent
 		cancel()
 		<-ended
 		jobs[0].ID = "z"
@@ -203,27 +203,28 @@ func TestJobsAreTheCallersAgainAfterThePush(t *testing.T) {
 		close(g.open)
 		synctest.Wait()
 		if s := r.requests()[1]; sentIDs(t, s) != "b" || !strings.Contains(s.body, "mine") {
-			t.Errorf("what was sent is %s", s.body)
+			t.Errorf("the sent body is %s", s.body)
 		}
 	})
 }
 
-// C4.8: an error of the whole call is each caller's own.
-func TestErrorOfAJointRequestIsEachCallers(t *testing.T) {
-	inGate(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrFull) }, func(t *testing.T, r *rig, g *gate) {
-		first := r.begin(t.Context(), duly.Job{ID: "a"})
-		second, third := r.begin(t.Context(), duly.Job{ID: "b"}), r.begin(t.Context(), duly.Job{ID: "c"})
-		close(g.open)
-		for _, p := range []*pending{first, second, third} {
-			<-p.done
-			wants(t, "a push", p.err, duly.CodeFull)
-		}
-		r.sent(t, "a", "b c")
-	})
+// C4.8: the error of a joined request is the error of each of its calls.
+func TestErrorOfJoinedRequest(t *testing.T) {
+	inGate(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrFull) },
+		func(t *testing.T, r *rig, g *gate) {
+			first := r.begin(t.Context(), duly.Job{ID: "a"})
+			second, third := r.begin(t.Context(), duly.Job{ID: "b"}), r.begin(t.Context(), duly.Job{ID: "c"})
+			close(g.open)
+			for _, p := range []*pending{first, second, third} {
+				<-p.done
+				wants(t, "a push", p.err, duly.CodeFull)
+			}
+			r.sent(t, "a", "b c")
+		})
 }
 
-// What was lost on its way is not sent again for either caller.
-func TestJointRequestWithoutAnAnswerIsNotSentAgain(t *testing.T) {
+// A joined request without an answer is not sent again.
+func TestJoinedRequestWithoutAnswerIsNotRepeated(t *testing.T) {
 	inGate(t, func(w http.ResponseWriter, _ *http.Request) { hijack(w).Close() }, func(t *testing.T, r *rig, g *gate) {
 		first := r.begin(t.Context(), duly.Job{ID: "a"})
 		second, third := r.begin(t.Context(), duly.Job{ID: "b"}), r.begin(t.Context(), duly.Job{ID: "c"})
@@ -236,8 +237,9 @@ func TestJointRequestWithoutAnAnswerIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// C4.4: nobody pays for a neighbour whose part makes a server refuse the whole.
-func TestRefusedJointRequestIsSentOneByOne(t *testing.T) {
+// C4.4: if a server refuses a joined request, its calls are sent one by one, so that only the bad one
+// fails.
+func TestRefusedJoinedRequestIsSentOneByOne(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		for _, j := range pushed(req) {
 			if j.Backoff == "fixed:1s" {
@@ -263,8 +265,8 @@ func TestRefusedJointRequestIsSentOneByOne(t *testing.T) {
 	})
 }
 
-// C4.4, C13.7: a request that is too large in its wire form is sent in parts;
-// one job that is too large by itself has that as its own error.
+// C4.4, C13.7: a request that is too large is sent in parts. A single job that is too large has its own
+// error.
 func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength > 4000 {
@@ -293,7 +295,8 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 
 		outcomes := make([]duly.SettleRequest, 4)
 		for i := range outcomes {
-			outcomes[i] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
+			outcomes[i] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack,
+				Result: []byte(strings.Repeat("x", 5000))}
 		}
 		errs, err := r.Settle(t.Context(), "", outcomes)
 		if err != nil || len(errs) != 4 {
@@ -305,7 +308,7 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 	})
 }
 
-// leaving is a caller's context that ends once it is told so, and wakes nobody.
+// leaving is a context that ends without closing its Done channel.
 type leaving struct {
 	context.Context
 	gone atomic.Bool
@@ -318,11 +321,11 @@ func (l *leaving) Err() error {
 	return nil
 }
 
-// C4.4: what the first half of a request that was too large has done is told,
-// however the second one fares.
-func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
+// C4.4: the results of the first half of a halved request are returned, with any result of the
+// second half.
+func TestResultsOfFirstHalfAreReturned(t *testing.T) {
 	fares := map[string]struct {
-		second error // of the server; nil: the caller goes before it is sent
+		second error // of the server; nil: the caller's context ends before the request
 		code   duly.Code
 	}{
 		"the limit is used up": {&duly.Error{Code: duly.CodeLimited, RetryAfter: time.Second}, duly.CodeLimited},
@@ -344,7 +347,8 @@ func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
 					problem(w, of.second)
 				}
 			}, func(t *testing.T, r *rig) {
-				got, err := r.Push(ctx, []duly.Job{{ID: "a", Queue: "q", Made: true}, {ID: "b", Queue: "q", Made: true}})
+				got, err := r.Push(ctx, []duly.Job{{ID: "a", Queue: "q", Made: true},
+					{ID: "b", Queue: "q", Made: true}})
 				if err != nil || len(got) != 2 || got[0].Err != nil || got[0].ID != "a" || got[1].ID != "b" {
 					t.Fatalf("%+v, %v", got, err)
 				}
@@ -354,7 +358,7 @@ func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
 	}
 }
 
-// cloned is the request with its body to be read again.
+// cloned returns the request, with a body that can be read again.
 func cloned(req *http.Request) *http.Request {
 	copied := *req
 	copied.Body, _ = req.GetBody()

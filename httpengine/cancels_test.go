@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// feed answers polls with what a test has put in, and waits for the rest.
+// feed answers polls with the answers of a test, and waits for the next ones.
 type feed struct {
 	answers chan func(http.ResponseWriter)
 
@@ -47,10 +47,11 @@ func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// put adds an answer, by its cursor.
+// put adds an answer with its cursor.
 func (f *feed) put(cursor string, any bool, canceled ...contract.Canceled) {
 	f.answers <- func(w http.ResponseWriter) {
-		reply(w, 200, string(wire.CanceledForm.Append(nil, wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
+		reply(w, 200, string(wire.CanceledForm.Append(nil,
+			wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
 	}
 }
 
@@ -59,7 +60,7 @@ func (f *feed) fail(err error) {
 	f.answers <- func(w http.ResponseWriter) { problem(w, err) }
 }
 
-// asked returns the cursors of the polls so far, and forgets them.
+// asked returns the cursors of the polls, and clears them.
 func (f *feed) asked() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +72,7 @@ func (f *feed) asked() string {
 	return strings.Join(cursors, " ")
 }
 
-// watcher notes what one watch reports.
+// watcher records the reports of one watch.
 type watcher struct {
 	end context.CancelFunc
 
@@ -108,7 +109,7 @@ func (r *rig) watch(namespace string) *watcher {
 	return w
 }
 
-// said returns what was reported so far, and forgets it.
+// said returns the reports, and clears them.
 func (w *watcher) said() string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -143,8 +144,8 @@ func wantText(t *testing.T, what, got, want string) {
 	}
 }
 
-// C14.47: all watchers share one long poll, which goes on from its cursor and ends
-// with the last of them.
+// C14.47: all watchers share one long poll, which continues from its cursor and ends with the last
+// watcher.
 func TestWatchersShareALongPoll(t *testing.T) {
 	follow(t, func(t *testing.T, r *rig, f *feed) {
 		f.put("c1", true)
@@ -169,8 +170,8 @@ func TestWatchersShareALongPoll(t *testing.T) {
 }
 
 // C4.98, C14.47: a lost connection leaves no gap while the server knows the cursor.
-// Where it does not, the watchers ask about all leases.
-func TestAWatchReconnects(t *testing.T) {
+// Otherwise the watchers check all leases.
+func TestWatchReconnects(t *testing.T) {
 	follow(t, func(t *testing.T, r *rig, f *feed) {
 		f.put("c1", true)
 		w := r.watch("shop")
@@ -190,9 +191,9 @@ func TestAWatchReconnects(t *testing.T) {
 	})
 }
 
-// C14.47: a watch rests after an answer that came early, and after a failure: for
-// a short time again once the server has answered.
-func TestAWatchRests(t *testing.T) {
+// C14.47: a watch pauses after an early answer, and after a failure. After an answer, the next pause
+// is short again.
+func TestWatchPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, c := newFeed(), clock.NewFake()
@@ -226,9 +227,8 @@ func TestAWatchRests(t *testing.T) {
 	})
 }
 
-// C14.47: an error that a repeat does not mend ends the watch, as that of a server
-// without the route.
-func TestAWatchEndsWithALastingError(t *testing.T) {
+// C14.47: a permanent error ends the watch, for instance of a server without the route.
+func TestWatchEndsWithPermanentError(t *testing.T) {
 	for _, want := range []error{duly.ErrNotFound, duly.ErrUnsupported, duly.ErrUnauthorized, duly.ErrForbidden} {
 		t.Run(string(duly.CodeOf(want)), func(t *testing.T) {
 			follow(t, func(t *testing.T, r *rig, f *feed) {
@@ -242,17 +242,16 @@ func TestAWatchEndsWithALastingError(t *testing.T) {
 	}
 }
 
-// later is the error of a server that names when to come back.
+// later returns the error of a server with a Retry-After.
 func later(d time.Duration) error {
 	return wire.Own(&duly.Error{Code: duly.CodeUnavailable, RetryAfter: d, Message: "later"})
 }
 
-// C14.47: a server that fails, drains or has lost all reports again and again gets few
-// requests.
-func TestAWatchFloodsNoServer(t *testing.T) {
+// C14.47: a server that repeatedly fails, drains or has lost all reports gets few requests.
+func TestWatchFloodsNoServer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		put  func(f *feed)
-		most int // polls within ten seconds
+		most int // the maximum of polls within ten seconds
 	}{
 		"fails":              {func(f *feed) { f.fail(duly.ErrUnavailable) }, 12},
 		"asks for patience":  {func(f *feed) { f.fail(later(5 * time.Second)) }, 3},
@@ -279,7 +278,7 @@ func TestAWatchFloodsNoServer(t *testing.T) {
 	}
 }
 
-// C13.13: Close ends every watch. Another namespace is never asked for.
+// C13.13: Close ends every watch. A watch of another namespace sends no request.
 func TestCloseEndsEveryWatch(t *testing.T) {
 	follow(t, func(t *testing.T, r *rig, f *feed) {
 		if err := r.watch("other").err(); !errors.Is(err, duly.ErrForbidden) {

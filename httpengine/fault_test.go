@@ -40,7 +40,8 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 			var got, public *duly.Error = nil, wire.Public(want)
 			if name == "closed" { // the server's engine is, not this one
 				wants(t, name, err, duly.CodeUnavailable)
-			} else if !errors.As(err, &got) || got.Code != public.Code || got.Message != public.Message || got.State != public.State ||
+			} else if !errors.As(err, &got) || got.Code != public.Code || got.Message != public.Message ||
+				got.State != public.State ||
 				got.RetryAfter != public.RetryAfter || !slices.Equal(got.Fields, public.Fields) {
 				t.Errorf("%s arrives as %+v, want %+v", name, got, public)
 			}
@@ -49,20 +50,22 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 	})
 }
 
-// C11.33: the error of one item as well.
+// C11.33: so is the error of one item.
 func TestErrorOfAnItemIsRebuilt(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, 200, string(wire.ResultsForm.Append(nil, []error{nil, duly.ErrLeaseLost, contract.TooLarge("result", "has 9 bytes")})))
+		reply(w, 200, string(wire.ResultsForm.Append(nil,
+			[]error{nil, duly.ErrLeaseLost, contract.TooLarge("result", "has 9 bytes")})))
 	}, func(t *testing.T, r *rig) {
 		o := duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 		errs, err := r.Settle(t.Context(), "", []duly.SettleRequest{o, o, o})
-		if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || !errors.Is(errs[2], duly.ErrTooLarge) {
+		if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) ||
+			!errors.Is(errs[2], duly.ErrTooLarge) {
 			t.Errorf("the answers are %v, %v", errs, err)
 		}
 	})
 }
 
-// C13.11: a server that does not answer as it should.
+// C13.11: bad answers are the error unavailable or internal.
 func TestMisbehavingServerIsUnavailable(t *testing.T) {
 	html := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -79,17 +82,23 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 	}{
 		"a closed connection":       {cut(""), duly.CodeUnavailable, "may have happened"},
 		"an answer cut in its head": {cut("HTTP/1.1 200 O"), duly.CodeUnavailable, "may have happened"},
-		"an answer cut in its body": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
-		"an answer cut in a chunk":  {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
-		"an error cut in its body":  {cut("HTTP/1.1 400 Bad\r\nContent-Type: application/problem+json\r\nContent-Length: 99\r\n\r\n{\"co"), duly.CodeUnavailable, "may have happened"},
-		"bytes that are not HTTP":   {cut("SSH-2.0-OpenSSH_9.6\r\n"), duly.CodeUnavailable, "may have happened"},
-		"a head without end":        {endless("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("m", 50_000)+"\r\n"), duly.CodeUnavailable, "may have happened"},
-		"a body of a terabyte":      {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "has more than"},
-		"a body without end":        {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[", strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "has more than"},
-		"a web page":                {html(200), duly.CodeUnavailable, "is it a duly server?"},
-		"several choices":           {html(300), duly.CodeUnavailable, "redirects are not followed"},
-		"an odd redirect":           {html(399), duly.CodeUnavailable, "redirects are not followed"},
-		"a bad request":             {html(400), duly.CodeUnavailable, "400 Bad Request in a form that is not this API's"},
+		"an answer cut in its body": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 99\r\n\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
+		"an answer cut in a chunk": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n9\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
+		"an error cut in its body": {cut("HTTP/1.1 400 Bad\r\nContent-Type: application/problem+json\r\n" +
+			"Content-Length: 99\r\n\r\n{\"co"), duly.CodeUnavailable, "may have happened"},
+		"bytes that are not HTTP": {cut("SSH-2.0-OpenSSH_9.6\r\n"), duly.CodeUnavailable, "may have happened"},
+		"a head without end": {endless("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("m", 50_000)+"\r\n"),
+			duly.CodeUnavailable, "may have happened"},
+		"a body of a terabyte": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "has more than"},
+		"a body without end": {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[",
+			strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "has more than"},
+		"a web page":      {html(200), duly.CodeUnavailable, "is it a duly server?"},
+		"several choices": {html(300), duly.CodeUnavailable, "redirects are not followed"},
+		"an odd redirect": {html(399), duly.CodeUnavailable, "redirects are not followed"},
+		"a bad request":   {html(400), duly.CodeUnavailable, "400 Bad Request in a form that is not this API's"},
 		"a page about TLS": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			w.WriteHeader(400)
@@ -102,11 +111,16 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 		"a proxy that forbids":       {html(403), duly.CodeForbidden, "proxy"},
 		"a proxy's rate":             {html(429), duly.CodeLimited, "proxy"},
 		"a server's error":           {html(500), duly.CodeUnavailable, "500"},
-		"JSON that is cut":           {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[`) }, duly.CodeInternal, "is it a duly server"},
-		"JSON of another kind":       {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `["hello"]`) }, duly.CodeInternal, "is it a duly server"},
-		"no results":                 {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{}`) }, duly.CodeInternal, "0 results"},
-		"too many results":           {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[{},{}]}`) }, duly.CodeInternal, "2 results"},
-		"success without an answer":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, duly.CodeInternal, "is it a duly server"},
+		"JSON that is cut": {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[`) },
+			duly.CodeInternal, "is it a duly server"},
+		"JSON of another kind": {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `["hello"]`) },
+			duly.CodeInternal, "is it a duly server"},
+		"no results": {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{}`) },
+			duly.CodeInternal, "0 results"},
+		"too many results": {func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[{},{}]}`) },
+			duly.CodeInternal, "2 results"},
+		"success without an answer": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+			duly.CodeInternal, "is it a duly server"},
 		"another API's problem": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(404)
@@ -130,7 +144,7 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 	}
 }
 
-// endless answers with a beginning, and then with one piece for ever.
+// endless answers with a beginning, and then endlessly with one piece.
 func endless(begin, piece string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn := hijack(w)
@@ -142,7 +156,7 @@ func endless(begin, piece string) http.HandlerFunc {
 	}
 }
 
-// The token would go to wherever the redirect leads.
+// A redirect is not followed, because its destination would get the token.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -163,7 +177,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// C13.11: nobody there, which is a line of its own.
+// C13.11: without a server, the error is unavailable, in one line.
 func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 	inBubble(t, created, func(t *testing.T, r *rig) {
 		r.listener.Close()
@@ -175,10 +189,11 @@ func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 	})
 }
 
-func TestSilentServerIsGivenUp(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, httpengine.Config{Timeout: time.Second}, func(w http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+		r := newRig(t, httpengine.Config{Timeout: time.Second},
+			func(w http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 		begin := time.Now()
 		wants(t, "silence", r.push(t.Context()), duly.CodeUnavailable)
 		if took := time.Since(begin); took != time.Second {
@@ -187,8 +202,8 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	})
 }
 
-// A transfer may take longer than any timeout as long as something moves.
-func TestSlowTransferIsNotGivenUp(t *testing.T) {
+// A transfer may take longer than any timeout while bytes are received.
+func TestSlowTransferHasNoTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Status: duly.Created}}))
@@ -206,7 +221,7 @@ func TestSlowTransferIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// A proxy that says when to come again is listened to.
+// The Retry-After of a proxy is used.
 func TestRetryAfterOfAProxyIsKept(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "7")
@@ -225,8 +240,8 @@ func (leakyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s with %v failed", r.Method, r.URL, r.Header)
 }
 
-// C11.5: not even a transport that talks shows the token.
-func TestTransportThatTalksShowsNoToken(t *testing.T) {
+// C11.5: the token is not in an error, even if the transport repeats it.
+func TestErrorOfTransportHidesToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, httpengine.Config{Client: &http.Client{Transport: leakyTransport{}}}, created)
 	err := r.push(context.Background())

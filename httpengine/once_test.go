@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// operations are those that change something, each as one call.
+// operations returns the operations that change something, each as one call.
 func operations() map[string]func(ctx context.Context, e *httpengine.Engine) error {
 	q := duly.QueueRef{Name: "q"}
 	return map[string]func(ctx context.Context, e *httpengine.Engine) error{
@@ -32,7 +32,8 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 			return err
 		},
 		"settle": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
+			_, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1",
+				As: duly.Ack}})
 			return err
 		},
 		"extend": func(ctx context.Context, e *httpengine.Engine) error {
@@ -62,8 +63,10 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 			_, err := e.Publish(ctx, []duly.Message{{Topic: "t", ID: "x"}})
 			return err
 		},
-		"cancel delayed": func(ctx context.Context, e *httpengine.Engine) error { return e.CancelDelayed(ctx, q, "k", "x") },
-		"destroy topic":  func(ctx context.Context, e *httpengine.Engine) error { return e.DestroyTopic(ctx, q) },
+		"cancel delayed": func(ctx context.Context, e *httpengine.Engine) error {
+			return e.CancelDelayed(ctx, q, "k", "x")
+		},
+		"destroy topic": func(ctx context.Context, e *httpengine.Engine) error { return e.DestroyTopic(ctx, q) },
 		"configure topic": func(ctx context.Context, e *httpengine.Engine) error {
 			return e.ConfigureTopic(ctx, q, duly.TopicConfig{MaxCount: 1})
 		},
@@ -79,8 +82,8 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 	}
 }
 
-// Close waits for the calls under way, and for no other.
-func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
+// Close waits for the calls in progress, and later calls fail.
+func TestCloseWaitsForCalls(t *testing.T) {
 	q := duly.QueueRef{Name: "q"}
 	looks := map[string]func(ctx context.Context, e *httpengine.Engine) error{
 		"get": func(ctx context.Context, e *httpengine.Engine) error {
@@ -139,27 +142,28 @@ func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
 	maps.Copy(looks, operations())
 	for name, operation := range looks {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrNotFound) }, func(t *testing.T, r *rig) {
-				wants(t, name, operation(t.Context(), r.Engine), duly.CodeNotFound)
-				closed := make(chan error, 1)
-				go func() { closed <- r.Close() }()
-				synctest.Wait()
-				select {
-				case err := <-closed:
-					if err != nil {
-						t.Error(err)
+			inBubble(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrNotFound) },
+				func(t *testing.T, r *rig) {
+					wants(t, name, operation(t.Context(), r.Engine), duly.CodeNotFound)
+					closed := make(chan error, 1)
+					go func() { closed <- r.Close() }()
+					synctest.Wait()
+					select {
+					case err := <-closed:
+						if err != nil {
+							t.Error(err)
+						}
+					default:
+						t.Fatal("Close waits for a call that has ended")
 					}
-				default:
-					t.Fatal("Close waits for a call that has ended")
-				}
-			})
+				})
 		})
 	}
 }
 
-// C4.15, C13.12: on a kept connection too, where net/http would send again what
-// it takes for safe to repeat, a lost answer is the caller's to judge.
-func TestLostAnswerIsNotAskedForAgain(t *testing.T) {
+// C4.15, C13.12: after a lost answer, the caller gets the error, also on an idle connection, where
+// net/http would repeat requests that it considers idempotent.
+func TestRequestWithLostAnswerIsNotRepeated(t *testing.T) {
 	for name, operation := range operations() {
 		t.Run(name, func(t *testing.T) {
 			lose := false
@@ -183,7 +187,7 @@ func TestLostAnswerIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// C4.2: what changes something is not taken back with its caller.
+// C4.2: a change continues after its caller's context has ended.
 func TestCallRunsOnWithoutItsCaller(t *testing.T) {
 	for name, operation := range operations() {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +224,7 @@ func TestCallRunsOnWithoutItsCaller(t *testing.T) {
 	}
 }
 
-// C4.2: nothing is sent for a caller that has gone before.
+// C4.2: no request is sent for a context that has ended.
 func TestEndedContextSendsNothing(t *testing.T) {
 	inBubble(t, created, func(t *testing.T, r *rig) {
 		ended, cancel := context.WithCancel(t.Context())
@@ -236,8 +240,8 @@ func TestEndedContextSendsNothing(t *testing.T) {
 	})
 }
 
-// A server, or a proxy, closes connections that were idle for long: the next
-// call takes another one, and nobody sees an error.
+// If a server or a proxy has closed an idle connection, the next call uses another one, without an
+// error.
 func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +250,8 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 		requests := 0
 		go serveOnce(l, &requests)
 		network := &http.Transport{DialContext: l.Dial}
-		e, err := httpengine.Open(context.Background(), httpengine.Config{URL: "http://" + token + "@duly.test/shop", Client: &http.Client{Transport: network}})
+		e, err := httpengine.Open(context.Background(),
+			httpengine.Config{URL: "http://" + token + "@duly.test/shop", Client: &http.Client{Transport: network}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +262,7 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 			if err != nil || results[0].Err != nil {
 				t.Errorf("push %d: %v", i, err)
 			}
-			synctest.Wait() // the close is seen
+			synctest.Wait() // the client notices the close
 		}
 
 		if requests != 5 {
@@ -266,7 +271,7 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 	})
 }
 
-// serveOnce promises to keep each connection and closes it after one answer.
+// serveOnce announces keep-alive, but closes each connection after one answer.
 func serveOnce(l *memnet.Listener, requests *int) {
 	for {
 		conn, err := l.Accept()
@@ -287,7 +292,7 @@ func serveOnce(l *memnet.Listener, requests *int) {
 	}
 }
 
-// C11.6: another namespace is forbidden, per item or call, and never sent.
+// C11.6: another namespace is forbidden, for an item or a call, without a request.
 func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 	inBubble(t, created, func(t *testing.T, r *rig) {
 		ctx, other := t.Context(), duly.QueueRef{Namespace: "other", Name: "q"}
@@ -321,7 +326,8 @@ func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 		if n := len(r.requests()); n != 0 {
 			t.Errorf("%d requests were sent", n)
 		}
-		results, err = r.Push(ctx, []duly.Job{{Namespace: "other", Queue: "q"}, {ID: "a", Queue: "q"}, {ID: "b", Namespace: "shop", Queue: "q"}})
+		results, err = r.Push(ctx, []duly.Job{{Namespace: "other", Queue: "q"}, {ID: "a", Queue: "q"},
+			{ID: "b", Namespace: "shop", Queue: "q"}})
 		if err != nil || results[1].Status != duly.Created || results[2].ID != "b" {
 			t.Errorf("the neighbours are answered %+v, %v", results, err)
 		}
@@ -329,22 +335,23 @@ func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 	})
 }
 
-// C14.2: the token travels in the header and nowhere else.
-func TestTokenTravelsInItsHeaderAlone(t *testing.T) {
-	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[{}]}`) }, func(t *testing.T, r *rig) {
-		for _, operation := range operations() {
-			_ = operation(t.Context(), r.Engine)
-		}
-		for _, s := range r.requests() {
-			if s.auth != "Bearer "+token || strings.Contains(s.line+s.body, "S3CRET") {
-				t.Errorf("%s carries %q", s.line, s.auth)
+// C14.2: only the header has the token.
+func TestOnlyTheHeaderHasTheToken(t *testing.T) {
+	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"results":[{}]}`) },
+		func(t *testing.T, r *rig) {
+			for _, operation := range operations() {
+				_ = operation(t.Context(), r.Engine)
 			}
-		}
-	})
+			for _, s := range r.requests() {
+				if s.auth != "Bearer "+token || strings.Contains(s.line+s.body, "S3CRET") {
+					t.Errorf("%s carries %q", s.line, s.auth)
+				}
+			}
+		})
 }
 
-// A server that was away is found again without opening the engine anew.
-func TestServerThatComesBackIsFound(t *testing.T) {
+// After an outage of the server, the same engine works again.
+func TestEngineWorksAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		at := memnet.Listen()

@@ -16,7 +16,7 @@ import (
 
 func readAll(to *strings.Builder, req *http.Request) (int64, error) { return io.Copy(to, req.Body) }
 
-// shop hands out one job per reserve once it is open, and counts releases.
+// shop is a server that answers each reserve with one job after it was opened, and counts releases.
 type shop struct {
 	open     chan struct{}
 	taken    atomic.Int64
@@ -27,7 +27,8 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 	if strings.HasSuffix(req.URL.Path, "/reserve") {
 		<-s.open
 		s.taken.Add(1)
-		reply(w, 200, string(wire.DeliveriesForm.Append(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
+		reply(w, 200, string(wire.DeliveriesForm.Append(nil,
+			[]duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
 		return
 	}
 
@@ -46,8 +47,8 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 	reply(w, 200, string(wire.ResultsForm.Append(nil, make([]error, len(outcomes.Values)))))
 }
 
-// C4.16: what arrives for a caller that has gone is given back.
-func TestReserveOfACallerThatHasGoneIsGivenBack(t *testing.T) {
+// C4.16: a delivery whose caller's context has ended is released.
+func TestDeliveryOfCanceledReserveIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &shop{open: make(chan struct{})}
@@ -70,9 +71,9 @@ func TestReserveOfACallerThatHasGoneIsGivenBack(t *testing.T) {
 	})
 }
 
-// C4.16: at every moment that a caller can go, what was taken is either its own
-// or given back; Close waits for that.
-func TestEveryDeliveryIsHandedOverOrGivenBack(t *testing.T) {
+// C4.16: at whatever time the caller's context ends, a delivery is either returned or released. Close
+// waits for the release.
+func TestEveryDeliveryIsReturnedOrReleased(t *testing.T) {
 	t.Parallel()
 	s := &shop{open: make(chan struct{})}
 	close(s.open)
@@ -96,8 +97,8 @@ func TestEveryDeliveryIsHandedOverOrGivenBack(t *testing.T) {
 	}
 }
 
-// C4.7, C4.72: all of a state goes in steps, each a request of its own.
-func TestPurgeOfEverythingGoesInSteps(t *testing.T) {
+// C4.7, C4.72: a purge of a whole state makes several requests.
+func TestPurgeOfEverythingMakesSeveralRequests(t *testing.T) {
 	left := 25_000
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 		var b strings.Builder
@@ -125,8 +126,8 @@ func TestPurgeOfEverythingGoesInSteps(t *testing.T) {
 	})
 }
 
-// What was purged before an error is told with it.
-func TestPurgeThatFailsTellsHowFarItCame(t *testing.T) {
+// The error of a purge comes with the number of purged jobs.
+func TestFailedPurgeReturnsItsCount(t *testing.T) {
 	first := true
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
 		if !first {
@@ -139,7 +140,7 @@ func TestPurgeThatFailsTellsHowFarItCame(t *testing.T) {
 		n, err := r.Purge(t.Context(), duly.QueueRef{Name: "q"}, duly.StateDead, 0)
 		wants(t, "the purge", err, duly.CodeUnavailable)
 		if n != 10_000 {
-			t.Errorf("it tells %d, want 10000", n)
+			t.Errorf("purged %d, want 10000", n)
 		}
 	})
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// token is the one that must be seen nowhere but in the header made for it.
+// token must appear only in its header.
 const token = "duly_S3CRETs3cretS3CRETs3cretS3CRETs3cretS3CRET"
 
-// rig is an engine on a server that does what a test tells it, in a bubble.
+// rig is an engine of a fake server, in a bubble of package synctest.
 type rig struct {
 	*httpengine.Engine
 	t        testing.TB
 	listener *memnet.Listener
-	// kill ends the server and every connection to it.
+	// kill stops the server and closes its connections.
 	kill func()
 
 	mu   sync.Mutex
@@ -37,11 +37,11 @@ type rig struct {
 // seen is a request that reached the server.
 type seen struct{ line, body, auth string }
 
-// uptime is how long a process has run before a test: a clock that begins at zero
-// hides that a moment was taken for a length.
+// uptime is the monotonic time at the start of a test. With zero, a test would not notice code that
+// uses a time as a duration.
 const uptime = 3 * time.Hour
 
-// inBubble runs a test with a rig of its own.
+// inBubble runs a test with a new rig.
 func inBubble(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
@@ -82,15 +82,16 @@ func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {
 	return r
 }
 
-// note writes down what came, before the test's server answers it.
+// note records each request before the fake server answers it.
 func (r *rig) note(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
-			return // a client that went while it sent
+			return // the client disconnected while it sent the request
 		}
 		r.mu.Lock()
-		r.seen = append(r.seen, seen{req.Method + " " + req.URL.RequestURI(), string(body), req.Header.Get("Authorization")})
+		r.seen = append(r.seen, seen{req.Method + " " + req.URL.RequestURI(), string(body),
+			req.Header.Get("Authorization")})
 		r.mu.Unlock()
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(body))), nil }
 		req.Body, _ = req.GetBody()
@@ -98,14 +99,14 @@ func (r *rig) note(serve http.HandlerFunc) http.Handler {
 	})
 }
 
-// requests tells what reached the server so far.
+// requests returns the recorded requests.
 func (r *rig) requests() []seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]seen(nil), r.seen...)
 }
 
-// push pushes one job and tells the error of the call or of the job.
+// push pushes one job and returns the error of the call or of the job.
 func (r *rig) push(ctx context.Context) error {
 	results, err := r.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Made: true}})
 	if err == nil {
@@ -121,7 +122,7 @@ func reply(w http.ResponseWriter, status int, json string) {
 	_, _ = io.WriteString(w, json)
 }
 
-// problem answers with an error as a server does.
+// problem answers with an error, like a server.
 func problem(w http.ResponseWriter, err error) {
 	body, status := wire.AppendProblem(nil, err, 0)
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -129,7 +130,7 @@ func problem(w http.ResponseWriter, err error) {
 	_, _ = w.Write(body)
 }
 
-// created answers a push: every job is made.
+// created answers a push: every job is created.
 func created(w http.ResponseWriter, req *http.Request) {
 	jobs := pushed(req)
 	results := make([]duly.PushResult, len(jobs))
@@ -148,7 +149,7 @@ func pushed(req *http.Request) []duly.Job {
 	return jobs.Values
 }
 
-// cut answers with raw bytes and closes the connection behind them.
+// cut answers with raw bytes and closes the connection.
 func cut(raw string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn := hijack(w)
@@ -165,7 +166,7 @@ func hijack(w http.ResponseWriter) net.Conn {
 	return conn
 }
 
-// wants an error of that code which shows no token.
+// wants fails the test unless the error has the code, and no token in its text.
 func wants(t *testing.T, what string, err error, code duly.Code) {
 	t.Helper()
 	if got := duly.CodeOf(err); err == nil || got != code {
@@ -174,7 +175,7 @@ func wants(t *testing.T, what string, err error, code duly.Code) {
 	hides(t, what, err)
 }
 
-// hides wants no error of the chain to show the token.
+// hides fails the test if an error of the chain has the token in its text.
 func hides(t *testing.T, what string, err error) {
 	t.Helper()
 	for ; err != nil; err = unwrap(err) {

@@ -16,9 +16,11 @@ func TestPushRequests(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.URL.Path == "/v1/shop/push/targets":
-			reply(w, http.StatusOK, `{"targets":[{"name":"crm","url":"https://a.example/","enabled":false,"own_secret":true,"version":3}],"next":"crm"}`)
+			reply(w, http.StatusOK, `{"targets":[{"name":"crm","url":"https://a.example/","enabled":false,`+
+				`"own_secret":true,"version":3}],"next":"crm"}`)
 		case req.Method == "GET" && req.URL.Path == "/v1/shop/push/targets/crm":
-			reply(w, http.StatusOK, `{"name":"crm","url":"https://a.example/","enabled":true,"header_names":["x"],"own_secret":false,"version":1}`)
+			reply(w, http.StatusOK, `{"name":"crm","url":"https://a.example/","enabled":true,"header_names":["x"],`+
+				`"own_secret":false,"version":1}`)
 		case req.Method == "GET":
 			reply(w, http.StatusOK, `{"secret":"whsec_x","private_key":"whsk_x","public_key":"whpk_x"}`)
 		case req.URL.Path == "/v1/shop/push/targets/crm/test":
@@ -37,7 +39,8 @@ func TestPushRequests(t *testing.T) {
 		}
 		targets, next, err := p.Targets(ctx, duly.PageParams{Limit: 7, Cursor: "a"})
 		must(err)
-		if len(targets) != 1 || targets[0].Name != "crm" || !targets[0].Settings.Disabled || !targets[0].OwnSecret || next != "crm" {
+		if len(targets) != 1 || targets[0].Name != "crm" || !targets[0].Settings.Disabled || !targets[0].OwnSecret ||
+			next != "crm" {
 			t.Errorf("the targets are %+v, then %q", targets, next)
 		}
 		target, err := p.Target(ctx, "crm")

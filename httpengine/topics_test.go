@@ -20,11 +20,11 @@ import (
 var events = duly.QueueRef{Namespace: "shop", Name: "events"}
 
 func positionOf(ordinal uint64) duly.Position {
-	return contract.PositionParts{Millis: 1893456000000, Ordinal: ordinal, Topic: contract.TopicChecksum(events)}.Position()
+	return contract.PositionParts{Millis: 1893456000000, Ordinal: ordinal,
+		Topic: contract.TopicChecksum(events)}.Position()
 }
 
-// published answers a publish: every message is created, with the topic of the path
-// as the ID.
+// published answers a publish: every message is created, with the topic of the path as its ID.
 func published(w http.ResponseWriter, req *http.Request) {
 	body, _ := req.GetBody()
 	text := make([]byte, req.ContentLength)
@@ -42,7 +42,7 @@ func published(w http.ResponseWriter, req *http.Request) {
 	reply(w, http.StatusOK, string(wire.PublishedForm.Append(nil, results)))
 }
 
-// Messages of several topics are several requests. Each has its result in its place.
+// Messages of several topics make several requests. The results have the order of the messages.
 func TestPublishToSeveralTopics(t *testing.T) {
 	inBubble(t, published, func(t *testing.T, r *rig) {
 		results, err := r.Publish(t.Context(),
@@ -70,8 +70,8 @@ func TestPublishToSeveralTopics(t *testing.T) {
 	})
 }
 
-// If the first request fails, nothing else is sent and the error is that of the
-// call. If a later one fails, the error is that of its messages.
+// If the first request fails, no other is sent, and the call returns the error. If a later one fails,
+// its messages have the error.
 func TestPublishToSeveralTopicsFails(t *testing.T) {
 	for _, fails := range []string{"a", "b"} {
 		t.Run(fails, func(t *testing.T) {
@@ -100,8 +100,7 @@ func TestPublishToSeveralTopicsFails(t *testing.T) {
 	}
 }
 
-// Concurrent publishes to one topic share requests; those to another do not wait
-// for them.
+// Concurrent publishes to one topic share requests. Publishes to another topic do not wait for them.
 func TestConcurrentPublishesShareRequests(t *testing.T) {
 	var hold chan struct{}
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
@@ -123,7 +122,7 @@ func TestConcurrentPublishesShareRequests(t *testing.T) {
 
 		for i := range 20 {
 			publish("a", fmt.Sprint(i))
-			synctest.Wait() // the first is under way, the others wait for it
+			synctest.Wait() // the first is in progress, and the others wait for it
 		}
 
 		publish("b", "x")
@@ -141,9 +140,9 @@ func TestConcurrentPublishesShareRequests(t *testing.T) {
 	})
 }
 
-// A read goes on where the slice before has ended, and adds up the gaps. Positions
-// are judged by the namespace of the URL.
-func TestReadGoesOnInSlices(t *testing.T) {
+// A read continues at the end of the previous slice, and adds the gaps. Positions are checked for the
+// namespace of the URL.
+func TestReadContinuesInSlices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -171,7 +170,8 @@ func TestReadGoesOnInSlices(t *testing.T) {
 			_, query, _ := strings.Cut(s.line, "?")
 			lines = append(lines, query)
 		}
-		want := "from=" + positionOf(5).String() + "&limit=3&wait=10s from=next%3A1&limit=3&wait=10s from=next%3A2&limit=3&wait=10s"
+		want := "from=" + positionOf(5).String() +
+			"&limit=3&wait=10s from=next%3A1&limit=3&wait=10s from=next%3A2&limit=3&wait=10s"
 		if got := strings.Join(lines, " "); got != want {
 			t.Errorf("asks %s, want %s", got, want)
 		}
@@ -198,7 +198,7 @@ func TestReadEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// The names of topics and groups are judged before they become a path.
+// Bad names of topics and groups are refused without a request.
 func TestBadNamesOfTopicsAreNotSent(t *testing.T) {
 	inBubble(t, published, func(t *testing.T, r *rig) {
 		ctx := t.Context()

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// overTLS is an engine with a pool of its own on a server with a certificate.
+// overTLS returns an engine with its own pool of connections to a TLS server.
 func overTLS(t *testing.T, serve http.HandlerFunc) (*Engine, *httptest.Server) {
 	t.Helper()
 	web := httptest.NewUnstartedServer(serve)
@@ -39,7 +39,7 @@ func overTLS(t *testing.T, serve http.HandlerFunc) (*Engine, *httptest.Server) {
 	return e, web
 }
 
-// https brings HTTP/2, where many waits and everything else share a connection.
+// With https, HTTP/2 is used, so many waits and calls share a connection.
 func TestHTTPSSharesOneConnection(t *testing.T) {
 	t.Parallel()
 	const waits = 50
@@ -70,7 +70,8 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 
 	for range waits {
 		waiting.Go(func() {
-			if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute}); !errors.Is(err, context.Canceled) {
+			if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"},
+				Timeout: time.Minute}); !errors.Is(err, context.Canceled) {
 				t.Errorf("a wait ended with %v", err)
 			}
 		})
@@ -91,8 +92,8 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 	}
 }
 
-// C4.15: over HTTP/2 too, what may have happened is not sent again.
-func TestResetStreamIsNotSentAgain(t *testing.T) {
+// C4.15: a request that may have succeeded is not repeated, also with HTTP/2.
+func TestResetStreamIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
 	e, _ := overTLS(t, func(_ http.ResponseWriter, req *http.Request) {
@@ -105,7 +106,7 @@ func TestResetStreamIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for is no server.
+// A server with an untrusted certificate is unavailable.
 func TestUnknownCertificateIsUnavailable(t *testing.T) {
 	t.Parallel()
 	_, web := overTLS(t, func(http.ResponseWriter, *http.Request) { t.Error("the token was sent to a stranger") })
@@ -114,7 +115,8 @@ func TestUnknownCertificateIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}); !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "was not reached") {
+	if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}); !errors.Is(err, duly.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "was not reached") {
 		t.Errorf("a push ended with %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// holding answers a wait when its time has passed, or when ready ends.
+// holding answers a wait after its time, or when ready is closed.
 func holding(ready <-chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var b strings.Builder
@@ -38,8 +38,7 @@ func waitFor(e *httpengine.Engine, ctx context.Context, d time.Duration) (bool, 
 	return e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: d})
 }
 
-// C14.16: a long wait is several requests, none of which any proxy takes for
-// dead.
+// C14.16: a long wait makes several requests, so that a proxy does not close one as idle.
 func TestLongWaitIsAskedInSlices(t *testing.T) {
 	inBubble(t, holding(nil), func(t *testing.T, r *rig) {
 		begin := time.Now()
@@ -58,13 +57,13 @@ func TestLongWaitIsAskedInSlices(t *testing.T) {
 	})
 }
 
-// A server that answers before the time, as one that drains, is asked again for
-// what is left, not at once and not for longer.
-func TestWaitOnAHastyServerKeepsItsTime(t *testing.T) {
+// After an early answer, for instance of a draining server, the rest of the time is requested after a
+// pause.
+func TestWaitKeepsItsTimeAfterEarlyAnswers(t *testing.T) {
 	requests := 0
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
 		requests++
-		reply(w, 200, fmt.Sprintf(`{"ready":%t}`, requests > 100)) // no pause would be no end
+		reply(w, 200, fmt.Sprintf(`{"ready":%t}`, requests > 100)) // without a pause, the test would not end
 	}, func(t *testing.T, r *rig) {
 		begin := time.Now()
 		ready, err := waitFor(r.Engine, t.Context(), 1700*time.Millisecond)
@@ -76,14 +75,15 @@ func TestWaitOnAHastyServerKeepsItsTime(t *testing.T) {
 		for _, s := range r.requests() {
 			asked = append(asked, s.body)
 		}
-		want := `{"queues":["q"],"wait":"1.7s"} {"queues":["q"],"wait":"1.2s"} {"queues":["q"],"wait":"700ms"} {"queues":["q"],"wait":"200ms"} {"queues":["q"],"wait":"0s"}`
+		want := `{"queues":["q"],"wait":"1.7s"} {"queues":["q"],"wait":"1.2s"} {"queues":["q"],"wait":"700ms"} ` +
+			`{"queues":["q"],"wait":"200ms"} {"queues":["q"],"wait":"0s"}`
 		if got := strings.Join(asked, " "); got != want {
 			t.Errorf("it was asked %s, want %s", got, want)
 		}
 	})
 }
 
-func TestWaitEndsWithTheServersWord(t *testing.T) {
+func TestWaitEndsWithTheServersAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		job := make(chan struct{})
@@ -97,7 +97,7 @@ func TestWaitEndsWithTheServersWord(t *testing.T) {
 	})
 }
 
-// C4.17: a wait ends with its context, and the server is told.
+// C4.17: a wait ends with its context, and the server notices it.
 func TestWaitEndsWithItsContextAndTheServerSeesIt(t *testing.T) {
 	hungUp := false
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
@@ -112,7 +112,7 @@ func TestWaitEndsWithItsContextAndTheServerSeesIt(t *testing.T) {
 		}
 		synctest.Wait()
 		if !hungUp {
-			t.Error("the server was not told")
+			t.Error("the server did not notice it")
 		}
 	})
 }
@@ -151,27 +151,28 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	})
 }
 
-// A server that drains answers every wait at once; it is not to be flooded.
+// A draining server answers every wait at once. It gets few requests.
 func TestServerThatAnswersEarlyIsNotFlooded(t *testing.T) {
-	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"ready":false}`) }, func(t *testing.T, r *rig) {
-		begin := time.Now()
-		ready, err := waitFor(r.Engine, t.Context(), 10*time.Second)
-		if ready || err != nil || time.Since(begin) != 10*time.Second {
-			t.Errorf("the wait ended after %s with %t, %v", time.Since(begin), ready, err)
-		}
-		if n := len(r.requests()); n > 21 {
-			t.Errorf("it was asked %d times in 10 s", n)
-		}
-	})
+	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"ready":false}`) },
+		func(t *testing.T, r *rig) {
+			begin := time.Now()
+			ready, err := waitFor(r.Engine, t.Context(), 10*time.Second)
+			if ready || err != nil || time.Since(begin) != 10*time.Second {
+				t.Errorf("the wait ended after %s with %t, %v", time.Since(begin), ready, err)
+			}
+			if n := len(r.requests()); n > 21 {
+				t.Errorf("it was asked %d times in 10 s", n)
+			}
+		})
 }
 
-// A server that dies while it holds a wait is noticed.
+// A wait ends with an error if the server dies.
 func TestWaitOnADeadServerIsUnavailable(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, func(t *testing.T, r *rig) {
 		begin := time.Now()
 		_, err := waitFor(r.Engine, t.Context(), duly.MaxWait)
 		wants(t, "a wait", err, duly.CodeUnavailable)
-		if took := time.Since(begin); took != 80*time.Second { // poll and timeout
+		if took := time.Since(begin); took != 80*time.Second { // the time of a poll and the timeout
 			t.Errorf("it was noticed after %s", took)
 		}
 	})

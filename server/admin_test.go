@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// C14.28: progress line by line, then the report.
+// C14.28: a check writes a line for each progress, and then the report.
 func TestCheckStreamsItsProgress(t *testing.T) {
 	t.Parallel()
 	m := &busyMaintainer{goOn: make(chan struct{})}
@@ -35,13 +35,16 @@ func TestCheckStreamsItsProgress(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
+
 	for i := 1; i <= 3; i++ {
 		if !lines.Scan() || lines.Text() != fmt.Sprintf(`{"done":%d,"total":3}`, i) {
 			t.Fatalf("line %d: %q", i, lines.Text())
 		}
 		m.goOn <- struct{}{}
 	}
-	want := `{"report":{"jobs":3,"messages":5,"repaired":1,"faults":[{"kind":"counters_differ","namespace":"default","queue":"q","repaired":true}]}}`
+
+	want := `{"report":{"jobs":3,"messages":5,"repaired":1,"faults":[{"kind":"counters_differ",` +
+		`"namespace":"default","queue":"q","repaired":true}]}}`
 	if !lines.Scan() || lines.Text() != want || lines.Scan() {
 		t.Errorf("last line: %q", lines.Text())
 	}
@@ -57,10 +60,11 @@ func (m *busyMaintainer) Check(_ context.Context, p contract.CheckParams) (contr
 	for i := range int64(3) {
 		m.clock.Advance(time.Second)
 		p.Progress(i+1, 3)
-		p.Progress(i+1, 3) // too soon to be told
+		p.Progress(i+1, 3) // too soon for another line
 		<-m.goOn
 	}
-	return contract.CheckReport{Jobs: 3, Messages: 5, Repaired: 1, Faults: []contract.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
+	return contract.CheckReport{Jobs: 3, Messages: 5, Repaired: 1,
+		Faults: []contract.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
 }
 
 type panicMaintainer struct{ contract.Maintainer }
@@ -69,7 +73,7 @@ func (panicMaintainer) Check(context.Context, contract.CheckParams) (contract.Ch
 	panic("CANARY")
 }
 
-func TestAPanicInACheckIsItsLastLine(t *testing.T) {
+func TestPanicInCheckIsItsLastLine(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Store.Maintainer = panicMaintainer{} })
 	a := f.send("POST", "/admin/check", "")
@@ -78,8 +82,8 @@ func TestAPanicInACheckIsItsLastLine(t *testing.T) {
 	}
 }
 
-// C14.29, X3: a token is shown once; what is stored is its hash.
-func TestATokenIsMadeShownOnceAndWorks(t *testing.T) {
+// C14.29, X3: a token is shown once. Only its hash is stored.
+func TestCreatedTokenIsShownOnceAndWorks(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	a := f.send("POST", "/admin/tokens", `{"namespace":"shop","rights":["produce"],"description":"the shop"}`)
@@ -102,19 +106,23 @@ func TestATokenIsMadeShownOnceAndWorks(t *testing.T) {
 	if a := f.send("POST", "/v1/shop/push", `{"jobs":[{"queue":"q"}]}`, "new"); a.status != 401 {
 		t.Errorf("the revoked token: %d", a.status)
 	}
-	for _, bad := range []string{`{}`, `{"namespace":"a"}`, `{"rights":["admin"]}`, `{"namespace":"a","rights":["root"]}`, `{"namespace":"a/b","rights":["admin"]}`,
-		`{"namespace":"a","rights":["admin"],"token":"duly_x"}`, `{"namespace":"a","rights":["admin"],"description":"a\nb"}`} {
+
+	for _, bad := range []string{`{}`, `{"namespace":"a"}`, `{"rights":["admin"]}`,
+		`{"namespace":"a","rights":["root"]}`, `{"namespace":"a/b","rights":["admin"]}`,
+		`{"namespace":"a","rights":["admin"],"token":"duly_x"}`,
+		`{"namespace":"a","rights":["admin"],"description":"a\nb"}`} {
 		if a := f.send("POST", "/admin/tokens", bad); a.status != 400 {
 			t.Errorf("%s: %d %s", bad, a.status, a.body)
 		}
 	}
 }
 
-// C14.30: tokens are listed without their texts, page by page, and revoked by
-// what the list tells of them.
+// C14.30: tokens are listed without their texts, page by page, and revoked by their hashes in
+// the list.
 func TestTokensAreListedAndRevoked(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	list := func(query string) (ids []string) {
 		t.Helper()
 		for cursor := ""; ; {
@@ -132,13 +140,17 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 			cursor = "&cursor=" + page.Next
 		}
 	}
-	if all, ours, everybodys, nobodys := list(""), list("&namespace=default"), list("&namespace=*"), list("&namespace=x"); len(all) != 6 || len(ours) != 3 || len(everybodys) != 2 || len(nobodys) != 0 {
-		t.Errorf("%d tokens, %d of default, %d of all namespaces, %d of x", len(all), len(ours), len(everybodys), len(nobodys))
+
+	if all, ours, everybodys, nobodys := list(""), list("&namespace=default"), list("&namespace=*"),
+		list("&namespace=x"); len(all) != 6 || len(ours) != 3 || len(everybodys) != 2 || len(nobodys) != 0 {
+		t.Errorf("%d tokens, %d of default, %d of all namespaces, %d of x", len(all), len(ours), len(everybodys),
+			len(nobodys))
 	}
 	id := f.id("produce")
 	if !slices.Contains(list("&namespace=default"), id) {
 		t.Error("the token is not in the list")
 	}
+
 	for range 2 {
 		want := 204
 		if !slices.Contains(list(""), id) {
@@ -148,6 +160,7 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 			t.Errorf("%d %s, want %d", a.status, a.body, want)
 		}
 	}
+
 	if slices.Contains(list(""), id) {
 		t.Error("the revoked token is in the list")
 	}
@@ -155,8 +168,11 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 		!strings.Contains(a.body, "create another one first") {
 		t.Errorf("the last operator: %d %s", a.status, a.body)
 	}
-	for _, bad := range []string{"x", f.id("consume")[1:], f.id("consume") + "0", strings.Repeat("g", 64), f.tokens["consume"]} {
-		if a := f.send("DELETE", "/admin/tokens/"+bad, ""); a.status != 400 || strings.Contains(a.body, bad) && len(bad) > 1 {
+
+	for _, bad := range []string{"x", f.id("consume")[1:], f.id("consume") + "0", strings.Repeat("g", 64),
+		f.tokens["consume"]} {
+		if a := f.send("DELETE", "/admin/tokens/"+bad, ""); a.status != 400 ||
+			strings.Contains(a.body, bad) && len(bad) > 1 {
 			t.Errorf("%s: %d %s", bad, a.status, a.body)
 		}
 	}
@@ -165,8 +181,9 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, a.status, a.body)
 		}
 	}
-	if text := f.log.String(); !strings.Contains(text, `"token revoked","request"`) || !strings.Contains(text, `"by":"`+f.id("operator")[:8]) {
-		t.Error("the log does not tell who has revoked what")
+	if text := f.log.String(); !strings.Contains(text, `"token revoked","request"`) ||
+		!strings.Contains(text, `"by":"`+f.id("operator")[:8]) {
+		t.Error("the log has no line for the revocation")
 	}
 }
 
@@ -181,18 +198,20 @@ func (b fakeBackup) Backup(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// C14.32: the file is the answer, and one that fails is cut off.
-func TestABackupIsTheFileOrIsCutOff(t *testing.T) {
+// C14.32: the answer is the file. A backup that fails is cut off.
+func TestBackupIsWholeOrCutOff(t *testing.T) {
 	t.Parallel()
 	if a := serve(t, nil).send("POST", "/admin/backup", ""); a.status != 501 {
 		t.Errorf("without a backuper: %d %s", a.status, a.body)
 	}
 	f := serve(t, func(c *Config) { c.Store.Backuper = fakeBackup{} })
+
 	a := f.send("POST", "/admin/backup", "")
 	if a.status != 200 || a.body != "half and half" {
 		t.Errorf("%d %q", a.status, a.body)
 	}
-	if got := a.header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="`) || !strings.HasSuffix(got, `.db"`) {
+	if got := a.header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="`) ||
+		!strings.HasSuffix(got, `.db"`) {
 		t.Errorf("the file's name is in %q", got)
 	}
 	f = serve(t, func(c *Config) { c.Store.Backuper = fakeBackup{fail: true} })
@@ -203,7 +222,8 @@ func TestABackupIsTheFileOrIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if _, err := bufio.NewReader(resp.Body).ReadString(0); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+	if _, err := bufio.NewReader(resp.Body).ReadString(0); err == nil ||
+		!strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("a backup that failed reads as whole: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// instant is an engine that has done everything at once.
+// instant is an engine whose calls return at once.
 type instant struct {
 	contract.Engine
 	delivery duly.Delivery
@@ -40,7 +40,7 @@ func (instant) Settle(_ context.Context, _ string, o []duly.SettleRequest) ([]er
 	return make([]error, len(o)), nil
 }
 
-// sink is a connection that takes every answer.
+// sink is a connection that discards every answer.
 type sink struct {
 	header http.Header
 	status int
@@ -53,11 +53,13 @@ func (s *sink) Flush()                             {}
 func (s *sink) SetReadDeadline(_ time.Time) error  { return nil }
 func (s *sink) SetWriteDeadline(_ time.Time) error { return nil }
 
-// What the server itself does for a request: without net/http and the engine.
+// BenchmarkRequest measures a request without net/http and the engine.
 func BenchmarkRequest(b *testing.B) {
 	store := model.New(model.Config{Clock: clock.System()})
-	e := instant{store, duly.Delivery{Job: duly.Job{ID: "01J0000000000000000000000A", Queue: "q", Body: []byte(strings.Repeat("x", 100)), Tries: 3}, Attempt: 1,
-		Receipt: "q:0:01J0000000000000000000000A:1", Now: clock.Epoch, PushedAt: clock.Epoch, LeaseEnd: clock.Epoch.Add(time.Minute)}}
+	e := instant{store, duly.Delivery{Job: duly.Job{ID: "01J0000000000000000000000A", Queue: "q",
+		Body: []byte(strings.Repeat("x", 100)), Tries: 3}, Attempt: 1,
+		Receipt: "q:0:01J0000000000000000000000A:1", Now: clock.Epoch, PushedAt: clock.Epoch,
+		LeaseEnd: clock.Epoch.Add(time.Minute)}}
 	s, err := New(Config{
 		Engine: e, Store: Store{Registry: store, Watcher: store}, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -72,10 +74,12 @@ func BenchmarkRequest(b *testing.B) {
 		b.Fatal(err)
 	}
 	body := strings.Repeat("x", 100)
+
 	for _, c := range []struct{ name, method, path, body string }{
 		{"push", "POST", "/v1/default/push", fmt.Sprintf(`{"jobs":[{"queue":"q","body":%q}]}`, body)},
 		{"reserve", "POST", "/v1/default/reserve", `{"queues":["q"]}`},
-		{"settle", "POST", "/v1/default/settle", `{"outcomes":[{"receipt":"q:0:01J0000000000000000000000A:1","as":"ack"}]}`},
+		{"settle", "POST", "/v1/default/settle",
+			`{"outcomes":[{"receipt":"q:0:01J0000000000000000000000A:1","as":"ack"}]}`},
 		{"publish", "PUT", "/api/default/q?tries=1", body},
 		{"consume", "GET", "/api/default/q?ttr=120", ""},
 		{"delete", "DELETE", "/api/default/q/job/01J0000000000000000000000A", ""},

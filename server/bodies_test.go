@@ -15,12 +15,13 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// slowBody begins a push of 8 MB that a token announces, sends so many bytes of
-// it, and then 1100 a second until the connection is closed.
+// slowBody starts a push of 8 MB. It sends the first bytes at once, and then 1100 a second until
+// the connection is closed.
 func (f *fixture) slowBody(token string, sent int) net.Conn {
 	f.t.Helper()
 	conn := f.connect()
-	const head = "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 8000000\r\n\r\n%s"
+	const head = "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n" +
+		"Content-Length: 8000000\r\n\r\n%s"
 	go func() {
 		_, err := fmt.Fprintf(conn, head, f.tokens[token], `{"jobs":[{"queue":"q","body":"`+strings.Repeat("x", sent))
 		for err == nil && clock.Sleep(f.t.Context(), clock.System(), time.Second) == nil {
@@ -30,53 +31,57 @@ func (f *fixture) slowBody(token string, sent int) net.Conn {
 	return conn
 }
 
-// ask is [fixture.send] for an API that is served in memory.
-func (f *fixture) ask(method, path, body, who string) answer {
+// ask is like [fixture.send], for an API that is served in memory.
+func (f *fixture) ask(method, path, body, caller string) answer {
 	f.t.Helper()
 	req, err := http.NewRequest(method, "http://memory"+path, strings.NewReader(body))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+f.tokens[who])
-	req.Header.Set("X-Token", f.tokens[who])
+	req.Header.Set("Authorization", "Bearer "+f.tokens[caller])
+	req.Header.Set("X-Token", f.tokens[caller])
 	return f.do(req)
 }
 
-// oneJob is a push of a body of that size.
+// oneJob returns a push of one job with a body of this size.
 func oneJob(size int) string {
 	return `{"jobs":[{"queue":"honest","body":"` + strings.Repeat("x", size) + `"}]}`
 }
 
-// largeSettle acks a receipt in a request of more than 64 KiB.
+// largeSettle returns a settle of more than 64 KiB, which acks a receipt.
 func largeSettle(receipt string) string {
 	b := `{"outcomes":[{"receipt":"` + receipt + `","as":"ack"}`
-	return b + strings.Repeat(`,{"receipt":"honest:0:01J0000000000000000000000A:1","as":"nack","error":"`+strings.Repeat("x", 100)+`"}`, 500) + `]}`
+	return b + strings.Repeat(`,{"receipt":"honest:0:01J0000000000000000000000A:1","as":"nack","error":"`+
+		strings.Repeat("x", 100)+`"}`, 500) + `]}`
 }
 
 // mustServe checks that a caller's long requests succeed within a second.
-func (f *fixture) mustServe(namespace, who string) {
+func (f *fixture) mustServe(namespace, caller string) {
 	f.t.Helper()
 	begin := clock.Monotonic()
+
 	for _, size := range []int{70_000, 900_000} {
-		if a := f.ask("POST", "/v1/"+namespace+"/push", oneJob(size), who); a.status != 200 || !strings.Contains(a.body, "created") {
-			f.t.Errorf("%s pushes %d bytes: %d %.300s", who, size, a.status, a.body)
+		if a := f.ask("POST", "/v1/"+namespace+"/push", oneJob(size), caller); a.status != 200 ||
+			!strings.Contains(a.body, "created") {
+			f.t.Errorf("%s pushes %d bytes: %d %.300s", caller, size, a.status, a.body)
 		}
 	}
-	taken, err := f.engine.Reserve(f.t.Context(), duly.ReserveParams{Namespace: namespace, Queues: []string{"honest"}, Max: 1})
+	taken, err := f.engine.Reserve(f.t.Context(),
+		duly.ReserveParams{Namespace: namespace, Queues: []string{"honest"}, Max: 1})
 	if err != nil || len(taken) != 1 {
 		f.t.Fatal(taken, err)
 	}
-	a := f.ask("POST", "/v1/"+namespace+"/settle", largeSettle(string(taken[0].Receipt)), who)
+	a := f.ask("POST", "/v1/"+namespace+"/settle", largeSettle(string(taken[0].Receipt)), caller)
 	if a.status != 200 || !strings.HasPrefix(a.body, `{"results":[{"ok":true},`) {
-		f.t.Errorf("%s settles in 70 KB: %d %.300s", who, a.status, a.body)
+		f.t.Errorf("%s settles in 70 KB: %d %.300s", caller, a.status, a.body)
 	}
 	if took := clock.Monotonic() - begin; took > time.Second {
-		f.t.Errorf("%s waited %s", who, took)
+		f.t.Errorf("%s waited %s", caller, took)
 	}
 }
 
-// C14.43: one namespace's slow bodies leave memory for the long requests of the other
-// namespaces, and of other tokens of its own.
+// C14.43: the slow bodies of one token leave memory for the long requests of other tokens and
+// other namespaces.
 func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ connections, sent int }{
@@ -101,9 +106,9 @@ func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// If a token's own slow bodies use all of its memory, its next request cuts them
-// one by one. They are answered 503 with Retry-After.
-func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
+// If a token's slow bodies use all of its memory, its next request cuts them off one by one. The
+// answer is 503 with Retry-After.
+func TestSlowestBodiesAreCutForWaitingRequest(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		var conns []net.Conn
@@ -126,7 +131,7 @@ func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
 			conn.SetReadDeadline(clock.System().Now().Add(time.Millisecond))
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				continue // still under way
+				continue // has no answer yet
 			}
 			cut--
 			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !resp.Close {
@@ -139,17 +144,19 @@ func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
 	})
 }
 
-// C14.43: a request for which no memory becomes free within the grace is answered 503 with
-// Retry-After, by both APIs. lmstfy's error text stays its own.
-func TestARequestWithoutMemoryIsAskedToComeAgain(t *testing.T) {
+// C14.43: both APIs answer 503 with Retry-After if no memory is free within the grace. The error
+// text of lmstfy's API is lmstfy's.
+func TestRequestWithoutMemoryGetsRetryAfter(t *testing.T) {
 	t.Parallel()
-	for path, method := range map[string]string{"/v1/default/push": "POST", "/api/default/q": "PUT", "/api/default/q/bulk": "PUT", "/api/default/q/job/x": "PUT"} {
-		inMemory(t, func(c *Config) { c.Settings.Grace = time.Second }, func(f *fixture) { // less than a slow body has
-			for range 10 { // one of them is beyond the budget
+	for path, method := range map[string]string{"/v1/default/push": "POST", "/api/default/q": "PUT",
+		"/api/default/q/bulk": "PUT", "/api/default/q/job/x": "PUT"} {
+		// shorter than the time of a slow body
+		inMemory(t, func(c *Config) { c.Settings.Grace = time.Second }, func(f *fixture) {
+			for range 10 { // the last one is beyond the budget
 				f.slowBody("admin", 1<<20)
 			}
 			synctest.Wait()
-			f.slowBody("admin", 350_000) // the rest of what the token may have
+			f.slowBody("admin", 350_000) // the rest of the token's share
 			synctest.Wait()
 			a := f.ask(method, path, oneJob(500_000), "admin")
 			if a.status != 503 || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "memory") {
@@ -159,16 +166,17 @@ func TestARequestWithoutMemoryIsAskedToComeAgain(t *testing.T) {
 	}
 }
 
-// The server answers a body that is too long before it reads it. It then reads a
-// limited rest, so that a client that writes everything first gets the answer.
-func TestAClientThatWritesEverythingFirstReadsItsRefusal(t *testing.T) {
+// The server refuses a body that is too long without reading it. It then reads a limited rest,
+// so that a client that first writes the whole body gets the answer.
+func TestRefusalReachesClientThatWritesFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		method, path, who, length string
-		size                      int
-		status                    int
+		method, path, caller, length string
+		size                         int
+		status                       int
 	}{
-		"push":               {"POST", "/v1/default/push", "admin", "Content-Length: 20000000", 1<<20 + 16<<20, 413}, // the client gives up
+		// the client gives up
+		"push":               {"POST", "/v1/default/push", "admin", "Content-Length: 20000000", 1<<20 + 16<<20, 413},
 		"lmstfy":             {"PUT", "/api/default/q", "admin", "Content-Length: 5000000", 5_000_000, 413},
 		"lmstfy in chunks":   {"PUT", "/api/default/q", "admin", "Transfer-Encoding: chunked", 5 << 20, 413},
 		"without a token":    {"PUT", "/api/default/q", "none", "Content-Length: 5000000", 5_000_000, 401},
@@ -178,7 +186,8 @@ func TestAClientThatWritesEverythingFirstReadsItsRefusal(t *testing.T) {
 			t.Parallel()
 			f := serve(t, nil)
 			conn := f.connect()
-			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Token: %[3]s\r\n%s\r\n\r\n", c.method, c.path, f.tokens[c.who], c.length)
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Token: %[3]s\r\n%s\r\n\r\n",
+				c.method, c.path, f.tokens[c.caller], c.length)
 			body := strings.Repeat("x", min(c.size, 16<<20))
 			if strings.HasPrefix(c.length, "T") {
 				body = strings.Repeat("100000\r\n"+strings.Repeat("x", 1<<20)+"\r\n", c.size>>20) + "0\r\n\r\n"

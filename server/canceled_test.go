@@ -15,13 +15,13 @@ import (
 	"github.com/dulymq/duly/server/cancelfeed"
 )
 
-// canceledPath is the route in the namespace default.
+// canceledPath is the path of the route in the namespace default.
 const canceledPath = "/v1/default/canceled"
 
 // poll sends one request for removed jobs.
-func (f *fixture) poll(path string, ask wire.CanceledAsk, who ...string) wire.Canceled {
+func (f *fixture) poll(path string, ask wire.CanceledAsk, caller ...string) wire.Canceled {
 	f.t.Helper()
-	a := f.send("POST", path, string(wire.CanceledAskForm.Append(nil, ask)), who...)
+	a := f.send("POST", path, string(wire.CanceledAskForm.Append(nil, ask)), caller...)
 	answer, err := wire.CanceledForm.ReadAnswer(a.body)
 	if a.status != 200 || err != nil {
 		f.t.Fatalf("%s: %d %s, %v", path, a.status, a.body, err)
@@ -29,24 +29,24 @@ func (f *fixture) poll(path string, ask wire.CanceledAsk, who ...string) wire.Ca
 	return answer
 }
 
-// follow polls until the feed has begun, and returns the cursor.
-func (f *fixture) follow(path string, who ...string) string {
+// follow polls until the feed has started, and returns the cursor.
+func (f *fixture) follow(path string, caller ...string) string {
 	f.t.Helper()
-	first := f.poll(path, wire.CanceledAsk{Wait: time.Minute}, who...)
+	first := f.poll(path, wire.CanceledAsk{Wait: time.Minute}, caller...)
 	if !first.Any || first.Cursor == "" {
 		f.t.Fatalf("a new caller is answered %+v, want any and a cursor", first)
 	}
 	return first.Cursor
 }
 
-// C14.47: what is deleted, purged and destroyed through a server is reported to those
-// who poll it.
+// C14.47: polls get the jobs that were deleted, purged or destroyed through the server.
 func TestRemovedJobsAreReportedToPolls(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	at := f.follow(canceledPath, "consume")
 	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","id":"a"},{"queue":"q","id":"b"}]}`)
 	f.send("POST", "/v1/default/reserve", `{"queues":["q"],"max":2}`)
+
 	for _, removal := range []struct{ method, path, body, want string }{
 		{"DELETE", "/v1/default/queues/q/jobs/a", "", `[{"queue":"q","ids":["a"]}]`},
 		{"POST", "/v1/default/queues/q/purge", `{"state":"leased"}`, `[{"queue":"q"}]`},
@@ -64,10 +64,11 @@ func TestRemovedJobsAreReportedToPolls(t *testing.T) {
 	}
 }
 
-// C14.47: a bad field is named, with its bound and what to do.
-func TestCanceledNamesABadField(t *testing.T) {
+// C14.47: the error of a bad field has its name, its bound and the fix.
+func TestBadFieldOfCanceledIsNamed(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	for body, want := range map[string]string{
 		`{"after":1}`:               "needs a string for after",
 		`{"wait":"11m"}`:            "wait is 11m, must be between 0s and 10m",
@@ -83,6 +84,7 @@ func TestCanceledNamesABadField(t *testing.T) {
 			t.Errorf("%.40s: %d %s, want %s", body, a.status, a.body, want)
 		}
 	}
+
 	if a := f.send("POST", "/v1/a%20b/canceled", `{}`); a.status != 400 || !strings.Contains(a.body, "namespace") {
 		t.Errorf("a bad namespace: %d %s", a.status, a.body)
 	}
@@ -91,14 +93,13 @@ func TestCanceledNamesABadField(t *testing.T) {
 	}
 }
 
-// X1, C14.47: a token gets the reports of its own namespace alone, whatever cursor it
-// sends.
-func TestATokenGetsTheReportsOfItsNamespace(t *testing.T) {
+// X1, C14.47: a token gets only the reports of its own namespace, with any cursor.
+func TestTokenGetsOnlyReportsOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	for _, who := range []string{"none", "unknown", "revoked", "produce", "foreign"} {
-		if a := f.send("POST", canceledPath, `{}`, who); a.status != 401 && a.status != 403 {
-			t.Errorf("%s: %d %s", who, a.status, a.body)
+	for _, caller := range []string{"none", "unknown", "revoked", "produce", "foreign"} {
+		if a := f.send("POST", canceledPath, `{}`, caller); a.status != 401 && a.status != 403 {
+			t.Errorf("%s: %d %s", caller, a.status, a.body)
 		}
 	}
 
@@ -117,8 +118,8 @@ func TestATokenGetsTheReportsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// C14.47: two servers of one engine. A poll of either gets what is removed through the
-// other, and the first poll of each is any.
+// C14.47: with two servers of one engine, a poll of either gets the jobs that were removed
+// through the other. The first poll of each has any set.
 func TestRemovedJobsAreReportedThroughTwoServers(t *testing.T) {
 	t.Parallel()
 	here := serve(t, nil)
@@ -132,6 +133,7 @@ func TestRemovedJobsAreReportedThroughTwoServers(t *testing.T) {
 	id := here.push("q", "y")
 	there.send("DELETE", "/v1/default/queues/q/jobs/"+id, "")
 	at = first.Cursor
+
 	for i, f := range []*fixture{here, there} {
 		got := f.poll(canceledPath, wire.CanceledAsk{After: at, Wait: time.Minute})
 		if at = got.Cursor; got.Any || len(got.Canceled) != 1 || !got.Canceled[0].Names("q", id) {
@@ -140,8 +142,8 @@ func TestRemovedJobsAreReportedThroughTwoServers(t *testing.T) {
 	}
 }
 
-// C14.47: an engine that reports nothing is unsupported, and the client gives up.
-func TestCanceledNeedsAnEngineThatReports(t *testing.T) {
+// C14.47: without an engine that reports removed jobs, the route is unsupported.
+func TestCanceledWithoutReportingEngineIsUnsupported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Engine = watch(c.Engine) })
 	if a := f.send("POST", canceledPath, `{"wait":"1m"}`); a.status != 501 || a.err().Code != duly.CodeUnsupported {
@@ -149,25 +151,25 @@ func TestCanceledNeedsAnEngineThatReports(t *testing.T) {
 	}
 }
 
-// waiting sends a poll in the background and returns when it waits.
-func (f *fixture) waiting(at string, who string) <-chan answer {
+// waiting starts a poll in the background and returns when it waits.
+func (f *fixture) waiting(at string, caller string) <-chan answer {
 	f.t.Helper()
 	answers := make(chan answer, 1)
 	go func() {
-		answers <- f.send("POST", canceledPath, fmt.Sprintf(`{"after":%q,"wait":"10m"}`, at), who)
+		answers <- f.send("POST", canceledPath, fmt.Sprintf(`{"after":%q,"wait":"10m"}`, at), caller)
 	}()
 	until(f.t, "the poll waits", func() bool { return f.longPolls("1") })
 	return answers
 }
 
-// longPolls reports whether the metrics count so many long polls.
+// longPolls reports whether the metric of long polls has this value.
 func (f *fixture) longPolls(n string) bool {
 	f.t.Helper()
 	return strings.Contains(f.send("GET", "/metrics", "").body, "\nduly_long_polls "+n+"\n")
 }
 
-// C14.47: a server that drains ends each poll at once. The cursor stays good.
-func TestADrainEndsCanceledPolls(t *testing.T) {
+// C14.47: a drain ends each poll at once. The cursor stays valid.
+func TestDrainEndsCanceledPolls(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	at := f.follow(canceledPath)
@@ -181,9 +183,8 @@ func TestADrainEndsCanceledPolls(t *testing.T) {
 	}
 }
 
-// C14.47: a server that stops ends the polls on its address, and watches its engine no
-// more.
-func TestAServerThatStopsEndsItsPolls(t *testing.T) {
+// C14.47: a server that stops ends its polls and its watch of the engine.
+func TestStopEndsCanceledPolls(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
 	if err := f.Listen(t.Context()); err != nil {
@@ -215,8 +216,8 @@ func TestAServerThatStopsEndsItsPolls(t *testing.T) {
 	}
 }
 
-// X4, C14.39, C14.47: a poll ends with its token: as unauthorized if that was revoked,
-// empty if it has changed.
+// X4, C14.39, C14.47: a poll ends when its token is revoked, as unauthorized, and when the token
+// changes, with an empty answer.
 func TestX4CanceledPollsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -229,7 +230,7 @@ func TestX4CanceledPollsEndWithTheirToken(t *testing.T) {
 		t.Errorf("the poll of a changed token: %d %s", a.status, a.body)
 	}
 
-	poll = f.waiting(at, "consume") // not limited: it takes no job
+	poll = f.waiting(at, "consume") // a poll takes no job, so the limit does not apply
 	if a := f.send("DELETE", "/admin/tokens/"+f.id("consume"), ""); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
@@ -238,7 +239,7 @@ func TestX4CanceledPollsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// C14.47: a poll that waits is one of the server's long polls. It ends in time.
+// C14.47: a waiting poll counts as a long poll, and it ends after its time.
 func TestCanceledPollsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -252,8 +253,8 @@ func TestCanceledPollsAreCounted(t *testing.T) {
 	}
 }
 
-// C14.47: a poll ends when its caller hangs up.
-func TestACanceledPollEndsWithItsCaller(t *testing.T) {
+// C14.47: a poll ends when its caller closes the connection.
+func TestCanceledPollEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		defer f.engine.Close()

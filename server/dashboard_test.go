@@ -11,8 +11,7 @@ import (
 	"github.com/dulymq/duly/server/metrics"
 )
 
-// served are the names of all series that a busy server tells, with the labels
-// that each has.
+// served returns the names of all series of a busy server, each with its labels.
 func served(t *testing.T) map[string]map[string]bool {
 	counts := metrics.New(metrics.Config{})
 	f := serve(t, func(c *Config) { c.Metrics = counts })
@@ -39,10 +38,11 @@ var (
 	grouped   = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
 
-// checkQuery finds what a query asks for that nobody tells.
+// checkQuery returns the series and labels of a query that do not exist.
 func checkQuery(names map[string]map[string]bool, query string) (faults []string) {
 	known := map[string]bool{}
 	found := false
+
 	for _, m := range aMetric.FindAllStringSubmatch(query, -1) {
 		labels, ok := names[m[1]]
 		if !ok {
@@ -59,6 +59,7 @@ func checkQuery(names map[string]map[string]bool, query string) (faults []string
 			}
 		}
 	}
+
 	for _, m := range grouped.FindAllStringSubmatch(inQuotes.ReplaceAllString(query, ""), -1) {
 		for _, l := range strings.Split(m[1], ",") {
 			if l = strings.TrimSpace(l); found && !known[l] {
@@ -66,20 +67,21 @@ func checkQuery(names map[string]map[string]bool, query string) (faults []string
 			}
 		}
 	}
+
 	if !found && len(faults) == 0 {
 		faults = append(faults, "it asks for nothing of ours")
 	}
 	return faults
 }
 
-// Every query of the dashboard asks for what a server tells, by labels that it
-// has.
-func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
+// The series and labels of all queries of the dashboard exist.
+func TestQueriesOfDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/grafana/duly.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var dashboard struct {
 		Templating struct {
 			List []struct{ Name, Definition string }
@@ -89,10 +91,12 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 			Targets     []struct{ Expr, LegendFormat string }
 		}
 	}
+
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	names, queries := served(t), 0
+
 	for _, p := range dashboard.Panels {
 		if p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("panel %s asks for nothing", p.Title)
@@ -104,6 +108,7 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 			}
 		}
 	}
+
 	for _, v := range dashboard.Templating.List {
 		if v.Definition != "" {
 			queries++
@@ -112,13 +117,14 @@ func TestTheDashboardAsksForWhatIsThere(t *testing.T) {
 			}
 		}
 	}
+
 	if queries < 30 {
 		t.Errorf("only %d queries were found", queries)
 	}
 }
 
-// So does every alert of docs/metrics.md.
-func TestTheAlertsAskForWhatIsThere(t *testing.T) {
+// The series and labels of all alerts of docs/metrics.md exist.
+func TestQueriesOfAlerts(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {
@@ -126,6 +132,7 @@ func TestTheAlertsAskForWhatIsThere(t *testing.T) {
 	}
 	names := served(t)
 	alerts := regexp.MustCompile(`(?m)^        expr: (.*)$`).FindAllStringSubmatch(string(page), -1)
+
 	for _, alert := range alerts {
 		if strings.HasPrefix(alert[1], "up{") {
 			continue // Prometheus' own
@@ -134,16 +141,18 @@ func TestTheAlertsAskForWhatIsThere(t *testing.T) {
 			t.Errorf("%s: %s", alert[1], fault)
 		}
 	}
+
 	if len(alerts) < 8 {
 		t.Errorf("only %d alerts were found", len(alerts))
 	}
 }
 
-func TestAQueryForNothingIsFound(t *testing.T) {
+func TestCheckQueryFindsMissingSeries(t *testing.T) {
 	t.Parallel()
 	names := served(t)
 	for _, query := range []string{
-		"duly_queue_job", "sum(rate(duly_queue_pushd_total[1m]))", `duly_queue_jobs{quue="x"}`, "sum by (code) (duly_queue_jobs)", "up", `sum by (le) (duly_delivery_lateness_seconds)`,
+		"duly_queue_job", "sum(rate(duly_queue_pushd_total[1m]))", `duly_queue_jobs{quue="x"}`,
+		"sum by (code) (duly_queue_jobs)", "up", `sum by (le) (duly_delivery_lateness_seconds)`,
 	} {
 		if checkQuery(names, query) == nil {
 			t.Errorf("%s passes", query)

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that the tests compare with")
 
-// compare holds a text against a file.
+// compare compares a text with a file.
 func compare(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
@@ -63,6 +63,7 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	a := f.send("GET", "/openapi.json", "", "none")
+
 	var doc struct {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
@@ -74,10 +75,12 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 			Responses   map[string]any
 		}
 	}
+
 	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || doc.OpenAPI != "3.1.0" {
 		t.Fatalf("%v, version %q", err, doc.OpenAPI)
 	}
 	n, ids := 0, map[string]bool{}
+
 	for _, p := range described(f) {
 		for _, r := range p.Routes {
 			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
@@ -86,12 +89,14 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 			case !ok || op.Summary == "" || op.Right != r.Access.String():
 				t.Errorf("%s %s is not described: %+v", r.Method, r.Path, op)
 			case ids[op.OperationID] || !regexp.MustCompile(`^[a-z]+[A-Z][A-Za-z]+$`).MatchString(op.OperationID):
-				t.Errorf("%s %s: operationId %q, want a verb and what it acts on, once", r.Method, r.Path, op.OperationID)
+				t.Errorf("%s %s: operationId %q, want a verb and what it acts on, once", r.Method, r.Path,
+					op.OperationID)
 			case op.Security == nil || (r.Access == auth.Open) != (len(*op.Security) == 0):
 				t.Errorf("%s %s: security %v", r.Method, r.Path, op.Security)
 			case (r.Doc.Request == nil) != (op.RequestBody == nil):
 				t.Errorf("%s %s: request %v", r.Method, r.Path, op.RequestBody)
-			case r.Access != auth.Open && (op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
+			case r.Access != auth.Open &&
+				(op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
 				t.Errorf("%s %s: responses %v", r.Method, r.Path, op.Responses)
 			}
 			ids[op.OperationID] = true
@@ -99,18 +104,19 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 			fits(t, &r, r.Doc.Answer, r.Doc.ExampleAnswer)
 		}
 	}
+
 	if n != 63 {
 		t.Errorf("%d routes are described; has one been added or lost?", n)
 	}
 	compare(t, "testdata/openapi.json", indent(t, a.body))
 }
 
-// C14.3: every parameter is described, and what is an answer alone may have more
-// members than are known: else clients that were made from the document break
-// when there is one more.
-func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
+// C14.3: every parameter has a description. Objects of answers allow additional properties, so a
+// new field does not break generated clients.
+func TestOpenAPIAllowsNewFieldsInAnswers(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	var doc struct {
 		Paths map[string]map[string]struct {
 			Parameters             []struct{ Name, In, Description string }
@@ -118,10 +124,12 @@ func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
 		}
 		Components struct{ Schemas map[string]map[string]any }
 	}
+
 	if err := json.Unmarshal([]byte(f.send("GET", "/openapi.json", "", "none").body), &doc); err != nil {
 		t.Fatal(err)
 	}
 	var reach func(v any, seen map[string]bool)
+
 	reach = func(v any, seen map[string]bool) {
 		text, _ := json.Marshal(v)
 		for _, m := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(string(text), -1) {
@@ -131,6 +139,7 @@ func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
 			}
 		}
 	}
+
 	asked, answered := map[string]bool{}, map[string]bool{}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
@@ -143,6 +152,7 @@ func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
 			}
 		}
 	}
+
 	for name := range answered {
 		if open, _ := doc.Components.Schemas[name]["additionalProperties"].(bool); !open && !asked[name] {
 			t.Errorf("the answer %s is closed", name)
@@ -150,8 +160,8 @@ func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
 	}
 }
 
-// C14.3: every field says what it means, no array can be null, and both pages
-// have a row for each field of a request and of an answer.
+// C14.3: every field has a description, no array can be null, and both pages have a row for each
+// field.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -190,7 +200,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 				if field.Type == "" || field.Meaning == "" {
 					t.Errorf("%s %s: the row of %s is %+v", r.Method, r.Path, field.Name, field)
 				}
-				if !strings.Contains(page, "<code>"+field.Name+"</code>") || !strings.Contains(markdown, "| `"+field.Name+"` |") {
+				if !strings.Contains(page, "<code>"+field.Name+"</code>") ||
+					!strings.Contains(markdown, "| `"+field.Name+"` |") {
 					t.Errorf("%s %s: a page has no row for %s", r.Method, r.Path, field.Name)
 				}
 			}
@@ -198,8 +209,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	}
 }
 
-// The rows of a push name type, default and bound: they come from the schema's
-// keywords and from the last sentences of its descriptions.
+// The rows of a push have type, default and bound, from the keywords of the schema and the last
+// sentences of its descriptions.
 func TestFieldsOfAPush(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -214,8 +225,10 @@ func TestFieldsOfAPush(t *testing.T) {
 
 	for _, want := range []describe.Field{
 		{Name: "jobs", Type: "array of objects", Required: true, Bound: "1000 items", Meaning: "The jobs to store."},
-		{Name: "jobs[].priority", Type: "integer", Default: "0", Bound: "-1000 to 1000", Meaning: "A higher priority goes first."},
-		{Name: "jobs[].lease", Type: "duration", Default: "the queue's, 30s", Bound: "100ms to 366d", Meaning: "How long a delivery holds the job."},
+		{Name: "jobs[].priority", Type: "integer", Default: "0", Bound: "-1000 to 1000",
+			Meaning: "A higher priority goes first."},
+		{Name: "jobs[].lease", Type: "duration", Default: "the queue's, 30s", Bound: "100ms to 366d",
+			Meaning: "How long a delivery holds the job."},
 		{
 			Name: "jobs[].merge.until", Type: "string", Default: "leased", Bound: "leased, done",
 			Meaning: "How long the job holds the key: until it is leased, or until it is finished (only with keep).",
@@ -227,21 +240,23 @@ func TestFieldsOfAPush(t *testing.T) {
 	}
 }
 
-// C14.10, C14.46: the root of the API's address is no redirect and no error: it points
-// to the documents, as a page for a browser and as JSON for everything else.
-func TestTheRootPointsToTheDocs(t *testing.T) {
+// C14.10, C14.46: the root of the API has links to the documents: as a page for a browser, else
+// as JSON.
+func TestRootLinksToDocuments(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	req, err := http.NewRequest("GET", f.api.URL+"/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := f.do(req); a.status != 200 || a.header.Get("Content-Type") != "application/json" || !strings.Contains(a.body, `"docs":"/docs"`) {
+	if a := f.do(req); a.status != 200 || a.header.Get("Content-Type") != "application/json" ||
+		!strings.Contains(a.body, `"docs":"/docs"`) {
 		t.Errorf("%d %s %s", a.status, a.header.Get("Content-Type"), a.body)
 	}
 
 	req.Header.Set("Accept", "text/html,*/*;q=0.8")
-	if a := f.do(req); a.status != 200 || !strings.Contains(a.body, `href="/docs"`) || a.header.Get("Content-Security-Policy") == "" {
+	if a := f.do(req); a.status != 200 || !strings.Contains(a.body, `href="/docs"`) ||
+		a.header.Get("Content-Security-Policy") == "" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	if a := f.send("GET", "/favicon.ico", "", "none"); a.status != 200 || !strings.HasPrefix(a.body, "\x89PNG") {
@@ -249,7 +264,7 @@ func TestTheRootPointsToTheDocs(t *testing.T) {
 	}
 }
 
-// C14.45: a push of one job. Its error is the error of the request.
+// C14.45: the error of a push of one job is the error of the request.
 func TestPushOfOneJob(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -295,7 +310,7 @@ func indent(t *testing.T, text string) []byte {
 	return append(b, '\n')
 }
 
-// fits reports an error if the form and its example do not fit.
+// fits fails the test if the example does not have the form.
 func fits(t *testing.T, r *route.Route, form route.Form, example string) {
 	t.Helper()
 	if (form == nil) != (example == "") {
@@ -310,17 +325,20 @@ func fits(t *testing.T, r *route.Route, form route.Form, example string) {
 	}
 }
 
-// C14.4: the page shows every route, runs nothing and loads nothing.
-func TestTheDocsPageIsWholeAndLoadsNothing(t *testing.T) {
+// C14.4: the page has every route, runs no script and loads nothing.
+func TestDocsPageIsCompleteAndLoadsNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	a := f.send("GET", "/docs", "", "none")
-	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") ||
+		a.header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
-	if csp := a.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") {
+	if csp := a.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+		strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") {
 		t.Errorf("policy %q", csp)
 	}
+
 	for _, p := range described(f) {
 		for _, r := range p.Routes {
 			if !strings.Contains(a.body, "<b>"+r.Method+"</b> <code>"+r.Path+"</code>") {
@@ -328,34 +346,55 @@ func TestTheDocsPageIsWholeAndLoadsNothing(t *testing.T) {
 			}
 		}
 	}
-	if m := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|@import|url\(|\bon\w+=|href="[^#/]`).FindString(a.body); m != "" {
+
+	external := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|@import|url\(|\bon\w+=|href="[^#/]`)
+	if m := external.FindString(a.body); m != "" {
 		t.Errorf("the page has %q", m)
 	}
 }
 
-// volatile is what no two runs have in common.
+// volatile matches texts that differ in each run.
 var volatile = regexp.MustCompile(`:0:[0-9A-Z]{26}:|"next":"[^"]+"`)
 
 // C14.1, C14.6, C14.7, C14.11, C14.13, C14.16, C14.17, C14.18, C14.19, C14.20,
-// C14.22, C14.23: a day in the life of a queue, request by
-// request, in the forms that clients see.
-func TestTheFormsOfEveryRoute(t *testing.T) {
+// C14.22, C14.23: requests and answers of a queue's life, in the forms that clients get.
+func TestFormsOfEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	var b strings.Builder
 	receipt := ""
+
 	for _, step := range []string{
-		`POST /push {"jobs":[{"queue":"mail","id":"a","body":"héllo\n\"x\"","headers":{"Trace":"1"},"retain":"1h","backoff":"fixed:5s"},{"queue":"mail","id":"b","body_base64":"AP8=","delay":"1h","ttl":"2h","priority":-3,"merge":{"key":"k","mode":"replace","max_wait":"3h"}}]}`,
-		`POST /push {"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","merge":{"key":"k"}},{"queue":"mail","id":"c","due":"2030-01-01T02:00:00+01:00","order_key":"o","max_stalls":"none"},{"queue":"a/b","tries":0}]}`,
-		`POST /queues/mail/jobs {"id":"d","body":"x","delay":"3h"}`, `POST /queues/mail/jobs {"queue":"mail","tries":0}`, `DELETE /queues/mail/jobs/d`,
-		`GET /queues?limit=10`, `GET /queues?stats=true&limit=10`, `GET /queues?stats=maybe`, `GET /queues/mail`, `GET /queues/nowhere`, `GET /queues/mail/peek`, `GET /queues/mail/jobs?state=delayed`, `GET /queues/mail/jobs?state=delayed&bodies=true&limit=1`,
-		`GET /queues/mail/jobs/b`, `GET /queues/mail/jobs/x`, `PATCH /queues/mail/jobs/b {"priority":7,"body":""}`, `PATCH /queues/mail/jobs/x {"priority":7}`, `POST /queues/mail/jobs/c/promote`,
-		`POST /wait {"queues":["mail"]}`, `POST /reserve {"queues":["mail"],"lease":"1m"}`, `POST /extend {"receipts":["RECEIPT","gone"],"lease":"2m"}`,
-		`PATCH /queues/mail/jobs/a {"priority":7}`, `POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"ack","result":"done"},{"receipt":"RECEIPT","as":"nack","delay":"0s"},{"receipt":"x","as":"sleep"},{"receipt":"x","as":"ack","delay":"1s"}]}`,
-		`GET /queues/mail/jobs/a`, `POST /reserve {"queues":["mail"]}`, `POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"bury","error":"no"}]}`, `GET /queues/mail/jobs?state=dead`,
-		`POST /queues/mail/requeue {"ids":["c","x"],"tries":3}`, `POST /queues/mail/requeue {"n":0}`, `POST /queues/mail/pause`, `POST /reserve {"queues":["mail"]}`, `POST /queues/mail/resume`, `POST /queues/nowhere/pause`,
-		`PATCH /queues/mail {"max_leased":5,"rate":0.5,"dead_age":"none","defaults":{"tries":3}}`, `PATCH /queues/mail {"paused":true}`, `PATCH /queues/mail {"shards":3,"burst":0}`, `GET /queues/mail`,
-		`POST /queues/mail/purge {"state":"done"}`, `POST /queues/mail/purge {"state":"gone"}`, `DELETE /queues/mail/jobs/b`, `DELETE /queues/mail/jobs/b`, `DELETE /queues/mail`, `DELETE /queues/mail`, `GET /queues`,
+		`POST /push {"jobs":[{"queue":"mail","id":"a","body":"héllo\n\"x\"","headers":{"Trace":"1"},"retain":"1h",` +
+			`"backoff":"fixed:5s"},{"queue":"mail","id":"b","body_base64":"AP8=","delay":"1h","ttl":"2h",` +
+			`"priority":-3,"merge":{"key":"k","mode":"replace","max_wait":"3h"}}]}`,
+		`POST /push {"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","merge":{"key":"k"}},` +
+			`{"queue":"mail","id":"c","due":"2030-01-01T02:00:00+01:00","order_key":"o","max_stalls":"none"},` +
+			`{"queue":"a/b","tries":0}]}`,
+		`POST /queues/mail/jobs {"id":"d","body":"x","delay":"3h"}`,
+		`POST /queues/mail/jobs {"queue":"mail","tries":0}`, `DELETE /queues/mail/jobs/d`,
+		`GET /queues?limit=10`, `GET /queues?stats=true&limit=10`, `GET /queues?stats=maybe`, `GET /queues/mail`,
+		`GET /queues/nowhere`, `GET /queues/mail/peek`, `GET /queues/mail/jobs?state=delayed`,
+		`GET /queues/mail/jobs?state=delayed&bodies=true&limit=1`,
+		`GET /queues/mail/jobs/b`, `GET /queues/mail/jobs/x`, `PATCH /queues/mail/jobs/b {"priority":7,"body":""}`,
+		`PATCH /queues/mail/jobs/x {"priority":7}`, `POST /queues/mail/jobs/c/promote`,
+		`POST /wait {"queues":["mail"]}`, `POST /reserve {"queues":["mail"],"lease":"1m"}`,
+		`POST /extend {"receipts":["RECEIPT","gone"],"lease":"2m"}`,
+		`PATCH /queues/mail/jobs/a {"priority":7}`,
+		`POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"ack","result":"done"},` +
+			`{"receipt":"RECEIPT","as":"nack","delay":"0s"},{"receipt":"x","as":"sleep"},` +
+			`{"receipt":"x","as":"ack","delay":"1s"}]}`,
+		`GET /queues/mail/jobs/a`, `POST /reserve {"queues":["mail"]}`,
+		`POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"bury","error":"no"}]}`,
+		`GET /queues/mail/jobs?state=dead`,
+		`POST /queues/mail/requeue {"ids":["c","x"],"tries":3}`, `POST /queues/mail/requeue {"n":0}`,
+		`POST /queues/mail/pause`, `POST /reserve {"queues":["mail"]}`, `POST /queues/mail/resume`,
+		`POST /queues/nowhere/pause`,
+		`PATCH /queues/mail {"max_leased":5,"rate":0.5,"dead_age":"none","defaults":{"tries":3}}`,
+		`PATCH /queues/mail {"paused":true}`, `PATCH /queues/mail {"shards":3,"burst":0}`, `GET /queues/mail`,
+		`POST /queues/mail/purge {"state":"done"}`, `POST /queues/mail/purge {"state":"gone"}`,
+		`DELETE /queues/mail/jobs/b`, `DELETE /queues/mail/jobs/b`, `DELETE /queues/mail`, `DELETE /queues/mail`,
+		`GET /queues`,
 	} {
 		method, rest, _ := strings.Cut(step, " ")
 		path, body, _ := strings.Cut(rest, " ")
@@ -373,6 +412,7 @@ func TestTheFormsOfEveryRoute(t *testing.T) {
 		b.WriteString(strings.TrimSpace(httpLine(a.status)+"\n"+answer) + "\n\n")
 		f.clock.Advance(time.Second)
 	}
+
 	compare(t, "testdata/native.golden", []byte(b.String()))
 }
 

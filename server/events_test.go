@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 )
 
-// questioned counts how often an engine is asked for stats.
+// questioned is an engine that counts calls of Stats.
 type questioned struct {
 	contract.Engine
 	asked int
@@ -26,9 +26,8 @@ func (c *questioned) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, er
 	return c.Engine.Stats(ctx, q)
 }
 
-// Whatever a job dies of, the log tells of it once; where nothing goes on,
-// nobody asks.
-func TestDeadJobsAreTold(t *testing.T) {
+// Every death of a job is logged once. Without activity, no stats are read.
+func TestDeadJobsAreLogged(t *testing.T) {
 	t.Parallel()
 	engine := &questioned{}
 	f := serve(t, func(c *Config) {
@@ -36,6 +35,7 @@ func TestDeadJobsAreTold(t *testing.T) {
 		c.Engine = engine
 	})
 	ctx := t.Context()
+
 	die := func(queue string) {
 		t.Helper()
 		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"`+queue+`","tries":1,"max_stalls":"none"}]}`)
@@ -43,32 +43,33 @@ func TestDeadJobsAreTold(t *testing.T) {
 		receipt, _, _ := strings.Cut(strings.SplitN(a.body, `"receipt":"`, 2)[1], `"`)
 		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
 	}
-	told := func() int { return strings.Count(f.log.String(), `"jobs have become dead"`) }
+
+	logged := func() int { return strings.Count(f.log.String(), `"jobs have become dead"`) }
 	die("before")
 	f.deaths.begin(f.survey.Snapshot(ctx))
 	engine.asked = 0
 	f.sweep.swept(ctx)
-	if told() != 0 {
-		t.Error("what happened before is told")
+	if logged() != 0 {
+		t.Error("deaths before the start are logged")
 	}
 	die("q")
 	f.sweep.swept(ctx)
-	if told() != 1 || !strings.Contains(f.log.String(), `"queue":"`+duly.Q("q").String()+`","jobs":1,"dead":1`) {
-		t.Errorf("%d deaths are told", told())
+	if logged() != 1 || !strings.Contains(f.log.String(), `"queue":"`+duly.Q("q").String()+`","jobs":1,"dead":1`) {
+		t.Errorf("%d deaths are logged", logged())
 	}
 	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","tries":1,"max_stalls":"none"}]}`)
 	f.send("POST", "/v1/default/reserve", `{"queues":["q"],"lease":"1s"}`)
-	f.sweep.swept(ctx) // its lease is open
+	f.sweep.swept(ctx) // its lease has not ended
 	f.clock.Advance(2 * time.Second)
 	f.sweep.swept(ctx)
-	if told() != 2 {
-		t.Errorf("%d deaths are told after a stall", told())
+	if logged() != 2 {
+		t.Errorf("%d deaths are logged after a stall", logged())
 	}
 	before := engine.asked
 	for range 3 {
 		f.sweep.swept(ctx)
 	}
-	if engine.asked != before || told() != 2 {
+	if engine.asked != before || logged() != 2 {
 		t.Errorf("nothing goes on, and the engine was asked %d times", engine.asked-before)
 	}
 }
@@ -82,6 +83,7 @@ func TestLossAndReturnOfTheStoreAreLoggedOnce(t *testing.T) {
 	e := newHealthLog(&Config{Engine: engine, Clock: c, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
+
 	step := func(ctx context.Context, err error, want string) {
 		t.Helper()
 		before := log.String()
@@ -94,8 +96,9 @@ func TestLossAndReturnOfTheStoreAreLoggedOnce(t *testing.T) {
 			t.Errorf("after %v the log says %q, want %q", err, said, want)
 		}
 	}
+
 	step(t.Context(), nil, "")
-	step(gone, duly.ErrUnavailable, "") // because the caller hung up
+	step(gone, duly.ErrUnavailable, "") // because the caller closed the connection
 	step(t.Context(), duly.ErrFull, "")
 	step(t.Context(), duly.ErrUnavailable, `"the store is lost: calls to it fail"`)
 	c.Advance(3 * time.Second)
@@ -108,9 +111,9 @@ func TestLossAndReturnOfTheStoreAreLoggedOnce(t *testing.T) {
 	step(t.Context(), nil, "back")
 }
 
-// C15.41: with an access log there is a line for each request, with the token's
-// name and not its text; without one only for those that fail.
-func TestTheAccessLogHasALinePerRequest(t *testing.T) {
+// C15.41: the access log has a line for each request, with the token's name and without its text.
+// Without an access log, only failed requests have lines.
+func TestAccessLogHasALinePerRequest(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{true, false} {
 		var log logtest.Log
@@ -121,6 +124,7 @@ func TestTheAccessLogHasALinePerRequest(t *testing.T) {
 		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","body":"CANARY"}]}`, "produce")
 		f.send("GET", "/v1/default/queues/q/jobs?state=ready", "", "produce")
 		var lines []map[string]any
+
 		for line := range strings.Lines(log.String()) {
 			var l map[string]any
 			if err := json.Unmarshal([]byte(line), &l); err != nil {
@@ -130,6 +134,7 @@ func TestTheAccessLogHasALinePerRequest(t *testing.T) {
 				lines = append(lines, l)
 			}
 		}
+
 		want := 1
 		if on {
 			want = 2
@@ -138,11 +143,14 @@ func TestTheAccessLogHasALinePerRequest(t *testing.T) {
 			t.Fatalf("with an access log (%v): %s", on, log.String())
 		}
 		refused := lines[len(lines)-1]
-		if refused["status"] != 403.0 || refused["code"] != "forbidden" || refused["route"] != "/v1/{namespace}/queues/{queue}/jobs" {
+		if refused["status"] != 403.0 || refused["code"] != "forbidden" ||
+			refused["route"] != "/v1/{namespace}/queues/{queue}/jobs" {
 			t.Errorf("refused: %v", refused)
 		}
+
 		if on {
-			for field, value := range map[string]any{"method": "POST", "route": "/v1/{namespace}/push", "status": 200.0, "token": f.id("produce")[:8], "namespace": "default"} {
+			for field, value := range map[string]any{"method": "POST", "route": "/v1/{namespace}/push",
+				"status": 200.0, "token": f.id("produce")[:8], "namespace": "default"} {
 				if lines[0][field] != value {
 					t.Errorf("%s is %v, want %v", field, lines[0][field], value)
 				}
@@ -153,6 +161,7 @@ func TestTheAccessLogHasALinePerRequest(t *testing.T) {
 				}
 			}
 		}
+
 		if strings.Contains(log.String(), "CANARY") || strings.Contains(log.String(), f.tokens["produce"]) {
 			t.Error("a body or a token is in the log")
 		}

@@ -20,14 +20,15 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// R1: heads that drip, a byte every five seconds, are cut off within ten, and
-// whoever is honest is served meanwhile. In virtual time.
+// R1: heads of one byte every five seconds are cut off within ten seconds, and other requests are
+// answered meanwhile. Time is virtual.
 func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		const connections, promised = 200, 10 * time.Second
 		begin := clock.System().Mono()
 		var all sync.WaitGroup
+
 		for range connections {
 			conn := f.connect()
 			all.Go(func() {
@@ -46,8 +47,10 @@ func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 				conn.Close()
 			})
 		}
+
 		clock.Sleep(f.t.Context(), clock.System(), 4*time.Second) // all of them are open
-		req, _ := http.NewRequest("POST", "http://memory/v1/default/push", strings.NewReader(`{"jobs":[{"queue":"q"}]}`))
+		req, _ := http.NewRequest("POST", "http://memory/v1/default/push",
+			strings.NewReader(`{"jobs":[{"queue":"q"}]}`))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
 		if a := f.do(req); a.status != 200 {
 			f.t.Errorf("an honest push: %d %s", a.status, a.body)
@@ -56,8 +59,8 @@ func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 	})
 }
 
-// R2, HardDeadlineKillsHonestUpload: the largest request that there may be comes
-// through at 1 Mbit/s, which takes more than a minute.
+// R2, HardDeadlineKillsHonestUpload: the largest request succeeds at 1 Mbit/s, which takes more
+// than a minute.
 func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -69,6 +72,7 @@ func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 		body := `{"jobs":[` + strings.Join(jobs, ",") + `]}`
 		r, w := io.Pipe()
 		begin := clock.System().Mono()
+
 		go func() {
 			for from := 0; from < len(body); from += rate {
 				clock.Sleep(f.t.Context(), clock.System(), time.Second)
@@ -76,6 +80,7 @@ func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 			}
 			w.Close()
 		}()
+
 		req, _ := http.NewRequest("POST", "http://memory/v1/default/push", r)
 		req.ContentLength = int64(len(body))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
@@ -88,8 +93,8 @@ func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 	})
 }
 
-// R2: an answer is taken at 1 KiB a second, or else the connection is cut once
-// the grace is over. Who reads slowly but steadily gets it all.
+// R2: a client must read an answer at 1 KiB a second, or else the connection is closed after the
+// grace. A slow but steady reader gets the whole answer.
 func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
 	t.Parallel()
 	for rate, whole := range map[int]bool{2 << 10: true, 100: false} {
@@ -97,6 +102,7 @@ func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
 			f.push("q", strings.Repeat("x", 60<<10))
 			conn := f.dial("GET", "/v1/default/queues/q/peek", "")
 			got, err := 0, error(nil)
+
 			for b := make([]byte, rate); err == nil; {
 				clock.Sleep(f.t.Context(), clock.System(), time.Second)
 				conn.SetReadDeadline(clock.System().Now().Add(time.Second)) // the end: keep-alive
@@ -104,6 +110,7 @@ func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
 				n, err = io.ReadFull(conn, b)
 				got += n
 			}
+
 			if done := got > 60<<10; done != whole {
 				f.t.Errorf("at %d bytes a second %d bytes came, %v", rate, got, err)
 			}
@@ -111,7 +118,7 @@ func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
 	}
 }
 
-// counting is a connection that counts what the other side has read of it.
+// counting is a connection that counts the bytes that the other side has read.
 type counting struct {
 	net.Conn
 	n atomic.Int64
@@ -123,12 +130,13 @@ func (c *counting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// R3: what is endless, or says that it is huge, is refused once the bound was
-// read, or before; no more is read than the bound and 64 KiB.
-func TestR3NoMoreIsReadThanTheBound(t *testing.T) {
+// R3: a body that is endless or announces a huge length is refused, at the latest when the bound
+// was read. The server reads at most 64 KiB beyond the bound.
+func TestR3OnlyTheBoundIsRead(t *testing.T) {
 	t.Parallel()
 	const bound = 2 * duly.MaxBatchBytes
 	chunk := "10000\r\n" + strings.Repeat(" ", 0x10000) + "\r\n"
+
 	for what, c := range map[string]struct {
 		head, more string
 		most       int64
@@ -140,12 +148,14 @@ func TestR3NoMoreIsReadThanTheBound(t *testing.T) {
 			conn := &counting{Conn: f.connect()}
 			var sending sync.WaitGroup
 			sending.Go(func() {
-				_, err := fmt.Fprintf(conn, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s", f.tokens["operator"], c.head)
+				_, err := fmt.Fprintf(conn,
+					"POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s",
+					f.tokens["operator"], c.head)
 				for err == nil {
 					_, err = io.WriteString(conn, c.more)
 				}
 			})
-			// The server reads on after its answer, but not before the whole of that was taken.
+			// The server reads on after its answer, but only after the client has read the answer.
 			first := make([]byte, 1)
 			if _, err := io.ReadFull(conn, first); err != nil {
 				f.t.Fatal(err)
@@ -165,9 +175,9 @@ func TestR3NoMoreIsReadThanTheBound(t *testing.T) {
 	}
 }
 
-// R4: what is too long or too many is refused by both APIs, and nothing of it is
-// stored. That the store is not even asked shows on Redis, in test/service.
-func TestR4WhatIsTooMuchIsRefused(t *testing.T) {
+// R4: both APIs refuse requests that are too long or have too many items, and store nothing. A
+// test in test/service proves that Redis gets no command.
+func TestR4TooLongAndTooManyIsRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
@@ -176,17 +186,20 @@ func TestR4WhatIsTooMuchIsRefused(t *testing.T) {
 		queues[i] = fmt.Sprintf("q%d", i)
 	}
 	long := strings.Repeat("x", 64<<10)
+
 	for _, c := range []struct {
 		method, path, body string
 		header             string
 		status             int
 	}{
 		{"POST", "/v1/default/push", `{"jobs":[` + many(`{"queue":"q"}`, 1001) + `]}`, "", 413},
-		{"POST", "/v1/default/push", `{"jobs":[` + many(`{"queue":"q","body":"`+strings.Repeat("x", 900<<10)+`"}`, 10) + `]}`, "", 413},
+		{"POST", "/v1/default/push", `{"jobs":[` +
+			many(`{"queue":"q","body":"`+strings.Repeat("x", 900<<10)+`"}`, 10) + `]}`, "", 413},
 		{"POST", "/v1/default/reserve", `{"queues":["` + strings.Join(queues, `","`) + `"]}`, "", 400},
 		{"POST", "/v1/default/reserve", `{"queues":["q"],"max":1001}`, "", 400},
 		{"POST", "/v1/default/wait", `{"queues":["` + strings.Join(queues, `","`) + `"]}`, "", 400},
-		{"POST", "/v1/default/settle", `{"outcomes":[` + many(`{"receipt":"q:0:01J0000000000000000000000A:1","as":"ack"}`, 1001) + `]}`, "", 413},
+		{"POST", "/v1/default/settle",
+			`{"outcomes":[` + many(`{"receipt":"q:0:01J0000000000000000000000A:1","as":"ack"}`, 1001) + `]}`, "", 413},
 		{"POST", "/v1/default/extend", `{"receipts":[` + many(`"r"`, 1001) + `],"lease":"1s"}`, "", 413},
 		{"GET", "/v1/default/queues?limit=1001", "", "", 400},
 		{"GET", "/v1/default/queues?cursor=" + strings.Repeat("x", 9<<10), "", "", 413},
@@ -212,26 +225,34 @@ func TestR4WhatIsTooMuchIsRefused(t *testing.T) {
 			t.Errorf("%s %.60s: %d %.300s, want %d", c.method, c.path, a.status, a.body, c.status)
 		}
 	}
+
 	if page, err := f.engine.Namespaces(t.Context(), duly.PageParams{}); err != nil || len(page.Names) > 0 {
 		t.Errorf("something was stored: %v %v", page, err)
 	}
 }
 
-// X13: CR, LF, NUL and 64 KiB in names, IDs and headers of jobs are refused as
-// invalid, and split no answer.
-func TestX13WhatCouldSplitAnAnswerIsRefused(t *testing.T) {
+// X13: CR, LF, NUL and 64 KiB in names, IDs and headers of jobs are refused as invalid, and
+// never split an answer.
+func TestX13SplittingCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	for _, bad := range []string{"%0d%0aSet-Cookie:%20x=1", "a%0ab", "a%0db", "a%00b", "%E5%98%8A%E5%98%8DSet-Cookie:x", "a%E2%80%A8b"} {
-		for _, path := range []string{"/v1/" + bad + "/queues", "/v1/default/queues/" + bad, "/v1/default/queues/" + bad + "/peek", "/v1/default/queues/q/jobs/" + bad, "/v1/default/queues/q/jobs?state=ready&cursor=" + bad} {
+
+	for _, bad := range []string{"%0d%0aSet-Cookie:%20x=1", "a%0ab", "a%0db", "a%00b",
+		"%E5%98%8A%E5%98%8DSet-Cookie:x", "a%E2%80%A8b"} {
+		for _, path := range []string{"/v1/" + bad + "/queues", "/v1/default/queues/" + bad,
+			"/v1/default/queues/" + bad + "/peek", "/v1/default/queues/q/jobs/" + bad,
+			"/v1/default/queues/q/jobs?state=ready&cursor=" + bad} {
 			a := f.send("GET", path, "")
-			if a.status < 400 || a.status >= 500 || a.header.Get("Set-Cookie") != "" || strings.ContainsAny(a.body, "\r\n\x00\u2028") {
+			if a.status < 400 || a.status >= 500 || a.header.Get("Set-Cookie") != "" ||
+				strings.ContainsAny(a.body, "\r\n\x00\u2028") {
 				t.Errorf("%s: %d %v %s", path, a.status, a.header, a.body)
 			}
 		}
 	}
+
 	for _, bad := range []string{`\r\nSet-Cookie: x=1`, `\u0000`, `a\nb`, strings.Repeat("x", 64<<10)} {
-		for _, job := range []string{`{"queue":"%s"}`, `{"queue":"q","id":"%s"}`, `{"queue":"q","headers":{"%s":"x"}}`, `{"queue":"q","headers":{"x":"%s"}}`, `{"queue":"q","callback":"http://x/%s"}`} {
+		for _, job := range []string{`{"queue":"%s"}`, `{"queue":"q","id":"%s"}`, `{"queue":"q","headers":{"%s":"x"}}`,
+			`{"queue":"q","headers":{"x":"%s"}}`, `{"queue":"q","callback":"http://x/%s"}`} {
 			body := `{"jobs":[` + strings.Replace(job, "%s", bad, 1) + `]}`
 			a := f.send("POST", "/v1/default/push", body)
 			if a.header.Get("Set-Cookie") != "" || !strings.Contains(a.body, `"error":{"code":"`) && a.status == 200 {
@@ -241,17 +262,17 @@ func TestX13WhatCouldSplitAnAnswerIsRefused(t *testing.T) {
 	}
 }
 
-// A server that is told to stop turns /readyz red and asks callers to close
-// their connections; for as long as was set it works on, and long polls wait on.
-// Then these end empty and nobody listens any more.
-func TestADrainBeginsWithADelay(t *testing.T) {
+// During the drain delay, /readyz fails and answers ask callers to close their connections, but
+// requests and long polls continue. Then long polls end empty and the listeners close.
+func TestDrainBeginsWithADelay(t *testing.T) {
 	t.Parallel()
 	const delay = time.Minute
 	var g *gate
+
 	f := serve(t, func(c *Config) {
 		g = watch(c.Engine)
 		c.Engine, c.Listen.Addr, c.Listen.AdminAddr, c.DrainDelay = g, "127.0.0.1:0", "127.0.0.1:0", delay
-		c.Push.Off = true // so that the sweeper alone has a timer
+		c.Push.Off = true // so that only the sweeper has a timer
 	})
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
@@ -260,6 +281,7 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 	served := make(chan error)
 	go func() { served <- f.Serve(ctx) }()
 	client := &http.Client{Transport: &http.Transport{}}
+
 	call := func(method, path, body string) (status int, text string, closes bool, err error) {
 		req, _ := http.NewRequest(method, f.URL()+path, strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
@@ -271,6 +293,7 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 		b, err := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b), resp.Close, err
 	}
+
 	if status, _, closes, err := call("GET", "/readyz", ""); status != 200 || closes || err != nil {
 		t.Fatalf("before: %d, closes %v, %v", status, closes, err)
 	}
@@ -284,6 +307,7 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 	until(t, "the long poll waits", func() bool { return f.clock.Timers() == 2 })
 	stop()
 	until(t, "the delay has begun", func() bool { return f.clock.Timers() == 3 })
+
 	for _, path := range []string{"/readyz", "/healthz", "/v1/default/queues"} {
 		want := 200
 		if path == "/readyz" {
@@ -293,7 +317,9 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 			t.Errorf("%s: %d %s, closes %v, %v", path, status, text, closes, err)
 		}
 	}
-	if status, text, _, err := call("PUT", "/api/default/q", "x"); err != nil || status != 401 { // that API too
+
+	// lmstfy's API continues too
+	if status, text, _, err := call("PUT", "/api/default/q", "x"); err != nil || status != 401 {
 		t.Errorf("%d %s %v", status, text, err)
 	}
 	select {

@@ -22,7 +22,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/seal"
 )
 
-// fixture is a server on the reference model, behind two listeners.
+// fixture is a server with the model engine and two listeners.
 type fixture struct {
 	*Server
 	t      *testing.T
@@ -31,11 +31,11 @@ type fixture struct {
 	log    *logtest.Log
 	api    *httptest.Server
 	admin  *httptest.Server
-	pipes  *memnet.Listener  // instead of the API's, where it is served in memory
+	pipes  *memnet.Listener  // of the API that is served in memory; else nil
 	tokens map[string]string // by name, see makeTokens
 }
 
-// serve starts a server; change may set the configuration before.
+// serve starts a server. change, if set, changes its configuration.
 func serve(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := assemble(t, change)
@@ -43,7 +43,7 @@ func serve(t *testing.T, change func(*Config)) *fixture {
 	return f
 }
 
-// assemble is serve without listeners.
+// assemble is like serve, without listeners.
 func assemble(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clock.NewFake(), log: new(logtest.Log)}
@@ -52,12 +52,15 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	cfg := Config{
 		Engine: f.engine,
-		Store:  Store{Registry: f.engine, Targeter: f.engine, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine},
-		Push:   &PushConfig{Keys: keys}, Clock: f.clock,
+		Store: Store{Registry: f.engine, Targeter: f.engine, Watcher: f.engine, Limiter: f.engine,
+			Maintainer: f.engine},
+		Push: &PushConfig{Keys: keys}, Clock: f.clock,
 		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+
 	if change != nil {
 		change(&cfg)
 	}
@@ -71,7 +74,7 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	return f
 }
 
-// listenToTokens does what Serve does for the guard.
+// listenToTokens watches tokens, like Serve.
 func (f *fixture) listenToTokens() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -79,9 +82,8 @@ func (f *fixture) listenToTokens() {
 	f.t.Cleanup(func() { cancel(); <-done })
 }
 
-// inMemory runs a test with a server in a bubble: time passes at once where
-// nobody does anything, and a write ends when the other side has read it. Only
-// the API is served, to [fixture.dial] and [fixture.do].
+// inMemory runs a test with a server in a bubble of package synctest. A write ends when the other
+// side has read it. Only the API is served, to [fixture.dial] and [fixture.do].
 func inMemory(t *testing.T, change func(*Config), test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,13 +93,14 @@ func inMemory(t *testing.T, change func(*Config), test func(f *fixture)) {
 		go served.Serve(f.pipes)
 		defer func() {
 			served.Close()
-			clock.Sleep(t.Context(), clock.System(), time.Second) // net/http waits a little before it closes some connections
+			// net/http waits a little before it closes some connections
+			clock.Sleep(t.Context(), clock.System(), time.Second)
 		}()
 		test(f)
 	})
 }
 
-// listen serves a handler with the bounds of a real listener.
+// listen serves a handler with the bounds of a listener of Serve.
 func listen(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	ts := httptest.NewUnstartedServer(h)
@@ -124,7 +127,9 @@ func (f *fixture) makeTokens() {
 		}
 		f.tokens[name] = secret
 	}
-	secret, made, err := f.guard.Create(f.t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
+
+	secret, made, err := f.guard.Create(f.t.Context(),
+		contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err == nil {
 		err = f.guard.Revoke(f.t.Context(), made.Hash)
 	}
@@ -141,14 +146,14 @@ type answer struct {
 	body   string
 }
 
-// err is the error that it tells of; of anything else it has no code.
+// err returns the error in the answer, without a code if there is none.
 func (a answer) err() *duly.Error {
 	e, _ := wire.ReadProblem(a.body)
 	return e
 }
 
-// send sends one request as the operator, or as who else is named.
-func (f *fixture) send(method, path, body string, who ...string) answer {
+// send sends one request with the operator's token, or with the named one.
+func (f *fixture) send(method, path, body string, caller ...string) answer {
 	f.t.Helper()
 	base := f.api.URL
 	if onAdmin(path) {
@@ -159,8 +164,8 @@ func (f *fixture) send(method, path, body string, who ...string) answer {
 		f.t.Fatal(err)
 	}
 	name := "operator"
-	if len(who) > 0 {
-		name = who[0]
+	if len(caller) > 0 {
+		name = caller[0]
 	}
 	if token := f.tokens[name]; token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -168,7 +173,7 @@ func (f *fixture) send(method, path, body string, who ...string) answer {
 	return f.do(req)
 }
 
-// onAdmin tells whether a path is an operator's.
+// onAdmin reports whether a path is one of the admin address.
 func onAdmin(path string) bool {
 	return strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/") || path == "/metrics"
 }
@@ -176,12 +181,14 @@ func onAdmin(path string) bool {
 func (f *fixture) do(req *http.Request) answer {
 	f.t.Helper()
 	transport := http.DefaultTransport
+
 	if f.pipes != nil {
 		own := &http.Transport{DialContext: f.pipes.Dial}
 		defer own.CloseIdleConnections()
 		transport = own
 	}
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
 		f.t.Fatal(err)
@@ -204,7 +211,7 @@ func (f *fixture) push(queue, body string) string {
 	return results[0].ID
 }
 
-// sizes of a queue on the engine's clock.
+// sizes returns the sizes of a queue.
 func (f *fixture) sizes(queue string) duly.Sizes {
 	f.t.Helper()
 	s, err := f.engine.Stats(context.Background(), duly.Q(queue))
@@ -214,5 +221,5 @@ func (f *fixture) sizes(queue string) duly.Sizes {
 	return s.Sizes
 }
 
-// until waits for something that happens in the server by itself.
+// until waits for a condition of the server.
 var until = eventually.True

@@ -21,7 +21,7 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// connect is a connection to the API.
+// connect returns a connection to the API.
 func (f *fixture) connect() (conn net.Conn) {
 	f.t.Helper()
 	var err error
@@ -37,20 +37,21 @@ func (f *fixture) connect() (conn net.Conn) {
 	return conn
 }
 
-// dial sends one request and leaves the answer to the caller.
+// dial sends one request and returns its connection.
 func (f *fixture) dial(method, path, body string) net.Conn {
 	f.t.Helper()
 	conn := f.connect()
-	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, path, f.tokens["operator"], len(body), body)
+	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method,
+		path, f.tokens["operator"], len(body), body)
 	return conn
 }
 
-// gate is an engine whose Wait and Reserve a test can watch.
+// gate is an engine that reports calls of Wait, Reserve and Settle.
 type gate struct {
 	contract.Engine
-	waiting  chan struct{} // one for each Wait that begins
-	reserved chan int      // deliveries of each Reserve that took something
-	settled  chan int      // outcomes of each Settle
+	waiting  chan struct{} // receives a value at the start of each Wait
+	reserved chan int      // the number of deliveries of each Reserve with some
+	settled  chan int      // the number of outcomes of each Settle
 }
 
 func watch(engine contract.Engine) *gate {
@@ -78,11 +79,12 @@ func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequ
 
 const clients = 1000 / 2 // of each kind
 
-// C14.15, P4: clients that vanish while they wait take nothing with them.
-func TestClientsThatVanishBeforeTheLeaseTakeNothing(t *testing.T) {
+// C14.15, P4: clients that disconnect while they wait get no jobs.
+func TestDisconnectedClientsGetNoJobs(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+
 	for range clients / 50 {
 		conns := make([]net.Conn, 50)
 		for i := range conns {
@@ -93,16 +95,19 @@ func TestClientsThatVanishBeforeTheLeaseTakeNothing(t *testing.T) {
 			c.Close()
 		}
 	}
-	until(t, "every caller is known to be gone", func() bool { return strings.Count(f.log.String(), `"status":499`) == clients })
+
+	until(t, "every caller is known to be gone",
+		func() bool { return strings.Count(f.log.String(), `"status":499`) == clients })
 	f.push("q", "x")
-	if a := f.send("POST", "/v1/default/reserve", `{"queues":["q"]}`); !strings.Contains(a.body, `"attempt":1`) || !strings.Contains(a.body, `"body":"x"`) {
+	if a := f.send("POST", "/v1/default/reserve", `{"queues":["q"]}`); !strings.Contains(a.body, `"attempt":1`) ||
+		!strings.Contains(a.body, `"body":"x"`) {
 		t.Errorf("the job is not there for the next: %s", a.body)
 	}
 }
 
-// C14.15, P4: what was reserved for a client that vanished meanwhile is
-// released at once, and no try is used.
-func TestWhatWasReservedForAClientThatVanishedIsReleased(t *testing.T) {
+// C14.15, P4: jobs that were reserved for a client that has disconnected are released at once,
+// without using a try.
+func TestJobsOfDisconnectedClientAreReleased(t *testing.T) {
 	t.Parallel()
 	var slow *slowReserve
 	f := serve(t, func(c *Config) {
@@ -111,28 +116,31 @@ func TestWhatWasReservedForAClientThatVanishedIsReleased(t *testing.T) {
 	})
 	f.push("q", "x")
 	var s duly.Stats
+
 	for i := range int64(clients) {
 		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"]}`)
 		ctx := <-slow.begun
 		conn.Close()
-		<-ctx.Done() // the server has seen it
+		<-ctx.Done() // the server has noticed the end of the connection
 		slow.goOn <- struct{}{}
 		until(t, "the delivery is released", func() bool {
 			s, _ = f.engine.Stats(t.Context(), duly.Q("q"))
 			return s.Counters.Released == i+1
 		})
 	}
+
 	if s.Sizes.Ready != 1 || s.Sizes.Leased != 0 || s.Counters.Failed != 0 || s.Counters.Stalled != 0 {
 		t.Errorf("%+v %+v: want one ready job, %d releases and nothing else", s.Sizes, s.Counters, clients)
 	}
 }
 
-// A caller that closes its own half of the connection and still reads gets a
-// whole answer or none. One without a body would tell it that all went well.
-func TestACallerThatClosesItsHalfIsNotToldThatAllWentWell(t *testing.T) {
+// A caller that closes only its half of the connection gets a whole answer or none. An answer
+// without a body would look like success.
+func TestHalfClosedConnectionGetsNoEmptyAnswer(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+
 	for _, path := range []string{"/v1/default/reserve", "/v1/default/wait"} {
 		conn, ok := f.dial("POST", path, `{"queues":["q"],"wait":"10m"}`).(interface {
 			net.Conn
@@ -151,8 +159,7 @@ func TestACallerThatClosesItsHalfIsNotToldThatAllWentWell(t *testing.T) {
 	}
 }
 
-// lateWait is an engine whose first Wait is told of a job at the moment at which
-// its caller goes.
+// lateWait is an engine whose first Wait is woken for a job when its caller disconnects.
 type lateWait struct {
 	contract.Engine
 	woken chan struct{}
@@ -174,9 +181,8 @@ func (l *lateWait) Pass(ctx context.Context, namespace string, queues []string) 
 	contract.PasserOf(l.Engine).Pass(ctx, namespace, queues)
 }
 
-// GhostBlockedClient: a client that hangs up at the moment at which it is told of
-// a job does not keep the next one waiting.
-func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
+// GhostBlockedClient: a client that disconnects while it is woken does not delay the next client.
+func TestDisconnectedClientPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/v1/default/wait", "/v1/default/reserve"} {
 		l := &lateWait{woken: make(chan struct{})}
@@ -189,22 +195,21 @@ func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
 		f.push("q", "x")
 		<-l.woken
 		gone.Close()
-		if a := <-next; a.body != `{"ready":true}` { // on a clock that stands still
+		if a := <-next; a.body != `{"ready":true}` { // before the time of its wait
 			t.Errorf("%s: the next one is answered %d %s", path, a.status, a.body)
 		}
 	}
 }
 
-// cutOff is the connection of a client that has gone unnoticed: every write to it
-// fails.
+// cutOff is a connection whose client has disconnected unnoticed: every write fails.
 type cutOff struct{ header http.Header }
 
 func (c cutOff) Header() http.Header         { return c.header }
 func (c cutOff) WriteHeader(int)             {}
 func (c cutOff) Write(b []byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// C5.16: a wait whose answer can't be written passes its wake-up on.
-func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
+// C5.16: if the answer of a wait can't be written, its wake-up goes to another wait.
+func TestWaitWithoutAnswerPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	a := &asked{}
 	inMemory(t, func(c *Config) { a.Engine = c.Engine; c.Engine = a }, func(f *fixture) {
@@ -220,7 +225,7 @@ func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
 
 		f.push("q", "x")
 		synctest.Wait()
-		if n := a.waits.Load(); n != 0 { // the clock does not move
+		if n := a.waits.Load(); n != 0 { // the clock does not advance
 			t.Fatalf("%d callers sleep although a job is ready", n)
 		}
 		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
@@ -229,7 +234,7 @@ func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
 	})
 }
 
-// slowReserve takes jobs although its caller has gone meanwhile.
+// slowReserve is an engine that reserves jobs after its caller has disconnected.
 type slowReserve struct {
 	contract.Engine
 	begun chan context.Context
@@ -242,25 +247,26 @@ func (s *slowReserve) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly
 	return s.Engine.Reserve(context.WithoutCancel(ctx), p)
 }
 
-// P4: a client that hangs up in the middle of the answer holds its jobs no
-// longer than until their leases end; nothing is lost.
+// P4: if a client disconnects in the middle of an answer, its jobs come back when their leases
+// end.
 func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
 	const jobs = 5
 	for range jobs {
-		f.push("q", strings.Repeat("x", 1<<20)) // more than the sockets' buffers hold
+		f.push("q", strings.Repeat("x", 1<<20)) // more than the sockets' buffers
 	}
 	vanished := 100
 	if testing.Short() {
 		vanished = 10
 	}
+
 	for i := range vanished {
 		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"max":100,"lease":"1s"}`)
-		eventually.Receive(t, "a reserved job", g.reserved) // whoever has gone before gets no job at all
+		eventually.Receive(t, "a reserved job", g.reserved) // a client that had disconnected before gets none
 		io.CopyN(io.Discard, conn, int64(i*997%60_000))
-		conn.(*net.TCPConn).SetLinger(0) // a reset, as a process leaves that died
+		conn.(*net.TCPConn).SetLinger(0) // a reset, like that of a process that died
 		conn.Close()
 		eventually.Receive(t, "a settled job", g.settled)
 		if s := f.sizes("q"); s.Ready != jobs || s.Leased != 0 {
@@ -269,9 +275,8 @@ func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	}
 }
 
-// C14.14: a long poll ends empty after its time, and at once with a delivery
-// when there is something.
-func TestALongPollEndsWithAJobOrEmpty(t *testing.T) {
+// C14.14: a long poll returns a job at once, or ends empty after its time.
+func TestLongPollEndsWithAJobOrEmpty(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
@@ -283,6 +288,7 @@ func TestALongPollEndsWithAJobOrEmpty(t *testing.T) {
 	poll("/v1/default/reserve", `{"queues":["q"],"wait":"1m"}`)
 	f.clockUntilTimer()
 	f.clock.Advance(time.Minute)
+
 	if a := <-answers; a.status != 200 || a.body != `{"deliveries":[]}` {
 		t.Errorf("after its time: %d %s", a.status, a.body)
 	}
@@ -298,14 +304,14 @@ func TestALongPollEndsWithAJobOrEmpty(t *testing.T) {
 	}
 }
 
-// clockUntilTimer waits until somebody waits for the clock.
+// clockUntilTimer waits until the clock has a timer.
 func (f *fixture) clockUntilTimer() {
 	until(f.t, "a timer is set", func() bool { return f.clock.Timers() > 0 })
 }
 
-// A drain ends long polls with an empty answer and refuses new ones, and the
-// requests under way are finished.
-func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
+// A drain ends long polls with an empty answer and refuses new ones. Requests in progress are
+// finished.
+func TestDrainEndsLongPollsAndFinishesRequests(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) {
@@ -318,12 +324,14 @@ func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() { served <- f.Serve(ctx) }()
+
 	post := func(path, body string) (*http.Response, error) {
 		req, _ := http.NewRequest("POST", f.URL()+path, strings.NewReader(body))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
 		return http.DefaultClient.Do(req)
 	}
 	ended := make(chan string, 2)
+
 	for _, path := range []string{"/v1/default/reserve", "/v1/default/wait"} {
 		go func() {
 			resp, err := post(path, `{"queues":["q"],"wait":"10m"}`)
@@ -336,6 +344,7 @@ func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
 		}()
 		eventually.Receive(t, "a Wait to begin", g.waiting)
 	}
+
 	stop()
 	for range 2 {
 		if got := <-ended; got != `{"deliveries":[]}` && got != `{"ready":false}` {
@@ -350,8 +359,7 @@ func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
 	}
 }
 
-// R1, R2: a head or a body that comes too slowly is cut off, a long poll is
-// not.
+// R1, R2: a head or a body that is too slow is cut off, but not a long poll.
 func TestSlowRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -363,13 +371,15 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 			t.Errorf("a slow head: %q %v", b, err)
 		}
 		body := f.connect()
-		fmt.Fprintf(body, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 500\r\n\r\n{", f.tokens["operator"])
-		resp, err := http.ReadResponse(bufio.NewReader(body), nil) // comes when the grace is over
+		fmt.Fprintf(body, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Length: 500\r\n\r\n{", f.tokens["operator"])
+		resp, err := http.ReadResponse(bufio.NewReader(body), nil) // is written after the grace
 		if err != nil || resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("a slow body: %v %v", resp, err)
 		}
 		drip := f.connect()
-		fmt.Fprint(drip, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{") // no token: nobody reads its body
+		// without a token, the server does not read the body
+		fmt.Fprint(drip, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
 		if b, err := io.ReadAll(drip); err != nil || !strings.Contains(string(b), " 401 ") {
 			t.Errorf("a slow body of a stranger: %q %v", b, err)
 		}
@@ -381,8 +391,8 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 	})
 }
 
-// HardDeadlineKillsHonestUpload: what comes slowly but steadily arrives.
-func TestASteadyUploadArrives(t *testing.T) {
+// HardDeadlineKillsHonestUpload: a slow but steady upload succeeds.
+func TestSteadyUploadSucceeds(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		body := `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 100<<10) + `"}]}`
@@ -402,9 +412,8 @@ func TestASteadyUploadArrives(t *testing.T) {
 	})
 }
 
-// A delivery goes out in one piece with its length, so that a client which gets
-// less knows it.
-func TestADeliveryStatesItsLength(t *testing.T) {
+// An answer with a delivery has its length, so a client notices a missing part.
+func TestDeliveryHasContentLength(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.push("q", "x")

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// raw sends a request as it is written and returns the status of the answer.
+// raw sends a request as text and returns the status and the body of the answer.
 func (f *fixture) raw(t *testing.T, text string) (status int, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", f.api.Listener.Addr().String())
@@ -20,7 +20,7 @@ func (f *fixture) raw(t *testing.T, text string) (status int, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	go io.WriteString(conn, text) // the server may answer and close before it was all taken
+	go io.WriteString(conn, text) // the server may answer and close before it has read all of it
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -30,35 +30,41 @@ func (f *fixture) raw(t *testing.T, text string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// C14.10: a path that is not clean is 400 and leads nowhere.
-func TestUncleanPathsAreRefusedAndNothingHasGone(t *testing.T) {
+// C14.10: a path that is not clean is refused with 400.
+func TestUncleanPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	id := f.push("q", "x")
+
 	for _, path := range []string{
-		"/v1/default/queues/q/jobs/..", "/v1/default/queues/q/jobs/%2e%2e", "/v1/default/queues/q/jobs/.%2E", "/v1/default/queues/q/jobs/.",
-		"/v1/default/queues/q/jobs/" + id + "/", "/v1/default/queues/q/jobs//" + id, "//v1/default/queues/q", "/v1/default/queues/q/",
-		"/v1/default/queues/q%2Fjobs%2f" + id, "/v1/default/queues/q/jobs/" + id + "%00", "/v1/default/queues/x/../q", "/v1/default/queues/x/%2e%2e/q",
+		"/v1/default/queues/q/jobs/..", "/v1/default/queues/q/jobs/%2e%2e", "/v1/default/queues/q/jobs/.%2E",
+		"/v1/default/queues/q/jobs/.",
+		"/v1/default/queues/q/jobs/" + id + "/", "/v1/default/queues/q/jobs//" + id, "//v1/default/queues/q",
+		"/v1/default/queues/q/",
+		"/v1/default/queues/q%2Fjobs%2f" + id, "/v1/default/queues/q/jobs/" + id + "%00", "/v1/default/queues/x/../q",
+		"/v1/default/queues/x/%2e%2e/q",
 		"/v1/default/queues/q/jobs/../../q", "/v1/default/queues/./q", "/v1/default/../default/queues/q", "*",
 	} {
 		for _, method := range []string{"DELETE", "GET", "POST"} {
-			status, body := f.raw(t, method+" "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.tokens["operator"]+"\r\nConnection: close\r\n\r\n")
+			status, body := f.raw(t, method+" "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+
+				f.tokens["operator"]+"\r\nConnection: close\r\n\r\n")
 			if status != 400 || !strings.Contains(body, `"code":"invalid"`) {
 				t.Errorf("%s %s: %d %s", method, path, status, body)
 			}
 		}
 	}
+
 	if n := f.sizes("q").Ready; n != 1 {
 		t.Errorf("%d jobs are left of 1", n)
 	}
 }
 
-// C14.8, C14.9: only the envelope refuses a request, and then nothing of it
-// happens.
-func TestABrokenEnvelopeIsRefusedWhole(t *testing.T) {
+// C14.8, C14.9: only a bad envelope refuses a whole request, and then no item is done.
+func TestBadEnvelopeIsRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	good := `{"queue":"q","body":"CANARY"}`
+
 	for what, body := range map[string]string{
 		"nothing":           ``,
 		"no object":         `[]`,
@@ -88,20 +94,22 @@ func TestABrokenEnvelopeIsRefusedWhole(t *testing.T) {
 		"deep in a job":     `{"jobs":[{"headers":` + strings.Repeat(`{"a":`, 100_000),
 	} {
 		a := f.send("POST", "/v1/default/push", body)
-		if a.status != 400 || a.err().Code != duly.CodeInvalid || a.header.Get("Content-Type") != "application/problem+json" {
+		if a.status != 400 || a.err().Code != duly.CodeInvalid ||
+			a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s", what, a.status, a.body)
 		}
 		if strings.Contains(a.body, "CANARY") {
 			t.Errorf("%s: the answer repeats the body: %s", what, a.body)
 		}
 	}
+
 	if s := f.sizes("q"); s != (duly.Sizes{}) {
 		t.Errorf("something was stored: %+v", s)
 	}
 }
 
-// A body that is not whole is called that, wherever it was cut.
-func TestABodyThatWasCutOffIsCalledThat(t *testing.T) {
+// The error of an incomplete body says so, at whatever byte it was cut.
+func TestIncompleteBodyIsReported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	const whole = `{"jobs":[{"queue":"q","priority":-1,"body":"a\n\u00e4","merge":{"key":"k"},"headers":{"a":"b"}}]}`
@@ -119,34 +127,53 @@ func TestABodyThatWasCutOffIsCalledThat(t *testing.T) {
 	}
 }
 
-// C13.2, C14.9: each field beyond its bound is the item's own error and names
-// the field; its neighbours go on.
-func TestABadItemHasItsOwnErrorAndItsNeighboursGoOn(t *testing.T) {
+// C13.2, C14.9: a field beyond its bound is the error of its item, with the field's name. The
+// other items are done.
+func TestBadItemHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	long := strings.Repeat("x", 300)
+
 	cases := []struct{ field, job string }{
-		{"queue", `{}`}, {"queue", `{"queue":""}`}, {"queue", `{"queue":"a/b"}`}, {"queue", `{"queue":"a\u0000"}`}, {"queue", `{"queue":".."}`},
-		{"queue", `{"queue":"` + long + `"}`}, {"id", `{"queue":"q","id":""}`}, {"id", `{"queue":"q","id":"a b"}`}, {"id", `{"queue":"q","id":"` + long + `"}`},
-		{"delay", `{"queue":"q","delay":"-1s"}`}, {"delay", `{"queue":"q","delay":"soon"}`}, {"delay", `{"queue":"q","delay":""}`},
-		{"delay", `{"queue":"q","delay":"1s","due":"2030-01-01T00:00:00Z"}`}, {"delay", `{"queue":"q","delay":"0s","due":"2030-01-01T00:00:00Z"}`},
+		{"queue", `{}`}, {"queue", `{"queue":""}`}, {"queue", `{"queue":"a/b"}`}, {"queue", `{"queue":"a\u0000"}`},
+		{"queue", `{"queue":".."}`},
+		{"queue", `{"queue":"` + long + `"}`}, {"id", `{"queue":"q","id":""}`}, {"id", `{"queue":"q","id":"a b"}`},
+		{"id", `{"queue":"q","id":"` + long + `"}`},
+		{"delay", `{"queue":"q","delay":"-1s"}`}, {"delay", `{"queue":"q","delay":"soon"}`},
+		{"delay", `{"queue":"q","delay":""}`},
+		{"delay", `{"queue":"q","delay":"1s","due":"2030-01-01T00:00:00Z"}`},
+		{"delay", `{"queue":"q","delay":"0s","due":"2030-01-01T00:00:00Z"}`},
 		{"due", `{"queue":"q","due":"tomorrow"}`}, {"due", `{"queue":"q","due":"9999-12-31T23:59:59.9999Z"}`},
-		{"priority", `{"queue":"q","priority":1001}`}, {"priority", `{"queue":"q","priority":-1001}`}, {"priority", `{"queue":"q","priority":1.5}`},
+		{"priority", `{"queue":"q","priority":1001}`}, {"priority", `{"queue":"q","priority":-1001}`},
+		{"priority", `{"queue":"q","priority":1.5}`},
 		{"priority", `{"queue":"q","priority":1e99}`}, {"priority", `{"queue":"q","priority":99999999999999999999}`},
-		{"tries", `{"queue":"q","tries":0}`}, {"tries", `{"queue":"q","tries":65536}`}, {"tries", `{"queue":"q","tries":-1}`},
-		{"max_stalls", `{"queue":"q","max_stalls":0}`}, {"max_stalls", `{"queue":"q","max_stalls":-1}`}, {"max_stalls", `{"queue":"q","max_stalls":65536}`},
-		{"backoff", `{"queue":"q","backoff":"often"}`}, {"backoff", `{"queue":"q","backoff":""}`}, {"backoff", `{"queue":"q","backoff":"exp:1h:1s"}`},
-		{"ttl", `{"queue":"q","ttl":"0s"}`}, {"ttl", `{"queue":"q","ttl":"-1ns"}`}, {"ttl", `{"queue":"q","ttl":"1s","delay":"2s"}`},
-		{"lease", `{"queue":"q","lease":"0s"}`}, {"lease", `{"queue":"q","lease":"99ms"}`}, {"lease", `{"queue":"q","lease":"367d"}`}, {"lease", `{"queue":"q","lease":"none"}`},
-		{"order_key", `{"queue":"q","order_key":""}`}, {"order_key", `{"queue":"q","order_key":"\u0007"}`}, {"order_key", `{"queue":"q","order_key":"` + long + `"}`},
-		{"merge.key", `{"queue":"q","merge":{"until":"leased"}}`}, {"merge.mode", `{"queue":"q","merge":{"key":"k","mode":"drop"}}`},
-		{"merge.until", `{"queue":"q","merge":{"key":"k","until":"later"}}`}, {"merge.max_wait", `{"queue":"q","merge":{"key":"k","max_wait":"1s"}}`},
+		{"tries", `{"queue":"q","tries":0}`}, {"tries", `{"queue":"q","tries":65536}`},
+		{"tries", `{"queue":"q","tries":-1}`},
+		{"max_stalls", `{"queue":"q","max_stalls":0}`}, {"max_stalls", `{"queue":"q","max_stalls":-1}`},
+		{"max_stalls", `{"queue":"q","max_stalls":65536}`},
+		{"backoff", `{"queue":"q","backoff":"often"}`}, {"backoff", `{"queue":"q","backoff":""}`},
+		{"backoff", `{"queue":"q","backoff":"exp:1h:1s"}`},
+		{"ttl", `{"queue":"q","ttl":"0s"}`}, {"ttl", `{"queue":"q","ttl":"-1ns"}`},
+		{"ttl", `{"queue":"q","ttl":"1s","delay":"2s"}`},
+		{"lease", `{"queue":"q","lease":"0s"}`}, {"lease", `{"queue":"q","lease":"99ms"}`},
+		{"lease", `{"queue":"q","lease":"367d"}`}, {"lease", `{"queue":"q","lease":"none"}`},
+		{"order_key", `{"queue":"q","order_key":""}`}, {"order_key", `{"queue":"q","order_key":"\u0007"}`},
+		{"order_key", `{"queue":"q","order_key":"` + long + `"}`},
+		{"merge.key", `{"queue":"q","merge":{"until":"leased"}}`},
+		{"merge.mode", `{"queue":"q","merge":{"key":"k","mode":"drop"}}`},
+		{"merge.until", `{"queue":"q","merge":{"key":"k","until":"later"}}`},
+		{"merge.max_wait", `{"queue":"q","merge":{"key":"k","max_wait":"1s"}}`},
 		{"merge.until", `{"queue":"q","merge":{"key":"k","mode":"replace","until":"done"}}`},
-		{"headers", `{"queue":"q","headers":{"a b":"x"}}`}, {"headers", `{"queue":"q","headers":{"a":"x\r\ny"}}`}, {"headers", `{"queue":"q","headers":{"a":"\u0000"}}`},
-		{"headers", `{"queue":"q","headers":{"a":"1","A":"2"}}`}, {"headers", `{"queue":"q","headers":{"a":"1","a":"2"}}`},
-		{"callback", `{"queue":"q","callback":"ftp://x"}`}, {"retain", `{"queue":"q","retain":"0s"}`}, {"retain", `{"queue":"q","retain":"-5s"}`},
-		{"body_base64", `{"queue":"q","body_base64":"!"}`}, {"body_base64", `{"queue":"q","body_base64":"YQ==\n"}`}, {"body", `{"queue":"q","body":"a","body_base64":"YQ=="}`},
+		{"headers", `{"queue":"q","headers":{"a b":"x"}}`}, {"headers", `{"queue":"q","headers":{"a":"x\r\ny"}}`},
+		{"headers", `{"queue":"q","headers":{"a":"\u0000"}}`},
+		{"headers", `{"queue":"q","headers":{"a":"1","A":"2"}}`},
+		{"headers", `{"queue":"q","headers":{"a":"1","a":"2"}}`},
+		{"callback", `{"queue":"q","callback":"ftp://x"}`}, {"retain", `{"queue":"q","retain":"0s"}`},
+		{"retain", `{"queue":"q","retain":"-5s"}`},
+		{"body_base64", `{"queue":"q","body_base64":"!"}`}, {"body_base64", `{"queue":"q","body_base64":"YQ==\n"}`},
+		{"body", `{"queue":"q","body":"a","body_base64":"YQ=="}`},
 	}
+
 	for i, c := range cases {
 		q := fmt.Sprintf("good%d", i)
 		a := f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"`+q+`"},`+c.job+`,{"queue":"`+q+`"}]}`)
@@ -154,45 +181,55 @@ func TestABadItemHasItsOwnErrorAndItsNeighboursGoOn(t *testing.T) {
 			t.Errorf("%s: %d %s", c.job, a.status, a.body)
 			continue
 		}
-		if !strings.Contains(a.body, `"error":{"code":"invalid"`) || !strings.Contains(a.body, `"field":"`+c.field+`"`) {
+		if !strings.Contains(a.body, `"error":{"code":"invalid"`) ||
+			!strings.Contains(a.body, `"field":"`+c.field+`"`) {
 			t.Errorf("%s does not name %s: %s", c.job, c.field, a.body)
 		}
 		if n := f.sizes(q).Ready; n != 2 {
 			t.Errorf("%s: %d of its 2 neighbours are stored", c.job, n)
 		}
 	}
+
 	if s := f.sizes("q"); s != (duly.Sizes{}) {
 		t.Errorf("a bad job was stored: %+v", s)
 	}
 }
 
-// C13.7, R3, R4: what is too large is refused before the engine sees it.
-func TestWhatIsTooLargeIsRefused(t *testing.T) {
+// C13.7, R3, R4: requests that are too large are refused without a call of the engine.
+func TestTooLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+
 	for _, c := range []struct {
 		what, path, body string
 		status           int
 		code             string
 	}{
-		{"a body of 2 MiB", "push", `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 2<<20) + `"}]}`, 200, `"code":"too_large"`},
+		{"a body of 2 MiB", "push", `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 2<<20) + `"}]}`, 200,
+			`"code":"too_large"`},
 		{"1001 jobs", "push", `{"jobs":[` + many(`{"queue":"q"}`, 1001) + `]}`, 413, `"code":"too_large"`},
-		{"9 MiB of bodies", "push", `{"jobs":[` + many(`{"queue":"q","body":"`+strings.Repeat("x", 900<<10)+`"}`, 10) + `]}`, 413, `"code":"too_large"`},
+		{"9 MiB of bodies", "push", `{"jobs":[` + many(`{"queue":"q","body":"`+strings.Repeat("x", 900<<10)+`"}`, 10) +
+			`]}`, 413, `"code":"too_large"`},
 		{"20 MiB", "push", strings.Repeat(" ", 20<<20), 413, `"code":"too_large"`},
 		{"65 headers", "push", `{"jobs":[{"queue":"q","headers":{` + headers(65) + `}}]}`, 200, `"code":"too_large"`},
-		{"100 000 headers", "push", `{"jobs":[{"queue":"q","headers":{` + headers(100_000) + `}}]}`, 200, `"code":"too_large"`},
+		{"100 000 headers", "push", `{"jobs":[{"queue":"q","headers":{` + headers(100_000) + `}}]}`, 200,
+			`"code":"too_large"`},
 		{"1001 receipts", "extend", `{"receipts":[` + many(`"r"`, 1001) + `]}`, 413, `"code":"too_large"`},
 		{"101 queues", "reserve", `{"queues":[` + many(`"q"`, 101) + `]}`, 400, `"field":"queues"`},
 		{"101 queues to wait for", "wait", `{"queues":[` + many(`"q"`, 101) + `]}`, 400, `"field":"queues"`},
 		{"1001 deliveries", "reserve", `{"queues":["q"],"max":1001}`, 400, `"field":"max"`},
 		{"a wait of 11 min", "reserve", `{"queues":["q"],"wait":"11m"}`, 400, `"field":"wait"`},
-		{"a result of 65 KiB", "settle", `{"outcomes":[{"receipt":"r","as":"ack","result":"` + strings.Repeat("x", 65<<10) + `"}]}`, 200, `"code":"`},
+		{"a result of 65 KiB", "settle",
+			`{"outcomes":[{"receipt":"r","as":"ack","result":"` + strings.Repeat("x", 65<<10) + `"}]}`, 200,
+			`"code":"`},
 	} {
-		if a := f.send("POST", "/v1/default/"+c.path, c.body); a.status != c.status || !strings.Contains(a.body, c.code) {
+		if a := f.send("POST", "/v1/default/"+c.path, c.body); a.status != c.status ||
+			!strings.Contains(a.body, c.code) {
 			t.Errorf("%s: %d %.300s", c.what, a.status, a.body)
 		}
 	}
+
 	if s := f.sizes("q"); s != (duly.Sizes{}) {
 		t.Errorf("something was stored: %+v", s)
 	}
@@ -206,7 +243,7 @@ func headers(n int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// R3, R4: an endless body, a huge length, a long head and a long URL.
+// R3, R4: an endless body, a huge length, a long head and a long URL are refused.
 func TestEndlessRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -219,7 +256,8 @@ func TestEndlessRequestsAreCutOff(t *testing.T) {
 		"an endless body": {head + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 400), 413},
 		"a huge length":   {head + "Content-Length: 999999999999\r\n\r\n", 413},
 		"a long header":   {head + "X-Long: " + strings.Repeat("x", 20<<10) + "\r\n\r\n", 431},
-		"a long URL":      {"GET /v1/default/queues?cursor=" + strings.Repeat("x", 9<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 413},
+		"a long URL": {"GET /v1/default/queues?cursor=" + strings.Repeat("x", 9<<10) +
+			" HTTP/1.1\r\nHost: x\r\n\r\n", 413},
 	} {
 		if status, body := f.raw(t, c.text); status != c.status {
 			t.Errorf("%s: %d %s", what, status, body)
@@ -227,28 +265,32 @@ func TestEndlessRequestsAreCutOff(t *testing.T) {
 	}
 }
 
-// C14.5: what is not there, and what is there under another method.
-func TestWhatIsNotRoutedIsAProblem(t *testing.T) {
+// C14.5: an unknown path, and a path with another method, are answered with a problem.
+func TestUnknownRoutesAreProblems(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, c := range []struct {
 		method, path, allow string
 		status              int
 	}{
-		{"POST", "/", "GET, HEAD", 405}, {"GET", "/v2/x", "", 404}, {"POST", "/v1/default/pushes", "", 404}, {"PUT", "/admin/tokens", "GET, HEAD, POST", 405},
-		{"GET", "/v1/default/push", "POST", 405}, {"PUT", "/v1/default/queues/q", "GET, HEAD, PATCH, DELETE", 405}, {"DELETE", "/healthz", "GET, HEAD", 405},
+		{"POST", "/", "GET, HEAD", 405}, {"GET", "/v2/x", "", 404}, {"POST", "/v1/default/pushes", "", 404},
+		{"PUT", "/admin/tokens", "GET, HEAD, POST", 405},
+		{"GET", "/v1/default/push", "POST", 405}, {"PUT", "/v1/default/queues/q", "GET, HEAD, PATCH, DELETE", 405},
+		{"DELETE", "/healthz", "GET, HEAD", 405},
 	} {
 		a := f.send(c.method, c.path, "")
-		if c.allow != "" && !strings.Contains(a.body, "method "+c.method+" is not allowed here; this path takes "+c.allow) {
+		if c.allow != "" && !strings.Contains(a.body,
+			"method "+c.method+" is not allowed here; this path takes "+c.allow) {
 			t.Errorf("%s %s does not say what may be: %s", c.method, c.path, a.body)
 		}
-		if a.status != c.status || a.header.Get("Allow") != c.allow || a.header.Get("Content-Type") != "application/problem+json" {
+		if a.status != c.status || a.header.Get("Allow") != c.allow ||
+			a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s: %d, allow %q: %s", c.method, c.path, a.status, a.header.Get("Allow"), a.body)
 		}
 	}
 }
 
-// X7: a token in the URL is refused, and neither answered nor logged.
+// X7: a token in the URL is refused. Neither the answer nor the log has it.
 func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -260,7 +302,9 @@ func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	if a.status != 400 || strings.Contains(a.body, "CANARY") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "limit=1;limit=2", "limit=%zz", "cursor=%ff%00"} {
+
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "limit=1;limit=2",
+		"limit=%zz", "cursor=%ff%00"} {
 		if a := f.send("GET", "/v1/default/queues/q/jobs?state=ready&"+query, ""); a.status != 400 {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
 		}
@@ -270,8 +314,8 @@ func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	}
 }
 
-// C14.12: without an id a repeat is a second job, with one it is not.
-func TestARepeatedPushIsOneJobOnlyWithAnID(t *testing.T) {
+// C14.12: a repeated push without an ID creates a second job. With an ID it does not.
+func TestRepeatedPushIsOneJobOnlyWithAnID(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for range 2 {
@@ -282,7 +326,7 @@ func TestARepeatedPushIsOneJobOnlyWithAnID(t *testing.T) {
 	}
 }
 
-// C14.31: the namespaces that have queues.
+// C14.31: the list has the namespaces with queues.
 func TestNamespacesAreListed(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -8,13 +8,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C4.84, C13.8, C14.40: a token's calls are counted for all servers together; beyond
-// the limit they are 429 with the time to wait, before the body is read.
-func TestATokensLimitHoldsOnAllServers(t *testing.T) {
+// C4.84, C13.8, C14.40: all servers count the calls of a token together. Beyond the limit, a call
+// is answered 429 with the time to wait, before its body is read.
+func TestLimitOfTokenAppliesOnAllServers(t *testing.T) {
 	t.Parallel()
 	here := serve(t, nil)
 	there := here.beside()
-	if a := here.send("PATCH", "/admin/tokens/"+here.id("admin"), `{"limits":{"produce":3,"consume":2,"per":"1m"}}`); a.status != 204 {
+	if a := here.send("PATCH", "/admin/tokens/"+here.id("admin"),
+		`{"limits":{"produce":3,"consume":2,"per":"1m"}}`); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	const push, take = `{"jobs":[{"queue":"q"},{"queue":"q"},{"queue":"q"}]}`, `{"queues":["q"],"max":5}`
@@ -22,20 +23,24 @@ func TestATokensLimitHoldsOnAllServers(t *testing.T) {
 		p, err := there.engine.FindToken(t.Context(), hashOfID(t, here.id("admin")))
 		return err == nil && p.Limits.Produce == 3
 	})
+
 	for i, f := range []*fixture{here, there, here} {
 		if a := f.send("POST", "/v1/default/push", push, "admin"); a.status != 200 {
 			t.Errorf("push %d: %d %s", i, a.status, a.body)
 		}
 	}
 	here.clock.Advance(10500 * time.Millisecond)
+
 	for _, f := range []*fixture{here, there} {
 		for _, body := range []string{push, `{"no JSON`} {
 			a := f.send("POST", "/v1/default/push", body, "admin")
-			if a.status != 429 || a.err().Code != duly.CodeLimited || a.header.Get("Retry-After") != "50" || a.err().RetryAfter != 49500*time.Millisecond {
+			if a.status != 429 || a.err().Code != duly.CodeLimited || a.header.Get("Retry-After") != "50" ||
+				a.err().RetryAfter != 49500*time.Millisecond {
 				t.Errorf("a push too many: %d %v %s", a.status, a.header, a.body)
 			}
 		}
 	}
+
 	if n := here.sizes("q").Ready; n != 9 {
 		t.Errorf("%d jobs were pushed, want 9: calls are counted, not jobs", n)
 	}
@@ -44,11 +49,14 @@ func TestATokensLimitHoldsOnAllServers(t *testing.T) {
 			t.Errorf("reserve %d: %d %s", i, a.status, a.body)
 		}
 	}
-	if a := here.send("POST", "/v1/default/reserve", take, "admin"); a.status != 429 || a.header.Get("Retry-After") != "60" {
+	if a := here.send("POST", "/v1/default/reserve", take, "admin"); a.status != 429 ||
+		a.header.Get("Retry-After") != "60" {
 		t.Errorf("a reserve too many: %d %v", a.status, a.header)
 	}
+
 	for _, free := range []string{
-		`POST /wait {"queues":["q"]}`, `POST /settle {"outcomes":[]}`, `POST /extend {"receipts":[],"lease":"1s"}`, `GET /queues`, `GET /queues/q/jobs?state=ready`, `PATCH /queues/q {"max_jobs":100}`,
+		`POST /wait {"queues":["q"]}`, `POST /settle {"outcomes":[]}`, `POST /extend {"receipts":[],"lease":"1s"}`,
+		`GET /queues`, `GET /queues/q/jobs?state=ready`, `PATCH /queues/q {"max_jobs":100}`,
 	} {
 		method, rest, _ := strings.Cut(free, " ")
 		path, body, _ := strings.Cut(rest, " ")
@@ -56,6 +64,7 @@ func TestATokensLimitHoldsOnAllServers(t *testing.T) {
 			t.Errorf("%s is not limited: %d %s", free, a.status, a.body)
 		}
 	}
+
 	if a := there.send("POST", "/v1/default/push", push, "produce"); a.status != 200 {
 		t.Errorf("another token: %d %s", a.status, a.body)
 	}
@@ -75,8 +84,8 @@ func hashOfID(t *testing.T, id string) (hash [32]byte) {
 	return hash
 }
 
-// C14.35: taken away, a limit holds no longer, also not in the window under way.
-func TestALimitIsTakenAway(t *testing.T) {
+// C14.35: a removed limit ends at once, also in the current window.
+func TestRemovedLimitEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	path := "/admin/tokens/" + f.id("produce")
@@ -92,25 +101,30 @@ func TestALimitIsTakenAway(t *testing.T) {
 	if a := f.send("PATCH", path, `{"limits":{}}`); a.status != 204 || push() != 200 {
 		t.Errorf("%d %s, and still limited", a.status, a.body)
 	}
-	for body, want := range map[string]int{`{}`: 400, `{"limits":{"produce":1}}`: 400, `{"limits":{"produce":0,"per":"1m"}}`: 400, `{"limits":{"per":"1m"}}`: 400,
-		`{"limits":{"produce":1,"per":"1ms"}}`: 400, `{"limits":{"produce":1,"per":"1m","x":1}}`: 400, `{"rights":["admin"]}`: 400, ``: 400} {
+
+	for body, want := range map[string]int{`{}`: 400, `{"limits":{"produce":1}}`: 400,
+		`{"limits":{"produce":0,"per":"1m"}}`: 400, `{"limits":{"per":"1m"}}`: 400,
+		`{"limits":{"produce":1,"per":"1ms"}}`: 400, `{"limits":{"produce":1,"per":"1m","x":1}}`: 400,
+		`{"rights":["admin"]}`: 400, ``: 400} {
 		if a := f.send("PATCH", path, body); a.status != want {
 			t.Errorf("%s: %d %s", body, a.status, a.body)
 		}
 	}
+
 	if a := f.send("PATCH", "/admin/tokens/"+strings.Repeat("0", 64), `{"limits":{}}`); a.status != 404 {
 		t.Errorf("nobody's limits: %d", a.status)
 	}
 }
 
-// An engine that counts no calls takes no limits.
-func TestWithoutALimiterTokensHaveNoLimits(t *testing.T) {
+// Without an engine that counts calls, a limit is refused.
+func TestLimitsWithoutLimiterAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Store.Limiter = nil })
 	if a := f.send("PATCH", "/admin/tokens/"+f.id("produce"), `{"limits":{"produce":1,"per":"1m"}}`); a.status != 501 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := f.send("POST", "/admin/tokens", `{"namespace":"a","rights":["produce"],"limits":{"produce":1,"per":"1m"}}`); a.status != 501 {
+	if a := f.send("POST", "/admin/tokens",
+		`{"namespace":"a","rights":["produce"],"limits":{"produce":1,"per":"1m"}}`); a.status != 501 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }

@@ -38,34 +38,38 @@ func bare(t *testing.T, change func(*Config)) *Server {
 	return s
 }
 
-func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
+func TestFirstStartWritesTokenAndAddresses(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s := bare(t, func(c *Config) { c.Listen.DataDir = folder })
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, want := range map[string]string{auth.URLFile: s.URL(), auth.AdminURLFile: s.AdminURL()} {
 		b, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil || strings.TrimSpace(string(b)) != want || !strings.HasPrefix(want, "http://127.0.0.1:") {
 			t.Errorf("%s: %q %v, want %q", name, b, err, want)
 		}
 	}
+
 	token, err := os.ReadFile(filepath.Join(folder, auth.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Guard().Check(t.Context(), auth.Credentials{Header: "Bearer " + strings.TrimSpace(string(token))}, auth.Operator, "x"); err != nil {
+	if _, err := s.Guard().Check(t.Context(), auth.Credentials{Header: "Bearer " + strings.TrimSpace(string(token))},
+		auth.Operator, "x"); err != nil {
 		t.Error(err)
 	}
-	if info, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err != nil ||
+		runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v %v", info.Mode(), err)
 	}
 }
 
-// C9.12: a server starts although its addresses can't be written, as on a full disk,
-// and says so.
-func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
+// C9.12: a server that can't write its address files, for instance on a full disk, logs that and
+// starts.
+func TestServerStartsWithoutAddressFiles(t *testing.T) {
 	t.Parallel()
 	folder, log := t.TempDir(), new(logtest.Log)
 	s := bare(t, func(c *Config) { c.Listen.DataDir, c.Logger = folder, log.Logger() })
@@ -88,15 +92,17 @@ func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
 	}
 }
 
-// X8: an address that others can reach needs a token first.
-func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
+// X8: an address that is not on the loopback needs a token.
+func TestPublicAddressWithoutTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
-		func(c *Config) { c.Listen.Addr = "0.0.0.0:0" }, func(c *Config) { c.Listen.Addr = ":0" }, func(c *Config) { c.Listen.Addr = "[::]:0" }, func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" },
+		func(c *Config) { c.Listen.Addr = "0.0.0.0:0" }, func(c *Config) { c.Listen.Addr = ":0" },
+		func(c *Config) { c.Listen.Addr = "[::]:0" }, func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" },
 	} {
 		folder := t.TempDir()
 		s := bare(t, func(c *Config) { c.Listen.DataDir = folder; change(c) })
-		if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid || !strings.Contains(err.Error(), "token create") {
+		if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid ||
+			!strings.Contains(err.Error(), "token create") {
 			t.Errorf("%s, %s: %v", s.cfg.Listen.Addr, s.cfg.Listen.AdminAddr, err)
 		}
 		if s.URL() != "" || s.AdminURL() != "" {
@@ -105,7 +111,8 @@ func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err == nil {
 			t.Error("a token was left for an address that others can reach")
 		}
-		if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
+		if _, _, err := s.Guard().Create(t.Context(),
+			contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Listen(t.Context()); err != nil {
@@ -114,7 +121,7 @@ func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
 	}
 }
 
-func TestATakenAddressChangesNothing(t *testing.T) {
+func TestUsedAddressChangesNothing(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +138,7 @@ func TestATakenAddressChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatIsWrongIsRefusedWithAllItsFaults(t *testing.T) {
+func TestBadConfigurationIsRefusedWithAllFaults(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{
 		Listen: Listen{Addr: "nowhere"}, Limits: Limits{MaxBody: -1}, Settings: Settings{Drain: -1},
@@ -146,7 +153,7 @@ func TestAConfigurationThatIsWrongIsRefusedWithAllItsFaults(t *testing.T) {
 	}
 }
 
-// sweeps counts.
+// sweeps is an engine that counts sweeps.
 type sweeps struct {
 	contract.Maintainer
 	n   atomic.Int64
@@ -158,9 +165,8 @@ func (s *sweeps) Sweep(context.Context) error {
 	return s.err
 }
 
-// C4.75: the heads are looked at every 30 s, and when a lease ends that was
-// handed out here.
-func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
+// C4.75: the server sweeps every 30 s, and at the end of a lease of its own deliveries.
+func TestServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake, m := clock.NewFake(), &sweeps{}
@@ -170,23 +176,26 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.sweep.run(ctx); close(done) }()
-		// advance lets d pass, after which it must have swept n times.
+
+		// advance advances the clock by d, and expects n sweeps in total.
 		advance := func(d time.Duration, n int64) {
 			t.Helper()
 			synctest.Wait()
 			fake.Advance(d)
 			synctest.Wait()
 			if got := m.n.Load(); got != n || swept != n {
-				t.Errorf("%s past the epoch it has swept %d times and said so %d times, want %d", fake.Now().Sub(clock.Epoch), got, swept, n)
+				t.Errorf("%s past the epoch it has swept %d times and said so %d times, want %d",
+					fake.Now().Sub(clock.Epoch), got, swept, n)
 			}
 		}
+
 		advance(29*time.Second, 0)
 		advance(time.Second, 1)
 		s.sweep.leased(5 * time.Second)
 		s.sweep.leased(20 * time.Second)
 		advance(4*time.Second, 1)
 		advance(time.Second, 2)
-		s.sweep.leased(time.Millisecond) // not more often than every second
+		s.sweep.leased(time.Millisecond) // at most one sweep a second
 		advance(time.Second-time.Millisecond, 2)
 		advance(time.Millisecond, 3)
 		s.sweep.leased(time.Hour)
@@ -197,7 +206,7 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 	})
 }
 
-func TestASweepThatFailsIsToldOnce(t *testing.T) {
+func TestFailedSweepIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	m := &sweeps{err: duly.ErrUnavailable}
 	f := serve(t, func(c *Config) { c.Store.Maintainer = m })
@@ -213,13 +222,12 @@ func TestASweepThatFailsIsToldOnce(t *testing.T) {
 	stop()
 	<-done
 	if n := strings.Count(f.log.String(), "were not swept"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
-// R1, R2, R4: the bounds of a connection: a head that drips is cut off, and
-// nothing cuts a long poll.
-func TestTheBoundsOfAConnection(t *testing.T) {
+// R1, R2, R4: a slow head is cut off, but not a long poll.
+func TestBoundsOfConnection(t *testing.T) {
 	t.Parallel()
 	s := bare(t, func(*Config) {})
 	hs := s.httpServer(s.api, nil)
@@ -232,7 +240,7 @@ func TestTheBoundsOfAConnection(t *testing.T) {
 	if hs.MaxHeaderBytes+(4<<10) > 16<<10 {
 		t.Errorf("a head may have %d bytes and 4 KiB", hs.MaxHeaderBytes)
 	}
-	hs.ReadHeaderTimeout = 100 * time.Millisecond // so that the test need not wait
+	hs.ReadHeaderTimeout = 100 * time.Millisecond // so that the test is short
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -245,6 +253,7 @@ func TestTheBoundsOfAConnection(t *testing.T) {
 	}
 	defer conn.Close()
 	stop := make(chan struct{})
+
 	go func() {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
@@ -257,15 +266,15 @@ func TestTheBoundsOfAConnection(t *testing.T) {
 			}
 		}
 	}()
-	b, _ := io.ReadAll(conn) // returns when the server has closed it
+
+	b, _ := io.ReadAll(conn) // returns after the server has closed the connection
 	close(stop)
 	if len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") {
 		t.Errorf("it was answered %q", b)
 	}
 }
 
-// R3: the memory of many large requests at once is bounded; all of them come
-// through.
+// R3: many large requests at the same time share a bounded memory, and all of them succeed.
 func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -285,12 +294,13 @@ func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 	}
 }
 
-// A token that another user planted in the data folder would be an operator's.
-func TestListenRefusesADataFolderThatOthersWriteTo(t *testing.T) {
+// Listen refuses such a folder, because another user could put an operator's token in it.
+func TestListenRefusesDataFolderWritableByOthers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("folders have no mode")
 	}
+
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o777); err != nil {
 		t.Fatal(err)

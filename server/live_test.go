@@ -11,15 +11,14 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// forgetting is a registry that can't be read.
+// forgetting is a registry of tokens that can't be read.
 type forgetting struct{ *model.Engine }
 
 func (forgetting) Tokens(context.Context, string, duly.PageParams) (contract.TokenPage, error) {
 	return contract.TokenPage{}, duly.ErrUnavailable
 }
 
-// C14.38: new settings never leave an admin address that others can reach to
-// nobody.
+// C14.38: new settings without an operator are refused if the admin address is public.
 func TestApplyLeavesAnOperator(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
@@ -35,7 +34,8 @@ func TestApplyLeavesAnOperator(t *testing.T) {
 	if err := s.Apply(t.Context(), Settings{Accounts: []auth.Account{ada}}); err != nil {
 		t.Errorf("with an account: %v", err)
 	}
-	if _, _, err := s.guard.Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
+	if _, _, err := s.guard.Create(t.Context(),
+		contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Apply(t.Context(), Settings{}); err != nil {

@@ -14,35 +14,42 @@ import (
 	"github.com/dulymq/duly/server/describe"
 )
 
-// markup returns texts that a browser would run if it took them for HTML: tags
-// that load or run something, in several contexts and spellings.
+// markup returns texts that would run or load something in HTML, in several contexts and
+// spellings.
 func markup() (corpus []string) {
 	const call = "alert(1)"
 	tags := []string{
-		"<script>%s</script>", "<ScRiPt>%s</sCrIpT>", "<script/x>%s</script>", "<script src=//evil.example></script>", "<img src=x onerror=%s>", "<svg onload=%s>",
-		"<svg/onload=%s>", "<body onload=%s>", "<iframe src=javascript:%s>", "<iframe srcdoc='<script>%s</script>'>", "<a href=javascript:%s>x</a>", "<details open ontoggle=%s>",
-		"<input autofocus onfocus=%s>", "<video><source onerror=%s>", "<object data=javascript:%s>", "<embed src=javascript:%s>", "<math><mtext><script>%s</script>",
-		"<link rel=stylesheet href=//evil.example>", "<meta http-equiv=refresh content='0;url=javascript:%s'>", "<base href=//evil.example>", "<style>@import '//evil.example'</style>",
-		"<form action=javascript:%s><button>x", "<marquee onstart=%s>", "<template><script>%s</script></template>", "<xmp><script>%s</script>", "<noscript><p title='</noscript><img src=x onerror=%s>'>",
+		"<script>%s</script>", "<ScRiPt>%s</sCrIpT>", "<script/x>%s</script>", "<script src=//evil.example></script>",
+		"<img src=x onerror=%s>", "<svg onload=%s>",
+		"<svg/onload=%s>", "<body onload=%s>", "<iframe src=javascript:%s>", "<iframe srcdoc='<script>%s</script>'>",
+		"<a href=javascript:%s>x</a>", "<details open ontoggle=%s>",
+		"<input autofocus onfocus=%s>", "<video><source onerror=%s>", "<object data=javascript:%s>",
+		"<embed src=javascript:%s>", "<math><mtext><script>%s</script>",
+		"<link rel=stylesheet href=//evil.example>", "<meta http-equiv=refresh content='0;url=javascript:%s'>",
+		"<base href=//evil.example>", "<style>@import '//evil.example'</style>",
+		"<form action=javascript:%s><button>x", "<marquee onstart=%s>", "<template><script>%s</script></template>",
+		"<xmp><script>%s</script>", "<noscript><p title='</noscript><img src=x onerror=%s>'>",
 	}
-	ends := []string{`">`, "'>", "</pre></style></title>"} // of what may be around it
+	ends := []string{`">`, "'>", "</pre></style></title>"} // of the surrounding element
 	for i, tag := range tags {
 		if strings.Contains(tag, "%s") {
 			tag = fmt.Sprintf(tag, call)
 		}
 		corpus = append(corpus, tag, ends[i%len(ends)]+tag)
 	}
-	return append(corpus, "<img src=`x`onerror=alert(1)>", "\"onmouseover=alert(1) x=\"", "'onmouseover=alert(1) x='", "{{.}}", "${alert(1)}", "\u2028<script>alert(1)</script>", "<!--<img src=--><img src=x onerror=alert(1)//>", "<scr\x00ipt>alert(1)</script>")
+	return append(corpus, "<img src=`x`onerror=alert(1)>", "\"onmouseover=alert(1) x=\"", "'onmouseover=alert(1) x='",
+		"{{.}}", "${alert(1)}", "\u2028<script>alert(1)</script>", "<!--<img src=--><img src=x onerror=alert(1)//>",
+		"<scr\x00ipt>alert(1)</script>")
 }
 
-// harmless reports what is wrong with an answer that a caller has put markup into.
-// A browser may take nothing of it for HTML: it is JSON or plain text that is not
-// sniffed, or a page whose policy lets nothing run or load, nor itself be framed.
+// harmless returns an error unless the answer to a request with markup is safe in a browser: JSON
+// or plain text without sniffing, or a page whose policy forbids scripts, loads and frames.
 func harmless(a answer, text string) error {
 	if a.header.Get("X-Content-Type-Options") != "nosniff" {
 		return fmt.Errorf("may be sniffed: %v", a.header)
 	}
 	kind, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+
 	switch kind {
 	case "application/json", "application/problem+json", "application/octet-stream", "text/plain":
 		return nil
@@ -56,13 +63,15 @@ func harmless(a answer, text string) error {
 		}
 		return guarded(a)
 	}
+
 	return fmt.Errorf("is of type %q", kind)
 }
 
-// guarded reports what is missing from the headers of a page.
+// guarded returns an error if a header of a page is missing.
 func guarded(a answer) error {
 	policy := a.header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'",
+		"form-action 'none'"} {
 		if !strings.Contains(policy, want) {
 			return fmt.Errorf("the policy %q lacks %s", policy, want)
 		}
@@ -76,8 +85,8 @@ func guarded(a answer) error {
 	return nil
 }
 
-// X15: markup in bodies, names, error texts, headers, worker names and every other
-// place of a request is never markup in an answer.
+// X15: markup in any part of a request, for instance bodies, names, error texts and headers, is
+// never markup in an answer.
 func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
@@ -89,6 +98,7 @@ func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
 	if len(corpus) < 60 {
 		t.Fatalf("%d texts", len(corpus))
 	}
+
 	for _, text := range corpus {
 		quoted, _ := json.Marshal(text)
 		segment, query := url.PathEscape(text), url.QueryEscape(text)
@@ -102,16 +112,22 @@ func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
 			{f.api.URL, "GET", "/v1/default/queues/q/jobs/" + segment, ""},
 			{f.api.URL, "GET", "/v1/default/queues/q/jobs/" + id, ""},
 			{f.api.URL, "GET", "/v1/default/queues/q/jobs?state=" + query, ""},
-			{f.api.URL, "POST", "/v1/default/push", `{"jobs":[{"queue":` + string(quoted) + `,"body":` + string(quoted) + `,"id":` + string(quoted) + `,"headers":{"x":` + string(quoted) + `}}]}`},
-			{f.api.URL, "POST", "/v1/default/push", `{"jobs":[{"queue":"h","body":` + string(quoted) + `,"headers":{"worker":` + string(quoted) + `}}]}`},
+			{f.api.URL, "POST", "/v1/default/push",
+				`{"jobs":[{"queue":` + string(quoted) + `,"body":` + string(quoted) + `,"id":` + string(quoted) +
+					`,"headers":{"x":` + string(quoted) + `}}]}`},
+			{f.api.URL, "POST", "/v1/default/push",
+				`{"jobs":[{"queue":"h","body":` + string(quoted) + `,"headers":{"worker":` + string(quoted) + `}}]}`},
 			{f.api.URL, "POST", "/v1/default/push", text},
 			{f.api.URL, "POST", "/v1/default/reserve", `{"queues":["h"]}`},
-			{f.api.URL, "POST", "/v1/default/settle", `{"outcomes":[{"receipt":` + string(quoted) + `,"as":` + string(quoted) + `,"error":` + string(quoted) + `}]}`},
+			{f.api.URL, "POST", "/v1/default/settle",
+				`{"outcomes":[{"receipt":` + string(quoted) + `,"as":` + string(quoted) + `,"error":` +
+					string(quoted) + `}]}`},
 			{f.api.URL, "PUT", "/api/default/q?delay=" + query, text},
 			{f.api.URL, "GET", "/api/default/q/peek", ""},
 			{f.api.URL, "GET", "/api/" + segment + "/" + segment + "/size", ""},
 			{f.admin.URL, "GET", "/admin/tokens?namespace=" + query, ""},
-			{f.admin.URL, "POST", "/admin/tokens", `{"namespace":"ns","rights":["produce"],"description":` + string(quoted) + `}`},
+			{f.admin.URL, "POST", "/admin/tokens",
+				`{"namespace":"ns","rights":["produce"],"description":` + string(quoted) + `}`},
 			{f.admin.URL, "GET", "/admin/tokens?limit=3", ""},
 			{f.admin.URL, "GET", "/token/" + segment, ""},
 			{f.admin.URL, "GET", "/debug/pprof/" + segment, ""},
@@ -133,7 +149,7 @@ func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
 	}
 }
 
-// printable leaves out what can't be in a header.
+// printable maps characters that can't be in a header to -1.
 func printable(r rune) rune {
 	if r < ' ' || r > '~' {
 		return -1
@@ -141,10 +157,11 @@ func printable(r rune) rune {
 	return r
 }
 
-// X15, X19: the page loads and runs nothing, has no script, and no site can frame it.
+// X15, X19: the page loads nothing, has no script, and no site can frame it.
 func TestX19ThePageRunsNothingAndCannotBeFramed(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	for _, path := range []string{"/docs", "/"} {
 		req, err := http.NewRequest("GET", f.api.URL+path, nil)
 		if err != nil {
@@ -159,19 +176,21 @@ func TestX19ThePageRunsNothingAndCannotBeFramed(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		page := strings.ToLower(a.body)
-		for _, never := range []string{"<script", "javascript:", " onclick", " onload", " onerror", "<iframe", "<object", "<embed", "<base", "<form"} {
+		for _, never := range []string{"<script", "javascript:", " onclick", " onload", " onerror", "<iframe",
+			"<object", "<embed", "<base", "<form"} {
 			if strings.Contains(page, never) {
 				t.Errorf("%s has %s", path, never)
 			}
 		}
 	}
+
 	if !strings.Contains(describe.Policy(), "frame-ancestors 'none'") {
 		t.Error("the policy of pages lets others frame them")
 	}
 }
 
-// MetricsFilterXSS (sidekiq CVE-2024-32887): a filter in the query of the metrics
-// is not repeated, and what a caller has named is no markup in a label.
+// MetricsFilterXSS (sidekiq CVE-2024-32887): the metrics do not repeat a filter of the query, and
+// names of callers are no markup in labels.
 func TestMetricsFilterXSS(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -17,8 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// asked counts the lists that reach the engine, and the waits that are under
-// way.
+// asked is an engine that counts lists and current waits.
 type asked struct {
 	contract.Engine
 	lists, waits atomic.Int32
@@ -40,9 +39,8 @@ func (a *asked) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(a.Engine).Pass(ctx, namespace, queues)
 }
 
-// readers is a server with 10 MiB for answers. One token of one namespace may take
-// 4.2 MiB. A write ends when the other side has read it. A page has 2 MiB and
-// reserves 4 MiB.
+// readers is a server with 10 MiB for answers, of which one token gets 4.2 MiB. A write ends when
+// the other side has read it. A page has 2 MiB and reserves 4 MiB.
 type readers struct {
 	*fixture
 	*asked
@@ -65,7 +63,7 @@ func slowReaders(t *testing.T, test func(r *readers)) {
 	})
 }
 
-// ask sends a request and reads nothing.
+// ask sends a request without reading the answer.
 func (r *readers) ask(method, path, body string) net.Conn {
 	r.t.Helper()
 	conn := r.dial(method, path, body)
@@ -78,7 +76,7 @@ func (r *readers) list() net.Conn {
 	return r.ask("GET", "/v1/default/queues/q/jobs?state=ready&bodies=true&limit=4", "")
 }
 
-// read takes an answer. Of one that was cut off the error tells.
+// read reads an answer. The error is not nil if it was cut off.
 func (r *readers) read(conn net.Conn) (answer, error) {
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -93,12 +91,11 @@ func (r *readers) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// R2: however many callers read their answers slowly, these have one budget of
-// memory. Who comes later waits, and is then told when to come again; what is
-// small, and who waits for a job, is not touched.
+// R2: the answers of all slow readers share one budget of memory. Later requests wait, and then
+// fail with Retry-After. Small answers and long polls are not affected.
 func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 	slowReaders(t, func(r *readers) {
-		for range 20 { // each takes 8 MiB at once for what it may be given
+		for range 20 { // each reserves 8 MiB for its answer
 			r.ask("POST", "/v1/default/reserve", `{"queues":["none"],"max":100,"wait":"10m"}`)
 		}
 		if n := r.waits.Load(); n != 20 {
@@ -108,37 +105,41 @@ func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 		for range 20 {
 			conns = append(conns, r.list())
 		}
-		if n := r.lists.Load(); n != 3 { // two in the budget and one beyond it; what is left is too little to begin a fourth
+		// Two are in the budget and one is beyond it. The rest is too little for a fourth.
+		if n := r.lists.Load(); n != 3 {
 			t.Errorf("%d answers of 2 MiB are in 10 MiB of memory, want 3", n)
 		}
-		if a, err := r.read(r.ask("POST", "/v1/default/push", `{"jobs":[{"queue":"small"}]}`)); err != nil || a.status != 200 {
+		if a, err := r.read(r.ask("POST", "/v1/default/push", `{"jobs":[{"queue":"small"}]}`)); err != nil ||
+			a.status != 200 {
 			t.Errorf("a push beside them is answered %d, %v", a.status, err)
 		}
 		r.pass(readersGrace)
 		refused := 0
+
 		for _, conn := range conns[3:] {
 			a, err := r.read(conn)
 			if err != nil || a.status == http.StatusOK {
-				continue // cut off later, or served in the place of one that was
+				continue // was cut off later, or answered after another one was
 			}
 			refused++
-			if e := a.err(); e.Code != duly.CodeUnavailable || e.RetryAfter != time.Second || a.header.Get("Retry-After") != "1" || !strings.Contains(e.Message, "memory") {
-				t.Errorf("who was not served is told %d %v %s", a.status, a.header, a.body)
+			if e := a.err(); e.Code != duly.CodeUnavailable || e.RetryAfter != time.Second ||
+				a.header.Get("Retry-After") != "1" || !strings.Contains(e.Message, "memory") {
+				t.Errorf("an answer without memory is %d %v %s", a.status, a.header, a.body)
 			}
 		}
+
 		if refused == 0 {
 			t.Error("nobody was refused")
 		}
 	})
 }
 
-// One that is slow to take his answer keeps the memory for as long as nobody
-// else needs it.
-func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
+// A slow reader keeps its memory until another request needs it.
+func TestSlowReaderIsCutOffWhenOthersWait(t *testing.T) {
 	slowReaders(t, func(r *readers) {
 		lists := []net.Conn{r.list(), r.list()}
 		r.pass(time.Second)
-		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`) // it is beyond the budget
+		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`) // the last one is beyond the budget
 		for range 4 {
 			r.push("q", strings.Repeat("x", 512<<10))
 		}
@@ -146,18 +147,20 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 		if s := r.sizes("q"); s.Leased != 4 {
 			t.Fatalf("%+v: somebody was cut off although nobody waits", s)
 		}
+
 		type taken struct {
 			answer
 			err error
 		}
 		honest := make(chan taken)
 		conn := r.list()
+
 		go func() {
 			a, err := r.read(conn)
 			honest <- taken{a, err}
 		}()
 		if a := <-honest; a.err != nil || a.status != http.StatusOK || len(a.body) < 2<<20 {
-			t.Errorf("who waited is answered %d with %d bytes, %v", a.status, len(a.body), a.err)
+			t.Errorf("the waiting request is answered %d with %d bytes, %v", a.status, len(a.body), a.err)
 		}
 		synctest.Wait()
 		if s := r.sizes("q"); s.Leased != 0 || s.Ready != 8 {
@@ -167,8 +170,9 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 			t.Error("an answer that was cut off passes for whole")
 		}
 		if !strings.Contains(r.log.String(), "cut off") {
-			t.Error("the log does not tell of it")
+			t.Error("the log has no line about it")
 		}
+
 		for _, conn := range lists {
 			if a, err := r.read(conn); err != nil || a.status != http.StatusOK {
 				t.Errorf("another one is answered %d, %v", a.status, err)
@@ -177,7 +181,7 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 	})
 }
 
-// stuck is an engine whose List does not come back.
+// stuck is an engine whose List does not return.
 type stuck struct {
 	contract.Engine
 	goOn chan struct{}
@@ -193,10 +197,9 @@ func (s stuck) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(s.Engine).Pass(ctx, namespace, queues)
 }
 
-// C5.16: a long poll is woken for a job and gets no memory for its answer. It
-// passes its wake-up on before it fails, so the next caller does not sleep while
-// the job is ready.
-func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
+// C5.16: a long poll that is woken but gets no memory for its answer passes its wake-up on. So
+// the next caller does not wait while the job is ready.
+func TestPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	r, s := &readers{asked: &asked{}}, stuck{}
 	inMemory(t, func(c *Config) {
@@ -211,7 +214,7 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 		if n := r.waits.Load(); n != 2 {
 			t.Fatalf("%d callers wait for a job, want 2", n)
 		}
-		for range 2 { // each takes 4 MiB of 10 MiB and keeps them
+		for range 2 { // each keeps 4 MiB of 10 MiB
 			r.list()
 		}
 

@@ -16,7 +16,7 @@ import (
 	gates "github.com/dulymq/duly/server/webhook/gate"
 )
 
-// scrape is what /metrics says, and the values by series.
+// scrape returns the text of /metrics, and the values by series.
 func (f *fixture) scrape() (text string, values map[string]string) {
 	f.t.Helper()
 	a := f.send("GET", "/metrics", "")
@@ -32,7 +32,7 @@ func (f *fixture) scrape() (text string, values map[string]string) {
 	return a.body, values
 }
 
-// busy lets everything happen that is counted.
+// busy makes every metric count something.
 func (f *fixture) busy() {
 	f.t.Helper()
 	receipt := func(queue string) string {
@@ -43,14 +43,19 @@ func (f *fixture) busy() {
 		}
 		return m[1]
 	}
+
 	settle := func(receipt, as string) {
 		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"`+as+`"}]}`)
 	}
-	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","id":"b"},{"queue":"mail","id":"c"},{"queue":"mail","id":"d"},{"queue":"mail","id":"e","delay":"1h"}]}`)
-	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","tries":1,"merge":{"key":"k"},"delay":"2h"},{"queue":"mail","merge":{"key":"k"}},{"queue":"a/b"}]}`)
+	f.send("POST", "/v1/default/push",
+		`{"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","id":"b"},{"queue":"mail","id":"c"},`+
+			`{"queue":"mail","id":"d"},{"queue":"mail","id":"e","delay":"1h"}]}`)
+	f.send("POST", "/v1/default/push",
+		`{"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","tries":1,"merge":{"key":"k"},"delay":"2h"},`+
+			`{"queue":"mail","merge":{"key":"k"}},{"queue":"a/b"}]}`)
 	f.clock.Advance(20 * time.Millisecond)
 	first := receipt("mail")
-	for _, as := range []string{"ack", "ack"} { // the second is too late
+	for _, as := range []string{"ack", "ack"} { // the second ack is too late
 		settle(first, as)
 	}
 	settle(receipt("mail"), "nack")
@@ -59,17 +64,18 @@ func (f *fixture) busy() {
 	f.clock.Advance(2 * time.Second)
 	settle(receipt("mail"), "release")
 	f.send("PUT", "/v1/default/topics/events/groups/mailer", "")
-	f.send("POST", "/v1/default/topics/events/messages", `{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)
+	f.send("POST", "/v1/default/topics/events/messages",
+		`{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)
 	settle(receipt("events@mailer"), "ack")
 	f.send("GET", "/v1/default/queues/mail/jobs/secret-id", "")
 	f.send("GET", "/v1/default/queues", "", "unknown")
 	f.send("GET", "/v1/default/queues", "", "foreign")
 	f.send("POST", "/nowhere/CANARY", "")
 	f.busyPush()
-	f.clock.Advance(time.Minute) // so that the queues are looked at again
+	f.clock.Advance(time.Minute) // so that the queues are read again
 }
 
-// busyPush lets the dispatcher count everything, without a request.
+// busyPush makes every metric of HTTP push count something, without requests.
 func (f *fixture) busyPush() {
 	p := f.Server.push
 	if p == nil {
@@ -77,16 +83,16 @@ func (f *fixture) busyPush() {
 	}
 	o := p.observer()
 	for _, status := range []int{0, 204, 503} {
-		o.Tried(dispatch.Try{Namespace: "default", Target: "crm", Host: "https://crm.example:443", Status: status, Took: time.Millisecond, Bytes: 10, First: true, Late: time.Millisecond})
+		o.Tried(dispatch.Try{Namespace: "default", Target: "crm", Host: "https://crm.example:443", Status: status,
+			Took: time.Millisecond, Bytes: 10, First: true, Late: time.Millisecond})
 	}
 	o.HeldBack("default", "", "https://a.example:443")
 	o.Postponed("default", "crm", dispatch.Disabled)
 	p.states = func() []gates.State { return []gates.State{{Host: "https://crm.example:443", Open: true, Limit: 4}} }
 }
 
-// C14.33, R8: every metric of the documents is served, with what it is, and nothing
-// else is that is duly's.
-func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
+// C14.33, R8: the server has exactly the metrics of the documents, with the same descriptions.
+func TestMetricsMatchDocuments(t *testing.T) {
 	t.Parallel()
 	counts := metrics.New(metrics.Config{Version: "v1"})
 	f := serve(t, func(c *Config) {
@@ -99,18 +105,21 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	f.send("DELETE", "/v1/default/queues/stumble", "")
 	text, values := f.scrape()
 	promised := map[string]string{}
+
 	for _, m := range metrics.Definitions() {
 		promised[m.Name] = m.Type
 		if !strings.Contains(text, "\n# TYPE "+m.Name+" "+m.Type+"\n") {
 			t.Errorf("%s (%s) is not served", m.Name, m.Type)
 		}
 	}
+
 	for line := range strings.Lines(text) {
 		if name, ok := strings.CutPrefix(line, "# TYPE duly_"); ok && promised["duly_"+strings.Fields(name)[0]] == "" {
 			t.Errorf("the documents do not know %s", line)
 		}
 	}
 	queue := `{namespace="default",queue="mail"`
+
 	for series, want := range map[string]string{
 		`duly_queue_jobs` + queue + `,state="delayed"}`:                                                        "2",
 		`duly_queue_jobs` + queue + `,state="ready"}`:                                                          "2",
@@ -154,6 +163,7 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 			t.Errorf("%s is %q, want %s", series, values[series], want)
 		}
 	}
+
 	if t.Failed() {
 		t.Log(text)
 	}
@@ -164,7 +174,7 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// stumbling panics where a queue is destroyed.
+// stumbling is an engine that panics in Destroy.
 type stumbling struct {
 	contract.Engine
 	topicMethods
@@ -176,7 +186,7 @@ type topicMethods = contract.Topics
 
 func (*stumbling) Destroy(context.Context, duly.QueueRef) error { panic("stumbles") }
 
-// secrets are the texts of all tokens.
+// secrets returns the texts of all tokens.
 func (f *fixture) secrets() (all []string) {
 	for _, token := range f.tokens {
 		if token != "" {
@@ -186,10 +196,12 @@ func (f *fixture) secrets() (all []string) {
 	return all
 }
 
-// limited makes a call that is over its token's limit.
+// limited makes a call beyond its token's limit.
 func (f *fixture) limited() {
 	f.t.Helper()
-	secret, _, err := f.guard.Create(f.t.Context(), contract.Token{Namespace: "default", Rights: contract.RightConsume, Limits: contract.Limits{Consume: 1, Per: time.Hour}})
+	secret, _, err := f.guard.Create(f.t.Context(),
+		contract.Token{Namespace: "default", Rights: contract.RightConsume,
+			Limits: contract.Limits{Consume: 1, Per: time.Hour}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -199,8 +211,7 @@ func (f *fixture) limited() {
 	}
 }
 
-// R5: neither queues nor the names that callers ask for make series without
-// end.
+// R5: the number of series is bounded, for any number of queues and any names in requests.
 func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 100
@@ -213,7 +224,9 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 		fmt.Fprintf(&jobs, `{"queue":"q%d"},`, i)
 	}
 	f.send("POST", "/v1/default/push", `{"jobs":[`+strings.TrimSuffix(jobs.String(), ",")+`]}`)
-	f.send("POST", "/v1/default/push", `{"jobs":[`+strings.TrimSuffix(strings.ReplaceAll(jobs.String(), `:"q`, `:"p`), ",")+`]}`)
+	f.send("POST", "/v1/default/push",
+		`{"jobs":[`+strings.TrimSuffix(strings.ReplaceAll(jobs.String(), `:"q`, `:"p`), ",")+`]}`)
+
 	for i := range 50 {
 		f.send("POST", "/v1/default/reserve", fmt.Sprintf(`{"queues":["no-such-queue-%d"]}`, i))
 		f.send("POST", fmt.Sprintf("/no/such/path/%d", i), "")
@@ -222,12 +235,14 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 		req, _ = http.NewRequest(fmt.Sprintf("METHOD%d", i), f.api.URL+"/api/x/y", nil)
 		f.do(req)
 	}
+
 	text, values := f.scrape()
 	per := map[string]int{}
 	for series := range values {
 		name, _, _ := strings.Cut(series, "{")
 		per[name]++
 	}
+
 	for name, n := range per {
 		bound := most + 1
 		if name == "duly_queue_jobs" {
@@ -240,6 +255,7 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 			t.Errorf("%d series of %s", n, name)
 		}
 	}
+
 	other := `{namespace="_other",queue="_other"`
 	for series, want := range map[string]string{
 		`duly_queue_jobs` + other + `,state="ready"}`:                                 "190",
@@ -250,6 +266,7 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 			t.Errorf("%s is %q, want %s", series, values[series], want)
 		}
 	}
+
 	for _, never := range []string{"no-such-queue", "no/such/path", "METHOD1"} {
 		if strings.Contains(text, never) {
 			t.Errorf("%s is in a metric", never)
@@ -257,15 +274,15 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// C14.33: what lmstfy's dashboards ask for stands beside, and without its API it
-// does not.
-func TestLmstfysMetricsStandBeside(t *testing.T) {
+// C14.33: the metrics of lmstfy's dashboards are present exactly with lmstfy's API.
+func TestLmstfyMetricsNeedItsAPI(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[LmstfyMode]bool{LmstfyOpen: true, LmstfyToken: true, LmstfyOff: false} {
 		f := serve(t, func(c *Config) { c.Lmstfy.Mode = mode })
 		f.push("q", "")
 		text, _ := f.scrape()
-		if strings.Contains(text, "\ninfra_lmstfy_redis_queue_sizes{") != want || !strings.Contains(text, "\nduly_queue_jobs{") || !strings.Contains(text, "\ngo_goroutines ") {
+		if strings.Contains(text, "\ninfra_lmstfy_redis_queue_sizes{") != want ||
+			!strings.Contains(text, "\nduly_queue_jobs{") || !strings.Contains(text, "\ngo_goroutines ") {
 			t.Errorf("%s: %s", mode, text)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// outage is an engine that does not answer while it is down.
+// outage is an engine that fails while it is down.
 type outage struct {
 	*model.Engine
 	down bool
@@ -49,52 +49,58 @@ func (o *outage) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	return o.Engine.Stats(ctx, q)
 }
 
-// While a namespace moves and one of its pools is down, the log tells of that
-// pool, once.
-func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
+// While a namespace moves and one of its pools is down, the log has one line, about that pool.
+func TestPoolLostDuringMoveIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	c, log := clock.NewFake(), new(logtest.Log)
 	quiet := slog.New(slog.DiscardHandler)
 	home := model.New(model.Config{Clock: c})
 	old, fresh := &outage{Engine: model.New(model.Config{Clock: c})}, model.New(model.Config{Clock: c})
-	p, err := pools.New(pools.Config{Clock: c, Logger: quiet, Engines: map[string]pools.Engine{contract.DefaultPool: {Open: home}, "old": {Open: old}, "new": {Open: fresh}}})
+	p, err := pools.New(pools.Config{Clock: c, Logger: quiet,
+		Engines: map[string]pools.Engine{contract.DefaultPool: {Open: home}, "old": {Open: old}, "new": {Open: fresh}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if err := home.PutPlacement(t.Context(), contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining}); err != nil {
+	if err := home.PutPlacement(t.Context(),
+		contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining}); err != nil {
 		t.Fatal(err)
 	}
 	e := newHealthLog(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+
 	use := func() {
 		for range 3 {
 			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
 			_, _ = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 			got, _ := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
-			_, _ = e.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
+			_, _ = e.Settle(t.Context(), "shop",
+				[]duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			if len(got) > 0 {
 				t.Errorf("taken are %v", got)
 			}
 		}
 	}
-	told := func() string { defer func() { *log = logtest.Log{} }(); return log.String() }
+
+	logged := func() string { defer func() { *log = logtest.Log{} }(); return log.String() }
 	use()
-	if said := told(); said != "" {
-		t.Errorf("nothing is wrong: %s", said)
+	if text := logged(); text != "" {
+		t.Errorf("nothing is wrong: %s", text)
 	}
 	old.down = true
 	use()
-	if said := told(); strings.Count(said, "\n") != 1 || !strings.Contains(said, `the store is lost`) || !strings.Contains(said, `"pool":"old"`) {
-		t.Errorf("while it is down: %s", said)
+	if text := logged(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `the store is lost`) ||
+		!strings.Contains(text, `"pool":"old"`) {
+		t.Errorf("while it is down: %s", text)
 	}
 	old.down = false
 	use()
-	if said := told(); strings.Count(said, "\n") != 1 || !strings.Contains(said, `the store is back`) || !strings.Contains(said, `"pool":"old"`) {
-		t.Errorf("once it is back: %s", said)
+	if text := logged(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `the store is back`) ||
+		!strings.Contains(text, `"pool":"old"`) {
+		t.Errorf("once it is back: %s", text)
 	}
 }
 
-// faulty is an engine one of whose queues can't be looked at.
+// faulty is an engine that fails for the stats of one queue.
 type faulty struct {
 	contract.Inspector
 	queue string
@@ -107,25 +113,28 @@ func (f *faulty) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	return f.Inspector.Stats(ctx, q)
 }
 
-// A queue that can't be looked at does not keep the deaths of others from being
-// told, and one that was destroyed is not remembered.
-func TestTheLookAtDeathsGoesOnAndForgets(t *testing.T) {
+// A queue without readable stats does not prevent the log of other queues' deaths, and a
+// destroyed queue is forgotten.
+func TestDeathLogContinuesAndForgets(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	ctx := t.Context()
 	f.deaths.begin(&metrics.Snapshot{Complete: true})
 	f.deaths.engine = &faulty{f.deaths.engine, "a"}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
 	for _, name := range names {
 		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"`+name+`","tries":1}]}`)
 		a := f.send("POST", "/v1/default/reserve", `{"queues":["`+name+`"]}`)
 		receipt, _, _ := strings.Cut(strings.SplitN(a.body, `"receipt":"`, 2)[1], `"`)
 		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
 	}
+
 	f.deaths.check(ctx)
-	if told := strings.Count(f.log.String(), `"jobs have become dead"`); told != len(names)-1 {
-		t.Errorf("%d deaths are told", told)
+	if logged := strings.Count(f.log.String(), `"jobs have become dead"`); logged != len(names)-1 {
+		t.Errorf("%d deaths are logged", logged)
 	}
+
 	for _, name := range names[1:] {
 		if a := f.send("DELETE", "/v1/default/queues/"+name, ""); a.status >= 300 {
 			t.Fatalf("%d %s", a.status, a.body)

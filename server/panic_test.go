@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// failing is an engine of which every call does the same.
+// failing is an engine whose calls all run one function.
 type failing struct {
 	contract.Engine
 	fail func() error
@@ -108,7 +108,7 @@ func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (contract.Seek
 	return contract.SeekResult{}, e.fail()
 }
 
-// failingTargets is a store of targets of which every call does the same.
+// failingTargets is a store of targets whose calls all run one function.
 type failingTargets struct {
 	contract.Targeter
 	fail func() error
@@ -123,15 +123,16 @@ func (r *failingTargets) Targets(context.Context, string, duly.PageParams) (cont
 }
 func (r *failingTargets) DeleteTarget(context.Context, string, string) error { return r.fail() }
 
-// failWith lets every call to the store of a server fail, those for tokens aside.
+// failWith makes all calls to the store of a server fail, except the ones for tokens.
 func failWith(c *Config, fail func() error) {
 	c.Engine = &failing{c.Engine, fail}
 	c.Store.Targeter = &failingTargets{c.Store.Targeter, fail}
 }
 
-// storeRoutes are the native routes that ask the store: not that of the hosts.
+// storeRoutes returns the native routes that use the store: all except the one of the hosts.
 func storeRoutes(f *fixture) []route.Route {
-	return slices.DeleteFunc(nativeRoutes(f), func(r route.Route) bool { return strings.HasSuffix(r.Path, "/push/hosts") })
+	return slices.DeleteFunc(nativeRoutes(f),
+		func(r route.Route) bool { return strings.HasSuffix(r.Path, "/push/hosts") })
 }
 
 func nativeRoutes(f *fixture) (routes []route.Route) {
@@ -143,21 +144,24 @@ func nativeRoutes(f *fixture) (routes []route.Route) {
 	return routes
 }
 
-// R8, C13.16: a panic in any route is 500 internal, tells nothing, and the
-// process lives.
-func TestAPanicInAnyRouteIs500AndTheProcessLives(t *testing.T) {
+// R8, C13.16: a panic in any route is answered 500 internal, without details, and the process
+// survives.
+func TestPanicInAnyRouteIs500(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) {
 		failWith(c, func() error { panic("CANARY at 10.0.0.1\n\x1b[31mred") })
 	})
 	routes := storeRoutes(f)
+
 	for _, r := range routes {
 		a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
-		if a.status != 500 || a.err().Code != duly.CodeInternal || strings.Contains(a.body, "CANARY") || strings.Contains(a.body, ".go") {
+		if a.status != 500 || a.err().Code != duly.CodeInternal || strings.Contains(a.body, "CANARY") ||
+			strings.Contains(a.body, ".go") {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, a.status, a.body)
 		}
 	}
-	// A watch of removed jobs panics outside of its route, for all callers.
+
+	// The watch of removed jobs panics outside of its route, for all callers.
 	if n := strings.Count(f.log.String(), `"panic in a `); n != len(routes) {
 		t.Errorf("%d of %d panics are in the log", n, len(routes))
 	}
@@ -166,8 +170,8 @@ func TestAPanicInAnyRouteIs500AndTheProcessLives(t *testing.T) {
 	}
 }
 
-// R8: the same of the router's whole table: both APIs, both addresses, health and
-// documents. Each panic is counted once.
+// R8: the same is true for all routes: both APIs, both addresses, health and documents. Each
+// panic is counted once.
 func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -176,6 +180,7 @@ func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 	if len(routes) < 55 {
 		t.Errorf("%d routes; are they all here?", len(routes))
 	}
+
 	for i, r := range routes {
 		r.Handler = func(*route.Call) error { panic("CANARY at 10.0.0.1") }
 		req := httptest.NewRequest(r.Method, "http://127.0.0.1:7778/x", nil)
@@ -187,27 +192,30 @@ func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		f.router.Handle(&r).ServeHTTP(w, req)
-		if w.Code != 500 || strings.Contains(w.Body.String(), "CANARY") || strings.Contains(w.Body.String(), "10.0.0.1") {
+		if w.Code != 500 || strings.Contains(w.Body.String(), "CANARY") ||
+			strings.Contains(w.Body.String(), "10.0.0.1") {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, w.Code, w.Body)
 		}
 		if n := f.router.Panics.Load(); n != int64(i+1) {
 			t.Errorf("%s %s: %d panics are counted after %d", r.Method, r.Path, n, i+1)
 		}
 	}
+
 	if a := f.send("GET", "/healthz", ""); a.status != 200 {
 		t.Errorf("healthz: %d", a.status)
 	}
 }
 
-// C13.1–C13.16, X20: each code travels with its status, and an error from
-// inside tells nothing of the inside.
-func TestEveryErrorOfAnEngineTravelsWithItsCode(t *testing.T) {
+// C13.1–C13.16, X20: each code has its status in the answer. An internal error has no details.
+func TestEveryErrorOfAnEngineHasItsStatus(t *testing.T) {
 	t.Parallel()
 	var current error
 	f := serve(t, func(c *Config) { failWith(c, func() error { return current }) })
 	secret := errors.New("SELECT CANARY FROM /var/lib/duly at 10.0.0.1:5432")
+
 	for _, code := range duly.Codes() {
-		current = &duly.Error{Code: code, Message: "m", State: duly.StateDead, RetryAfter: 1500 * time.Millisecond, Cause: secret}
+		current = &duly.Error{Code: code, Message: "m", State: duly.StateDead, RetryAfter: 1500 * time.Millisecond,
+			Cause: secret}
 		for _, r := range storeRoutes(f) {
 			a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
 			if a.status != code.HTTPStatus() || a.err().Code != code || strings.Contains(a.body, "CANARY") {
@@ -218,6 +226,7 @@ func TestEveryErrorOfAnEngineTravelsWithItsCode(t *testing.T) {
 			}
 		}
 	}
+
 	for _, current = range []error{secret, fmt.Errorf("wrapped: %w", secret), context.DeadlineExceeded} {
 		a := f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q"}]}`)
 		if a.status < 500 || strings.Contains(a.body, "CANARY") {
@@ -226,17 +235,22 @@ func TestEveryErrorOfAnEngineTravelsWithItsCode(t *testing.T) {
 	}
 }
 
-// X14: whatever is in a request, one event is one line of JSON without control
-// bytes; no body and no secret is in it.
+// X14: for any request, an event is one line of JSON without control characters, bodies and
+// secrets.
 func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Engine = &failing{c.Engine, func() error { panic("a\nb\x1b[31m\u2028c\"d\u0085") }} })
-	for _, path := range []string{"/v1/a%0Ab/push", "/v1/%1b[31mred/push", "/v1/%22%e2%80%a8/push", "/v1/%C2%85/push", "/x%0d%0aSet-Cookie:x"} {
+	f := serve(t, func(c *Config) {
+		c.Engine = &failing{c.Engine, func() error { panic("a\nb\x1b[31m\u2028c\"d\u0085") }}
+	})
+
+	for _, path := range []string{"/v1/a%0Ab/push", "/v1/%1b[31mred/push", "/v1/%22%e2%80%a8/push", "/v1/%C2%85/push",
+		"/x%0d%0aSet-Cookie:x"} {
 		a := f.send("POST", path, `{"jobs":[{"queue":"q","body":"CANARY"}]}`)
 		if a.header.Get("Set-Cookie") != "" {
 			t.Errorf("%s splits the answer", path)
 		}
 	}
+
 	f.raw(t, "GET\x1b /x HTTP/1.1\r\nHost: x\r\n\r\n")
 	for line := range strings.Lines(f.log.String()) {
 		if !json.Valid([]byte(line)) {
@@ -248,6 +262,7 @@ func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 			}
 		}
 	}
+
 	for name, token := range f.tokens {
 		if token != "" && strings.Contains(f.log.String(), token) {
 			t.Errorf("the token %s is in the log", name)
@@ -258,8 +273,8 @@ func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	}
 }
 
-// X17: nothing changes by looking.
-func TestLookingChangesNothing(t *testing.T) {
+// X17: reading changes nothing.
+func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.push("q", "x")
@@ -279,10 +294,11 @@ func TestLookingChangesNothing(t *testing.T) {
 	}
 }
 
-// C14.34: health is open on both addresses, and ready says what is so.
-func TestHealthIsOpenOnBothAddresses(t *testing.T) {
+// C14.34: the health routes need no token on both addresses, and readyz reports the state.
+func TestHealthNeedsNoTokenOnBothAddresses(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	for _, ts := range []*httptest.Server{f.api, f.admin} {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			req, _ := http.NewRequest("GET", ts.URL+path, nil)
@@ -291,11 +307,13 @@ func TestHealthIsOpenOnBothAddresses(t *testing.T) {
 			}
 		}
 	}
+
 	f.engine.Close()
 	if a := f.send("GET", "/readyz", "", "none"); a.status != 503 {
 		t.Errorf("readyz with a closed engine: %d", a.status)
 	}
-	if text := f.log.String(); !strings.Contains(text, `"the engine is not ready"`) || !strings.Contains(text, `"error":"`+duly.ErrClosed.Error()) {
+	if text := f.log.String(); !strings.Contains(text, `"the engine is not ready"`) ||
+		!strings.Contains(text, `"error":"`+duly.ErrClosed.Error()) {
 		t.Errorf("the log does not say why it is not ready: %s", text)
 	}
 	if a := f.send("GET", "/healthz", "", "none"); a.status != 200 {
@@ -308,14 +326,13 @@ func TestHealthIsOpenOnBothAddresses(t *testing.T) {
 	}
 }
 
-// crammed is an engine whose disk may be full.
+// crammed is an engine with an error of Accepts, for instance of a full disk.
 type crammed struct{ err error }
 
 // Accepts implements contract.Accepter.
 func (c *crammed) Accepts(context.Context) error { return c.err }
 
-// C9.12: a server on a full disk stays ready, for its workers, and says that it
-// is full.
+// C9.12: a server with a full disk stays ready, for its workers, and reports the full disk.
 func TestReadyzReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	store := &crammed{}
@@ -341,12 +358,13 @@ func (f *forgetful) LastReset() contract.Reset {
 	return contract.Reset{At: f.at, Queues: []duly.QueueRef{{Namespace: "shop", Name: "secret"}}}
 }
 
-// F10: a server whose store was reset is not ready for a minute, and does not
-// tell everybody what was lost.
+// F10: a server whose store was reset is not ready for a minute. The answer has no details of the
+// loss.
 func TestReadyzIsRedAfterAReset(t *testing.T) {
 	t.Parallel()
 	store := &forgetful{}
 	f := serve(t, func(c *Config) { c.Store.Resetter = store })
+
 	ready := func(want int, why string) answer {
 		t.Helper()
 		a := f.send("GET", "/readyz", "", "none")
@@ -355,6 +373,7 @@ func TestReadyzIsRedAfterAReset(t *testing.T) {
 		}
 		return a
 	}
+
 	ready(200, "before")
 	store.at = f.clock.Now()
 	if a := ready(503, "after it"); !strings.Contains(a.body, "reset") || strings.Contains(a.body, "secret") {

@@ -76,7 +76,7 @@ func newPush(s *Server, cfg *Config) (*push, error) {
 	return p, nil
 }
 
-// observer returns an observer that counts what the dispatcher does.
+// observer returns an observer that counts the events of the dispatcher.
 func (p *push) observer() dispatch.Observer {
 	return dispatch.Observer{
 		Tried: func(t dispatch.Try) {
@@ -85,6 +85,7 @@ func (p *push) observer() dispatch.Observer {
 				Took: t.Took, Bytes: t.Bytes, First: t.First, Late: t.Late,
 			})
 		},
+
 		HeldBack:  func(namespace, target, host string) { p.meter.HeldBack(namespace, destination(target, host)) },
 		Postponed: func(_, _ string, reason dispatch.Reason) { p.meter.Waits(string(reason)) },
 		Gate: func(c gates.Change) {

@@ -30,7 +30,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// receiver is an HTTP service that keeps what it gets.
+// receiver is an HTTP service that records its requests.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -67,7 +67,7 @@ func (rc *receiver) requests() []received {
 	return slices.Clone(rc.got)
 }
 
-// count returns how many requests for a job there were.
+// count returns the number of requests for a job.
 func (rc *receiver) count(id string) (n int) {
 	for _, r := range rc.requests() {
 		if r.header.Get("duly-id") == id {
@@ -96,7 +96,7 @@ func pushing(t *testing.T, change func(*Config)) *fixture {
 	return f
 }
 
-// until lets time go by until a condition holds.
+// until advances the clock until a condition holds.
 func (f *fixture) until(what string, holds func() bool) {
 	f.t.Helper()
 	eventually.True(f.t, what, func() bool {
@@ -107,15 +107,18 @@ func (f *fixture) until(what string, holds func() bool) {
 
 // C16.2, C16.13: a job with a callback makes a push queue, and the server sends it,
 // signed with the secret of its namespace.
-func TestAServerSendsJobs(t *testing.T) {
+func TestServerSendsJobs(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
-	if a := f.send("POST", "/v1/default/queues/orders/jobs", `{"id":"o.1","body":"hello","callback":"`+rc.URL+`/hook?x=1"}`); a.status != 200 {
+	if a := f.send("POST", "/v1/default/queues/orders/jobs",
+		`{"id":"o.1","body":"hello","callback":"`+rc.URL+`/hook?x=1"}`); a.status != 200 {
 		t.Fatal(a)
 	}
 	f.until("the request", func() bool { return len(rc.requests()) == 1 })
+
 	got := rc.requests()[0]
-	if got.path != "/hook?x=1" || got.body != "hello" || got.header.Get("webhook-id") != "default/orders/o~1" || got.header.Get("duly-id") != "o.1" {
+	if got.path != "/hook?x=1" || got.body != "hello" || got.header.Get("webhook-id") != "default/orders/o~1" ||
+		got.header.Get("duly-id") != "o.1" {
 		t.Errorf("the receiver got %+v", got)
 	}
 	pair, err := f.Server.push.store.Secret(t.Context(), "default", "")
@@ -135,14 +138,15 @@ func TestAServerSendsJobs(t *testing.T) {
 	})
 }
 
-// C16.24, C16.29, C16.30, C16.31: a push refuses a URL that may not be called, and names
-// the rule. The other jobs of a batch are stored.
-func TestAPushChecksURLs(t *testing.T) {
+// C16.24, C16.29, C16.30, C16.31: a push refuses a forbidden URL, with the rule. The other jobs
+// of a batch are stored.
+func TestPushChecksURLs(t *testing.T) {
 	t.Parallel()
 	f := pushing(t, nil)
 	for url, want := range map[string]string{
-		"http://8.8.8.8/": "push.allow", "https://10.0.0.1/": "push.allow", "https://169.254.169.254/": "push.allow", "https://a.example:22/": "push.ports",
-		"ftp://a.example/": "scheme", "https://u:p@a.example/": "user name",
+		"http://8.8.8.8/": "push.allow", "https://10.0.0.1/": "push.allow", "https://169.254.169.254/": "push.allow",
+		"https://a.example:22/": "push.ports",
+		"ftp://a.example/":      "scheme", "https://u:p@a.example/": "user name",
 	} {
 		for _, field := range []string{"callback", "on_done", "on_dead"} {
 			body := `{"callback":"https://a.example/","` + field + `":"` + url + `"}`
@@ -150,16 +154,21 @@ func TestAPushChecksURLs(t *testing.T) {
 				body = `{"callback":"` + url + `"}`
 			}
 			a := f.send("POST", "/v1/default/queues/orders/jobs", body)
-			if e := a.err(); a.status != 400 || e == nil || e.Code != duly.CodeInvalid || !strings.Contains(a.body, field) || !strings.Contains(a.body, want) {
+			if e := a.err(); a.status != 400 || e == nil || e.Code != duly.CodeInvalid ||
+				!strings.Contains(a.body, field) || !strings.Contains(a.body, want) {
 				t.Errorf("%s as %s: %d %s", url, field, a.status, a.body)
 			}
 		}
-		if a := f.send("PATCH", "/v1/default/queues/other", `{"delivery":"push","push_url":"`+url+`"}`); a.status != 400 || !strings.Contains(a.body, "push_url") {
+		if a := f.send("PATCH", "/v1/default/queues/other",
+			`{"delivery":"push","push_url":"`+url+`"}`); a.status != 400 || !strings.Contains(a.body, "push_url") {
 			t.Errorf("%s as push_url: %d %s", url, a.status, a.body)
 		}
 	}
 
-	a := f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"later","id":"a","callback":"https://a.example/","delay":"1h"},{"queue":"later","id":"b","callback":"http://8.8.8.8/"},{"queue":"later","id":"c","callback":"target:crm","delay":"1h"}]}`)
+	a := f.send("POST", "/v1/default/push",
+		`{"jobs":[{"queue":"later","id":"a","callback":"https://a.example/","delay":"1h"},`+
+			`{"queue":"later","id":"b","callback":"http://8.8.8.8/"},`+
+			`{"queue":"later","id":"c","callback":"target:crm","delay":"1h"}]}`)
 	if a.status != 200 || strings.Count(a.body, `"created"`) != 2 || strings.Count(a.body, `"invalid"`) != 1 {
 		t.Errorf("a batch: %d %s", a.status, a.body)
 	}
@@ -169,10 +178,12 @@ func TestAPushChecksURLs(t *testing.T) {
 	if err := f.Apply(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	if a := f.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"https://a.example/"}`); a.status != 403 || !strings.Contains(a.body, "push.urls") {
+	if a := f.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"https://a.example/"}`); a.status != 403 ||
+		!strings.Contains(a.body, "push.urls") {
 		t.Errorf("a URL where only targets are permitted: %d %s", a.status, a.body)
 	}
-	if a := f.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"target:crm","delay":"1h"}`); a.status != 200 {
+	if a := f.send("POST", "/v1/default/queues/orders/jobs",
+		`{"callback":"target:crm","delay":"1h"}`); a.status != 200 {
 		t.Errorf("a target where only targets are permitted: %d %s", a.status, a.body)
 	}
 }
@@ -186,21 +197,23 @@ func TestNoJobIsSentToTheServerItself(t *testing.T) {
 	}
 	t.Cleanup(f.unbind)
 	for _, url := range []string{f.URL(), f.AdminURL()} {
-		if a := f.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"`+url+`/v1/default/push"}`); a.status != 400 || !strings.Contains(a.body, "this server itself") {
+		if a := f.send("POST", "/v1/default/queues/orders/jobs",
+			`{"callback":"`+url+`/v1/default/push"}`); a.status != 400 ||
+			!strings.Contains(a.body, "this server itself") {
 			t.Errorf("%s: %d %s", url, a.status, a.body)
 		}
 	}
 }
 
-// canary returns a text that nothing else contains.
+// canary returns a unique text.
 func canary() string {
 	var b [18]byte
 	rand.Read(b[:])
 	return "canary" + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// C16.57, C16.78, C16.136: no secret, no header of a target, no path and no query of a URL
-// is in the log, an error, a metric or an answer, however a try ends.
+// C16.57, C16.78, C16.136: for any end of a try, the log, errors, metrics and answers have no
+// secret, no header of a target, and no path or query of a URL.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
@@ -208,7 +221,7 @@ func TestCanaries(t *testing.T) {
 	// Each job has an answer of its own. 410 goes to a URL, because it would disable a
 	// target. 429 comes once, because it closes the gate of all.
 	statuses := []int{200, 500, 410, 404, 429, 302}
-	rc.answer = func(w http.ResponseWriter, r *http.Request) { // which echoes everything
+	rc.answer = func(w http.ResponseWriter, r *http.Request) { // echoes the request
 		id := r.Header.Get("duly-id")
 		n, _ := strconv.Atoi(strings.TrimPrefix(id, "j"))
 		status := statuses[n%len(statuses)]
@@ -219,7 +232,8 @@ func TestCanaries(t *testing.T) {
 		w.WriteHeader(status)
 		fmt.Fprintln(w, r.URL.String(), r.Header)
 	}
-	settings := target.Settings{URL: rc.URL + "/" + path + "?q=" + query, Headers: map[string]string{"authorization": "Bearer " + header}}
+	settings := target.Settings{URL: rc.URL + "/" + path + "?q=" + query,
+		Headers: map[string]string{"authorization": "Bearer " + header}}
 	for _, name := range []string{"a", "b", "c"} {
 		if err := f.Server.push.store.Put(t.Context(), "default", name, settings, nil); err != nil {
 			t.Fatal(err)
@@ -238,7 +252,8 @@ func TestCanaries(t *testing.T) {
 		if i%2 == 0 {
 			destination = settings.URL
 		}
-		if a := f.send("POST", "/v1/default/queues/orders/jobs", fmt.Sprintf(`{"id":"j%d","tries":1,"callback":"%s"}`, i, destination)); a.status != 200 {
+		if a := f.send("POST", "/v1/default/queues/orders/jobs",
+			fmt.Sprintf(`{"id":"j%d","tries":1,"callback":"%s"}`, i, destination)); a.status != 200 {
 			t.Fatal(a)
 		}
 	}
@@ -257,10 +272,13 @@ func TestCanaries(t *testing.T) {
 		seen["metrics"] += series + "\n"
 	}
 	for _, state := range []string{"dead", "delayed", "done"} {
-		seen["errors of "+state+" jobs"] = lastErrors(f.send("GET", "/v1/default/queues/orders/jobs?state="+state, "").body)
+		seen["errors of "+state+" jobs"] = lastErrors(f.send("GET", "/v1/default/queues/orders/jobs?state="+state,
+			"").body)
 	}
 	for where, text := range seen {
-		for what, secret := range map[string]string{"a header": header, "a path": path, "a query": query, "a secret": own.V1.Reveal(), "a private key": own.V1a.Reveal(), "the secret of the namespace": shared.V1.Reveal()} {
+		for what, secret := range map[string]string{"a header": header, "a path": path, "a query": query,
+			"a secret": own.V1.Reveal(), "a private key": own.V1a.Reveal(),
+			"the secret of the namespace": shared.V1.Reveal()} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s has %s", where, what)
 			}
@@ -299,14 +317,17 @@ func TestTargetRoutes(t *testing.T) {
 	expect(404, "GET", crm, "")
 	expect(404, "POST", crm+"/test", "")
 	expect(400, "PUT", crm, `{"url":"ftp://x","timeout":"1ms"}`, "url", "timeout")
-	expect(204, "PUT", crm, `{"url":"`+rc.URL+`/hook","headers":{"authorization":"Bearer canary"},"concurrency":20,"permanent":[404]}`)
-	shown := expect(200, "GET", crm, "", `"name":"crm"`, `"concurrency":20`, `"header_names":["authorization"]`, `"own_secret":false`, `"enabled":true`, `"timeout":"10s"`)
+	expect(204, "PUT", crm, `{"url":"`+rc.URL+
+		`/hook","headers":{"authorization":"Bearer canary"},"concurrency":20,"permanent":[404]}`)
+	shown := expect(200, "GET", crm, "", `"name":"crm"`, `"concurrency":20`, `"header_names":["authorization"]`,
+		`"own_secret":false`, `"enabled":true`, `"timeout":"10s"`)
 	if list := expect(200, "GET", "/v1/default/push/targets", "", `"crm"`); strings.Contains(shown+list, "canary") {
 		t.Errorf("a target is shown with the value of a header: %s %s", shown, list)
 	}
 
 	expect(200, "POST", crm+"/test", "", `"status":200`, `"as":"ack"`)
-	if got := rc.requests(); len(got) != 1 || got[0].header.Get("authorization") != "Bearer canary" || !strings.Contains(got[0].body, "duly.test") {
+	if got := rc.requests(); len(got) != 1 || got[0].header.Get("authorization") != "Bearer canary" ||
+		!strings.Contains(got[0].body, "duly.test") {
 		t.Errorf("the receiver got %+v", got)
 	}
 	expect(204, "POST", crm+"/disable", "")
@@ -318,7 +339,8 @@ func TestTargetRoutes(t *testing.T) {
 	if before != expect(200, "GET", "/v1/default/push/secret", "") {
 		t.Error("a target without a secret does not show that of its namespace")
 	}
-	expect(204, "POST", crm+"/rotate", `{"overlap":"1h","secret":"whsec_`+base64.StdEncoding.EncodeToString(make([]byte, 32))+`"}`)
+	expect(204, "POST", crm+"/rotate",
+		`{"overlap":"1h","secret":"whsec_`+base64.StdEncoding.EncodeToString(make([]byte, 32))+`"}`)
 	expect(200, "GET", crm+"/secret", "", "whsec_AAAA")
 	expect(200, "GET", crm, "", `"own_secret":true`)
 	expect(400, "POST", crm+"/rotate", `{"overlap":"31d"}`, "overlap")
@@ -342,16 +364,18 @@ func TestTargetRoutes(t *testing.T) {
 	expect(404, "DELETE", crm, "")
 }
 
-// C16.15, C16.16, C16.17: another server serves a new push queue within 2 s, and jobs go
-// to one of the servers alone.
-func TestAnotherServerServesANewQueue(t *testing.T) {
+// C16.15, C16.16, C16.17: another server sends jobs of a new push queue within 2 s, and each job is
+// sent by only one server.
+func TestOtherServerSendsJobsOfNewQueue(t *testing.T) {
 	t.Parallel()
 	rc := newReceiver(t)
 	first := pushing(t, func(c *Config) { c.Push.Off = true })
 	second := pushing(t, func(c *Config) {
-		c.Engine, c.Store.Registry, c.Store.Targeter, c.Store.Watcher, c.Push.Keys = first.engine, first.engine, first.engine, first.engine, first.cfg.Push.Keys
+		c.Engine, c.Store.Registry, c.Store.Targeter, c.Store.Watcher, c.Push.Keys = first.engine, first.engine,
+			first.engine, first.engine, first.cfg.Push.Keys
 		c.Store.Maintainer, c.Store.Limiter, c.Clock = first.engine, first.engine, first.clock
 	})
+
 	second.clock = first.clock
 	if a := first.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"`+rc.URL+`"}`); a.status != 200 {
 		t.Fatal(a)
@@ -366,9 +390,9 @@ func TestAnotherServerServesANewQueue(t *testing.T) {
 }
 
 // C16.16, C16.63, C16.108, C16.109: a target answers 410 and is disabled while many jobs
-// wait. It gets nothing, also while its namespace moves to another pool. After it is
-// enabled, every job arrives, and none stays behind in the old pool.
-func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
+// wait. It gets no requests, also while its namespace moves to another pool. After it is
+// enabled, every job arrives, and none stays in the old pool.
+func TestDisabledTargetGetsItsJobsLater(t *testing.T) {
 	t.Parallel()
 	jobs := 200
 	if proctest.Long() {
@@ -379,9 +403,10 @@ func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
 	var old *model.Engine
 	f := pushing(t, func(c *Config) {
 		old = model.New(model.Config{Clock: c.Clock})
-		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-			contract.DefaultPool: {Open: c.Engine}, "old": {Open: old},
-		}})
+		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler),
+			Engines: map[string]pools.Engine{
+				contract.DefaultPool: {Open: c.Engine}, "old": {Open: old},
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +473,7 @@ func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
 }
 
 // C16.13, C16.57: a server without HTTP push answers unsupported.
-func TestAServerWithoutPush(t *testing.T) {
+func TestServerWithoutPush(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Push = nil })
 	for _, path := range []string{"/v1/default/push/targets", "/v1/default/push/hosts", "/v1/default/push/secret"} {
@@ -456,27 +481,30 @@ func TestAServerWithoutPush(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	if _, err := New(Config{Engine: f.engine, Store: Store{Registry: f.engine}, Push: &PushConfig{}}); err == nil || !strings.Contains(err.Error(), "push.keys") {
+	if _, err := New(Config{Engine: f.engine, Store: Store{Registry: f.engine}, Push: &PushConfig{}}); err == nil ||
+		!strings.Contains(err.Error(), "push.keys") {
 		t.Errorf("a server without keys: %v", err)
 	}
 }
 
-// C16.16: the server sends the jobs of every pool, also those of a queue that is made
-// later.
-func TestAServerSendsJobsOfAllPools(t *testing.T) {
+// C16.16: the server sends the jobs of every pool, also of a queue that is created later.
+func TestServerSendsJobsOfAllPools(t *testing.T) {
 	t.Parallel()
 	rc := newReceiver(t)
 	var orders *model.Engine
+
 	f := pushing(t, func(c *Config) {
 		orders = model.New(model.Config{Clock: c.Clock})
-		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
-			contract.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
-		}})
+		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler),
+			Engines: map[string]pools.Engine{
+				contract.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Settings: c.Settings, Push: c.Push}
 	})
+
 	if a := f.token("shop", "?pool=orders", `{"namespace":"shop","rights":["admin"]}`); a.status != 201 {
 		t.Fatal(a)
 	}
@@ -486,6 +514,7 @@ func TestAServerSendsJobsOfAllPools(t *testing.T) {
 		}
 		f.until("the request", func() bool { return len(rc.requests()) == i+1 })
 	}
+
 	if _, err := orders.FindTarget(t.Context(), "shop", ""); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("the secret of a namespace is not in the default pool alone: %v", err)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.48: the job of a receipt is found also if it has an ID of its own, in its own
-// namespace alone.
-func TestAJobIsFoundByItsReceipt(t *testing.T) {
+// C14.48: a receipt finds its job, also one with an ID of the producer, and only in its own
+// namespace.
+func TestJobIsFoundByItsReceipt(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","id":"order:1","backoff":"fixed:1h"}]}`)
@@ -21,9 +21,9 @@ func TestAJobIsFoundByItsReceipt(t *testing.T) {
 	f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
 
 	for _, tt := range []struct {
-		path, who string
-		status    int
-		want      string
+		path, caller string
+		status       int
+		want         string
 	}{
 		{"/v1/default/receipts/" + receipt, "consume", 200, `"id":"order:1","queue":"q"`},
 		{"/v1/default/receipts/" + receipt, "consume", 200, `"state":"delayed"`},
@@ -33,8 +33,8 @@ func TestAJobIsFoundByItsReceipt(t *testing.T) {
 		{"/v1/default/receipts/q:0:x:1", "consume", 400, `"field":"receipt"`},
 		{"/v1/default/receipts/" + receipt + "?x=1", "consume", 400, "query"},
 	} {
-		if a := f.send("GET", tt.path, "", tt.who); a.status != tt.status || !strings.Contains(a.body, tt.want) {
-			t.Errorf("%s as %s: %d %s, want %d with %s", tt.path, tt.who, a.status, a.body, tt.status, tt.want)
+		if a := f.send("GET", tt.path, "", tt.caller); a.status != tt.status || !strings.Contains(a.body, tt.want) {
+			t.Errorf("%s as %s: %d %s, want %d with %s", tt.path, tt.caller, a.status, a.body, tt.status, tt.want)
 		}
 	}
 }

@@ -12,17 +12,20 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// pathOf is a path that the pattern matches.
+// pathOf returns a path that matches the pattern.
 func pathOf(r route.Route, namespace string) string {
-	return strings.NewReplacer("{receipt}", "q:0:01J0000000000000000000000A:1", "{namespace}", namespace, "{queue}", "q", "{topic}", "events", "{group}", "mailer", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
+	return strings.NewReplacer("{receipt}", "q:0:01J0000000000000000000000A:1", "{namespace}", namespace, "{queue}",
+		"q", "{topic}", "events", "{group}", "mailer", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}",
+		"some-job", "{profile}", "goroutine").Replace(r.Path)
 }
 
-// allowed is the declared matrix, said once more in other words: which of the
-// fixture's tokens may use a route in the namespace default.
+// allowed returns the tokens of the fixture that may use a route in the namespace default. It
+// repeats the declared matrix in another form.
 func allowed(need auth.Access) map[string]bool {
 	switch need {
 	case auth.Open:
-		return map[string]bool{"none": true, "malformed": true, "unknown": true, "revoked": true, "produce": true, "consume": true, "admin": true, "operator": true, "reader": true, "foreign": true}
+		return map[string]bool{"none": true, "malformed": true, "unknown": true, "revoked": true, "produce": true,
+			"consume": true, "admin": true, "operator": true, "reader": true, "foreign": true}
 	case auth.Produce:
 		return map[string]bool{"produce": true, "admin": true, "operator": true}
 	case auth.Consume:
@@ -38,35 +41,38 @@ func allowed(need auth.Access) map[string]bool {
 }
 
 // X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30: every route ×
-// every kind of token, as declared. The routes are those of the router, so one
-// that is added is in the matrix, and fails here without a declaration.
+// every kind of token, as declared. A new route of the router fails without a declaration.
 func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
 		if len(allowed(r.Access)) == 0 {
 			t.Errorf("%s %s declares no right", r.Method, r.Path)
 		}
-		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`) // nobody moves the clock
-		f.clock.Advance(time.Minute)                                             // so that who is refused may fail again
-		for who := range f.tokens {
-			got := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, body, who).status
+		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`) // the clock does not advance
+		// The delay after refused requests ends.
+		f.clock.Advance(time.Minute)
+		for caller := range f.tokens {
+			got := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, body, caller).status
 			refused := got == http.StatusUnauthorized || got == http.StatusForbidden
-			if refused == allowed(r.Access)[who] {
-				t.Errorf("%s %s with the token %s: %d, needs %s", r.Method, r.Path, who, got, r.Access)
+			if refused == allowed(r.Access)[caller] {
+				t.Errorf("%s %s with the token %s: %d, needs %s", r.Method, r.Path, caller, got, r.Access)
 			}
-			stranger := who == "none" || who == "malformed" || who == "unknown" || who == "revoked"
+			stranger := caller == "none" || caller == "malformed" || caller == "unknown" || caller == "revoked"
 			if refused && stranger != (got == http.StatusUnauthorized) {
-				t.Errorf("%s %s with the token %s: %d; 401 is for who is not known, 403 for who may not", r.Method, r.Path, who, got)
+				t.Errorf("%s %s with the token %s: %d; 401 is for an unknown caller, 403 for a missing right", r.Method,
+					r.Path, caller, got)
 			}
 		}
 	}
 }
 
-// The matrix says little unless the contract's own table says the same.
-func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
+// The declared rights are the ones of the contract's table.
+func TestX1RightsMatchContract(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
+
 	for _, r := range f.apiRoutes {
 		path, native := strings.CutPrefix(r.Path, "/v1/{namespace}")
 		want := auth.Open
@@ -93,6 +99,7 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 			t.Errorf("%s %s needs %s, want %s", r.Method, r.Path, r.Access, want)
 		}
 	}
+
 	for _, r := range f.adminRoutes {
 		if onAdmin(r.Path) != (r.Access == auth.Operator) {
 			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Access)
@@ -100,7 +107,7 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 	}
 }
 
-// rightOfPush is the right that C16.137 to C16.143 say.
+// rightOfPush returns the right of C16.137 to C16.143.
 func rightOfPush(method, path string) auth.Access {
 	if method == "GET" && !strings.HasSuffix(path, "/secret") {
 		return auth.Produce
@@ -108,7 +115,7 @@ func rightOfPush(method, path string) auth.Access {
 	return auth.Admin
 }
 
-// rightOfTopics is the right that C14.25 and C14.49 to C14.52 say.
+// rightOfTopics returns the right of C14.25 and C14.49 to C14.52.
 func rightOfTopics(method, path string) auth.Access {
 	bodies := path == "/topics/{topic}/messages" || strings.HasSuffix(path, "/delayed/{id}")
 	switch {
@@ -124,7 +131,7 @@ func rightOfTopics(method, path string) auth.Access {
 	return auth.Admin
 }
 
-func TestX1ARouteWithoutARightIsNotMounted(t *testing.T) {
+func TestX1RouteWithoutRightPanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
@@ -134,11 +141,13 @@ func TestX1ARouteWithoutARightIsNotMounted(t *testing.T) {
 	(&route.Router{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
 }
 
-// X2: a token for one namespace reaches no other by any spelling.
+// X2: with no spelling does a token of one namespace get access to another one.
 func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	for _, ns := range []string{"other", "Default", "DEFAULT", "default.", "*", "%2a", "default%00", "default%2f..%2fother", "default/../other", "..", "%2e%2e/other", "d\u0435fault", "{namespace}", "defaul", "default-"} {
+	for _, ns := range []string{"other", "Default", "DEFAULT", "default.", "*", "%2a", "default%00",
+		"default%2f..%2fother", "default/../other", "..", "%2e%2e/other", "d\u0435fault", "{namespace}", "defaul",
+		"default-"} {
 		a := f.send("POST", "/v1/"+strings.ReplaceAll(ns, "{", "%7b")+"/push", `{"jobs":[{"queue":"q"}]}`, "produce")
 		if a.status < 400 || a.status >= 500 {
 			t.Errorf("namespace %q: %d %s", ns, a.status, a.body)
@@ -146,7 +155,7 @@ func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
 	}
 }
 
-// X1: the page says who may do what, route by route.
+// X1: the page has the rights of each route.
 func TestSecurityPage(t *testing.T) {
 	t.Parallel()
 	const path, begin, end = "../docs/security.md", "<!-- rights -->\n", "<!-- /rights -->"

@@ -18,11 +18,12 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// beside is another server on the same engine, with the same tokens.
+// beside starts another server with the same engine and tokens.
 func (f *fixture) beside() *fixture {
 	f.t.Helper()
 	other := serve(f.t, func(c *Config) {
-		c.Engine, c.Store.Registry, c.Store.Watcher, c.Store.Limiter, c.Store.Maintainer, c.Clock = f.cfg.Engine, f.engine, f.engine, f.engine, f.engine, f.clock
+		c.Engine, c.Store.Registry, c.Store.Watcher, c.Store.Limiter, c.Store.Maintainer, c.Clock = f.cfg.Engine,
+			f.engine, f.engine, f.engine, f.engine, f.clock
 	})
 	other.engine, other.clock = f.engine, f.clock
 	for name, secret := range f.tokens {
@@ -31,30 +32,32 @@ func (f *fixture) beside() *fixture {
 	return other
 }
 
-// id is the ID of one of the fixture's tokens.
-func (f *fixture) id(who string) string {
+// id returns the ID of one of the fixture's tokens.
+func (f *fixture) id(caller string) string {
 	f.t.Helper()
-	hash, ok := auth.Hash(f.tokens[who])
+	hash, ok := auth.Hash(f.tokens[caller])
 	if !ok {
-		f.t.Fatalf("%s has no token", who)
+		f.t.Fatalf("%s has no token", caller)
 	}
 	return wire.TokenID(hash)
 }
 
-// X4, C14.39: a token that is revoked through one server is refused by both, and what
-// waits with it on either ends. The clock stands still: nobody polls.
+// X4, C14.39: both servers refuse a token that was revoked through one of them, and end its long
+// polls. The clock does not advance, so the servers do not poll.
 func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	here := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
 	there := here.beside()
 	polls := make(chan answer)
+
 	for _, f := range []*fixture{here, there} {
 		for _, poll := range []string{"/v1/default/reserve", "/v1/default/wait"} {
 			go func() { polls <- f.send("POST", poll, `{"queues":["q"],"wait":"10m"}`, "consume") }()
 			eventually.Receive(t, "a Wait to begin", g.waiting)
 		}
 	}
+
 	others := make(chan answer)
 	go func() {
 		others <- there.send("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`, "admin")
@@ -63,8 +66,10 @@ func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 	if a := here.send("DELETE", "/admin/tokens/"+here.id("consume"), ""); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
+
 	for range 4 {
-		if a := eventually.Receive(t, "the answer to a poll", polls); a.status != 401 || a.err().Code != duly.CodeUnauthorized {
+		if a := eventually.Receive(t, "the answer to a poll", polls); a.status != 401 ||
+			a.err().Code != duly.CodeUnauthorized {
 			t.Errorf("a poll with a revoked token: %d %s", a.status, a.body)
 		}
 	}
@@ -74,22 +79,25 @@ func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 		}
 	}
 	here.push("q", "for the other")
-	if a := eventually.Receive(t, "the answer to a poll", others); a.status != 200 || !strings.Contains(a.body, "for the other") || !strings.Contains(a.body, `"attempt":1`) {
+	if a := eventually.Receive(t, "the answer to a poll", others); a.status != 200 ||
+		!strings.Contains(a.body, "for the other") || !strings.Contains(a.body, `"attempt":1`) {
 		t.Errorf("the poll of another token: %d %s", a.status, a.body)
 	}
 }
 
-// C14.39: a token that is limited anew, or may do other things now, is still good: its
-// polls end empty, so that their owner comes again and is judged anew.
+// C14.39: after a change of limits or rights, a token stays valid. Its long polls end empty, so
+// that the next request is checked with the new settings.
 func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
 	polls := make(chan answer)
-	for path, want := range map[string]string{"/v1/default/reserve": `{"deliveries":[]}`, "/v1/default/wait": `{"ready":false}`} {
+	for path, want := range map[string]string{"/v1/default/reserve": `{"deliveries":[]}`,
+		"/v1/default/wait": `{"ready":false}`} {
 		go func() { polls <- f.send("POST", path, `{"queues":["q"],"wait":"10m"}`, "consume") }()
 		eventually.Receive(t, "a Wait to begin", g.waiting)
-		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"), fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, len(want))); a.status != 204 {
+		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"),
+			fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, len(want))); a.status != 204 {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 		if a := eventually.Receive(t, "the answer to a poll", polls); a.status != 200 || a.body != want {
@@ -98,7 +106,7 @@ func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
 	}
 }
 
-// changing is an engine whose every Reserve is followed by a change of the token.
+// changing is an engine that changes a token after each Reserve.
 type changing struct {
 	contract.Engine
 	change func()
@@ -110,27 +118,29 @@ func (c *changing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 	return got, err
 }
 
-// C14.39: so does a poll whose token changed before it began to wait.
-func TestX4APollOfATokenThatHasJustChangedEndsEmpty(t *testing.T) {
+// C14.39: a poll ends empty too if its token changes just before it waits.
+func TestX4PollOfJustChangedTokenEndsEmpty(t *testing.T) {
 	t.Parallel()
 	e := &changing{}
 	f := serve(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e })
 	changes := 0
 	e.change = func() {
 		changes++
-		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"), fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, 100+changes)); a.status != 204 {
+		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"),
+			fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, 100+changes)); a.status != 204 {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
 
 	poll := make(chan answer, 1)
 	go func() { poll <- f.send("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`, "consume") }()
-	if a := eventually.Receive(t, "the answer to the poll", poll); a.status != 200 || a.body != `{"deliveries":[]}` || changes != 1 {
+	if a := eventually.Receive(t, "the answer to the poll", poll); a.status != 200 || a.body != `{"deliveries":[]}` ||
+		changes != 1 {
 		t.Errorf("%d %s after %d changes", a.status, a.body, changes)
 	}
 }
 
-// lasting is a check and a backup that go on until they are told to stop.
+// lasting is an engine whose check and backup continue until their context ends.
 type lasting struct {
 	contract.Maintainer
 	begun chan struct{}
@@ -149,11 +159,12 @@ func (l lasting) Backup(ctx context.Context, w io.Writer) error {
 	return ctx.Err()
 }
 
-// X4: what lasts long ends with its token as well.
-func TestX4ACheckAndABackupEndWithTheirToken(t *testing.T) {
+// X4: a check and a backup end when their token is revoked.
+func TestX4CheckAndBackupEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	l := lasting{begun: make(chan struct{})}
 	f := serve(t, func(c *Config) { c.Store.Maintainer, c.Store.Backuper = l, l })
+
 	for _, path := range []string{"/admin/check", "/admin/backup"} {
 		secret, made, err := f.guard.Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin})
 		if err != nil {
@@ -182,18 +193,20 @@ func TestX4ACheckAndABackupEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// X5, C14.41: over the wire a guesser gets 429 with Retry-After, also behind a
-// proxy that adds its own line below the client's. Other callers are not slowed.
-func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
+// X5, C14.41: a caller that guesses tokens gets 429 with Retry-After, also through a proxy that
+// adds its own header after the client's. Other callers are not delayed.
+func TestX5GuesserBehindProxyGetsRetryAfter(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := serve(t, func(c *Config) {
-		c.Settings.Accounts, c.Settings.Proxies = []auth.Account{ada}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Settings.Accounts, c.Settings.Proxies = []auth.Account{ada},
+			[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	sent := 0
+
 	try := func(password, client string) answer {
 		req, _ := http.NewRequest("GET", f.admin.URL+"/admin/namespaces", nil)
 		req.SetBasicAuth("ada", password)
@@ -202,6 +215,7 @@ func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
 		sent++
 		return f.do(req)
 	}
+
 	for range 10 {
 		if a := try("wrong horse", "198.51.100.1"); a.status != 401 {
 			t.Fatalf("%d %s", a.status, a.body)
@@ -209,7 +223,8 @@ func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
 	}
 	f.clock.Advance(1500 * time.Millisecond)
 	a := try("wrong horse", "198.51.100.1")
-	if a.status != 429 || a.err().Code != duly.CodeLimited || a.header.Get("Retry-After") != "59" || a.header.Get("WWW-Authenticate") != "" {
+	if a.status != 429 || a.err().Code != duly.CodeLimited || a.header.Get("Retry-After") != "59" ||
+		a.header.Get("WWW-Authenticate") != "" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	if a := try("wrong horse", "203.0.113.77"); a.status != 401 {
@@ -223,8 +238,8 @@ func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
 	}
 }
 
-// X7, C14.42, TokenInAccessLog: no secret is in the log or in an answer, wherever in a
-// request it stands.
+// X7, C14.42, TokenInAccessLog: a secret in any part of a request is neither in the log nor in an
+// answer.
 func TestX7TokenInAccessLog(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "CANARYpassword")
@@ -233,7 +248,9 @@ func TestX7TokenInAccessLog(t *testing.T) {
 	}
 	f := serve(t, func(c *Config) { c.Settings.Accounts = []auth.Account{ada} })
 	const canary = "CANARY"
-	secrets := []string{canary, base64.StdEncoding.EncodeToString([]byte("ada:CANARYpassword")), base64.StdEncoding.EncodeToString([]byte("ada:CANARYguess"))}
+	secrets := []string{canary, base64.StdEncoding.EncodeToString([]byte("ada:CANARYpassword")),
+		base64.StdEncoding.EncodeToString([]byte("ada:CANARYguess"))}
+
 	for _, secret := range f.tokens {
 		if secret != "" {
 			secrets = append(secrets, secret)
@@ -247,6 +264,7 @@ func TestX7TokenInAccessLog(t *testing.T) {
 			}
 		}
 	}
+
 	send := func(base, method, path, authorization, body string) {
 		t.Helper()
 		req, err := http.NewRequest(method, base+path, strings.NewReader(body))
@@ -264,11 +282,13 @@ func TestX7TokenInAccessLog(t *testing.T) {
 		}
 		f.clock.Advance(time.Minute)
 	}
+
 	good := "Bearer " + f.tokens["operator"]
 	basic := func(credentials string) string {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(credentials))
 	}
-	for _, authorization := range []string{good, "Bearer " + f.tokens["revoked"], "Bearer " + f.tokens["unknown"], "Bearer duly_CANARY", f.tokens["operator"], "CANARY", basic("ada:CANARYguess"), basic("ada:CANARYpassword")} {
+	for _, authorization := range []string{good, "Bearer " + f.tokens["revoked"], "Bearer " + f.tokens["unknown"],
+		"Bearer duly_CANARY", f.tokens["operator"], "CANARY", basic("ada:CANARYguess"), basic("ada:CANARYpassword")} {
 		send(f.api.URL, "GET", "/v1/default/queues", authorization, "")
 		send(f.admin.URL, "GET", "/admin/namespaces", authorization, "")
 	}
@@ -277,7 +297,8 @@ func TestX7TokenInAccessLog(t *testing.T) {
 	send(f.api.URL, "GET", "/v1//CANARY", good, "")
 	send(f.api.URL, "CANARY", "/v1/default/push", good, "")
 	send(f.api.URL, "GET", "/v1/"+f.tokens["consume"]+"/queues", "Bearer "+f.tokens["consume"], "")
-	send(f.api.URL, "POST", "/v1/default/push", good, `{"jobs":[{"queue":"q","body":"CANARY","headers":{"authorization":"CANARY"}}]}`)
+	send(f.api.URL, "POST", "/v1/default/push", good,
+		`{"jobs":[{"queue":"q","body":"CANARY","headers":{"authorization":"CANARY"}}]}`)
 	send(f.api.URL, "POST", "/v1/default/push", good, `{"CANARY`)
 	send(f.admin.URL, "DELETE", "/admin/tokens/"+f.tokens["consume"], good, "")
 	send(f.admin.URL, "DELETE", "/admin/tokens/CANARY", good, "")
@@ -290,25 +311,27 @@ func TestX7TokenInAccessLog(t *testing.T) {
 	}
 }
 
-// X7: a token in the URL opens nothing.
+// X7: a token in the URL does not authorize a request.
 func TestX7ATokenInTheURLOpensNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, r := range f.apiRoutes {
 		if r.Access != auth.Open {
-			if a := f.send(r.Method, pathOf(r, "default")+"?token="+f.tokens["operator"], r.Doc.Example, "none"); a.status != 401 {
+			if a := f.send(r.Method, pathOf(r, "default")+"?token="+f.tokens["operator"], r.Doc.Example,
+				"none"); a.status != 401 {
 				t.Errorf("%s %s: %d", r.Method, r.Path, a.status)
 			}
 		}
 	}
 }
 
-// X8: what is open is health and what describes the API, and on the admin
-// address health alone.
+// X8: only the health routes and the documents need no token; on the admin address, only the
+// health routes.
 func TestX8OnlyHealthIsOpen(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/favicon.ico": true, "/{$}": true}
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true,
+		"/favicon.ico": true, "/{$}": true}
 	for _, r := range f.apiRoutes {
 		if open[r.Path] != (r.Access == auth.Open) {
 			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Access)
@@ -321,7 +344,7 @@ func TestX8OnlyHealthIsOpen(t *testing.T) {
 	}
 }
 
-// X8, C14.37: an account opens the admin address and nothing of the API.
+// X8, C14.37: an account authorizes requests on the admin address, but not on the API.
 func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
@@ -329,6 +352,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := serve(t, func(c *Config) { c.Settings.Accounts = []auth.Account{ada} })
+
 	send := func(url, method, password string, header ...string) answer {
 		req, _ := http.NewRequest(method, url, nil)
 		req.SetBasicAuth("ada", password)
@@ -338,6 +362,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		return f.do(req)
 	}
+
 	for _, r := range f.adminRoutes {
 		if r.Method == "GET" && r.Access == auth.Operator {
 			if a := send(f.admin.URL+pathOf(r, "default"), "GET", "correct horse"); a.status != 200 {
@@ -345,19 +370,25 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 			}
 		}
 	}
-	if a := send(f.admin.URL+"/admin/tokens", "GET", "wrong horse"); a.status != 401 || len(a.header["Www-Authenticate"]) != 2 {
+
+	if a := send(f.admin.URL+"/admin/tokens", "GET", "wrong horse"); a.status != 401 ||
+		len(a.header["Www-Authenticate"]) != 2 {
 		t.Errorf("a wrong password: %d %v", a.status, a.header)
 	}
-	if a := send(f.api.URL+"/v1/default/queues", "GET", "correct horse"); a.status != 401 || len(a.header["Www-Authenticate"]) != 1 {
+	if a := send(f.api.URL+"/v1/default/queues", "GET", "correct horse"); a.status != 401 ||
+		len(a.header["Www-Authenticate"]) != 1 {
 		t.Errorf("an account at the API: %d %v", a.status, a.header)
 	}
-	// X16: a browser sends the account by itself, whoever has asked it to.
-	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}} {
+
+	// X16: a browser adds the account to requests of any page.
+	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+		{"Origin", "https://evil.example"}} {
 		if a := send(f.admin.URL+"/admin/check", "POST", "correct horse", header...); a.status != 403 {
 			t.Errorf("%v: %d %s", header, a.status, a.body)
 		}
 	}
-	if a := send(f.admin.URL+"/admin/check", "POST", "correct horse", "Sec-Fetch-Site", "same-origin"); a.status != 200 {
+	if a := send(f.admin.URL+"/admin/check", "POST", "correct horse", "Sec-Fetch-Site",
+		"same-origin"); a.status != 200 {
 		t.Errorf("from its own page: %d %s", a.status, a.body)
 	}
 	if a := f.send("POST", "/admin/check", ""); a.status != 200 {
@@ -365,19 +396,21 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 	}
 }
 
-// X8, C14.38: an address that others can reach needs somebody who may come in: the
-// admin address an operator, be it by a token or by an account.
+// X8, C14.38: a public admin address needs an operator: a token or an account.
 func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	t.Parallel()
 	public := func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" }
 	s := bare(t, public)
-	if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "a", Rights: contract.RightAdmin}); err != nil {
+	if _, _, err := s.Guard().Create(t.Context(),
+		contract.Token{Namespace: "a", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid || !strings.Contains(err.Error(), "admin_addr") || !strings.Contains(err.Error(), "account") {
+	if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid ||
+		!strings.Contains(err.Error(), "admin_addr") || !strings.Contains(err.Error(), "account") {
 		t.Errorf("with a token that is no operator's: %v", err)
 	}
-	if _, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
+	if _, _, err := s.Guard().Create(t.Context(),
+		contract.Token{Namespace: "*", Rights: contract.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Listen(t.Context()); err != nil {
@@ -391,6 +424,7 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	if err := s.Listen(t.Context()); err != nil {
 		t.Errorf("with an account: %v", err)
 	}
+
 	if _, err := New(Config{
 		Engine: s.cfg.Engine, Store: Store{Registry: s.cfg.Store.Registry},
 		Settings: Settings{Accounts: []auth.Account{{}}},
@@ -399,17 +433,21 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	}
 }
 
-// C14.36, X8: profiles are for operators, one at a time, and tell nothing of
-// the command line.
+// C14.36, X8: profiles are for operators, one at a time, and do not have the command line.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	for path, want := range map[string]string{"goroutine?debug=1": "text/plain; charset=utf-8", "heap": "application/octet-stream", "allocs?debug=0": "application/octet-stream", "trace?seconds=0": "application/octet-stream"} {
-		if a := f.send("GET", "/debug/pprof/"+path, ""); a.status != 200 || a.header.Get("Content-Type") != want || a.body == "" {
+
+	for path, want := range map[string]string{"goroutine?debug=1": "text/plain; charset=utf-8",
+		"heap": "application/octet-stream", "allocs?debug=0": "application/octet-stream",
+		"trace?seconds=0": "application/octet-stream"} {
+		if a := f.send("GET", "/debug/pprof/"+path, ""); a.status != 200 || a.header.Get("Content-Type") != want ||
+			a.body == "" {
 			t.Errorf("%s: %d %v, %d bytes", path, a.status, a.header, len(a.body))
 		}
 	}
-	for path, want := range map[string]int{"cmdline": 404, "nothing": 404, "goroutine?debug=3": 400, "profile?seconds=301": 400, "profile?seconds=x": 400, "profile?gc=1": 400} {
+	for path, want := range map[string]int{"cmdline": 404, "nothing": 404, "goroutine?debug=3": 400,
+		"profile?seconds=301": 400, "profile?seconds=x": 400, "profile?gc=1": 400} {
 		if a := f.send("GET", "/debug/pprof/"+path, ""); a.status != want {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

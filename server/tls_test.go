@@ -21,10 +21,11 @@ import (
 	"github.com/dulymq/duly/server/certs"
 )
 
-// secured is a server that serves with TLS until the test ends.
+// secured starts a server with TLS.
 func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.Source) {
 	t.Helper()
 	e := model.New(model.Config{})
+
 	cfg := Config{
 		Engine: e, Store: Store{Registry: e, Maintainer: e}, Clock: clock.System(),
 		Logger: slog.New(slog.DiscardHandler),
@@ -37,6 +38,7 @@ func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.S
 		}
 		return certs.NewSource(c)
 	}
+
 	keeper = read(files)
 	cfg.Listen.TLS, cfg.Listen.AdminTLS = keeper.Config(), read(admin).Config()
 	s, err := New(cfg)
@@ -49,12 +51,14 @@ func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.S
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
+
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+
 	return s, keeper
 }
 
@@ -83,27 +87,30 @@ func ask(t *testing.T, c *http.Client, url string) error {
 	return err
 }
 
-// Both addresses speak TLS, each with its own certificate; the one asks its
-// clients for theirs.
+// Both addresses use TLS, each with its own certificate. One of them requires client
+// certificates.
 func TestEachAddressHasItsOwnTLS(t *testing.T) {
 	t.Parallel()
 	ca, other := certtest.NewCA(t, "ca"), certtest.NewCA(t, "other")
 	api, admin := ca.Server("api", "127.0.0.1"), ca.Server("admin", "127.0.0.1")
-	s, _ := secured(t, certs.Files{Cert: api.Cert, Key: api.Key}, certs.Files{Cert: admin.Cert, Key: admin.Key, ClientCA: ca.File})
+	s, _ := secured(t, certs.Files{Cert: api.Cert, Key: api.Key},
+		certs.Files{Cert: admin.Cert, Key: admin.Key, ClientCA: ca.File})
 	if !strings.HasPrefix(s.URL(), "https://127.0.0.1:") || !strings.HasPrefix(s.AdminURL(), "https://127.0.0.1:") {
 		t.Fatalf("%s, %s", s.URL(), s.AdminURL())
 	}
 	good, foreign := ca.Client("good"), other.Client("foreign")
+
 	for _, tt := range []struct {
 		name, url, want string
 		files           httpengine.TLS
 	}{
 		{"the API", s.URL(), "", httpengine.TLS{CA: ca.File}},
-		{"the API, by who does not know its authority", s.URL(), "certificate", httpengine.TLS{CA: other.File}},
+		{"the API, by caller does not know its authority", s.URL(), "certificate", httpengine.TLS{CA: other.File}},
 		{"the admin address", s.AdminURL(), "", httpengine.TLS{CA: ca.File, Cert: good.Cert, Key: good.Key}},
 		{"the admin address without a certificate", s.AdminURL(), "Get", httpengine.TLS{CA: ca.File}},
-		{"the admin address with another's", s.AdminURL(), "Get", httpengine.TLS{CA: ca.File, Cert: foreign.Cert, Key: foreign.Key}},
-	} { // who is turned away reads the alert, or finds the connection reset before
+		{"the admin address with another's", s.AdminURL(), "Get",
+			httpengine.TLS{CA: ca.File, Cert: foreign.Cert, Key: foreign.Key}},
+	} { // a refused client reads the alert, or gets a reset
 		err := ask(t, clientOf(t, tt.files), tt.url)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -111,14 +118,15 @@ func TestEachAddressHasItsOwnTLS(t *testing.T) {
 	}
 }
 
-// A job's whole life over https, on HTTP/2 with its many calls on one
-// connection, and a long poll that a push ends.
-func TestTheAPIIsWholeOverTLS(t *testing.T) {
+// A job's whole life works over https, with HTTP/2 on one connection, and so does a long poll
+// that a push ends.
+func TestAPIOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	pair := ca.Server("api", "127.0.0.1")
 	files := certs.Files{Cert: pair.Cert, Key: pair.Key}
 	s, _ := secured(t, files, files)
+
 	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "default", Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +145,8 @@ func TestTheAPIIsWholeOverTLS(t *testing.T) {
 		_, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
 		woken <- err
 	}()
-	if r, err := e.Push(t.Context(), []duly.Job{{Queue: "q", Body: []byte(strings.Repeat("x", 300<<10))}}); err != nil || r[0].Err != nil {
+	if r, err := e.Push(t.Context(),
+		[]duly.Job{{Queue: "q", Body: []byte(strings.Repeat("x", 300<<10))}}); err != nil || r[0].Err != nil {
 		t.Fatal(err, r)
 	}
 	if err := <-woken; err != nil {
@@ -147,24 +156,27 @@ func TestTheAPIIsWholeOverTLS(t *testing.T) {
 	if err != nil || len(d) != 1 || len(d[0].Job.Body) != 300<<10 {
 		t.Fatal(err, len(d))
 	}
-	if errs, err := e.Settle(t.Context(), "default", []duly.SettleRequest{{Receipt: d[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+	if errs, err := e.Settle(t.Context(), "default",
+		[]duly.SettleRequest{{Receipt: d[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
 		t.Error(err, errs)
 	}
 }
 
-// A certificate that was renewed is shown to who comes next; a client whose
-// authority is not trusted any more does not come in by its old session.
-func TestARenewedCertificateIsShownToTheNext(t *testing.T) {
+// The next connection gets a renewed certificate. A client whose authority is no longer trusted
+// is refused, even with an old session.
+func TestRenewedCertificateIsUsed(t *testing.T) {
 	t.Parallel()
 	ca, next := certtest.NewCA(t, "ca"), certtest.NewCA(t, "next")
 	old, renewed, mine := ca.Server("old", "127.0.0.1"), next.Server("renewed", "127.0.0.1"), ca.Client("mine")
-	s, keeper := secured(t, certs.Files{Cert: old.Cert, Key: old.Key, ClientCA: ca.File}, certs.Files{Cert: old.Cert, Key: old.Key})
+	s, keeper := secured(t, certs.Files{Cert: old.Cert, Key: old.Key, ClientCA: ca.File},
+		certs.Files{Cert: old.Cert, Key: old.Key})
 	c, err := httpengine.TLS{CA: ca.File, Cert: mine.Cert, Key: mine.Key}.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
 	c.InsecureSkipVerify = true
+
 	shown := func() (string, error) {
 		transport := &http.Transport{TLSClientConfig: c.Clone(), DisableKeepAlives: true}
 		resp, err := (&http.Client{Transport: transport}).Get(s.URL() + "/healthz")
@@ -175,6 +187,7 @@ func TestARenewedCertificateIsShownToTheNext(t *testing.T) {
 		io.Copy(io.Discard, resp.Body)
 		return resp.TLS.PeerCertificates[0].Subject.CommonName, nil
 	}
+
 	if name, err := shown(); name != "old" || err != nil {
 		t.Errorf("before: %q, %v", name, err)
 	}
@@ -195,15 +208,15 @@ func TestARenewedCertificateIsShownToTheNext(t *testing.T) {
 	}
 }
 
-// Who speaks plain HTTP to a TLS port is told so, and so is who speaks through
-// duly's own client.
-func TestPlainHTTPOnATLSPortIsToldSo(t *testing.T) {
+// Plain HTTP to a TLS port is answered with an error that says so, also for duly's own client.
+func TestPlainHTTPOnTLSPortIsExplained(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	pair := ca.Server("api", "127.0.0.1")
 	files := certs.Files{Cert: pair.Cert, Key: pair.Key}
 	s, _ := secured(t, files, files)
 	address := strings.TrimPrefix(s.URL(), "https://")
+
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +228,8 @@ func TestPlainHTTPOnATLSPortIsToldSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(b), "HTTPS server") {
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(b), "HTTPS server") {
 		t.Errorf("%s: %s", resp.Status, b)
 	}
 	e, err := httpengine.Open(t.Context(), httpengine.Config{URL: "http://" + address, Token: "x"})
@@ -229,8 +243,8 @@ func TestPlainHTTPOnATLSPortIsToldSo(t *testing.T) {
 	}
 }
 
-// Nobody may come by an older version.
-func TestAnOldVersionOfTLSIsRefused(t *testing.T) {
+// A connection with an older version of TLS is refused.
+func TestOldVersionOfTLSIsRefused(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	pair := ca.Server("api", "127.0.0.1")

@@ -16,11 +16,10 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// topicStub is an engine whose topics answer the same whatever they are asked, and
-// that notes what it was asked.
+// topicStub is an engine with fixed results of topics. It records its calls.
 type topicStub struct {
 	*model.Engine
-	// read, if set, is what Read does.
+	// read, if set, replaces Read.
 	read func(ctx context.Context, p contract.ReadParams) (contract.ReadPage, error)
 
 	mu    sync.Mutex
@@ -40,7 +39,7 @@ func (s *topicStub) note(format string, args ...any) {
 	s.calls = append(s.calls, fmt.Sprintf(format, args...))
 }
 
-// asked returns what the stub was asked since the last call.
+// asked returns the recorded calls, and clears them.
 func (s *topicStub) asked() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,8 @@ func (s *topicStub) Read(ctx context.Context, topic duly.QueueRef, p contract.Re
 		Position: stubPlace, EnteredAt: stubAt}}, Next: "next:a", Gap: 2}, nil
 }
 
-func (s *topicStub) Delayed(_ context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage, error) {
+func (s *topicStub) Delayed(_ context.Context, topic duly.QueueRef, p contract.DelayedParams) (contract.DelayedPage,
+	error) {
 	s.note("delayed %s cursor %s limit %d bodies %t", topic, p.Cursor, p.Limit, p.Bodies)
 	return contract.DelayedPage{Messages: []duly.Message{{ID: "a", Due: stubAt, Body: []byte("x")}}, Next: "c"}, nil
 }
@@ -122,7 +122,7 @@ func (s *topicStub) Step(_ context.Context, q duly.QueueRef) (bool, error) {
 	return true, nil
 }
 
-// serveTopics starts a server on the stub.
+// serveTopics starts a server with the stub.
 func serveTopics(t *testing.T) (*fixture, *topicStub) {
 	stub := &topicStub{}
 	f := serve(t, func(c *Config) {
@@ -132,18 +132,21 @@ func serveTopics(t *testing.T) (*fixture, *topicStub) {
 	return f, stub
 }
 
-// C14.25, C14.49, C14.50, C14.51: every route asks the engine for what it says, and
-// answers what the engine answers.
+// C14.25, C14.49, C14.50, C14.51: every route makes its call of the engine, and answers the
+// result.
 func TestRoutesOfTopics(t *testing.T) {
 	t.Parallel()
 	f, stub := serveTopics(t)
 	place := stubPlace.String()
+
 	for _, tt := range []struct{ method, path, body, asked, answer string }{
 		{"POST", "/topics/events/messages", `{"messages":[{"body":"x","id":"a","key":"k","delay":"1s"},{"body":"y"}]}`,
 			`publish default/events "x" id=a key=k delay=1s; publish default/events "y" id= key= delay=0s`,
-			`{"results":[{"outcome":"created","position":"` + place + `","id":"a"},{"outcome":"created","position":"` + place + `"}]}`},
+			`{"results":[{"outcome":"created","position":"` + place + `","id":"a"},{"outcome":"created","position":"` +
+				place + `"}]}`},
 		{"GET", "/topics/events/messages", "", "read default/events from  limit 100 wait 0s",
-			`{"messages":[{"position":"` + place + `","entered_at":"2030-01-01T00:00:00.000Z","body":"x"}],"next":"next:a","gap":2}`},
+			`{"messages":[{"position":"` + place +
+				`","entered_at":"2030-01-01T00:00:00.000Z","body":"x"}],"next":"next:a","gap":2}`},
 		{"GET", "/topics/events/messages?from=" + place + "&limit=7&wait=30s", "",
 			"read default/events from " + place + " limit 7 wait 0s", `"next":"next:a"`},
 		{"GET", "/topics/events/delayed?cursor=c&limit=3", "", "delayed default/events cursor c limit 3 bodies false",
@@ -180,10 +183,11 @@ func TestRoutesOfTopics(t *testing.T) {
 	}
 }
 
-// A request that is wrong asks the engine for nothing.
+// A bad request makes no call of the engine.
 func TestBadRequestsToTopics(t *testing.T) {
 	t.Parallel()
 	f, stub := serveTopics(t)
+
 	for _, tt := range []struct{ method, path, body, field string }{
 		{"POST", "/topics/events/messages", `{"jobs":[]}`, "request"},
 		{"GET", "/topics/events/messages?wait=soon", "", "wait"},
@@ -206,8 +210,8 @@ func TestBadRequestsToTopics(t *testing.T) {
 	}
 }
 
-// C14.52: an engine without topics is unsupported, on each of their routes.
-func TestAnEngineWithoutTopicsIsUnsupported(t *testing.T) {
+// C14.52: without an engine with topics, each of their routes is unsupported.
+func TestEngineWithoutTopicsIsUnsupported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Engine = struct{ contract.Engine }{c.Engine} })
 	routes := 0
@@ -226,7 +230,7 @@ func TestAnEngineWithoutTopicsIsUnsupported(t *testing.T) {
 	}
 }
 
-// C14.50: a list of delayed messages shows bodies to consumers alone.
+// C14.50: in a list of delayed messages, only consumers get bodies.
 func TestBodiesOfDelayedMessagesNeedConsume(t *testing.T) {
 	t.Parallel()
 	f, _ := serveTopics(t)
@@ -235,16 +239,16 @@ func TestBodiesOfDelayedMessagesNeedConsume(t *testing.T) {
 		"/v1/default/topics/events/delayed?bodies=false": {"produce": 200, "consume": 200, "admin": 200},
 		"/v1/default/topics/events/delayed?bodies=true":  {"produce": 403, "consume": 200, "admin": 200},
 	} {
-		for who, status := range want {
-			if a := f.send("GET", path, "", who); a.status != status {
-				t.Errorf("%s with the right %s: %d %s", path, who, a.status, a.body)
+		for caller, status := range want {
+			if a := f.send("GET", path, "", caller); a.status != status {
+				t.Errorf("%s with the right %s: %d %s", path, caller, a.status, a.body)
 			}
 		}
 	}
 }
 
 // C12.180: a publish counts under the limit to produce.
-func TestAPublishCountsAsProduce(t *testing.T) {
+func TestPublishCountsAsProduce(t *testing.T) {
 	t.Parallel()
 	f, _ := serveTopics(t)
 	if a := f.send("PATCH", "/admin/tokens/"+f.id("produce"), `{"limits":{"produce":2,"per":"1m"}}`); a.status != 204 {
@@ -263,8 +267,8 @@ func TestAPublishCountsAsProduce(t *testing.T) {
 	}
 }
 
-// C14.49: a read waits for its first message, at most as long as it says. While it
-// waits it asks for one message, and then reads the page from the same place.
+// C14.49: a read waits for its first message, up to its time. While it waits it reads one message,
+// and then the page from the same position.
 func TestReadWaitsForAMessage(t *testing.T) {
 	t.Parallel()
 	stub := &topicStub{}
@@ -319,7 +323,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			!strings.Contains(a.body, `"body":"x"`) {
 			t.Errorf("published after 7s: %d %s after %s", a.status, a.body, took)
 		}
-		const want = "read default/events from end limit 100 wait 0s; read default/events from next:here limit 1 wait 30s; read default/events from next:here limit 100 wait 0s"
+		const want = "read default/events from end limit 100 wait 0s; read default/events from next:here limit 1 " +
+			"wait 30s; read default/events from next:here limit 100 wait 0s"
 		if asked := stub.asked(); asked != want {
 			t.Errorf("asks for %s, want %s", asked, want)
 		}
@@ -338,13 +343,14 @@ func TestReadWaitsForAMessage(t *testing.T) {
 	})
 }
 
-// C12.162: a server that runs pushes the messages of a group with a target, as soon as
-// the target is set through it.
-func TestAServerBridgesAGroupWithATarget(t *testing.T) {
+// C12.162: after a target of a group is set through a running server, the server pushes the
+// messages of the group.
+func TestServerPushesMessagesOfGroupWithTarget(t *testing.T) {
 	t.Parallel()
 	e := model.New(model.Config{})
 	s := bare(t, func(c *Config) {
-		c.Engine, c.Store.Registry, c.Store.Maintainer, c.Clock, c.Logger = e, e, e, clock.System(), slog.New(slog.DiscardHandler)
+		c.Engine, c.Store.Registry, c.Store.Maintainer, c.Clock, c.Logger = e, e, e, clock.System(),
+			slog.New(slog.DiscardHandler)
 	})
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func BenchmarkReadPush(b *testing.B) {
 	}
 }
 
-// What the standard library's decoder takes for the same text, strictly.
+// BenchmarkReadPushByReflection measures the strict decoder of encoding/json for the same text.
 func BenchmarkReadPushByReflection(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -48,7 +48,8 @@ func BenchmarkAppendPushResults(b *testing.B) {
 func BenchmarkAppendDeliveries(b *testing.B) {
 	j := storedJob()
 	j.Body, j.Headers, j.Merge = []byte(strings.Repeat("x", 100)), nil, duly.Merge{}
-	deliveries := []duly.Delivery{{Job: j, Receipt: "q:0:01J0000000000000000000000A:1", Attempt: 1, LeaseEnd: when, Now: when, PushedAt: when}}
+	deliveries := []duly.Delivery{{Job: j, Receipt: "q:0:01J0000000000000000000000A:1", Attempt: 1, LeaseEnd: when,
+		Now: when, PushedAt: when}}
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,22 +8,35 @@ import (
 )
 
 var seeds = []string{
-	``, `{}`, `[]`, `null`, `{"jobs":[{"queue":"q","body":"x","delay":"1s","merge":{"key":"k"},"headers":{"a":"b"},"priority":-3,"max_stalls":"none"}]}`,
-	`{"jobs":[{"body":"\ud83d\ude00\u0000\n","body_base64":"AP8="}]}`, `{"queues":["a","b"],"max":3,"lease":"1m","wait":"10m"}`,
-	`{"outcomes":[{"receipt":"q:0:X:1","as":"nack","delay":"0s","error":"e"},{"as":"ack","result_base64":"AA=="}]}`, `{"receipts":["a"],"lease":"1s"}`,
-	`{"delay":"1h","due":"2030-01-01T00:00:00Z","body":"","headers":{}}`, `{"shards":1,"defaults":{"tries":3,"retain":"1h"},"rate":0.5,"burst":3,"max_jobs":"none"}`,
-	`{"after":"a.1","wait":"1s"}`, `{"canceled":[{"queue":"q","ids":["a"]},{"queue":"p","ids":null}],"any":false,"cursor":"a.1"}`,
-	`{"ids":["a"],"n":3,"ttl":"none"}`, `{"state":"dead","n":3}`, `{"namespace":"*","rights":["admin"],"limits":{"produce":3,"per":"1m"}}`, `{"tokens":[{"id":"00","limits":{}}],"next":"x"}`, `{"repair":true}`,
-	`{"queues":[{"name":"a","stats":{"sizes":{"ready":1},"counters":{"pushed":1}}},{"name":"b","error":{"code":"corrupt"}}],"next":"b"}`,
-	`{"deliveries":[{"id":"a","receipt":"r","now":"2030-01-01T00:00:00.000Z"}]}`, `{"results":[{"error":{"code":"invalid","fields":[{"field":"f","problem":"p"}],"state":"done"}}]}`,
-	`{"type":"about:blank","status":400,"code":"invalid"}`, `{"report":{"faults":[{"kind":"k"}]}}`, `{"name":"q","config":{"rate":"none"},"stats":{"sizes":{"ready":1}}}`,
-	`{"messages":[{"id":"a","key":"k","body":"x","delay":"1s","headers":{"a":"b"}},{"position":"01J0000000000000000000000A","entered_at":"2030-01-01T00:00:00.000Z"}],"next":"next:a","gap":3}`,
-	`{"name":"t","config":{"dedupe":"1h","max_bytes":"none","overflow":"drop"},"stats":{"floors":[{"shard":1,"group":"g"}],"counters":{"published":1}}}`,
-	`{"from":"start"}`, `{"order":"key","max_held":5,"filter":"a=b","idle":"1h","target":"q"}`, `{"stats":{"group":{"lag":1,"consumers":[{"name":"c"}]}}}`,
+	``, `{}`, `[]`, `null`, `{"jobs":[{"queue":"q","body":"x","delay":"1s","merge":{"key":"k"},"headers":{"a":"b"},` +
+		`"priority":-3,"max_stalls":"none"}]}`,
+	`{"jobs":[{"body":"\ud83d\ude00\u0000\n","body_base64":"AP8="}]}`,
+	`{"queues":["a","b"],"max":3,"lease":"1m","wait":"10m"}`,
+	`{"outcomes":[{"receipt":"q:0:X:1","as":"nack","delay":"0s","error":"e"},{"as":"ack","result_base64":"AA=="}]}`,
+	`{"receipts":["a"],"lease":"1s"}`,
+	`{"delay":"1h","due":"2030-01-01T00:00:00Z","body":"","headers":{}}`,
+	`{"shards":1,"defaults":{"tries":3,"retain":"1h"},"rate":0.5,"burst":3,"max_jobs":"none"}`,
+	`{"after":"a.1","wait":"1s"}`,
+	`{"canceled":[{"queue":"q","ids":["a"]},{"queue":"p","ids":null}],"any":false,"cursor":"a.1"}`,
+	`{"ids":["a"],"n":3,"ttl":"none"}`, `{"state":"dead","n":3}`,
+	`{"namespace":"*","rights":["admin"],"limits":{"produce":3,"per":"1m"}}`,
+	`{"tokens":[{"id":"00","limits":{}}],"next":"x"}`, `{"repair":true}`,
+	`{"queues":[{"name":"a","stats":{"sizes":{"ready":1},"counters":{"pushed":1}}},` +
+		`{"name":"b","error":{"code":"corrupt"}}],"next":"b"}`,
+	`{"deliveries":[{"id":"a","receipt":"r","now":"2030-01-01T00:00:00.000Z"}]}`,
+	`{"results":[{"error":{"code":"invalid","fields":[{"field":"f","problem":"p"}],"state":"done"}}]}`,
+	`{"type":"about:blank","status":400,"code":"invalid"}`, `{"report":{"faults":[{"kind":"k"}]}}`,
+	`{"name":"q","config":{"rate":"none"},"stats":{"sizes":{"ready":1}}}`,
+	`{"messages":[{"id":"a","key":"k","body":"x","delay":"1s","headers":{"a":"b"}},` +
+		`{"position":"01J0000000000000000000000A","entered_at":"2030-01-01T00:00:00.000Z"}],"next":"next:a","gap":3}`,
+	`{"name":"t","config":{"dedupe":"1h","max_bytes":"none","overflow":"drop"},"stats":{"floors":[{"shard":1,` +
+		`"group":"g"}],"counters":{"published":1}}}`,
+	`{"from":"start"}`, `{"order":"key","max_held":5,"filter":"a=b","idle":"1h","target":"q"}`,
+	`{"stats":{"group":{"lag":1,"consumers":[{"name":"c"}]}}}`,
 	`{"a":[[[[{"b":[1,2.5e-3,true,false,null]}]]]]}`, `{"x":1e999,"x":1}`, "\xff", `"`, `{"a`, `{"a":"\u12`, `{"a":01}`,
 }
 
-// Every reader of a request: no panic, and an error is invalid or too_large.
+// No reader of a request panics. Its errors are invalid or too_large.
 func FuzzRequests(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -36,7 +49,7 @@ func FuzzRequests(f *testing.F) {
 		}
 		jobs, err := ReadPush(text, "n")
 		judge(err)
-		if err == nil { // what was understood is written and understood again
+		if err == nil { // the value is written and read again
 			again, err := ReadPush(string(AppendPush(nil, jobs.Values)), "n")
 			if err != nil || len(again.Values) != len(jobs.Values) {
 				t.Errorf("%q: read, written, and read again: %v", text, err)
@@ -87,7 +100,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// Every reader of an answer: no panic, whatever a server or a proxy sends.
+// No reader of an answer panics, for any text of a server or a proxy.
 func FuzzAnswers(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
@@ -119,8 +132,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// The reader and encoding/json agree on what is JSON, but for what the reader
-// refuses on purpose.
+// The reader and encoding/json agree about valid JSON, except for texts that the reader refuses
+// intentionally.
 func FuzzSkip(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)

@@ -30,9 +30,11 @@ func TestJoinedRequestsAreOneInOrder(t *testing.T) {
 		t.Errorf("nothing joined is %s", got)
 	}
 	settled := Join([][]byte{
-		AppendSettle(nil, []duly.SettleRequest{{Receipt: "a", As: duly.Ack}}), AppendSettle(nil, []duly.SettleRequest{{Receipt: "b", As: duly.Nack}}),
+		AppendSettle(nil, []duly.SettleRequest{{Receipt: "a", As: duly.Ack}}),
+		AppendSettle(nil, []duly.SettleRequest{{Receipt: "b", As: duly.Nack}}),
 	})
-	if outcomes, err := ReadSettle(string(settled)); err != nil || len(outcomes.Values) != 2 || outcomes.Values[1].As != duly.Nack {
+	if outcomes, err := ReadSettle(string(settled)); err != nil || len(outcomes.Values) != 2 ||
+		outcomes.Values[1].As != duly.Nack {
 		t.Errorf("%s is read as %+v, %v", settled, outcomes, err)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.9: an empty key is a fault of the caller's program: without one the job
-// would be stored and never be merged.
-func TestAnEmptyMergeFieldIsTheItemsFault(t *testing.T) {
+// C14.9: an empty merge key is invalid, because the job would be stored and never merged.
+func TestEmptyMergeFieldIsInvalid(t *testing.T) {
 	t.Parallel()
 	for _, merge := range []string{`{"key":""}`, `{"mode":""}`, `{"key":"k","until":""}`} {
 		jobs, err := ReadPush(`{"jobs":[{"queue":"q","body":"x","merge":`+merge+`},{"queue":"q","body":"x"}]}`, "")

@@ -10,9 +10,9 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C14.9: a number that a field can't have is the item's fault, which says what a
-// number is, or what the field's bounds are, however large it is.
-func TestANumberOutOfBoundsIsToldWhatItMayBe(t *testing.T) {
+// C14.9: the error of a number that a field can't have is the item's, and it has the form of numbers or
+// the bounds of the field.
+func TestErrorOfNumberHasItsBounds(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{
 		"1.5":                           "priority is 1.5, must be a whole number",

@@ -13,7 +13,8 @@ import (
 func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	moves := []contract.MoveState{
-		{Placement: contract.Placement{Namespace: "shop", Pool: "orders", From: "default", Phase: contract.Draining, Since: time.UnixMilli(1234567890123).UTC()}, Queues: 3, Left: duly.Sizes{Ready: 5, Dead: 7}},
+		{Placement: contract.Placement{Namespace: "shop", Pool: "orders", From: "default", Phase: contract.Draining,
+			Since: time.UnixMilli(1234567890123).UTC()}, Queues: 3, Left: duly.Sizes{Ready: 5, Dead: 7}},
 		{Placement: contract.Placement{Namespace: "a", Pool: "default"}},
 	}
 	got, err := MovesForm.ReadAnswer(string(MovesForm.Append(nil, moves)))
@@ -26,7 +27,8 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	pools := []contract.PoolState{{Name: "default", Ready: true}, {Name: "orders"}}
-	if got, err := PoolsForm.ReadAnswer(string(PoolsForm.Append(nil, pools))); err != nil || !reflect.DeepEqual(got, pools) {
+	if got, err := PoolsForm.ReadAnswer(string(PoolsForm.Append(nil, pools))); err != nil ||
+		!reflect.DeepEqual(got, pools) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	moving := Moving{Namespace: "shop", To: "orders"}
@@ -40,7 +42,8 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 		t.Error(err)
 	}
 
-	for _, bad := range []string{"{}", `{"namespace":"a"}`, `{"to":"a"}`, `{"namespace":"a","to":"b","x":1}`, `{"namespace":1,"to":"b"}`} {
+	for _, bad := range []string{"{}", `{"namespace":"a"}`, `{"to":"a"}`, `{"namespace":"a","to":"b","x":1}`,
+		`{"namespace":1,"to":"b"}`} {
 		if _, err := ReadMoving(bad); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%s: %v", bad, err)
 		}

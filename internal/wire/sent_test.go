@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.7: a request takes either form, so what would swell goes as base64.
+// C14.7: a body that would more than double as text is sent as base64.
 func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -16,7 +16,8 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 		text bool
 	}{
 		"text": {strings.Repeat("a", 9000), true}, "quoted JSON": {strings.Repeat(`{"a":"b"}`, 1000), true},
-		"control characters": {strings.Repeat("\x01", 9000), false}, "NULs": {strings.Repeat("\x00", 9000), false}, "nothing": {"", true},
+		"control characters": {strings.Repeat("\x01", 9000), false}, "NULs": {strings.Repeat("\x00", 9000), false},
+		"nothing": {"", true},
 	} {
 		requests := map[string][]byte{
 			"push":   AppendPush(nil, []duly.Job{{Queue: "q", Body: []byte(tt.body)}}),
@@ -36,14 +37,15 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 	}
 }
 
-// C14.7: a body or a result with a NUL anywhere travels as base64, in requests
-// and in answers. The test reads the text itself: a reader on the other side
-// accepts a NUL in either form.
-func TestBytesWithANULTravelAsBase64(t *testing.T) {
+// C14.7: a body or a result with a NUL is base64, in requests and in answers. The test checks the
+// text itself, because a reader accepts a NUL in either form.
+func TestBytesWithNULAreBase64(t *testing.T) {
 	t.Parallel()
-	for b, base64 := range map[string]string{"a\x00b": "YQBi", "text\x00": "dGV4dAA=", "\x00": "AA==", "ä\x00": "w6QA", "a\xff": "Yf8=", "text": ""} {
+	for b, base64 := range map[string]string{"a\x00b": "YQBi", "text\x00": "dGV4dAA=", "\x00": "AA==", "ä\x00": "w6QA",
+		"a\xff": "Yf8=", "text": ""} {
 		job := duly.Job{Queue: "q", Body: []byte(b)}
 		info := duly.JobInfo{Job: job, Result: []byte(b)}
+
 		for _, tt := range []struct {
 			what   string
 			text   []byte

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C13.2: an error names the field as the request has it, and its bound.
-func TestABadFieldIsNamedWithItsBound(t *testing.T) {
+// C13.2: an error has the name of the field in the request, and its bound.
+func TestErrorHasFieldAndBound(t *testing.T) {
 	t.Parallel()
 	config := func(text string) error { _, err := ConfigForm.ReadRequest(text); return err }
 	push := func(text string) error {
@@ -40,14 +40,16 @@ func TestABadFieldIsNamedWithItsBound(t *testing.T) {
 		}
 	}
 
-	if err := push(`{"jobs":[{"queue":"q","body_base64":"YQ=="},{"queue":"q","body_base64":""},{"queue":"q","body_base64":null}]}`); err != nil {
+	if err := push(`{"jobs":[{"queue":"q","body_base64":"YQ=="},{"queue":"q","body_base64":""},` +
+		`{"queue":"q","body_base64":null}]}`); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAKeyThatIsATokenIsNotRepeated(t *testing.T) {
+func TestErrorDoesNotRepeatTokenInKey(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{`{"duly_AAAA":1}`, `{"jobs":[],"jobs":[],"duly_AAAA":1}`, `{"jobs":[{"queue":"q","headers":{"duly_AAAA":"1","duly_AAAA":"2"}}]}`} {
+	for _, text := range []string{`{"duly_AAAA":1}`, `{"jobs":[],"jobs":[],"duly_AAAA":1}`,
+		`{"jobs":[{"queue":"q","headers":{"duly_AAAA":"1","duly_AAAA":"2"}}]}`} {
 		jobs, err := ReadPush(text, "")
 		if err = errors.Join(append(jobs.Errs, err)...); err == nil || strings.Contains(err.Error(), "AAAA") {
 			t.Errorf("%s: %v", text, err)

@@ -17,7 +17,7 @@ var (
 		Topic: contract.TopicChecksum(events)}.Position()
 )
 
-// fullMessage has every field that a publish can carry except due.
+// fullMessage returns a message with all fields of a publish except due.
 func fullMessage() duly.Message {
 	return duly.Message{Namespace: "shop", Topic: "events", ID: "order:1", Key: "kundin 7",
 		Body:    []byte("hello \"w\\orld\" <ü>\n"),
@@ -61,7 +61,7 @@ func groupConfig() duly.QueueConfig {
 		Filter: "type=order&@key=a", Idle: time.Hour, Target: "mail"}}
 }
 
-// C14.6, C14.7: what one side writes, the other reads as the same values.
+// C14.6, C14.7: a reader returns the values that were written.
 func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
 	messages := []duly.Message{fullMessage(), {Namespace: "shop", Topic: "events", Body: []byte{}},
@@ -73,6 +73,7 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	none := duly.TopicConfig{Dedupe: duly.None, Keep: duly.None, MaxAge: duly.None, MaxCount: duly.None,
 		MaxBytes: duly.None}
 	read(t, "topic config without bounds", none)(TopicConfigForm.ReadRequest(string(TopicConfigForm.Append(nil, none))))
+
 	for _, from := range []duly.From{"", duly.FromStart, duly.FromTime(when), duly.FromPosition(place)} {
 		read(t, "from", from)(ReadFrom(string(FromForm.Append(nil, from))))
 	}
@@ -111,17 +112,19 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 
 	seeked := contract.SeekResult{Clipped: true, Skipped: 1 << 60, Replayed: 2}
 	read(t, "seeked", seeked)(SeekedForm.ReadAnswer(string(SeekedForm.Append(nil, seeked))))
-	group := Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
+	group := Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(),
+		Stats: duly.Stats{Group: fullGroupStats()}}
 	read(t, "group", group)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, group))))
 	survey := contract.SurveyPage{Queues: []contract.QueueStats{{Name: "events@mailer",
 		Throttle: contract.ThrottleOf(contract.DefaultGroupConfig()), Stats: duly.Stats{Group: fullGroupStats()}}}}
 	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
 }
 
-// C13.2: the error of a message names every bad field, and its neighbours go on.
-func TestABadMessageIsItsOwnError(t *testing.T) {
+// C13.2: the error of a message has every bad field, and the other messages have none.
+func TestBadMessageHasItsOwnError(t *testing.T) {
 	t.Parallel()
-	messages, err := ReadPublish(`{"messages":[{"body":"x"},{"key":"a\u0001","delay":"soon"},{"delay":"0s","due":"2030-01-01T00:00:00Z"}]}`, events)
+	messages, err := ReadPublish(`{"messages":[{"body":"x"},{"key":"a\u0001","delay":"soon"},`+
+		`{"delay":"0s","due":"2030-01-01T00:00:00Z"}]}`, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +147,7 @@ func TestABadMessageIsItsOwnError(t *testing.T) {
 	}
 }
 
-// C14.7: a message with a NUL travels as base64, and one of escapes never more
-// than doubles.
+// C14.7: a body with a NUL is base64, and one of escapes never more than doubles.
 func TestBytesOfMessages(t *testing.T) {
 	t.Parallel()
 	m := duly.Message{Body: []byte("a\x00b")}
@@ -164,8 +166,8 @@ func TestBytesOfMessages(t *testing.T) {
 	}
 }
 
-// An answer fits into the room that was asked for, which is not much more.
-func TestSizeOfMessagesIsKnownBeforeTheyAreWritten(t *testing.T) {
+// The estimated size of an answer is at least its size, and not much larger.
+func TestEstimatedSizeOfMessages(t *testing.T) {
 	t.Parallel()
 	long := full(nil)
 	for name, body := range map[string][]byte{"nothing": nil, "text": []byte(strings.Repeat("täxt ", 20_000)),

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// message is a text of the wire and its reader.
+// message is a JSON text and its reader.
 type message struct {
 	name string
 	text []byte
@@ -33,22 +33,28 @@ func readsOf[T any](f func(text string, topic duly.QueueRef) (T, error)) func(st
 	return func(text string) (any, error) { return f(text, events) }
 }
 
-// requests are one of each, with every object that it can have.
+// requests returns one request of each form, with all its objects.
 func requests() []message {
 	hour := time.Hour
 	return []message{
 		{"push", AppendPush(nil, []duly.Job{fullJob()}), readsFor(ReadPush)},
-		{"reserve", ReserveForm.Append(nil, Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"a"}, Max: 2}}), readsFor(ReadReserve)},
+		{"reserve", ReserveForm.Append(nil, Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"a"}, Max: 2}}),
+			readsFor(ReadReserve)},
 		{"wait", WaitForm.Append(nil, duly.WaitParams{Queues: []string{"a"}, Timeout: hour}), readsFor(ReadWait)},
-		{"canceled", CanceledAskForm.Append(nil, CanceledAsk{After: "c", Wait: hour}), reads(CanceledAskForm.ReadRequest)},
-		{"settle", AppendSettle(nil, []duly.SettleRequest{{Receipt: "r", As: duly.Nack, Delay: &hour}}), reads(ReadSettle)},
+		{"canceled", CanceledAskForm.Append(nil, CanceledAsk{After: "c", Wait: hour}),
+			reads(CanceledAskForm.ReadRequest)},
+		{"settle", AppendSettle(nil, []duly.SettleRequest{{Receipt: "r", As: duly.Nack, Delay: &hour}}),
+			reads(ReadSettle)},
 		{"extend", ExtendForm.Append(nil, Extend{Receipts: []duly.Receipt{"a"}, Lease: hour}), reads(ReadExtend)},
 		{"update", UpdateForm.Append(nil, duly.Update{Delay: &hour, Tries: 2}), reads(UpdateForm.ReadRequest)},
 		{"requeue", RequeueForm.Append(nil, duly.RequeueParams{N: 3}), reads(RequeueForm.ReadRequest)},
 		{"purge", PurgeForm.Append(nil, Purge{State: duly.StateDead, N: 3}), reads(PurgeForm.ReadRequest)},
-		{"config", ConfigForm.Append(nil, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}, MaxJobs: 3}), reads(ConfigForm.ReadRequest)},
+		{"config", ConfigForm.Append(nil, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}, MaxJobs: 3}),
+			reads(ConfigForm.ReadRequest)},
 		{"check", CheckForm.Append(nil, true), reads(ReadCheck)},
-		{"token", NewTokenForm.Append(nil, contract.Token{Namespace: "*", Rights: contract.RightAdmin, Limits: contract.Limits{Produce: 1, Per: hour}}), reads(NewTokenForm.ReadRequest)},
+		{"token", NewTokenForm.Append(nil,
+			contract.Token{Namespace: "*", Rights: contract.RightAdmin,
+				Limits: contract.Limits{Produce: 1, Per: hour}}), reads(NewTokenForm.ReadRequest)},
 		{"limits", LimitTokenForm.Append(nil, contract.Limits{Consume: 1, Per: hour}), reads(ReadLimits)},
 		{"place", PlaceForm.Append(nil, "orders"), reads(ReadPlace)},
 		{"publish", AppendPublish(nil, []duly.Message{fullMessage()}), readsOf(ReadPublish)},
@@ -58,45 +64,71 @@ func requests() []message {
 	}
 }
 
-// answers are one of each, with every object that it can have.
+// answers returns one answer of each form, with all its objects.
 func answers() []message {
 	conflict := contract.Conflict(duly.StateLeased, "is leased")
 	bad := contract.Invalid("priority", "is 1001")
 	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, PushedAt: when, LastError: "boom"}
-	stats := duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}
-	move := contract.MoveState{Placement: contract.Placement{Namespace: "shop", Pool: "a", From: "b", Phase: contract.Draining, Since: when}}
+	stats := duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2},
+		Counters: duly.Counters{Pushed: 3}}
+	move := contract.MoveState{Placement: contract.Placement{Namespace: "shop", Pool: "a", From: "b",
+		Phase: contract.Draining, Since: when}}
+
 	return []message{
-		{"push", PushedForm.Append(nil, []duly.PushResult{{ID: "a", Status: duly.Created}, {Err: bad}}), reads(PushedForm.ReadAnswer)},
-		{"deliveries", DeliveriesForm.Append(nil, []duly.Delivery{{Job: storedJob(), Receipt: "r", Attempt: 2, Now: when}}), readsFor(ReadDeliveries)},
+		{"push", PushedForm.Append(nil, []duly.PushResult{{ID: "a", Status: duly.Created}, {Err: bad}}),
+			reads(PushedForm.ReadAnswer)},
+		{"deliveries", DeliveriesForm.Append(nil,
+			[]duly.Delivery{{Job: storedJob(), Receipt: "r", Attempt: 2, Now: when}}), readsFor(ReadDeliveries)},
 		{"ready", ReadyForm.Append(nil, true), reads(ReadyForm.ReadAnswer)},
-		{"canceled", CanceledForm.Append(nil, Canceled{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a"}}}, Cursor: "c"}), reads(CanceledForm.ReadAnswer)},
+		{"canceled", CanceledForm.Append(nil,
+			Canceled{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a"}}}, Cursor: "c"}),
+			reads(CanceledForm.ReadAnswer)},
 		{"results", ResultsForm.Append(nil, []error{nil, bad}), reads(ResultsForm.ReadAnswer)},
 		{"job", JobForm.Append(nil, info), readsFor(ReadJob)},
 		{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}, true), readsFor(ReadJobs)},
-		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}), func(text string) (any, error) { return ReadNames(text, "queues") }},
-		{"survey", QueuesForm.Append(nil, contract.SurveyPage{Queues: []contract.QueueStats{{Name: "a", Stats: stats, Throttle: contract.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: duly.None}}}, {Name: "b", Err: bad}}, Next: "b"}), reads(ReadSurvey)},
-		{"queue", QueueForm.Append(nil, Queue{Name: "mail", Config: contract.DefaultQueueConfig(), Stats: stats}), reads(QueueForm.ReadAnswer)},
-		{"requeued", RequeuedForm.Append(nil, []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "d", Err: conflict}}), reads(RequeuedForm.ReadAnswer)},
+		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}),
+			func(text string) (any, error) { return ReadNames(text, "queues") }},
+		{"survey", QueuesForm.Append(nil,
+			contract.SurveyPage{Queues: []contract.QueueStats{{Name: "a", Stats: stats,
+				Throttle: contract.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: duly.None}}},
+				{Name: "b", Err: bad}}, Next: "b"}), reads(ReadSurvey)},
+		{"queue", QueueForm.Append(nil, Queue{Name: "mail", Config: contract.DefaultQueueConfig(), Stats: stats}),
+			reads(QueueForm.ReadAnswer)},
+		{"requeued", RequeuedForm.Append(nil,
+			[]duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "d", Err: conflict}}),
+			reads(RequeuedForm.ReadAnswer)},
 		{"purged", PurgedForm.Append(nil, 12), reads(PurgedForm.ReadAnswer)},
-		{"check line", AppendCheckLine(nil, CheckLine{Report: &contract.CheckReport{Jobs: 3, Faults: []contract.Fault{{Kind: "k", ID: "a"}}}}), reads(CheckLineForm.ReadAnswer)},
-		{"token", MadeTokenForm.Append(nil, Token{Token: contract.Token{Namespace: "*", Limits: contract.Limits{Produce: 1, Per: time.Hour}}, Secret: "s"}), reads(MadeTokenForm.ReadAnswer)},
-		{"tokens", TokensForm.Append(nil, contract.TokenPage{Tokens: []contract.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}), reads(TokensForm.ReadAnswer)},
+		{"check line", AppendCheckLine(nil,
+			CheckLine{Report: &contract.CheckReport{Jobs: 3, Faults: []contract.Fault{{Kind: "k", ID: "a"}}}}),
+			reads(CheckLineForm.ReadAnswer)},
+		{"token", MadeTokenForm.Append(nil,
+			Token{Token: contract.Token{Namespace: "*", Limits: contract.Limits{Produce: 1, Per: time.Hour}},
+				Secret: "s"}), reads(MadeTokenForm.ReadAnswer)},
+		{"tokens", TokensForm.Append(nil,
+			contract.TokenPage{Tokens: []contract.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}),
+			reads(TokensForm.ReadAnswer)},
 		{"pools", PoolsForm.Append(nil, []contract.PoolState{{Name: "a"}}), reads(PoolsForm.ReadAnswer)},
 		{"move", MoveForm.Append(nil, move), reads(MoveForm.ReadAnswer)},
-		{"published", PublishedForm.Append(nil, []duly.PublishResult{{Status: duly.Created, Position: place}, {Err: bad}}), reads(PublishedForm.ReadAnswer)},
-		{"entries", EntriesForm.Append(nil, contract.ReadPage{Entries: []contract.Entry{fullEntry()}, Next: "next:a"}), readsOf(ReadEntries)},
-		{"delayed", AppendDelayed(nil, contract.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}, true), readsOf(ReadDelayed)},
+		{"published", PublishedForm.Append(nil,
+			[]duly.PublishResult{{Status: duly.Created, Position: place}, {Err: bad}}),
+			reads(PublishedForm.ReadAnswer)},
+		{"entries", EntriesForm.Append(nil, contract.ReadPage{Entries: []contract.Entry{fullEntry()}, Next: "next:a"}),
+			readsOf(ReadEntries)},
+		{"delayed", AppendDelayed(nil, contract.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"},
+			true), readsOf(ReadDelayed)},
 		{"topic", TopicForm.Append(nil, fullTopic()), reads(TopicForm.ReadAnswer)},
 		{"group created", GroupCreatedForm.Append(nil, true), reads(GroupCreatedForm.ReadAnswer)},
 		{"seeked", SeekedForm.Append(nil, contract.SeekResult{Skipped: 3}), reads(SeekedForm.ReadAnswer)},
 		{"trimmed", TrimmedForm.Append(nil, true), reads(TrimmedForm.ReadAnswer)},
-		{"group", QueueForm.Append(nil, Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}), reads(QueueForm.ReadAnswer)},
+		{"group", QueueForm.Append(nil,
+			Queue{Name: "events@mailer", Config: contract.DefaultGroupConfig(),
+				Stats: duly.Stats{Group: fullGroupStats()}}), reads(QueueForm.ReadAnswer)},
 		{"moves", MovesForm.Append(nil, []contract.MoveState{move}), reads(MovesForm.ReadAnswer)},
 	}
 }
 
-// withUnknown returns the text with a field that nobody knows at the beginning of
-// one object, for each object of it. The names of headers are not fields.
+// withUnknown returns the text with an unknown field at the beginning of one object, for each object
+// of it. The names of headers are not fields.
 func withUnknown(text string) (all []string) {
 	const field = `"later":{"a":[1,{"b":[]},[null]],"c":"}]","d":true,"e":-2.5e1},`
 	for i, c := range text {
@@ -109,8 +141,8 @@ func withUnknown(text string) (all []string) {
 	return all
 }
 
-// C14.9: an older client reads the answer of a newer server, whatever that has added. A
-// request with an unknown field is refused, wherever it is.
+// C14.9: a reader ignores unknown fields in an answer, so an older client can read the answers of a
+// newer server. An unknown field in any object of a request is refused.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()
 	for _, m := range answers() {
@@ -133,18 +165,20 @@ func TestUnknownFields(t *testing.T) {
 			t.Errorf("%s: %v", m.name, err)
 		}
 		for _, text := range withUnknown(string(m.text)) {
-			if _, err := m.read(text); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), `unknown field "later"`) {
+			if _, err := m.read(text); !errors.Is(err, duly.ErrInvalid) ||
+				!strings.Contains(err.Error(), `unknown field "later"`) {
 				t.Errorf("%s: %s: %v", m.name, text, err)
 			}
 		}
 	}
 }
 
-// What only answers have is unknown in a request.
-func TestATokensSecretIsNotSentToAServer(t *testing.T) {
+// A field that only answers have is unknown in a request.
+func TestSecretOfTokenIsUnknownInRequest(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{`"id":"00"`, `"token":"x"`, `"created_at":"2030-01-01T00:00:00Z"`} {
-		if _, err := NewTokenForm.ReadRequest(`{"namespace":"a",` + field + `}`); err == nil || !strings.Contains(err.Error(), "unknown field") {
+		if _, err := NewTokenForm.ReadRequest(`{"namespace":"a",` + field + `}`); err == nil ||
+			!strings.Contains(err.Error(), "unknown field") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -153,15 +187,16 @@ func TestATokensSecretIsNotSentToAServer(t *testing.T) {
 	}
 }
 
-func TestARightThatDoesNotExistIsRefused(t *testing.T) {
+func TestUnknownRightIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := NewTokenForm.ReadRequest(`{"namespace":"a","rights":["produce","own"]}`); err == nil || !strings.Contains(err.Error(), "rights") {
+	if _, err := NewTokenForm.ReadRequest(`{"namespace":"a","rights":["produce","own"]}`); err == nil ||
+		!strings.Contains(err.Error(), "rights") {
 		t.Errorf("rights produce and own: %v", err)
 	}
 }
 
-// Only what has a bound that can be taken away is none.
-func TestNoneIsNoNumberOfTries(t *testing.T) {
+// Only a field whose bound can be removed may be "none".
+func TestTriesCannotBeNone(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"tries":  second(RequeueForm.ReadRequest(`{"n":1,"tries":"none"}`)),
@@ -176,9 +211,8 @@ func TestNoneIsNoNumberOfTries(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A string is read as encoding/json reads it, with every escape and every UTF-16
-// unit, in both cases. Half a surrogate pair is refused, where encoding/json
-// replaces it.
+// A string is read like encoding/json reads it, with every escape and every UTF-16 unit, in both
+// cases. Half a surrogate pair is refused; encoding/json replaces it.
 func TestEscapesAreThoseOfJSON(t *testing.T) {
 	t.Parallel()
 	str := func(quoted string) (s string, err error) {
@@ -207,10 +241,13 @@ func TestEscapesAreThoseOfJSON(t *testing.T) {
 		}
 	}
 
-	const noEscape, noCharacter, cut = "an escape that JSON does not know", "escape that is no character", "in the middle of its JSON"
+	const noEscape, noCharacter, cut = "an escape that JSON does not know", "escape that is no character",
+		"in the middle of its JSON"
 	for quoted, problem := range map[string]string{
-		`"\x"`: noEscape, `"\`: cut, `"\u12`: cut, `"\u12"`: noCharacter, `"\u12"    `: noCharacter, `"\u00g0"`: noCharacter,
-		`"\ud83d\u1"`: noCharacter, `"\ud83d"`: noCharacter, `"\ud83d\u0041"`: noCharacter, `"\ud83dx"`: noCharacter, `"\u00e9`: cut,
+		`"\x"`: noEscape, `"\`: cut, `"\u12`: cut, `"\u12"`: noCharacter, `"\u12"    `: noCharacter,
+		`"\u00g0"`:    noCharacter,
+		`"\ud83d\u1"`: noCharacter, `"\ud83d"`: noCharacter, `"\ud83d\u0041"`: noCharacter, `"\ud83dx"`: noCharacter,
+		`"\u00e9`: cut,
 	} {
 		if got, err := str(quoted); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("%s is read as %q, %v, want %s", quoted, got, err, problem)

@@ -13,12 +13,13 @@ import (
 
 var when = time.Date(2030, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
 
-// fullJob has every field that a push can carry but due.
+// fullJob returns a job with all fields of a push except due.
 func fullJob() duly.Job {
 	return duly.Job{
 		ID: "order:1", Namespace: "shop", Queue: "mail", Body: []byte("hello \"w\\orld\" <ü>\n"),
 		Headers: map[string]string{"b": "2", "a": "1"}, Delay: 90 * time.Minute, Priority: -7, Tries: 3,
-		MaxStalls: duly.None, Backoff: "15s,3m", TTL: 48 * time.Hour, Lease: 250 * time.Millisecond, OrderKey: "kundin 7",
+		MaxStalls: duly.None, Backoff: "15s,3m", TTL: 48 * time.Hour, Lease: 250 * time.Millisecond,
+		OrderKey: "kundin 7",
 		Merge:    duly.Merge{Key: "k", Mode: duly.MergeReplace, MaxWait: time.Hour, Until: duly.UntilLeased},
 		Callback: "https://example.org/x", OnDone: "target:a", OnDead: "none", Retain: duly.None, Made: true,
 	}
@@ -48,7 +49,7 @@ func read[T any](t *testing.T, what string, want T) func(got T, err error) {
 	}
 }
 
-// C14.6, C14.7: what one side writes, the other reads as the same values.
+// C14.6, C14.7: a reader returns the values that were written.
 func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	plain := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{}}
@@ -56,7 +57,8 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	jobs := []duly.Job{fullJob(), plain, binary}
 	read(t, "push", Items[duly.Job]{Values: jobs})(ReadPush(string(AppendPush(nil, jobs)), "shop"))
 
-	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"a", "b"}, Max: 7, Lease: time.Minute}, Wait: time.Second}
+	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"a", "b"}, Max: 7,
+		Lease: time.Minute}, Wait: time.Second}
 	read(t, "reserve", res)(ReadReserve(string(ReserveForm.Append(nil, res)), "shop"))
 	wait := duly.WaitParams{Namespace: "shop", Queues: []string{"a"}, Timeout: 3 * time.Second}
 	read(t, "wait", wait)(ReadWait(string(WaitForm.Append(nil, wait)), "shop"))
@@ -66,29 +68,35 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 
 	zero, hour := time.Duration(0), time.Hour
 	outcomes := []duly.SettleRequest{
-		{Receipt: "r1", As: duly.Ack, Result: []byte("ok")}, {Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
-		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"}, {Receipt: "r5", As: duly.Ack, Result: []byte{0}},
+		{Receipt: "r1", As: duly.Ack, Result: []byte("ok")},
+		{Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
+		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"},
+		{Receipt: "r5", As: duly.Ack, Result: []byte{0}},
 	}
 	read(t, "settle", Items[duly.SettleRequest]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes))))
 	ext := Extend{Receipts: []duly.Receipt{"a", "b"}, Lease: time.Minute}
 	read(t, "extend", ext)(ReadExtend(string(ExtendForm.Append(nil, ext))))
 
 	priority := 0
-	u := duly.Update{Delay: &zero, Priority: &priority, Body: []byte{}, Headers: map[string]string{}, Tries: 2, MaxStalls: duly.None,
-		Backoff: "fixed:0s", TTL: duly.None, Lease: time.Minute, Retain: time.Hour}
+	u := duly.Update{Delay: &zero, Priority: &priority, Body: []byte{}, Headers: map[string]string{}, Tries: 2,
+		MaxStalls: duly.None,
+		Backoff:   "fixed:0s", TTL: duly.None, Lease: time.Minute, Retain: time.Hour}
 	read(t, "update", u)(UpdateForm.ReadRequest(string(UpdateForm.Append(nil, u))))
 	rq := duly.RequeueParams{IDs: []string{"a", "b"}, Tries: 2, TTL: time.Hour}
 	read(t, "requeue", rq)(RequeueForm.ReadRequest(string(RequeueForm.Append(nil, rq))))
 	pg := Purge{State: duly.StateDead, N: 3}
 	read(t, "purge", pg)(PurgeForm.ReadRequest(string(PurgeForm.Append(nil, pg))))
-	cfg := duly.QueueConfig{Shards: 1, Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second, TTL: duly.None},
+	cfg := duly.QueueConfig{Shards: 1,
+		Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second,
+			TTL: duly.None},
 		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
 	read(t, "config", cfg)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cfg))))
 	read(t, "check", true)(ReadCheck(string(CheckForm.Append(nil, true))))
 	tok := contract.Token{Namespace: "*", Rights: contract.RightConsume | contract.RightAdmin, Description: "ci",
 		Limits: contract.Limits{Consume: 3, Per: time.Hour}}
 	read(t, "token", tok)(NewTokenForm.ReadRequest(string(NewTokenForm.Append(nil, tok))))
-	for _, l := range []contract.Limits{{}, {Produce: 1, Per: time.Second}, {Produce: 2, Consume: 3, Per: time.Minute}} {
+	for _, l := range []contract.Limits{{}, {Produce: 1, Per: time.Second},
+		{Produce: 2, Consume: 3, Per: time.Minute}} {
 		read(t, "limits", l)(ReadLimits(string(LimitTokenForm.Append(nil, l))))
 	}
 	if _, err := ReadLimits(`{}`); !errors.Is(err, duly.ErrInvalid) {
@@ -101,14 +109,17 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	conflict := contract.Conflict(duly.StateLeased, "is leased")
 	invalid := contract.Invalid("priority", "is 1001")
-	pushed := []duly.PushResult{{ID: "a", Status: duly.Created}, {ID: "b", Status: duly.Exists, State: duly.StateDone}, {Err: invalid}}
+	pushed := []duly.PushResult{{ID: "a", Status: duly.Created}, {ID: "b", Status: duly.Exists, State: duly.StateDone},
+		{Err: invalid}}
 	read(t, "push", pushed)(PushedForm.ReadAnswer(string(PushedForm.Append(nil, pushed))))
-	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3, LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
+	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3,
+		LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
 	read(t, "deliveries", deliveries)(ReadDeliveries(string(DeliveriesForm.Append(nil, deliveries)), "shop"))
 	read(t, "ready", true)(ReadyForm.ReadAnswer(string(ReadyForm.Append(nil, true))))
 	for _, c := range []Canceled{
 		{Any: true, Cursor: "c"},
-		{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"}, {Queue: "r", IDs: []string{}}}, Cursor: "c"},
+		{Canceled: []contract.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"},
+			{Queue: "r", IDs: []string{}}}, Cursor: "c"},
 	} {
 		text := CanceledForm.Append(nil, c)
 		read(t, "canceled", c)(CanceledForm.ReadAnswer(string(text)))
@@ -119,7 +130,8 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	errs := []error{nil, duly.ErrLeaseLost, invalid}
 	read(t, "results", errs)(ResultsForm.ReadAnswer(string(ResultsForm.Append(nil, errs))))
 
-	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, Attempt: 1, Failures: 2, Stalls: 3, PushedAt: when, ExpiresAt: when,
+	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, Attempt: 1, Failures: 2, Stalls: 3,
+		PushedAt: when, ExpiresAt: when,
 		LeaseEnd: when, FinishedAt: when, LastError: "boom", Result: []byte{1, 0}}
 	read(t, "job", info)(ReadJob(string(JobForm.Append(nil, info)), "shop"))
 	page := duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}
@@ -130,27 +142,39 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	read(t, "names", names)(ReadNames(string(AppendNames(nil, "queues", names)), "queues"))
 	held := contract.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: 0.5, Burst: 2}}
 	free := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
-	survey := contract.SurveyPage{Queues: []contract.QueueStats{{Name: "c", Throttle: free}, {Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
+	survey := contract.SurveyPage{Queues: []contract.QueueStats{{Name: "c", Throttle: free},
+		{Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
+			Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}},
+		Next: "b"}
 	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
-	q := Queue{Name: "mail", Config: contract.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
-		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
+	q := Queue{Name: "mail", Config: contract.DefaultQueueConfig(),
+		Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
+			Sizes:    duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6},
+			Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
 	q.Config.Paused = true
 	q.Stats.Delivery = duly.DeliverPull
 	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
-	q.Config = contract.PatchConfig(q.Config, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
+	q.Config = contract.PatchConfig(q.Config,
+		duly.QueueConfig{Delivery: duly.DeliverPush,
+			Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
 	read(t, "push queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
-	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"}, {ID: "d", Err: conflict}}
+	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"},
+		{ID: "d", Err: conflict}}
 	read(t, "requeued", requeued)(RequeuedForm.ReadAnswer(string(RequeuedForm.Append(nil, requeued))))
 	read(t, "purged", 12)(PurgedForm.ReadAnswer(string(PurgedForm.Append(nil, 12))))
 
-	report := &contract.CheckReport{Jobs: 9, Repaired: 1, Faults: []contract.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
+	report := &contract.CheckReport{Jobs: 9, Repaired: 1,
+		Faults: []contract.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
 	for _, line := range []CheckLine{{Done: 1, Total: 2}, {Report: report}, {Err: conflict}} {
 		read(t, "check", line)(CheckLineForm.ReadAnswer(string(AppendCheckLine(nil, line))))
 	}
-	tok := Token{Secret: "duly_x", Token: contract.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: contract.RightProduce, CreatedAt: when,
-		Limits: contract.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
+	tok := Token{Secret: "duly_x",
+		Token: contract.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: contract.RightProduce,
+			CreatedAt: when,
+			Limits:    contract.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
 	read(t, "token", tok)(MadeTokenForm.ReadAnswer(string(MadeTokenForm.Append(nil, tok))))
-	tokens := contract.TokenPage{Tokens: []contract.Token{tok.Token, {Hash: [32]byte{2}, Namespace: "*", Rights: contract.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
+	tokens := contract.TokenPage{Tokens: []contract.Token{tok.Token,
+		{Hash: [32]byte{2}, Namespace: "*", Rights: contract.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
 	read(t, "tokens", tokens)(TokensForm.ReadAnswer(string(TokensForm.Append(nil, tokens))))
 	for _, bad := range []string{`{"tokens":[{"id":"01"}]}`, `{"tokens":[{"id":"` + strings.Repeat("g", 64) + `"}]}`} {
 		if _, err := TokensForm.ReadAnswer(bad); err == nil {
@@ -162,7 +186,8 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 func TestProblemsRebuildTheSameError(t *testing.T) {
 	t.Parallel()
 	for _, code := range duly.Codes() {
-		e := &duly.Error{Code: code, Message: "m", State: duly.StateDone, RetryAfter: time.Second, Fields: []duly.FieldError{{Field: "f", Problem: "p"}}}
+		e := &duly.Error{Code: code, Message: "m", State: duly.StateDone, RetryAfter: time.Second,
+			Fields: []duly.FieldError{{Field: "f", Problem: "p"}}}
 		text, status := AppendProblem(nil, e, 0)
 		got, ok := ReadProblem(string(text))
 		if !ok || status != code.HTTPStatus() || got.Code != code {
@@ -179,10 +204,11 @@ func TestProblemsRebuildTheSameError(t *testing.T) {
 	}
 }
 
-// C13.16: the details of what is not the caller's stay in the log.
+// C13.16: the answer has no details of an internal error.
 func TestInternalDetailsStayInside(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{errors.New("secret"), contract.Errorf(duly.CodeInternal, "secret"), contract.Errorf(duly.CodeUnavailable, "secret 10.0.0.1")} {
+	for _, err := range []error{errors.New("secret"), contract.Errorf(duly.CodeInternal, "secret"),
+		contract.Errorf(duly.CodeUnavailable, "secret 10.0.0.1")} {
 		if text, _ := AppendProblem(nil, err, 0); strings.Contains(string(text), "secret") {
 			t.Errorf("%v leaves the process as %s", err, text)
 		}

@@ -21,8 +21,7 @@ func (p *play) consumeOne(token string) string {
 	return id
 }
 
-// acks wants the ack of a job to be answered well, and the queue to have counted so
-// many acks and deletes then.
+// acks acks a job, which must succeed, and checks the counters of the queue.
 func (p *play) acks(token, id string, acked, deleted int64) {
 	p.t.Helper()
 	if a := p.send("DELETE", "/api/ns/q/job/"+id, "", "X-Token", token); a.status != http.StatusNoContent {
@@ -49,7 +48,7 @@ func TestAckEndsTheDelivery(t *testing.T) {
 	})
 }
 
-// Jobs that the server has not handed out, or not last, are deleted.
+// An ack deletes a job whose last delivery is not one of this server.
 func TestAckOfAnotherDeliveryDeletesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(p *play, token string) (id string){
@@ -72,6 +71,7 @@ func TestAckOfAnotherDeliveryDeletesTheJob(t *testing.T) {
 		"not leased any more": func(p *play, token string) string {
 			id := p.consumeOne(token)
 			p.advance(61 * time.Second)
+
 			until(p.t, "the lease was taken back", func() bool {
 				s, err := p.engine.Stats(p.t.Context(), ref("q"))
 				return err == nil && s.Counters.Stalled == 1
@@ -91,8 +91,7 @@ func TestAckOfAnotherDeliveryDeletesTheJob(t *testing.T) {
 	}
 }
 
-// An acked job is retained for those who ask for that, and lmstfy's clients do not
-// see it.
+// An acked job with Retain is kept, but lmstfy's clients do not see it.
 func TestAckRetainsTheJob(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {

@@ -13,8 +13,7 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 )
 
-// askAdmin sends a request to the admin address; headers come in pairs, Host among
-// them.
+// askAdmin sends a request to the admin address. headers are pairs, and may have Host.
 func (p *play) askAdmin(method, target string, headers ...string) answer {
 	p.t.Helper()
 	req, err := http.NewRequest(method, p.admin.URL+target, strings.NewReader(`{"read":1,"interval":1}`))
@@ -31,14 +30,15 @@ func (p *play) askAdmin(method, target string, headers ...string) answer {
 }
 
 // X1, X8, X18, C15.40: the admin routes need a token with the right admin for *, or
-// an account. If they are open, the address is on the loopback and there are no
-// accounts, callers on the same machine need neither, except for the metrics.
-func TestWhoMayUseTheAdminRoutes(t *testing.T) {
+// an account. Callers on the same machine need neither, except for the metrics, if the routes
+// are open, the address is on the loopback and there are no accounts.
+func TestRightsOfAdminRoutes(t *testing.T) {
 	t.Parallel()
 	account, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for name, tt := range map[string]struct {
 		change func(*server.Config)
 		open   bool
@@ -54,32 +54,39 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 			p := open(t, inMemory(t), tt.change)
 			api := lmstfy.Admin{Router: nil}
 			for _, r := range api.Routes() {
-				target := strings.NewReplacer("{namespace}", "ns", "{token}", "some-token-0123456789").Replace(r.Path) + "?status=enable&description=x"
+				target := strings.NewReplacer("{namespace}", "ns", "{token}",
+					"some-token-0123456789").Replace(r.Path) + "?status=enable&description=x"
 				open := tt.open && r.Path != "/metrics"
 				for who, c := range map[string]struct {
 					headers []string
 					may     bool
 				}{
-					"nobody":                 {nil, open},
-					"operator":               {[]string{"Authorization", "Bearer " + p.token("*", contract.RightAdmin)}, true},
-					"operator, from afar":    {[]string{"Authorization", "Bearer " + p.token("*", contract.RightAdmin), "Host", "duly.example"}, true},
-					"admin of a namespace":   {[]string{"Authorization", "Bearer " + p.token("ns", contract.RightAdmin)}, false},
-					"a token of lmstfy's":    {[]string{"X-Token", p.token("ns")}, open},
-					"account":                {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, open || name == "with accounts"},
+					"nobody": {nil, open},
+					"operator": {[]string{"Authorization",
+						"Bearer " + p.token("*", contract.RightAdmin)}, true},
+					"operator, from afar": {[]string{"Authorization", "Bearer " + p.token("*", contract.RightAdmin),
+						"Host", "duly.example"}, true},
+					"admin of a namespace": {[]string{"Authorization",
+						"Bearer " + p.token("ns", contract.RightAdmin)}, false},
+					"a token of lmstfy's": {[]string{"X-Token", p.token("ns")}, open},
+					"account": {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, open ||
+						name == "with accounts"},
 					"account of another":     {[]string{"Authorization", "Basic YWRhOndyb25nIGhvcnNl"}, open},
 					"another name":           {[]string{"Host", "duly.example"}, false},
 					"a name on the loopback": {[]string{"Host", "127.0.0.1.duly.example"}, false},
 					"behind a proxy":         {[]string{"X-Forwarded-For", p.peer()}, false},
 					"another site":           {[]string{"Origin", "http://duly.example"}, open && r.Method == "GET"},
-					"another site, account":  {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U=", "Sec-Fetch-Site", "cross-site"}, r.Method == "GET" && (open || name == "with accounts")},
+					"another site, account": {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U=",
+						"Sec-Fetch-Site", "cross-site"}, r.Method == "GET" && (open || name == "with accounts")},
 				} {
 					a := p.askAdmin(r.Method, target, c.headers...)
-					p.advance(time.Minute) // those that fail are counted
+					p.advance(time.Minute) // failed requests are counted
 					refused := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
 					if a.err != nil || refused == c.may || a.status == http.StatusTooManyRequests || a.status == 500 {
 						t.Errorf("%s %s as %s: %d %s %v", r.Method, target, who, a.status, a.body, a.err)
 					}
-					if a.status == http.StatusUnauthorized && (a.body != "" || a.header.Get("WWW-Authenticate") != `Basic realm="Authorization Required"`) {
+					if a.status == http.StatusUnauthorized &&
+						(a.body != "" || a.header.Get("WWW-Authenticate") != `Basic realm="Authorization Required"`) {
 						t.Errorf("%s %s as %s: %v %s", r.Method, target, who, a.header, a.body)
 					}
 				}
@@ -90,22 +97,26 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 
 // X8, C15.40: without a token no route reaches the metrics or a token with the
 // right admin, whether the admin routes are open or not.
-func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
+func TestAdminTokensAndMetricsNeedAToken(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]server.LmstfyMode{"by default": "", "open": server.LmstfyOpen} {
 		p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = mode })
 		admin := p.token("ns", contract.RightAdmin)
 		hash, _ := auth.Hash(admin)
 		id := wire.TokenID(hash)
+
 		for _, one := range []string{id, admin} {
 			for _, r := range (&lmstfy.Admin{}).Routes() {
-				target := strings.NewReplacer("{namespace}", "ns", "{token}", one).Replace(r.Path) + "?description=x&status=enable"
+				target := strings.NewReplacer("{namespace}", "ns", "{token}", one).Replace(r.Path) +
+					"?description=x&status=enable"
 				a := p.askAdmin(r.Method, target)
-				if mode == "" && a.status != http.StatusUnauthorized || strings.Contains(a.body, id) || strings.Contains(a.body, "duly_queue") {
+				if mode == "" && a.status != http.StatusUnauthorized || strings.Contains(a.body, id) ||
+					strings.Contains(a.body, "duly_queue") {
 					t.Errorf("%s: %s %s: %d %s", name, r.Method, r.Path, a.status, a.body)
 				}
 			}
 		}
+
 		if a := p.askAdmin("GET", "/metrics"); a.status != http.StatusUnauthorized {
 			t.Errorf("%s: the metrics: %d", name, a.status)
 		}
@@ -116,15 +127,16 @@ func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
 	}
 }
 
-// X17: a look changes nothing.
-func TestAdminLooksChangeNothing(t *testing.T) {
+// X17: reading changes nothing.
+func TestReadingAdminRoutesChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	p.send("PUT", "/api/ns/q", "x", "X-Token", p.token("ns"))
 	var before string
 	for range 2 {
 		var all strings.Builder
-		for _, target := range []string{"/info", "/pools", "/version", "/accesslog", "/limits", "/token/ns", "/token/ns/x/limit"} {
+		for _, target := range []string{"/info", "/pools", "/version", "/accesslog", "/limits", "/token/ns",
+			"/token/ns/x/limit"} {
 			all.WriteString(p.askAdmin("GET", target).body)
 		}
 		if before != "" && before != all.String() {
@@ -134,11 +146,12 @@ func TestAdminLooksChangeNothing(t *testing.T) {
 	}
 }
 
-// Switched off, there is neither of it, and the native API stands alone.
+// Without lmstfy's API, the native API has none of its routes and metrics.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = server.LmstfyOff })
-	for _, a := range []answer{p.send("GET", "/api/ns/q/size", ""), p.askAdmin("GET", "/pools"), p.askAdmin("POST", "/token/ns?description=x")} {
+	for _, a := range []answer{p.send("GET", "/api/ns/q/size", ""), p.askAdmin("GET", "/pools"),
+		p.askAdmin("POST", "/token/ns?description=x")} {
 		if a.status != http.StatusNotFound || a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)
 		}
@@ -148,11 +161,12 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
-// The access log shows what goes well, once it is switched on, and no token.
-func TestTheAccessLog(t *testing.T) {
+// The access log, if enabled, has successful requests, without tokens.
+func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")
+
 	shown := func() int {
 		p.send("GET", "/api/ns/q?token="+token, "")
 		return strings.Count(p.log.String(), `"level":"INFO","msg":"request"`)
@@ -175,8 +189,8 @@ func TestTheAccessLog(t *testing.T) {
 	}
 }
 
-// A token that is deleted opens nothing at once, and ends what waits with it.
-func TestADeletedTokenEndsItsConsumes(t *testing.T) {
+// A deleted token is refused at once, and its waiting consumes end.
+func TestDeletedTokenEndsItsConsumes(t *testing.T) {
 	t.Parallel()
 	for name, on := range stages {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +206,8 @@ func TestADeletedTokenEndsItsConsumes(t *testing.T) {
 			if a := <-ended; a.status != http.StatusUnauthorized || a.body != `{"error":"invalid token"}` {
 				t.Errorf("the consume that waits: %d %s", a.status, a.body)
 			}
-			if a := p.send("GET", "/api/ns/q", "", "X-Token", "0123456789-0123456789"); a.status != http.StatusUnauthorized {
+			if a := p.send("GET", "/api/ns/q", "", "X-Token",
+				"0123456789-0123456789"); a.status != http.StatusUnauthorized {
 				t.Errorf("the next one: %d %s", a.status, a.body)
 			}
 		})

@@ -13,10 +13,10 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// M8: whatever stands in a query becomes a job that the contract takes, or a
-// 400 with a text of lmstfy's.
+// M8: any query becomes a valid job, or a 400 with a text of lmstfy's.
 func FuzzQuery(f *testing.F) {
-	for _, s := range []string{"", "delay=1&ttl=2&tries=3", "ttl=", "ttl", "delay=4294967296", "tries=0", "tries=1&tries=0", "limit=-1", "delay=%zz", "a;b=1", "count=1_0", "delay=+1", "?Array"} {
+	for _, s := range []string{"", "delay=1&ttl=2&tries=3", "ttl=", "ttl", "delay=4294967296", "tries=0",
+		"tries=1&tries=0", "limit=-1", "delay=%zz", "a;b=1", "count=1_0", "delay=+1", "?Array"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -26,9 +26,11 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("%q: %s is %q, want %q", raw, name, got, values[0])
 			}
 		}
+
 		r, err := readRules(p, StandardDefaults())
 		if err != nil {
-			refusedWith(t, err, "invalid delay", "invalid ttl", "invalid tries", "ttl is shorter than delay", "tries shouldn't be zero")
+			refusedWith(t, err, "invalid delay", "invalid ttl", "invalid tries", "ttl is shorter than delay",
+				"tries shouldn't be zero")
 		} else {
 			job := r.newJob(duly.QueueRef{Namespace: "ns", Name: "q"}, nil, nil, true)
 			if err := contract.ValidateJob(&job, 0); err != nil {
@@ -38,6 +40,7 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("%q: %+v", raw, job)
 			}
 		}
+
 		if n, err := readLimit(p); err != nil {
 			refusedWith(t, err, "invalid limit")
 		} else if n < 1 {
@@ -50,21 +53,23 @@ func refusedWith(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	status, body := fail(nil, err)
 	for _, text := range texts {
-		if want, _ := json.Marshal(map[string]string{"error": text}); status == http.StatusBadRequest && bytes.Equal(body, want) {
+		if want, _ := json.Marshal(map[string]string{"error": text}); status == http.StatusBadRequest &&
+			bytes.Equal(body, want) {
 			return
 		}
 	}
 	t.Errorf("%d %s", status, body)
 }
 
-// M8: whatever stands in the headers becomes headers that a job may have.
+// M8: any headers become valid headers of a job.
 func FuzzAttributes(f *testing.F) {
 	f.Add("YES", "Job-Attr-A", "b", "Job-Attr-"+strings.Repeat("x", 40), "\xff", 3)
 	f.Add("yes", "Job-Attr-", "", "Job-Attr-Trace-Id", strings.Repeat("é", 100), 20)
+
 	f.Fuzz(func(t *testing.T, on, name1, value1, name2, value2 string, more int) {
 		h := http.Header{"Enable-Job-Version": {on}}
 		set := func(name, value string) {
-			if headerName(name) && !strings.ContainsAny(value, "\x00\r\n") { // net/http refuses others
+			if headerName(name) && !strings.ContainsAny(value, "\x00\r\n") { // net/http refuses the others
 				h.Set(name, value)
 			}
 		}
@@ -86,14 +91,15 @@ func FuzzAttributes(f *testing.F) {
 			t.Errorf("%q: %v", h, err)
 		}
 		for name, value := range attributes {
-			if len(name) > maxAttributeName || name != strings.ToLower(name) || !utf8.ValidString(value) || value == "" {
+			if len(name) > maxAttributeName || name != strings.ToLower(name) || !utf8.ValidString(value) ||
+				value == "" {
 				t.Errorf("%q: %q", name, value)
 			}
 		}
 	})
 }
 
-// headerName tells what net/http takes as the name of a header.
+// headerName reports whether net/http accepts a name of a header.
 func headerName(name string) bool {
 	for _, c := range []byte(name) {
 		if !(c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
@@ -103,26 +109,29 @@ func headerName(name string) bool {
 	return name != ""
 }
 
-// M8: names and lists of names that are let through are names for an engine.
+// M8: accepted names and lists of names are valid names of an engine.
 func FuzzNames(f *testing.F) {
-	for _, s := range []string{"q", "a,b", ",", "_q", "-q", "q,,q", "a.b", "é", "q\x00", strings.Repeat("x", 256), "..", "a\n"} {
+	for _, s := range []string{"q", "a,b", ",", "_q", "-q", "q,,q", "a.b", "é", "q\x00", strings.Repeat("x", 256),
+		"..", "a\n"} {
 		f.Add("ns", s)
 		f.Add(s, "q")
 	}
 	f.Fuzz(func(t *testing.T, namespace, list string) {
 		if namespace == "" || list == "" {
-			return // the router takes none
+			return // the router refuses it
 		}
 		if err := checkNames(namespace, list); err != nil {
 			refusedWith(t, err, errTooLong.Error(), errNamespace.Error(), errQueue.Error())
 		} else if err := contract.ValidateQueue(duly.QueueRef{Namespace: namespace, Name: list}); err != nil {
 			t.Errorf("%q %q: %v", namespace, list, err)
 		}
+
 		if err := checkList(namespace, list); err != nil {
 			refusedWith(t, err, errTooLong.Error(), errNamespace.Error(), errQueue.Error())
 			return
 		}
 		names, err := readQueues(list)
+
 		if err != nil {
 			refusedWith(t, err, "invalid queue name(s)", "too many queues, cannot exceed 100")
 			return
@@ -134,15 +143,17 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// M8: a bulk publish is split as encoding/json splits it.
+// M8: the elements of a bulk publish are those of encoding/json.
 func FuzzElements(f *testing.F) {
-	for _, s := range []string{"[]", "null", " [1, {\"a\":\"]\"} ,null]\n", "[\"\\\"],\",[]]", "[1,]", "", "[[[", "{}", "[\"\\\\\",2]", "[1]x"} {
+	for _, s := range []string{"[]", "null", " [1, {\"a\":\"]\"} ,null]\n", "[\"\\\"],\",[]]", "[1,]", "", "[[[", "{}",
+		"[\"\\\\\",2]", "[1]x"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := elements(text)
 		var want []json.RawMessage
 		wrong := json.Unmarshal(text, &want)
+
 		if err != nil {
 			refusedWith(t, err, "request body should be an array of objects", "no jobs", "too many jobs")
 			if wrong == nil && len(want) > 0 && len(want) <= maxJobs {
@@ -150,6 +161,7 @@ func FuzzElements(f *testing.F) {
 			}
 			return
 		}
+
 		if wrong != nil || len(got) != len(want) {
 			t.Fatalf("%q is %q, want %q, %v", text, got, want, wrong)
 		}
@@ -161,14 +173,15 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-// M8: the header X-Token.
+// M8: any header X-Token is a valid token or refused.
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"", ":", "a", ":a", "a:", "a:b:c", "default:x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		inPool, token := splitToken(text)
-		if strings.HasPrefix(text, ":") != (inPool == contract.DefaultPool && !strings.HasPrefix(text, contract.DefaultPool)) {
+		if strings.HasPrefix(text, ":") != (inPool == contract.DefaultPool &&
+			!strings.HasPrefix(text, contract.DefaultPool)) {
 			t.Errorf("%q has the pool %q", text, inPool)
 		}
 		if (text != token || inPool != "") && text != ":"+token && text != inPool+":"+token {

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// trials is how often something is tried that depends on the moment.
+// trials returns the number of trials of a test that depends on timing.
 func trials(long int) int {
 	if os.Getenv("DULY_LONG") != "" {
 		return long
@@ -24,7 +24,7 @@ func trials(long int) int {
 	return long / 10
 }
 
-// dial sends a consume and leaves the answer to the caller.
+// dial sends a consume and returns its connection.
 func (p *play) dial(target, token string) net.Conn {
 	p.t.Helper()
 	conn, err := net.Dial("tcp", p.api.Listener.Addr().String())
@@ -48,11 +48,10 @@ func (p *play) push(queue string, n int) {
 	}
 }
 
-// P4, GhostBlockedClient: a client that has hung up 20 ms before a push takes
-// nothing of it (on a machine that is too busy to see it in that time: once it
-// is seen). Time stands still on the engine's clock, so a job that had
-// been leased to it would not be there for the next one.
-func TestAClientThatHangsUpBeforeThePushTakesNothing(t *testing.T) {
+// P4, GhostBlockedClient: a client that has disconnected 20 ms before a push gets no job of it. On
+// a busy machine the test waits until the server has noticed. The engine's clock does not advance,
+// so a job that was leased to that client would not come back.
+func TestClientDisconnectedBeforePushGetsNoJob(t *testing.T) {
 	t.Parallel()
 	for name, begin := range stages {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +66,7 @@ func hangUpBefore(t *testing.T, on *stage) {
 	p := open(t, on, nil)
 	token := p.token("ns")
 	all, slowest := max(trials(1000), atOnce), time.Duration(0)
+
 	for gone := 0; gone < all; gone += atOnce {
 		conns := make([]net.Conn, atOnce)
 		for i := range conns {
@@ -78,7 +78,7 @@ func hangUpBefore(t *testing.T, on *stage) {
 		for _, c := range conns {
 			c.Close()
 		}
-		for range conns { // the server sees that they have gone
+		for range conns { // the server notices that they have disconnected
 			<-p.gate.left
 		}
 		slowest = max(slowest, clock.Monotonic()-begin)
@@ -89,12 +89,13 @@ func hangUpBefore(t *testing.T, on *stage) {
 			t.Fatalf("%d of %d jobs are there: %d", n, atOnce, a.status)
 		}
 	}
+
 	t.Logf("%d clients have gone, 0 jobs were delayed; all were noticed within %s", all, slowest)
 }
 
-// P4: clients that hang up within 5 ms before or after a push lose nothing:
-// each job is there again when its lease ends, at the latest.
-func TestAClientThatHangsUpInTheMomentOfThePushLosesNothing(t *testing.T) {
+// P4: if clients disconnect within 5 ms before or after a push, each job comes back, at the latest
+// when its lease ends.
+func TestClientDisconnectedDuringPushLosesNoJob(t *testing.T) {
 	t.Parallel()
 	for name, begin := range stages {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +109,8 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 	p := open(t, on, nil)
 	token := p.token("ns")
 	n := trials(1000)
-	for i := range n { // each with a queue of its own: the next one must wait
+
+	for i := range n { // each has its own queue, so that the next one waits
 		conn := p.dial(fmt.Sprintf("/api/ns/q%d?timeout=600&ttr=10", i), token)
 		<-p.gate.waiting
 		hangUp := time.AfterFunc(rand.N(10*time.Millisecond), func() { conn.Close() })
@@ -119,16 +121,20 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 		hangUp.Stop()
 		conn.Close()
 	}
+
 	until(t, "every caller is answered or gone", func() bool {
-		log := p.log.String() // 404: it was gone before there was a job for it
-		return strings.Count(log, `"status":404`)+strings.Count(log, `"status":499`)+strings.Count(log, `"status":200`) == n
+		log := p.log.String() // 404: it disconnected before it got a job
+		return strings.Count(log, `"status":404`)+strings.Count(log, `"status":499`)+
+			strings.Count(log, `"status":200`) == n
 	})
 	ready, leased := p.readyAndLeased(n)
 	if ready+leased != n {
 		t.Fatalf("%d + %d of %d jobs", ready, leased, n)
 	}
-	t.Logf("%d clients have gone within 5 ms of the push; %d jobs came back at once, %d wait for the end of their lease", n, ready, leased)
+	t.Logf("%d clients have gone within 5 ms of the push; %d jobs came back at once, %d wait for the end of their "+
+		"lease", n, ready, leased)
 	p.advance(10 * time.Second)
+
 	for i := range n {
 		a := p.send("GET", fmt.Sprintf("/api/ns/q%d?ttr=600", i), "", "X-Token", token)
 		if a.status != http.StatusOK {
@@ -137,11 +143,12 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 	}
 }
 
-// The server cannot distinguish a waiting client that closes only its own half of
-// the connection from a client that is gone. It gives it no job and answers 404.
-func TestAWaitingClientThatClosesItsHalfIsAnswered(t *testing.T) {
+// The server cannot distinguish a client that closes only its half of the connection from one that
+// has disconnected. It reserves no job for it and answers 404.
+func TestWaitingClientThatClosesItsHalfIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
+
 	for _, target := range []string{"/api/ns/q?timeout=600&ttr=600", "/api/ns/q,r?timeout=600&count=5"} {
 		conn := p.dial(target, p.token("ns"))
 		defer conn.Close()
@@ -158,6 +165,7 @@ func TestAWaitingClientThatClosesItsHalfIsAnswered(t *testing.T) {
 			t.Errorf("%s: %d %s %v", target, resp.StatusCode, body, err)
 		}
 	}
+
 	p.push("q", 1)
 	if a := p.send("GET", "/api/ns/q", "", "X-Token", p.token("ns")); a.status != http.StatusOK {
 		t.Errorf("the next client is answered %d %s", a.status, a.body)

@@ -7,11 +7,13 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The form of lmstfy's IDs: 48 bits of milliseconds, six random bytes, the
-// delay; and the digit of those that may have attributes.
+// An ID has lmstfy's form: 48 bits of milliseconds, six random bytes and the delay, after the
+// digit of jobs with attributes.
 func TestIDsHaveLmstfysForm(t *testing.T) {
 	t.Parallel()
-	n := duly.Number{0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, 1, 2, 3, 4, 5, 6, 0xff, 0xff, 0xff, 0xff} // at 1700000000000 ms
+	// The time is 1700000000000 ms.
+	n := duly.Number{0x01, 0x8b, 0xcf, 0xe5, 0x68, 0x00, 1, 2, 3, 4, 5, 6, 0xff, 0xff, 0xff, 0xff}
+
 	for delay, want := range map[uint32]string{
 		0: "01HF7YAT00041061050R000000", 10: "01HF7YAT00041061050R500000",
 		86400: "01HF7YAT00041061050T052080", 4294967295: "01HF7YAT00041061050VZZZZZZ",
@@ -26,9 +28,11 @@ func TestIDsHaveLmstfysForm(t *testing.T) {
 			}
 		}
 	}
-	for _, id := range []string{"", "order:1", "201HF7YAT00041061050R500000", "01HF7YAT00041061050R50000", "01hf7yat00041061050r500000"} {
+
+	for _, id := range []string{"", "order:1", "201HF7YAT00041061050R500000", "01HF7YAT00041061050R50000",
+		"01hf7yat00041061050r500000"} {
 		if _, ok := createdAt(id); ok {
-			t.Errorf("%q tells a moment", id)
+			t.Errorf("%q has a time", id)
 		}
 	}
 	if id := newID(10, true); len(id) != 27 || id[:1] != version {
@@ -36,9 +40,8 @@ func TestIDsHaveLmstfysForm(t *testing.T) {
 	}
 }
 
-// Jobs of one process are served in the order of their numbers, and no two
-// have one ID.
-func TestIDsRise(t *testing.T) {
+// The IDs of one process are unique and increasing, because engines serve jobs in that order.
+func TestIDsIncrease(t *testing.T) {
 	t.Parallel()
 	last := ""
 	for i := range 10_000 {
@@ -53,14 +56,17 @@ func TestIDsRise(t *testing.T) {
 func TestTimesAreRoundedAsClientsExpect(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1700000000000)
+
 	for left, want := range map[time.Duration]uint32{
 		10 * time.Second: 10, 9900 * time.Millisecond: 10, 9501 * time.Millisecond: 10, 9499 * time.Millisecond: 9,
-		time.Second: 1, 400 * time.Millisecond: 1, time.Millisecond: 1, 0: 1, -time.Hour: 1, 4294967295 * time.Second: 4294967295, 1<<63 - 1: 4294967295,
+		time.Second: 1, 400 * time.Millisecond: 1, time.Millisecond: 1, 0: 1, -time.Hour: 1,
+		4294967295 * time.Second: 4294967295, 1<<63 - 1: 4294967295,
 	} {
 		if got := remaining(now.Add(left), now); got != want {
-			t.Errorf("%s is told as %d, want %d", left, got, want)
+			t.Errorf("%s is reported as %d, want %d", left, got, want)
 		}
 	}
+
 	if remaining(time.Time{}, now) != 0 {
 		t.Error("no ttl is not 0")
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// raw sends bytes as they are and reads one answer, "" where there is none.
+// raw sends bytes and reads one answer, or "".
 func (p *play) raw(text string) (status int, header http.Header, body string) {
 	p.t.Helper()
 	conn, err := net.Dial("tcp", p.api.Listener.Addr().String())
@@ -25,7 +25,7 @@ func (p *play) raw(text string) (status int, header http.Header, body string) {
 		p.t.Fatal(err)
 	}
 	defer conn.Close()
-	go io.WriteString(conn, text) // the server may answer and close before it was all taken
+	go io.WriteString(conn, text) // the server may answer and close before it has read all of it
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		p.t.Fatal(err)
@@ -36,27 +36,30 @@ func (p *play) raw(text string) (status int, header http.Header, body string) {
 }
 
 // X13, X2: CR, LF, NUL and 64 KiB in names, queries, tokens and attributes are
-// refused, never become a header, and nothing is stored.
+// refused. They never become a header, and no job is stored.
 func TestControlCharactersAndHugeInputsAreRefused(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")
 	huge := strings.Repeat("x", 64<<10)
+
 	cases := map[string]struct {
 		line, headers string
 		want          []int
 	}{
-		"CRLF in a queue":       {"PUT /api/ns/q%0d%0aX-Evil:%201", "", []int{400}},
-		"NUL in a queue":        {"PUT /api/ns/q%00", "", []int{400}},
-		"LF in a namespace":     {"PUT /api/n%0as/q", "", []int{400}},
-		"CR in a list":          {"GET /api/ns/a,b%0d", "", []int{400}},
-		"CRLF in a delay":       {"PUT /api/ns/q?delay=1%0d%0aX-Evil:1", "", []int{400}},
-		"NUL in tries":          {"PUT /api/ns/q?tries=1%00", "", []int{400}},
-		"CRLF in the token":     {"PUT /api/ns/q?token=x%0d%0aX-Evil%20", "-", []int{401}},
-		"NUL in the pool":       {"PUT /api/ns/q?token=a%00:x", "-", []int{404}},
-		"raw NUL in attribute":  {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\x00b\r\n", []int{400}},
-		"raw CR in attribute":   {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\rX-Evil: 1\r\n", []int{400}},
-		"folded attribute":      {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\r\n X-Evil: 1\r\n", []int{201, 400}},
+		"CRLF in a queue":      {"PUT /api/ns/q%0d%0aX-Evil:%201", "", []int{400}},
+		"NUL in a queue":       {"PUT /api/ns/q%00", "", []int{400}},
+		"LF in a namespace":    {"PUT /api/n%0as/q", "", []int{400}},
+		"CR in a list":         {"GET /api/ns/a,b%0d", "", []int{400}},
+		"CRLF in a delay":      {"PUT /api/ns/q?delay=1%0d%0aX-Evil:1", "", []int{400}},
+		"NUL in tries":         {"PUT /api/ns/q?tries=1%00", "", []int{400}},
+		"CRLF in the token":    {"PUT /api/ns/q?token=x%0d%0aX-Evil%20", "-", []int{401}},
+		"NUL in the pool":      {"PUT /api/ns/q?token=a%00:x", "-", []int{404}},
+		"raw NUL in attribute": {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\x00b\r\n", []int{400}},
+		"raw CR in attribute": {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\rX-Evil: 1\r\n",
+			[]int{400}},
+		"folded attribute": {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: a\r\n X-Evil: 1\r\n",
+			[]int{201, 400}},
 		"raw space in the path": {"PUT /api/ns/q x", "", []int{400}},
 		"huge queue":            {"PUT /api/ns/" + huge, "", []int{431}},
 		"long queue":            {"PUT /api/ns/" + huge[:9<<10], "", []int{400}},
@@ -65,9 +68,11 @@ func TestControlCharactersAndHugeInputsAreRefused(t *testing.T) {
 		"long query":            {"PUT /api/ns/q?x=" + huge[:9<<10], "", []int{414}},
 		"long ID":               {"DELETE /api/ns/q/job/" + huge[:9<<10], "", []int{414}},
 		"many queues":           {"GET /api/ns/" + manyQueues(101), "", []int{400}},
-		"huge attribute":        {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: " + huge + "\r\n", []int{431}},
-		"huge attribute name":   {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-" + huge + ": a\r\n", []int{431}},
+		"huge attribute": {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-A: " + huge + "\r\n",
+			[]int{431}},
+		"huge attribute name": {"PUT /api/ns/q", "Enable-Job-Version: YES\r\nJob-Attr-" + huge + ": a\r\n", []int{431}},
 	}
+
 	for name, c := range cases {
 		headers := "X-Token: " + token + "\r\n" + c.headers
 		if c.headers == "-" {
@@ -82,10 +87,12 @@ func TestControlCharactersAndHugeInputsAreRefused(t *testing.T) {
 			t.Errorf("%s: %d, want %v: %v %s", name, status, c.want, header, body)
 		}
 	}
+
 	if a := p.send("GET", "/api/ns/q?count=100", "", "X-Token", token); strings.Contains(a.body, "Evil\":") {
 		t.Errorf("a header was split: %s", a.body)
 	}
-	if status, _, body := p.raw("GET /api/ns/" + manyQueues(100) + " HTTP/1.1\r\nHost: x\r\nX-Token: " + token + "\r\n\r\n"); status != 404 {
+	if status, _, body := p.raw("GET /api/ns/" + manyQueues(100) + " HTTP/1.1\r\nHost: x\r\nX-Token: " + token +
+		"\r\n\r\n"); status != 404 {
 		t.Errorf("100 queues: %d %s", status, body)
 	}
 }
@@ -98,17 +105,18 @@ func manyQueues(n int) string {
 	return strings.Join(names, ",")
 }
 
-// X7, TokenInAccessLog: a token is in no log and no answer, wherever it stands
-// and whatever happens.
-func TestATokenIsNeverRepeated(t *testing.T) {
+// X7, TokenInAccessLog: a token in any part of a request is neither in the log nor in an answer.
+func TestTokenIsNeverRepeated(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")
 	const canary = "CANARY-0123456789-0123456789"
-	if err := p.s.Guard().CreateAs(t.Context(), contract.Token{Hash: [32]byte{1}, Namespace: "ns", Rights: contract.RightProduce}); err != nil {
+	if err := p.s.Guard().CreateAs(t.Context(),
+		contract.Token{Hash: [32]byte{1}, Namespace: "ns", Rights: contract.RightProduce}); err != nil {
 		t.Fatal(err)
 	}
 	answers := p.log
+
 	for _, secret := range []string{token, canary} {
 		for _, c := range calls() {
 			for _, suffix := range []string{"", "/", "x"} {
@@ -123,13 +131,14 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 				}
 			}
 		}
-		// The native API takes no token there, and does not repeat it either.
+		// The native API ignores a token there, and does not repeat it either.
 		a := p.send("POST", "/v1/ns/push?token="+secret, `{"jobs":[]}`)
 		if a.status != http.StatusUnauthorized {
 			t.Errorf("the native API takes a token from a URL: %d %s", a.status, a.body)
 		}
 		io.WriteString(answers, a.body)
 	}
+
 	io.WriteString(answers, p.askAdmin("GET", "/metrics").body)
 	io.WriteString(answers, p.askAdmin("GET", "/token/ns").body)
 	p.gate.Engine = struct{ contract.Engine }{} // panics
@@ -143,8 +152,8 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 	}
 }
 
-// A body that is not whole, and one that never says how long it is.
-func TestBodiesThatDoNotEndWell(t *testing.T) {
+// An incomplete body and one without a length are answered with an error.
+func TestIncompleteBodies(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Settings.Grace = 100 * time.Millisecond })
 	token := p.token("ns")
@@ -152,43 +161,56 @@ func TestBodiesThatDoNotEndWell(t *testing.T) {
 		return "PUT " + target + " HTTP/1.1\r\nHost: x\r\nX-Token: " + token + "\r\n" + more + "\r\n\r\n"
 	}
 	chunk := "100000\r\n" + strings.Repeat("x", 1<<20) + "\r\n"
+
 	for name, tt := range map[string]struct {
 		request string
 		status  int
 		body    string
 	}{
-		"it comes too slowly":        {head("/api/ns/q", "Content-Length: 10") + "abc", 400, `{"error":"failed to read body"}`},
-		"a chunk that is none":       {head("/api/ns/q", "Transfer-Encoding: chunked") + "zz\r\n", 400, `{"error":"failed to read body"}`},
-		"of a bulk":                  {head("/api/ns/q/bulk", "Content-Length: 10") + "[1,", 400, `{"error":"failed to read body"}`},
+		"it comes too slowly": {head("/api/ns/q", "Content-Length: 10") + "abc", 400,
+			`{"error":"failed to read body"}`},
+		"a chunk that is none": {head("/api/ns/q", "Transfer-Encoding: chunked") + "zz\r\n", 400,
+			`{"error":"failed to read body"}`},
+		"of a bulk": {head("/api/ns/q/bulk", "Content-Length: 10") + "[1,", 400,
+			`{"error":"failed to read body"}`},
 		"it says that it is too big": {head("/api/ns/q", "Content-Length: 1048577"), 413, `{"error":"body too large"}`},
-		"it does not end":            {head("/api/ns/q", "Transfer-Encoding: chunked") + chunk + "1\r\nx\r\n", 413, `{"error":"body too large"}`},
-		"it says nothing, and ends":  {head("/api/ns/q", "Transfer-Encoding: chunked") + chunk + "0\r\n\r\n", 201, ""},
-		"parameters come first":      {head("/api/ns/q?delay=x", "Content-Length: 1048577"), 400, `{"error":"invalid delay"}`},
-		"so does the token":          {"PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 401, `{"error":"token not found"}`},
-		"a huge bulk":                {head("/api/ns/q/bulk", "Content-Length: 67174401"), 413, `{"error":"body too large"}`},
+		"it does not end": {head("/api/ns/q", "Transfer-Encoding: chunked") + chunk + "1\r\nx\r\n", 413,
+			`{"error":"body too large"}`},
+		"it says nothing, and ends": {head("/api/ns/q", "Transfer-Encoding: chunked") + chunk + "0\r\n\r\n", 201, ""},
+		"parameters come first": {head("/api/ns/q?delay=x", "Content-Length: 1048577"), 400,
+			`{"error":"invalid delay"}`},
+		"so does the token": {"PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 401,
+			`{"error":"token not found"}`},
+		"a huge bulk": {head("/api/ns/q/bulk", "Content-Length: 67174401"), 413, `{"error":"body too large"}`},
 	} {
 		if status, _, body := p.raw(tt.request); status != tt.status || tt.body != "" && body != tt.body {
 			t.Errorf("%s: %d %s, want %d %s", name, status, body, tt.status, tt.body)
 		}
 	}
+
 	if a := p.send("GET", "/api/ns/q/size", ""); !strings.Contains(a.body, `"size":1`) {
 		t.Errorf("stored: %s", a.body)
 	}
 }
 
-// M8: no request, however it looks, ends the process or is the server's fault.
+// M8: no request ends the process or is answered with a 500.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{
-		"PUT /api/ns/q?tries=3&delay=1 HTTP/1.1\r\nX-Token: TOKEN\r\nEnable-Job-Version: YES\r\nJob-Attr-A: b\r\nContent-Length: 2\r\n\r\nhi",
+		"PUT /api/ns/q?tries=3&delay=1 HTTP/1.1\r\nX-Token: TOKEN\r\nEnable-Job-Version: YES\r\nJob-Attr-A: b\r\n" +
+			"Content-Length: 2\r\n\r\nhi",
 		"PUT /api/ns/q/bulk HTTP/1.1\r\nX-Token: TOKEN\r\nContent-Length: 5\r\n\r\n[1,2]",
 		"GET /api/ns/q,r?timeout=1&ttr=1&count=9 HTTP/1.1\r\nX-Token: default:TOKEN\r\n\r\n",
 		"DELETE /api/ns/q/job/x HTTP/1.1\r\nX-Token: TOKEN\r\n\r\n", "GET /api/ns/q/peek?token=TOKEN HTTP/1.1\r\n\r\n",
-		"PUT /api/ns/q/job/../?ttl=0 HTTP/1.1\r\nX-Token: TOKEN\r\n\r\n", "PUT /api/ns/q/deadletter?limit=99&ttl=1 HTTP/1.1\r\nX-Token: TOKEN\r\n\r\n",
-		"POST /token/ns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 13\r\n\r\ndescription=x",
-		"PUT /token/ns/TOKEN/limit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 23\r\n\r\n{\"read\":1,\"interval\":1}", "GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"PUT /api/ns/q/job/../?ttl=0 HTTP/1.1\r\nX-Token: TOKEN\r\n\r\n",
+		"PUT /api/ns/q/deadletter?limit=99&ttl=1 HTTP/1.1\r\nX-Token: TOKEN\r\n\r\n",
+		"POST /token/ns HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n" +
+			"Content-Length: 13\r\n\r\ndescription=x",
+		"PUT /token/ns/TOKEN/limit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 23\r\n\r\n" +
+			"{\"read\":1,\"interval\":1}", "GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		f.Add([]byte(s))
 	}
+
 	e := dulytest.New(nil)
 	s, err := server.New(server.Config{
 		Engine: e, Store: server.Store{Registry: e, Watcher: e, Limiter: e}, Clock: e.Clock,
@@ -204,6 +226,7 @@ func FuzzRequests(f *testing.F) {
 	if s.AdminHandler().ServeHTTP(w, r); w.Code != http.StatusCreated {
 		f.Fatal(w.Code, w.Body)
 	}
+
 	f.Fuzz(func(t *testing.T, request []byte) {
 		text := strings.ReplaceAll(string(request), "TOKEN", token)
 		for _, h := range []http.Handler{s.Handler(), s.AdminHandler()} {
@@ -211,13 +234,14 @@ func FuzzRequests(f *testing.F) {
 			if err != nil {
 				return
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // one that waits is one that hangs up
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // a waiting request disconnects
 			r.RemoteAddr = "127.0.0.1:1"
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r.WithContext(ctx))
 			hungUp := ctx.Err() != nil
 			cancel()
-			if w.Code >= 500 && !hungUp && w.Code != http.StatusInsufficientStorage && !strings.Contains(text, "/limit") {
+			if w.Code >= 500 && !hungUp && w.Code != http.StatusInsufficientStorage &&
+				!strings.Contains(text, "/limit") {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// Requests with one job each from many connections, which an engine joins into few
+// These tests send requests with one job each on many connections. An engine joins them into few
 // calls.
 
 // onStages runs a test on every engine.
@@ -37,13 +37,13 @@ func onStages(t *testing.T, test func(t *testing.T, on *stage)) {
 	}
 }
 
-// consumed is a job in the answer of a consume.
+// consumed is a job in the answer to a consume.
 type consumed struct {
 	ID          string `json:"job_id"`
 	RemainTries int    `json:"remain_tries"`
 }
 
-// consumeAll consumes and acks everything that is ready, and adds the jobs to got.
+// consumeAll consumes and acks all ready jobs, and adds them to got.
 func (p *play) consumeAll(queue, token string, got map[string]consumed) {
 	p.t.Helper()
 	for {
@@ -61,7 +61,7 @@ func (p *play) consumeAll(queue, token string, got map[string]consumed) {
 	}
 }
 
-// ackOnce acks a job that nobody else was given.
+// ackOnce acks a job that no other consume has got.
 func (p *play) ackOnce(queue, token string, j consumed, got map[string]consumed) {
 	p.t.Helper()
 	if _, twice := got[j.ID]; twice {
@@ -73,9 +73,9 @@ func (p *play) ackOnce(queue, token string, j consumed, got map[string]consumed)
 	}
 }
 
-// Half of the callers hang up as soon as they have asked. Their jobs go to others, or
-// back without a try. Only a job that was on the wire already waits for its lease.
-func TestJointConsumesLoseNoJobOfCallersThatGo(t *testing.T) {
+// Half of the callers disconnect after their request. Their jobs go to other callers, or are
+// released without a try. Only a job that was already sent waits for the end of its lease.
+func TestJoinedConsumesLoseNoJobOfDisconnectedCallers(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
 		const jobs, callers = 60, 80
@@ -107,7 +107,8 @@ func TestJointConsumesLoseNoJobOfCallersThatGo(t *testing.T) {
 			}
 		}
 
-		until(t, "every request is over", func() bool { return strings.Count(p.log.String(), `"method":"GET"`) == callers })
+		until(t, "every request is over",
+			func() bool { return strings.Count(p.log.String(), `"method":"GET"`) == callers })
 		p.advance(61 * time.Second)
 		until(t, "every job was delivered", func() bool {
 			p.consumeAll("q", token, got)
@@ -127,8 +128,8 @@ func TestJointConsumesLoseNoJobOfCallersThatGo(t *testing.T) {
 	})
 }
 
-// letThrough publishes or consumes at the same time for many callers of a token. It
-// returns how many are within its limit.
+// letThrough publishes or consumes for many callers of a token at the same time. It returns the
+// number of callers within its limit.
 func (p *play) letThrough(method, token string, callers int) int64 {
 	var good atomic.Int64
 	var all sync.WaitGroup
@@ -147,9 +148,8 @@ func (p *play) letThrough(method, token string, callers int) int64 {
 	return good.Load()
 }
 
-// Callers of two tokens share the calls of one queue. Each token has exactly as many
-// jobs as its limit allows.
-func TestJointCallsKeepTheLimitsOfTokens(t *testing.T) {
+// Callers of two tokens share the calls of one queue. Each token gets exactly the jobs of its limit.
+func TestJoinedCallsKeepTheLimitsOfTokens(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
 		const callers = 40
@@ -157,7 +157,8 @@ func TestJointCallsKeepTheLimitsOfTokens(t *testing.T) {
 		limits := map[string]int{}
 		for _, limit := range []int{7, 13} {
 			secret, _, err := p.s.Guard().Create(t.Context(), contract.Token{
-				Namespace: "ns", Rights: contract.RightProduce | contract.RightConsume, Limits: contract.Limits{Produce: limit, Consume: limit, Per: time.Hour},
+				Namespace: "ns", Rights: contract.RightProduce | contract.RightConsume,
+				Limits: contract.Limits{Produce: limit, Consume: limit, Per: time.Hour},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -183,9 +184,9 @@ func TestJointCallsKeepTheLimitsOfTokens(t *testing.T) {
 	})
 }
 
-// Callers that do not read their answers keep their own connections busy and nothing
-// else. Their jobs come back when they hang up.
-func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
+// Callers that do not read their answers delay no other caller. Their jobs come back when they
+// disconnect.
+func TestSlowCallersDelayNoJoinedCall(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
 		const slow, each, fast = 2, 6, 30
@@ -198,7 +199,7 @@ func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
 			}
 		}
 		var conns []net.Conn
-		for range slow { // the sockets' buffers don't hold such an answer
+		for range slow { // such an answer is larger than the sockets' buffers
 			conns = append(conns, p.dial(fmt.Sprintf("/api/ns/q?count=%d&ttr=60", each), token))
 		}
 		leased := func(n int64) func() bool {
@@ -223,13 +224,14 @@ func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
 			conn.Close()
 		}
 		until(t, "the jobs of the slow callers are back", leased(fast))
-		if s, err := p.engine.Stats(t.Context(), ref("q")); err != nil || s.Sizes.Ready != slow*each || s.Counters.Released != slow*each {
+		if s, err := p.engine.Stats(t.Context(), ref("q")); err != nil || s.Sizes.Ready != slow*each ||
+			s.Counters.Released != slow*each {
 			t.Errorf("%+v %+v %v", s.Sizes, s.Counters, err)
 		}
 	})
 }
 
-// gathered is an engine whose calls begin together.
+// gathered is an engine whose calls start at the same time.
 type gathered struct {
 	contract.Engine
 	come, gone atomic.Int64
@@ -254,8 +256,7 @@ func (g *gathered) Settle(ctx context.Context, namespace string, outcomes []duly
 	return g.Engine.Settle(ctx, namespace, outcomes)
 }
 
-// C11.18: what comes from many connections while Redis is busy is a few calls of
-// scripts.
+// C11.18: while Redis is busy, requests of many connections become few calls of scripts.
 func TestRequestsOfManyConnectionsShareScriptCalls(t *testing.T) {
 	t.Parallel()
 	const callers, most = 64, 16
@@ -302,11 +303,12 @@ func TestRequestsOfManyConnectionsShareScriptCalls(t *testing.T) {
 	}
 }
 
-// scriptCalls returns how many scripts the server has run.
+// scriptCalls returns the number of scripts that the server has run.
 func scriptCalls(t *testing.T, s *redistest.Server) (n int) {
 	t.Helper()
 	stats := fmt.Sprint(s.Must("INFO", "commandstats"))
-	for _, found := range regexp.MustCompile(`cmdstat_(?:fcall|evalsha|eval):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+	for _, found := range regexp.MustCompile(`cmdstat_(?:fcall|evalsha|eval):calls=(\d+)`).FindAllStringSubmatch(stats,
+		-1) {
 		one, err := strconv.Atoi(found[1])
 		if err != nil {
 			t.Fatal(err)
@@ -330,8 +332,8 @@ func (f *fragile) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Del
 	return f.Engine.Reserve(ctx, p)
 }
 
-// A panic is the answer to its own caller. The others of a joint call get their jobs.
-func TestAPanicTakesNoJointCallAlong(t *testing.T) {
+// Only the caller of a panic gets an error. The other callers of the joined call get their jobs.
+func TestPanicFailsOnlyItsCaller(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
 		const callers = 40
@@ -340,6 +342,7 @@ func TestAPanicTakesNoJointCallAlong(t *testing.T) {
 		p.push("q", callers)
 		var good, bad atomic.Int64
 		var all sync.WaitGroup
+
 		for range callers {
 			all.Go(func() {
 				switch a := p.send("GET", "/api/ns/q?ttr=60", "", "X-Token", token); a.status {
@@ -352,6 +355,7 @@ func TestAPanicTakesNoJointCallAlong(t *testing.T) {
 				}
 			})
 		}
+
 		all.Wait()
 		s, err := p.engine.Stats(t.Context(), ref("q"))
 		if err != nil || good.Load() != callers*3/4 || bad.Load() != callers/4 || s.Sizes.Leased != good.Load() {

@@ -9,14 +9,14 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// scrape asks for the metrics, which needs an operator's token.
+// scrape requests the metrics with an operator's token.
 func (p *play) scrape() answer {
 	p.t.Helper()
-	return p.askAdmin("GET", "/metrics", "Authorization", "Bearer "+p.token(contract.AllNamespaces, contract.RightAdmin))
+	return p.askAdmin("GET", "/metrics", "Authorization",
+		"Bearer "+p.token(contract.AllNamespaces, contract.RightAdmin))
 }
 
-// §7 of lmstfy's API: the names, the labels and the buckets that its dashboards
-// ask for.
+// Section 7 of lmstfy's API: the metrics have the names, labels and buckets of its dashboards.
 func TestMetricsHaveLmstfysNames(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
@@ -43,16 +43,25 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 
 	got := p.scrape()
 	for _, want := range []string{
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/bulk",code="201",method="PUT",namespace="ns",pool="default"} 1`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="200",method="GET",namespace="ns",pool="default"} 2`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="400",method="GET",namespace="ns",pool="default"} 1`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="400",method="GET",namespace="",pool="default"} 1`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="401",method="GET",namespace="",pool="default"} 1`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/size",code="200",method="GET",namespace="",pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/bulk",code="201",method="PUT",namespace="ns",` +
+			`pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="200",method="GET",namespace="ns",` +
+			`pool="default"} 2`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="400",method="GET",namespace="ns",` +
+			`pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="400",method="GET",namespace="",` +
+			`pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="401",method="GET",namespace="",` +
+			`pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/size",code="200",method="GET",namespace="",` +
+			`pool="default"} 1`,
 		`infra_lmstfy_http_http_codes{api="",code="404",method="GET",namespace="",pool="default"} 1`,
-		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/job/:job_id",code="204",method="DELETE",namespace="ns",pool="default"} 2`,
-		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",namespace="ns",pool="default",le="37.5"}`,
-		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",namespace="ns",pool="default",le="22888.18359375"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/job/:job_id",code="204",method="DELETE",` +
+			`namespace="ns",pool="default"} 2`,
+		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",` +
+			`namespace="ns",pool="default",le="37.5"}`,
+		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",` +
+			`namespace="ns",pool="default",le="22888.18359375"} 1`,
 		`action="consume",namespace="ns",pool="default",token="`,
 		`infra_lmstfy_redis_publish_jobs{pool="default"} 4`,
 		`infra_lmstfy_redis_publish_queue_jobs{namespace="ns",pool="default",queue="q"} 4`,
@@ -76,7 +85,7 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 	}
 }
 
-// R5: series are bounded, however many queues there are.
+// R5: the number of series is bounded, for any number of queues.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
@@ -92,6 +101,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	if !strings.Contains(got, `infra_lmstfy_redis_publish_queue_jobs{namespace="small",pool="default",queue="q"} 1`) {
 		t.Error("many queues of one namespace take the series of another one")
 	}
+
 	for _, name := range []string{"publish_queue_jobs", "queue_sizes", "deadletter_sizes"} {
 		if n := strings.Count(got, "\ninfra_lmstfy_redis_"+name+"{"); n < 900 || n > 1001 {
 			t.Errorf("%d series of %s", n, name)

@@ -15,8 +15,7 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// serving is a play whose server really serves, on the machine's clock, until
-// stop is called or the test ends.
+// serving starts a server with the system's clock, until stop is called or the test ends.
 func serving(t *testing.T, on *stage) (p *play, stop func() error) {
 	t.Helper()
 	p = open(t, on, func(c *server.Config) {
@@ -34,10 +33,10 @@ func serving(t *testing.T, on *stage) (p *play, stop func() error) {
 	return p, stop
 }
 
-// A job with one try and a ttr of one second is in the dead letter within two
-// seconds of its consume, also if nobody asks in between, and never before its
-// second is over. On the machine's clock, in whatever part of a second.
-func TestADeadJobIsInTheDeadLetterWithinTwoSeconds(t *testing.T) {
+// A job with one try and a ttr of one second is in the dead letter between one and two seconds
+// after its consume, also without requests meanwhile, in any part of a second of the system's
+// clock.
+func TestDeadJobIsInDeadLetterWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	for name, begin := range live {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +52,7 @@ func deadInTime(t *testing.T, on *stage) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	late := time.Duration(0)
+
 	for i := range max(trials(100), 10) {
 		all.Go(func() {
 			<-time.NewTimer(rand.N(time.Second)).C
@@ -62,6 +62,7 @@ func deadInTime(t *testing.T, on *stage) {
 			mu.Unlock()
 		})
 	}
+
 	all.Wait()
 	t.Logf("the latest was in the dead letter %s after its consume", late)
 	if late > 10*2*time.Second {
@@ -69,8 +70,8 @@ func deadInTime(t *testing.T, on *stage) {
 	}
 }
 
-// dieAlone publishes and consumes a job, asks two seconds later, and tells how
-// long after its consume it was dead.
+// dieAlone publishes and consumes a job, reads it two seconds later, and returns the time from its
+// consume to its death.
 func (p *play) dieAlone(queue, token string) time.Duration {
 	if a := p.send("PUT", "/api/ns/"+queue+"?tries=1", "x", "X-Token", token); a.status != http.StatusCreated {
 		p.t.Error(a)
@@ -78,6 +79,7 @@ func (p *play) dieAlone(queue, token string) time.Duration {
 	before := p.clock.Now()
 	a := p.send("GET", "/api/ns/"+queue+"?ttr=1", "", "X-Token", token)
 	after := p.clock.Now()
+
 	o, found := "", false
 	if _, rest, ok := strings.Cut(a.body, `"job_id":"`); ok {
 		o, _, found = strings.Cut(rest, `"`)
@@ -98,13 +100,14 @@ func (p *play) dieAlone(queue, token string) time.Duration {
 	return j.FinishedAt.Sub(after)
 }
 
-// A consume that waits is answered no sooner than its timeout, on the machine's
-// clock too; and a server that stops does not keep it.
-func TestAConsumeWaitsAsLongAsItSaysUnlessTheServerStops(t *testing.T) {
+// A waiting consume is answered at its timeout, not before, also with the system's clock. A server
+// that stops answers it at once.
+func TestConsumeWaitsUntilTimeoutOrStop(t *testing.T) {
 	t.Parallel()
 	p, stop := serving(t, onTheClock(t))
 	token := p.token("ns")
 	var all sync.WaitGroup
+
 	for i := range 10 {
 		all.Go(func() {
 			begin := clock.Monotonic()
@@ -114,6 +117,7 @@ func TestAConsumeWaitsAsLongAsItSaysUnlessTheServerStops(t *testing.T) {
 			}
 		})
 	}
+
 	all.Wait()
 	for len(p.gate.waiting) > 0 {
 		<-p.gate.waiting

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// hookEngine is an engine that calls a hook in the middle of a check.
+// hookEngine is an engine that calls a hook during a check.
 type hookEngine struct {
 	contract.Engine
 	hook func()
@@ -25,8 +25,8 @@ func (e *hookEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueCon
 	return config, err
 }
 
-// A queue that is destroyed while a publish checks it is created again by that publish. Its
-// dead letters have no bound from the next publish on.
+// A publish creates a queue again that is destroyed during its check. After the next publish, the
+// queue's dead letters have no bound.
 func TestQueueDestroyedDuringCheckKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, checks := range map[string]int{"first check": 0, "second check": 1} {

@@ -16,6 +16,7 @@ func delivery(i int) *duly.Delivery {
 func TestReceiptIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	var r receipts
+
 	q := duly.QueueRef{Namespace: "ns", Name: "q"}
 	if got, ok := r.take(q, "job-1"); ok {
 		t.Errorf("an unknown job has the receipt %q", got)
@@ -35,7 +36,7 @@ func TestReceiptIsTakenOnce(t *testing.T) {
 	}
 }
 
-// Receipts of jobs that are never acked take bounded memory. The last ones are kept.
+// The memory for receipts is bounded. The newest ones are kept.
 func TestReceiptsAreBounded(t *testing.T) {
 	t.Parallel()
 	var r receipts

@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// P11: every request of the scripts, with the status, the headers and the body
-// of its answer, on every engine. docs/lmstfy.md lists what differs on purpose.
+// P11: on every engine, each request of the scripts has the expected status, headers and body.
+// docs/lmstfy.md lists the intended differences.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -26,6 +26,7 @@ func TestReplay(t *testing.T) {
 	}
 	requests := 0
 	scripts := make([]*script, len(files))
+
 	for i, file := range files {
 		scripts[i] = readScript(t, file)
 		for _, c := range scripts[i].cases {
@@ -36,11 +37,13 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	}
+
 	t.Logf("%d requests in %d scripts", requests, len(files))
 	on := maps.Clone(stages)
 	if os.Getenv("DULY_LONG") != "" {
 		on["clock"] = onTheClock
 	}
+
 	for name, on := range on {
 		for _, s := range scripts {
 			for _, c := range s.cases {
@@ -53,7 +56,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// longest is how much time a case may take where time does not stand still.
+// longest is the maximum duration of a case with the system's clock.
 const longest = 15 * time.Second
 
 func replay(t *testing.T, on *stage, file string, c *scriptCase) {
@@ -72,7 +75,7 @@ func replay(t *testing.T, on *stage, file string, c *scriptCase) {
 	}
 }
 
-// takes is how much time passes in a case.
+// takes returns the duration of a case.
 func (c *scriptCase) takes() (d time.Duration) {
 	for _, s := range c.steps {
 		d += s.advance + s.waits
@@ -80,7 +83,7 @@ func (c *scriptCase) takes() (d time.Duration) {
 	return d
 }
 
-// run is one case under way.
+// run is the run of one case.
 type run struct {
 	*play
 	t     *testing.T
@@ -88,10 +91,10 @@ type run struct {
 	vars  map[string]string
 	later map[string]*request
 	ids   map[string]bool // X-Request-ID
-	loose bool            // time went on while the request was answered
+	loose bool            // time passed during the request
 }
 
-// request is one that was sent.
+// request is a request that was sent.
 type request struct {
 	step   *step
 	answer chan answer
@@ -109,7 +112,7 @@ func (r *run) step(s *step) {
 			r.t.Fatalf("%s: nothing is called %s", r.at, s.later)
 		}
 		delete(r.later, s.later)
-		if err := r.judge(<-q.answer, &s.answer); err != nil {
+		if err := r.check(<-q.answer, &s.answer); err != nil {
 			r.t.Fatalf("%s: %v", r.at, err)
 		}
 	case "request":
@@ -118,7 +121,7 @@ func (r *run) step(s *step) {
 }
 
 func (r *run) request(s *step) {
-	for len(r.gate.waiting) > 0 { // of requests before
+	for len(r.gate.waiting) > 0 { // of earlier requests
 		<-r.gate.waiting
 	}
 	switch {
@@ -130,11 +133,12 @@ func (r *run) request(s *step) {
 		var err error
 		until(r.t, r.at, func() bool {
 			a = <-r.start(s).answer
-			err = r.judge(a, &s.answer)
+			err = r.check(a, &s.answer)
 			return err == nil
 		})
+
 	default:
-		if err := r.judge(r.await(r.start(s)), &s.answer); err != nil {
+		if err := r.check(r.await(r.start(s)), &s.answer); err != nil {
 			r.t.Fatalf("%s: %v", r.at, err)
 		}
 	}
@@ -154,6 +158,7 @@ func (r *run) start(s *step) *request {
 	if peer != "" {
 		req.Header.Set("X-Forwarded-For", peer)
 	}
+
 	for _, h := range s.request.headers {
 		switch h[0] {
 		case "Host":
@@ -166,19 +171,21 @@ func (r *run) start(s *step) *request {
 		}
 		req.Header.Add(r.fill(h[0]), r.fill(h[1]))
 	}
+
 	q := &request{step: s, answer: make(chan answer, 1)}
 	go func() { q.answer <- do(req) }()
 	return q
 }
 
-// await is the answer to a request. One that waits is let wait: its answer may
-// not come before its time.
+// await returns the answer to a request. For a waiting request, it advances the clock, and the
+// answer must not come before its time.
 func (r *run) await(q *request) answer {
 	waits := q.step.waits
 	if waits == 0 {
 		return <-q.answer
 	}
 	begin := clock.Monotonic()
+
 	if !r.still {
 		a := <-q.answer
 		if took := clock.Monotonic() - begin; took < waits {
@@ -186,10 +193,12 @@ func (r *run) await(q *request) answer {
 		}
 		return a
 	}
+
 	piece, passed := max(250*time.Millisecond, waits/20), time.Duration(0)
 	limit := time.NewTimer(20 * time.Second)
 	defer limit.Stop()
-	for pause := r.gate.waiting; ; { // at first until it waits, then a moment at a time
+
+	for pause := r.gate.waiting; ; { // at first until it waits, then in short steps
 		select {
 		case a := <-q.answer:
 			if passed < waits {
@@ -206,7 +215,8 @@ func (r *run) await(q *request) answer {
 	}
 }
 
-// moment is for whoever is to go on when the clock has moved.
+// moment returns a channel that closes after a short real time, in which goroutines react to the
+// clock.
 func moment() chan struct{} {
 	over := make(chan struct{})
 	time.AfterFunc(2*time.Millisecond, func() { close(over) })
@@ -216,7 +226,7 @@ func moment() chan struct{} {
 // placeholder is <name> or <kind:value> or <text*count>.
 var placeholder = regexp.MustCompile(`<([^<>"]+)>`)
 
-// fill puts into a request what its placeholders stand for.
+// fill replaces the placeholders of a request.
 func (r *run) fill(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(m string) string {
 		value, ok := r.value(m[1 : len(m)-1])
@@ -244,24 +254,22 @@ func (r *run) value(name string) (string, bool) {
 
 const ulid = `[0-7][0-9A-HJKMNP-TV-Z]{25}`
 
-// judge compares an answer with what the script says, and takes what its
-// placeholders stand for.
-func (r *run) judge(a answer, want *message) error {
+// check compares an answer with the script, and keeps the values of new placeholders.
+func (r *run) check(a answer, want *message) error {
 	if a.err != nil {
 		return a.err
 	}
 	if got := strconv.Itoa(a.status); got != want.first {
 		return fmt.Errorf("%s, want %s: %s", got, want.first, a.body)
 	}
-	if err := r.judgeHeaders(a, want); err != nil {
+	if err := r.checkHeaders(a, want); err != nil {
 		return err
 	}
 	return r.match(a.body, want.body)
 }
 
-// judgeHeaders looks at the headers that every answer has, and at those that
-// the script names; "-" says that there is none.
-func (r *run) judgeHeaders(a answer, want *message) error {
+// checkHeaders checks the headers of every answer and those of the script. "-" is for no header.
+func (r *run) checkHeaders(a answer, want *message) error {
 	id := a.header.Get("X-Request-ID")
 	if !regexp.MustCompile("^"+ulid+"$").MatchString(id) || r.ids[id] {
 		return fmt.Errorf("X-Request-ID is %q", id)
@@ -271,6 +279,7 @@ func (r *run) judgeHeaders(a answer, want *message) error {
 	}
 	r.ids[id] = true
 	headers := want.headers
+
 	if len(headers) == 0 {
 		kind := "application/json; charset=utf-8"
 		if want.body == "" {
@@ -278,6 +287,7 @@ func (r *run) judgeHeaders(a answer, want *message) error {
 		}
 		headers = [][2]string{{"Content-Type", kind}}
 	}
+
 	for _, h := range headers {
 		got := a.header.Get(h[0])
 		if got == "" {
@@ -287,14 +297,16 @@ func (r *run) judgeHeaders(a answer, want *message) error {
 			return fmt.Errorf("%s: %w", h[0], err)
 		}
 	}
+
 	return nil
 }
 
-// match holds a text against a pattern with placeholders.
+// match compares a text with a pattern that may have placeholders.
 func (r *run) match(got, want string) error {
 	var names []string
 	pattern := "(?s)^"
 	rest := want
+
 	for {
 		m := placeholder.FindStringSubmatchIndex(rest)
 		if m == nil {
@@ -310,10 +322,12 @@ func (r *run) match(got, want string) error {
 		pattern += "(" + expression(name) + ")"
 		names = append(names, name)
 	}
+
 	found := regexp.MustCompile(pattern + regexp.QuoteMeta(rest) + "$").FindStringSubmatch(got)
 	if found == nil {
 		return fmt.Errorf("%.500s\nwant %.500s", got, want)
 	}
+
 	for i, name := range names {
 		if err := r.take(name, found[i+1]); err != nil {
 			return fmt.Errorf("%w in %.500s", err, got)
@@ -322,7 +336,7 @@ func (r *run) match(got, want string) error {
 	return nil
 }
 
-// expression is what a placeholder that is not known yet may be.
+// expression returns the regular expression of a new placeholder.
 func expression(name string) string {
 	switch kind, _, _ := strings.Cut(name, ":"); kind {
 	case "ms", "s":
@@ -335,7 +349,7 @@ func expression(name string) string {
 	return `[^"]*`
 }
 
-// take keeps what a placeholder stands for, or judges a time.
+// take keeps the value of a placeholder, or checks a time.
 func (r *run) take(name, got string) error {
 	kind, value, timed := strings.Cut(name, ":")
 	if !timed {
@@ -344,20 +358,23 @@ func (r *run) take(name, got string) error {
 		}
 		return nil
 	}
+
 	n, err := strconv.Atoi(got)
 	want, err2 := strconv.Atoi(value)
 	if err != nil || err2 != nil {
 		return fmt.Errorf("%s is %s", name, got)
 	}
 	slack := 0
+
 	switch {
 	case !r.loose:
-	case kind == "ms": // later, never sooner
+	case kind == "ms": // may be larger, never smaller
 		slack = 20_000
-	case kind == "s": // what is left: less, never more
+	case kind == "s": // a remaining time may be smaller, never larger
 		want, n = n, want
 		slack = 20
 	}
+
 	if n < want || n > want+slack {
 		return fmt.Errorf("%s is %s", name, got)
 	}

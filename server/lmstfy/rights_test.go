@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 )
 
-// call is a request that a route of the table takes.
+// call is a valid request of a route.
 type call struct{ method, target, body string }
 
 func calls() []call {
@@ -24,21 +24,27 @@ func calls() []call {
 	return all
 }
 
-// X1: every route with every kind of token. What lmstfy's own tokens may, which
-// have both rights, is all of them.
+// X1: every route with every kind of token is as declared. lmstfy's own tokens have both rights, so
+// they may use all routes.
 func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
-	const produce, consume, both = contract.RightProduce, contract.RightConsume, contract.RightProduce | contract.RightConsume
+	const produce, consume, both = contract.RightProduce, contract.RightConsume,
+		contract.RightProduce | contract.RightConsume
+
 	tokens := map[string]string{
 		"none": "", "unknown": "duly_" + strings.Repeat("A", 43), "malformed": "x",
 		"produce": p.token("ns", produce), "consume": p.token("ns", consume), "both": p.token("ns", both),
-		"admin": p.token("ns", contract.RightAdmin), "operator": p.token("*", contract.RightAdmin), "foreign": p.token("other", both),
+		"admin": p.token("ns", contract.RightAdmin), "operator": p.token("*", contract.RightAdmin),
+		"foreign": p.token("other", both),
 	}
 	may := map[auth.Access]string{
-		auth.Open: "none unknown malformed produce consume both admin operator foreign", auth.Produce: "produce both admin operator",
-		auth.Consume: "consume both admin operator", auth.Either: "produce consume both admin operator", auth.Both: "both admin operator",
+		auth.Open:    "none unknown malformed produce consume both admin operator foreign",
+		auth.Produce: "produce both admin operator",
+		auth.Consume: "consume both admin operator", auth.Either: "produce consume both admin operator",
+		auth.Both: "both admin operator",
 	}
+
 	want := map[string]auth.Access{
 		"PUT /api/ns/q": auth.Produce, "PUT /api/ns/q/bulk": auth.Produce, "PUT /api/ns/q/job/some-job": auth.Produce,
 		"GET /api/ns/q": auth.Consume, "GET /api/ns/q/peek": auth.Consume, "GET /api/ns/q/job/some-job": auth.Consume,
@@ -46,10 +52,12 @@ func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 		"GET /api/ns/q/size": auth.Open, "GET /api/ns/q/deadletter/size": auth.Open,
 		"DELETE /api/ns/q": auth.Both, "PUT /api/ns/q/deadletter": auth.Both, "DELETE /api/ns/q/deadletter": auth.Both,
 	}
+
 	all := calls()
 	if len(all) != len(want) {
 		t.Errorf("%d routes, %d are declared here", len(all), len(want))
 	}
+
 	for _, c := range all {
 		need, declared := want[c.method+" "+c.target]
 		if !declared {
@@ -66,9 +74,9 @@ func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	}
 }
 
-// R8, X20: whatever happens in the store, the answer is lmstfy's, tells
-// nothing, and the process lives.
-func TestAFailureOfTheStoreIs500AndTellsNothing(t *testing.T) {
+// R8, X20: after any error or panic of the store, the answer is lmstfy's 500 without details, and
+// the process survives.
+func TestFailureOfStoreIs500WithoutDetails(t *testing.T) {
 	t.Parallel()
 	for name, engine := range map[string]func(contract.Engine) contract.Engine{
 		"closed": func(e contract.Engine) contract.Engine { e.Close(); return e },
@@ -78,14 +86,17 @@ func TestAFailureOfTheStoreIs500AndTellsNothing(t *testing.T) {
 			t.Parallel()
 			p := open(t, inMemory(t), nil)
 			token := p.token("ns")
-			p.send("GET", "/api/ns/q", "", "X-Token", token) // from now on it is remembered
+			p.send("GET", "/api/ns/q", "", "X-Token", token) // puts the token in the cache
 			p.gate.Engine = engine(p.gate.Engine)
+
 			for _, c := range calls() {
 				a := p.send(c.method, c.target, c.body, "X-Token", token)
-				if a.err != nil || a.status != 500 || a.body != `{"error":"internal error"}` || a.header.Get("Content-Type") != "application/json; charset=utf-8" {
+				if a.err != nil || a.status != 500 || a.body != `{"error":"internal error"}` ||
+					a.header.Get("Content-Type") != "application/json; charset=utf-8" {
 					t.Errorf("%s %s: %d %s %v", c.method, c.target, a.status, a.body, a.err)
 				}
 			}
+
 			if a := p.send("GET", "/healthz", ""); a.status != 200 {
 				t.Errorf("it lives no more: %v", a)
 			}

@@ -9,32 +9,31 @@ import (
 	"time"
 )
 
-// A script holds requests and the answers that lmstfy gives to them.
+// A script has requests and lmstfy's answers to them.
 //
 //	== a case, in a namespace of its own
 //	> PUT /api/<ns>/q?ttl=10          a request: first line, headers, a
-//	> X-Token: <token>                line of nothing, body
+//	> X-Token: <token>                empty line, body
 //	>
 //	> hello
 //	< 201                             its answer: status, headers, body
 //	< {"job_id":"<a>","msg":"published"}
 //	advance 3s                        time passes
 //	> GET /api/<ns>/q?timeout=3
-//	waits 3s                          the answer comes when so much time has
-//	< 404                             passed, and not before
+//	waits 3s                          the answer comes after this time,
+//	< 404                             not before
 //	> GET /api/<ns>/q?timeout=3
-//	later w                           it waits; its answer stands below
+//	later w                           it waits; its answer is below
 //	> …
 //	join w
 //	< 200
 //	< 200 in time                     asked again until the answer is this
 //
-// In requests <name> stands for what was seen before; in answers it is either
-// that or, the first time, whatever stands there. <ns>, <token> and <other>, a
-// token of another namespace, are given. <x*1024> is 1024 times x, <hex:0aff>
-// bytes, <ms:3000> three seconds and <s:10> ten, exactly where time stands
-// still and nearly where it does not, <ulid> one of 26 characters, <...>
-// anything. A path that begins with admin: is one of the admin address.
+// <name> in an answer keeps a text at its first use. Later it is that text, in requests and
+// answers. <ns>, <token> and <other>, a token of another namespace, are predefined. <x*1024> is
+// 1024 times x, and <hex:0aff> is bytes. <ms:3000> is three seconds and <s:10> is ten: exactly with
+// a fake clock, and approximately with the system's. <ulid> is an ID of 26 characters, and <...> is
+// any text. A path that begins with admin: is one of the admin address.
 type script struct {
 	file  string
 	cases []*scriptCase
@@ -46,13 +45,13 @@ type scriptCase struct {
 	steps []*step
 }
 
-// step is one line that does something, with its request and its answer.
+// step is one action, with its request and its answer.
 type step struct {
 	line    int
 	verb    string // request, advance, join
 	request message
-	waits   time.Duration // request: it does
-	later   string        // request: its name; join: that of the request
+	waits   time.Duration // of a request
+	later   string        // the name of the request
 	answer  message
 	inTime  bool
 	advance time.Duration
@@ -92,18 +91,20 @@ func (r *scriptReader) next() (err error) {
 		r.at++
 		return nil
 	}
+
 	if name, ok := strings.CutPrefix(line, "== "); ok {
 		r.s.cases = append(r.s.cases, &scriptCase{name: name, line: r.at + 1})
 		r.at++
 		return nil
 	}
 	if len(r.s.cases) == 0 {
-		return fmt.Errorf("%q stands before the first case", line)
+		return fmt.Errorf("%q is before the first case", line)
 	}
 	c := r.s.cases[len(r.s.cases)-1]
 	s := &step{line: r.at + 1}
 	c.steps = append(c.steps, s)
 	verb, rest, _ := strings.Cut(line, " ")
+
 	switch verb {
 	case ">":
 		s.verb, s.request = "request", r.message('>')
@@ -118,10 +119,11 @@ func (r *scriptReader) next() (err error) {
 		r.at++
 		return r.answer(s)
 	}
+
 	return fmt.Errorf("%q is not understood", line)
 }
 
-// modifiers reads what stands between a request and its answer.
+// modifiers reads the lines between a request and its answer.
 func (r *scriptReader) modifiers(s *step) (err error) {
 	verb, rest, _ := strings.Cut(r.lines[r.at], " ")
 	switch verb {
@@ -149,11 +151,12 @@ func (r *scriptReader) answer(s *step) error {
 
 var headerLine = regexp.MustCompile(`^[A-Za-z0-9<*>-]+: `)
 
-// message reads the lines that begin with the mark. An answer's body needs no
-// empty line before it: it begins with what no header begins with.
+// message reads the lines that begin with the mark. The body of an answer needs no empty line before
+// it, because its first character begins no header.
 func (r *scriptReader) message(mark byte) (m message) {
 	var body []string
 	inBody := false
+
 	for first := true; r.at < len(r.lines) && r.lines[r.at] != "" && r.lines[r.at][0] == mark; r.at++ {
 		line := strings.TrimPrefix(r.lines[r.at][1:], " ")
 		switch {
@@ -171,6 +174,7 @@ func (r *scriptReader) message(mark byte) (m message) {
 			body = append(body, line)
 		}
 	}
+
 	m.body = strings.Join(body, "\n")
 	return m
 }

@@ -26,22 +26,22 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// stage is an engine that a test plays on, and its time.
+// stage is an engine of a test, with its clock.
 type stage struct {
 	engine   contract.Engine
 	registry contract.Registry
 	clock    duly.Clock
-	// advance lets time pass. A stage on a machine's own clock waits for it.
+	// advance advances the clock. With the system's clock, it waits.
 	advance func(time.Duration)
-	// still is set where time stands still between advances.
+	// still is true if the clock is fake.
 	still bool
 }
 
-// stages are the engines that every script is played on.
+// stages has the engines for all scripts.
 var stages = map[string]func(*testing.T) *stage{"memory": inMemory, "sqlite": onSQLite, "redis": onRedis}
 
-// longAgo is earlier than any real ID, so that elapsed times are told from the
-// push, on a clock that stands still.
+// longAgo is earlier than the time in any real ID, so that elapsed times count from the push, by the
+// fake clock.
 var longAgo = time.Date(2001, time.September, 9, 1, 46, 40, 0, time.UTC)
 
 func stopped() *clock.Fake {
@@ -58,7 +58,9 @@ func inMemory(t *testing.T) *stage {
 
 func onSQLite(t *testing.T) *stage {
 	c := stopped()
-	e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: slog.New(slog.DiscardHandler)})
+	e, err := sqliteengine.Open(t.Context(),
+		sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c,
+			Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func onSQLite(t *testing.T) *stage {
 func onRedis(t *testing.T) *stage {
 	server, prefix := redistest.Shared(t)
 	c := stopped()
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Clock: c, Logger: slog.New(slog.DiscardHandler)})
+	e, err := redisengine.Open(t.Context(),
+		redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Clock: c, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,32 +80,35 @@ func onRedis(t *testing.T) *stage {
 	return &stage{engine: e, registry: e, clock: c, advance: c.Advance, still: true}
 }
 
-// onTheClock is SQLite on the machine's clock, as an engine stands whose time
-// nobody can move. Scripts then take as long as they say.
+// onTheClock returns an SQLite engine with the system's clock. Scripts then take their real time.
 func onTheClock(t *testing.T) *stage {
-	e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
+	e, err := sqliteengine.Open(t.Context(),
+		sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	return &stage{engine: e, registry: e, clock: clock.System(), advance: func(d time.Duration) { <-time.NewTimer(d).C }}
+	return &stage{engine: e, registry: e, clock: clock.System(),
+		advance: func(d time.Duration) { <-time.NewTimer(d).C }}
 }
 
-// onTheClockOfRedis is the same on Redis.
+// onTheClockOfRedis is like onTheClock, for Redis.
 func onTheClockOfRedis(t *testing.T) *stage {
 	server, prefix := redistest.Shared(t)
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Logger: slog.New(slog.DiscardHandler)})
+	e, err := redisengine.Open(t.Context(),
+		redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	return &stage{engine: e, registry: e, clock: clock.System(), advance: func(d time.Duration) { <-time.NewTimer(d).C }}
+	return &stage{engine: e, registry: e, clock: clock.System(),
+		advance: func(d time.Duration) { <-time.NewTimer(d).C }}
 }
 
-// live are the stages on a machine's own clock.
+// live has the stages with the system's clock.
 var live = map[string]func(*testing.T) *stage{"sqlite": onTheClock, "redis": onTheClockOfRedis}
 
-// play is a server on a stage.
+// play is a server with the engine of a stage.
 type play struct {
 	*stage
 	t     *testing.T
@@ -117,12 +123,14 @@ type play struct {
 func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 	t.Helper()
 	p := &play{stage: on, t: t, gate: newGate(on.engine), log: new(logtest.Log)}
+
 	cfg := server.Config{
 		Engine: p.gate, Store: server.Store{Registry: on.registry}, Clock: on.clock,
 		Lmstfy:   server.Lmstfy{Mode: server.LmstfyOpen},
 		Settings: server.Settings{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Logger:   slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+
 	cfg.Store.Watcher, _ = on.registry.(contract.Watcher)
 	cfg.Store.Limiter, _ = on.registry.(contract.Limiter)
 	if change != nil {
@@ -138,14 +146,14 @@ func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 
 func listen(t *testing.T, h http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
-	s.Config.MaxHeaderBytes = 12 << 10 // as a server has it: 16 KiB with net/http's slack
+	s.Config.MaxHeaderBytes = 12 << 10 // like Serve: 16 KiB with the slack of net/http
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
 
-// token makes one as lmstfy's are: produce and consume.
+// token creates a token, by default with lmstfy's rights: produce and consume.
 func (p *play) token(namespace string, rights ...contract.Right) string {
 	p.t.Helper()
 	t := contract.Token{Namespace: namespace, Rights: contract.RightProduce | contract.RightConsume}
@@ -169,14 +177,14 @@ type answer struct {
 
 var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// peer returns a fresh client address for X-Forwarded-For: wrong tokens are
-// counted per address.
+// peer returns a new client address for X-Forwarded-For, because wrong tokens are counted per
+// address.
 func (p *play) peer() string {
 	n := p.peers.Add(1)
 	return fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n))
 }
 
-// send sends a request; headers come in pairs.
+// send sends a request. headers are pairs.
 func (p *play) send(method, target, body string, headers ...string) answer {
 	req, err := http.NewRequest(method, p.api.URL+target, strings.NewReader(body))
 	if err != nil {
@@ -199,20 +207,19 @@ func do(req *http.Request) answer {
 	return answer{resp.StatusCode, resp.Header, string(b), err}
 }
 
-// gate is an engine that tells who waits in it.
+// gate is an engine that reports its waits.
 type gate struct {
 	contract.Engine
-	waiting chan struct{} // one for each Wait that has begun
-	left    chan struct{} // one for each whose caller has gone
+	waiting chan struct{} // receives a value after the start of each Wait
+	left    chan struct{} // receives a value when the caller of a Wait disconnects
 }
 
 func newGate(e contract.Engine) *gate {
 	return &gate{e, make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)}
 }
 
-// Wait tells that it has begun once it stands in the engine's line, as far as
-// that is seen from here: what is pushed from then on wakes it, or it finds
-// that in its first look.
+// Wait reports its start when the engine has registered it, as far as a caller can know: a later
+// push wakes it, or it finds the job in its first check.
 func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	g.waiting <- struct{}{}
 	ready, err := g.Engine.Wait(ctx, p)
@@ -222,5 +229,5 @@ func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return ready, err
 }
 
-// until waits for something that happens by itself.
+// until waits for a condition.
 var until = eventually.True

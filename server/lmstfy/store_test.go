@@ -16,9 +16,9 @@ import (
 
 func ref(queue string) duly.QueueRef { return duly.QueueRef{Namespace: "ns", Name: queue} }
 
-// A queue that a publish makes keeps its dead letters for ever; one that
-// somebody has made or configured before stays as it is.
-func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
+// A queue that is created by a publish keeps its dead letters without a bound. The configuration of
+// an existing queue does not change.
+func TestPublishedQueueKeepsItsDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, on := range stages {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,8 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 				t.Helper()
 				c, err := p.engine.Config(t.Context(), ref(queue))
 				if err != nil || c.DeadAge != age || c.DeadCount != count {
-					t.Errorf("%s keeps dead letters for %s, at most %d, want %s and %d; %v", queue, c.DeadAge, c.DeadCount, age, count, err)
+					t.Errorf("%s keeps dead letters for %s, at most %d, want %s and %d; %v", queue, c.DeadAge,
+						c.DeadCount, age, count, err)
 				}
 			}
 			publish("new")
@@ -53,24 +54,26 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 			publish("native")
 			bounds("native", duly.DefaultDeadAge, duly.DefaultDeadCount)
 
-			// Destroyed over the native API, a queue is new again.
+			// After the native API has destroyed it, a queue is new again.
 			operator := p.token("*", contract.RightAdmin)
-			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization", "Bearer "+operator); a.status != http.StatusNoContent {
+			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization",
+				"Bearer "+operator); a.status != http.StatusNoContent {
 				t.Fatal(a)
 			}
 			publish("new")
 			bounds("new", duly.None, duly.None)
 
-			// So is one that a publish makes which was under way meanwhile.
-			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization", "Bearer "+operator); a.status != http.StatusNoContent {
+			// So is a queue that a concurrent publish creates again.
+			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization",
+				"Bearer "+operator); a.status != http.StatusNoContent {
 				t.Fatal(a)
 			}
 			p.push("new", 1)
 			publish("new")
 			bounds("new", duly.None, duly.None)
 
-			// Destroyed by another server, it is after a while, also if it is
-			// published to before.
+			// After another server has destroyed it, it is new after a while, even with a
+			// publish before.
 			for _, next := range []time.Duration{time.Minute, time.Second} {
 				for range 3 {
 					publish("new")
@@ -87,8 +90,9 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 				bounds("new", duly.None, duly.None)
 			}
 
-			// And what somebody sets later stays.
-			if err := p.engine.Configure(t.Context(), ref("new"), duly.QueueConfig{DeadAge: duly.DefaultDeadAge, DeadCount: duly.DefaultDeadCount}); err != nil {
+			// A later configuration stays.
+			if err := p.engine.Configure(t.Context(), ref("new"),
+				duly.QueueConfig{DeadAge: duly.DefaultDeadAge, DeadCount: duly.DefaultDeadCount}); err != nil {
 				t.Fatal(err)
 			}
 			p.advance(time.Minute)
@@ -98,13 +102,12 @@ func TestAQueueThatAPublishMakesKeepsItsDeadLetters(t *testing.T) {
 	}
 }
 
-// lossy loses the answers of so many pushes, after or before they have
-// happened.
+// lossy is an engine that loses the answers of pushes, before or after it has done them.
 type lossy struct {
 	contract.Engine
 	lose    atomic.Int64
 	happens bool
-	made    atomic.Int64 // jobs that came as first tries
+	made    atomic.Int64 // jobs of first tries
 }
 
 func (l *lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -122,20 +125,22 @@ func (l *lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return nil, duly.ErrUnavailable
 }
 
-// A push whose answer was lost is repeated with the same IDs: there is one job
-// of each, and its ID is answered.
-func TestAPushWhoseAnswerWasLostIsOneJob(t *testing.T) {
+// A push whose answer was lost is repeated with the same IDs, so each job exists once, and the answer
+// has its ID.
+func TestPushWithLostAnswerIsOneJob(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]bool{"it had happened": true, "it had not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var l *lossy
 			fake := clock.NewFake()
+
 			p := open(t, inMemory(t), func(c *server.Config) {
 				l = &lossy{Engine: c.Engine, happens: happens}
 				c.Engine, c.Clock = l, fake
 			})
 			token := p.token("ns")
+
 			send := func(target, body string) answer {
 				answers := make(chan answer, 1)
 				go func() { answers <- p.send("PUT", target, body, "X-Token", token) }()
@@ -149,6 +154,7 @@ func TestAPushWhoseAnswerWasLostIsOneJob(t *testing.T) {
 					}
 				}
 			}
+
 			l.lose.Store(2)
 			a := send("/api/ns/one", "x")
 			got := p.send("GET", "/api/ns/one?count=9", "", "X-Token", token)
@@ -173,8 +179,8 @@ func TestAPushWhoseAnswerWasLostIsOneJob(t *testing.T) {
 	}
 }
 
-// A bulk publish is all or nothing, also where the store takes some of it.
-func TestABulkPublishIsAllOrNothing(t *testing.T) {
+// A bulk publish stores all jobs or none, even if the store accepts only some of them.
+func TestBulkPublishIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for name, on := range stages {
 		t.Run(name, func(t *testing.T) {
@@ -185,13 +191,17 @@ func TestABulkPublishIsAllOrNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			big := `"` + strings.Repeat("x", 1_000_000) + `"`
-			for _, bulk := range []string{"[" + strings.Repeat("1,", 12) + "1]", "[" + strings.Repeat(big+",", 12) + "1]"} {
+
+			for _, bulk := range []string{"[" + strings.Repeat("1,", 12) + "1]",
+				"[" + strings.Repeat(big+",", 12) + "1]"} {
 				a := p.send("PUT", "/api/ns/q/bulk", bulk, "X-Token", token)
 				s, err := p.engine.Stats(t.Context(), ref("q"))
-				if a.status != http.StatusInsufficientStorage || a.body != `{"error":"no room for more jobs"}` || err != nil || s.Sizes != (duly.Sizes{}) {
+				if a.status != http.StatusInsufficientStorage || a.body != `{"error":"no room for more jobs"}` ||
+					err != nil || s.Sizes != (duly.Sizes{}) {
 					t.Errorf("%d %s, left %+v %v", a.status, a.body, s.Sizes, err)
 				}
 			}
+
 			if a := p.send("PUT", "/api/ns/q/bulk", "[1,2,3]", "X-Token", token); a.status != http.StatusCreated {
 				t.Errorf("%d %s", a.status, a.body)
 			}
@@ -199,13 +209,13 @@ func TestABulkPublishIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// failDelete is a store in which nothing can be deleted.
+// failDelete is an engine whose Delete fails.
 type failDelete struct{ contract.Engine }
 
 func (failDelete) Delete(context.Context, duly.QueueRef, string) error { return duly.ErrUnavailable }
 
-// A republish that can't end the old job says so, and neither job is lost.
-func TestARepublishThatEndsHalfWayLosesNothing(t *testing.T) {
+// A republish that can't delete the old job fails, and neither job is lost.
+func TestFailedRepublishLosesNoJob(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Engine = failDelete{c.Engine} })
 	token := p.token("ns")

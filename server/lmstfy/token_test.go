@@ -6,15 +6,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TokenNamesInjective, X2: a text that was given to one namespace is another
-// namespace's token as little as another text is, however they run together.
+// TokenNamesInjective, X2: the token of a namespace is not valid in another one, even if both
+// concatenations of namespace and text are equal.
 func TestX2TokenNamesInjective(t *testing.T) {
 	t.Parallel()
-	names, texts := rapid.StringMatching(`[-_A-Za-z0-9]{1,6}`), rapid.StringOfN(rapid.RuneFrom([]rune("ab:\x00/ -_é")), 0, 8, -1)
+	names, texts := rapid.StringMatching(`[-_A-Za-z0-9]{1,6}`),
+		rapid.StringOfN(rapid.RuneFrom([]rune("ab:\x00/ -_é")), 0, 8, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := names.Draw(t, "namespace"), names.Draw(t, "another")
 		x, y := texts.Draw(t, "token"), texts.Draw(t, "another token")
-		if rapid.Bool().Draw(t, "run together") { // ab + c, a + bc
+		if rapid.Bool().Draw(t, "run together") { // ab + c and a + bc
 			whole := a + b + x
 			i, k := rapid.IntRange(1, len(a+b)).Draw(t, "at"), rapid.IntRange(1, len(a+b)).Draw(t, "and at")
 			a, x, b, y = whole[:i], whole[i:], whole[:k], whole[k:]

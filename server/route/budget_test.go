@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// fakeTime is the time of a budget whose look only the test calls.
+// fakeTime gives a budget a fake time, and stops its timer.
 func fakeTime(b *budget) (now *time.Duration) {
 	now, b.armed = new(time.Duration), true
 	b.now = func() time.Duration { return *now }
@@ -20,7 +20,7 @@ func fakeTime(b *budget) (now *time.Duration) {
 
 func shareOf(owner ...string) *share { return &share{owner: owned(owner...)} }
 
-// mustTake takes bytes that must be free.
+// mustTake reserves bytes, which must be free.
 func (b *budget) mustTake(t *testing.T, s *share, n int64) {
 	t.Helper()
 	if !b.try(s, n) {
@@ -28,8 +28,8 @@ func (b *budget) mustTake(t *testing.T, s *share, n int64) {
 	}
 }
 
-// queue makes a share wait and returns once it waits. The channel is closed when
-// the share gets its memory.
+// queue makes a share wait for memory, and returns when it waits. The channel closes when the share
+// gets its memory.
 func (b *budget) queue(t *testing.T, ctx context.Context, s *share, n int64) (granted chan struct{}) {
 	t.Helper()
 	before := b.waiters()
@@ -51,16 +51,17 @@ func (b *budget) waiters() int {
 	return len(b.waiting)
 }
 
-// mustBeEmpty checks that the budget holds no memory, account or waiting call.
+// mustBeEmpty checks that the budget has no used memory, no account and no waiting call.
 func (b *budget) mustBeEmpty(t *testing.T) {
 	t.Helper()
-	if b.all.held != 0 || b.all.users != 0 || len(b.all.children) != 0 || len(b.waiting) != 0 || len(b.slow) != 0 || b.beyond != nil || b.cutting != nil {
+	if b.all.held != 0 || b.all.users != 0 || len(b.all.children) != 0 || len(b.waiting) != 0 || len(b.slow) != 0 ||
+		b.beyond != nil || b.cutting != nil {
 		t.Errorf("left behind: %d bytes, %d users, %d accounts, %d waiting, %d slow, beyond %v, cutting %v",
 			b.all.held, b.all.users, len(b.all.children), len(b.waiting), len(b.slow), b.beyond, b.cutting)
 	}
 }
 
-// fill takes single bytes until one is refused.
+// fill reserves single bytes until one is refused.
 func (b *budget) fill(owner ...string) *share {
 	s := shareOf(owner...)
 	for b.try(s, 1) {
@@ -68,18 +69,20 @@ func (b *budget) fill(owner ...string) *share {
 	return s
 }
 
-// One owner takes at most three quarters of the free memory above it, so the next
-// owner finds some at once.
+// One owner gets at most three quarters of the free memory above it, so the next owner gets some at
+// once.
 func TestBudgetLeavesRoomForOtherOwners(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
+
 	greedy := b.fill("a", "token 1")
 	if greedy.held != 3600 { // 3/4 of 3/4
 		t.Errorf("one token took %d of 6400, want 3600", greedy.held)
 	}
 	second := b.fill("a", "token 2")
 	if total := greedy.held + second.held; second.held < 600 || total > 4800 {
-		t.Errorf("another token of the namespace took %d, the namespace %d; want at least 600, at most 4800", second.held, total)
+		t.Errorf("another token of the namespace took %d, the namespace %d; want at least 600, at most 4800",
+			second.held, total)
 	}
 	other := b.fill("b", "token 3")
 	if other.held < 1000 {
@@ -114,7 +117,7 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 		t.Error("a small call overtook a large one of its owner")
 	default:
 	}
-	cancel() // the large one leaves
+	cancel() // ends the large one
 	eventually.Receive(t, "memory", waitsToo)
 	select {
 	case <-waits:
@@ -127,8 +130,8 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// Requests that grow and keep what they have do not all wait for each other: one
-// at a time is served beyond the budget.
+// Growing requests that keep their memory do not deadlock: one at a time is served beyond the
+// budget.
 func TestBudgetGrowingCallsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBudget(320)
@@ -139,7 +142,7 @@ func TestBudgetGrowingCallsDoNotBlockEachOther(t *testing.T) {
 	}
 
 	var all sync.WaitGroup
-	for _, s := range shares { // 20 are left, and each wants 96 more
+	for _, s := range shares { // 20 are free, and each needs 96 more
 		all.Go(func() {
 			defer b.release(s)
 			for range 3 {
@@ -164,7 +167,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b := newBudget(6400)
 	rich := b.fill("a", "token")
 	first := shareOf("a", "token")
-	if err := b.take(t.Context(), first, 1); err != nil { // takes the place beyond the budget
+	if err := b.take(t.Context(), first, 1); err != nil { // is the call beyond the budget
 		t.Fatal(err)
 	}
 	richWaits, poorWaits := shareOf("a", "token"), shareOf("b", "token")
@@ -172,8 +175,10 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	poor := b.queue(t, t.Context(), poorWaits, 5000)
 	b.release(first)
 	eventually.Receive(t, "memory", poor)
+
 	if !poorWaits.beyond || richWaits.held != 0 {
-		t.Errorf("the poor owner's call is beyond the budget: %v; the rich one has %d", poorWaits.beyond, richWaits.held)
+		t.Errorf("the poor owner's call is beyond the budget: %v; the rich one has %d", poorWaits.beyond,
+			richWaits.held)
 	}
 	b.set(poorWaits, 10)
 	if poorWaits.beyond {
@@ -185,7 +190,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// cutRecorder gives shares a cut that records their names.
+// cutRecorder gives shares a cut function that records their names.
 type cutRecorder []string
 
 func (r *cutRecorder) share(t *testing.T, b *budget, name string, n int64, slow time.Duration, owner ...string) *share {
@@ -197,8 +202,8 @@ func (r *cutRecorder) share(t *testing.T, b *budget, name string, n int64, slow 
 	return s
 }
 
-// While a call waits, slow calls are cut one at a time: of the owner with the most
-// memory, the call that has been slow for longest.
+// While a call waits, slow calls are cut one at a time: the slowest call of the owner with the most
+// memory.
 func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
@@ -240,8 +245,8 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// The call beyond the budget is cut first, and if an owner with more room waits,
-// it has a limited time even if it is fast.
+// The call beyond the budget is cut first. If an owner with more room waits, its time is limited even
+// if it is fast.
 func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -291,6 +296,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	b.release(gone)
 	b.slowAt(gone, 0)
 	rest := b.fill("a", "token")
+
 	waiting := cuts.share(t, b, "waiting", 0, 0, "a", "token")
 	if err := b.take(t.Context(), waiting, 1); err != nil { // beyond the budget
 		t.Fatal(err)
@@ -310,8 +316,8 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// Memory that is kept without having been asked for counts like any other.
-func TestBudgetCountsWhatIsKeptAtOnce(t *testing.T) {
+// Memory that is kept without a reservation counts like any other.
+func TestBudgetCountsUnreservedMemory(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
 	s := shareOf("a", "token")

@@ -11,14 +11,15 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.10: every spelling that means two things is refused, and no clean path
-// is.
+// C14.10: ambiguous spellings of a path are refused, and clean paths are not.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for path, clean := range map[string]bool{
 		"/": true, "/a": true, "/a.b/c..d/..e/.f": true, "/a/...": true, "/%41": true, "/a%3Ab": true, "/a%20b": true,
-		"/.": false, "/..": false, "/a/.": false, "/a/..": false, "/./a": false, "/../a": false, "/a/../b": false, "/a/./b": false,
-		"/a/": false, "//": false, "//a": false, "/a//b": false, "/a%2Fb": false, "/a%2fb": false, "/a%00": false, "/%2e": false, "/%2e%2E/a": false, "/.%2e": false, "/a/.%2f": false,
+		"/.": false, "/..": false, "/a/.": false, "/a/..": false, "/./a": false, "/../a": false, "/a/../b": false,
+		"/a/./b": false,
+		"/a/":    false, "//": false, "//a": false, "/a//b": false, "/a%2Fb": false, "/a%2fb": false, "/a%00": false,
+		"/%2e": false, "/%2e%2E/a": false, "/.%2e": false, "/a/.%2f": false,
 	} {
 		r := httptest.NewRequest("GET", "http://x"+path, nil)
 		if err := checkPath(r); (err == nil) != clean {
@@ -30,14 +31,16 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What checkPath lets through, the mux takes as it is: it never redirects.
+// The mux never redirects a path that checkPath accepts.
 func FuzzPaths(f *testing.F) {
 	for _, s := range []string{"/v1/a/queues/b", "/..", "/a/%2e%2e", "//a", "/a/", "/a%2fb", "/a/./b", "/%00"} {
 		f.Add(s)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	mux.HandleFunc("GET /v1/{namespace}/queues/{queue}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux.HandleFunc("GET /v1/{namespace}/queues/{queue}",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+
 	f.Fuzz(func(t *testing.T, path string) {
 		r, err := http.NewRequest("GET", "http://x"+path, nil)
 		if err != nil || r.URL.Host != "x" {
@@ -55,9 +58,9 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// A client that misspells a parameter sees the right names, and its own text,
-// which may be a secret, is not repeated.
-func TestUnknownQueryParameterNamesThoseOfTheRoute(t *testing.T) {
+// The error of an unknown parameter has the right names. It does not repeat the client's text, which
+// may be a secret.
+func TestUnknownQueryParameterErrorHasNames(t *testing.T) {
 	for want, names := range map[string][]string{
 		"takes state, cursor": {"state", "cursor"},
 		"takes none":          nil,
@@ -70,7 +73,7 @@ func TestUnknownQueryParameterNamesThoseOfTheRoute(t *testing.T) {
 	}
 }
 
-// X14: whatever comes in, what goes into the log is one line of ASCII.
+// X14: any text becomes one line of ASCII in the log.
 func FuzzLine(f *testing.F) {
 	f.Add("a\nb\x1b[31m\u2028\xff")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -86,9 +89,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// What a caller asks for that is not there is no fault of the server's: nobody
-// is woken at night by it.
-func TestALogTellsTheCallersMistakesFromTheServers(t *testing.T) {
+// Mistakes of callers are not logged as faults of the server, so that they raise no alert.
+func TestMistakesOfCallersAreNoFaults(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{400: "INFO", 501: "INFO", 500: "ERROR", 503: "ERROR", 507: "ERROR"} {
 		var out strings.Builder
@@ -101,7 +103,7 @@ func TestALogTellsTheCallersMistakesFromTheServers(t *testing.T) {
 	}
 }
 
-// A log has an error in one line, without what is secret in a URL.
+// The log has an error as one line, without the secrets of URLs.
 func TestFaultIsOneLineWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
