@@ -1,12 +1,15 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/describe"
 	"github.com/dulymq/duly/server/route"
@@ -168,5 +171,47 @@ func TestSecurityPage(t *testing.T) {
 	if !ok1 || !ok2 {
 		t.Fatalf("%s has no place for the table of rights", path)
 	}
-	compare(t, path, []byte(head+begin+describe.Rights(described(serve(t, nil)))+end+tail))
+	compare(t, path, []byte(head+begin+rightsTable(described(serve(t, nil)))+end+tail))
+}
+
+// rightsColumns has the columns of the table of rights: each is a token with one right, in the
+// namespace of the route or in all.
+var rightsColumns = []struct {
+	name  string
+	token contract.Token
+}{
+	{"`produce`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightProduce}},
+	{"`consume`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightConsume}},
+	{"`admin`", contract.Token{Namespace: duly.DefaultNamespace, Rights: contract.RightAdmin}},
+	{"`admin` for `*`", contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin}},
+}
+
+// rightsTable returns the table of docs/security.md with the rights of all routes.
+func rightsTable(parts []describe.Part) string {
+	var b strings.Builder
+	b.WriteString("| route | nobody |")
+	for _, c := range rightsColumns {
+		b.WriteString(" " + c.name + " |")
+	}
+	b.WriteString(" counts under |\n| --- |" + strings.Repeat(" :---: |", len(rightsColumns)+1) + " --- |\n")
+
+	for _, p := range parts {
+		for i := range p.Routes {
+			r := &p.Routes[i]
+			fmt.Fprintf(&b, "| `%s %s` | %s |", r.Method, r.Path, mark(r.Access == auth.Open))
+			for _, c := range rightsColumns {
+				fmt.Fprintf(&b, " %s |", mark(r.Access == auth.Open || r.Access.Allows(&c.token, duly.DefaultNamespace)))
+			}
+			fmt.Fprintf(&b, " %s |\n", strings.Join(r.LimitedBy.Names(), ", "))
+		}
+	}
+	return b.String()
+}
+
+// mark returns the cell of a column.
+func mark(may bool) string {
+	if may {
+		return "✓"
+	}
+	return ""
 }

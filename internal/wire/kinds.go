@@ -58,11 +58,13 @@ func enum[T interface {
 			f.write(name)
 			f.dst = appendString(f.dst, (*v).String())
 		}
+
 	case reading:
 		if f.at(name) {
 			unmarshal(&f.r, name, v)
 			f.next()
 		}
+
 	default:
 		f.describe(name, Text, p, keywords, doc)
 	}
@@ -301,6 +303,7 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 		if !p.omits(len(*v) == 0, *v == nil) {
 			f.writeBytes(name, *v)
 		}
+
 	case reading:
 		if f.at(name) {
 			*v = f.r.either(name, f.r.bytes(name), *v)
@@ -310,6 +313,7 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 			*v = f.r.either(name, f.r.base64(name+"_base64"), *v)
 			f.next()
 		}
+
 	default:
 		if p == required {
 			p = optional // one of the two is there

@@ -287,8 +287,10 @@ func addKeywords(schema object, keywords string, names ...string) {
 	}
 }
 
+// kindSchema returns the schema of a kind of JSON value.
 func kindSchema(k wire.Kind) object {
 	none := object{"type": "string", "enum": []string{"none"}}
+
 	switch k {
 	case wire.Integer:
 		return object{"type": "integer", "format": "int64"}
