@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -66,13 +67,17 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	})
 
 	waiting := h.command("./bin/duly", "reserve", "nothing", "--wait", "--url", at())
-	var errs strings.Builder
+	var errs logtest.Log
 	waiting.Stderr = &errs
 	if err := waiting.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- waiting.Wait() }()
+	// With the token revoked before this line, the command would not wait at all.
+	redistest.Await(t, "the command has noted the unknown queue", func() bool {
+		return strings.Contains(errs.String(), "\n")
+	})
 
 	id := ""
 	for line := range strings.Lines(h.run("token", "list", "--data", "here")) {
@@ -85,7 +90,7 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	defer cancel()
 	select {
 	case err := <-ended:
-		if code := exitOf(t, err); code != 1 || !strings.Contains("\n"+errs.String(), "\nduly: unauthorized: ") {
+		if code := exitOf(t, err); code != 1 || !strings.Contains(errs.String(), "\nduly: unauthorized: ") {
 			t.Errorf("exit %d, %s", code, errs.String())
 		}
 	case <-ctx.Done():
