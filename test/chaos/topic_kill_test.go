@@ -95,8 +95,11 @@ func consumeThroughKills(t *testing.T, store topicStore) {
 	for i := range consumers {
 		f.begin(theGroups[i%len(theGroups)])
 	}
+	// A test that fails stops its publisher before it ends.
+	publishing, stop := context.WithCancel(t.Context())
 	var published sync.WaitGroup
-	published.Go(func() { publishThrough(t, topics, messages) })
+	published.Go(func() { publishThrough(publishing, t, topics, messages) })
+	defer func() { stop(); published.Wait() }()
 
 	restarts := 0
 	for n := 0; n < kills || proctest.Long() && ackedBy(t, engine) < int64(messages*len(theGroups)); n++ {
@@ -146,8 +149,8 @@ func openAt(t *testing.T, url string) closer {
 
 // publishThrough publishes numbered messages. Each call is repeated until it is
 // answered: the topic takes an ID once.
-func publishThrough(t *testing.T, topics contract.Topics, messages int) {
-	for n := 0; n < messages; {
+func publishThrough(ctx context.Context, t *testing.T, topics contract.Topics, messages int) {
+	for n := 0; n < messages && ctx.Err() == nil; {
 		if !proctest.Long() {
 			time.Sleep(30 * time.Millisecond) // so that each kill meets work
 		}
@@ -157,12 +160,15 @@ func publishThrough(t *testing.T, topics contract.Topics, messages int) {
 			batch[i] = duly.Message{Topic: theTopic.Name, ID: "m" + number, Key: "k" + strconv.Itoa((n+i)%64), Body: []byte(number)}
 		}
 		for begun := time.Now(); ; time.Sleep(breath) {
+			if ctx.Err() != nil {
+				return
+			}
 			if time.Since(begun) > patience {
 				t.Errorf("no Publish was answered for %v", patience)
 				return
 			}
-			ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
-			results, err := topics.Publish(ctx, batch)
+			call, stop := context.WithTimeout(ctx, 5*time.Second)
+			results, err := topics.Publish(call, batch)
 			stop()
 			if err == nil && !slices.ContainsFunc(results, func(r duly.PublishResult) bool { return r.Err != nil }) {
 				break
