@@ -61,10 +61,20 @@ func (c *Client) Queue(name string) QueueRef { return QueueRef{c.cfg.Namespace, 
 // created, merged, or exists already. For bad input Push returns [ErrInvalid],
 // which names the field.
 func (c *Client) Push(ctx context.Context, queue string, body []byte, opts ...Option) (PushResult, error) {
+	return c.pushOne(ctx, newJob(queue, body, opts))
+}
+
+// newJob returns a job with its options.
+func newJob(queue string, body []byte, opts []Option) Job {
 	j := Job{Queue: queue, Body: body}
 	for _, opt := range opts {
 		opt(&j)
 	}
+	return j
+}
+
+// pushOne pushes one job, and returns its own error too.
+func (c *Client) pushOne(ctx context.Context, j Job) (PushResult, error) {
 	results, err := c.PushMany(ctx, []Job{j})
 	if err != nil {
 		return PushResult{}, err

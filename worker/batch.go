@@ -34,7 +34,7 @@ const suspectAt = 2
 // Middleware wraps handlers of single deliveries, so it is not called here. With is
 // an error.
 func (w *Worker) HandleBatch(queue string, n int, wait time.Duration, h BatchFunc, opts ...HandlerOption) {
-	w.add("HandleBatch", &route{queue: queue, batch: &batching{size: n, wait: wait, handler: h}}, opts)
+	w.add("HandleBatch", &registration{queue: queue, batch: &batching{size: n, wait: wait, handler: h}}, opts)
 }
 
 // batching is the batch handler of a queue with its settings.

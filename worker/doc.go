@@ -23,6 +23,14 @@
 // once: a handler may see a job again after it has done its work, when the
 // answer to that was lost. The job's ID is the same each time.
 //
+// # Kinds
+//
+// A queue can carry several kinds of jobs, each with a handler of its own type. See
+// [HandleKind] and [duly.PushKind]:
+//
+//	worker.HandleKind(w, "mail", func(ctx context.Context, job *worker.Job[SendMail]) error { … })
+//	worker.HandleKind(w, "mail", func(ctx context.Context, job *worker.Job[SendSMS]) error { … })
+//
 // # Batches
 //
 // [Worker.HandleBatch] hands several deliveries of a queue or a group to one call, for

@@ -98,6 +98,43 @@ func ExampleJSON() {
 	// to ann@example.org: hello
 }
 
+// resizeImage and deleteImage are the kinds of one queue.
+type (
+	resizeImage struct {
+		File  string
+		Width int
+	}
+	deleteImage struct{ File string }
+)
+
+func (resizeImage) Kind() string { return "resize" }
+func (deleteImage) Kind() string { return "delete" }
+
+// A queue carries two kinds of jobs. The type of a pushed value chooses its handler.
+func ExampleHandleKind() {
+	ctx := context.Background()
+	e := dulytest.New(nil) // a program: engine, err := open.Engine(ctx, url)
+	defer e.Close()
+	client := e.Client()
+	duly.PushKind(ctx, client, "images", resizeImage{File: "17.png", Width: 80})
+	duly.PushKind(ctx, client, "images", deleteImage{File: "16.png"})
+
+	w := worker.New(e, worker.Config{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
+	worker.HandleKind(w, "images", func(_ context.Context, job *worker.Job[resizeImage]) error {
+		fmt.Println("resize", job.Value.File, "to", job.Value.Width)
+		return nil
+	})
+	worker.HandleKind(w, "images", func(_ context.Context, job *worker.Job[deleteImage]) error {
+		fmt.Println("delete", job.Value.File)
+		return nil
+	})
+	e.Start(w) // a program: err := w.Run(ctx)
+
+	// Output:
+	// resize 17.png to 80
+	// delete 16.png
+}
+
 // Middleware wraps every handler. The first is the outermost.
 func ExampleWorker_Use() {
 	e := dulytest.New(nil)

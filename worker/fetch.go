@@ -325,6 +325,9 @@ func (f *fetcher) prepare(fl *flight, d *duly.Delivery, sent moment) {
 	if fl.route == nil {
 		fl.route = f.every
 	}
+	if fl.route != nil {
+		fl.handler = fl.route.handlerOf(d)
+	}
 	// From when it stands in the table it may be cancelled, also before its
 	// goroutine has begun.
 	ctx, cancel := context.WithCancelCause(f.values)

@@ -21,6 +21,7 @@ type moment struct {
 type flight struct {
 	delivery Delivery
 	route    *route
+	handler  *jobHandler // of the route
 	ctx      jobContext
 	cancel   context.CancelCauseFunc
 	sent     moment // before the Reserve that brought it

@@ -17,13 +17,13 @@ import (
 // the start, else a minute before the worker last saw it, so that it misses nothing. It
 // may then see messages again.
 func From(place duly.From) HandlerOption {
-	return func(r *route) { r.from, r.fromSet = place, true }
+	return func(r *registration) { r.from, r.fromSet = place, true }
 }
 
 // seenMargin is the allowed difference between the clocks of a worker and its engine.
 const seenMargin = time.Minute
 
-func (r *route) validateFrom(f *contract.BadFields) {
+func (r *registration) validateFrom(f *contract.BadFields) {
 	if !r.fromSet {
 		return
 	}

@@ -36,7 +36,7 @@ func (s *session) handle(f *flight) {
 		s.table.learn(out, s.clock.Mono(), started)
 		s.table.finish(f, out)
 	}()
-	err = f.route.handler(&f.ctx, &f.delivery)
+	err = f.handler.call(&f.ctx, &f.delivery)
 	out = decide(err, f.ended()) // inside the recover: Error is the user's code too
 	if out.As == duly.Ack {
 		out.Result = f.delivery.result
@@ -46,11 +46,11 @@ func (s *session) handle(f *flight) {
 
 // enter begins the handler's time. Its timer runs only if there is a Timeout.
 func (s *session) enter(f *flight) (stopTimer func()) {
-	if f.route.timeout == 0 {
+	if f.handler.timeout == 0 {
 		return func() {}
 	}
-	f.ctx.deadline = s.clock.Now().Add(f.route.timeout)
-	t := s.clock.AfterFunc(f.route.timeout, func() {
+	f.ctx.deadline = s.clock.Now().Add(f.handler.timeout)
+	t := s.clock.AfterFunc(f.handler.timeout, func() {
 		f.cancel(ErrTimeout)
 		s.table.letGo(f)
 	})

@@ -27,10 +27,7 @@ func newOrder(routes []*route, strictly bool) order {
 	queues := make([]string, len(routes))
 	weights := make([]int, len(routes))
 	for i, r := range routes {
-		queues[i], weights[i] = r.queue, 1
-		if r.weightSet {
-			weights[i] = r.weight
-		}
+		queues[i], weights[i] = r.queue, r.weight
 	}
 
 	if strictly || len(routes) == 1 {

@@ -27,7 +27,7 @@ func ordered(weights ...int) (order, []string) {
 	var routes []*route
 	var names []string
 	for i, weight := range weights {
-		r := &route{queue: fmt.Sprintf("q%d", i), weight: weight, weightSet: weight > 0}
+		r := &route{queue: fmt.Sprintf("q%d", i), weight: max(weight, 1)}
 		routes, names = append(routes, r), append(names, r.queue)
 	}
 	return newOrder(routes, false), names

@@ -41,15 +41,15 @@ type session struct {
 // errStop is the cause of an ordinary stop.
 var errStop = &cause{"worker: stopping", context.Canceled}
 
-func (w *Worker) newSession(ctx context.Context) *session {
+func (w *Worker) newSession(ctx context.Context, routes []*route) *session {
 	cfg := &w.cfg
 	s := &session{
 		engine: w.engine, cfg: cfg, clock: cfg.Clock, log: cfg.Logger, killed: w.killed,
-		routes: make(map[string]*route, len(w.routes)), order: newOrder(w.routes, cfg.StrictOrder),
+		routes: make(map[string]*route, len(routes)), order: newOrder(routes, cfg.StrictOrder),
 		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency), gatherers: map[string]*gatherer{},
 	}
 	s.table.limit = newLimit(cfg)
-	for _, r := range w.routes {
+	for _, r := range routes {
 		if r.every {
 			s.every = r
 			continue

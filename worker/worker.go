@@ -19,10 +19,10 @@ type Worker struct {
 	killed chan struct{}
 	kill   func()
 
-	mu         sync.Mutex
-	routes     []*route
-	middleware []Middleware
-	ran        bool
+	mu            sync.Mutex
+	registrations []*registration
+	middleware    []Middleware
+	ran           bool
 }
 
 // New makes a Worker. It does not own the engine: close that after Run. Run
@@ -39,24 +39,24 @@ func New(engine duly.Engine, cfg Config) *Worker {
 // equally, or by [Weight]; with Config.StrictOrder an earlier queue goes before
 // a later one. Run reports what is wrong. Handle panics after Run.
 func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
-	w.add("Handle", &route{queue: queue, handler: h}, opts)
+	w.add("Handle", &registration{queue: queue, handler: h}, opts)
 }
 
 // HandleEvery sets the handler of all jobs. It is for an engine that chooses the queues
 // itself: its Reserve and Wait get no names, and its Settle and Extend find the namespace
 // of a delivery by the receipt. Such a worker has no other handler.
 func (w *Worker) HandleEvery(h HandlerFunc) {
-	w.add("HandleEvery", &route{every: true, handler: h}, nil)
+	w.add("HandleEvery", &registration{every: true, handler: h}, nil)
 }
 
-func (w *Worker) add(method string, r *route, opts []HandlerOption) {
+func (w *Worker) add(method string, r *registration, opts []HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mustBeNew(method)
 	for _, opt := range opts {
 		opt(r)
 	}
-	w.routes = append(w.routes, r)
+	w.registrations = append(w.registrations, r)
 }
 
 // Use wraps every handler, whenever it is added, with middleware: the first is
@@ -103,10 +103,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.validate(); err != nil {
 		return err
 	}
-	for _, r := range w.routes {
-		r.build(w.middleware)
-	}
-	return w.newSession(ctx).run(ctx)
+	return w.newSession(ctx, w.routes()).run(ctx)
 }
 
 // fillSlots makes room for two batches of each queue: one that is handled, and one
@@ -115,14 +112,14 @@ func (w *Worker) fillSlots() {
 	if !w.cfg.slotsByDefault {
 		return
 	}
-	for _, r := range w.routes {
+	for _, r := range w.registrations {
 		if r.batch != nil {
 			w.cfg.Concurrency = max(w.cfg.Concurrency, min(2*r.batch.size, MaxConcurrency))
 		}
 	}
 }
 
-// validate names every mistake at once.
+// validate returns an error with every fault of the worker.
 func (w *Worker) validate() error {
 	var f contract.BadFields
 	w.cfg.validate(&f)
@@ -132,31 +129,44 @@ func (w *Worker) validate() error {
 	if slices.ContainsFunc(w.middleware, func(m Middleware) bool { return m == nil }) {
 		f.Add("middleware", "is nil")
 	}
-	if n := len(w.routes); n < 1 || n > duly.MaxReserveQueues {
+
+	groups := byQueue(w.registrations)
+	if n := len(groups); n < 1 || n > duly.MaxReserveQueues {
 		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers", n, duly.MaxReserveQueues)
 	}
-	seen := map[string]bool{}
-	_, topics := w.engine.(contract.Topics)
-	for _, r := range w.routes {
-		r.validate(&f, w.cfg.Concurrency)
-		if r.batch != nil && w.cfg.Limiter != nil {
-			f.Add("limiter", "is set, but queue %s is handled in batches, which wait for free slots; remove one of them", r.queue)
+	for _, registrations := range groups {
+		for _, r := range registrations {
+			r.validate(&f, w.cfg.Concurrency)
+			w.validateCombination(&f, r)
 		}
-		if r.every && len(w.routes) > 1 {
-			f.Add("queues", "are %d, but HandleEvery takes all jobs; remove the other handlers", len(w.routes))
-		}
-		if r.fromSet && !topics && w.engine != nil {
-			f.Add("engine", "has no topics, but a group is to be created for %s", r.queue)
-		}
-		if r.weightSet && w.cfg.StrictOrder {
-			f.Add("weight", "of queue %s is set together with StrictOrder; remove one of them", r.queue)
-		}
-		if seen[r.queue] {
-			f.Add("queue", "%s is handled twice", r.queue)
-		}
-		seen[r.queue] = true
+		validateQueue(&f, registrations)
 	}
 	return f.Err()
+}
+
+// validateCombination adds the faults of a registration together with the settings and the
+// engine of the worker.
+func (w *Worker) validateCombination(f *contract.BadFields, r *registration) {
+	if r.batch != nil && w.cfg.Limiter != nil {
+		f.Add("limiter", "is set, but queue %s is handled in batches, which wait for free slots; remove one of them", r.queue)
+	}
+	if r.every && len(w.registrations) > 1 {
+		f.Add("queues", "are %d, but HandleEvery takes all jobs; remove the other handlers", len(w.registrations))
+	}
+	if _, topics := w.engine.(contract.Topics); r.fromSet && !topics && w.engine != nil {
+		f.Add("engine", "has no topics, but a group is to be created for %s", r.queue)
+	}
+	if r.weightSet && w.cfg.StrictOrder {
+		f.Add("weight", "of queue %s is set together with StrictOrder; remove one of them", r.queue)
+	}
+}
+
+// routes returns the route of every queue, in the order in which the queues were added.
+func (w *Worker) routes() (routes []*route) {
+	for _, registrations := range byQueue(w.registrations) {
+		routes = append(routes, newRoute(registrations, w.middleware))
+	}
+	return routes
 }
 
 // graces are how long handlers have to return once they were cancelled, and
