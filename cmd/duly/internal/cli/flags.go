@@ -209,6 +209,24 @@ func (f headersFlag) Set(text string) error {
 	return nil
 }
 
+// kindFlag is the kind of a job.
+type kindFlag struct{ to *string }
+
+// String implements pflag.Value.
+func (f kindFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f kindFlag) Type() string { return "kind" }
+
+// Set implements pflag.Value.
+func (f kindFlag) Set(text string) error {
+	if err := duly.ValidateKind(text); err != nil {
+		return usageErrorf("it %s", problemOf(err))
+	}
+	*f.to = text
+	return nil
+}
+
 // durationVar adds a flag for a duration of at least 1 ms.
 func durationVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
 	f.Var(durationFlag{to: to}, name, usage)

@@ -92,6 +92,34 @@ func TestPushFlags(t *testing.T) {
 	r.golden("push")
 }
 
+func TestPushKind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "{}", "--id", "a", "--kind", "send_mail", "--header", "lang=de")
+	job, err := r.engine.Get(t.Context(), duly.Q("q"), "a")
+	if err != nil || len(job.Headers) != 2 || job.Headers[duly.KindHeader] != "send_mail" || job.Headers["lang"] != "de" {
+		t.Errorf("the headers are %v, %v", job.Headers, err)
+	}
+
+	for want, args := range map[string][]string{
+		`it is "send mail", must be 1 to 100 of A-Z a-z 0-9 . _ - and begin with a letter`: {"--kind", "send mail"},
+		`it is "", must be 1 to 100`:                                    {"--kind", ""},
+		"--kind and --header Duly-Kind both set the kind; leave one of": {"--kind", "a", "--header", "Duly-Kind=b"},
+	} {
+		code, _, errs := r.run(append([]string{"push", "q", "{}"}, args...)...)
+		if code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%q: exit %d, %q, want %q", args, code, errs, want)
+		}
+	}
+
+	r.stdin = "1\n2\n"
+	r.ok("push", "lines", "--lines", "--kind", "number")
+	page, err := r.engine.List(t.Context(), duly.Q("lines"), duly.ListParams{State: duly.StateReady})
+	if err != nil || len(page.Jobs) != 2 || page.Jobs[1].Headers[duly.KindHeader] != "number" {
+		t.Errorf("the jobs are %+v, %v", page.Jobs, err)
+	}
+}
+
 // C15.12: --lines pushes one job per input line.
 func TestPushLines(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 func pushCommand(a *app) *cobra.Command {
 	var job duly.Job
 	var lines bool
+	var kind string
 	cmd := a.command("push QUEUE [BODY|-]", "Push a job, or one job per input line",
 		`Without a BODY, push reads it from standard input if that is a pipe or a file. "-" always reads standard input, and
 '' is an empty body. With --lines every line of standard input is the body of a job, without its line end. Lines that
@@ -40,6 +42,9 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
   duly push import --lines --json < lines.txt > ids.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
 			job.Queue, a.warnings = args[0], warnDataLoss
+			if err := setKind(&job, kind); err != nil {
+				return err
+			}
 			if !lines {
 				return a.push(ctx, p, job, args[1:])
 			}
@@ -54,6 +59,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
 
 	f := cmd.Flags()
 	f.BoolVar(&lines, "lines", false, "one job per line of standard input")
+	f.Var(kindFlag{&kind}, "kind", "the job's `kind`, by which a worker chooses its handler")
 	a.jobFlags(f, &job)
 	completeValues(cmd, "merge-mode", string(duly.MergeKeep), string(duly.MergeReplace))
 	completeValues(cmd, "merge-until", string(duly.UntilLeased), string(duly.UntilDone))
@@ -83,6 +89,20 @@ func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
 		"the server sends the job to this `URL`, or to target:NAME; creates a push queue")
 	f.StringVar(&job.OnDone, "on-done", "", "`URL` or target:NAME that gets a notice when the job is done, or none")
 	f.StringVar(&job.OnDead, "on-dead", "", "`URL` or target:NAME that gets a notice when the job is dead, or none")
+}
+
+// setKind adds the header of a kind, unless it is empty.
+func setKind(job *duly.Job, kind string) error {
+	if kind == "" {
+		return nil
+	}
+	for name := range job.Headers {
+		if strings.EqualFold(name, duly.KindHeader) {
+			return usageErrorf("--kind and --header %s both set the kind; leave one of them out", name)
+		}
+	}
+	duly.Header(duly.KindHeader, kind)(job)
+	return nil
 }
 
 // push pushes one job.
