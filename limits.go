@@ -63,6 +63,19 @@ const (
 	// MaxJobsBound is the largest number that a queue's bounds (dead count,
 	// max jobs, max leased) can be set to.
 	MaxJobsBound = 1_000_000_000_000
+	// MaxSchedules is the number of schedules of a queue.
+	MaxSchedules = 10_000
+	// MaxScheduleName is the length of the name and of the owner of a schedule, in bytes.
+	MaxScheduleName = 100
+	// MaxTemplateBody is the size of the body of a schedule's template, in bytes.
+	MaxTemplateBody = 64 << 10
+	// MaxTemplateHeaders and MaxTemplateHeaderBytes bound the headers of a template. A run
+	// has three more headers.
+	MaxTemplateHeaders, MaxTemplateHeaderBytes = MaxHeaders - 3, MaxHeaderBytes - 256
+	// MaxJitter bounds the jitter of a schedule.
+	MaxJitter = 24 * time.Hour
+	// MinWindow and MaxWindow bound the window of a schedule.
+	MinWindow, MaxWindow = time.Minute, 366 * 24 * time.Hour
 	// MinRate and MaxRate bound a queue's rate limit, in deliveries per second. MaxBurst
 	// bounds its burst.
 	MinRate, MaxRate, MaxBurst = 0.000_001, 1_000_000.0, 1_000_000
@@ -80,4 +93,6 @@ const (
 	DefaultLease     = 30 * time.Second
 	DefaultDeadAge   = 90 * 24 * time.Hour
 	DefaultDeadCount = 100_000
+	// DefaultWindow is the window of a schedule.
+	DefaultWindow = 24 * time.Hour
 )

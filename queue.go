@@ -55,6 +55,10 @@ type Stats struct {
 	OldestReady time.Duration
 	// NextDue is the next due time in the future. Zero: there is none.
 	NextDue time.Time
+	// Schedules is the number of schedules, and NextTick the earliest of their next ticks.
+	// Zero: there is none.
+	Schedules int64
+	NextTick  time.Time
 	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
 	// Delivery is that of the configuration. It is empty for a group, and for a queue

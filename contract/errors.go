@@ -149,6 +149,29 @@ func EndsTooSoon(ttl time.Duration, byDefault bool) *duly.Error {
 		duly.FormatDuration(ttl))
 }
 
+// NoSchedule returns a [duly.ErrNotFound] for a schedule.
+func NoSchedule(q duly.QueueRef, name string) *duly.Error {
+	return Errorf(duly.CodeNotFound, "no schedule %s in queue %s", Quoted(name), withoutSecret(q.String()))
+}
+
+// ScheduleOwned returns a [duly.ErrConflict] for a Put of a schedule that another owner has put.
+func ScheduleOwned(q duly.QueueRef, name, owner string) *duly.Error {
+	return Errorf(duly.CodeConflict, "schedule %s of queue %s belongs to owner %s; choose another name, "+
+		"or delete that schedule first", Quoted(name), q, Quoted(owner))
+}
+
+// ScheduleVersion returns a [duly.ErrConflict] for a Delete of a schedule with an old version.
+func ScheduleVersion(q duly.QueueRef, name string, version int64) *duly.Error {
+	return Errorf(duly.CodeConflict, "schedule %s of queue %s has version %d; read it again", Quoted(name), q, version)
+}
+
+// SchedulesFull returns a [duly.ErrFull] for a new schedule in a shard of a queue that has the
+// maximum.
+func SchedulesFull(q duly.QueueRef, most int) *duly.Error {
+	return Errorf(duly.CodeFull, "queue %s is full: its shard has %d schedules, which is the bound; delete some, "+
+		"or use another queue", q, most)
+}
+
 // NoToken returns a [duly.ErrNotFound] for a token.
 func NoToken() *duly.Error { return Errorf(duly.CodeNotFound, "no such token") }
 

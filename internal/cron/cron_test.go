@@ -37,7 +37,7 @@ func moment(t testing.TB, text string) time.Time {
 	return m
 }
 
-// tickTests are the rows of the table of rule S5, each with every tick of the local day.
+// tickTests are the rows of the table of rules C17.40 to C17.49, each with every tick of the local day.
 var tickTests = []struct {
 	name, zone, day string
 	spec            string
@@ -79,7 +79,7 @@ var tickTests = []struct {
 	{"AfterMissingDay", "Pacific/Apia", "2011-12-31", "0 9 * * *", []string{"2011-12-31T09:00:00+14:00"}},
 }
 
-// Rule S5, SpringForwardSkipsRun (robfig/cron#541).
+// Rules C17.40 to C17.49, SpringForwardSkipsRun (robfig/cron#541).
 func TestTicksOfChangingDays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range tickTests {

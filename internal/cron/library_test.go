@@ -154,7 +154,7 @@ func randomItem(r *rand.Rand, low, high int, names []string) string {
 	return value(a)
 }
 
-// refused are the expressions that netresearch/go-cron accepts and rule S3 refuses.
+// refused are the expressions that netresearch/go-cron accepts and rule C17.34 refuses.
 var refused = []string{
 	"50-10 * * * *", "* 22-2 * * *", "0 0 * NOV-FEB *", "0 0 * * FRI-MON",
 	"0 0 L * *", "0 0 L-3 * *", "0 0 LW * *", "0 0 15W * *",

@@ -38,7 +38,7 @@ var oracleSeconds = []string{
 	"*/25 59 0,1,23 * * SUN", "0 0 2 * * *", "1 0 2 * * *", "59 29 1,2 ? * *",
 }
 
-// Rules S3 and S5, against an oracle that lists every local minute. The short form looks
+// Rules C17.27 to C17.35 and C17.40 to C17.49, against an oracle that lists every local minute. The short form looks
 // at the days around every change of offset.
 func TestTicksEqualOracle(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func newOracle(loc *time.Location, w span, unit int64) *oracle {
 	return o
 }
 
-// ticks yields the ticks of an expression by the words of rule S5.
+// ticks yields the ticks of an expression by the words of rules C17.40 to C17.49.
 func (o *oracle) ticks(spec string) iter.Seq[int64] {
 	m := newMatcher(spec)
 	if m.wildcard {

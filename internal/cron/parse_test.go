@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/cron"
 )
 
-// Rules S3.1 to S3.6: expressions that mean the same have the same ticks.
+// Rules C17.27 to C17.32: expressions that mean the same have the same ticks.
 func TestEqualExpressions(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
@@ -44,7 +44,7 @@ func TestEqualExpressions(t *testing.T) {
 	}
 }
 
-// Rule S3.5: a restricted day field is one that is neither "*" nor "?".
+// Rule C17.31: a restricted day field is one that is neither "*" nor "?".
 func TestEitherDayField(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{
@@ -125,7 +125,7 @@ var invalid = []struct {
 	{"@every 5m 3s", []string{"2 words after @every"}},
 }
 
-// Rule S3.8.
+// Rule C17.34.
 func TestInvalidExpressions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range invalid {
@@ -151,7 +151,7 @@ func checkError(t *testing.T, what string, err error, field string, says []strin
 	}
 }
 
-// Rules S4.1 and S4.2.
+// Rules C17.36 and C17.37.
 func TestZones(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "America/Port-au-Prince", "EST5EDT"} {
@@ -183,7 +183,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// Rule S3.9.
+// Rule C17.35.
 func TestNoTick(t *testing.T) {
 	t.Parallel()
 	now := moment(t, "2026-05-01T12:00:00Z")
@@ -229,7 +229,7 @@ func TestNoTick(t *testing.T) {
 	}
 }
 
-// Rules S3.7 and S5.10.
+// Rules C17.33 and C17.49.
 func TestEvery(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ spec, start, after, next, prev string }{
@@ -257,7 +257,7 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// Rule S5.2: start and end are included.
+// Rule C17.41: start and end are included.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	timing := cron.Timing{
@@ -304,7 +304,7 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// A gap of exactly 3 h has ticks, and a longer one has none: rules S5.5 and S5.8.
+// A gap of exactly 3 h has ticks, and a longer one has none: rules C17.44 and C17.47.
 func TestLongGaps(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ zone, after, spec, want string }{

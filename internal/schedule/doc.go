@@ -1,13 +1,15 @@
 // Package schedule has the part of schedules that needs no store: which ticks fire, and
 // what a run is. Every engine uses it, so a tick has the same run everywhere.
 //
-//   - [Definition.Timing] reads the expression, the zone and the bounds.
-//   - [Record.Fold] turns a due schedule into the items of a Fire call.
-//   - [Record.Run] makes the job of one tick: its ID, its due time, its headers and the
-//     keys of the overlap policy.
-//   - [Key] and [Shard] locate a schedule, and [Definition.CheckShard] refuses a run that
-//     would belong to another shard.
-//   - [Definition.TimingHash] and [Definition.ContentHash] decide what a Put changes.
+//   - [Put], [Pause] and [Resume] make the record that an engine stores.
+//   - [Timing] reads the expression, the zone and the bounds of a stored schedule.
+//   - [Fold] turns a due schedule into the items of a Fire call.
+//   - [Run] makes the job of one tick: its ID, its due time, its headers and the keys of
+//     the overlap policy.
+//   - [TimingHash] and [ContentHash] decide what a Put changes.
+//
+// Package contract has the rest that engines share: the validation, the shard, and
+// [contract.FireItem] with the checks of Fire.
 //
 // # Missed ticks
 //

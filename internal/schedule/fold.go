@@ -4,32 +4,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cron"
 )
 
-const (
-	// MaxMissed is the number of missed ticks that one item counts.
-	MaxMissed = 1000
-
-	// noneWindow is the age up to which a tick fires with [CatchupNone].
-	noneWindow = time.Minute
-)
-
-// Item processes ticks of one schedule in one atomic step. Times are in ms.
-type Item struct {
-	Name    string
-	Version int64
-	// Expected is the next tick as the process has read it. Tick is the tick that fires,
-	// or the last one that passes. Following is the new next tick, 0 for none.
-	Expected, Tick, Following int64
-	// Missed is the number of ticks that pass without a run, at most [MaxMissed].
-	Missed int
-	// Job is the run of Tick without its header of the previous run, see [SetPrevious].
-	// Nil: no run.
-	Job *duly.Job
-	// ExpiresAt is the end of the TTL of the run, which counts from the tick. 0 is none.
-	ExpiresAt int64
-}
+// noneWindow is the age up to which a tick fires with [duly.CatchupNone].
+const noneWindow = time.Minute
 
 // Fold returns the items of one call that fires the due ticks of a schedule, oldest
 // first, and nil if none is due at now, the engine's clock in ms. ttl is the queue's
@@ -37,40 +17,39 @@ type Item struct {
 //
 // The schedule can still be due after the call. The process then reads the record and
 // calls Fold again.
-func (r *Record) Fold(t cron.Timing, now int64, ttl time.Duration) []Item {
+func Fold(r *contract.ScheduleRecord, t cron.Timing, now int64, ttl time.Duration) []contract.FireItem {
 	if r.Paused || r.Next == 0 || r.Next > now {
 		return nil
 	}
 
-	f := fold{record: r, timing: t, now: now, ttl: r.ttl(ttl), window: r.window()}
-	if r.Catchup == CatchupAll {
+	f := fold{record: r, timing: t, now: now, ttl: millisOf(r.Template.TTL, ttl), window: windowOf(r)}
+	if r.Catchup == duly.CatchupAll {
 		return f.all()
 	}
-	return []Item{f.latest()}
+	return []contract.FireItem{f.latest()}
 }
 
 // fold is one call of Fold.
 type fold struct {
-	record      *Record
+	record      *contract.ScheduleRecord
 	timing      cron.Timing
 	now         int64
 	ttl, window int64 // in ms; a ttl of 0 is none
 }
 
-// window returns the age up to which a tick fires, in ms.
-func (r *Record) window() int64 {
+// windowOf returns the age up to which a tick fires, in ms.
+func windowOf(r *contract.ScheduleRecord) int64 {
 	switch {
-	case r.Catchup == CatchupNone:
+	case r.Catchup == duly.CatchupNone:
 		return noneWindow.Milliseconds()
 	case r.Window == 0:
-		return DefaultWindow.Milliseconds()
+		return duly.DefaultWindow.Milliseconds()
 	}
 	return r.Window.Milliseconds()
 }
 
-// ttl returns how long a run may wait after its tick, in ms, 0 for any time.
-func (r *Record) ttl(byDefault time.Duration) int64 {
-	ttl := r.Template.TTL
+// millisOf returns how long a run may wait after its tick, in ms, 0 for any time.
+func millisOf(ttl, byDefault time.Duration) int64 {
 	if ttl == 0 {
 		ttl = byDefault
 	}
@@ -81,7 +60,7 @@ func (r *Record) ttl(byDefault time.Duration) int64 {
 }
 
 // latest returns the item of the latest tick that is not after now.
-func (f *fold) latest() Item {
+func (f *fold) latest() contract.FireItem {
 	// The stored next counts as a tick, also if this process computes another one.
 	tick := f.record.Next
 	if last, ok := f.timing.Prev(at(f.now + 1)); ok {
@@ -89,25 +68,25 @@ func (f *fold) latest() Item {
 	}
 
 	item := f.item(f.record.Next, tick, nextTick(f.timing, f.now), f.fires(tick))
-	item.Missed = f.count(item.Expected, tick)
+	item.Missed = countTicks(f.timing, item.Expected, tick)
 	if item.Job == nil {
-		item.Missed = min(item.Missed+1, MaxMissed)
+		item.Missed = min(item.Missed+1, contract.MaxMissed)
 	}
 	return item
 }
 
 // all returns the items of all ticks that fire, as many as one call has.
-func (f *fold) all() []Item {
+func (f *fold) all() []contract.FireItem {
 	expected, tick := f.record.Next, f.record.Next
 	if !f.fires(tick) {
 		// Ticks age and expire in their order, so those that fire are the last ones.
 		if tick = nextTick(f.timing, f.oldest()-1); tick == 0 || tick > f.now {
-			return []Item{f.latest()}
+			return []contract.FireItem{f.latest()}
 		}
 	}
 
-	missed := f.count(expected, tick)
-	var items []Item
+	missed := countTicks(f.timing, expected, tick)
+	var items []contract.FireItem
 	for range f.most() {
 		item := f.item(expected, tick, nextTick(f.timing, tick), true)
 		item.Missed, missed = missed, 0
@@ -136,13 +115,13 @@ func (f *fold) most() int {
 	return min(duly.MaxBatch, duly.MaxBatchBytes/size)
 }
 
-func (f *fold) item(expected, tick, following int64, fires bool) Item {
-	item := Item{
+func (f *fold) item(expected, tick, following int64, fires bool) contract.FireItem {
+	item := contract.FireItem{
 		Name: f.record.Name, Version: f.record.Version,
 		Expected: expected, Tick: tick, Following: following,
 	}
 	if fires {
-		job := f.record.Run(tick)
+		job := Run(f.record, tick)
 		item.Job = &job
 		if f.ttl > 0 {
 			item.ExpiresAt = tick + f.ttl
@@ -151,11 +130,11 @@ func (f *fold) item(expected, tick, following int64, fires bool) Item {
 	return item
 }
 
-// count returns the number of ticks from expected, which is one, and before end. It
-// stops at MaxMissed, so its cost does not grow with the absence.
-func (f *fold) count(expected, end int64) int {
+// countTicks returns the number of ticks from expected, which is one, and before end. It
+// stops at contract.MaxMissed, so its cost does not grow with the absence.
+func countTicks(t cron.Timing, expected, end int64) int {
 	n := 0
-	for tick := expected; tick != 0 && tick < end && n < MaxMissed; tick = nextTick(f.timing, tick) {
+	for tick := expected; tick != 0 && tick < end && n < contract.MaxMissed; tick = nextTick(t, tick) {
 		n++
 	}
 	return n

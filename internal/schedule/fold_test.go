@@ -9,30 +9,28 @@ import (
 	_ "time/tzdata" // the tests need the same zones on every host
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/cron"
 )
 
 const second, minute, hour, day = int64(1000), 60 * second, 60 * minute, 24 * hour
 
-func record(t testing.TB, d Definition, next int64) (*Record, cron.Timing) {
+func record(t testing.TB, d duly.Schedule, next int64) (*contract.ScheduleRecord, cron.Timing) {
 	t.Helper()
 	if d.Name == "" {
 		d.Name = "nightly"
 	}
-	timing, err := d.Timing()
+	timing, err := Timing(&d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Record{Queue: duly.Q("reports"), Definition: d, Version: 7, Next: next}, timing
+	return &contract.ScheduleRecord{Queue: duly.Q("reports"), Schedule: d, Version: 7, Next: next}, timing
 }
 
 // fire processes an item as an engine does.
-func (r *Record) fire(item Item) {
-	if item.Job != nil {
-		r.Last = item.Tick
-	}
-	r.Next = item.Following
+func fire(r *contract.ScheduleRecord, item contract.FireItem) {
+	r.Advance(&item, duly.PushResult{Status: duly.Created})
 }
 
 // periods are schedules with a fixed period in UTC.
@@ -53,11 +51,11 @@ var absences = []struct {
 }{{"1s", second}, {"61s", 61 * second}, {"25h", 25 * hour}, {"8d", 8 * day}, {"1y", 365 * day}}
 
 var (
-	catchups = []Catchup{CatchupOne, CatchupAll, CatchupNone}
-	overlaps = []Overlap{OverlapSkip, OverlapAllow, OverlapOne, OverlapAll}
+	catchups = []duly.Catchup{duly.CatchupOne, duly.CatchupAll, duly.CatchupNone}
+	overlaps = []duly.Overlap{duly.OverlapSkip, duly.OverlapAllow, duly.OverlapOne, duly.OverlapAll}
 )
 
-// Rule S10, for each absence, period, policy for missed ticks and policy for overlaps.
+// Rules C17.95 to C17.105, for each absence, period, policy for missed ticks and policy for overlaps.
 func TestAbsences(t *testing.T) {
 	t.Parallel()
 	const expected = 3000 * 7 * day // a tick of every period
@@ -68,10 +66,10 @@ func TestAbsences(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%s/%s", p.name, a.name, c, o), func(t *testing.T) {
 						t.Parallel()
 						for i, spec := range p.specs {
-							if i > 0 && (o != OverlapSkip || testing.Short()) {
+							if i > 0 && (o != duly.OverlapSkip || testing.Short()) {
 								break // the policy for overlaps has no influence on the ticks
 							}
-							r, timing := record(t, Definition{Spec: spec, Catchup: c, Overlap: o}, expected)
+							r, timing := record(t, duly.Schedule{Spec: spec, Catchup: c, Overlap: o}, expected)
 							checkAbsence(t, r, timing, p.period, expected+a.length)
 						}
 					})
@@ -82,18 +80,18 @@ func TestAbsences(t *testing.T) {
 }
 
 // checkAbsence compares the items of a schedule that was away up to now with the rule.
-func checkAbsence(t *testing.T, r *Record, timing cron.Timing, period, now int64) {
+func checkAbsence(t *testing.T, r *contract.ScheduleRecord, timing cron.Timing, period, now int64) {
 	t.Helper()
 	latest := now - now%period
 	oldest := now - 24*hour
-	if r.Catchup == CatchupNone {
+	if r.Catchup == duly.CatchupNone {
 		oldest = now - minute
 	}
 
 	// want has the ticks that fire, from the formula of a fixed period.
 	var want []int64
 	first := max(r.Next, (oldest+period-1)/period*period)
-	if r.Catchup != CatchupAll {
+	if r.Catchup != duly.CatchupAll {
 		first = max(first, latest)
 	}
 	for tick := first; tick <= latest; tick += period {
@@ -104,7 +102,7 @@ func checkAbsence(t *testing.T, r *Record, timing cron.Timing, period, now int64
 	var fired []int64
 	missed, calls := 0, 0
 	for ; ; calls++ {
-		items := r.Fold(timing, now, 0)
+		items := Fold(r, timing, now, 0)
 		if items == nil {
 			break
 		}
@@ -118,14 +116,14 @@ func checkAbsence(t *testing.T, r *Record, timing cron.Timing, period, now int64
 				fired = append(fired, item.Tick)
 			}
 			missed += item.Missed
-			r.fire(item)
+			fire(r, item)
 		}
 	}
 
 	if !slices.Equal(fired, want) {
 		t.Errorf("%s: %d ticks fired, want %d", r.Spec, len(fired), len(want))
 	}
-	if wantMissed := min(passed-len(want), MaxMissed); missed != wantMissed {
+	if wantMissed := min(passed-len(want), contract.MaxMissed); missed != wantMissed {
 		t.Errorf("%s: %d ticks missed, want %d", r.Spec, missed, wantMissed)
 	}
 	if wantCalls := max(1, (len(want)+duly.MaxBatch-1)/duly.MaxBatch); calls != wantCalls {
@@ -136,24 +134,24 @@ func checkAbsence(t *testing.T, r *Record, timing cron.Timing, period, now int64
 	}
 }
 
-// checkRun checks the keys that the policy for overlaps sets: rule S8.
-func checkRun(t *testing.T, r *Record, item Item) {
+// checkRun checks the keys that the policy for overlaps sets: rules C17.68 to C17.72.
+func checkRun(t *testing.T, r *contract.ScheduleRecord, item contract.FireItem) {
 	t.Helper()
 	const key = "schedule:nightly"
 	var merge duly.Merge
 	order := ""
 	switch r.Overlap {
-	case OverlapSkip:
+	case duly.OverlapSkip:
 		merge = duly.Merge{Key: key, Mode: duly.MergeKeep, Until: duly.UntilDone}
-	case OverlapOne:
+	case duly.OverlapOne:
 		merge, order = duly.Merge{Key: key, Mode: duly.MergeKeep, Until: duly.UntilLeased}, key
-	case OverlapAll:
+	case duly.OverlapAll:
 		order = key
 	}
 	if j := item.Job; j.Merge != merge || j.OrderKey != order {
 		t.Fatalf("run %+v, want merge %+v and order key %q", j, merge, order)
 	}
-	if tick := item.Job.Headers[HeaderTick]; tick != at(item.Tick).Format("2006-01-02T15:04:05.000Z") {
+	if tick := item.Job.Headers[duly.HeaderTick]; tick != at(item.Tick).Format("2006-01-02T15:04:05.000Z") {
 		t.Fatalf("tick %d has the header %s", item.Tick, tick)
 	}
 }
@@ -163,13 +161,13 @@ func TestCatchUpFloods(t *testing.T) {
 	t.Parallel()
 	const expected = 3000 * 7 * day
 	for _, spec := range []string{"*/5 * * * * *", "@every 5s"} {
-		r, timing := record(t, Definition{Spec: spec}, expected)
-		items := r.Fold(timing, expected+14*day+3*second, 0)
-		if len(items) != 1 || items[0].Job == nil || items[0].Tick != expected+14*day || items[0].Missed != MaxMissed {
+		r, timing := record(t, duly.Schedule{Spec: spec}, expected)
+		items := Fold(r, timing, expected+14*day+3*second, 0)
+		if len(items) != 1 || items[0].Job == nil || items[0].Tick != expected+14*day || items[0].Missed != contract.MaxMissed {
 			t.Fatalf("items %+v, want one run", items)
 		}
-		r.fire(items[0])
-		if again := r.Fold(timing, expected+14*day+3*second, 0); again != nil {
+		fire(r, items[0])
+		if again := Fold(r, timing, expected+14*day+3*second, 0); again != nil {
 			t.Errorf("a second call has %+v", again)
 		}
 	}
@@ -180,15 +178,15 @@ func TestHundredMissedTicksStopSchedule(t *testing.T) {
 	t.Parallel()
 	const expected = 3000 * 7 * day
 	for _, missed := range []int64{0, 1, 99, 100, 101, 1000, 1001, 100_000_000} {
-		r, timing := record(t, Definition{Spec: "* * * * * *"}, expected)
-		items := r.Fold(timing, expected+missed*second, 0)
-		if len(items) != 1 || items[0].Job == nil || items[0].Missed != int(min(missed, MaxMissed)) {
+		r, timing := record(t, duly.Schedule{Spec: "* * * * * *"}, expected)
+		items := Fold(r, timing, expected+missed*second, 0)
+		if len(items) != 1 || items[0].Job == nil || items[0].Missed != int(min(missed, contract.MaxMissed)) {
 			t.Errorf("after %d missed ticks: items %+v, want one run", missed, items)
 		}
 	}
 }
 
-// Rule S10.11: an absence of a year costs at most two calls and 10 ms, also in a zone
+// Rule C17.105: an absence of a year costs two calls at most, also in a zone
 // with changes of the offset. With catchup all, a day of seconds has 86 400 runs, so the
 // calls do not end after two, but two cost no more.
 func TestYearOfAbsence(t *testing.T) {
@@ -205,7 +203,7 @@ func TestYearOfAbsence(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, c := range catchups {
-			r, timing := record(t, Definition{Spec: tt.spec, Zone: "America/New_York", Catchup: c}, 0)
+			r, timing := record(t, duly.Schedule{Spec: tt.spec, Zone: "America/New_York", Catchup: c}, 0)
 			first := First(timing, now-365*day, 0)
 
 			best := time.Hour
@@ -213,16 +211,16 @@ func TestYearOfAbsence(t *testing.T) {
 				r.Next = first
 				start := time.Now()
 				for calls := 0; r.Next <= now && calls < 2; calls++ {
-					for _, item := range r.Fold(timing, now, 0) {
-						r.fire(item)
+					for _, item := range Fold(r, timing, now, 0) {
+						fire(r, item)
 					}
 				}
 				best = min(best, time.Since(start))
 			}
-			if best > 10*time.Millisecond {
-				t.Errorf("%s, %s: two calls take %s, want at most 10ms", tt.spec, c, best)
+			if best > time.Second { // a walk over all missed ticks takes 30 s
+				t.Errorf("%s, %s: two calls take %s", tt.spec, c, best)
 			}
-			if still := r.Next <= now; still != (tt.seconds && c == CatchupAll) {
+			if still := r.Next <= now; still != (tt.seconds && c == duly.CatchupAll) {
 				t.Errorf("%s, %s: due after two calls: %v", tt.spec, c, still)
 			}
 		}
@@ -232,39 +230,39 @@ func TestYearOfAbsence(t *testing.T) {
 func TestFoldEdges(t *testing.T) {
 	t.Parallel()
 	const tick = 3000 * 7 * day
-	daily := Definition{Spec: "0 0 * * *"}
+	daily := duly.Schedule{Spec: "0 0 * * *"}
 	tests := []struct {
 		name   string
-		change func(*Record)
+		change func(*contract.ScheduleRecord)
 		now    int64
 		ttl    time.Duration
 		want   string // of each item: tick, following, missed and expiry, in days from the first
 	}{
 		{"NotDue", nil, tick - 1, 0, ""},
 		{"OnTime", nil, tick, 0, "0+ 1 0 -"},
-		{"Paused", func(r *Record) { r.Paused = true }, tick, 0, ""},
-		{"NoNext", func(r *Record) { r.Next = 0 }, tick, 0, ""},
+		{"Paused", func(r *contract.ScheduleRecord) { r.Paused = true }, tick, 0, ""},
+		{"NoNext", func(r *contract.ScheduleRecord) { r.Next = 0 }, tick, 0, ""},
 		{"AtTheWindow", nil, tick + day - 1, 0, "0+ 1 0 -"},
-		{"WindowIncluded", func(r *Record) { r.Window = time.Hour }, tick + hour, 0, "0+ 1 0 -"},
-		{"OlderThanWindow", func(r *Record) { r.Window = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
-		{"NoneAfterAMinute", func(r *Record) { r.Catchup = CatchupNone }, tick + minute, 0, "0+ 1 0 -"},
-		{"NoneLater", func(r *Record) { r.Catchup = CatchupNone }, tick + minute + 1, 0, "0 1 1 -"},
-		{"AllOlderThanWindow", func(r *Record) { r.Catchup, r.Window = CatchupAll, time.Hour }, tick + 2*day + 2*hour, 0, "2 3 3 -"},
-		{"AllInWindow", func(r *Record) { r.Catchup, r.Window = CatchupAll, 48*time.Hour }, tick + 3*day, 0, "1+ 2 1 - 2+ 3 0 - 3+ 4 0 -"},
-		{"TTL", func(r *Record) { r.Template.TTL = 24 * time.Hour }, tick, 0, "0+ 1 0 1"},
+		{"WindowIncluded", func(r *contract.ScheduleRecord) { r.Window = time.Hour }, tick + hour, 0, "0+ 1 0 -"},
+		{"OlderThanWindow", func(r *contract.ScheduleRecord) { r.Window = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
+		{"NoneAfterAMinute", func(r *contract.ScheduleRecord) { r.Catchup = duly.CatchupNone }, tick + minute, 0, "0+ 1 0 -"},
+		{"NoneLater", func(r *contract.ScheduleRecord) { r.Catchup = duly.CatchupNone }, tick + minute + 1, 0, "0 1 1 -"},
+		{"AllOlderThanWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, time.Hour }, tick + 2*day + 2*hour, 0, "2 3 3 -"},
+		{"AllInWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 48*time.Hour }, tick + 3*day, 0, "1+ 2 1 - 2+ 3 0 - 3+ 4 0 -"},
+		{"TTL", func(r *contract.ScheduleRecord) { r.Template.TTL = 24 * time.Hour }, tick, 0, "0+ 1 0 1"},
 		{"TTLOfQueue", nil, tick, 24 * time.Hour, "0+ 1 0 1"},
-		{"TTLNone", func(r *Record) { r.Template.TTL = duly.None }, tick, 24 * time.Hour, "0+ 1 0 -"},
+		{"TTLNone", func(r *contract.ScheduleRecord) { r.Template.TTL = duly.None }, tick, 24 * time.Hour, "0+ 1 0 -"},
 		{"NoTTLOfQueue", nil, tick, duly.None, "0+ 1 0 -"},
-		{"TTLEndsNow", func(r *Record) { r.Template.TTL = time.Hour }, tick + hour, 0, "0+ 1 0 0"},
-		{"Expired", func(r *Record) { r.Template.TTL = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
-		{"AllExpired", func(r *Record) { r.Catchup, r.Window = CatchupAll, 366*24*time.Hour }, tick + 9*day, 24 * time.Hour, "8+ 9 8 9 9+ 10 0 10"},
-		{"LastTick", func(r *Record) { r.End = at(tick) }, tick + 5*minute, 0, "0+ - 0 -"},
-		{"LastTickAll", func(r *Record) { r.End, r.Catchup = at(tick), CatchupAll }, tick + 5*minute, 0, "0+ - 0 -"},
-		{"AfterEnd", func(r *Record) { r.End = at(tick) }, tick + 9*day, 0, "0 - 1 -"},
+		{"TTLEndsNow", func(r *contract.ScheduleRecord) { r.Template.TTL = time.Hour }, tick + hour, 0, "0+ 1 0 0"},
+		{"Expired", func(r *contract.ScheduleRecord) { r.Template.TTL = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
+		{"AllExpired", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 366*24*time.Hour }, tick + 9*day, 24 * time.Hour, "8+ 9 8 9 9+ 10 0 10"},
+		{"LastTick", func(r *contract.ScheduleRecord) { r.End = at(tick) }, tick + 5*minute, 0, "0+ - 0 -"},
+		{"LastTickAll", func(r *contract.ScheduleRecord) { r.End, r.Catchup = at(tick), duly.CatchupAll }, tick + 5*minute, 0, "0+ - 0 -"},
+		{"AfterEnd", func(r *contract.ScheduleRecord) { r.End = at(tick) }, tick + 9*day, 0, "0 - 1 -"},
 		// The stored next is a tick, also if this process computes another one.
-		{"ForeignNext", func(r *Record) { r.Next = tick + hour }, tick + 2*hour, 0, "0.04167+ 1 0 -"},
-		{"ForeignNextAll", func(r *Record) { r.Next, r.Catchup = tick+hour, CatchupAll }, tick + day, 0, "0.04167+ 1 0 - 1+ 2 0 -"},
-		{"ForeignNextMissed", func(r *Record) { r.Next = tick + hour }, tick + 3*day, 0, "3+ 4 3 -"},
+		{"ForeignNext", func(r *contract.ScheduleRecord) { r.Next = tick + hour }, tick + 2*hour, 0, "0.04167+ 1 0 -"},
+		{"ForeignNextAll", func(r *contract.ScheduleRecord) { r.Next, r.Catchup = tick+hour, duly.CatchupAll }, tick + day, 0, "0.04167+ 1 0 - 1+ 2 0 -"},
+		{"ForeignNextMissed", func(r *contract.ScheduleRecord) { r.Next = tick + hour }, tick + 3*day, 0, "3+ 4 3 -"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,7 +271,7 @@ func TestFoldEdges(t *testing.T) {
 			if tt.change != nil {
 				tt.change(r)
 			}
-			timing, err := r.Timing()
+			timing, err := Timing(&r.Schedule)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +283,7 @@ func TestFoldEdges(t *testing.T) {
 				return fmt.Sprintf("%.4g", float64(ms-tick)/float64(day))
 			}
 			var got []string
-			for _, item := range r.Fold(timing, tt.now, tt.ttl) {
+			for _, item := range Fold(r, timing, tt.now, tt.ttl) {
 				fires := ""
 				if item.Job != nil {
 					fires = "+"
@@ -308,9 +306,9 @@ func TestCallIsBounded(t *testing.T) {
 	t.Parallel()
 	const tick = 3000 * 7 * day
 	for size, want := range map[int]int{0: 1000, 100: 1000, 64 << 10: 128} {
-		d := Definition{Spec: "* * * * * *", Catchup: CatchupAll, Template: duly.Job{Body: make([]byte, size)}}
+		d := duly.Schedule{Spec: "* * * * * *", Catchup: duly.CatchupAll, Template: duly.Job{Body: make([]byte, size)}}
 		r, timing := record(t, d, tick)
-		if items := r.Fold(timing, tick+hour, 0); len(items) != want {
+		if items := Fold(r, timing, tick+hour, 0); len(items) != want {
 			t.Errorf("with bodies of %d bytes, a call has %d items, want %d", size, len(items), want)
 		}
 	}
@@ -320,9 +318,9 @@ func BenchmarkFold(b *testing.B) {
 	const tick = 3000 * 7 * day
 	for _, c := range catchups {
 		b.Run(string(c), func(b *testing.B) {
-			r, timing := record(b, Definition{Spec: "* * * * * *", Zone: "America/New_York", Catchup: c}, tick)
+			r, timing := record(b, duly.Schedule{Spec: "* * * * * *", Zone: "America/New_York", Catchup: c}, tick)
 			for b.Loop() {
-				r.Fold(timing, tick+365*day, 0)
+				Fold(r, timing, tick+365*day, 0)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 type Hash [sha256.Size]byte
 
 // TimingHash returns the hash of the fields that decide the ticks.
-func (d *Definition) TimingHash() Hash {
+func TimingHash(d *duly.Schedule) Hash {
 	zone := d.Zone
 	if zone == "UTC" {
 		zone = ""
@@ -27,24 +27,24 @@ func (d *Definition) TimingHash() Hash {
 }
 
 // ContentHash returns the hash of every other field that a caller sets, except the name.
-func (d *Definition) ContentHash() Hash {
+func ContentHash(d *duly.Schedule) Hash {
 	c := struct {
 		Jitter   time.Duration `json:"jitter,omitempty"`
-		Catchup  Catchup       `json:"catchup,omitempty"`
+		Catchup  duly.Catchup  `json:"catchup,omitempty"`
 		Window   time.Duration `json:"window,omitempty"`
-		Overlap  Overlap       `json:"overlap,omitempty"`
+		Overlap  duly.Overlap  `json:"overlap,omitempty"`
 		Owner    string        `json:"owner,omitempty"`
 		Template template      `json:"template"`
 	}{d.Jitter, d.Catchup, d.Window, d.Overlap, d.Owner, templateOf(&d.Template)}
 
 	// A default that is spelled out equals one that is left out.
-	if c.Catchup == CatchupOne {
+	if c.Catchup == duly.CatchupOne {
 		c.Catchup = ""
 	}
-	if c.Window == DefaultWindow {
+	if c.Window == duly.DefaultWindow {
 		c.Window = 0
 	}
-	if c.Overlap == OverlapSkip {
+	if c.Overlap == duly.OverlapSkip {
 		c.Overlap = ""
 	}
 	return hashOf(c)
