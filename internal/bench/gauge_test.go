@@ -346,7 +346,7 @@ func TestTheBacklogIsComparedWithNone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Phase{Push, Take, Single, Work, Both, Lateness, Calls, Burst, Idle}
+		want := []Phase{Idle, Push, Take, Single, Work, Both, Lateness, Calls, Burst}
 		if got := phasesOf(r.Without); !slices.Equal(got, want) {
 			t.Errorf("without: %v", got)
 		}

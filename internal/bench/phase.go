@@ -72,10 +72,11 @@ const (
 // phase that takes jobs stands behind one that leaves some.
 func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness, Life} }
 
-// GaugePhases is Phases where there is a gauge. What is compared with each
-// other stands side by side.
+// GaugePhases returns the phases of an engine with a gauge, in their order. A phase is next to the
+// phase that it is compared with. Idle is first: the engine takes one step some time after, in
+// each queue that another phase has used, and Idle would count those steps.
 func GaugePhases() []Phase {
-	return []Phase{Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Life, Memory, Idle}
+	return []Phase{Idle, Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Life, Memory}
 }
 
 // AllPhases lists every phase.
