@@ -176,7 +176,7 @@ func (s *session) handleBatch(b *batching, flights []*flight) {
 // batchEnds calls the handler and settles each delivery by its error.
 func (s *session) batchEnds(live []*flight, stops []func(), started []time.Duration, handler BatchFunc, deliveries []*Delivery) {
 	outcomes := make([]duly.SettleRequest, len(live))
-	errs := make([]error, len(live))
+	results := make([]Finished, len(live))
 	var failed error = errGoexit // of the batch as a whole
 	defer func() {
 		if failed != nil {
@@ -184,13 +184,15 @@ func (s *session) batchEnds(live []*flight, stops []func(), started []time.Durat
 				failed = s.panicked(live[0], value)
 			}
 			for i := range live {
-				errs[i], outcomes[i] = failed, duly.SettleRequest{As: duly.Nack, Error: contract.CutError(failed.Error())}
+				results[i] = Finished{Err: failed}
+				outcomes[i] = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(failed.Error())}
 			}
 		}
 		for i, f := range live {
 			stops[i]()
 			f.cancel(nil)
-			s.finished(f, started[i], outcomes[i], errs[i])
+			results[i].As = outcomes[i].As
+			s.finished(f, started[i], results[i])
 			s.table.finish(f, outcomes[i])
 		}
 	}()
@@ -200,9 +202,11 @@ func (s *session) batchEnds(live []*flight, stops []func(), started []time.Durat
 		failed = fmt.Errorf("the batch handler returned %d errors for %d deliveries", len(answers), len(live))
 		return
 	}
-	copy(errs, answers)
 	for i, f := range live { // inside the recover, because Error is the user's code too
-		outcomes[i] = decide(errs[i], f.ended())
+		if answers != nil {
+			results[i] = Finished{Err: answers[i], Overload: isOverload(answers[i])}
+		}
+		outcomes[i] = decide(results[i].Err, f.ended())
 		if outcomes[i].As == duly.Ack {
 			outcomes[i].Result = f.delivery.result
 		}

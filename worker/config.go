@@ -37,9 +37,9 @@ type Config struct {
 	// before it have none. Default: the queues share the slots by [Weight], each
 	// with weight 1 unless it says otherwise.
 	StrictOrder bool
-	// Limiter adapts the number of slots in use to what the handlers can stand. Default:
-	// none, and all slots are used.
-	Limiter *Limiter
+	// Limiter limits the number of slots in use, for example [AIMD]. It cannot be used with
+	// [Worker.HandleBatch]. Default: none, and all slots may be in use.
+	Limiter Limiter
 	// Lease is for how long jobs are reserved and extended at a time,
 	// 100 ms–366 days. Default: what each job itself says (30 s).
 	Lease time.Duration
@@ -108,8 +108,8 @@ func (c *Config) validate(f *contract.BadFields) {
 	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", c.Concurrency, MaxConcurrency)
 	}
-	if l := c.Limiter; l != nil && (l.Start < 0 || l.Start > c.Concurrency) {
-		f.Add("limiter.start", "is %d, must be between 1 and %d, the concurrency; 0 is the default", l.Start, c.Concurrency)
+	if l, ok := c.Limiter.(*aimd); ok {
+		l.validate(f)
 	}
 	f.Take(contract.ValidateLease(c.Lease))
 	if err := contract.ValidateNamespace(c.Consumer); err != nil { // the same names are good

@@ -17,6 +17,7 @@
 //	Bury(err)            dead now
 //	Snooze(d)            back until d has passed, no try used
 //	Release()            back to its old place, no try used
+//	Overloaded(d, err)   as Snooze, and an overload for Config.Limiter
 //	a panic              nack with the value and the stack, cut at 4 KiB
 //
 // [JSON] buries a job whose body it cannot decode. Jobs are delivered at least
@@ -67,8 +68,8 @@
 //
 // Queues with a backlog share the slots by [Weight], which is 1 by default, so
 // none of them starves. With Config.StrictOrder a queue is served only when the
-// queues before it are empty. With Config.Limiter, fewer slots are used while the
-// handlers fail or slow down.
+// queues before it are empty. A Config.Limiter such as [AIMD] lowers the number of slots
+// in use while the service that the handlers call is overloaded.
 //
 // # Who decides when a lease is lost
 //

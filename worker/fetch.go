@@ -101,7 +101,8 @@ func (f *fetcher) turn(stop context.Context) error {
 
 // room is how many jobs the next Reserve is to ask for; 0: none for now.
 func (f *fetcher) room(stop context.Context) int {
-	half := f.cfg.Concurrency
+	f.limit.update()
+	_, half := f.table.inUse()
 	if half >= manySlots {
 		half = (half + 1) / 2
 	}
@@ -210,7 +211,10 @@ func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 func (f *fetcher) awaitRoom(stop context.Context) int {
 	for stop.Err() == nil {
 		if f.table.roomFor(1) > 0 {
-			return batch.Gather(f.cfg.Concurrency, f.table.room)
+			if n := batch.Gather(f.cfg.Concurrency, f.table.room); n > 0 {
+				return n
+			}
+			continue // the limit was lowered meanwhile, so the room has to be awaited again
 		}
 		select {
 		case <-f.table.freed:

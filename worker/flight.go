@@ -78,9 +78,9 @@ type table struct {
 
 	mu       sync.Mutex
 	running  []*flight
-	limit    *limit // nil: all slots may be used
-	asked    int    // slots that the Reserves under way are to fill
-	need     int    // room that the next Reserve waits for
+	limit    int // of the slots in use, from 1 to slots
+	asked    int // slots that the Reserves under way are to fill
+	need     int // room that the next Reserve waits for
 	pending  batch.Queue[settlement]
 	sending  int // outcomes in the Settle under way
 	stopping bool
@@ -111,7 +111,7 @@ func (s signal) raise() {
 }
 
 func newTable(slots int) *table {
-	t := &table{slots: slots, freed: newSignal(), decided: newSignal(), look: newSignal(), lookAt: never}
+	t := &table{slots: slots, limit: slots, freed: newSignal(), decided: newSignal(), look: newSignal(), lookAt: never}
 	t.pending.Size = settlement.size
 	return t
 }
@@ -137,11 +137,7 @@ func (t *table) roomFor(need int) int {
 }
 
 func (t *table) roomLocked() int {
-	slots := t.slots
-	if t.limit != nil {
-		slots = min(slots, t.limit.aimd.Limit())
-	}
-	free := slots - len(t.running) - t.asked
+	free := t.limit - len(t.running) - t.asked
 	unsettled := t.pending.Len() + t.sending
 	return max(0, min(free, 2*t.slots+free-unsettled, duly.MaxBatch))
 }
@@ -195,18 +191,22 @@ func (t *table) letGo(f *flight) {
 	t.mu.Unlock()
 }
 
-// learn shows the limiter how the handler of a flight has ended. The flight still has
-// its slot.
-func (t *table) learn(out duly.SettleRequest, now, started time.Duration) {
-	if t.limit == nil {
-		return
-	}
+// setLimit sets the limit of the slots in use. It returns the limit within its bounds, and
+// reports whether that has changed.
+func (t *table) setLimit(slots int) (limit int, changed bool) {
 	t.mu.Lock()
-	changed := t.limit.learn(out.As, now, now-started, len(t.running) >= t.limit.aimd.Limit())
-	t.mu.Unlock()
-	if changed > 0 && t.limit.changed != nil {
-		t.limit.changed(changed)
-	}
+	defer t.mu.Unlock()
+	limit = min(max(slots, 1), t.slots)
+	changed = limit != t.limit
+	t.limit = limit
+	return limit, changed
+}
+
+// inUse returns the number of slots in use, and their limit.
+func (t *table) inUse() (slots, limit int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.running), t.limit
 }
 
 // finish takes a flight whose handler has returned out of its slot, and keeps

@@ -21,23 +21,27 @@ func (s *session) handle(f *flight) {
 	stopTimer := s.enter(f)
 	started := s.started(f)
 	var out duly.SettleRequest
-	var err error = errGoexit
+	result := Finished{Err: errGoexit}
 	returned := false
 	defer func() {
 		if !returned {
 			if value := recover(); value != nil {
-				err = s.panicked(f, value)
+				result.Err = s.panicked(f, value)
 			}
-			out = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(err.Error())}
+			out = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(result.Err.Error())}
 		}
+
 		stopTimer()
 		f.cancel(nil)
-		s.finished(f, started, out, err)
-		s.table.learn(out, s.clock.Mono(), started)
+		result.As = out.As
+		s.finished(f, started, result)
 		s.table.finish(f, out)
 	}()
-	err = f.handler.call(&f.ctx, &f.delivery)
-	out = decide(err, f.ended()) // inside the recover: Error is the user's code too
+
+	err := f.handler.call(&f.ctx, &f.delivery)
+	// Inside the recover, because the methods of the error are the user's code too.
+	out = decide(err, f.ended())
+	result.Err, result.Overload = err, isOverload(err)
 	if out.As == duly.Ack {
 		out.Result = f.delivery.result
 	}
@@ -66,7 +70,7 @@ func (f *flight) canceled() bool { return f.ended() == duly.ErrCanceled }
 // started notifies the observer, and returns when that was.
 func (s *session) started(f *flight) (at time.Duration) {
 	o := &s.cfg.Observer
-	if o.Started == nil && o.Finished == nil && s.table.limit == nil {
+	if o.Started == nil && o.Finished == nil && s.limit == nil {
 		return 0
 	}
 	at = s.clock.Mono()
@@ -81,17 +85,26 @@ func (f *flight) late(at time.Duration) time.Duration {
 	return f.delivery.Now.Sub(f.delivery.Due) + at - f.sent.mono
 }
 
-func (s *session) finished(f *flight, started time.Duration, out duly.SettleRequest, err error) {
-	if out.As == duly.Nack || out.As == duly.Bury {
+// finished logs a failure, and reports the result to the observer and to the limiter. The
+// result has its outcome and its error.
+func (s *session) finished(f *flight, started time.Duration, result Finished) {
+	if result.As == duly.Nack || result.As == duly.Bury {
 		d := &f.delivery
-		s.log.LogAttrs(context.Background(), slog.LevelWarn, "job failed", slog.String("queue", d.Queue), slog.String("job", d.ID),
-			slog.Int("attempt", d.Attempt), slog.Any("as", out.As), slog.Any("error", err))
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "job failed",
+			slog.String("queue", d.Queue), slog.String("job", d.ID), slog.Int("attempt", d.Attempt),
+			slog.Any("as", result.As), slog.Any("error", result.Err))
 	}
+	if s.cfg.Observer.Finished == nil && s.limit == nil {
+		return
+	}
+
+	result.Delivery, result.Late = &f.delivery, f.late(started)
+	result.At, result.Took = s.clock.Now(), s.clock.Mono()-started
+	result.Running, _ = s.table.inUse()
 	if s.cfg.Observer.Finished != nil {
-		s.cfg.Observer.Finished(Finished{
-			Delivery: &f.delivery, As: out.As, Err: err, Took: s.clock.Mono() - started, Late: f.late(started),
-		})
+		s.cfg.Observer.Finished(result)
 	}
+	s.limit.done(result)
 }
 
 // panicked makes an error of a panic: its value, then the stack from where it

@@ -1,60 +1,91 @@
 package worker
 
 import (
-	"time"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/aimd"
+	"github.com/dulymq/duly/contract"
 )
 
-// DefaultLimit is the number of slots in use at which a Limiter begins.
-const DefaultLimit = 4
-
-// Limiter adapts the number of slots in use to the handlers, between 1 and
-// Config.Concurrency. It protects the services that the handlers call, such as a
-// database: while a service is slow or fails, fewer handlers run, and jobs wait in their
-// queues.
-//
-// As many acks as the limit raise it by 1. A nack halves it. So does a period in which
-// the handlers take more than three times as long as usual. It halves at most once a
-// second. Released and buried jobs, and jobs with a lost lease, do not change it.
-type Limiter struct {
-	// Start is the limit at the start. Default [DefaultLimit], or Config.Concurrency if
-	// that is less.
-	Start int
+// Limiter limits the number of slots in use. It protects the services that the handlers
+// call, such as a database: while a service is overloaded, fewer handlers run, and jobs
+// wait in their queues. [AIMD] returns one. Its methods may be called by several
+// goroutines at once. A panic in one of them ends Run with an error.
+type Limiter interface {
+	// Limit returns how many slots may be in use, between 1 and Config.Concurrency. Values
+	// outside act as the nearest bound. A lower limit cancels no handler. The worker calls
+	// Limit before each Reserve and after each Done.
+	Limit() int
+	// Done receives the result of each delivery after its handler has returned.
+	Done(f Finished)
 }
 
-// limit is the limiter of a worker. table.mu guards it.
-type limit struct {
-	aimd aimd.Limiter
-	// changed is called with a new limit, unless it is nil.
-	changed func(int)
+// slotLimit calls the Limiter of a worker. A nil slotLimit does nothing.
+type slotLimit struct {
+	limiter Limiter
+	table   *table
+	log     *slog.Logger
+	changed func(slots int) // may be nil
+	fail    func(error)
+
+	// mu serializes the calls of Limit, so that an older answer replaces no newer one.
+	mu     sync.Mutex
+	broken atomic.Bool // the Limiter has panicked and is not called again
 }
 
-// newLimit returns nil for a worker without a Limiter.
-func newLimit(cfg *Config) *limit {
-	if cfg.Limiter == nil {
+// newSlotLimit returns nil for a worker without a Limiter.
+func newSlotLimit(s *session) *slotLimit {
+	if s.cfg.Limiter == nil {
 		return nil
 	}
-	start := cfg.Limiter.Start
-	if start == 0 {
-		start = min(DefaultLimit, cfg.Concurrency)
+	return &slotLimit{
+		limiter: s.cfg.Limiter, table: s.table, log: s.log, changed: s.cfg.Observer.Limit, fail: s.fail,
 	}
-	return &limit{aimd: aimd.New(start, cfg.Concurrency), changed: cfg.Observer.Limit}
 }
 
-// learn records the outcome and the duration of a handler. full reports whether as many
-// handlers ran as the limit allows. It returns the new limit, 0 if it is unchanged.
-func (l *limit) learn(as duly.Settlement, now, took time.Duration, full bool) int {
-	before := l.aimd.Limit()
-	switch as {
-	case duly.Ack:
-		l.aimd.Good(now, took, full)
-	case duly.Nack:
-		l.aimd.Bad(now)
+// update reads the limit.
+func (l *slotLimit) update() {
+	if l == nil {
+		return
 	}
-	if after := l.aimd.Limit(); after != before {
-		return after
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := 0
+	if !l.call(func() { limit = l.limiter.Limit() }) {
+		return
 	}
-	return 0
+
+	if slots, changed := l.table.setLimit(limit); changed && l.changed != nil {
+		l.changed(slots)
+	}
+}
+
+// done reports a result to the Limiter. The delivery still has its slot.
+func (l *slotLimit) done(f Finished) {
+	if l != nil && l.call(func() { l.limiter.Done(f) }) {
+		l.update()
+	}
+}
+
+// call calls a method of the Limiter and reports whether it returned. After a panic the
+// worker stops, and its last limit holds while it drains.
+func (l *slotLimit) call(method func()) (returned bool) {
+	if l.broken.Load() {
+		return false
+	}
+	defer func() {
+		if returned {
+			return
+		}
+		value := recover()
+		if !l.broken.Swap(true) {
+			l.log.Error("limiter panicked", "panic", value, "stack", string(trimStack(debug.Stack())))
+			l.fail(contract.Errorf(duly.CodeInternal, "the limiter panicked: %v; see the log for the stack", value))
+		}
+	}()
+	method()
+	return true
 }

@@ -26,7 +26,7 @@ type Observer struct {
 	// judgement or by the engine's word, or was let go after MaxHold, or the job
 	// was canceled. cause is the cause of the handler's context.
 	LeaseLost func(d *Delivery, cause error)
-	// Limit: Config.Limiter has another limit now.
+	// Limit: Config.Limiter has another limit now, within its bounds.
 	Limit func(slots int)
 	// Panicked: a handler has panicked, with that value and stack.
 	Panicked func(d *Delivery, value any, stack []byte)
@@ -43,8 +43,14 @@ type Finished struct {
 	As duly.Settlement
 	// Err is what the handler returned; for a panic an error with its value.
 	Err error
+	// Overload reports whether the handler returned [Overloaded].
+	Overload bool
+	// At is when the handler returned, on Config.Clock.
+	At time.Time
 	// Took is how long the handler ran.
 	Took time.Duration
 	// Late is as in Started.
 	Late time.Duration
+	// Running is the number of slots in use, including that of this delivery.
+	Running int
 }

@@ -32,6 +32,7 @@ type session struct {
 	stop    context.Context
 	endStop context.CancelCauseFunc
 
+	limit   *slotLimit // nil without a Limiter
 	store   *store
 	table   *table
 	settler *settler
@@ -48,7 +49,6 @@ func (w *Worker) newSession(ctx context.Context, routes []*route) *session {
 		routes: make(map[string]*route, len(routes)), order: newOrder(routes, cfg.StrictOrder),
 		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency), gatherers: map[string]*gatherer{},
 	}
-	s.table.limit = newLimit(cfg)
 	for _, r := range routes {
 		if r.every {
 			s.every = r
@@ -66,6 +66,7 @@ func (w *Worker) newSession(ctx context.Context, routes []*route) *session {
 		engine: w.engine, namespace: cfg.Namespace, timeout: cfg.CallTimeout,
 		log: s.log, observer: &cfg.Observer, store: s.store, table: s.table, fail: s.fail,
 	}
+	s.limit = newSlotLimit(s)
 	s.keeper = &keeper{
 		engine: w.engine, cfg: cfg, clock: s.clock, log: s.log, store: s.store, table: s.table, fail: s.fail,
 	}

@@ -41,6 +41,8 @@ type steering struct {
 	as    duly.Settlement
 	delay *time.Duration
 	err   error // the failure or reason; may be nil
+	// overload reports that the called service has no capacity.
+	overload bool
 }
 
 // Error implements error: the failure itself, which is what is stored with
@@ -72,24 +74,41 @@ func (s *steering) Unwrap() error { return s.err }
 // nil.
 func RetryAfter(d time.Duration, err error) error {
 	d = max(d, 0)
-	return &steering{duly.Nack, &d, err}
+	return &steering{as: duly.Nack, delay: &d, err: err}
 }
 
 // Bury makes the job dead now, whatever tries are left. err is the reason and
 // may be nil.
-func Bury(err error) error { return &steering{duly.Bury, nil, err} }
+func Bury(err error) error { return &steering{as: duly.Bury, err: err} }
 
 // Snooze gives the job back until d has passed; no try is used. 0 or less is
 // at once.
 func Snooze(d time.Duration) error {
 	d = max(d, 0)
-	return &steering{duly.Release, &d, nil}
+	return &steering{as: duly.Release, delay: &d}
 }
 
 // Release gives the job back to its old place; no try is used. It is
 // delivered again as soon as it is its turn, which may be at once: use it when
 // another worker can do what this one can't, else Snooze.
-func Release() error { return &steering{duly.Release, nil, nil} }
+func Release() error { return &steering{as: duly.Release} }
+
+// maxOverload is the longest time for which Overloaded gives a job back.
+const maxOverload = time.Hour
+
+// Overloaded reports that the service which the handler calls has no capacity, as HTTP 429
+// and 503 do. It gives the job back until after has passed, from 0 to 1 h, and uses no try.
+// Config.Limiter counts it as an overload. err is the reason and may be nil.
+func Overloaded(after time.Duration, err error) error {
+	after = min(max(after, 0), maxOverload)
+	return &steering{as: duly.Release, delay: &after, err: err, overload: true}
+}
+
+// isOverload reports whether a handler returned Overloaded.
+func isOverload(err error) bool {
+	var s *steering
+	return errors.As(err, &s) && s.overload
+}
 
 // Settling returns how a delivery is settled whose handler has returned err, with
 // the context that the handler was called with, or one derived from it. It is
