@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// must ends the test where an operation fails that has to work.
+// must fails the test at once if an operation that has to succeed returned an error.
 func (s *scene) must(what string, err error) {
 	s.Helper()
 	if err != nil {
@@ -19,7 +19,7 @@ func (s *scene) must(what string, err error) {
 	}
 }
 
-// same compares two values of any comparable type.
+// same reports an error if two values differ.
 func same[T comparable](s *scene, what string, got, want T) {
 	s.Helper()
 	if got != want {
@@ -27,7 +27,7 @@ func same[T comparable](s *scene, what string, got, want T) {
 	}
 }
 
-// sameTime compares two moments.
+// sameTime reports an error if two times differ.
 func sameTime(s *scene, what string, got, want time.Time) {
 	s.Helper()
 	if !got.Equal(want) {
@@ -58,7 +58,7 @@ func idsTaken(ds []duly.Delivery) []string {
 	return ids
 }
 
-// refused wants an error of that code.
+// refused reports an error unless err has this code.
 func (s *scene) refused(what string, err error, code duly.Code) {
 	s.Helper()
 	if got := duly.CodeOf(err); got != code {
@@ -66,7 +66,7 @@ func (s *scene) refused(what string, err error, code duly.Code) {
 	}
 }
 
-// lost wants a receipt to be refused.
+// lost reports an error unless err says that the receipt's lease is lost.
 func (s *scene) lost(what string, err error) {
 	s.Helper()
 	s.refused(what, err, duly.CodeLeaseLost)
@@ -75,8 +75,7 @@ func (s *scene) lost(what string, err error) {
 	}
 }
 
-// names wants an error of that code which names the field and says more than
-// its name.
+// names reports an error unless err has this code and names the field together with a problem.
 func (s *scene) names(what string, err error, code duly.Code, field string) {
 	s.Helper()
 	s.refused(what, err, code)
@@ -92,16 +91,16 @@ func (s *scene) names(what string, err error, code duly.Code, field string) {
 	s.Errorf("%s: %v names the fields %+v, want %s", what, err, e.Fields, field)
 }
 
-// namesBound is names for a field whose bound the error tells.
+// namesBound is names for an invalid field. The message must also contain the field's bound.
 func (s *scene) namesBound(what string, err error, field, bound string) {
 	s.Helper()
 	s.names(what, err, duly.CodeInvalid, field)
 	if err != nil && !strings.Contains(err.Error(), bound) {
-		s.Errorf("%s: %q does not tell the bound, %s", what, err, bound)
+		s.Errorf("%s: error %q does not contain the bound %s", what, err, bound)
 	}
 }
 
-// conflicts wants a conflict that names the state in the way.
+// conflicts reports an error unless err is a conflict that names the job's current state.
 func (s *scene) conflicts(what string, err error, state duly.State) {
 	s.Helper()
 	s.refused(what, err, duly.CodeConflict)
@@ -111,7 +110,7 @@ func (s *scene) conflicts(what string, err error, state duly.State) {
 	}
 }
 
-// nothing wants the queue to have nothing deliverable now.
+// nothing fails the test if the queue has a job that can be delivered now.
 func (s *scene) nothing(why string) {
 	s.Helper()
 	if ds := s.reserve(duly.MaxBatch); len(ds) > 0 {
@@ -119,7 +118,7 @@ func (s *scene) nothing(why string) {
 	}
 }
 
-// is wants a job in that state, by the clock.
+// is reports an error unless Get returns the job in this state.
 func (s *scene) is(id string, want duly.State) {
 	s.Helper()
 	if got := s.get(id).State; got != want {
@@ -127,7 +126,7 @@ func (s *scene) is(id string, want duly.State) {
 	}
 }
 
-// gone wants no job with that ID.
+// gone reports an error if the job still exists.
 func (s *scene) gone(id string) {
 	s.Helper()
 	info, err := s.Engine.Get(s.ctx, s.ref(), id)
@@ -138,7 +137,7 @@ func (s *scene) gone(id string) {
 	s.refused("get of a job that is gone", err, duly.CodeNotFound)
 }
 
-// exists wants a push to be answered that the job is there, in that state.
+// exists reports an error unless a push answers that the job already exists in this state.
 func (s *scene) exists(j duly.Job, state duly.State) {
 	s.Helper()
 	r := s.try(j)
@@ -147,7 +146,7 @@ func (s *scene) exists(j duly.Job, state duly.State) {
 	}
 }
 
-// merges wants a push to be merged into the job with that ID.
+// merges reports an error unless a push is merged into the job with this ID.
 func (s *scene) merges(j duly.Job, into string) {
 	s.Helper()
 	r := s.try(j)
@@ -156,7 +155,8 @@ func (s *scene) merges(j duly.Job, into string) {
 	}
 }
 
-// takes wants exactly these jobs to be deliverable now, in that order.
+// takes reserves every job that is deliverable now. It fails unless they are exactly these, in
+// this order.
 func (s *scene) takes(ids ...string) []duly.Delivery {
 	s.Helper()
 	ds := s.takeAll()
@@ -166,20 +166,20 @@ func (s *scene) takes(ids ...string) []duly.Delivery {
 	return ds
 }
 
-// sizes wants the queue to hold that much after a step.
+// sizes steps the queue and compares its sizes.
 func (s *scene) sizes(want duly.Sizes) {
 	s.Helper()
 	s.step()
 	same(s, "sizes", s.stats().Sizes, want)
 }
 
-// counted wants the queue's counters to stand like that.
+// counted compares the queue's counters.
 func (s *scene) counted(want duly.Counters) {
 	s.Helper()
 	same(s, "counters", s.stats().Counters, want)
 }
 
-// sameContent compares what a job carries.
+// sameContent compares the bodies and headers of two jobs.
 func (s *scene) sameContent(what string, got, want duly.Job) {
 	s.Helper()
 	if !bytes.Equal(got.Body, want.Body) {

@@ -9,15 +9,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// audit is what must hold after every test, whatever it did: the books of
-// every queue balance, lists, sizes and the survey agree, and Check finds nothing.
+// audit checks the invariants that hold after every test. Counters and sizes of every queue add
+// up, lists and the survey agree with them, and Check finds no fault.
 func (s *scene) audit() {
 	s.Helper()
 	for _, namespace := range s.root.namespaces {
 		n := s.in(namespace)
+		// One page holds every queue, unless there are more than a batch.
 		n.surveyed(duly.MaxBatch)
 		for _, queue := range n.queues() {
 			q := n.on(queue)
+			// Steps apply what is due. The sum must hold before and after.
 			q.conserved()
 			q.step()
 			q.conserved()
@@ -28,25 +30,28 @@ func (s *scene) audit() {
 	s.checked()
 }
 
-// conserved wants every job that was pushed to be somewhere (I8).
+// conserved checks that every pushed job is counted exactly once (I8): as finished, or in a
+// state.
 func (s *scene) conserved() {
 	s.Helper()
 	st := s.stats()
 	c, z := st.Counters, st.Sizes
+	// Every job has ended in one of the counters or is still in one of the states.
 	sum := c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead
 	if c.Pushed != sum {
 		s.Errorf("queue %s: %d jobs were pushed and %d are accounted for: %+v", s.ref(), c.Pushed, sum, st)
 	}
 }
 
-// surveyed wants the survey of the namespace, in pages of so many queues, to tell
-// what Queues and Stats do (C4.94).
+// surveyed checks that the survey of the namespace agrees with Queues and Stats (C4.94). It reads
+// pages of at most limit queues.
 func (s *scene) surveyed(limit int) {
 	s.Helper()
 	p, names := duly.PageParams{Limit: limit}, []string{}
 	for pages := 0; ; pages++ {
 		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, p)
 		s.must("survey", err)
+		// The bound on pages ends the test if a cursor never ends.
 		if len(page.Queues) > limit || pages > 10_000 {
 			s.Fatalf("page %d of the survey in pages of %d has %d queues", pages, limit, len(page.Queues))
 		}
@@ -60,19 +65,20 @@ func (s *scene) surveyed(limit int) {
 			break
 		}
 	}
+	// The survey lists groups of topics together with the queues, sorted by name.
 	want := append(append([]string{}, s.queues()...), s.groupNames()...)
 	slices.Sort(want)
 	s.sameIDs("the queues and groups of the survey", names, want)
 }
 
-// listsAgree wants each list to be as long as its size says, and every job of
-// it to say that it is there. The queue has been stepped.
+// listsAgree checks that each list has as many jobs as the queue's sizes say, all in that state.
+// The queue must have been stepped.
 func (s *scene) listsAgree() {
 	s.Helper()
 	sizes := s.stats().Sizes
 	for _, state := range duly.States {
 		if *sizes.Of(state) > 2500 {
-			continue // the walk would be all that the test does
+			continue // listing that many jobs would dominate the test's run time
 		}
 		jobs := s.list(state)
 		if int64(len(jobs)) != *sizes.Of(state) {
@@ -86,7 +92,7 @@ func (s *scene) listsAgree() {
 	}
 }
 
-// checked wants Check to find nothing.
+// checked checks that Check finds no fault.
 func (s *scene) checked() {
 	s.Helper()
 	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{})
@@ -96,20 +102,21 @@ func (s *scene) checked() {
 	}
 }
 
-// dump is everything that can be seen of a queue, as text: what must not
-// change when nothing may.
+// dump returns all that the API shows of a queue, as text. Tests compare two dumps to prove that
+// nothing changed.
 func (s *scene) dump() string {
 	s.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "queues %q\nconfig %+v\nstats %+v\n", s.queues(), s.config(), s.stats())
 	s.dumpJobs(&b)
+	// Peek fails if no job is ready. That is part of the state too.
 	if info, err := s.Engine.Peek(s.ctx, s.ref()); err == nil {
 		fmt.Fprintf(&b, "peek %+v\n", info)
 	}
 	return b.String()
 }
 
-// dumpJobs writes every job as it is listed and as Get returns it.
+// dumpJobs writes each job as List and as Get return it.
 func (s *scene) dumpJobs(b *strings.Builder) {
 	s.Helper()
 	for _, state := range duly.States {
@@ -125,7 +132,7 @@ func (s *scene) dumpJobs(b *strings.Builder) {
 	}
 }
 
-// unchanged wants f to change nothing that can be seen.
+// unchanged reports an error if f changes anything that the API shows.
 func (s *scene) unchanged(what string, f func()) {
 	s.Helper()
 	before := s.dump()

@@ -12,22 +12,23 @@ import (
 
 func batchTests() []test {
 	return []test{
-		{"ResultsComeOnePerItemInOrder", []string{"C4.1"}, Options{OneShard: true}, batchResults},
+		{"ReturnsOneResultPerItemInOrder", []string{"C4.1"}, Options{OneShard: true}, batchResults},
 		{"SecondOfTwoEqualItemsSeesWhatTheFirstDid", []string{"C4.3"}, Options{OneShard: true}, batchEqualItems},
 		{"BadItemNeverFailsItsNeighbours", []string{"C4.4"}, Options{OneShard: true}, batchBadItem},
-		{"EmptyBatchIsAnswered", []string{"C4.1"}, Options{}, batchEmpty},
+		{"EmptyBatchSucceeds", []string{"C4.1"}, Options{}, batchEmpty},
 		{"MoreThan1000ItemsAreTooLarge", []string{"C4.5", "C13.7"}, Options{}, batchTooMany},
 		{"MoreThan8MiBOfBodiesAreTooLarge", []string{"C4.6", "C13.7"}, Options{}, batchTooBig},
-		{"OneLargerBodyTravelsAlone", []string{"C4.6", "C4.7", "C2.7"}, Options{MaxBody: 9 << 20, OneShard: true}, batchLargeBody},
+		{"LargerBodyIsPushedAndDeliveredAlone", []string{"C4.6", "C4.7", "C2.7"}, Options{MaxBody: 9 << 20, OneShard: true},
+			batchLargeBody},
 		{"ReserveStopsEarlyAt8MiB", []string{"C4.7"}, Options{OneShard: true}, batchReserveStops},
 		{"ReserveOverQueuesStopsEarlyAt8MiB", []string{"C4.7", "C4.10"}, Options{OneShard: true}, batchReserveQueuesStop},
 		{"ListStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{OneShard: true}, batchListStops},
 		{"ListOfResultsStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{}, batchListOfResults},
 		{"KeepsItsOrder", []string{"C6.2", "C4.1"}, Options{OneShard: true}, batchOrder},
 		{"NumbersOfACallRise", []string{"C11.9", "C6.2"}, Options{OneShard: true}, batchNumbers},
-		{"OfManyQueuesIsTakenApart", []string{"C4.1", "C1.3"}, Options{OneShard: true}, batchQueues},
-		{"EndedContextIsAnswered", []string{"C4.2"}, Options{}, batchContext},
-		{"LeavingCallersAreToldThatItMayHaveHappened", []string{"C4.2"}, Options{}, leavingCallers},
+		{"MayCoverSeveralQueues", []string{"C4.1", "C1.3"}, Options{OneShard: true}, batchQueues},
+		{"CanceledContextReturnsAnError", []string{"C4.2"}, Options{}, batchContext},
+		{"CanceledCallReportsThatItMayHaveRun", []string{"C4.2"}, Options{}, callsPastDeadline},
 	}
 }
 
@@ -53,6 +54,7 @@ func batchResults(s *scene) {
 	ds := s.reserve(1000)
 	s.sameIDs("the deliveries", idsTaken(ds), idsOfJobs(jobs))
 
+	// Every second receipt belongs to a job that never existed, so its item must fail alone.
 	outcomes := make([]duly.SettleRequest, len(ds))
 	receipts := make([]duly.Receipt, len(ds))
 	for i, d := range ds {
@@ -85,6 +87,7 @@ func (s *scene) everySecondLost(what string, errs []error, n int) {
 }
 
 func batchEqualItems(s *scene) {
+	// Pairs of equal IDs, merge keys and order keys. Each second item must see the first.
 	results, err := s.pushed(
 		duly.Job{ID: "a"}, duly.Job{ID: "a"},
 		duly.Job{ID: "b", Merge: duly.Merge{Key: "k"}}, duly.Job{ID: "c", Merge: duly.Merge{Key: "k"}},
@@ -94,15 +97,18 @@ func batchEqualItems(s *scene) {
 	want := []duly.PushResult{
 		{ID: "a", Status: duly.Created}, {ID: "a", Status: duly.Exists, State: duly.StateReady},
 		{ID: "b", Status: duly.Created}, {ID: "b", Status: duly.Merged},
-		{ID: "d", Status: duly.Created}, {ID: "e", Status: duly.Created}, {ID: "e", Status: duly.Exists, State: duly.StateBlocked},
+		{ID: "d", Status: duly.Created}, {ID: "e", Status: duly.Created},
+		{ID: "e", Status: duly.Exists, State: duly.StateBlocked},
 	}
 	if !slices.Equal(results, want) {
 		s.Errorf("results are %+v, want %+v", results, want)
 	}
 	ds := s.takes("a", "b", "d")
 
+	// The receipts are used twice in one batch. The first use ends or keeps the lease.
 	errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{
-		{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Release},
+		{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[0].Receipt, As: duly.Ack},
+		{Receipt: ds[1].Receipt, As: duly.Release},
 		{Receipt: ds[1].Receipt, As: duly.Bury},
 	})
 	s.must("settle", err)
@@ -119,7 +125,9 @@ func batchEqualItems(s *scene) {
 }
 
 func batchBadItem(s *scene) {
-	results, err := s.pushed(duly.Job{ID: "a"}, duly.Job{ID: "b", Priority: 5000}, duly.Job{ID: "c", Body: make([]byte, duly.DefaultMaxBody+1)},
+	// The bad items lie between good ones: a bad priority, a large body, a bad queue name.
+	results, err := s.pushed(duly.Job{ID: "a"}, duly.Job{ID: "b", Priority: 5000},
+		duly.Job{ID: "c", Body: make([]byte, duly.DefaultMaxBody+1)},
 		duly.Job{ID: "d", Queue: ".."}, duly.Job{ID: "e"})
 	s.must("push", err)
 	for i, code := range []duly.Code{"", duly.CodeInvalid, duly.CodeTooLarge, duly.CodeInvalid, ""} {
@@ -128,10 +136,13 @@ func batchBadItem(s *scene) {
 			same(s, "the outcome of a bad item", results[i].Status, 0)
 		}
 	}
+
 	d := s.takes("a", "e")
 	minus := -time.Second
+	// Items 0 and 1 are invalid, item 2 is valid.
 	errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{
-		{Receipt: d[0].Receipt, As: duly.Nack, Delay: &minus}, {Receipt: "?", As: duly.Ack}, {Receipt: d[1].Receipt, As: duly.Ack},
+		{Receipt: d[0].Receipt, As: duly.Nack, Delay: &minus}, {Receipt: "?", As: duly.Ack},
+		{Receipt: d[1].Receipt, As: duly.Ack},
 	})
 	s.must("settle", err)
 	s.refused("the bad outcome", errs[0], duly.CodeInvalid)
@@ -162,6 +173,7 @@ func batchTooMany(s *scene) {
 	s.names("an extend of 1001", err, duly.CodeTooLarge, "batch")
 	_, err = s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: make([]string, duly.MaxBatch+1)})
 	s.names("a requeue of 1001", err, duly.CodeTooLarge, "batch")
+	// A rejected batch creates no queue.
 	same(s, "the queues after it", len(s.queues()), 0)
 }
 
@@ -174,6 +186,7 @@ func mebi(n int) []duly.Job {
 }
 
 func batchTooBig(s *scene) {
+	// One byte over the limit of a batch.
 	jobs := append(mebi(8), duly.Job{Body: []byte("x")})
 	_, err := s.pushed(jobs...)
 	s.names("a push of 8 MiB and a byte", err, duly.CodeTooLarge, "batch")
@@ -185,8 +198,11 @@ func batchLargeBody(s *scene) {
 	s.push(duly.Job{ID: "small", Body: []byte("x")})
 	s.push(duly.Job{ID: "large", Body: make([]byte, 9<<20)})
 	s.push(duly.Job{ID: "small-2", Body: []byte("x")})
+	// A body over the batch limit may not share its batch with another job.
 	_, err := s.pushed(duly.Job{Body: make([]byte, 9<<20)}, duly.Job{})
 	s.refused("a large body in company", err, duly.CodeTooLarge)
+
+	// A reserve stops before the large body, and then returns it alone.
 	s.sameIDs("the first reserve", idsTaken(s.reserve(3)), []string{"small"})
 	large := s.reserve(3)
 	s.sameIDs("the second reserve", idsTaken(large), []string{"large"})
@@ -196,6 +212,7 @@ func batchLargeBody(s *scene) {
 
 func batchReserveStops(s *scene) {
 	s.pushAll(mebi(8)...)
+	// Eight jobs of 1 MiB fill the first reserve, so the other queue gets no share of it.
 	s.on("other").pushAll(mebi(3)...)
 	s.push(duly.Job{ID: "last", Body: []byte("x")})
 	same(s, "the first reserve", len(s.reserve(20, s.queue, "other")), 8)
@@ -208,6 +225,7 @@ func batchReserveQueuesStop(s *scene) {
 	s.pushAll(mebi(5)...)
 	s.on("other").pushAll(mebi(8)...)
 
+	// The eight jobs of the other queue or the first five and three fill the first reserve.
 	same(s, "the first reserve", len(s.reserve(20, s.queue, "other")), 8)
 	same(s, "the second reserve", len(s.reserve(20, s.queue, "other")), 5)
 }
@@ -220,10 +238,13 @@ func batchListStops(s *scene) {
 	s.must("list", err)
 	same(s, "the first page", len(page.Jobs), 8)
 	same(s, "the first body", len(page.Jobs[0].Body), 1<<20)
+
 	p.Cursor = page.Next
 	page, err = s.Engine.List(s.ctx, s.ref(), p)
 	s.must("list", err)
 	s.sameIDs("the second page", idsOf(page.Jobs), []string{"last"})
+
+	// Without bodies the limit on bytes does not apply.
 	p = duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 20}}
 	page, err = s.Engine.List(s.ctx, s.ref(), p)
 	s.must("list", err)
@@ -231,7 +252,7 @@ func batchListStops(s *scene) {
 	same(s, "the size of a body that is not there", page.Jobs[0].Size, 1<<20)
 }
 
-// batchListOfResults lists done jobs whose results are more than a page holds.
+// batchListOfResults lists done jobs whose results exceed the size limit of a page.
 func batchListOfResults(s *scene) {
 	const n = 150
 	jobs := numbered(n, "j")
@@ -242,8 +263,10 @@ func batchListOfResults(s *scene) {
 	ds := s.reserve(n)
 	result := make([]byte, duly.MaxResult)
 	for i := range ds {
+		// Each job stores the longest result.
 		s.must("ack", s.settle(duly.SettleRequest{Receipt: ds[i].Receipt, As: duly.Ack, Result: result}))
 	}
+
 	p := duly.ListParams{State: duly.StateDone, Bodies: true, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
 	var seen []string
 	for {
@@ -253,6 +276,7 @@ func batchListOfResults(s *scene) {
 		for _, j := range page.Jobs {
 			bytes += len(j.Body) + len(j.Result)
 		}
+		// Results count towards the limit of a page like bodies.
 		if bytes > duly.MaxBatchBytes {
 			s.Fatalf("a page of %d jobs has %d bytes of results", len(page.Jobs), bytes)
 		}
@@ -261,6 +285,7 @@ func batchListOfResults(s *scene) {
 			break
 		}
 	}
+
 	slices.Sort(seen)
 	s.sameIDs("the done jobs", seen, idsOfJobs(jobs))
 	p = duly.ListParams{State: duly.StateDone, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
@@ -274,6 +299,8 @@ func batchOrder(s *scene) {
 	for range 3 {
 		jobs := make([]duly.Job, 50)
 		for i := range jobs {
+			// Every third job has a made ID, every third an own one, and every third one from the
+			// engine.
 			switch i % 3 {
 			case 0:
 				jobs[i] = made(duly.Job{})
@@ -283,18 +310,19 @@ func batchOrder(s *scene) {
 		}
 		want = append(want, s.pushAll(jobs...)...)
 	}
-	// IDs that the client made before, among own ones.
-	late := []duly.Job{made(duly.Job{}), {ID: "own-1"}, made(duly.Job{}), {ID: "own-2"}, made(duly.Job{}), {ID: "own-3"}, made(duly.Job{})}
+	// IDs that the client made before, mixed with the caller's own IDs.
+	late := []duly.Job{made(duly.Job{}), {ID: "own-1"}, made(duly.Job{}), {ID: "own-2"}, made(duly.Job{}), {ID: "own-3"},
+		made(duly.Job{})}
 	want = append(want, s.pushAll(late...)...)
-	// IDs that the client made in another order than it pushed them.
+	// The client pushes made IDs in another order than it made them.
 	a, b := made(duly.Job{}), made(duly.Job{})
 	want = append(want, s.pushAll(b, a)...)
 	s.takes(want...)
 }
 
-// batchNumbers pushes an early ID behind a late one. Its job must not be
-// delivered by its ID, whatever became of the job before it: a job whose ID was
-// made between the two, and which was pushed before, comes first.
+// batchNumbers pushes a later-made ID and then an earlier-made one in one call. The second job
+// must not be delivered at the place that its ID suggests. A job whose ID was made between the
+// two, and which was pushed before, comes first. This holds whatever happened to the first item.
 func batchNumbers(s *scene) {
 	for _, c := range []struct {
 		name   string
@@ -327,6 +355,7 @@ func batchNumbers(s *scene) {
 		_, err := s.pushed(c.before(late), early)
 		s.must("push", err)
 
+		// Translate the made IDs to readable names.
 		var got []string
 		for _, d := range s.takeAll() {
 			got = append(got, names[d.ID])
@@ -340,6 +369,7 @@ func batchQueues(s *scene) {
 	s.pushAll(duly.Job{ID: "1", Queue: "a"}, duly.Job{ID: "2", Queue: "b"}, duly.Job{ID: "3", Queue: "a"})
 	ds := append(s.reserve(5, "a"), s.reserve(5, "b")...)
 	s.sameIDs("the jobs", idsTaken(ds), []string{"1", "3", "2"})
+
 	outcomes := make([]duly.SettleRequest, len(ds))
 	for i, d := range ds {
 		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
@@ -352,15 +382,18 @@ func batchQueues(s *scene) {
 }
 
 func batchContext(s *scene) {
+	// The context ends before the calls begin.
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
 	s.push(duly.Job{ID: "x"})
-	// A call whose caller has gone may happen or not, and says which.
+	// An engine may still execute a call whose context has ended. Its results then have to be
+	// complete.
 	results, err := s.Engine.Push(ended, []duly.Job{{ID: "y", Queue: s.queue}})
 	if err == nil && results[0].Status != duly.Created {
 		s.Errorf("push with an ended context is answered %+v", results)
 	}
-	if ready, err := s.Engine.Wait(ended, duly.WaitParams{Queues: []string{"nowhere"}, Timeout: time.Minute}); err == nil || ready {
+	if ready, err := s.Engine.Wait(ended, duly.WaitParams{Queues: []string{"nowhere"},
+		Timeout: time.Minute}); err == nil || ready {
 		s.Errorf("wait with an ended context is answered %t, %v", ready, err)
 	}
 	s.is("x", duly.StateReady)

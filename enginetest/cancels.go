@@ -14,9 +14,9 @@ func cancelTests() []test {
 	}
 }
 
-// cancelsReported removes jobs in every way, each of which must be reported. It
-// waits for each report, because an engine may send those of a few milliseconds
-// together. A report may come twice, as from two pools of a namespace that moves.
+// cancelsReported removes jobs in every way, and each removal must be reported. It waits for each
+// report, because an engine may combine reports that are a few milliseconds apart. A report may
+// come twice, for example from both pools of a namespace that moves.
 func cancelsReported(s *scene) {
 	watcher, ok := s.Engine.(contract.CancelWatcher)
 	if !ok {
@@ -32,6 +32,7 @@ func cancelsReported(s *scene) {
 	}()
 	await(s, "the watch to begin", ready)
 
+	// Two of the three jobs are leased, so that the purge of leased jobs has something to remove.
 	s.pushAll(duly.Job{ID: "j1"}, duly.Job{ID: "j2"}, duly.Job{ID: "j3"})
 	s.reserve(2)
 	other := s.on("other")
@@ -42,16 +43,19 @@ func cancelsReported(s *scene) {
 		remove func() error
 		want   contract.Canceled
 	}{
-		{"delete", func() error { return s.Engine.Delete(s.ctx, s.ref(), "j1") }, contract.Canceled{Queue: s.queue, IDs: []string{"j1"}}},
+		{"delete", func() error { return s.Engine.Delete(s.ctx, s.ref(), "j1") },
+			contract.Canceled{Queue: s.queue, IDs: []string{"j1"}}},
 		{"purge", func() error {
 			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
 			return err
 		}, contract.Canceled{Queue: s.queue}},
-		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") }, contract.Canceled{Queue: "other", IDs: []string{"last"}}},
+		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") },
+			contract.Canceled{Queue: "other", IDs: []string{"last"}}},
 		{"destroy", func() error { return s.Engine.Destroy(s.ctx, s.ref()) }, contract.Canceled{Queue: s.queue}},
 	} {
 		s.must(removal.name, removal.remove())
 		got, want := await(s, "a report of the "+removal.name, reports), removal.want
+		// Skip repetitions of the report before.
 		for sameReport(got, last) && !sameReport(got, want) {
 			got = await(s, "a report of the "+removal.name, reports)
 		}
@@ -66,10 +70,10 @@ func sameReport(a, b contract.Canceled) bool {
 	return a.Queue == b.Queue && slices.Equal(a.IDs, b.IDs) && (a.IDs == nil) == (b.IDs == nil)
 }
 
-// await receives from a channel, or fails the test after a while.
+// await receives from a channel. It fails the test after a timeout.
 func await[T any](s *scene, what string, from <-chan T) (got T) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, tellWithin)
+	ctx, cancel := context.WithTimeout(s.ctx, reportWithin)
 	defer cancel()
 	select {
 	case got = <-from:

@@ -16,26 +16,26 @@ func concurrencyTests() []test {
 		{"EveryJobIsDeliveredToOneWorker", []string{"C4.3", "C9.1", "C3.8"}, Options{}, concurrentReserve},
 		{"KeysRunOneAtATimeUnderManyWorkers", []string{"C6.4", "C6.7", "C6.13", "C6.15"}, Options{}, concurrentKeys},
 		{"PurgeAndPauseRaceWithWorkers", []string{"C4.63", "C4.70", "C4.3"}, Options{}, concurrentOperators},
-		{"BusyMixtureKeepsItsBooks", []string{"C4.59", "C4.3", "C9.1"}, Options{}, concurrentMixture},
-		{"WaitersAndPushersMeet", []string{"C4.17", "C5.11", "C5.16"}, Options{}, concurrentWaiters},
+		{"MixedConcurrentCallsKeepCountersConsistent", []string{"C4.59", "C4.3", "C9.1"}, Options{}, concurrentMixture},
+		{"WaitersReceiveEveryPushedJob", []string{"C4.17", "C5.11", "C5.16"}, Options{}, concurrentWaiters},
 		{"ReclaimRacesCompletion", []string{"C1.7", "C1.9", "C4.39"}, Options{}, reclaimRacesCompletion},
-		{"OneBatchesItemsStayTogether", []string{"C4.3", "C4.8"}, Options{OneShard: true}, concurrentBatches},
+		{"ItemsOfOneBatchKeepTheirOrder", []string{"C4.3", "C4.8"}, Options{OneShard: true}, concurrentBatches},
 	}
 }
 
-// each runs f n times at once, each time with a scene of its goroutine's own.
+// each runs f n times concurrently. Each call gets a scene that may be used by its goroutine.
 func (s *scene) each(n int, f func(s *scene, i int)) {
-	aside := *s
-	aside.aside = true
+	other := *s
+	other.inGoroutine = true
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { f(&aside, i) })
+		wg.Go(func() { f(&other, i) })
 	}
 	wg.Wait()
 }
 
-// tally counts what n concurrent pushes are answered.
-func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushStatus]int, ids map[string]int) {
+// countResults pushes n jobs concurrently and counts the statuses and IDs that are returned.
+func (s *scene) countResults(n int, job func(i int) duly.Job) (outcomes map[duly.PushStatus]int, ids map[string]int) {
 	s.Helper()
 	outcomes, ids = map[duly.PushStatus]int{}, map[string]int{}
 	var mu sync.Mutex
@@ -53,7 +53,7 @@ func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushSt
 }
 
 func concurrentSameID(s *scene) {
-	outcomes, _ := s.tally(100, func(i int) duly.Job { return duly.Job{ID: "x", Body: []byte{byte(i)}} })
+	outcomes, _ := s.countResults(100, func(i int) duly.Job { return duly.Job{ID: "x", Body: []byte{byte(i)}} })
 	same(s, "created", outcomes[duly.Created], 1)
 	same(s, "exists", outcomes[duly.Exists], 99)
 	s.sizes(duly.Sizes{Ready: 1})
@@ -61,19 +61,21 @@ func concurrentSameID(s *scene) {
 }
 
 func concurrentSameMergeKey(s *scene) {
-	outcomes, ids := s.tally(100, func(i int) duly.Job {
+	outcomes, ids := s.countResults(100, func(i int) duly.Job {
 		return duly.Job{ID: fmt.Sprintf("j%d", i), Merge: duly.Merge{Key: "m"}}
 	})
 	same(s, "created", outcomes[duly.Created], 1)
 	same(s, "merged", outcomes[duly.Merged], 99)
-	same(s, "the IDs answered", len(ids), 1) // everybody is told the surviving one
+	same(s, "the number of IDs", len(ids), 1) // every push returns the ID of the surviving job
 	s.sizes(duly.Sizes{Ready: 1})
 	s.counted(duly.Counters{Pushed: 100, Merged: 99})
 }
 
 func concurrentReserve(s *scene) {
 	const jobs = 400
+	// Batches of different sizes, so that the workers do not run in step.
 	s.pushAll(numbered(jobs, "j")...)
+
 	var mu sync.Mutex
 	seen := map[string]int{}
 	s.each(16, func(s *scene, i int) {
@@ -96,17 +98,19 @@ func concurrentReserve(s *scene) {
 	s.counted(duly.Counters{Pushed: jobs, Delivered: jobs, Acked: jobs})
 }
 
-// concurrentKeys has many workers that fail now and then, and looks that no
-// key ever has two deliveries at once and that none goes out of order.
+// concurrentKeys runs many workers, some of whose jobs fail. It checks that no key ever has two
+// jobs in flight, and that each key's jobs run in order.
 func concurrentKeys(s *scene) {
 	const keys, perKey = 20, 15
 	for i := range perKey {
 		jobs := make([]duly.Job, keys)
 		for k := range jobs {
-			jobs[k] = duly.Job{ID: fmt.Sprintf("%d-%d", k, i), OrderKey: fmt.Sprintf("key-%d", k), Backoff: "fixed:0s", Tries: 100}
+			jobs[k] = duly.Job{ID: fmt.Sprintf("%d-%d", k, i), OrderKey: fmt.Sprintf("key-%d", k), Backoff: "fixed:0s",
+				Tries: 100}
 		}
 		s.pushAll(jobs...)
 	}
+
 	var mu sync.Mutex
 	running, next := map[string]bool{}, map[int]int{}
 	begin := func(d duly.Delivery) {
@@ -120,7 +124,7 @@ func concurrentKeys(s *scene) {
 		running[d.OrderKey] = true
 	}
 	end := func(d duly.Delivery, done bool) {
-		mu.Lock() // before the settle: afterwards the next may begin
+		mu.Lock() // before the settle, because the key's next job may start right after it
 		defer mu.Unlock()
 		running[d.OrderKey] = false
 		if done {
@@ -131,6 +135,8 @@ func concurrentKeys(s *scene) {
 	}
 	s.each(16, func(s *scene, i int) {
 		r := rand.New(rand.NewPCG(1, uint64(i)))
+		// Loop until all jobs are acknowledged. A failure ends the loop, because the count may
+		// then never be reached.
 		for s.stats().Counters.Acked < keys*perKey && !s.Failed() {
 			for _, d := range s.reserve(2) {
 				begin(d)
@@ -151,12 +157,13 @@ func concurrentOperators(s *scene) {
 	const rounds = 60
 	s.each(6, func(s *scene, i int) {
 		for n := range rounds {
+			// Two pushers, two workers, one purger and one operator that pauses and resumes.
 			switch i {
 			case 0, 1:
 				s.pushAll(duly.Job{}, duly.Job{Delay: time.Second}, duly.Job{OrderKey: "k"})
 			case 2, 3:
 				for _, d := range s.reserve(3) {
-					// A purge may have been faster.
+					// A purge may have removed the job already.
 					if err := s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}); err != nil {
 						s.lost("ack", err)
 					}
@@ -174,25 +181,28 @@ func concurrentOperators(s *scene) {
 		}
 	})
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
-	s.each(8, func(s *scene, _ int) { s.nothing("the queue is paused") }) // once pause has returned
+	// No goroutine may receive a job after Pause has returned.
+	s.each(8, func(s *scene, _ int) { s.nothing("the queue is paused") })
 	s.conserved()
 }
 
-// concurrentWaiters has workers that wait and take, and pushers beside them:
-// everything is taken although nobody asks twice without being woken.
+// concurrentWaiters runs workers that wait and reserve concurrently with pushers. Every job must
+// be delivered, although a worker asks again only after a wake-up.
 func concurrentWaiters(s *scene) {
 	const jobs, workers = 200, 8
 	var mu sync.Mutex
 	taken := 0
 	all := make(chan struct{})
-	enough := sync.OnceFunc(func() { close(all) }) // also when it never will be
+	enough := sync.OnceFunc(func() { close(all) }) // also called on failure, so that the test ends
 	for range workers {
 		go func() {
 			for {
 				ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}, Timeout: duly.MaxWait})
+				// A Wait that timed out ends the worker.
 				if err == nil && !ready {
 					return
 				}
+
 				var ds []duly.Delivery
 				if err == nil {
 					ds, err = s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 2})
@@ -214,6 +224,7 @@ func concurrentWaiters(s *scene) {
 	}
 	s.each(4, func(s *scene, _ int) {
 		for range jobs / 4 {
+			// The long lease keeps taken jobs leased until the end of the test.
 			s.push(duly.Job{Lease: time.Hour})
 		}
 	})
@@ -225,16 +236,17 @@ func concurrentWaiters(s *scene) {
 	same(s, "the jobs taken", taken, jobs)
 	mu.Unlock()
 	s.sizes(duly.Sizes{Leased: jobs})
-	s.Advance(duly.MaxWait) // the workers' waits end
+	s.Advance(duly.MaxWait) // ends the Waits of the workers
 	s.Quiet()
 }
 
-// concurrentBatches pushes batches of one key at once: each one's items stay
-// in their order.
+// concurrentBatches pushes several batches of one key concurrently. The items of each batch keep
+// their order.
 func concurrentBatches(s *scene) {
 	s.each(10, func(s *scene, i int) { s.pushAll(numbered(50, fmt.Sprintf("b%d-", i))...) })
 	last := map[string]string{}
 	for _, d := range s.takeAll() {
+		// The first two characters of an ID name its batch.
 		batch := d.ID[:2]
 		if d.ID <= last[batch] {
 			s.Errorf("%q was delivered behind %q", d.ID, last[batch])

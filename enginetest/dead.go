@@ -11,12 +11,12 @@ func deadTests() []test {
 	return []test{
 		{"KeepsItsErrorAttemptsAndTimes", []string{"C8.8"}, Options{}, deadKeeps},
 		{"AttemptStaysWithinItsTries", []string{"C4.96"}, Options{}, deadAttempt},
-		{"LosesItsTTL", []string{"C8.8", "C3.4"}, Options{}, deadLosesTTL},
+		{"DoesNotExpire", []string{"C8.8", "C3.4"}, Options{}, deadLosesTTL},
 		{"IsBoundedByAge", []string{"C8.9", "C10.5", "C3.6", "C8.14"}, Options{}, deadAge},
 		{"IsBoundedByCount", []string{"C8.10", "C10.5", "C3.6", "C8.13", "C8.14"}, Options{OneShard: true}, deadCount},
-		{"BoundIsKeptWithoutAHelper", []string{"C8.13"}, Options{OneShard: true}, deadCountLowered},
-		{"BoundByAgeIsExactToTheMillisecond", []string{"C8.9"}, Options{}, deadAgeExact},
-		{"OneDeathDropsTwoThatAreTooOld", []string{"C8.13", "C8.9"}, Options{OneShard: true}, deadAgeDropsTwo},
+		{"EachDeathEnforcesTheCountBound", []string{"C8.13"}, Options{OneShard: true}, deadCountLowered},
+		{"AgeBoundIsExactToTheMillisecond", []string{"C8.9"}, Options{}, deadAgeExact},
+		{"OneDeathDropsTwoExpiredJobs", []string{"C8.13", "C8.9"}, Options{OneShard: true}, deadAgeDropsTwo},
 		{"IsUnboundedByNone", []string{"C8.11", "C10.5"}, Options{}, deadUnbounded},
 		{"BoundsDefaultTo90DaysAnd100000", []string{"C8.9", "C8.10"}, Options{}, deadDefaults},
 		{"DoneJobsAreBoundedByRetain", []string{"C8.12", "C3.7", "C10.4"}, Options{}, doneRetain},
@@ -37,10 +37,12 @@ func (s *scene) kill(jobs ...duly.Job) []string {
 func deadKeeps(s *scene) {
 	start := s.now()
 	id := s.push(duly.Job{Tries: 2, Backoff: "fixed:1s", Body: []byte("b"), Headers: map[string]string{"h": "v"}})
+	// One failure, one stall and another failure use up both tries.
 	s.nack(s.take(), "first")
 	s.Advance(time.Second)
 	s.stall(s.take())
 	s.nack(s.take(), "second")
+
 	info := s.get(id)
 	same(s, "its state", info.State, duly.StateDead)
 	same(s, "its last error", info.LastError, "second")
@@ -52,15 +54,17 @@ func deadKeeps(s *scene) {
 	s.sameContent("the dead job", info.Job, duly.Job{Body: []byte("b"), Headers: map[string]string{"h": "v"}})
 }
 
-// deadAttempt has jobs that die of failures, of a stall that counts as one, and of
-// a bury at the first try.
+// deadAttempt creates three dead jobs: one failed all tries, one stalled, and one was buried in
+// its first try.
 func deadAttempt(s *scene) {
 	s.push(duly.Job{ID: "failed", Tries: 2, Backoff: "fixed:0s"})
 	s.nack(s.take(), "first")
 	s.nack(s.take(), "second")
+
 	s.push(duly.Job{ID: "stalled", Tries: 1, MaxStalls: duly.None})
 	s.stall(s.take())
 	s.step()
+
 	s.kill(duly.Job{ID: "buried", Tries: 3})
 
 	for id, want := range map[string]int{"failed": 2, "stalled": 1, "buried": 1} {
@@ -78,6 +82,7 @@ func deadAttempt(s *scene) {
 func deadLosesTTL(s *scene) {
 	s.kill(duly.Job{ID: "x", TTL: time.Minute})
 	sameTime(s, "its expiry", s.get("x").ExpiresAt, time.Time{})
+	// The TTL of a minute ends, but a dead job keeps only the bounds of its queue.
 	s.Advance(time.Hour)
 	s.step()
 	s.is("x", duly.StateDead)
@@ -89,9 +94,12 @@ func deadAge(s *scene) {
 	s.kill(duly.Job{ID: "old"})
 	s.Advance(30 * time.Minute)
 	s.kill(duly.Job{ID: "young"})
+
+	// One second before the older job reaches the bound.
 	s.Advance(30*time.Minute - time.Second)
 	s.step()
 	s.is("old", duly.StateDead)
+	// The bound of the younger job ends half an hour later.
 	s.Advance(2 * time.Second)
 	s.step()
 	s.gone("old")
@@ -104,7 +112,7 @@ func deadCount(s *scene) {
 	s.configure(duly.QueueConfig{DeadCount: 3})
 	for i, j := range numbered(7, "j") {
 		s.kill(j)
-		// Without a step: whatever adds a dead job keeps the bound.
+		// No step is needed: each operation that adds a dead job enforces the bound.
 		same(s, "the dead jobs", len(s.list(duly.StateDead)), min(i+1, 3))
 		s.Advance(time.Second)
 	}
@@ -113,14 +121,15 @@ func deadCount(s *scene) {
 	s.counted(duly.Counters{Pushed: 7, Delivered: 7, Dead: 7, Dropped: 4})
 }
 
-// deadCountLowered takes the jobs before it lowers the bound: a Reserve would
-// step the queue, and drop all that is over it.
+// deadCountLowered reserves the jobs before it lowers the bound, because Reserve would step the
+// queue and drop every job over the bound.
 func deadCountLowered(s *scene) {
 	s.kill(numbered(10, "j")...)
 	s.pushAll(numbered(9, "k")...)
 	ds := s.reserve(9)
 	s.configure(duly.QueueConfig{DeadCount: 4})
 	for _, d := range ds {
+		// Each death drops at most two jobs, so a lowered bound is reached gradually.
 		before := len(s.list(duly.StateDead))
 		s.bury(d, "no")
 		after := len(s.list(duly.StateDead))
@@ -131,36 +140,37 @@ func deadCountLowered(s *scene) {
 	same(s, "the dead jobs", len(s.list(duly.StateDead)), 4)
 }
 
-// deadAgeExact looks by steps and by sweeps, which find overdue queues on their
-// own.
+// deadAgeExact checks the bound with Step and with Sweep, which finds overdue queues by itself.
 func deadAgeExact(s *scene) {
-	for _, look := range []struct {
+	for _, applied := range []struct {
 		name string
 		do   func(n *scene)
 	}{
 		{"step", (*scene).step},
 		{"sweep", func(n *scene) { n.must("sweep", n.Maintainer.Sweep(n.ctx)) }},
 	} {
-		n := s.on(look.name)
+		n := s.on(applied.name)
 		n.configure(duly.QueueConfig{DeadAge: time.Hour})
 		n.kill(duly.Job{ID: "x"})
+		// Exactly at the bound the job stays. One millisecond later it is dropped.
 		n.Advance(time.Hour)
-		look.do(n)
+		applied.do(n)
 		n.is("x", duly.StateDead)
 		n.Advance(time.Millisecond)
-		look.do(n)
+		applied.do(n)
 		n.gone("x")
 		n.counted(duly.Counters{Pushed: 1, Delivered: 1, Dead: 1, Dropped: 1})
 	}
 }
 
-// deadAgeDropsTwo kills one job after four have become too old. A settle is no
-// step, so it drops two of them and the next death the others.
+// deadAgeDropsTwo kills one job after four jobs have exceeded the age. A settle does not step the
+// queue, so it drops two of them. The next death drops the other two.
 func deadAgeDropsTwo(s *scene) {
 	s.configure(duly.QueueConfig{DeadAge: time.Hour})
 	s.kill(numbered(4, "old")...)
 	s.pushAll(duly.Job{ID: "a", Lease: 3 * time.Hour}, duly.Job{ID: "b", Lease: 3 * time.Hour})
 	ds := s.reserve(2)
+	// Move the clock without a step.
 	s.Clock.Advance(time.Hour + time.Millisecond)
 
 	s.bury(ds[0], "no")
@@ -175,6 +185,7 @@ func deadUnbounded(s *scene) {
 	same(s, "dead age", c.DeadAge, duly.None)
 	same(s, "dead count", c.DeadCount, duly.None)
 	s.kill(numbered(20, "j")...)
+	// Ten years pass.
 	s.Advance(10 * 366 * 24 * time.Hour)
 	s.sizes(duly.Sizes{Dead: 20})
 }
@@ -184,6 +195,8 @@ func deadDefaults(s *scene) {
 	c := s.config()
 	same(s, "dead age", c.DeadAge, 90*24*time.Hour)
 	same(s, "dead count", c.DeadCount, 100_000)
+
+	// One second before the default age.
 	s.Advance(90*24*time.Hour - time.Second)
 	s.step()
 	s.is("x", duly.StateDead)
@@ -194,23 +207,26 @@ func deadDefaults(s *scene) {
 
 func doneRetain(s *scene) {
 	s.pushAll(duly.Job{ID: "short", Retain: time.Minute}, duly.Job{ID: "long", Retain: time.Hour})
+	// The queue's default applies to jobs that are pushed afterwards without a value.
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Retain: time.Hour}})
 	s.pushAll(duly.Job{ID: "usual"}, duly.Job{ID: "none", Retain: duly.None})
 	for _, d := range s.reserve(4) {
 		s.ack(d)
 	}
+
 	s.sizes(duly.Sizes{Done: 3})
 	s.Advance(2 * time.Minute)
 	s.step()
 	s.gone("short")
 	s.is("long", duly.StateDone)
 	s.is("usual", duly.StateDone)
+
 	s.Advance(time.Hour)
 	s.sizes(duly.Sizes{})
 }
 
-// doneCount fills the bound and goes over it. It is long, so only the long
-// suites fill it to the brim; the short form sees that nothing goes before.
+// doneCount pushes more jobs than the bound. Only the long suites do so, because it takes long.
+// The short form checks that no job is dropped before the bound.
 func doneCount(s *scene) {
 	n := duly.MaxDone + 10
 	if !long() || s.raced() {
@@ -223,9 +239,11 @@ func doneCount(s *scene) {
 			jobs[i].Retain = 24 * time.Hour
 		}
 		ids := s.pushAll(jobs...)
+		// The oldest job is the first that the bound drops.
 		if at == 0 {
 			first = ids[0]
 		}
+
 		ds := s.reserve(1000)
 		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
@@ -237,8 +255,10 @@ func doneCount(s *scene) {
 			s.Fatal(errs[i])
 		}
 	}
+
 	done := s.stats().Sizes.Done
-	if n > duly.MaxDone && s.Shards > 1 { // each shard has its part, and not all have the same number of jobs
+	// Each shard enforces its part of the bound, and the jobs are not spread evenly.
+	if n > duly.MaxDone && s.Shards > 1 {
 		if done > duly.MaxDone || done < duly.MaxDone*9/10 {
 			s.Errorf("%d jobs are done, want a little less than %d", done, duly.MaxDone)
 		}

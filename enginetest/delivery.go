@@ -10,21 +10,21 @@ import (
 
 func deliveryTests() []test {
 	return []test{
-		{"CallbackMakesAPushQueue", []string{"C2.28", "C16.1", "C16.2", "C16.7"}, Options{}, deliveryByCallback},
-		{"ConfigureMakesAPushQueue", []string{"C16.1", "C16.2", "C16.7"}, Options{}, deliveryByConfigure},
-		{"PushQueueHasDefaultsOfItsOwn", []string{"C16.8", "C16.9", "C16.10", "C16.11", "C16.12"}, Options{}, deliveryDefaults},
+		{"CallbackCreatesAPushQueue", []string{"C2.28", "C16.1", "C16.2", "C16.7"}, Options{}, deliveryByCallback},
+		{"ConfigureCreatesAPushQueue", []string{"C16.1", "C16.2", "C16.7"}, Options{}, deliveryByConfigure},
+		{"PushQueueHasItsOwnDefaults", []string{"C16.8", "C16.9", "C16.10", "C16.11", "C16.12"}, Options{}, deliveryDefaults},
 		{"ChangesOnlyWhileTheQueueIsEmpty", []string{"C16.3"}, Options{}, deliveryChanges},
-		{"ChangeOfModeTakesItsDefaults", []string{"C16.3", "C16.8", "C16.11"}, Options{}, deliveryChangesDefaults},
+		{"ChangeOfModeAppliesItsDefaults", []string{"C16.3", "C16.8", "C16.11"}, Options{}, deliveryChangesDefaults},
 		{"DestinationInAPullQueueIsAConflict", []string{"C16.4"}, Options{}, deliveryConflict},
 		{"JobWithoutADestinationIsInvalid", []string{"C16.5"}, Options{}, deliveryNowhere},
 		{"PushQueueIsEmptyForPullers", []string{"C16.6"}, Options{}, deliveryPullers},
 		{"PullQueueIsEmptyForDispatchers", []string{"C16.6"}, Options{}, deliveryDispatchers},
-		{"WaitOfAPullerSleepsOn", []string{"C16.6"}, Options{}, deliveryWaits},
+		{"PullersWaitIgnoresAPushQueue", []string{"C16.6"}, Options{}, deliveryWaits},
 		{"WaitFollowsAChangeOfMode", []string{"C16.3", "C16.6"}, Options{}, deliveryWaitChanges},
-		{"DestinationsStayWithTheJob", []string{"C2.28", "C16.19", "C16.20", "C16.111"}, Options{}, deliveryKeeps},
+		{"JobKeepsItsDestinations", []string{"C2.28", "C16.19", "C16.20", "C16.111"}, Options{}, deliveryKeeps},
 		{"BadDestinationsAreNamed", []string{"C16.19", "C16.26", "C16.27", "C16.30", "C16.111"}, Options{}, deliveryBad},
 		{"SettingsOfAPullQueueAreRefused", []string{"C16.1", "C16.111"}, Options{}, deliverySettings},
-		{"HeadersOfTheRequestAreRefused", []string{"C16.35", "C16.36"}, Options{}, deliveryHeaders},
+		{"HeadersThatTheDispatcherSetsAreRefused", []string{"C16.35", "C16.36"}, Options{}, deliveryHeaders},
 	}
 }
 
@@ -33,18 +33,19 @@ const (
 	hookTarget = "target:crm"
 )
 
-// dispatched takes up to n jobs as a dispatcher, by default from the scene's queue.
+// dispatched reserves up to n jobs as a dispatcher does. The default queue is that of the scene.
 func (s *scene) dispatched(n int, queues ...string) []duly.Delivery {
 	s.Helper()
 	if len(queues) == 0 {
 		queues = []string{s.queue}
 	}
-	ds, err := s.dispatcher().Reserve(s.ctx, duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: n, Dispatcher: true})
+	ds, err := s.dispatcher().Reserve(s.ctx, duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: n,
+		Dispatcher: true})
 	s.must("reserve", err)
 	return ds
 }
 
-// dispatcher is the engine that a dispatcher takes jobs from.
+// dispatcher returns the engine that a dispatcher reserves from.
 func (s *scene) dispatcher() duly.Engine {
 	if s.Dispatcher != nil {
 		return s.Dispatcher
@@ -52,7 +53,7 @@ func (s *scene) dispatcher() duly.Engine {
 	return s.Engine
 }
 
-// pushQueue makes the queue of the scene a push queue.
+// pushQueue turns the scene's queue into a push queue.
 func (s *scene) pushQueue() {
 	s.Helper()
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: hookURL}})
@@ -62,11 +63,14 @@ func deliveryByCallback(s *scene) {
 	s.push(duly.Job{ID: "x", Callback: hookURL})
 	c := s.config()
 	same(s, "delivery", c.Delivery, duly.DeliverPush)
-	same(s, "the destinations", c.Push, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination, OnDead: duly.NoDestination})
+	same(s, "the destinations", c.Push, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination,
+		OnDead: duly.NoDestination})
 	same(s, "delivery in Stats", s.stats().Delivery, duly.DeliverPush)
 
 	other := s.on("other")
 	same(s, "delivery of an unknown queue", other.config().Delivery, duly.DeliverPull)
+
+	// The first job creates a pull queue, so the second is refused.
 	results, err := other.pushed(duly.Job{ID: "a"}, duly.Job{ID: "b", Callback: hookURL}, duly.Job{ID: "c"})
 	s.must("push", err)
 	s.must("push of a", results[0].Err)
@@ -76,33 +80,42 @@ func deliveryByCallback(s *scene) {
 	same(s, "delivery in Stats", other.stats().Delivery, duly.DeliverPull)
 
 	third := s.on("third")
-	results, err = third.pushed(duly.Job{ID: "a", Callback: "bad"}, duly.Job{ID: "b", Callback: hookTarget}, duly.Job{ID: "c"})
+	// The invalid first job creates nothing. The second creates a push queue, in which the third
+	// needs a destination.
+	results, err = third.pushed(duly.Job{ID: "a", Callback: "bad"}, duly.Job{ID: "b", Callback: hookTarget},
+		duly.Job{ID: "c"})
 	s.must("push", err)
 	s.names("a bad callback", results[0].Err, duly.CodeInvalid, "callback")
 	s.must("push of b", results[1].Err)
 	s.names("no destination", results[2].Err, duly.CodeInvalid, "callback")
 
-	// A job that is invalid for a queue that does not exist stays so when a later job makes it a push queue.
+	// A job that is invalid for a new queue stays invalid, even if a later job of the batch turns
+	// that queue into a push queue.
 	soon := duly.Job{ID: "a", Delay: time.Hour, TTL: time.Minute}
 	results, err = s.on("fourth").pushed(soon, duly.Job{ID: "b", Callback: hookURL})
 	s.must("push", err)
 	s.names("a TTL that ends too soon", results[0].Err, duly.CodeInvalid, "ttl")
 	s.must("push of b", results[1].Err)
+
 	soon.Queue = "sixth"
 	results, err = s.on("fifth").pushed(soon, duly.Job{ID: "b"}, duly.Job{Queue: "sixth", ID: "c", Callback: hookURL})
 	s.must("push to two queues", err)
-	s.names("a TTL that ends too soon, beside another queue", results[0].Err, duly.CodeInvalid, "ttl")
+	s.names("a TTL that ends too soon, in a batch of two queues", results[0].Err, duly.CodeInvalid, "ttl")
 	s.must("push of b", results[1].Err)
 	s.must("push of c", results[2].Err)
 }
 
 func deliveryByConfigure(s *scene) {
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
-	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
+	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Delivery: duly.DeliverPush,
+		Push: duly.PushConfig{OnDead: hookTarget}, MaxJobs: 5})
 	same(s, "configuration", s.config(), want)
+
 	s.configure(duly.QueueConfig{Push: duly.PushConfig{URL: hookTarget, OnDone: hookURL, OnDead: duly.NoDestination}})
 	want.Push = duly.PushConfig{URL: hookTarget, OnDone: hookURL, OnDead: duly.NoDestination}
 	same(s, "configuration after a change", s.config(), want)
+
+	// A pause must not reset the destinations.
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
 	same(s, "configuration after a pause", s.config(), want)
@@ -111,7 +124,8 @@ func deliveryByConfigure(s *scene) {
 func deliveryDefaults(s *scene) {
 	s.push(duly.Job{ID: "x", Callback: hookURL})
 	same(s, "the defaults", s.config().Defaults, duly.Defaults{
-		Tries: 10, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: 15 * time.Second, TTL: duly.None, Retain: duly.None,
+		Tries: 10, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: 15 * time.Second, TTL: duly.None,
+		Retain: duly.None,
 	})
 	j := s.get("x")
 	same(s, "tries", j.Tries, 10)
@@ -130,20 +144,24 @@ func deliveryChanges(s *scene) {
 	change := func(mode duly.DeliveryMode) error {
 		return s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Delivery: mode, MaxJobs: 7})
 	}
+	// The retained job stays after its ack, so the queue is not empty.
 	s.push(duly.Job{ID: "x", Retain: time.Hour})
-	s.unchanged("a job waits", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
+	s.unchanged("a ready job", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
 	s.must("the same mode", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Delivery: duly.DeliverPull}))
+
 	d := s.take()
-	s.unchanged("a job is leased", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
+	s.unchanged("a leased job", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
 	s.ack(d)
-	s.unchanged("a job is done", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
+	s.unchanged("a done job", func() { s.refused("to push", change(duly.DeliverPush), duly.CodeConflict) })
+
+	// Only an empty queue can change its mode.
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
 	s.must("to push", change(duly.DeliverPush))
 	same(s, "delivery", s.config().Delivery, duly.DeliverPush)
 
 	s.push(duly.Job{ID: "y", Callback: hookURL})
 	s.bury(s.dispatched(1)[0], "gone")
-	s.unchanged("a job is dead", func() { s.refused("to pull", change(duly.DeliverPull), duly.CodeConflict) })
+	s.unchanged("a dead job", func() { s.refused("to pull", change(duly.DeliverPull), duly.CodeConflict) })
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "y"))
 	s.must("to pull", change(duly.DeliverPull))
 	s.push(duly.Job{ID: "z"})
@@ -153,13 +171,18 @@ func deliveryChanges(s *scene) {
 func deliveryChangesDefaults(s *scene) {
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
 	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
+
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Defaults: duly.Defaults{Lease: time.Minute}})
+	// Fields that were set stay. The others get the defaults of a push queue.
 	push := want
-	push.Delivery, push.Push = duly.DeliverPush, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination, OnDead: duly.NoDestination}
+	push.Delivery, push.Push = duly.DeliverPush, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination,
+		OnDead: duly.NoDestination}
 	push.Defaults = duly.Defaults{
-		Tries: 3, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: time.Minute, TTL: duly.None, Retain: time.Hour,
+		Tries: 3, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: time.Minute, TTL: duly.None,
+		Retain: time.Hour,
 	}
 	same(s, "the push queue", s.config(), push)
+
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPull})
 	want.Defaults.Lease = time.Minute
 	same(s, "the pull queue again", s.config(), want)
@@ -173,7 +196,7 @@ func deliveryConflict(s *scene) {
 	} {
 		s.unchanged(field, func() { s.refused(field, s.try(j).Err, duly.CodeConflict) })
 	}
-	s.refused("on_done in a queue that is not there", s.on("other").try(duly.Job{OnDone: hookURL}).Err, duly.CodeConflict)
+	s.refused("on_done in an unknown queue", s.on("other").try(duly.Job{OnDone: hookURL}).Err, duly.CodeConflict)
 	same(s, "the number of queues", len(s.queues()), 1)
 }
 
@@ -183,6 +206,8 @@ func deliveryNowhere(s *scene) {
 		s.names("the push", s.try(duly.Job{}).Err, duly.CodeInvalid, "callback")
 	})
 	s.push(duly.Job{Callback: hookURL})
+
+	// The queue's own destination makes the job's optional.
 	s.configure(duly.QueueConfig{Push: duly.PushConfig{URL: hookTarget}})
 	s.push(duly.Job{})
 	s.configure(duly.QueueConfig{Push: duly.PushConfig{URL: duly.NoDestination}})
@@ -193,13 +218,16 @@ func deliveryPullers(s *scene) {
 	s.pushQueue()
 	s.push(duly.Job{ID: "x"})
 	s.nothing("a puller gets a job of a push queue")
+
+	// A reserve over both queues returns only the job of the pull queue.
 	s.on("pull").push(duly.Job{ID: "y"})
 	same(s, "the jobs of both queues", len(s.reserve(5, s.queue, "pull")), 1)
 	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}})
 	s.must("wait", err)
 	same(s, "a puller's Wait", ready, false)
 
-	ready, err = s.dispatcher().Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}, Dispatcher: true})
+	ready, err = s.dispatcher().Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue},
+		Dispatcher: true})
 	s.must("wait", err)
 	same(s, "a dispatcher's Wait", ready, true)
 	ds := s.dispatched(5)
@@ -210,15 +238,17 @@ func deliveryPullers(s *scene) {
 func deliveryDispatchers(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	same(s, "the jobs that a dispatcher gets of a pull queue", len(s.dispatched(5)), 0)
-	ready, err := s.dispatcher().Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}, Dispatcher: true})
+	ready, err := s.dispatcher().Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue},
+		Dispatcher: true})
 	s.must("wait", err)
 	same(s, "a dispatcher's Wait", ready, false)
 	s.takes("x")
 }
 
-// dispatcherWaits begins the Wait of a dispatcher.
+// dispatcherWaits starts a Wait as a dispatcher does.
 func (s *scene) dispatcherWaits() *waiter {
-	w := s.beginOn(s.dispatcher(), duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}, Timeout: duly.MaxWait, Dispatcher: true})
+	w := s.beginOn(s.dispatcher(), duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue},
+		Timeout: duly.MaxWait, Dispatcher: true})
 	s.Quiet()
 	return w
 }
@@ -227,6 +257,7 @@ func deliveryWaits(s *scene) {
 	s.pushQueue()
 	puller := s.wait()
 	dispatcher := s.dispatcherWaits()
+	// The delayed job wakes nobody before its time, the ready one wakes the dispatcher.
 	s.push(duly.Job{ID: "x", Delay: time.Minute})
 	s.push(duly.Job{ID: "y"})
 	puller.sleeps("the job belongs to a receiver")
@@ -244,8 +275,10 @@ func deliveryWaits(s *scene) {
 }
 
 func deliveryWaitChanges(s *scene) {
+
 	puller := s.wait()
 	dispatcher := s.dispatcherWaits()
+	// The Waits began before the queue had a mode, so they have to follow it.
 	s.pushQueue()
 	s.push(duly.Job{ID: "x"})
 	dispatcher.woke("a job was pushed into the push queue")
@@ -272,30 +305,37 @@ func deliveryKeeps(s *scene) {
 	}
 	check("in Get", s.get("own").Job)
 	same(s, "the callback of the other job", s.get("queue").Callback, "")
+	// The job with its own destinations fails its only try, so that it is dead.
 	for _, d := range s.dispatched(2) {
 		if d.ID == "own" {
 			check("in a delivery", d.Job)
 			s.nack(d, "500")
 		}
 	}
+
 	check("in a list", s.list(duly.StateDead)[0].Job)
 	s.requeue("own")
 	check("after a requeue", s.get("own").Job)
 
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace}
+	// A replaced job takes all destinations of the new push, also the empty ones.
 	s.push(duly.Job{ID: "merges", Callback: hookTarget, OnDone: hookTarget, Merge: merge, Delay: time.Hour})
-	same(s, "the outcome", s.try(duly.Job{Callback: hookURL, OnDead: hookTarget, Merge: merge, Delay: time.Hour}).Status, duly.Merged)
+	same(s, "the outcome", s.try(duly.Job{Callback: hookURL, OnDead: hookTarget, Merge: merge, Delay: time.Hour}).Status,
+		duly.Merged)
+
 	j := s.get("merges")
 	same(s, "the callback after a replace", j.Callback, hookURL)
 	same(s, "on_done after a replace", j.OnDone, "")
 	same(s, "on_dead after a replace", j.OnDead, hookTarget)
 }
 
-// badDestinations are none that a job or a queue can have.
+// badDestinations returns destinations that no job or queue can have.
 func badDestinations() []string {
 	return []string{
-		"ftp://example.com/", "example.com/hook", "/hook", "https:///hook", "https://user@example.com/", "https://example.com/#a", "https://[fe80::1%25eth0]/",
-		"https://example.com/" + strings.Repeat("x", duly.MaxURL), "https://exämple.com/", "target:", "target:a/b", "target:" + strings.Repeat("t", duly.MaxName+1),
+		"ftp://example.com/", "example.com/hook", "/hook", "https:///hook", "https://user@example.com/",
+		"https://example.com/#a", "https://[fe80::1%25eth0]/",
+		"https://example.com/" + strings.Repeat("x", duly.MaxURL), "https://exämple.com/", "target:", "target:a/b",
+		"target:" + strings.Repeat("t", duly.MaxName+1),
 		"https://example.com:0/", "https://example.com:99999/", " https://example.com/",
 	}
 }
@@ -306,13 +346,16 @@ func deliveryBad(s *scene) {
 		s.names("callback "+bad, s.try(duly.Job{Callback: bad}).Err, duly.CodeInvalid, "callback")
 		s.names("on_done "+bad, s.try(duly.Job{OnDone: bad}).Err, duly.CodeInvalid, "on_done")
 		s.names("on_dead "+bad, s.try(duly.Job{OnDead: bad}).Err, duly.CodeInvalid, "on_dead")
-		for field, p := range map[string]duly.PushConfig{"push_url": {URL: bad}, "on_done": {OnDone: bad}, "on_dead": {OnDead: bad}} {
+		for field, p := range map[string]duly.PushConfig{"push_url": {URL: bad}, "on_done": {OnDone: bad},
+			"on_dead": {OnDead: bad}} {
 			s.names(field+" "+bad, s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Push: p}), duly.CodeInvalid, field)
 		}
 	}
+
 	s.names("no callback", s.try(duly.Job{Callback: duly.NoDestination}).Err, duly.CodeInvalid, "callback")
 	for _, good := range []string{
-		"https://example.com", "http://192.0.2.1:8080/a?b=c", "https://[2001:db8::1]/", "target:a", "target:A.b_c-1", "target:" + strings.Repeat("t", duly.MaxName),
+		"https://example.com", "http://192.0.2.1:8080/a?b=c", "https://[2001:db8::1]/", "target:a", "target:A.b_c-1",
+		"target:" + strings.Repeat("t", duly.MaxName),
 		"https://example.com/" + strings.Repeat("x", duly.MaxURL-len("https://example.com/")),
 	} {
 		s.push(duly.Job{Callback: good, OnDone: good, OnDead: good})
@@ -320,11 +363,15 @@ func deliveryBad(s *scene) {
 }
 
 func deliverySettings(s *scene) {
-	s.names("an unknown mode", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Delivery: "fax"}), duly.CodeInvalid, "delivery")
-	s.names("push_url alone", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Push: duly.PushConfig{URL: hookURL}}), duly.CodeInvalid, "push_url")
+	s.names("an unknown mode", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Delivery: "fax"}), duly.CodeInvalid,
+		"delivery")
+	s.names("push_url alone", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Push: duly.PushConfig{URL: hookURL}}),
+		duly.CodeInvalid, "push_url")
 	same(s, "the number of queues", len(s.queues()), 0)
+
 	s.configure(duly.QueueConfig{})
-	s.names("on_dead alone", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Push: duly.PushConfig{OnDead: hookURL}}), duly.CodeInvalid, "on_dead")
+	s.names("on_dead alone", s.Engine.Configure(s.ctx, s.ref(),
+		duly.QueueConfig{Push: duly.PushConfig{OnDead: hookURL}}), duly.CodeInvalid, "on_dead")
 	s.names("on_done of a pull queue", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{
 		Delivery: duly.DeliverPull, Push: duly.PushConfig{OnDone: duly.NoDestination},
 	}), duly.CodeInvalid, "on_done")
@@ -334,12 +381,16 @@ func deliverySettings(s *scene) {
 func deliveryHeaders(s *scene) {
 	s.pushQueue()
 	for _, name := range []string{
-		"webhook-id", "Webhook-Timestamp", "webhook-signature", "duly-namespace", "duly-queue", "Duly-ID", "duly-attempt", "duly-tries", "duly-due", "user-agent",
-		"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "Transfer-Encoding", "upgrade",
+		"webhook-id", "Webhook-Timestamp", "webhook-signature", "duly-namespace", "duly-queue", "Duly-ID", "duly-attempt",
+		"duly-tries", "duly-due", "user-agent",
+		"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "Transfer-Encoding",
+		"upgrade",
 		"host", "content-length", "expect", "authorization", "Cookie",
 	} {
 		s.names(name, s.try(duly.Job{Headers: map[string]string{name: "x"}}).Err, duly.CodeInvalid, "headers")
 	}
-	s.push(duly.Job{Headers: map[string]string{"content-type": "text/plain", "traceparent": "x", "tracestate": "y", "x-own": "z"}})
-	s.on("pull").push(duly.Job{Headers: map[string]string{"authorization": "x", "user-agent": "y"}}) // no request is made of it
+	s.push(duly.Job{Headers: map[string]string{"content-type": "text/plain", "traceparent": "x", "tracestate": "y",
+		"x-own": "z"}})
+	// A pull queue sends no request, so these headers are allowed.
+	s.on("pull").push(duly.Job{Headers: map[string]string{"authorization": "x", "user-agent": "y"}})
 }

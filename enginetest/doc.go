@@ -1,41 +1,38 @@
-// Package enginetest proves that an engine holds duly's contract.
+// Package enginetest is the conformance suite of duly's engines.
 //
-// Every rule of docs/contract.md has a number, and every test here carries the
-// numbers of the rules that it proves. An engine passes all of them, called
-// with a [Suite] that makes engines on a clock which only the test moves:
+// Every rule of docs/contract.md has a number, and every test lists the rules that it proves. An
+// engine has to pass all of them. A [Suite] says how to create an engine whose clock only the
+// test moves:
 //
 //	func TestConformance(t *testing.T) {
 //		enginetest.Suite{New: newHarness, Bubble: true}.Run(t)
 //	}
 //
-// [Suite.Model] then plays random operations against the engine and against
-// the reference model of internal/model, and compares them step by step.
+// [Suite.Model] also runs random operations against the engine and against the reference model of
+// internal/model. It compares both after each step.
 //
-// [Suite.TopicModel] does the same with topics and groups. Their tests, in the
-// files topic*.go, run for engines that implement contract.Topics.
+// [Suite.TopicModel] does the same for topics and groups. Their tests are in the files topic*.go
+// and run for engines that implement contract.Topics.
 //
-// # How a test is made
+// # How a test is built
 //
-// A test stands on a scene: an engine of its own, its clock, and the verbs of
-// the contract in a short form (push, take, ack, nack, stall, …) that fail the
-// test where an operation does not end as the verb says. So a test reads like
-// its rule. It goes through the public operations alone and knows nothing of
-// how an engine stores what it holds.
+// A test gets a scene: an engine, its clock, and short forms of the contract's operations (push,
+// take, ack, nack, stall, …). A short form fails the test if its operation fails, so that a test
+// reads like its rule. A test uses public operations only. It knows nothing about how an engine
+// stores its data.
 //
-// What must hold always is looked at once for all, in the audit behind every
-// test: pushed jobs are all accounted for, lists and sizes agree, and Check
-// finds nothing. What must change nothing is compared by a dump of everything
-// that can be seen.
+// An audit after every test checks the invariants: all pushed jobs are accounted for, lists and
+// sizes agree, and Check finds no fault. A test that expects no change compares dumps of all that
+// the API shows.
 //
-// No test sleeps. Time passes by the harness's clock; whoever waits for
-// another goroutine asks the harness to be Quiet. A crowd (of workers, of
-// waiters) is smaller under the race detector and through a server, and
-// whatever takes minutes asks for DULY_LONG=1.
+// No test sleeps. Time passes on the harness's clock. A test that depends on another goroutine
+// calls Quiet of the harness. Tests with many workers or waiters use fewer of them under the race
+// detector and through a server. Tests that take minutes need DULY_LONG=1.
 //
-// # Where to put a new one
+// # Where to add a test
 //
-// A new rule of behaviour is written here first, never in one engine's tests:
-// into the file of its subject, with its number, and with a name that is a
-// sentence. The state table is walked in states.go, cell by cell; an event or
-// a state that is added fails there until it is driven.
+// Specify a new rule here first, never in the tests of one engine. Add the test to the file of
+// its subject, with the rule's number and a name that states the behaviour. The file states.go
+// drives every cell of the state table. It fails for a new event or state until it drives that
+// one too.
 package enginetest

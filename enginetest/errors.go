@@ -10,21 +10,22 @@ import (
 
 func errorTests() []test {
 	return []test{
-		{"AreTheSameSentinelsEverywhere", []string{"C13.1", "C13.2", "C13.4", "C13.5", "C13.6", "C13.7", "C13.9", "C13.14"}, Options{OneShard: true}, errorSentinels},
-		{"SayNothingOfTheBody", []string{"C13.1", "C13.2"}, Options{}, errorsWithoutBodies},
+		{"MatchTheirSentinels", []string{"C13.1", "C13.2", "C13.4", "C13.5", "C13.6", "C13.7", "C13.9", "C13.14"},
+			Options{OneShard: true}, errorSentinels},
+		{"DoNotContainTheBody", []string{"C13.1", "C13.2"}, Options{}, errorsWithoutBodies},
 		{"FitOnOneLine", []string{"C13.2"}, Options{}, errorsOnOneLine},
-		{"ClosedEngineAnswersClosed", []string{"C13.13"}, Options{}, errorClosed},
+		{"ClosedEngineReturnsClosed", []string{"C13.13"}, Options{}, errorClosed},
 		{"ClosedEngineEndsItsWaiters", []string{"C13.13"}, Options{}, errorClosedWaiters},
 	}
 }
 
-// faults are errors of every code that an engine gives by itself.
+// faults returns an error for each code that an engine can return by itself.
 func (s *scene) faults() map[duly.Code]error {
 	s.Helper()
 	s.configure(duly.QueueConfig{MaxJobs: 1})
 	s.push(duly.Job{ID: "x"})
 	full := s.try(duly.Job{}).Err
-	d := s.take()
+	d := s.take() // the queue has room again for the calls below
 	faults := map[duly.Code]error{
 		duly.CodeInvalid:   s.try(duly.Job{Priority: 5000}).Err,
 		duly.CodeNotFound:  s.Engine.Delete(s.ctx, s.ref(), "nobody"),
@@ -33,7 +34,8 @@ func (s *scene) faults() map[duly.Code]error {
 		duly.CodeTooLarge:  s.try(duly.Job{Body: make([]byte, duly.DefaultMaxBody+1)}).Err,
 		duly.CodeFull:      full,
 	}
-	if err := s.Engine.Configure(s.ctx, s.on("sharded").ref(), duly.QueueConfig{Shards: 4}); err != nil { // of an engine with one shard
+	// An engine with one shard refuses four.
+	if err := s.Engine.Configure(s.ctx, s.on("sharded").ref(), duly.QueueConfig{Shards: 4}); err != nil {
 		faults[duly.CodeUnsupported] = err
 	}
 	return faults
@@ -47,12 +49,13 @@ func errorSentinels(s *scene) {
 	}
 	for code, err := range s.faults() {
 		s.refused("it", err, code)
+		// Each error matches its own sentinel and no other.
 		for other, sentinel := range sentinels {
 			same(s, string(code)+" is "+string(other), errors.Is(err, sentinel), code == other)
 		}
 		var e *duly.Error
 		if !errors.As(err, &e) || e.Message == "" {
-			s.Errorf("%v is no error of the contract with a message", err)
+			s.Errorf("%v is not a *duly.Error with a message", err)
 		}
 	}
 }
@@ -60,6 +63,7 @@ func errorSentinels(s *scene) {
 func errorsWithoutBodies(s *scene) {
 	const secret = "s3cr3t-body"
 	for _, err := range []error{
+		// Each error concerns another field than the body, or the body's size.
 		s.try(duly.Job{Body: []byte(secret), Priority: 5000}).Err,
 		s.try(duly.Job{Body: []byte(secret + strings.Repeat("x", duly.DefaultMaxBody))}).Err,
 		s.try(duly.Job{Body: []byte(secret), Headers: map[string]string{"a": secret + "\n"}}).Err,
@@ -73,11 +77,13 @@ func errorsWithoutBodies(s *scene) {
 func errorsOnOneLine(s *scene) {
 	nasty := "a\nb\r\x00\x1b[31m\u2028" + strings.Repeat("long", 1000)
 	for _, j := range []duly.Job{
-		{ID: nasty}, {Queue: nasty}, {OrderKey: nasty}, {Backoff: duly.Backoff(nasty)}, {Merge: duly.Merge{Key: "k", Mode: duly.MergeMode(nasty)}},
+		{ID: nasty}, {Queue: nasty}, {OrderKey: nasty}, {Backoff: duly.Backoff(nasty)},
+		{Merge: duly.Merge{Key: "k", Mode: duly.MergeMode(nasty)}},
 		{Headers: map[string]string{nasty: ""}}, {ID: nasty[:20]}, {Queue: nasty[:20]},
 	} {
 		err := s.try(j).Err
-		s.refused("a nasty field", err, duly.CodeInvalid)
+		s.refused("a field with control characters", err, duly.CodeInvalid)
+		// Control characters have to be quoted, and long values cut.
 		if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x00\x1b\u2028") || len(err.Error()) > 1000) {
 			s.Errorf("the error is %q", err)
 		}
@@ -87,7 +93,8 @@ func errorsOnOneLine(s *scene) {
 func errorClosed(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
-	s.closed = true
+	s.closed = true // the audit after the test would need an open engine
+	// A second Close succeeds too.
 	for range 2 {
 		s.must("close", s.Engine.Close())
 	}
@@ -122,6 +129,7 @@ func errorClosedWaiters(s *scene) {
 	s.must("close", s.Engine.Close())
 	s.Quiet()
 	for _, w := range ws {
+		// End a Wait that is still blocked, so that the error below can be compared.
 		if !w.returned() {
 			w.end()
 		}

@@ -10,21 +10,21 @@ import (
 
 func fenceTests() []test {
 	return []test{
-		{"ReceiptIsShardNumberAndDelivery", []string{"C11.7", "C1.6"}, Options{}, fenceParts},
-		{"MadeIDIsTheNumberOnItsFirstTryOnly", []string{"C11.8", "C11.9", "C11.10"}, Options{}, fenceNumbers},
-		{"NumberOfAnOwnIDIsANewOneEveryTime", []string{"C11.8", "C11.10"}, Options{}, fenceOwnID},
-		{"NumberOfAnOwnIDFindsNoJob", []string{"C11.10", "C2.4"}, Options{}, fenceNumberIsNoID},
-		{"DeliveryNumberCountsEveryEnd", []string{"C11.11"}, Options{}, fenceCounts},
-		{"DeliveryNumberNeverGoesDown", []string{"C11.12", "C1.7"}, Options{}, fenceNeverDown},
+		{"ReceiptHoldsShardNumberAndDelivery", []string{"C11.7", "C1.6"}, Options{}, fenceParts},
+		{"MadeIDIsTheNumberOfItsFirstPushOnly", []string{"C11.8", "C11.9", "C11.10"}, Options{}, fenceNumbers},
+		{"OwnIDGetsANewNumberPerPush", []string{"C11.8", "C11.10"}, Options{}, fenceOwnID},
+		{"NumberOfAnOwnIDIsNotAnID", []string{"C11.10", "C2.4"}, Options{}, fenceNumberIsNoID},
+		{"DeliveryNumberRisesWithEveryDelivery", []string{"C11.11"}, Options{}, fenceCounts},
+		{"DeliveryNumberNeverFalls", []string{"C11.12", "C1.7"}, Options{}, fenceNeverDown},
 	}
 }
 
-// parts reads a receipt, whose form is the same for every engine.
+// parts parses a receipt. Every engine uses the same format.
 func (s *scene) parts(d duly.Delivery) contract.ReceiptParts {
 	s.Helper()
 	p, ok := contract.ParseReceipt(d.Receipt)
 	if !ok {
-		s.Fatalf("the receipt %q is none", d.Receipt)
+		s.Fatalf("the receipt %q has no valid format", d.Receipt)
 	}
 	return p
 }
@@ -44,7 +44,8 @@ func fenceNumbers(s *scene) {
 	d := s.take()
 	same(s, "the number of the first try", s.parts(d).Number.String(), j.ID)
 	s.ack(d)
-	j.Made = false // a repeat: the first may have come and gone
+
+	j.Made = false // a repeated push: the first may have been stored and finished
 	s.push(j)
 	again := s.take()
 	same(s, "the ID of the repeat", again.ID, j.ID)
@@ -54,6 +55,7 @@ func fenceNumbers(s *scene) {
 	s.is(j.ID, duly.StateLeased)
 	s.ack(again)
 	s.gone(j.ID)
+
 }
 
 func fenceOwnID(s *scene) {
@@ -68,6 +70,8 @@ func fenceOwnID(s *scene) {
 		seen[n] = true
 		s.ack(d)
 	}
+
+	// Numbers stay unique even after the queue is destroyed.
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.push(duly.Job{ID: "order-17"})
 	if n := s.parts(s.take()).Number; seen[n] {
@@ -75,8 +79,8 @@ func fenceOwnID(s *scene) {
 	}
 }
 
-// fenceNumberIsNoID uses the number in the receipt of a job with an own ID as
-// if it were an ID. Only the ID names the job.
+// fenceNumberIsNoID uses the number of a job with an own ID as if it were an ID. Only the ID
+// finds the job.
 func fenceNumberIsNoID(s *scene) {
 	for _, isMade := range []bool{false, true} {
 		n := s.on(fmt.Sprintf("made-%t", isMade))
@@ -89,6 +93,8 @@ func fenceNumberIsNoID(s *scene) {
 		n.refused("delete by the number", n.Engine.Delete(n.ctx, n.ref(), id), duly.CodeNotFound)
 		n.refused("promote by the number", n.Engine.Promote(n.ctx, n.ref(), id), duly.CodeNotFound)
 		n.refused("update by the number", n.update(id, duly.Update{Tries: 2}), duly.CodeNotFound)
+
+		// A second job may have the first job's number as its ID. Both live side by side.
 		n.push(duly.Job{ID: id, Made: isMade})
 		n.is(id, duly.StateReady)
 		n.is("order-17", duly.StateDelayed)
@@ -101,11 +107,13 @@ func fenceNumberIsNoID(s *scene) {
 
 func fenceCounts(s *scene) {
 	s.push(duly.Job{ID: "x", Backoff: "fixed:0s"})
+	// Every way to end a delivery without ending the job.
 	ends := []func(d duly.Delivery){
 		func(d duly.Delivery) { s.nack(d, "no") }, s.release, s.stall,
 		func(d duly.Delivery) { s.snooze(d, time.Second); s.Advance(time.Second) },
 		func(d duly.Delivery) { s.bury(d, "no"); s.requeue("x") },
 	}
+
 	for i, end := range ends {
 		d := s.take()
 		same(s, "the delivery", s.parts(d).Delivery, uint64(i+1))
@@ -118,6 +126,7 @@ func fenceNeverDown(s *scene) {
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	s.push(duly.Job{ID: "x", Merge: replace, Backoff: "fixed:0s"})
 	last := uint64(0)
+	// Every way to change a job between two deliveries, also with a clock that goes back.
 	for _, change := range []func(d duly.Delivery){
 		func(d duly.Delivery) { s.bury(d, "no"); s.requeue("x") },
 		func(d duly.Delivery) {

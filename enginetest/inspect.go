@@ -9,20 +9,20 @@ import (
 
 func inspectTests() []test {
 	return []test{
-		{"GetTellsTheJobWithItsBody", []string{"C4.40"}, Options{}, inspectGet},
-		{"GetTellsTheStateByTheClock", []string{"C4.60"}, Options{OneShard: true}, inspectGetByClock},
-		{"ListWalksTheSetsAsTheyStand", []string{"C4.60"}, Options{}, inspectListAsStored},
-		{"ConflictTellsTheStateByTheClock", []string{"C4.60", "C13.5"}, Options{}, inspectConflict},
-		{"PeekTellsTheFirstReadyJobByTheClock", []string{"C4.47"}, Options{OneShard: true}, inspectPeek},
+		{"GetReturnsTheJobWithItsBody", []string{"C4.40"}, Options{}, inspectGet},
+		{"GetReturnsTheStateAtTheCurrentTime", []string{"C4.60"}, Options{OneShard: true}, inspectGetByClock},
+		{"ListReturnsTheStoredStates", []string{"C4.60"}, Options{}, inspectListAsStored},
+		{"ConflictNamesTheStateAtTheCurrentTime", []string{"C4.60", "C13.5"}, Options{}, inspectConflict},
+		{"PeekReturnsTheFirstJobReadyAtTheCurrentTime", []string{"C4.47"}, Options{OneShard: true}, inspectPeek},
 		{"PeekIgnoresPauseAndLimits", []string{"C4.48"}, Options{OneShard: true}, inspectPeekPaused},
-		{"PeekPassesOverBlockedJobs", []string{"C4.47", "C6.4"}, Options{}, inspectPeekBlocked},
-		{"LookingChangesNothing", []string{"C4.40", "C4.47", "C4.56"}, Options{}, inspectChangesNothing},
-		{"UnknownQueueReadsAsEmpty", []string{"C4.86", "C4.87"}, Options{}, inspectUnknown},
+		{"PeekSkipsBlockedJobs", []string{"C4.47", "C6.4"}, Options{}, inspectPeekBlocked},
+		{"ReadingChangesNothing", []string{"C4.40", "C4.47", "C4.56"}, Options{}, inspectChangesNothing},
+		{"UnknownQueueIsEmpty", []string{"C4.86", "C4.87"}, Options{}, inspectUnknown},
 		{"QueuesAreListedByName", []string{"C4.55"}, Options{}, inspectQueues},
-		{"QueuesOfANamespaceAreItsOwn", []string{"C4.55", "C1.1"}, Options{}, inspectQueuesOfNamespace},
-		{"NothingIsFound", []string{"C13.4"}, Options{}, inspectNotFound},
-		{"AJobIsFoundByItsReceipt", []string{"C4.101"}, Options{}, inspectReceipt},
-		{"AReceiptOfNoJobIsNotFound", []string{"C4.101", "C13.4"}, Options{}, inspectNoReceipt},
+		{"QueuesListsOneNamespace", []string{"C4.55", "C1.1"}, Options{}, inspectQueuesOfNamespace},
+		{"UnknownJobIsNotFound", []string{"C13.4"}, Options{}, inspectNotFound},
+		{"JobIsFoundByItsReceipt", []string{"C4.101"}, Options{}, inspectReceipt},
+		{"ReceiptOfAnotherJobIsNotFound", []string{"C4.101", "C13.4"}, Options{}, inspectNoReceipt},
 	}
 }
 
@@ -46,10 +46,13 @@ func inspectGetByClock(s *scene) {
 	s.push(duly.Job{ID: "behind", OrderKey: "k", Delay: time.Minute})
 	s.push(duly.Job{ID: "leased", Priority: 5, Lease: time.Second})
 	s.take()
+	// Nothing steps the queue yet. Get computes due times from the clock, but a lease ends only
+	// in a step.
 	s.Advance(time.Minute)
 	s.is("due", duly.StateReady)
 	s.is("behind", duly.StateBlocked)
-	s.is("leased", duly.StateLeased) // until it is taken back
+	s.is("leased", duly.StateLeased)
+
 	s.step()
 	s.is("due", duly.StateReady)
 	s.is("behind", duly.StateBlocked)
@@ -58,9 +61,11 @@ func inspectGetByClock(s *scene) {
 
 func inspectListAsStored(s *scene) {
 	s.push(duly.Job{ID: "due", Delay: time.Minute})
+	// List returns jobs by the state that is stored, so the overdue job is still delayed.
 	s.Advance(time.Hour)
 	s.sameIDs("the delayed jobs", idsOf(s.list(duly.StateDelayed)), []string{"due"})
 	same(s, "its state in the list", s.list(duly.StateDelayed)[0].State, duly.StateDelayed)
+
 	s.step()
 	s.sameIDs("the delayed jobs after a step", idsOf(s.list(duly.StateDelayed)), nil)
 	s.sameIDs("the ready jobs after a step", idsOf(s.list(duly.StateReady)), []string{"due"})
@@ -79,7 +84,8 @@ func inspectPeek(s *scene) {
 	_, err := s.Engine.Peek(s.ctx, s.ref())
 	s.refused("peek before anything is due", err, duly.CodeNotFound)
 	s.Advance(time.Minute)
-	for _, want := range []string{"first", "second"} { // no step has moved them
+	// No step has moved the jobs, but both are due.
+	for _, want := range []string{"first", "second"} {
 		info, err := s.Engine.Peek(s.ctx, s.ref())
 		s.must("peek", err)
 		same(s, "the first ready job", info.ID, want)
@@ -94,6 +100,7 @@ func inspectPeek(s *scene) {
 func inspectPeekPaused(s *scene) {
 	s.configure(duly.QueueConfig{MaxLeased: 1})
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"})
+	// The limit is reached and the queue is paused. Neither matters for Peek.
 	s.take()
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	info, err := s.Engine.Peek(s.ctx, s.ref())
@@ -105,17 +112,22 @@ func inspectPeekBlocked(s *scene) {
 	s.push(duly.Job{ID: "head", OrderKey: "k"})
 	s.push(duly.Job{ID: "blocked", OrderKey: "k", Priority: 1000})
 	s.push(duly.Job{ID: "due", OrderKey: "k", Priority: 1000, Delay: time.Second})
+	// The key's first job is in flight, so its other jobs are blocked in spite of their priority.
 	s.take()
 	s.push(duly.Job{ID: "free"})
 	s.Advance(2 * time.Second)
+
 	info, err := s.Engine.Peek(s.ctx, s.ref())
 	s.must("peek", err)
 	same(s, "the first ready job", info.ID, "free")
 }
 
 func inspectChangesNothing(s *scene) {
-	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "due", Delay: time.Minute}, duly.Job{TTL: time.Minute}, duly.Job{Lease: time.Second, Priority: 3})
+	// Some jobs are overdue, so a step would change something.
+	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "due", Delay: time.Minute}, duly.Job{TTL: time.Minute},
+		duly.Job{Lease: time.Second, Priority: 3})
 	s.take()
+
 	s.Advance(2 * time.Minute)
 	s.unchanged("looking", func() {
 		for range 3 {
@@ -137,11 +149,13 @@ func inspectUnknown(s *scene) {
 	same(s, "its stats", s.stats(), duly.Stats{})
 	same(s, "its configuration", s.config(), s.usual())
 	for _, state := range duly.States {
+		// Reading, purging and destroying succeed. Operations on one job fail with not_found.
 		same(s, "its jobs", len(s.list(state)), 0)
 		n, err := s.Engine.Purge(s.ctx, s.ref(), state, 0)
 		s.must("purge", err)
 		same(s, "the jobs purged", n, 0)
 	}
+
 	_, err := s.Engine.Peek(s.ctx, s.ref())
 	s.refused("peek", err, duly.CodeNotFound)
 	s.gone("x")
@@ -151,9 +165,11 @@ func inspectUnknown(s *scene) {
 	s.refused("pause", s.Engine.Pause(s.ctx, s.ref()), duly.CodeNotFound)
 	s.refused("resume", s.Engine.Resume(s.ctx, s.ref()), duly.CodeNotFound)
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+
 	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}})
 	s.must("wait", err)
 	same(s, "ready", ready, false)
+	// None of the calls has created the queue.
 	s.step()
 	same(s, "the number of queues", len(s.queues()), 0)
 }
@@ -162,8 +178,11 @@ func inspectQueues(s *scene) {
 	for _, name := range []string{"b", "a", "B", "-x", "a.b", "0", "aa"} {
 		s.push(duly.Job{Queue: name})
 	}
+	// Names are sorted by their bytes.
 	want := []string{"-x", "0", "B", "a", "a.b", "aa", "b"}
 	s.sameIDs("the queues", s.queues(), want)
+
+	// The same in pages of two.
 	var got []string
 	p := duly.PageParams{Limit: 2}
 	for pages := 0; ; pages++ {
@@ -184,6 +203,7 @@ func inspectQueues(s *scene) {
 func inspectQueuesOfNamespace(s *scene) {
 	s.push(duly.Job{Queue: "default-q"})
 	s.in("a").push(duly.Job{Queue: "a-q"})
+	// Each name is a prefix of the next, so a careless prefix scan would mix them up.
 	s.in("ab").push(duly.Job{Queue: "ab-q"})
 	s.sameIDs("the default namespace's", s.queues(), []string{"default-q"})
 	s.sameIDs("a's", s.in("a").queues(), []string{"a-q"})
@@ -203,7 +223,7 @@ func inspectNotFound(s *scene) {
 	s.is("x", duly.StateReady)
 }
 
-// byReceipt wants the job of a delivery to have this state.
+// byReceipt checks the job that GetByReceipt returns, and its state.
 func (s *scene) byReceipt(what string, d duly.Delivery, want duly.State) {
 	s.Helper()
 	info, err := s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
@@ -214,8 +234,8 @@ func (s *scene) byReceipt(what string, d duly.Delivery, want duly.State) {
 	same(s, what+": its state", info.State, want)
 }
 
-// inspectReceipt follows jobs by their receipts: one that was named by the engine, one
-// with an ID of its own, and one whose ID has the form of a number.
+// inspectReceipt follows jobs by their receipts: one whose ID the engine made, one with an own
+// ID, and one whose own ID has the format of a made one.
 func inspectReceipt(s *scene) {
 	for _, id := range []string{"", "order:1", "01J0000000000000000000000A"} {
 		s.push(duly.Job{ID: id, Body: []byte("x"), Tries: 2, Backoff: "fixed:1m", Retain: time.Hour})
@@ -228,6 +248,7 @@ func inspectReceipt(s *scene) {
 
 		second := s.take()
 		same(s, "the second delivery's job", second.ID, first.ID)
+		// Both ways to end a job that keep it.
 		as, want := duly.Bury, duly.StateDead
 		if id == "order:1" {
 			as, want = duly.Ack, duly.StateDone
@@ -241,6 +262,8 @@ func inspectReceipt(s *scene) {
 func inspectNoReceipt(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
+
+	// Receipts of the right format, each with one wrong part.
 	parts, _ := contract.ParseReceipt(d.Receipt)
 	elsewhere := parts
 	elsewhere.Queue = "other"
@@ -254,16 +277,19 @@ func inspectNoReceipt(s *scene) {
 		_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, r)
 		s.refused(what, err, duly.CodeNotFound)
 	}
+
 	_, err := s.in("a").Engine.GetByReceipt(s.ctx, "a", d.Receipt)
 	s.refused("another namespace", err, duly.CodeNotFound)
 	for _, bad := range []duly.Receipt{"", "x", d.Receipt + "1x", "q:0:x:1"} {
 		_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, bad)
-		s.refused("no receipt", err, duly.CodeInvalid)
+		s.refused("a malformed receipt", err, duly.CodeInvalid)
 	}
 
 	s.ack(d)
 	_, err = s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
 	s.refused("a job that is gone", err, duly.CodeNotFound)
+
+	// The receipt names one job, so it must not find a later job with the same ID.
 	s.push(duly.Job{ID: "x"})
 	_, err = s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
 	s.refused("a later job with its ID", err, duly.CodeNotFound)

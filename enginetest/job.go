@@ -8,15 +8,15 @@ import (
 
 func jobTests() []test {
 	return []test{
-		{"DefaultsAreTheContracts", []string{"C2.5", "C2.14", "C2.15", "C2.17", "C2.22", "C2.26"}, Options{}, jobDefaults},
-		{"AbsentIsTheQueuesDefaultTakenAtPush", []string{"C2.32", "C10.4"}, Options{}, jobQueueDefaults},
-		{"NoneIsExplicitlyNone", []string{"C2.33", "C2.19"}, Options{}, jobNone},
-		{"GivenGoesBeforeTheDefault", []string{"C2.32", "C10.4"}, Options{}, jobGiven},
+		{"DefaultsMatchTheContract", []string{"C2.5", "C2.14", "C2.15", "C2.17", "C2.22", "C2.26"}, Options{}, jobDefaults},
+		{"AbsentFieldsTakeTheQueuesDefaultsAtPush", []string{"C2.32", "C10.4"}, Options{}, jobQueueDefaults},
+		{"NoneOverridesTheDefault", []string{"C2.33", "C2.19"}, Options{}, jobNone},
+		{"OwnFieldsOverrideTheDefaults", []string{"C2.32", "C10.4"}, Options{}, jobGiven},
 		{"BackoffTextIsStored", []string{"C2.34", "C8.2"}, Options{}, jobBackoffText},
-		{"DeliveryTellsEverything", []string{"C4.27", "C4.28"}, Options{}, jobDelivery},
-		{"DeliveryCountsFailuresAndStallsApart", []string{"C4.27", "C2.18"}, Options{}, jobAttempts},
+		{"DeliveryHasAllFields", []string{"C4.27", "C4.28"}, Options{}, jobDelivery},
+		{"DeliveryCountsFailuresAndStallsSeparately", []string{"C4.27", "C2.18"}, Options{}, jobAttempts},
 		{"DeliveryOfAJobWithoutStallLimitCountsBoth", []string{"C4.27", "C2.19"}, Options{}, jobAttemptsWithoutStalls},
-		{"DelayCountsOnTheEnginesClock", []string{"C2.10", "C5.1", "C5.2"}, Options{}, jobDelay},
+		{"DelayUsesTheEnginesClock", []string{"C2.10", "C5.1", "C5.2"}, Options{}, jobDelay},
 		{"DueInThePastIsNow", []string{"C2.12"}, Options{OneShard: true}, jobPastDue},
 		{"DueAndExpiryEndWithTheYear9999", []string{"C2.13"}, Options{}, jobLastMoment},
 	}
@@ -47,7 +47,10 @@ func jobQueueDefaults(s *scene) {
 		Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour, Retain: 2 * time.Hour,
 	}})
 	second := s.push(duly.Job{})
-	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 4, MaxStalls: duly.None, TTL: duly.None, Retain: duly.None}})
+	// Later defaults do not change a job that was pushed before.
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 4, MaxStalls: duly.None, TTL: duly.None,
+		Retain: duly.None}})
+
 	j := s.get(second)
 	same(s, "tries", j.Tries, 3)
 	same(s, "max stalls", j.MaxStalls, 2)
@@ -56,6 +59,7 @@ func jobQueueDefaults(s *scene) {
 	same(s, "ttl", j.TTL, time.Hour)
 	same(s, "retain", j.Retain, 2*time.Hour)
 	sameTime(s, "expiry", j.ExpiresAt, s.now().Add(time.Hour))
+
 	same(s, "the first job's tries", s.get(first).Tries, 16)
 	third := s.get(s.push(duly.Job{}))
 	same(s, "the third job's tries", third.Tries, 4)
@@ -74,23 +78,30 @@ func jobNone(s *scene) {
 }
 
 func jobGiven(s *scene) {
-	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour, Retain: time.Minute}})
-	j := s.get(s.push(duly.Job{Tries: 5, MaxStalls: 6, Backoff: "1s,2s", Lease: time.Second, TTL: time.Minute, Retain: time.Hour}))
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{
+		Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour, Retain: time.Minute,
+	}})
+	j := s.get(s.push(duly.Job{Tries: 5, MaxStalls: 6, Backoff: "1s,2s", Lease: time.Second, TTL: time.Minute,
+		Retain: time.Hour}))
 	same(s, "tries", j.Tries, 5)
 	same(s, "max stalls", j.MaxStalls, 6)
 	same(s, "backoff", j.Backoff, "1s,2s")
 	same(s, "lease", j.Lease, time.Second)
 	same(s, "ttl", j.TTL, time.Minute)
 	same(s, "retain", j.Retain, time.Hour)
+
+	// The error says whether the bound is the queue's default or the job's own.
 	const byDefault, own = "1h by the queue's default", "2h and ends before"
 	s.namesBound("a delay beyond the queue's ttl", s.try(duly.Job{Delay: 2 * time.Hour}).Err, "ttl", byDefault)
 	s.namesBound("a due beyond the queue's ttl", s.try(duly.Job{Due: s.now().Add(2 * time.Hour)}).Err, "ttl", byDefault)
 	s.namesBound("a delay beyond the job's ttl", s.try(duly.Job{TTL: 2 * time.Hour, Delay: 3 * time.Hour}).Err, "ttl", own)
-	s.namesBound("a due beyond the job's ttl", s.try(duly.Job{TTL: 2 * time.Hour, Due: s.now().Add(3 * time.Hour)}).Err, "ttl", own)
+	s.namesBound("a due beyond the job's ttl", s.try(duly.Job{TTL: 2 * time.Hour, Due: s.now().Add(3 * time.Hour)}).Err,
+		"ttl", own)
 }
 
 func jobBackoffText(s *scene) {
-	for _, text := range []duly.Backoff{"fixed:5s", "exp:1s:1h", "15s,3m,10m,30m,30m,1h,2h,6h,15h", "exp:250ms:90d", "fixed:0s"} {
+	for _, text := range []duly.Backoff{"fixed:5s", "exp:1s:1h", "15s,3m,10m,30m,30m,1h,2h,6h,15h", "exp:250ms:90d",
+		"fixed:0s"} {
 		same(s, "the backoff", s.get(s.push(duly.Job{Backoff: text})).Backoff, text)
 	}
 }
@@ -98,10 +109,13 @@ func jobBackoffText(s *scene) {
 func jobDelivery(s *scene) {
 	start := s.now()
 	j := duly.Job{
-		ID: "x", Body: []byte("b"), Headers: map[string]string{"h": "v"}, Delay: time.Minute, Priority: 4, Tries: 5, MaxStalls: 6,
-		Backoff: "fixed:1s", TTL: time.Hour, Lease: 10 * time.Second, OrderKey: "o", Merge: duly.Merge{Key: "m"}, Retain: time.Minute,
+		ID: "x", Body: []byte("b"), Headers: map[string]string{"h": "v"}, Delay: time.Minute, Priority: 4, Tries: 5,
+		MaxStalls: 6,
+		Backoff:   "fixed:1s", TTL: time.Hour, Lease: 10 * time.Second, OrderKey: "o", Merge: duly.Merge{Key: "m"},
+		Retain: time.Minute,
 	}
 	s.push(j)
+
 	s.Advance(90 * time.Second)
 	d := s.take()
 	s.sameContent("the delivery", d.Job, j)
@@ -111,6 +125,7 @@ func jobDelivery(s *scene) {
 	sameTime(s, "expiry", d.ExpiresAt, start.Add(time.Hour))
 	sameTime(s, "lease end", d.LeaseEnd, s.now().Add(10*time.Second))
 	same(s, "delay", d.Delay, 0)
+	// The fields that are compared above, or that sameDelivery does not compare.
 	d.Body, d.Headers, d.Due = nil, nil, time.Time{}
 	want := duly.Delivery{
 		Job: duly.Job{
@@ -126,10 +141,10 @@ func jobDelivery(s *scene) {
 	}
 }
 
-// sameDelivery compares two deliveries without bodies and headers.
+// sameDelivery compares two deliveries except for bodies, headers and times.
 func sameDelivery(s *scene, got, want duly.Delivery) {
 	s.Helper()
-	got.Made, want.Made = false, false // how it was pushed, not what it is
+	got.Made, want.Made = false, false // Made describes the push, not the job
 	type rest struct {
 		id, namespace, queue       string
 		priority, tries, maxStalls int
@@ -140,7 +155,8 @@ func sameDelivery(s *scene, got, want duly.Delivery) {
 		attempt, failures, stalls  int
 	}
 	of := func(d duly.Delivery) rest {
-		return rest{d.ID, d.Namespace, d.Queue, d.Priority, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, d.Retain, d.OrderKey, d.Merge,
+		return rest{d.ID, d.Namespace, d.Queue, d.Priority, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, d.Retain,
+			d.OrderKey, d.Merge,
 			d.Attempt, d.Failures, d.Stalls}
 	}
 	same(s, "the delivery", of(got), of(want))
@@ -149,7 +165,8 @@ func sameDelivery(s *scene, got, want duly.Delivery) {
 func (s *scene) counts(d duly.Delivery, attempt, failures, stalls int) {
 	s.Helper()
 	if d.Attempt != attempt || d.Failures != failures || d.Stalls != stalls {
-		s.Errorf("the delivery says attempt %d, failures %d, stalls %d; want %d, %d, %d", d.Attempt, d.Failures, d.Stalls, attempt, failures, stalls)
+		s.Errorf("the delivery has attempt %d, failures %d, stalls %d; want %d, %d, %d",
+			d.Attempt, d.Failures, d.Stalls, attempt, failures, stalls)
 	}
 }
 
@@ -163,12 +180,14 @@ func jobAttempts(s *scene) {
 	s.stall(d)
 	d = s.take()
 	s.counts(d, 2, 1, 1)
+	// A release counts neither as a failure nor as a stall.
 	s.release(d)
 	d = s.take()
 	s.counts(d, 2, 1, 1)
+
 	info := s.get(id)
 	if info.Attempt != 2 || info.Failures != 1 || info.Stalls != 1 {
-		s.Errorf("get says attempt %d, failures %d, stalls %d", info.Attempt, info.Failures, info.Stalls)
+		s.Errorf("Get returns attempt %d, failures %d, stalls %d; want 2, 1, 1", info.Attempt, info.Failures, info.Stalls)
 	}
 	s.counted(duly.Counters{Pushed: 1, Delivered: 4, Failed: 1, Stalled: 1, Released: 1})
 }
@@ -176,6 +195,7 @@ func jobAttempts(s *scene) {
 func jobAttemptsWithoutStalls(s *scene) {
 	s.push(duly.Job{Backoff: "fixed:0s", MaxStalls: duly.None})
 	d := s.take()
+	// Without a limit on stalls, a stall counts as a try.
 	s.stall(d)
 	d = s.take()
 	s.counts(d, 2, 0, 1)
@@ -197,19 +217,22 @@ func jobPastDue(s *scene) {
 	sameTime(s, "the due of a job of an hour ago", s.get(second).Due, s.now())
 	third := s.push(duly.Job{Due: time.Date(1960, 1, 1, 0, 0, 0, 0, time.UTC)})
 	sameTime(s, "the due of a job of 1960", s.get(third).Due, s.now())
-	s.takes(first, second, third) // nobody overtakes by an old date
+	// A due time in the past does not move the job ahead of jobs that are ready.
+	s.takes(first, second, third)
 }
 
 func jobLastMoment(s *scene) {
 	id := s.push(duly.Job{Due: duly.MaxTime})
 	sameTime(s, "the last due", s.get(id).Due, duly.MaxTime)
-	rest := duly.MaxTime.Sub(s.now()).Truncate(time.Millisecond) // a Duration ends after 292 years
+	// A Duration holds at most 292 years.
+	rest := duly.MaxTime.Sub(s.now()).Truncate(time.Millisecond)
 	id = s.push(duly.Job{TTL: rest, Due: s.now().Add(rest)})
 	sameTime(s, "the expiry", s.get(id).ExpiresAt, s.now().Add(rest))
 
 	far := s.in("far")
 	far.Clock.Step(duly.MaxTime.Add(-time.Hour).Sub(s.now()))
-	for range 40 { // a Duration is too short for one step of 8000 years
+	// A Duration is too short for a step of 8000 years, so the clock moves in several.
+	for range 40 {
 		if left := duly.MaxTime.Sub(s.now()); left > 2*time.Hour {
 			far.Clock.Step(min(left-time.Hour, 200*365*24*time.Hour))
 		}

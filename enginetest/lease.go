@@ -10,22 +10,23 @@ import (
 func leaseTests() []test {
 	return []test{
 		{"ReceiptBelongsToOneDelivery", []string{"C1.6", "C1.7"}, Options{}, leaseReceipts},
-		{"IsNeverTakenBackSooner", []string{"C1.8", "C1.9", "C3.9"}, Options{}, leaseNotSooner},
-		{"ThatRanOutCountsUntilItIsTakenBack", []string{"C1.9"}, Options{}, leaseLateAck},
-		{"OfAReserveWins", []string{"C2.27"}, Options{}, leaseOfReserve},
-		{"IsTheJobsUnlessNamed", []string{"C2.26", "C2.27"}, Options{OneShard: true}, leaseOfJob},
+		{"IsNeverReclaimedEarly", []string{"C1.8", "C1.9", "C3.9"}, Options{}, leaseNotSooner},
+		{"IsValidUntilItIsReclaimed", []string{"C1.9"}, Options{}, leaseLateAck},
+		{"OfReserveOverridesTheJobs", []string{"C2.27"}, Options{}, leaseOfReserve},
+		{"DefaultsToTheJobsLease", []string{"C2.26", "C2.27"}, Options{OneShard: true}, leaseOfJob},
 		{"IsExtendedFromNow", []string{"C4.26", "C1.8"}, Options{}, leaseExtended},
-		{"IsExtendedByTheJobsOwnUnlessNamed", []string{"C4.26"}, Options{}, leaseExtendedByDefault},
-		{"ThatRanOutIsExtendedUntilItIsTakenBack", []string{"C1.9", "C4.26"}, Options{}, leaseExtendedLate},
-		{"StallPutsTheJobBehindWhatIsReady", []string{"C4.34", "C3.9"}, Options{OneShard: true}, leaseStallGoesBehind},
+		{"ExtensionDefaultsToTheJobsLease", []string{"C4.26"}, Options{}, leaseExtendedByDefault},
+		{"CanBeExtendedUntilItIsReclaimed", []string{"C1.9", "C4.26"}, Options{}, leaseExtendedLate},
+		{"StalledJobGoesBehindReadyJobs", []string{"C4.34", "C3.9"}, Options{OneShard: true}, leaseStallGoesBehind},
 		{"StallUsesNoTry", []string{"C2.18"}, Options{}, leaseStallUsesNoTry},
-		{"OneStallMoreThanMaxStallsIsDead", []string{"C2.18", "C4.32", "C2.17"}, Options{}, leaseTooManyStalls},
-		{"StallIsAFailedTryWithoutAStallLimit", []string{"C2.19", "C4.32"}, Options{}, leaseStallsAsTries},
-		{"DeliveriesAreAtMostTriesAndStalls", []string{"C2.21"}, Options{}, leaseDeliveriesBounded},
-		{"ExtendedAgainAndAgainIsNeverTakenBack", []string{"C4.26", "C1.8", "C3.18"}, Options{}, leaseHeartbeat},
+		{"JobIsDeadAfterMaxStallsAndOneMore", []string{"C2.18", "C4.32", "C2.17"}, Options{}, leaseTooManyStalls},
+		{"StallCountsAsAFailureWithoutAStallLimit", []string{"C2.19", "C4.32"}, Options{}, leaseStallsAsTries},
+		{"DeliveriesAreBoundedByTriesAndStalls", []string{"C2.21"}, Options{}, leaseDeliveriesBounded},
+		{"ThatIsExtendedInTimeIsNeverReclaimed", []string{"C4.26", "C1.8", "C3.18"}, Options{}, leaseHeartbeat},
 		{"EveryStallIsCountedOnce", []string{"C3.9", "C4.58"}, Options{}, leaseStallsCounted},
-		{"EndByThemselvesOneAfterTheOther", []string{"C4.74"}, Options{Own: true}, leasesEndAlone},
-		{"ThatEndTogetherAreTakenBackTogether", []string{"C4.73", "C4.74"}, Options{Own: true, OneShard: true}, leasesEndTogether},
+		{"EndInOrderWithoutAStep", []string{"C4.74"}, Options{Own: true}, leasesEndAlone},
+		{"ThatEndTogetherAreReclaimedTogether", []string{"C4.73", "C4.74"}, Options{Own: true, OneShard: true},
+			leasesEndTogether},
 	}
 }
 
@@ -34,10 +35,13 @@ func leaseReceipts(s *scene) {
 	first := s.take()
 	s.release(first)
 	second := s.take()
+
+	// The first receipt is no longer valid, although the job is leased again.
 	if first.Receipt == second.Receipt {
 		s.Errorf("two deliveries have the receipt %q", first.Receipt)
 	}
-	s.lost("ack by the receipt of the delivery that has ended", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
+	s.lost("ack by the receipt of the delivery that has ended",
+		s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.is("x", duly.StateLeased)
 	s.ack(second)
 }
@@ -47,18 +51,21 @@ func leaseNotSooner(s *scene) {
 	d := s.take()
 	sameTime(s, "the lease's end", d.LeaseEnd, s.now().Add(time.Minute))
 	sameTime(s, "the lease's end by get", s.get("x").LeaseEnd, d.LeaseEnd)
+	// One millisecond before the end.
 	s.Advance(time.Minute - time.Millisecond)
 	s.step()
 	s.nothing("the lease has a millisecond to go")
 	s.is("x", duly.StateLeased)
 	s.Advance(2 * time.Millisecond)
-	s.is("x", duly.StateLeased) // by the clock too, until it is taken back
+	// Get still returns leased, until a call reclaims the job.
+	s.is("x", duly.StateLeased)
 	same(s, "stalls", s.take().Stalls, 1)
 }
 
 func leaseLateAck(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Second})
 	d := s.take()
+	// Nothing reclaims the job, so the late ack succeeds.
 	s.Advance(time.Hour)
 	s.ack(d)
 	s.gone("x")
@@ -71,9 +78,11 @@ func leaseOfReserve(s *scene) {
 	s.must("reserve", err)
 	sameTime(s, "the lease's end", ds[0].LeaseEnd, s.now().Add(2*time.Second))
 	same(s, "the job's own lease", ds[0].Lease, time.Minute)
+
 	s.Advance(2*time.Second - time.Millisecond)
 	s.nothing("it is leased")
 	s.Advance(2 * time.Millisecond)
+	// The next Reserve sets no lease, so the job's own applies.
 	d := s.take()
 	sameTime(s, "the next lease's end", d.LeaseEnd, s.now().Add(time.Minute))
 }
@@ -89,18 +98,21 @@ func leaseOfJob(s *scene) {
 func leaseExtended(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Minute})
 	d := s.take()
+	// The extension counts from now, not from the end of the lease.
 	s.Advance(50 * time.Second)
 	s.must("extend", s.extend(d.Receipt, 2*time.Minute))
 	sameTime(s, "the lease's end", s.get("x").LeaseEnd, s.now().Add(2*time.Minute))
 	s.Advance(2*time.Minute - time.Millisecond)
 	s.nothing("the lease was extended")
-	s.ack(d) // the receipt stays the same
+	// An extension does not change the receipt.
+	s.ack(d)
 }
 
 func leaseExtendedByDefault(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Minute})
 	ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 1, Lease: time.Second})
 	s.must("reserve", err)
+	// Without a duration the job's own lease applies, not that of the Reserve.
 	s.must("extend", s.extend(ds[0].Receipt, 0))
 	sameTime(s, "the lease's end", s.get("x").LeaseEnd, s.now().Add(time.Minute))
 	s.Advance(time.Minute + time.Millisecond)
@@ -110,6 +122,7 @@ func leaseExtendedByDefault(s *scene) {
 func leaseExtendedLate(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Second})
 	d := s.take()
+	// The lease is over but not reclaimed, so it can still be extended.
 	s.Advance(time.Hour)
 	s.must("extend", s.extend(d.Receipt, time.Minute))
 	s.nothing("the lease was extended before it was taken back")
@@ -124,7 +137,8 @@ func leaseStallGoesBehind(s *scene) {
 	s.Advance(30 * time.Second)
 	s.push(duly.Job{ID: "ready"})
 	s.Advance(31 * time.Second)
-	s.step() // never a backoff, so it is ready at once
+	// A stalled job is ready at once: the backoff applies to failures only.
+	s.step()
 	s.sizes(duly.Sizes{Ready: 2})
 	sameTime(s, "its due", s.get("stalled").Due, s.now())
 	s.takes("ready", "stalled")
@@ -135,6 +149,7 @@ func leaseStallUsesNoTry(s *scene) {
 	s.stall(s.take())
 	d := s.take()
 	s.counts(d, 1, 0, 1)
+	// The stall has not used the only try. The failure does.
 	s.nack(d, "no")
 	s.is("x", duly.StateDead)
 }
@@ -144,6 +159,7 @@ func leaseTooManyStalls(s *scene) {
 	for range 3 {
 		s.stall(s.take())
 	}
+
 	info := s.get("x")
 	same(s, "its state", info.State, duly.StateDead)
 	same(s, "its stalls", info.Stalls, 3)
@@ -156,6 +172,7 @@ func leaseTooManyStalls(s *scene) {
 func leaseStallsAsTries(s *scene) {
 	s.push(duly.Job{ID: "x", MaxStalls: duly.None, Tries: 3, Backoff: "fixed:0s"})
 	s.stall(s.take())
+	// One failure and two stalls use up the three tries.
 	s.nack(s.take(), "no")
 	s.is("x", duly.StateReady)
 	s.stall(s.take())
@@ -167,11 +184,12 @@ func leaseDeliveriesBounded(s *scene) {
 	const tries, stalls = 4, 3
 	s.push(duly.Job{ID: "x", Tries: tries, MaxStalls: stalls, Backoff: "fixed:0s"})
 	deliveries := 0
+	// Stall as often as allowed and then fail until the job is dead. Releases do not count.
 	for i := 0; s.get("x").State == duly.StateReady; i++ {
 		d := s.take()
 		switch {
 		case i == 0:
-			s.release(d) // releases aside
+			s.release(d)
 			continue
 		case d.Stalls < stalls:
 			s.stall(d)
@@ -184,8 +202,7 @@ func leaseDeliveriesBounded(s *scene) {
 	s.is("x", duly.StateDead)
 }
 
-// leaseHeartbeat holds a job of 30 s for half an hour while everything around
-// it steps.
+// leaseHeartbeat extends a lease of 30 s for half an hour. The queue is stepped all the time.
 func leaseHeartbeat(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: 30 * time.Second, Tries: 1, MaxStalls: 1})
 	d := s.take()
@@ -207,6 +224,7 @@ func leaseStallsCounted(s *scene) {
 	s.pushAll(jobs...)
 	s.reserve(50)
 	s.Advance(2 * time.Second)
+	// Repeated steps must not count a stall twice.
 	s.step()
 	s.step()
 	s.must("sweep", s.Maintainer.Sweep(s.ctx))
@@ -215,8 +233,8 @@ func leaseStallsCounted(s *scene) {
 	same(s, "the jobs delivered again", len(s.takeAll()), 50)
 }
 
-// leasesEndAlone leaves two leases to the engine's own timers. The engine reclaims
-// the last one too, whichever began first.
+// leasesEndAlone leaves two leases to the engine's own timers. Each is reclaimed at its end,
+// whichever began first.
 func leasesEndAlone(s *scene) {
 	const short, long = 10 * time.Second, time.Minute
 	for _, leases := range [][]time.Duration{{short, long}, {long, short}} {
@@ -227,6 +245,7 @@ func leasesEndAlone(s *scene) {
 		}
 
 		n.Advance(short - time.Millisecond)
+		// No step happens here: only the engine's timers reclaim the leases.
 		same(n, "sizes before the first end", n.stats().Sizes, duly.Sizes{Leased: 2})
 		n.Advance(time.Millisecond)
 		same(n, "sizes at the first end", n.stats().Sizes, duly.Sizes{Ready: 1, Leased: 1})
@@ -235,7 +254,7 @@ func leasesEndAlone(s *scene) {
 	}
 }
 
-// leasesEndTogether ends more leases at one moment than one step reclaims.
+// leasesEndTogether lets more leases end at one time than one step reclaims.
 func leasesEndTogether(s *scene) {
 	const many = 3000
 	for range many / duly.MaxBatch {

@@ -10,35 +10,35 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// leaving is the context of a caller whose deadline passes when it is looked at
-// for the nth time: before a call, or somewhere in its middle.
-type leaving struct {
+// expiringContext is the context of a call whose deadline passes when the context is polled for
+// the nth time: before the call or somewhere within it.
+type expiringContext struct {
 	context.Context
 	left  atomic.Int32
 	ended chan struct{}
 }
 
-func leavingAt(n int) *leaving {
-	l := &leaving{Context: context.Background(), ended: make(chan struct{})}
+func expireAtPoll(n int) *expiringContext {
+	l := &expiringContext{Context: context.Background(), ended: make(chan struct{})}
 	l.left.Store(int32(n))
 	return l
 }
 
-func (l *leaving) look() {
+func (l *expiringContext) poll() {
 	if l.left.Add(-1) == 0 {
 		close(l.ended)
 	}
 }
 
 // Done implements context.Context.
-func (l *leaving) Done() <-chan struct{} {
-	l.look()
+func (l *expiringContext) Done() <-chan struct{} {
+	l.poll()
 	return l.ended
 }
 
 // Err implements context.Context.
-func (l *leaving) Err() error {
-	l.look()
+func (l *expiringContext) Err() error {
+	l.poll()
 	select {
 	case <-l.ended:
 		return context.DeadlineExceeded
@@ -47,9 +47,10 @@ func (l *leaving) Err() error {
 	}
 }
 
-// leavingCallers: a deadline that passes during a call is answered unavailable,
-// around the context's error; that error alone says that nothing was done.
-func leavingCallers(s *scene) {
+// callsPastDeadline checks the errors of calls whose deadline passes. If the call may have run, the
+// error is unavailable and wraps the context's error. The context's error alone says that nothing
+// was done.
+func callsPastDeadline(s *scene) {
 	calls := []struct {
 		name string
 		call func(ctx context.Context, i int, d duly.Delivery) error
@@ -75,29 +76,35 @@ func leavingCallers(s *scene) {
 			return err
 		}},
 	}
-	const looks = 7
+	const polls = 7
+	// The deadline passes at a different poll in each round, so that it hits every step of a
+	// call.
 	for _, c := range calls {
-		for n := range looks {
+		for n := range polls {
+			// One leased job and one ready job, so that each of the calls has work to do.
 			s.push(duly.Job{ID: fmt.Sprint(c.name, "-", n)})
 			d := s.take()
 			s.push(duly.Job{ID: fmt.Sprint(c.name, "-ready-", n)})
-			before := s.told()
-			err := c.call(leavingAt(n), n, d)
+			before := s.summary()
+			err := c.call(expireAtPoll(n), n, d)
 			s.Quiet()
 			switch {
 			case err == nil:
+			// A call that reports success needs no further check.
 			case errors.Is(err, duly.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded):
-			case err == context.DeadlineExceeded && s.told() == before:
+			case err == context.DeadlineExceeded && s.summary() == before:
 			default:
-				s.Errorf("%s, left at look %d, is answered %v; the queue was %s and is %s", c.name, n, err, before, s.told())
+				s.Errorf("%s whose deadline passes at poll %d returns %v; the queue was %s and is %s", c.name, n, err, before,
+					s.summary())
 			}
+			// Remove the jobs before the next round.
 			for _, d := range s.takeAll() {
 				s.ack(d)
 			}
-			s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}) // unless it was
+			s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}) // fails if the call has settled it
 		}
 	}
 }
 
-// told is all that the queue tells of itself, in short.
-func (s *scene) told() string { return fmt.Sprintf("%+v %+v", s.stats(), s.config()) }
+// summary returns the queue's counters and configuration as text.
+func (s *scene) summary() string { return fmt.Sprintf("%+v %+v", s.stats(), s.config()) }

@@ -11,22 +11,23 @@ import (
 
 func listTests() []test {
 	return []test{
-		{"IsPagedAndEndsWithAnEmptyCursor", []string{"C4.49", "C4.51"}, Options{OneShard: true}, listPages},
-		{"HasNoBodiesUnlessAsked", []string{"C4.50"}, Options{}, listBodies},
-		{"OfDelayedIsByDueThenNumber", []string{"C4.52"}, Options{OneShard: true}, listDelayed},
-		{"OfReadyIsInDeliveryOrder", []string{"C4.52"}, Options{OneShard: true}, listReady},
-		{"OfBlockedIsByOrderKeyThenDeliveryOrder", []string{"C4.53"}, Options{OneShard: true}, listBlocked},
-		{"OfLeasedIsByLeaseEnd", []string{"C4.54"}, Options{OneShard: true}, listLeased},
-		{"OfDeadAndDoneIsOldestFirst", []string{"C4.54"}, Options{OneShard: true}, listFinished},
-		{"OfWhatStaysIsCompleteWhileOthersComeAndGo", []string{"C4.51"}, Options{}, listWhileMoving},
-		{"OfEveryStateIsWalkedPageByPage", []string{"C4.49", "C4.51", "C4.53", "C4.54"}, Options{}, listEveryState},
-		{"GoesOnBehindACursorWhoseJobIsGone", []string{"C4.51"}, Options{OneShard: true}, listBehindDeleted},
+		{"LastPageHasNoCursor", []string{"C4.49", "C4.51"}, Options{OneShard: true}, listPages},
+		{"OmitsBodiesByDefault", []string{"C4.50"}, Options{}, listBodies},
+		{"SortsDelayedJobsByDueThenNumber", []string{"C4.52"}, Options{OneShard: true}, listDelayed},
+		{"SortsReadyJobsByDeliveryOrder", []string{"C4.52"}, Options{OneShard: true}, listReady},
+		{"SortsBlockedJobsByKeyThenDeliveryOrder", []string{"C4.53"}, Options{OneShard: true}, listBlocked},
+		{"SortsLeasedJobsByLeaseEnd", []string{"C4.54"}, Options{OneShard: true}, listLeased},
+		{"SortsDeadAndDoneJobsByAge", []string{"C4.54"}, Options{OneShard: true}, listFinished},
+		{"ReturnsUnchangedJobsExactlyOnce", []string{"C4.51"}, Options{}, listWhileMoving},
+		{"PagesThroughEveryState", []string{"C4.49", "C4.51", "C4.53", "C4.54"}, Options{}, listEveryState},
+		{"ContinuesAfterADeletedJob", []string{"C4.51"}, Options{OneShard: true}, listBehindDeleted},
 		{"CursorOfAnotherListIsRefusedOrHarmless", []string{"C4.51"}, Options{}, listForeignCursor},
 	}
 }
 
-// walk lists a state page by page and calls between after each of them.
-func (s *scene) walk(state duly.State, limit int, between func(page int)) (jobs []duly.JobInfo) {
+// pageThrough lists the jobs of a state page by page. It calls between after each page but the
+// last.
+func (s *scene) pageThrough(state duly.State, limit int, between func(page int)) (jobs []duly.JobInfo) {
 	s.Helper()
 	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: limit}}
 	for page := range 10_000 {
@@ -52,8 +53,10 @@ func listPages(s *scene) {
 	jobs := numbered(25, "j")
 	s.pushAll(jobs...)
 	for _, limit := range []int{1, 7, 25, 100} {
-		s.sameIDs("the ready jobs", idsOf(s.walk(duly.StateReady, limit, nil)), idsOfJobs(jobs))
+		s.sameIDs("the ready jobs", idsOf(s.pageThrough(duly.StateReady, limit, nil)), idsOfJobs(jobs))
 	}
+
+	// Without a limit the page has the default size.
 	more := numbered(120, "k")
 	s.on("default-page").pushAll(more...)
 	page, err := s.Engine.List(s.ctx, duly.Q("default-page"), duly.ListParams{State: duly.StateReady})
@@ -77,42 +80,49 @@ func listBodies(s *scene) {
 func listDelayed(s *scene) {
 	s.pushAll(duly.Job{ID: "c", Delay: 3 * time.Minute, Priority: 1000}, duly.Job{ID: "b", Delay: 2 * time.Minute},
 		duly.Job{ID: "b2", Delay: 2 * time.Minute, Priority: 5}, duly.Job{ID: "a", Delay: time.Minute})
-	s.sameIDs("the delayed jobs", idsOf(s.walk(duly.StateDelayed, 1, nil)), []string{"a", "b", "b2", "c"})
+	s.sameIDs("the delayed jobs", idsOf(s.pageThrough(duly.StateDelayed, 1, nil)), []string{"a", "b", "b2", "c"})
 }
 
 func listReady(s *scene) {
-	s.pushAll(duly.Job{ID: "low", Priority: -1}, duly.Job{ID: "mid"}, duly.Job{ID: "high", Priority: 1}, duly.Job{ID: "mid2"})
+	s.pushAll(duly.Job{ID: "low", Priority: -1}, duly.Job{ID: "mid"}, duly.Job{ID: "high", Priority: 1},
+		duly.Job{ID: "mid2"})
 	s.Advance(time.Second)
 	s.push(duly.Job{ID: "high2", Priority: 1})
 	want := []string{"high", "high2", "mid", "mid2", "low"}
-	s.sameIDs("the ready jobs", idsOf(s.walk(duly.StateReady, 2, nil)), want)
+	s.sameIDs("the ready jobs", idsOf(s.pageThrough(duly.StateReady, 2, nil)), want)
 	s.takes(want...)
 }
 
 func listBlocked(s *scene) {
 	for _, key := range []string{"b", "ab", "a", "B", "aa", "ä", "0"} {
+		// A head per key blocks the jobs below.
 		s.push(duly.Job{ID: "head-of-" + fmt.Sprintf("%x", key), OrderKey: key})
 	}
 	var want []string
-	for _, key := range []string{"0", "B", "a", "b", "aa", "ab", "ä"} { // shorter first, then bytes
+	// Keys are sorted by length first and then by their bytes.
+	for _, key := range []string{"0", "B", "a", "b", "aa", "ab", "ä"} {
 		for _, name := range []string{"first", "second", "third"} {
 			want = append(want, fmt.Sprintf("%s-%x", name, key))
 		}
 	}
+
+	// Pushed in another order than they are listed, the first of each key last.
 	for _, key := range []string{"ab", "a", "ä", "B", "aa", "0", "b"} {
 		s.push(duly.Job{ID: fmt.Sprintf("second-%x", key), OrderKey: key})
 		s.push(duly.Job{ID: fmt.Sprintf("third-%x", key), OrderKey: key})
 		s.push(duly.Job{ID: fmt.Sprintf("first-%x", key), OrderKey: key, Priority: 1})
 	}
 	for _, limit := range []int{1, 2, 4, 100} {
-		s.sameIDs("the blocked jobs", idsOf(s.walk(duly.StateBlocked, limit, nil)), want)
+		s.sameIDs("the blocked jobs", idsOf(s.pageThrough(duly.StateBlocked, limit, nil)), want)
 	}
 }
 
 func listLeased(s *scene) {
-	s.pushAll(duly.Job{ID: "c", Lease: 3 * time.Minute}, duly.Job{ID: "a", Lease: time.Minute}, duly.Job{ID: "b", Lease: 2 * time.Minute})
+	s.pushAll(duly.Job{ID: "c", Lease: 3 * time.Minute}, duly.Job{ID: "a", Lease: time.Minute},
+		duly.Job{ID: "b", Lease: 2 * time.Minute})
 	ds := s.reserve(3)
-	s.sameIDs("the leased jobs", idsOf(s.walk(duly.StateLeased, 1, nil)), []string{"a", "b", "c"})
+	s.sameIDs("the leased jobs", idsOf(s.pageThrough(duly.StateLeased, 1, nil)), []string{"a", "b", "c"})
+	// A longer lease moves the job to the end of the list.
 	s.must("extend", s.extend(ds[1].Receipt, time.Hour))
 	s.sameIDs("the leased jobs", idsOf(s.list(duly.StateLeased)), []string{"b", "c", "a"})
 }
@@ -123,29 +133,34 @@ func listFinished(s *scene) {
 		n := s.on(as.String())
 		n.pushAll(jobs...)
 		ds := n.reserve(3)
+		// The jobs finish in another order than they were pushed.
 		for _, i := range []int{1, 2, 0} {
 			n.must("settle", n.settle(duly.SettleRequest{Receipt: ds[i].Receipt, As: as}))
 			n.Advance(time.Second)
 		}
 	}
 	want := []string{"b", "c", "a"}
-	s.sameIDs("the dead jobs", idsOf(s.on("bury").walk(duly.StateDead, 1, nil)), want)
-	s.sameIDs("the done jobs", idsOf(s.on("ack").walk(duly.StateDone, 1, nil)), want)
+	s.sameIDs("the dead jobs", idsOf(s.on("bury").pageThrough(duly.StateDead, 1, nil)), want)
+	s.sameIDs("the done jobs", idsOf(s.on("ack").pageThrough(duly.StateDone, 1, nil)), want)
 }
 
-// listWhileMoving walks 1500 jobs while others before, behind and among them
-// come and go: what stays is listed exactly once.
+// listWhileMoving pages through 1500 jobs while other jobs are pushed and deleted before, behind
+// and among them. Every job that stays is listed exactly once.
 func listWhileMoving(s *scene) {
 	jobs := numbered(1500, "j")
 	for i := range jobs {
+		// Groups of four jobs are due at the same time, so that pages also end within a group.
 		jobs[i].Delay = time.Hour + time.Duration(i/4)*time.Second
 		jobs[i].Priority = i % 3
 	}
 	s.pushAll(jobs[:1000]...)
 	s.pushAll(jobs[1000:]...)
+
+	// Every tenth job is deleted at some time during the listing.
 	leaves := func(i int) bool { return i%10 == 3 }
 	goes := 3
-	seen := s.walk(duly.StateDelayed, 100, func(page int) {
+	seen := s.pageThrough(duly.StateDelayed, 100, func(page int) {
+		// Delete jobs a little ahead of the cursor, and add jobs at both ends and in the middle.
 		for ; goes < (page+1)*110 && goes < len(jobs); goes += 10 {
 			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), jobs[goes].ID))
 		}
@@ -153,6 +168,7 @@ func listWhileMoving(s *scene) {
 		s.push(duly.Job{ID: fmt.Sprintf("new-mid-%d", page), Delay: time.Hour + 180*time.Second})
 		s.push(duly.Job{ID: fmt.Sprintf("new-late-%d", page), Delay: 2 * time.Hour})
 	})
+
 	times := map[string]int{}
 	for _, j := range seen {
 		times[j.ID]++
@@ -171,10 +187,11 @@ func listEveryState(s *scene) {
 		jobs[i].Retain = time.Hour
 		jobs[i].Lease = time.Hour
 	}
+
 	want := idsOfJobs(jobs)
 	all := func(state duly.State) {
 		s.Helper()
-		got := idsOf(s.walk(state, 17, nil))
+		got := idsOf(s.pageThrough(state, 17, nil))
 		slices.Sort(got)
 		s.sameIDs("the "+state.String()+" jobs", got, want)
 	}
@@ -182,6 +199,7 @@ func listEveryState(s *scene) {
 	for i := range delayed {
 		delayed[i].Delay = time.Second
 	}
+
 	s.pushAll(delayed...)
 	all(duly.StateDelayed)
 	s.Advance(time.Second)
@@ -200,6 +218,7 @@ func listEveryState(s *scene) {
 	}
 	all(duly.StateDone)
 
+	// Blocked jobs need a head per key, of five keys.
 	s.queue = "keys"
 	for i := range jobs {
 		jobs[i].OrderKey = strings.Repeat("k", 1+i%5)
@@ -210,21 +229,21 @@ func listEveryState(s *scene) {
 	all(duly.StateBlocked)
 }
 
-// purgeBlockedBehind keeps one head per key.
+// purgeBlockedBehind deletes the job unless it is the first of its key.
 func (s *scene) purgeBlockedBehind(i int) {
 	if i >= 5 {
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), fmt.Sprintf("head-%d", i)))
 	}
 }
 
-// listBehindDeleted deletes the job that each cursor names. All jobs have the
-// same sort key, so only the number says where to continue.
+// listBehindDeleted deletes the last job of each page before it reads the next one. All jobs have
+// the same sort key, so only the number in the cursor says where to continue.
 func listBehindDeleted(s *scene) {
 	for _, state := range duly.States {
 		n := s.on(state.String())
 		ids := n.reachAll(state, "a", "b", "c", "d", "e", "f", "g", "h", "i")
 
-		listed := n.walk(state, 2, func(page int) {
+		listed := n.pageThrough(state, 2, func(page int) {
 			// An engine may return a cursor whose page is empty.
 			if last := 2*page + 1; last < len(ids) {
 				n.must("delete", n.Engine.Delete(n.ctx, n.ref(), ids[last]))
@@ -234,7 +253,7 @@ func listBehindDeleted(s *scene) {
 	}
 }
 
-// reachAll puts jobs into one state in the same millisecond.
+// reachAll moves jobs into one state within the same millisecond.
 func (s *scene) reachAll(state duly.State, ids ...string) []string {
 	s.Helper()
 	jobs := make([]duly.Job, len(ids))
@@ -247,6 +266,7 @@ func (s *scene) reachAll(state duly.State, ids ...string) []string {
 			jobs[i].Delay = time.Hour
 		}
 	}
+	// Jobs of one key are blocked behind a head in flight.
 	if state == duly.StateBlocked {
 		s.line("head")
 	}
@@ -269,13 +289,19 @@ func (s *scene) reachAll(state duly.State, ids ...string) []string {
 func listForeignCursor(s *scene) {
 	s.pushAll(numbered(5, "j")...)
 	s.on("other").pushAll(duly.Job{ID: "d", Delay: time.Hour}, duly.Job{ID: "e", Delay: time.Hour})
-	page, err := s.Engine.List(s.ctx, duly.Q("other"), duly.ListParams{State: duly.StateDelayed, PageParams: duly.PageParams{Limit: 1}})
+	page, err := s.Engine.List(s.ctx, duly.Q("other"), duly.ListParams{State: duly.StateDelayed,
+		PageParams: duly.PageParams{Limit: 1}})
 	s.must("list", err)
 	if page.Next == "" {
 		s.Fatal("the first page of two has no cursor")
 	}
-	for _, cursor := range []string{page.Next, "x", strings.Repeat("A", 10_000), "\xff", page.Next + "x", page.Next[:len(page.Next)-1]} {
-		_, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Cursor: cursor}})
+
+	// A cursor of another list, truncated and extended cursors, and arbitrary text.
+	for _, cursor := range []string{page.Next, "x", strings.Repeat("A", 10_000), "\xff", page.Next + "x",
+		page.Next[:len(page.Next)-1]} {
+		_, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady,
+			PageParams: duly.PageParams{Cursor: cursor}})
+		// The engine may reject the cursor or ignore it. It must not fail otherwise.
 		if err != nil {
 			s.names("a foreign cursor", err, duly.CodeInvalid, "cursor")
 		}

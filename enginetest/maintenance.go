@@ -10,16 +10,17 @@ import (
 
 func maintenanceTests() []test {
 	return []test{
-		{"StepIsTheForwardPartOfReserve", []string{"C4.72"}, Options{OneShard: true}, stepForward},
-		{"StepIsHarmlessAtAnyTime", []string{"C4.73"}, Options{}, stepHarmless},
-		{"StepIsBoundedAndSaysSo", []string{"C4.73"}, Options{OneShard: true}, stepBounded},
-		{"SweepStepsWhereSomethingIsOverdue", []string{"C4.72", "C4.73"}, Options{}, sweepSteps},
-		{"CheckLooksAtEveryJobAndFindsNothing", []string{"C4.72"}, Options{}, checkClean},
-		{"CheckMayRunWhileOthersWork", []string{"C4.73"}, Options{}, checkProgress},
+		{"StepAppliesWhatIsDueLikeReserve", []string{"C4.72"}, Options{OneShard: true}, stepForward},
+		{"StepWithoutWorkChangesNothing", []string{"C4.73"}, Options{}, stepHarmless},
+		{"StepIsBoundedAndReportsMore", []string{"C4.73"}, Options{OneShard: true}, stepBounded},
+		{"SweepStepsOverdueQueues", []string{"C4.72", "C4.73"}, Options{}, sweepSteps},
+		{"CheckReadsEveryJobAndFindsNoFault", []string{"C4.72"}, Options{}, checkClean},
+		{"CheckReportsProgress", []string{"C4.73"}, Options{}, checkProgress},
 	}
 }
 
 func stepForward(s *scene) {
+	// One job for each change that time causes.
 	s.configure(duly.QueueConfig{DeadAge: time.Minute})
 	s.kill(duly.Job{ID: "dead"})
 	s.push(duly.Job{ID: "done", Retain: time.Minute})
@@ -30,7 +31,9 @@ func stepForward(s *scene) {
 	s.push(duly.Job{ID: "due", Delay: time.Minute})
 	s.push(duly.Job{ID: "head", OrderKey: "k"})
 	s.push(duly.Job{ID: "behind", OrderKey: "k", Delay: time.Minute})
+
 	s.Advance(2 * time.Minute)
+	// A single step applies all of them.
 	s.step()
 	s.sameIDs("the delayed", idsOf(s.list(duly.StateDelayed)), nil)
 	s.sameIDs("the ready", idsOf(s.list(duly.StateReady)), []string{"head", "due", "leased"})
@@ -45,6 +48,7 @@ func stepHarmless(s *scene) {
 	for _, state := range duly.States {
 		s.on(state.String()).reach(state)
 	}
+	// The first step applies what is due, so the second has nothing to do.
 	s.step()
 	for _, state := range duly.States {
 		n := s.on(state.String())
@@ -54,6 +58,8 @@ func stepHarmless(s *scene) {
 			same(n, "more", more, false)
 		})
 	}
+
+	// A step of an unknown queue succeeds and does not create it.
 	more, err := s.Maintainer.Step(s.ctx, duly.Q("unknown"))
 	s.must("step of an unknown queue", err)
 	same(s, "more", more, false)
@@ -62,7 +68,7 @@ func stepHarmless(s *scene) {
 	}
 }
 
-// stepBounded gives one step more than any step may do at once.
+// stepBounded makes more jobs due than one step may move.
 func stepBounded(s *scene) {
 	const many = 3000
 	for i := range many / 1000 {
@@ -72,6 +78,7 @@ func stepBounded(s *scene) {
 		}
 		s.pushAll(jobs...)
 	}
+
 	s.Advance(time.Minute)
 	steps := 1
 	for ; steps < many; steps++ {
@@ -84,6 +91,7 @@ func stepBounded(s *scene) {
 	if steps < 2 {
 		s.Errorf("%d jobs were moved by %d step", many, steps)
 	}
+
 	page, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateDelayed})
 	s.must("list", err)
 	same(s, "the delayed jobs that are left", len(page.Jobs), 0)
@@ -94,12 +102,14 @@ func sweepSteps(s *scene) {
 	for _, name := range []string{"a", "b", "idle"} {
 		s.on(name).push(duly.Job{ID: "x", Delay: time.Minute})
 	}
+	// The update moves the job of the third queue to a later time, so it is not overdue.
 	s.updateOn("idle", time.Hour)
 	s.Advance(2 * time.Minute)
 	s.must("sweep", s.Maintainer.Sweep(s.ctx))
 	s.sameIDs("the ready jobs of a", idsOf(s.on("a").list(duly.StateReady)), []string{"x"})
 	s.sameIDs("the ready jobs of b", idsOf(s.on("b").list(duly.StateReady)), []string{"x"})
 	s.sameIDs("the delayed jobs of idle", idsOf(s.on("idle").list(duly.StateDelayed)), []string{"x"})
+	// A second sweep finds nothing to do.
 	s.must("sweep", s.Maintainer.Sweep(s.ctx))
 }
 
@@ -116,9 +126,10 @@ func checkClean(s *scene) {
 	for _, repair := range []bool{false, true} {
 		report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Repair: repair})
 		s.must("check", err)
-		same(s, "the jobs looked at", report.Jobs, int64(len(duly.States))+2) // and a head, and the other namespace's
+		// The head of the blocked job and the one in the other namespace.
+		same(s, "the jobs that were checked", report.Jobs, int64(len(duly.States))+2)
 		same(s, "the faults", len(report.Faults), 0)
-		same(s, "what was mended", report.Repaired, 0)
+		same(s, "the number of repaired faults", report.Repaired, 0)
 	}
 	for _, state := range duly.States {
 		s.on(state.String()).is("x", state)

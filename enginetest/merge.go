@@ -10,20 +10,20 @@ import (
 
 func mergeTests() []test {
 	return []test{
-		{"EqualJobsThatWaitAreOne", []string{"C7.1", "C3.15", "C2.35", "C7.14"}, Options{}, mergeWaiting},
-		{"CountsWithinItsOrderKey", []string{"C7.2"}, Options{}, mergeOrderKey},
-		{"KeyLeftEmptyIsTheBodysHash", []string{"C7.3"}, Options{}, mergeByBody},
+		{"WaitingJobsWithOneKeyAreMerged", []string{"C7.1", "C3.15", "C2.35", "C7.14"}, Options{}, mergeWaiting},
+		{"AppliesWithinAnOrderKey", []string{"C7.2"}, Options{}, mergeOrderKey},
+		{"EmptyKeyIsTheBodysHash", []string{"C7.3"}, Options{}, mergeByBody},
 		{"KeepChangesNothingButTheExpiry", []string{"C7.4"}, Options{}, mergeKeep},
 		{"KeepTakesTheLaterExpiry", []string{"C7.4"}, Options{}, mergeKeepExpiry},
-		{"ReplaceTakesEveryFieldOfTheNewer", []string{"C7.5", "C7.6"}, Options{}, mergeReplace},
-		{"ReplaceCountsFailuresAndStallsAnew", []string{"C7.5", "C2.20"}, Options{}, mergeReplaceAnew},
+		{"ReplaceTakesAllFieldsOfTheNewerPush", []string{"C7.5", "C7.6"}, Options{}, mergeReplace},
+		{"ReplaceResetsFailuresAndStalls", []string{"C7.5", "C2.20"}, Options{}, mergeReplaceResets},
 		{"ReplaceKeepsAHeldOrderKey", []string{"C7.6"}, Options{}, mergeReplaceHeldKey},
 		{"MaxWaitBoundsADebounce", []string{"C7.7"}, Options{}, mergeMaxWait},
-		{"DebounceWithoutABoundGoesOn", []string{"C7.7", "C7.5"}, Options{}, mergeDebounce},
+		{"DebounceWithoutABoundCanDelayForever", []string{"C7.7", "C7.5"}, Options{}, mergeDebounce},
 		{"ReadyJobMayGoBackToDelayed", []string{"C7.8", "C3.15"}, Options{}, mergeBackToDelayed},
 		{"DefaultIsKeepUntilLeased", []string{"C7.14", "C7.9"}, Options{}, mergeDefaults},
-		{"ModeIsTheNewerPushes", []string{"C7.15"}, Options{}, mergeModeIsNewer},
-		{"UntilIsTheHolders", []string{"C7.16"}, Options{}, mergeUntilIsHolders},
+		{"ModeOfTheNewerPushApplies", []string{"C7.15"}, Options{}, mergeModeIsNewer},
+		{"UntilOfTheStoredJobApplies", []string{"C7.16"}, Options{}, mergeUntilIsHolders},
 		{"DeadAndDoneJobsHoldNoKey", []string{"C3.17"}, Options{}, mergeDeadAndDone},
 		{"DeletedJobHoldsNoKey", []string{"C7.1", "C3.26"}, Options{}, mergeDeleted},
 	}
@@ -35,7 +35,8 @@ func mergeWaiting(s *scene) {
 	s.merges(duly.Job{ID: "x", Merge: key}, "delayed")
 	s.gone("x")
 	s.Advance(time.Minute)
-	s.merges(duly.Job{Merge: key}, "delayed") // ready by now
+	// The job is ready by now.
+	s.merges(duly.Job{Merge: key}, "delayed")
 	s.counted(duly.Counters{Pushed: 3, Merged: 2})
 	s.ack(s.takes("delayed")[0])
 
@@ -47,13 +48,15 @@ func mergeWaiting(s *scene) {
 
 func mergeOrderKey(s *scene) {
 	key := duly.Merge{Key: "m"}
-	s.pushAll(duly.Job{ID: "none", Merge: key}, duly.Job{ID: "a", OrderKey: "a", Merge: key}, duly.Job{ID: "b", OrderKey: "b", Merge: key})
+	s.pushAll(duly.Job{ID: "none", Merge: key}, duly.Job{ID: "a", OrderKey: "a", Merge: key},
+		duly.Job{ID: "b", OrderKey: "b", Merge: key})
 	s.merges(duly.Job{OrderKey: "a", Merge: key}, "a")
 	s.merges(duly.Job{OrderKey: "b", Merge: key}, "b")
 	s.merges(duly.Job{Merge: key}, "none")
-	// Keys that run together when they are joined carelessly.
+	// Two pairs of keys that are equal when they are joined without a separator.
 	s.push(duly.Job{OrderKey: "ab", Merge: duly.Merge{Key: "c"}})
 	s.push(duly.Job{OrderKey: "a", Merge: duly.Merge{Key: "bc"}})
+	// Another queue has its own keys.
 	s.on("other").push(duly.Job{Merge: key})
 }
 
@@ -65,11 +68,14 @@ func mergeByBody(s *scene) {
 	s.merges(duly.Job{Body: []byte("body"), Merge: byBody}, "a")
 	s.merges(duly.Job{Body: []byte{}, Merge: byBody}, "empty")
 	sum := sha256.Sum256([]byte("body"))
-	for _, key := range []string{hex.EncodeToString(sum[:]), "body"} { // never equal to a key that was set
+	// A hash never equals a key that the caller set, not even one with the same text.
+	for _, key := range []string{hex.EncodeToString(sum[:]), "body"} {
 		s.push(duly.Job{Merge: duly.Merge{Key: key}})
 	}
+
+	// An update of the body does not change the key, which is the hash of the pushed body.
 	s.updateBody("b", "body")
-	s.merges(duly.Job{Body: []byte("other"), Merge: byBody}, "b") // the body as pushed
+	s.merges(duly.Job{Body: []byte("other"), Merge: byBody}, "b")
 }
 
 func (s *scene) updateBody(id, body string) {
@@ -82,12 +88,14 @@ func mergeKeep(s *scene) {
 	s.push(duly.Job{ID: "x", Body: []byte("first"), Priority: 1, Delay: time.Minute, Tries: 3, Merge: key})
 	before := s.get("x")
 	s.Advance(10 * time.Second)
-	s.merges(duly.Job{ID: "y", Body: []byte("second"), Priority: 9, Tries: 9, Headers: map[string]string{"a": "b"}, Merge: key}, "x")
+	s.merges(duly.Job{ID: "y", Body: []byte("second"), Priority: 9, Tries: 9, Headers: map[string]string{"a": "b"},
+		Merge: key}, "x")
 	after := s.get("x")
 	s.sameContent("the job", after.Job, before.Job)
 	same(s, "its priority", after.Priority, 1)
 	same(s, "its tries", after.Tries, 3)
-	sameTime(s, "its due", after.Due, before.Due) // the first due stands
+	// Keep does not change the due time.
+	sameTime(s, "its due", after.Due, before.Due)
 	sameTime(s, "its push", after.PushedAt, before.PushedAt)
 }
 
@@ -100,8 +108,10 @@ func mergeKeepExpiry(s *scene) {
 	s.Advance(30 * time.Second)
 	s.merges(duly.Job{TTL: time.Minute, Merge: key}, "x")
 	sameTime(s, "the expiry after a later one", s.get("x").ExpiresAt, start.Add(90*time.Second))
+
 	s.Advance(59 * time.Second)
 	s.is("x", duly.StateReady)
+	// A push without a TTL removes the expiry, and a later one does not restore it.
 	s.merges(duly.Job{Merge: key}, "x")
 	sameTime(s, "the expiry after none", s.get("x").ExpiresAt, time.Time{})
 	s.Advance(time.Hour)
@@ -113,34 +123,40 @@ func mergeKeepExpiry(s *scene) {
 func mergeReplace(s *scene) {
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	start := s.now()
-	s.push(duly.Job{ID: "x", Body: []byte("first"), Priority: 1, Delay: time.Minute, Headers: map[string]string{"a": "b"}, Merge: replace})
+	s.push(duly.Job{ID: "x", Body: []byte("first"), Priority: 1, Delay: time.Minute,
+		Headers: map[string]string{"a": "b"}, Merge: replace})
 	s.Advance(10 * time.Second)
 	newer := duly.Job{
 		ID: "y", Body: []byte("second"), Priority: 2, Delay: 2 * time.Minute, Tries: 3, MaxStalls: 4, Backoff: "fixed:9s",
 		TTL: time.Hour, Lease: time.Minute, Retain: time.Hour, Headers: map[string]string{"c": "d"}, Merge: replace,
 	}
 	s.merges(newer, "x")
+
 	got := s.get("x")
 	s.sameContent("the job", got.Job, newer)
 	same(s, "its ID", got.ID, "x")
 	same(s, "its merging", got.Merge, duly.Merge{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilLeased})
-	if got.Priority != 2 || got.Tries != 3 || got.MaxStalls != 4 || got.Backoff != "fixed:9s" || got.Lease != time.Minute || got.Retain != time.Hour {
+	if got.Priority != 2 || got.Tries != 3 || got.MaxStalls != 4 || got.Backoff != "fixed:9s" ||
+		got.Lease != time.Minute || got.Retain != time.Hour {
 		s.Errorf("the job is %+v, want the newer one's fields", got.Job)
 	}
 	sameTime(s, "its due", got.Due, start.Add(10*time.Second+2*time.Minute))
 	sameTime(s, "its expiry", got.ExpiresAt, start.Add(10*time.Second+time.Hour))
 	s.gone("y")
+
+	// A push without fields replaces all of them too.
 	s.merges(duly.Job{Merge: replace}, "x")
 	same(s, "the body of an empty one", len(s.takes("x")[0].Body), 0)
 }
 
-func mergeReplaceAnew(s *scene) {
+func mergeReplaceResets(s *scene) {
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	s.push(duly.Job{ID: "x", Backoff: "fixed:1m", Merge: replace})
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
 	s.stall(s.take())
 	s.merges(duly.Job{Merge: replace}, "x")
+
 	info := s.get("x")
 	same(s, "its failures", info.Failures, 0)
 	same(s, "its stalls", info.Stalls, 0)
@@ -155,7 +171,8 @@ func mergeReplaceHeldKey(s *scene) {
 	s.is("head", duly.StateReady)
 	s.is("next", duly.StateBlocked)
 	s.nack(s.takes("head")[0], "no")
-	s.merges(duly.Job{OrderKey: "k", Merge: replace, Delay: 30 * time.Second}, "head") // delivered before: it holds its key
+	// The job was delivered before, so it keeps its order key while it is delayed.
+	s.merges(duly.Job{OrderKey: "k", Merge: replace, Delay: 30 * time.Second}, "head")
 	s.is("next", duly.StateBlocked)
 	s.Advance(30 * time.Second)
 	s.ack(s.takes("head")[0])
@@ -163,10 +180,12 @@ func mergeReplaceHeldKey(s *scene) {
 }
 
 func mergeMaxWait(s *scene) {
-	debounce := duly.Job{ID: "x", Delay: 10 * time.Second, Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: 25 * time.Second}}
+	debounce := duly.Job{ID: "x", Delay: 10 * time.Second, Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace,
+		MaxWait: 25 * time.Second}}
 	start := s.now()
 	s.push(debounce)
-	for _, due := range []time.Duration{18, 25, 25} { // pushed again at 8, 16 and 24 s
+	// The repeated pushes come after 8, 16 and 24 s. The bound is 25 s.
+	for _, due := range []time.Duration{18, 25, 25} {
 		s.Advance(8 * time.Second)
 		again := debounce
 		again.ID = ""
@@ -176,7 +195,8 @@ func mergeMaxWait(s *scene) {
 	s.Advance(time.Second)
 	s.takes("x")
 
-	debounce.Merge.MaxWait = time.Second // shorter than the delay: the bound never lies in the past
+	// The bound is shorter than the delay. It must not move the due time into the past.
+	debounce.Merge.MaxWait = time.Second
 	s.push(debouncedAs("y", debounce))
 	s.Advance(5 * time.Second)
 	s.merges(debouncedAs("", debounce), "y")
@@ -192,6 +212,7 @@ func mergeDebounce(s *scene) {
 	debounce := duly.Job{Delay: 10 * time.Second, Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}
 	id := s.push(debounce)
 	for range 20 {
+		// Each push comes before the job is due and delays it again.
 		s.Advance(9 * time.Second)
 		s.merges(debounce, id)
 		s.nothing("it was put off")
@@ -216,7 +237,7 @@ func mergeDefaults(s *scene) {
 	s.push(duly.Job{ID: "x", Body: []byte("first"), Merge: duly.Merge{Key: "m"}})
 	s.merges(duly.Job{Body: []byte("second"), Merge: duly.Merge{Key: "m"}}, "x")
 	same(s, "the body", string(s.takes("x")[0].Body), "first")
-	s.push(duly.Job{ID: "y", Merge: duly.Merge{Key: "m"}}) // the running one works on old data
+	s.push(duly.Job{ID: "y", Merge: duly.Merge{Key: "m"}}) // the job in flight no longer holds the key
 	s.takes("y")
 }
 
@@ -232,11 +253,14 @@ func mergeUntilIsHolders(s *scene) {
 	s.push(duly.Job{ID: "x", Merge: duly.Merge{Key: "m", Until: duly.UntilDone}})
 	s.merges(duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilLeased}}, "x")
 	d := s.takes("x")[0]
+	// The stored job holds its key until it is done, so a push merges even while it is in flight.
 	s.merges(duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilLeased}}, "x")
 	s.ack(d)
+
 	s.push(duly.Job{ID: "y", Merge: duly.Merge{Key: "m", Until: duly.UntilLeased}})
 	s.merges(duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilDone}}, "y")
 	s.takes("y")
+	// The stored job releases its key when it is leased, whatever the push said.
 	s.push(duly.Job{ID: "z", Merge: duly.Merge{Key: "m"}})
 }
 
@@ -253,6 +277,7 @@ func mergeDeadAndDone(s *scene) {
 	}
 }
 
+// Each removal frees the merge key for the next push.
 func mergeDeleted(s *scene) {
 	key := duly.Merge{Key: "m", Until: duly.UntilDone}
 	s.push(duly.Job{ID: "a", Merge: key})

@@ -8,32 +8,33 @@ import (
 
 func mergeRunningTests() []test {
 	return []test{
-		{"PushBesideARunningJobIsANewOne", []string{"C7.9", "C3.16"}, Options{}, runningNewJob},
-		{"ThatComesBackIsDroppedForTheNewer", []string{"C7.10", "C4.31"}, Options{}, runningComesBack},
-		{"IsDroppedThoughItsTriesAreUsedUp", []string{"C4.31", "C4.32", "C7.10"}, Options{}, runningBeforeDead},
-		{"ExpiryGoesBeforeTheDrop", []string{"C4.30", "C4.31"}, Options{}, runningExpired},
-		{"LeavesTheEarlierDueAndTheLaterExpiry", []string{"C7.11"}, Options{}, runningLeaves},
-		{"LeavesNothingUnderReplace", []string{"C7.11", "C7.10"}, Options{}, runningLeavesNothing},
-		{"IsDeadWhenItIsBuried", []string{"C7.12"}, Options{}, runningBuried},
-		{"HoldsItsKeyUntilDone", []string{"C7.13", "C3.16"}, Options{}, runningHolds},
-		{"HoldsItsKeyThroughRetriesUntilDone", []string{"C7.13"}, Options{}, runningHoldsThroughRetry},
-		{"LetsItsKeyGoWhenItIsDead", []string{"C7.13", "C6.9"}, Options{}, runningDead},
-		{"LeavesItsExpiryAlsoWhereBothRunOutAtOnce", []string{"C7.11", "C7.13"}, Options{}, runningBothRunOut},
-		{"IsDroppedAndFreesItsOrderKey", []string{"C7.10", "C6.9"}, Options{}, runningOrderKey},
-		{"IsDroppedWhateverBecameOfItsReplacement", []string{"C7.10", "C4.31"}, Options{}, overtakenFates},
-		{"IsDroppedOncePerOvertakenDelivery", []string{"C7.10"}, Options{}, overtakenSeveral},
-		{"IsDroppedAfterAReplacedWaitingJob", []string{"C7.10", "C7.5"}, Options{}, overtakenByMerge},
-		{"IsDroppedAfterARequeueOfItsKey", []string{"C7.10", "C4.66"}, Options{}, overtakenByRequeue},
-		{"IsDroppedAndFreesItsOrderKeyAlone", []string{"C7.10", "C6.9"}, Options{}, overtakenOrderKey},
-		{"ComesBackUnlessBothReplace", []string{"C7.10", "C7.15"}, Options{}, overtakenModes},
-		{"ComesBackUnderAnotherKey", []string{"C7.10", "C7.2"}, Options{}, overtakenOtherKeys},
-		{"LivesAgainByRequeue", []string{"C7.10", "C7.12", "C4.66"}, Options{}, overtakenRequeued},
-		{"ComesBackAfterItsQueueWasDestroyed", []string{"C7.10", "C4.71"}, Options{}, overtakenDestroyed},
+		{"PushWhileTheJobRunsCreatesANewJob", []string{"C7.9", "C3.16"}, Options{}, runningNewJob},
+		{"JobThatReturnsIsDroppedForANewerOne", []string{"C7.10", "C4.31"}, Options{}, runningComesBack},
+		{"JobIsDroppedEvenIfItsTriesAreUsedUp", []string{"C4.31", "C4.32", "C7.10"}, Options{}, runningBeforeDead},
+		{"ExpiryPrecedesTheDrop", []string{"C4.30", "C4.31"}, Options{}, runningExpired},
+		{"DroppedJobPassesOnEarlierDueAndLaterExpiry", []string{"C7.11"}, Options{}, runningLeaves},
+		{"DroppedJobPassesOnNothingUnderReplace", []string{"C7.11", "C7.10"}, Options{}, runningLeavesNothing},
+		{"BuriedJobIsDead", []string{"C7.12"}, Options{}, runningBuried},
+		{"JobHoldsItsKeyUntilDone", []string{"C7.13", "C3.16"}, Options{}, runningHolds},
+		{"JobHoldsItsKeyDuringRetriesUntilDone", []string{"C7.13"}, Options{}, runningHoldsThroughRetry},
+		{"DeadJobReleasesItsKey", []string{"C7.13", "C6.9"}, Options{}, runningDead},
+		{"ExpiryIsPassedOnIfBothLeasesEndTogether", []string{"C7.11", "C7.13"}, Options{}, runningBothRunOut},
+		{"DroppedJobFreesItsOrderKey", []string{"C7.10", "C6.9"}, Options{}, runningOrderKey},
+		{"JobIsDroppedWhateverHappenedToItsReplacement", []string{"C7.10", "C4.31"}, Options{}, supersededFates},
+		{"EverySupersededDeliveryIsDropped", []string{"C7.10"}, Options{}, supersededSeveral},
+		{"JobIsDroppedAfterAMergeIntoItsReplacement", []string{"C7.10", "C7.5"}, Options{}, supersededByMerge},
+		{"JobIsDroppedAfterARequeueOfItsKey", []string{"C7.10", "C4.66"}, Options{}, supersededByRequeue},
+		{"DroppedJobFreesOnlyItsOwnOrderKey", []string{"C7.10", "C6.9"}, Options{}, supersededOrderKey},
+		{"JobReturnsUnlessBothReplace", []string{"C7.10", "C7.15"}, Options{}, supersededModes},
+		{"JobReturnsUnderAnotherKey", []string{"C7.10", "C7.2"}, Options{}, supersededOtherKeys},
+		{"DeadJobReturnsByRequeue", []string{"C7.10", "C7.12", "C4.66"}, Options{}, supersededRequeued},
+		{"DestroyedQueueForgetsSupersededJobs", []string{"C7.10", "C4.71"}, Options{}, supersededDestroyed},
 	}
 }
 
-// overtaken is a running job with a newer one that waits under its merge key.
-func (s *scene) overtaken(older, newer duly.Job) duly.Delivery {
+// superseded returns the delivery of a job in flight, behind which a newer job waits under the
+// same merge key.
+func (s *scene) superseded(older, newer duly.Job) duly.Delivery {
 	s.Helper()
 	older.ID, newer.ID = "older", "newer"
 	for _, j := range []*duly.Job{&older, &newer} {
@@ -47,26 +48,27 @@ func (s *scene) overtaken(older, newer duly.Job) duly.Delivery {
 	return d
 }
 
-// The newer one runs too, and one step takes both leases back: the older one
-// first, which leaves it no expiry.
+// runningBothRunOut runs both jobs, and one step reclaims both leases. It reclaims the older job
+// first, whose missing expiry passes on to the newer one.
 func runningBothRunOut(s *scene) {
-	s.overtaken(duly.Job{Lease: time.Second}, duly.Job{
+	s.superseded(duly.Job{Lease: time.Second}, duly.Job{
 		Lease: time.Second, TTL: 10 * time.Millisecond, Merge: duly.Merge{Key: "m", Until: duly.UntilDone},
 	})
 	s.takes("newer")
 	s.Advance(5 * time.Second)
 	s.step()
 	if d := s.takes("newer")[0]; d.Stalls != 1 || !d.ExpiresAt.IsZero() {
-		s.Errorf("the newer one came as %+v, want one stall and no expiry", d)
+		s.Errorf("the newer job is delivered as %+v, want one stall and no expiry", d)
 	}
 	s.gone("older")
 }
 
 func runningNewJob(s *scene) {
-	d := s.overtaken(duly.Job{}, duly.Job{})
+	d := s.superseded(duly.Job{}, duly.Job{})
 	s.is("newer", duly.StateReady)
 	s.merges(duly.Job{Merge: duly.Merge{Key: "m"}}, "newer")
-	s.takes("newer") // both run: the key binds those that wait
+	// Both are in flight, because a key binds waiting jobs only.
+	s.takes("newer")
 	s.ack(d)
 	s.gone("older")
 }
@@ -83,9 +85,10 @@ func runningComesBack(s *scene) {
 		{"stall", func(n *scene, d duly.Delivery) { n.stall(d) }, duly.Counters{Stalled: 1}},
 	} {
 		n := s.on(back.name)
-		d := n.overtaken(duly.Job{}, duly.Job{})
+		d := n.superseded(duly.Job{}, duly.Job{})
 		back.do(n, d)
 		n.gone("older")
+
 		n.is("newer", duly.StateReady)
 		back.want.Pushed, back.want.Delivered, back.want.Merged = 2, 1, 1
 		n.counted(back.want)
@@ -95,26 +98,28 @@ func runningComesBack(s *scene) {
 }
 
 func runningBeforeDead(s *scene) {
-	d := s.overtaken(duly.Job{Tries: 1}, duly.Job{})
+	d := s.superseded(duly.Job{Tries: 1}, duly.Job{})
+	// The last try has failed, but the job is dropped instead of becoming dead.
 	s.nack(d, "no")
 	s.gone("older")
 	s.counted(duly.Counters{Pushed: 2, Delivered: 1, Failed: 1, Merged: 1})
 }
 
 func runningExpired(s *scene) {
-	d := s.overtaken(duly.Job{TTL: time.Minute, Lease: time.Hour}, duly.Job{Delay: time.Hour})
+	d := s.superseded(duly.Job{TTL: time.Minute, Lease: time.Hour}, duly.Job{Delay: time.Hour})
 	due := s.get("newer").Due
 	s.Advance(2 * time.Minute)
 	s.nack(d, "no")
 	s.gone("older")
-	sameTime(s, "the newer one's due", s.get("newer").Due, due) // what has expired leaves nothing
+	sameTime(s, "the newer one's due", s.get("newer").Due, due) // an expired job passes on nothing
 	s.counted(duly.Counters{Pushed: 2, Delivered: 1, Failed: 1, Expired: 1})
 }
 
 func runningLeaves(s *scene) {
 	start := s.now()
-	d := s.overtaken(duly.Job{TTL: 3 * time.Hour}, duly.Job{Delay: time.Hour, TTL: 2 * time.Hour, Body: []byte("newer")})
-	s.release(d) // back to its old due, which is over
+	d := s.superseded(duly.Job{TTL: 3 * time.Hour}, duly.Job{Delay: time.Hour, TTL: 2 * time.Hour, Body: []byte("newer")})
+	// A release returns the job to its old due time, which is in the past.
+	s.release(d)
 	info := s.get("newer")
 	same(s, "the state", info.State, duly.StateReady)
 	sameTime(s, "the due", info.Due, start)
@@ -122,7 +127,8 @@ func runningLeaves(s *scene) {
 	same(s, "the body", string(s.takes("newer")[0].Body), "newer")
 
 	n := s.on("later")
-	d = n.overtaken(duly.Job{}, duly.Job{Delay: time.Minute, TTL: 2 * time.Hour})
+	d = n.superseded(duly.Job{}, duly.Job{Delay: time.Minute, TTL: 2 * time.Hour})
+	// The snooze is later than the newer job's due time, so only the missing expiry passes on.
 	n.snooze(d, time.Hour)
 	info = n.get("newer")
 	sameTime(s, "the due after a snooze beyond it", info.Due, start.Add(time.Minute))
@@ -132,7 +138,8 @@ func runningLeaves(s *scene) {
 func runningLeavesNothing(s *scene) {
 	start := s.now()
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
-	d := s.overtaken(duly.Job{Merge: replace}, duly.Job{Delay: time.Hour, TTL: 2 * time.Hour, Merge: replace})
+	d := s.superseded(duly.Job{Merge: replace}, duly.Job{Delay: time.Hour, TTL: 2 * time.Hour, Merge: replace})
+	// Both pushes replace, so the newer job keeps all of its own fields.
 	s.release(d)
 	info := s.get("newer")
 	sameTime(s, "the due", info.Due, start.Add(time.Hour))
@@ -141,7 +148,7 @@ func runningLeavesNothing(s *scene) {
 }
 
 func runningBuried(s *scene) {
-	d := s.overtaken(duly.Job{}, duly.Job{})
+	d := s.superseded(duly.Job{}, duly.Job{})
 	s.bury(d, "no")
 	s.is("older", duly.StateDead)
 	s.is("newer", duly.StateReady)
@@ -154,6 +161,7 @@ func runningHolds(s *scene) {
 	d := s.take()
 	for range 3 {
 		s.merges(duly.Job{Merge: once}, "x")
+
 	}
 	s.nothing("at most one of them waits or runs")
 	s.ack(d)
@@ -168,6 +176,7 @@ func runningHoldsThroughRetry(s *scene) {
 		func(d duly.Delivery) { s.nack(d, "no") }, s.release, s.stall,
 	} {
 		d := s.takes("x")[0]
+		// The key is held both while the job is in flight and while it waits again.
 		s.merges(duly.Job{Merge: once}, "x")
 		end(d)
 		s.merges(duly.Job{Merge: once}, "x")
@@ -179,15 +188,17 @@ func runningDead(s *scene) {
 	once := duly.Merge{Key: "m", Until: duly.UntilDone}
 	s.push(duly.Job{ID: "x", Merge: once, Tries: 1})
 	s.nack(s.take(), "no")
+	// The dead job no longer holds the key.
 	s.push(duly.Job{ID: "y", Merge: once, TTL: time.Minute})
 	d := s.take()
 	s.Advance(2 * time.Minute)
+	// The nack finds that the job has expired, which frees the key too.
 	s.must("nack beyond the expiry", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Nack}))
 	s.push(duly.Job{ID: "z", Merge: once})
 }
 
 func runningOrderKey(s *scene) {
-	d := s.overtaken(duly.Job{OrderKey: "k"}, duly.Job{OrderKey: "k"})
+	d := s.superseded(duly.Job{OrderKey: "k"}, duly.Job{OrderKey: "k"})
 	s.is("newer", duly.StateBlocked)
 	s.nack(d, "no")
 	s.is("newer", duly.StateReady)

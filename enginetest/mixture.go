@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// concurrentMixture does everything at once from a printed seed; the audit
-// behind every test judges the books.
+// concurrentMixture runs random operations concurrently. It logs the seed, so that a failure can
+// be repeated. The audit after the test checks the counters.
 func concurrentMixture(s *scene) {
 	seed := rand.Uint64()
 	s.Logf("seed %d", seed)
@@ -21,23 +21,25 @@ func concurrentMixture(s *scene) {
 			a.act()
 		}
 	})
+	// Let time pass until delays, leases and expiries have taken effect.
 	for range 3 {
 		s.conserved()
 		s.Clock.Advance(time.Hour)
 		s.step()
 	}
 	s.conserved()
-	for _, j := range s.list(duly.StateDead) { // none without a cause
+	// Every dead job has used up its tries or was buried.
+	for _, j := range s.list(duly.StateDead) {
 		if j.LastError != buried && !contract.Exhausted(&j.Job, j.Failures, j.Stalls) {
 			s.Errorf("%q is dead after %d of %d failures and %d of %d stalls", j.ID, j.Failures, j.Tries, j.Stalls, j.MaxStalls)
 		}
 	}
 }
 
-// buried is the reason that the actors give.
+// buried is the reason of every Bury in the mixture.
 const buried = "buried by an actor"
 
-// actor does random things, whatever comes of them.
+// actor executes random operations. Most errors are expected and ignored.
 type actor struct {
 	s    *scene
 	r    *rand.Rand
@@ -47,13 +49,16 @@ type actor struct {
 func (a *actor) id() string { return fmt.Sprintf("j%d", a.r.IntN(40)) }
 
 func (a *actor) job() duly.Job {
-	j := duly.Job{ID: a.id(), Priority: a.r.IntN(3), Tries: 1 + a.r.IntN(3), Backoff: "fixed:1s", Lease: time.Duration(1+a.r.IntN(20)) * time.Second}
+	// Few IDs and keys, so that the actors often collide.
+	j := duly.Job{ID: a.id(), Priority: a.r.IntN(3), Tries: 1 + a.r.IntN(3), Backoff: "fixed:1s",
+		Lease: time.Duration(1+a.r.IntN(20)) * time.Second}
 	if a.r.IntN(2) == 0 {
 		j.Delay = time.Duration(a.r.IntN(5)) * time.Second
 	}
 	if a.r.IntN(3) == 0 {
 		j.OrderKey = fmt.Sprintf("k%d", a.r.IntN(3))
 	}
+
 	switch a.r.IntN(6) {
 	case 0:
 		j.Merge = duly.Merge{Key: fmt.Sprintf("m%d", a.r.IntN(3))}
@@ -62,6 +67,7 @@ func (a *actor) job() duly.Job {
 	case 2:
 		j.Merge = duly.Merge{Key: fmt.Sprintf("m%d", a.r.IntN(3)), Until: duly.UntilDone}
 	}
+
 	if a.r.IntN(4) == 0 {
 		j.TTL = j.Delay + time.Duration(1+a.r.IntN(10))*time.Second
 	}
@@ -76,6 +82,7 @@ func (a *actor) act() {
 	switch a.r.IntN(12) {
 	case 0, 1, 2, 3:
 		s.pushed(a.job(), a.job(), a.job())
+	// Keep the deliveries for a later settle.
 	case 4, 5, 6:
 		ds, err := e.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 4})
 		if err != nil {
@@ -89,7 +96,8 @@ func (a *actor) act() {
 		case 0:
 			e.Delete(s.ctx, s.ref(), a.id())
 		case 1:
-			e.Update(s.ctx, s.ref(), a.id(), duly.Update{Delay: ptr(time.Duration(a.r.IntN(3)) * time.Second), Priority: ptr(a.r.IntN(3))})
+			e.Update(s.ctx, s.ref(), a.id(), duly.Update{Delay: ptr(time.Duration(a.r.IntN(3)) * time.Second),
+				Priority: ptr(a.r.IntN(3))})
 		case 2:
 			e.Promote(s.ctx, s.ref(), a.id())
 		case 3:
@@ -97,6 +105,7 @@ func (a *actor) act() {
 		case 4:
 			e.Purge(s.ctx, s.ref(), duly.States[a.r.IntN(len(duly.States))], 1)
 		}
+
 	case 11:
 		s.Clock.Advance(time.Duration(a.r.IntN(3000)) * time.Millisecond)
 		s.Maintainer.Step(s.ctx, s.ref())
@@ -111,6 +120,7 @@ func (a *actor) settleSome() {
 		if o.As == duly.Bury {
 			o.Error = buried
 		}
+		// Another actor may have deleted the job, or the lease has ended.
 		if err := a.s.settle(o); err != nil {
 			a.s.lost("a settle that came too late", err)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// The size of a run of Model, unless DULY_MODEL_SEQUENCES and
-// DULY_MODEL_STEPS say otherwise. The long one is for DULY_LONG.
+// The defaults of a run of Model. DULY_MODEL_SEQUENCES and DULY_MODEL_STEPS override them. The
+// long values apply with DULY_LONG, the short one with -short.
 const (
 	modelSequences      = 300
 	modelSequencesShort = 15
@@ -27,24 +27,24 @@ const (
 	modelStepsLong      = 100
 )
 
-// Model plays random operations and clock movements against the engine and
-// against the reference model, and compares after each of them everything that
-// both answer: results, deliveries, errors, and now and then all that can be
-// seen of every queue.
+// Model runs random operations and clock changes against the engine and against the reference
+// model. After each of them it compares results, deliveries and errors. From time to time it
+// compares everything that the API shows of every queue.
 //
-// The run is DULY_MODEL_SEQUENCES (300) scripts of DULY_MODEL_STEPS (60)
-// operations, counted; 10 000 of 100 with DULY_LONG set. It goes on for a while
-// if it has not made every transition of the state table by then. A script
-// that shows a difference is made as short as it goes, and printed with the
-// seed that makes it again: scripts have the seeds from DULY_MODEL_SEED on, by
-// default a random one.
+// A run has DULY_MODEL_SEQUENCES (300) scripts of DULY_MODEL_STEPS (60) operations. With
+// DULY_LONG it has 10 000 scripts of 100. It continues for a while if it has not made every
+// transition of the state table by then. A script that shows a difference is shortened as far as
+// possible. It is printed with the seed that creates it again. Scripts have the seeds from
+// DULY_MODEL_SEED on, by default a random one.
 func (s Suite) Model(t *testing.T) {
 	asked := modelSize(t, s.Sequences)
 	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
 	done := &modelRun{moves: map[model.Move]int{}}
 	for ; !done.enough(asked); seed++ {
+
 		sc := scripts(asked.steps).Example(seed)
 		var moves map[model.Move]int
+		// Each script has its own engine, so the moves are those of this script.
 		try(t, sc, seed, asked.steps, func(sc script) (err error) {
 			moves, err = s.sequence(t, sc)
 			return err
@@ -53,8 +53,9 @@ func (s Suite) Model(t *testing.T) {
 	}
 	t.Logf("%d sequences, %d operations, %d kinds of transitions", done.sequences, done.steps, len(done.moves))
 	if !done.covers(asked) {
-		t.Errorf("that is less than %d sequences of %d operations", asked.sequences, asked.steps)
+		t.Errorf("the run is shorter than %d sequences of %d operations", asked.sequences, asked.steps)
 	}
+	// A short run need not make the rare transitions.
 	if !asked.rare() {
 		return
 	}
@@ -63,7 +64,7 @@ func (s Suite) Model(t *testing.T) {
 	}
 }
 
-// try plays a script. One that fails is made as short as it goes, and ends the test.
+// try runs a script. A script that fails is shortened as far as possible, and ends the test.
 func try(t *testing.T, sc script, seed, steps int, play func(script) error) {
 	t.Helper()
 	err := play(sc)
@@ -71,12 +72,12 @@ func try(t *testing.T, sc script, seed, steps int, play func(script) error) {
 		return
 	}
 	short, why := shrink(sc, err, play)
-	t.Fatalf("%v\nThe script is%#v\nIt was cut from %d operations, which\n"+
-		"DULY_MODEL_SEED=%d DULY_MODEL_STEPS=%d DULY_MODEL_SEQUENCES=1 makes again.",
+	t.Fatalf("%v\nThe script is%#v\nIt was shortened from %d operations. To create them again, run with\n"+
+		"DULY_MODEL_SEED=%d DULY_MODEL_STEPS=%d DULY_MODEL_SEQUENCES=1.",
 		why, short, len(sc), seed, steps)
 }
 
-// modelRun counts what was played.
+// modelRun counts what was run.
 type modelRun struct {
 	sequences, steps int
 	moves            map[model.Move]int
@@ -90,35 +91,36 @@ func (r *modelRun) add(steps int, moves map[model.Move]int) {
 	}
 }
 
-// asking is how much is to be played.
-type asking struct{ sequences, steps int }
+// runSize is the size of a run.
+type runSize struct{ sequences, steps int }
 
-// rare tells whether it is enough for the rare transitions.
-func (a asking) rare() bool { return !testing.Short() && a.sequences >= modelSequences }
+// rare reports whether the run is long enough to make the rare transitions.
+func (a runSize) rare() bool { return !testing.Short() && a.sequences >= modelSequences }
 
-func (r *modelRun) covers(a asking) bool {
+func (r *modelRun) covers(a runSize) bool {
 	return r.sequences >= a.sequences && r.steps >= a.sequences*a.steps
 }
 
-// luck is how many times as long a run may go on for a rare transition: that one
-// of them is missed in the usual 300 sequences happens once in ten runs.
+// luck limits a run that waits for a rare transition, as a multiple of its size. About one run in
+// ten misses one of them in its first 300 sequences.
 const luck = 6
 
-// enough lets a run that was unlucky with a rare transition go on for a while.
-func (r *modelRun) enough(a asking) bool {
+// enough reports whether the run can end. It lets a run continue for a while if rare transitions
+// are missing.
+func (r *modelRun) enough(a runSize) bool {
 	return r.covers(a) && (len(unreached(r.moves)) == 0 || !a.rare() || r.sequences >= luck*a.sequences)
 }
 
-func modelSize(t *testing.T, usual int) asking {
+func modelSize(t *testing.T, usual int) runSize {
 	t.Helper()
-	a := asking{cmp.Or(usual, modelSequences), modelSteps}
+	a := runSize{cmp.Or(usual, modelSequences), modelSteps}
 	switch {
 	case long():
-		a = asking{modelSequencesLong, modelStepsLong}
+		a = runSize{modelSequencesLong, modelStepsLong}
 	case testing.Short():
 		a.sequences = min(a.sequences, modelSequencesShort)
 	}
-	return asking{fromEnv(t, "DULY_MODEL_SEQUENCES", a.sequences), fromEnv(t, "DULY_MODEL_STEPS", a.steps)}
+	return runSize{fromEnv(t, "DULY_MODEL_SEQUENCES", a.sequences), fromEnv(t, "DULY_MODEL_STEPS", a.steps)}
 }
 
 func fromEnv(t *testing.T, name string, otherwise int) int {
@@ -134,25 +136,28 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// unseen are the transitions of the table that no model counts, each with the
+// impossible are transitions that the table allows but that no model can count, each with the
 // reason.
-var unseen = map[model.Move]string{
-	{Event: contract.EventExpire, From: duly.StateLeased, To: duly.StateLeased}: "nothing happens while the lease stops the TTL's hand",
-	{Event: contract.EventMerge, From: duly.StateDead, To: duly.StateDead}:      "it holds no merge key, so the push does not meet it",
-	{Event: contract.EventMerge, From: duly.StateDone, To: duly.StateDone}:      "it holds no merge key, so the push does not meet it",
+var impossible = map[model.Move]string{
+	{Event: contract.EventExpire, From: duly.StateLeased,
+		To: duly.StateLeased}: "nothing happens, because a job does not expire while it is leased",
+	{Event: contract.EventMerge, From: duly.StateDead,
+		To: duly.StateDead}: "it holds no merge key, so no push can be merged into it",
+	{Event: contract.EventMerge, From: duly.StateDone,
+		To: duly.StateDone}: "it holds no merge key, so no push can be merged into it",
 	{Event: contract.EventMerge, From: duly.StateReady, To: duly.StateBlocked}:  "a ready job holds its order key",
 	{Event: contract.EventUpdate, From: duly.StateReady, To: duly.StateBlocked}: "a ready job holds its order key",
 	{Event: contract.EventMerge, From: duly.StateBlocked, To: duly.StateReady}:  "another job holds its order key",
 	{Event: contract.EventUpdate, From: duly.StateBlocked, To: duly.StateReady}: "another job holds its order key",
 }
 
-// unreached lists the transitions of the state table that were not made.
+// unreached returns the transitions of the state table that were not made.
 func unreached(moves map[model.Move]int) (missing []model.Move) {
 	for _, event := range contract.Events {
 		for _, from := range duly.States {
 			for _, to := range contract.Next(from, event).To {
 				m := model.Move{Event: event, From: from, To: to}
-				if _, never := unseen[m]; !never && moves[m] == 0 {
+				if _, never := impossible[m]; !never && moves[m] == 0 {
 					missing = append(missing, m)
 				}
 			}
@@ -161,13 +166,13 @@ func unreached(moves map[model.Move]int) (missing []model.Move) {
 	return missing
 }
 
-// sequence plays one script on an engine of its own.
+// sequence runs a script on a new engine.
 func (s Suite) sequence(t *testing.T, sc script) (moves map[model.Move]int, err error) {
 	s.onEngine(t, func(ctx context.Context, h *Harness) { moves, err = playBoth(ctx, h, sc) })
 	return moves, err
 }
 
-// onEngine lets f have an engine of its own, which is closed at its end.
+// onEngine calls f with a new engine, and closes it afterwards.
 func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 	options := Options{MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Shards: s.Shards}
 	if s.Bubble {
@@ -181,6 +186,7 @@ func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 		})
 		return
 	}
+	// Clean up after each sequence. A long run would otherwise keep thousands of engines open.
 	passing := &passingTB{TB: t}
 	defer passing.end()
 	h := s.New(passing, options)
@@ -188,7 +194,7 @@ func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 	f(t.Context(), h)
 }
 
-// passingTB is a test whose clean-ups run before it ends.
+// passingTB is a testing.TB whose clean-ups run when end is called.
 type passingTB struct {
 	testing.TB
 	cleanups []func()
@@ -203,10 +209,10 @@ func (p *passingTB) end() {
 	}
 }
 
-// script is the operations of one sequence.
+// script is the list of operations of one sequence.
 type script []operation
 
-// GoString prints a script for people: one operation per line.
+// GoString formats a script with one operation per line.
 func (sc script) GoString() string {
 	var b strings.Builder
 	for i, o := range sc {
@@ -215,7 +221,7 @@ func (sc script) GoString() string {
 	return b.String()
 }
 
-// describe is the operation's type and its fields that are set.
+// describe returns the operation's type and fields.
 func describe(o operation) string {
 	text := fmt.Sprintf("%+v", o)
 	return cmp.Or(strings.TrimPrefix(fmt.Sprintf("%T", o), "enginetest."), "?") + " " + text

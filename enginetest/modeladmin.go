@@ -11,35 +11,35 @@ import (
 
 // deleteOp deletes a job.
 type deleteOp struct {
-	Place place
-	ID    idSpec
+	At queueSpec
+	ID idSpec
 }
 
 func (o deleteOp) play(p *pair) {
 	id := o.ID.of(p)
 	p.both("delete "+id, func(s side) (string, error) {
-		return "", s.in(o.Place.ref().Namespace).Delete(p.ctx, o.Place.ref(), id)
+		return "", s.in(o.At.ref().Namespace).Delete(p.ctx, o.At.ref(), id)
 	})
-	p.get(o.Place, id)
+	p.get(o.At, id)
 }
 
 // promoteOp promotes a job.
 type promoteOp struct {
-	Place place
-	ID    idSpec
+	At queueSpec
+	ID idSpec
 }
 
 func (o promoteOp) play(p *pair) {
 	id := o.ID.of(p)
 	p.both("promote "+id, func(s side) (string, error) {
-		return "", s.in(o.Place.ref().Namespace).Promote(p.ctx, o.Place.ref(), id)
+		return "", s.in(o.At.ref().Namespace).Promote(p.ctx, o.At.ref(), id)
 	})
-	p.get(o.Place, id)
+	p.get(o.At, id)
 }
 
 // updateOp changes a job.
 type updateOp struct {
-	Place     place
+	At        queueSpec
 	ID        idSpec
 	Delay     time.Duration // negative: absent
 	Due       time.Duration // from now; 0: absent
@@ -55,7 +55,8 @@ type updateOp struct {
 }
 
 func (o updateOp) update(now time.Time) duly.Update {
-	u := duly.Update{Tries: o.Tries, MaxStalls: o.MaxStalls, Backoff: o.Backoff, TTL: o.TTL, Lease: o.Lease, Retain: o.Retain}
+	u := duly.Update{Tries: o.Tries, MaxStalls: o.MaxStalls, Backoff: o.Backoff, TTL: o.TTL, Lease: o.Lease,
+		Retain: o.Retain}
 	if o.Delay >= 0 {
 		u.Delay = &o.Delay
 	}
@@ -80,14 +81,14 @@ func (o updateOp) update(now time.Time) duly.Update {
 func (o updateOp) play(p *pair) {
 	id, u := o.ID.of(p), o.update(p.h.Clock.Now())
 	p.both("update "+id, func(s side) (string, error) {
-		return "", s.in(o.Place.ref().Namespace).Update(p.ctx, o.Place.ref(), id, u)
+		return "", s.in(o.At.ref().Namespace).Update(p.ctx, o.At.ref(), id, u)
 	})
-	p.get(o.Place, id)
+	p.get(o.At, id)
 }
 
 // requeueOp requeues by IDs, or the oldest N.
 type requeueOp struct {
-	Place place
+	At    queueSpec
 	IDs   []idSpec
 	N     int
 	Tries int
@@ -100,94 +101,96 @@ func (o requeueOp) play(p *pair) {
 		params.IDs = append(params.IDs, id.of(p))
 	}
 	if o.N > 0 {
-		p.step(o.Place) // what a count takes is what stands there
+		// Both sides must have applied what is due, because a count takes the oldest stored jobs.
+		p.step(o.At)
 	}
 	p.both("requeue", func(s side) (string, error) {
-		results, err := s.in(o.Place.ref().Namespace).Requeue(p.ctx, o.Place.ref(), params)
-		return tellRequeues(results), err
+		results, err := s.in(o.At.ref().Namespace).Requeue(p.ctx, o.At.ref(), params)
+		return requeuesText(results), err
 	})
 	for _, id := range params.IDs {
-		p.get(o.Place, id)
+		p.get(o.At, id)
 	}
 }
 
-// purgeOp purges.
+// purgeOp purges jobs of one state.
 type purgeOp struct {
-	Place place
+	At    queueSpec
 	State duly.State
 	N     int
 }
 
 func (o purgeOp) play(p *pair) {
-	p.step(o.Place) // what a purge takes is what stands there
+	// Both sides must have applied what is due, because a purge removes stored jobs.
+	p.step(o.At)
 	p.both("purge", func(s side) (string, error) {
-		n, err := s.in(o.Place.ref().Namespace).Purge(p.ctx, o.Place.ref(), o.State, o.N)
+		n, err := s.in(o.At.ref().Namespace).Purge(p.ctx, o.At.ref(), o.State, o.N)
 		return fmt.Sprint(n), err
 	})
 }
 
 // configureOp changes a queue's settings.
 type configureOp struct {
-	Place place
+	At    queueSpec
 	Patch duly.QueueConfig
 }
 
 func (o configureOp) play(p *pair) {
 	patch := p.limits(o.Patch)
 	p.both("configure", func(s side) (string, error) {
-		return "", s.in(o.Place.ref().Namespace).Configure(p.ctx, o.Place.ref(), patch)
+		return "", s.in(o.At.ref().Namespace).Configure(p.ctx, o.At.ref(), patch)
 	})
-	p.config(o.Place)
+	p.config(o.At)
 }
 
-func (p *pair) config(at place) {
+func (p *pair) config(at queueSpec) {
 	p.both(fmt.Sprintf("config of %s", at), func(s side) (string, error) {
 		c, err := s.in(at.ref().Namespace).Config(p.ctx, at.ref())
 		return fmt.Sprintf("%+v", c), err
 	})
 }
 
-// pauseOp pauses or resumes.
+// pauseOp pauses or resumes a queue.
 type pauseOp struct {
-	Place  place
+	At     queueSpec
 	Resume bool
 }
 
 func (o pauseOp) play(p *pair) {
 	p.both("pause", func(s side) (string, error) {
 		if o.Resume {
-			return "", s.in(o.Place.ref().Namespace).Resume(p.ctx, o.Place.ref())
+			return "", s.in(o.At.ref().Namespace).Resume(p.ctx, o.At.ref())
 		}
-		return "", s.in(o.Place.ref().Namespace).Pause(p.ctx, o.Place.ref())
+		return "", s.in(o.At.ref().Namespace).Pause(p.ctx, o.At.ref())
 	})
 }
 
 // destroyOp destroys a queue.
-type destroyOp struct{ Place place }
+type destroyOp struct{ At queueSpec }
 
 func (o destroyOp) play(p *pair) {
 	p.both("destroy", func(s side) (string, error) {
-		return "", s.in(o.Place.ref().Namespace).Destroy(p.ctx, o.Place.ref())
+		return "", s.in(o.At.ref().Namespace).Destroy(p.ctx, o.At.ref())
 	})
 }
 
-// lookOp compares everything that can be seen: by the clock as it is, and then
-// all of it after a step.
+// lookOp compares everything that the API shows: first without a step, then again after one.
 type lookOp struct{}
 
 func (lookOp) play(p *pair) {
-	for i := range places {
-		at := place(i)
+	for i := range scriptQueues {
+		at := queueSpec(i)
 		p.peek(at)
 		for id := range idSpec(scriptIDs) {
 			p.get(at, id.of(p))
 		}
+		// The lists show stored states, so both sides have to apply what is due first.
 		p.step(at)
 		p.peek(at)
 		p.config(at)
 		p.both(fmt.Sprintf("stats of %s", at), func(s side) (string, error) {
 			st, err := s.in(at.ref().Namespace).Stats(p.ctx, at.ref())
-			return tellStats(st), err
+			return statsLine(st), err
 		})
 		for _, state := range duly.States {
 			p.list(at, state)
@@ -197,13 +200,14 @@ func (lookOp) play(p *pair) {
 	p.queues("other")
 }
 
-// list walks one state's set in pages of two.
-func (p *pair) list(at place, state duly.State) { p.listOf(at.ref(), state) }
+// list compares the jobs of one state, in pages of two.
+func (p *pair) list(at queueSpec, state duly.State) { p.listOf(at.ref(), state) }
 
 func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
 	p.both(fmt.Sprintf("list of %s jobs of %s", state, ref), func(s side) (string, error) {
 		var jobs []duly.JobInfo
 		params := duly.ListParams{State: state, Bodies: state%2 == 0, PageParams: duly.PageParams{Limit: 2}}
+		// The bound ends a list whose cursor never ends.
 		for range 1000 {
 			page, err := s.in(ref.Namespace).List(p.ctx, ref, params)
 			if err != nil {
@@ -211,24 +215,24 @@ func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
 			}
 			jobs = append(jobs, page.Jobs...)
 			if params.Cursor = page.Next; page.Next == "" {
-				return tellJobs(jobs), nil
+				return infosText(jobs), nil
 			}
 		}
-		return "a list without an end", nil
+		return "a list without an end, want at most 1000 pages", nil
 	})
 }
 
 func (p *pair) queues(namespace string) {
 	p.both("queues of "+namespace, func(s side) (string, error) {
 		page, err := s.in(namespace).Queues(p.ctx, namespace, duly.PageParams{})
-		return tellNames(page.Names) + page.Next, err
+		return namesText(page.Names) + page.Next, err
 	})
 	p.both("survey of "+namespace, func(s side) (string, error) {
 		page, err := contract.SurveyorOf(s.in(namespace)).Survey(p.ctx, namespace, duly.PageParams{})
-		told := page.Next
+		text := page.Next
 		for _, q := range page.Queues {
-			told += fmt.Sprintf("\n%s %s %+v %v", q.Name, tellStats(q.Stats), q.Throttle, q.Err)
+			text += fmt.Sprintf("\n%s %s %+v %v", q.Name, statsLine(q.Stats), q.Throttle, q.Err)
 		}
-		return told, err
+		return text, err
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// idSpec is one of the scripts' IDs: own ones first, then made ones.
+// idSpec selects one of the script's IDs. The first ones are own IDs, the others are made IDs.
 type idSpec int
 
 func (n idSpec) of(p *pair) string {
@@ -20,8 +20,8 @@ func (n idSpec) of(p *pair) string {
 	return p.made[n].id
 }
 
-// use is the ID for a push. The first push of a made one says so; now and then
-// the ID is made anew, like that of a job pushed just now.
+// use sets the job's ID for a push. The first push of a made ID sets Made. With fresh, the ID is
+// made again, as a client does for each new job.
 func (n idSpec) use(p *pair, fresh bool, j *duly.Job) {
 	if n >= scriptOwnIDs {
 		if fresh {
@@ -33,20 +33,20 @@ func (n idSpec) use(p *pair, fresh bool, j *duly.Job) {
 	j.ID = n.of(p)
 }
 
-// jobSpec is a job to push, its moments counted from then.
+// jobSpec describes a job to push. Its times are relative to the push.
 type jobSpec struct {
-	Place place
+	At    queueSpec
 	ID    idSpec
 	Fresh bool
 	duly.Job
-	In time.Duration // the due moment; 0: absent
+	In time.Duration // the due time from now; 0: absent
 }
 
-// String tells the fields that are set.
+// String returns the fields that are set.
 func (spec jobSpec) String() string {
 	j := &spec.Job
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s #%d", spec.Place, spec.ID)
+	fmt.Fprintf(&b, "%s #%d", spec.At, spec.ID)
 	field := func(name string, value any, set bool) {
 		if set {
 			fmt.Fprintf(&b, " %s %v", name, value)
@@ -73,7 +73,7 @@ func (spec jobSpec) String() string {
 
 func (spec jobSpec) job(p *pair) duly.Job {
 	j := spec.Job
-	j.Queue = spec.Place.ref().Name
+	j.Queue = spec.At.ref().Name
 	j.OrderKey, j.Merge.Key = p.key(j.OrderKey), p.key(j.Merge.Key)
 	spec.ID.use(p, spec.Fresh, &j)
 	if spec.In != 0 {
@@ -82,17 +82,20 @@ func (spec jobSpec) job(p *pair) duly.Job {
 	return j
 }
 
-// drawJob draws each field set now and then.
+// drawJob draws a job, each of whose fields is set in some of the draws.
 func drawJob(t *rapid.T) jobSpec {
-	spec := jobSpec{Place: drawPlace(t), ID: drawID(t), Fresh: rapid.Bool().Draw(t, "fresh")}
+	spec := jobSpec{At: drawQueue(t), ID: drawID(t), Fresh: rapid.Bool().Draw(t, "fresh")}
 	j := &spec.Job
 	j.Body = []byte(of(t, []string{"", "x", "x", "y"}))
 	j.Backoff = of(t, someBackoffs)
-	if spec.ID < scriptOwnIDs { // the jitter hangs on the ID, and only an own one is the same next time
+	// The jitter depends on the ID, and only own IDs are the same in every run.
+	if spec.ID < scriptOwnIDs {
 		j.Backoff = of(t, []duly.Backoff{"", "fixed:1s", "exp:1s:4s", "fixed:0s"})
 	}
+
 	j.Tries = of(t, []int{0, 1, 2, 2})
 	j.MaxStalls = of(t, []int{0, 1, 1, duly.None})
+
 	if rarely(t, 2) {
 		j.OrderKey = of(t, []string{"k", "k", "l"})
 	}
@@ -120,7 +123,9 @@ func drawJob(t *rapid.T) jobSpec {
 	if rarely(t, 8) {
 		spec.In = of(t, []time.Duration{-time.Second, time.Second, 2500 * time.Microsecond})
 	}
-	if spec.Place > 1 && rarely(t, 4) {
+
+	// Only some queues may be push queues, the others would refuse the job.
+	if spec.At > 1 && rarely(t, 4) {
 		j.Callback = of(t, someDestinations)
 		j.OnDone = of(t, []string{"", duly.NoDestination, "target:t"})
 	}
@@ -134,12 +139,14 @@ var someDestinations = []string{"https://example.com/", "target:t"}
 
 var someMerges = []duly.Merge{
 	{Key: "m"}, {Key: "m", Mode: duly.MergeKeep}, {Key: "m", Mode: duly.MergeReplace}, {Key: "m", Until: duly.UntilDone},
-	{Key: "m", Mode: duly.MergeReplace, MaxWait: 2 * time.Second}, {Mode: duly.MergeKeep}, {Mode: duly.MergeReplace}, {Key: "n"},
-	{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Millisecond}, {Key: "m", Mode: duly.MergeReplace, Until: duly.UntilDone},
+	{Key: "m", Mode: duly.MergeReplace, MaxWait: 2 * time.Second}, {Mode: duly.MergeKeep}, {Mode: duly.MergeReplace},
+	{Key: "n"},
+	{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Millisecond},
+	{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilDone},
 	{Key: "m", MaxWait: time.Second},
 }
 
-// spoil breaks a bound.
+// spoil sets a field beyond its bound.
 func spoil(t *rapid.T, j *duly.Job) {
 	switch rapid.IntRange(0, 5).Draw(t, "bound") {
 	case 0:

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// operation is one step of a script. It is plain data, so that a script can be
-// printed, and shrinks: what it speaks of is found when it is played.
+// operation is one step of a script. It is plain data, so that a script can be printed and
+// shortened. IDs and receipts are resolved when the operation runs.
 type operation interface {
 	play(p *pair)
 }
@@ -19,32 +19,35 @@ type operation interface {
 type pushOp struct{ Jobs []jobSpec }
 
 func (o pushOp) play(p *pair) {
-	namespace := o.Jobs[0].Place.ref().Namespace
+	namespace := o.Jobs[0].At.ref().Namespace
 	jobs := make([]duly.Job, len(o.Jobs))
 	for i := range o.Jobs {
 		jobs[i] = o.Jobs[i].job(p)
 		jobs[i].Namespace = namespace
 	}
+
 	p.both("push", func(s side) (string, error) {
 		results, err := s.in(namespace).Push(p.ctx, jobs)
-		return tellPushes(results), err
+		return pushesText(results), err
 	})
+
 	for i := range o.Jobs {
-		p.get(o.Jobs[i].Place, jobs[i].ID)
+		p.get(o.Jobs[i].At, jobs[i].ID)
 	}
 }
 
-// reserveOp takes jobs.
+// reserveOp reserves jobs.
 type reserveOp struct {
-	Places     []place
+	Queues     []queueSpec
 	Max        int
 	Lease      time.Duration
 	Dispatcher bool
 }
 
 func (o reserveOp) params() duly.ReserveParams {
-	params := duly.ReserveParams{Namespace: o.Places[0].ref().Namespace, Max: o.Max, Lease: o.Lease, Dispatcher: o.Dispatcher}
-	for _, at := range o.Places {
+	params := duly.ReserveParams{Namespace: o.Queues[0].ref().Namespace, Max: o.Max, Lease: o.Lease,
+		Dispatcher: o.Dispatcher}
+	for _, at := range o.Queues {
 		params.Queues = append(params.Queues, at.ref().Name)
 	}
 	return params
@@ -53,16 +56,17 @@ func (o reserveOp) params() duly.ReserveParams {
 func (o reserveOp) play(p *pair) {
 	from := len(p.issued)
 	p.deliver(o.params())
+	// Compare the stored jobs too, not only the deliveries.
 	for _, i := range p.issued[from:] {
 		p.both("get of a leased job", func(s side) (string, error) {
 			info, err := s.in(i.namespace).Get(p.ctx, duly.QueueRef{Namespace: i.namespace, Name: i.queue}, i.id)
-			return tellJob(info), err
+			return infoText(info), err
 		})
 	}
 }
 
-// waitOp looks whether there is something, and takes it: a Wait that says no
-// is wrong where a Reserve then finds a job.
+// waitOp waits without a timeout and then reserves. If Reserve returns a job, Wait must have
+// reported one.
 type waitOp struct{ reserveOp }
 
 func (o waitOp) play(p *pair) {
@@ -70,13 +74,14 @@ func (o waitOp) play(p *pair) {
 	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues, Dispatcher: params.Dispatcher}
 	var ready [2]bool
 	turn := 0
+	// The closure runs twice: first for the engine, then for the model.
 	p.both("wait", func(s side) (_ string, err error) {
 		ready[turn], err = s.taker(params.Namespace, params.Dispatcher).Wait(p.ctx, wait)
 		turn++
 		return "", err
 	})
 	if n := p.deliver(params); p.err == nil && n > 0 && (!ready[0] || !ready[1]) {
-		p.err = fmt.Errorf("wait answered %t (model %t), and then %d jobs were there", ready[0], ready[1], n)
+		p.err = fmt.Errorf("wait returned %t (model %t), but reserve then returned %d jobs", ready[0], ready[1], n)
 	}
 }
 
@@ -84,7 +89,7 @@ func (o waitOp) play(p *pair) {
 type settleOp struct{ Outcomes []outcomeSpec }
 
 type outcomeSpec struct {
-	Which  int // deliveries back from the last one
+	Which  int // counted back from the last delivery
 	Forge  forgery
 	As     duly.Settlement
 	Delay  time.Duration // negative: absent
@@ -93,6 +98,7 @@ type outcomeSpec struct {
 }
 
 func (o settleOp) play(p *pair) {
+	// There is no receipt to settle before the first delivery.
 	if len(p.issued) == 0 {
 		return
 	}
@@ -109,27 +115,28 @@ func (o settleOp) play(p *pair) {
 			}
 		}
 		errs, err := s.in(namespace).Settle(p.ctx, namespace, outcomes)
-		return tellErrors(errs), err
+		return errorTexts(errs), err
 	})
+
 	for _, spec := range o.Outcomes {
 		p.getIssued(p.which(spec.Which))
 	}
 }
 
-// which is the n-th delivery back from the last one.
+// which returns the n-th delivery before the last one.
 func (p *pair) which(n int) issued { return p.issued[max(0, len(p.issued)-1-n)] }
 
 func (p *pair) getIssued(i issued) {
 	p.both("get of "+i.id, func(s side) (string, error) {
 		info, err := s.in(i.namespace).Get(p.ctx, duly.QueueRef{Namespace: i.namespace, Name: i.queue}, i.id)
-		return tellJob(info), err
+		return infoText(info), err
 	})
 }
 
 // extendOp extends leases in one call.
 type extendOp struct {
 	Which []int
-	Forge forgery // of the first one
+	Forge forgery // applied to the first receipt
 	Lease time.Duration
 }
 
@@ -138,6 +145,7 @@ func (o extendOp) play(p *pair) {
 		return
 	}
 	namespace := p.which(o.Which[0]).namespace
+
 	p.both("extend", func(s side) (string, error) {
 		receipts := make([]duly.Receipt, len(o.Which))
 		for i, n := range o.Which {
@@ -145,17 +153,18 @@ func (o extendOp) play(p *pair) {
 		}
 		receipts[0] = o.Forge.apply(receipts[0])
 		errs, err := s.in(namespace).Extend(p.ctx, namespace, receipts, o.Lease)
-		return tellErrors(errs), err
+		return errorTexts(errs), err
 	})
+
 	for _, n := range o.Which {
 		p.getIssued(p.which(n))
 	}
 }
 
-// forgery is a way to spoil a receipt.
+// forgery is a change that makes a receipt invalid.
 type forgery int
 
-// The forgeries. None leaves the receipt as it is.
+// The forgeries. forgeNone leaves the receipt as it is.
 const (
 	forgeNone forgery = iota
 	forgeNext
@@ -167,7 +176,7 @@ const (
 	forgeText
 	forgeCase
 	forgeZero
-	forgeryKinds // their number
+	forgeryKinds // the number of forgeries
 )
 
 func (f forgery) apply(r duly.Receipt) duly.Receipt {
@@ -197,17 +206,17 @@ func (f forgery) apply(r duly.Receipt) duly.Receipt {
 	return p.Receipt()
 }
 
-// advanceOp lets time pass.
+// advanceOp advances the clock, so that timers fire.
 type advanceOp struct{ By time.Duration }
 
 func (o advanceOp) play(p *pair) { p.h.Advance(o.By) }
 
-// setClockOp sets the wall clock.
+// setClockOp sets the wall clock without firing timers.
 type setClockOp struct{ By time.Duration }
 
 func (o setClockOp) play(p *pair) { p.h.Clock.Step(o.By) }
 
-// stepOp moves one queue forward.
-type stepOp struct{ Place place }
+// stepOp steps one queue.
+type stepOp struct{ At queueSpec }
 
-func (o stepOp) play(p *pair) { p.step(o.Place) }
+func (o stepOp) play(p *pair) { p.step(o.At) }

@@ -13,34 +13,34 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// pair is the engine under test and the reference model, side by side.
+// pair runs each operation on the engine under test and on the reference model.
 type pair struct {
 	ctx   context.Context
 	h     *Harness
-	clock *clock.Fake // the model's, which follows the engine's
-	sides [2]side     // the engine's and the model's
-	ids   []string    // the own ones
+	clock *clock.Fake // the model's clock, which follows the engine's
+	sides [2]side     // the engine, then the model
+	ids   []string    // the script's own IDs
 	made  []madeID
-	// begin is the shard that the model's next Reserve from a queue begins at.
+	// begin is the shard at which the model's next Reserve from a queue begins.
 	begin map[duly.QueueRef]int
-	// issued is every delivery so far, the oldest first.
+	// issued are all deliveries so far, oldest first.
 	issued []issued
 	err    error // the first difference
 
-	// positions are those of the messages that a script published.
+	// positions are those of the messages that the script has published.
 	positions []duly.Position
 }
 
-// side is one of the two.
+// side is the engine or the model.
 type side struct {
 	in         func(namespace string) contract.Engine
 	dispatcher duly.Engine // nil: in
 	maintainer contract.Maintainer
-	// receipt is this side's handle of a delivery.
+	// receipt returns this side's receipt of a delivery.
 	receipt func(issued) duly.Receipt
 }
 
-// taker is the engine that callers of that kind take jobs from.
+// taker returns the engine that workers or dispatchers reserve from.
 func (s side) taker(namespace string, dispatcher bool) duly.Engine {
 	if dispatcher && s.dispatcher != nil {
 		return s.dispatcher
@@ -48,36 +48,36 @@ func (s side) taker(namespace string, dispatcher bool) duly.Engine {
 	return s.in(namespace)
 }
 
-// madeID is an ID that duly's client would have made.
+// madeID is an ID as duly's client makes it.
 type madeID struct {
 	id   string
 	used bool
 }
 
-// issued is a delivery of both sides.
+// issued is a delivery with the receipts of both sides.
 type issued struct {
 	namespace, queue, id string
 	engine, model        duly.Receipt
 }
 
-// place is a queue that the scripts play in.
-type place int
+// queueSpec selects one of the script's queues.
+type queueSpec int
 
-var places = [...]duly.QueueRef{
+var scriptQueues = [...]duly.QueueRef{
 	{Namespace: duly.DefaultNamespace, Name: "q"}, {Namespace: "other", Name: "q"},
 	{Namespace: duly.DefaultNamespace, Name: "r"}, {Namespace: duly.DefaultNamespace, Name: "s"},
 }
 
-func (p place) ref() duly.QueueRef { return places[p] }
+func (p queueSpec) ref() duly.QueueRef { return scriptQueues[p] }
 
-func placeOf(namespace, queue string) place {
-	return place(slices.Index(places[:], duly.QueueRef{Namespace: namespace, Name: queue}))
+func queueSpecOf(namespace, queue string) queueSpec {
+	return queueSpec(slices.Index(scriptQueues[:], duly.QueueRef{Namespace: namespace, Name: queue}))
 }
 
-// String names the place for people.
-func (p place) String() string { return p.ref().String() }
+// String returns the queue's namespace and name.
+func (p queueSpec) String() string { return p.ref().String() }
 
-// newPair puts the engine and an empty model side by side.
+// newPair creates a pair of the harness's engine and an empty model.
 func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	c := clock.NewFake()
 	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}}
@@ -86,13 +86,15 @@ func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 		First: func(ref duly.QueueRef) (int, bool) { shard, known := p.begin[ref]; return shard, known },
 	})
 	p.sides = [2]side{
-		{in: h.in, dispatcher: h.Dispatcher, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
-		{in: func(string) contract.Engine { return m }, maintainer: m, receipt: func(i issued) duly.Receipt { return i.model }},
+		{in: h.in, dispatcher: h.Dispatcher, maintainer: h.Maintainer,
+			receipt: func(i issued) duly.Receipt { return i.engine }},
+		{in: func(string) contract.Engine { return m }, maintainer: m,
+			receipt: func(i issued) duly.Receipt { return i.model }},
 	}
 	return p, m
 }
 
-// playBoth plays a script and returns the first difference.
+// playBoth runs a script and returns the first difference.
 func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]int, err error) {
 	p, m := newPair(ctx, h)
 	p.name()
@@ -100,20 +102,23 @@ func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]
 	return m.Moves(), err
 }
 
-// playAll plays a script, looks at everything that can be seen, and returns the first
+// playAll runs a script, compares everything that the API shows, and returns the first
 // difference.
 func (p *pair) playAll(sc script, look operation) (err error) {
+	// A panic of the engine is a difference too, so that its script gets shortened.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
+
 	for i, o := range sc {
 		o.play(p)
 		if p.err != nil {
 			return fmt.Errorf("operation %d, %s, at %s:\n%w", i+1, describe(o), p.h.Clock.Now(), p.err)
 		}
 	}
+
 	look.play(p)
 	if p.err == nil {
 		p.check()
@@ -121,7 +126,7 @@ func (p *pair) playAll(sc script, look operation) (err error) {
 	return p.err
 }
 
-// in is the engine in a namespace.
+// in returns the engine that serves a namespace.
 func (h *Harness) in(namespace string) contract.Engine {
 	if h.In != nil && contract.NamespaceOr(namespace) != duly.DefaultNamespace {
 		return h.In(namespace)
@@ -129,74 +134,81 @@ func (h *Harness) in(namespace string) contract.Engine {
 	return h.Engine
 }
 
-// tick sets the model's clock to the engine's.
+// tick sets the model's clock to the time of the engine's.
 func (p *pair) tick() { p.clock.Step(p.h.Clock.Now().Sub(p.clock.Now())) }
 
-// both does the same on both sides and compares the errors, and if there are
-// none what f tells of the results.
-func (p *pair) both(what string, f func(s side) (told string, err error)) {
+// both runs f on both sides. It compares the errors and, if there are none, the texts.
+func (p *pair) both(what string, f func(s side) (text string, err error)) {
 	if p.err != nil {
 		return
 	}
+	// A difference ends the comparison: later ones would only be its consequences.
 	p.tick()
 	got, engineErr := f(p.sides[0])
+	// The model must run at the same time, so an operation must not move the clock.
 	if p.h.Clock.Now() != p.clock.Now() {
 		p.err = fmt.Errorf("%s moved the clock", what)
 		return
 	}
 	want, wantErr := f(p.sides[1])
-	switch code, wantCode := tellError(engineErr), tellError(wantErr); {
+	switch code, wantCode := errorText(engineErr), errorText(wantErr); {
 	case code != wantCode:
-		p.err = fmt.Errorf("%s fails differently:\n engine %s (%v)\n model  %s (%v)", what, code, engineErr, wantCode, wantErr)
+		p.err = fmt.Errorf("%s fails differently:\n engine %s (%v)\n model  %s (%v)", what, code, engineErr, wantCode,
+			wantErr)
 	case engineErr == nil && got != want:
 		p.err = fmt.Errorf("%s differs:\n engine %s\n model  %s", what, got, want)
 	}
 }
 
-// check wants the engine's Check to find nothing.
+// check compares nothing: it requires that Check finds no fault on either side.
 func (p *pair) check() {
 	for i, s := range p.sides {
 		report, err := s.maintainer.Check(p.ctx, contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 {
-			p.err = fmt.Errorf("check of %s finds %+v, %w", [...]string{"the engine", "the model"}[i], report.Faults, errors.Join(err))
+			p.err = fmt.Errorf("check of %s finds %+v, %w", [...]string{"the engine", "the model"}[i], report.Faults,
+				errors.Join(err))
 			return
 		}
 	}
 }
 
-// deliver reserves on both sides, compares, and remembers the receipts. Which
-// shard of a queue is asked first is the engine's to choose, so the model begins
-// where the engine found something; before that there was nothing. Of a queue
-// that gave the engine nothing it begins at a suspect, which may be why.
+// deliver reserves on both sides, compares the deliveries and stores the receipts. The engine may
+// choose the shard at which it begins, so the model begins where the engine found a job. Shards
+// before it had none. In a queue from which the engine delivered nothing, the model begins at a
+// suspect job, because it may be the reason.
 func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	if len(params.Queues) > 1 && p.h.Sharded {
-		p.stepAll(params) // so that the model knows the suspects
+		// The model must know the suspects before it reserves.
+		p.stepAll(params)
 	}
 	var got [2][]duly.Delivery
 	turn := 0
-	p.both("reserve", func(s side) (told string, err error) {
+	p.both("reserve", func(s side) (text string, err error) {
 		got[turn], err = s.taker(params.Namespace, params.Dispatcher).Reserve(p.ctx, params)
-		if told = tellDeliveries(got[turn]); turn == 0 {
+		if text = deliveriesText(got[turn]); turn == 0 {
 			p.beginWith(got[0])
 		}
 		turn++
-		return told, err
+		return text, err
 	})
+
+	// Only the engine's choice of shards is copied. The deliveries are compared.
 	if p.err != nil {
 		return 0
 	}
 	for i, d := range got[0] {
 		p.issued = append(p.issued, issued{d.Namespace, d.Queue, d.ID, d.Receipt, got[1][i].Receipt})
 	}
+
 	if n = len(got[0]); n == params.Max || n > 0 && p.suspects(params) {
-		// Some shards were asked and moved forward, others not.
+		// The engine may have stepped only some of the shards. Step all of them on both sides.
 		p.stepAll(params)
 	}
 	return n
 }
 
-// suspects reports whether a suspect may have ended a Reserve: one was delivered
-// by it, or waits in one of its queues.
+// suspects reports whether a suspect job may have ended a Reserve early: it was delivered, or
+// waits in one of the queues.
 func (p *pair) suspects(params duly.ReserveParams) bool {
 	for _, queue := range params.Queues {
 		ref := duly.QueueRef{Namespace: params.Namespace, Name: queue}
@@ -218,13 +230,14 @@ func (p *pair) suspects(params duly.ReserveParams) bool {
 // stepAll steps the queues of a Reserve.
 func (p *pair) stepAll(params duly.ReserveParams) {
 	for _, queue := range params.Queues {
-		p.step(placeOf(params.Namespace, queue))
+		p.step(queueSpecOf(params.Namespace, queue))
 	}
 }
 
 func (p *pair) beginWith(ds []duly.Delivery) {
 	clear(p.begin)
 	for _, d := range ds {
+		// The first delivery of a queue comes from the shard at which the engine began.
 		parts, _ := contract.ParseReceipt(d.Receipt)
 		ref := duly.QueueRef{Namespace: d.Namespace, Name: d.Queue}
 		if _, known := p.begin[ref]; !known {
@@ -233,29 +246,29 @@ func (p *pair) beginWith(ds []duly.Delivery) {
 	}
 }
 
-// step moves a queue forward on both sides as far as it goes.
-func (p *pair) step(at place) {
+// step steps a queue on both sides until nothing more is due.
+func (p *pair) step(at queueSpec) {
 	p.both("step", func(s side) (string, error) {
 		for range 1000 {
 			if more, err := s.maintainer.Step(p.ctx, at.ref()); !more || err != nil {
 				return "", err
 			}
 		}
-		return "steps that have no end", nil
+		return "more than 1000 steps", nil
 	})
 }
 
-// get compares one job as it stands by the clock.
-func (p *pair) get(at place, id string) {
+// get compares one job, whose state depends on the clock.
+func (p *pair) get(at queueSpec, id string) {
 	p.both(fmt.Sprintf("get %s of %s", id, at), func(s side) (string, error) {
 		info, err := s.in(at.ref().Namespace).Get(p.ctx, at.ref(), id)
-		return tellJob(info), err
+		return infoText(info), err
 	})
 }
 
-func (p *pair) peek(at place) {
+func (p *pair) peek(at queueSpec) {
 	p.both(fmt.Sprintf("peek at %s", at), func(s side) (string, error) {
 		info, err := s.in(at.ref().Namespace).Peek(p.ctx, at.ref())
-		return tellJob(info), err
+		return infoText(info), err
 	})
 }

@@ -9,72 +9,80 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The world of the scripts is small, so that its things meet often.
+// The scripts use few queues, IDs and keys, so that operations often affect the same jobs.
 const (
 	scriptMaxBody   = 8
-	scriptMaxQueues = 2 // of the three that the default namespace is asked for
+	scriptMaxQueues = 2 // the default namespace has three in the scripts, so one is refused
 	scriptOwnIDs    = 3
-	scriptIDs       = 6 // the rest of them are made
-	scriptBack      = 9 // how many deliveries back a receipt is taken from
+	scriptIDs       = 6 // own and made IDs
+	scriptBack      = 9 // the oldest receipt that is used, counted back from the last
 )
 
-// The moments that the scripts play with. Equal and neighbouring ones collide;
-// parts of milliseconds show who rounds to the wrong side.
+// The durations that the scripts use. Equal and nearly equal ones collide. Fractions of a
+// millisecond reveal wrong rounding.
 var (
-	someDelays   = []time.Duration{0, 0, 0, time.Millisecond, time.Second, time.Second, 2 * time.Second, 1500 * time.Microsecond, 5 * time.Second}
-	someLeases   = []time.Duration{0, 0, 100 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 3 * time.Second}
-	someTTLs     = []time.Duration{0, 0, 0, duly.None, time.Second, 2 * time.Second, 5 * time.Second, 1500 * time.Microsecond}
+	someDelays = []time.Duration{0, 0, 0, time.Millisecond, time.Second, time.Second, 2 * time.Second,
+		1500 * time.Microsecond, 5 * time.Second}
+	someLeases = []time.Duration{0, 0, 100 * time.Millisecond, time.Second, time.Second, 2 * time.Second,
+		3 * time.Second}
+	someTTLs = []time.Duration{0, 0, 0, duly.None, time.Second, 2 * time.Second, 5 * time.Second,
+		1500 * time.Microsecond}
 	someRetains  = []time.Duration{0, 0, duly.None, time.Second, 5 * time.Second}
 	someBackoffs = []duly.Backoff{"fixed:0s", "fixed:1s", "1s,2s", "fixed:1ms"}
 	someAdvances = []time.Duration{
 		time.Millisecond, time.Second, time.Second, 2 * time.Second, 999 * time.Millisecond, 1001 * time.Millisecond,
 		500 * time.Microsecond, 5 * time.Second, 30 * time.Second,
 	}
-	someSteps = []time.Duration{time.Second, -time.Second, 5 * time.Second, -5 * time.Second, -time.Millisecond, -time.Hour, 500 * time.Microsecond}
+	someSteps = []time.Duration{time.Second, -time.Second, 5 * time.Second, -5 * time.Second, -time.Millisecond,
+		-time.Hour, 500 * time.Microsecond}
 )
 
-// scripts makes scripts of that many operations after an opening.
+// scripts generates scripts: an opening and then this number of random operations.
 func scripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, openings)
-		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawOperation), steps, steps).Draw(t, "operations")...)
+		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawOperation), steps, steps).Draw(t,
+			"operations")...)
 	})
 }
 
-// openings lead to where random operations seldom come.
+// openings create situations that random operations seldom reach.
 var openings = []script{
 	{}, {}, {},
-	// A done job and its receipt.
+	// A done job, whose receipt is known.
 	{
-		pushOp{[]jobSpec{{Job: duly.Job{Retain: time.Minute, Backoff: "fixed:0s"}}}}, reserveOp{Places: []place{0}, Max: 1},
+		pushOp{[]jobSpec{{Job: duly.Job{Retain: time.Minute, Backoff: "fixed:0s"}}}},
+		reserveOp{Queues: []queueSpec{0}, Max: 1},
 		settleOp{[]outcomeSpec{{As: duly.Ack, Delay: -1, Result: 1}}},
 	},
-	// A blocked job that was delivered: it was dead, and its key went to another.
+	// A delivered job that is blocked: it was dead, and another job took its order key.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{OrderKey: "k", Backoff: "fixed:0s"}}, {ID: 1, Job: duly.Job{OrderKey: "k"}}}},
-		reserveOp{Places: []place{0}, Max: 1}, settleOp{[]outcomeSpec{{As: duly.Bury, Delay: -1}}}, requeueOp{IDs: []idSpec{0}},
+		reserveOp{Queues: []queueSpec{0}, Max: 1}, settleOp{[]outcomeSpec{{As: duly.Bury, Delay: -1}}},
+		requeueOp{IDs: []idSpec{0}},
 	},
-	// A dead job whose merge key is held by a newer one.
+	// A dead job, whose merge key a newer job holds.
 	{
-		pushOp{[]jobSpec{{Job: duly.Job{Merge: duly.Merge{Key: "m"}}}}}, reserveOp{Places: []place{0}, Max: 1},
+		pushOp{[]jobSpec{{Job: duly.Job{Merge: duly.Merge{Key: "m"}}}}}, reserveOp{Queues: []queueSpec{0}, Max: 1},
 		settleOp{[]outcomeSpec{{As: duly.Bury, Delay: -1}}},
 		pushOp{[]jobSpec{{ID: 1, Job: duly.Job{Merge: duly.Merge{Key: "m"}, Delay: time.Second}}}},
 	},
-	// A push queue with a job that was delivered.
+	// A push queue with a job that failed once.
 	{
-		pushOp{[]jobSpec{{Place: 2, Job: duly.Job{Callback: "target:t", Backoff: "fixed:0s"}}}},
-		reserveOp{Places: []place{2}, Max: 1, Dispatcher: true}, settleOp{[]outcomeSpec{{As: duly.Nack, Delay: -1}}},
+		pushOp{[]jobSpec{{At: 2, Job: duly.Job{Callback: "target:t", Backoff: "fixed:0s"}}}},
+		reserveOp{Queues: []queueSpec{2}, Max: 1, Dispatcher: true}, settleOp{[]outcomeSpec{{As: duly.Nack, Delay: -1}}},
 	},
 	// An empty push queue.
-	{configureOp{Place: 2, Patch: duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t"}}}},
-	// Two dead jobs.
+	{configureOp{At: 2, Patch: duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t"}}}},
+	// Two dead jobs: one failed, one was buried.
 	{
-		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}}, reserveOp{Places: []place{0}, Max: 2},
+		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}},
+		reserveOp{Queues: []queueSpec{0}, Max: 2},
 		settleOp{[]outcomeSpec{{As: duly.Nack, Delay: -1, Error: "boom"}, {Which: 1, As: duly.Bury, Delay: -1}}},
 	},
 }
 
-// drawn are the operations by weight: each stands as often as it is wanted.
+// drawn lists each operation as often as its weight.
 var drawn = func() (all []func(t *rapid.T) operation) {
 	add := func(weight int, draw func(t *rapid.T) operation) {
 		for range weight {
@@ -90,16 +98,16 @@ var drawn = func() (all []func(t *rapid.T) operation) {
 	add(2, drawRequeue)
 	add(2, drawConfigure)
 	add(2, func(t *rapid.T) operation { return waitOp{drawReserve(t).(reserveOp)} })
-	add(2, func(t *rapid.T) operation { return deleteOp{drawPlace(t), drawID(t)} })
-	add(2, func(t *rapid.T) operation { return promoteOp{drawPlace(t), drawID(t)} })
+	add(2, func(t *rapid.T) operation { return deleteOp{drawQueue(t), drawID(t)} })
+	add(2, func(t *rapid.T) operation { return promoteOp{drawQueue(t), drawID(t)} })
 	add(2, drawExtend)
 	add(1, func(t *rapid.T) operation { return setClockOp{of(t, someSteps)} })
-	add(1, func(t *rapid.T) operation { return stepOp{drawPlace(t)} })
+	add(1, func(t *rapid.T) operation { return stepOp{drawQueue(t)} })
 	add(1, func(t *rapid.T) operation {
-		return purgeOp{drawPlace(t), of(t, duly.States[:]), rapid.IntRange(0, 2).Draw(t, "n")}
+		return purgeOp{drawQueue(t), of(t, duly.States[:]), rapid.IntRange(0, 2).Draw(t, "n")}
 	})
-	add(1, func(t *rapid.T) operation { return pauseOp{drawPlace(t), rapid.Bool().Draw(t, "resume")} })
-	add(1, func(t *rapid.T) operation { return destroyOp{drawPlace(t)} })
+	add(1, func(t *rapid.T) operation { return pauseOp{drawQueue(t), rapid.Bool().Draw(t, "resume")} })
+	add(1, func(t *rapid.T) operation { return destroyOp{drawQueue(t)} })
 	return all
 }()
 
@@ -108,21 +116,23 @@ func drawOperation(t *rapid.T) operation { return of(t, drawn)(t) }
 // of draws one of the values.
 func of[T any](t *rapid.T, values []T) T { return rapid.SampledFrom(values).Draw(t, "value") }
 
-// rarely is true once in n.
+// rarely is true in one of n draws.
 func rarely(t *rapid.T, n int) bool { return rapid.IntRange(0, n-1).Draw(t, "rarely") == n-1 }
 
-// drawPlace prefers the first place.
-func drawPlace(t *rapid.T) place { return of(t, []place{0, 0, 0, 0, 0, 0, 1, 2, 3}) }
+// drawQueue draws a queue, mostly the first.
+func drawQueue(t *rapid.T) queueSpec { return of(t, []queueSpec{0, 0, 0, 0, 0, 0, 1, 2, 3}) }
 
-// drawID prefers the first ID.
+// drawID draws an ID, mostly the first.
 func drawID(t *rapid.T) idSpec { return of(t, []idSpec{0, 0, 0, 1, 2, 3, 4, 5}) }
 
 func drawReserve(t *rapid.T) operation {
-	o := reserveOp{Places: []place{drawPlace(t)}, Max: rapid.IntRange(1, 3).Draw(t, "max"), Lease: of(t, someLeases)}
-	if o.Places[0] != 1 && rarely(t, 4) {
-		o.Places = append(o.Places, of(t, []place{0, 2, 3}))
+	o := reserveOp{Queues: []queueSpec{drawQueue(t)}, Max: rapid.IntRange(1, 3).Draw(t, "max"), Lease: of(t, someLeases)}
+	// Queues of another namespace can't be reserved in the same call.
+	if o.Queues[0] != 1 && rarely(t, 4) {
+		o.Queues = append(o.Queues, of(t, []queueSpec{0, 2, 3}))
 	}
-	o.Dispatcher = o.Places[0] > 1 && rarely(t, 2) || rarely(t, 16)
+	// Only the last two queues may be push queues, so a dispatcher elsewhere is an unusual case.
+	o.Dispatcher = o.Queues[0] > 1 && rarely(t, 2) || rarely(t, 16)
 	return o
 }
 
@@ -133,8 +143,10 @@ func drawSettle(t *rapid.T) operation {
 func drawOutcome(t *rapid.T) outcomeSpec {
 	o := outcomeSpec{
 		Which: drawBack(t), Forge: drawForgery(t), Delay: -1,
-		As: of(t, []duly.Settlement{duly.Ack, duly.Ack, duly.Nack, duly.Nack, duly.Nack, duly.Release, duly.Release, duly.Bury}),
+		As: of(t, []duly.Settlement{duly.Ack, duly.Ack, duly.Nack, duly.Nack, duly.Nack, duly.Release, duly.Release,
+			duly.Bury}),
 	}
+	// A delay is invalid for other settlements, which is tested rarely.
 	if o.As == duly.Nack || o.As == duly.Release || rarely(t, 12) {
 		o.Delay = of(t, []time.Duration{-1, 0, time.Second, 1500 * time.Microsecond})
 	}
@@ -147,6 +159,7 @@ func drawOutcome(t *rapid.T) outcomeSpec {
 }
 
 func drawBack(t *rapid.T) int {
+	// Mostly one of the last two deliveries, because older ones are often settled already.
 	if rarely(t, 3) {
 		return rapid.IntRange(0, scriptBack).Draw(t, "back")
 	}
@@ -169,7 +182,8 @@ func drawExtend(t *rapid.T) operation {
 }
 
 func drawRequeue(t *rapid.T) operation {
-	o := requeueOp{Place: drawPlace(t), Tries: of(t, []int{0, 0, 1}), TTL: of(t, someTTLs)}
+	o := requeueOp{At: drawQueue(t), Tries: of(t, []int{0, 0, 1}), TTL: of(t, someTTLs)}
+	// A requeue takes a number or a list of IDs, not both.
 	if rarely(t, 2) {
 		o.N = rapid.IntRange(1, 3).Draw(t, "n")
 		return o
@@ -181,8 +195,10 @@ func drawRequeue(t *rapid.T) operation {
 }
 
 func drawConfigure(t *rapid.T) operation {
-	o := configureOp{Place: drawPlace(t)}
+	o := configureOp{At: drawQueue(t)}
+
 	c := &o.Patch
+	// Some values are out of bounds, so both sides must refuse them.
 	switch rapid.IntRange(0, 9).Draw(t, "setting") {
 	case 0:
 		c.Defaults.Tries = of(t, []int{1, 2, duly.MaxTries + 1})
@@ -207,17 +223,18 @@ func drawConfigure(t *rapid.T) operation {
 	case 8:
 		c.Shards = of(t, []int{1, 2, 3})
 	case 9:
-		if o.Place > 1 || rarely(t, 4) {
+		if o.At > 1 || rarely(t, 4) {
 			c.Delivery = of(t, []duly.DeliveryMode{"", duly.DeliverPull, duly.DeliverPush, duly.DeliverPush})
 		}
 		c.Push.URL = of(t, []string{"", duly.NoDestination, "https://example.com/", "target:t"})
 		c.Push.OnDead = of(t, []string{"", "", "target:t", "ftp://example.com"})
 	}
+
 	return o
 }
 
 func drawUpdate(t *rapid.T) operation {
-	o := updateOp{Place: drawPlace(t), ID: drawID(t), Delay: -1}
+	o := updateOp{At: drawQueue(t), ID: drawID(t), Delay: -1}
 	for range rapid.IntRange(1, 2).Draw(t, "fields") {
 		switch rapid.IntRange(0, 8).Draw(t, "field") {
 		case 0, 1:

@@ -4,39 +4,39 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// On queues of several shards the scripts' world stays as small: what they push
-// meets in two neighbouring shards, one of which has one more of each limit.
-// Only the last own ID, and what merges by its body, go where they say
-// themselves.
+// With several shards the scripts still use few IDs and keys. What they push falls into two
+// neighbouring shards, one of which has one more of each limit. Only the last own ID and jobs
+// that merge by their bodies may fall into other shards.
 
-// scriptLot is the shard byte of the first of the two; its shard is the last
-// that has one more of a limit. Every key has it.
-const scriptLot = 0x5b
+// scriptByte is the shard byte of the first of the two shards. Its shard is the last one with one
+// more of a limit. Every script key hashes to it.
+const scriptByte = 0x5b
 
-// scriptKeys are the keys by what the scripts call them.
+// scriptKeys maps the keys of the scripts to keys that hash to scriptByte.
 var scriptKeys = func() map[string]string {
 	keys := map[string]string{}
 	for _, key := range []string{"k", "l", "m", "n"} {
-		keys[key] = keyOfLot(key, scriptLot)
+		keys[key] = keyWithByte(key, scriptByte)
 	}
 	return keys
 }()
 
 func (p *pair) sharded() bool { return p.h.Shards > 1 }
 
-// key is a key as it is pushed.
+// key returns the key to push for a key of a script.
 func (p *pair) key(key string) string {
-	if form, ok := scriptKeys[key]; ok && p.sharded() {
-		return form
+	if alias, ok := scriptKeys[key]; ok && p.sharded() {
+		return alias
 	}
 	return key
 }
 
-// name chooses the IDs.
+// name chooses the IDs of the script.
 func (p *pair) name() {
 	p.ids = []string{"a", "b", "c"}
 	for n := range p.ids[:scriptOwnIDs-1] {
-		if p.sharded() { // else no job with a key could have them
+		// A job with a key needs an ID of the key's shard.
+		if p.sharded() {
 			p.ids[n] = p.make(0, &duly.Job{})
 		}
 	}
@@ -45,19 +45,20 @@ func (p *pair) name() {
 	}
 }
 
-// make is an ID that duly's client would have made for the job.
+// make returns an ID as duly's client would make it for the job.
 func (p *pair) make(n idSpec, j *duly.Job) string {
 	id := duly.MakeID(j)
+	// Without a key the ID decides the shard, so it alternates between the two.
 	if p.sharded() && j.OrderKey == "" && !j.Merge.Set() {
 		number, _ := duly.ParseNumber(id)
-		number[shardByte] = scriptLot + byte(n%2)
+		number[shardByte] = scriptByte + byte(n%2)
 		return number.String()
 	}
 	return id
 }
 
-// limits are such that the shards have the scripts' limits, or one less. A limit
-// of 1 is then too small, but for the burst.
+// limits scales the limits of a script so that each shard has the script's limit or one less. A
+// limit of 1 would leave some shards with none, except for the burst.
 func (p *pair) limits(c duly.QueueConfig) duly.QueueConfig {
 	if !p.sharded() {
 		return c

@@ -7,15 +7,15 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// shrinkTries is how many shorter scripts are tried before the shortest so far
-// has to do.
+// shrinkTries bounds how many shorter scripts are tried.
 const shrinkTries = 3000
 
-// shrink makes a script that fails as short and as plain as it goes, and tells
-// how the last one failed.
+// shrink makes a failing script as short and simple as possible. It returns the script with its
+// error.
 func shrink(sc script, why error, play func(script) error) (script, error) {
 	tries := 0
 	try := func(next script) bool {
+		// Give up after the bound, even if a shorter script would fail too.
 		if tries++; tries > shrinkTries {
 			return false
 		}
@@ -25,14 +25,17 @@ func shrink(sc script, why error, play func(script) error) (script, error) {
 		}
 		return err != nil
 	}
+
 	for before := -1; before != tries && tries <= shrinkTries; {
+		// Remove operations in blocks of half the script, then of a quarter, and so on.
 		for size := len(sc) / 2; size > 0; size /= 2 {
 			for i := 0; i+size <= len(sc); {
-				if !try(slices.Concat(sc[:i], sc[i+size:])) {
+				if !try(slices.Concat(sc[:i], sc[i+size:])) { // without the operations i to i+size
 					i += size
 				}
 			}
 		}
+		// Simplify what is left. A simpler operation may make others unnecessary.
 		if !simplify(&sc, try) {
 			break
 		}
@@ -40,11 +43,12 @@ func shrink(sc script, why error, play func(script) error) (script, error) {
 	return sc, why
 }
 
-// simplify tries every plainer form of every operation; false: none of them
+// simplify tries every simpler form of every operation. It reports whether one of them still
 // fails.
 func simplify(sc *script, try func(script) bool) (simpler bool) {
 	for i := 0; i < len(*sc); i++ {
 		for again := true; again; {
+			// Continue from the first simpler form that fails.
 			again = slices.ContainsFunc(plainer((*sc)[i]), func(o operation) bool {
 				next := slices.Clone(*sc)
 				next[i] = o
@@ -56,77 +60,82 @@ func simplify(sc *script, try func(script) bool) (simpler bool) {
 	return simpler
 }
 
-// plainer lists the forms of an operation that say one thing less.
-func plainer(o operation) (forms []operation) {
+// plainer returns the simpler forms of an operation. Each leaves out one part of it.
+func plainer(o operation) []operation {
 	switch o := o.(type) {
 	case pushOp:
-		for i := range o.Jobs {
-			if len(o.Jobs) > 1 {
-				forms = append(forms, pushOp{without(o.Jobs, i)})
-			}
-			for _, spec := range o.Jobs[i].plainer() {
-				jobs := slices.Clone(o.Jobs)
-				jobs[i] = spec
-				forms = append(forms, pushOp{jobs})
-			}
-		}
+		return plainerList(o.Jobs, jobSpec.plainer, func(jobs []jobSpec) operation { return pushOp{jobs} })
+	case publishOp:
+		return plainerList(o.Messages, messageSpec.plainer, func(m []messageSpec) operation { return publishOp{m} })
 	case settleOp:
-		for i := range o.Outcomes {
-			if len(o.Outcomes) > 1 {
-				forms = append(forms, settleOp{without(o.Outcomes, i)})
-			}
-		}
+		return plainerList(o.Outcomes, nil, func(outcomes []outcomeSpec) operation { return settleOp{outcomes} })
+	case reserveOp:
+		return o.plainer()
+	case requeueOp:
+		return o.plainer()
+	case updateOp:
+		return o.plainer()
+	case topicReserveOp:
+		return o.plainer()
+	case waitOp:
+		return []operation{o.reserveOp}
 	case extendOp:
 		if len(o.Which) > 1 {
-			forms = append(forms, extendOp{o.Which[:1], o.Forge, o.Lease}, extendOp{o.Which[1:], forgeNone, o.Lease})
-		}
-	case reserveOp:
-		for i := range o.Places {
-			if len(o.Places) > 1 {
-				forms = append(forms, reserveOp{without(o.Places, i), o.Max, o.Lease, o.Dispatcher})
+			return []operation{
+				extendOp{o.Which[:1], o.Forge, o.Lease}, extendOp{o.Which[1:], forgeNone, o.Lease},
 			}
 		}
-		if o.Lease != 0 {
-			forms = append(forms, reserveOp{o.Places, o.Max, 0, o.Dispatcher})
+	}
+	return nil
+}
+
+// plainerList returns the operations with one item less, and with one item replaced by a
+// simpler form. The list never becomes empty.
+func plainerList[T any](items []T, plainer func(T) []T, with func([]T) operation) (forms []operation) {
+	for i := range items {
+		if len(items) > 1 {
+			forms = append(forms, with(without(items, i)))
 		}
-	case waitOp:
-		forms = append(forms, o.reserveOp)
-	case requeueOp:
-		for i := range o.IDs {
-			if len(o.IDs) > 1 {
-				forms = append(forms, requeueOp{o.Place, without(o.IDs, i), o.N, o.Tries, o.TTL})
-			}
+		if plainer == nil {
+			continue
 		}
-		if o.Tries != 0 || o.TTL != 0 {
-			forms = append(forms, requeueOp{o.Place, o.IDs, o.N, 0, 0})
-		}
-	case updateOp:
-		forms = append(forms, o.plainer()...)
-	case publishOp:
-		for i := range o.Messages {
-			if len(o.Messages) > 1 {
-				forms = append(forms, publishOp{without(o.Messages, i)})
-			}
-			for _, spec := range o.Messages[i].plainer() {
-				messages := slices.Clone(o.Messages)
-				messages[i] = spec
-				forms = append(forms, publishOp{messages})
-			}
-		}
-	case topicReserveOp:
-		for i := range o.At {
-			if len(o.At) > 1 {
-				forms = append(forms, topicReserveOp{without(o.At, i), o.Max, o.Lease, o.Wait})
-			}
-		}
-		if o.Lease != 0 || o.Wait {
-			forms = append(forms, topicReserveOp{o.At, o.Max, 0, false})
+
+		for _, simpler := range plainer(items[i]) {
+			next := slices.Clone(items)
+			next[i] = simpler
+			forms = append(forms, with(next))
 		}
 	}
 	return forms
 }
 
-// plainer lists the message with one field less.
+func (o reserveOp) plainer() (forms []operation) {
+	forms = plainerList(o.Queues, nil, func(queues []queueSpec) operation {
+		return reserveOp{queues, o.Max, o.Lease, o.Dispatcher}
+	})
+	if o.Lease != 0 {
+		forms = append(forms, reserveOp{o.Queues, o.Max, 0, o.Dispatcher})
+	}
+	return forms
+}
+
+func (o requeueOp) plainer() (forms []operation) {
+	forms = plainerList(o.IDs, nil, func(ids []idSpec) operation { return requeueOp{o.At, ids, o.N, o.Tries, o.TTL} })
+	if o.Tries != 0 || o.TTL != 0 {
+		forms = append(forms, requeueOp{o.At, o.IDs, o.N, 0, 0})
+	}
+	return forms
+}
+
+func (o topicReserveOp) plainer() (forms []operation) {
+	forms = plainerList(o.At, nil, func(at []groupSpec) operation { return topicReserveOp{at, o.Max, o.Lease, o.Wait} })
+	if o.Lease != 0 || o.Wait {
+		forms = append(forms, topicReserveOp{o.At, o.Max, 0, false})
+	}
+	return forms
+}
+
+// plainer returns the message without one of its fields, in all ways.
 func (spec messageSpec) plainer() (forms []messageSpec) {
 	for _, field := range []func(*messageSpec) *string{
 		func(m *messageSpec) *string { return &m.Key }, func(m *messageSpec) *string { return &m.ID },
@@ -147,7 +156,7 @@ func (spec messageSpec) plainer() (forms []messageSpec) {
 
 func without[T any](all []T, i int) []T { return slices.Concat(all[:i], all[i+1:]) }
 
-// plainer lists the job with one field less.
+// plainer returns the job without one of its fields, in all ways.
 func (spec jobSpec) plainer() (forms []jobSpec) {
 	less := func(set bool, clear func(*jobSpec)) {
 		if set {
@@ -173,7 +182,7 @@ func (spec jobSpec) plainer() (forms []jobSpec) {
 	return forms
 }
 
-// plainer lists the update with one field less.
+// plainer returns the update without one or a few of its fields, in all ways.
 func (o updateOp) plainer() (forms []operation) {
 	less := func(set bool, next updateOp) {
 		if set {

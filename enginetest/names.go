@@ -8,20 +8,21 @@ import (
 
 func nameTests() []test {
 	return []test{
-		{"QueuesAreOfTheAlphabet", []string{"C1.11", "C1.12"}, Options{}, namesOfQueues},
-		{"NamespacesAreOfTheAlphabet", []string{"C1.11", "C1.12"}, Options{}, namesOfNamespaces},
-		{"IDsAreOfTheAlphabet", []string{"C1.11", "C1.12"}, Options{}, namesOfIDs},
-		{"BadIDIsNeverLookedUp", []string{"C1.11", "C1.12"}, Options{}, namesLookedUp},
-		{"KeysAreUTF8WithoutControls", []string{"C1.13"}, Options{}, namesOfKeys},
+		{"QueueNamesAreValidated", []string{"C1.11", "C1.12"}, Options{}, namesOfQueues},
+		{"NamespaceNamesAreValidated", []string{"C1.11", "C1.12"}, Options{}, namesOfNamespaces},
+		{"IDsAreValidated", []string{"C1.11", "C1.12"}, Options{}, namesOfIDs},
+		{"InvalidNamesChangeNothing", []string{"C1.11", "C1.12"}, Options{}, namesLookedUp},
+		{"KeysAreUTF8WithoutControlCharacters", []string{"C1.13"}, Options{}, namesOfKeys},
 		{"HeadersAreTokensInLowerCase", []string{"C1.14"}, Options{}, namesOfHeaders},
-		{"NamesAreNeverMixedUp", []string{"C1.1", "C1.3"}, Options{}, namesAreInjective},
+		{"SimilarNamesAreKeptApart", []string{"C1.1", "C1.3"}, Options{}, namesAreInjective},
 	}
 }
 
-// badNames are names of nothing at all.
+// badNames returns names that are invalid for queues, namespaces and IDs.
 func badNames() []string {
 	return []string{
-		".", "..", "../x", "a/b", "a b", "a\x00b", "a\nb", "ä", "a{b}", "a%2fb", "a*", "a,b", "a;b", "a'b", `a"b`, "a\\b", "a\xffb",
+		".", "..", "../x", "a/b", "a b", "a\x00b", "a\nb", "ä", "a{b}", "a%2fb", "a*", "a,b", "a;b", "a'b", `a"b`, "a\\b",
+		"a\xffb",
 		"\u202ea", "ａ", ".a", "\ta",
 	}
 }
@@ -30,9 +31,12 @@ func namesOfQueues(s *scene) {
 	for _, name := range append(badNames(), "_a", ":a", "a:b", strings.Repeat("a", duly.MaxName+1)) {
 		s.names("a push to the queue "+name, s.try(duly.Job{Queue: name}).Err, duly.CodeInvalid, "queue")
 	}
+
+	// An empty name is invalid too.
 	results, err := s.Engine.Push(s.ctx, []duly.Job{{}})
 	s.must("push", err)
 	s.names("a push to no queue", results[0].Err, duly.CodeInvalid, "queue")
+
 	good := []string{"a", "A-b_c.d", "0", "-a", strings.Repeat("a", duly.MaxName)}
 	for _, name := range good {
 		s.push(duly.Job{Queue: name})
@@ -47,6 +51,7 @@ func namesOfNamespaces(s *scene) {
 		if err == nil {
 			err = results[0].Err
 		}
+		// A server may refuse a namespace of another form as forbidden.
 		if code := duly.CodeOf(err); code != duly.CodeInvalid && (s.In == nil || code != duly.CodeForbidden) {
 			s.Errorf("a push to the namespace %q is answered %v", name, err)
 		}
@@ -73,7 +78,7 @@ func namesOfIDs(s *scene) {
 
 func namesLookedUp(s *scene) {
 	s.push(duly.Job{ID: "a"})
-	s.unchanged("an operation on a name that is none", func() {
+	s.unchanged("an operation with an invalid name", func() {
 		for _, id := range []string{"", ".", "..", "a/b", "a\x00"} {
 			_, err := s.Engine.Get(s.ctx, s.ref(), id)
 			s.nowhere("get", err)
@@ -91,7 +96,7 @@ func namesLookedUp(s *scene) {
 	})
 }
 
-// nowhere wants a name that can't be one to be refused as such, or not found.
+// nowhere reports an error unless an invalid name is refused or not found.
 func (s *scene) nowhere(what string, err error) {
 	s.Helper()
 	if code := duly.CodeOf(err); code != duly.CodeInvalid && code != duly.CodeNotFound {
@@ -102,7 +107,9 @@ func (s *scene) nowhere(what string, err error) {
 func errorOf[T any](_ T, err error) error { return err }
 
 func namesOfKeys(s *scene) {
-	for _, key := range []string{"a\nb", "\x00", "a\x7f", "a\u0085", "\xff", "a\xc3", strings.Repeat("ä", duly.MaxKey/2+1)} {
+	// Control characters, invalid UTF-8 and one byte too many.
+	for _, key := range []string{"a\nb", "\x00", "a\x7f", "a\u0085", "\xff", "a\xc3",
+		strings.Repeat("ä", duly.MaxKey/2+1)} {
 		s.names("an order key", s.try(duly.Job{OrderKey: key}).Err, duly.CodeInvalid, "order_key")
 		s.names("a merge key", s.try(duly.Job{Merge: duly.Merge{Key: key}}).Err, duly.CodeInvalid, "merge.key")
 	}
@@ -120,15 +127,17 @@ func namesOfHeaders(s *scene) {
 	for _, value := range []string{"a\r", "a\nb", "\x00", "\xff"} {
 		s.names("a header value", s.try(duly.Job{Headers: map[string]string{"a": value}}).Err, duly.CodeInvalid, "headers")
 	}
-	s.names("a header twice", s.try(duly.Job{Headers: map[string]string{"Key": "1", "kEY": "2"}}).Err, duly.CodeInvalid, "headers")
+	// Names that differ in case only are equal.
+	s.names("a header twice", s.try(duly.Job{Headers: map[string]string{"Key": "1", "kEY": "2"}}).Err, duly.CodeInvalid,
+		"headers")
 
 	s.push(duly.Job{Headers: map[string]string{"X-Trace-ID": "Ä b\tc", "!#$%&'*+-.^_`|~09": ""}})
 	want := map[string]string{"x-trace-id": "Ä b\tc", "!#$%&'*+-.^_`|~09": ""}
 	s.sameContent("the delivery", s.take().Job, duly.Job{Headers: want})
 }
 
-// namesAreInjective pushes the same ID under names that run together when they
-// are joined carelessly.
+// namesAreInjective pushes the same ID under pairs of names that are equal when joined without a
+// separator.
 func namesAreInjective(s *scene) {
 	pairs := [][2]string{{"ab", "c"}, {"a", "bc"}, {"a.b", "c"}, {"a", "b.c"}, {"a-", "b"}, {"a", "-b"}, {"A", "bc"}}
 	for i, p := range pairs {

@@ -8,13 +8,13 @@ import (
 
 func operatorTests() []test {
 	return []test{
-		{"PauseStopsReservingAndNothingElse", []string{"C4.63", "C10.3", "C4.89"}, Options{OneShard: true}, operatorPause},
-		{"PauseIsNotUndoneByTime", []string{"C4.63", "C10.3"}, Options{}, operatorPauseStays},
-		{"PausedJobsGoOnInTheirLives", []string{"C4.63"}, Options{}, operatorPausedLives},
+		{"PauseStopsReserveOnly", []string{"C4.63", "C10.3", "C4.89"}, Options{OneShard: true}, operatorPause},
+		{"PauseDoesNotEndByItself", []string{"C4.63", "C10.3"}, Options{}, operatorPauseStays},
+		{"PausedJobsStillStallAndExpire", []string{"C4.63"}, Options{}, operatorPausedLives},
 		{"PurgeRemovesOneStateUpToN", []string{"C4.70", "C3.26"}, Options{}, operatorPurge},
 		{"PurgeOfEveryStateEmptiesTheQueue", []string{"C4.70", "C3.26", "C3.27"}, Options{}, operatorPurgeAll},
-		{"PurgeOfMoreThanOneStepTakesThemAll", []string{"C4.70"}, Options{}, operatorPurgeMany},
-		{"DestroyTakesJobsCountersAndSettings", []string{"C4.71"}, Options{}, operatorDestroy},
+		{"PurgeRemovesMoreThanOneBatch", []string{"C4.70"}, Options{}, operatorPurgeMany},
+		{"DestroyRemovesJobsCountersAndSettings", []string{"C4.71"}, Options{}, operatorDestroy},
 		{"DestroyMayBeRepeated", []string{"C4.71", "C13.12"}, Options{}, operatorDestroyTwice},
 		{"DestroyLeavesOtherQueuesAlone", []string{"C4.71", "C1.3"}, Options{}, operatorDestroyOthers},
 		{"SafeOperationsMayBeRepeated", []string{"C13.12"}, Options{}, operatorRepeated},
@@ -28,6 +28,7 @@ func operatorPause(s *scene) {
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	same(s, "paused", s.config().Paused, true)
 	s.nothing("the queue is paused")
+	// Pushes, extensions and acks still work, and other queues are not affected.
 	s.push(duly.Job{ID: "pushed"})
 	s.must("extend", s.extend(d.Receipt, time.Hour))
 	s.ack(d)
@@ -43,11 +44,12 @@ func operatorPauseStays(s *scene) {
 	for range 2 {
 		s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	}
-	s.configure(duly.QueueConfig{MaxLeased: 5}) // which is not about the pause
+	s.configure(duly.QueueConfig{MaxLeased: 5}) // a change of another setting keeps the pause
 	s.Advance(24 * time.Hour)
 	s.step()
 	s.nothing("the queue is paused")
 	s.is("x", duly.StateReady)
+
 	for range 2 {
 		s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
 	}
@@ -61,6 +63,7 @@ func operatorPausedLives(s *scene) {
 	s.push(duly.Job{ID: "expires", TTL: time.Second})
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	s.Advance(time.Minute)
+	// The Reserve returns nothing, but it applies what is due.
 	s.nothing("the queue is paused")
 	s.sizes(duly.Sizes{Ready: 2})
 	s.counted(duly.Counters{Pushed: 3, Delivered: 1, Stalled: 1, Expired: 1})
@@ -73,6 +76,8 @@ func operatorPurge(s *scene) {
 	s.must("purge", err)
 	same(s, "the jobs purged", n, 4)
 	s.sizes(duly.Sizes{Ready: 6, Delayed: 1})
+
+	// Zero means all of them.
 	n, err = s.Engine.Purge(s.ctx, s.ref(), duly.StateReady, 0)
 	s.must("purge", err)
 	same(s, "the rest", n, 6)
@@ -87,12 +92,13 @@ func operatorPurgeAll(s *scene) {
 		n.purged(state, 1)
 		n.gone(id)
 		n.lost("ack by its receipt", n.settle(duly.SettleRequest{Receipt: receipt, As: duly.Ack}))
-		n.push(duly.Job{ID: id, OrderKey: "k2"}) // its ID is free again
+		n.push(duly.Job{ID: id, OrderKey: "k2"}) // the ID is free again
 	}
 }
 
 func operatorPurgeMany(s *scene) {
 	const batches = 3
+	// More jobs than one call of an engine removes.
 	for range batches {
 		jobs := make([]duly.Job, 1000)
 		for i := range jobs {
@@ -109,8 +115,11 @@ func operatorPurgeMany(s *scene) {
 func operatorDestroy(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 100, MaxLeased: 50, Defaults: duly.Defaults{Tries: 3}})
 	var receipts []duly.Receipt
-	for _, state := range []duly.State{duly.StateDead, duly.StateDone, duly.StateDelayed, duly.StateReady, duly.StateLeased} {
-		j := duly.Job{ID: state.String(), Priority: 1, OrderKey: state.String(), Merge: duly.Merge{Key: state.String()}, Retain: time.Hour}
+	// One job in each state, with an own ID, an order key and a merge key.
+	for _, state := range []duly.State{duly.StateDead, duly.StateDone, duly.StateDelayed, duly.StateReady,
+		duly.StateLeased} {
+		j := duly.Job{ID: state.String(), Priority: 1, OrderKey: state.String(), Merge: duly.Merge{Key: state.String()},
+			Retain: time.Hour}
 		s.push(j)
 		d := s.take()
 		receipts = append(receipts, d.Receipt)
@@ -125,11 +134,14 @@ func operatorDestroy(s *scene) {
 			s.must("extend", s.extend(d.Receipt, time.Hour))
 		}
 	}
+
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+
 	same(s, "the number of queues", len(s.queues()), 0)
 	same(s, "stats", s.stats(), duly.Stats{})
 	same(s, "configuration", s.config(), s.usual())
+
 	for _, state := range duly.States {
 		same(s, "the jobs that are left", len(s.list(state)), 0)
 		s.gone(state.String())
@@ -137,7 +149,7 @@ func operatorDestroy(s *scene) {
 	for _, r := range receipts {
 		s.lost("ack", s.settle(duly.SettleRequest{Receipt: r, As: duly.Ack}))
 	}
-	// Nothing of the old life binds the new one: no ID, no key, no pause.
+	// No ID, key or pause of the destroyed queue affects the new one.
 	s.push(duly.Job{ID: "leased", OrderKey: "leased", Merge: duly.Merge{Key: "leased"}})
 	s.takes("leased")
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1})
@@ -153,9 +165,11 @@ func operatorDestroyTwice(s *scene) {
 
 func operatorDestroyOthers(s *scene) {
 	s.push(duly.Job{ID: "x"})
+	// Similar names, and the same name in another namespace.
 	s.on("jobs2").push(duly.Job{ID: "x"})
 	s.on("job").push(duly.Job{ID: "x"})
 	s.in("other").push(duly.Job{ID: "x"})
+
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.gone("x")
 	s.on("jobs2").is("x", duly.StateReady)
@@ -163,8 +177,8 @@ func operatorDestroyOthers(s *scene) {
 	s.in("other").is("x", duly.StateReady)
 }
 
-// operatorRepeated sends everything twice that may be sent twice, as after a
-// lost reply, and wants the second to leave all as the first did.
+// operatorRepeated calls each operation twice that a caller may repeat after a lost reply. The
+// second call must change nothing.
 func operatorRepeated(s *scene) {
 	s.push(duly.Job{ID: "x", Delay: time.Hour})
 	s.push(duly.Job{ID: "dead", Priority: 1})
@@ -172,6 +186,7 @@ func operatorRepeated(s *scene) {
 	s.push(duly.Job{ID: "running", Priority: 1})
 	d := s.take()
 	u := duly.Update{Priority: ptr(3), Delay: ptr(time.Minute), Body: []byte("new")}
+
 	for name, op := range map[string]func() error{
 		"push":      func() error { return s.try(duly.Job{ID: "x"}).Err },
 		"update":    func() error { return s.update("x", u) },
@@ -184,6 +199,8 @@ func operatorRepeated(s *scene) {
 		s.must(name, op())
 		s.unchanged("the second "+name, func() { s.must(name, op()) })
 	}
+
+	// These operations report that the first call has succeeded, but change nothing either.
 	s.must("requeue", s.requeue("dead").Err)
 	s.unchanged("the second requeue", func() { s.conflicts("it", s.requeue("dead").Err, duly.StateReady) })
 	s.ack(d)

@@ -10,10 +10,10 @@ import (
 func orderTests() []test {
 	return []test{
 		{"IsByPriorityThenDueThenNumber", []string{"C6.1", "C2.14"}, Options{OneShard: true}, orderOfReady},
-		{"OfOneProcessesPushesIsKept", []string{"C6.2"}, Options{OneShard: true}, orderOfPushes},
-		{"HoldsForJobsThatBecameDueTogether", []string{"C6.1", "C6.5"}, Options{OneShard: true}, orderOfDue},
+		{"FollowsThePushesOfOneProcess", []string{"C6.2"}, Options{OneShard: true}, orderOfPushes},
+		{"AppliesToJobsThatBecomeDueTogether", []string{"C6.1", "C6.5"}, Options{OneShard: true}, orderOfDue},
 		{"IsTheSameForPeekListAndReserve", []string{"C6.1", "C4.52", "C4.47"}, Options{OneShard: true}, orderEverywhere},
-		{"OfARetryIsByItsNewDue", []string{"C6.1", "C4.33"}, Options{OneShard: true}, orderOfRetry},
+		{"PlacesARetryByItsNewDueTime", []string{"C6.1", "C4.33"}, Options{OneShard: true}, orderOfRetry},
 	}
 }
 
@@ -21,6 +21,7 @@ func orderOfReady(s *scene) {
 	s.push(duly.Job{ID: "low-early", Priority: -1000})
 	s.push(duly.Job{ID: "mid-early"})
 	s.push(duly.Job{ID: "mid-early-2"})
+
 	s.Advance(time.Second)
 	s.pushAll(duly.Job{ID: "high-late", Priority: 1000}, duly.Job{ID: "mid-late"}, duly.Job{ID: "one", Priority: 1})
 	s.Advance(time.Second)
@@ -30,7 +31,8 @@ func orderOfReady(s *scene) {
 
 func orderOfPushes(s *scene) {
 	var want []string
-	for range 300 { // more than fit into one millisecond of anybody's clock
+	// More pushes than fit into one millisecond.
+	for range 300 {
 		want = append(want, s.push(made(duly.Job{})))
 	}
 	s.takes(want...)
@@ -38,7 +40,8 @@ func orderOfPushes(s *scene) {
 
 func orderOfDue(s *scene) {
 	s.pushAll(
-		duly.Job{ID: "c", Delay: 3 * time.Second}, duly.Job{ID: "a", Delay: time.Second}, duly.Job{ID: "b", Delay: 2 * time.Second},
+		duly.Job{ID: "c", Delay: 3 * time.Second}, duly.Job{ID: "a", Delay: time.Second},
+		duly.Job{ID: "b", Delay: 2 * time.Second},
 		duly.Job{ID: "b2", Delay: 2 * time.Second}, duly.Job{ID: "top", Delay: 4 * time.Second, Priority: 1},
 	)
 	s.Advance(time.Hour)
@@ -47,11 +50,13 @@ func orderOfDue(s *scene) {
 
 func orderEverywhere(s *scene) {
 	jobs := numbered(60, "j")
+	// Mixed priorities and due times, without a random generator.
 	for i := range jobs {
 		jobs[i].Priority = i * 7 % 5
 		jobs[i].Delay = time.Duration(i*11%4) * time.Second
 	}
 	s.pushAll(jobs...)
+
 	s.Advance(10 * time.Second)
 	s.step()
 	listed := idsOf(s.list(duly.StateReady))
@@ -69,12 +74,13 @@ func orderOfRetry(s *scene) {
 	s.nack(s.take(), "no")
 	s.Advance(5 * time.Second)
 	s.push(duly.Job{ID: "b"})
+	// The retry is due at 10 s, after the other job was pushed.
 	s.Advance(10 * time.Second)
 	s.takes("b", "a")
 }
 
-// orderedRun lets n jobs of each of the keys go through a busy queue and wants
-// every key's jobs to end in the order that they were pushed in.
+// orderedRun pushes n jobs for each of several keys and processes them. Each key's jobs must end
+// in the order in which they were pushed.
 func (s *scene) orderedRun(keys, n int, work func(d duly.Delivery) (settled bool)) {
 	s.Helper()
 	for i := range n {
@@ -84,9 +90,12 @@ func (s *scene) orderedRun(keys, n int, work func(d duly.Delivery) (settled bool
 		}
 		s.pushAll(jobs...)
 	}
+
 	next := make([]int, keys)
+	// The bound on rounds ends the test if the queue never drains.
 	for range 20 * keys * n {
 		ds := s.reserve(7)
+		// Nothing is ready: either all jobs are done, or some wait for a retry.
 		if len(ds) == 0 {
 			if s.stats().Sizes == (duly.Sizes{}) {
 				return

@@ -9,29 +9,29 @@ import (
 
 func orderKeyTests() []test {
 	return []test{
-		{"FreeKeyIsTakenAndABusyOneBlocks", []string{"C6.4", "C3.3"}, Options{}, keyTaken},
-		{"OneJobPerKeyRunsAtATime", []string{"C6.4", "C6.7", "C6.11"}, Options{}, keyOneAtATime},
-		{"DueJobsTakeTheKeyInDueOrderHoweverLateTheStep", []string{"C6.5", "C3.3"}, Options{}, keyLateStep},
-		{"WhatWasDueBeforeTakesTheKeyBeforeWhatIsDueNow", []string{"C6.5"}, Options{}, keyDueBefore},
-		{"HeadStaysHeadBeforeAHigherPriority", []string{"C6.6"}, Options{}, keyHeadStays},
+		{"FreeKeyIsTakenAndBusyKeyBlocks", []string{"C6.4", "C3.3"}, Options{}, keyTaken},
+		{"OneJobPerKeyIsInFlight", []string{"C6.4", "C6.7", "C6.11"}, Options{}, keyOneAtATime},
+		{"OverdueJobsTakeTheKeyInDueOrder", []string{"C6.5", "C3.3"}, Options{}, keyLateStep},
+		{"EarlierDueJobTakesTheKeyBeforeALaterPush", []string{"C6.5"}, Options{}, keyDueBefore},
+		{"HigherPriorityDoesNotReplaceTheHead", []string{"C6.6"}, Options{}, keyHeadStays},
 		{"HeadHoldsItsKeyWhileItWaitsForARetry", []string{"C6.8"}, Options{}, keyRetry},
 		{"HeadHoldsItsKeyWhileItIsSnoozed", []string{"C6.8"}, Options{}, keySnooze},
 		{"HeadHoldsItsKeyAfterAStall", []string{"C6.7", "C6.8"}, Options{}, keyStall},
-		{"IsGivenUpAtEveryEnd", []string{"C6.9", "C6.11", "C3.10", "C6.13"}, Options{}, keyGivenUp},
-		{"IsGivenUpWhenTheHeadIsPutBack", []string{"C6.10", "C6.11", "C3.19"}, Options{}, keyPutBack},
-		{"IsKeptWhenADeliveredHeadIsPutBack", []string{"C6.8", "C6.10"}, Options{}, keyPutBackDelivered},
+		{"IsReleasedAtEveryEnd", []string{"C6.9", "C6.11", "C3.10", "C6.13"}, Options{}, keyGivenUp},
+		{"IsReleasedWhenTheHeadIsDelayed", []string{"C6.10", "C6.11", "C3.19"}, Options{}, keyPutBack},
+		{"IsKeptWhenADeliveredHeadIsDelayed", []string{"C6.8", "C6.10"}, Options{}, keyPutBackDelivered},
 		{"GoesToTheFirstBlockedByPriorityDueAndNumber", []string{"C6.11"}, Options{}, keyNextIsFirst},
-		{"OfADelayedJobIsNotHeld", []string{"C6.12"}, Options{}, keyDelayedHoldsNone},
-		{"OfADeletedHeadIsFreeAtOnce", []string{"C6.13"}, Options{}, keyDeletedHead},
-		{"PromotedJobIsBlockedWhereItsKeyIsBusy", []string{"C3.21", "C6.4"}, Options{}, keyPromoted},
-		{"IdleKeysLeaveNothing", []string{"C6.14"}, Options{}, keyIdle},
-		{"OrderHoldsThroughFailuresAndSnoozes", []string{"C6.8", "C6.15"}, Options{}, keyOrderHolds},
+		{"IsNotHeldByADelayedJob", []string{"C6.12"}, Options{}, keyDelayedHoldsNone},
+		{"IsReleasedWhenTheHeadIsDeleted", []string{"C6.13"}, Options{}, keyDeletedHead},
+		{"PromotedJobIsBlockedIfItsKeyIsBusy", []string{"C3.21", "C6.4"}, Options{}, keyPromoted},
+		{"IdleKeysUseNoStorage", []string{"C6.14"}, Options{}, keyIdle},
+		{"OrderSurvivesFailuresAndSnoozes", []string{"C6.8", "C6.15"}, Options{}, keyOrderHolds},
 		{"DifferentKeysDoNotWaitForEachOther", []string{"C6.4"}, Options{OneShard: true}, keyIndependent},
 		{"JobsWithoutAKeyAreNeverBlocked", []string{"C6.4"}, Options{OneShard: true}, keyNone},
 	}
 }
 
-// line pushes jobs of one key.
+// line pushes several jobs of one key.
 func (s *scene) line(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
@@ -39,13 +39,14 @@ func (s *scene) line(ids ...string) {
 	}
 }
 
-// Nobody has stepped the queue since the first job was due: what an operation
-// makes due afterwards has to stand behind it all the same.
+// keyDueBefore makes a job due without stepping the queue. Jobs that later operations make due
+// must still come after it.
 func keyDueBefore(s *scene) {
 	s.push(duly.Job{ID: "first", OrderKey: "k", Delay: time.Second})
 	s.push(duly.Job{ID: "promoted", OrderKey: "k", Delay: time.Hour})
 	s.push(duly.Job{ID: "updated", OrderKey: "k", Delay: time.Hour})
 	s.Advance(2 * time.Second)
+	// None of these calls steps the queue.
 	s.push(duly.Job{ID: "pushed", OrderKey: "k"})
 	s.Advance(time.Second)
 	if err := s.Engine.Promote(s.ctx, s.ref(), "promoted"); err != nil {
@@ -55,10 +56,12 @@ func keyDueBefore(s *scene) {
 	if err := s.Engine.Update(s.ctx, s.ref(), "updated", duly.Update{Delay: new(time.Duration)}); err != nil {
 		s.Fatal(err)
 	}
+
 	for _, want := range []string{"first", "pushed", "promoted", "updated"} {
+		// The key allows one job in flight at a time, whatever the maximum.
 		got := s.reserve(10)
 		if len(got) != 1 || got[0].ID != want {
-			s.Fatalf("reserved %v, want %s alone", got, want)
+			s.Fatalf("reserved %v, want only %s", got, want)
 		}
 		s.ack(got[0])
 	}
@@ -86,10 +89,12 @@ func keyLateStep(s *scene) {
 		duly.Job{ID: "early", OrderKey: "k", Delay: time.Second, Priority: -1000},
 		duly.Job{ID: "mid", OrderKey: "k", Delay: 2 * time.Second},
 	)
+	// All three are overdue. The earliest takes the key in spite of its priority.
 	s.Advance(time.Hour)
 	s.is("early", duly.StateReady)
 	s.ack(s.takes("early")[0])
-	s.ack(s.takes("late")[0]) // from here on by priority
+	// The jobs behind the head are ordered by priority.
+	s.ack(s.takes("late")[0])
 	s.takes("mid")
 }
 
@@ -98,6 +103,7 @@ func keyHeadStays(s *scene) {
 	s.push(duly.Job{ID: "b", OrderKey: "k", Priority: 1000})
 	s.is("a", duly.StateReady)
 	s.is("b", duly.StateBlocked)
+	// A job in the ready state holds the key although it was not delivered yet.
 	s.ack(s.takes("a")[0])
 	s.takes("b")
 }
@@ -108,6 +114,7 @@ func keyRetry(s *scene) {
 	s.is("a", duly.StateDelayed)
 	s.nothing("the head waits for its retry")
 	s.sizes(duly.Sizes{Delayed: 1, Blocked: 2})
+
 	s.Advance(time.Minute)
 	s.is("a", duly.StateReady)
 	s.ack(s.takes("a")[0])
@@ -118,8 +125,10 @@ func keyRetry(s *scene) {
 func keySnooze(s *scene) {
 	s.line("a", "b")
 	s.snooze(s.takes("a")[0], time.Hour)
+	// One millisecond before the snooze ends.
 	s.Advance(time.Hour - time.Millisecond)
 	s.nothing("the head is snoozed")
+
 	s.Advance(time.Millisecond)
 	s.ack(s.takes("a")[0])
 	s.takes("b")
@@ -129,6 +138,7 @@ func keyStall(s *scene) {
 	s.line("a")
 	d := s.take()
 	s.push(duly.Job{ID: "b", OrderKey: "k", Priority: 1000})
+	// The stalled job keeps its key, so the higher priority does not matter.
 	s.stall(d)
 	s.takes("a")
 }
@@ -157,6 +167,7 @@ func keyGivenUp(s *scene) {
 			n.nack(d, "no")
 		}},
 	}
+
 	for _, end := range ends {
 		n := s.on(nameOf(end.name))
 		n.push(duly.Job{ID: "a", OrderKey: "k", Tries: 1, TTL: time.Hour, Merge: duly.Merge{Key: "m"}, Retain: time.Hour})
@@ -164,12 +175,13 @@ func keyGivenUp(s *scene) {
 		n.is("b", duly.StateBlocked)
 		end.do(n)
 		n.is("b", duly.StateReady)
-		n.sameIDs("the ready jobs after "+end.name, idsOf(n.list(duly.StateReady)), []string{"b"}) // in the same step
+		// The operation that ends the job also makes the next one ready, without a further step.
+		n.sameIDs("the ready jobs after "+end.name, idsOf(n.list(duly.StateReady)), []string{"b"})
 		n.sameIDs("the jobs delivered after "+end.name, idsTaken(n.takeAll()), []string{"b"})
 	}
 }
 
-// nameOf makes a queue's name of a few words.
+// nameOf converts words to a queue name.
 func nameOf(words string) string {
 	b := []byte(words)
 	for i, c := range b {
@@ -180,7 +192,7 @@ func nameOf(words string) string {
 	return string(b)
 }
 
-// purged wants a purge of so many jobs of one state to find them all.
+// purged purges up to want jobs of a state, and reports an error unless there were that many.
 func (s *scene) purged(state duly.State, want int) {
 	s.Helper()
 	n, err := s.Engine.Purge(s.ctx, s.ref(), state, want)
@@ -190,10 +202,13 @@ func (s *scene) purged(state duly.State, want int) {
 
 func keyPutBack(s *scene) {
 	s.line("a", "b", "c")
+	// The head was never delivered, so a delay releases its key.
 	s.updateDelay("a", time.Hour)
 	s.is("a", duly.StateDelayed)
 	s.is("b", duly.StateReady)
 	s.is("c", duly.StateBlocked)
+
+	// The former head is due again, but another job holds the key now.
 	s.updateDelay("a", 0)
 	s.is("a", duly.StateBlocked)
 	s.ack(s.takes("b")[0])
@@ -214,6 +229,7 @@ func (s *scene) updateDelay(id string, delay time.Duration) {
 
 func keyPutBackDelivered(s *scene) {
 	s.line("a", "b")
+	// A release leaves the job ready, with its key.
 	s.release(s.take())
 	s.updateDelay("a", time.Hour)
 	s.is("a", duly.StateDelayed)
@@ -232,6 +248,8 @@ func keyNextIsFirst(s *scene) {
 	s.push(duly.Job{ID: "first", OrderKey: "k", Priority: 5})
 	s.push(duly.Job{ID: "second", OrderKey: "k", Priority: 5})
 	s.push(duly.Job{ID: "last", OrderKey: "k", Priority: -5})
+
+	// Sorted by priority, then by due time, then by number.
 	s.sameIDs("the blocked jobs", idsOf(s.list(duly.StateBlocked)), []string{"first", "second", "third", "fourth", "last"})
 	for _, id := range []string{"head", "first", "second", "third", "fourth", "last"} {
 		s.ack(s.takes(id)[0])
@@ -243,6 +261,7 @@ func keyDelayedHoldsNone(s *scene) {
 	s.line("now")
 	s.is("now", duly.StateReady)
 	d := s.takes("now")[0]
+	// The extension keeps the lease from ending while the clock moves.
 	s.must("extend", s.extend(d.Receipt, time.Hour))
 	s.Advance(2 * time.Minute)
 	s.is("later", duly.StateBlocked)
@@ -256,6 +275,7 @@ func keyDeletedHead(s *scene) {
 	stale := s.takes("a")[0]
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "a"))
 	current := s.takes("b")[0]
+	// The key belongs to another job now, so the receipt must not release it.
 	s.lost("ack of the deleted head", s.settle(duly.SettleRequest{Receipt: stale.Receipt, As: duly.Ack}))
 	s.ack(current)
 }
@@ -270,6 +290,7 @@ func keyPromoted(s *scene) {
 }
 
 func keyIdle(s *scene) {
+	// One order key and one merge key per job.
 	jobs := numbered(500, "j")
 	for i := range jobs {
 		jobs[i].OrderKey, jobs[i].Merge = jobs[i].ID, duly.Merge{Key: jobs[i].ID}
@@ -278,6 +299,8 @@ func keyIdle(s *scene) {
 	for _, d := range s.reserve(500) {
 		s.ack(d)
 	}
+
+	// Check would report an entry that no job uses.
 	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{})
 	s.must("check", err)
 	same(s, "the jobs that check looks at", report.Jobs, 0)
@@ -287,6 +310,7 @@ func keyIdle(s *scene) {
 func keyOrderHolds(s *scene) {
 	i := 0
 	s.orderedRun(5, 12, func(d duly.Delivery) bool {
+		// Half of the deliveries fail, are snoozed or released.
 		i++
 		switch i % 6 {
 		case 1:
@@ -304,6 +328,7 @@ func keyOrderHolds(s *scene) {
 }
 
 func keyIndependent(s *scene) {
+	// Keys that are prefixes of each other or differ in case are different.
 	s.pushAll(duly.Job{ID: "a", OrderKey: "k"}, duly.Job{ID: "b", OrderKey: "kk"}, duly.Job{ID: "c", OrderKey: "K"})
 	s.on("other").push(duly.Job{ID: "d", OrderKey: "k"})
 	s.takes("a", "b", "c")

@@ -11,19 +11,19 @@ import (
 
 func payloadTests() []test {
 	return []test{
-		{"OfEverySizeComesBackAsItWas", []string{"C2.6", "C2.7"}, Options{}, payloadSizes},
-		{"BoundIsASetting", []string{"C2.7", "C13.7"}, Options{MaxBody: 1000}, payloadBound},
-		{"OfEveryByteComesBackAsItWas", []string{"C2.6"}, Options{}, payloadBytes},
-		{"ThatIsNoUTF8ComesBackAsItWas", []string{"C2.6"}, Options{}, payloadNotUTF8},
-		{"BigNumbersInJSONStay", []string{"C2.6"}, Options{}, payloadNumbers},
-		{"SurvivesEveryStation", []string{"C2.6", "C8.8", "C2.30"}, Options{}, payloadStations},
-		{"IsTheCallersAgainAfterThePush", []string{"C2.6"}, Options{}, payloadNotAliased},
-		{"OfResultsComesBackAsItWas", []string{"C2.31", "C4.20"}, Options{}, payloadResults},
-		{"OfManyFitsTogether", []string{"C4.6"}, Options{OneShard: true}, payloadMany},
+		{"OfEverySizeIsReturnedUnchanged", []string{"C2.6", "C2.7"}, Options{}, payloadSizes},
+		{"BoundIsConfigurable", []string{"C2.7", "C13.7"}, Options{MaxBody: 1000}, payloadBound},
+		{"OfEveryByteIsReturnedUnchanged", []string{"C2.6"}, Options{}, payloadBytes},
+		{"ThatIsNotUTF8IsReturnedUnchanged", []string{"C2.6"}, Options{}, payloadNotUTF8},
+		{"KeepsBigNumbersInJSON", []string{"C2.6"}, Options{}, payloadNumbers},
+		{"SurvivesEveryTransition", []string{"C2.6", "C8.8", "C2.30"}, Options{}, payloadStations},
+		{"IsCopiedByPushAndGet", []string{"C2.6"}, Options{}, payloadNotAliased},
+		{"OfResultsIsReturnedUnchanged", []string{"C2.31", "C4.20"}, Options{}, payloadResults},
+		{"OfManyJobsFitsIntoOneBatch", []string{"C4.6"}, Options{OneShard: true}, payloadMany},
 	}
 }
 
-// pattern is n bytes that repeat late and in no unit of anybody.
+// pattern returns n bytes that do not repeat at a power of two, so that a shift would show.
 func pattern(n int) []byte {
 	body := make([]byte, n)
 	for i := range body {
@@ -32,7 +32,7 @@ func pattern(n int) []byte {
 	return body
 }
 
-// roundTrip pushes a body and wants it back from Get and from a delivery.
+// roundTrip pushes a body. Get and Reserve must return it unchanged.
 func (s *scene) roundTrip(body []byte) {
 	s.Helper()
 	id := s.push(duly.Job{Body: bytes.Clone(body)})
@@ -46,7 +46,9 @@ func (s *scene) roundTrip(body []byte) {
 }
 
 func payloadSizes(s *scene) {
-	for _, n := range []int{0, 1, 2, 3, 255, 256, 4095, 4096, 4097, 65_535, 65_536, duly.DefaultMaxBody - 1, duly.DefaultMaxBody} {
+	// Sizes around the limits of buffers, pages and string encodings.
+	for _, n := range []int{0, 1, 2, 3, 255, 256, 4095, 4096, 4097, 65_535, 65_536, duly.DefaultMaxBody - 1,
+		duly.DefaultMaxBody} {
 		s.roundTrip(pattern(n))
 	}
 	s.names("one byte more", s.try(duly.Job{Body: pattern(duly.DefaultMaxBody + 1)}).Err, duly.CodeTooLarge, "body")
@@ -57,6 +59,8 @@ func payloadBound(s *scene) {
 		s.roundTrip(pattern(n))
 	}
 	s.names("one byte more", s.try(duly.Job{Body: pattern(1001)}).Err, duly.CodeTooLarge, "body")
+
+	// The bound applies to updates too.
 	id := s.push(duly.Job{})
 	s.names("an update with a byte more", s.update(id, duly.Update{Body: pattern(1001)}), duly.CodeTooLarge, "body")
 	s.must("an update of that size", s.update(id, duly.Update{Body: pattern(1000)}))
@@ -74,15 +78,18 @@ func payloadBytes(s *scene) {
 
 func payloadNotUTF8(s *scene) {
 	for _, body := range []string{
-		"\xff", "\xc3\x28", "a\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xef\xbb\xbfbom", "\u0000", "a\x00b", "\u2028", "<script>&amp;",
-		"\ufffd", `"quoted\"`, "line\r\nline", "🐰", strings.Repeat("ä", 5000), "$1 ? :name '", "base64:AAAA", `{"body_base64":"AA=="}`,
+		"\xff", "\xc3\x28", "a\xc3", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xef\xbb\xbfbom", "\u0000", "a\x00b", "\u2028",
+		"<script>&amp;",
+		"\ufffd", `"quoted\"`, "line\r\nline", "🐰", strings.Repeat("ä", 5000), "$1 ? :name '", "base64:AAAA",
+		`{"body_base64":"AA=="}`,
 	} {
 		s.roundTrip([]byte(body))
 	}
 }
 
 func payloadNumbers(s *scene) {
-	body := []byte(`{"big":12345678901234567890,"exact":9007199254740993,"small":0.1000000000000000055511151231257827,"e":1E400,"z":-0}`)
+	body := []byte(`{"big":12345678901234567890,"exact":9007199254740993,` +
+		`"small":0.1000000000000000055511151231257827,"e":1E400,"z":-0}`)
 	if !json.Valid(body) {
 		s.Fatal("the example is no JSON")
 	}
@@ -94,6 +101,8 @@ func payloadStations(s *scene) {
 	j := want
 	j.ID, j.Delay, j.Retain, j.Backoff = "x", time.Second, time.Hour, "fixed:1s"
 	s.push(j)
+
+	// Move the job through its states in many ways. Headers and body must not change.
 	stations := []func(){
 		func() { s.Advance(time.Second); s.step() },
 		func() { s.nack(s.take(), "no") },
@@ -108,6 +117,7 @@ func payloadStations(s *scene) {
 		next()
 		s.sameContent("the job", s.get("x").Job, want)
 	}
+	// The last delivery's receipt is not known here, but its lease end is enough to let it stall.
 	s.stall(duly.Delivery{LeaseEnd: s.get("x").LeaseEnd})
 	d := s.take()
 	s.sameContent("the delivery", d.Job, want)
@@ -115,7 +125,8 @@ func payloadStations(s *scene) {
 	s.sameContent("the done job", s.get("x").Job, want)
 }
 
-// payloadNotAliased writes into what it pushed and into what it was given.
+// payloadNotAliased modifies the body and headers after a push, a Get and a Reserve. The stored
+// job must not change.
 func payloadNotAliased(s *scene) {
 	body, headers := []byte("body"), map[string]string{"a": "b"}
 	id := s.push(duly.Job{Body: body, Headers: headers})

@@ -15,15 +15,15 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// plantedShort is how many operations suffice to show any of the bugs.
+// plantedShort is the number of operations that suffice to show any of the bugs.
 const plantedShort = 12
 
-// plantedTries is how many scripts a planted bug may get away with: several times
-// what the most hidden one was seen to need.
+// plantedTries bounds the scripts for one bug. It is several times what the most hidden bug has
+// needed.
 const plantedTries = 400
 
-// A test that finds nothing proves something only if it would find what is
-// there: here it gets engines with one bug each.
+// TestModelFindsPlantedBugs runs the model test against engines with one bug each. It has to find
+// all of them.
 func TestModelFindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, bug := range plantedBugs() {
@@ -38,16 +38,16 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 				short, why := shrink(sc, err, func(sc script) error { return playPlanted(t, bug, sc) })
 				t.Logf("found by script %d: %v\n%#v", seed, why, short)
 				if len(short) > plantedShort {
-					t.Errorf("the script was cut to %d operations, want %d at most", len(short), plantedShort)
+					t.Errorf("the script was shortened to %d operations, want at most %d", len(short), plantedShort)
 				}
 				return
 			}
-			t.Errorf("%d scripts did not find it", plantedTries)
+			t.Errorf("%d scripts did not find the bug", plantedTries)
 		})
 	}
 }
 
-// Without a bug the same engine passes: it is the bugs that are found.
+// TestModelFindsNothingInAGoodEngine runs the same engine without a bug. It has to pass.
 func TestModelFindsNothingInAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for seed := range 10 {
@@ -57,11 +57,12 @@ func TestModelFindsNothingInAGoodEngine(t *testing.T) {
 	}
 }
 
-// playPlanted plays one script against a model with the bug.
+// playPlanted runs one script against a model with the bug.
 func playPlanted(t *testing.T, bug plantedBug, sc script) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &skewed{Fake: clock.NewFake()}
-		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true, Manual: true})
+		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true,
+			Manual: true})
 		defer m.Close()
 		e := &buggy{Engine: m, clock: c, bug: bug, last: map[duly.Number]duly.Receipt{}, ids: map[duly.Receipt]string{}}
 		h := &Harness{Engine: e, Maintainer: e, Clock: c.Fake, Quiet: synctest.Wait}
@@ -70,7 +71,7 @@ func playPlanted(t *testing.T, bug plantedBug, sc script) (err error) {
 	return err
 }
 
-// skewed is a clock that a bug can read wrongly.
+// skewed is a clock that an operation can misread.
 type skewed struct {
 	*clock.Fake
 	by atomic.Int64
@@ -79,10 +80,10 @@ type skewed struct {
 // Now implements clock.Clock.
 func (c *skewed) Now() time.Time { return c.Fake.Now().Add(time.Duration(c.by.Load())) }
 
-// plantedBug changes what goes into an engine or what comes out of it.
+// plantedBug changes the input or the output of an engine.
 type plantedBug struct {
 	name string
-	// skew is by how much the clock is misread in the operation skewed.
+	// skew is by how much the operation skewed misreads the clock.
 	skewed string
 	skew   time.Duration
 
@@ -91,7 +92,7 @@ type plantedBug struct {
 	delivered func(*duly.Delivery)
 	settle    func(*buggy, string, *duly.SettleRequest)
 	settled   func([]error)
-	told      func(*duly.JobInfo)
+	info      func(*duly.JobInfo)
 	update    func(*duly.Update)
 	list      func(duly.ListParams, *duly.ListPage)
 	stats     func(*duly.Stats)
@@ -100,8 +101,8 @@ type plantedBug struct {
 	purge     func(n int) int
 	wait      func(bool) bool
 	err       func(error) error
-	deaf      string // an operation that does nothing
-	crowded   bool   // a suspect does not end a Reserve
+	ignored   string // the operation that does nothing
+	crowded   bool   // Reserve continues after a suspect job
 }
 
 func plantedBugs() []plantedBug {
@@ -165,8 +166,8 @@ func plantedBugs() []plantedBug {
 				r[1], r[2] = r[2], r[1]
 			}
 		}},
-		{name: "LosesResults", told: func(i *duly.JobInfo) { i.Result = nil }},
-		{name: "LosesTheLastError", told: func(i *duly.JobInfo) {
+		{name: "LosesResults", info: func(i *duly.JobInfo) { i.Result = nil }},
+		{name: "LosesTheLastError", info: func(i *duly.JobInfo) {
 			if i.State == duly.StateDead {
 				i.LastError = ""
 			}
@@ -177,9 +178,9 @@ func plantedBugs() []plantedBug {
 			}
 			return err
 		}},
-		{name: "IgnoresPause", deaf: "pause"},
-		{name: "IgnoresResume", deaf: "resume"},
-		{name: "DestroysNothing", deaf: "destroy"},
+		{name: "IgnoresPause", ignored: "pause"},
+		{name: "IgnoresResume", ignored: "resume"},
+		{name: "DestroysNothing", ignored: "destroy"},
 		{name: "IgnoresARate", configure: func(c *duly.QueueConfig) { c.Rate = duly.Rate{} }},
 		{name: "PurgesOneMore", purge: func(n int) int {
 			if n > 0 {
@@ -192,7 +193,7 @@ func plantedBugs() []plantedBug {
 	}
 }
 
-// freeAtSnooze gives the job back as a new one, which holds no key.
+// freeAtSnooze replaces a snoozed job by a new one, which does not hold the order key.
 func freeAtSnooze(b *buggy, namespace string, o *duly.SettleRequest) {
 	p, ok := contract.ParseReceipt(o.Receipt)
 	if !ok || o.As != duly.Release || o.Delay == nil || b.last[p.Number] != o.Receipt {
@@ -217,11 +218,11 @@ type buggy struct {
 	bug   plantedBug
 	last  map[duly.Number]duly.Receipt // the last receipt of each job
 	ids   map[duly.Receipt]string
-	// freed are the receipts whose settle the bug has taken for itself.
+	// freed are the receipts that the bug has settled itself.
 	freed map[duly.Receipt]bool
 }
 
-// misread lets the clock be misread until the func that it returns is called.
+// misread makes the clock wrong until the returned function is called.
 func (b *buggy) misread(operation string) func() {
 	if b.bug.skewed == operation {
 		b.clock.by.Store(int64(b.bug.skew))
@@ -312,8 +313,8 @@ func (b *buggy) Settle(ctx context.Context, namespace string, outcomes []duly.Se
 func (b *buggy) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	defer b.misread("get")()
 	info, err := b.Engine.Get(ctx, q, id)
-	if b.bug.told != nil {
-		b.bug.told(&info)
+	if b.bug.info != nil {
+		b.bug.info(&info)
 	}
 	return info, err
 }
@@ -363,7 +364,7 @@ func (b *buggy) Configure(ctx context.Context, q duly.QueueRef, patch duly.Queue
 }
 
 func (b *buggy) Pause(ctx context.Context, q duly.QueueRef) error {
-	if b.bug.deaf == "pause" {
+	if b.bug.ignored == "pause" {
 		_, err := b.Engine.Stats(ctx, q)
 		return err
 	}
@@ -371,14 +372,14 @@ func (b *buggy) Pause(ctx context.Context, q duly.QueueRef) error {
 }
 
 func (b *buggy) Resume(ctx context.Context, q duly.QueueRef) error {
-	if b.bug.deaf == "resume" {
+	if b.bug.ignored == "resume" {
 		return nil
 	}
 	return b.Engine.Resume(ctx, q)
 }
 
 func (b *buggy) Destroy(ctx context.Context, q duly.QueueRef) error {
-	if b.bug.deaf == "destroy" {
+	if b.bug.ignored == "destroy" {
 		return nil
 	}
 	return b.Engine.Destroy(ctx, q)

@@ -8,23 +8,23 @@ import (
 
 func pushTests() []test {
 	return []test{
-		{"MadeJobIsStoredWithItsIndexEntries", []string{"C4.8", "C3.1", "C3.8"}, Options{}, pushStores},
-		{"DueLaterIsDelayedAndDueNowIsReady", []string{"C3.1", "C3.2", "C2.10"}, Options{}, pushStates},
-		{"RepeatOfAMadeJobIsThereOnce", []string{"C2.2", "C3.14", "C2.35"}, Options{}, pushRepeated},
-		{"RepeatAfterTheEndIsANewJob", []string{"C2.3"}, Options{}, pushRepeatedAfterEnd},
-		{"RepeatIsCaughtWhileTheFirstIsRetained", []string{"C2.3", "C2.30"}, Options{}, pushRepeatedRetained},
+		{"StoresTheJobAndItsIndexEntries", []string{"C4.8", "C3.1", "C3.8"}, Options{}, pushStores},
+		{"FutureJobIsDelayedAndDueJobIsReady", []string{"C3.1", "C3.2", "C2.10"}, Options{}, pushStates},
+		{"RepeatedPushStoresTheJobOnce", []string{"C2.2", "C3.14", "C2.35"}, Options{}, pushRepeated},
+		{"RepeatAfterTheEndCreatesANewJob", []string{"C2.3"}, Options{}, pushRepeatedAfterEnd},
+		{"RepeatReturnsExistsWhileTheJobIsRetained", []string{"C2.3", "C2.30"}, Options{}, pushRepeatedRetained},
 		{"OwnIDIsUniqueInEveryState", []string{"C2.4", "C3.14", "C2.35", "C4.60"}, Options{}, pushOwnID},
 		{"ExistsChangesNothing", []string{"C3.14", "C2.2"}, Options{OneShard: true}, pushExistsChangesNothing},
-		{"WithoutAnIDEveryJobIsAnother", []string{"C2.1"}, Options{OneShard: true}, pushWithoutID},
-		{"MadeIDThatIsNoULIDIsAnOwnID", []string{"C2.4", "C2.1"}, Options{OneShard: true}, pushMadeNonsense},
-		{"NamespaceIsDefaultUnlessGiven", []string{"C2.5", "C1.1"}, Options{}, pushNamespace},
-		{"SameIDLivesInTwoQueues", []string{"C1.3", "C2.4"}, Options{}, pushTwoQueues},
-		{"InvalidGoesBeforeExistsBeforeMergedBeforeFull", []string{"C2.36"}, Options{OneShard: true}, pushOrderOfChecks},
-		{"TraceContextTravels", []string{"C2.9"}, Options{}, pushTrace},
+		{"JobsWithoutAnIDAreDistinct", []string{"C2.1"}, Options{OneShard: true}, pushWithoutID},
+		{"MadeIDThatIsNotAULIDIsAnOwnID", []string{"C2.4", "C2.1"}, Options{OneShard: true}, pushMadeNonsense},
+		{"NamespaceDefaultsToDefault", []string{"C2.5", "C1.1"}, Options{}, pushNamespace},
+		{"TwoQueuesMayHaveTheSameID", []string{"C1.3", "C2.4"}, Options{}, pushTwoQueues},
+		{"ChecksInvalidThenExistsThenMergedThenFull", []string{"C2.36"}, Options{OneShard: true}, pushOrderOfChecks},
+		{"KeepsTheTraceContext", []string{"C2.9"}, Options{}, pushTrace},
 	}
 }
 
-// made is a job as duly's client pushes it for the first time.
+// made returns the job as duly's client pushes it for the first time.
 func made(j duly.Job) duly.Job {
 	j.ID, j.Made = duly.MakeID(&j), true
 	return j
@@ -35,6 +35,7 @@ func pushStores(s *scene) {
 	same(s, "the ID", s.push(j), j.ID)
 	s.sizes(duly.Sizes{Ready: 1})
 	s.counted(duly.Counters{Pushed: 1})
+
 	got := s.get(j.ID)
 	s.sameContent("the stored job", got.Job, j)
 	same(s, "its priority", got.Priority, 7)
@@ -42,6 +43,7 @@ func pushStores(s *scene) {
 	same(s, "its state", got.State, duly.StateReady)
 	same(s, "its attempt", got.Attempt, 1)
 	sameTime(s, "its push", got.PushedAt, s.now())
+
 	d := s.take()
 	same(s, "the ID delivered", d.ID, j.ID)
 	s.sameContent("the delivery", d.Job, j)
@@ -59,6 +61,7 @@ func pushStates(s *scene) {
 	s.is("later", duly.StateDelayed)
 	s.is("at", duly.StateDelayed)
 	s.sizes(duly.Sizes{Ready: 1, Delayed: 2})
+
 	s.ack(s.takes("now")[0])
 	s.Advance(time.Minute)
 	s.ack(s.takes("later")[0])
@@ -69,7 +72,7 @@ func pushStates(s *scene) {
 func pushRepeated(s *scene) {
 	j := made(duly.Job{Body: []byte("first")})
 	s.push(j)
-	j.Made = false // the repeat after a lost reply
+	j.Made = false // repeats the push after a lost reply
 	s.exists(j, duly.StateReady)
 	d := s.take()
 	s.exists(j, duly.StateLeased)
@@ -85,6 +88,8 @@ func pushRepeatedAfterEnd(s *scene) {
 	s.ack(first)
 	j.Made = false
 	s.push(j)
+	// The receipt belongs to the first job, so it must not settle the second one with the same
+	// ID.
 	s.unchanged("the first delivery's receipt", func() {
 		s.lost("ack by it", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	})
@@ -100,6 +105,7 @@ func pushRepeatedRetained(s *scene) {
 	s.ack(s.take())
 	j.Made = false
 	s.exists(j, duly.StateDone)
+	// The ID is free again after the retention.
 	s.Advance(time.Hour + time.Second)
 	s.step()
 	s.push(j)
@@ -110,13 +116,15 @@ func pushOwnID(s *scene) {
 	s.push(j)
 	s.exists(j, duly.StateDelayed)
 	s.Advance(time.Minute)
-	s.exists(j, duly.StateReady) // by the clock: no step has moved it
+	// No step has moved the job, but it is due.
+	s.exists(j, duly.StateReady)
 	d := s.take()
 	s.exists(j, duly.StateLeased)
 	s.bury(d, "no")
 	s.exists(j, duly.StateDead)
 	s.requeue(j.ID)
 	s.exists(j, duly.StateReady)
+	// A requeued job is ready, and is done with its ID still in use.
 	s.ack(s.take())
 	s.exists(j, duly.StateDone)
 
@@ -128,6 +136,7 @@ func pushOwnID(s *scene) {
 
 func pushExistsChangesNothing(s *scene) {
 	s.push(duly.Job{ID: "x", Body: []byte("first"), Delay: time.Hour, Priority: 3})
+	// Neither the fields nor the merge key of the repeated push have an effect.
 	s.unchanged("a push of the same ID", func() {
 		s.exists(duly.Job{ID: "x", Body: []byte("second"), Priority: 9, TTL: time.Second}, duly.StateDelayed)
 		s.exists(duly.Job{ID: "x", Merge: duly.Merge{Key: "m"}}, duly.StateDelayed)
@@ -147,7 +156,7 @@ func pushMadeNonsense(s *scene) {
 	s.exists(duly.Job{ID: "not-a-ulid"}, duly.StateReady)
 	j := made(duly.Job{})
 	s.push(j)
-	s.exists(j, duly.StateReady) // Made or not: it is there
+	s.exists(j, duly.StateReady) // Made says that the ID is new, but it exists
 	s.takes("not-a-ulid", j.ID)
 }
 
@@ -176,6 +185,7 @@ func pushOrderOfChecks(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 2})
 	key := duly.Merge{Key: "k"}
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b", Merge: key})
+	// Each push would fail for several reasons. The first in the contract's order decides.
 	s.refused("a bad job with an ID in use", s.try(duly.Job{ID: "a", Priority: 5000}).Err, duly.CodeInvalid)
 	s.exists(duly.Job{ID: "a", Merge: key}, duly.StateReady)
 	s.merges(duly.Job{ID: "c", Merge: key}, "b")

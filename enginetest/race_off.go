@@ -2,6 +2,6 @@
 
 package enginetest
 
-// raced tells that the race detector looks on, which makes everything several
-// times slower: tests that only want a crowd are content with a smaller one.
+// raced reports whether the race detector is on. It makes everything several times slower, so
+// tests with many workers use fewer.
 func (s *scene) raced() bool { return false }

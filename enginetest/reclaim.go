@@ -18,9 +18,11 @@ func reclaimRacesCompletion(s *scene) {
 			s.push(duly.Job{ID: fmt.Sprintf("%d-%d", round, i), Lease: time.Second, Retain: 100 * time.Hour})
 		}
 		ds := s.reserve(jobs)
-		s.Advance(time.Second) // from here on a step may take them back
+		// A step may reclaim the leases from now on.
+		s.Advance(time.Second)
 
 		acked := make([]error, jobs)
+		// Half of the calls step the queue, half acknowledge a job.
 		s.each(2*jobs, func(n *scene, i int) {
 			if i%2 == 1 {
 				n.step()
@@ -32,8 +34,10 @@ func reclaimRacesCompletion(s *scene) {
 
 		s.step()
 		for i, d := range ds {
-			s.judgeReclaimed(d, acked[i])
+			s.checkReclaimed(d, acked[i])
 		}
+
+		// Acknowledge the reclaimed jobs, so that all of them end as done.
 		for _, d := range s.reserve(jobs) {
 			s.ack(d)
 		}
@@ -41,17 +45,17 @@ func reclaimRacesCompletion(s *scene) {
 	s.sizes(duly.Sizes{Done: rounds * jobs})
 }
 
-func (s *scene) judgeReclaimed(d duly.Delivery, acked error) {
+func (s *scene) checkReclaimed(d duly.Delivery, acked error) {
 	s.Helper()
 	info := s.get(d.ID)
 	switch {
 	case acked == nil:
 		if info.State != duly.StateDone || string(info.Result) != d.ID || info.Stalls != 0 || info.Failures != 0 {
-			s.Errorf("%s was acked, and is %+v", d.ID, info)
+			s.Errorf("%s was acked, but Get returns %+v", d.ID, info)
 		}
 	case errors.Is(acked, duly.ErrLeaseLost):
 		if info.State != duly.StateReady || len(info.Result) != 0 || info.Stalls != 1 || info.Failures != 0 {
-			s.Errorf("%s was taken back before its ack, and is %+v", d.ID, info)
+			s.Errorf("the lease of %s was reclaimed before its ack, but Get returns %+v", d.ID, info)
 		}
 	default:
 		s.Errorf("ack of %s: %v", d.ID, acked)

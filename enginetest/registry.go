@@ -7,17 +7,17 @@ import (
 
 // test proves one or more rules of docs/contract.md.
 type test struct {
-	// Name is a sentence in CamelCase that says what must hold.
+	// Name states the behaviour in CamelCase.
 	Name string
-	// Rules are the numbers of the rules that it proves.
+	// Rules are the numbers of the proven rules.
 	Rules []string
-	// Options is what it asks of its engine.
+	// Options are what the test needs of its engine.
 	Options Options
-	// Func is the test. It has an engine and a clock to itself.
+	// Func is the test. No other test uses its engine and clock.
 	Func func(s *scene)
 }
 
-// subject is a group of tests: the first part of their names.
+// subject is a group of tests. Its name is the first part of theirs.
 type subject struct {
 	name  string
 	tests []test
@@ -69,7 +69,7 @@ func subjects() []subject {
 	}
 }
 
-// Run proves the contract, test by test, each on an engine of its own.
+// Run runs all tests of the contract. Each gets a new engine.
 func (s Suite) Run(t *testing.T) {
 	all := subjects()
 	if s.hasTopics(t) {

@@ -9,29 +9,31 @@ import (
 
 func requeueTests() []test {
 	return []test{
-		{"PushesNowUnderTheOldID", []string{"C4.66", "C3.25", "C2.20"}, Options{OneShard: true}, requeueLivesAgain},
-		{"ByCountTakesTheOldest", []string{"C4.64"}, Options{OneShard: true}, requeueOldest},
-		{"ByIDsAnswersEach", []string{"C4.64", "C3.24", "C4.1"}, Options{}, requeueByIDs},
-		{"KeepsTriesAndNoTTLUnlessGiven", []string{"C4.65"}, Options{}, requeueRules},
+		{"ResetsTheJobUnderItsID", []string{"C4.66", "C3.25", "C2.20"}, Options{OneShard: true}, requeueResets},
+		{"ByCountTakesTheOldestJobs", []string{"C4.64"}, Options{OneShard: true}, requeueOldest},
+		{"ByIDsReturnsOneResultPerID", []string{"C4.64", "C3.24", "C4.1"}, Options{}, requeueByIDs},
+		{"KeepsTriesAndRemovesTheTTLByDefault", []string{"C4.65"}, Options{}, requeueRules},
 		{"KeepsTheDefaultsOfAPlainJob", []string{"C4.65"}, Options{}, requeuePlain},
-		{"CountsStallsAnew", []string{"C2.20", "C4.66"}, Options{}, requeueStalls},
-		{"BlocksWhereTheKeyIsBusy", []string{"C4.67", "C3.25"}, Options{}, requeueBlocked},
+		{"ResetsStalls", []string{"C2.20", "C4.66"}, Options{}, requeueStalls},
+		{"BlocksTheJobIfItsKeyIsBusy", []string{"C4.67", "C3.25"}, Options{}, requeueBlocked},
 		{"TakesAFreeKey", []string{"C4.67", "C6.4"}, Options{}, requeueTakesKey},
-		{"IsMergedAwayWhereTheMergeKeyIsHeld", []string{"C4.68", "C3.25"}, Options{}, requeueMerged},
+		{"MergesTheJobIfItsMergeKeyIsHeld", []string{"C4.68", "C3.25"}, Options{}, requeueMerged},
 		{"TakesAFreeMergeKey", []string{"C4.68", "C3.17"}, Options{}, requeueTakesMergeKey},
-		{"GoesBeyondMaxJobs", []string{"C4.69"}, Options{OneShard: true}, requeueFull},
-		{"IsAConflictForEveryOtherState", []string{"C3.24", "C13.5"}, Options{}, requeueConflicts},
+		{"IgnoresMaxJobs", []string{"C4.69"}, Options{OneShard: true}, requeueFull},
+		{"OfAJobThatIsNotDeadIsAConflict", []string{"C3.24", "C13.5"}, Options{}, requeueConflicts},
 		{"OfAnUnknownQueueFindsNothing", []string{"C4.86", "C4.87"}, Options{}, requeueUnknown},
 	}
 }
 
-func requeueLivesAgain(s *scene) {
+func requeueResets(s *scene) {
 	s.push(duly.Job{ID: "x", Tries: 1, Body: []byte("b"), Priority: 3})
 	s.stall(s.take())
 	s.nack(s.take(), "no")
 	s.Advance(time.Hour)
+	// The requeued job gets a new due time, so this job comes before it.
 	s.push(duly.Job{ID: "before", Priority: 3})
 	s.Advance(time.Minute)
+
 	r := s.requeue("x")
 	same(s, "the answer", r, duly.RequeueResult{ID: "x", State: duly.StateReady})
 	info := s.get("x")
@@ -53,11 +55,14 @@ func requeueOldest(s *scene) {
 	}
 	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{N: 3})
 	s.must("requeue", err)
-	want := []duly.RequeueResult{{ID: "j0000", State: duly.StateReady}, {ID: "j0001", State: duly.StateReady}, {ID: "j0002", State: duly.StateReady}}
+	want := []duly.RequeueResult{{ID: "j0000", State: duly.StateReady}, {ID: "j0001", State: duly.StateReady},
+		{ID: "j0002", State: duly.StateReady}}
 	if !slices.Equal(results, want) {
 		s.Errorf("the answers are %+v, want %+v", results, want)
 	}
 	s.sizes(duly.Sizes{Ready: 3, Dead: 2})
+
+	// A number beyond the dead jobs takes the rest.
 	results, err = s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{N: 1000})
 	s.must("requeue", err)
 	same(s, "the rest", len(results), 2)
@@ -69,11 +74,12 @@ func requeueOldest(s *scene) {
 func requeueByIDs(s *scene) {
 	s.kill(duly.Job{ID: "a"}, duly.Job{ID: "b"})
 	s.push(duly.Job{ID: "ready"})
+	// Two dead jobs, one ready, one unknown, and one that the same call has requeued already.
 	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{"b", "ready", "none", "a", "a"}})
 	s.must("requeue", err)
 	s.must("the first", results[0].Err)
 	s.conflicts("a ready job", results[1].Err, duly.StateReady)
-	s.refused("a job that is not there", results[2].Err, duly.CodeNotFound)
+	s.refused("an unknown job", results[2].Err, duly.CodeNotFound)
 	s.must("the fourth", results[3].Err)
 	s.conflicts("the same job again", results[4].Err, duly.StateReady)
 	for i, id := range []string{"b", "ready", "none", "a", "a"} {
@@ -94,17 +100,20 @@ func requeueRules(s *scene) {
 	same(s, "the given tries", given.Tries, 2)
 	same(s, "the given ttl", given.TTL, time.Minute)
 	sameTime(s, "the given expiry", given.ExpiresAt, s.now().Add(time.Minute))
+
+	// The TTL counts from the requeue.
 	s.Advance(2 * time.Minute)
 	s.gone("given")
 	s.takes("own")
 }
 
 func requeuePlain(s *scene) {
+	// A job without own settings has the compact form in some engines.
 	id := s.kill(made(duly.Job{Body: []byte("b")}))[0]
 	_, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{id}, Tries: 2, TTL: time.Minute})
 	s.must("requeue", err)
 	info, d := s.get(id), s.take()
-	for what, j := range map[string]duly.Job{"told": info.Job, "delivered": d.Job} {
+	for what, j := range map[string]duly.Job{"from Get": info.Job, "delivered": d.Job} {
 		same(s, "the given tries "+what, j.Tries, 2)
 		same(s, "the given ttl "+what, j.TTL, time.Minute)
 		same(s, "its stalls "+what, j.MaxStalls, duly.DefaultMaxStalls)
@@ -123,6 +132,7 @@ func requeueStalls(s *scene) {
 	s.stall(s.take())
 	s.is("x", duly.StateDead)
 	s.requeue("x")
+	// The stall limit counts from the requeue.
 	s.stall(s.take())
 	s.counts(s.take(), 1, 0, 1)
 }
@@ -148,6 +158,7 @@ func requeueMerged(s *scene) {
 	key := duly.Merge{Key: "m"}
 	s.kill(duly.Job{ID: "x", Merge: key})
 	s.push(duly.Job{ID: "newer", Merge: key})
+
 	same(s, "the answer", s.requeue("x"), duly.RequeueResult{ID: "x", Merged: "newer"})
 	s.gone("x")
 	s.counted(duly.Counters{Pushed: 2, Delivered: 1, Dead: 1, Merged: 1, Requeued: s.stats().Counters.Requeued})
@@ -156,7 +167,8 @@ func requeueMerged(s *scene) {
 	once := duly.Merge{Key: "o", Until: duly.UntilDone}
 	s.kill(duly.Job{ID: "y", Merge: once})
 	s.push(duly.Job{ID: "running", Merge: once})
-	s.takes("running") // and holds the key until it is done
+	// The job holds its key until it is done, so it still does while it is leased.
+	s.takes("running")
 	same(s, "the answer", s.requeue("y"), duly.RequeueResult{ID: "y", Merged: "running"})
 }
 
@@ -171,6 +183,7 @@ func requeueFull(s *scene) {
 	s.kill(duly.Job{ID: "x"})
 	s.configure(duly.QueueConfig{MaxJobs: 1})
 	s.push(duly.Job{})
+	// The queue is full for pushes, but not for requeues.
 	s.refused("one more job", s.try(duly.Job{}).Err, duly.CodeFull)
 	s.requeue("x")
 	s.is("x", duly.StateReady)

@@ -11,17 +11,17 @@ import (
 
 func reserveTests() []test {
 	return []test{
-		{"TakesUpToMaxNow", []string{"C4.11", "C3.8"}, Options{}, reserveMax},
+		{"ReturnsUpToMaxJobs", []string{"C4.11", "C3.8"}, Options{}, reserveMax},
 		{"NeverBlocks", []string{"C4.11", "C4.86"}, Options{}, reserveEmpty},
-		{"AsksQueuesInStrictOrder", []string{"C4.10"}, Options{OneShard: true}, reserveQueueOrder},
-		{"QueueNamedTwiceIsAskedTwice", []string{"C4.10"}, Options{OneShard: true}, reserveQueueTwice},
-		{"MovesTheMachineForward", []string{"C4.12", "C3.2", "C3.9"}, Options{OneShard: true}, reserveSteps},
-		{"AnswersEmptyOnlyIfNothingWasDeliverable", []string{"C4.13"}, Options{}, reserveNotEmpty},
-		{"DeliversOnceAndNotAgain", []string{"C4.15", "C3.8"}, Options{}, reserveOnce},
-		{"CallerThatHasGoneLeasesNothing", []string{"C4.16"}, Options{}, reserveGone},
-		{"CallersThatGoLeaveNothingLeased", []string{"C4.16", "C4.2"}, Options{}, reserveCancelled},
-		{"NeverEarly", []string{"C5.4"}, Options{}, reserveNeverEarly},
-		{"DeliveredJobIsDeliveredAgainUntilItIsSettled", []string{"C9.1"}, Options{}, reserveAtLeastOnce},
+		{"ReadsQueuesInStrictOrder", []string{"C4.10"}, Options{OneShard: true}, reserveQueueOrder},
+		{"ReadsAQueueTwiceIfItIsNamedTwice", []string{"C4.10"}, Options{OneShard: true}, reserveQueueTwice},
+		{"AppliesWhatIsDueFirst", []string{"C4.12", "C3.2", "C3.9"}, Options{OneShard: true}, reserveSteps},
+		{"ReturnsNothingOnlyIfNothingIsDeliverable", []string{"C4.13"}, Options{}, reserveNotEmpty},
+		{"DeliversEachJobOnce", []string{"C4.15", "C3.8"}, Options{}, reserveOnce},
+		{"CanceledCallLeasesNothing", []string{"C4.16"}, Options{}, reserveGone},
+		{"CanceledCallsLeaveNothingLeased", []string{"C4.16", "C4.2"}, Options{}, reserveCancelled},
+		{"NeverDeliversEarly", []string{"C5.4"}, Options{}, reserveNeverEarly},
+		{"DeliversAgainUntilTheJobIsSettled", []string{"C9.1"}, Options{}, reserveAtLeastOnce},
 	}
 }
 
@@ -44,8 +44,10 @@ func reserveEmpty(s *scene) {
 func reserveQueueOrder(s *scene) {
 	s.pushAll(
 		duly.Job{ID: "b1", Queue: "b", Priority: 1000}, duly.Job{ID: "b2", Queue: "b"},
-		duly.Job{ID: "a1", Queue: "a"}, duly.Job{ID: "a2", Queue: "a", Priority: -1000}, duly.Job{ID: "c1", Queue: "c", Priority: 5},
+		duly.Job{ID: "a1", Queue: "a"}, duly.Job{ID: "a2", Queue: "a", Priority: -1000},
+		duly.Job{ID: "c1", Queue: "c", Priority: 5},
 	)
+	// Priorities count within a queue only.
 	s.sameIDs("the first four", idsTaken(s.reserve(4, "a", "empty", "c", "b")), []string{"a1", "a2", "c1", "b1"})
 	s.sameIDs("the rest", idsTaken(s.reserve(4, "a", "empty", "c", "b")), []string{"b2"})
 }
@@ -61,13 +63,13 @@ func reserveSteps(s *scene) {
 	s.push(duly.Job{ID: "due", Delay: 2 * time.Second})
 	s.push(duly.Job{ID: "expired", TTL: time.Second})
 	s.Advance(3 * time.Second)
-	// Back from the stall it is due now, so behind what was due before.
+	// The stalled job is due from its stall, so the delayed job comes first.
 	s.sameIDs("the jobs", idsTaken(s.reserve(10)), []string{"due", "stalled"})
 	s.counted(duly.Counters{Pushed: 3, Delivered: 3, Stalled: 1, Expired: 1})
 }
 
-// reserveNotEmpty hides one deliverable job behind more work than one step
-// does.
+// reserveNotEmpty hides a deliverable job behind more expired and stalled jobs than one step
+// applies.
 func reserveNotEmpty(s *scene) {
 	const batches, perBatch = 2, 600
 	for i := range batches {
@@ -76,7 +78,8 @@ func reserveNotEmpty(s *scene) {
 			jobs[k].TTL, jobs[k].Priority = time.Second, 10
 		}
 		s.pushAll(jobs...)
-		for k := range jobs { // they stall, and die of it
+		// These jobs stall, and each stall is their last try.
+		for k := range jobs {
 			jobs[k].ID = "s" + jobs[k].ID
 			jobs[k].TTL, jobs[k].Lease, jobs[k].MaxStalls, jobs[k].Tries = 0, duly.MinLease, duly.None, 1
 			jobs[k].Queue = "stalls"
@@ -84,8 +87,10 @@ func reserveNotEmpty(s *scene) {
 		s.pushAll(jobs...)
 		s.reserve(perBatch, "stalls")
 	}
+
 	s.pushAll(duly.Job{ID: "x"}, duly.Job{ID: "y", Queue: "stalls", Delay: time.Second})
 	s.Advance(2 * time.Second)
+
 	s.sameIDs("behind the expired", idsTaken(s.reserve(1)), []string{"x"})
 	s.sameIDs("behind the stalled", idsTaken(s.reserve(1, "stalls")), []string{"y"})
 	s.sizes(duly.Sizes{Leased: 1})
@@ -113,17 +118,19 @@ func reserveGone(s *scene) {
 	cancel()
 	ds, err := s.Engine.Reserve(ended, duly.ReserveParams{Queues: []string{s.queue}, Max: 1})
 	if len(ds) > 0 {
-		return // once it has leased something it answers that, not an error
+		// The call has leased a job, so it returns the job instead of an error.
+		return
 	}
 	if err == nil {
-		s.Error("a caller that has gone was told that there is nothing")
+		// A canceled call must not report an empty queue.
+		s.Error("a canceled reserve returned neither jobs nor an error")
 	}
 	s.eventually("the job is ready again", func() bool { return s.get("x").State == duly.StateReady })
 	s.counts(s.take(), 1, 0, 0)
 }
 
-// eventually waits for what another goroutine or process does at this moment
-// of the clock.
+// eventually waits for something that another goroutine or process does at this time of the
+// clock.
 func (s *scene) eventually(what string, done func() bool) {
 	s.Helper()
 	for range 1000 {
@@ -132,7 +139,7 @@ func (s *scene) eventually(what string, done func() bool) {
 		}
 		s.Quiet()
 	}
-	s.Errorf("it never came true that %s", what)
+	s.Errorf("not reached after 1000 attempts: %s", what)
 }
 
 func reserveCancelled(s *scene) {
@@ -151,13 +158,16 @@ func reserveCancelled(s *scene) {
 				held[d.ID] = true
 			}
 		})
+		// Half of the calls are canceled while they run.
 		if i%2 == 0 {
 			go cancel()
 		} else {
 			defer cancel()
 		}
 	}
+
 	wg.Wait()
+	// Jobs of canceled calls have to return to the queue.
 	s.eventually("only what callers hold is leased", func() bool { return s.stats().Sizes.Leased == int64(len(held)) })
 	for _, d := range s.takeAll() {
 		if held[d.ID] {
@@ -171,9 +181,11 @@ func reserveNeverEarly(s *scene) {
 	const n = 200
 	jobs := numbered(n, "j")
 	for i := range jobs {
+		// The jobs are due in another order than they are pushed.
 		jobs[i].Delay = time.Duration(i*37%n) * time.Millisecond
 	}
 	s.pushAll(jobs...)
+
 	taken := 0
 	for range n {
 		for _, d := range s.reserve(1000) {
@@ -181,8 +193,9 @@ func reserveNeverEarly(s *scene) {
 			if d.Now.Before(d.Due) || s.now().Before(d.Due) {
 				s.Errorf("%q due at %s was delivered at %s", d.ID, d.Due, s.now())
 			}
+			// The loop reserves every millisecond, so no job may be late either.
 			if late := s.now().Sub(d.Due); late > 0 {
-				s.Errorf("%q was delivered %s late although it was asked for every millisecond", d.ID, late)
+				s.Errorf("%q was delivered %s late although the queue was reserved every millisecond", d.ID, late)
 			}
 		}
 		s.Clock.Advance(time.Millisecond)
@@ -192,7 +205,8 @@ func reserveNeverEarly(s *scene) {
 
 func reserveAtLeastOnce(s *scene) {
 	s.push(duly.Job{ID: "x"})
-	for i := range duly.DefaultMaxStalls { // workers that take it and vanish
+	// The workers of these deliveries never settle the job.
+	for i := range duly.DefaultMaxStalls {
 		d := s.take()
 		same(s, "stalls", d.Stalls, i)
 		s.Advance(duly.DefaultLease + time.Second)

@@ -10,18 +10,18 @@ import (
 
 func retryTests() []test {
 	return []test{
-		{"FailureIsDueAgainAfterTheBackoff", []string{"C8.1"}, Options{}, retryDue},
-		{"FixedWaitsTheSameEveryTime", []string{"C8.3"}, Options{}, retryFixed},
-		{"FixedZeroIsAtOnce", []string{"C8.3"}, Options{}, retryAtOnce},
-		{"ExponentialDoublesAndIsCapped", []string{"C8.4"}, Options{}, retryExponential},
-		{"JitterIsAFixedFunctionOfIDAndAttempt", []string{"C8.5"}, Options{}, retryJitter},
-		{"StaircaseRepeatsItsLastStep", []string{"C8.6"}, Options{}, retryStaircase},
+		{"FailedJobIsDueAfterTheBackoff", []string{"C8.1"}, Options{}, retryDue},
+		{"FixedDelayIsConstant", []string{"C8.3"}, Options{}, retryFixed},
+		{"FixedZeroRetriesAtOnce", []string{"C8.3"}, Options{}, retryAtOnce},
+		{"ExponentialDoublesUpToItsMaximum", []string{"C8.4"}, Options{}, retryExponential},
+		{"JitterDependsOnlyOnIDAndAttempt", []string{"C8.5"}, Options{}, retryJitter},
+		{"ListRepeatsItsLastDelay", []string{"C8.6"}, Options{}, retryStaircase},
 		{"StallsDoNotCountAsAttempts", []string{"C8.1", "C2.18"}, Options{OneShard: true}, retryAfterStall},
-		{"BackoffIsTheOneThatTheJobWasPushedWith", []string{"C8.1", "C2.34", "C2.32"}, Options{}, retryStored},
+		{"BackoffIsFixedAtThePush", []string{"C8.1", "C2.34", "C2.32"}, Options{}, retryStored},
 	}
 }
 
-// retried fails the job once and tells after how long it is due again.
+// retried fails the job once and returns the time until it is due again.
 func (s *scene) retried(id string) time.Duration {
 	s.Helper()
 	s.nack(s.take(), "no")
@@ -58,6 +58,7 @@ func retryExponential(s *scene) {
 	id := s.push(duly.Job{ID: "x", Backoff: "exp:1s:10s", Tries: 10})
 	for _, plain := range []time.Duration{1, 2, 4, 8, 10, 10, 10} {
 		wait, plain := s.retried(id), plain*time.Second
+		// The jitter changes a delay by up to 10 %.
 		if wait < plain*9/10 || wait > plain*11/10 {
 			s.Errorf("the wait is %s, want %s ± 10 %%", wait, plain)
 		}
@@ -94,6 +95,7 @@ func retryAfterStall(s *scene) {
 	s.stall(s.take())
 	same(s, "the wait after the first failure", s.retried(id), time.Second)
 	s.stall(s.take())
+	// Stalls count as tries if the job has no stall limit.
 	same(s, "the wait after the second failure", s.retried(id), 2*time.Second)
 
 	id = s.push(duly.Job{Backoff: "1s,2s,3s", MaxStalls: duly.None, Priority: 1})
@@ -104,6 +106,7 @@ func retryAfterStall(s *scene) {
 func retryStored(s *scene) {
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Backoff: "fixed:2s"}})
 	id := s.push(duly.Job{})
+	// The job keeps the default of the time of its push.
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Backoff: "fixed:9s"}})
 	same(s, "the wait", s.retried(id), 2*time.Second)
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// theQueue is the queue of every test that needs but one.
+// theQueue is the queue of every test that needs only one.
 const theQueue = "jobs"
 
-// scene is what a test stands on: an engine, its clock, and the verbs of the
-// contract in a short form that fails the test where an operation does not
-// end as the verb says.
+// scene gives a test its engine, its clock and short forms of the contract's operations. A short
+// form fails the test if its operation fails.
 type scene struct {
 	*testing.T
 	*Harness
 	ctx context.Context
-	// namespace is where the verbs work; empty is the default one.
-	namespace string
-	queue     string
-	root      *scene
-	aside     bool // for a goroutine beside the test's own
-	// namespaces and closed belong to the root: what the audit has to visit.
+	// namespace is that of the operations. Empty means the default namespace.
+	namespace   string
+	queue       string
+	root        *scene
+	inGoroutine bool // used by another goroutine than the test's
+	// namespaces and closed are used on the root scene only. They say what the audit has to
+	// visit.
 	namespaces []string
 	closed     bool
 }
 
-// play runs one test and audits what it left behind.
+// play runs a test and audits the engine afterwards.
 func play(t *testing.T, h *Harness, f func(s *scene)) {
 	s := &scene{T: t, Harness: h, ctx: t.Context(), queue: theQueue, namespaces: []string{""}}
 	s.root = s
@@ -41,18 +41,18 @@ func play(t *testing.T, h *Harness, f func(s *scene)) {
 	}
 }
 
-// Fatalf ends the test, or aside the goroutine: the test itself may be ended by
-// its own one alone.
+// Fatalf ends the test, or only the goroutine if it is not the test's own. Only the test's
+// goroutine may end the test.
 func (s *scene) Fatalf(format string, args ...any) {
 	s.Helper()
-	if !s.aside {
+	if !s.inGoroutine {
 		s.T.Fatalf(format, args...)
 	}
 	s.Errorf(format, args...)
 	runtime.Goexit()
 }
 
-// in is the scene in another namespace.
+// in returns the scene for another namespace.
 func (s *scene) in(namespace string) *scene {
 	other := *s
 	other.namespace = namespace
@@ -67,7 +67,7 @@ func (s *scene) in(namespace string) *scene {
 	return &other
 }
 
-// on is the scene with its verbs on another queue.
+// on returns the scene for another queue.
 func (s *scene) on(queue string) *scene {
 	other := *s
 	other.queue = queue
@@ -78,7 +78,7 @@ func (s *scene) ref() duly.QueueRef { return duly.QueueRef{Namespace: s.namespac
 
 func (s *scene) now() time.Time { return s.Clock.Now() }
 
-// pushed is one call of Push. Jobs without a queue go to the scene's.
+// pushed calls Push once. Jobs without a queue go to the scene's queue.
 func (s *scene) pushed(jobs ...duly.Job) ([]duly.PushResult, error) {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -90,7 +90,7 @@ func (s *scene) pushed(jobs ...duly.Job) ([]duly.PushResult, error) {
 	return s.Engine.Push(s.ctx, jobs)
 }
 
-// pushAll pushes a batch whose every job must be created, and tells the IDs.
+// pushAll pushes jobs in one call, requires that all are created, and returns their IDs.
 func (s *scene) pushAll(jobs ...duly.Job) []string {
 	s.Helper()
 	results, err := s.pushed(jobs...)
@@ -106,14 +106,13 @@ func (s *scene) pushAll(jobs ...duly.Job) []string {
 	return ids
 }
 
-// push pushes one job, which must be created.
+// push pushes a job, requires that it is created, and returns its ID.
 func (s *scene) push(j duly.Job) string {
 	s.Helper()
 	return s.pushAll(j)[0]
 }
 
-// try pushes one job and tells what became of it; an error of the call is the
-// job's.
+// try pushes a job and returns its result. An error of the call becomes that of the result.
 func (s *scene) try(j duly.Job) duly.PushResult {
 	s.Helper()
 	results, err := s.pushed(j)
@@ -126,7 +125,7 @@ func (s *scene) try(j duly.Job) duly.PushResult {
 	return results[0]
 }
 
-// reserve takes up to n from the queues, by default the scene's.
+// reserve reserves up to n jobs. The default queue is the scene's.
 func (s *scene) reserve(n int, queues ...string) []duly.Delivery {
 	s.Helper()
 	if len(queues) == 0 {
@@ -140,7 +139,7 @@ func (s *scene) reserve(n int, queues ...string) []duly.Delivery {
 	return ds
 }
 
-// take takes one job, which must be there.
+// take reserves one job. It fails if there is none.
 func (s *scene) take() duly.Delivery {
 	s.Helper()
 	ds := s.reserve(1)
@@ -150,7 +149,7 @@ func (s *scene) take() duly.Delivery {
 	return ds[0]
 }
 
-// takeAll takes everything that is deliverable now.
+// takeAll reserves all jobs that are deliverable now.
 func (s *scene) takeAll() (all []duly.Delivery) {
 	s.Helper()
 	for {
@@ -162,13 +161,13 @@ func (s *scene) takeAll() (all []duly.Delivery) {
 	}
 }
 
-// settle sends one outcome and tells its answer.
+// settle settles one delivery and returns its error.
 func (s *scene) settle(o duly.SettleRequest) error {
 	s.Helper()
 	errs, err := s.Engine.Settle(s.ctx, s.namespace, []duly.SettleRequest{o})
 	s.must("settle", err)
 	if len(errs) != 1 {
-		s.Fatalf("settle of one outcome has %d answers", len(errs))
+		s.Fatalf("settle of one delivery returned %d results", len(errs))
 	}
 	return errs[0]
 }
@@ -203,18 +202,18 @@ func (s *scene) bury(d duly.Delivery, reason string) {
 	s.must("bury", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: reason}))
 }
 
-// extend extends one lease and tells the answer.
+// extend extends one lease and returns its error.
 func (s *scene) extend(r duly.Receipt, lease time.Duration) error {
 	s.Helper()
 	errs, err := s.Engine.Extend(s.ctx, s.namespace, []duly.Receipt{r}, lease)
 	s.must("extend", err)
 	if len(errs) != 1 {
-		s.Fatalf("extend of one receipt has %d answers", len(errs))
+		s.Fatalf("extend of one receipt returned %d results", len(errs))
 	}
 	return errs[0]
 }
 
-// stall lets a delivery's lease run out and takes it back.
+// stall lets the lease of a delivery end and reclaims the job.
 func (s *scene) stall(d duly.Delivery) {
 	s.Helper()
 	s.Advance(d.LeaseEnd.Sub(s.now()) + time.Millisecond)
@@ -228,7 +227,7 @@ func (s *scene) get(id string) duly.JobInfo {
 	return info
 }
 
-// step moves the queue forward as far as it goes.
+// step steps the queue until nothing more is due.
 func (s *scene) step() {
 	s.Helper()
 	for range 10_000 {
@@ -238,10 +237,10 @@ func (s *scene) step() {
 			return
 		}
 	}
-	s.Fatal("step says that there is more to do, for ever")
+	s.Fatal("step still reports more to do after 10000 calls")
 }
 
-// list walks one state's set to its end.
+// list returns all jobs of a state.
 func (s *scene) list(state duly.State) (jobs []duly.JobInfo) {
 	s.Helper()
 	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
@@ -254,7 +253,7 @@ func (s *scene) list(state duly.State) (jobs []duly.JobInfo) {
 		}
 		p.Cursor = page.Next
 	}
-	s.Fatalf("the list of %s jobs has no end", state)
+	s.Fatalf("the list of %s jobs has more than 10000 pages", state)
 	return nil
 }
 
@@ -272,7 +271,7 @@ func (s *scene) config() duly.QueueConfig {
 	return c
 }
 
-// usual is the configuration of a queue that was never configured.
+// usual returns the configuration of a queue that was never configured.
 func (s *scene) usual() duly.QueueConfig {
 	c := contract.DefaultQueueConfig()
 	c.Shards = max(1, s.Shards)
@@ -284,7 +283,7 @@ func (s *scene) configure(patch duly.QueueConfig) {
 	s.must("configure", s.Engine.Configure(s.ctx, s.ref(), patch))
 }
 
-// queues lists the namespace's queues to the end.
+// queues returns all queues of the namespace.
 func (s *scene) queues() (names []string) {
 	s.Helper()
 	p := duly.PageParams{Limit: duly.MaxBatch}
@@ -299,7 +298,7 @@ func (s *scene) queues() (names []string) {
 	}
 }
 
-// requeue lets one dead job live again.
+// requeue requeues one dead job and returns its result.
 func (s *scene) requeue(id string) duly.RequeueResult {
 	s.Helper()
 	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{id}})

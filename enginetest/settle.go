@@ -11,21 +11,21 @@ import (
 
 func settleTests() []test {
 	return []test{
-		{"AckedJobIsGone", []string{"C4.20", "C4.29", "C3.12"}, Options{}, settleAck},
-		{"AckedJobIsDoneWhileItIsRetained", []string{"C4.20", "C4.29", "C2.30", "C2.31", "C3.7"}, Options{}, settleRetained},
+		{"AckRemovesTheJob", []string{"C4.20", "C4.29", "C3.12"}, Options{}, settleAck},
+		{"AckKeepsARetainedJobAsDone", []string{"C4.20", "C4.29", "C2.30", "C2.31", "C3.7"}, Options{}, settleRetained},
 		{"ResultIsDroppedWithoutRetain", []string{"C4.20"}, Options{}, settleResultDropped},
-		{"ResultTooLongLeavesTheJobLeased", []string{"C4.21", "C13.7"}, Options{}, settleResultTooLong},
-		{"NackedJobWaitsForItsBackoff", []string{"C4.22", "C4.23", "C4.33"}, Options{}, settleNack},
-		{"NackMayNameTheDelay", []string{"C4.23", "C4.33"}, Options{}, settleNackDelay},
+		{"AckWithALargeResultIsRefused", []string{"C4.21", "C13.7"}, Options{}, settleResultTooLong},
+		{"NackDelaysTheJobByItsBackoff", []string{"C4.22", "C4.23", "C4.33"}, Options{}, settleNack},
+		{"NackWithADelayOverridesTheBackoff", []string{"C4.23", "C4.33"}, Options{}, settleNackDelay},
 		{"ErrorTextIsCutAt4KiB", []string{"C4.22"}, Options{}, settleLongError},
-		{"ErrorTextIsKeptAsUTF8", []string{"C4.22"}, Options{}, settleBinaryError},
-		{"ReleaseUsesNoTryAndKeepsTheOldDue", []string{"C4.24", "C4.35"}, Options{OneShard: true}, settleRelease},
+		{"ErrorTextIsStoredAsUTF8", []string{"C4.22"}, Options{}, settleBinaryError},
+		{"ReleaseUsesNoTryAndKeepsTheDueTime", []string{"C4.24", "C4.35"}, Options{OneShard: true}, settleRelease},
 		{"SnoozeIsAReleaseWithADelay", []string{"C4.24", "C4.35"}, Options{}, settleSnooze},
-		{"BuriedJobIsDeadNow", []string{"C4.25", "C4.29", "C3.12"}, Options{}, settleBury},
-		{"NackThatUsesUpTheTriesIsDead", []string{"C2.16", "C4.32"}, Options{}, settleExhausted},
-		{"ReleaseNeverKills", []string{"C4.24", "C4.32"}, Options{}, settleReleaseNeverKills},
-		{"RepeatAfterALostReplyIsLeaseLost", []string{"C4.38"}, Options{}, settleRepeated},
-		{"CountersTellHowDeliveriesEnded", []string{"C4.58", "C4.59"}, Options{}, settleCounters},
+		{"BuryMakesTheJobDead", []string{"C4.25", "C4.29", "C3.12"}, Options{}, settleBury},
+		{"NackOfTheLastTryMakesTheJobDead", []string{"C2.16", "C4.32"}, Options{}, settleExhausted},
+		{"ReleaseNeverMakesAJobDead", []string{"C4.24", "C4.32"}, Options{}, settleReleaseNeverKills},
+		{"RepeatedSettleReturnsLeaseLost", []string{"C4.38"}, Options{}, settleRepeated},
+		{"CountersCountEachSettlement", []string{"C4.58", "C4.59"}, Options{}, settleCounters},
 	}
 }
 
@@ -44,6 +44,7 @@ func settleRetained(s *scene) {
 	s.Advance(time.Second)
 	result := []byte("\x00result\xff")
 	s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: result}))
+
 	info := s.get(id)
 	same(s, "its state", info.State, duly.StateDone)
 	same(s, "its body", string(info.Body), "b")
@@ -51,7 +52,9 @@ func settleRetained(s *scene) {
 	if !bytes.Equal(info.Result, result) {
 		s.Errorf("its result is %q, want %q", info.Result, result)
 	}
+
 	s.sizes(duly.Sizes{Done: 1})
+	// One second before the retention ends.
 	s.Advance(time.Hour - time.Second)
 	s.step()
 	s.is(id, duly.StateDone)
@@ -59,11 +62,12 @@ func settleRetained(s *scene) {
 	s.step()
 	s.gone(id)
 	s.sizes(duly.Sizes{})
-	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1}) // it was counted when it was acked
+	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1}) // the end of the retention counts nothing
 }
 
 func settleResultDropped(s *scene) {
 	id := s.push(duly.Job{})
+	// The job is not retained, so its result is dropped without an error.
 	d := s.take()
 	s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
 	s.gone(id)
@@ -77,6 +81,7 @@ func settleResultTooLong(s *scene) {
 		s.names("it", s.settle(long), duly.CodeTooLarge, "result")
 	})
 	s.is(id, duly.StateLeased)
+	// The job is still leased, so a valid ack succeeds.
 	s.ack(d)
 	s.is(id, duly.StateDone)
 }
@@ -90,6 +95,7 @@ func settleNack(s *scene) {
 	same(s, "its failures", info.Failures, 1)
 	same(s, "its attempt", info.Attempt, 2)
 	sameTime(s, "its due", info.Due, s.now().Add(5*time.Second))
+
 	s.Advance(5*time.Second - time.Millisecond)
 	s.nothing("the backoff has not passed")
 	s.Advance(time.Millisecond)
@@ -101,6 +107,7 @@ func settleNackDelay(s *scene) {
 	s.nackFor(s.take(), time.Minute)
 	sameTime(s, "its due", s.get(id).Due, s.now().Add(time.Minute))
 	s.Advance(time.Minute)
+	// A delay of zero skips the backoff.
 	s.nackFor(s.take(), 0)
 	s.is(id, duly.StateReady)
 	s.counts(s.take(), 3, 2, 0)
@@ -110,10 +117,12 @@ func settleLongError(s *scene) {
 	id := s.push(duly.Job{Backoff: "fixed:0s"})
 	s.nack(s.take(), strings.Repeat("x", duly.MaxErrorText))
 	same(s, "the length of an error of 4 KiB", len(s.get(id).LastError), duly.MaxErrorText)
+	// The text is cut between characters, never within one.
 	s.nack(s.take(), strings.Repeat("ä", 3000))
 	same(s, "an error of 6000 bytes", s.get(id).LastError, strings.Repeat("ä", duly.MaxErrorText/2))
 	s.nack(s.take(), "x"+strings.Repeat("ä", 3000))
-	same(s, "an error that is cut inside of a character", s.get(id).LastError, "x"+strings.Repeat("ä", duly.MaxErrorText/2-1))
+	same(s, "an error that is cut inside of a character", s.get(id).LastError,
+		"x"+strings.Repeat("ä", duly.MaxErrorText/2-1))
 	s.bury(s.take(), strings.Repeat("y", 2*duly.MaxErrorText))
 	same(s, "the length of a long reason", len(s.get(id).LastError), duly.MaxErrorText)
 }
@@ -130,6 +139,7 @@ func settleRelease(s *scene) {
 	due := s.now()
 	s.Advance(time.Minute)
 	s.push(duly.Job{ID: "second"})
+	// Release does not use up the only try.
 	for range 5 {
 		s.release(s.take())
 	}
@@ -137,7 +147,8 @@ func settleRelease(s *scene) {
 	same(s, "its state", info.State, duly.StateReady)
 	same(s, "its failures", info.Failures, 0)
 	sameTime(s, "its due", info.Due, due)
-	s.takes(id, "second") // from its old due: where it was
+	// With its old due time the released job is still the first.
+	s.takes(id, "second")
 	s.counted(duly.Counters{Pushed: 2, Delivered: 7, Released: 5})
 }
 
@@ -171,9 +182,10 @@ func settleExhausted(s *scene) {
 	for i := range 3 {
 		d := s.take()
 		s.counts(d, i+1, i, 0)
-		s.nackFor(d, time.Minute) // a delay does not save it from its last try
+		s.nackFor(d, time.Minute) // a delay does not prevent the end of the last try
 		s.Advance(time.Minute)
 	}
+
 	info := s.get(id)
 	same(s, "its state", info.State, duly.StateDead)
 	same(s, "its failures", info.Failures, 3)
@@ -192,7 +204,8 @@ func settleReleaseNeverKills(s *scene) {
 	n.push(duly.Job{ID: "x", Tries: 3, Backoff: "fixed:0s"})
 	n.nack(n.take(), "no")
 	n.nack(n.take(), "no")
-	n.must("update", n.update("x", duly.Update{Tries: 1})) // fewer than have failed
+	n.must("update", n.update("x", duly.Update{Tries: 1})) // less than the failures so far
+	// Only the next failure makes the job dead.
 	n.release(n.take())
 	n.is("x", duly.StateReady)
 	n.nack(n.take(), "no")
@@ -206,6 +219,7 @@ func settleRepeated(s *scene) {
 		o := duly.SettleRequest{Receipt: d.Receipt, As: as}
 		s.must("settle", s.settle(o))
 		s.unchanged("the repeat of "+as.String(), func() { s.lost("the repeat", s.settle(o)) })
+		// Empty the queue for the next settlement.
 		_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateReady, 0)
 		s.must("purge", err)
 	}
@@ -217,11 +231,13 @@ func settleCounters(s *scene) {
 		jobs[i].Lease = time.Second
 	}
 	s.pushAll(jobs...)
+
 	ds := s.reserve(5)
 	s.ack(ds[0])
 	s.nack(ds[1], "no")
 	s.release(ds[2])
 	s.bury(ds[3], "no")
+	// The lease of the last job ends.
 	s.Advance(time.Minute)
 	s.step()
 	s.counted(duly.Counters{Pushed: 5, Delivered: 5, Acked: 1, Failed: 1, Released: 1, Dead: 1, Stalled: 1})

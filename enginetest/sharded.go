@@ -10,31 +10,30 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// sharded is an engine whose queues have several shards, as a test sees it
-// that thinks of one.
+// sharded wraps an engine so that queues get several shards, while a test sees them as one.
 //
-// The key of a job decides its shard, and its ID has to say the same (C6.18),
-// which no test thinks of: so a job with a key goes out under an ID that is
-// made for it, and the test is told its own. A limit is multiplied, so that
-// the part of each shard is what the test has set.
+// A job's key decides its shard, and its ID has to fall into the same shard (C6.18). Tests choose
+// IDs without regard to that. So a job with a key is pushed with an alias for its ID, and the
+// test sees its own ID again. Limits are multiplied, so that each shard's part is the limit of
+// the test.
 //
-// Order and limits hold within a shard. A test that judges them has its jobs
-// in one (together): their IDs and keys are given a form of which all have the
-// same shard byte. Only a job that merges by its body stays where that says.
+// Order and limits hold within a shard. A test that checks them puts all its jobs into one shard
+// (together). All of its IDs and keys get aliases with the same shard byte. Only a job that
+// merges by its body stays in the shard of the body.
 type sharded struct {
 	contract.Engine
 	shards int
-	*forms
+	*aliases
 }
 
-// forms are what a test's IDs and keys are to the engine.
-type forms struct {
+// aliases maps a test's IDs and keys to their aliases in the engine.
+type aliases struct {
 	together bool
-	lot      byte // the shard byte of them all, together
+	common   byte // the shard byte of all aliases, if together
 	mu       sync.Mutex
 	ids      map[namedJob]string
 	keys     map[string]string
-	names    map[string]string // by form
+	names    map[string]string // from alias to name
 }
 
 type namedJob struct {
@@ -42,12 +41,11 @@ type namedJob struct {
 	id  string
 }
 
-// overShards lets a harness's engine be seen by that test as if it had one
-// shard per queue.
+// overShards wraps the harness's engine so that queues get several shards and the test sees one.
 func overShards(h *Harness, o Options, test string) {
 	h.Shards = o.Shards
-	f := &forms{
-		together: o.OneShard, lot: byte(crc32.ChecksumIEEE([]byte(test))),
+	f := &aliases{
+		together: o.OneShard, common: byte(crc32.ChecksumIEEE([]byte(test))),
 		ids: map[namedJob]string{}, keys: map[string]string{}, names: map[string]string{},
 	}
 	h.Engine = &sharded{h.Engine, o.Shards, f}
@@ -66,6 +64,7 @@ func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParam
 			continue
 		}
 
+		// The throttle shows the multiplied limits, so convert them as Config does.
 		c.Paused, c.MaxLeased, c.Rate = q.Throttle.Paused, q.Throttle.MaxLeased, q.Throttle.Rate
 		s.divide(&c)
 		q.Throttle = contract.ThrottleOf(c)
@@ -82,9 +81,10 @@ func (s *sharded) WatchCancels(ctx context.Context, namespace string, w contract
 
 	report := w.Canceled
 	w.Canceled = func(c contract.Canceled) {
+		// The same list may go to several watchers, so it must not be changed.
 		c.IDs = slices.Clone(c.IDs)
 		for i, id := range c.IDs {
-			c.IDs[i] = s.told(id)
+			c.IDs[i] = s.original(id)
 		}
 		report(c)
 	}
@@ -96,45 +96,47 @@ func (s *sharded) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(s.Engine).Pass(ctx, namespace, queues)
 }
 
-// key is a key with two characters behind it that make its shard byte; it sorts
-// among the others as before. What has no room for them stays as it is.
-func (f *forms) key(key string) string {
+// key returns the alias of a key: the key and two characters that give it the shard byte. Aliases
+// sort like the keys. A key without room for two more characters is its own alias.
+func (f *aliases) key(key string) string {
 	if !f.together || key == "" || len(key) > duly.MaxKey-2 {
 		return key
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.keys[key] == "" {
-		f.keys[key] = keyOfLot(key, f.lot)
+		f.keys[key] = keyWithByte(key, f.common)
 		f.names[f.keys[key]] = key
 	}
 	return f.keys[key]
 }
 
-// keyOfLot is a key that begins with this one and has that shard byte.
-func keyOfLot(key string, lot byte) string {
+// keyWithByte returns a key that begins with this one and has the shard byte common.
+func keyWithByte(key string, common byte) string {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for _, a := range letters {
 		for _, b := range letters {
-			if form := key + string(a) + string(b); crcByte(form) == lot {
-				return form
+			if alias := key + string(a) + string(b); crcByte(alias) == common {
+				return alias
 			}
 		}
 	}
-	panic("enginetest: no key with the shard byte that begins with " + key)
+	panic("enginetest: found no key with the shard byte and the prefix " + key)
 }
 
 func crcByte(key string) byte { return byte(crc32.ChecksumIEEE([]byte(key))) }
 
-// shardByte is the place of the byte of a ULID that its shard is read from.
+// shardByte is the index of the byte of a ULID that decides the shard.
 const shardByte = 11
 
-// job gives a job to push its form.
-func (f *forms) job(j *duly.Job) {
+// job replaces the ID and the keys of a job to push by aliases.
+func (f *aliases) job(j *duly.Job) {
 	j.OrderKey, j.Merge.Key = f.key(j.OrderKey), f.key(j.Merge.Key)
 	ref := duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
 	switch keyed := j.OrderKey != "" || j.Merge.Set(); {
+	// An invalid ID stays, because the engine has to refuse it.
 	case j.ID != "" && contract.ValidateID(j.ID) != nil:
+	// The ID has to fall into the shard of the key.
 	case keyed:
 		number, _ := duly.ParseNumber(duly.MakeID(j))
 		j.ID, j.Made = f.id(ref, j.ID, number), j.Made && isNumber(j.ID)
@@ -150,36 +152,37 @@ func isNumber(id string) bool {
 	return ok
 }
 
-// number is a new one with the shard byte that all have.
-func (f *forms) number() duly.Number {
+// number returns a new number with the common shard byte.
+func (f *aliases) number() duly.Number {
 	n := duly.NewNumber()
-	n[shardByte] = f.lot
+	n[shardByte] = f.common
 	return n
 }
 
-// known is an ID's form, given to it now if it has none.
-func (f *forms) known(ref duly.QueueRef, id string) string {
+// known returns the alias of an ID. It creates one if the jobs of the test share a shard.
+func (f *aliases) known(ref duly.QueueRef, id string) string {
 	if id == "" || contract.ValidateID(id) != nil {
 		return id
 	}
 	f.mu.Lock()
-	form, ok := f.ids[namedJob{ref.Normal(), id}]
+	alias, ok := f.ids[namedJob{ref.Normal(), id}]
 	f.mu.Unlock()
 	switch {
 	case ok:
-		return form
+		return alias
 	case f.together:
 		return f.id(ref, id, f.number())
 	}
 	return id
 }
 
-// id gives an ID a form with the shard byte of a number. One that is a number
-// keeps its place among the others.
-func (f *forms) id(ref duly.QueueRef, id string, made duly.Number) string {
+// id creates an alias for an ID with the shard byte of made. An alias of an ID that is a number
+// sorts like the number.
+func (f *aliases) id(ref duly.QueueRef, id string, made duly.Number) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	name := namedJob{ref.Normal(), id}
+	// The ID has an alias in this shard already.
 	if was, ok := duly.ParseNumber(f.ids[name]); ok && was[shardByte] == made[shardByte] {
 		return f.ids[name]
 	}
@@ -187,26 +190,27 @@ func (f *forms) id(ref duly.QueueRef, id string, made duly.Number) string {
 		own[shardByte] = made[shardByte]
 		made = own
 	}
-	form := made.String()
-	if id == "" { // it was left to the engine, which tells it
-		name.id, id = form, form
+	alias := made.String()
+	// The test learns the ID from the engine.
+	if id == "" {
+		name.id, id = alias, alias
 	}
-	f.ids[name], f.names[form] = form, id
-	return form
+	f.ids[name], f.names[alias] = alias, id
+	return alias
 }
 
-// told is what the test calls an ID or a key.
-func (f *forms) told(form string) string {
+// original returns the test's name of an alias.
+func (f *aliases) original(alias string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if name, ok := f.names[form]; ok {
+	if name, ok := f.names[alias]; ok {
 		return name
 	}
-	return form
+	return alias
 }
 
-func (f *forms) toldJob(j *duly.Job) {
-	j.ID, j.OrderKey, j.Merge.Key = f.told(j.ID), f.told(j.OrderKey), f.told(j.Merge.Key)
+func (f *aliases) restoreJob(j *duly.Job) {
+	j.ID, j.OrderKey, j.Merge.Key = f.original(j.ID), f.original(j.OrderKey), f.original(j.Merge.Key)
 }
 
 // Push implements duly.Engine.
@@ -214,13 +218,15 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 	given := jobs
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
+		// An ID that was made here is new, so the push must say so.
 		if e.job(&jobs[i]); given[i].ID == "" && jobs[i].ID != "" {
 			jobs[i].Made = true
 		}
 	}
 	results, err := e.Engine.Push(ctx, jobs)
 	for i := range results {
-		results[i].ID = e.told(results[i].ID)
+		results[i].ID = e.original(results[i].ID)
+		// The test expects no ID for a refused job that had none.
 		if given[i].ID == "" && results[i].Err != nil && results[i].ID == jobs[i].ID {
 			results[i].ID = ""
 		}
@@ -232,7 +238,7 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 func (e *sharded) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	ds, err := e.Engine.Reserve(ctx, p)
 	for i := range ds {
-		e.toldJob(&ds[i].Job)
+		e.restoreJob(&ds[i].Job)
 	}
 	return ds, err
 }
@@ -240,21 +246,21 @@ func (e *sharded) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Del
 // Get implements contract.Inspector.
 func (e *sharded) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	info, err := e.Engine.Get(ctx, q, e.known(q, id))
-	e.toldJob(&info.Job)
+	e.restoreJob(&info.Job)
 	return info, err
 }
 
 // GetByReceipt implements contract.Inspector.
 func (e *sharded) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	info, err := e.Engine.GetByReceipt(ctx, namespace, r)
-	e.toldJob(&info.Job)
+	e.restoreJob(&info.Job)
 	return info, err
 }
 
 // Peek implements contract.Inspector.
 func (e *sharded) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	info, err := e.Engine.Peek(ctx, q)
-	e.toldJob(&info.Job)
+	e.restoreJob(&info.Job)
 	return info, err
 }
 
@@ -262,7 +268,7 @@ func (e *sharded) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, erro
 func (e *sharded) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	page, err := e.Engine.List(ctx, q, p)
 	for i := range page.Jobs {
-		e.toldJob(&page.Jobs[i].Job)
+		e.restoreJob(&page.Jobs[i].Job)
 	}
 	return page, err
 }
@@ -271,15 +277,17 @@ func (e *sharded) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) 
 func (e *sharded) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	c, err := e.Engine.Config(ctx, q)
 	if c.Shards != e.shards {
-		return c, err // the test itself has chosen
+		// The test has configured the shards itself, so it expects the real limits.
+		return c, err
 	}
 	e.divide(&c)
 	return c, err
 }
 
-// divide makes the limits of a queue those that the test has set.
+// divide converts the stored limits of a queue to those that the test has set.
 func (e *sharded) divide(c *duly.QueueConfig) {
 	for _, limit := range []*int{&c.MaxJobs, &c.MaxLeased, &c.DeadCount, &c.Rate.Burst} {
+		// A default was not multiplied.
 		if *limit != duly.None && *limit != duly.DefaultDeadCount {
 			*limit /= e.shards
 		}
@@ -293,9 +301,12 @@ func (e *sharded) divide(c *duly.QueueConfig) {
 func (e *sharded) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	if now, err := e.Config(ctx, q); err == nil && patch.Rate.Limited() {
 		now.Shards = 1
-		patch.Rate.Burst = contract.PatchConfig(now, patch).Rate.Burst // by the rate that the test has set
+		// The default burst depends on the rate that the test has set, not on the multiplied
+		// rate.
+		patch.Rate.Burst = contract.PatchConfig(now, patch).Rate.Burst
 	}
 	for _, limit := range []*int{&patch.MaxJobs, &patch.MaxLeased, &patch.DeadCount} {
+		// A limit out of bounds stays, because the engine has to refuse it.
 		if *limit > 0 && *limit <= duly.MaxJobsBound/e.shards {
 			*limit *= e.shards
 		}
@@ -332,7 +343,7 @@ func (e *sharded) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeuePa
 	}
 	results, err := e.Engine.Requeue(ctx, q, p)
 	for i := range results {
-		results[i].ID, results[i].Merged = e.told(results[i].ID), e.told(results[i].Merged)
+		results[i].ID, results[i].Merged = e.original(results[i].ID), e.original(results[i].Merged)
 	}
 	return results, err
 }

@@ -11,46 +11,46 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// What holds in each shard of a queue: which jobs are in it, their order, its
-// part of a limit. What the shards do as one stands in shardstogether.go.
+// The tests in this file concern single shards: which jobs a shard has, their order, and its part
+// of a limit. The tests in shardstogether.go concern a queue as a whole.
 
-// shardTests are for engines that can keep a queue in several shards.
+// shardTests are for engines that can split a queue into several shards.
 func shardTests() []test {
 	return []test{
 		{"AreChosenByTheID", []string{"C1.4", "C6.16", "C11.7"}, Options{}, shardsByID},
 		{"AreChosenByTheKey", []string{"C6.16", "C6.18"}, Options{}, shardsByKey},
-		{"AreAskedInTurnFromARandomOne", []string{"C4.14"}, Options{}, shardsInTurn},
-		{"OrderHoldsWithinEach", []string{"C6.1", "C6.3"}, Options{}, shardsOrder},
+		{"AreReadInTurnFromARandomStart", []string{"C4.14"}, Options{}, shardsInTurn},
+		{"OrderAppliesWithinAShard", []string{"C6.1", "C6.3"}, Options{}, shardsOrder},
 		{"EachEnforcesItsPartOfALimit", []string{"C10.13", "C10.14"}, Options{}, shardsLimits},
 		{"EachEnforcesItsPartOfTheRate", []string{"C10.13", "C10.14"}, Options{}, shardsRate},
-		{"EachKeepsItsPartOfTheDead", []string{"C10.13", "C8.10"}, Options{}, shardsDead},
-		{"LimitBelowTheirNumberIsInvalid", []string{"C10.13"}, Options{}, shardsLimitTooSmall},
+		{"EachKeepsItsPartOfTheDeadJobs", []string{"C10.13", "C8.10"}, Options{}, shardsDead},
+		{"LimitBelowTheNumberOfShardsIsInvalid", []string{"C10.13"}, Options{}, shardsLimitTooSmall},
 
-		{"AreListedOneAfterTheOther", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
-		{"StopEarlyAt8MiBTogether", []string{"C4.7"}, Options{}, shardsBytes},
-		{"StepHasMoreWhereOneOfThemHas", []string{"C4.73"}, Options{}, shardsStep},
+		{"AreListedInOrder", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
+		{"ShareTheByteLimitOfACall", []string{"C4.7"}, Options{}, shardsBytes},
+		{"StepReportsMoreIfOneShardHasMore", []string{"C4.73"}, Options{}, shardsStep},
 		{"AddUpInStats", []string{"C4.56", "C4.57", "C4.58"}, Options{}, shardsStats},
-		{"PeekTellsTheFirstOfAll", []string{"C4.47"}, Options{}, shardsPeek},
-		{"PurgeGoesOverAll", []string{"C4.70"}, Options{}, shardsPurge},
-		{"RequeueByCountTakesTheOldestOfAll", []string{"C4.64"}, Options{}, shardsRequeue},
-		{"BatchOverAllIsAnsweredInOrder", []string{"C4.1", "C4.3", "C4.4"}, Options{}, shardsBatch},
-		{"EachWakesAWaiter", []string{"C5.11", "C5.12", "C5.14", "C5.16"}, Options{}, shardsWake},
-		{"GoWithTheirQueue", []string{"C4.71", "C10.1", "C4.39"}, Options{}, shardsDestroyed},
-		{"PushWhileTheConfigurationChangesDoublesNothing", []string{"C4.3", "C4.62"}, Options{}, shardsConfigured},
-		{"RequeueWhileTheConfigurationChangesAnswersOnce", []string{"C4.64", "C4.62"}, Options{}, shardsRequeuedWhileConfigured},
+		{"PeekReturnsTheFirstJobOfAllShards", []string{"C4.47"}, Options{}, shardsPeek},
+		{"PurgeCoversAllShards", []string{"C4.70"}, Options{}, shardsPurge},
+		{"RequeueTakesTheOldestJobsOfAllShards", []string{"C4.64"}, Options{}, shardsRequeue},
+		{"BatchReturnsResultsInOrder", []string{"C4.1", "C4.3", "C4.4"}, Options{}, shardsBatch},
+		{"EachShardWakesAWaiter", []string{"C5.11", "C5.12", "C5.14", "C5.16"}, Options{}, shardsWake},
+		{"AreDestroyedWithTheirQueue", []string{"C4.71", "C10.1", "C4.39"}, Options{}, shardsDestroyed},
+		{"PushDuringConfigureStoresEachJobOnce", []string{"C4.3", "C4.62"}, Options{}, shardsConfigured},
+		{"RequeueDuringConfigureReturnsEachResultOnce", []string{"C4.64", "C4.62"}, Options{}, shardsRequeuedWhileConfigured},
 	}
 }
 
-// manyShards is how many the queues of these tests have.
+// manyShards is the number of shards of the queues in these tests.
 const manyShards = 8
 
-// over makes the scene's queue one of several shards, which the test sees as
-// they are.
+// over gives the scene's queue several shards. The test sees them as they are.
 func (s *scene) over(patch duly.QueueConfig) {
 	s.Helper()
 	if !s.Sharded {
 		s.Skip("the engine keeps a queue in one shard")
 	}
+	// Use the engine itself, without the wrapper that hides the shards.
 	if e, ok := s.Engine.(*sharded); ok {
 		h := *s.Harness
 		h.Engine, h.In = e.Engine, nil
@@ -60,7 +60,7 @@ func (s *scene) over(patch duly.QueueConfig) {
 	s.configure(patch)
 }
 
-// inShard is a job that duly's client would put into that shard.
+// inShard returns the job with an ID of this shard, as duly's client would make it.
 func inShard(shard int, j duly.Job) duly.Job {
 	n := duly.NewNumber()
 	n[shardByte] = byte(shard)
@@ -68,7 +68,7 @@ func inShard(shard int, j duly.Job) duly.Job {
 	return j
 }
 
-// inEach is n jobs in each shard, in turn.
+// inEach returns n jobs per shard, with the shards in turn.
 func inEach(n int, j duly.Job) []duly.Job {
 	jobs := make([]duly.Job, n*manyShards)
 	for i := range jobs {
@@ -77,10 +77,10 @@ func inEach(n int, j duly.Job) []duly.Job {
 	return jobs
 }
 
-// shardOf is the shard that a delivery came from.
+// shardOf returns the shard of a delivery.
 func (s *scene) shardOf(d duly.Delivery) int { return s.parts(d).Shard }
 
-// perShard counts deliveries.
+// perShard counts deliveries by shard.
 func (s *scene) perShard(ds []duly.Delivery) (n [manyShards]int) {
 	for _, d := range ds {
 		n[s.shardOf(d)]++
@@ -104,6 +104,7 @@ func (s *scene) ackAll(ds []duly.Delivery) {
 func shardsByID(s *scene) {
 	s.over(duly.QueueConfig{})
 	same(s, "the shards", s.config().Shards, manyShards)
+	// Own IDs, made IDs of every shard, another made one, and one that the engine makes.
 	jobs := append(numbered(40, "own-"), inEach(3, duly.Job{})...)
 	jobs = append(jobs, made(duly.Job{}), duly.Job{})
 	ids := s.pushAll(jobs...)
@@ -124,7 +125,7 @@ func shardsByKey(s *scene) {
 	body := []byte("body")
 	keyed := []struct {
 		job duly.Job
-		key string // what decides
+		key string // the key that decides the shard
 	}{
 		{duly.Job{OrderKey: "k"}, "k"},
 		{duly.Job{OrderKey: "k", Merge: duly.Merge{Key: "m"}}, "k"},
@@ -137,23 +138,27 @@ func shardsByKey(s *scene) {
 			same(s, "the byte of an ID that is made for the key", fits[shardByte], byte(crc32.ChecksumIEEE([]byte(k.key))))
 		}
 		other := fits
-		other[shardByte] ^= 0x80 // of the same shard even
+		// The other ID falls into the same shard, but its byte still differs from the key's.
+		other[shardByte] ^= 0x80
 		for _, id := range []string{"own", other.String()} {
 			j := k.job
 			j.ID = id
 			s.names(fmt.Sprintf("job %d with the ID %s", i, id), s.try(j).Err, duly.CodeInvalid, "id")
 			s.gone(id)
 		}
+
 		j := k.job
 		j.ID = fits.String()
 		s.push(j)
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), j.ID))
-		d := s.push(k.job) // its ID is made
+		// The engine makes the ID, which has to fall into the key's shard.
+		d := s.push(k.job)
 		same(s, "the shard of an ID that was left out", contract.ShardOf(d, manyShards), int(fits[shardByte])%manyShards)
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), d))
 	}
 	s.counted(duly.Counters{Pushed: 8, Deleted: 8})
-	// Bad all over: the fields that need no shard are named before.
+
+	// A job with several faults: fields that do not concern the shard are checked first.
 	s.names("a bad key", s.try(duly.Job{ID: "own", OrderKey: "\n"}).Err, duly.CodeInvalid, "order_key")
 }
 
@@ -163,11 +168,13 @@ func shardsInTurn(s *scene) {
 	ds := s.reserve(duly.MaxBatch)
 	same(s, "the jobs of all shards", len(ds), 20*manyShards)
 	var turns []int
+	// Collapse the deliveries of one shard into one turn.
 	for _, d := range ds {
 		if n := len(turns); n == 0 || turns[n-1] != s.shardOf(d) {
 			turns = append(turns, s.shardOf(d))
 		}
 	}
+
 	for i, shard := range turns {
 		if shard != (turns[0]+i)%manyShards {
 			s.Errorf("the shards were asked in the order %v", turns)
@@ -175,7 +182,8 @@ func shardsInTurn(s *scene) {
 		}
 	}
 
-	// Calls of the same moment may begin at the same shard.
+	// Calls at the same time may begin at the same shard, so only two different starts are
+	// required.
 	s.pushAll(inEach(100, duly.Job{})...)
 	begins := map[int]bool{}
 	for range 80 * manyShards {
@@ -186,13 +194,13 @@ func shardsInTurn(s *scene) {
 	s.Errorf("%d reserves began at the shards %v", 80*manyShards, begins)
 }
 
-// byDelivery is the order of delivery within a shard.
+// byDelivery compares jobs by the order of delivery within a shard.
 func byDelivery(a, b duly.Job) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID))
 }
 
-// scattered pushes n jobs into each shard, in no order of delivery, and lets
-// them be due. It tells how many there are.
+// scattered pushes n jobs into each shard, in mixed order, and waits until all are due. It
+// returns the number of jobs.
 func (s *scene) scattered(n int) int {
 	s.Helper()
 	jobs := inEach(n, duly.Job{})
@@ -221,9 +229,10 @@ func shardsOrder(s *scene) {
 		}
 	}
 	same(s, "the jobs delivered", taken, n)
-	// A priority counts within its shard: a lower one elsewhere is not held up. Calls of the
-	// same moment may begin at the same shard, so the number of calls has a wide bound. The
-	// two shards are opposite: each comes first for half of the beginnings.
+
+	// A priority counts within its shard only, so it does not delay a low priority in another
+	// shard. Calls at the same time may begin at the same shard, so the bound on calls is wide.
+	// The two shards are opposite: each comes first for half of the possible starts.
 	s.pushAll(inShard(1, duly.Job{Priority: 1000}), inShard(1+manyShards/2, duly.Job{Priority: -1000}))
 	found := map[int]bool{}
 	for range 5000 {
@@ -233,20 +242,23 @@ func shardsOrder(s *scene) {
 			return
 		}
 	}
-	s.Errorf("5000 reserves delivered a job of the shards %v alone", found)
+	s.Errorf("5000 reserves delivered only jobs of the shards %v", found)
 }
 
 func shardsLimits(s *scene) {
 	const limit = manyShards + 3
 	s.over(duly.QueueConfig{MaxLeased: limit})
+	// The remainder of the limit goes to the first shards.
 	parts := [manyShards]int{2, 2, 2, 1, 1, 1, 1, 1}
 	s.pushAll(inEach(5, duly.Job{})...)
 	ds := s.takeAll()
 	same(s, "the jobs that run", s.perShard(ds), parts)
 	s.nothing("every shard runs its part")
+
+	// The freed slot belongs to the shard of the acknowledged job.
 	s.ackAll(ds[:1])
 	again := s.takeAll()
-	same(s, "the jobs in the place of one that is acked", len(again), 1)
+	same(s, "the jobs after one ack", len(again), 1)
 	same(s, "the shard of the next one", s.shardOf(again[0]), s.shardOf(ds[0]))
 
 	n := s.on("bounded")
@@ -270,10 +282,13 @@ func shardsRate(s *scene) {
 	s.over(duly.QueueConfig{Rate: duly.Rate{PerSecond: 4, Burst: manyShards + 1}})
 	s.pushAll(inEach(10, duly.Job{})...)
 	same(s, "the jobs of full buckets", s.perShard(s.takeAll()), [manyShards]int{2, 1, 1, 1, 1, 1, 1, 1})
+	// Each shard gets half a job per second.
 	s.Advance(2*time.Second - time.Millisecond)
 	s.nothing("each shard has half a job a second")
 	s.Advance(time.Millisecond)
 	same(s, "the jobs two seconds later", s.perShard(s.takeAll()), [manyShards]int{1, 1, 1, 1, 1, 1, 1, 1})
+
+	// A rate of one per second still allows each shard a burst of one.
 	s.on("slow").configure(duly.QueueConfig{Shards: manyShards, Rate: duly.Rate{PerSecond: 1}})
 	same(s, "a burst that was left out", s.on("slow").config().Rate.Burst, manyShards)
 }
@@ -296,19 +311,22 @@ func shardsLimitTooSmall(s *scene) {
 	s.over(duly.QueueConfig{})
 	n := manyShards - 1
 	for field, patch := range map[string]duly.QueueConfig{
-		"max_jobs": {MaxJobs: n}, "max_leased": {MaxLeased: n}, "dead_count": {DeadCount: n}, "burst": {Rate: duly.Rate{PerSecond: 100, Burst: n}},
+		"max_jobs": {MaxJobs: n}, "max_leased": {MaxLeased: n}, "dead_count": {DeadCount: n},
+		"burst": {Rate: duly.Rate{PerSecond: 100, Burst: n}},
 	} {
 		s.unchanged("a limit below the number of shards", func() {
 			s.names("configure", s.Engine.Configure(s.ctx, s.ref(), patch), duly.CodeInvalid, field)
 		})
+		// The number of shards of the same call counts for the check.
 		patch.Shards = manyShards
 		s.names("configure of a new queue", s.Engine.Configure(s.ctx, duly.Q("new"), patch), duly.CodeInvalid, field)
 		same(s, "the number of queues", len(s.queues()), 1)
 	}
-	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}}) // is divided as it is
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}}) // a rate can be divided without a bound
 }
 
-// shardsStep gives one shard more than a step may move, and the others one job.
+// shardsStep gives one shard more due jobs than one step moves, and the other shards one job
+// each.
 func shardsStep(s *scene) {
 	const many = 1500
 	for _, heavy := range []int{0, manyShards - 1} {

@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// What a queue of several shards does as one: lists, counts, operators, batches
-// and waiters.
+// The tests in this file concern a queue with several shards as a whole: lists, counters,
+// operators, batches and waiters.
 
 func shardsListed(s *scene) {
 	s.over(duly.QueueConfig{})
@@ -27,11 +27,12 @@ func shardsListed(s *scene) {
 		for _, limit := range []int{1, 17, duly.MaxBatch} {
 			seen := map[string]bool{}
 			shard, last := 0, duly.Job{}
-			for _, j := range s.walk(state, limit, nil) {
+			for _, j := range s.pageThrough(state, limit, nil) {
 				if seen[j.ID] {
 					s.Errorf("%s is listed twice", j.ID)
 				}
 				seen[j.ID] = true
+				// Shards follow each other in a list. Within a shard the jobs are sorted.
 				switch at := contract.ShardOf(j.ID, manyShards); {
 				case at < shard:
 					s.Errorf("%s of shard %d is listed behind shard %d", j.ID, at, shard)
@@ -45,23 +46,26 @@ func shardsListed(s *scene) {
 			same(s, "the "+state.String()+" jobs listed", len(seen), len(jobs))
 		}
 	}
+
 	byDue := func(a, b duly.Job) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID)) }
 	byID := func(a, b duly.Job) int { return cmp.Compare(a.ID, b.ID) }
+
 	walked(duly.StateDelayed, byDue)
 	s.Advance(time.Minute)
 	s.step()
 	walked(duly.StateReady, byDelivery)
 	ds := s.takeAll()
-	walked(duly.StateLeased, byID) // all leases end at once
+	walked(duly.StateLeased, byID) // all leases end at the same time
 	s.ackAll(ds)
 	walked(duly.StateDone, byID)
-	same(s, "the list of a state without jobs", len(s.walk(duly.StateDead, 3, nil)), 0)
+	same(s, "the list of a state without jobs", len(s.pageThrough(duly.StateDead, 3, nil)), 0)
 }
 
 func shardsBytes(s *scene) {
 	s.over(duly.QueueConfig{})
 	s.pushAll(inEach(1, duly.Job{Body: make([]byte, 1<<20)})...)
 	s.pushAll(inEach(1, duly.Job{Body: make([]byte, 1<<20)})...)
+	// Two calls of 8 MiB each, whether by List or by Reserve.
 	p := duly.ListParams{State: duly.StateReady, Bodies: true, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
 	for range 2 {
 		page, err := s.Engine.List(s.ctx, s.ref(), p)
@@ -70,6 +74,7 @@ func shardsBytes(s *scene) {
 		p.Cursor = page.Next
 	}
 	same(s, "the cursor behind the last page", p.Cursor, "")
+
 	same(s, "the first reserve", len(s.reserve(duly.MaxBatch)), 8)
 	same(s, "the second reserve", len(s.reserve(duly.MaxBatch)), 8)
 }
@@ -86,6 +91,7 @@ func shardsStats(s *scene) {
 		s.bury(d, "no")
 	}
 	s.release(ds[14])
+
 	s.step()
 	same(s, "sizes", s.stats().Sizes, duly.Sizes{Ready: 25, Delayed: 2, Leased: 9, Dead: 4, Done: 10})
 	s.counted(duly.Counters{Pushed: 50, Delivered: 24, Acked: 10, Dead: 4, Released: 1})
@@ -96,6 +102,7 @@ func shardsStats(s *scene) {
 func shardsPeek(s *scene) {
 	s.over(duly.QueueConfig{})
 	s.scattered(3)
+	// Sort all jobs as if they were in one shard.
 	left := append(s.list(duly.StateReady), s.list(duly.StateDelayed)...)
 	slices.SortFunc(left, func(a, b duly.JobInfo) int { return byDelivery(a.Job, b.Job) })
 	for _, want := range left {
@@ -123,13 +130,15 @@ func shardsRequeue(s *scene) {
 	s.over(duly.QueueConfig{})
 	jobs := inEach(12, duly.Job{})
 	for i := range jobs {
-		jobs[i].ID = inShard((i*i+i/8)%manyShards, duly.Job{}).ID // uneven, and in no turn
+		// The shards get different numbers of jobs, in no regular order.
+		jobs[i].ID = inShard((i*i+i/8)%manyShards, duly.Job{}).ID
 	}
 	s.pushAll(jobs...)
 	var died []string
 	for _, d := range s.takeAll() {
 		s.bury(d, "no")
 		died = append(died, d.ID)
+		// Each job dies at a time of its own, so that their order is known.
 		s.Advance(time.Second)
 	}
 	for _, n := range []int{1, 30, 1000} {
@@ -150,6 +159,7 @@ func shardsRequeue(s *scene) {
 func shardsBatch(s *scene) {
 	s.over(duly.QueueConfig{})
 	jobs := inEach(5, duly.Job{})
+	// Two jobs twice and an invalid one, behind jobs of all shards.
 	twice := append(slices.Clone(jobs), jobs[3], duly.Job{ID: "bad", Priority: 5000}, jobs[17])
 	results, err := s.pushed(twice...)
 	s.must("push", err)
@@ -165,28 +175,34 @@ func shardsBatch(s *scene) {
 			same(s, "its ID", r.ID, twice[i].ID)
 		}
 	}
+
 	ds := s.takeAll()
 	var receipts []duly.Receipt
 	var outcomes []duly.SettleRequest
 	for i, d := range ds {
 		receipts = append(receipts, d.Receipt)
 		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
+		// Some receipts are used twice in the call.
 		if i%4 == 0 {
 			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
 		}
 	}
+
+	// A receipt of another shard, and one of a shard that does not exist.
 	p := s.parts(ds[0])
 	p.Shard = (p.Shard + 1) % manyShards
 	receipts = append(receipts, p.Receipt())
 	p.Shard = manyShards
 	receipts = append(receipts, p.Receipt())
+
 	errs, err := s.Engine.Extend(s.ctx, "", receipts, time.Hour)
 	s.must("extend", err)
 	for i, err := range errs[:len(ds)] {
 		s.must(fmt.Sprintf("extend %d", i), err)
 	}
 	s.lost("extend in another shard", errs[len(ds)])
-	s.lost("extend in a shard that is not there", errs[len(ds)+1])
+	s.lost("extend in an unknown shard", errs[len(ds)+1])
+
 	errs, err = s.Engine.Settle(s.ctx, "", outcomes)
 	s.must("settle", err)
 	for i, o := range outcomes {
@@ -196,6 +212,7 @@ func shardsBatch(s *scene) {
 			s.lost("release of what the same call has acked", errs[i])
 		}
 	}
+
 	s.sizes(duly.Sizes{})
 }
 
@@ -209,11 +226,14 @@ func shardsWake(s *scene) {
 		s.Advance(time.Millisecond)
 		w.woke(fmt.Sprintf("the job of shard %d is due", shard))
 		d := s.take()
+		// A release wakes a waiter too.
 		w = s.wait()
 		s.release(d)
 		w.woke("it was released")
 		s.ack(s.take())
 	}
+
+	// One waiter per job, and twice as many waiters as jobs.
 	ws := s.crowd(2 * manyShards)
 	s.pushAll(inEach(1, duly.Job{})...)
 	s.awake(ws, manyShards, "a job was pushed to each shard")
@@ -226,6 +246,7 @@ func shardsWake(s *scene) {
 
 	n := s.on("limited")
 	n.configure(duly.QueueConfig{Shards: manyShards, MaxLeased: manyShards})
+	// Both jobs are in one shard, which may lease only one of them.
 	n.pushAll(inShard(6, duly.Job{}), inShard(6, duly.Job{}))
 	d := n.take()
 	w := n.wait()
@@ -242,22 +263,27 @@ func shardsDestroyed(s *scene) {
 	ds := s.takeAll()
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	same(s, "the number of queues", len(s.queues()), 0)
+
+	// Create the queue again with fewer shards. Receipts of the old shards are lost.
 	s.must("configure", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Shards: 2}))
 	same(s, "the shards of the queue that was made again", s.config().Shards, 2)
 	s.push(job)
 	for _, d := range ds {
 		s.lost("ack of a queue that is gone", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	}
+
 	d := s.take()
 	same(s, "the shard", s.shardOf(d), 1)
+
+	// The same with more shards than before.
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.configure(duly.QueueConfig{Shards: manyShards})
 	s.lost("ack of a queue that had fewer shards", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 	s.counted(duly.Counters{})
 }
 
-// whileConfigured does something as often as that, while somebody else changes
-// the queue's configuration, of which the shards hear one after the other.
+// whileConfigured runs f several times, while another goroutine changes the queue's
+// configuration. The shards learn a new configuration one after another.
 func (s *scene) whileConfigured(times int, before func(), f func(i int)) {
 	for i := range times {
 		if before != nil {
@@ -284,11 +310,12 @@ func shardsConfigured(s *scene) {
 		jobs := numbered(perCall, fmt.Sprintf("own-%d-", i))
 		for k := range jobs {
 			if k%2 == 0 {
-				jobs[k].ID = "" // the engine gives it one
+				jobs[k].ID = "" // the engine makes the ID
 			}
 		}
 		ids = append(ids, s.pushAll(jobs...)...)
 	})
+	// A retried call must not push its jobs twice.
 	s.counted(duly.Counters{Pushed: times * perCall})
 	got := idsTaken(s.takeAll())
 	slices.Sort(ids)
@@ -306,6 +333,7 @@ func shardsRequeuedWhileConfigured(s *scene) {
 		}
 	}
 	s.whileConfigured(40, bury, func(i int) {
+		// Both forms of a requeue, by IDs and by a number.
 		p := duly.RequeueParams{IDs: idsOfJobs(jobs)}
 		if i%2 == 0 {
 			p = duly.RequeueParams{N: len(jobs)}
@@ -315,7 +343,7 @@ func shardsRequeuedWhileConfigured(s *scene) {
 		same(s, "the answers", len(results), len(jobs))
 		for _, r := range results {
 			if r.Err != nil || r.State != duly.StateReady {
-				s.Errorf("requeue %d of %s is answered %s, %v", i, r.ID, r.State, r.Err)
+				s.Errorf("requeue %d of %s returned %s, %v", i, r.ID, r.State, r.Err)
 			}
 		}
 	})

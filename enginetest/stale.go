@@ -12,22 +12,22 @@ import (
 
 func staleTests() []test {
 	tests := []test{
-		{"FiftyAcksWithOneReceiptAreOne", []string{"C4.3", "C4.36", "C3.11"}, Options{}, staleFiftyAcks},
-		{"MalformedReceiptsAreInvalidAndForgedOnesLost", []string{"C4.36", "C1.6"}, Options{}, staleForged},
-		{"ReceiptOfAnotherJobIsRefused", []string{"C4.37"}, Options{}, staleForeignJob},
+		{"OneOfFiftyConcurrentAcksSucceeds", []string{"C4.3", "C4.36", "C3.11"}, Options{}, staleFiftyAcks},
+		{"MalformedReceiptIsInvalidAndForgedReceiptIsLost", []string{"C4.36", "C1.6"}, Options{}, staleForged},
+		{"MixedReceiptOfTwoJobsIsRefused", []string{"C4.37"}, Options{}, staleForeignJob},
 		{"ReceiptOfAnotherNamespaceIsRefused", []string{"C4.37", "C1.6", "C1.1"}, Options{}, staleForeignNamespace},
-		{"DeliveryNumberNeverGoesDown", []string{"C1.7", "C4.39"}, Options{}, staleAfterReplace},
+		{"ReceiptStaysInvalidAfterReplaceAndRequeue", []string{"C1.7", "C4.39"}, Options{}, staleAfterReplace},
 	}
 	for _, life := range laterLives() {
 		tests = append(tests, test{
-			"ReceiptIsRefusedWhenTheJobIs" + life.name, []string{"C1.7", "C3.11", "C3.13", "C3.18", "C4.36", "C4.39"}, Options{},
+			"ReceiptIsRefusedIfTheJobIs" + life.name, []string{"C1.7", "C3.11", "C3.13", "C3.18", "C4.36", "C4.39"}, Options{},
 			func(s *scene) { staleSettles(s, life.begin) },
 		})
 	}
 	return tests
 }
 
-// later is a way for a job's life to go on after a delivery has ended.
+// later is a change of a job after the delivery in question.
 type later struct {
 	name  string
 	begin func(s *scene, d duly.Delivery)
@@ -35,37 +35,37 @@ type later struct {
 
 func laterLives() []later {
 	return []later{
-		{"TakenBack", func(s *scene, d duly.Delivery) { s.stall(d) }},
+		{"Reclaimed", func(s *scene, d duly.Delivery) { s.stall(d) }},
 		{"RedeliveredAndRunning", func(s *scene, d duly.Delivery) { s.stall(d); s.take() }},
 		{"Nacked", func(s *scene, d duly.Delivery) { s.nack(d, "no") }},
 		{"Released", func(s *scene, d duly.Delivery) { s.release(d) }},
 		{"ReleasedAndRunning", func(s *scene, d duly.Delivery) { s.release(d); s.take() }},
 		{"Snoozed", func(s *scene, d duly.Delivery) { s.snooze(d, time.Hour) }},
-		{"FinishedByAnother", func(s *scene, d duly.Delivery) { s.stall(d); s.ack(s.take()) }},
+		{"AckedByAnotherWorker", func(s *scene, d duly.Delivery) { s.stall(d); s.ack(s.take()) }},
 		{"Buried", func(s *scene, d duly.Delivery) { s.bury(d, "no") }},
-		{"DeadOfItsTries", func(s *scene, d duly.Delivery) {
+		{"DeadAfterItsTries", func(s *scene, d duly.Delivery) {
 			s.nackFor(d, 0)
 			s.nackFor(s.take(), 0)
 		}},
 		{"Requeued", func(s *scene, d duly.Delivery) { s.bury(d, "no"); s.requeue("x") }},
 		{"RequeuedAndRunning", func(s *scene, d duly.Delivery) { s.bury(d, "no"); s.requeue("x"); s.take() }},
-		{"DeletedAndItsIDPushedAgain", func(s *scene, d duly.Delivery) {
+		{"DeletedAndPushedAgain", func(s *scene, d duly.Delivery) {
 			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
 			s.push(duly.Job{ID: "x"})
 		}},
-		{"DeletedAndItsIDPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
+		{"DeletedAndPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
 			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
 			s.push(duly.Job{ID: "x"})
 			s.take()
 		}},
-		{"PurgedAndItsIDPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
+		{"PurgedAndPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
 			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
 			s.must("purge", err)
 			s.push(duly.Job{ID: "x"})
 			s.take()
 		}},
-		{"InAQueueThatWasDestroyed", func(s *scene, d duly.Delivery) { s.must("destroy", s.Engine.Destroy(s.ctx, s.ref())) }},
-		{"InAQueueThatWasDestroyedAndMadeAgain", func(s *scene, d duly.Delivery) {
+		{"InADestroyedQueue", func(s *scene, d duly.Delivery) { s.must("destroy", s.Engine.Destroy(s.ctx, s.ref())) }},
+		{"InAQueueThatWasRecreated", func(s *scene, d duly.Delivery) {
 			s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 			s.push(duly.Job{ID: "x"})
 			s.take()
@@ -73,13 +73,14 @@ func laterLives() []later {
 	}
 }
 
-// staleSettles sends every operation with the receipt of a delivery that has
-// ended, and wants each to be refused and to change nothing that can be seen.
+// staleSettles calls every operation with the receipt of a delivery that has ended. Each must be
+// refused and change nothing.
 func staleSettles(s *scene, begin func(s *scene, d duly.Delivery)) {
 	s.push(duly.Job{ID: "x", Body: []byte("b"), Retain: time.Hour, Tries: 2, Backoff: "fixed:1m"})
 	s.push(duly.Job{ID: "other", Delay: time.Hour})
 	d := s.take()
 	begin(s, d)
+
 	zero := time.Duration(0)
 	for _, o := range []duly.SettleRequest{
 		{As: duly.Ack, Result: []byte("late")}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero},
@@ -98,7 +99,9 @@ func staleFiftyAcks(s *scene) {
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
+			// Each ack has its own result, which shows the one that succeeded.
+			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack,
+				Result: []byte{byte(i)}}})
 			if err == nil {
 				err = errs[0]
 			}
@@ -106,34 +109,39 @@ func staleFiftyAcks(s *scene) {
 		})
 	}
 	wg.Wait()
+
 	winner := -1
 	for i, err := range answers {
 		if err == nil && winner < 0 {
 			winner = i
 			continue
 		}
-		s.lost("an ack but the first", err)
+		s.lost("a second ack", err)
 	}
 	if winner < 0 {
-		s.Fatal("none of 50 acks was answered as done")
+		s.Fatal("all 50 acks failed, want one to succeed")
 	}
 	same(s, "the result", s.get("x").Result[0], byte(winner))
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1})
 }
 
-// forgeries returns texts that are not the receipt of a running delivery. A text
-// that can't be decoded is invalid, the others are lost.
+// forgeries returns texts that are not the receipt of the delivery. A text that can't be parsed
+// is invalid, the others are lost.
 func forgeries(r duly.Receipt) []duly.Receipt {
 	text := string(r)
 	out := []duly.Receipt{
 		"", " ", ":", ":::", "x", "\x00", r + " ", " " + r, r + "0", r + ":", r + "\x00", r + r,
-		duly.Receipt(strings.Repeat("A", 100_000)), duly.Receipt(strings.ToLower(text)), "jobs:0:7ZZZZZZZZZZZZZZZZZZZZZZZZZ:1",
+		duly.Receipt(strings.Repeat("A", 100_000)), duly.Receipt(strings.ToLower(text)),
+		"jobs:0:7ZZZZZZZZZZZZZZZZZZZZZZZZZ:1",
 		"\xff\xfe", "'; DROP TABLE jobs; --", "../../jobs",
 	}
+	// Every prefix, and every receipt with one character replaced.
 	for i := range text {
 		out = append(out, duly.Receipt(text[:i]), duly.Receipt(text[:i]+"!"+text[i+1:]))
 	}
-	if p, ok := contract.ParseReceipt(r); ok { // an engine that keeps to the known form
+
+	// Receipts of the known format with one part changed.
+	if p, ok := contract.ParseReceipt(r); ok {
 		for _, change := range []func(p *contract.ReceiptParts){
 			func(p *contract.ReceiptParts) { p.Delivery++ },
 			func(p *contract.ReceiptParts) { p.Delivery += 1 << 32 },
@@ -158,6 +166,7 @@ func staleForged(s *scene) {
 	s.unchanged("a forged receipt", func() {
 		want := map[bool]string{}
 		for _, r := range forgeries(d.Receipt) {
+			// Some changes result in the receipt itself.
 			if r == d.Receipt {
 				continue
 			}
@@ -168,8 +177,10 @@ func staleForged(s *scene) {
 			if want[decoded] == "" && err != nil {
 				want[decoded] = err.Error()
 			}
-			if err != nil && err.Error() != want[decoded] { // what differs is what somebody can learn from
-				s.Errorf("ack by %.60q is answered %q, by another forgery %q", string(r), err, want[decoded])
+			// All texts must be equal, because a difference would reveal something about other
+			// jobs.
+			if err != nil && err.Error() != want[decoded] {
+				s.Errorf("ack by %.60q returns %q, by another forgery %q", string(r), err, want[decoded])
 			}
 		}
 	})
@@ -185,19 +196,20 @@ func (s *scene) refusedReceipt(what string, err error, decoded bool) {
 	s.names(what, err, duly.CodeInvalid, "receipt")
 }
 
-// staleForeignJob joins the receipts of two jobs in every way.
+// staleForeignJob combines parts of the receipts of several jobs.
 func staleForeignJob(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c", Queue: "other"})
 	a, b := s.take(), s.take()
 	s.release(b)
-	b = s.take() // its second delivery
+	b = s.take() // the second delivery, so that the delivery numbers differ
 	c := s.on("other").take()
 	pa, ok1 := contract.ParseReceipt(a.Receipt)
 	pb, ok2 := contract.ParseReceipt(b.Receipt)
 	pc, ok3 := contract.ParseReceipt(c.Receipt)
 	if !ok1 || !ok2 || !ok3 {
-		s.Skip("this engine's receipts have a form of their own")
+		s.Skip("this engine's receipts have another format")
 	}
+
 	s.unchanged("a receipt put together of two", func() {
 		for _, forged := range []contract.ReceiptParts{
 			{Queue: pa.Queue, Shard: pa.Shard, Number: pa.Number, Delivery: pb.Delivery},
@@ -219,6 +231,7 @@ func staleForeignNamespace(s *scene) {
 	b.push(duly.Job{ID: "x"})
 	d := a.take()
 	b.take()
+	// Both namespaces have the same queue and job ID.
 	b.unchanged("a receipt of another namespace", func() {
 		b.lost("ack by it", b.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 		b.lost("extend by it", b.extend(d.Receipt, time.Hour))
@@ -227,7 +240,7 @@ func staleForeignNamespace(s *scene) {
 	a.ack(d)
 }
 
-// staleAfterReplace starts everything about a job anew but the fence.
+// staleAfterReplace resets all of a job except its delivery number.
 func staleAfterReplace(s *scene) {
 	replace := duly.Merge{Key: "k", Mode: duly.MergeReplace}
 	s.push(duly.Job{ID: "x", Merge: replace})

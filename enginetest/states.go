@@ -11,32 +11,32 @@ import (
 
 func stateTests() []test {
 	return []test{
-		{"TableIsWalkedInFull", []string{
-			"C3.1", "C3.2", "C3.3", "C3.4", "C3.5", "C3.6", "C3.7", "C3.8", "C3.9", "C3.10", "C3.11", "C3.12", "C3.13", "C3.14", "C3.15",
+		{"EveryTransitionMatchesTheTable", []string{
+			"C3.1", "C3.2", "C3.3", "C3.4", "C3.5", "C3.6", "C3.7", "C3.8", "C3.9", "C3.10", "C3.11", "C3.12", "C3.13",
+			"C3.14", "C3.15",
 			"C3.16", "C3.17", "C3.18", "C3.19", "C3.20", "C3.21", "C3.22", "C3.23", "C3.24", "C3.25", "C3.26", "C3.27", "C3.28",
 		}, Options{}, statesWalked},
 	}
 }
 
-// driven is how an event ended, beside the state that the job is in.
-type driven struct {
+// driveResult is the result of an event, except for the job's new state.
+type driveResult struct {
 	err     error
 	outcome duly.PushStatus
 }
 
-// drive brings one event about through the public operations. The job is x;
-// the receipt is that of its delivery, which runs in state leased and has
-// ended in every other one.
-type drive func(s *scene, receipt duly.Receipt) driven
+// drive causes one event by public operations. The job is x. The receipt belongs to its delivery,
+// which is in flight in the state leased and has ended in all others.
+type drive func(s *scene, receipt duly.Receipt) driveResult
 
-// reach brings the job x into a state.
+// reach moves a new job x into a state.
 func (s *scene) reach(state duly.State) (id string, receipt duly.Receipt) {
 	s.Helper()
 	return s.reachAs(state, duly.Job{})
 }
 
-// reachAs is reach for a job with rules of its own. The job has been delivered
-// once whatever its state is, so that there is a receipt.
+// reachAs is reach for a given job. The job was delivered once whatever its state, so that there
+// is a receipt.
 func (s *scene) reachAs(state duly.State, j duly.Job) (id string, receipt duly.Receipt) {
 	s.Helper()
 	j.ID, j.Lease, j.Backoff = "x", 10*time.Hour, "fixed:1h"
@@ -53,7 +53,8 @@ func (s *scene) reachAs(state duly.State, j duly.Job) (id string, receipt duly.R
 		s.snooze(d, 10*time.Hour)
 	case duly.StateReady:
 		s.release(d)
-	case duly.StateBlocked: // a delivered job holds its key unless it was dead in between
+	// A delivered job keeps its key unless it becomes dead.
+	case duly.StateBlocked:
 		s.bury(d, "no")
 		s.push(duly.Job{ID: "head", OrderKey: "k"})
 		s.requeue("x")
@@ -66,7 +67,7 @@ func (s *scene) reachAs(state duly.State, j duly.Job) (id string, receipt duly.R
 	return "x", d.Receipt
 }
 
-// stateOf is the state by the clock, none for a job that is gone.
+// stateOf returns the state at the current time, or StateNone if the job does not exist.
 func (s *scene) stateOf(id string) duly.State {
 	s.Helper()
 	info, err := s.Engine.Get(s.ctx, s.ref(), id)
@@ -77,14 +78,14 @@ func (s *scene) stateOf(id string) duly.State {
 	return info.State
 }
 
-// cell is a place of the state table.
+// cell is a state and an event of the state table.
 type cell struct {
 	from  duly.State
 	event contract.Event
 }
 
-// statesWalked drives every event at a job in every state, and each cell that
-// has several ends to each of them, and compares with the table.
+// statesWalked causes every event in every state and compares the result with the table. Cells
+// with several results are driveResult to each of them.
 func statesWalked(s *scene) {
 	reached := map[cell][]duly.State{}
 	walk := func(c cell, name string, j duly.Job, do drive) {
@@ -95,14 +96,17 @@ func statesWalked(s *scene) {
 		reached[c] = append(reached[c], to)
 		n.agrees(c, name, got, to)
 	}
+
 	for _, event := range contract.Events {
 		for _, from := range duly.States {
 			walk(cell{from, event}, "", duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilDone}}, usualDrive(event))
 		}
 	}
+
 	for _, v := range variants() {
 		walk(v.cell, v.name, v.job, v.do)
 	}
+
 	for _, event := range contract.Events {
 		for _, from := range duly.States {
 			s.allReached(cell{from, event}, reached[cell{from, event}])
@@ -110,30 +114,30 @@ func statesWalked(s *scene) {
 	}
 }
 
-// agrees compares what happened with the table.
-func (s *scene) agrees(c cell, name string, got driven, to duly.State) {
+// agrees compares a transition with the table.
+func (s *scene) agrees(c cell, name string, got driveResult, to duly.State) {
 	s.Helper()
 	want := contract.Next(c.from, c.event)
 	if !want.Possible() {
 		if to != c.from {
-			s.Errorf("%s %s of a %s job can't happen, but it is %s now", c.event, name, c.from, to)
+			s.Errorf("%s %s of a %s job can't happen, but the job is %s", c.event, name, c.from, to)
 		}
 		return
 	}
 	if !slices.Contains(want.To, to) {
-		s.Errorf("%s %s of a %s job: it is %s now, want one of %s", c.event, name, c.from, to, want.To)
+		s.Errorf("%s %s of a %s job: the new state is %s, want one of %s", c.event, name, c.from, to, want.To)
 	}
 	if code := duly.CodeOf(got.err); code != want.Refused {
-		s.Errorf("%s %s of a %s job is answered %q (%v), want %q", c.event, name, c.from, code, got.err, want.Refused)
+		s.Errorf("%s %s of a %s job returns %q (%v), want %q", c.event, name, c.from, code, got.err, want.Refused)
 	}
 	if got.outcome != want.Status {
-		s.Errorf("%s %s of a %s job is answered %s, want %s", c.event, name, c.from, got.outcome, want.Status)
+		s.Errorf("%s %s of a %s job returns %s, want %s", c.event, name, c.from, got.outcome, want.Status)
 	}
 }
 
-// allReached wants every end of a cell to have been seen. A ready job holds
-// its key, and a blocked one's is held by another, so neither turns into the
-// other while it waits.
+// allReached reports an error unless every result of a cell was seen. A ready job holds its key,
+// and another job holds that of a blocked one. So an update or a merge never turns one into the
+// other.
 func (s *scene) allReached(c cell, reached []duly.State) {
 	s.Helper()
 	for _, to := range contract.Next(c.from, c.event).To {
@@ -143,12 +147,12 @@ func (s *scene) allReached(c cell, reached []duly.State) {
 			continue
 		}
 		if !slices.Contains(reached, to) {
-			s.Errorf("no drive brought a job from %s by %s to %s", c.from, c.event, to)
+			s.Errorf("no test moved a job from %s by %s to %s", c.from, c.event, to)
 		}
 	}
 }
 
-// usualDrive is the plain way of an event, whatever the state.
+// usualDrive returns the drive of an event that works in every state.
 func usualDrive(event contract.Event) drive {
 	switch event {
 	case contract.EventDue:
@@ -160,7 +164,7 @@ func usualDrive(event contract.Event) drive {
 	case contract.EventTrim:
 		return driveTrim
 	case contract.EventReserve:
-		return func(s *scene, _ duly.Receipt) driven { s.takeAll(); return driven{} }
+		return func(s *scene, _ duly.Receipt) driveResult { s.takeAll(); return driveResult{} }
 	case contract.EventKeyFreed:
 		return driveKeyFreed
 	case contract.EventAck:
@@ -172,7 +176,7 @@ func usualDrive(event contract.Event) drive {
 	case contract.EventRelease:
 		return driveSettle(duly.SettleRequest{As: duly.Release})
 	case contract.EventExtend:
-		return func(s *scene, r duly.Receipt) driven { return driven{err: s.extend(r, time.Hour)} }
+		return func(s *scene, r duly.Receipt) driveResult { return driveResult{err: s.extend(r, time.Hour)} }
 	case contract.EventPush:
 		return drivePush(duly.Job{ID: "x"})
 	case contract.EventMerge:
@@ -180,29 +184,34 @@ func usualDrive(event contract.Event) drive {
 	case contract.EventUpdate:
 		return driveUpdate(duly.Update{Tries: 3})
 	case contract.EventPromote:
-		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Promote(s.ctx, s.ref(), "x")} }
+		return func(s *scene, _ duly.Receipt) driveResult {
+			return driveResult{err: s.Engine.Promote(s.ctx, s.ref(), "x")}
+		}
 	case contract.EventRequeue:
-		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.requeue("x").Err} }
+		return func(s *scene, _ duly.Receipt) driveResult { return driveResult{err: s.requeue("x").Err} }
 	}
-	return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Delete(s.ctx, s.ref(), "x")} }
+	return func(s *scene, _ duly.Receipt) driveResult {
+		return driveResult{err: s.Engine.Delete(s.ctx, s.ref(), "x")}
+	}
 }
 
-// stateIs lets time pass where the job is in that state, and steps.
+// stateIs returns a drive that advances the clock if the job is in this state, and then steps.
 func stateIs(state duly.State, d time.Duration) drive {
-	return func(s *scene, _ duly.Receipt) driven {
+	return func(s *scene, _ duly.Receipt) driveResult {
 		if s.stateOf("x") == state {
 			s.Advance(d)
 		}
 		s.step()
-		return driven{}
+		return driveResult{}
 	}
 }
 
-// driveExpire gives a waiting job its TTL only now, for a requeued one has
-// none; the running one has had it from the start.
-func driveExpire(s *scene, _ duly.Receipt) driven {
+// driveExpire sets the TTL of a waiting job only now, because a requeued job has none. A job in
+// flight got its TTL at the push.
+func driveExpire(s *scene, _ duly.Receipt) driveResult {
 	if s.stateOf("x").Waiting() {
-		if s.get("x").State == duly.StateDelayed { // nothing is put off beyond its expiry but by a snooze
+		// An update may not set a due time beyond the expiry.
+		if s.get("x").State == duly.StateDelayed {
 			s.must("update", s.update("x", duly.Update{Delay: ptr(time.Hour), TTL: time.Hour}))
 		} else {
 			s.must("update", s.update("x", duly.Update{TTL: time.Hour}))
@@ -210,10 +219,10 @@ func driveExpire(s *scene, _ duly.Receipt) driven {
 	}
 	s.Advance(2 * time.Hour)
 	s.step()
-	return driven{}
+	return driveResult{}
 }
 
-func driveTrim(s *scene, _ duly.Receipt) driven {
+func driveTrim(s *scene, _ duly.Receipt) driveResult {
 	switch s.stateOf("x") {
 	case duly.StateDead:
 		s.Advance(duly.DefaultDeadAge + time.Second)
@@ -221,42 +230,42 @@ func driveTrim(s *scene, _ duly.Receipt) driven {
 		s.Advance(20*time.Hour + time.Second)
 	}
 	s.step()
-	return driven{}
+	return driveResult{}
 }
 
-func driveKeyFreed(s *scene, _ duly.Receipt) driven {
+func driveKeyFreed(s *scene, _ duly.Receipt) driveResult {
+	// The job has no head, so the event must not affect it.
 	if s.stateOf("head") == duly.StateNone {
 		s.push(duly.Job{ID: "head", OrderKey: "another"})
 	}
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "head"))
-	return driven{}
+	return driveResult{}
 }
 
 func driveSettle(o duly.SettleRequest) drive {
-	return func(s *scene, r duly.Receipt) driven {
+	return func(s *scene, r duly.Receipt) driveResult {
 		o.Receipt = r
-		return driven{err: s.settle(o)}
+		return driveResult{err: s.settle(o)}
 	}
 }
 
 func driveUpdate(u duly.Update) drive {
-	return func(s *scene, _ duly.Receipt) driven { return driven{err: s.update("x", u)} }
+	return func(s *scene, _ duly.Receipt) driveResult { return driveResult{err: s.update("x", u)} }
 }
 
 func drivePush(j duly.Job) drive {
-	return func(s *scene, _ duly.Receipt) driven {
+	return func(s *scene, _ duly.Receipt) driveResult {
 		r := s.try(j)
-		return driven{err: r.Err, outcome: r.Status}
+		return driveResult{err: r.Err, outcome: r.Status}
 	}
 }
 
-// driveMerge pushes with the job's merge key, which counts within its order
-// key.
-func driveMerge(s *scene, r duly.Receipt) driven {
+// driveMerge pushes a job with the merge key and the order key of x.
+func driveMerge(s *scene, r duly.Receipt) driveResult {
 	return drivePush(duly.Job{ID: "y", OrderKey: s.get("x").OrderKey, Merge: duly.Merge{Key: "m"}})(s, r)
 }
 
-// variant is a drive to another end of a cell.
+// variant drives a cell to another of its results.
 type variant struct {
 	cell cell
 	name string
@@ -269,50 +278,66 @@ func variants() []variant {
 	merge := duly.Merge{Key: "m"}
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	leased := func(e contract.Event) cell { return cell{duly.StateLeased, e} }
-	late := func(do drive) drive { // beyond the expiry
-		return func(s *scene, r duly.Receipt) driven { s.Advance(2 * time.Hour); return do(s, r) }
+	late := func(do drive) drive { // after the expiry
+		return func(s *scene, r duly.Receipt) driveResult { s.Advance(2 * time.Hour); return do(s, r) }
 	}
-	overtaken := func(do drive) drive { // by a newer one under its merge key
-		return func(s *scene, r duly.Receipt) driven { s.push(duly.Job{ID: "newer", Merge: merge}); return do(s, r) }
+	superseded := func(do drive) drive { // with a newer job of the same merge key
+		return func(s *scene, r duly.Receipt) driveResult {
+			s.push(duly.Job{ID: "newer", Merge: merge})
+			return do(s, r)
+		}
 	}
 	ttl := duly.Job{TTL: time.Hour}
-	nack, release, stall := usualDrive(contract.EventNack), usualDrive(contract.EventRelease), usualDrive(contract.EventStall)
+	nack, release, stall := usualDrive(contract.EventNack), usualDrive(contract.EventRelease),
+		usualDrive(contract.EventStall)
 	return append([]variant{
-		{leased(contract.EventExpire), "in time", ttl, late(func(s *scene, _ duly.Receipt) driven { s.step(); return driven{} })},
+		{leased(contract.EventExpire), "in time", ttl, late(func(s *scene,
+			_ duly.Receipt) driveResult {
+			s.step()
+			return driveResult{}
+		})},
 		{leased(contract.EventAck), "without retain", duly.Job{Retain: duly.None}, usualDrive(contract.EventAck)},
 		{leased(contract.EventNack), "at once", duly.Job{}, driveSettle(duly.SettleRequest{As: duly.Nack, Delay: &zero})},
 		{leased(contract.EventNack), "for the last time", duly.Job{Tries: 1}, nack},
 		{leased(contract.EventNack), "beyond the expiry", ttl, late(nack)},
-		{leased(contract.EventNack), "behind a newer", duly.Job{Merge: merge}, overtaken(nack)},
-		{leased(contract.EventRelease), "for an hour", duly.Job{}, driveSettle(duly.SettleRequest{As: duly.Release, Delay: ptr(time.Hour)})},
+		{leased(contract.EventNack), "behind a newer", duly.Job{Merge: merge}, superseded(nack)},
+		{leased(contract.EventRelease), "for an hour", duly.Job{},
+			driveSettle(duly.SettleRequest{As: duly.Release, Delay: ptr(time.Hour)})},
 		{leased(contract.EventRelease), "beyond the expiry", ttl, late(release)},
-		{leased(contract.EventRelease), "behind a newer", duly.Job{Merge: merge}, overtaken(release)},
+		{leased(contract.EventRelease), "behind a newer", duly.Job{Merge: merge}, superseded(release)},
 		{leased(contract.EventStall), "for the last time", duly.Job{Tries: 1, MaxStalls: duly.None}, stall},
 		{leased(contract.EventStall), "beyond the expiry", ttl, stall},
-		{leased(contract.EventStall), "behind a newer", duly.Job{Merge: merge}, overtaken(stall)},
-		{cell{duly.StateReady, contract.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
-		{cell{duly.StateBlocked, contract.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{leased(contract.EventStall), "behind a newer", duly.Job{Merge: merge}, superseded(stall)},
+		{cell{duly.StateReady, contract.EventUpdate}, "putting off", duly.Job{},
+			driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{cell{duly.StateBlocked, contract.EventUpdate}, "putting off", duly.Job{},
+			driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
 		{cell{duly.StateDelayed, contract.EventUpdate}, "at once", duly.Job{}, driveUpdate(duly.Update{Delay: &zero})},
-		{cell{duly.StateDelayed, contract.EventMerge}, "at once", duly.Job{Merge: replace}, drivePush(duly.Job{Merge: replace})},
-		{cell{duly.StateReady, contract.EventMerge}, "putting off", duly.Job{Merge: replace}, drivePush(duly.Job{Delay: time.Hour, Merge: replace})},
+		{cell{duly.StateDelayed, contract.EventMerge}, "at once", duly.Job{Merge: replace},
+			drivePush(duly.Job{Merge: replace})},
+		{cell{duly.StateReady, contract.EventMerge}, "putting off", duly.Job{Merge: replace},
+			drivePush(duly.Job{Delay: time.Hour, Merge: replace})},
 		{cell{duly.StateBlocked, contract.EventMerge}, "putting off", duly.Job{Merge: replace},
 			drivePush(duly.Job{OrderKey: "k", Delay: time.Hour, Merge: replace})},
-		{cell{duly.StateBlocked, contract.EventMerge}, "in its key", duly.Job{Merge: merge}, drivePush(duly.Job{OrderKey: "k", Merge: merge})},
-		{cell{duly.StateDead, contract.EventRequeue}, "to a busy key", duly.Job{OrderKey: "k"}, func(s *scene, _ duly.Receipt) driven {
-			s.push(duly.Job{ID: "head", OrderKey: "k"})
-			return driven{err: s.requeue("x").Err}
-		}},
-		{cell{duly.StateDead, contract.EventRequeue}, "to a held merge key", duly.Job{Merge: merge}, overtaken(usualDrive(contract.EventRequeue))},
+		{cell{duly.StateBlocked, contract.EventMerge}, "in its key", duly.Job{Merge: merge},
+			drivePush(duly.Job{OrderKey: "k", Merge: merge})},
+		{cell{duly.StateDead, contract.EventRequeue}, "to a busy key", duly.Job{OrderKey: "k"},
+			func(s *scene, _ duly.Receipt) driveResult {
+				s.push(duly.Job{ID: "head", OrderKey: "k"})
+				return driveResult{err: s.requeue("x").Err}
+			}},
+		{cell{duly.StateDead, contract.EventRequeue}, "to a held merge key", duly.Job{Merge: merge},
+			superseded(usualDrive(contract.EventRequeue))},
 	}, append(busyKeyVariants(), purgeVariants()...)...)
 }
 
-// busyKeyVariants are the ways of a delayed job to blocked. A job that has
-// been delivered holds its key, so a dead one is requeued and put off first.
+// busyKeyVariants move a delayed job to blocked. A delivered job holds its key, so it is replaced
+// by a new one behind a head.
 func busyKeyVariants() []variant {
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	j := duly.Job{OrderKey: "k", Merge: replace}
 	behind := func(do drive) drive {
-		return func(s *scene, r duly.Receipt) driven {
+		return func(s *scene, r duly.Receipt) driveResult {
 			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
 			s.push(duly.Job{ID: "head", OrderKey: "k"})
 			s.push(duly.Job{ID: "x", OrderKey: "k", Merge: replace, Delay: 10 * time.Hour})
@@ -322,18 +347,21 @@ func busyKeyVariants() []variant {
 	return []variant{
 		{cell{duly.StateDelayed, contract.EventDue}, "to a busy key", j, behind(usualDrive(contract.EventDue))},
 		{cell{duly.StateDelayed, contract.EventPromote}, "to a busy key", j, behind(usualDrive(contract.EventPromote))},
-		{cell{duly.StateDelayed, contract.EventUpdate}, "to a busy key", j, behind(driveUpdate(duly.Update{Delay: ptr(time.Duration(0))}))},
-		{cell{duly.StateDelayed, contract.EventMerge}, "to a busy key", j, behind(drivePush(duly.Job{OrderKey: "k", Merge: replace}))},
+		{cell{duly.StateDelayed, contract.EventUpdate}, "to a busy key", j,
+			behind(driveUpdate(duly.Update{Delay: ptr(time.Duration(0))}))},
+		{cell{duly.StateDelayed, contract.EventMerge}, "to a busy key", j,
+			behind(drivePush(duly.Job{OrderKey: "k", Merge: replace}))},
 	}
 }
 
-// purgeVariants are the other way to delete.
+// purgeVariants delete jobs by Purge.
 func purgeVariants() (vs []variant) {
 	for _, state := range duly.States {
-		vs = append(vs, variant{cell{state, contract.EventDelete}, "by purge", duly.Job{}, func(s *scene, _ duly.Receipt) driven {
-			_, err := s.Engine.Purge(s.ctx, s.ref(), state, 1)
-			return driven{err: err}
-		}})
+		vs = append(vs, variant{cell{state, contract.EventDelete}, "by purge", duly.Job{},
+			func(s *scene, _ duly.Receipt) driveResult {
+				_, err := s.Engine.Purge(s.ctx, s.ref(), state, 1)
+				return driveResult{err: err}
+			}})
 	}
 	return vs
 }

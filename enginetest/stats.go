@@ -11,26 +11,28 @@ import (
 
 func statsTests() []test {
 	return []test{
-		{"SizesAreByTheClock", []string{"C4.56"}, Options{}, statsByClock},
+		{"SizesFollowTheClock", []string{"C4.56"}, Options{}, statsByClock},
 		{"DueJobWithABusyKeyCountsAsBlocked", []string{"C4.61"}, Options{}, statsBlocked},
-		{"DueJobBehindAnExpiredHolderCountsAsReady", []string{"C4.56"}, Options{}, statsExpiredHolder},
-		{"ExpiredAndRunOutCountUntilTheStep", []string{"C4.61"}, Options{}, statsUntilStep},
-		{"OldestReadyAgesFromItsDue", []string{"C4.57", "C5.10"}, Options{}, statsOldest},
-		{"NextDueLiesAhead", []string{"C4.57"}, Options{}, statsNextDue},
-		{"EveryCounterCounts", []string{"C4.58", "C4.59"}, Options{OneShard: true}, statsCounters},
+		{"DueJobBehindAnExpiredHeadCountsAsReady", []string{"C4.56"}, Options{}, statsExpiredHolder},
+		{"ExpiredJobsAndLeasesCountUntilTheStep", []string{"C4.61"}, Options{}, statsUntilStep},
+		{"OldestReadyCountsFromTheDueTime", []string{"C4.57", "C5.10"}, Options{}, statsOldest},
+		{"NextDueIsInTheFuture", []string{"C4.57"}, Options{}, statsNextDue},
+		{"EveryCounterIncreases", []string{"C4.58", "C4.59"}, Options{OneShard: true}, statsCounters},
 		{"DeletedDoneJobIsNotCountedAgain", []string{"C4.58"}, Options{}, statsDoneDeleted},
-		{"SurveyTellsThemOfManyQueues", []string{"C4.94"}, Options{}, statsSurvey},
-		{"SurveyNamesWhatHoldsJobsBack", []string{"C4.99"}, Options{}, statsThrottle},
+		{"SurveyReturnsTheStatsOfManyQueues", []string{"C4.94"}, Options{}, statsSurvey},
+		{"SurveyReturnsPauseAndLimits", []string{"C4.99"}, Options{}, statsThrottle},
 		{"SurveyIsPaged", []string{"C4.94"}, Options{}, statsSurveyPages},
-		{"BooksBalanceAfterEveryEnd", []string{"C4.59"}, Options{}, statsBooks},
+		{"CountersAddUpAfterEveryOperation", []string{"C4.59"}, Options{}, statsBooks},
 	}
 }
 
 func statsByClock(s *scene) {
-	s.pushAll(duly.Job{}, duly.Job{Delay: time.Minute}, duly.Job{Delay: time.Hour}, duly.Job{OrderKey: "k", Delay: time.Minute})
+	s.pushAll(duly.Job{}, duly.Job{Delay: time.Minute}, duly.Job{Delay: time.Hour},
+		duly.Job{OrderKey: "k", Delay: time.Minute})
 	same(s, "sizes", s.stats().Sizes, duly.Sizes{Ready: 1, Delayed: 3})
 	s.Advance(time.Minute)
 	same(s, "sizes a minute later, without a step", s.stats().Sizes, duly.Sizes{Ready: 3, Delayed: 1})
+	// A step must not change the sizes that Stats has computed.
 	s.sizes(duly.Sizes{Ready: 3, Delayed: 1})
 }
 
@@ -39,7 +41,8 @@ func statsBlocked(s *scene) {
 	s.push(duly.Job{ID: "behind", OrderKey: "k", Delay: time.Minute})
 	s.Advance(time.Minute)
 	same(s, "sizes without a step", s.stats().Sizes, duly.Sizes{Ready: 1, Blocked: 1})
-	s.snooze(s.take(), time.Hour) // it keeps its key
+	// The snoozed job keeps its key.
+	s.snooze(s.take(), time.Hour)
 	s.Advance(time.Hour)
 	same(s, "sizes when the head is due again", s.stats().Sizes, duly.Sizes{Ready: 1, Blocked: 1})
 	s.sizes(duly.Sizes{Ready: 1, Blocked: 1})
@@ -50,14 +53,17 @@ func statsExpiredHolder(s *scene) {
 	s.push(duly.Job{ID: "next", OrderKey: "k", Delay: 1500 * time.Millisecond})
 	s.Advance(2 * time.Second)
 
-	same(s, "sizes without a step", s.stats().Sizes, duly.Sizes{Ready: 2}) // the holder counts until the step
+	// The expired job counts until a step removes it.
+	same(s, "sizes without a step", s.stats().Sizes, duly.Sizes{Ready: 2})
 	same(s, "the age of the oldest", s.stats().OldestReady, 2*time.Second)
 	s.sizes(duly.Sizes{Ready: 1})
 }
 
-// statsSurvey surveys queues in every state, some of them empty.
+// statsSurvey surveys queues in various states, some of them empty.
 func statsSurvey(s *scene) {
-	s.surveyed(10) // nothing
+	s.surveyed(10) // an empty namespace
+
+	// One queue per state, and one whose jobs are all finished.
 	s.on("configured").configure(duly.QueueConfig{MaxJobs: 5})
 	s.on("due").pushAll(duly.Job{Delay: time.Minute}, duly.Job{Delay: time.Hour}, duly.Job{Priority: 3})
 	s.on("held").push(duly.Job{OrderKey: "k"})
@@ -73,24 +79,27 @@ func statsSurvey(s *scene) {
 	for range 5 {
 		s.on("worked-off").ack(s.on("worked-off").take())
 	}
+
 	s.on("destroyed").push(duly.Job{})
 	other := s.in("other")
 	other.on("due").push(duly.Job{})
 	s.surveyed(10)
 	s.must("destroy", s.Engine.Destroy(s.ctx, duly.Q("destroyed")))
-	for range 3 { // before, when, and after things fall due
+	// The Advance moves the time from before the due times to after them.
+	for range 3 {
 		s.Advance(time.Minute)
 		s.surveyed(10)
 	}
 	other.surveyed(10)
-	s.on("destroyed").push(duly.Job{Delay: time.Hour}) // made anew
+	// The queue is created again under the same name.
+	s.on("destroyed").push(duly.Job{Delay: time.Hour})
 	s.on("due").configure(duly.QueueConfig{MaxLeased: 3})
 	s.must("pause", s.Engine.Pause(s.ctx, duly.Q("dead")))
 	s.surveyed(3)
 }
 
-// statsThrottle surveys queues that are paused or limited, with and without jobs,
-// before and after each change.
+// statsThrottle surveys paused and limited queues, with and without jobs, before and after each
+// change.
 func statsThrottle(s *scene) {
 	none := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
 	want := map[string]contract.Throttle{"idle": none, "busy": none}
@@ -105,7 +114,7 @@ func statsThrottle(s *scene) {
 			s.must("survey of "+q.Name, q.Err)
 			got[q.Name] = q.Throttle
 		}
-		same(s, "what holds jobs back "+when, fmt.Sprint(got), fmt.Sprint(want))
+		same(s, "the throttles "+when, fmt.Sprint(got), fmt.Sprint(want))
 	}
 	throttled("at first")
 
@@ -137,14 +146,17 @@ func statsSurveyPages(s *scene) {
 	for _, limit := range []int{1, 7, 22, 23, 24} {
 		s.surveyed(limit)
 	}
+
 	page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{})
 	s.must("survey", err)
 	same(s, "a page without a limit", len(page.Queues), 23)
+
 	for _, limit := range []int{-1, duly.MaxBatch + 1} {
 		_, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Limit: limit})
 		s.names("a survey with a bad limit", err, duly.CodeInvalid, "limit")
 	}
 	for _, cursor := range []string{"a/b", strings.Repeat("A", 10_000), "\xff"} {
+		// A foreign cursor may also be ignored.
 		if _, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, "", duly.PageParams{Cursor: cursor}); err != nil {
 			s.names("a survey with a foreign cursor", err, duly.CodeInvalid, "cursor")
 		}
@@ -156,6 +168,7 @@ func statsUntilStep(s *scene) {
 	s.take()
 	s.push(duly.Job{TTL: time.Second})
 	s.Advance(time.Minute)
+	// Stats does not apply expiries and lease ends. Only a step does.
 	same(s, "sizes without a step", s.stats().Sizes, duly.Sizes{Ready: 1, Leased: 1})
 	s.sizes(duly.Sizes{Ready: 1})
 	s.counted(duly.Counters{Pushed: 2, Delivered: 1, Stalled: 1, Expired: 1})
@@ -171,6 +184,8 @@ func statsOldest(s *scene) {
 	s.push(duly.Job{Priority: 5})
 	s.Advance(time.Second)
 	same(s, "the age", s.stats().OldestReady, 6*time.Second)
+
+	// After the clock goes back, the age must not become negative.
 	s.Clock.Step(-time.Hour)
 	if age := s.stats().OldestReady; age < 0 {
 		s.Errorf("the age after the clock stepped back is %s", age)
@@ -186,17 +201,21 @@ func statsNextDue(s *scene) {
 	s.pushAll(duly.Job{}, duly.Job{Delay: 2 * time.Minute}, duly.Job{Delay: time.Minute})
 	sameTime(s, "the next due", s.stats().NextDue, start.Add(time.Minute))
 	s.Advance(90 * time.Second)
+	// Without a step both jobs are still stored as delayed, but one is due.
 	sameTime(s, "the next due, without a step", s.stats().NextDue, start.Add(2*time.Minute))
 	s.Advance(time.Hour)
 	sameTime(s, "the next due when everything is due", s.stats().NextDue, time.Time{})
 }
 
 func statsCounters(s *scene) {
+	// Each job ends in another way. The deletes and the merge come later.
 	s.configure(duly.QueueConfig{DeadCount: 1})
 	key := duly.Merge{Key: "m"}
-	s.pushAll(duly.Job{ID: "acked"}, duly.Job{ID: "failed", Backoff: "fixed:1h"}, duly.Job{ID: "released"}, duly.Job{ID: "dead"},
+	s.pushAll(duly.Job{ID: "acked"}, duly.Job{ID: "failed", Backoff: "fixed:1h"}, duly.Job{ID: "released"},
+		duly.Job{ID: "dead"},
 		duly.Job{ID: "dead2"}, duly.Job{ID: "stalled", Lease: time.Second})
 	ds := s.reserve(6)
+
 	s.pushAll(duly.Job{ID: "deleted"}, duly.Job{ID: "purged", Delay: time.Hour}, duly.Job{ID: "expired", TTL: time.Second},
 		duly.Job{ID: "merged", Delay: time.Hour, Merge: key})
 	s.merges(duly.Job{Merge: key}, "merged")
@@ -205,15 +224,18 @@ func statsCounters(s *scene) {
 	s.snooze(ds[2], 2*time.Hour)
 	s.bury(ds[3], "no")
 	s.Advance(time.Millisecond)
-	s.bury(ds[4], "no") // and the first dead one is dropped
+	// The bound of one dead job drops the first.
+	s.bury(ds[4], "no")
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "deleted"))
 	s.Advance(2 * time.Second)
 	s.step()
 	s.requeue("dead2")
-	want := duly.Counters{Pushed: 11, Merged: 1, Delivered: 6, Acked: 1, Failed: 1, Stalled: 1, Released: 1, Dead: 2, Requeued: 1,
-		Expired: 1, Deleted: 1, Dropped: 1}
+
+	want := duly.Counters{Pushed: 11, Merged: 1, Delivered: 6, Acked: 1, Failed: 1, Stalled: 1, Released: 1, Dead: 2,
+		Requeued: 1,
+		Expired:  1, Deleted: 1, Dropped: 1}
 	s.counted(want)
-	s.purged(duly.StateDelayed, 4) // failed, released, purged, merged
+	s.purged(duly.StateDelayed, 4) // the jobs failed, released, purged and merged
 	want.Deleted += 4
 	s.counted(want)
 	s.sizes(duly.Sizes{Ready: 2})
@@ -226,11 +248,12 @@ func statsDoneDeleted(s *scene) {
 	}
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "a"))
 	s.purged(duly.StateDone, 1)
+	// Both jobs were counted as acked, so their removal counts nothing.
 	s.counted(duly.Counters{Pushed: 2, Delivered: 2, Acked: 2})
 	s.sizes(duly.Sizes{})
 }
 
-// statsBooks looks at the books between any two of the moves.
+// statsBooks checks the counters after each of these operations.
 func statsBooks(s *scene) {
 	key := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	moves := []func(){

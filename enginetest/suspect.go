@@ -10,29 +10,30 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// A suspect is a job that may be the one which ends its workers (C4.100). It is
-// reserved alone, so that its next stall is nobody else's.
+// A suspect is a job that may have crashed its workers (C4.100). It is reserved alone, so that
+// its next stall does not count for other jobs.
 
 func suspectTests() []test {
 	return []test{
-		{"GoesAlone", []string{"C4.100"}, Options{OneShard: true}, suspectAlone},
+		{"IsDeliveredAlone", []string{"C4.100"}, Options{OneShard: true}, suspectAlone},
 		{"IsAJobBeforeItsLastStall", []string{"C4.100", "C2.19"}, Options{OneShard: true}, suspectLastStall},
 		{"IsAJobWhoseTriesWereLowered", []string{"C4.100"}, Options{OneShard: true}, suspectLowered},
 		{"EndsAReserveOfSeveralQueues", []string{"C4.100", "C4.10"}, Options{OneShard: true}, suspectQueues},
 		{"EndsAReserveOfSeveralShards", []string{"C4.100", "C4.14"}, Options{}, suspectShards},
-		{"IsNoneAfterRequeueAndReplace", []string{"C4.100", "C2.20"}, Options{OneShard: true}, suspectCleared},
-		{"GoesAloneToOneOfManyCallers", []string{"C4.100", "C4.3", "C4.13"}, Options{}, suspectCallers},
-		{"OfALimitedQueueKeepsNothingBack", []string{"C4.100", "C4.89"}, Options{OneShard: true}, suspectLimited},
-		{"DiesWithoutItsNeighbours", []string{"C4.100", "C2.18"}, Options{}, suspectDies},
-		{"AmongOthersTakesNoInnocentWithIt", []string{"C4.100", "C2.18"}, Options{}, suspectsDie},
+		{"IsClearedByRequeueAndReplace", []string{"C4.100", "C2.20"}, Options{OneShard: true}, suspectCleared},
+		{"IsDeliveredAloneToConcurrentCallers", []string{"C4.100", "C4.3", "C4.13"}, Options{}, suspectCallers},
+		{"InALimitedQueueDoesNotBlockTheNextQueue", []string{"C4.100", "C4.89"}, Options{OneShard: true}, suspectLimited},
+		{"BecomesDeadWithoutOtherJobs", []string{"C4.100", "C2.18"}, Options{}, suspectDies},
+		{"AmongManyJobsDoesNotMakeOthersDead", []string{"C4.100", "C2.18"}, Options{}, suspectsDie},
 	}
 }
 
-// suspect pushes jobs and makes suspects of them. Nothing else may be deliverable.
+// suspect pushes jobs and turns them into suspects. No other job may be deliverable.
 func (s *scene) suspect(jobs ...duly.Job) {
 	s.Helper()
 	s.pushAll(jobs...)
 	for range 2 {
+		// All leases end together, so one stall reclaims them all.
 		ds := s.takeAll()
 		same(s, "the jobs to stall", len(ds), len(jobs))
 		s.stall(ds[0])
@@ -45,17 +46,18 @@ func suspectAlone(s *scene) {
 		duly.Job{ID: "a", Priority: 2}, duly.Job{ID: "b", Priority: 1},
 		duly.Job{ID: "c", Priority: -2}, duly.Job{ID: "d", Priority: -3},
 	)
+	// A suspect ends the reserve before it, and the one that delivers it.
 	for i, want := range [][]string{{"a", "b"}, {"p"}, {"q"}, {"c", "d"}, {}} {
 		s.sameIDs(fmt.Sprintf("reserve %d", i+1), idsTaken(s.reserve(10)), want)
 	}
 	s.sizes(duly.Sizes{Leased: 6})
 }
 
-// suspectLastStall has jobs that one more stall makes dead, and others that survive it.
+// suspectLastStall creates jobs that one more stall makes dead, and others that survive it.
 func suspectLastStall(s *scene) {
 	const none = duly.None
 	for i, c := range []struct {
-		ends  string // its deliveries end as: f failed, s stalled
+		ends  string // how its deliveries end: f failed, s stalled
 		job   duly.Job
 		alone bool
 	}{
@@ -78,6 +80,7 @@ func suspectLastStall(s *scene) {
 		c.job.ID, c.job.Backoff, c.job.Priority = "p", "fixed:0s", 1
 		n.push(c.job)
 		for _, end := range c.ends {
+			// Bring the job to the number of failures and stalls under test.
 			if d := n.take(); end == 'f' {
 				n.nack(d, "no")
 			} else {
@@ -95,20 +98,20 @@ func suspectLastStall(s *scene) {
 	}
 }
 
-// suspectLowered lowers the tries of a job to those that it has used.
+// suspectLowered lowers the tries of a job to the number that it has used.
 func suspectLowered(s *scene) {
 	s.push(duly.Job{ID: "p", Backoff: "fixed:1m"})
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
 	s.stall(s.take())
-	s.nack(s.take(), "no") // delayed again, because only waiting jobs are updated
+	s.nack(s.take(), "no") // delayed again, because only waiting jobs can be updated
 	s.must("update", s.Engine.Update(s.ctx, s.ref(), "p", duly.Update{Tries: 2, Delay: ptr(time.Duration(0))}))
 	s.push(duly.Job{ID: "x", Priority: -1})
 	s.sameIDs("the call", idsTaken(s.reserve(10)), []string{"p"})
 }
 
-// suspectQueues has bodies without a byte: what a Reserve holds already shows in
-// nothing but its deliveries.
+// suspectQueues uses empty bodies. Then only the deliveries themselves show what a Reserve has
+// collected.
 func suspectQueues(s *scene) {
 	s.on("b").suspect(duly.Job{ID: "p"})
 	s.on("a").push(duly.Job{ID: "a1"})
@@ -121,9 +124,10 @@ func suspectQueues(s *scene) {
 func suspectShards(s *scene) {
 	s.over(duly.QueueConfig{})
 	const before, behind = 2, 5
+
 	s.suspect(inShard(before, duly.Job{Priority: 1}), inShard(behind, duly.Job{Priority: -1}))
 	s.pushAll(inEach(3, duly.Job{})...)
-	var order [manyShards][]bool // whether each was a suspect
+	var order [manyShards][]bool // for each delivery: was it a suspect
 	for {
 		ds := s.reserve(100)
 		s.alone(ds)
@@ -135,7 +139,9 @@ func suspectShards(s *scene) {
 			break
 		}
 	}
+
 	for shard, got := range order {
+		// The suspects of the two shards come first and last by their priorities.
 		want := []bool{false, false, false}
 		switch shard {
 		case before:
@@ -149,11 +155,11 @@ func suspectShards(s *scene) {
 
 func isSuspect(d duly.Delivery) bool { return contract.Suspect(&d.Job, d.Failures, d.Stalls) }
 
-// alone wants a suspect to be the only delivery of its Reserve.
+// alone reports an error if a suspect was delivered together with other jobs.
 func (s *scene) alone(ds []duly.Delivery) {
 	s.Helper()
 	if len(ds) > 1 && slices.ContainsFunc(ds, isSuspect) {
-		s.Errorf("a suspect came with others: %v", idsTaken(ds))
+		s.Errorf("a suspect was delivered with other jobs: %v", idsTaken(ds))
 	}
 }
 
@@ -162,14 +168,16 @@ func suspectCleared(s *scene) {
 	for range 2 {
 		s.stall(s.take())
 	}
+
 	s.suspect(duly.Job{ID: "replaced", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}})
+	// Both operations reset the stalls, so the jobs are no suspects anymore.
 	s.requeue("dead")
 	same(s, "the outcome", s.try(duly.Job{Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}).Status, duly.Merged)
 	same(s, "the jobs that go together", len(s.reserve(10)), 2)
 }
 
-// suspectLimited has a suspect that its queue's limit holds back: a call that can't
-// have it goes on to the next queue.
+// suspectLimited has a suspect in a queue whose limit is reached. A reserve continues with the
+// next queue.
 func suspectLimited(s *scene) {
 	limited := s.on("limited")
 	limited.suspect(duly.Job{ID: "p"})
@@ -179,13 +187,13 @@ func suspectLimited(s *scene) {
 	s.sameIDs("the first", idsTaken(s.reserve(10, "limited", "next")), []string{"first", "n"})
 }
 
-// suspectCallers has calls that an engine may join.
+// suspectCallers reserves concurrently, so that an engine may batch the calls.
 func suspectCallers(s *scene) {
 	const suspects, others, callers = 12, 60, 16
 	s.suspect(numbered(suspects, "p")...)
 	jobs := numbered(others, "j")
 	for i := range jobs {
-		jobs[i].Priority = i%3 - 1 // before, among and behind them
+		jobs[i].Priority = i%3 - 1 // before, between and after the suspects
 	}
 	s.pushAll(jobs...)
 
@@ -196,7 +204,8 @@ func suspectCallers(s *scene) {
 			ds := s.reserve(1 + i%7)
 			s.alone(ds)
 			if len(ds) == 0 {
-				return // an empty answer says that there is no more for anybody
+				// An empty result means that no job is left for any caller.
+				return
 			}
 			mu.Lock()
 			for _, d := range ds {
@@ -209,8 +218,8 @@ func suspectCallers(s *scene) {
 	s.sizes(duly.Sizes{Leased: suspects + others})
 }
 
-// killer is a worker that reserves as much as it can, and ends without a word if it
-// has been given one of these jobs. It returns the most stalls that any other job had.
+// killer reserves as much as it can. It stops without settling if one of its jobs is deadly. It
+// returns the most stalls of any other job.
 func (s *scene) killer(deadly func(id string) bool) (most int) {
 	s.Helper()
 	for range 10_000 {
@@ -219,6 +228,7 @@ func (s *scene) killer(deadly func(id string) bool) (most int) {
 			if s.stats().Sizes.Leased == 0 {
 				return most
 			}
+			// Only jobs of a stopped worker are left. Wait until their leases end.
 			s.Advance(duly.DefaultLease + time.Second)
 			continue
 		}
@@ -228,11 +238,12 @@ func (s *scene) killer(deadly func(id string) bool) (most int) {
 				most = max(most, d.Stalls)
 			}
 		}
+		// Without a deadly job the worker settles all of its jobs.
 		if !slices.ContainsFunc(ds, func(d duly.Delivery) bool { return deadly(d.ID) }) {
 			s.ackAll(ds)
 		}
 	}
-	s.Fatal("the jobs have no end")
+	s.Fatal("the jobs were not finished after 10000 reserves")
 	return 0
 }
 
@@ -241,19 +252,21 @@ func suspectDies(s *scene) {
 	s.pushAll(numbered(neighbours/2, "a")...)
 	s.push(duly.Job{ID: "p"})
 	s.pushAll(numbered(neighbours-neighbours/2, "b")...)
+	// The others stall with the job until it becomes a suspect. Afterwards it is alone.
 	if most := s.killer(func(id string) bool { return id == "p" }); most > 2 {
-		s.Errorf("a neighbour has stalled %d times, want 2 at most", most)
+		s.Errorf("another job has stalled %d times, want at most 2", most)
 	}
 	s.is("p", duly.StateDead)
 	same(s, "its stalls", s.get("p").Stalls, duly.DefaultMaxStalls+1)
 	s.sizes(duly.Sizes{Dead: 1})
 }
 
-// suspectsDie has jobs that may stall but once, and every fifth of them is deadly.
+// suspectsDie uses jobs that may stall only once. Every fifth of them is deadly.
 func suspectsDie(s *scene) {
 	const jobs, each = 60, 5
 	all := numbered(jobs, "j")
 	for i := range all {
+		// Half of the jobs have no stall limit, so that a stall counts as a try.
 		if all[i].MaxStalls = 1; i%2 == 1 {
 			all[i].MaxStalls, all[i].Tries = duly.None, 2
 		}

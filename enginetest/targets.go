@@ -10,18 +10,19 @@ import (
 
 func targetTests() []test {
 	return []test{
-		{"IsFoundByItsName", []string{"C16.21"}, Options{}, targetFound},
-		{"IsChangedByWhoKnowsItsVersion", []string{"C16.21"}, Options{}, targetVersions},
+		{"IsFoundByName", []string{"C16.21"}, Options{}, targetFound},
+		{"ChangeNeedsTheCurrentVersion", []string{"C16.21"}, Options{}, targetVersions},
 		{"ListIsPaged", []string{"C16.21"}, Options{}, targetList},
 		{"ChangesAreReported", []string{"C16.17"}, Options{}, targetChanges},
-		{"BadOnesAreRefused", []string{"C16.21", "C13.1"}, Options{}, targetBad},
-		{"NamespaceHasABound", []string{"C16.22"}, Options{}, targetBound},
+		{"InvalidTargetsAreRefused", []string{"C16.21", "C13.1"}, Options{}, targetBad},
+		{"NumberPerNamespaceIsBounded", []string{"C16.22"}, Options{}, targetBound},
 		{"PushQueuesAreListed", []string{"C16.17"}, Options{}, targetQueues},
 		{"ChangesOfPushQueuesAreReported", []string{"C16.17"}, Options{}, targetQueueChanges},
 	}
 }
 
-// targeter is the engine's, where it owns its storage.
+// targeter returns the engine's targeter. It skips the test if the engine does not own its
+// storage.
 func (s *scene) targeter() contract.Targeter {
 	s.Helper()
 	t, ok := s.registry().(contract.Targeter)
@@ -41,9 +42,9 @@ func (s *scene) putTarget(t contract.Target) contract.Target {
 
 func targetFound(s *scene) {
 	_, err := s.targeter().FindTarget(s.ctx, "a", "crm")
-	s.refused("find of what is not there", err, duly.CodeNotFound)
+	s.refused("find of an unknown target", err, duly.CodeNotFound)
 	_, err = s.targeter().FindTarget(s.ctx, "a", "")
-	s.refused("find of the nameless one", err, duly.CodeNotFound)
+	s.refused("find of the target without a name", err, duly.CodeNotFound)
 	for _, want := range []contract.Target{
 		{Namespace: "a", Name: "crm", Settings: []byte("{}")},
 		{Namespace: "a", Name: "CRM", Settings: []byte{0, 1, 0xff}},
@@ -52,9 +53,11 @@ func targetFound(s *scene) {
 		{Name: "crm", Settings: []byte("default")},
 	} {
 		got := s.putTarget(want)
+		// The engine sets the version, and the default namespace has a name.
 		want.Version, want.Namespace = 1, contract.NamespaceOr(want.Namespace)
 		same(s, "the target", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 	}
+
 	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"))
 	_, err = s.targeter().FindTarget(s.ctx, "a", "crm")
 	s.refused("find of what was deleted", err, duly.CodeNotFound)
@@ -62,25 +65,31 @@ func targetFound(s *scene) {
 	got, err := s.targeter().FindTarget(s.ctx, "b", "crm")
 	s.must("find in the other namespace", err)
 	same(s, "its version", got.Version, 1)
-	same(s, "the version of one that is made again", s.putTarget(contract.Target{Namespace: "a", Name: "crm"}).Version, 1)
+	// A target that is created again starts at version 1.
+	same(s, "the version of a target that is created again", s.putTarget(contract.Target{Namespace: "a",
+		Name: "crm"}).Version, 1)
 }
 
 func targetVersions(s *scene) {
 	first := s.putTarget(contract.Target{Namespace: "a", Name: "crm", Settings: []byte("1")})
 	put := s.targeter().PutTarget
-	s.refused("a second first", put(s.ctx, contract.Target{Namespace: "a", Name: "crm"}), duly.CodeConflict)
+	s.refused("a second target without a version", put(s.ctx, contract.Target{Namespace: "a", Name: "crm"}),
+		duly.CodeConflict)
 	second := first
 	second.Settings = []byte("2")
 	second = s.putTarget(second)
 	same(s, "its version", second.Version, 2)
+
 	s.refused("a change of an old version", put(s.ctx, first), duly.CodeConflict)
 	ahead := second
 	ahead.Version = 7
 	s.refused("a change of a later version", put(s.ctx, ahead), duly.CodeConflict)
-	s.refused("a change of what is not there", put(s.ctx, contract.Target{Namespace: "a", Name: "x", Version: 1}), duly.CodeConflict)
+	s.refused("a change of an unknown target", put(s.ctx, contract.Target{Namespace: "a", Name: "x", Version: 1}),
+		duly.CodeConflict)
+
 	got, err := s.targeter().FindTarget(s.ctx, "a", "crm")
 	s.must("find", err)
-	same(s, "what is stored", string(got.Settings), "2")
+	same(s, "the stored settings", string(got.Settings), "2")
 }
 
 func targetList(s *scene) {
@@ -88,7 +97,8 @@ func targetList(s *scene) {
 	for _, name := range names {
 		s.putTarget(contract.Target{Namespace: "a", Name: name, Settings: []byte(name)})
 	}
-	s.putTarget(contract.Target{Namespace: "a", Settings: []byte("nameless")})
+	// Neither the target without a name nor that of another namespace is listed.
+	s.putTarget(contract.Target{Namespace: "a", Settings: []byte("unnamed")})
 	s.putTarget(contract.Target{Namespace: "a0", Name: "other"})
 	for _, limit := range []int{1, 2, 5, 0} {
 		p := duly.PageParams{Limit: limit}
@@ -107,27 +117,28 @@ func targetList(s *scene) {
 		same(s, "the names", fmt.Sprint(got), fmt.Sprint(names))
 	}
 	_, err := s.targeter().Targets(s.ctx, "a", duly.PageParams{Cursor: "a/b"})
-	s.refused("a cursor that is none", err, duly.CodeInvalid)
+	s.refused("an invalid cursor", err, duly.CodeInvalid)
 	_, err = s.targeter().Targets(s.ctx, "a/b", duly.PageParams{})
-	s.refused("a namespace that is none", err, duly.CodeInvalid)
+	s.refused("an invalid namespace", err, duly.CodeInvalid)
 }
 
 func targetChanges(s *scene) {
 	w := s.watch()
 	w.forget()
 	t := s.putTarget(contract.Target{Namespace: "a", Name: "crm"})
-	w.hears("a target was made")
+	w.notified("a target was made")
 	w.forget()
 	s.putTarget(t)
-	w.hears("it was changed")
+	w.notified("the target was changed")
 	w.forget()
 	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"))
-	w.hears("it was deleted")
+	w.notified("the target was deleted")
 }
 
 func targetBad(s *scene) {
 	for _, bad := range []contract.Target{
-		{Namespace: "a/b", Name: "x"}, {Namespace: "a", Name: "a/b"}, {Namespace: "a", Name: ".x"}, {Namespace: "a", Name: strings.Repeat("x", duly.MaxName+1)},
+		{Namespace: "a/b", Name: "x"}, {Namespace: "a", Name: "a/b"}, {Namespace: "a", Name: ".x"},
+		{Namespace: "a", Name: strings.Repeat("x", duly.MaxName+1)},
 		{Namespace: "a", Name: "x", Version: -1},
 	} {
 		s.refused(fmt.Sprintf("%+v", bad), s.targeter().PutTarget(s.ctx, bad), duly.CodeInvalid)
@@ -135,7 +146,7 @@ func targetBad(s *scene) {
 	large := contract.Target{Namespace: "a", Name: "x", Settings: make([]byte, contract.MaxTargetSettings+1)}
 	s.refused("large settings", s.targeter().PutTarget(s.ctx, large), duly.CodeTooLarge)
 	_, err := s.targeter().FindTarget(s.ctx, "a", "a/b")
-	s.refused("a name that is none", err, duly.CodeInvalid)
+	s.refused("an invalid name", err, duly.CodeInvalid)
 }
 
 func targetBound(s *scene) {
@@ -144,14 +155,15 @@ func targetBound(s *scene) {
 		s.must("put", put(s.ctx, contract.Target{Namespace: "a", Name: fmt.Sprint(i)}))
 	}
 	s.refused("one more", put(s.ctx, contract.Target{Namespace: "a", Name: "more"}), duly.CodeFull)
-	s.refused("one that is there", put(s.ctx, contract.Target{Namespace: "a", Name: "0"}), duly.CodeConflict)
-	s.must("the nameless one", put(s.ctx, contract.Target{Namespace: "a"}))
+	// The bound concerns new names in this namespace only.
+	s.refused("an existing target", put(s.ctx, contract.Target{Namespace: "a", Name: "0"}), duly.CodeConflict)
+	s.must("the target without a name", put(s.ctx, contract.Target{Namespace: "a"}))
 	s.must("one of another namespace", put(s.ctx, contract.Target{Namespace: "b", Name: "more"}))
 	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "0"))
 	s.must("one more after a delete", put(s.ctx, contract.Target{Namespace: "a", Name: "more"}))
 }
 
-// pushQueues lists the push queues to the end.
+// pushQueues returns all push queues, read in pages of this size.
 func (s *scene) pushQueues(limit int) (all []string) {
 	s.Helper()
 	p := duly.PageParams{Limit: limit}
@@ -165,13 +177,14 @@ func (s *scene) pushQueues(limit int) (all []string) {
 			return all
 		}
 	}
-	s.Fatal("the list of push queues has no end")
+	s.Fatal("the list of push queues has more than 100 pages")
 	return nil
 }
 
 func targetQueues(s *scene) {
 	same(s, "the push queues of an empty store", len(s.pushQueues(0)), 0)
 	s.on("b").pushQueue()
+	// Only three of the queues of the default namespace are push queues.
 	s.on("pull").push(duly.Job{})
 	s.on("a").push(duly.Job{Callback: hookURL})
 	s.in("other").on("a").push(duly.Job{Callback: hookURL})
@@ -180,29 +193,31 @@ func targetQueues(s *scene) {
 	for _, limit := range []int{0, 1, 2} {
 		same(s, "the push queues", fmt.Sprint(s.pushQueues(limit)), fmt.Sprint(want))
 	}
+
+	// A queue leaves the list when it becomes a pull queue or is destroyed.
 	s.on("b").configure(duly.QueueConfig{Delivery: duly.DeliverPull})
 	s.must("destroy", s.Engine.Destroy(s.ctx, duly.Q("a")))
 	s.on("pull").take()
 	same(s, "the push queues", fmt.Sprint(s.pushQueues(0)), "[default/c other/a]")
 	_, err := s.targeter().PushQueues(s.ctx, duly.PageParams{Cursor: "x"})
-	s.refused("a cursor that is none", err, duly.CodeInvalid)
+	s.refused("an invalid cursor", err, duly.CodeInvalid)
 }
 
 func targetQueueChanges(s *scene) {
 	w := s.watch()
 	w.forget()
 	s.push(duly.Job{Callback: hookURL})
-	w.hears("a job has made a push queue")
+	w.notified("a job has created a push queue")
 	w.forget()
 	s.on("other").pushQueue()
-	w.hears("a push queue was made")
+	w.notified("a push queue was made")
 	w.forget()
 	s.on("other").configure(duly.QueueConfig{Push: duly.PushConfig{URL: hookTarget}})
-	w.hears("its URL was changed")
+	w.notified("the URL of a push queue was changed")
 	w.forget()
 	s.on("other").configure(duly.QueueConfig{Delivery: duly.DeliverPull})
-	w.hears("it is a pull queue")
+	w.notified("a push queue became a pull queue")
 	w.forget()
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
-	w.hears("a push queue was destroyed")
+	w.notified("a push queue was destroyed")
 }

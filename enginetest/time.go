@@ -9,20 +9,20 @@ import (
 
 func timeTests() []test {
 	return []test{
-		{"OneClockIsTheEngines", []string{"C5.1", "C5.2"}, Options{}, timeOneClock},
-		{"NeverEarlyByAMillisecond", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeNeverEarly},
+		{"AllTimesComeFromTheEnginesClock", []string{"C5.1", "C5.2"}, Options{}, timeOneClock},
+		{"JobIsNeverAMillisecondEarly", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeNeverEarly},
 		{"FractionsOfAMillisecondAreRoundedUp", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeFractions},
-		{"ClockThatStepsBackDelaysOnlyWhatWasScheduled", []string{"C5.6", "C5.7"}, Options{OneShard: true}, timeStepBack},
-		{"JobThatDropsAnExpiredOneStaysReady", []string{"C5.6", "C2.24"}, Options{OneShard: true}, timeStepBackExpired},
-		{"DeliveryAfterAStepBackReportsItsDue", []string{"C5.8", "C5.4"}, Options{}, timeStepBackNow},
-		{"ReceiptsFenceThroughAStepBack", []string{"C5.7", "C1.7"}, Options{}, timeStepBackReceipts},
-		{"ClockThatStepsForwardEndsLeasesEarlyAndOnce", []string{"C5.9"}, Options{OneShard: true}, timeStepForward},
+		{"ClockStepBackDelaysOnlyScheduledJobs", []string{"C5.6", "C5.7"}, Options{OneShard: true}, timeStepBack},
+		{"StepBackDoesNotReviveAnExpiredJob", []string{"C5.6", "C2.24"}, Options{OneShard: true}, timeStepBackExpired},
+		{"DeliveryAfterAStepBackIsNotBeforeItsDueTime", []string{"C5.8", "C5.4"}, Options{}, timeStepBackNow},
+		{"StepBackDoesNotRevalidateAReceipt", []string{"C5.7", "C1.7"}, Options{}, timeStepBackReceipts},
+		{"StepForwardEndsALeaseOnce", []string{"C5.9"}, Options{OneShard: true}, timeStepForward},
 		{"WaitersSurviveAStepBack", []string{"C5.6", "C5.12"}, Options{}, timeWaiterStepBack},
 		{"RateSurvivesAStepBack", []string{"C5.6", "C10.8"}, Options{OneShard: true}, timeRateStepBack},
-		{"NothingIsLostByStepsToAndFro", []string{"C5.6", "C5.7", "C5.9", "C9.1"}, Options{}, timeToAndFro},
-		{"ElapsedIsNeverNegative", []string{"C5.10"}, Options{}, timeElapsed},
-		{"EdgesAreTakenExactlyOrRefused", []string{"C2.13", "C5.5"}, Options{}, timeEdges},
-		{"ZoneOfADueDoesNotMatter", []string{"C5.5", "C2.10"}, Options{}, timeZones},
+		{"RepeatedClockStepsLoseNoJob", []string{"C5.6", "C5.7", "C5.9", "C9.1"}, Options{}, timeToAndFro},
+		{"AgeIsNeverNegative", []string{"C5.10"}, Options{}, timeElapsed},
+		{"ExtremeTimesAreExactOrRefused", []string{"C2.13", "C5.5"}, Options{}, timeEdges},
+		{"TimeZoneOfADueTimeDoesNotMatter", []string{"C5.5", "C2.10"}, Options{}, timeZones},
 	}
 }
 
@@ -53,6 +53,7 @@ func timeFractions(s *scene) {
 	s.push(duly.Job{ID: "due", Due: start.Add(1500 * time.Microsecond)})
 	sameTime(s, "the due of a delay", s.get("delay").Due, start.Add(2*time.Millisecond))
 	sameTime(s, "the due of a due", s.get("due").Due, start.Add(2*time.Millisecond))
+	// The engine rounds due times up to the next millisecond, never down.
 	s.Advance(1900 * time.Microsecond)
 	s.nothing("both are due in a tenth of a millisecond")
 	s.Advance(100 * time.Microsecond)
@@ -62,12 +63,16 @@ func timeFractions(s *scene) {
 func timeStepBack(s *scene) {
 	s.push(duly.Job{ID: "ready"})
 	s.push(duly.Job{ID: "delayed", Delay: 10 * time.Second})
+
 	s.Clock.Step(-time.Hour)
-	s.is("ready", duly.StateReady) // what has become ready stays ready
+	// Jobs that were ready stay ready.
+	s.is("ready", duly.StateReady)
+	// A job that is pushed now has an earlier due time than one pushed before the step.
 	s.push(duly.Job{ID: "new"})
 	for _, d := range s.takes("new", "ready") {
 		s.ack(d)
 	}
+
 	s.Advance(time.Minute)
 	s.nothing("it was due in 10 s before the step of an hour")
 	s.Advance(time.Hour - 50*time.Second - time.Millisecond)
@@ -80,6 +85,7 @@ func timeStepBackExpired(s *scene) {
 	s.push(duly.Job{ID: "old", OrderKey: "k", Merge: duly.Merge{Key: "m"}, Delay: 5 * time.Second, TTL: 5 * time.Second})
 	s.Advance(30 * time.Second)
 	s.push(duly.Job{ID: "new", OrderKey: "k", Merge: duly.Merge{Key: "m"}})
+	// The old job has expired. The new push has dropped it and taken its keys.
 	s.Clock.Step(-5 * time.Second)
 	s.is("new", duly.StateReady)
 	s.takes("new")
@@ -91,15 +97,17 @@ func timeStepBackNow(s *scene) {
 	s.Clock.Step(-time.Hour)
 	d := s.take()
 	sameTime(s, "due", d.Due, due)
-	sameTime(s, "now", d.Now, due) // the later of the clock and the due
+	sameTime(s, "now", d.Now, due) // the later of the clock and the due time
 }
 
 func timeStepBackReceipts(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Minute})
 	first := s.take()
 	s.stall(first)
+
 	second := s.take()
-	s.Clock.Step(-time.Hour) // to before the first delivery
+	// The clock is now before the first delivery.
+	s.Clock.Step(-time.Hour)
 	s.lost("ack by the first receipt", s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
 	s.nothing("it is leased")
 	s.must("extend", s.extend(second.Receipt, time.Minute))
@@ -114,6 +122,7 @@ func timeStepForward(s *scene) {
 	again := s.takes("a")
 	s.counts(again[0], 1, 0, 1)
 	s.lost("ack by the first receipt", s.settle(duly.SettleRequest{Receipt: ds[0].Receipt, As: duly.Ack}))
+	// A second step must not end the lease of the other delivery.
 	s.step()
 	s.counted(duly.Counters{Pushed: 2, Delivered: 3, Stalled: 1})
 	s.ack(ds[1])
@@ -124,7 +133,7 @@ func timeWaiterStepBack(s *scene) {
 	s.push(duly.Job{ID: "x", Delay: time.Minute})
 	w := s.wait()
 	s.Clock.Step(-2 * time.Minute)
-	s.Advance(90 * time.Second) // by now a timer set before the step has fired
+	s.Advance(90 * time.Second) // a timer that was set before the step has fired by now
 	w.sleeps("the clock was set back")
 	s.Advance(90 * time.Second)
 	w.woke("the job is due")
@@ -137,13 +146,14 @@ func timeRateStepBack(s *scene) {
 	same(s, "the burst", len(s.takeAll()), 2)
 	s.Clock.Step(-time.Hour)
 	s.nothing("a step back refills nothing")
-	s.Advance(time.Hour + time.Second) // it opens at most the step late
+	// The rate must open again, no later than the size of the step.
+	s.Advance(time.Hour + time.Second)
 	if len(s.takeAll()) == 0 {
 		s.Error("the rate never opens again")
 	}
 }
 
-// timeToAndFro works on while the clock is thrown about by hours.
+// timeToAndFro processes jobs while the clock steps by hours in both directions.
 func timeToAndFro(s *scene) {
 	jobs := numbered(200, "j")
 	for i := range jobs {
@@ -151,9 +161,11 @@ func timeToAndFro(s *scene) {
 		jobs[i].Lease, jobs[i].Backoff, jobs[i].MaxStalls = time.Minute, "fixed:30s", duly.MaxTries
 	}
 	s.pushAll(jobs...)
-	steps := []time.Duration{time.Hour, -time.Hour, -time.Hour, time.Hour, 30 * time.Minute, -2 * time.Hour, 90 * time.Minute}
+	steps := []time.Duration{time.Hour, -time.Hour, -time.Hour, time.Hour, 30 * time.Minute, -2 * time.Hour,
+		90 * time.Minute}
 	acked := map[string]bool{}
 	var held []duly.Delivery
+	// The bound on rounds ends the test if a job gets lost.
 	for round := 0; len(acked) < len(jobs) && round < 2000; round++ {
 		if round%40 == 7 {
 			s.Clock.Step(steps[round/40%len(steps)])
@@ -164,7 +176,8 @@ func timeToAndFro(s *scene) {
 			}
 			held = append(held, d)
 		}
-		for len(held) > 3 || len(held) > 0 && round%2 == 0 { // some stall, some come too late
+		// Hold a few deliveries back, so that some stall and some are settled too late.
+		for len(held) > 3 || len(held) > 0 && round%2 == 0 {
 			d := held[len(held)-1]
 			held = held[:len(held)-1]
 			err := s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
@@ -173,12 +186,15 @@ func timeToAndFro(s *scene) {
 			}
 			acked[d.ID] = acked[d.ID] || err == nil
 		}
+
 		s.conserved()
 		s.Clock.Advance(10 * time.Second)
 	}
+
 	same(s, "the jobs acked", len(trues(acked)), len(jobs))
 	c := s.stats().Counters
 	same(s, "the jobs acked as counted", c.Acked, int64(len(jobs)))
+	// Each delivery was acknowledged or has stalled.
 	same(s, "the deliveries", c.Delivered, c.Acked+c.Stalled)
 }
 
@@ -205,25 +221,33 @@ func timeElapsed(s *scene) {
 	}
 }
 
-// timeEdges pushes with the moments at which other programs wrap.
+// timeEdges pushes jobs with due times at which other programs overflow.
 func timeEdges(s *scene) {
+	// These times are valid.
 	taken := []time.Time{
 		duly.MaxTime, duly.MaxTime.Add(-time.Millisecond), time.UnixMilli(1<<42 - 1), time.UnixMilli(1 << 42),
 		time.Unix(math.MaxInt32, 0), time.Unix(math.MaxInt32+1, 0), time.Unix(math.MaxUint32+1, 0),
 		time.Date(2032, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(2100, 2, 28, 23, 59, 59, 999e6, time.UTC),
-		time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2500, 1, 1, 0, 0, 0, 1e6, time.UTC), // beyond int64 nanoseconds
+		// Beyond int64 nanoseconds.
+		time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2500, 1, 1, 0, 0, 0, 1e6, time.UTC),
 		time.Date(2035, 6, 30, 23, 59, 60, 0, time.UTC),
 	}
 	for _, due := range taken {
 		sameTime(s, "due", s.get(s.push(duly.Job{Due: due})).Due, due)
 	}
+
+	// These times are too late.
 	for _, due := range []time.Time{
-		duly.MaxTime.Add(time.Millisecond), duly.MaxTime.Add(1), time.UnixMilli(1<<53 - 1), time.UnixMilli(1 << 53), time.UnixMilli(1<<53 + 1),
+		duly.MaxTime.Add(time.Millisecond), duly.MaxTime.Add(1), time.UnixMilli(1<<53 - 1), time.UnixMilli(1 << 53),
+		time.UnixMilli(1<<53 + 1),
 		time.UnixMilli(math.MaxInt64), time.Unix(math.MaxInt64/2, 0),
 	} {
 		s.names("due at "+due.String(), s.try(duly.Job{Due: due}).Err, duly.CodeInvalid, "due")
 	}
-	for _, due := range []time.Time{time.Unix(0, 0), time.Unix(-1, 0), time.UnixMilli(-1 << 53), time.Unix(math.MinInt32, 0), time.Time{}.Add(1)} {
+
+	// These times are in the past, so the job is due now or refused.
+	for _, due := range []time.Time{time.Unix(0, 0), time.Unix(-1, 0), time.UnixMilli(-1 << 53),
+		time.Unix(math.MinInt32, 0), time.Time{}.Add(1)} {
 		r := s.try(duly.Job{Due: due})
 		if r.Err == nil {
 			sameTime(s, "the due of a job due at "+due.String(), s.get(r.ID).Due, s.now())
@@ -231,6 +255,8 @@ func timeEdges(s *scene) {
 			s.names("due at "+due.String(), r.Err, duly.CodeInvalid, "due")
 		}
 	}
+
+	// The longest Duration is a valid delay and TTL.
 	far := time.Duration(math.MaxInt64)
 	id := s.push(duly.Job{Delay: far})
 	if due := s.get(id).Due; due.Before(s.now().Add(far)) || due.After(s.now().Add(far).Add(time.Millisecond)) {
@@ -247,6 +273,7 @@ func timeZones(s *scene) {
 		id := s.push(duly.Job{Due: due.In(time.FixedZone("zone", offset))})
 		sameTime(s, "due", s.get(id).Due, due)
 	}
+
 	s.Advance(time.Hour - time.Millisecond)
 	s.nothing("they are due in a millisecond")
 	s.Advance(time.Millisecond)

@@ -13,32 +13,32 @@ import (
 
 func tokenLimitTests() []test {
 	return []test{
-		{"AreKeptWithTheToken", []string{"C4.84"}, Options{}, tokenLimitsKept},
-		{"AreJudged", []string{"C4.84", "C13.2"}, Options{}, tokenLimitsJudged},
-		{"OpenAgainWhenTheWindowIsOver", []string{"C4.84", "C4.90", "C13.8"}, Options{}, tokenLimitWindow},
-		{"AreCountedApart", []string{"C4.84"}, Options{}, tokenLimitsApart},
-		{"NoLimitCountsNothing", []string{"C4.84"}, Options{}, tokenUnlimited},
-		{"GivenBackCallsAreFree", []string{"C4.91"}, Options{}, tokenGiveBack},
-		{"WhatIsGivenBackLateIsGone", []string{"C4.91"}, Options{}, tokenGiveBackLate},
-		{"ChangesHoldForTheWindowUnderWay", []string{"C4.84"}, Options{}, tokenLimitsChanged},
+		{"AreStoredWithTheToken", []string{"C4.84"}, Options{}, tokenLimitsKept},
+		{"AreValidated", []string{"C4.84", "C13.2"}, Options{}, tokenLimitsValidated},
+		{"ResetAtTheEndOfTheWindow", []string{"C4.84", "C4.90", "C13.8"}, Options{}, tokenLimitWindow},
+		{"AreCountedPerTokenAndRight", []string{"C4.84"}, Options{}, tokenLimitsApart},
+		{"UnlimitedTokenCountsNothing", []string{"C4.84"}, Options{}, tokenUnlimited},
+		{"GivingBackACallFreesIt", []string{"C4.91"}, Options{}, tokenGiveBack},
+		{"GivingBackAfterTheWindowHasNoEffect", []string{"C4.91"}, Options{}, tokenGiveBackLate},
+		{"ChangesApplyToTheCurrentWindow", []string{"C4.84"}, Options{}, tokenLimitsChanged},
 		{"AreNeverExceeded", []string{"C4.84"}, Options{}, tokenLimitCrowd},
-		{"ClockThatStepsBackHoldsNobodyLonger", []string{"C4.90", "C5.6"}, Options{}, tokenLimitStep},
-		{"OfARevokedTokenThatIsPutAgainAreFresh", []string{"C4.90"}, Options{}, tokenLimitPutAgain},
-		{"RevokedTokenSpendsNothing", []string{"C4.83", "C4.84"}, Options{}, tokenLimitRevoked},
+		{"ClockStepBackDoesNotExtendTheWindow", []string{"C4.90", "C5.6"}, Options{}, tokenLimitStep},
+		{"RestartWhenARevokedTokenIsPutAgain", []string{"C4.90"}, Options{}, tokenLimitPutAgain},
+		{"RevokedTokenIsRefused", []string{"C4.83", "C4.84"}, Options{}, tokenLimitRevoked},
 	}
 }
 
-// limiter is the engine's, where it owns its storage.
+// limiter returns the engine's limiter. It skips the test if the engine does not own its storage.
 func (s *scene) limiter() contract.Limiter {
 	s.Helper()
 	l, ok := s.registry().(contract.Limiter)
 	if !ok {
-		s.Skip("this engine bounds no tokens")
+		s.Skip("this engine has no limits for tokens")
 	}
 	return l
 }
 
-// limited makes a token with limits.
+// limited creates a token with limits.
 func (s *scene) limited(name string, l contract.Limits) contract.Token {
 	s.Helper()
 	s.limiter()
@@ -47,8 +47,7 @@ func (s *scene) limited(name string, l contract.Limits) contract.Token {
 	return t
 }
 
-// spend wants n calls to be counted, and tells when the window of the last one
-// began.
+// spend requires that n calls are counted. It returns the start of the window of the last call.
 func (s *scene) spend(t contract.Token, right contract.Right, n int) (window time.Time) {
 	s.Helper()
 	for range n {
@@ -59,7 +58,7 @@ func (s *scene) spend(t contract.Token, right contract.Right, n int) (window tim
 	return window
 }
 
-// usedUp wants a call to be refused until the window is over.
+// usedUp checks that a call is refused and reports the time until the window ends.
 func (s *scene) usedUp(t contract.Token, right contract.Right, until time.Duration) {
 	s.Helper()
 	window, err := s.limiter().Spend(s.ctx, t.Hash, right)
@@ -69,7 +68,7 @@ func (s *scene) usedUp(t contract.Token, right contract.Right, until time.Durati
 		same(s, "the time until the limit opens", e.RetryAfter, until)
 	}
 	if !window.IsZero() {
-		s.Errorf("a call that is refused is counted in the window of %s", window)
+		s.Errorf("a refused call is counted in the window of %s", window)
 	}
 }
 
@@ -89,9 +88,11 @@ func tokenLimitsKept(s *scene) {
 		if len(page.Tokens) != 1 || page.Tokens[0].Limits != want {
 			s.Errorf("the list has %+v, want the limits %+v", page.Tokens, want)
 		}
+		// A change of the limits must not change the rest of the token.
 		same(s, "the rights", got.Rights, t.Rights)
 		same(s, "the description", got.Description, t.Description)
 	}
+
 	check(want)
 	want = contract.Limits{Consume: contract.MaxLimit, Per: contract.MaxLimitWindow}
 	s.must("limit", l.LimitToken(s.ctx, t.Hash, want))
@@ -99,13 +100,13 @@ func tokenLimitsKept(s *scene) {
 	check(want)
 	s.must("limit no more", l.LimitToken(s.ctx, t.Hash, contract.Limits{}))
 	check(contract.Limits{})
-	s.refused("limits for nobody", l.LimitToken(s.ctx, [32]byte{1}, want), duly.CodeNotFound)
+	s.refused("limits for an unknown token", l.LimitToken(s.ctx, [32]byte{1}, want), duly.CodeNotFound)
 	if _, err := r.FindToken(s.ctx, [32]byte{1}); duly.CodeOf(err) != duly.CodeNotFound {
-		s.Errorf("limits for nobody have made a token: %v", err)
+		s.Errorf("limits for an unknown token have created it: %v", err)
 	}
 }
 
-func tokenLimitsJudged(s *scene) {
+func tokenLimitsValidated(s *scene) {
 	want := contract.Limits{Produce: 1, Per: time.Hour}
 	t := s.limited("worker", want)
 	for _, bad := range []struct {
@@ -119,11 +120,13 @@ func tokenLimitsJudged(s *scene) {
 		{contract.Limits{Consume: 1, Per: contract.MaxLimitWindow + 1}, "limits.per"},
 		{contract.Limits{Per: time.Minute}, "limits.per"},
 	} {
+		// LimitToken and PutToken check the same bounds.
 		s.names("limit", s.limiter().LimitToken(s.ctx, t.Hash, bad.limits), duly.CodeInvalid, bad.field)
 		other := t
 		other.Limits = bad.limits
 		s.names("put", s.registry().PutToken(s.ctx, other), duly.CodeInvalid, bad.field)
 	}
+
 	got, err := s.registry().FindToken(s.ctx, t.Hash)
 	s.must("find", err)
 	same(s, "the limits", got.Limits, want)
@@ -131,18 +134,22 @@ func tokenLimitsJudged(s *scene) {
 
 func tokenLimitWindow(s *scene) {
 	t := s.limited("worker", contract.Limits{Produce: 3, Per: time.Minute})
+	// The window starts at the first call, not at a multiple of its length.
 	s.Advance(17 * time.Millisecond)
 	begin := s.now()
 	sameTime(s, "the window's beginning", s.spend(t, contract.RightProduce, 1), begin)
 	s.Advance(40 * time.Second)
 	sameTime(s, "the window's beginning", s.spend(t, contract.RightProduce, 2), begin)
 	s.usedUp(t, contract.RightProduce, 20*time.Second)
+
 	s.Advance(20*time.Second - time.Millisecond)
 	s.usedUp(t, contract.RightProduce, time.Millisecond)
 	s.Advance(time.Millisecond)
 	sameTime(s, "the next window's beginning", s.spend(t, contract.RightProduce, 3), begin.Add(time.Minute))
 	s.usedUp(t, contract.RightProduce, time.Minute)
-	s.Advance(time.Hour) // a window begins with a call, not by the clock
+
+	// A window starts with a call, whatever the time.
+	s.Advance(time.Hour)
 	sameTime(s, "a later window's beginning", s.spend(t, contract.RightProduce, 1), begin.Add(61*time.Minute))
 }
 
@@ -151,6 +158,7 @@ func tokenLimitsApart(s *scene) {
 	b := s.limited("b", contract.Limits{Produce: 1, Per: time.Minute})
 	s.spend(a, contract.RightProduce, 1)
 	s.usedUp(a, contract.RightProduce, time.Minute)
+	// The two rights have windows of their own.
 	s.Advance(time.Second)
 	s.spend(a, contract.RightConsume, 2)
 	s.usedUp(a, contract.RightConsume, time.Minute)
@@ -168,6 +176,8 @@ func tokenUnlimited(s *scene) {
 	for range 10 {
 		same(s, "nothing is counted", s.spend(t, contract.RightProduce, 1).IsZero(), true)
 	}
+
+	// The zero time says that the call was not counted.
 	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, contract.RightProduce, time.Time{}))
 	s.must("limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
 	s.spend(t, contract.RightProduce, 1)
@@ -179,17 +189,20 @@ func tokenGiveBack(s *scene) {
 	l := s.limiter()
 	t := s.limited("worker", contract.Limits{Consume: 2, Per: time.Minute})
 	window := s.spend(t, contract.RightConsume, 1)
+
+	// A call that is given back can be made again.
 	for range 5 {
 		s.must("give back", l.GiveBack(s.ctx, t.Hash, contract.RightConsume, s.spend(t, contract.RightConsume, 1)))
 	}
 	s.spend(t, contract.RightConsume, 1)
 	s.usedUp(t, contract.RightConsume, time.Minute)
-	for range 5 { // more than was counted
+	// This gives back more calls than were counted. The window then has its full limit, not more.
+	for range 5 {
 		s.must("give back", l.GiveBack(s.ctx, t.Hash, contract.RightConsume, window))
 	}
 	s.spend(t, contract.RightConsume, 2)
 	s.usedUp(t, contract.RightConsume, time.Minute)
-	s.must("give back of nobody's", l.GiveBack(s.ctx, [32]byte{1}, contract.RightConsume, window))
+	s.must("give back for an unknown token", l.GiveBack(s.ctx, [32]byte{1}, contract.RightConsume, window))
 }
 
 func tokenGiveBackLate(s *scene) {
@@ -197,6 +210,7 @@ func tokenGiveBackLate(s *scene) {
 	window := s.spend(t, contract.RightConsume, 1)
 	s.Advance(time.Minute)
 	s.spend(t, contract.RightConsume, 1)
+	// The call belongs to a window that is over, so it must not free one of the next.
 	s.must("give back to a window that is over", s.limiter().GiveBack(s.ctx, t.Hash, contract.RightConsume, window))
 	s.usedUp(t, contract.RightConsume, time.Minute)
 }
@@ -205,14 +219,18 @@ func tokenLimitsChanged(s *scene) {
 	l := s.limiter()
 	t := s.limited("worker", contract.Limits{Produce: 3, Per: time.Minute})
 	s.spend(t, contract.RightProduce, 3)
+	// The calls of the current window count towards the new limit.
 	s.must("a higher limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 5, Per: time.Minute}))
 	s.spend(t, contract.RightProduce, 2)
 	s.usedUp(t, contract.RightProduce, time.Minute)
 	s.must("a lower limit", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
 	s.usedUp(t, contract.RightProduce, time.Minute)
 	s.must("a longer window", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Hour}))
+	// The longer window began with the first call, one minute ago.
 	s.Advance(time.Minute)
 	s.usedUp(t, contract.RightProduce, 59*time.Minute)
+
+	// The shorter window is over already.
 	s.must("a shorter window", l.LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Second}))
 	s.spend(t, contract.RightProduce, 1)
 	s.usedUp(t, contract.RightProduce, time.Second)
@@ -236,6 +254,7 @@ func tokenLimitCrowd(s *scene) {
 			}
 		})
 	}
+
 	wg.Wait()
 	same(s, "the calls that were counted", counted.Load(), limit)
 }
@@ -245,6 +264,8 @@ func tokenLimitStep(s *scene) {
 	s.Advance(2 * time.Hour)
 	s.spend(t, contract.RightProduce, 1)
 	s.usedUp(t, contract.RightProduce, time.Minute)
+
+	// A window that begins in the future is over.
 	s.Clock.Step(-time.Hour)
 	s.spend(t, contract.RightProduce, 1)
 	s.usedUp(t, contract.RightProduce, time.Minute)
@@ -260,6 +281,7 @@ func tokenLimitPutAgain(s *scene) {
 	s.usedUp(t, contract.RightProduce, time.Hour)
 	s.usedUp(t, contract.RightConsume, time.Hour)
 
+	// The new token starts with full limits, although it has the same hash.
 	s.must("revoke", s.registry().DeleteToken(s.ctx, t.Hash))
 	s.must("put it again", s.registry().PutToken(s.ctx, t))
 	s.Advance(time.Minute)
@@ -276,9 +298,11 @@ func tokenLimitRevoked(s *scene) {
 	s.must("delete", s.registry().DeleteToken(s.ctx, t.Hash))
 	_, err := s.limiter().Spend(s.ctx, t.Hash, contract.RightProduce)
 	s.refused("a call of a revoked token", err, duly.CodeNotFound)
+
+	// A canceled call must not report the token as unknown.
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := s.limiter().Spend(ended, t.Hash, contract.RightProduce); !errors.Is(err, context.Canceled) {
-		s.Errorf("a call whose caller has gone: %v", err)
+		s.Errorf("a canceled call returns %v, want context.Canceled", err)
 	}
 }

@@ -11,75 +11,75 @@ import (
 
 func tokenWatchTests() []test {
 	return []test{
-		{"TellsOfEveryChange", []string{"C4.92"}, Options{}, watchChanges},
-		{"TellsAllWhoWatch", []string{"C4.92"}, Options{}, watchAll},
+		{"ReportsEveryChange", []string{"C4.92"}, Options{}, watchChanges},
+		{"NotifiesAllWatchers", []string{"C4.92"}, Options{}, watchAll},
 		{"EndsWithItsContext", []string{"C4.92", "C4.2"}, Options{}, watchContext},
 		{"EndsWithTheEngine", []string{"C4.92", "C13.13"}, Options{}, watchClosed},
 	}
 }
 
-// tellWithin bounds how long a test waits for a notice: ten times what is
-// promised. It is real time, for a notice goes by no clock.
-const tellWithin = 10 * time.Second
+// reportWithin bounds how long a test waits for a notification. It is ten times the promised
+// time. It is real time, because notifications do not depend on the engine's clock.
+const reportWithin = 10 * time.Second
 
-// watch is a call of WatchTokens that runs beside the test.
+// watch is a call of WatchTokens that runs concurrently with the test.
 type watch struct {
-	s      *scene
-	told   chan bool
-	cancel context.CancelFunc
-	done   chan error
+	s       *scene
+	notices chan bool
+	cancel  context.CancelFunc
+	done    chan error
 }
 
 func (s *scene) watch() *watch {
 	s.Helper()
 	watcher, ok := s.registry().(contract.Watcher)
 	if !ok {
-		s.Skip("this engine tells of no changes")
+		s.Skip("this engine reports no changes")
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	w := &watch{s: s, told: make(chan bool, 1000), cancel: cancel, done: make(chan error, 1)}
-	go func() { w.done <- watcher.WatchTokens(ctx, func(hearing bool) { w.told <- hearing }) }()
+	w := &watch{s: s, notices: make(chan bool, 1000), cancel: cancel, done: make(chan error, 1)}
+	go func() { w.done <- watcher.WatchTokens(ctx, func(active bool) { w.notices <- active }) }()
 	s.Cleanup(cancel)
-	w.hears("it has begun")
+	w.notified("the watch has begun")
 	return w
 }
 
-// hears waits for a notice.
-func (w *watch) hears(why string) {
+// notified waits for a notification.
+func (w *watch) notified(why string) {
 	w.s.Helper()
-	ctx, cancel := context.WithTimeout(w.s.ctx, tellWithin)
+	ctx, cancel := context.WithTimeout(w.s.ctx, reportWithin)
 	defer cancel()
 	for {
 		select {
-		case hearing := <-w.told:
-			if hearing {
+		case active := <-w.notices:
+			if active {
 				return
 			}
 		case err := <-w.done:
-			w.s.Fatalf("the watch has ended: %v", err)
+			w.s.Fatalf("the watch ended early: %v", err)
 		case <-ctx.Done():
-			w.s.Fatalf("nobody was told although %s", why)
+			w.s.Fatalf("no notification within %s, although %s", reportWithin, why)
 		}
 	}
 }
 
-// forget drops what was told so far.
+// forget drops the notifications so far.
 func (w *watch) forget() {
-	for len(w.told) > 0 {
-		<-w.told
+	for len(w.notices) > 0 {
+		<-w.notices
 	}
 }
 
-// ended waits for the watch to return.
+// ended waits until the watch returns.
 func (w *watch) ended() error {
 	w.s.Helper()
-	ctx, cancel := context.WithTimeout(w.s.ctx, tellWithin)
+	ctx, cancel := context.WithTimeout(w.s.ctx, reportWithin)
 	defer cancel()
 	select {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
-		w.s.Fatal("the watch goes on")
+		w.s.Fatal("the watch has not returned after its context ended")
 	}
 	return nil
 }
@@ -89,17 +89,17 @@ func watchChanges(s *scene) {
 	for range 3 {
 		w.forget()
 		t := s.token("a", "worker", contract.RightConsume)
-		w.hears("a token was made")
+		w.notified("a token was made")
 		w.forget()
 		t.Rights = contract.RightProduce
 		s.must("change", r.PutToken(s.ctx, t))
-		w.hears("its rights have changed")
+		w.notified("the token's rights changed")
 		w.forget()
 		s.must("limit", s.limiter().LimitToken(s.ctx, t.Hash, contract.Limits{Produce: 1, Per: time.Minute}))
-		w.hears("its limits have changed")
+		w.notified("the token's limits changed")
 		w.forget()
 		s.must("revoke", r.DeleteToken(s.ctx, t.Hash))
-		w.hears("it was revoked")
+		w.notified("the token was revoked")
 	}
 }
 
@@ -108,13 +108,15 @@ func watchAll(s *scene) {
 	first.forget()
 	second.forget()
 	s.token("a", "worker", contract.RightConsume)
-	first.hears("a token was made")
-	second.hears("a token was made")
+	first.notified("a token was made")
+	second.notified("a token was made")
+
+	// The other watcher must not end with the first.
 	first.cancel()
 	first.ended()
 	second.forget()
 	s.token("a", "another", contract.RightConsume)
-	second.hears("another one was made")
+	second.notified("another token was created")
 }
 
 func watchContext(s *scene) {
@@ -123,17 +125,20 @@ func watchContext(s *scene) {
 	if err := w.ended(); !errors.Is(err, context.Canceled) {
 		s.Errorf("the watch returned %v", err)
 	}
+	// A change after the end must not be reported.
 	w.forget()
 	s.token("a", "worker", contract.RightConsume)
 	s.Quiet()
-	same(s, "the notices after the watch has ended", len(w.told), 0)
-	err := s.registry().(contract.Watcher).WatchTokens(w.ctxEnded(), func(bool) { s.Error("told without a watch") })
+	same(s, "the notifications after the end of the watch", len(w.notices), 0)
+
+	err := s.registry().(contract.Watcher).WatchTokens(w.ctxEnded(),
+		func(bool) { s.Error("a canceled watch was notified") })
 	if !errors.Is(err, context.Canceled) {
 		s.Errorf("a watch with an ended context returned %v", err)
 	}
 }
 
-// ctxEnded is a context that has ended.
+// ctxEnded returns a context that has ended.
 func (w *watch) ctxEnded() context.Context {
 	ctx, cancel := context.WithCancel(w.s.ctx)
 	cancel()
@@ -149,6 +154,6 @@ func watchClosed(s *scene) {
 	s.closed = true
 	s.must("close", owner.Close())
 	s.refused("a watch when the engine closes", w.ended(), duly.CodeClosed)
-	err := owner.(contract.Watcher).WatchTokens(s.ctx, func(bool) { s.Error("told by a closed engine") })
+	err := owner.(contract.Watcher).WatchTokens(s.ctx, func(bool) { s.Error("a closed engine sent a notification") })
 	s.refused("a watch of a closed engine", err, duly.CodeClosed)
 }

@@ -14,7 +14,7 @@ import (
 // theTopic is the topic of every test that needs only one.
 const theTopic = "events"
 
-// topicSubjects are the tests of topics. An engine without topics skips them.
+// topicSubjects returns the tests of topics. They run only if the engine has topics.
 func topicSubjects() []subject {
 	return []subject{
 		{"TopicPublish", topicPublishTests()},
@@ -35,8 +35,8 @@ func topicSubjects() []subject {
 	}
 }
 
-// hasTopics reports whether the engines of the suite have topics. The tests set the shards
-// of a topic themselves, so a suite over sharded queues has nothing to add.
+// hasTopics reports whether the engines of the suite have topics. It returns false for a suite
+// with sharded queues, because the topic tests set the shards themselves.
 func (s Suite) hasTopics(t *testing.T) (yes bool) {
 	if s.Shards > 1 {
 		return false
@@ -100,7 +100,7 @@ func (s *scene) published(messages ...duly.Message) ([]duly.PublishResult, error
 	return s.log().Publish(s.ctx, sent)
 }
 
-// publish publishes messages and fails the test unless each is created.
+// publish publishes messages and requires that each is created.
 func (s *scene) publish(messages ...duly.Message) []duly.PublishResult {
 	s.Helper()
 	results, err := s.published(messages...)
@@ -123,17 +123,18 @@ func (s *scene) send(bodies ...string) []string {
 	return positionsOf(s.publish(messagesOf(bodies...)...))
 }
 
-// sendOver publishes n messages at each of so many moments, and returns all positions.
-func (s *scene) sendOver(moments, n int) (positions []string) {
+// sendOver publishes n messages at each of several times and returns all positions.
+func (s *scene) sendOver(times, n int) (positions []string) {
 	s.Helper()
-	for range moments {
+	for range times {
 		positions = append(positions, s.send(make([]string, n)...)...)
 		s.Advance(time.Millisecond)
 	}
 	return positions
 }
 
-// tryPublish publishes one message. An error of the call is the message's.
+// tryPublish publishes a message and returns its result. An error of the call becomes that of the
+// result.
 func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 	s.Helper()
 	results, err := s.published(m)
@@ -146,12 +147,12 @@ func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 	return results[0]
 }
 
-// repeats checks that a message is answered exists with the result of the first.
+// repeats checks that a publish returns exists with the first message's result.
 func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
 	s.Helper()
 	r := s.tryPublish(m)
 	if r.Err != nil || r.Status != duly.Exists || r.Position != first.Position || r.ID != first.ID {
-		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Status, r.ID, r.Position,
+		s.Errorf("publish of %q returns %s %s at %s (%v), want exists at %s", m.ID, r.Status, r.ID, r.Position,
 			r.Err, first.Position)
 	}
 }
@@ -205,37 +206,37 @@ func (s *scene) info() duly.TopicInfo {
 	return info
 }
 
-// groupFrom makes a group, which must be new, and returns the scene on it.
+// groupFrom creates a group and returns its scene. It fails if the group exists.
 func (s *scene) groupFrom(name string, from duly.From) *scene {
 	s.Helper()
 	g := s.on(duly.GroupName(s.topic().Name, name))
 	existed, err := s.log().CreateGroup(s.ctx, g.ref(), from)
 	s.must("create group", err)
 	if existed {
-		s.Fatalf("group %s was there before it was made", name)
+		s.Fatalf("group %s existed before it was created", name)
 	}
 	return g
 }
 
-// group makes a group from the start.
+// group creates a group that starts at the first message.
 func (s *scene) group(name string) *scene {
 	s.Helper()
 	return s.groupFrom(name, duly.FromStart)
 }
 
-// groups lists the groups of the scene's topic.
+// groups returns the groups of the scene's topic.
 func (s *scene) groups() []string {
 	s.Helper()
 	return s.allNames(func(p duly.PageParams) (duly.NamePage, error) { return s.log().Groups(s.ctx, s.topic(), p) })
 }
 
-// topics lists the topics of the namespace.
+// topics returns the topics of the namespace.
 func (s *scene) topics() []string {
 	s.Helper()
 	return s.allNames(func(p duly.PageParams) (duly.NamePage, error) { return s.log().Topics(s.ctx, s.namespace, p) })
 }
 
-// allNames lists names in pages of three.
+// allNames returns all names of a list, read in pages of three.
 func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (names []string) {
 	s.Helper()
 	p := duly.PageParams{Limit: 3}
@@ -243,7 +244,7 @@ func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (n
 		page, err := list(p)
 		s.must("list of names", err)
 		if len(page.Names) > p.Limit {
-			s.Fatalf("a page of %d names was asked for, it has %d", p.Limit, len(page.Names))
+			s.Fatalf("a page with limit %d has %d names", p.Limit, len(page.Names))
 		}
 		names = append(names, page.Names...)
 		if page.Next == "" {
@@ -253,7 +254,7 @@ func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (n
 	}
 }
 
-// stepTopic lets due messages enter, trims the log and steps every group.
+// stepTopic adds due messages to the log, trims it and steps every group.
 func (s *scene) stepTopic() {
 	s.Helper()
 	s.on(s.topic().Name).step()
@@ -278,7 +279,7 @@ func (s *scene) readPage(p contract.ReadParams) contract.ReadPage {
 	return page
 }
 
-// readAll returns the log from a place on.
+// readAll returns the log from a position on.
 func (s *scene) readAll(from duly.From) (entries []contract.Entry) {
 	s.Helper()
 	for {
@@ -290,7 +291,7 @@ func (s *scene) readAll(from duly.From) (entries []contract.Entry) {
 	}
 }
 
-// logged checks that the log has messages with these bodies.
+// logged checks that the log has exactly these messages.
 func (s *scene) logged(bodies ...string) {
 	s.Helper()
 	got := []string{}
@@ -300,11 +301,13 @@ func (s *scene) logged(bodies ...string) {
 	s.sameIDs("the messages of the log", got, append([]string{}, bodies...))
 }
 
-// delivers checks that exactly these messages are deliverable now, in that order.
+// delivers reserves all messages that are deliverable now. It fails unless they are exactly
+// these, in this order.
 func (s *scene) delivers(bodies ...string) []duly.Delivery {
 	s.Helper()
 	ds := s.takeAll()
 	s.sameIDs("the messages delivered to "+s.queue, bodiesOf(ds), append([]string{}, bodies...))
+	// The caller uses the deliveries by index, so stop if they are wrong.
 	if s.Failed() {
 		s.FailNow()
 	}
@@ -338,19 +341,21 @@ func statsText(st duly.Stats) string {
 	return fmt.Sprintf("%+v %+v", st, *group)
 }
 
-// balanced checks the equation of a group's numbers (C12.154).
+// balanced checks the equation that the numbers of a group satisfy (C12.154).
 func (s *scene) balanced() {
 	s.Helper()
 	st := s.stats()
 	g, c, z := st.Group, st.Counters, st.Sizes
+	// Every message that entered the group is counted once on the other side.
 	have := g.Entered + g.Replayed
-	want := g.Lag + z.Ready + z.Delayed + z.Blocked + z.Leased + z.Dead + c.Acked + g.Filtered + g.Skipped + g.Missed + c.Deleted + c.Dropped
+	held := z.Ready + z.Delayed + z.Blocked + z.Leased + z.Dead
+	want := g.Lag + held + c.Acked + g.Filtered + g.Skipped + g.Missed + c.Deleted + c.Dropped
 	if have != want {
 		s.Errorf("group %s: entered + replayed is %d, the rest is %d: %s", s.ref(), have, want, statsText(st))
 	}
 }
 
-// auditTopics checks every topic of the namespace after a test.
+// auditTopics checks the invariants of every topic of the namespace.
 func (s *scene) auditTopics() {
 	s.Helper()
 	if !s.hasTopics() {
@@ -368,26 +373,27 @@ func (s *scene) auditTopics() {
 	}
 }
 
-// auditLog checks that positions rise in every shard, and that the numbers agree with
-// the log.
+// auditLog checks that positions rise in every shard, and that the statistics agree with the log.
 func (s *scene) auditLog() {
 	s.Helper()
 	entries := s.readAll(duly.FromStart)
 	last := map[int]contract.PositionParts{}
 	for _, e := range entries {
 		p := contract.PositionPartsOf(e.Position)
+		// Ordinals have no gaps, and times never decrease.
 		if before, ok := last[p.Shard]; ok && (p.Ordinal != before.Ordinal+1 || p.Millis < before.Millis) {
 			s.Errorf("topic %s: position %+v comes after %+v", s.topic(), p, before)
 		}
 		last[p.Shard] = p
 	}
+
 	st := s.info().Stats
 	same(s, "the messages of the stats", st.Messages, int64(len(entries)))
 	same(s, "entered + canceled + delayed", st.Entered+st.Canceled+st.Delayed, st.Published)
 	same(s, "trimmed + dropped + messages", st.Trimmed+st.Dropped+st.Messages, st.Entered)
 }
 
-// groupNames lists the groups of the namespace as queues.
+// groupNames returns the groups of the namespace as queue names.
 func (s *scene) groupNames() (names []string) {
 	s.Helper()
 	if !s.hasTopics() {
@@ -401,7 +407,7 @@ func (s *scene) groupNames() (names []string) {
 	return names
 }
 
-// dumpTopic returns all visible state of a topic and its groups as text.
+// dumpTopic returns all that the API shows of the namespace's topics, as text.
 func (s *scene) dumpTopic() string {
 	s.Helper()
 	var b strings.Builder
@@ -430,7 +436,7 @@ func (s *scene) dumpTopic() string {
 	return b.String()
 }
 
-// delayed lists the delayed messages of the topic in pages of two.
+// delayed returns the delayed messages of the topic, read in pages of two.
 func (s *scene) delayed() (messages []duly.Message) {
 	s.Helper()
 	p := contract.DelayedParams{PageParams: duly.PageParams{Limit: 2}, Bodies: true}
@@ -445,7 +451,7 @@ func (s *scene) delayed() (messages []duly.Message) {
 	}
 }
 
-// topicUnchanged checks that f changes no visible state of any topic.
+// topicUnchanged reports an error if f changes anything that the API shows of a topic.
 func (s *scene) topicUnchanged(what string, f func()) {
 	s.Helper()
 	before := s.dumpTopic()

@@ -10,13 +10,13 @@ import (
 func topicDedupeTests() []test {
 	return []test{
 		{"RepeatReturnsTheFirstResult", []string{"C12.20", "C12.57", "C12.58"}, Options{}, dedupeRepeats},
-		{"StateOfTheFirstMessageDoesNotMatter", []string{"C12.57"}, Options{}, dedupeStates},
+		{"RepeatDoesNotDependOnTheFirstMessagesState", []string{"C12.57"}, Options{}, dedupeStates},
 		{"DelayedMessageGetsItsPositionLater", []string{"C12.20", "C12.57"}, Options{}, dedupeDelayed},
-		{"WithoutItARepeatIsASecondMessage", []string{"C12.64", "C12.56"}, Options{}, dedupeOff},
-		{"DestroyForgetsTheIDs", []string{"C12.61"}, Options{}, dedupeDestroyed},
+		{"WithoutDedupeARepeatIsASecondMessage", []string{"C12.64", "C12.56"}, Options{}, dedupeOff},
+		{"DestroyDeletesTheIDs", []string{"C12.61"}, Options{}, dedupeDestroyed},
 		{"RepeatOfARefusedMessageIsNew", []string{"C12.21", "C12.57"}, Options{}, dedupeRefused},
-		{"IDOutlastsAClockThatIsSetBack", []string{"C12.57"}, Options{}, dedupeClock},
-		{"ForgetsTheOldestBeyondItsBound", []string{"C12.59"}, Options{}, dedupeBound},
+		{"ClockStepBackKeepsTheID", []string{"C12.57"}, Options{}, dedupeClock},
+		{"ForgetsTheOldestIDsBeyondItsBound", []string{"C12.59"}, Options{}, dedupeBound},
 	}
 }
 
@@ -28,9 +28,11 @@ func dedupeRepeats(s *scene) {
 	same(s, "the outcome of a repeat in one call", results[1].Status, duly.Exists)
 	same(s, "the position of a repeat in one call", results[1].Position, results[0].Position)
 	first := results[0]
+
 	s.repeats(duly.Message{ID: "a", Body: []byte("another")}, first)
 	s.Advance(time.Minute - time.Millisecond)
-	s.repeats(a, first) // extends nothing
+	s.repeats(a, first) // a repeat does not extend the window
+	// The window of a minute is over now.
 	s.Advance(2 * time.Millisecond)
 	again := s.publish(a)[0]
 	if again.Position == first.Position {
@@ -42,19 +44,22 @@ func dedupeRepeats(s *scene) {
 	st := s.info().Stats
 	same(s, "published", st.Published, 3)
 	same(s, "exists", st.Exists, 4)
-	s.publish(duly.Message{}, duly.Message{}) // without IDs
+	// Messages without an ID are never repeats.
+	s.publish(duly.Message{}, duly.Message{})
 }
 
 func dedupeStates(s *scene) {
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Hour})
 	g := s.group("g")
 	first := s.publish(duly.Message{ID: "a"})[0]
+
+	// The message is in flight, then acknowledged, then trimmed from the log.
 	d := g.take()
 	s.repeats(duly.Message{ID: "a"}, first)
 	g.ack(d)
 	s.repeats(duly.Message{ID: "a"}, first)
 	s.stepTopic()
-	s.logged() // trimmed
+	s.logged() // the message was trimmed
 	s.repeats(duly.Message{ID: "a"}, first)
 	g.delivers()
 }
@@ -63,6 +68,7 @@ func dedupeClock(s *scene) {
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute})
 	m := duly.Message{ID: "a"}
 	first := s.publish(m)[0]
+	// The later time must not end the window when the clock goes back.
 	s.Clock.Step(time.Hour)
 	s.stepTopic()
 	s.Clock.Step(-time.Hour)
@@ -74,10 +80,12 @@ func dedupeDelayed(s *scene) {
 	m := duly.Message{ID: "a", Delay: time.Minute}
 	first := s.publish(m, duly.Message{ID: "canceled", Delay: time.Minute})
 	s.repeats(m, first[0])
+	// The ID counts for delayed, entered and canceled messages alike.
 	s.repeats(duly.Message{ID: "a"}, first[0])
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "canceled"))
 	s.Advance(time.Minute)
 	s.stepTopic()
+
 	entries := s.readAll(duly.FromStart)
 	same(s, "the messages", len(entries), 1)
 	s.repeats(m, duly.PublishResult{ID: "a", Position: entries[0].Position})
@@ -89,15 +97,18 @@ func dedupeOff(s *scene) {
 	s.publish(m)
 	s.publish(m)
 	s.logged("1", "1")
+
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute})
-	first := s.publish(m)[0] // the earlier ones were not stored
+	first := s.publish(m)[0] // the IDs of the earlier messages were not stored
 	s.repeats(m, first)
+
 	s.configureTopic(duly.TopicConfig{Dedupe: duly.None})
 	s.publish(m)
 	s.logged("1", "1", "1", "1")
 }
 
 func dedupeDestroyed(s *scene) {
+	// The second round would fail if an ID had survived the destroy.
 	for range 2 {
 		s.configureTopic(duly.TopicConfig{Dedupe: time.Hour})
 		s.publish(duly.Message{ID: "a"})
@@ -110,13 +121,14 @@ func dedupeRefused(s *scene) {
 	g := s.group("g")
 	first := s.publish(duly.Message{ID: "a"})[0]
 	s.refused("a message without room", s.tryPublish(duly.Message{ID: "b"}).Err, duly.CodeFull)
-	s.repeats(duly.Message{ID: "a"}, first) // exists goes before full
+	s.repeats(duly.Message{ID: "a"}, first) // exists is checked before full
 	s.names("a bad message", s.tryPublish(duly.Message{ID: "a", Key: "\n"}).Err, duly.CodeInvalid, "key")
 	g.ack(g.take())
+	// The refused message did not store its ID.
 	s.publish(duly.Message{ID: "b"})
 }
 
-// dedupeBound publishes more IDs than a shard stores, in calls of 1000.
+// dedupeBound publishes more IDs than a shard stores, 1000 per call.
 func dedupeBound(s *scene) {
 	if !long() {
 		s.Skip("publishes a million messages; set DULY_LONG=1")
@@ -130,9 +142,10 @@ func dedupeBound(s *scene) {
 		s.publish(messages...)
 	}
 	same(s, "forgotten", s.info().Stats.Forgotten, duly.MaxBatch)
+	// The first IDs were forgotten, so they are new again.
 	s.publish(duly.Message{ID: numberedID(0)})
 	r := s.tryPublish(duly.Message{ID: numberedID(2 * duly.MaxBatch)})
-	same(s, "the outcome of an ID that is stored", r.Status, duly.Exists)
+	same(s, "the status of a stored ID", r.Status, duly.Exists)
 }
 
 func numberedID(n int) string { return "id-" + strconv.Itoa(n) }

@@ -13,14 +13,14 @@ func topicDelayedTests() []test {
 		{"MessageEntersTheLogWhenItIsDue", []string{"C12.10", "C12.19", "C12.47", "C12.48", "C12.55"}, Options{},
 			delayedEnters},
 		{"MessagesEnterInTheOrderOfTheirDueTimes", []string{"C12.49"}, Options{}, delayedOrder},
-		{"GroupSeesWhatEntersAfterItsCreation", []string{"C12.50", "C12.68"}, Options{}, delayedSeenByGroups},
-		{"MessagesOfDifferentKeysMayHaveOneID", []string{"C12.51"}, Options{}, delayedKeys},
-		{"MessageIsFoundByItsIDAndKey", []string{"C12.51"}, Options{}, delayedFound},
+		{"GroupReceivesMessagesThatEnterAfterItsCreation", []string{"C12.50", "C12.68"}, Options{}, delayedSeenByGroups},
+		{"MessagesWithDifferentKeysMayShareAnID", []string{"C12.51"}, Options{}, delayedKeys},
+		{"MessageIsFoundByIDAndKey", []string{"C12.51"}, Options{}, delayedFound},
 		{"ListIsSortedAndCounted", []string{"C12.52", "C12.156"}, Options{}, delayedListed},
 		{"DueInThePastIsNow", []string{"C12.16"}, Options{}, delayedPastDue},
-		{"NothingIsEarlyWhenTheClockSteps", []string{"C12.48", "C12.43"}, Options{}, delayedClockSteps},
-		{"SecondDelayedMessageOfAnIDIsARepeat", []string{"C12.20"}, Options{}, delayedTwice},
-		{"ReserveLetsDueMessagesEnter", []string{"C12.48", "C12.89"}, Options{}, delayedReserved},
+		{"ClockStepsMakeNoMessageEarly", []string{"C12.48", "C12.43"}, Options{}, delayedClockSteps},
+		{"SecondDelayedMessageWithAnIDIsARepeat", []string{"C12.20"}, Options{}, delayedTwice},
+		{"ReserveAddsDueMessagesToTheLog", []string{"C12.48", "C12.89"}, Options{}, delayedReserved},
 		{"CanceledMessageNeverEnters", []string{"C12.51", "C12.158"}, Options{}, delayedCanceled},
 	}
 }
@@ -29,14 +29,16 @@ func delayedEnters(s *scene) {
 	r := s.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"h": "v"}, Key: "k",
 		Delay: 10 * time.Second})[0]
 	if r.ID == "" || r.Position != (duly.Position{}) {
-		s.Errorf("a delayed message is answered %+v, want an ID and no position", r)
+		s.Errorf("publish of a delayed message returns %+v, want an ID and no position", r)
 	}
 
 	s.logged()
+	// One millisecond early the message is still delayed.
 	s.Advance(10*time.Second - time.Millisecond)
 	s.stepTopic()
 	s.logged()
 	same(s, "the delayed messages", s.info().Stats.Delayed, 1)
+
 	s.Advance(time.Millisecond)
 	s.stepTopic()
 	s.logged("a")
@@ -45,6 +47,7 @@ func delayedEnters(s *scene) {
 	same(s, "the header", e.Headers["h"], "v")
 	same(s, "the key", e.Key, "k")
 	same(s, "the ID", e.ID, r.ID)
+
 	st := s.info().Stats
 	same(s, "the delayed messages", st.Delayed, 0)
 	same(s, "the messages", st.Messages, 1)
@@ -56,6 +59,8 @@ func delayedOrder(s *scene) {
 	for i, delay := range []time.Duration{3, 1, 2, 1, 3} {
 		s.publish(duly.Message{Body: fmt.Appendf(nil, "%d-%d", delay, i), Delay: delay * time.Second})
 	}
+
+	// All are due. They enter in the order of their due times, before the next message.
 	s.Advance(10 * time.Second)
 	s.stepTopic()
 	s.send("last")
@@ -67,6 +72,7 @@ func delayedSeenByGroups(s *scene) {
 	g := s.groupFrom("g", duly.FromEnd)
 	s.Advance(time.Minute)
 	s.stepTopic()
+	// The second group is created after the message has entered.
 	late := s.groupFrom("late", duly.FromEnd)
 	g.delivers("a")
 	late.delivers()
@@ -82,7 +88,7 @@ func delayedFound(s *scene) {
 		same(s, "the ID", got.ID, m.id)
 		same(s, "the key", got.Key, m.key)
 		same(s, "the body", string(got.Body), m.body)
-		sameTime(s, "the due moment", got.Due, s.now().Add(time.Hour))
+		sameTime(s, "the due time", got.Due, s.now().Add(time.Hour))
 		s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), m.key, m.id))
 		s.topicUnchanged("a second cancel", func() {
 			s.refused("a second cancel", s.log().CancelDelayed(s.ctx, s.topic(), m.key, m.id), duly.CodeNotFound)
@@ -103,11 +109,14 @@ func delayedKeys(s *scene) {
 	for _, key := range []string{"b", "", "a"} {
 		s.publish(duly.Message{ID: "x", Key: key, Body: []byte("of " + key), Delay: time.Hour})
 	}
+
 	keys := []string{}
 	for _, m := range s.delayed() {
 		keys = append(keys, m.Key)
 	}
 	s.sameIDs("the keys of the delayed messages", keys, []string{"", "a", "b"})
+
+	// A cancel concerns one key only.
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "a", "x"))
 	s.refused("a second cancel", s.log().CancelDelayed(s.ctx, s.topic(), "a", "x"), duly.CodeNotFound)
 	m, err := s.log().DelayedMessage(s.ctx, s.topic(), "b", "x")
@@ -124,16 +133,18 @@ func delayedListed(s *scene) {
 		got = append(got, m.ID)
 		bodies += len(m.Body)
 		want := s.now().Add(time.Hour)
+		// The second and fourth messages are due an hour later.
 		if m.ID == "a" || m.ID == "b" {
 			want = want.Add(time.Hour)
 		}
-		sameTime(s, "the due moment of "+m.ID, m.Due, want)
+		sameTime(s, "the due time of "+m.ID, m.Due, want)
 	}
 	s.sameIDs("the delayed messages", got, []string{"c", "d", "e", "a", "b"})
 	same(s, "the bytes of the bodies", bodies, 5)
+
 	page, err := s.log().Delayed(s.ctx, s.topic(), contract.DelayedParams{})
 	s.must("list", err)
-	same(s, "the bytes of a body that was not asked for", len(page.Messages[0].Body), 0)
+	same(s, "the bytes of a body that was not requested", len(page.Messages[0].Body), 0)
 	_, err = s.log().Delayed(s.ctx, s.topic(), contract.DelayedParams{PageParams: duly.PageParams{Cursor: "x y"}})
 	s.names("a bad cursor", err, duly.CodeInvalid, "cursor")
 	_, err = s.log().Delayed(s.ctx, s.topic(),
@@ -142,12 +153,12 @@ func delayedListed(s *scene) {
 
 	st := s.info().Stats
 	same(s, "the delayed messages", st.Delayed, 5)
-	sameTime(s, "the next due moment", st.NextDue, s.now().Add(time.Hour))
+	sameTime(s, "the next due time", st.NextDue, s.now().Add(time.Hour))
 	s.Advance(90 * time.Minute)
 	s.stepTopic()
 	st = s.info().Stats
 	same(s, "the delayed messages", st.Delayed, 2)
-	sameTime(s, "the next due moment", st.NextDue, s.now().Add(30*time.Minute))
+	sameTime(s, "the next due time", st.NextDue, s.now().Add(30*time.Minute))
 }
 
 func delayedPastDue(s *scene) {
@@ -161,11 +172,15 @@ func delayedPastDue(s *scene) {
 func delayedClockSteps(s *scene) {
 	s.publish(duly.Message{Body: []byte("a"), Delay: 10 * time.Second})
 	due := s.now().Add(10 * time.Second)
+
+	// The clock is an hour behind, so 20 s later the message is still not due.
 	s.Clock.Step(-time.Hour)
 	s.Advance(20 * time.Second)
 	s.stepTopic()
 	s.logged()
-	sameTime(s, "the due moment", s.delayed()[0].Due, due)
+	sameTime(s, "the due time", s.delayed()[0].Due, due)
+
+	// Move to one millisecond before the due time.
 	s.Clock.Step(time.Hour - 20*time.Second + 10*time.Second - time.Millisecond)
 	s.stepTopic()
 	s.logged()
@@ -179,16 +194,17 @@ func delayedTwice(s *scene) {
 	first := s.publish(m)[0]
 	s.repeats(duly.Message{ID: "a", Body: []byte("2"), Delay: time.Minute}, first)
 	same(s, "the delayed messages", s.info().Stats.Delayed, 1)
-	sameTime(s, "the due moment", s.delayed()[0].Due, s.now().Add(time.Hour))
+	sameTime(s, "the due time", s.delayed()[0].Due, s.now().Add(time.Hour))
 	s.Advance(time.Hour)
 	s.stepTopic()
-	s.publish(m) // the first has entered
+	s.publish(m) // the ID is free, because the first message has entered
 	s.logged("1")
 }
 
 func delayedReserved(s *scene) {
 	g := s.group("g")
 	s.publish(duly.Message{Body: []byte("a"), Delay: time.Second})
+	// A Reserve before the due time delivers nothing.
 	g.delivers()
 	same(s, "a wait for a message that is not due", g.ready(), false)
 	s.Advance(time.Second)
@@ -196,7 +212,7 @@ func delayedReserved(s *scene) {
 	g.delivers("a")
 }
 
-// ready returns the answer of a Wait without a timeout.
+// ready returns the result of a Wait without a timeout.
 func (s *scene) ready() bool {
 	s.Helper()
 	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}})

@@ -14,8 +14,8 @@ import (
 
 func topicFenceTests() []test {
 	tests := []test{
-		{"TwoConsumersNeverHoldOneMessage", []string{"C12.80", "C12.83", "C12.109"}, Options{}, fenceTwoConsumers},
-		{"CreationMissesNothingThatIsPublishedLater", []string{"C12.71", "C12.72", "C12.73", "C12.68"}, Options{}, fenceCreation},
+		{"MessageIsNeverLeasedTwice", []string{"C12.80", "C12.83", "C12.109"}, Options{}, fenceTwoConsumers},
+		{"NewGroupMissesNoLaterMessage", []string{"C12.71", "C12.72", "C12.73", "C12.68"}, Options{}, fenceCreation},
 	}
 	for _, e := range fenceEvents() {
 		tests = append(tests, test{
@@ -26,7 +26,7 @@ func topicFenceTests() []test {
 	return tests
 }
 
-// fenceEvent is an event that ends the delivery of message a of group g.
+// fenceEvent ends the delivery of message a to group g.
 type fenceEvent struct {
 	name   string
 	happen func(g *scene, d duly.Delivery)
@@ -42,17 +42,17 @@ func fenceEvents() []fenceEvent {
 	}
 	topic := func(g *scene, _ duly.Delivery) {
 		g.must("destroy", g.log().DestroyTopic(g.ctx, g.topic()))
-		fenceStage(g) // at the same moment, so that the positions are the same
+		fenceStage(g) // at the same time, so that the positions are equal
 	}
 	running := func(happen func(g *scene, d duly.Delivery)) func(g *scene, d duly.Delivery) {
 		return func(g *scene, d duly.Delivery) {
 			happen(g, d)
-			same(g, "the message that runs", g.take().ID, d.ID)
+			same(g, "the message in flight", g.take().ID, d.ID)
 		}
 	}
 	return []fenceEvent{
-		{"ALeaseThatRanOut", func(g *scene, d duly.Delivery) { g.stall(d) }},
-		{"ATakeover", running(func(g *scene, d duly.Delivery) { g.stall(d) })},
+		{"AnExpiredLease", func(g *scene, d duly.Delivery) { g.stall(d) }},
+		{"AnExpiredLeaseAndAnotherDelivery", running(func(g *scene, d duly.Delivery) { g.stall(d) })},
 		{"ANack", func(g *scene, d duly.Delivery) { g.nack(d, "no") }},
 		{"ANackAndAnotherDelivery", running(func(g *scene, d duly.Delivery) { g.nackFor(d, 0) })},
 		{"ARelease", func(g *scene, d duly.Delivery) { g.release(d) }},
@@ -68,11 +68,11 @@ func fenceEvents() []fenceEvent {
 		{"ADelete", func(g *scene, d duly.Delivery) { g.must("delete", g.Engine.Delete(g.ctx, g.ref(), d.ID)) }},
 		{"APurge", func(g *scene, _ duly.Delivery) { g.purge(duly.StateLeased) }},
 		{"ADestroyedGroup", func(g *scene, _ duly.Delivery) { g.must("destroy", g.Engine.Destroy(g.ctx, g.ref())) }},
-		{"AGroupThatWasMadeAgain", group},
-		{"AGroupThatWasMadeAgainAndAnotherDelivery", running(group)},
+		{"ARecreatedGroup", group},
+		{"ARecreatedGroupAndAnotherDelivery", running(group)},
 		{"ADestroyedTopic", func(g *scene, _ duly.Delivery) { g.must("destroy", g.log().DestroyTopic(g.ctx, g.topic())) }},
-		{"ATopicThatWasMadeAgain", topic},
-		{"ATopicThatWasMadeAgainAndAnotherDelivery", running(topic)},
+		{"ARecreatedTopic", topic},
+		{"ARecreatedTopicAndAnotherDelivery", running(topic)},
 		{"ADrop", func(g *scene, _ duly.Delivery) {
 			g.configureTopic(duly.TopicConfig{MaxCount: 1, Overflow: duly.OverflowDrop})
 			g.stepTopic()
@@ -80,7 +80,7 @@ func fenceEvents() []fenceEvent {
 	}
 }
 
-// fenceStage makes a topic that keeps everything, a group and two messages.
+// fenceStage creates a topic that keeps all messages, a group and two messages.
 func fenceStage(s *scene) *scene {
 	s.Helper()
 	s.configureTopic(duly.TopicConfig{Keep: 1000 * time.Hour})
@@ -90,23 +90,23 @@ func fenceStage(s *scene) *scene {
 	return g
 }
 
-// fenceAfter takes a message, causes an event, and then sends every operation with the old
-// receipt: each is refused and changes no visible state.
+// fenceAfter reserves a message and causes an event. Then every operation with the old receipt
+// must be refused and change nothing.
 func fenceAfter(s *scene, happen func(g *scene, d duly.Delivery)) {
 	g := fenceStage(s)
 	d := g.take()
 	happen(g, d)
-	s.topicUnchanged("a receipt of before", func() { g.refusesReceipt(d.Receipt) })
+	s.topicUnchanged("an old receipt", func() { g.refusesReceipt(d.Receipt) })
 }
 
-// StaleReceipts checks that no operation accepts a receipt from before an event that the
-// public operations cannot cause, such as a flush of the store, a restored backup or a
-// failover that lost the last writes. event returns the harness of the engine after it.
-// before runs before the message is handed out, so a copy made there lacks the delivery.
-// It may be nil.
-func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness), event func(t testing.TB, h *Harness) *Harness) {
+// StaleReceipts checks receipts from before an event that public operations can't cause: a flush
+// of the store, a restored backup, or a failover that lost the last writes. No operation may
+// accept them. The event returns the harness of the engine after it. before may be nil. It runs
+// before the message is reserved, so a copy of the store that it makes lacks the delivery.
+func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness),
+	event func(t testing.TB, h *Harness) *Harness) {
 	if !s.hasTopics(t) {
-		t.Skip("the engine has no topics, or the suite plays on sharded queues")
+		t.Skip("the engine has no topics, or the suite uses sharded queues")
 	}
 	for _, running := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Running=%t", running), func(t *testing.T) {
@@ -122,21 +122,22 @@ func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness)
 					if h.Quiet == nil {
 						h.Quiet = quiet
 					}
-					if len(s.topics()) == 0 { // all is lost: it is published again
+					// All data is lost, so publish the messages again.
+					if len(s.topics()) == 0 {
 						fenceStage(s)
 					}
 					if running {
-						same(s, "the message that runs", string(g.take().Body), "a")
+						same(s, "the message in flight", string(g.take().Body), "a")
 					}
-					s.topicUnchanged("a receipt of before", func() { g.refusesReceipt(d.Receipt) })
+					s.topicUnchanged("an old receipt", func() { g.refusesReceipt(d.Receipt) })
 				})
 			})
 		})
 	}
 }
 
-// fenceTwoConsumers has consumers reserve and release a few messages concurrently. No
-// message may be handed out while another consumer has it.
+// fenceTwoConsumers reserves and releases a few messages concurrently. No message may be
+// delivered while another consumer holds it.
 func fenceTwoConsumers(s *scene) {
 	attempts := 1000
 	if long() {
@@ -150,12 +151,13 @@ func fenceTwoConsumers(s *scene) {
 	for c := range consumers {
 		go func() { done <- s.holdAndRelease(g, held, fmt.Sprint("c", c), attempts/consumers) }()
 	}
+	// Wait for all consumers. The first error ends the test.
 	for range consumers {
 		s.must("consume", <-done)
 	}
 }
 
-// holdAndRelease reserves and releases that many times.
+// holdAndRelease reserves and releases messages this many times.
 func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts int) error {
 	for range attempts {
 		ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 2, Consumer: name})
@@ -168,12 +170,14 @@ func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts in
 		if len(ds) == 0 {
 			continue
 		}
+		// Give the other consumers a chance to receive a message that is held.
 		runtime.Gosched()
 		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 		}
-		held.drop(ds) // the release may be over before its answer is here
+		// Another consumer may receive the messages before Settle returns.
+		held.drop(ds)
 		errs, err := s.Engine.Settle(s.ctx, "", outcomes)
 		if err := errors.Join(append(errs, err)...); err != nil {
 			return err
@@ -193,7 +197,7 @@ func (h *holders) take(name string, ds []duly.Delivery) error {
 	defer h.mu.Unlock()
 	for _, d := range ds {
 		if other, held := h.of[d.ID]; held {
-			return fmt.Errorf("message %s was handed to %s while %s holds it", d.ID, name, other)
+			return fmt.Errorf("message %s was delivered to %s while %s holds it", d.ID, name, other)
 		}
 		h.of[d.ID] = name
 	}
@@ -208,9 +212,9 @@ func (h *holders) drop(ds []duly.Delivery) {
 	}
 }
 
-// fenceCreation creates groups at the end while others publish. Each group sees every
-// message published after its creation returned, and no message whose Publish returned
-// before the creation was called.
+// fenceCreation creates groups at the end of a topic while publishers run. Each group receives
+// every message that was published after the creation returned. It receives no message whose
+// Publish returned before the creation was called.
 func fenceCreation(s *scene) {
 	creations, publishers := 20, 3
 	if long() {
@@ -225,6 +229,7 @@ func fenceCreation(s *scene) {
 	var wg sync.WaitGroup
 	for p := range publishers {
 		wg.Go(func() {
+			// The number of messages is bounded, because the topic keeps them all.
 			for n := range 20 * creations {
 				select {
 				case <-stop:
@@ -243,6 +248,7 @@ func fenceCreation(s *scene) {
 			}
 		})
 	}
+
 	type made struct {
 		group         *scene
 		begun, ending int64
@@ -252,8 +258,10 @@ func fenceCreation(s *scene) {
 		g := made{begun: l.tick()}
 		g.group = s.groupFrom(fmt.Sprintf("g%d", i), duly.FromEnd)
 		g.ending = l.tick()
-		g.group.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 2_000_000}}) // check acks nothing, and shards divide it
+		// The check acknowledges nothing, and each shard has a part of the bound.
+		g.group.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 2_000_000}})
 		s.send("between")
+		// Check the groups in sets of 50, because each keeps all of its messages.
 		if groups = append(groups, g); len(groups) == 50 || i == creations-1 {
 			if i == creations-1 {
 				close(stop)
@@ -268,7 +276,7 @@ func fenceCreation(s *scene) {
 	}
 }
 
-// ledger records the calls of publishers, by a counter as the clock.
+// ledger records the calls of publishers. A counter serves as its clock.
 type ledger struct {
 	mu      sync.Mutex
 	now     int64
@@ -296,12 +304,13 @@ func (l *ledger) note(results []duly.PublishResult, begun int64) {
 	}
 }
 
-// check takes all messages of a group that was created between two times of the ledger.
+// check reserves all messages of a group that was created between two times of the ledger.
 func (l *ledger) check(g *scene, begun, made int64) {
 	g.Helper()
 	l.mu.Lock()
 	entries := slices.Clone(l.entries)
 	l.mu.Unlock()
+
 	seen := map[string]bool{}
 	for {
 		ds := g.reserve(duly.MaxBatch)
@@ -312,12 +321,13 @@ func (l *ledger) check(g *scene, begun, made int64) {
 			seen[d.ID] = true
 		}
 	}
+
 	for _, e := range entries {
 		switch {
 		case e.begun > made && !seen[e.position]:
-			g.Fatalf("%s misses message %s, which was published after the group was made", g.queue, e.position)
+			g.Fatalf("%s misses message %s, which was published after the group was created", g.queue, e.position)
 		case e.answer < begun && seen[e.position]:
-			g.Fatalf("%s sees message %s, which was published before the group was made", g.queue, e.position)
+			g.Fatalf("%s received message %s, which was published before the group was created", g.queue, e.position)
 		}
 	}
 }

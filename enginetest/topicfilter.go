@@ -10,15 +10,15 @@ import (
 func topicFilterTests() []test {
 	return []test{
 		{"MatchingMessagesAreDelivered", []string{"C12.115", "C12.116", "C12.117"}, Options{}, filterMatches},
-		{"EightConditionsAllHaveToHold", []string{"C12.115"}, Options{}, filterEight},
-		{"AppliesBeyondTheCursorAlone", []string{"C12.116"}, Options{}, filterBeyond},
-		{"PassesOverMoreThanOneStepCan", []string{"C12.118"}, Options{}, filterFar},
-		{"PassedMessagesAreNotNeeded", []string{"C12.117"}, Options{}, filterTrims},
-		{"AWaiterLetsMessagesPass", []string{"C12.117"}, Options{}, filterWaits},
+		{"AllEightConditionsHaveToMatch", []string{"C12.115"}, Options{}, filterEight},
+		{"AppliesOnlyBeyondTheCursor", []string{"C12.116"}, Options{}, filterBeyond},
+		{"SkipsMoreMessagesThanOneStep", []string{"C12.118"}, Options{}, filterFar},
+		{"SkippedMessagesAreTrimmed", []string{"C12.117"}, Options{}, filterTrims},
+		{"WaiterSkipsMessagesThatDoNotMatch", []string{"C12.117"}, Options{}, filterWaits},
 		{"MaxHeldStopsTheCursor", []string{"C12.104", "C12.105", "C12.106"}, Options{}, maxHeld},
-		{"MaxHeldNamesTheKeyThatBlocksMost", []string{"C12.106"}, Options{}, maxHeldKey},
+		{"MaxHeldReportsTheKeyThatBlocksMost", []string{"C12.106"}, Options{}, maxHeldKey},
 		{"ConsumersAreListed", []string{"C12.107", "C12.108", "C12.110", "C12.152"}, Options{}, consumersListed},
-		{"ConsumersOwnNothing", []string{"C12.108", "C12.109"}, Options{}, consumersOwnNothing},
+		{"ConsumersOwnNoMessages", []string{"C12.108", "C12.109"}, Options{}, consumersOwnNothing},
 		{"ConsumersAreAtMost1000", []string{"C12.110"}, Options{}, consumersBound},
 	}
 }
@@ -31,7 +31,7 @@ func withHeaders(body string, headers ...string) duly.Message {
 	return m
 }
 
-// filtered makes a group with a filter.
+// filtered creates a group with a filter.
 func (s *scene) filtered(name string, f duly.Filter) *scene {
 	s.Helper()
 	g := s.group(name)
@@ -48,12 +48,13 @@ func filterMatches(s *scene) {
 		withHeaders("3", "type", "Order", "region", "eu"),
 		withHeaders("4", "type", "order", "region", "eu", "more", "x"), keyed("a b", "5"), keyed("a", "6"),
 	)
+	// The filter applies when messages are reserved, so all of them count as lag before.
 	same(s, "the lag", byHeader.groupStats().Lag, 6)
 	byHeader.delivers("1", "4")
 	byKey.delivers("5")
 	all.delivers("1", "2", "3", "4", "5", "6")
-	same(s, "the filtered of the one", byHeader.groupStats().Filtered, 4)
-	same(s, "the filtered of the other", byKey.groupStats().Filtered, 5)
+	same(s, "the filtered of the group with headers", byHeader.groupStats().Filtered, 4)
+	same(s, "the filtered of the group with a key", byKey.groupStats().Filtered, 5)
 	same(s, "the lag", byHeader.groupStats().Lag, 0)
 	same(s, "the filter", byHeader.config().Group.Filter, duly.Filter("type=order&region=eu"))
 }
@@ -66,7 +67,7 @@ func filterEight(s *scene) {
 		conditions = append(conditions, duly.Condition{Name: name, Value: "v"})
 	}
 	g := s.filtered("g", duly.FilterOf(conditions...))
-	s.publish(withHeaders("all", headers...), withHeaders("but one", headers[2:]...))
+	s.publish(withHeaders("all", headers...), withHeaders("one missing", headers[2:]...))
 	g.delivers("all")
 }
 
@@ -74,19 +75,23 @@ func filterBeyond(s *scene) {
 	g := s.group("g")
 	s.publish(withHeaders("1", "a", "no"), withHeaders("2", "a", "no"))
 	ds := g.delivers("1", "2")
+	// Messages that the group holds already are delivered again, whatever the new filter.
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Filter: "a=yes"}})
 	for _, d := range ds {
 		g.release(d)
 	}
+
 	s.publish(withHeaders("3", "a", "no"), withHeaders("4", "a", "yes"))
 	g.delivers("1", "2", "4")
+
+	// Without a filter the group takes all later messages.
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter}})
 	s.publish(withHeaders("5", "a", "no"))
 	g.delivers("5")
 	same(s, "filtered", g.groupStats().Filtered, 1)
 }
 
-// filterFar has more messages that do not match than two steps pass over.
+// filterFar publishes more messages that do not match than two steps skip.
 func filterFar(s *scene) {
 	g := s.filtered("g", "a=yes")
 	for range 2 {
@@ -104,13 +109,15 @@ func filterTrims(s *scene) {
 	g := s.filtered("g", "a=yes")
 	s.send("1", "2")
 	g.delivers()
+	// The skipped messages are behind the cursor, so no group needs them.
 	s.stepTopic()
 	s.logged()
 	same(s, "trimmed", s.info().Stats.Trimmed, 2)
 }
 
-// filterWaits has a worker that waits and reserves. A message that does not match wakes
-// it, or its group would hold the log until one matches, which a full topic refuses.
+// filterWaits runs a worker that waits and reserves. A message that does not match wakes it.
+// Otherwise the group would hold the log until a message matches, and a full topic would refuse
+// new ones.
 func filterWaits(s *scene) {
 	g := s.filtered("g", "a=yes")
 	s.configureTopic(duly.TopicConfig{MaxCount: 2})
@@ -127,6 +134,8 @@ func maxHeld(s *scene) {
 	g := s.group("g")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 2}})
 	s.send("a", "b", "c", "d")
+
+	// The bound counts messages that the group holds: delivered but not finished.
 	same(s, "the bound before it is reached", g.groupStats().AtMaxHeld, false)
 	ds := g.delivers("a", "b")
 	st := g.groupStats()
@@ -134,10 +143,13 @@ func maxHeld(s *scene) {
 	same(s, "the key without an order", st.Key, "")
 	same(s, "the lag", st.Lag, 2)
 	same(s, "a wait at the bound", g.ready(), false)
+
 	g.release(ds[0])
 	g.snooze(ds[1], time.Hour)
-	ds = g.delivers("a") // ready ones go on
-	g.bury(ds[0], "no")  // a dead one is not held
+	// Ready messages are still delivered at the bound.
+	ds = g.delivers("a")
+	// A dead message is not held.
+	g.bury(ds[0], "no")
 	g.delivers("c")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}})
 	g.delivers("d")
@@ -145,6 +157,7 @@ func maxHeld(s *scene) {
 }
 
 func maxHeldKey(s *scene) {
+	// Only the first message of each key is deliverable. The others block behind it.
 	g := s.ordered("g")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 6}})
 	s.publish(keyed("x", "x1"), keyed("y", "y1"), keyed("y", "y2"), keyed("x", "x2"), keyed("y", "y3"),
@@ -153,6 +166,7 @@ func maxHeldKey(s *scene) {
 	st := g.groupStats()
 	same(s, "the bound", st.AtMaxHeld, true)
 	same(s, "the key that blocks most", st.Key, "y")
+
 	g.ack(ds[0])
 	g.delivers("x2", "z1")
 }
@@ -178,6 +192,8 @@ func consumersListed(s *scene) {
 	reserveAs("mail-2")
 	reserveAs("mail-1")
 	s.sameIDs("the consumers", listed(), []string{"mail-1", "mail-2"})
+
+	// A consumer is listed for an hour after its last call.
 	s.Advance(50 * time.Minute)
 	reserveAs("mail-1")
 	last := g.groupStats().Consumers[0].LastCall
@@ -196,10 +212,11 @@ func consumersOwnNothing(s *scene) {
 	s.send("a")
 	ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Consumer: "one"})
 	s.must("reserve", err)
+	// The lease ends, so any consumer may receive the message.
 	g.stall(ds[0])
 	again, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Consumer: "two"})
 	s.must("reserve", err)
-	same(s, "the message that another consumer takes over", again[0].ID, ds[0].ID)
+	same(s, "the message that another consumer receives", again[0].ID, ds[0].ID)
 	g.ack(again[0])
 }
 

@@ -11,24 +11,24 @@ import (
 
 func topicGroupTests() []test {
 	return []test{
-		{"IsMadeFromTheStartTheEndATimeOrAPosition",
+		{"StartsAtTheStartTheEndATimeOrAPosition",
 			[]string{"C12.2", "C12.65", "C12.67", "C12.68", "C12.69", "C12.70"}, Options{}, groupFroms},
 		{"ThatExistsIsNotChanged", []string{"C12.66"}, Options{}, groupExists},
-		{"FromAPlaceAheadOfTheLogIsInvalid", []string{"C12.69", "C12.70", "C12.149"}, Options{}, groupFromAhead},
+		{"StartAheadOfTheLogIsInvalid", []string{"C12.69", "C12.70", "C12.149"}, Options{}, groupFromAhead},
 		{"StartsAtTheOldestStoredMessage", []string{"C12.67", "C12.121"}, Options{}, groupFromTrimmed},
-		{"SeesWhatIsPublishedAfterItsCreation", []string{"C12.71", "C12.72", "C12.73"}, Options{}, groupFromEnd},
-		{"EachSeesEveryMessage", []string{"C1.10", "C12.1", "C12.83"}, Options{}, groupsSeeAll},
+		{"ReceivesMessagesPublishedAfterItsCreation", []string{"C12.71", "C12.72", "C12.73"}, Options{}, groupFromEnd},
+		{"EachReceivesEveryMessage", []string{"C1.10", "C12.1", "C12.83"}, Options{}, groupsSeeAll},
 		{"UnknownNamesAreNotFound", []string{"C12.76"}, Options{}, groupUnknown},
-		{"ReserveFromAnUnknownOneLeasesNothing", []string{"C12.76"}, Options{}, groupUnknownAmongOthers},
+		{"ReserveFromAnUnknownGroupLeasesNothing", []string{"C12.76"}, Options{}, groupUnknownAmongOthers},
 		{"HasTheDefaultsOfAGroup", []string{"C12.84", "C12.85", "C12.86"}, Options{}, groupDefaults},
 		{"SettingsApplyToEveryMessage", []string{"C12.85"}, Options{}, groupSettings},
-		{"RefusesWhatOnlyAQueueHas", []string{"C12.78", "C12.86"}, Options{}, groupRefuses},
-		{"DoesWhatAQueueDoes", []string{"C12.77"}, Options{}, groupOperations},
-		{"NamesOfNoGroupAreInvalid", []string{"C12.76"}, Options{}, groupBadNames},
-		{"IsOneOfAtMost100", []string{"C12.178"}, Options{}, groupBound},
+		{"RefusesOperationsOfQueues", []string{"C12.78", "C12.86"}, Options{}, groupRefuses},
+		{"SupportsTheOperationsOfAQueue", []string{"C12.77"}, Options{}, groupOperations},
+		{"InvalidGroupNamesAreRefused", []string{"C12.76"}, Options{}, groupBadNames},
+		{"NumberPerTopicIsAtMost100", []string{"C12.178"}, Options{}, groupBound},
 		{"PositionsOfAnotherTopicAreInvalid", []string{"C12.114", "C12.77"}, Options{}, groupForeignPositions},
-		{"PauseHoldsTheCursor", []string{"C12.84"}, Options{}, groupPaused},
-		{"LimitsHoldTheCursor", []string{"C12.84"}, Options{}, groupLimits},
+		{"PauseStopsTheCursor", []string{"C12.84"}, Options{}, groupPaused},
+		{"LimitsStopTheCursor", []string{"C12.84"}, Options{}, groupLimits},
 	}
 }
 
@@ -40,6 +40,7 @@ func groupFroms(s *scene) {
 	s.Advance(time.Second)
 	s.send("d")
 
+	// A time includes the messages that entered at it. A position includes its message.
 	for i, from := range []struct {
 		from duly.From
 		want string
@@ -52,7 +53,7 @@ func groupFroms(s *scene) {
 	} {
 		g := s.groupFrom(fmt.Sprint("g", i), from.from)
 		if got := strings.Join(bodiesOf(g.takeAll()), ""); got != from.want {
-			s.Errorf("a group from %q is handed %q, want %q", from.from, got, from.want)
+			s.Errorf("a group from %q receives %q, want %q", from.from, got, from.want)
 		}
 		same(s, "entered", g.groupStats().Entered, int64(len(from.want)))
 	}
@@ -63,6 +64,7 @@ func groupExists(s *scene) {
 	g := s.group("g")
 	g.configure(duly.QueueConfig{MaxLeased: 7})
 	g.take()
+	// A second creation must not move the cursor of the group.
 	s.topicUnchanged("a second creation", func() {
 		for _, from := range []duly.From{duly.FromStart, duly.FromEnd} {
 			existed, err := s.log().CreateGroup(s.ctx, g.ref(), from)
@@ -74,6 +76,7 @@ func groupExists(s *scene) {
 
 func groupFromAhead(s *scene) {
 	p := s.send("a")[0]
+	// A position, a time, a malformed text and a position of another topic.
 	parts := mustPosition(s, p)
 	parts.Ordinal++
 	for _, from := range []duly.From{
@@ -85,17 +88,19 @@ func groupFromAhead(s *scene) {
 			s.names("a group from "+string(from), err, duly.CodeInvalid, "from")
 		})
 	}
+
 	_, err := s.log().CreateGroup(s.ctx, duly.Q("new@g"), duly.FromTime(s.now().Add(time.Second)))
 	s.names("a group of a new topic", err, duly.CodeInvalid, "from")
+	// The refused call has not created the topic.
 	s.sameIDs("the topics", s.topics(), []string{theTopic})
 }
 
-// mustPosition reads the text of a position.
+// mustPosition parses a position.
 func mustPosition(s *scene, text string) contract.PositionParts {
 	s.Helper()
 	n, ok := duly.ParseNumber(text)
 	if !ok {
-		s.Fatalf("%q is no position", text)
+		s.Fatalf("%q is not a position", text)
 	}
 	return contract.PositionPartsOf(n)
 }
@@ -103,9 +108,11 @@ func mustPosition(s *scene, text string) contract.PositionParts {
 func groupFromTrimmed(s *scene) {
 	first := s.group("first")
 	positions := s.send("a", "b", "c")
+	// The first two messages are trimmed, so every start before them is clipped.
 	first.ackAll(first.reserve(2))
 	s.stepTopic()
 	s.logged("c")
+
 	s.group("second").delivers("c")
 	s.groupFrom("third", duly.From(positions[0])).delivers("c")
 	s.groupFrom("fourth", duly.FromTime(s.now().Add(-time.Hour))).delivers("c")
@@ -116,6 +123,8 @@ func groupFromEnd(s *scene) {
 	g := s.groupFrom("g", duly.FromEnd)
 	s.send("b")
 	g.delivers("b")
+
+	// The same for a topic that the group creates.
 	empty := s.onTopic("empty").groupFrom("g", duly.FromEnd)
 	s.onTopic("empty").send("c")
 	empty.delivers("c")
@@ -128,17 +137,20 @@ func groupsSeeAll(s *scene) {
 	s.send("c")
 	h.delivers("a", "b", "c")
 	g.delivers("c")
+
 	s.sameIDs("the groups", s.groups(), []string{"g", "h"})
 	s.must("destroy", s.Engine.Destroy(s.ctx, g.ref()))
 	s.sameIDs("the groups", s.groups(), []string{"h"})
+	// Destroying a group that does not exist succeeds.
 	s.must("destroy again", s.Engine.Destroy(s.ctx, g.ref()))
 	s.must("destroy a group of no topic", s.Engine.Destroy(s.ctx, duly.Q("nothing@g")))
 }
 
-// callsOf are all operations on a group by their names.
+// callsOf calls every operation on a group and returns the errors by operation.
 func callsOf(s *scene, ref duly.QueueRef) map[string]error {
-	id := contract.PositionParts{Millis: 1, Ordinal: 1, Topic: contract.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace,
-		Name: strings.TrimSuffix(ref.Name, "@g")})}.Position().String()
+	id := contract.PositionParts{Millis: 1, Ordinal: 1,
+		Topic: contract.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace,
+			Name: strings.TrimSuffix(ref.Name, "@g")})}.Position().String()
 	return map[string]error{
 		"reserve":   errOf(s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{ref.Name}, Max: 1})),
 		"wait":      errOf(s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{ref.Name}})),
@@ -160,6 +172,7 @@ func groupUnknown(s *scene) {
 	s.send("a")
 	s.on("q").push(duly.Job{})
 	s.topicUnchanged("operations on unknown groups", func() {
+		// An unknown group of a topic, a group of no topic, and a group of a queue.
 		for _, name := range []string{"events@g", "nothing@g", "q@g"} {
 			missing := "no topic"
 			if name == "events@g" {
@@ -188,6 +201,7 @@ func groupUnknownAmongOthers(s *scene) {
 	s.send("a")
 	s.on("q").push(duly.Job{})
 	s.topicUnchanged("a reserve that names an unknown group", func() {
+		// The other names of the call exist, but nothing may be leased from them.
 		for _, names := range [][]string{{g.queue, "q", "events@other"}, {"events@other", g.queue},
 			{g.queue, "other@g"}} {
 			_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: names, Max: 2})
@@ -196,6 +210,7 @@ func groupUnknownAmongOthers(s *scene) {
 			s.refused("a wait for an unknown group", err, duly.CodeNotFound)
 		}
 	})
+
 	ds := s.reserve(2, g.queue, "q")
 	same(s, "the deliveries of a group and a queue", len(ds), 2)
 	same(s, "the queue of the first", ds[0].Queue, g.queue)
@@ -207,6 +222,7 @@ func groupDefaults(s *scene) {
 	want := contract.DefaultGroupConfig()
 	same(s, "the configuration", g.config(), want)
 	same(s, "max_held", want.Group.MaxHeld, 100_000)
+
 	s.send("a")
 	j := g.take()
 	same(s, "tries", j.Tries, 16)
@@ -223,6 +239,7 @@ func groupSettings(s *scene) {
 	g := s.group("g")
 	s.send("a", "b")
 	a := g.take()
+	// The new settings apply to the message that is in flight too.
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:7s",
 		Lease: time.Minute}})
 	b := g.take()
@@ -236,23 +253,27 @@ func groupSettings(s *scene) {
 
 	same(s, "the lease of a delivery", b.LeaseEnd.Sub(s.now()), time.Minute)
 	g.nack(a, "no")
-	sameTime(s, "the due moment after a nack", g.get(a.ID).Due, s.now().Add(7*time.Second))
+	sameTime(s, "the due time after a nack", g.get(a.ID).Due, s.now().Add(7*time.Second))
+
+	// Fewer tries than the message has failed: the next failure is the last.
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}})
 	g.nack(b, "no")
 	g.is(b.ID, duly.StateDead)
 	ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Lease: time.Hour})
 	s.must("reserve", err)
 	same(s, "deliveries", len(ds), 0)
+
 	s.send("c")
 	ds, err = s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Lease: time.Hour})
 	s.must("reserve", err)
-	same(s, "the lease that the call names", ds[0].LeaseEnd.Sub(s.now()), time.Hour)
+	same(s, "the lease that the call sets", ds[0].LeaseEnd.Sub(s.now()), time.Hour)
 }
 
 func groupRefuses(s *scene) {
 	g := s.group("g")
 	id := s.send("a")[0]
 	g.bury(g.take(), "no")
+	// Operations on job fields and on the order of a queue make no sense for messages of a log.
 	s.topicUnchanged("operations that a group does not have", func() {
 		s.names("push", g.try(duly.Job{}).Err, duly.CodeInvalid, "queue")
 		s.names("update", g.Engine.Update(g.ctx, g.ref(), id, duly.Update{Tries: 2}), duly.CodeInvalid, "queue")
@@ -284,7 +305,9 @@ func groupRefuses(s *scene) {
 func groupOperations(s *scene) {
 	g := s.group("g")
 	ids := s.send("a", "b", "c", "d", "e")
+	// One message in each state, and one that was not reserved yet.
 	ds := g.reserve(4)
+
 	g.is(ids[0], duly.StateLeased)
 	s.must("extend", g.extend(ds[0].Receipt, time.Hour))
 	same(s, "the lease end", g.get(ids[0]).LeaseEnd.Sub(s.now()), time.Hour)
@@ -295,26 +318,31 @@ func groupOperations(s *scene) {
 	g.is(ids[2], duly.StateReady)
 	g.is(ids[3], duly.StateDelayed)
 	s.refused("get beyond the cursor", errOf(g.Engine.Get(g.ctx, g.ref(), ids[4])), duly.CodeNotFound)
+
 	info, err := g.Engine.GetByReceipt(g.ctx, "", ds[1].Receipt)
 	s.must("get by receipt", err)
 	same(s, "the message of a receipt", info.ID, ids[1])
 	s.sameIDs("the dead", idsOf(g.list(duly.StateDead)), ids[1:2])
+
 	same(s, "the state after requeue", g.requeue(ids[1]).State, duly.StateReady)
 	s.must("delete", g.Engine.Delete(g.ctx, g.ref(), ids[1]))
 	g.gone(ids[1])
 	n, err := g.Engine.Purge(g.ctx, g.ref(), duly.StateReady, 0)
 	s.must("purge", err)
 	same(s, "the messages purged", n, 1)
+
+	// A message beyond the cursor is not the group's yet.
 	s.refused("delete beyond the cursor", g.Engine.Delete(g.ctx, g.ref(), ids[4]), duly.CodeConflict)
 	s.refused("requeue beyond the cursor", g.requeue(ids[4]).Err, duly.CodeConflict)
 	g.conflicts("requeue of a delayed message", g.requeue(ids[3]).Err, duly.StateDelayed)
+	// The purge has removed the requeued and released messages.
 	g.delivers("e")
 	g.sizes(duly.Sizes{Delayed: 1, Leased: 2})
 }
 
 func groupBadNames(s *scene) {
 	s.send("a")
-	s.topicUnchanged("operations on names that no group has", func() {
+	s.topicUnchanged("operations with invalid group names", func() {
 		for _, name := range []string{"a@b@c", "@g", "events@", "@", "events@.g", "events@g h"} {
 			for what, err := range callsOf(s, duly.Q(name)) {
 				s.refused(what+" of "+name, err, duly.CodeInvalid)
@@ -336,6 +364,8 @@ func groupBound(s *scene) {
 	_, err := s.log().CreateGroup(s.ctx, duly.Q(theTopic+"@more"), "")
 	s.refused("the 101st group", err, duly.CodeFull)
 	same(s, "the groups", len(s.groups()), duly.MaxGroups)
+
+	// The bound does not concern a group that exists.
 	existed, err := s.log().CreateGroup(s.ctx, duly.Q(theTopic+"@g007"), "")
 	s.must("a group that exists", err)
 	same(s, "existed", existed, true)
@@ -347,6 +377,7 @@ func groupBound(s *scene) {
 
 func groupForeignPositions(s *scene) {
 	g := s.group("g")
+	// The group has a dead message, so its own positions would work.
 	g.bury(takeSent(g, "a"), "no")
 	other := s.onTopic("other").send("a")[0]
 	for _, id := range []string{other, "order-17", duly.NewNumber().String()} {
@@ -354,12 +385,13 @@ func groupForeignPositions(s *scene) {
 		s.names("delete "+id, g.Engine.Delete(g.ctx, g.ref(), id), duly.CodeInvalid, "id")
 		s.names("requeue "+id, g.requeue(id).Err, duly.CodeInvalid, "id")
 	}
+
 	s.names("seek", errOf(s.log().Seek(s.ctx, g.ref(), duly.From(other))), duly.CodeInvalid, "from")
 	s.names("read", errOf(s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: duly.From(other)})), duly.CodeInvalid,
 		"from")
 }
 
-// takeSent publishes one message and takes it.
+// takeSent publishes a message and reserves it.
 func takeSent(g *scene, body string) duly.Delivery {
 	g.Helper()
 	g.send(body)
@@ -371,6 +403,7 @@ func groupPaused(s *scene) {
 	s.send("a", "b")
 	s.must("pause", g.Engine.Pause(g.ctx, g.ref()))
 	g.nothing("the group is paused")
+	// The paused group has not moved its cursor.
 	same(s, "the lag", g.groupStats().Lag, 2)
 	same(s, "paused", g.config().Paused, true)
 	same(s, "a wait for a paused group", g.ready(), false)
@@ -388,6 +421,7 @@ func groupLimits(s *scene) {
 	g.delivers("c")
 	h.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 1}})
 	h.delivers("a")
+	// The rate allows the next message after a second.
 	s.Advance(time.Second)
 	h.delivers("b")
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// keyOrder checks the deliveries of an ordered group: one at a time of each key, in log
-// order.
+// keyOrder checks the deliveries of an ordered group: one message of each key at a time, in the
+// order of the log.
 type keyOrder struct {
 	mu      sync.Mutex
-	running map[string]string // key → the message that is being handled
-	acked   map[string]string // key → the last message that was acked
+	running map[string]string // key → the message in flight
+	acked   map[string]string // key → the last acknowledged message
 	faults  []string
 }
 
@@ -23,11 +23,11 @@ func (k *keyOrder) begin(d duly.Delivery) {
 		k.running, k.acked = map[string]string{}, map[string]string{}
 	}
 	if other, busy := k.running[d.OrderKey]; busy {
-		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out while %s was being handled",
+		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was delivered while %s was in flight",
 			d.ID, d.OrderKey, other))
 	}
 	if last := k.acked[d.OrderKey]; d.ID <= last {
-		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out after %s was acked", d.ID,
+		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was delivered after %s was acked", d.ID,
 			d.OrderKey, last))
 	}
 	k.running[d.OrderKey] = d.ID

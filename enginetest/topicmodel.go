@@ -13,71 +13,73 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// TopicModel plays random operations on topics and groups against the engine and the
-// reference model, as [Suite.Model] does with queues. An engine without topics skips it.
-// The scripts go to topics of one shard.
+// TopicModel runs random operations on topics and groups against the engine and the reference
+// model, as [Suite.Model] does for queues. It skips an engine without topics. The scripts use
+// topics with one shard.
 func (s Suite) TopicModel(t *testing.T) {
 	if !s.hasTopics(t) {
-		t.Skip("the engine has no topics, or the suite plays on sharded queues")
+		t.Skip("the engine has no topics, or the suite uses sharded queues")
 	}
 
 	asked := modelSize(t, s.Sequences)
 	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
-	var seen topicSights
+	var seen topicCoverage
 	sequences := 0
 	for ; !seen.enough(asked, sequences); seed++ {
 		sc := topicScripts(asked.steps).Example(seed)
-		var sights topicSights
+		var covered topicCoverage
+		// Each script has its own engine and counts its own situations.
 		try(t, sc, seed, asked.steps, func(sc script) (err error) {
-			s.onEngine(t, func(ctx context.Context, h *Harness) { sights, err = playTopics(ctx, h, sc) })
+			s.onEngine(t, func(ctx context.Context, h *Harness) { covered, err = playTopics(ctx, h, sc) })
 			return err
 		})
-		seen.add(sights)
+		seen.add(covered)
 		sequences++
 	}
 
 	t.Logf("%d sequences, %+v", sequences, seen)
 	if asked.rare() && !seen.all() {
-		t.Errorf("the scripts did not bring about everything: %+v", seen)
+		t.Errorf("the scripts did not reach every situation: %+v", seen)
 	}
 }
 
-// topicSights counts the situations that the scripts reached.
-type topicSights struct {
+// topicCoverage counts how often the scripts reached each situation.
+type topicCoverage struct {
 	Delivered, Stalled, Dead, Requeued, Filtered, Skipped, Replayed, Missed, Parked int64
 	Exists, Canceled, Trimmed, Dropped                                              int64
 }
 
-func (v *topicSights) counts() []*int64 {
+func (v *topicCoverage) counts() []*int64 {
 	return []*int64{
 		&v.Delivered, &v.Stalled, &v.Dead, &v.Requeued, &v.Filtered, &v.Skipped, &v.Replayed, &v.Missed, &v.Parked,
 		&v.Exists, &v.Canceled, &v.Trimmed, &v.Dropped,
 	}
 }
 
-func (v *topicSights) add(o topicSights) {
+func (v *topicCoverage) add(o topicCoverage) {
 	for i, n := range o.counts() {
 		*v.counts()[i] += *n
 	}
 }
 
-func (v *topicSights) all() bool {
+func (v *topicCoverage) all() bool {
 	return !slices.ContainsFunc(v.counts(), func(n *int64) bool { return *n == 0 })
 }
 
-func (v *topicSights) enough(a asking, sequences int) bool {
+func (v *topicCoverage) enough(a runSize, sequences int) bool {
 	return sequences >= a.sequences && (v.all() || !a.rare() || sequences >= luck*a.sequences)
 }
 
-// playTopics plays a script and returns the first difference.
-func playTopics(ctx context.Context, h *Harness, sc script) (v topicSights, err error) {
+// playTopics runs a script and returns the first difference.
+func playTopics(ctx context.Context, h *Harness, sc script) (v topicCoverage, err error) {
 	p, m := newPair(ctx, h)
 	err = p.playAll(sc, lookTopicsOp{})
 	if err != nil {
 		return v, err
 	}
 
-	for _, at := range topicPlaces {
+	// The statistics of the model say which situations the script reached.
+	for _, at := range scriptTopics {
 		info, err := m.Topic(ctx, at)
 		if err != nil {
 			continue
@@ -86,7 +88,7 @@ func playTopics(ctx context.Context, h *Harness, sc script) (v topicSights, err 
 		v.Canceled += info.Stats.Canceled
 		v.Trimmed += info.Stats.Trimmed
 		v.Dropped += info.Stats.Dropped
-		for _, name := range groupPlaces {
+		for _, name := range scriptGroups {
 			if st, err := m.Stats(ctx, groupOf(at, name)); err == nil {
 				v.addGroup(st)
 			}
@@ -95,7 +97,7 @@ func playTopics(ctx context.Context, h *Harness, sc script) (v topicSights, err 
 	return v, nil
 }
 
-func (v *topicSights) addGroup(st duly.Stats) {
+func (v *topicCoverage) addGroup(st duly.Stats) {
 	v.Delivered += st.Counters.Delivered
 	v.Stalled += st.Counters.Stalled
 	v.Dead += st.Counters.Dead
@@ -109,45 +111,45 @@ func (v *topicSights) addGroup(st duly.Stats) {
 	}
 }
 
-// topicPlaces are the topics that the scripts play in: the namespace has room for two.
-var topicPlaces = [...]duly.QueueRef{
+// scriptTopics are the topics of the scripts. The namespace has room for only two of them.
+var scriptTopics = [...]duly.QueueRef{
 	{Namespace: duly.DefaultNamespace, Name: "t"}, {Namespace: duly.DefaultNamespace, Name: "u"},
 	{Namespace: duly.DefaultNamespace, Name: "v"},
 }
 
-var groupPlaces = [...]string{"g", "h"}
+var scriptGroups = [...]string{"g", "h"}
 
 func groupOf(topic duly.QueueRef, group string) duly.QueueRef {
 	return duly.QueueRef{Namespace: topic.Namespace, Name: duly.GroupName(topic.Name, group)}
 }
 
-// onTopicPlace and onGroupPlace name a topic or a group of a script.
-type onTopicPlace int
+// topicSpec and groupSpec select a topic or a group of the scripts.
+type topicSpec int
 
-func (o onTopicPlace) ref() duly.QueueRef { return topicPlaces[o] }
+func (o topicSpec) ref() duly.QueueRef { return scriptTopics[o] }
 
-// String names the topic for people.
-func (o onTopicPlace) String() string { return o.ref().Name }
+// String returns the topic's name.
+func (o topicSpec) String() string { return o.ref().Name }
 
-type onGroupPlace struct {
-	Topic onTopicPlace
+type groupSpec struct {
+	Topic topicSpec
 	Group int
 }
 
-func (o onGroupPlace) ref() duly.QueueRef { return groupOf(o.Topic.ref(), groupPlaces[o.Group]) }
+func (o groupSpec) ref() duly.QueueRef { return groupOf(o.Topic.ref(), scriptGroups[o.Group]) }
 
-// String names the group for people.
-func (o onGroupPlace) String() string { return o.ref().Name }
+// String returns the group's name.
+func (o groupSpec) String() string { return o.ref().Name }
 
-func drawTopicPlace(t *rapid.T) onTopicPlace {
-	return of(t, []onTopicPlace{0, 0, 0, 0, 0, 0, 0, 0, 1, 2})
+func drawTopic(t *rapid.T) topicSpec {
+	return of(t, []topicSpec{0, 0, 0, 0, 0, 0, 0, 0, 1, 2})
 }
 
-func drawGroupPlace(t *rapid.T) onGroupPlace {
-	return onGroupPlace{drawTopicPlace(t), of(t, []int{0, 0, 1})}
+func drawGroup(t *rapid.T) groupSpec {
+	return groupSpec{drawTopic(t), of(t, []int{0, 0, 1})}
 }
 
-// topicScripts makes scripts of that many operations after an opening.
+// topicScripts generates scripts: an opening and then this number of random operations.
 func topicScripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, topicOpenings)
@@ -156,24 +158,24 @@ func topicScripts(steps int) *rapid.Generator[script] {
 	})
 }
 
-// topicOpenings make the groups. They never change the window of dedupe: its effect on
-// stored IDs differs between engines.
+// topicOpenings create groups. They never change a dedupe window, because engines differ in how
+// that affects stored IDs.
 var topicOpenings = []script{
-	{createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
-	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}},
-		createGroupOp{At: onGroupPlace{0, 1}}},
-	{configureTopicOp{Patch: duly.TopicConfig{Dedupe: 5 * time.Second}}, createGroupOp{At: onGroupPlace{0, 0}},
-		createGroupOp{At: onGroupPlace{0, 1}}},
+	{createGroupOp{At: groupSpec{0, 0}}, createGroupOp{At: groupSpec{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: groupSpec{0, 0}},
+		createGroupOp{At: groupSpec{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Dedupe: 5 * time.Second}}, createGroupOp{At: groupSpec{0, 0}},
+		createGroupOp{At: groupSpec{0, 1}}},
 	{
-		configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}},
+		configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: groupSpec{0, 0}},
 		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys},
 			Defaults: duly.Defaults{Backoff: "fixed:0s", Tries: 2}}},
 	},
 	{
-		createGroupOp{At: onGroupPlace{0, 0}},
+		createGroupOp{At: groupSpec{0, 0}},
 		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour, Filter: "h=x"},
 			Defaults: duly.Defaults{MaxStalls: 1}}},
-		createGroupOp{At: onGroupPlace{0, 1}},
+		createGroupOp{At: groupSpec{0, 1}},
 	},
 }
 
@@ -188,39 +190,39 @@ var topicDrawn = func() (all []func(t *rapid.T) operation) {
 	add(8, drawSettle)
 	add(5, func(t *rapid.T) operation { return topicClockOp{By: of(t, someAdvances[:len(someAdvances)-1])} })
 	add(2, func(*rapid.T) operation { return lookTopicsOp{} })
-	add(2, func(t *rapid.T) operation { return seekOp{drawGroupPlace(t), drawFrom(t)} })
+	add(2, func(t *rapid.T) operation { return seekOp{drawGroup(t), drawFrom(t)} })
 	add(2, drawExtend)
-	add(2, func(t *rapid.T) operation { return stepTopicOp{drawTopicPlace(t)} })
+	add(2, func(t *rapid.T) operation { return stepTopicOp{drawTopic(t)} })
 	add(2, drawConfigureGroup)
 	add(2, drawConfigureTopic)
-	add(3, func(t *rapid.T) operation { return createGroupOp{drawGroupPlace(t), drawFrom(t)} })
+	add(3, func(t *rapid.T) operation { return createGroupOp{drawGroup(t), drawFrom(t)} })
 	add(2, func(t *rapid.T) operation {
-		return topicJobOp{drawGroupPlace(t), drawBack(t), of(t, []string{"delete", "requeue", "get"})}
+		return topicJobOp{drawGroup(t), drawBack(t), of(t, []string{"delete", "requeue", "get"})}
 	})
 	add(3, func(t *rapid.T) operation {
-		return topicRequeueOp{drawGroupPlace(t), rapid.IntRange(1, 3).Draw(t, "n")}
+		return topicRequeueOp{drawGroup(t), rapid.IntRange(1, 3).Draw(t, "n")}
 	})
 	add(1, func(t *rapid.T) operation {
-		return topicPurgeOp{drawGroupPlace(t), of(t, duly.States[:]), rapid.IntRange(0, 2).Draw(t, "n")}
+		return topicPurgeOp{drawGroup(t), of(t, duly.States[:]), rapid.IntRange(0, 2).Draw(t, "n")}
 	})
 	add(1, func(t *rapid.T) operation { return topicClockOp{By: of(t, someSteps), Set: true} })
 	add(1, func(t *rapid.T) operation {
-		return cancelDelayedOp{drawTopicPlace(t), of(t, someKeys), of(t, someMessageIDs)}
+		return cancelDelayedOp{drawTopic(t), of(t, someKeys), of(t, someMessageIDs)}
 	})
 	add(1, func(t *rapid.T) operation {
-		return readOp{drawTopicPlace(t), drawFrom(t), rapid.IntRange(1, 4).Draw(t, "limit")}
+		return readOp{drawTopic(t), drawFrom(t), rapid.IntRange(1, 4).Draw(t, "limit")}
 	})
-	add(1, func(t *rapid.T) operation { return topicPauseOp{drawGroupPlace(t), rapid.Bool().Draw(t, "resume")} })
+	add(1, func(t *rapid.T) operation { return topicPauseOp{drawGroup(t), rapid.Bool().Draw(t, "resume")} })
 	add(1, func(t *rapid.T) operation {
 		switch {
 		case rarely(t, 3):
 			return topicClockOp{By: 3 * time.Hour}
 		case rarely(t, 4):
-			return destroyTopicOp{drawTopicPlace(t)}
+			return destroyTopicOp{drawTopic(t)}
 		case rarely(t, 2):
 			return lookTopicsOp{}
 		}
-		return destroyGroupOp{drawGroupPlace(t)}
+		return destroyGroupOp{drawGroup(t)}
 	})
 	return all
 }()
@@ -232,12 +234,13 @@ var (
 	someMessageIDs = []string{"", "", "a", "b"}
 )
 
-// drawPublish keeps the messages of a topic together. An engine may publish to the topics
-// of a call in any order (C12.23), and the order decides which topic exceeds the bound of
-// the namespace.
+// drawPublish draws messages and groups them by topic. An engine may publish to the topics of a
+// call in any order (C12.23), and the order decides which topic exceeds the bound of the
+// namespace.
 func drawPublish(t *rapid.T) operation {
 	drawn := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")
 	var messages []messageSpec
+	// Append all messages of a topic at the place of its first.
 	for _, first := range drawn {
 		if slices.ContainsFunc(messages, func(m messageSpec) bool { return m.At == first.At }) {
 			continue
@@ -252,7 +255,7 @@ func drawPublish(t *rapid.T) operation {
 }
 
 func drawMessage(t *rapid.T) messageSpec {
-	m := messageSpec{At: drawTopicPlace(t)}
+	m := messageSpec{At: drawTopic(t)}
 	m.Key, m.ID = of(t, someKeys), of(t, someMessageIDs)
 	m.Body = of(t, []string{"", "x", "y"})
 	m.Header = of(t, []string{"", "x", "x", "y"})
@@ -269,23 +272,24 @@ func drawMessage(t *rapid.T) messageSpec {
 }
 
 func drawTopicReserve(t *rapid.T) operation {
-	o := topicReserveOp{At: []onGroupPlace{drawGroupPlace(t)}, Max: rapid.IntRange(1, 4).Draw(t, "max"),
+	o := topicReserveOp{At: []groupSpec{drawGroup(t)}, Max: rapid.IntRange(1, 4).Draw(t, "max"),
 		Lease: of(t, someLeases), Wait: rarely(t, 5)}
 	if rarely(t, 5) {
-		o.At = append(o.At, drawGroupPlace(t))
+		o.At = append(o.At, drawGroup(t))
 	}
 	return o
 }
 
-// fromSpec is a place in a log, resolved when it is played.
+// fromSpec describes a position of the log. It is resolved when the operation runs.
 type fromSpec struct {
 	Kind contract.FromKind
-	Back int           // positions back from the last one
-	Ago  time.Duration // of a time
+	Back int           // counted back from the last position
+	Ago  time.Duration // how long ago a time is
 }
 
 func drawFrom(t *rapid.T) fromSpec {
-	f := fromSpec{Kind: of(t, []contract.FromKind{contract.KindStart, contract.KindEnd, contract.KindTime, contract.KindTime,
+	f := fromSpec{Kind: of(t, []contract.FromKind{contract.KindStart, contract.KindEnd, contract.KindTime,
+		contract.KindTime,
 		contract.KindPosition, contract.KindPosition})}
 	switch f.Kind {
 	case contract.KindTime:
@@ -298,7 +302,7 @@ func drawFrom(t *rapid.T) fromSpec {
 }
 
 func drawConfigureGroup(t *rapid.T) operation {
-	o := configureGroupOp{At: drawGroupPlace(t)}
+	o := configureGroupOp{At: drawGroup(t)}
 	c := &o.Patch
 	switch rapid.IntRange(0, 8).Draw(t, "setting") {
 	case 0, 1:
@@ -306,6 +310,7 @@ func drawConfigureGroup(t *rapid.T) operation {
 	case 2:
 		c.Group.MaxHeld = of(t, []int{1, 2, 3, 100})
 	case 3:
+		// The last filter is invalid, so both sides must refuse it.
 		c.Group.Filter = of(t, []duly.Filter{duly.NoFilter, duly.NoFilter, "h=x", "h=y", "@key=k", "a b"})
 	case 4:
 		c.Defaults.Tries = of(t, []int{1, 2})
@@ -325,7 +330,7 @@ func drawConfigureGroup(t *rapid.T) operation {
 }
 
 func drawConfigureTopic(t *rapid.T) operation {
-	o := configureTopicOp{At: drawTopicPlace(t)}
+	o := configureTopicOp{At: drawTopic(t)}
 	switch rapid.IntRange(0, 4).Draw(t, "setting") {
 	case 0:
 		o.Patch.Keep = of(t, []time.Duration{duly.None, time.Second, time.Minute})

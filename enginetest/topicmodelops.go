@@ -17,7 +17,7 @@ func topicsOf(s side, ref duly.QueueRef) contract.Topics {
 
 // messageSpec is a message to publish.
 type messageSpec struct {
-	At                    onTopicPlace
+	At                    topicSpec
 	Key, ID, Body, Header string
 	Delay                 time.Duration
 }
@@ -27,7 +27,7 @@ func (spec messageSpec) message() duly.Message {
 	m := duly.Message{Namespace: ref.Namespace, Topic: ref.Name, Key: spec.Key, ID: spec.ID, Body: []byte(spec.Body),
 		Delay: spec.Delay}
 	if m.Delay > 0 && m.ID == "" {
-		m.ID = "c" // the engine would make one
+		m.ID = "c" // otherwise each side would make a different one
 	}
 	if spec.Header != "" {
 		m.Headers = map[string]string{"H": spec.Header}
@@ -45,11 +45,11 @@ func (o publishOp) play(p *pair) {
 	}
 
 	p.both("publish", func(s side) (string, error) {
-		results, err := topicsOf(s, topicPlaces[0]).Publish(p.ctx, messages)
+		results, err := topicsOf(s, scriptTopics[0]).Publish(p.ctx, messages)
 		var b strings.Builder
 		for _, r := range results {
 			if r.Err != nil {
-				fmt.Fprintf(&b, "%s; ", tellError(r.Err))
+				fmt.Fprintf(&b, "%s; ", errorText(r.Err))
 				continue
 			}
 			fmt.Fprintf(&b, "%s %q at %s; ", r.Status, r.ID, r.Position)
@@ -58,22 +58,23 @@ func (o publishOp) play(p *pair) {
 		return b.String(), err
 	})
 
-	for _, at := range topicPlaces {
+	for _, at := range scriptTopics {
 		p.park(at)
 	}
 }
 
-// found remembers a position.
+// found stores a position for later operations.
 func (p *pair) found(n duly.Position) {
 	if n != (duly.Position{}) && !slices.Contains(p.positions, n) {
 		p.positions = append(p.positions, n)
 	}
 }
 
-// position returns the n-th position back from the last one.
+// position returns the n-th position before the last one.
 func (p *pair) position(back int) duly.Position {
+	// Before the first message there is a position that does not exist.
 	if len(p.positions) == 0 {
-		return contract.PositionParts{Millis: 1, Ordinal: 1, Topic: contract.TopicChecksum(topicPlaces[0])}.Position()
+		return contract.PositionParts{Millis: 1, Ordinal: 1, Topic: contract.TopicChecksum(scriptTopics[0])}.Position()
 	}
 	return p.positions[max(0, len(p.positions)-1-back)]
 }
@@ -90,9 +91,9 @@ func (f fromSpec) from(p *pair) duly.From {
 	return duly.FromStart
 }
 
-// topicReserveOp takes messages, after a Wait if it says so.
+// topicReserveOp reserves messages, optionally after a Wait.
 type topicReserveOp struct {
-	At    []onGroupPlace
+	At    []groupSpec
 	Max   int
 	Lease time.Duration
 	Wait  bool
@@ -117,15 +118,16 @@ func (o topicReserveOp) play(p *pair) {
 	turn := 0
 	p.both("reserve", func(s side) (text string, err error) {
 		got[turn], err = s.in("").Reserve(p.ctx, params)
-		text = tellDeliveries(got[turn])
+		text = deliveriesText(got[turn])
 		turn++
 		return text, err
 	})
 	if p.err != nil {
 		return
 	}
+	// A Wait that reported nothing must not be followed by a message.
 	if len(got[0]) > 0 && (!ready[0] || !ready[1]) {
-		p.err = fmt.Errorf("wait answered %t (model %t), and then %d messages were there", ready[0], ready[1],
+		p.err = fmt.Errorf("wait returned %t (model %t), but reserve then returned %d messages", ready[0], ready[1],
 			len(got[0]))
 		return
 	}
@@ -135,8 +137,8 @@ func (o topicReserveOp) play(p *pair) {
 	}
 }
 
-// topicClockOp advances or sets the clock, and then steps the topics: the time is part of a
-// position, and a bound deletes messages that later operations would find.
+// topicClockOp advances or sets the clock and then steps the topics. Positions contain the time,
+// and a bound may delete messages that later operations would find.
 type topicClockOp struct {
 	By  time.Duration
 	Set bool
@@ -149,8 +151,9 @@ func (o topicClockOp) play(p *pair) {
 		p.h.Advance(o.By)
 	}
 	p.tick()
-	for _, at := range topicPlaces {
+	for _, at := range scriptTopics {
 		info, err := topicsOf(p.sides[1], at).Topic(p.ctx, at)
+		// Step only if something is due, so that scripts also leave topics unstepped.
 		due := !info.Stats.NextDue.IsZero() && !info.Stats.NextDue.After(p.clock.Now())
 		if err == nil && (due || info.Config.MaxAge != duly.None) {
 			p.stepTopic(at)
@@ -160,10 +163,10 @@ func (o topicClockOp) play(p *pair) {
 	}
 }
 
-// park steps a topic that has a group with idle. Otherwise engines may delete messages of
-// parked groups at different operations.
+// park steps a topic if one of its groups has an idle time. Otherwise engines may delete messages
+// of parked groups at different operations.
 func (p *pair) park(topic duly.QueueRef) {
-	for _, name := range groupPlaces {
+	for _, name := range scriptGroups {
 		c, err := p.sides[1].in("").Config(p.ctx, groupOf(topic, name))
 		if err == nil && c.Group.Idle != duly.None {
 			p.stepTopic(topic)
@@ -172,8 +175,8 @@ func (p *pair) park(topic duly.QueueRef) {
 	}
 }
 
-// stepTopicOp moves a topic forward.
-type stepTopicOp struct{ At onTopicPlace }
+// stepTopicOp steps a topic.
+type stepTopicOp struct{ At topicSpec }
 
 func (o stepTopicOp) play(p *pair) { p.stepTopic(o.At.ref()) }
 
@@ -184,18 +187,18 @@ func (p *pair) stepTopic(ref duly.QueueRef) {
 				return "", err
 			}
 		}
-		return "steps that have no end", nil
+		return "more than 1000 steps", nil
 	})
 }
 
-// createGroupOp makes a group.
+// createGroupOp creates a group.
 type createGroupOp struct {
-	At   onGroupPlace
+	At   groupSpec
 	From fromSpec
 }
 
 func (o createGroupOp) play(p *pair) {
-	p.stepTopic(o.At.Topic.ref()) // what is trimmed is seen
+	p.stepTopic(o.At.Topic.ref()) // a trimmed message changes where the group starts
 	from := o.From.from(p)
 	p.both("create group", func(s side) (string, error) {
 		existed, err := topicsOf(s, o.At.ref()).CreateGroup(p.ctx, o.At.ref(), from)
@@ -203,9 +206,9 @@ func (o createGroupOp) play(p *pair) {
 	})
 }
 
-// seekOp moves a group.
+// seekOp moves the cursor of a group.
 type seekOp struct {
-	At onGroupPlace
+	At groupSpec
 	To fromSpec
 }
 
@@ -220,7 +223,7 @@ func (o seekOp) play(p *pair) {
 
 // configureGroupOp changes a group's settings.
 type configureGroupOp struct {
-	At    onGroupPlace
+	At    groupSpec
 	Patch duly.QueueConfig
 }
 
@@ -241,7 +244,7 @@ func (p *pair) groupConfig(ref duly.QueueRef) {
 
 // configureTopicOp changes a topic's settings.
 type configureTopicOp struct {
-	At    onTopicPlace
+	At    topicSpec
 	Patch duly.TopicConfig
 }
 
@@ -249,34 +252,34 @@ func (o configureTopicOp) play(p *pair) {
 	p.both("configure topic", func(s side) (string, error) {
 		return "", topicsOf(s, o.At.ref()).ConfigureTopic(p.ctx, o.At.ref(), o.Patch)
 	})
-	p.stepTopic(o.At.ref()) // a bound that was lowered deletes
+	p.stepTopic(o.At.ref()) // a lower bound deletes messages
 }
 
 // topicJobOp is an operation on one message of a group.
 type topicJobOp struct {
-	At   onGroupPlace
+	At   groupSpec
 	Back int
 	Do   string
 }
 
 func (o topicJobOp) play(p *pair) {
 	id, ref := p.position(o.Back).String(), o.At.ref()
-	p.stepTopic(o.At.Topic.ref()) // a trimmed message does not lie beyond the cursor
+	p.stepTopic(o.At.Topic.ref()) // trim first, because trimmed messages are not beyond the cursor
 	switch o.Do {
 	case "delete":
 		p.both("delete "+id, func(s side) (string, error) { return "", s.in("").Delete(p.ctx, ref, id) })
 	case "requeue":
 		p.both("requeue "+id, func(s side) (string, error) {
 			results, err := s.in("").Requeue(p.ctx, ref, duly.RequeueParams{IDs: []string{id}})
-			return tellRequeues(results), err
+			return requeuesText(results), err
 		})
 	}
 	p.getIssued(issued{namespace: ref.Namespace, queue: ref.Name, id: id})
 }
 
-// topicRequeueOp requeues the oldest.
+// topicRequeueOp requeues the oldest dead messages.
 type topicRequeueOp struct {
-	At onGroupPlace
+	At groupSpec
 	N  int
 }
 
@@ -284,13 +287,13 @@ func (o topicRequeueOp) play(p *pair) {
 	p.stepTopic(o.At.Topic.ref())
 	p.both("requeue", func(s side) (string, error) {
 		results, err := s.in("").Requeue(p.ctx, o.At.ref(), duly.RequeueParams{N: o.N})
-		return tellRequeues(results), err
+		return requeuesText(results), err
 	})
 }
 
-// topicPurgeOp purges.
+// topicPurgeOp purges messages of one state.
 type topicPurgeOp struct {
-	At    onGroupPlace
+	At    groupSpec
 	State duly.State
 	N     int
 }
@@ -303,9 +306,9 @@ func (o topicPurgeOp) play(p *pair) {
 	})
 }
 
-// topicPauseOp pauses or resumes.
+// topicPauseOp pauses or resumes a group.
 type topicPauseOp struct {
-	At     onGroupPlace
+	At     groupSpec
 	Resume bool
 }
 
@@ -318,9 +321,9 @@ func (o topicPauseOp) play(p *pair) {
 	})
 }
 
-// cancelDelayedOp gets and removes a delayed message.
+// cancelDelayedOp gets a delayed message and cancels it.
 type cancelDelayedOp struct {
-	At      onTopicPlace
+	At      topicSpec
 	Key, ID string
 }
 
@@ -337,9 +340,9 @@ func (o cancelDelayedOp) play(p *pair) {
 	})
 }
 
-// readOp reads a page and the next one.
+// readOp reads two pages of a log.
 type readOp struct {
-	At    onTopicPlace
+	At    topicSpec
 	From  fromSpec
 	Limit int
 }
@@ -363,7 +366,7 @@ func (o readOp) play(p *pair) {
 }
 
 // destroyGroupOp destroys a group.
-type destroyGroupOp struct{ At onGroupPlace }
+type destroyGroupOp struct{ At groupSpec }
 
 func (o destroyGroupOp) play(p *pair) {
 	p.both("destroy", func(s side) (string, error) { return "", s.in("").Destroy(p.ctx, o.At.ref()) })
@@ -371,26 +374,30 @@ func (o destroyGroupOp) play(p *pair) {
 }
 
 // destroyTopicOp destroys a topic.
-type destroyTopicOp struct{ At onTopicPlace }
+type destroyTopicOp struct{ At topicSpec }
 
 func (o destroyTopicOp) play(p *pair) {
-	p.both("destroy topic", func(s side) (string, error) { return "", topicsOf(s, o.At.ref()).DestroyTopic(p.ctx, o.At.ref()) })
+	p.both("destroy topic", func(s side) (string, error) {
+		return "",
+			topicsOf(s, o.At.ref()).DestroyTopic(p.ctx, o.At.ref())
+	})
 }
 
-// lookTopicsOp compares all visible state after a step.
+// lookTopicsOp compares everything that the API shows of the topics, after a step.
 type lookTopicsOp struct{}
 
 func (lookTopicsOp) play(p *pair) {
-	for _, at := range topicPlaces {
+	for _, at := range scriptTopics {
 		p.stepTopic(at)
 		p.lookTopic(at)
-		for _, group := range groupPlaces {
+		for _, group := range scriptGroups {
 			p.lookGroup(groupOf(at, group))
 		}
 	}
+
 	p.both("topics", func(s side) (string, error) {
-		page, err := topicsOf(s, topicPlaces[0]).Topics(p.ctx, "", duly.PageParams{})
-		return tellNames(page.Names) + page.Next, err
+		page, err := topicsOf(s, scriptTopics[0]).Topics(p.ctx, "", duly.PageParams{})
+		return namesText(page.Names) + page.Next, err
 	})
 	p.both("survey", func(s side) (string, error) {
 		page, err := contract.SurveyorOf(s.in("")).Survey(p.ctx, "", duly.PageParams{})
@@ -407,9 +414,11 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 	p.both("topic "+at.Name, func(s side) (string, error) {
 		info, err := topicsOf(s, at).Topic(p.ctx, at)
 		st := &info.Stats
-		st.Bytes = 0 // each engine has its own estimate
+		st.Bytes = 0 // engines estimate bytes differently
+		// Compare the sum of trimmed and dropped messages.
 		dropped = append(dropped, st.Dropped)
 		st.Trimmed, st.Dropped = st.Trimmed+st.Dropped, 0
+		// Engines may differ in when they notice a floor.
 		for i := range st.Floors {
 			st.Floors[i].Since = time.Time{}
 		}
@@ -442,7 +451,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 
 	p.both("groups of "+at.Name, func(s side) (string, error) {
 		page, err := topicsOf(s, at).Groups(p.ctx, at, duly.PageParams{})
-		return tellNames(page.Names) + page.Next, err
+		return namesText(page.Names) + page.Next, err
 	})
 }
 
@@ -460,19 +469,20 @@ func (p *pair) lookGroup(ref duly.QueueRef) {
 	}
 }
 
-// groupStatsText returns the stats of a group without the key at its bound, for which
-// several may be right.
+// groupStatsText returns the statistics of a group. It omits the key at the bound, because
+// several keys may be correct.
 func groupStatsText(st duly.Stats) string {
 	g := st.Group
 	if g == nil {
-		return tellStats(st)
+		return statsLine(st)
 	}
 	names := make([]string, len(g.Consumers))
 	for i, c := range g.Consumers {
 		names[i] = c.Name
 	}
-	return fmt.Sprintf("%s lag %d entered %d filtered %d skipped %d replayed %d missed %d oldest %s parked %t max held %t consumers %q",
-		tellStats(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked,
+	return fmt.Sprintf("%s lag %d entered %d filtered %d skipped %d replayed %d missed %d oldest %s parked %t "+
+		"max held %t consumers %q",
+		statsLine(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked,
 		g.AtMaxHeld, names)
 }
 

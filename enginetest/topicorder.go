@@ -9,20 +9,20 @@ import (
 
 func topicOrderTests() []test {
 	return []test{
-		{"OneMessageOfAKeyIsHandledAtATime", []string{"C12.99", "C12.100", "C12.101", "C12.102"}, Options{},
+		{"OneMessagePerKeyIsInFlight", []string{"C12.99", "C12.100", "C12.101", "C12.102"}, Options{},
 			orderOneAtATime},
 		{"NacksSnoozesAndStallsKeepTheKey", []string{"C12.99", "C12.100"}, Options{}, orderKept},
-		{"AckBuryDeleteAndLossFreeTheKey", []string{"C12.100", "C12.101"}, Options{}, orderFreed},
+		{"AckBuryDeleteAndDropFreeTheKey", []string{"C12.100", "C12.101"}, Options{}, orderFreed},
 		{"RequeuedMessageWaitsForItsKey", []string{"C12.101", "C12.114"}, Options{}, orderRequeued},
-		{"ChangesToKeyOnlyWhileNothingIsHeld", []string{"C12.103"}, Options{}, orderChanged},
-		{"ChangeToNoneLetsBlockedMessagesGo", []string{"C12.103"}, Options{}, orderToNone},
-		{"NoneMindsNoKey", []string{"C12.98"}, Options{}, orderNone},
-		{"LookAheadPassesABusyKey", []string{"C12.101", "C12.105"}, Options{}, orderLookAhead},
-		{"KeysKeepTheirOrderUnderManyConsumers", []string{"C12.99"}, Options{}, orderCrowd},
+		{"ChangesToKeyOnlyIfNothingIsHeld", []string{"C12.103"}, Options{}, orderChanged},
+		{"ChangeToNoneUnblocksMessages", []string{"C12.103"}, Options{}, orderToNone},
+		{"NoneIgnoresKeys", []string{"C12.98"}, Options{}, orderNone},
+		{"LookAheadSkipsABusyKey", []string{"C12.101", "C12.105"}, Options{}, orderLookAhead},
+		{"KeysKeepTheirOrderWithManyConsumers", []string{"C12.99"}, Options{}, orderCrowd},
 	}
 }
 
-// ordered makes a group with order key.
+// ordered creates a group that keeps the order of each key.
 func (s *scene) ordered(name string) *scene {
 	s.Helper()
 	g := s.group(name)
@@ -34,12 +34,15 @@ func (s *scene) ordered(name string) *scene {
 func orderOneAtATime(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("x", "x1"), keyed("x", "x2"), keyed("y", "y1"), keyed("", "a"), keyed("", "b"), keyed("x", "x3"))
+	// Messages without a key are independent of each other.
 	ds := g.delivers("x1", "y1", "a", "b")
 	g.sizes(duly.Sizes{Leased: 4, Blocked: 2})
 	s.sameIDs("the blocked", listedBodies(g.listWithBodies(duly.StateBlocked)), []string{"x2", "x3"})
+
 	g.ack(ds[0])
 	x2 := g.delivers("x2")[0]
 	g.delivers()
+
 	s.publish(keyed("x", "x4"), keyed("y", "y2"))
 	g.delivers()
 	g.ack(ds[1])
@@ -52,6 +55,7 @@ func orderKept(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("x", "x1"), keyed("x", "x2"))
 	d := g.delivers("x1")[0]
+	// None of these ends the message, so its key stays busy.
 	g.nack(d, "no")
 	g.delivers()
 	s.Advance(time.Minute)
@@ -64,6 +68,7 @@ func orderKept(s *scene) {
 	d = g.delivers("x1")[0]
 	g.release(d)
 	d = g.delivers("x1")[0]
+
 	g.ack(d)
 	g.delivers("x2")
 }
@@ -78,7 +83,7 @@ func orderFreed(s *scene) {
 			g.nack(d, "no")
 			g.must("delete", g.Engine.Delete(g.ctx, g.ref(), d.ID))
 		},
-		func(g *scene, d duly.Delivery) { // a bound drops it
+		func(g *scene, d duly.Delivery) { // the bound drops the message
 			g.configureTopic(duly.TopicConfig{MaxCount: 1, Overflow: duly.OverflowDrop})
 			g.stepTopic()
 		},
@@ -87,6 +92,7 @@ func orderFreed(s *scene) {
 		g := t.ordered("g")
 		t.publish(keyed("x", "x1"))
 		d := g.delivers("x1")[0]
+		// The second message is published later, so that it is blocked when the first ends.
 		t.publish(keyed("x", "x2"))
 		g.delivers()
 		end(g, d)
@@ -100,11 +106,13 @@ func orderRequeued(s *scene) {
 	x1 := g.delivers("x1")[0]
 	g.bury(x1, "no")
 	x2 := g.delivers("x2")[0]
+	// The key is busy with the second message, so the requeued first one is blocked.
 	same(s, "the state of a requeued message whose key is busy", g.requeue(x1.ID).State, duly.StateBlocked)
 	g.delivers()
 	g.ack(x2)
-	g.ack(g.delivers("x1")[0]) // by position it comes before x3
+	g.ack(g.delivers("x1")[0]) // its position is before that of x3
 	g.ack(g.delivers("x3")[0])
+	// A message without a key needs no key to be requeued.
 	g.bury(takeSent(g, "plain"), "no")
 }
 
@@ -113,6 +121,7 @@ func orderChanged(s *scene) {
 	s.publish(keyed("x", "x1"), keyed("x", "x2"), keyed("x", "x3"))
 	toKey := duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}
 	d := g.take()
+	// The message is leased, then delayed, then ready. It is held in each case.
 	for _, hold := range []func(){
 		func() {}, func() { g.snooze(d, time.Hour) }, func() { s.Advance(time.Hour); d = g.take(); g.release(d) },
 	} {
@@ -126,7 +135,7 @@ func orderChanged(s *scene) {
 	g.configure(toKey)
 	same(s, "the order", g.config().Group.Order, duly.OrderKeys)
 	g.delivers("x2")
-	g.configure(toKey) // is no change
+	g.configure(toKey) // no change
 }
 
 func orderToNone(s *scene) {
@@ -136,6 +145,7 @@ func orderToNone(s *scene) {
 	g.sizes(duly.Sizes{Leased: 2, Blocked: 2})
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}})
 	g.sizes(duly.Sizes{Leased: 2, Ready: 2})
+	// The blocked messages have become ready.
 	g.delivers("x2", "y2")
 	s.publish(keyed("x", "x3"))
 	g.delivers("x3")
@@ -145,13 +155,15 @@ func orderNone(s *scene) {
 	g := s.group("g")
 	s.publish(keyed("x", "x1"), keyed("x", "x2"), keyed("x", "x3"))
 	ds := g.delivers("x1", "x2", "x3")
+	// The messages of one key end in any order.
 	g.ack(ds[2])
 	g.nack(ds[0], "no")
 	s.publish(keyed("x", "x4"))
 	g.delivers("x4")
 }
 
-// orderLookAhead begins with more messages of one busy key than one step passes over.
+// orderLookAhead publishes more messages of one busy key than one step skips, and then one of
+// another key.
 func orderLookAhead(s *scene) {
 	g := s.ordered("g")
 	busy := make([]duly.Message, duly.MaxBatch)
@@ -166,7 +178,8 @@ func orderLookAhead(s *scene) {
 	same(s, "the blocked", g.stats().Sizes.Blocked, 2*duly.MaxBatch-1)
 }
 
-// orderCrowd has consumers handle messages of a few keys concurrently. Some fail.
+// orderCrowd runs consumers that handle messages of a few keys concurrently. Some messages fail
+// once.
 func orderCrowd(s *scene) {
 	const keys, each, consumers = 7, 20, 6
 	g := s.ordered("g")
@@ -194,8 +207,7 @@ func orderCrowd(s *scene) {
 	}
 }
 
-// consume handles messages until the group holds none, and nacks every seventh first
-// delivery.
+// consume handles messages until the group holds none. Every seventh first delivery fails.
 func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 	for n := consumer; ; n++ {
 		ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 3,
@@ -206,6 +218,7 @@ func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 
 		if len(ds) == 0 {
 			st, err := s.Engine.Stats(s.ctx, g.ref())
+			// Continue until no message is left in any state.
 			if z := st.Sizes; err != nil || z.Ready+z.Blocked+z.Leased+z.Delayed+st.Group.Lag == 0 {
 				return err
 			}
@@ -218,6 +231,8 @@ func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 			if n%7 == 0 && d.Failures == 0 {
 				o.As = duly.Nack
 			}
+			// Record the end before the settle, because the key's next message may be delivered
+			// right after it.
 			seen.end(d, o.As)
 			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{o})
 			if err == nil {

@@ -14,21 +14,21 @@ func topicPublishTests() []test {
 	return []test{
 		{"MessageEntersTheLogWithAPosition", []string{"C12.1", "C12.12", "C12.14", "C12.18", "C12.34", "C12.35"},
 			Options{}, publishPositions},
-		{"MessageIsReadAsItWasPublished", []string{"C12.16", "C12.141"}, Options{}, publishContent},
-		{"PublishConfigureAndCreateGroupMakeTheTopic", []string{"C12.25", "C12.160", "C12.179"}, Options{},
-			publishMakesTopic},
-		{"MessageThatIsBadFailsAlone", []string{"C12.16", "C12.21"}, Options{MaxBody: 100}, publishBad},
-		{"CallCarriesAtMost1000MessagesAnd8MiB", []string{"C12.13"}, Options{}, publishBounds},
-		{"MessagesOfOneCallAreOneBlockInItsOrder", []string{"C12.22"}, Options{}, publishBlock},
+		{"MessageIsReadUnchanged", []string{"C12.16", "C12.141"}, Options{}, publishContent},
+		{"PublishConfigureAndCreateGroupCreateTheTopic", []string{"C12.25", "C12.160", "C12.179"}, Options{},
+			publishCreatesTopic},
+		{"InvalidMessageFailsAlone", []string{"C12.16", "C12.21"}, Options{MaxBody: 100}, publishBad},
+		{"CallIsLimitedTo1000MessagesAnd8MiB", []string{"C12.13"}, Options{}, publishBounds},
+		{"MessagesOfOneCallAreConsecutive", []string{"C12.22"}, Options{}, publishBlock},
 		{"PositionsRiseWhenTheClockStepsBack", []string{"C12.38", "C12.42", "C12.43", "C12.44"}, Options{},
 			publishClockBack},
-		{"TopicsOfOneCallAreApart", []string{"C12.1", "C12.14"}, Options{}, publishSeveralTopics},
-		{"NamespacesAreApart", []string{"C12.1", "C12.34"}, Options{}, publishNamespaces},
+		{"TopicsOfOneCallAreIndependent", []string{"C12.1", "C12.14"}, Options{}, publishSeveralTopics},
+		{"NamespacesAreIndependent", []string{"C12.1", "C12.34"}, Options{}, publishNamespaces},
 		{"TopicAndQueueNeverShareAName", []string{"C12.181"}, Options{}, publishNames},
 		{"DestroyRemovesEverything", []string{"C12.31", "C12.32"}, Options{}, publishDestroyed},
-		{"TopicsCountAmongTheQueues", []string{"C12.179"}, Options{MaxQueues: 2}, publishTopicBound},
+		{"TopicsCountAsQueues", []string{"C12.179"}, Options{MaxQueues: 2}, publishTopicBound},
 		{"ConfigureNamesEveryBadField", []string{"C12.56", "C12.123", "C12.127"}, Options{}, publishBadConfig},
-		{"ConfigureChangesWhatItNames", []string{"C12.56", "C12.119", "C12.123", "C12.127"}, Options{},
+		{"ConfigureChangesOnlyGivenFields", []string{"C12.56", "C12.119", "C12.123", "C12.127"}, Options{},
 			publishConfigured},
 	}
 }
@@ -43,6 +43,7 @@ func publishPositions(s *scene) {
 		})
 		same(s, "the ID of a message without one", r.ID, "")
 	}
+
 	s.logged("a", "b", "c")
 	for i, e := range s.readAll(duly.FromStart) {
 		same(s, "the position that Read returns", e.Position, results[i].Position)
@@ -54,7 +55,9 @@ func publishContent(s *scene) {
 		Headers: map[string]string{"Type": "order", "b": "ü"}}
 	r := s.publish(m, duly.Message{})
 	same(s, "the ID of the result", r[0].ID, "order-17")
+	// The entry time must not follow the clock.
 	s.Advance(time.Hour)
+
 	entries := s.readAll(duly.FromStart)
 	same(s, "the messages of the log", len(entries), 2)
 	e := entries[0]
@@ -71,18 +74,21 @@ func publishContent(s *scene) {
 	same(s, "the size of an empty body", len(entries[1].Body), 0)
 }
 
-func publishMakesTopic(s *scene) {
+func publishCreatesTopic(s *scene) {
 	s.sameIDs("the topics", s.topics(), nil)
 	s.onTopic("published").send("a")
 	s.onTopic("configured").configureTopic(duly.TopicConfig{Keep: time.Hour})
 	s.onTopic("grouped").group("g")
 	s.sameIDs("the topics", s.topics(), []string{"configured", "grouped", "published"})
 	s.sameIDs("the queues", s.queues(), nil)
+
 	want := contract.DefaultTopicConfig()
 	same(s, "the configuration of a topic that was never configured", s.onTopic("published").info().Config, want)
 	if s.Registry == nil {
 		return
 	}
+
+	// A namespace that has only topics is listed too.
 	s.in("elsewhere").send("a")
 	page, err := s.Registry.Namespaces(s.ctx, duly.PageParams{})
 	s.must("namespaces", err)
@@ -99,6 +105,7 @@ func publishBad(s *scene) {
 		"topic":     {Topic: "t@g"},
 		"namespace": {Topic: theTopic},
 	} {
+		// The helper sets the namespace, so this case calls Publish itself.
 		if field == "namespace" {
 			results, err := s.log().Publish(s.ctx, []duly.Message{{Namespace: "a/b", Topic: theTopic}})
 			if err == nil {
@@ -109,8 +116,9 @@ func publishBad(s *scene) {
 		}
 		s.names("publish of a bad "+field, s.tryPublish(m).Err, duly.CodeInvalid, field)
 	}
-	s.sameIDs("the topics after bad messages alone", s.topics(), nil)
+	s.sameIDs("the topics after invalid messages only", s.topics(), nil)
 
+	// Two invalid messages between two valid ones.
 	results, err := s.published(duly.Message{Body: []byte("a")}, duly.Message{ID: "?"},
 		duly.Message{Body: make([]byte, 101)}, duly.Message{Body: []byte("b")})
 	s.must("publish", err)
@@ -132,12 +140,15 @@ func publishBounds(s *scene) {
 	s.refused("9 MiB", err, duly.CodeTooLarge)
 	s.refused("a body of 1 MiB and 1 byte", s.tryPublish(duly.Message{Body: make([]byte, 1<<20+1)}).Err,
 		duly.CodeTooLarge)
+
 	s.sameIDs("the topics", s.topics(), nil)
+	// Exactly at the bounds.
 	s.publish(make([]duly.Message, duly.MaxBatch)...)
 	s.publish(large[:8]...)
 	same(s, "the messages", s.info().Stats.Messages, duly.MaxBatch+8)
 }
 
+// The group keeps the messages in the log.
 func publishBlock(s *scene) {
 	s.group("g")
 	for call := range 20 {
@@ -159,6 +170,7 @@ func publishClockBack(s *scene) {
 	s.group("g")
 	before := s.publish(messagesOf("a")...)[0].Position
 	start := s.now()
+	// Each step is relative to the one before.
 	for _, step := range []time.Duration{-time.Hour, time.Second, 2 * time.Hour, -3 * time.Hour, -time.Hour} {
 		s.Clock.Step(step)
 		after := s.publish(messagesOf("x")...)[0].Position
@@ -176,6 +188,7 @@ func publishClockBack(s *scene) {
 		millis = append(millis, e.EnteredAt.Sub(start))
 	}
 
+	// Entry times never go back. They stay at the highest time so far.
 	hour := time.Hour + time.Second
 	same(s, "the entry times", fmt.Sprint(millis), fmt.Sprint([]time.Duration{0, 0, 0, hour, hour, hour}))
 }
@@ -199,6 +212,8 @@ func publishNamespaces(s *scene) {
 	a.logged("x")
 	b.logged("y")
 	s.sameIDs("the topics of the default namespace", s.topics(), nil)
+
+	// Positions contain a checksum of the topic and its namespace.
 	_, err := b.log().Read(b.ctx, b.topic(), contract.ReadParams{From: duly.From(pa)})
 	b.names("read from a position of another namespace", err, duly.CodeInvalid, "from")
 }
@@ -222,18 +237,19 @@ func publishNames(s *scene) {
 		"resume":    t.Engine.Resume(t.ctx, t.ref()),
 		"destroy":   t.Engine.Destroy(t.ctx, t.ref()),
 		"delete":    t.Engine.Delete(t.ctx, t.ref(), "x"),
-		"reserve":   errOf(t.Engine.Reserve(t.ctx, duly.ReserveParams{Queues: []string{"q", theTopic}, Max: 2})),
-		"wait":      errOf(t.Engine.Wait(t.ctx, duly.WaitParams{Queues: []string{"q", theTopic}})),
-		"get":       errOf(t.Engine.Get(t.ctx, t.ref(), "x")),
-		"list":      errOf(t.Engine.List(t.ctx, t.ref(), duly.ListParams{State: duly.StateReady})),
-		"stats":     errOf(t.Engine.Stats(t.ctx, t.ref())),
-		"config":    errOf(t.Engine.Config(t.ctx, t.ref())),
-		"purge":     errOf(t.Engine.Purge(t.ctx, t.ref(), duly.StateReady, 0)),
-		"requeue":   errOf(t.Engine.Requeue(t.ctx, t.ref(), duly.RequeueParams{N: 1})),
+		// The queue of the same call has a job, which must not be leased.
+		"reserve": errOf(t.Engine.Reserve(t.ctx, duly.ReserveParams{Queues: []string{"q", theTopic}, Max: 2})),
+		"wait":    errOf(t.Engine.Wait(t.ctx, duly.WaitParams{Queues: []string{"q", theTopic}})),
+		"get":     errOf(t.Engine.Get(t.ctx, t.ref(), "x")),
+		"list":    errOf(t.Engine.List(t.ctx, t.ref(), duly.ListParams{State: duly.StateReady})),
+		"stats":   errOf(t.Engine.Stats(t.ctx, t.ref())),
+		"config":  errOf(t.Engine.Config(t.ctx, t.ref())),
+		"purge":   errOf(t.Engine.Purge(t.ctx, t.ref(), duly.StateReady, 0)),
+		"requeue": errOf(t.Engine.Requeue(t.ctx, t.ref(), duly.RequeueParams{N: 1})),
 	} {
 		s.refused(what+" of a topic's name", err, duly.CodeConflict)
 		if err != nil && !strings.Contains(err.Error(), "TOPIC@GROUP") {
-			s.Errorf("%s of a topic's name: %q does not say how a group is named", what, err)
+			s.Errorf("%s of a topic's name: error %q does not mention TOPIC@GROUP", what, err)
 		}
 	}
 	s.on("q").is("x", duly.StateReady)
@@ -247,13 +263,15 @@ func publishDestroyed(s *scene) {
 	g := s.group("g")
 	first := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b", Delay: time.Hour})
 	d := g.take()
+
 	s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
 	s.must("destroy again", s.log().DestroyTopic(s.ctx, s.topic()))
 	s.sameIDs("the topics", s.topics(), nil)
 	_, err := s.log().Topic(s.ctx, s.topic())
 	s.refused("the topic", err, duly.CodeNotFound)
-	g.lost("an ack of before", g.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
+	g.lost("an ack with an old receipt", g.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
 
+	// The new topic has forgotten the IDs, positions and settings.
 	again := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b", Delay: time.Hour})
 	same(s, "the position in the new topic", contract.PositionPartsOf(again[0].Position).Ordinal, 1)
 	same(s, "the ID of the delayed message", again[1].ID, first[1].ID)
@@ -271,8 +289,11 @@ func publishTopicBound(s *scene) {
 	_, err := s.log().CreateGroup(s.ctx, duly.Q("c@g"), "")
 	s.refused("a third name by a group", err, duly.CodeFull)
 	s.refused("a third name by push", s.on("c").try(duly.Job{}).Err, duly.CodeFull)
-	s.onTopic("a").group("g") // counts with its topic
+	// A group counts with its topic.
+	s.onTopic("a").group("g")
 	s.sameIDs("the topics", s.topics(), []string{"a"})
+
+	// A destroyed topic no longer counts.
 	s.must("destroy", s.log().DestroyTopic(s.ctx, duly.Q("a")))
 	s.onTopic("c").send("x")
 }
@@ -298,7 +319,7 @@ func publishBadConfig(s *scene) {
 		if s.Sharded {
 			code = duly.CodeInvalid
 		}
-		s.refused("shards of a topic that is there",
+		s.refused("shards of an existing topic",
 			s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}), code)
 	})
 }
@@ -311,6 +332,7 @@ func publishConfigured(s *scene) {
 	s.configureTopic(full)
 	full.Shards = 1
 	same(s, "the configuration", s.info().Config, full)
+	// Fields that are not set stay as they are.
 	s.configureTopic(duly.TopicConfig{MaxAge: duly.None, Dedupe: 24 * time.Hour})
 	full.MaxAge, full.Dedupe = duly.None, 24*time.Hour
 	same(s, "the configuration", s.info().Config, full)

@@ -11,15 +11,15 @@ import (
 
 func topicReadTests() []test {
 	return []test{
-		{"BeginsWhereItIsTold", []string{"C12.141"}, Options{}, readFroms},
-		{"GoesOnInPages", []string{"C12.141", "C12.142"}, Options{}, readPages},
+		{"StartsAtTheGivenPositionOrTime", []string{"C12.141"}, Options{}, readFroms},
+		{"ReturnsPages", []string{"C12.141", "C12.142"}, Options{}, readPages},
 		{"ChangesNothing", []string{"C12.141"}, Options{}, readChangesNothing},
 		{"WaitsForAFirstMessage", []string{"C12.141"}, Options{}, readWaits},
 		{"ReportsTheGapBeforeTheOldestMessage", []string{"C12.143", "C12.136"}, Options{}, readGap},
 		{"FromBeyondTheEndIsAConflict", []string{"C12.144"}, Options{}, readBeyond},
-		{"FromALogThatWasLostIsAConflict", []string{"C12.144", "C12.173"}, Options{}, readRegrown},
-		{"EndsWhenTheTopicIsMadeAgain", []string{"C12.183"}, Options{}, readMadeAgain},
-		{"GoesOnFarBehindTheStart", []string{"C12.141", "C12.142", "C12.143"}, Options{}, readFar},
+		{"FromALostLogIsAConflict", []string{"C12.144", "C12.173"}, Options{}, readRegrown},
+		{"FailsWhenTheTopicIsRecreated", []string{"C12.183"}, Options{}, readMadeAgain},
+		{"ContinuesFarFromTheStart", []string{"C12.141", "C12.142", "C12.143"}, Options{}, readFar},
 		{"EndsAPageAt8MiB", []string{"C12.141"}, Options{}, readBytes},
 		{"NamesBadParameters", []string{"C12.141"}, Options{}, readBad},
 	}
@@ -41,6 +41,7 @@ func readFroms(s *scene) {
 	at := s.now()
 	s.Advance(time.Second)
 	s.send("d")
+
 	for from, want := range map[duly.From]string{
 		"": "abcd", duly.FromStart: "abcd", duly.FromEnd: "", duly.From(c): "cd", duly.FromTime(at): "cd",
 		duly.FromTime(at.Add(time.Millisecond)): "d", duly.FromTime(at.Add(-time.Hour)): "abcd",
@@ -62,9 +63,11 @@ func readPages(s *scene) {
 	}
 	same(s, "the pages", got, "0123456")
 	end := s.readPage(contract.ReadParams{From: from})
-	same(s, "the messages behind the end", len(end.Entries), 0)
+	same(s, "the messages after the end", len(end.Entries), 0)
+
+	// The next position of an empty page continues with later messages.
 	s.send("7")
-	same(s, "the page that goes on at the end", s.readBodies(end.Next), "7")
+	same(s, "the page after the end", s.readBodies(end.Next), "7")
 	same(s, "a page of the default size", len(s.readPage(contract.ReadParams{}).Entries), 8)
 }
 
@@ -79,6 +82,7 @@ func readChangesNothing(s *scene) {
 }
 
 func readWaits(s *scene) {
+	// A delayed message does not count, because it is not in the log.
 	s.send("a")
 	s.publish(duly.Message{Body: []byte("delayed"), Delay: time.Hour})
 	type answer struct {
@@ -99,9 +103,10 @@ func readWaits(s *scene) {
 		s.Quiet()
 		return done
 	}
-	same(s, "a read of what is there", (<-read(contract.ReadParams{Wait: time.Minute})).bodies, "a")
+	same(s, "a read of a stored message", (<-read(contract.ReadParams{Wait: time.Minute})).bodies, "a")
 
 	late := read(contract.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+	// Only a new message or the end of the wait ends the Read.
 	s.Advance(59 * time.Second)
 	same(s, "reads that returned early", len(late), 0)
 	start := s.now()
@@ -109,29 +114,31 @@ func readWaits(s *scene) {
 	got := <-late
 	s.must("read", got.err)
 	same(s, "the message that a read waited for", got.bodies, "b")
-	sameTime(s, "when it returned", got.at, start)
+	sameTime(s, "the time of the return", got.at, start)
 
 	empty := read(contract.ReadParams{From: duly.FromEnd, Wait: time.Minute})
 	s.Advance(time.Minute)
 	got = <-empty
 	s.must("read", got.err)
-	same(s, "the messages of a wait in vain", got.bodies, "")
+	same(s, "the messages after a timeout", got.bodies, "")
 }
 
 func readGap(s *scene) {
 	g := s.group("g")
 	positions := s.send("a", "b", "c", "d")
 	first := s.readPage(contract.ReadParams{Limit: 1})
+	// The first three messages are trimmed. A Read from before reports how many it misses.
 	g.ackAll(g.reserve(3))
 	s.stepTopic()
+
 	page := s.readPage(contract.ReadParams{From: duly.From(positions[0])})
 	same(s, "the first message", string(page.Entries[0].Body), "d")
 	same(s, "the gap before it", page.Gap, 3)
 	page = s.readPage(contract.ReadParams{From: first.Next})
 	same(s, "the gap after the first page", page.Gap, 2)
-	same(s, "the gap of the page behind it", s.readPage(contract.ReadParams{From: page.Next}).Gap, 0)
+	same(s, "the gap of the next page", s.readPage(contract.ReadParams{From: page.Next}).Gap, 0)
 	same(s, "the gap of the start", s.readPage(contract.ReadParams{}).Gap, 0)
-	same(s, "the gap of a position that is there", s.readPage(contract.ReadParams{From: duly.From(positions[3])}).Gap, 0)
+	same(s, "the gap of a stored position", s.readPage(contract.ReadParams{From: duly.From(positions[3])}).Gap, 0)
 
 	g.ackAll(g.reserve(1))
 	s.stepTopic()
@@ -139,11 +146,12 @@ func readGap(s *scene) {
 	same(s, "the messages of an empty log", len(page.Entries), 0)
 	same(s, "the gap in an empty log", page.Gap, 3)
 	s.send("e")
-	same(s, "what entered since", s.readBodies(page.Next), "e")
+	same(s, "the later messages", s.readBodies(page.Next), "e")
 }
 
 func readBeyond(s *scene) {
 	last := s.send("a")[0]
+	// The position after the last message, with an earlier time than the next message will have.
 	parts := mustPosition(s, last)
 	parts.Ordinal++
 	parts.Millis--
@@ -151,15 +159,15 @@ func readBeyond(s *scene) {
 	_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
 	s.refused("a read from beyond the end", err, duly.CodeConflict)
 	if err != nil && !strings.Contains(err.Error(), "the log ends at "+last) {
-		s.Errorf("%q does not say where the log ends", err)
+		s.Errorf("error %q does not contain the end of the log", err)
 	}
 	s.send("b")
 	_, err = s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
-	s.refused("a read from a lost position whose place is taken", err, duly.CodeConflict)
+	s.refused("a read from a lost position whose number is used again", err, duly.CodeConflict)
 }
 
-// readRegrown reads from places of a log that was lost and has grown again. A topic that
-// is made again is one.
+// readRegrown reads from positions of a log that was lost and has grown again. A recreated topic
+// is such a log.
 func readRegrown(s *scene) {
 	old := s.send("a", "b", "c")
 	page := s.readPage(contract.ReadParams{Limit: 2})
@@ -173,20 +181,21 @@ func readRegrown(s *scene) {
 
 	s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
 	s.Advance(time.Second)
+	// The new log has fewer, as many, and more messages than the old one.
 	s.send("1")
 	must("beyond the end")
 	s.send("2")
-	must("whose message is another one")
-	s.send("3", "4")
+	must("that another message has now")
+	s.send("3", "4") // the old positions are within the new log now
 	must("in the log")
 
 	page = s.readPage(contract.ReadParams{Limit: 2})
 	s.send("5")
-	same(s, "the log from a place that is not lost", s.readBodies(page.Next), "345")
+	same(s, "the log from a position of the new topic", s.readBodies(page.Next), "345")
 }
 
-// readMadeAgain waits for messages of a topic that is destroyed and made again meanwhile.
-// The new topic has as many messages as the old one, or fewer.
+// readMadeAgain waits for messages of a topic that is destroyed and created again. The new topic
+// has as many messages as the old one, or fewer.
 func readMadeAgain(s *scene) {
 	for _, bodies := range [][]string{nil, {"a"}, {"a", "b", "c"}} {
 		s.must("configure", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Keep: time.Hour}))
@@ -200,13 +209,13 @@ func readMadeAgain(s *scene) {
 
 		s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
 		s.send("1")
-		s.refused(fmt.Sprintf("a read that waited behind %d messages of a topic that was made again", len(bodies)),
+		s.refused(fmt.Sprintf("a read that waited after %d messages of a recreated topic", len(bodies)),
 			<-failed, duly.CodeNotFound)
 		s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
 	}
 }
 
-// readFar reads single messages of a log that is long in messages and in time.
+// readFar reads single messages of a log with many messages at several times.
 func readFar(s *scene) {
 	positions := s.sendOver(6, duly.MaxBatch)
 	for _, i := range []int{0, 1, 4500, len(positions) - 2} {
@@ -214,7 +223,8 @@ func readFar(s *scene) {
 		for _, want := range positions[i : i+2] {
 			page := s.readPage(contract.ReadParams{From: from, Limit: 1})
 			if len(page.Entries) != 1 || page.Entries[0].Position.String() != want {
-				s.Fatalf("a read from %s, near message %d, returns %d messages, want the one at %s", from, i, len(page.Entries), want)
+				s.Fatalf("a read from %s, near message %d, returns %d messages, want the one at %s", from, i, len(page.Entries),
+					want)
 			}
 			from = page.Next
 		}

@@ -9,19 +9,19 @@ import (
 
 func topicReserveTests() []test {
 	return []test{
-		{"TakesMessagesInLogOrderAndMovesTheCursor", []string{"C12.83", "C12.89", "C12.98"}, Options{},
+		{"FollowsTheLogAndMovesTheCursor", []string{"C12.83", "C12.89", "C12.98"}, Options{},
 			topicReserveOrder},
-		{"DeliveryTellsTheMessage", []string{"C12.79", "C12.93"}, Options{}, topicReserveDelivery},
+		{"DeliveryHasAllFieldsOfTheMessage", []string{"C12.79", "C12.93"}, Options{}, topicReserveDelivery},
 		{"ReadyMessagesComeFirstByPosition", []string{"C12.87"}, Options{}, topicReserveReady},
-		{"ReadyMessagesFillHalfWhileThereAreNewOnes", []string{"C12.88"}, Options{}, topicReserveHalf},
-		{"CallOf8MiBEndsEarly", []string{"C12.89"}, Options{}, topicReserveBytes},
-		{"OneReserveTakesAMessageOnce", []string{"C12.83", "C12.109"}, Options{}, topicReserveOnce},
-		{"PoisonMessageComesAlone", []string{"C12.92"}, Options{}, topicReservePoison},
-		{"MessageWithoutTriesLeftComesAlone", []string{"C12.92", "C4.100"}, Options{}, topicReserveLastTry},
-		{"PoisonMessageDiesAndNoOtherDoes", []string{"C12.92", "C12.96"}, Options{}, topicPoisonDies},
-		{"GroupWithATargetTakesOnlyItsBridge", []string{"C12.168"}, Options{}, topicReserveTarget},
-		{"TargetIsNoTopic", []string{"C12.184"}, Options{}, topicReserveNoTopic},
-		{"WaiterWakesPerGroupAndMessage", []string{"C12.91"}, Options{}, topicWaiters},
+		{"ReadyMessagesFillAtMostHalfIfThereAreNewOnes", []string{"C12.88"}, Options{}, topicReserveHalf},
+		{"StopsEarlyAt8MiB", []string{"C12.89"}, Options{}, topicReserveBytes},
+		{"ConcurrentReservesShareNoMessage", []string{"C12.83", "C12.109"}, Options{}, topicReserveOnce},
+		{"SuspectIsDeliveredAlone", []string{"C12.92"}, Options{}, topicReservePoison},
+		{"MessageAtItsLastTryIsDeliveredAlone", []string{"C12.92", "C4.100"}, Options{}, topicReserveLastTry},
+		{"OnlyThePoisonMessageBecomesDead", []string{"C12.92", "C12.96"}, Options{}, topicPoisonDies},
+		{"OnlyTheBridgeReservesAGroupWithATarget", []string{"C12.168"}, Options{}, topicReserveTarget},
+		{"TopicIsNoValidTarget", []string{"C12.184"}, Options{}, topicReserveNoTopic},
+		{"OneWaiterWakesPerGroupAndMessage", []string{"C12.91"}, Options{}, topicWaiters},
 		{"WaitEndsWhenADelayedMessageIsDue", []string{"C12.91", "C12.48"}, Options{}, topicWaitDelayed},
 	}
 }
@@ -46,6 +46,8 @@ func topicReserveNoTopic(s *scene) {
 	for _, topic := range []string{theTopic, "other"} {
 		s.names("a target that is the topic "+topic, target(topic), duly.CodeInvalid, "target")
 	}
+
+	// The refused change has set no target.
 	config, err := g.Engine.Config(g.ctx, g.ref())
 	s.must("config", err)
 	same(s, "the target", config.Group.Target, duly.NoTarget)
@@ -53,7 +55,7 @@ func topicReserveNoTopic(s *scene) {
 	s.on("jobs").push(duly.Job{})
 	s.must("a target that is a queue", target("jobs"))
 	s.must("destroy", s.log().DestroyTopic(s.ctx, duly.Q("other")))
-	s.must("a target that is a topic no longer", target("other"))
+	s.must("a target that was a topic", target("other"))
 }
 
 func topicReserveTarget(s *scene) {
@@ -63,12 +65,14 @@ func topicReserveTarget(s *scene) {
 		return s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: queues, Max: 1, Target: target})
 	}
 	s.must("configure", g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{Target: "jobs"}}))
+	// A call without the group's target is refused, also together with another group.
 	for _, queues := range [][]string{{g.queue}, {other.queue, g.queue}} {
 		for _, target := range []string{"", "other"} {
 			_, err := reserve(target, queues...)
 			same(s, "the code of a call that names "+target, duly.CodeOf(err), duly.CodeConflict)
 		}
 	}
+
 	_, err := reserve("jobs", other.queue)
 	same(s, "the code for a group without a target", duly.CodeOf(err), duly.CodeConflict)
 	same(s, "the lag of the other group", other.groupStats().Lag, 2)
@@ -94,10 +98,11 @@ func topicReserveDelivery(s *scene) {
 	same(s, "the body", string(d.Body), "body")
 	same(s, "the header", d.Headers["h"], "v")
 	sameTime(s, "the push time", d.PushedAt, entered)
-	sameTime(s, "the due moment", d.Due, entered)
+	sameTime(s, "the due time", d.Due, entered)
 	sameTime(s, "now", d.Now, s.now())
 	sameTime(s, "the lease end", d.LeaseEnd, s.now().Add(30*time.Second))
 	same(s, "the attempt", d.Attempt, 1)
+
 	p := g.parts(d)
 	same(s, "the queue of the receipt", p.Queue, "events@g")
 	same(s, "the shard of the receipt", p.Shard, 0)
@@ -105,6 +110,7 @@ func topicReserveDelivery(s *scene) {
 	if p.Delivery == 0 || p.Delivery > 1<<63-1 {
 		s.Errorf("the token %d is not between 1 and 2^63-1", p.Delivery)
 	}
+
 	info := g.get(d.ID)
 	same(s, "the state", info.State, duly.StateLeased)
 	same(s, "the size", info.Size, 4)
@@ -115,7 +121,7 @@ func topicReserveDelivery(s *scene) {
 	again := g.take()
 	same(s, "the failures", again.Failures, 1)
 	same(s, "the attempt", again.Attempt, 2)
-	sameTime(s, "the due moment of the second delivery", again.Due, entered)
+	sameTime(s, "the due time of the second delivery", again.Due, entered)
 	same(s, "the error", g.get(d.ID).LastError, "broken")
 	g.stall(again)
 	third := g.take()
@@ -126,6 +132,7 @@ func topicReserveReady(s *scene) {
 	g := s.group("g")
 	s.send("a", "b", "c")
 	ds := g.delivers("a", "b", "c")
+	// Released in another order, delivered by position.
 	for _, i := range []int{2, 0, 1} {
 		g.release(ds[i])
 	}
@@ -143,13 +150,16 @@ func topicReserveHalf(s *scene) {
 		{3, 0, 3, "r0 r1 r2"}, {2, 2, 1, "r0"},
 	} {
 		s.send(numberedBodies("r", c.ready)...)
+		// Make the first messages ready by a release. The new ones stay beyond the cursor.
 		for _, d := range g.takeAll() {
 			g.release(d)
 		}
 		s.send(numberedBodies("n", c.fresh)...)
+
 		got := fmt.Sprint(bodiesOf(g.reserve(c.max)))
 		same(s, fmt.Sprintf("a call of %d with %d ready and %d new messages", c.max, c.ready, c.fresh), got,
 			"["+c.want+"]")
+		// Remove all messages before the next case.
 		g.takeAll()
 		g.purge(duly.StateLeased)
 	}
@@ -163,7 +173,7 @@ func numberedBodies(prefix string, n int) []string {
 	return bodies
 }
 
-// purge removes all jobs of a state.
+// purge deletes all jobs of a state and returns their number.
 func (s *scene) purge(state duly.State) int {
 	s.Helper()
 	n, err := s.Engine.Purge(s.ctx, s.ref(), state, 0)
@@ -177,11 +187,12 @@ func topicReserveBytes(s *scene) {
 		s.publish(duly.Message{Body: make([]byte, 1<<20)})
 	}
 	same(s, "the messages of one call", len(g.reserve(100)), 8)
+	// The log keeps the rest beyond the cursor.
 	same(s, "the lag", g.groupStats().Lag, 2)
 	same(s, "the messages of the next call", len(g.reserve(100)), 2)
 }
 
-// topicReserveOnce lets consumers reserve at the same time.
+// topicReserveOnce runs consumers that reserve concurrently. No message may be delivered twice.
 func topicReserveOnce(s *scene) {
 	const messages, consumers = 300, 8
 	g := s.group("g")
@@ -209,15 +220,15 @@ func topicReserveOnce(s *scene) {
 	for range consumers {
 		for _, id := range <-taken {
 			if seen[id] {
-				s.Errorf("message %s was handed out twice", id)
+				s.Errorf("message %s was delivered twice", id)
 			}
 			seen[id] = true
 		}
 	}
-	same(s, "the messages handed out", len(seen), messages)
+	same(s, "the number of delivered messages", len(seen), messages)
 }
 
-// stallTwice makes the group's messages with these bodies stall twice.
+// stallTwice publishes messages that then stall twice.
 func stallTwice(g *scene, bodies ...string) {
 	g.Helper()
 	g.send(bodies...)
@@ -231,22 +242,23 @@ func topicReservePoison(s *scene) {
 	g := s.group("g")
 	stallTwice(g, "p")
 	s.send("a", "b")
-	s.sameIDs("the call with a message that stalled twice", bodiesOf(g.reserve(10)), []string{"p"})
+	s.sameIDs("the first call", bodiesOf(g.reserve(10)), []string{"p"})
 	ds := g.reserve(10)
 	s.sameIDs("the next call", bodiesOf(ds), []string{"a", "b"})
 	for _, d := range ds {
 		g.release(d)
 	}
-	g.stall(ds[0]) // nothing: it was released. The poison stalls for the third time.
-	s.sameIDs("the call with a message that stalled three times", bodiesOf(g.reserve(10)), []string{"p"})
+	g.stall(ds[0]) // this lease was released, so only the poison message stalls again
+	s.sameIDs("the call after another stall", bodiesOf(g.reserve(10)), []string{"p"})
 }
 
-// topicReserveLastTry lowers the tries of a group to those that a message has used: its next
-// stall leaves the message dead.
+// topicReserveLastTry lowers the tries of a group to the number that a message has used. The next
+// stall of the message makes it dead.
 func topicReserveLastTry(s *scene) {
 	g := s.group("g")
 	s.send("p")
 	g.nackFor(g.reserve(1)[0], 0)
+	// The message has failed once and stalled once.
 	g.stall(g.reserve(1)[0])
 	s.send("a")
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}})
@@ -256,6 +268,7 @@ func topicReserveLastTry(s *scene) {
 func topicPoisonDies(s *scene) {
 	g := s.group("g")
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{MaxStalls: 3}})
+	// One of 20 messages crashes its consumer.
 	bodies := numberedBodies("m", 20)
 	bodies[7] = "poison"
 	s.send(bodies...)
@@ -276,15 +289,16 @@ func topicPoisonDies(s *scene) {
 			g.ackAll(ds)
 			continue
 		}
+		// The consumer has crashed, so all of its leases end.
 		g.stall(ds[0])
 	}
 
 	same(s, "the deliveries of the poison", deliveries, 4)
 	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"poison"})
-	same(s, "the others that were acked", g.stats().Counters.Acked, 19)
+	same(s, "the number of other messages acked", g.stats().Counters.Acked, 19)
 }
 
-// listWithBodies returns the first page of a list, with bodies.
+// listWithBodies returns the first page of a list with bodies.
 func (s *scene) listWithBodies(state duly.State) []duly.JobInfo {
 	s.Helper()
 	page, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: state, Bodies: true})
@@ -292,8 +306,8 @@ func (s *scene) listWithBodies(state duly.State) []duly.JobInfo {
 	return page.Jobs
 }
 
-// topicWaiters has three waiters in each of two groups, and publishes one message.
-// The waiters that wake take it: while it is ready, others may be woken for it.
+// topicWaiters starts three waiters in each of two groups and publishes one message. Each waiter
+// that wakes reserves it, because otherwise the ready message would wake others.
 func topicWaiters(s *scene) {
 	g, h := s.group("g"), s.group("h")
 	woken := make(chan string, 6)
@@ -306,7 +320,7 @@ func topicWaiters(s *scene) {
 			}
 			taken, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{group.queue}, Max: 1})
 			if err != nil || len(taken) != 1 {
-				s.Errorf("a woken waiter of %s takes %d messages: %v", group.queue, len(taken), err)
+				s.Errorf("a woken waiter of %s reserved %d messages: %v", group.queue, len(taken), err)
 			}
 			woken <- group.queue
 		}()
@@ -317,12 +331,13 @@ func topicWaiters(s *scene) {
 	s.Quiet()
 	first := []string{<-woken, <-woken}
 	if first[0] == first[1] || first[0] == "" || first[1] == "" {
-		s.Errorf("one message woke waiters of %q, want one of each group", first)
+		s.Errorf("one message woke waiters of %q, want one per group", first)
 	}
 
+	// The other waiters time out.
 	s.Advance(time.Second)
 	for range 4 {
-		same(s, "a waiter that no message is for", <-woken, "")
+		same(s, "a waiter without a message", <-woken, "")
 	}
 }
 

@@ -10,28 +10,28 @@ import (
 
 func topicRetentionTests() []test {
 	return []test{
-		{"MessageGoesOnceNoGroupNeedsIt", []string{"C12.9", "C12.119", "C12.136", "C12.158"}, Options{}, retainNeeded},
+		{"MessageIsDeletedOnceNoGroupNeedsIt", []string{"C12.9", "C12.119", "C12.136", "C12.158"}, Options{}, retainNeeded},
 		{"TopicWithoutGroupsKeepsEverything", []string{"C12.120"}, Options{}, retainWithoutGroups},
-		{"KeepHoldsWhatNoGroupNeeds", []string{"C12.119", "C12.121", "C12.122"}, Options{}, retainKeep},
-		{"KeepIsNeverEarlyWhenTheClockSteps", []string{"C12.45"}, Options{}, retainKeepClock},
+		{"KeepRetainsMessagesThatNoGroupNeeds", []string{"C12.119", "C12.121", "C12.122"}, Options{}, retainKeep},
+		{"ClockStepDoesNotShortenKeep", []string{"C12.45"}, Options{}, retainKeepClock},
 		{"SettleAndPublishTrim", []string{"C12.138"}, Options{}, retainTrims},
 		{"StepDeletesAtMost10000", []string{"C12.138"}, Options{}, retainSteps},
-		{"MaxAgeDropsAlsoWhatIsNeeded", []string{"C12.123", "C12.124", "C12.126", "C12.129", "C12.153"}, Options{},
+		{"MaxAgeDropsNeededMessagesToo", []string{"C12.123", "C12.124", "C12.126", "C12.129", "C12.153"}, Options{},
 			retainMaxAge},
-		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
-		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
-		{"StepTrimsWhatADropUncovers", []string{"C12.119", "C12.128", "C12.138"}, Options{}, retainUncovered},
-		{"DropMakesRoomInALimitedGroup", []string{"C12.124", "C12.126", "C10.11"}, Options{}, retainRoom},
+		{"MaxCountRefusesNewMessages", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
+		{"MaxCountDropsTheOldestMessages", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
+		{"StepTrimsFinishedMessagesAfterADrop", []string{"C12.119", "C12.128", "C12.138"}, Options{}, retainUncovered},
+		{"DropFreesASlotInALimitedGroup", []string{"C12.124", "C12.126", "C10.11"}, Options{}, retainRoom},
 		{"FirstMessageIsExactAfterManyDrops", []string{"C12.128", "C12.136", "C12.156"}, Options{}, retainDropMany},
-		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
+		{"MaxCountDropsUnneededMessagesFirst", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
 		{"MaxBytesBoundsTheEstimate", []string{"C12.127", "C12.128", "C12.130"}, Options{}, retainBytes},
-		{"DelayedMessagesCountAndStay", []string{"C12.53", "C12.54"}, Options{}, retainDelayed},
-		{"LowerBoundAppliesInStep", []string{"C12.123", "C12.127", "C12.128"}, Options{}, retainLowered},
-		{"HeldMessageThatIsDroppedIsMissed", []string{"C12.124", "C12.126", "C12.81"}, Options{}, retainHeld},
-		{"IdleGroupIsParkedAndGoesOn", []string{"C12.131", "C12.132", "C12.133"}, Options{}, retainIdle},
-		{"ReserveKeepsAGroupFromParking", []string{"C12.132"}, Options{}, retainBusy},
-		{"StatsNameTheGroupAtTheFloor", []string{"C12.134", "C12.135"}, Options{}, retainFloor},
-		{"DestroyedGroupHoldsNothingBack", []string{"C12.119", "C12.134"}, Options{}, retainDestroyed},
+		{"DelayedMessagesCountAndAreNotDropped", []string{"C12.53", "C12.54"}, Options{}, retainDelayed},
+		{"LoweredBoundIsAppliedByStep", []string{"C12.123", "C12.127", "C12.128"}, Options{}, retainLowered},
+		{"DroppedHeldMessageCountsAsMissed", []string{"C12.124", "C12.126", "C12.81"}, Options{}, retainHeld},
+		{"IdleGroupIsParkedAndResumes", []string{"C12.131", "C12.132", "C12.133"}, Options{}, retainIdle},
+		{"ReservePreventsParking", []string{"C12.132"}, Options{}, retainBusy},
+		{"StatsReportTheGroupAtTheFloor", []string{"C12.134", "C12.135"}, Options{}, retainFloor},
+		{"DestroyedGroupRetainsNoMessages", []string{"C12.119", "C12.134"}, Options{}, retainDestroyed},
 	}
 }
 
@@ -41,16 +41,18 @@ func retainNeeded(s *scene) {
 	gs := g.delivers("a", "b", "c")
 	g.ackAll(gs[:2])
 	s.stepTopic()
-	s.logged("a", "b", "c") // beyond the cursor of h
+	s.logged("a", "b", "c") // all are beyond the cursor of h
 	hs := h.delivers("a", "b", "c")
 	s.stepTopic()
-	s.logged("a", "b", "c") // held by h
+	s.logged("a", "b", "c") // h holds all of them
 	h.ack(hs[1])
 	s.stepTopic()
-	s.logged("a", "b", "c") // deleted from the front only
+	s.logged("a", "b", "c") // messages are deleted from the front only
 	h.ack(hs[0])
 	s.stepTopic()
 	s.logged("c")
+
+	// A dead message is a copy, so h needs nothing. The snoozed message is still held by g.
 	h.bury(hs[2], "no")
 	g.snooze(gs[2], time.Hour)
 	s.stepTopic()
@@ -59,6 +61,7 @@ func retainNeeded(s *scene) {
 	g.ackAll(g.delivers("c"))
 	s.stepTopic()
 	s.logged()
+
 	st := s.info().Stats
 	same(s, "trimmed", st.Trimmed, 3)
 	same(s, "dropped", st.Dropped, 0)
@@ -67,6 +70,7 @@ func retainNeeded(s *scene) {
 
 func retainWithoutGroups(s *scene) {
 	s.send("a", "b")
+	// However old the messages are, a later group can still read them.
 	s.Advance(1000 * time.Hour)
 	s.stepTopic()
 	s.logged("a", "b")
@@ -86,6 +90,8 @@ func retainKeep(s *scene) {
 	g.ackAll(g.delivers("a", "b"))
 	s.stepTopic()
 	s.logged("a", "b")
+
+	// A later group can read messages that are kept. It does not extend the time.
 	s.group("late").ackAll(s.on("events@late").delivers("a", "b"))
 	s.Advance(30 * time.Minute)
 	s.stepTopic()
@@ -93,6 +99,7 @@ func retainKeep(s *scene) {
 	s.Advance(time.Millisecond)
 	s.stepTopic()
 	s.logged("b")
+
 	s.configureTopic(duly.TopicConfig{Keep: duly.None})
 	s.stepTopic()
 	s.logged()
@@ -104,6 +111,7 @@ func retainKeepClock(s *scene) {
 	s.Clock.Step(time.Hour)
 	s.send("a")
 	s.Clock.Step(-time.Hour)
+	// The message entered at a time that is ahead of the clock now.
 	g.ackAll(g.delivers("a"))
 	s.Advance(90 * time.Minute)
 	s.stepTopic()
@@ -117,16 +125,18 @@ func retainTrims(s *scene) {
 	g := s.group("g")
 	s.send("a", "b")
 	g.ackAll(g.delivers("a", "b"))
+	// The next publish deletes what the acks have freed.
 	s.send("c")
 	s.logged("c")
 }
 
-// retainSteps has more messages to delete than one step may.
+// retainSteps has more messages to delete than one step deletes.
 func retainSteps(s *scene) {
 	const calls = duly.MaxTrimmed/duly.MaxBatch + 2
 	for range calls {
 		s.publish(make([]duly.Message, duly.MaxBatch)...)
 	}
+	// The group starts at the end, so it needs none of the messages.
 	g := s.groupFrom("g", duly.FromEnd)
 	for range 100 {
 		before := s.info().Stats.Trimmed
@@ -151,9 +161,11 @@ func retainMaxAge(s *scene) {
 	s.send("c")
 	gs := g.reserve(1)
 	h.ackAll(h.delivers("a", "b", "c"))
+
 	s.Advance(time.Hour - time.Minute)
 	s.stepTopic()
 	s.logged("a", "b", "c")
+	// One millisecond later the two messages are dropped, although one is in flight.
 	s.Advance(time.Millisecond)
 	s.stepTopic()
 	s.logged("c")
@@ -178,15 +190,16 @@ func retainRefuse(s *scene) {
 			s.must("publish", r.Err)
 			continue
 		}
-		s.refused("a message without room", r.Err, duly.CodeFull)
+		s.refused("a message beyond the bound", r.Err, duly.CodeFull)
 	}
 
-	s.topicUnchanged("a message without room", func() {
-		s.refused("a message without room", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
-		s.refused("a delayed message without room", s.tryPublish(duly.Message{Delay: time.Hour}).Err, duly.CodeFull)
+	s.topicUnchanged("a message beyond the bound", func() {
+		s.refused("a message beyond the bound", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+		s.refused("a delayed message beyond the bound", s.tryPublish(duly.Message{Delay: time.Hour}).Err, duly.CodeFull)
 	})
 
 	ds := g.delivers("a", "b", "c")
+	// The log deletes from its front only, so the second ack makes no room.
 	g.ack(ds[1])
 	s.refused("a message while the oldest is held", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
 	g.ack(ds[0])
@@ -202,6 +215,7 @@ func retainDrop(s *scene) {
 	s.send("a", "b")
 	ds := g.delivers("a", "b")
 	s.send("c", "d", "e", "f", "g")
+	// The drop removes messages in flight and messages beyond the cursor.
 	s.logged("e", "f", "g")
 	g.refusesReceipt(ds[0].Receipt)
 	same(s, "missed", g.groupStats().Missed, 4)
@@ -211,7 +225,7 @@ func retainDrop(s *scene) {
 	g.balanced()
 }
 
-// A bound drops a needed message. Behind it lies one that the group has acked.
+// retainUncovered drops a needed message. The group has acknowledged the message after it.
 func retainUncovered(s *scene) {
 	s.configureTopic(duly.TopicConfig{MaxCount: 4, Overflow: duly.OverflowDrop})
 	g := s.group("g")
@@ -225,8 +239,8 @@ func retainUncovered(s *scene) {
 	same(s, "missed", g.groupStats().Missed, 1)
 }
 
-// A group is at its limit. A Publish drops the message that the group holds, so the next
-// one is deliverable, and a waiting worker is woken for it.
+// retainRoom has a group at its limit. A publish drops the message that the group holds, so that
+// the next one is deliverable and a waiting worker wakes up.
 func retainRoom(s *scene) {
 	for limit, c := range map[string]duly.QueueConfig{
 		"max leased": {MaxLeased: 1},
@@ -249,10 +263,12 @@ func retainRoom(s *scene) {
 		s.Quiet()
 		s.send("c")
 		s.Quiet()
+		// A waiter that was not woken would time out now.
 		s.Advance(time.Second)
 		same(s, limit+": a waiter after the drop", <-woken, true)
 		g.delivers("b")
 		same(s, limit+": missed", g.groupStats().Missed, 1)
+
 		s.send("d")
 		same(s, limit+": a wait after another drop", g.ready(), true)
 		g.delivers("c")
@@ -262,22 +278,26 @@ func retainRoom(s *scene) {
 func retainDropMany(s *scene) {
 	s.configureTopic(duly.TopicConfig{MaxCount: 10, Overflow: duly.OverflowDrop})
 	positions := s.sendOver(6, duly.MaxBatch)
+	// The last ten messages are left.
 	first := positions[len(positions)-10]
 	same(s, "the first position", s.info().Stats.First.String(), first)
 
-	if page := s.readPage(contract.ReadParams{Limit: 1}); len(page.Entries) != 1 || page.Entries[0].Position.String() != first {
+	if page := s.readPage(contract.ReadParams{Limit: 1}); len(page.Entries) != 1 ||
+		page.Entries[0].Position.String() != first {
 		s.Errorf("the first page has %d messages, want the one at %s", len(page.Entries), first)
 	}
 }
 
 func retainUnneeded(s *scene) {
 	s.configureTopic(duly.TopicConfig{MaxCount: 2, Keep: time.Hour})
-	s.send("a", "b", "c") // without a group nothing is needed
+	s.send("a", "b", "c") // without a group no message is needed
 	s.logged("b", "c")
+
 	g := s.group("g")
-	s.refused("a message without room", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+	s.refused("a message beyond the bound", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
 	g.ackAll(g.delivers("b", "c"))
-	s.logged("b", "c") // kept
+	s.logged("b", "c") // no group needs them, but they are kept
+	// The bound deletes a kept message before it refuses a new one.
 	s.send("d")
 	s.logged("c", "d")
 	st := s.info().Stats
@@ -289,11 +309,13 @@ func retainUnneeded(s *scene) {
 func retainBytes(s *scene) {
 	m := duly.Message{Body: make([]byte, 1000)}
 	s.publish(m)
-	one := s.info().Stats.Bytes
+	one := s.info().Stats.Bytes // the engine's estimate of one message
 	if one < 1000 || one > 2000 {
 		s.Errorf("a message of 1000 bytes counts as %d", one)
 	}
 	g := s.group("g")
+
+	// Room for three messages.
 	s.configureTopic(duly.TopicConfig{MaxBytes: 3*one + one/2})
 	s.publish(m, m)
 	s.refused("a fourth message", s.tryPublish(m).Err, duly.CodeFull)
@@ -301,6 +323,7 @@ func retainBytes(s *scene) {
 	s.publish(m)
 	same(s, "the messages", s.info().Stats.Messages, 3)
 	same(s, "missed", g.groupStats().Missed, 1)
+
 	s.topicUnchanged("a message that is larger than the bound", func() {
 		s.refused("a message that is larger than the bound",
 			s.tryPublish(duly.Message{Body: make([]byte, 4*one)}).Err, duly.CodeFull)
@@ -312,11 +335,13 @@ func retainDelayed(s *scene) {
 	s.publish(duly.Message{Body: []byte("x"), Delay: 10 * time.Hour})
 	s.send("a", "b")
 	s.logged("b")
+	// Two delayed messages use the whole bound.
 	s.publish(duly.Message{Body: []byte("y"), Delay: 10 * time.Hour})
 	s.logged()
 	s.topicUnchanged("a message while delayed ones fill the bound", func() {
 		s.refused("a message while delayed ones fill the bound", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
 	})
+	// Neither the age nor the count drops a delayed message.
 	s.Advance(9 * time.Hour)
 	s.stepTopic()
 	same(s, "the delayed messages", s.info().Stats.Delayed, 2)
@@ -330,7 +355,8 @@ func retainLowered(s *scene) {
 	s.send("a", "b", "c", "d")
 	s.configureTopic(duly.TopicConfig{MaxCount: 2})
 	s.stepTopic()
-	s.logged("a", "b", "c", "d") // needed, and overflow is refuse
+	s.logged("a", "b", "c", "d") // needed, and the topic refuses instead of dropping
+
 	s.configureTopic(duly.TopicConfig{Overflow: duly.OverflowDrop})
 	s.stepTopic()
 	s.logged("c", "d")
@@ -338,7 +364,7 @@ func retainLowered(s *scene) {
 	g.delivers("c", "d")
 }
 
-// retainHeld drops messages that a group holds in every state.
+// retainHeld drops messages that a group holds in each state.
 func retainHeld(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"),
@@ -348,8 +374,10 @@ func retainHeld(s *scene) {
 	g.nack(ds[1], "no")
 	g.release(ds[2])
 	leased := g.reserve(1)[0]
-	s.stepTopic() // trims the dead one
+	// The step trims the dead message from the log.
+	s.stepTopic()
 	g.sizes(duly.Sizes{Dead: 1, Leased: 1, Blocked: 1, Delayed: 1, Ready: 1})
+
 	s.configureTopic(duly.TopicConfig{MaxCount: 1, Overflow: duly.OverflowDrop})
 	s.stepTopic()
 	s.logged("new")
@@ -357,7 +385,8 @@ func retainHeld(s *scene) {
 	same(s, "missed", g.groupStats().Missed, 4)
 	s.topicUnchanged("a receipt of a dropped message", func() { g.refusesReceipt(leased.Receipt) })
 	s.must("requeue", g.requeue(ds[0].ID).Err)
-	g.delivers("dead", "new") // the copy needs no message of the log
+	// The dead message is a copy that needs no message of the log.
+	g.delivers("dead", "new")
 	s.publish(keyed("", "newer"))
 	same(s, "missed", g.groupStats().Missed, 5)
 	g.is(ds[0].ID, duly.StateLeased)
@@ -369,18 +398,23 @@ func retainIdle(s *scene) {
 	s.send("a", "b", "c")
 	held := g.reserve(1)
 	h.ackAll(h.delivers("a", "b", "c"))
+
+	// One minute before the group is idle for too long.
 	s.Advance(2*time.Hour - time.Minute)
 	same(s, "parked", g.groupStats().Parked, false)
 	s.stepTopic()
 	s.logged("a", "b", "c")
+
 	s.Advance(2 * time.Minute)
 	same(s, "parked", g.groupStats().Parked, true)
-	same(s, "the age of what a parked group needs", g.groupStats().OldestNeeded, 0)
+	same(s, "the oldest message that a parked group needs", g.groupStats().OldestNeeded, 0)
 	s.stepTopic()
 	s.logged()
 	same(s, "dropped", s.info().Stats.Dropped, 0)
 	same(s, "trimmed", s.info().Stats.Trimmed, 3)
 	g.refusesReceipt(held[0].Receipt)
+
+	// The next call ends the parking.
 	s.send("d")
 	g.delivers("d")
 	st := g.groupStats()
@@ -389,7 +423,7 @@ func retainIdle(s *scene) {
 	g.balanced()
 	h.ackAll(h.delivers("d"))
 	s.stepTopic()
-	s.logged("d") // the group holds it again
+	s.logged("d") // the group holds messages again
 }
 
 func retainBusy(s *scene) {
@@ -397,7 +431,7 @@ func retainBusy(s *scene) {
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour}})
 	for range 5 {
 		s.Advance(50 * time.Minute)
-		g.delivers() // a call that finds nothing
+		g.delivers() // a call without a result counts too
 	}
 	s.send("a")
 	s.stepTopic()
@@ -413,6 +447,7 @@ func retainFloor(s *scene) {
 	start := s.now()
 	s.stepTopic()
 	s.Advance(time.Minute)
+
 	floors := s.info().Stats.Floors
 	if len(floors) != 1 {
 		s.Fatalf("the floors are %+v, want one", floors)
@@ -421,22 +456,24 @@ func retainFloor(s *scene) {
 	same(s, "the shard", f.Shard, 0)
 	same(s, "the group", f.Group, "g")
 	same(s, "the position", f.Position.String(), positions[0])
-	same(s, "the messages that the group alone holds back", f.Alone, 3)
+	same(s, "the messages that only this group needs", f.Alone, 3)
 	if f.Since.After(start) || f.Since.Before(start.Add(-time.Minute)) {
 		s.Errorf("the group is at the floor since %s, want %s", f.Since, start)
 	}
 
+	// Now the other group is behind.
 	g.ackAll(g.reserve(4))
 	s.stepTopic()
 	f = s.info().Stats.Floors[0]
 	same(s, "the group", f.Group, "h")
 	same(s, "the position", f.Position.String(), positions[3])
-	same(s, "the messages that the group alone holds back", f.Alone, 1)
+	same(s, "the messages that only this group needs", f.Alone, 1)
+
 	h.ackAll(h.reserve(1))
 	s.stepTopic()
 	f = s.info().Stats.Floors[0]
-	same(s, "the first by name of two groups", f.Group, "g")
-	same(s, "the messages that the group alone holds back", f.Alone, 0)
+	same(s, "the first of two groups by name", f.Group, "g")
+	same(s, "the messages that only this group needs", f.Alone, 0)
 }
 
 func retainDestroyed(s *scene) {
@@ -449,6 +486,7 @@ func retainDestroyed(s *scene) {
 	}
 	s.stepTopic()
 	s.logged("a", "b")
+	// The third group is the only one that still needs the messages.
 	s.must("destroy", s.Engine.Destroy(s.ctx, duly.Q("events@g2")))
 	s.stepTopic()
 	s.logged()

@@ -10,20 +10,20 @@ import (
 func topicSeekTests() []test {
 	return []test{
 		{"ToTheStartReplaysTheLog", []string{"C12.8", "C12.145", "C12.154"}, Options{}, seekStart},
-		{"ToTheEndSkipsWhatIsLeft", []string{"C12.145"}, Options{}, seekEnd},
+		{"ToTheEndSkipsTheRest", []string{"C12.145"}, Options{}, seekEnd},
 		{"ByPositionAndTimeIsExact", []string{"C12.145", "C12.146", "C12.46"}, Options{}, seekExact},
-		{"GivesUpHeldMessagesAndKeepsDeadOnes", []string{"C12.147", "C12.82"}, Options{}, seekGivesUp},
+		{"ReleasesHeldMessagesAndKeepsDeadOnes", []string{"C12.147", "C12.82"}, Options{}, seekGivesUp},
 		{"BeforeTheOldestMessageIsClipped", []string{"C12.148"}, Options{}, seekClipped},
 		{"AheadOfTheLogIsInvalid", []string{"C12.149"}, Options{}, seekAhead},
-		{"MayBeRepeated", []string{"C12.150"}, Options{}, seekRepeated},
-		{"ByTimeGoesByEntryTimesWhenTheClockSteps", []string{"C12.46", "C12.43"}, Options{}, seekClockSteps},
-		{"ReplaysAMessageThatIsDead", []string{"C12.147", "C12.111"}, Options{}, seekOverDead},
+		{"RepeatedSeekChangesNothing", []string{"C12.150"}, Options{}, seekRepeated},
+		{"ByTimeUsesEntryTimesAfterClockSteps", []string{"C12.46", "C12.43"}, Options{}, seekClockSteps},
+		{"ReplaysADeadMessage", []string{"C12.147", "C12.111"}, Options{}, seekOverDead},
 		{"WakesAWaiter", []string{"C12.91", "C12.145"}, Options{}, seekWakes},
-		{"OfOneGroupLeavesTheOthers", []string{"C12.145"}, Options{}, seekAlone},
+		{"OfOneGroupDoesNotAffectOthers", []string{"C12.145"}, Options{}, seekAlone},
 	}
 }
 
-// keepAll makes the topic keep messages that no group needs.
+// keepAll configures the topic to keep messages that no group needs.
 func (s *scene) keepAll() { s.Helper(); s.configureTopic(duly.TopicConfig{Keep: 365 * 24 * time.Hour}) }
 
 func (s *scene) seeks(to duly.From, want contract.SeekResult) {
@@ -37,6 +37,7 @@ func seekStart(s *scene) {
 	g := s.group("g")
 	s.send("a", "b", "c")
 	g.ackAll(g.delivers("a", "b", "c"))
+	// The kept messages are delivered again.
 	g.seeks(duly.FromStart, contract.SeekResult{Replayed: 3})
 	same(s, "the lag", g.groupStats().Lag, 3)
 	g.ackAll(g.delivers("a", "b", "c"))
@@ -51,7 +52,7 @@ func seekEnd(s *scene) {
 	g := s.group("g")
 	s.send("a", "b", "c", "d")
 	g.ack(g.take())
-	g.take() // is held
+	g.take() // in flight during the seek
 	g.seeks(duly.FromEnd, contract.SeekResult{Skipped: 3})
 	g.delivers()
 	same(s, "skipped", g.groupStats().Skipped, 3)
@@ -70,6 +71,7 @@ func seekExact(s *scene) {
 		moments = append(moments, s.now())
 		s.Advance(7 * time.Millisecond)
 	}
+	// A position, its time, and a time between it and the one before lead to the same message.
 	for i := range bodies {
 		for _, to := range []duly.From{duly.From(positions[i]), duly.FromTime(moments[i]),
 			duly.FromTime(moments[i].Add(-6 * time.Millisecond))} {
@@ -78,6 +80,7 @@ func seekExact(s *scene) {
 			g.delivers(bodies[i:]...)
 		}
 	}
+
 	g.seek(duly.FromTime(moments[9].Add(time.Millisecond)))
 	g.delivers()
 }
@@ -87,14 +90,17 @@ func seekGivesUp(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"),
 		keyed("", "ready"), keyed("", "new"))
+	// Bring one message into each state.
 	ds := g.reserve(3)
 	g.bury(ds[0], "no")
 	g.nack(ds[1], "no")
 	g.release(ds[2])
 	leased := g.reserve(1)[0]
 	g.sizes(duly.Sizes{Dead: 1, Leased: 1, Blocked: 1, Delayed: 1, Ready: 1})
+	// The dead message stays. The others are delivered again, as if for the first time.
 	g.seeks(duly.From(leased.ID), contract.SeekResult{Skipped: 4, Replayed: 4})
 	s.topicUnchanged("a receipt of before a seek", func() { g.refusesReceipt(leased.Receipt) })
+
 	g.sizes(duly.Sizes{Dead: 1})
 	again := g.delivers("leased", "delayed", "ready", "new")
 	for _, d := range again {
@@ -108,15 +114,17 @@ func seekClipped(s *scene) {
 	g := s.group("g")
 	first := s.send("a")[0]
 	moment := s.now()
-	g.seeks(duly.FromTime(moment.Add(-time.Hour)), contract.SeekResult{}) // nothing is gone
+	g.seeks(duly.FromTime(moment.Add(-time.Hour)), contract.SeekResult{}) // nothing was deleted, so nothing is clipped
 	s.Advance(time.Second)
 	s.send("b")
 	g.ackAll(g.delivers("a", "b"))
 	s.Advance(time.Second)
 	s.stepTopic()
+	// The log is empty now, so both positions are before its start.
 	s.logged()
 	g.seeks(duly.From(first), contract.SeekResult{Clipped: true})
 	g.seeks(duly.FromTime(moment), contract.SeekResult{Clipped: true})
+
 	s.send("c")
 	for _, to := range []duly.From{duly.From(first), duly.FromTime(moment)} {
 		g.seeks(to, contract.SeekResult{Clipped: true})
@@ -131,7 +139,7 @@ func seekAhead(s *scene) {
 	parts := mustPosition(s, s.send("a")[0])
 	g.take()
 	parts.Ordinal++
-	s.topicUnchanged("a seek to a place ahead of the log", func() {
+	s.topicUnchanged("a seek to a position ahead of the log", func() {
 		for _, to := range []duly.From{
 			duly.FromPosition(parts.Position()), duly.FromTime(s.now().Add(time.Millisecond)), "next:1", "soon",
 		} {
@@ -147,8 +155,10 @@ func seekRepeated(s *scene) {
 	position := s.send("a", "b", "c")[1]
 	g.ackAll(g.delivers("a", "b", "c"))
 	g.seeks(duly.From(position), contract.SeekResult{Replayed: 2})
+	// The second seek finds the cursor at its position.
 	g.seeks(duly.From(position), contract.SeekResult{})
 	g.delivers("b", "c")
+	// The delivered messages count as skipped, and then as replayed.
 	g.seeks(duly.From(position), contract.SeekResult{Skipped: 2, Replayed: 2})
 	g.delivers("b", "c")
 }
@@ -162,9 +172,10 @@ func seekClockSteps(s *scene) {
 	s.send("b")
 	s.Clock.Step(-time.Hour)
 	s.Advance(time.Minute)
-	s.send("c") // enters at the time of b
+	s.send("c") // enters at the time of b, because entry times never go back
 	s.Clock.Step(time.Hour)
 	s.send("d")
+
 	g.delivers("a", "b", "c", "d")
 	g.seek(duly.FromTime(ahead))
 	g.delivers("b", "c", "d")
@@ -172,13 +183,14 @@ func seekClockSteps(s *scene) {
 	g.delivers("d")
 }
 
-// seekOverDead moves the cursor back over a message that the group has buried.
+// seekOverDead moves the cursor back before a message that the group has buried.
 func seekOverDead(s *scene) {
 	s.keepAll()
 	g := s.group("g")
 	id := s.send("a")[0]
 	g.bury(g.take(), "first")
 	g.seeks(duly.FromStart, contract.SeekResult{Replayed: 1})
+	// The message is both dead and beyond the cursor. Requeuing it would deliver it twice.
 	s.refused("requeue of the copy of a message beyond the cursor", g.requeue(id).Err, duly.CodeConflict)
 	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 2})
 	s.must("requeue the oldest", err)
@@ -190,6 +202,7 @@ func seekOverDead(s *scene) {
 	g.is(id, duly.StateLeased)
 	g.conflicts("requeue of the copy of a message that is held", g.requeue(id).Err, duly.StateLeased)
 	g.sizes(duly.Sizes{Leased: 1, Dead: 1})
+	// The second death replaces the first copy.
 	g.bury(d, "second")
 	same(s, "the error", g.get(id).LastError, "second")
 	g.sizes(duly.Sizes{Dead: 1})
@@ -221,6 +234,7 @@ func seekAlone(s *scene) {
 	g, h := s.group("g"), s.group("h")
 	s.send("a", "b")
 	g.delivers("a", "b")
+	// The other group's delivery must stay valid.
 	d := h.take()
 	g.seek(duly.FromStart)
 	h.ack(d)

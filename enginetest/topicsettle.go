@@ -10,18 +10,18 @@ import (
 
 func topicSettleTests() []test {
 	return []test{
-		{"AckRemovesTheMessageFromTheGroupAlone", []string{"C12.94"}, Options{}, topicAck},
-		{"NackReleaseAndStallLetItWait", []string{"C12.95"}, Options{}, topicWaits},
-		{"ReleasedMessageIsReadyAtOnceWhenTheClockSteppedBack", []string{"C12.95", "C12.42", "C12.44"}, Options{},
+		{"AckRemovesTheMessageFromOneGroupOnly", []string{"C12.94"}, Options{}, topicAck},
+		{"NackReleaseAndStallReturnTheMessage", []string{"C12.95"}, Options{}, topicWaits},
+		{"ReleaseAfterAStepBackIsReadyAtOnce", []string{"C12.95", "C12.42", "C12.44"}, Options{},
 			topicReleasedBack},
-		{"BuryAndTooManyTriesOrStallsMakeItDead", []string{"C12.6", "C12.96"}, Options{}, topicDies},
+		{"BuryAndExhaustedTriesOrStallsMakeItDead", []string{"C12.6", "C12.96"}, Options{}, topicDies},
 		{"SecondSettleIsRefused", []string{"C12.97", "C12.81"}, Options{}, topicSettledTwice},
-		{"TokenIsAnotherOneEveryTime", []string{"C12.80", "C12.81", "C12.41"}, Options{}, topicTokens},
+		{"EveryDeliveryHasANewToken", []string{"C12.80", "C12.81", "C12.41"}, Options{}, topicTokens},
 		{"DeadMessageIsACopy", []string{"C12.111", "C12.113"}, Options{}, topicDeadCopy},
-		{"DeadMessagesHaveBounds", []string{"C12.112", "C8.13"}, Options{}, topicDeadBounds},
-		{"RequeueOffersTheCopyToThisGroupAlone", []string{"C12.114", "C12.6"}, Options{}, topicRequeued},
-		{"RequeuedCopyHoldsNothingInTheLog", []string{"C12.113", "C12.114"}, Options{}, topicRequeuedCopy},
-		{"PurgeTakesLeasedMessagesInTheOrderOfTheLog", []string{"C12.77", "C12.159"}, Options{}, topicPurged},
+		{"DeadMessagesAreBounded", []string{"C12.112", "C8.13"}, Options{}, topicDeadBounds},
+		{"RequeueDeliversTheCopyToOneGroupOnly", []string{"C12.114", "C12.6"}, Options{}, topicRequeued},
+		{"RequeuedCopyNeedsNoMessageOfTheLog", []string{"C12.113", "C12.114"}, Options{}, topicRequeuedCopy},
+		{"PurgeDeletesLeasedMessagesInLogOrder", []string{"C12.77", "C12.159"}, Options{}, topicPurged},
 		{"ResultOfAnAckIsDropped", []string{"C12.94"}, Options{}, topicResult},
 	}
 }
@@ -33,12 +33,13 @@ func topicAck(s *scene) {
 	g.ack(ds[0])
 	g.gone(ds[0].ID)
 	g.is(ds[1].ID, duly.StateLeased)
+	// The other group still receives both.
 	h.delivers("a", "b")
 	g.sizes(duly.Sizes{Leased: 1})
 	same(s, "acked", g.stats().Counters.Acked, 1)
 }
 
-// topicPurged purges messages of several Reserves whose leases end together.
+// topicPurged purges messages of several Reserves whose leases end at the same time.
 func topicPurged(s *scene) {
 	g := s.group("g")
 	want := s.send("a", "b", "c", "d", "e", "f", "g", "h")
@@ -64,6 +65,7 @@ func topicWaits(s *scene) {
 	g := s.group("g")
 	s.send("nacked", "released", "snoozed", "stalled")
 	ds := g.delivers("nacked", "released", "snoozed", "stalled")
+	// One message per way to return it.
 	g.nackFor(ds[0], time.Minute)
 	g.is(ds[0].ID, duly.StateDelayed)
 	g.release(ds[1])
@@ -73,9 +75,12 @@ func topicWaits(s *scene) {
 	g.stall(ds[3])
 	g.is(ds[3].ID, duly.StateReady)
 	g.delivers("released", "stalled")
+
 	s.Advance(time.Minute)
 	g.step()
-	g.delivers("nacked", "released", "stalled") // the leases of the two have run out again
+	g.delivers("nacked", "released", "stalled") // the leases of the last two have ended again
+
+	// All leases end.
 	s.Advance(time.Hour)
 	g.step()
 	c := g.stats().Counters
@@ -92,8 +97,9 @@ func topicReleasedBack(s *scene) {
 	s.send("a")
 	s.Clock.Step(-time.Hour)
 	d := g.take()
-	sameTime(s, "now of the delivery", d.Now, entered) // its age is not negative
+	sameTime(s, "now of the delivery", d.Now, entered) // so that the message's age is not negative
 	sameTime(s, "the lease end", d.LeaseEnd, s.now().Add(duly.DefaultLease))
+
 	g.release(d)
 	g.is(d.ID, duly.StateReady)
 	d = g.take()
@@ -109,10 +115,12 @@ func topicDies(s *scene) {
 	g := s.group("g")
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 1, Backoff: "fixed:0s"}})
 	s.send("buried", "nacked", "stalled")
+
 	ds := g.delivers("buried", "nacked", "stalled")
 	g.bury(ds[0], "no use")
 	g.nack(ds[1], "first")
 	g.stall(ds[2])
+	// The second failure and the second stall exceed the bounds.
 	again := g.delivers("nacked", "stalled")
 	g.nack(again[0], "second")
 	g.stall(again[1])
@@ -159,10 +167,11 @@ func topicTokens(s *scene) {
 	for range 10 {
 		p := g.parts(d)
 		if seen[p.Delivery] {
-			s.Errorf("the token %d was drawn twice", p.Delivery)
+			s.Errorf("two deliveries have the token %d", p.Delivery)
 		}
 
 		seen[p.Delivery] = true
+		// Receipts with one part changed.
 		for _, forged := range []contract.ReceiptParts{
 			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: p.Delivery ^ 1},
 			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: 1},
@@ -188,8 +197,9 @@ func topicDeadCopy(s *scene) {
 	s.Advance(time.Second)
 	g.bury(g.take(), "broken")
 	s.stepTopic()
-	s.logged() // nothing holds the message in the log
+	s.logged() // no group needs the message in the log
 	s.Advance(time.Hour)
+
 	info := g.get(r.Position.String())
 	same(s, "the state", info.State, duly.StateDead)
 	same(s, "the body", string(info.Body), "body")
@@ -198,7 +208,7 @@ func topicDeadCopy(s *scene) {
 	same(s, "the error", info.LastError, "broken")
 	sameTime(s, "the entry time", info.PushedAt, entered)
 	sameTime(s, "the time of death", info.FinishedAt, entered.Add(time.Second))
-	same(s, "the dead in the list", len(g.list(duly.StateDead)), 1)
+	same(s, "the number of dead messages", len(g.list(duly.StateDead)), 1)
 }
 
 func topicDeadBounds(s *scene) {
@@ -207,10 +217,13 @@ func topicDeadBounds(s *scene) {
 	s.send("a", "b", "c")
 	for _, d := range g.delivers("a", "b", "c") {
 		g.bury(d, "no")
+		// Each message dies at a time of its own.
 		s.Advance(time.Second)
 	}
 	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"b", "c"})
 	same(s, "dropped", g.stats().Counters.Dropped, 1)
+
+	// The first of the two remaining messages exceeds the age.
 	s.Advance(time.Hour - 2*time.Second + time.Millisecond)
 	g.step()
 	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"c"})
@@ -229,6 +242,7 @@ func topicRequeued(s *scene) {
 	}
 
 	h.ackAll(h.delivers("a", "b"))
+	// The messages are trimmed from the log, so the group's copies are the only ones.
 	s.stepTopic()
 	dead := idsOf(g.list(duly.StateDead))
 	r := g.requeue(dead[0])
@@ -237,10 +251,13 @@ func topicRequeued(s *scene) {
 	d := g.delivers("a")[0]
 	same(s, "the failures", d.Failures, 0)
 	same(s, "the stalls", d.Stalls, 0)
+
 	g.conflicts("a second requeue", g.requeue(dead[0]).Err, duly.StateLeased)
+	// The other group does not see the requeued message.
 	h.delivers()
 	g.ack(d)
 	s.refused("requeue of a message that is gone", g.requeue(dead[0]).Err, duly.CodeNotFound)
+
 	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 5})
 	s.must("requeue by count", err)
 	same(s, "the messages requeued by count", len(results), 1)
@@ -258,6 +275,8 @@ func topicRequeuedCopy(s *scene) {
 	s.must("requeue", g.requeue(a.ID).Err)
 	s.stepTopic()
 	s.logged("a", "b")
+
+	// The log drops the message. The requeued copy stays deliverable.
 	s.Advance(time.Hour + time.Millisecond)
 	s.stepTopic()
 	s.logged("b")

@@ -10,24 +10,24 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// topicShardTests are for engines that can keep a topic in several shards.
+// topicShardTests are for engines that can split a topic into several shards.
 func topicShardTests() []test {
 	return []test{
 		{"NumberIsAPowerOfTwoAndFixed", []string{"C12.26", "C12.27"}, Options{}, topicShardsNumber},
 		{"AreChosenByTheKey", []string{"C12.28", "C12.37"}, Options{}, topicShardsByKey},
-		{"OneTakesTheMessagesOfACallWithoutKeys", []string{"C12.29", "C12.22", "C12.23"}, Options{}, topicShardsAny},
+		{"CallWithoutKeysUsesOneShard", []string{"C12.29", "C12.22", "C12.23"}, Options{}, topicShardsAny},
 		{"AreChosenByTheIDWithDedupe", []string{"C12.30", "C12.63"}, Options{}, topicShardsDedupe},
-		{"DelayedMessagesAreFoundInEach", []string{"C12.51", "C12.19", "C12.49"}, Options{}, topicShardsDelayed},
-		{"EachRefusesForItself", []string{"C12.23", "C12.24", "C12.127"}, Options{}, topicShardsFull},
-		{"ReserveVisitsAllFromARandomOne", []string{"C12.90", "C12.109", "C12.98"}, Options{}, topicShardsReserve},
+		{"DelayedMessagesAreFoundInEveryShard", []string{"C12.51", "C12.19", "C12.49"}, Options{}, topicShardsDelayed},
+		{"EachEnforcesItsOwnBound", []string{"C12.23", "C12.24", "C12.127"}, Options{}, topicShardsFull},
+		{"ReserveReadsAllFromARandomStart", []string{"C12.90", "C12.109", "C12.98"}, Options{}, topicShardsReserve},
 		{"MaxHeldIsDivided", []string{"C12.104"}, Options{}, topicShardsMaxHeld},
-		{"KeyOrderHoldsOverAll", []string{"C12.99"}, Options{}, topicShardsOrder},
-		{"ReadMergesThemByPosition", []string{"C12.142", "C12.39"}, Options{}, topicShardsRead},
-		{"SeekByPositionUsesItsTimeElsewhere", []string{"C12.146", "C12.70"}, Options{}, topicShardsSeek},
+		{"KeyOrderIsKeptAcrossShards", []string{"C12.99"}, Options{}, topicShardsOrder},
+		{"ReadMergesShardsByPosition", []string{"C12.142", "C12.39"}, Options{}, topicShardsRead},
+		{"SeekByPositionUsesItsTimeInOtherShards", []string{"C12.146", "C12.70"}, Options{}, topicShardsSeek},
 		{"AddUpInStats", []string{"C12.151", "C12.156", "C12.134", "C12.159"}, Options{}, topicShardsStats},
-		{"EachWakesAWaiter", []string{"C12.91"}, Options{}, topicShardsWake},
-		{"GoWithTheirTopic", []string{"C12.31", "C12.33"}, Options{}, topicShardsDestroyed},
-		{"BoundBelowTheirNumberIsInvalid", []string{"C12.26", "C12.123"}, Options{}, topicShardsBounds},
+		{"EachShardWakesAWaiter", []string{"C12.91"}, Options{}, topicShardsWake},
+		{"AreDestroyedWithTheirTopic", []string{"C12.31", "C12.33"}, Options{}, topicShardsDestroyed},
+		{"BoundBelowTheNumberOfShardsIsInvalid", []string{"C12.26", "C12.123"}, Options{}, topicShardsBounds},
 	}
 }
 
@@ -41,7 +41,7 @@ func (s *scene) overTopic(patch duly.TopicConfig) {
 	s.configureTopic(patch)
 }
 
-// keyOf returns a key whose messages go to that shard.
+// keyOf returns a key whose messages go to this shard.
 func keyOf(shard int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint("key-", i); contract.KeyShard(key, manyShards) == shard {
@@ -50,7 +50,7 @@ func keyOf(shard int) string {
 	}
 }
 
-// sendEach publishes a message into each shard, one call after the other.
+// sendEach publishes one message into each shard, in separate calls.
 func (s *scene) sendEach(body string) (positions []string) {
 	s.Helper()
 	for shard := range manyShards {
@@ -67,6 +67,7 @@ func topicShardsNumber(s *scene) {
 	s.names("512 shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 512}), duly.CodeInvalid,
 		"shards")
 	if !s.Sharded {
+		// An engine with one shard accepts only one.
 		s.refused("two shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}),
 			duly.CodeUnsupported)
 		s.sameIDs("the topics", s.topics(), nil)
@@ -74,9 +75,11 @@ func topicShardsNumber(s *scene) {
 		same(s, "the shards", s.info().Config.Shards, 1)
 		return
 	}
+
 	s.overTopic(duly.TopicConfig{})
 	same(s, "the shards", s.info().Config.Shards, manyShards)
 	s.configureTopic(duly.TopicConfig{Shards: manyShards, Keep: time.Hour})
+	// The number of shards is fixed when the topic is created.
 	s.names("another number", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2 * manyShards}),
 		duly.CodeInvalid, "shards")
 	same(s, "the shards of a group", s.group("g").config().Shards, manyShards)
@@ -98,15 +101,18 @@ func topicShardsAny(s *scene) {
 	seen := map[int]bool{}
 	for i := range 200 {
 		messages := messagesOf("a", "b", "c")
+		// A message with a key goes to its shard. It does not affect the others.
 		messages = slices.Insert(messages, 1, keyed(keyOf(i%manyShards), "k"))
 		results := s.publish(messages...)
 		first, second, third := contract.PositionPartsOf(results[0].Position), contract.PositionPartsOf(results[2].Position),
 			contract.PositionPartsOf(results[3].Position)
+
 		if first.Shard != second.Shard || second.Shard != third.Shard {
 			s.Errorf("messages of one call without keys went to the shards %d, %d and %d", first.Shard, second.Shard,
 				third.Shard)
 		}
 		same(s, "the ordinal of the last of a block", third.Ordinal, second.Ordinal+1)
+		// The shard is random, so two different ones suffice.
 		if seen[first.Shard] = true; len(seen) > 1 && i > 20 {
 			return
 		}
@@ -125,7 +131,8 @@ func topicShardsDedupe(s *scene) {
 		same(s, "the shard of the ID "+m.ID, shardOfPosition(first.Position), contract.KeyShard(m.ID, manyShards))
 		s.repeats(m, first)
 	}
-	// A shard compares only its own IDs.
+
+	// Each shard stores only its own IDs, so messages with different keys may share an ID.
 	a := s.publish(duly.Message{ID: "order-1", Key: keyOf(1)})[0]
 	b := s.publish(duly.Message{ID: "order-1", Key: keyOf(2)})[0]
 	s.repeats(duly.Message{ID: "order-1", Key: keyOf(1)}, a)
@@ -138,6 +145,7 @@ func topicShardsDelayed(s *scene) {
 	var all []named
 	for i := range 3 * manyShards {
 		m := duly.Message{Delay: time.Duration(1+i%5) * time.Second}
+		// Own IDs, keys and made IDs, which all decide the shard differently.
 		switch i % 3 {
 		case 0:
 			m.ID = fmt.Sprint("own-", i)
@@ -156,7 +164,8 @@ func topicShardsDelayed(s *scene) {
 		same(s, "the ID", m.ID, n.id)
 	}
 
-	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute}) // is no reason to lose one
+	// The change of the window must not lose a delayed message.
+	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute})
 	for _, n := range all[:6] {
 		s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), n.key, n.id))
 	}
@@ -166,13 +175,13 @@ func topicShardsDelayed(s *scene) {
 	entries := s.readAll(duly.FromStart)
 	same(s, "the messages that entered", len(entries), len(all)-6)
 	for _, e := range entries {
-		same(s, "whether it was canceled", slices.Contains(all[:6], named{e.Key, e.ID}), false)
+		same(s, "entry of a canceled message", slices.Contains(all[:6], named{e.Key, e.ID}), false)
 	}
 }
 
 func topicShardsFull(s *scene) {
-	s.overTopic(duly.TopicConfig{MaxCount: manyShards + 1}) // two in the first shard, one in the others
-	s.group("g")
+	s.overTopic(duly.TopicConfig{MaxCount: manyShards + 1}) // two messages in the first shard, one in the others
+	s.group("g")                                            // needs all messages, so none can be dropped
 	var messages []duly.Message
 	for range 2 {
 		for shard := range manyShards {
@@ -182,6 +191,7 @@ func topicShardsFull(s *scene) {
 	results, err := s.published(messages...)
 	s.must("publish", err)
 	for i, r := range results {
+		// Only the first shard has room for a second message.
 		if i < manyShards || i == manyShards {
 			s.must(fmt.Sprintf("message %d", i), r.Err)
 			continue
@@ -207,9 +217,10 @@ func topicShardsReserve(s *scene) {
 		shard := g.shardOf(d)
 		same(s, "the shard of the ID", contract.ShardOf(d.ID, manyShards), shard)
 		if d.ID <= last[shard] {
-			s.Errorf("shard %d handed out %s after %s", shard, d.ID, last[shard])
+			s.Errorf("shard %d delivered %s after %s", shard, d.ID, last[shard])
 		}
 		last[shard] = d.ID
+		// Collapse the messages of one shard into one turn.
 		if n := len(turns); n == 0 || turns[n-1] != shard {
 			turns = append(turns, shard)
 		}
@@ -217,7 +228,7 @@ func topicShardsReserve(s *scene) {
 
 	for i, shard := range turns {
 		if shard != (turns[0]+i)%manyShards {
-			s.Errorf("the shards were visited in the order %v", turns)
+			s.Errorf("the shards were read in the order %v", turns)
 			break
 		}
 	}
@@ -226,13 +237,14 @@ func topicShardsReserve(s *scene) {
 		g.release(d)
 	}
 
+	// The start is random, so two different ones suffice.
 	begins := map[int]bool{}
 	for range 20 * manyShards {
 		if begins[g.shardOf(g.take())] = true; len(begins) > 1 {
 			return
 		}
 	}
-	s.Errorf("all calls began at the shard %v", begins)
+	s.Errorf("all calls began at shard %v", begins)
 }
 
 func topicShardsMaxHeld(s *scene) {
@@ -244,6 +256,7 @@ func topicShardsMaxHeld(s *scene) {
 	for range 5 {
 		s.sendEach("x")
 	}
+	// The remainder of the bound goes to the first shards.
 	same(s, "the messages held", g.perShard(g.takeAll()), [manyShards]int{2, 2, 2, 1, 1, 1, 1, 1})
 	same(s, "the bound", g.groupStats().AtMaxHeld, true)
 }
@@ -254,6 +267,7 @@ func topicShardsOrder(s *scene) {
 	for i := range 3 {
 		s.sendEach(fmt.Sprint(i))
 	}
+	// Each round delivers the next message of every key.
 	for i := range 3 {
 		ds := g.takeAll()
 		same(s, "the messages of all keys", len(ds), manyShards)
@@ -271,6 +285,7 @@ func topicShardsRead(s *scene) {
 		want = append(want, s.sendEach(fmt.Sprint(i))...)
 		s.Advance(time.Millisecond)
 	}
+
 	slices.Sort(want)
 	from, got := duly.FromStart, []string{}
 	for {
@@ -284,6 +299,8 @@ func topicShardsRead(s *scene) {
 		from = page.Next
 	}
 	s.sameIDs("the messages of all shards", got, want)
+
+	// The next position continues in all shards.
 	more := s.sendEach("more")
 	slices.Sort(more)
 	got = got[:0]
@@ -292,7 +309,7 @@ func topicShardsRead(s *scene) {
 	}
 	s.sameIDs("the messages behind the end", got, more)
 
-	// From a position: its own shard begins there, the others at its entry time.
+	// Read from a position. Its own shard begins there, the others at its entry time.
 	got = got[:0]
 	for _, e := range s.readAll(duly.From(want[3*manyShards])) {
 		got = append(got, string(e.Body))
@@ -310,26 +327,31 @@ func topicShardsSeek(s *scene) {
 		rounds = append(rounds, s.sendEach(fmt.Sprint(i)))
 		s.Advance(time.Second)
 	}
-	extra := s.publish(keyed(keyOf(3), "extra"), keyed(keyOf(3), "last"))[1].Position // of one moment
+	// Both messages enter at the same time.
+	extra := s.publish(keyed(keyOf(3), "extra"), keyed(keyOf(3), "last"))[1].Position
+
 	g.ackAll(g.takeAll())
+	// The message's shard continues at its position. The others begin at its time.
 	r := g.seek(duly.From(rounds[2][5]))
 	same(s, "the result", r, contract.SeekResult{Replayed: 2*manyShards + 2})
 	bodies := bodiesOf(g.takeAll())
 	slices.Sort(bodies)
 	same(s, "the messages from round 2 on", strings.Join(bodies, ""),
 		strings.Repeat("2", manyShards)+strings.Repeat("3", manyShards)+"extralast")
+
 	g.seek(duly.FromPosition(extra))
 	g.delivers("last")
 	h := s.groupFrom("h", duly.From(rounds[3][0]))
 	same(s, "the lag of a group from a position", h.groupStats().Lag, manyShards+2)
 
+	// The position after the last one does not exist yet.
 	parts := contract.PositionPartsOf(extra)
 	parts.Ordinal++
 	s.topicUnchanged("a seek beyond the end of one shard", func() {
 		_, err := s.log().Seek(s.ctx, g.ref(), duly.FromPosition(parts.Position()))
 		s.names("a seek beyond the end of one shard", err, duly.CodeInvalid, "from")
 	})
-	parts.Shard = manyShards // is none of the topic's
+	parts.Shard = manyShards // the topic has no such shard
 	_, err := s.log().Seek(s.ctx, g.ref(), duly.FromPosition(parts.Position()))
 	s.refused("a seek to a position in no shard", err, duly.CodeInvalid)
 }
@@ -345,10 +367,11 @@ func topicShardsStats(s *scene) {
 	same(s, "the last", st.Last.String(), positions[len(positions)-1])
 	same(s, "the floors", len(st.Floors), manyShards)
 
+	// Every shard has a floor, at which the same group is behind.
 	for i, f := range st.Floors {
 		same(s, "the shard of the floor", f.Shard, i)
 		same(s, "the group at the floor", f.Group, "g")
-		same(s, "the messages it holds back", f.Alone, 2)
+		same(s, "the messages that only this group needs", f.Alone, 2)
 	}
 
 	same(s, "the lag", g.groupStats().Lag, 2*manyShards)
@@ -361,7 +384,7 @@ func topicShardsStats(s *scene) {
 		shards = append(shards, contract.ShardOf(j.ID, manyShards))
 	}
 
-	same(s, "whether the list goes shard by shard", slices.IsSorted(shards), true)
+	same(s, "the list is sorted by shard", slices.IsSorted(shards), true)
 	same(s, "the messages purged", g.purge(duly.StateLeased), 2*manyShards-2)
 }
 
@@ -374,6 +397,7 @@ func topicShardsWake(s *scene) {
 			ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{g.queue}, Timeout: time.Minute})
 			woken <- ready && err == nil
 		}()
+		// The waiter must wait before the message is published.
 		s.Quiet()
 		s.publish(keyed(keyOf(shard), "x"))
 		same(s, fmt.Sprintf("a wait for a message of shard %d", shard), <-woken, true)
@@ -389,8 +413,8 @@ func topicShardsDestroyed(s *scene) {
 	s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
 	s.overTopic(duly.TopicConfig{})
 	s.group("g")
-	s.sendEach("x") // at the same moment
-	s.topicUnchanged("receipts of before", func() {
+	s.sendEach("x") // at the same time, so that the positions are equal
+	s.topicUnchanged("old receipts", func() {
 		for _, d := range ds {
 			g.refusesReceipt(d.Receipt)
 		}

@@ -9,9 +9,9 @@ import (
 
 func topicStatsTests() []test {
 	return []test{
-		{"GroupCountsWhatHappened", []string{"C12.7", "C12.151", "C12.152", "C12.153", "C12.154", "C12.155"},
+		{"GroupCountersMatchItsOperations", []string{"C12.7", "C12.151", "C12.152", "C12.153", "C12.154", "C12.155"},
 			Options{}, groupCounts},
-		{"TopicCountsWhatHappened", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
+		{"TopicCountersMatchItsOperations", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
@@ -20,7 +20,8 @@ func topicStatsTests() []test {
 	}
 }
 
-// Check counts held, dead and delayed messages apart from jobs. Other messages of the log don't count.
+// topicCheckCounts checks that Check counts held, dead and delayed messages separately from jobs.
+// Other messages of the log do not count.
 func topicCheckCounts(s *scene) {
 	s.on("q").push(duly.Job{})
 	g := s.groupFrom("g", duly.FromStart)
@@ -34,11 +35,13 @@ func topicCheckCounts(s *scene) {
 
 	var done, total int64
 	for _, repair := range []bool{false, true} {
-		report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Repair: repair, Progress: func(d, t int64) { done, total = d, t }})
+		report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{
+			Repair: repair, Progress: func(d, t int64) { done, total = d, t },
+		})
 		s.must("check", err)
 		same(s, "the faults", len(report.Faults), 0)
-		same(s, "the jobs looked at", report.Jobs, 1)
-		same(s, "the messages looked at", report.Messages, 4)
+		same(s, "the number of jobs checked", report.Jobs, 1)
+		same(s, "the number of messages checked", report.Messages, 4)
 		if done > 5 || done > total {
 			s.Errorf("the progress ends at %d of %d", done, total)
 		}
@@ -56,6 +59,7 @@ func groupCounts(s *scene) {
 		s.publish(withHeaders(body, "a", "yes"), withHeaders("no", "a", "no"))
 	}
 
+	// Each message ends in another way. Half of the published messages do not match the filter.
 	ds := g.delivers(bodies...)
 	g.ack(ds[0])
 	g.nack(ds[1], "no")
@@ -67,6 +71,8 @@ func groupCounts(s *scene) {
 	g.stall(ds[6])
 	s.must("requeue", g.requeue(ds[4].ID).Err)
 	s.publish(withHeaders("new", "a", "yes"))
+
+	// The new message is beyond the cursor, so it counts as lag.
 	st := g.stats()
 	same(s, "the counters", st.Counters, duly.Counters{
 		Delivered: 7, Acked: 1, Failed: 1, Stalled: 1, Released: 1, Dead: 2, Requeued: 1, Deleted: 1, Dropped: 1,
@@ -76,8 +82,10 @@ func groupCounts(s *scene) {
 	same(s, "entered", st.Group.Entered, 15)
 	same(s, "filtered", st.Group.Filtered, 7)
 	same(s, "the lag", st.Group.Lag, 1)
-	sameTime(s, "the next due moment", st.NextDue, ds[1].Now.Add(time.Hour))
+	sameTime(s, "the next due time", st.NextDue, ds[1].Now.Add(time.Hour))
 	g.balanced()
+
+	// A seek to the start releases the held messages and replays the log.
 	g.seek(duly.FromStart)
 	st = g.stats()
 	same(s, "replayed", st.Group.Replayed, 15)
@@ -92,13 +100,17 @@ func topicCounts(s *scene) {
 	results := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b"}, duly.Message{ID: "c", Delay: time.Minute},
 		duly.Message{ID: "d", Delay: time.Hour})
 	s.repeats(duly.Message{ID: "a"}, results[0])
+	// One message is delayed, one canceled.
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "c"))
+
 	st := s.info().Stats
 	same(s, "messages", st.Messages, 2)
 	same(s, "the first position", st.First, results[0].Position)
 	same(s, "the last position", st.Last, results[1].Position)
 	same(s, "delayed", st.Delayed, 1)
-	sameTime(s, "the next due moment", st.NextDue, s.now().Add(time.Hour))
+	sameTime(s, "the next due time", st.NextDue, s.now().Add(time.Hour))
+
+	// The acknowledged message is trimmed, the other exceeds the age.
 	g.ack(g.take())
 	s.Advance(time.Hour + time.Millisecond)
 	s.stepTopic()
@@ -111,6 +123,7 @@ func topicCounts(s *scene) {
 	same(s, "dropped", st.Dropped, 1)
 	same(s, "messages", st.Messages, 1)
 	same(s, "the first position is the last", st.First == st.Last && st.First != duly.Position{}, true)
+
 	g.ackAll(g.takeAll())
 	s.stepTopic()
 	st = s.info().Stats
@@ -126,8 +139,10 @@ func groupOldest(s *scene) {
 	s.send("b")
 	s.Advance(time.Minute)
 	same(s, "the age of a new message", g.groupStats().OldestNeeded, 2*time.Minute)
+
 	ds := g.delivers("a", "b")
 	same(s, "the age of a held message", g.groupStats().OldestNeeded, 2*time.Minute)
+	// A ready message keeps the age of its entry.
 	g.release(ds[0])
 	same(s, "the age of a ready message", g.stats().OldestReady, 2*time.Minute)
 	g.ack(g.delivers("a")[0])
@@ -145,6 +160,7 @@ func groupLists(s *scene) {
 	)
 
 	ds := g.delivers("0", "1", "2", "7", "8", "9", "10", "11", "12")
+	// Move the messages into several states, in another order than the lists have.
 	s.must("extend", g.extend(ds[0].Receipt, time.Hour))
 	g.snooze(ds[3], 2*time.Minute)
 	g.snooze(ds[4], time.Minute)
@@ -158,6 +174,7 @@ func groupLists(s *scene) {
 		duly.StateLeased: {"1", "2", "0"}, duly.StateDelayed: {"8", "7"}, duly.StateReady: {"9", "10"},
 		duly.StateBlocked: {"4", "6", "5", "3"}, duly.StateDead: {"12", "11"}, duly.StateDone: {},
 	} {
+		// Pages of two, so that cursors are used.
 		got := []string{}
 		p := duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 2}}
 		for {
@@ -173,7 +190,7 @@ func groupLists(s *scene) {
 
 	for _, j := range g.list(duly.StateReady) {
 		same(s, "the size", j.Size > 0, true)
-		same(s, "the bytes of a body that was not asked for", len(j.Body), 0)
+		same(s, "the bytes of a body that was not requested", len(j.Body), 0)
 	}
 }
 
@@ -187,6 +204,7 @@ func topicNames(s *scene) {
 	}
 	s.sameIDs("the groups", s.onTopic("b").groups(), []string{"w", "x", "y", "z"})
 	s.sameIDs("the groups of a topic without one", s.onTopic("a").groups(), nil)
+
 	_, err := s.log().Topics(s.ctx, "", duly.PageParams{Limit: duly.MaxBatch + 1})
 	s.names("a large page of topics", err, duly.CodeInvalid, "limit")
 	_, err = s.log().Groups(s.ctx, duly.Q("b"), duly.PageParams{Limit: -1})
@@ -194,6 +212,7 @@ func topicNames(s *scene) {
 }
 
 func topicSurvey(s *scene) {
+	// Queues before and after the groups by name.
 	s.on("zz").push(duly.Job{})
 	s.on("aa").push(duly.Job{})
 	for _, topic := range []string{"m", "n"} {

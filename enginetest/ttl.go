@@ -9,24 +9,25 @@ import (
 func ttlTests() []test {
 	return []test{
 		{"CountsFromThePush", []string{"C2.23", "C2.24"}, Options{OneShard: true}, ttlFromPush},
-		{"ExpiredJobIsNotFoundBeforeAnyStep", []string{"C2.24", "C4.60"}, Options{}, ttlByClock},
-		{"ExpiredJobIsGoneAndCounted", []string{"C3.4", "C4.61", "C4.58"}, Options{}, ttlCounted},
+		{"ExpiredJobIsNotFoundWithoutAStep", []string{"C2.24", "C4.60"}, Options{}, ttlByClock},
+		{"ExpiredJobIsRemovedAndCounted", []string{"C3.4", "C4.61", "C4.58"}, Options{}, ttlCounted},
 		{"ExpiredJobHoldsNoID", []string{"C2.24"}, Options{}, ttlFreesID},
 		{"ExpiredJobHoldsNoMergeKey", []string{"C2.24", "C7.1"}, Options{}, ttlFreesMergeKey},
 		{"ExpiredJobHoldsNoOrderKey", []string{"C2.24", "C6.9"}, Options{}, ttlFreesOrderKey},
-		{"ExpiredHeadLetsTheNextGo", []string{"C2.24", "C6.9", "C6.11"}, Options{}, ttlHead},
-		{"ExpiredHeadBlocksNobodyBeforeAnyStep", []string{"C2.24", "C4.60"}, Options{}, ttlHeadByClock},
-		{"ExpiredJobIsPassedOverWhenItsKeyIsFreed", []string{"C2.24", "C6.11"}, Options{}, ttlPassedOver},
-		{"HeirOfAnExpiredHeadKeepsTheKey", []string{"C6.4", "C6.11", "C2.24"}, Options{}, ttlHeir},
-		{"LeaseStopsItsHand", []string{"C2.25", "C3.5"}, Options{}, ttlLeased},
-		{"IsLookedAtWhenTheJobComesBack", []string{"C2.25", "C4.30"}, Options{}, ttlComesBack},
-		{"OfADoneJobIsOver", []string{"C3.4", "C2.30"}, Options{}, ttlDone},
-		{"GoesBeforeTheLastTry", []string{"C4.30", "C4.32"}, Options{}, ttlBeforeDead},
-		{"BuryGoesBeforeIt", []string{"C4.29", "C2.25"}, Options{}, ttlBury},
+		{"ExpiredHeadReleasesItsKey", []string{"C2.24", "C6.9", "C6.11"}, Options{}, ttlHead},
+		{"ExpiredHeadBlocksNoJobWithoutAStep", []string{"C2.24", "C4.60"}, Options{}, ttlHeadByClock},
+		{"ExpiredJobIsSkippedWhenItsKeyIsFreed", []string{"C2.24", "C6.11"}, Options{}, ttlPassedOver},
+		{"FirstBlockedJobInheritsTheKeyOfAnExpiredHead", []string{"C6.4", "C6.11", "C2.24"}, Options{}, ttlHeir},
+		{"LeasedJobDoesNotExpire", []string{"C2.25", "C3.5"}, Options{}, ttlLeased},
+		{"ReturnedJobExpires", []string{"C2.25", "C4.30"}, Options{}, ttlComesBack},
+		{"DoneJobDoesNotExpire", []string{"C3.4", "C2.30"}, Options{}, ttlDone},
+		{"ExpiryPrecedesTheLastTry", []string{"C4.30", "C4.32"}, Options{}, ttlBeforeDead},
+		{"BuryPrecedesExpiry", []string{"C4.29", "C2.25"}, Options{}, ttlBury},
 	}
 }
 
 func ttlFromPush(s *scene) {
+	// The TTL counts from the push, not from the due time.
 	s.push(duly.Job{ID: "x", Delay: 30 * time.Second, TTL: time.Minute})
 	sameTime(s, "its expiry", s.get("x").ExpiresAt, s.now().Add(time.Minute))
 	s.push(duly.Job{ID: "y", TTL: time.Minute})
@@ -42,12 +43,14 @@ func ttlByClock(s *scene) {
 	s.pushAll(duly.Job{ID: "ready", TTL: time.Minute}, duly.Job{ID: "delayed", Delay: time.Minute, TTL: time.Minute},
 		duly.Job{ID: "head", OrderKey: "k"}, duly.Job{ID: "blocked", OrderKey: "k", TTL: time.Minute})
 	s.Advance(time.Minute + time.Millisecond)
+	// No step has removed the expired jobs, but no operation finds them.
 	for _, id := range []string{"ready", "delayed", "blocked"} {
 		s.gone(id)
 		s.refused("delete", s.Engine.Delete(s.ctx, s.ref(), id), duly.CodeNotFound)
 		s.refused("promote", s.Engine.Promote(s.ctx, s.ref(), id), duly.CodeNotFound)
 		s.refused("update", s.Engine.Update(s.ctx, s.ref(), id, duly.Update{Tries: 2}), duly.CodeNotFound)
 	}
+
 	info, err := s.Engine.Peek(s.ctx, s.ref())
 	s.must("peek", err)
 	same(s, "the first ready job", info.ID, "head")
@@ -72,6 +75,7 @@ func ttlFreesID(s *scene) {
 func ttlFreesMergeKey(s *scene) {
 	s.push(duly.Job{ID: "old", TTL: time.Minute, Merge: duly.Merge{Key: "m"}})
 	s.Advance(time.Minute + time.Millisecond)
+	// The expired job no longer holds the key.
 	s.push(duly.Job{ID: "new", Merge: duly.Merge{Key: "m"}})
 	s.merges(duly.Job{Merge: duly.Merge{Key: "m"}}, "new")
 	s.takes("new")
@@ -89,6 +93,7 @@ func ttlHead(s *scene) {
 	s.pushAll(duly.Job{ID: "a", TTL: time.Minute, OrderKey: "k"}, duly.Job{ID: "b", TTL: time.Minute, OrderKey: "k"},
 		duly.Job{ID: "c", OrderKey: "k"}, duly.Job{ID: "d", OrderKey: "k"})
 	s.Advance(time.Minute + time.Millisecond)
+	// The first two have expired, so the third gets the key.
 	s.takes("c")
 	s.is("d", duly.StateBlocked)
 	s.counted(duly.Counters{Pushed: 4, Delivered: 1, Expired: 2})
@@ -100,15 +105,17 @@ func ttlHeadByClock(s *scene) {
 	s.Advance(40 * time.Second)
 	s.is("behind", duly.StateBlocked)
 	s.Advance(time.Minute)
+	// The head has expired, so the job behind it is ready by the clock.
 	s.is("behind", duly.StateReady)
+
 	info, err := s.Engine.Peek(s.ctx, s.ref())
 	s.must("peek", err)
 	same(s, "the first ready job", info.ID, "behind")
 	s.takes("behind")
 }
 
-// ttlHeir pushes a job when the key's holder has expired. The push drops the
-// holder and gives the key to the first blocked job, so the new job is blocked.
+// ttlHeir pushes a job when the holder of its key has expired. The push removes the holder and
+// gives the key to the first blocked job, so the new job is blocked.
 func ttlHeir(s *scene) {
 	s.push(duly.Job{ID: "a", OrderKey: "k", TTL: time.Second})
 	s.push(duly.Job{ID: "b", OrderKey: "k"})
@@ -127,9 +134,11 @@ func ttlPassedOver(s *scene) {
 	s.push(duly.Job{ID: "b", OrderKey: "k", TTL: time.Minute})
 	s.push(duly.Job{ID: "c", OrderKey: "k"})
 	d := s.takes("a")[0]
+	// Time passes without a step, so nothing has removed the expired second job.
 	s.Clock.Advance(2 * time.Minute)
 	s.ack(d)
-	s.is("c", duly.StateReady) // before any step
+	// Ready without a step.
+	s.is("c", duly.StateReady)
 	s.takes("c")
 }
 
@@ -138,6 +147,7 @@ func ttlLeased(s *scene) {
 	d := s.take()
 	s.Advance(30 * time.Minute)
 	s.step()
+	// The TTL is over, but the lease is not.
 	s.is("x", duly.StateLeased)
 	s.must("extend", s.extend(d.Receipt, time.Hour))
 	s.ack(d)
@@ -161,6 +171,7 @@ func ttlComesBack(s *scene) {
 		n.push(duly.Job{ID: "y", OrderKey: "k"})
 		d := n.take()
 		n.Advance(2 * time.Minute)
+		// The job returns after its TTL, whatever the way.
 		back.do(d)
 		n.step()
 		n.gone("x")
@@ -182,6 +193,7 @@ func ttlBeforeDead(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute, Lease: time.Hour, Tries: 1})
 	d := s.take()
 	s.Advance(2 * time.Minute)
+	// The nack would make the job dead, but the job has expired.
 	s.nack(d, "no")
 	s.gone("x")
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Failed: 1, Expired: 1})
@@ -191,6 +203,7 @@ func ttlBury(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute, Lease: time.Hour})
 	d := s.take()
 	s.Advance(2 * time.Minute)
+	// A bury keeps the job although it has expired.
 	s.bury(d, "no")
 	s.is("x", duly.StateDead)
 }

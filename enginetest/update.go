@@ -9,22 +9,22 @@ import (
 
 func updateTests() []test {
 	return []test{
-		{"ChangesEveryFieldThatItNames", []string{"C4.42"}, Options{}, updateFields},
-		{"OfALargeBodyLeavesNothingBehind", []string{"C4.77", "C4.42"}, Options{}, updateShrinksBody},
-		{"LeavesWhatItDoesNotName", []string{"C4.42", "C4.45"}, Options{}, updateNothing},
+		{"ChangesEveryGivenField", []string{"C4.42"}, Options{}, updateFields},
+		{"OfALargeBodyDeletesTheOldBody", []string{"C4.77", "C4.42"}, Options{}, updateShrinksBody},
+		{"KeepsOtherFields", []string{"C4.42", "C4.45"}, Options{}, updateNothing},
 		{"MayChangeTheState", []string{"C3.19"}, Options{}, updateState},
 		{"DueBeyondTheExpiryIsInvalid", []string{"C4.43"}, Options{}, updateBeyondExpiry},
 		{"TTLCountsFromNow", []string{"C4.42"}, Options{}, updateTTL},
-		{"IsForWaitingJobsOnly", []string{"C4.44", "C3.20", "C13.5"}, Options{}, updateConflicts},
+		{"RequiresAWaitingJob", []string{"C4.44", "C3.20", "C13.5"}, Options{}, updateConflicts},
 		{"IsAtomic", []string{"C4.44"}, Options{}, updateAtomic},
 		{"KeepsFailures", []string{"C4.45"}, Options{}, updateKeepsFailures},
 		{"NamesBadFields", []string{"C13.2"}, Options{}, updateBadFields},
 		{"OfPriorityMovesTheJob", []string{"C4.42", "C6.1"}, Options{OneShard: true}, updatePriority},
 		{"PastDueIsNow", []string{"C2.12", "C4.42"}, Options{OneShard: true}, updatePastDue},
-		{"PromoteMakesItDueNow", []string{"C4.46", "C3.21"}, Options{}, promoteDelayed},
+		{"PromoteMakesTheJobDueNow", []string{"C4.46", "C3.21"}, Options{}, promoteDelayed},
 		{"PromoteOfADueJobChangesNothing", []string{"C3.22"}, Options{}, promoteDue},
-		{"PromoteIsForWaitingJobsOnly", []string{"C3.23", "C13.5"}, Options{}, promoteConflicts},
-		{"DeleteTakesAJobInAnyState", []string{"C4.41", "C3.26", "C3.27"}, Options{}, deleteAny},
+		{"PromoteRequiresAWaitingJob", []string{"C3.23", "C13.5"}, Options{}, promoteConflicts},
+		{"DeleteRemovesAJobInAnyState", []string{"C4.41", "C3.26", "C3.27"}, Options{}, deleteAny},
 	}
 }
 
@@ -35,23 +35,29 @@ func (s *scene) update(id string, u duly.Update) error {
 func ptr[T any](v T) *T { return &v }
 
 func updateFields(s *scene) {
-	s.push(duly.Job{ID: "x", Body: []byte("old"), Headers: map[string]string{"a": "b"}, OrderKey: "k", Merge: duly.Merge{Key: "m"}})
+	s.push(duly.Job{ID: "x", Body: []byte("old"), Headers: map[string]string{"a": "b"}, OrderKey: "k",
+		Merge: duly.Merge{Key: "m"}})
 	s.must("update", s.update("x", duly.Update{
-		Delay: ptr(time.Minute), Priority: ptr(7), Body: []byte("new"), Headers: map[string]string{"C": "d"}, Tries: 3, MaxStalls: 4,
-		Backoff: "fixed:5s", TTL: time.Hour, Lease: time.Minute, Retain: 2 * time.Hour,
+		Delay: ptr(time.Minute), Priority: ptr(7), Body: []byte("new"), Headers: map[string]string{"C": "d"}, Tries: 3,
+		MaxStalls: 4,
+		Backoff:   "fixed:5s", TTL: time.Hour, Lease: time.Minute, Retain: 2 * time.Hour,
 	}))
 	j := s.get("x")
 	s.sameContent("the job", j.Job, duly.Job{Body: []byte("new"), Headers: map[string]string{"c": "d"}})
 	sameTime(s, "due", j.Due, s.now().Add(time.Minute))
 	sameTime(s, "expiry", j.ExpiresAt, s.now().Add(time.Hour))
 	same(s, "size", j.Size, 3)
-	if j.Priority != 7 || j.Tries != 3 || j.MaxStalls != 4 || j.Backoff != "fixed:5s" || j.Lease != time.Minute || j.Retain != 2*time.Hour {
+	if j.Priority != 7 || j.Tries != 3 || j.MaxStalls != 4 || j.Backoff != "fixed:5s" || j.Lease != time.Minute ||
+		j.Retain != 2*time.Hour {
 		s.Errorf("the job is %+v", j.Job)
 	}
 	same(s, "order key", j.OrderKey, "k")
 	same(s, "merge key", j.Merge.Key, "m")
+
+	// Empty values and None remove what the fields held.
 	s.must("update to none", s.update("x", duly.Update{
-		Priority: ptr(0), Body: []byte{}, Headers: map[string]string{}, MaxStalls: duly.None, TTL: duly.None, Retain: duly.None,
+		Priority: ptr(0), Body: []byte{}, Headers: map[string]string{}, MaxStalls: duly.None, TTL: duly.None,
+		Retain: duly.None,
 	}))
 	j = s.get("x")
 	s.sameContent("the emptied job", j.Job, duly.Job{})
@@ -59,13 +65,14 @@ func updateFields(s *scene) {
 	if j.Priority != 0 || j.MaxStalls != duly.None || j.TTL != duly.None || j.Retain != duly.None {
 		s.Errorf("the job is %+v", j.Job)
 	}
+
 	due := s.now().Add(time.Hour)
 	s.must("update of due", s.update("x", duly.Update{Due: due}))
 	sameTime(s, "due", s.get("x").Due, due)
 }
 
-// updateShrinksBody makes a large body small, by an update and by a replacing
-// push. The audit's check then finds a body that was left behind.
+// updateShrinksBody replaces a large body by a small one, with an update and with a replacing
+// push. The check finds a large body that is still stored.
 func updateShrinksBody(s *scene) {
 	large, replace := pattern(100_000), duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	s.push(duly.Job{ID: "x", Body: large})
@@ -85,8 +92,10 @@ func updateShrinksBody(s *scene) {
 }
 
 func updateNothing(s *scene) {
-	s.push(duly.Job{ID: "x", Body: []byte("b"), Headers: map[string]string{"a": "b"}, Delay: time.Minute, TTL: time.Hour, Priority: 3})
-	s.unchanged("an update that names nothing", func() { s.must("update", s.update("x", duly.Update{})) })
+	s.push(duly.Job{ID: "x", Body: []byte("b"), Headers: map[string]string{"a": "b"}, Delay: time.Minute, TTL: time.Hour,
+		Priority: 3})
+	s.unchanged("an update without fields", func() { s.must("update", s.update("x", duly.Update{})) })
+
 	before := s.get("x")
 	s.Advance(10 * time.Second)
 	s.must("update", s.update("x", duly.Update{Tries: 2}))
@@ -118,8 +127,10 @@ func updateState(s *scene) {
 
 func updateBeyondExpiry(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute})
+	// The priority of the same update must not change either.
 	s.unchanged("an update beyond the expiry", func() {
-		s.namesBound("it", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), Priority: ptr(3)}), "ttl", "is 1m and ends before")
+		s.namesBound("it", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), Priority: ptr(3)}), "ttl",
+			"is 1m and ends before")
 	})
 	s.must("update of both", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), TTL: 3 * time.Minute}))
 	s.namesBound("a ttl before the due", s.update("x", duly.Update{TTL: time.Minute}), "ttl", "is 1m and ends before")
@@ -128,6 +139,7 @@ func updateBeyondExpiry(s *scene) {
 func updateTTL(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute})
 	s.Advance(30 * time.Second)
+	// A new TTL counts from the update.
 	s.must("update", s.update("x", duly.Update{TTL: time.Minute}))
 	sameTime(s, "expiry", s.get("x").ExpiresAt, s.now().Add(time.Minute))
 	s.Advance(59 * time.Second)
@@ -136,8 +148,7 @@ func updateTTL(s *scene) {
 	s.gone("x")
 }
 
-// beyondWaiting are the states in which an operation on waiting jobs is a
-// conflict.
+// beyondWaiting are the states in which operations on waiting jobs return a conflict.
 var beyondWaiting = [...]duly.State{duly.StateLeased, duly.StateDead, duly.StateDone}
 
 func updateConflicts(s *scene) {
@@ -152,6 +163,7 @@ func updateConflicts(s *scene) {
 
 func updateAtomic(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute, Body: []byte("old")})
+	// Each update has a valid and an invalid field.
 	bad := []duly.Update{
 		{Body: []byte("new"), Priority: ptr(5000)},
 		{Body: []byte("new"), Delay: ptr(time.Hour)},
@@ -160,7 +172,7 @@ func updateAtomic(s *scene) {
 	s.unchanged("a bad update", func() {
 		for _, u := range bad {
 			if err := s.update("x", u); err == nil {
-				s.Error("a bad update is answered as done")
+				s.Error("a bad update succeeded")
 			}
 		}
 	})
@@ -174,6 +186,7 @@ func updateKeepsFailures(s *scene) {
 	s.counts(d, 2, 1, 0)
 	same(s, "the body", string(d.Body), "new")
 	s.release(d)
+	// The job has failed once, so the next failure is its last.
 	s.must("update", s.update("x", duly.Update{Tries: 2}))
 	s.nack(s.take(), "no")
 	s.is("x", duly.StateDead)
@@ -214,6 +227,7 @@ func updatePriority(s *scene) {
 func updatePastDue(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b", Delay: time.Hour})
 	s.Advance(time.Minute)
+	// A due time in the past does not move the job ahead of the other.
 	s.must("update", s.update("b", duly.Update{Due: s.now().Add(-time.Hour)}))
 	sameTime(s, "due", s.get("b").Due, s.now())
 	s.takes("a", "b")
@@ -225,6 +239,7 @@ func promoteDelayed(s *scene) {
 	s.must("promote", s.Engine.Promote(s.ctx, s.ref(), "x"))
 	s.is("x", duly.StateReady)
 	sameTime(s, "due", s.get("x").Due, s.now())
+	// A failed job that waits for its retry can be promoted too.
 	s.nackFor(s.takes("x")[0], time.Hour)
 	s.must("promote of a retry", s.Engine.Promote(s.ctx, s.ref(), "x"))
 	s.counts(s.takes("x")[0], 2, 1, 0)
@@ -233,7 +248,7 @@ func promoteDelayed(s *scene) {
 func promoteDue(s *scene) {
 	s.line("ready", "blocked")
 	s.Advance(time.Minute)
-	s.unchanged("promoting what is due", func() {
+	s.unchanged("promoting due jobs", func() {
 		s.must("promote", s.Engine.Promote(s.ctx, s.ref(), "ready"))
 		s.must("promote", s.Engine.Promote(s.ctx, s.ref(), "blocked"))
 	})

@@ -10,15 +10,15 @@ import (
 
 func waitTests() []test {
 	return []test{
-		{"AnswersAtOnceWhereAJobIsReady", []string{"C4.17"}, Options{}, waitReady},
-		{"LooksOnceWithoutATimeout", []string{"C4.17"}, Options{}, waitLooksOnce},
-		{"EndsWhenTheTimeHasPassed", []string{"C4.17"}, Options{}, waitTimesOut},
+		{"ReturnsAtOnceIfAJobIsReady", []string{"C4.17"}, Options{}, waitReady},
+		{"ReturnsAtOnceWithoutATimeout", []string{"C4.17"}, Options{}, waitWithoutTimeout},
+		{"EndsAtItsTimeout", []string{"C4.17"}, Options{}, waitTimesOut},
 		{"EndsWithItsContext", []string{"C4.2", "C4.17"}, Options{}, waitContext},
 		{"WakesForAPush", []string{"C5.11", "C5.12"}, Options{}, waitPush},
-		{"WakesAtTheDueMomentItself", []string{"C5.11", "C5.12"}, Options{}, waitDue},
+		{"WakesAtTheDueTime", []string{"C5.11", "C5.12"}, Options{}, waitDue},
 		{"WakesForAnEarlierPush", []string{"C5.12"}, Options{}, waitEarlierPush},
-		{"WakesForALeaseThatRanOut", []string{"C5.13"}, Options{}, waitLease},
-		{"WakesForALeaseThatWasShortened", []string{"C5.13"}, Options{}, waitShortened},
+		{"WakesAtTheEndOfALease", []string{"C5.13"}, Options{}, waitLease},
+		{"WakesAtTheEndOfAShortenedLease", []string{"C5.13"}, Options{}, waitShortened},
 		{"WakesForARelease", []string{"C5.11"}, Options{}, waitRelease},
 		{"WakesWhenARetryIsDue", []string{"C5.12", "C8.1"}, Options{}, waitRetry},
 		{"WakesWhenAKeyIsFreed", []string{"C5.11", "C6.11"}, Options{}, waitKeyFreed},
@@ -28,15 +28,15 @@ func waitTests() []test {
 		{"WakesForAnUpdate", []string{"C5.11", "C4.42"}, Options{}, waitUpdate},
 		{"WakesForARequeue", []string{"C5.11", "C4.66"}, Options{}, waitRequeue},
 		{"WakesForTheSecondOfItsQueues", []string{"C4.17"}, Options{}, waitSecondQueue},
-		{"WakesOnAQueueThatWasUnknown", []string{"C4.88", "C4.86", "C4.87"}, Options{}, waitUnknown},
-		{"WakesOnAQueueThatWasDestroyedAndMadeAgain", []string{"C4.88", "C4.71"}, Options{}, waitDestroyed},
+		{"WakesForAQueueCreatedLater", []string{"C4.88", "C4.86", "C4.87"}, Options{}, waitUnknown},
+		{"WakesForARecreatedQueue", []string{"C4.88", "C4.71"}, Options{}, waitDestroyed},
 		{"OneWaiterWakesPerReadyJob", []string{"C5.16"}, Options{}, waitOnePerJob},
 		{"OneWaiterWakesPerDueJob", []string{"C5.16", "C5.12"}, Options{}, waitOnePerDue},
 		{"NothingIsLeasedWhileWaiting", []string{"C4.18"}, Options{}, waitLeasesNothing},
-		{"VanishedWaiterTakesNothingWithIt", []string{"C4.18", "C5.16"}, Options{}, waitVanished},
-		{"VanishedWaitersLeaveTheWakeToOthers", []string{"C4.18", "C5.16"}, Options{}, waitManyVanish},
+		{"CanceledWaiterConsumesNoWakeup", []string{"C4.18", "C5.16"}, Options{}, waitVanished},
+		{"CanceledWaitersLeaveTheWakeupToOthers", []string{"C4.18", "C5.16"}, Options{}, waitManyVanish},
 		{"PassWakesTheNextWaiter", []string{"C4.102"}, Options{}, waitPass},
-		{"PausedQueueIsAnEmptyOne", []string{"C4.89", "C4.63"}, Options{}, waitPaused},
+		{"PausedQueueWakesNoWaiter", []string{"C4.89", "C4.63"}, Options{}, waitPaused},
 		{"SleepsUntilALimitOpens", []string{"C5.14", "C10.12", "C4.89"}, Options{OneShard: true}, waitLimit},
 		{"SleepsUntilTheRateOpens", []string{"C5.14", "C10.12"}, Options{OneShard: true}, waitRate},
 		{"TenThousandWaitersAreServed", []string{"C4.19"}, Options{}, waitCrowd},
@@ -48,15 +48,15 @@ func waitReady(s *scene) {
 	s.wait().woke("a job is ready")
 	s.take()
 	s.push(duly.Job{})
-	s.wait().woke("another one is ready")
-	// Whoever was woken for it may have vanished, so it is offered again.
+	s.wait().woke("another job is ready")
+	// The waiter that was woken may have stopped, so the job is offered again.
 	again := s.wait()
 	s.Advance(5 * time.Second)
-	again.woke("nobody has taken it")
+	again.woke("no worker has reserved the job")
 	s.take()
 }
 
-func waitLooksOnce(s *scene) {
+func waitWithoutTimeout(s *scene) {
 	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}})
 	s.must("wait", err)
 	same(s, "ready", ready, false)
@@ -68,12 +68,14 @@ func waitLooksOnce(s *scene) {
 
 func waitTimesOut(s *scene) {
 	w := s.waitFor(time.Minute)
+
+	// One millisecond before the timeout.
 	s.Advance(time.Minute - time.Millisecond)
-	w.sleeps("its time has not passed")
+	w.sleeps("its timeout has not passed")
 	s.Advance(time.Millisecond)
 	s.Quiet()
 	if !w.returned() {
-		s.Fatal("the waiter sleeps although its time has passed")
+		s.Fatal("the waiter still blocks after its timeout")
 	}
 	s.must("wait", w.err)
 	same(s, "ready", w.ready, false)
@@ -81,7 +83,7 @@ func waitTimesOut(s *scene) {
 
 func waitContext(s *scene) {
 	w := s.wait()
-	w.sleeps("there is nothing")
+	w.sleeps("the queue has no ready job")
 	w.end()
 	if w.ready || !errors.Is(w.err, context.Canceled) {
 		s.Errorf("the wait ended with %t, %v; want the context's error", w.ready, w.err)
@@ -90,7 +92,7 @@ func waitContext(s *scene) {
 
 func waitPush(s *scene) {
 	w := s.wait()
-	w.sleeps("there is nothing")
+	w.sleeps("the queue has no ready job")
 	s.push(duly.Job{Delay: time.Hour})
 	w.sleeps("the job is due in an hour")
 	s.push(duly.Job{})
@@ -110,6 +112,7 @@ func waitDue(s *scene) {
 func waitEarlierPush(s *scene) {
 	s.push(duly.Job{ID: "late", Delay: 5 * time.Minute})
 	w := s.wait()
+	// The waiter has to replace its timer by an earlier one.
 	s.push(duly.Job{ID: "early", Delay: time.Minute})
 	s.Advance(time.Minute - time.Millisecond)
 	w.sleeps("the earlier job is due in a millisecond")
@@ -123,11 +126,12 @@ func waitLease(s *scene) {
 	d := s.take()
 	w := s.wait()
 	s.Advance(30 * time.Second)
+	// The waiter has to follow the extension.
 	s.must("extend", s.extend(d.Receipt, time.Minute))
 	s.Advance(time.Minute - time.Millisecond)
 	w.sleeps("the lease was extended")
 	s.Advance(2 * time.Millisecond)
-	w.woke("the lease has run out")
+	w.woke("the lease has ended")
 	s.takes("x")
 }
 
@@ -139,7 +143,7 @@ func waitShortened(s *scene) {
 	s.Advance(time.Second - time.Millisecond)
 	w.sleeps("the lease has one millisecond left")
 	s.Advance(time.Millisecond)
-	w.woke("the lease has run out")
+	w.woke("the lease has ended")
 	s.takes("x")
 }
 
@@ -149,7 +153,7 @@ func waitRelease(s *scene) {
 	w := s.wait()
 	w.sleeps("the only job is leased")
 	s.release(d)
-	w.woke("it was released")
+	w.woke("the job was released")
 }
 
 func waitRetry(s *scene) {
@@ -174,8 +178,8 @@ func waitKeyFreed(s *scene) {
 	s.takes("b")
 }
 
-// waitHolderExpires waits behind a snoozed holder. Its last millisecond counts,
-// so its key is free one millisecond after its TTL.
+// waitHolderExpires waits behind a snoozed job that holds the key. The last millisecond of its
+// TTL counts, so the key is free one millisecond after the TTL.
 func waitHolderExpires(s *scene) {
 	s.push(duly.Job{ID: "a", OrderKey: "k", TTL: 10 * time.Second})
 	s.push(duly.Job{ID: "b", OrderKey: "k"})
@@ -195,7 +199,7 @@ func waitResume(s *scene) {
 	w := s.wait()
 	w.sleeps("the queue is paused")
 	s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
-	w.woke("the queue goes on")
+	w.woke("the queue was resumed")
 }
 
 func waitPromote(s *scene) {
@@ -221,14 +225,14 @@ func waitRequeue(s *scene) {
 	w := s.wait()
 	w.sleeps("the only job is dead")
 	s.requeue(id)
-	w.woke("it was requeued")
+	w.woke("the job was requeued")
 }
 
 func waitSecondQueue(s *scene) {
 	s.on("a").push(duly.Job{Delay: time.Hour})
 	w := s.wait("a", "b")
 	s.on("c").push(duly.Job{})
-	w.sleeps("nobody waits for that queue")
+	w.sleeps("it does not wait for that queue")
 	s.on("b").push(duly.Job{})
 	w.woke("its second queue has a job")
 }
@@ -239,7 +243,7 @@ func waitUnknown(s *scene) {
 	same(s, "the number of queues", len(s.queues()), 0)
 	s.on("unknown").push(duly.Job{Delay: time.Minute})
 	s.Advance(time.Minute)
-	w.woke("the queue was made and its job is due")
+	w.woke("the queue was created and its job is due")
 }
 
 func waitDestroyed(s *scene) {
@@ -247,9 +251,9 @@ func waitDestroyed(s *scene) {
 	w := s.wait()
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.Advance(2 * time.Minute)
-	w.sleeps("the job has gone with its queue")
+	w.sleeps("the job was destroyed with its queue")
 	s.push(duly.Job{})
-	w.woke("the queue was made again")
+	w.woke("the queue was created again")
 }
 
 func waitPaused(s *scene) {
@@ -261,8 +265,9 @@ func waitPaused(s *scene) {
 	s.Advance(2 * time.Minute)
 	w.sleeps("the queue is still paused")
 	s.nothing("the queue is paused")
+
 	s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
-	w.woke("the queue goes on")
+	w.woke("the queue was resumed")
 	same(s, "the jobs delivered", len(s.takeAll()), 2)
 }
 
@@ -276,6 +281,8 @@ func waitLimit(s *scene) {
 	w.sleeps("a push does not open the limit")
 	s.ack(d)
 	w.woke("the limit has opened")
+
+	// Raising the limit wakes waiters too, and so does the end of a lease.
 	d = s.takes("b")[0]
 	w = s.wait()
 	s.configure(duly.QueueConfig{MaxLeased: 2})
@@ -283,7 +290,7 @@ func waitLimit(s *scene) {
 	d = s.takes("c")[0]
 	w = s.wait()
 	s.Advance(d.LeaseEnd.Sub(s.now()) + time.Millisecond)
-	w.woke("a lease has run out")
+	w.woke("a lease has ended")
 }
 
 func waitRate(s *scene) {
@@ -291,6 +298,7 @@ func waitRate(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"})
 	s.takes("a")
 	w := s.wait()
+	// A rate of 0.5 per second gives a token every two seconds.
 	s.Advance(2*time.Second - time.Millisecond)
 	w.sleeps("the rate is used up")
 	s.Advance(time.Millisecond)

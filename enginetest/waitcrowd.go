@@ -9,20 +9,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// What holds where many wait at once.
+// The tests in this file have many concurrent waiters.
 
-// crowd begins n waits and wants them to sleep.
+// crowd starts n waits. All of them must block.
 func (s *scene) crowd(n int) []*waiter {
 	ws := make([]*waiter, n)
 	for i := range ws {
 		ws[i] = s.begin(duly.MaxWait)
 	}
 	s.Quiet()
-	s.awake(ws, 0, "there is nothing")
+	s.awake(ws, 0, "the queue has no ready job")
 	return ws
 }
 
-// awake wants exactly n of the waiters to have woken.
+// awake reports an error unless exactly n of the waiters have woken.
 func (s *scene) awake(ws []*waiter, n int, why string) {
 	s.Helper()
 	s.Quiet()
@@ -31,7 +31,7 @@ func (s *scene) awake(ws []*waiter, n int, why string) {
 		if w.returned() {
 			woken++
 			if !w.ready || w.err != nil {
-				s.Errorf("a waiter returned %t, %v", w.ready, w.err)
+				s.Errorf("a waiter returned %t, %v; want true, nil", w.ready, w.err)
 			}
 		}
 	}
@@ -44,6 +44,7 @@ func waitOnePerJob(s *scene) {
 	ws := s.crowd(6)
 	s.push(duly.Job{})
 	s.awake(ws, 1, "one job was pushed")
+
 	s.take()
 	s.pushAll(duly.Job{}, duly.Job{})
 	s.awake(ws, 3, "two more were pushed")
@@ -60,6 +61,7 @@ func waitOnePerDue(s *scene) {
 	s.Advance(time.Minute)
 	s.awake(ws, 3, "two more are due")
 	s.takeAll()
+	// Ready jobs that are taken must not wake others.
 	s.Advance(time.Second)
 	s.awake(ws, 3, "everything was taken")
 }
@@ -75,9 +77,10 @@ func waitLeasesNothing(s *scene) {
 
 func waitVanished(s *scene) {
 	gone, stays := s.wait(), s.wait()
+	// The canceled waiter was the first in line.
 	gone.end()
 	s.push(duly.Job{ID: "x"})
-	stays.woke("the other waiter has gone")
+	stays.woke("the other waiter was canceled")
 	s.takes("x")
 }
 
@@ -88,18 +91,18 @@ func waitManyVanish(s *scene) {
 		w.end()
 	}
 	s.Advance(time.Minute)
-	ws[19].woke("everybody else has gone")
+	ws[19].woke("all other waiters were canceled")
 	s.takes("x")
 }
 
-// waitPass passes the wake-up of each waiter to the next one, on a clock that
-// stands still.
+// waitPass passes the wake-up of each waiter on to the next one. The clock does not move.
 func waitPass(s *scene) {
 	p, ok := s.Engine.(contract.Passer)
 	if !ok {
 		return
 	}
-	p.Pass(s.ctx, s.namespace, []string{s.queue}) // nobody waits, and there is no queue
+	// Neither a waiter nor the queue exists, which is no error.
+	p.Pass(s.ctx, s.namespace, []string{s.queue})
 	ws := s.crowd(4)
 	s.push(duly.Job{ID: "x"})
 	s.awake(ws, 1, "one job was pushed")
@@ -108,15 +111,16 @@ func waitPass(s *scene) {
 	s.awake(ws, 2, "the first waiter does not reserve")
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
+	// A wake-up is passed on even if the caller's context has ended.
 	p.Pass(ended, s.namespace, []string{s.queue + "-unknown", s.queue})
-	s.awake(ws, 3, "the second waiter has gone")
+	s.awake(ws, 3, "the second waiter was canceled")
 
 	s.takes("x")
 	p.Pass(s.ctx, s.namespace, []string{s.queue})
 	s.awake(ws, 3, "the job was taken")
 }
 
-// waitCrowd has fewer waiters where each of them is a request to a server.
+// waitCrowd uses fewer waiters if each of them is a request to a server.
 func waitCrowd(s *scene) {
 	n := 10_000
 	switch {
@@ -130,9 +134,11 @@ func waitCrowd(s *scene) {
 	s.awake(ws, 1, "one job was pushed")
 	s.takeAll()
 	jobs := numbered(100, "j")
+	// One waiter per job wakes, not more.
 	s.pushAll(jobs...)
 	s.awake(ws, 101, "a hundred more were pushed")
 	same(s, "the jobs taken", len(s.takeAll()), 100)
+
 	for _, w := range ws {
 		w.cancel()
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// waiter is a call of Wait that runs beside the test.
+// waiter is a call of Wait that runs concurrently with the test.
 type waiter struct {
 	s      *scene
 	cancel context.CancelFunc
@@ -16,7 +16,7 @@ type waiter struct {
 	err    error
 }
 
-// wait begins to wait, by default for the scene's queue and as long as may be.
+// wait starts a Wait with the longest timeout. The default queue is the scene's.
 func (s *scene) wait(queues ...string) *waiter { return s.waitFor(duly.MaxWait, queues...) }
 
 func (s *scene) waitFor(timeout time.Duration, queues ...string) *waiter {
@@ -25,7 +25,7 @@ func (s *scene) waitFor(timeout time.Duration, queues ...string) *waiter {
 	return w
 }
 
-// begin is waitFor that does not look whether the call has reached its wait.
+// begin starts a Wait like waitFor, but does not wait until it blocks.
 func (s *scene) begin(timeout time.Duration, queues ...string) *waiter {
 	if len(queues) == 0 {
 		queues = []string{s.queue}
@@ -33,7 +33,7 @@ func (s *scene) begin(timeout time.Duration, queues ...string) *waiter {
 	return s.beginOn(s.Engine, duly.WaitParams{Namespace: s.namespace, Queues: queues, Timeout: timeout})
 }
 
-// beginOn begins a Wait on an engine.
+// beginOn starts a Wait on an engine.
 func (s *scene) beginOn(e duly.Engine, p duly.WaitParams) *waiter {
 	ctx, cancel := context.WithCancel(s.ctx)
 	w := &waiter{s: s, cancel: cancel, done: make(chan struct{})}
@@ -54,30 +54,30 @@ func (w *waiter) returned() bool {
 	}
 }
 
-// woke wants the waiter to have been told that there may be a job.
+// woke reports an error unless the waiter has returned true.
 func (w *waiter) woke(why string) {
 	w.s.Helper()
 	w.s.Quiet()
 	if !w.returned() {
 		w.cancel()
-		w.s.Errorf("the waiter sleeps at %s although %s", w.s.now(), why)
+		w.s.Errorf("the waiter still blocks at %s, although %s", w.s.now(), why)
 		return
 	}
 	if w.err != nil || !w.ready {
-		w.s.Errorf("the waiter returned %t, %v although %s", w.ready, w.err, why)
+		w.s.Errorf("the waiter returned %t, %v, want true, because %s", w.ready, w.err, why)
 	}
 }
 
-// sleeps wants the waiter to be waiting.
+// sleeps fails the test if the waiter has returned.
 func (w *waiter) sleeps(why string) {
 	w.s.Helper()
 	w.s.Quiet()
 	if w.returned() {
-		w.s.Fatalf("the waiter returned %t, %v although %s", w.ready, w.err, why)
+		w.s.Fatalf("the waiter returned %t, %v, want it to block: %s", w.ready, w.err, why)
 	}
 }
 
-// end ends a wait that is still on and sees it return.
+// end cancels the wait and waits until it returns.
 func (w *waiter) end() {
 	w.cancel()
 	<-w.done
