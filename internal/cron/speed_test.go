@@ -34,31 +34,38 @@ func perCall(call func()) time.Duration {
 	return best
 }
 
-// Next and Prev take at most 20 µs, for every expression of the tests in every zone.
-func TestSpeed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector makes every call slower")
+// BenchmarkSlowestCall reports the slowest call of Next and Prev, in µs, over every expression of
+// the tests in every zone. The aim is at most 20 µs.
+func BenchmarkSlowestCall(b *testing.B) {
+	var specs []string
+	for _, list := range [][]string{oracleSpecs, oracleSeconds, rare} {
+		specs = append(specs, list...)
 	}
-	const most = 20 * time.Microsecond
-	var slowest time.Duration
-	for _, name := range oracleZones {
-		loc := zone(t, name)
-		for _, list := range [][]string{oracleSpecs, oracleSeconds, rare} {
-			for _, spec := range list {
-				e := parse(t, spec)
-				for _, text := range moments {
-					m := moment(t, text)
-					for how, call := range map[string]func(){"Next": func() { e.Next(m, loc) }, "Prev": func() { e.Prev(m, loc) }} {
-						took := perCall(call)
-						if slowest = max(slowest, took); took > most {
-							t.Errorf("%s of %q at %s in %s takes %s, want at most %s", how, spec, text, name, took, most)
-						}
-					}
-				}
+
+	for b.Loop() {
+		var slowest time.Duration
+		for _, name := range oracleZones {
+			loc := zone(b, name)
+			for _, spec := range specs {
+				slowest = max(slowest, slowestCall(b, spec, loc))
 			}
 		}
+		b.ReportMetric(float64(slowest.Nanoseconds())/1000, "slowest-µs")
 	}
-	t.Logf("the slowest call takes %s", slowest)
+}
+
+// slowestCall returns the time of the slowest call of Next and Prev of an expression.
+func slowestCall(b *testing.B, spec string, loc *time.Location) time.Duration {
+	b.Helper()
+	e := parse(b, spec)
+
+	var slowest time.Duration
+	for _, text := range moments {
+		m := moment(b, text)
+		slowest = max(slowest, perCall(func() { e.Next(m, loc) }), perCall(func() { e.Prev(m, loc) }))
+	}
+
+	return slowest
 }
 
 // No search passes 10 years, whatever the expression is.
