@@ -11,11 +11,13 @@ PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 # -count=1: a test result from the cache proves nothing about this machine.
 # -timeout holds per package; the whole of `make test` is meant to take less.
 TEST      := $(GO) test -count=1
+# Examples with libraries of their own are modules of their own, which ./... leaves out.
+MODULES   := examples/adaptivelimit
 # Long suites ask for this variable; without it they run their short form.
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet fmt prose cross model chaos fuzz mutate bench clean
+.PHONY: help run build test race vet modules fmt prose cross model chaos fuzz mutate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,7 +28,7 @@ run: build ## build, then serve on the embedded engine in DATA (./duly-data)
 build: ## build the one static binary, bin/duly
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/duly
 
-test: tools-test vet fmt ## everything that must hold: conformance, model, units, the short kills
+test: tools-test vet fmt modules ## everything that must hold: conformance, model, units, the short kills
 	$(TEST) -timeout 6m ./...
 
 # The translated SQLite works in memory that is not Go's, which the race detector
@@ -38,6 +40,12 @@ race: tools-race ## the short tests again, under the race detector
 
 vet: ## go vet
 	$(GO) vet ./...
+
+modules: ## vet and test the examples that are modules of their own
+	@set -e; for m in $(MODULES); do \
+		echo "test $$m"; \
+		(cd "$$m" && $(GO) vet ./... && $(TEST) ./...); \
+	done
 
 fmt: ## fail on a file that gofmt would change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out" >&2; exit 1; fi

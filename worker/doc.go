@@ -69,7 +69,8 @@
 // Queues with a backlog share the slots by [Weight], which is 1 by default, so
 // none of them starves. With Config.StrictOrder a queue is served only when the
 // queues before it are empty. A Config.Limiter such as [AIMD] lowers the number of slots
-// in use while the service that the handlers call is overloaded.
+// in use while the service that the handlers call is overloaded. The example
+// examples/adaptivelimit follows the latency of a service with a library.
 //
 // # Who decides when a lease is lost
 //
