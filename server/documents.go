@@ -13,11 +13,14 @@ import (
 
 // parts groups all routes under the headings of the documents.
 func parts(api, admin, health []route.Route) []describe.Part {
-	var jobs, topics []route.Route
+	var jobs, schedules, topics []route.Route
 	for _, r := range api {
-		if strings.HasPrefix(r.Path, "/v1/{namespace}/topics") {
+		switch {
+		case strings.HasPrefix(r.Path, "/v1/{namespace}/topics"):
 			topics = append(topics, r)
-		} else {
+		case strings.Contains(r.Path, "/schedules"):
+			schedules = append(schedules, r)
+		default:
 			jobs = append(jobs, r)
 		}
 	}
@@ -27,6 +30,11 @@ func parts(api, admin, health []route.Route) []describe.Part {
 			Title: "Jobs and queues", Routes: jobs,
 			Text: "On the API's address. A queue may be the group of a topic, as TOPIC@GROUP, " +
 				"in every route except push, update, promote and peek.",
+		},
+		{
+			Title: "Schedules", Routes: schedules,
+			Text: "On the API's address. A schedule pushes a job into its queue at each tick of an expression. " +
+				"An engine without schedules answers unsupported.",
 		},
 		{
 			Title: "Topics", Routes: topics,

@@ -108,6 +108,21 @@ func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (contract.Seek
 	return contract.SeekResult{}, e.fail()
 }
 
+func (e *failing) PutSchedule(context.Context, duly.QueueRef, duly.Schedule) (duly.SchedulePut, error) {
+	return duly.SchedulePut{}, e.fail()
+}
+func (e *failing) GetSchedule(context.Context, duly.QueueRef, string) (duly.ScheduleInfo, error) {
+	return duly.ScheduleInfo{}, e.fail()
+}
+func (e *failing) Schedules(context.Context, duly.QueueRef, duly.PageParams) (duly.SchedulePage, error) {
+	return duly.SchedulePage{}, e.fail()
+}
+func (e *failing) DeleteSchedule(context.Context, duly.QueueRef, string, int64) error {
+	return e.fail()
+}
+func (e *failing) PauseSchedule(context.Context, duly.QueueRef, string) error  { return e.fail() }
+func (e *failing) ResumeSchedule(context.Context, duly.QueueRef, string) error { return e.fail() }
+
 // failingTargets is a store of targets whose calls all run one function.
 type failingTargets struct {
 	contract.Targeter

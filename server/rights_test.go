@@ -91,6 +91,10 @@ func TestX1RightsMatchContract(t *testing.T) {
 			if want = auth.Produce; r.Method == "GET" {
 				want = auth.Consume
 			}
+		case strings.HasPrefix(path, "/queues/{queue}/schedules"):
+			if want = auth.Produce; r.Method == "GET" {
+				want = auth.Either
+			}
 		case strings.HasPrefix(path, "/queues"):
 			if want = auth.Admin; r.Method == "GET" {
 				want = auth.Either

@@ -125,9 +125,10 @@ func (s *Server) mount(cfg *Config, bare contract.Engine, topics contract.Topics
 		compatible.SetDefaults(*cfg.Lmstfy.Defaults)
 	}
 
+	scheduler, _ := bare.(duly.Scheduler)
 	api := native.New(native.Config{
 		Engine: compatible.Watch(), Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare), Removed: s.removed,
-		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
+		Topics: cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})
 	gatherer := s.gatherer(compatible)

@@ -89,6 +89,15 @@ var (
 	SeekedForm       = Form[contract.SeekResult]((*fields).seeked)
 )
 
+// The forms of schedules.
+var (
+	// ScheduleForm is a schedule without its name, which the path has.
+	ScheduleForm     = Form[duly.Schedule]((*fields).scheduleSettings)
+	SchedulePutForm  = Form[duly.SchedulePut]((*fields).schedulePut)
+	ScheduleInfoForm = Form[duly.ScheduleInfo]((*fields).scheduleInfo)
+	SchedulesForm    = Form[duly.SchedulePage]((*fields).schedules)
+)
+
 // The forms of HTTP push.
 var (
 	TargetForm         = Form[contract.PushTarget]((*fields).target)

@@ -49,6 +49,14 @@ func (f *fields) jobWithoutQueue(j *duly.Job) {
 		"Jobs with the same order key run one at a time, in order.")
 	f.nested("merge", !j.Merge.Set(), optional, "Equal jobs that still wait become one job.",
 		func() { f.merge(&j.Merge) })
+	f.destinations(j)
+	f.bool("made", &j.Made, optional, "For client libraries: the ID is a ULID that the client made for this job, "+
+		"and this is the first try. A repeat must not set it, because a receipt of the earlier job with this ID "+
+		"would fit the new one. Default: false.")
+}
+
+// destinations are the destinations of a job in a push queue.
+func (f *fields) destinations(j *duly.Job) {
 	f.name("callback", &j.Callback, optional, urlBounds+` example:"https://example.com/hook"`,
 		"For a push queue: the URL that the servers call for this job, or target:NAME. "+
 			"It creates the queue as a push queue. Default: the queue's push_url.")
@@ -56,9 +64,6 @@ func (f *fields) jobWithoutQueue(j *duly.Job) {
 		"that gets a notice when the job is done, or none. Default: the queue's.")
 	f.name("on_dead", &j.OnDead, optional, urlBounds, "For a push queue: a URL or target:NAME "+
 		"that gets a notice when the job is dead, or none. Default: the queue's.")
-	f.bool("made", &j.Made, optional, "For client libraries: the ID is a ULID that the client made for this job, "+
-		"and this is the first try. A repeat must not set it, because a receipt of the earlier job with this ID "+
-		"would fit the new one. Default: false.")
 }
 
 // schedule is the delay and the due time of a job or a message. A reader refuses a delay

@@ -103,6 +103,8 @@ func (f *fields) stats(s *duly.Stats) {
 		"stalled, released, dead, requeued, expired, deleted, dropped.", func() { f.counters(&s.Counters) })
 	f.duration("oldest_ready", &s.OldestReady, required, "How long the oldest ready job has been due.")
 	f.time("next_due", &s.NextDue, optional, "The earliest due time in the future.")
+	f.int64("schedules", &s.Schedules, optional, "", "The number of schedules; absent if there is none.")
+	f.time("next_tick", &s.NextTick, optional, "The earliest next tick of the schedules.")
 	f.name("delivery", (*string)(&s.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs.")
 	pointer(f, "group", &s.Group, "For a group: where it is in the log.", (*fields).groupStats)
 }

@@ -329,6 +329,7 @@ var queries = map[string]struct{ kind, text string }{
 		"Default: start."},
 	"wait":      {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
 	"key":       {"string", "The key of the message; it decides the shard. Default: none."},
+	"version":   {"integer", "The version to delete. Default: any version."},
 	"bodies":    {"boolean", "true adds the bodies and results. Default: false."},
 	"stats":     {"boolean", "true adds each queue's sizes and counters. Default: false."},
 	"namespace": {"string", "Only this namespace. Default: all."},

@@ -91,7 +91,7 @@ func Curl(p Part, r *route.Route) string {
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
 	path := strings.NewReplacer(
-		"{name}", "shop", "{namespace}", "default", "{queue}", "mail", "{topic}", "events", "{group}", "mailer",
+		"/schedules/{name}", "/schedules/nightly", "{name}", "shop", "{namespace}", "default", "{queue}", "mail", "{topic}", "events", "{group}", "mailer",
 		"/tokens/{id}", token, "/delayed/{id}", "/delayed/reminder:7", "{id}", "order:2", "{profile}", "profile",
 		"{receipt}", "mail:0:01J0000000000000000000000B:1",
 	).Replace(r.Path)

@@ -23,6 +23,8 @@ type Config struct {
 	Removed  *cancelfeed.Feeds
 	// Topics are the topics of the engine. Nil: it has none.
 	Topics contract.Topics
+	// Scheduler has the schedules of the engine. Nil: it has none.
+	Scheduler duly.Scheduler
 	// Stepper makes the steps of a trim. Nil: trim is unsupported.
 	Stepper Stepper
 	// Polling, if set, is called with 1 when a request begins to wait for a message,

@@ -26,7 +26,8 @@ func (a *API) Routes() []route.Route {
 	one := int64(2*a.poll.MaxBody() + smallBody)
 	batch := max(one, batchBody)
 	return slices.Concat(
-		a.hotRoutes(batch, one), a.queueRoutes(), a.jobRoutes(one), a.topicRoutes(batch), a.pushRoutes())
+		a.hotRoutes(batch, one), a.queueRoutes(), a.jobRoutes(one), a.scheduleRoutes(), a.topicRoutes(batch),
+		a.pushRoutes())
 }
 
 // hotRoutes returns the routes of producers and workers. batch and one bound the bodies of a

@@ -16,7 +16,7 @@ import (
 //
 // Move returns [duly.ErrInvalid] for an unknown pool, [duly.ErrNotFound] for an unknown
 // namespace, whose name may be mistyped, and [duly.ErrConflict] for a namespace with topics
-// or one that moves to a third pool. It also returns the error of the new pool for the
+// or schedules, or one that moves to a third pool. It also returns the error of the new pool for the
 // configuration of a queue.
 func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placement, error) {
 	if r == nil || !r.Has(to) {
@@ -49,11 +49,14 @@ const maxMoveAttempts = 3
 
 // startMove starts the move of a namespace to a pool, as far as one is necessary.
 func (r *Pools) startMove(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
-	// Topics stop a move before it changes anything.
+	// Topics and schedules stop a move before it changes anything.
 	if where.From == "" && where.Pool != to {
 		old, err := r.poolEngine(where.Namespace, where.Pool)
 		if err == nil {
 			err = refuseTopics(ctx, old, where.Namespace)
+		}
+		if err == nil {
+			err = refuseSchedules(ctx, old, where.Namespace)
 		}
 		if err != nil {
 			return where, err

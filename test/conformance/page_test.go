@@ -24,12 +24,12 @@ import (
 // reader runs the examples of a page in a folder beside a server's, as somebody
 // would who has just started one.
 type reader struct {
-	t      *testing.T
-	folder string
-	setup  string            // the lines that set the variables
-	yours  *strings.Replacer // what is made up on the page, and what it is here
-	id     string            // of the token that an example has made
-	topics bool              // the engine has them
+	t                 *testing.T
+	folder            string
+	setup             string            // the lines that set the variables
+	yours             *strings.Replacer // what is made up on the page, and what it is here
+	id                string            // of the token that an example has made
+	topics, schedules bool              // the engine has them
 }
 
 // example is a command of the page with what the page says of its answer.
@@ -71,6 +71,9 @@ func TestTheExamplesOfTheHTTPAPIRunFromTopToBottom(t *testing.T) {
 		if a := answers.FindStringSubmatch(text); a != nil {
 			e.answer = a[1]
 		}
+		if strings.Contains(e.title, "/schedules") && !r.schedules {
+			continue
+		}
 		if strings.Contains(e.title, "/topics") && !r.topics {
 			continue
 		}
@@ -90,6 +93,7 @@ func (r *reader) serve() {
 	}
 	e := r.open(filepath.Join(data, "duly.db"))
 	_, r.topics = any(e).(contract.Topics)
+	_, r.schedules = any(e).(duly.Scheduler)
 	p, err := pools.New(pools.Config{Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
 		contract.DefaultPool: {Open: e}, "orders": {Open: r.open(filepath.Join(data, "orders.db"))},
 	}})
