@@ -277,8 +277,8 @@ func mergeDeadAndDone(s *scene) {
 	}
 }
 
-// Each removal frees the merge key for the next push.
 func mergeDeleted(s *scene) {
+	// Each removal frees the merge key for the next push.
 	key := duly.Merge{Key: "m", Until: duly.UntilDone}
 	s.push(duly.Job{ID: "a", Merge: key})
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "a"))

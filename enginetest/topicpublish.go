@@ -148,8 +148,8 @@ func publishBounds(s *scene) {
 	same(s, "the messages", s.info().Stats.Messages, duly.MaxBatch+8)
 }
 
-// The group keeps the messages in the log.
 func publishBlock(s *scene) {
+	// The group keeps the messages in the log.
 	s.group("g")
 	for call := range 20 {
 		messages := make([]duly.Message, call+1)

@@ -21,7 +21,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// served is a server in a process of its own.
+// served is a server in its own process.
 type served struct {
 	pid   int
 	url   *url.URL // without the token
@@ -29,8 +29,8 @@ type served struct {
 	token string
 }
 
-// serve builds the binary and starts it on a fresh file. It is stopped, and
-// must end well, when the test ends.
+// serve builds the binary and starts it on a new file. It is stopped, without an error, when the
+// test ends.
 func serve(t *testing.T) *served {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func serve(t *testing.T) *served {
 	return s
 }
 
-// await reads a file as soon as something stands in it.
+// await returns the content of a file as soon as it has some.
 func await(t *testing.T, path string) (text string) {
 	t.Helper()
 	eventually.True(t, "the server writes "+path, func() bool {
@@ -74,7 +74,7 @@ func await(t *testing.T, path string) (text string) {
 	return text
 }
 
-// waiting is how many long polls wait in the server, as its metrics tell.
+// waiting returns the number of long polls that wait in the server, from its metrics.
 func (s *served) waiting(t *testing.T) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin+"/metrics", nil)
@@ -93,13 +93,13 @@ func (s *served) waiting(t *testing.T) int {
 	}
 	m := regexp.MustCompile(`(?m)^duly_long_polls (\d+)$`).FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("the metrics (%s) do not tell of long polls", resp.Status)
+		t.Fatalf("the metrics (%s) have no number of long polls", resp.Status)
 	}
 	n, _ := strconv.Atoi(string(m[1]))
 	return n
 }
 
-// engine is the server as an engine.
+// engine returns the server as an engine.
 func (s *served) engine(t *testing.T) contract.Engine {
 	t.Helper()
 	at := *s.url

@@ -18,9 +18,10 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// C16.18: a server that dispatches a thousand idle push queues sends no more requests than one that waits for one queue, beside
-// those that watch its tokens.
-func TestAnIdleDispatcherRests(t *testing.T) {
+// TestIdleDispatcherSendsFewRequests checks C16.18. A server that dispatches a thousand idle push
+// queues sends no more requests than one that waits for one queue, except for those that watch
+// its tokens.
+func TestIdleDispatcherSendsFewRequests(t *testing.T) {
 	t.Parallel()
 	queues, span := 200, 10*time.Second
 	if proctest.Long() {
@@ -35,7 +36,7 @@ func TestAnIdleDispatcherRests(t *testing.T) {
 		}
 	}
 	requests := func(span time.Duration) int64 {
-		return gaugetest.Requests(t, s.URL(), func() { time.Sleep(span) }) // the span that is measured
+		return gaugetest.Requests(t, s.URL(), func() { time.Sleep(span) }) // the measured time
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,8 +48,9 @@ func TestAnIdleDispatcherRests(t *testing.T) {
 	dispatches(t, e)
 	redistest.Await(t, "the dispatcher to rest", func() bool { return requests(time.Second) <= 6 })
 	n := requests(span) - watching
-	t.Logf("%d requests in %s with %d idle push queues: %.2f a second (at most %g)", n, span, queues, float64(n)/span.Seconds(), idleRequests)
-	// A short span may hold one request more than its part of each kind.
+	t.Logf("%d requests in %s with %d idle push queues: %.2f a second (at most %g)", n, span, queues,
+		float64(n)/span.Seconds(), idleRequests)
+	// A short measurement may contain one more request of each kind than its share.
 	if bound := idleRequests*span.Seconds() + 3; float64(n) > bound {
 		t.Errorf("an idle dispatcher sent %d requests in %s, want at most %g", n, span, bound)
 	}
@@ -68,7 +70,8 @@ func dispatches(t *testing.T, e *redisengine.Engine) {
 	resolver := target.NewResolver(target.NewStore(e, keys, g, nil), e)
 	t.Cleanup(resolver.Close)
 	d := dispatch.New(dispatch.Config{
-		Engine: e, Queues: dispatch.QueuesOf(e, e, nil, resolver.Refresh), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
+		Engine: e, Queues: dispatch.QueuesOf(e, e, nil, resolver.Refresh), Resolver: resolver,
+		Log: slog.New(slog.DiscardHandler),
 	})
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestAHangingHostHoldsNobodyUp compares the lateness and the throughput of 49 hosts
-// with those beside a 50th that does not answer.
-func TestAHangingHostHoldsNobodyUp(t *testing.T) {
+// TestHangingHostDelaysNoOther compares the lateness and the throughput of 49 hosts with those
+// when a 50th host does not answer.
+func TestHangingHostDelaysNoOther(t *testing.T) {
 	jobs, hosts := 500, 10
 	if proctest.Long() {
 		jobs, hosts = 20_000, 50
@@ -42,9 +42,9 @@ func TestAHangingHostHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestADeadHostHoldsNobodyUp measures the lateness of hosts beside one that refuses
-// connections and has a backlog, in the same queue.
-func TestADeadHostHoldsNobodyUp(t *testing.T) {
+// TestDeadHostDelaysNoOther measures the lateness of hosts while another host in the same queue
+// refuses connections and has a backlog.
+func TestDeadHostDelaysNoOther(t *testing.T) {
 	jobs, backlog := 300, 1000
 	if proctest.Long() {
 		jobs, backlog = 20_000, 100_000
@@ -73,7 +73,7 @@ func TestADeadHostHoldsNobodyUp(t *testing.T) {
 			redistest.Await(t, "the jobs of the other hosts", func() bool { return rc.got.Load() >= int64(jobs) })
 
 			late := rc.lateness()
-			t.Logf("%d jobs at 1000/s beside %d jobs of a dead host: late by p50 %s, p99 %s",
+			t.Logf("%d jobs at 1000/s with %d jobs of a dead host: late by p50 %s, p99 %s",
 				jobs, backlog, round(late[len(late)/2]), round(late[len(late)*99/100]))
 			s, err := e.Stats(t.Context(), duly.Q("hooks"))
 			if waiting := s.Sizes.Ready + s.Sizes.Delayed + s.Sizes.Leased; err != nil || waiting != int64(backlog) {
@@ -85,7 +85,7 @@ func TestADeadHostHoldsNobodyUp(t *testing.T) {
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
 
-// lateness returns how late the requests arrived, in order.
+// lateness returns how late the requests arrived, sorted.
 func (rc *counter) lateness() []time.Duration {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()

@@ -27,12 +27,12 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// pushHosts is how many hosts the receiver looks like: one host gets a quarter of a
-// dispatcher's slots.
+// pushHosts is the number of addresses of the receiver. A dispatcher gives each host at most a
+// quarter of its slots.
 const pushHosts = 4
 
-// TestPushedJobsPerSecond sends a backlog to a receiver on this machine, signed, beside
-// a loop of bare POST requests with as many in flight.
+// TestPushedJobsPerSecond sends a backlog to a receiver on this machine, with signatures. It
+// compares this with a loop of bare POST requests with as many in flight.
 func TestPushedJobsPerSecond(t *testing.T) {
 	jobs := 500
 	if proctest.Long() {
@@ -87,7 +87,7 @@ func TestPushedJobsAreOnTime(t *testing.T) {
 	}
 }
 
-// pushStore is an engine that keeps targets.
+// pushStore is an engine that stores targets.
 type pushStore interface {
 	contract.Engine
 	contract.Targeter
@@ -119,17 +119,17 @@ func acked(t *testing.T, e pushStore) (n int64) {
 	return s.Counters.Acked
 }
 
-// counter is a trivial receiver under several addresses.
+// counter is a trivial receiver with several addresses.
 type counter struct {
 	hosts []string
-	hangs atomic.Bool // the first address does not answer
+	hangs atomic.Bool // if set, the first address does not answer
 	got   atomic.Int64
 
 	mu   sync.Mutex
 	late []time.Duration
 }
 
-// newCounter returns a receiver under so many addresses.
+// newCounter returns a receiver with this many addresses.
 func newCounter(t *testing.T, hosts int) *counter {
 	rc := &counter{}
 	for range hosts {
@@ -140,7 +140,7 @@ func newCounter(t *testing.T, hosts int) *counter {
 	return rc
 }
 
-// ServeHTTP counts a request, and how late it is if its body begins with a moment.
+// ServeHTTP counts a request. If its body begins with a time, it notes how late the request is.
 func (rc *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	body, _ := io.ReadAll(r.Body)
@@ -158,14 +158,15 @@ func (rc *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// push stores jobs of 100 bytes. The first is due at a moment, and each other one after
-// a step; with the zero time all are due now.
+// push pushes jobs of 100 bytes. The first is due at due, and each other one a step later. With
+// the zero time all are due now.
 func (rc *counter) push(t *testing.T, e duly.Engine, n int, due time.Time, step time.Duration) {
 	t.Helper()
 	for i := 0; i < n; i += duly.MaxBatch {
 		batch := make([]duly.Job, min(duly.MaxBatch, n-i))
 		for j := range batch {
-			batch[j] = duly.Job{Queue: "hooks", Callback: fmt.Sprint("target:h", (i+j)%len(rc.hosts)), Body: []byte(strings.Repeat("x", 100))}
+			batch[j] = duly.Job{Queue: "hooks", Callback: fmt.Sprint("target:h", (i+j)%len(rc.hosts)),
+				Body: []byte(strings.Repeat("x", 100))}
 			if !due.IsZero() {
 				at := due.Add(time.Duration(i+j) * step).Truncate(time.Millisecond)
 				batch[j].Due = at
@@ -179,8 +180,8 @@ func (rc *counter) push(t *testing.T, e duly.Engine, n int, due time.Time, step 
 	}
 }
 
-// bare returns the requests per second of a loop with as many requests in flight as a
-// dispatcher may have.
+// bare returns the requests per second of a loop with as many requests in flight as a dispatcher
+// may have.
 func (rc *counter) bare(t *testing.T, n int) float64 {
 	t.Helper()
 	const inFlight = 256
@@ -222,7 +223,8 @@ func sends(t *testing.T, e pushStore, rc *counter, version string) sender {
 	}
 	store := target.NewStore(e, keys, g, nil)
 	for i, host := range rc.hosts {
-		if err := store.Put(t.Context(), duly.DefaultNamespace, fmt.Sprint("h", i), target.Settings{URL: host, Sign: []string{version}}, nil); err != nil {
+		if err := store.Put(t.Context(), duly.DefaultNamespace, fmt.Sprint("h", i),
+			target.Settings{URL: host, Sign: []string{version}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +232,8 @@ func sends(t *testing.T, e pushStore, rc *counter, version string) sender {
 	t.Cleanup(resolver.Close)
 	watcher, _ := e.(contract.Watcher)
 	return sender{dispatch.New(dispatch.Config{
-		Engine: e, Queues: dispatch.QueuesOf(e, watcher, nil, resolver.Refresh), Resolver: resolver, Log: slog.New(slog.DiscardHandler),
+		Engine: e, Queues: dispatch.QueuesOf(e, watcher, nil, resolver.Refresh), Resolver: resolver,
+		Log: slog.New(slog.DiscardHandler),
 	})}
 }
 

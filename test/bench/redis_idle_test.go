@@ -18,11 +18,11 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// idleRequests is what an idle process asks of a server, per second: a look
-// every two, the renewal of a blocking call every five, and little else.
+// idleRequests is the number of requests per second of an idle process: a poll every two seconds,
+// the renewal of a blocking call every five, and little else.
 const idleRequests = 0.8
 
-// onRedis opens the engine as a program of its own would.
+// onRedis opens the engine as a separate program would.
 func onRedis(t *testing.T, cfg redisengine.Config) *redisengine.Engine {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
@@ -34,8 +34,8 @@ func onRedis(t *testing.T, cfg redisengine.Config) *redisengine.Engine {
 	return e
 }
 
-// madeQueues makes queues that hold nothing. Who makes them is gone afterwards,
-// and asks nothing.
+// madeQueues creates empty queues. It closes the engine that creates them, so that it sends no
+// requests later.
 func madeQueues(t *testing.T, cfg redisengine.Config, n int) (names []string) {
 	t.Helper()
 	e := onRedis(t, cfg)
@@ -49,8 +49,8 @@ func madeQueues(t *testing.T, cfg redisengine.Config, n int) (names []string) {
 	return names
 }
 
-// awaitQuiet waits until a process that watches so many places has begun to
-// wait: until it asks, in a second, no more than a look and a renewal of each.
+// awaitQuiet waits until a process that watches this many places waits: it sends at most one poll
+// and one renewal per place and second.
 func awaitQuiet(t *testing.T, url string, places int) {
 	t.Helper()
 	redistest.Await(t, "the process to rest", func() bool {
@@ -76,9 +76,9 @@ func works(t *testing.T, e duly.Engine, queues []string) {
 	})
 }
 
-// An idle process that watches a hundred queues asks the server for less than
-// one thing a second.
-func TestAnIdleProcessOnRedisRests(t *testing.T) {
+// TestIdleProcessSendsFewRequests checks that an idle process that watches a hundred queues sends
+// less than one request per second.
+func TestIdleProcessSendsFewRequests(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
 		t.Skip("takes more than a minute; runs with DULY_LONG=1, as in make bench")
@@ -87,16 +87,17 @@ func TestAnIdleProcessOnRedisRests(t *testing.T) {
 	cfg := redisengine.Config{URL: s.URL()}
 	works(t, onRedis(t, cfg), madeQueues(t, cfg, idleQueues))
 	awaitQuiet(t, s.URL(), 1)
-	n := gaugetest.Requests(t, s.URL(), func() { time.Sleep(idleTime) }) // the span that is measured
-	t.Logf("%d requests in %s with %d queues watched: %.2f a second (at most %g)", n, idleTime, idleQueues, float64(n)/idleTime.Seconds(), idleRequests)
+	n := gaugetest.Requests(t, s.URL(), func() { time.Sleep(idleTime) }) // the measured time
+	t.Logf("%d requests in %s with %d queues watched: %.2f a second (at most %g)", n, idleTime, idleQueues,
+		float64(n)/idleTime.Seconds(), idleRequests)
 	if bound := idleRequests * idleTime.Seconds(); float64(n) > bound {
-		t.Errorf("an idle process asked %d times in %s, want at most %g", n, idleTime, bound)
+		t.Errorf("an idle process sent %d requests in %s, want at most %g", n, idleTime, bound)
 	}
 }
 
-// In a cluster a blocking call may not span slots: there it is so much per
-// shard that is watched.
-func TestAnIdleProcessOnAClusterRests(t *testing.T) {
+// TestIdleProcessOnAClusterSendsFewRequests does the same in a cluster. A blocking call may not
+// span slots there, so the bound is per watched shard.
+func TestIdleProcessOnAClusterSendsFewRequests(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
 		t.Skip("takes more than a minute; runs with DULY_LONG=1, as in make bench")
@@ -106,17 +107,17 @@ func TestAnIdleProcessOnAClusterRests(t *testing.T) {
 	cfg := redisengine.Config{URL: c.URL()}
 	works(t, onRedis(t, cfg), madeQueues(t, cfg, queues))
 	awaitQuiet(t, c.URL(), queues)
-	n := gaugetest.Requests(t, c.URL(), func() { time.Sleep(idleTime) }) // the span that is measured
-	t.Logf("%d requests in %s with %d shards watched: %.2f a second per shard (at most %g)", n, idleTime, queues, float64(n)/idleTime.Seconds()/queues, idleRequests)
+	n := gaugetest.Requests(t, c.URL(), func() { time.Sleep(idleTime) }) // the measured time
+	t.Logf("%d requests in %s with %d shards watched: %.2f a second per shard (at most %g)", n, idleTime, queues,
+		float64(n)/idleTime.Seconds()/queues, idleRequests)
 	if bound := queues * idleRequests * idleTime.Seconds(); float64(n) > bound {
-		t.Errorf("an idle process asked %d times in %s, want at most %g", n, idleTime, bound)
+		t.Errorf("an idle process sent %d requests in %s, want at most %g", n, idleTime, bound)
 	}
 }
 
-// Of many idle processes one wakes for one job. What a push causes are the
-// Reserve of the one that was woken, its next look and its next blocking call.
-// The looks of every two seconds are not caused by it: a clock that stands
-// still keeps them away.
+// TestOnePushWakesOneIdleProcessOfMany checks that one of many idle processes wakes for one job.
+// A push causes the Reserve of that process, its next poll and its next blocking call. The clock
+// does not move, so the polls of every two seconds do not count.
 func TestOnePushWakesOneIdleProcessOfMany(t *testing.T) {
 	t.Parallel()
 	processes := 20
@@ -128,12 +129,12 @@ func TestOnePushWakesOneIdleProcessOfMany(t *testing.T) {
 	pusher := c.open(t)
 	c.queue = madeQueues(t, redisengine.Config{URL: s.URL(), Clock: c.clock}, 1)[0]
 	c.gather(t)
-	c.serveOne(t, pusher) // the server learns the scripts, and one process keeps the end of the first lease
+	c.serveOne(t, pusher) // loads the scripts, and lets one process watch the end of the first lease
 	c.awaitCalm(t)
-	n := c.requests(t, func() { c.serveOne(t, pusher) }) - 1 // the push itself
-	t.Logf("one push among %d idle processes caused %d requests (at most 3)", processes, n)
+	n := c.requests(t, func() { c.serveOne(t, pusher) }) - 1 // without the push itself
+	t.Logf("one push to %d idle processes caused %d requests (at most 3)", processes, n)
 	if n > 3 {
-		t.Errorf("one push among %d idle processes caused %d requests, want at most 3", processes, n)
+		t.Errorf("one push to %d idle processes caused %d requests, want at most 3", processes, n)
 	}
 	select {
 	case <-c.woken:
@@ -151,15 +152,15 @@ type crowd struct {
 	woken     chan *redisengine.Engine
 	ctx       context.Context
 	all       sync.WaitGroup
-	asked     int64 // requests of this test itself
+	asked     int64 // requests of the test itself
 }
 
 func (c *crowd) open(t *testing.T) *redisengine.Engine {
 	return onRedis(t, redisengine.Config{URL: c.server.URL(), Clock: c.clock})
 }
 
-// gather lets processes wait. They begin at the same time, so they renew their
-// blocking calls at the same time.
+// gather starts processes that wait. They begin at the same time, so they renew their blocking
+// calls at the same time.
 func (c *crowd) gather(t *testing.T) {
 	t.Helper()
 	engines := make([]*redisengine.Engine, c.processes)
@@ -180,15 +181,14 @@ func (c *crowd) awaitCalm(t *testing.T) {
 	t.Helper()
 	busy := false
 	redistest.Await(t, "a pause after the blocking calls were renewed", func() bool {
-		n := c.requests(t, func() { time.Sleep(200 * time.Millisecond) }) // a span that is looked at
+		n := c.requests(t, func() { time.Sleep(200 * time.Millisecond) }) // a short measurement
 		calm := busy && n == 0
 		busy = n > 0
 		return calm
 	})
 }
 
-// serveOne pushes a job, lets the process that it wakes reserve it, and wait
-// again.
+// serveOne pushes a job and lets the process that wakes up reserve it and wait again.
 func (c *crowd) serveOne(t *testing.T, pusher *redisengine.Engine) {
 	t.Helper()
 	if _, err := pusher.Push(t.Context(), []duly.Job{{Queue: c.queue, Body: []byte("one")}}); err != nil {
@@ -202,7 +202,8 @@ func (c *crowd) serveOne(t *testing.T, pusher *redisengine.Engine) {
 		}
 		return first != nil
 	})
-	if got, err := first.Reserve(t.Context(), duly.ReserveParams{Queues: []string{c.queue}, Max: 2}); err != nil || len(got) != 1 {
+	if got, err := first.Reserve(t.Context(), duly.ReserveParams{Queues: []string{c.queue}, Max: 2}); err != nil ||
+		len(got) != 1 {
 		t.Fatalf("reserved %v, %v", got, err)
 	}
 	c.wait(t, first)
@@ -232,7 +233,7 @@ func (c *crowd) awaitBlocked(t *testing.T) {
 	})
 }
 
-// requests counts those of the processes while do runs.
+// requests counts the requests of the processes while do runs.
 func (c *crowd) requests(t *testing.T, do func()) int64 {
 	t.Helper()
 	c.asked = 0

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// The gauge computes from the names of keys which node holds a shard. The engine
-// must keep its jobs there.
+// TestGaugeFindsTheShardsOfTheEngine checks that the gauge computes the node of each shard as the
+// engine does. The gauge computes it from the names of the keys.
 func TestGaugeFindsTheShardsOfTheEngine(t *testing.T) {
 	t.Parallel()
 	cluster, prefix := redistest.SharedCluster(t)
@@ -20,7 +20,7 @@ func TestGaugeFindsTheShardsOfTheEngine(t *testing.T) {
 	if err := e.Configure(t.Context(), q, duly.QueueConfig{Shards: 8}); err != nil {
 		t.Fatal(err)
 	}
-	jobs := make([]duly.Job, 500) // so many that no shard stays empty
+	jobs := make([]duly.Job, 500) // enough to fill every shard
 	for i := range jobs {
 		jobs[i] = duly.Job{ID: duly.NewNumber().String(), Made: true, Namespace: q.Namespace, Queue: q.Name}
 	}
@@ -45,7 +45,7 @@ func TestGaugeFindsTheShardsOfTheEngine(t *testing.T) {
 	}
 }
 
-// shardsOn counts the shards whose records a node holds.
+// shardsOn counts the shards whose records are on a node.
 func shardsOn(t *testing.T, cluster *redistest.Cluster, addr, prefix string) (n int) {
 	t.Helper()
 	for _, node := range cluster.Nodes() {

@@ -12,9 +12,10 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// Processes that wait for messages of twenty groups ask no more than with queues: a
-// group costs no request of its own.
-func TestIdleProcessesOnGroupsRest(t *testing.T) {
+// TestIdleProcessesOnGroupsSendFewRequests checks that processes waiting for messages of twenty
+// groups send no more requests than processes waiting for queues. A group causes no requests of
+// its own.
+func TestIdleProcessesOnGroupsSendFewRequests(t *testing.T) {
 	t.Parallel()
 	processes, span := 3, 10*time.Second
 	if proctest.Long() {
@@ -28,16 +29,17 @@ func TestIdleProcessesOnGroupsRest(t *testing.T) {
 	}
 	awaitQuiet(t, s.URL(), processes)
 
-	n := gaugetest.Requests(t, s.URL(), func() { time.Sleep(span) }) // the span that is measured
+	n := gaugetest.Requests(t, s.URL(), func() { time.Sleep(span) }) // the measured time
 	each := float64(n) / span.Seconds() / float64(processes)
-	t.Logf("%d requests in %s of %d processes with %d groups watched: %.2f a second each (at most %g)", n, span, processes, len(groups), each, idleRequests)
-	// A short span may hold one renewal more than its part.
+	t.Logf("%d requests in %s of %d processes with %d groups watched: %.2f a second each (at most %g)", n, span,
+		processes, len(groups), each, idleRequests)
+	// A short measurement may contain one more renewal than its share.
 	if bound := idleRequests*span.Seconds()*float64(processes) + float64(processes); float64(n) > bound {
 		t.Errorf("%d idle processes sent %d requests in %s, want at most %g", processes, n, span, bound)
 	}
 }
 
-// madeGroups makes groups of one topic. The engine that makes them is closed then.
+// madeGroups creates groups of one topic with an engine that is closed afterwards.
 func madeGroups(t *testing.T, cfg redisengine.Config, n int) (names []string) {
 	t.Helper()
 	e := onRedis(t, cfg)

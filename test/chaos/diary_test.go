@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// diary is what one client process does and hears, a line for each event, past
-// every buffer: what has been written survives the process. AT is the
-// machine's clock in µs, which all processes of a test share.
+// diary writes the events of one client process, one line per event, without buffering. So a line
+// survives the death of the process. AT is the machine's clock in µs, which all processes of a
+// test share.
 //
 //	p AT ID QUEUE DELAY PRIORITY SUM       a push is sent; DELAY in µs
 //	P AT ID OUTCOME                        … and answered
@@ -27,7 +27,7 @@ import (
 //	X AT RECEIPT ok|lease_lost             … and answered
 //	error TEXT                             what must not be
 //
-// What has no answer (P, S, X) may have happened.
+// A call without an answer (no P, S or X line) may have been executed.
 type diary struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -41,7 +41,7 @@ func (d *diary) say(format string, args ...any) {
 
 func at() int64 { return time.Now().UnixMicro() }
 
-// sum marks a body.
+// sum returns a short checksum of a body.
 func sum(body []byte) string {
 	s := sha256.Sum256(body)
 	return hex.EncodeToString(s[:6])
@@ -54,7 +54,8 @@ func (d *diary) pushing(j *duly.Job) {
 func (d *diary) pushed(r duly.PushResult) { d.say("P %d %s %s", at(), r.ID, r.Status) }
 
 func (d *diary) delivered(sent int64, v *duly.Delivery) {
-	d.say("D %d %d %s %s %d %d %d %d %s", sent, at(), v.Receipt, v.ID, v.Due.UnixMilli(), v.Now.UnixMilli(), v.LeaseEnd.UnixMilli(), v.Priority, sum(v.Body))
+	d.say("D %d %d %s %s %d %d %d %d %s", sent, at(), v.Receipt, v.ID, v.Due.UnixMilli(), v.Now.UnixMilli(),
+		v.LeaseEnd.UnixMilli(), v.Priority, sum(v.Body))
 }
 
 func (d *diary) unanswered(sent int64) { d.say("U %d %d", sent, at()) }
@@ -80,7 +81,7 @@ func verdict(err error) string {
 	return string(duly.CodeOf(err))
 }
 
-// pages is the diary of clients that live in the test's own process.
+// pages is the diary of clients that run in the test's own process.
 type pages struct {
 	diary
 	text strings.Builder

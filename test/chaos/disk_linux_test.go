@@ -17,9 +17,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// TestFullDiskRefusesAndRecovers fills a small file system of its own: pushes
-// are refused as full, what is there stays whole, and pushing goes on when
-// there is room again, without a restart.
+// TestFullDiskRefusesAndRecovers fills a small file system. Pushes are then refused as full, and
+// stored jobs stay complete. Pushing works again when there is room, without a restart.
 //
 // C9.11, C9.12
 func TestFullDiskRefusesAndRecovers(t *testing.T) {
@@ -43,7 +42,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	}
 }
 
-// runFullDisk mounts a tmpfs, which goes with the process, and fills it.
+// runFullDisk mounts a tmpfs, fills it and checks the store. The mount ends with the process.
 func runFullDisk(args []string) error {
 	folder := args[0]
 	if err := mountTmpfs(folder, "12m"); err != nil {
@@ -69,8 +68,7 @@ func runFullDisk(args []string) error {
 	return engine.Close()
 }
 
-// mountTmpfs mounts a file system of that size in the mount namespace of the
-// process.
+// mountTmpfs mounts a file system of this size in the mount namespace of the process.
 func mountTmpfs(folder, size string) error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
@@ -112,7 +110,7 @@ func (f *fullDisk) fill() {
 	f.bad("the disk never became full")
 }
 
-// look: every job whose push was answered is there.
+// look checks that every job whose push was answered is stored.
 func (f *fullDisk) look() {
 	for id := range f.stored {
 		if _, err := f.engine.Get(context.Background(), theQueue, id); err != nil {
@@ -121,7 +119,7 @@ func (f *fullDisk) look() {
 	}
 }
 
-// work: taking and acking go on.
+// work checks that jobs can still be reserved and acknowledged.
 func (f *fullDisk) work() {
 	ctx := context.Background()
 	got, err := f.engine.Reserve(ctx, duly.ReserveParams{Queues: []string{theQueue.Name}, Max: 5})
@@ -140,7 +138,7 @@ func (f *fullDisk) work() {
 	fmt.Printf("on the full disk %d jobs were taken\n", len(got))
 }
 
-// recover: with room again a push is answered within a second; ten are allowed.
+// recover frees space. A push must then succeed within ten seconds; the promise is one.
 func (f *fullDisk) recover() {
 	begun := time.Now()
 	for {
@@ -153,11 +151,11 @@ func (f *fullDisk) recover() {
 			f.bad("no push 10s after there was room: %v", err)
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the disk has no clock of its own
+		time.Sleep(10 * time.Millisecond) // a disk has no clock that a test could move
 	}
 }
 
-// drain: exactly what was stored and not acked comes out.
+// drain checks that exactly the jobs that were stored and not acknowledged are delivered.
 func (f *fullDisk) drain() {
 	ctx := context.Background()
 	report, err := f.engine.Check(ctx, contract.CheckParams{})

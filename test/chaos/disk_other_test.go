@@ -4,7 +4,7 @@ package chaos
 
 import "errors"
 
-var errNoNamespaces = errors.New("there are no mount namespaces on this system")
+var errNoNamespaces = errors.New("mount namespaces need Linux")
 
 func runFullDisk([]string) error { return errNoNamespaces }
 

@@ -1,9 +1,9 @@
-// Package chaos holds the tests that hurt real processes: it kills them, lets
-// their disk fail or run full, and judges by what the clients had written down
-// before. DULY_LONG=1 (make chaos) runs them in full counts. DULY_LEDGER=10m sets how
-// long the order ledger runs, DULY_SOAK=24h how long the soak test does.
+// Package chaos tests the crash behaviour of real processes. It kills them, breaks their disks
+// and networks, and compares the stored data with what the clients wrote down before. DULY_LONG=1
+// (make chaos) runs the tests with their full counts. DULY_LEDGER=10m sets how long the order
+// ledger runs, and DULY_SOAK=24h how long the soak test runs.
 //
-// Real processes live on the wall's time, so tests sleep here: as long as a fault
-// lasts, between two faults, for a client's pace, or between two looks at a
-// condition, which has a deadline. None sleeps so that something else may be over.
+// Real processes use the real clock, so these tests sleep: for the length of a fault, between two
+// faults, to slow down a client, or between two checks of a condition that has a deadline. No
+// test sleeps merely in the hope that something is over.
 package chaos

@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// fleet is a number of engines on one Redis, each with its producers and
-// workers, as so many processes would have them.
+// fleet is several engines on one Redis. Each has its producers and workers, as separate
+// processes would have.
 type fleet struct {
 	t       *testing.T
 	engines []*redisengine.Engine
@@ -24,17 +24,18 @@ type fleet struct {
 	pages   *pages
 	seed    uint64
 	shape   shape
-	calm    int64 // when the last fault had ended, in µs
+	calm    int64 // the end of the last fault, in µs
 
 	stopPushing, stop context.CancelFunc
 	wg                sync.WaitGroup
 }
 
-// lightLoad is enough to keep every kind of call on its way, and leaves the
-// machine to others; the long form is the standard load.
+// lightLoad is a load with every kind of call that leaves most of the machine to other tests. The
+// long form is the standard load.
 func lightLoad() shape {
 	s := shape{
-		queues: []string{"a", "b", "c"}, pushers: 2, workers: 2, batch: 10, rest: 50 * time.Millisecond, body: 4 << 10, delays: 0.3, delay: 500 * time.Millisecond,
+		queues: []string{"a", "b", "c"}, pushers: 2, workers: 2, batch: 10, rest: 50 * time.Millisecond, body: 4 << 10,
+		delays: 0.3, delay: 500 * time.Millisecond,
 		lease: 500 * time.Millisecond, call: 5 * time.Second,
 	}
 	if proctest.Long() {
@@ -43,13 +44,13 @@ func lightLoad() shape {
 	return s
 }
 
-// setOut opens engines and lets them work.
+// setOut opens engines on one URL and starts their load.
 func setOut(t *testing.T, url string, engines int, s shape) *fleet {
 	t.Helper()
 	return setOutAt(t, slices.Repeat([]string{url}, engines), s)
 }
 
-// setOutAt opens an engine for each URL and lets them work.
+// setOutAt opens an engine for each URL and starts its load.
 func setOutAt(t *testing.T, urls []string, s shape) *fleet {
 	t.Helper()
 	f := &fleet{t: t, pages: newPages(), shape: s, seed: uint64(time.Now().UnixNano())}
@@ -78,15 +79,15 @@ func openRedis(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
 	return e, log
 }
 
-// random is the source of a fault plan.
+// random returns the random source of a fault plan.
 func (f *fleet) random() *rand.Rand { return rand.New(rand.NewPCG(f.seed, 1<<32)) }
 
-// restUpTo lets the processes run for a while.
+// restUpTo sleeps for a random time, so that the processes work.
 func restUpTo(r *rand.Rand, least, most time.Duration) {
 	time.Sleep(least + time.Duration(r.Int64N(int64(most-least))))
 }
 
-// serves pushes until it is answered, and tells how long that took.
+// serves pushes until a push is answered, and returns how long that took.
 func (f *fleet) serves() time.Duration {
 	f.t.Helper()
 	return f.servesThrough(f.engines[0])
@@ -102,13 +103,13 @@ func (f *fleet) servesThrough(e duly.Engine) time.Duration {
 	return f.pushUntilAnswered(l, jobs)
 }
 
-// pushUntilAnswered tells how long it took.
+// pushUntilAnswered pushes until the push is answered, and returns how long that took.
 func (f *fleet) pushUntilAnswered(l *load, jobs []duly.Job) time.Duration {
 	f.t.Helper()
 	begun := time.Now()
 	for !l.pushOnce(jobs) {
 		if time.Since(begun) > patience {
-			f.t.Fatalf("nothing was answered for %v", patience)
+			f.t.Fatalf("no push was answered for %v", patience)
 		}
 		for i := range jobs {
 			jobs[i].Made = false
@@ -118,19 +119,18 @@ func (f *fleet) pushUntilAnswered(l *load, jobs []duly.Job) time.Duration {
 	return time.Since(begun)
 }
 
-// rest notes that the last fault is over, and lets the fleet work on for a
-// while.
+// rest notes that the last fault is over, and lets the fleet work for a while.
 func (f *fleet) rest() {
 	f.calm = at()
 	d := time.Second
 	if proctest.Long() {
-		d = 20 * time.Second // ten looks of whoever waits
+		d = 20 * time.Second // ten poll intervals of a waiter
 	}
 	time.Sleep(d)
 }
 
-// comeHome stops the producers, waits until the workers have emptied the
-// queues, and stops them.
+// comeHome stops the producers, waits until the workers have emptied the queues, and then stops
+// the workers.
 func (f *fleet) comeHome() {
 	f.t.Helper()
 	f.stopPushing()
@@ -143,10 +143,10 @@ func (f *fleet) comeHome() {
 	f.wg.Wait()
 }
 
-// slack is ten times what is promised for the time after the last fault (I12).
+// slack is ten times the promised time after the last fault (I12).
 const slack = 20 * time.Second
 
-// conclude comes home and judges what has happened.
+// conclude stops the fleet and checks the history.
 func (f *fleet) conclude(r trial) verdicts {
 	f.t.Helper()
 	f.comeHome()
@@ -156,15 +156,15 @@ func (f *fleet) conclude(r trial) verdicts {
 	return h.conclude(f.t, f.engines[0], r, f.shape.queues...)
 }
 
-// told is how often all logs together hold a text.
-func (f *fleet) told(what string) (n int) {
+// logged returns how often all logs together contain a text.
+func (f *fleet) logged(what string) (n int) {
 	for _, j := range f.logs {
 		n += j.Count(what)
 	}
 	return n
 }
 
-// counts chooses between the short and the long form.
+// counts returns the count for the short or the long form.
 func counts(short, long int) int {
 	if proctest.Long() {
 		return long

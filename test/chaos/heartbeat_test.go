@@ -10,14 +10,14 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// heartbeat tells a server the time, again and again: what of that is found
-// after a crash is how far its log had come.
+// heartbeat appends the time to a list of a server all the time. After a crash the last time that
+// is found shows how much of its log the server has kept.
 type heartbeat struct {
 	server *redistest.Server
 	begun  int64
 }
 
-// beatKey is where that stands.
+// beatKey is the key of the list.
 const beatKey = "beats"
 
 func tellTheTime(t *testing.T, server *redistest.Server) heartbeat {
@@ -28,7 +28,7 @@ func tellTheTime(t *testing.T, server *redistest.Server) heartbeat {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			_, _ = server.Do(ctx, "RPUSH", beatKey, at()) // while it is down nobody is told
+			_, _ = server.Do(ctx, "RPUSH", beatKey, at()) // fails while the server is down
 			cancel()
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -37,12 +37,12 @@ func tellTheTime(t *testing.T, server *redistest.Server) heartbeat {
 	return h
 }
 
-// lastKept is the last moment that the server was told before it was killed, and
-// still knows. The server runs again, and may have been told others.
+// lastKept returns the last time that was written before the kill and is still stored. The server
+// runs again and may have stored later times.
 func (h heartbeat) lastKept(t *testing.T, killed int64) int64 {
 	t.Helper()
 	last := h.begun
-	for _, n := range momentsIn(t, h.server, beatKey, -200) { // few of which are new
+	for _, n := range momentsIn(t, h.server, beatKey, -200) { // only a few of them are later than the kill
 		if n <= killed {
 			last = max(last, n)
 		}
@@ -50,8 +50,7 @@ func (h heartbeat) lastKept(t *testing.T, killed int64) int64 {
 	return last
 }
 
-// momentsIn are the moments that a server was told and keeps in a list, from a place
-// of it on.
+// momentsIn returns the times in a list of a server, from an index on.
 func momentsIn(t *testing.T, server *redistest.Server, list string, from int) (all []int64) {
 	t.Helper()
 	for _, text := range server.Must("LRANGE", list, from, -1).([]any) {

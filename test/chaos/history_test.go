@@ -11,28 +11,28 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// history is what the diaries of all clients say together.
+// history combines the diaries of all clients.
 type history struct {
 	jobs   map[string]*pushed // by ID
 	lives  map[lifeKey]*life
-	gaps   int // calls or processes that ended without an answer, of those that hand out leases
+	gaps   int // calls or processes that may have leased jobs and ended without an answer
 	faults []string
 }
 
-// pushed is a job as its producer knows it.
+// pushed is what the producer knows of a job.
 type pushed struct {
 	queue, sum string
 	priority   int64
 	delay      int64 // µs
-	sent       int64 // for the first time
-	answered   int64 // 0: never
+	sent       int64 // the first time
+	answered   int64 // 0 if never
 	repeated   bool
-	acked      bool // or an ack may have happened
+	acked      bool // an ack was sent, and may have been executed
 	dead       bool
 }
 
-// lifeKey is one life of a job: a push that is repeated after the job was done
-// begins another one.
+// lifeKey is a job from its push to its end. A push that is repeated after the end begins another
+// life.
 type lifeKey struct {
 	queue  string
 	number duly.Number
@@ -40,7 +40,7 @@ type lifeKey struct {
 
 type life struct {
 	id         string
-	deliveries []*delivery // in the engine's order, once judged
+	deliveries []*delivery // sorted in the engine's order by judge
 }
 
 type delivery struct {
@@ -53,11 +53,11 @@ type delivery struct {
 	extends       []*try
 }
 
-// try is one settle or extend.
+// try is a settle or an extend.
 type try struct {
 	as       string
 	lease    int64
-	sent, at int64 // at 0: not answered
+	sent, at int64 // at is 0 without an answer
 	verdict  string
 }
 
@@ -72,7 +72,7 @@ func (h *history) fault(format string, args ...any) {
 	h.faults = append(h.faults, fmt.Sprintf(format, args...))
 }
 
-// read adds what one process has said.
+// read adds the diary of one process.
 func (h *history) read(lines []string) {
 	for _, line := range lines {
 		f := fields(strings.Fields(line))
@@ -97,7 +97,7 @@ func (h *history) read(lines []string) {
 	}
 }
 
-// fields are the words of a line.
+// fields are the words of a diary line.
 type fields []string
 
 func (f fields) text(i int) string {
@@ -110,7 +110,7 @@ func (f fields) text(i int) string {
 func (f fields) number(i int) int64 {
 	n, err := strconv.ParseInt(f.text(i), 10, 64)
 	if err != nil {
-		return math.MinInt64 // no moment and no number of a test
+		return math.MinInt64 // no valid time or number of a test
 	}
 	return n
 }
@@ -120,7 +120,8 @@ func (h *history) readPush(f fields) {
 		j.repeated = true
 		return
 	}
-	h.jobs[f.text(2)] = &pushed{queue: f.text(3), delay: f.number(4), priority: f.number(5), sum: f.text(6), sent: f.number(1)}
+	h.jobs[f.text(2)] = &pushed{queue: f.text(3), delay: f.number(4), priority: f.number(5), sum: f.text(6),
+		sent: f.number(1)}
 }
 
 func (h *history) readDelivery(f fields) {
@@ -139,11 +140,12 @@ func (h *history) readDelivery(f fields) {
 		h.fault("I10: the number of %s was given to %s: %v", l.id, f.text(4), f)
 	}
 	l.deliveries = append(l.deliveries, &delivery{
-		n: parts.Delivery, sent: f.number(1), at: f.number(2), due: f.number(5), now: f.number(6), end: f.number(7), priority: f.number(8), sum: f.text(9),
+		n: parts.Delivery, sent: f.number(1), at: f.number(2), due: f.number(5), now: f.number(6), end: f.number(7),
+		priority: f.number(8), sum: f.text(9),
 	})
 }
 
-// find is the delivery of a receipt that was heard of last.
+// find returns the latest delivery that has the receipt.
 func (h *history) find(f fields) *delivery {
 	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	l := h.lives[lifeKey{parts.Queue, parts.Number}]
@@ -171,8 +173,8 @@ func (h *history) readTry(f fields) {
 	}
 }
 
-// readVerdict takes the answer to what was sent last under a receipt. After a
-// failover another delivery may have it meanwhile.
+// readVerdict stores the result of the last call with a receipt. After a failover another
+// delivery may have the same receipt.
 func (h *history) readVerdict(f fields) {
 	d := h.find(f)
 	if d == nil {
@@ -196,8 +198,7 @@ func (h *history) readVerdict(f fields) {
 	h.fault("answered and never sent: %v", f)
 }
 
-// until is when a delivery's lease ends at the soonest, as far as those know who
-// have its receipt, in ms.
+// until returns the earliest end of a delivery's lease in ms, as far as the diaries know.
 func (l *life) until(d *delivery) int64 {
 	end := d.end
 	for _, twin := range l.twins(d) {
@@ -214,8 +215,7 @@ func (l *life) until(d *delivery) int64 {
 	return end
 }
 
-// ended tells whether a settle that puts the job back may have ended a delivery
-// by that moment.
+// ended reports whether a settle that returns the job may have ended a delivery by this time.
 func (l *life) ended(d *delivery, by int64) bool {
 	return slices.ContainsFunc(l.twins(d), func(twin *delivery) bool {
 		return slices.ContainsFunc(twin.settles, func(s *try) bool {
@@ -224,8 +224,8 @@ func (l *life) ended(d *delivery, by int64) bool {
 	})
 }
 
-// twins are the deliveries under one receipt: a crash may undo one, whose holder
-// does not know, and the next one has the same.
+// twins returns the deliveries with one receipt. A crash may undo a delivery without its consumer
+// knowing, and the next one gets the same receipt.
 func (l *life) twins(d *delivery) (list []*delivery) {
 	for _, other := range l.deliveries {
 		if other.n == d.n {
@@ -235,10 +235,10 @@ func (l *life) twins(d *delivery) (list []*delivery) {
 	return list
 }
 
-// reached tells whether a try with a delivery's receipt may have met it.
+// reached reports whether a call with the delivery's receipt may have affected this delivery.
 func (t *try) reached(d *delivery) bool { return t.at == 0 || t.at >= d.sent }
 
-// finished is an accepted settle after which the job is delivered no more.
+// finished returns an accepted settle after which the job is not delivered again.
 func (d *delivery) finished() *try {
 	for _, s := range d.settles {
 		if s.ok() && (s.as == "ack" || s.as == "bury") {

@@ -15,11 +15,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// TestKillLosesNothing kills the process that owns the store, with -9, at
-// random points under load, and starts it again on the same file. A process that
-// syncs rarely loses nothing either: the kernel has what it wrote (C5).
+// TestKillLosesNothing kills the process that owns the store with SIGKILL at random times under
+// load, and starts it again on the same file. Even a process that syncs rarely loses nothing,
+// because the kernel has what it wrote (C5).
 //
-// C9.1, C9.2: what was answered survives the crash of the process.
+// C9.1, C9.2: what was answered survives a crash of the process.
 func TestKillLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, kills := range map[sqliteengine.Synchronous]int{
@@ -45,10 +45,10 @@ func killStores(t *testing.T, sync sqliteengine.Synchronous, kills int) {
 		if !p.Await("open", 1, 30*time.Second) {
 			t.Fatalf("the store did not open after kill %d: %v", i, p.Lines())
 		}
-		time.Sleep(time.Duration(20+r.IntN(250)) * time.Millisecond) // the process lives on the wall's time
+		time.Sleep(time.Duration(20+r.IntN(250)) * time.Millisecond) // real processes use the real clock
 		p.Kill()
 		h.read(p.Lines())
-		h.gaps++ // what was on its way is not known
+		h.gaps++ // the calls in flight have no known result
 	}
 
 	engine, err := openStoreAs(path, sync)
@@ -59,8 +59,8 @@ func killStores(t *testing.T, sync sqliteengine.Synchronous, kills int) {
 	h.conclude(t, engine, trial{}, theQueue.Name)
 }
 
-// TestKillReopensFast: a file of 100 000 jobs that was not closed opens within
-// a second; the test allows ten times that.
+// TestKillReopensFast opens a file with 100 000 jobs that was not closed. It must take less than
+// ten seconds; the promise is one.
 func TestKillReopensFast(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -84,11 +84,11 @@ func TestKillReopensFast(t *testing.T) {
 	}
 	t.Logf("opened 100 000 jobs in %v", took)
 	if took > 10*time.Second {
-		t.Errorf("opening took %v, may take 10s", took)
+		t.Errorf("opening took %v, want at most 10s", took)
 	}
 }
 
-// runFiller fills a store with that many jobs and waits to be killed.
+// runFiller fills a store with this many jobs and waits until it is killed.
 func runFiller(args []string) error {
 	engine, err := openStore(args[0])
 	if err != nil {
@@ -112,7 +112,7 @@ func runFiller(args []string) error {
 	select {}
 }
 
-// TestSecondProcessIsRefused: one file, one process; the second is told so.
+// TestSecondProcessIsRefused opens a file that another process has open. The error must say so.
 //
 // C11.21
 func TestSecondProcessIsRefused(t *testing.T) {
@@ -126,9 +126,9 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	p := proctest.Start(t, proctest.Options{}, "store", path, "1", "full")
 	err = p.Wait(30 * time.Second)
 	if said := strings.Join(p.Lines(), "\n"); err == nil || !strings.Contains(said, "is open in another process") {
-		t.Fatalf("the second process ended with %v and said %q, want that it names the first", err, said)
+		t.Fatalf("the second process ended with %v and printed %q, want an error that mentions the first process", err, said)
 	}
 	if _, err := first.Push(context.Background(), []duly.Job{{Queue: theQueue.Name}}); err != nil {
-		t.Errorf("the first process was disturbed: %v", err)
+		t.Errorf("the second process disturbed the first: %v", err)
 	}
 }

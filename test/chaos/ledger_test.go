@@ -23,12 +23,11 @@ import (
 const (
 	ledgerKeys      = 50
 	ledgerProcesses = 3
-	ledgerSlots     = 4 // per process
+	ledgerSlots     = 4 // jobs in flight per process
 	ledgerLease     = 500 * time.Millisecond
 )
 
-// ledgerSpan is how long the faults go on: DULY_LEDGER, or 30 minutes with
-// DULY_LONG.
+// ledgerSpan returns how long the faults continue: DULY_LEDGER, or 30 minutes with DULY_LONG.
 func ledgerSpan(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("DULY_LEDGER"); text != "" {
@@ -44,8 +43,9 @@ func ledgerSpan(t *testing.T) time.Duration {
 	return 3 * time.Second
 }
 
-// TestOrderLedgerOnSQLite: per key no two current receipts at once and no
-// inversion by the engine's clock, while workers are killed, stopped and stall.
+// TestOrderLedgerOnSQLite kills and stops workers and lets leases expire. No key may have two
+// valid receipts at the same time, and its jobs must not overtake each other. Times are those of
+// the engine's clock.
 //
 // C6.7, C6.8, C6.15
 func TestOrderLedgerOnSQLite(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOrderLedgerOnSQLite(t *testing.T) {
 	(&ledger{t: t, engine: engine, at: at}).run()
 }
 
-// TestOrderLedgerOnRedis: the same where the server is stopped as well.
+// TestOrderLedgerOnRedis does the same on Redis and stops the server too.
 //
 // C6.7, C6.8, C6.15
 func TestOrderLedgerOnRedis(t *testing.T) {
@@ -64,8 +64,7 @@ func TestOrderLedgerOnRedis(t *testing.T) {
 	(&ledger{t: t, engine: engine, at: server.URL(), redis: server}).run()
 }
 
-// ledger is one run: the jobs pushed, and what the workers said of their
-// deliveries.
+// ledger is one run: the pushed jobs and the deliveries that the workers have printed.
 type ledger struct {
 	t      *testing.T
 	engine interface {
@@ -73,7 +72,7 @@ type ledger struct {
 		contract.Inspector
 	}
 	at    string
-	redis *redistest.Server // nil where nothing can be stopped but workers
+	redis *redistest.Server // nil if only workers can be stopped
 
 	random  *rand.Rand
 	workers []*proctest.Process
@@ -108,8 +107,8 @@ func (l *ledger) start() *proctest.Process {
 	return proctest.Start(l.t, proctest.Options{}, "ledgerworker", l.at, strconv.FormatUint(l.random.Uint64(), 10))
 }
 
-// push adds one job to each key, unless enough wait. A repeat finds its job
-// still retained, so that no place of a key is there twice.
+// push adds one job per key unless enough jobs wait. A repeated push finds the job still
+// retained, so no number of a key is stored twice.
 func (l *ledger) push() {
 	l.t.Helper()
 	stats, err := l.engine.Stats(l.t.Context(), theQueue)
@@ -122,8 +121,9 @@ func (l *ledger) push() {
 	batch := make([]duly.Job, ledgerKeys)
 	for i := range batch {
 		batch[i] = duly.Job{
-			Queue: theQueue.Name, ID: fmt.Sprintf("%d:%d", i, l.pushed), OrderKey: strconv.Itoa(i), Lease: ledgerLease, Retain: 2 * time.Minute,
-			Tries: 65535, MaxStalls: 65535, Body: fmt.Appendf(nil, "key-%d %d", i, l.pushed),
+			Queue: theQueue.Name, ID: fmt.Sprintf("%d:%d", i, l.pushed), OrderKey: strconv.Itoa(i), Lease: ledgerLease,
+			Retain: 2 * time.Minute,
+			Tries:  65535, MaxStalls: 65535, Body: fmt.Appendf(nil, "key-%d %d", i, l.pushed),
 		}
 	}
 	for begun := time.Now(); ; {
@@ -138,8 +138,8 @@ func (l *ledger) push() {
 	l.pushed++
 }
 
-// harm does nothing, kills a worker, stops one for longer than a lease, or stops
-// Redis for about a lease.
+// harm causes a random fault: none, a killed worker, a worker stopped for longer than a lease, or
+// a Redis stopped for about a lease.
 func (l *ledger) harm() {
 	i := l.random.IntN(len(l.workers))
 	p := l.workers[i]
@@ -172,7 +172,7 @@ func (l *ledger) signal(p *proctest.Process, s syscall.Signal) {
 	}
 }
 
-// drain waits until every job is acked.
+// drain waits until every job is acknowledged.
 func (l *ledger) drain() {
 	l.t.Helper()
 	want := int64(l.pushed * ledgerKeys)
@@ -191,16 +191,16 @@ func (l *ledger) drain() {
 	}
 }
 
-// entered is one delivery of the ledger: from and until are the engine's
-// moments in ms; settled is when the worker sent its outcome, 0 if never.
+// entered is one delivery in the ledger. The lease lasts from from until until, in ms of the
+// engine's clock. settled is when the worker sent the outcome, or 0.
 type entered struct {
 	seq                  int
 	receipt              string
 	from, until, settled int64
-	acks                 bool // the outcome was an ack that may have counted
+	acks                 bool // the outcome was an ack that may have been executed
 }
 
-// judge wants every job delivered and acked, without a fault.
+// judge checks that every job was delivered and acknowledged, in order.
 func (l *ledger) judge(seed uint64) {
 	l.t.Helper()
 	byKey, deliveries := readLedger(l.t, l.lines)
@@ -218,8 +218,7 @@ func (l *ledger) judge(seed uint64) {
 	}
 }
 
-// compareLedger compares each key's deliveries, in the order in which the engine
-// handed them out.
+// compareLedger compares the deliveries of each key in the order in which the engine made them.
 func compareLedger(byKey map[string][]entered) (overlaps, inversions int, first string) {
 	note := func(n *int, key string, a, b entered) {
 		if *n++; first == "" {
@@ -234,7 +233,7 @@ func compareLedger(byKey map[string][]entered) (overlaps, inversions int, first 
 			if ended := a.settled != 0 && a.settled <= b.from || a.until <= b.from; !ended {
 				note(&overlaps, key, a, b)
 			}
-			// The key may move on to the next job alone, and only from one whose ack was sent.
+			// Only the key's next job may follow, and only after the ack of this one was sent.
 			if b.seq < a.seq || b.seq > a.seq+1 || b.seq > a.seq && !acked[a.seq] {
 				note(&inversions, key, a, b)
 			}
@@ -244,7 +243,8 @@ func compareLedger(byKey map[string][]entered) (overlaps, inversions int, first 
 	return overlaps, inversions, first
 }
 
-// TestOrderLedgerFindsPlantedFaults: what the ledger must not pass.
+// TestOrderLedgerFindsPlantedFaults checks that the comparison finds the faults that it has to
+// find.
 func TestOrderLedgerFindsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -283,7 +283,7 @@ func readLedger(t *testing.T, lines []string) (byKey map[string][]entered, deliv
 		} else if n, _ := fmt.Sscanf(line, "S %s %s", &receipt, &word); n == 2 {
 			lost[receipt] = word == string(duly.CodeLeaseLost)
 		} else {
-			t.Fatalf("a worker said %q", line)
+			t.Fatalf("a worker printed the unknown line %q", line)
 		}
 	}
 	for _, all := range byKey {
@@ -295,9 +295,9 @@ func readLedger(t *testing.T, lines []string) (byKey map[string][]entered, deliv
 	return byKey, deliveries
 }
 
-// runLedgerWorker takes jobs until it is killed: args are the engine's URL and a
-// seed. It says D for a delivery, F before its outcome is sent, and S for the
-// answer. Some deliveries it forgets, so that their leases run out.
+// runLedgerWorker handles jobs until it is killed. Its args are the engine's URL and a seed. It
+// prints D for a delivery, F before it sends the outcome, and S for the result. It never settles
+// some deliveries, so that their leases expire.
 func runLedgerWorker(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -338,7 +338,7 @@ func settleByLot(ctx context.Context, engine duly.Engine, out *diary, r *rand.Ra
 	delay := time.Duration(r.IntN(30)) * time.Millisecond
 	switch r.IntN(50) {
 	case 0:
-		return // a stall
+		return // never settled, so the lease expires
 	case 1, 2:
 		o.As, o.Delay = duly.Nack, &delay
 	case 3:

@@ -13,51 +13,51 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// shape is what a load looks like. The zero value of a field is none of it.
+// shape describes a load. A zero field means none.
 type shape struct {
 	queues           []string
 	pushers, workers int
-	batch            int           // jobs of a push, and deliveries of a Reserve, at most
-	rest             time.Duration // of a pusher after each push
-	backlog          int64         // jobs that the pushers get ahead of the workers of the same process
-	body             int           // bytes, at most; one body in a hundred has 256 KiB if big
+	batch            int           // the most jobs of a push, and deliveries of a Reserve
+	rest             time.Duration // pause of a pusher after each push
+	backlog          int64         // how many jobs the pushers may be ahead of the workers of their process
+	body             int           // the most bytes; with big, one body in a hundred has 256 KiB
 	big              bool
-	delays           float64       // share of the jobs that are delayed, by
-	delay            time.Duration // at most
+	delays           float64       // share of delayed jobs
+	delay            time.Duration // the longest delay
 	lease            time.Duration
-	call             time.Duration // limit of every call
-	plain            bool          // jobs have defaults for everything but the lease of their Reserve
+	call             time.Duration // timeout of every call
+	plain            bool          // jobs have default settings, except for the lease of their Reserve
 }
 
-// The shares of deliveries that do not end with an ack at once.
+// The shares of deliveries that are not acknowledged at once.
 const (
 	nacked   = 0.05
 	released = 0.02
 	extended = 0.02
-	stalled  = 0.01 // acked when the lease is over by far
+	stalled  = 0.01 // acknowledged long after the lease has ended
 	buried   = 0.005
 )
 
-// load is one process's share of the work.
+// load is the load of one process.
 type load struct {
 	engine duly.Engine
 	diary  *diary
 	shape  shape
 	ahead  atomic.Int64
-	open   atomic.Int64   // calls that were not answered
-	why    atomic.Value   // of the last of them, a string
-	late   sync.WaitGroup // settles of stalled deliveries
+	open   atomic.Int64   // calls without an answer
+	why    atomic.Value   // the error of the last such call, a string
+	late   sync.WaitGroup // late settles of stalled deliveries
 	calls  underWay
 }
 
-// underWay holds the calls that have not ended, by when each began.
+// underWay holds the calls in flight with their start times.
 type underWay struct {
 	mu    sync.Mutex
 	last  int64
 	begun map[int64]int64
 }
 
-// enter notes that a call begins, until it leaves.
+// enter notes the start of a call. The returned function notes its end.
 func (u *underWay) enter() (leave func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *underWay) enter() (leave func()) {
 	}
 }
 
-// olderThan reports whether a call is under way that began before a moment.
+// olderThan reports whether a call in flight began before this time.
 func (u *underWay) olderThan(moment int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -86,7 +86,7 @@ func (u *underWay) olderThan(moment int64) bool {
 	return false
 }
 
-// run works until ctx ends; its pushers stop when pushing does.
+// run works until ctx ends. Its pushers stop when pushing ends.
 func (l *load) run(ctx, pushing context.Context, seed uint64) {
 	var wg sync.WaitGroup
 	for i := range l.shape.pushers {
@@ -99,8 +99,8 @@ func (l *load) run(ctx, pushing context.Context, seed uint64) {
 	l.late.Wait()
 }
 
-// limit begins a call and returns its context, and what ends the call. The context
-// does not end with the load, whose calls are all answered or given up.
+// limit starts a call and returns its context and a function that ends it. The context does not
+// end with the load, because every call has to end with an answer or a timeout.
 func (l *load) limit() (context.Context, context.CancelFunc) {
 	leave := l.calls.enter()
 	if l.shape.call == 0 {
@@ -110,13 +110,14 @@ func (l *load) limit() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); leave() }
 }
 
-// maybe tells whether a call that ended so may have happened, or may be undone:
-// to know, it is made again.
+// maybe reports whether a failed call may have been executed, or an executed one undone. The
+// caller repeats it to find out.
 func maybe(err error) bool {
-	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrNotDurable) || errors.Is(err, duly.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrNotDurable) || errors.Is(err, duly.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
-// maybe counts such calls.
+// maybe counts calls whose result is unknown.
 func (l *load) maybe(err error) bool {
 	if !maybe(err) {
 		return false
@@ -126,13 +127,13 @@ func (l *load) maybe(err error) bool {
 	return true
 }
 
-// breath is what a client rests after a call that was not answered.
+// breath is the pause of a client after a call without an answer.
 const breath = 10 * time.Millisecond
 
 func (l *load) push(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		if most := l.shape.backlog; most > 0 && l.ahead.Load() > most {
-			time.Sleep(time.Millisecond) // the clients of a test live on the wall's time
+			time.Sleep(time.Millisecond) // real clients use the real clock
 			continue
 		}
 		jobs := l.jobs(r)
@@ -168,7 +169,7 @@ func (l *load) jobs(r *rand.Rand) []duly.Job {
 	return jobs
 }
 
-// pushOnce tells whether the push was answered.
+// pushOnce reports whether the push was answered.
 func (l *load) pushOnce(jobs []duly.Job) bool {
 	for i := range jobs {
 		l.diary.pushing(&jobs[i])
@@ -208,7 +209,8 @@ func (l *load) work(ctx context.Context, r *rand.Rand) {
 		case len(got) == 0:
 			wait, cancel := context.WithTimeout(ctx, 2*time.Second)
 			leave := l.calls.enter()
-			if _, err := l.engine.Wait(wait, duly.WaitParams{Queues: queues, Timeout: time.Second}); err != nil && wait.Err() == nil {
+			if _, err := l.engine.Wait(wait, duly.WaitParams{Queues: queues, Timeout: time.Second}); err != nil &&
+				wait.Err() == nil {
 				if !l.maybe(err) {
 					l.diary.fault("wait", err)
 				}
@@ -244,7 +246,7 @@ func (l *load) reserve(queues []string, most int) ([]duly.Delivery, bool) {
 	return got, true
 }
 
-// handle ends deliveries as the lot says.
+// handle ends deliveries in random ways.
 func (l *load) handle(ctx context.Context, r *rand.Rand, got []duly.Delivery) {
 	var outcomes, slow []duly.SettleRequest
 	for i := range got {
@@ -293,7 +295,7 @@ func (l *load) extend(r duly.Receipt) {
 	}
 }
 
-// settle repeats until it is answered, or nobody could still be waiting for it.
+// settle repeats the call until it is answered, or until no caller would still wait for it.
 func (l *load) settle(outcomes []duly.SettleRequest) {
 	for end := time.Now().Add(10 * time.Second); len(outcomes) > 0 && time.Now().Before(end); {
 		if outcomes = l.settleOnce(outcomes); len(outcomes) > 0 {
@@ -302,7 +304,7 @@ func (l *load) settle(outcomes []duly.SettleRequest) {
 	}
 }
 
-// settleOnce answers those outcomes that were not answered.
+// settleOnce settles the outcomes and returns those without an answer.
 func (l *load) settleOnce(outcomes []duly.SettleRequest) (left []duly.SettleRequest) {
 	for i := range outcomes {
 		l.diary.settling(&outcomes[i])

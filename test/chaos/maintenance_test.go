@@ -29,8 +29,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// upkeep are the maintenance jobs that take several batches, by name. Each may be
-// run again after it was cut off. said is called after every batch.
+// upkeep are the maintenance jobs that take several batches, by name. Each may run again after it
+// was interrupted. said is called after every batch.
 var upkeep = map[string]func(ctx context.Context, e drainable, said func()) error{
 	"step": func(ctx context.Context, e drainable, said func()) error {
 		for more := true; more; said() {
@@ -65,11 +65,10 @@ var upkeep = map[string]func(ctx context.Context, e drainable, said func()) erro
 	},
 }
 
-// upkeepAt is when the jobs were pushed, and upkeepLater how long after that the
-// maintenance runs.
+// upkeepAt is when the jobs were pushed. The maintenance runs upkeepLater after that.
 const upkeepLater = time.Hour
 
-// openUpkeep opens an engine whose clock stands still.
+// openUpkeep opens an engine with a clock that does not move.
 func openUpkeep(ctx context.Context, url string, later time.Duration) (drainable, error) {
 	c := clock.NewFake()
 	c.Advance(later)
@@ -80,7 +79,7 @@ func openUpkeep(ctx context.Context, url string, later time.Duration) (drainable
 	return redisengine.Open(ctx, redisengine.Config{URL: url, Clock: c, Manual: true, Logger: quiet})
 }
 
-// runUpkeep runs a maintenance job: args are the engine's URL and the name.
+// runUpkeep runs a maintenance job. Its args are the engine's URL and the job's name.
 func runUpkeep(args []string) error {
 	ctx := context.Background()
 	e, err := openUpkeep(ctx, args[0], upkeepLater)
@@ -95,9 +94,9 @@ func runUpkeep(args []string) error {
 	return e.Close()
 }
 
-// stockUpkeep fills the queue with what time has changed an hour later: jobs that
-// are due, behind order keys and with a TTL that has passed, run-out leases with
-// stalls left and without, and dead jobs over their bound.
+// stockUpkeep fills the queue with jobs that are overdue an hour later: due and expired jobs
+// behind order keys, expired leases with and without stalls left, and more dead jobs than their
+// bound.
 func stockUpkeep(t *testing.T, e drainable) {
 	t.Helper()
 	ctx := t.Context()
@@ -142,7 +141,7 @@ func stockUpkeep(t *testing.T, e drainable) {
 	}
 
 	must(e.Configure(ctx, theQueue, duly.QueueConfig{DeadAge: 30 * time.Minute}))
-	some := counts(300, 1200) // of each kind
+	some := counts(300, 1200) // jobs of each kind
 	push(2*some, "dead", duly.Job{})
 	for outcomes := range slices.Chunk(reserve(2*some), 500) {
 		errs, err := e.Settle(ctx, "", outcomes)
@@ -156,7 +155,7 @@ func stockUpkeep(t *testing.T, e drainable) {
 	push(some, "brief", duly.Job{Delay: 30 * time.Second, TTL: 2 * time.Minute})
 }
 
-// stateOf returns everything that a reader sees of the queue.
+// stateOf returns everything that the API shows of the queue.
 func stateOf(t *testing.T, e drainable) string {
 	t.Helper()
 	ctx := t.Context()
@@ -185,7 +184,7 @@ func stateOf(t *testing.T, e drainable) string {
 	return b.String()
 }
 
-// sameState compares two states and shows the first line that differs.
+// sameState compares two states and prints the first line that differs.
 func sameState(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got == want {
@@ -201,12 +200,12 @@ func sameState(t *testing.T, what, got, want string) {
 	t.Errorf("%s: the state has %d lines, after a clean run %d", what, len(a), len(b))
 }
 
-// TestMaintenanceThatWasKilledIsRunAgain kills a process in the middle of a
-// maintenance job of several batches. Another process runs the job again, and the
-// store ends as after one clean run (C11).
+// TestMaintenanceCanBeRepeatedAfterAKill kills a process in the middle of a maintenance job of
+// several batches. Another process runs the job again. The store must end as after one
+// uninterrupted run (C11).
 //
 // C4.73, C9.2
-func TestMaintenanceThatWasKilledIsRunAgain(t *testing.T) {
+func TestMaintenanceCanBeRepeatedAfterAKill(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -253,14 +252,13 @@ func closeUpkeep(t *testing.T, e drainable) {
 type killedFile struct {
 	*testing.T
 	original, name string
-	kills, midway  int // midway: between the first batch and the last
+	kills, midway  int // midway counts the kills between the first batch and the last
 }
 
 func (k *killedFile) run() {
 	k.Helper()
 	want := k.end(k.copied())
-	// Threads count their calls one by one, so a run whose k-th call is never
-	// made by one thread comes to its end.
+	// Calls are counted per thread. If no thread makes k calls, the run completes.
 	first, step := 9, 3.0
 	if proctest.Long() {
 		first, step = 1, 1.05
@@ -285,7 +283,7 @@ func (k *killedFile) run() {
 	}
 }
 
-// note counts where the process was killed.
+// note counts where in the job the process was killed.
 func (k *killedFile) note(p *proctest.Process) {
 	k.kills++
 	if p.Await("batch", 1, 0) && !p.Await("done", 1, 0) {
@@ -307,8 +305,8 @@ func (k *killedFile) copied() string {
 	return path
 }
 
-// end runs the job on the store to its end, and returns the state that it leaves.
-// Rows of a destroyed queue are removed by and by.
+// end runs the job on the store and returns the resulting state. It also waits until the rows of
+// a destroyed queue are removed.
 func (k *killedFile) end(path string) string {
 	k.Helper()
 	e := mustOpenUpkeep(k.T, open.File(path), upkeepLater)
@@ -322,7 +320,7 @@ func (k *killedFile) end(path string) string {
 	return stateOf(k.T, e)
 }
 
-// rowsOf counts the rows of jobs in a backup of the store.
+// rowsOf counts the job rows in a backup of the store.
 func rowsOf(t *testing.T, e drainable) (n int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.db")
@@ -347,8 +345,8 @@ func rowsOf(t *testing.T, e drainable) (n int) {
 	return n
 }
 
-// killedClient kills the process when the k-th call of a script is on its way, in
-// turns before the server has it and after.
+// killedClient kills the process at the k-th call of a script, alternately before and after the
+// server has received it.
 type killedClient struct {
 	*testing.T
 	server        *redistest.Server
@@ -383,8 +381,8 @@ func (k *killedClient) run() {
 	}
 }
 
-// kill runs the job on the stock and kills it at the n-th call. It reports
-// whether there was such a call.
+// kill runs the job on the stock and kills it at the n-th call. It reports whether there was such
+// a call.
 func (k *killedClient) kill(n int, do faultproxy.Action) bool {
 	k.Helper()
 	k.server.Must("DEBUG", "RELOAD", "NOSAVE")
@@ -406,8 +404,8 @@ func (k *killedClient) kill(n int, do faultproxy.Action) bool {
 	return true
 }
 
-// end runs the job to its end, on the stock or on what a killed process left, and
-// returns the state that it leaves.
+// end runs the job on the stock, or on what a killed process has left, and returns the resulting
+// state.
 func (k *killedClient) end() string {
 	k.Helper()
 	if k.kills == 0 {

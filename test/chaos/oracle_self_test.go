@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// TestOracleFindsEveryBreach plants a breach of each invariant into a history
-// that is as it should be.
+// TestOracleFindsEveryBreach plants a violation of each invariant into a correct history. The
+// oracle must find all of them.
 func TestOracleFindsEveryBreach(t *testing.T) {
 	t.Parallel()
 	n := duly.NewNumber()
@@ -24,7 +24,7 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 	nack, nacked := "s 1600000 "+receipt(1)+" nack", "S 1601000 "+receipt(1)+" ok"
 	second := fmt.Sprintf("D 1700000 1701000 %s x 1700 1700 2200 2 aa", receipt(2))
 	ack, acked := "s 1800000 "+receipt(2)+" ack", "S 1801000 "+receipt(2)+" ok"
-	again := fmt.Sprintf("D 1850000 1851000 %s x 1500 1850 2350 2 aa", receipt(1)) // what was done since was undone
+	again := fmt.Sprintf("D 1850000 1851000 %s x 1500 1850 2350 2 aa", receipt(1)) // a crash has undone the calls between
 	third := fmt.Sprintf("D 1900000 1901000 %s x 1500 1900 2400 2 aa", receipt(2))
 	undone := trial{undone: []window{{1_600_000, 1_700_000}}}
 	good := []string{push, pushed, first, nack, nacked, second, ack, acked}
@@ -43,31 +43,46 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 		{breach: "none", lines: good},
 		{breach: "none: an ack without an answer", lines: good[:7]},
 		{breach: "lost", says: "I1", lines: []string{push, pushed}},
-		{breach: "none: lost inside the window", lines: []string{push, pushed}, trial: trial{undone: []window{{1_000_500, 2_000_000}}}},
-		{breach: "lost before the window", says: "I1", lines: []string{push, pushed}, trial: trial{undone: []window{{1_100_000, 2_000_000}}}},
-		{breach: "resurrected", says: "I2", lines: add(fmt.Sprintf("D 2300000 2301000 %s x 1700 2300 2900 2 aa", receipt(3)))},
-		{breach: "none: a settle that was accepted for the second delivery under one receipt", lines: []string{push, pushed, first, "s 1900000 " + receipt(1) + " ack",
-			"S 1901000 " + receipt(1) + " ok", fmt.Sprintf("D 1850000 1902000 %s x 1500 1850 2350 2 aa", receipt(1))}, trial: trial{undone: []window{{1_600_000, 1_700_000}}}},
-		{breach: "resurrected under one receipt", says: "I2", lines: []string{push, pushed, first, "s 1900000 " + receipt(1) + " ack",
-			"S 1901000 " + receipt(1) + " ok", fmt.Sprintf("D 1903000 1904000 %s x 1500 1903 2400 2 aa", receipt(1))}, trial: trial{undone: []window{{1_600_000, 1_700_000}}}},
+		{breach: "none: lost inside the window", lines: []string{push, pushed},
+			trial: trial{undone: []window{{1_000_500, 2_000_000}}}},
+		{breach: "lost before the window", says: "I1", lines: []string{push, pushed},
+			trial: trial{undone: []window{{1_100_000, 2_000_000}}}},
+		{breach: "resurrected", says: "I2", lines: add(fmt.Sprintf("D 2300000 2301000 %s x 1700 2300 2900 2 aa",
+			receipt(3)))},
+		{breach: "none: a settle that was accepted for the second of two deliveries with one receipt",
+			lines: []string{push, pushed, first, "s 1900000 " + receipt(1) + " ack",
+				"S 1901000 " + receipt(1) + " ok", fmt.Sprintf("D 1850000 1902000 %s x 1500 1850 2350 2 aa", receipt(1))},
+			trial: trial{undone: []window{{1_600_000, 1_700_000}}}},
+		{breach: "resurrected with one receipt", says: "I2", lines: []string{push, pushed, first,
+			"s 1900000 " + receipt(1) + " ack",
+			"S 1901000 " + receipt(1) + " ok", fmt.Sprintf("D 1903000 1904000 %s x 1500 1903 2400 2 aa", receipt(1))},
+			trial: trial{undone: []window{{1_600_000, 1_700_000}}}},
 		{breach: "accepted twice", says: "I3", lines: add("s 1900000 "+receipt(2)+" ack", "S 1901000 "+receipt(2)+" ok")},
 		{breach: "a stale receipt accepted", says: "I3", lines: with(func(l []string) []string {
 			return append([]string{push, pushed, first, second}, "s 1750000 "+receipt(1)+" nack", nacked, ack, acked)
 		})},
 		{breach: "overlap", says: "I4", lines: with(func(l []string) []string { return slices.Delete(l, 3, 5) })},
-		{breach: "overlap, for the nack was refused", says: "I4", lines: replace(nacked, "S 1601000 "+receipt(1)+" lease_lost")},
-		{breach: "none: a nack that was accepted for the second delivery under one receipt", lines: []string{push, pushed, first, "s 1860000 " + receipt(1) + " nack",
-			"S 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
-		{breach: "overlap, for the nack was accepted for the first delivery under one receipt", says: "I4", lines: []string{push, pushed, first,
-			"s 1840000 " + receipt(1) + " nack", "S 1841000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
-		{breach: "none: an extend that was accepted for the second delivery under one receipt", lines: []string{push, pushed, first, "x 1860000 " + receipt(1) + " 10000",
-			"X 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
-		{breach: "none: a stall", lines: []string{push, pushed, first, fmt.Sprintf("D 2000000 2001000 %s x 2000 2000 2500 2 aa", receipt(2)), ack, acked}},
-		{breach: "overlap of an extended lease", says: "I4", lines: []string{push, pushed, first, "x 1550000 " + receipt(1) + " 900000", "X 1551000 " + receipt(1) + " ok",
+		{breach: "overlap after a refused nack", says: "I4", lines: replace(nacked, "S 1601000 "+receipt(1)+" lease_lost")},
+		{breach: "none: a nack that was accepted for the second of two deliveries with one receipt",
+			lines: []string{push, pushed, first, "s 1860000 " + receipt(1) + " nack",
+				"S 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
+		{breach: "overlap after a nack of the first of two deliveries with one receipt", says: "I4",
+			lines: []string{push, pushed, first,
+				"s 1840000 " + receipt(1) + " nack", "S 1841000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
+		{breach: "none: an extend that was accepted for the second of two deliveries with one receipt",
+			lines: []string{push, pushed, first, "x 1860000 " + receipt(1) + " 10000",
+				"X 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
+		{breach: "none: a stall", lines: []string{push, pushed, first,
 			fmt.Sprintf("D 2000000 2001000 %s x 2000 2000 2500 2 aa", receipt(2)), ack, acked}},
-		{breach: "early by the client's clock", says: "I5", lines: replace(first, fmt.Sprintf("D 1400000 1401000 %s x 1500 1500 2000 2 aa", receipt(1)))},
-		{breach: "a due before its delay", says: "I5", lines: replace(first, fmt.Sprintf("D 1500000 1501000 %s x 1300 1500 2000 2 aa", receipt(1)))},
-		{breach: "a delivery behind a later one", says: "I7", lines: add(fmt.Sprintf("D 1750000 1751000 %s x 1700 1750 2200 2 aa", receipt(1)))},
+		{breach: "overlap of an extended lease", says: "I4", lines: []string{push, pushed, first,
+			"x 1550000 " + receipt(1) + " 900000", "X 1551000 " + receipt(1) + " ok",
+			fmt.Sprintf("D 2000000 2001000 %s x 2000 2000 2500 2 aa", receipt(2)), ack, acked}},
+		{breach: "early by the client's clock", says: "I5", lines: replace(first,
+			fmt.Sprintf("D 1400000 1401000 %s x 1500 1500 2000 2 aa", receipt(1)))},
+		{breach: "a due before its delay", says: "I5", lines: replace(first,
+			fmt.Sprintf("D 1500000 1501000 %s x 1300 1500 2000 2 aa", receipt(1)))},
+		{breach: "a delivery after a later one", says: "I7",
+			lines: add(fmt.Sprintf("D 1750000 1751000 %s x 1700 1750 2200 2 aa", receipt(1)))},
 		{breach: "deliveries that nobody heard of", says: "I7", lines: []string{push, pushed, second, ack, acked}},
 		{breach: "none: a Reserve without an answer", lines: []string{push, pushed, "U 1400000 1500000", second, ack, acked}},
 		{breach: "never pushed", says: "I10", lines: good[2:]},

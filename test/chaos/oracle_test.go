@@ -11,41 +11,43 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// trial is what a run may be judged by beside its history.
+// trial is what a history is judged by, besides its events.
 type trial struct {
-	// undone are the times whose changes may have been undone by a crash or a
-	// failover: the window that is stated for it.
+	// undone are the times whose changes a crash or a failover may have undone. They are
+	// documented as the window of loss.
 	undone []window
-	// calm is when the last fault had ended, in µs; 0: there is no such time.
+	// calm is the end of the last fault in µs, or 0 if there is none.
 	calm int64
-	// slack is how late a job may be taken after calm, and a run-out lease be
-	// handed out again: ten times the figure that is promised. 0: not judged.
+	// slack is how late after calm a job may be delivered, or an expired lease delivered again.
+	// It is ten times the promise. 0 means that it is not checked.
 	slack time.Duration
 }
 
-// window is a time, in µs.
+// window is a time range in µs.
 type window struct{ from, to int64 }
 
-// verdicts are the figures of a run.
+// verdicts are the results of a run.
 type verdicts struct {
-	answered, acked, deliveries      int
-	lost, resurrected, twice, unseen int // lost, resurrected and twice: inside the windows; beyond them they are faults
+	answered, acked, deliveries int
+	// Lost, resurrected and twice count within the windows; outside of them they are faults.
+	lost, resurrected, twice, unseen int
 	redelivered, taken               time.Duration
 }
 
-// may tells whether a change that was made between the two moments may have
-// been undone.
+// may reports whether a change between the two times may have been undone.
 func (r trial) may(from, to int64) bool {
 	return slices.ContainsFunc(r.undone, func(w window) bool { return to >= w.from && from <= w.to })
 }
 
-// judge looks for breaches of the invariants: lost (I1), resurrected (I2),
-// fenced (I3), overlap (I4), early (I5), attempts (I6), duplicates (I7) and
-// foreign (I10), and measures what I12 bounds. The store must have been
-// drained, by clients whose diaries were read.
+// judge checks the invariants: lost (I1), resurrected (I2), fenced (I3), overlap (I4), early
+// (I5), attempts (I6), duplicates (I7) and foreign (I10). It measures what I12 bounds. The store
+// must have been drained by clients whose diaries were read.
 func (h *history) judge(r trial) (v verdicts) {
 	for key, l := range h.lives {
-		slices.SortStableFunc(l.deliveries, func(a, b *delivery) int { return cmp.Or(cmp.Compare(a.now, b.now), cmp.Compare(a.n, b.n)) })
+		slices.SortStableFunc(l.deliveries, func(a, b *delivery) int {
+			return cmp.Or(cmp.Compare(a.now, b.now),
+				cmp.Compare(a.n, b.n))
+		})
 		h.judgeLife(r, key, l, &v)
 	}
 	for id, j := range h.jobs {
@@ -80,8 +82,9 @@ func (h *history) judgeLife(r trial, key lifeKey, l *life, v *verdicts) {
 		if key.queue != j.queue || d.sum != j.sum || d.priority != j.priority {
 			h.fault("I10: %s is not as it was pushed: %+v, %+v", l.id, d, j)
 		}
-		if d.at < max(d.due*1000, j.sent+j.delay) || d.due*1000 < j.sent+j.delay-reckoned {
-			h.fault("I5: early: %s, pushed at %d with a delay of %d, came at %d, due %d", l.id, j.sent, j.delay, d.at, d.due*1000)
+		if d.at < max(d.due*1000, j.sent+j.delay) || d.due*1000 < j.sent+j.delay-dueError {
+			h.fault("I5: early: %s, pushed at %d with a delay of %d, was delivered at %d, due at %d", l.id, j.sent, j.delay,
+				d.at, d.due*1000)
 		}
 		h.judgeSettles(r, l, d, j)
 		if before != nil {
@@ -102,14 +105,14 @@ func (h *history) judgeLife(r trial, key lifeKey, l *life, v *verdicts) {
 	}
 }
 
-// reckoned is how much sooner, in µs, a due moment may stand in a job's record
-// than where it is sorted: of plain jobs on Redis it is reckoned by the last
-// reply, and stored as it comes if that is right to a tenth of a second.
-const reckoned = 101_000
+// dueError is by how much, in µs, the due time in a job's record may be before the one that sorts
+// it. On Redis the client estimates the server's time from its last reply. It stores that due
+// time if it is correct to a tenth of a second.
+const dueError = 101_000
 
 func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// judgeSettles: a receipt is accepted once.
+// judgeSettles checks that a receipt is accepted only once.
 func (h *history) judgeSettles(r trial, l *life, d *delivery, j *pushed) {
 	accepted := 0
 	for _, s := range d.settles {
@@ -125,12 +128,12 @@ func (h *history) judgeSettles(r trial, l *life, d *delivery, j *pushed) {
 	}
 }
 
-// judgeNext compares a delivery with the one before it of the same job.
+// judgeNext compares a delivery with the previous one of the same job.
 func (h *history) judgeNext(r trial, l *life, a, b *delivery, v *verdicts) {
 	f := a.finished()
 	back := f != nil && b.at >= f.sent
 	if back && b.n <= a.n && b.sent <= f.at {
-		back = false // the settle may have been accepted for this one, which has the same receipt after a crash
+		back = false // the settle may belong to this delivery, which has the same receipt after a crash
 	}
 	if back {
 		v.resurrected++
@@ -166,11 +169,13 @@ func (h *history) judgeNext(r trial, l *life, a, b *delivery, v *verdicts) {
 	v.redelivered = max(v.redelivered, time.Duration(b.now-until)*time.Millisecond)
 }
 
-// report prints the figures, and fails the test for what must not be.
+// report prints the results and fails the test if an invariant was violated.
 func (h *history) report(t *testing.T, r trial, v verdicts) {
 	t.Helper()
-	t.Logf("%d pushes answered, %d acked, %d deliveries; inside the stated windows: %d lost, %d resurrected, %d delivered twice under one receipt; "+
-		"%d deliveries that nobody heard of; a run-out lease was handed out again after %v at most, a job taken after the last fault after %v at most",
+	t.Logf("%d pushes answered, %d acked, %d deliveries; inside the stated windows: %d lost, %d resurrected, %d "+
+		"delivered twice with one receipt; "+
+		"%d deliveries without a receiver; an expired lease was delivered again within %v, a job after the last fault "+
+		"within %v",
 		v.answered, v.acked, v.deliveries, v.lost, v.resurrected, v.twice, v.unseen, v.redelivered, v.taken)
 	h.weigh(r, v)
 	if n := len(h.faults); n > 0 {
@@ -180,11 +185,11 @@ func (h *history) report(t *testing.T, r trial, v verdicts) {
 		}
 	}
 	if v.acked == 0 {
-		t.Error("nothing was acked: this run proves nothing")
+		t.Error("no job was acked, so the run proves nothing")
 	}
 }
 
-// weigh judges the figures.
+// weigh checks the results against their bounds.
 func (h *history) weigh(r trial, v verdicts) {
 	if v.unseen > 0 && h.gaps == 0 && len(r.undone) == 0 {
 		h.fault("I7: %d deliveries that nobody heard of, and no call was left without an answer", v.unseen)
@@ -199,11 +204,11 @@ type drainable interface {
 	contract.Maintainer
 }
 
-// patience is how long a store may take until it is drained, and anything else
-// that ends by itself.
+// patience bounds how long a store takes until it is drained, and how long anything else takes
+// that ends without help.
 const patience = time.Minute
 
-// drain lets workers take and ack what is there, and tells what they did.
+// drain reserves and acknowledges all jobs and returns the diary of that.
 func drain(t *testing.T, engine drainable, queues ...string) (lines []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -237,7 +242,7 @@ func drain(t *testing.T, engine drainable, queues ...string) (lines []string) {
 	}
 }
 
-// empty tells whether nothing waits and nothing runs.
+// empty reports whether no job waits or is in flight.
 func empty(t *testing.T, engine contract.Inspector, queues []string) bool {
 	t.Helper()
 	for _, q := range queues {
@@ -265,13 +270,15 @@ func clean(t *testing.T, engine drainable, queues ...string) {
 			t.Fatal(err)
 		}
 		c, z := s.Counters, s.Sizes
-		if sum := c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead; c.Pushed != sum {
+		ended := c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped
+		stored := z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead
+		if sum := ended + stored; c.Pushed != sum {
 			t.Errorf("I8: queue %s: pushed %d jobs, but %d are accounted for: %+v", q, c.Pushed, sum, s)
 		}
 	}
 }
 
-// bury notes the dead jobs of drained queues, each of which needs a cause (I6).
+// bury notes the dead jobs of drained queues. Each needs a cause (I6).
 func (h *history) bury(t *testing.T, engine contract.Inspector, queues ...string) {
 	t.Helper()
 	for _, q := range queues {

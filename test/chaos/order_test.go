@@ -29,16 +29,15 @@ import (
 const (
 	orderKeys      = 1000
 	orderProcesses = 4
-	orderSlots     = 16 // per process: 64 handlers run at once
+	orderSlots     = 16 // handlers per process: 64 in total
 	orderLease     = time.Second
-	orderKillEvery = 500              // acks, on average
-	orderStuck     = 30 * time.Second // without an ack: by then every lease of a killed process is over
+	orderKillEvery = 500              // mean number of acks between two kills
+	orderStuck     = 30 * time.Second // without an ack; every lease of a killed process has ended by then
 )
 
-// TestOrderKeysHoldThroughKills: jobs of a thousand keys, handlers that fail one
-// time in ten, and worker processes that are killed, over HTTP. Per key there
-// are never two current receipts at once on the engine's clock, and nothing
-// overtakes.
+// TestOrderKeysHoldThroughKills handles jobs of a thousand keys over HTTP. One handler in ten
+// fails, and worker processes are killed. On the engine's clock no key has two valid receipts at
+// the same time, and its jobs stay in order.
 //
 // C6.7, C6.8, C6.15
 func TestOrderKeysHoldThroughKills(t *testing.T) {
@@ -52,8 +51,7 @@ func TestOrderKeysHoldThroughKills(t *testing.T) {
 	orderHolds(t, engine, theQueue, at, jobs)
 }
 
-// TestOrderKeysOfAGroupHoldThroughKills is the same for the messages of a group with
-// order key.
+// TestOrderKeysOfAGroupHoldThroughKills does the same for messages of a group with order key.
 //
 // C12.99, C12.100, C12.101
 func TestOrderKeysOfAGroupHoldThroughKills(t *testing.T) {
@@ -100,13 +98,14 @@ func orderOfGroup(t *testing.T, engine orderedGroup, at string, shards int) {
 	orderHolds(t, engine, group, at, messages)
 }
 
-// ordered is the key of the n-th job, and its body: the key and its place in it.
+// ordered returns the key and the body of the n-th job. The body has the key and its number
+// within the key.
 func ordered(n int) (key string, body []byte) {
 	key = "key-" + strconv.Itoa(n%orderKeys)
 	return key, fmt.Appendf(nil, "%s %d", key, n/orderKeys)
 }
 
-// orderHolds lets workers handle the jobs of a queue, kills some, and judges.
+// orderHolds lets workers handle the jobs of a queue, kills some of them, and checks the order.
 func orderHolds(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at string, jobs int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -115,8 +114,7 @@ func orderHolds(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at
 	judgeOrder(t, lines, jobs)
 }
 
-// serveStore starts a server on a store of its own and tells its URL, with the
-// token in it.
+// serveStore starts a server on a new store. It returns the URL of the server with a token.
 func serveStore(t *testing.T) (*sqliteengine.Engine, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,8 +150,8 @@ func serveStore(t *testing.T) (*sqliteengine.Engine, string) {
 	return engine, u.String()
 }
 
-// pushOrdered pushes the jobs in turns of the keys; each carries its key and
-// its place in it.
+// pushOrdered pushes the jobs, alternating between the keys. Each body has its key and its number
+// within the key.
 func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
 	t.Helper()
 	for n := 0; n < jobs; {
@@ -175,10 +173,11 @@ func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
 	}
 }
 
-// workOrdered lets worker processes run until every job was acked, and kills
-// one of them now and then: by what was done and not by the wall, so that a slow
-// machine does not kill them before they have begun.
-func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at string, jobs int, r *rand.Rand) (lines []string) {
+// workOrdered runs worker processes until every job is acknowledged. It kills one of them after a
+// number of acks. It counts acks instead of time, so that a slow machine does not kill workers
+// before they have begun.
+func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, at string, jobs int,
+	r *rand.Rand) (lines []string) {
 	t.Helper()
 	start := func() *proctest.Process {
 		return proctest.Start(t, proctest.Options{}, "orderworker", at, strconv.FormatUint(r.Uint64(), 10), queue.Name)
@@ -189,7 +188,7 @@ func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, a
 	}
 	kills, acked, killAt, lastAck := 0, int64(0), int64(0), time.Now()
 	for acked < int64(jobs) {
-		time.Sleep(20 * time.Millisecond) // the processes live on the wall's time
+		time.Sleep(20 * time.Millisecond) // real processes use the real clock
 		s, err := engine.Stats(t.Context(), queue)
 		if err != nil {
 			t.Fatal(err)
@@ -197,7 +196,7 @@ func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, a
 		if s.Counters.Acked > acked {
 			acked, lastAck = s.Counters.Acked, time.Now()
 		} else if time.Since(lastAck) > orderStuck {
-			t.Fatalf("nothing was acked for %s: %+v", orderStuck, s)
+			t.Fatalf("no job was acked for %s: %+v", orderStuck, s)
 		}
 		if acked <= killAt || acked == int64(jobs) {
 			continue
@@ -215,14 +214,14 @@ func workOrdered(t *testing.T, engine contract.Inspector, queue duly.QueueRef, a
 	}
 	t.Logf("%d worker processes were killed", kills)
 	if kills == 0 {
-		t.Error("no worker was killed: this run proves less than it should")
+		t.Error("no worker was killed, so the run does not prove enough")
 	}
 	return lines
 }
 
-// runOrderWorker handles jobs until it is killed: args are the engine's URL, a seed
-// and the queue. It says D when a handler begins, with what the engine told of the
-// delivery, and F before its outcome can be sent.
+// runOrderWorker handles jobs until it is killed. Its args are the engine's URL, a seed and the
+// queue. It prints D with the delivery's data when a handler begins, and F before the outcome can
+// be sent.
 func runOrderWorker(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
@@ -241,23 +240,22 @@ func runOrderWorker(args []string) error {
 		time.Sleep(time.Duration(lot.IntN(2000)) * time.Microsecond)
 		out.say("F %s %d", d.Receipt, time.Now().UnixMilli())
 		if lot.IntN(10) == 0 {
-			return worker.RetryAfter(time.Duration(lot.IntN(50))*time.Millisecond, errors.New("by lot"))
+			return worker.RetryAfter(time.Duration(lot.IntN(50))*time.Millisecond, errors.New("random failure"))
 		}
 		return nil
 	})
 	return w.Run(context.Background())
 }
 
-// held is one delivery as its handler saw it: when it was handed out and when
-// its lease would have run out, on the engine's clock, and when its handler
-// ended, on the clock of the same machine; 0 if it never did.
+// held is one delivery as its handler saw it. The lease lasts from from until until on the
+// engine's clock. ended is when the handler ended, on the clock of the same machine, or 0.
 type held struct {
 	seq                int
 	receipt            string
 	from, until, ended int64
 }
 
-// judgeOrder compares each key's deliveries.
+// judgeOrder compares the deliveries of each key.
 func judgeOrder(t *testing.T, lines []string, jobs int) {
 	t.Helper()
 	byKey := readHeld(t, lines)
@@ -300,7 +298,7 @@ func readHeld(t *testing.T, lines []string) map[string][]held {
 		} else if n, _ := fmt.Sscanf(line, "D %s %d %s %d %d", &key, &h.seq, &h.receipt, &h.from, &h.until); n == 5 {
 			byKey[key] = append(byKey[key], h)
 		} else {
-			t.Fatalf("a worker said %q", line)
+			t.Fatalf("a worker printed the unknown line %q", line)
 		}
 	}
 	for _, all := range byKey {

@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	poison     = "poison"
-	poisonJobs = 100
-	// poisonLease is short, because the test waits for the end of each.
-	poisonLease = 500 * time.Millisecond
+	poison      = "poison"
+	poisonJobs  = 100
+	poisonLease = 500 * time.Millisecond // short, because the test waits for the end of each lease
 )
 
-// TestPoisonDiesAlone has a job that kills its worker's process at each delivery,
-// among 99 others. The workers reserve 100 jobs at a time.
+// TestPoisonDiesAlone has a job that kills its worker's process at each delivery, among 99 other
+// jobs. The workers reserve 100 jobs at a time.
 //
 // C4.100, C2.18
 func TestPoisonDiesAlone(t *testing.T) {
@@ -49,10 +48,10 @@ func poisoned(t *testing.T, url string) {
 			break
 		}
 		if !p.Await(poison, 1, 0) {
-			t.Fatalf("a worker ended with %v before it was given the poison: %q", err, p.Lines())
+			t.Fatalf("a worker ended with %v before it received the poison: %q", err, p.Lines())
 		}
 		if deaths++; deaths > 2*duly.DefaultMaxStalls {
-			t.Fatalf("the poison has killed %d workers and still lives", deaths)
+			t.Fatalf("the poison has killed %d workers and is not dead", deaths)
 		}
 	}
 
@@ -69,11 +68,11 @@ func poisoned(t *testing.T, url string) {
 	}
 	stats, err := engine.Stats(t.Context(), theQueue)
 	if err != nil || stats.Sizes != (duly.Sizes{Dead: 1}) || stats.Counters.Acked != poisonJobs-1 {
-		t.Errorf("%+v, %v, want that the neighbours are acked", stats, err)
+		t.Errorf("%+v, %v, want all other jobs acked", stats, err)
 	}
 }
 
-// fillWithPoison pushes the jobs, the poison in their middle.
+// fillWithPoison pushes the jobs with the poison in their middle.
 func fillWithPoison(t *testing.T, url string) {
 	t.Helper()
 	engine, err := open.Engine(t.Context(), url, open.Log(slog.New(slog.DiscardHandler)))
@@ -92,8 +91,8 @@ func fillWithPoison(t *testing.T, url string) {
 	}
 }
 
-// runPoisonWorker acks what it is given until nothing is left, and is killed by the
-// poison: the argument is the engine's URL.
+// runPoisonWorker acknowledges jobs until none is left. The poison kills it. Its argument is the
+// engine's URL.
 func runPoisonWorker(args []string) error {
 	ctx, queues := context.Background(), []string{theQueue.Name}
 	engine, err := open.Engine(ctx, args[0], open.Log(slog.New(slog.DiscardHandler)))

@@ -23,10 +23,10 @@ import (
 	"github.com/dulymq/duly/test/servertest"
 )
 
-// TestPushedJobsReachTheirReceivers kills the servers that send jobs to receivers
-// with every fault: they fail, hang, drip, redirect, hang up, restart and throttle.
-// Every job is acked by its receiver or dead after its last try. A receiver gets a job
-// again only if its answer was lost or a server was killed.
+// TestPushedJobsReachTheirReceivers kills the servers that send jobs to receivers. The receivers
+// have every fault: they fail, hang, drip, redirect, hang up, restart and throttle. Every job is
+// accepted by its receiver or dead after its last try. A receiver gets a job again only if its
+// answer was lost or a server was killed.
 //
 // C16.11, C16.15, C16.62 to C16.69, C16.73, C16.79
 func TestPushedJobsReachTheirReceivers(t *testing.T) {
@@ -42,22 +42,22 @@ func TestPushedJobsReachTheirReceivers(t *testing.T) {
 }
 
 const (
-	// pushTimeout bounds one request: the least that a target may have.
+	// pushTimeout bounds one request. It is the lowest value that a target may have.
 	pushTimeout = time.Second
-	// settled is how long after its answer a job may still be unsettled. A server
-	// that is killed meanwhile repeats the request.
+	// settled is how long after the receiver's answer a job may still be unsettled. A server that
+	// is killed in that time causes another request.
 	settled   = 5 * time.Second
 	pushLease = 2 * time.Second
-	// failingTries is how many tries a job has that its receiver never accepts.
+	// failingTries is the number of tries of a job that its receiver never accepts.
 	failingTries = 3
 )
 
-// pushTrial sends jobs through servers that are killed.
+// pushTrial sends jobs from servers that are killed.
 type pushTrial struct {
 	t         *testing.T
 	engine    string
 	servers   []*servertest.Server
-	client    *httpengine.Engine // of the first server
+	client    *httpengine.Engine // connected to the first server
 	receivers []*hurtReceiver
 
 	mu    sync.Mutex
@@ -82,7 +82,8 @@ func sendThroughKills(t *testing.T, engine string, servers int) {
 		p.servers = append(p.servers, servertest.Start(t, engine, "-addr", porttest.Address(t), "-push-keys", keys))
 	}
 	var err error
-	p.client, err = httpengine.Open(t.Context(), httpengine.Config{URL: servertest.EngineURL(p.servers[0].Address(), p.servers[0].Token)})
+	p.client, err = httpengine.Open(t.Context(), httpengine.Config{URL: servertest.EngineURL(p.servers[0].Address(),
+		p.servers[0].Token)})
 	must(t, err)
 	t.Cleanup(func() { p.client.Close() })
 	for i := range receivers {
@@ -101,7 +102,7 @@ func sendThroughKills(t *testing.T, engine string, servers int) {
 			}
 		}
 		if n > 100*kills {
-			t.Fatalf("%d kills, and not every job has ended", n)
+			t.Fatalf("%d kills, and some jobs have not ended", n)
 		}
 	}
 	pushed.Wait()
@@ -109,11 +110,12 @@ func sendThroughKills(t *testing.T, engine string, servers int) {
 	p.judge(jobs)
 }
 
-// register makes the target of a receiver.
+// register creates the target of a receiver.
 func (p *pushTrial) register(i int) {
 	p.t.Helper()
 	body := fmt.Sprintf(`{"url":%q,"timeout":%q}`, p.receivers[i].url(), duly.FormatDuration(pushTimeout))
-	req, err := http.NewRequest("PUT", p.servers[0].URL+"/v1/default/push/targets/r"+strconv.Itoa(i), strings.NewReader(body))
+	req, err := http.NewRequest("PUT", p.servers[0].URL+"/v1/default/push/targets/r"+strconv.Itoa(i),
+		strings.NewReader(body))
 	must(p.t, err)
 	req.Header.Set("Authorization", "Bearer "+p.servers[0].Token)
 	req.Header.Set("Content-Type", "application/json")
@@ -121,11 +123,11 @@ func (p *pushTrial) register(i int) {
 	must(p.t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusNoContent {
-		p.t.Fatalf("the target of receiver %d is answered %s", i, resp.Status)
+		p.t.Fatalf("PUT of the target of receiver %d returned %s", i, resp.Status)
 	}
 }
 
-// kill ends a server and starts it again at its address.
+// kill kills a server and starts it again at the same address.
 func (p *pushTrial) kill(i int, keys string) {
 	p.t.Helper()
 	address := p.servers[i].Address()
@@ -136,11 +138,11 @@ func (p *pushTrial) kill(i int, keys string) {
 	p.servers[i] = servertest.Start(p.t, p.engine, "-addr", address, "-token=false", "-push-keys", keys)
 }
 
-// push stores the jobs and repeats what was not answered, by the same IDs.
+// push pushes the jobs and repeats calls without an answer with the same IDs.
 func (p *pushTrial) push(jobs int) {
 	for n := 0; n < jobs; {
 		if !proctest.Long() {
-			time.Sleep(50 * time.Millisecond) // so that each kill meets work
+			time.Sleep(50 * time.Millisecond) // spread the pushes, so that each kill interrupts some work
 		}
 		batch := make([]duly.Job, min(20, jobs-n))
 		for i := range batch {
@@ -182,7 +184,7 @@ func (p *pushTrial) stored(batch []duly.Job) bool {
 
 var pushQueues = []string{"hooks0", "hooks1", "hooks2", "hooks3"}
 
-// open returns how many jobs have not ended. It returns 1 while the store can't say.
+// open returns how many jobs have not ended. It returns 1 while the store does not answer.
 func (p *pushTrial) open() (n int64) {
 	for _, q := range pushQueues {
 		s, err := p.client.Stats(p.t.Context(), duly.Q(q))
@@ -194,7 +196,7 @@ func (p *pushTrial) open() (n int64) {
 	return n
 }
 
-// awaitEnd waits until every job has ended, as long as some still do.
+// awaitEnd waits until every job has ended. It fails if none ends for a while.
 func (p *pushTrial) awaitEnd() {
 	p.t.Helper()
 	last, moved := int64(-1), time.Now()
@@ -207,7 +209,7 @@ func (p *pushTrial) awaitEnd() {
 			last, moved = n, time.Now()
 		}
 		if time.Since(moved) > patience {
-			p.t.Fatalf("%d jobs have not ended, and none did for %v", n, patience)
+			p.t.Fatalf("%d jobs have not ended, and none ended for %v", n, patience)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -233,7 +235,7 @@ func (p *pushTrial) judge(jobs int) {
 		case isDead:
 			p.t.Errorf("%s is dead after %d failures and %d stalls: %s", id, info.Failures, info.Stalls, info.LastError)
 		case !slices.ContainsFunc(ledger, func(a answered) bool { return a.status == http.StatusOK }):
-			p.t.Errorf("%s is lost: no answer of receiver %s accepts it: %v", id, rc.kind, ledger)
+			p.t.Errorf("%s is lost: receiver %s never accepted it: %v", id, rc.kind, ledger)
 		default:
 			acked++
 			repeats += p.judgeRepeats(id, rc, ledger)
@@ -243,10 +245,10 @@ func (p *pushTrial) judge(jobs int) {
 		jobs, len(p.kills), acked, len(dead), requests, repeats)
 }
 
-// judgeDead reports a job that died before its last try or for no cause.
+// judgeDead reports a job that died before its last try or without a cause.
 func (p *pushTrial) judgeDead(id string, rc *hurtReceiver, info *duly.JobInfo, ledger []answered) {
 	tries, failures, text := failingTries, failingTries, "404"
-	if rc.kind == forbidsRetries { // one bury, which is not a failed try
+	if rc.kind == forbidsRetries { // a bury, which does not count as a failure
 		tries, failures, text = 1, 0, "500"
 	}
 	if len(ledger) < tries || info.Failures != failures || !strings.Contains(info.LastError, text) {
@@ -255,8 +257,8 @@ func (p *pushTrial) judgeDead(id string, rc *hurtReceiver, info *duly.JobInfo, l
 	}
 }
 
-// judgeRepeats counts the requests for a job that was accepted before, and reports
-// those without a cause.
+// judgeRepeats counts requests for jobs that were accepted before. It reports those without a
+// cause.
 func (p *pushTrial) judgeRepeats(id string, rc *hurtReceiver, ledger []answered) (repeats int) {
 	for i, a := range ledger {
 		if a.status != http.StatusOK || i == len(ledger)-1 {
@@ -264,8 +266,11 @@ func (p *pushTrial) judgeRepeats(id string, rc *hurtReceiver, ledger []answered)
 		}
 		repeats += len(ledger) - 1 - i
 		next := ledger[i+1]
-		killed := slices.ContainsFunc(p.kills, func(k time.Time) bool { return k.After(a.began) && k.Before(a.ended.Add(settled)) })
-		killed = killed && next.began.Sub(a.ended) > pushLease/2 // the killed server's lease has to end first
+		killed := slices.ContainsFunc(p.kills, func(k time.Time) bool {
+			return k.After(a.began) &&
+				k.Before(a.ended.Add(settled))
+		})
+		killed = killed && next.began.Sub(a.ended) > pushLease/2 // the lease of the killed server has to end first
 		if !killed && !a.lost && !p.again[id] && a.ended.Sub(a.began) < pushTimeout/2 {
 			p.t.Errorf("%s was accepted by receiver %s from %s to %s and sent again at %s; no killed server explains it",
 				id, rc.kind, a.began.Format(stamp), a.ended.Format(stamp), next.began.Format(stamp))
@@ -283,7 +288,8 @@ func (p *pushTrial) dead() map[string]duly.JobInfo {
 	jobs := map[string]duly.JobInfo{}
 	for _, q := range pushQueues {
 		for cursor := ""; ; {
-			page, err := p.client.List(p.t.Context(), duly.Q(q), duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Cursor: cursor, Limit: 1000}})
+			page, err := p.client.List(p.t.Context(), duly.Q(q), duly.ListParams{State: duly.StateDead,
+				PageParams: duly.PageParams{Cursor: cursor, Limit: 1000}})
 			must(p.t, err)
 			for _, j := range page.Jobs {
 				jobs[j.ID] = j

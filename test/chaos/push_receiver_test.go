@@ -19,29 +19,30 @@ type fault int
 
 const (
 	isSound        fault = iota
-	oftenFails           // a third of its answers is 500
-	oftenHangs           // every tenth request has no answer
-	dripsBodies          // it accepts, and its body never ends
-	oftenRedirects       // the first request of a third of its jobs
-	oftenHangsUp         // a fifth of its requests end without an answer
-	oftenThrottles       // one answer in twenty is 429
-	oftenRestarts        // more often than the others
-	refusesAll           // 404 always
-	forbidsRetries       // 500 and no retry always
+	oftenFails           // answers a third of the requests with 500
+	oftenHangs           // does not answer every tenth request
+	dripsBodies          // accepts, but its response body never ends
+	oftenRedirects       // redirects the first request of a third of its jobs
+	oftenHangsUp         // closes the connection of a fifth of its requests
+	oftenThrottles       // answers one request in twenty with 429
+	oftenRestarts        // restarts more often than the others
+	refusesAll           // always answers 404
+	forbidsRetries       // always answers 500 and forbids retries
 	faultKinds
 )
 
 func (f fault) String() string {
-	return [...]string{"sound", "fails", "hangs", "drips", "redirects", "hangsUp", "throttles", "restarts", "refuses", "forbids"}[f]
+	return [...]string{"sound", "fails", "hangs", "drips", "redirects", "hangsUp", "throttles", "restarts", "refuses",
+		"forbids"}[f]
 }
 
-// refuses reports whether the receiver accepts nothing.
+// refuses reports whether the receiver never accepts a job.
 func (f fault) refuses() bool { return f == refusesAll || f == forbidsRetries }
 
 // answered is one request that a receiver got.
 type answered struct {
 	began, ended time.Time
-	status       int  // 0: none was written
+	status       int  // 0 if none was written
 	lost         bool // the answer may not have arrived
 }
 
@@ -49,7 +50,7 @@ func (a answered) String() string {
 	return fmt.Sprintf("%d at %s (lost: %v)", a.status, a.began.Format(stamp), a.lost)
 }
 
-// hurtReceiver is an HTTP service with a fault and a ledger of what it answered.
+// hurtReceiver is an HTTP service with a fault. Its ledger has all answers.
 type hurtReceiver struct {
 	kind    fault
 	address string
@@ -60,12 +61,13 @@ type hurtReceiver struct {
 	ended  chan struct{}
 	r      *rand.Rand
 	ledger map[string][]answered // by webhook-id
-	cuts   []time.Time           // when it restarted
+	cuts   []time.Time           // the times of its restarts
 }
 
 func newHurtReceiver(t *testing.T, i int, seed uint64) *hurtReceiver {
 	t.Helper()
-	rc := &hurtReceiver{kind: fault(i) % faultKinds, address: porttest.Address(t), r: rand.New(rand.NewPCG(seed, uint64(i)+1)), ledger: map[string][]answered{}}
+	rc := &hurtReceiver{kind: fault(i) % faultKinds, address: porttest.Address(t),
+		r: rand.New(rand.NewPCG(seed, uint64(i)+1)), ledger: map[string][]answered{}}
 	rc.begin()
 	t.Cleanup(rc.end)
 	return rc
@@ -91,7 +93,7 @@ func (rc *hurtReceiver) end() {
 	<-rc.ended
 }
 
-// restart closes all connections and comes back at the same address.
+// restart closes all connections and listens again at the same address.
 func (rc *hurtReceiver) restart() {
 	rc.mu.Lock()
 	rc.cuts = append(rc.cuts, time.Now())
@@ -100,7 +102,7 @@ func (rc *hurtReceiver) restart() {
 	rc.begin()
 }
 
-// of returns the requests for a job in the order of their begin.
+// of returns the requests for a job, sorted by their start.
 func (rc *hurtReceiver) of(id string) []answered {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -115,8 +117,8 @@ func (rc *hurtReceiver) of(id string) []answered {
 	return ledger
 }
 
-// ServeHTTP writes a request down before it is answered, so an answer that arrived is
-// in the ledger.
+// ServeHTTP notes a request in the ledger before it answers, so the ledger has every answer that
+// arrived.
 func (rc *hurtReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	began, id := time.Now(), req.Header.Get("webhook-id")
 	_, _ = io.Copy(io.Discard, req.Body)
@@ -131,12 +133,12 @@ func (rc *hurtReceiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	rc.ledger[id][at].ended = time.Now()
-	if req.Context().Err() != nil && rc.kind != dripsBodies { // the sender ends a body that dripsBodies
+	if req.Context().Err() != nil && rc.kind != dripsBodies { // the sender closes the endless body of dripsBodies
 		rc.ledger[id][at].lost = true
 	}
 }
 
-// status draws the answer to the at-th request for a job. 0 is none.
+// status draws the status of the at-th request for a job. 0 means no answer.
 func (rc *hurtReceiver) status(turn, at int) int {
 	switch {
 	case rc.kind == oftenFails && turn < 33, rc.kind == forbidsRetries:
@@ -156,7 +158,7 @@ func (rc *hurtReceiver) status(turn, at int) int {
 func (rc *hurtReceiver) answer(w http.ResponseWriter, req *http.Request, status int) {
 	switch {
 	case status == 0 && rc.kind == oftenHangs:
-		<-req.Context().Done() // the sender's timeout
+		<-req.Context().Done() // wait for the sender's timeout
 		return
 	case status == 0:
 		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {

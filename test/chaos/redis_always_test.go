@@ -12,10 +12,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestPowerLossUnderAlwaysLosesNothing lets a server that syncs its log before each
-// answer lose what a loss of power may take: it is killed, and what it wrote since
-// its last sync is cut off, at any byte. The server loads the log with its torn
-// tail, and nothing that was answered is lost (C7).
+// TestPowerLossUnderAlwaysLosesNothing simulates a power failure of a server that syncs its log
+// before each answer. It kills the server and cuts off what it wrote since its last sync, at any
+// byte. The server loads the log with the torn tail, and nothing that was answered is lost (C7).
 //
 // C9.1, C9.5
 func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {
@@ -33,8 +32,9 @@ func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {
 	kills, torn := counts(4, 150), 0
 	for range kills {
 		trace := filepath.Join(t.TempDir(), "trace")
-		// A kill shall come between a write and its sync.
-		ended := watchServer(t, server, trace, "-e", "trace=write,fdatasync", "-s", "0", "-e", "inject=fdatasync:delay_enter=30000")
+		// Delay the syncs, so that a kill often hits the time between a write and its sync.
+		ended := watchServer(t, server, trace, "-e", "trace=write,fdatasync", "-s", "0", "-e",
+			"inject=fdatasync:delay_enter=30000")
 		restUpTo(r, 200*time.Millisecond, 600*time.Millisecond)
 		server.Kill()
 		ended()
@@ -48,18 +48,18 @@ func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {
 		lost += cut
 		shorten(t, path, cut)
 		server.Restart()
-		server.RewriteLog() // as docs/redis.md asks for after a crash
+		server.RewriteLog() // docs/redis.md requires this after a crash
 		f.serves()
 	}
 	f.rest()
 	t.Logf("%d kills, %d of them with a torn tail, %d bytes lost", kills, torn, lost)
 	f.conclude(trial{})
 	if torn == 0 {
-		t.Error("no tail was torn: this run proves nothing")
+		t.Error("no tail was torn, so the run proves nothing")
 	}
 }
 
-// logOf is the path of the file that the server appends to.
+// logOf returns the path of the file that the server appends to.
 func logOf(t *testing.T, server *redistest.Server) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(server.Folder(), "appendonlydir", "*.incr.aof"))
@@ -69,8 +69,7 @@ func logOf(t *testing.T, server *redistest.Server) string {
 	return files[0]
 }
 
-// unsyncedBytes returns how many bytes were written to a file since it was last
-// synced.
+// unsyncedBytes returns how many bytes were written to a file since its last sync.
 func unsyncedBytes(calls []call, name string) (n int64) {
 	for _, c := range calls {
 		if !c.ok || !strings.Contains(c.text, name+">") {
@@ -87,7 +86,7 @@ func unsyncedBytes(calls []call, name string) (n int64) {
 	return n
 }
 
-// shorten cuts so many bytes off the end of a file.
+// shorten cuts this many bytes off the end of a file.
 func shorten(t *testing.T, path string, by int64) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -99,8 +98,8 @@ func shorten(t *testing.T, path string, by int64) {
 	}
 }
 
-// TestUnsyncedBytesAreCounted: the trace of a server says what a loss of power may
-// take.
+// TestUnsyncedBytesAreCounted checks that a server's trace yields the bytes that a power failure
+// may take.
 func TestUnsyncedBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "trace")

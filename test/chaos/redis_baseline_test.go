@@ -19,9 +19,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestOutagesLeaveNothingBehind breaks, refuses, holds up and restarts again and
-// again what a working process is connected to: afterwards it has the goroutines
-// and the connections that it began with (F5).
+// TestOutagesLeaveNothingBehind repeatedly breaks, refuses, delays and restarts the connection of
+// a working process. Afterwards the process has as many goroutines and connections as before
+// (F5).
 //
 // C4.38
 func TestOutagesLeaveNothingBehind(t *testing.T) {
@@ -32,7 +32,7 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 	t.Logf("seed %d", seed)
 	p := proctest.Start(t, proctest.Options{}, "redisguest", "redis://"+proxy.Addr(), strconv.FormatUint(seed, 10))
 	if !p.Await("goroutines", 20, patience) {
-		t.Fatal("the process did not come up", p.Lines())
+		t.Fatal("the process did not start", p.Lines())
 	}
 	baseline, connections := slices.Max(goroutinesOf(p)), proxy.Open()
 	outages := []func(){
@@ -53,15 +53,17 @@ func TestOutagesLeaveNothingBehind(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	in := goroutinesOf(p)
-	p.Await("goroutines", len(in)+20, patience) // it works again
+	p.Await("goroutines", len(in)+20, patience) // the process works again
 	last := func() int { all := goroutinesOf(p); return slices.Max(all[len(all)-20:]) }
-	redistest.Await(t, fmt.Sprintf("the process has the %d goroutines and %d connections that it began with", baseline, connections), func() bool {
+	redistest.Await(t, fmt.Sprintf("the process has the %d goroutines and %d connections that it began with", baseline,
+		connections), func() bool {
 		return last() <= baseline+5 && proxy.Open() <= connections
 	})
-	t.Logf("%d outages: %d goroutines at most before, %d in between, %d after; %d connections before, %d after", n, baseline, slices.Max(in), last(), connections, proxy.Open())
+	t.Logf("%d outages: %d goroutines at most before, %d in between, %d after; %d connections before, %d after", n,
+		baseline, slices.Max(in), last(), connections, proxy.Open())
 }
 
-// goroutinesOf is how many a process has told that it has, each time.
+// goroutinesOf returns every number of goroutines that a process has printed.
 func goroutinesOf(p *proctest.Process) (all []int) {
 	for _, line := range p.Lines() {
 		if rest, ok := strings.CutPrefix(line, "goroutines "); ok {
@@ -72,14 +74,15 @@ func goroutinesOf(p *proctest.Process) (all []int) {
 	return all
 }
 
-// runRedisGuest works until it is killed, and tells how many goroutines it has:
-// args are the server's URL and a seed.
+// runRedisGuest works until it is killed and prints its number of goroutines. Its args are the
+// server's URL and a seed.
 func runRedisGuest(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
 		return err
 	}
-	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0], Logger: slog.New(slog.DiscardHandler)})
+	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0],
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,13 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// clusterShards is how many parts the queues of these tests have.
+// clusterShards is the number of shards of the queues in these tests.
 const clusterShards = 8
 
-// TestClusterFaultsLoseTheStatedWindow moves slots of a cluster and kills its
-// primaries while the load runs on queues of eight shards (F8, W1): a move is
-// noticed by nobody, and a kill costs what was answered in the last second
-// before it, or nothing where a replica confirms. The nodes lose their functions
-// meanwhile.
+// TestClusterFaultsLoseTheStatedWindow moves slots of a cluster and kills its primaries under
+// load on queues of eight shards (F8, W1). A move causes no error. A kill loses at most what was
+// answered in the last second before it, or nothing if a replica confirms writes. The nodes also
+// lose their functions.
 //
 // C9.5, C9.7, C10.15, C11.13, C11.14, C11.17
 func TestClusterFaultsLoseTheStatedWindow(t *testing.T) {
@@ -33,22 +32,22 @@ func TestClusterFaultsLoseTheStatedWindow(t *testing.T) {
 	t.Run("Asynchronous", func(t *testing.T) { hurtCluster(t, "", false) })
 	t.Run("ConfirmedByAReplica", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("the other one has the same faults")
+			t.Skip("the asynchronous run has the same faults")
 		}
 		hurtCluster(t, "&durability=replicas:1", true)
 	})
 }
 
-// clusterTrial is a cluster that is hurt under load.
+// clusterTrial is a cluster with faults under load.
 type clusterTrial struct {
 	*testing.T
 	c         *redistest.Cluster
 	f         *fleet
 	r         *rand.Rand
-	confirmed bool // an answer means that a replica has it
+	confirmed bool // every answer was confirmed by a replica
 	undone    []window
 	moves     int
-	redirects int // that calls have met while slots moved
+	redirects int // redirects of calls while slots moved
 	outage    time.Duration
 }
 
@@ -56,7 +55,7 @@ func hurtCluster(t *testing.T, options string, confirmed bool) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
 	s := lightLoad()
-	s.call = 20 * time.Second // longer than any move
+	s.call = 20 * time.Second // longer than any move of a slot
 	makeShardedQueues(t, c.URL(), s.queues)
 	f := setOut(t, c.URL()+options, counts(2, 3), s)
 	x := &clusterTrial{T: t, c: c, f: f, r: f.random(), confirmed: confirmed}
@@ -64,7 +63,7 @@ func hurtCluster(t *testing.T, options string, confirmed bool) {
 	for range kills {
 		x.moveShard()
 		x.moveNamespace()
-		// What was moved in the last second was written in the last second.
+		// A slot that was moved in the last second counts as written in the last second.
 		restUpTo(x.r, time.Second, 2*time.Second)
 		x.kill(x.r.IntN(redistest.Shards))
 	}
@@ -80,22 +79,23 @@ func hurtCluster(t *testing.T, options string, confirmed bool) {
 	v := h.conclude(t, f.engines[0], trial, s.queues...)
 	x.neverAcrossSlots()
 	answered, _ := h.in(x.undone)
-	t.Logf("%d slots moved, %d redirects and refusals met, %d primaries killed; no answer for %v at most; %d pushes answered, %d of them in the last second before a kill: "+
-		"%d lost, %d delivered again after their ack, %d delivered twice under one receipt; the repair mended %d faults",
-		x.moves, x.redirects, kills, x.outage.Round(time.Millisecond), v.answered, answered, v.lost, v.resurrected, v.twice, len(report.Faults))
+	t.Logf("%d slots moved, %d redirects and refusals met, %d primaries killed; no answer for at most %v; %d pushes "+
+		"answered, %d of them in the last second before a kill: "+
+		"%d lost, %d delivered again after their ack, %d delivered twice with one receipt; the repair fixed %d faults",
+		x.moves, x.redirects, kills, x.outage.Round(time.Millisecond), v.answered, answered, v.lost, v.resurrected, v.twice,
+		len(report.Faults))
 	if confirmed && v.lost+v.resurrected > 0 {
-		t.Errorf("%d jobs were lost and %d came back although a replica had confirmed them", v.lost, v.resurrected)
+		t.Errorf("%d jobs were lost and %d returned, although a replica had confirmed them", v.lost, v.resurrected)
 	}
-	if x.outage > 50*time.Second { // ten times 5 s
+	if x.outage > 50*time.Second { // ten times the promised 5 s
 		t.Errorf("no push was answered for %v", x.outage)
 	}
-	if n := f.told("store reset"); n != 0 && confirmed {
-		t.Errorf("a reset was told of %d times, and nothing was lost", n)
+	if n := f.logged("store reset"); n != 0 && confirmed {
+		t.Errorf("%d resets were logged, although nothing was lost", n)
 	}
 }
 
-// makeShardedQueues makes the queues with eight shards, and waits until the
-// replicas have them.
+// makeShardedQueues creates the queues with eight shards and waits until the replicas have them.
 func makeShardedQueues(t *testing.T, url string, queues []string) {
 	t.Helper()
 	e, _ := openRedis(t, url+"&durability=replicas:1")
@@ -116,7 +116,7 @@ func makeShardedQueues(t *testing.T, url string, queues []string) {
 	}
 }
 
-// everyShard is a job for each shard of a queue.
+// everyShard returns one job per shard of a queue.
 func everyShard(queue string) []duly.Job {
 	jobs := make([]duly.Job, clusterShards)
 	for i := range jobs {
@@ -128,8 +128,8 @@ func everyShard(queue string) []duly.Job {
 	return jobs
 }
 
-// moveShard moves a slot with a shard's keys. At each stage it waits until a
-// call has met it.
+// moveShard moves a slot with the keys of a shard. At each stage it waits until a call has been
+// redirected.
 func (x *clusterTrial) moveShard() {
 	x.Helper()
 	queue := x.f.shape.queues[x.r.IntN(len(x.f.shape.queues))]
@@ -144,18 +144,18 @@ func (x *clusterTrial) moveShard() {
 	})
 }
 
-// moveNamespace moves the slot of the namespace's list of queues, and asks for
-// a configuration at each stage.
+// moveNamespace moves the slot with the namespace's list of queues. At each stage it requests a
+// configuration.
 func (x *clusterTrial) moveNamespace() {
 	x.Helper()
 	x.move("duly:{default}:configs", func(stage redistest.MoveStage) {
 		if _, err := x.f.engines[0].Config(x.Context(), duly.Q(x.f.shape.queues[0])); err != nil {
-			x.Errorf("a configuration was asked for while its list moved (%s): %v", stage, err)
+			x.Errorf("a configuration could not be read while its list moved (%s): %v", stage, err)
 		}
 	})
 }
 
-// move moves the slot of a key to another primary. Nobody sees it.
+// move moves the slot of a key to another primary. No call may fail.
 func (x *clusterTrial) move(key string, at func(redistest.MoveStage)) {
 	x.Helper()
 	from := x.c.For(key)
@@ -174,23 +174,22 @@ func (x *clusterTrial) move(key string, at func(redistest.MoveStage)) {
 	})
 	x.f.servesEverywhere()
 	if n := x.f.unanswered() - unanswered; n > 0 {
-		x.Errorf("%d calls were not answered, and nothing but a slot had moved: %v", n, x.f.reasons())
+		x.Errorf("%d calls failed during the move of a slot: %v", n, x.f.reasons())
 	}
 	x.moves++
 	x.redirects += redirects(from) + redirects(to) - met
 }
 
-// kill kills a primary; its replica takes over, and it comes back as that one's
-// replica.
+// kill kills a primary. Its replica takes over, and the killed server returns as a replica.
 func (x *clusterTrial) kill(shard int) {
 	x.Helper()
-	x.neverAcrossSlots() // who is killed forgets
+	x.neverAcrossSlots() // before the kill, because the server's counters are lost
 	from := at() - time.Second.Microseconds()
 	begun := time.Now()
 	x.c.Shard(shard).Must("FUNCTION", "FLUSH")
 	old := x.c.KillPrimary(shard)
 	x.undone = append(x.undone, window{from: from, to: at()})
-	if !x.confirmed { // until the killed one is back there is nobody to confirm
+	if !x.confirmed { // until the killed server is back, no replica can confirm
 		x.f.servesEverywhere()
 		x.outage = max(x.outage, time.Since(begun))
 	}
@@ -203,8 +202,7 @@ func (x *clusterTrial) kill(shard int) {
 	}
 }
 
-// servesEverywhere pushes a job to each shard of every queue until all of them
-// are answered.
+// servesEverywhere pushes a job to each shard of every queue until all pushes are answered.
 func (f *fleet) servesEverywhere() {
 	f.t.Helper()
 	l := &load{engine: f.engines[0], diary: &f.pages.diary, shape: f.shape}
@@ -214,8 +212,8 @@ func (f *fleet) servesEverywhere() {
 	}
 }
 
-// awaitOlderCalls waits until every call that is under way has ended. A call that a
-// kill has broken may end long after the cluster serves again.
+// awaitOlderCalls waits until every call in flight has ended. A call that a kill has broken may
+// end long after the cluster works again.
 func (f *fleet) awaitOlderCalls() {
 	f.t.Helper()
 	now := at()
@@ -224,7 +222,7 @@ func (f *fleet) awaitOlderCalls() {
 	}
 }
 
-// unanswered is how many calls of all loads were not answered.
+// unanswered returns the number of calls without an answer, of all loads.
 func (f *fleet) unanswered() (n int64) {
 	for _, l := range f.loads {
 		n += l.open.Load()
@@ -232,7 +230,7 @@ func (f *fleet) unanswered() (n int64) {
 	return n
 }
 
-// reasons are what the loads were told last when a call was not answered.
+// reasons returns the last error of each load.
 func (f *fleet) reasons() (list []any) {
 	for _, l := range f.loads {
 		list = append(list, l.why.Load())
@@ -240,18 +238,17 @@ func (f *fleet) reasons() (list []any) {
 	return list
 }
 
-// neverAcrossSlots looks whether a node has refused a call for keys of several
-// slots.
+// neverAcrossSlots checks that no node has refused a call because its keys are in several slots.
 func (x *clusterTrial) neverAcrossSlots() {
 	x.Helper()
 	for _, node := range x.c.Nodes() {
 		if n := errorsOf(node, "CROSSSLOT"); n > 0 {
-			x.Errorf("%s has answered CROSSSLOT %d times", node.Addr(), n)
+			x.Errorf("%s returned CROSSSLOT %d times", node.Addr(), n)
 		}
 	}
 }
 
-// redirects is how often a node has said that a slot moves or has moved.
+// redirects returns how often a node has redirected a call because a slot moves or has moved.
 func redirects(node *redistest.Server) (n int) {
 	for _, word := range []string{"MOVED", "ASK", "TRYAGAIN"} {
 		n += errorsOf(node, word)
@@ -259,8 +256,7 @@ func redirects(node *redistest.Server) (n int) {
 	return n
 }
 
-// errorsOf is how often a server has answered an error that begins with that
-// word.
+// errorsOf returns how often a server has returned an error that begins with this word.
 func errorsOf(server *redistest.Server, word string) int {
 	stats, err := server.Do(context.Background(), "INFO", "errorstats")
 	if err != nil {
@@ -272,8 +268,8 @@ func errorsOf(server *redistest.Server, word string) int {
 	return n
 }
 
-// in counts the pushes that were answered in those times, and those of them
-// whose jobs are lost.
+// in counts the pushes that were answered in these windows, and those of them whose jobs are
+// lost.
 func (h *history) in(windows []window) (answered, lost int) {
 	for _, j := range h.jobs {
 		if slices.ContainsFunc(windows, func(w window) bool { return w.from <= j.answered && j.answered <= w.to }) {
@@ -286,15 +282,15 @@ func (h *history) in(windows []window) (answered, lost int) {
 	return answered, lost
 }
 
-// TestANodeThatJoinsIsNoticedByNobody lets a node without functions join a
-// cluster and take over shards under load: no client sees an error.
+// TestNodeThatJoinsCausesNoErrors adds a node without functions to a cluster and moves shards to
+// it under load. No call may fail.
 //
 // C11.13, C11.17
-func TestANodeThatJoinsIsNoticedByNobody(t *testing.T) {
+func TestNodeThatJoinsCausesNoErrors(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
 	s := lightLoad()
-	s.call = 20 * time.Second // longer than any move
+	s.call = 20 * time.Second // longer than any move of a slot
 	e, _ := openRedis(t, c.URL())
 	for _, q := range s.queues {
 		if err := e.Configure(t.Context(), duly.Q(q), duly.QueueConfig{Shards: clusterShards}); err != nil {
@@ -308,7 +304,8 @@ func TestANodeThatJoinsIsNoticedByNobody(t *testing.T) {
 		c.MoveSlot(slot, c.Primary(slot), joined, nil)
 		f.servesEverywhere()
 	}
-	// Calls that are redirected to the new node run by EVAL, until their client knows where the slot is.
+	// Redirected calls to the new node use EVAL until their client knows the new place of the
+	// slot.
 	redistest.Await(t, "the new node has the library", func() bool {
 		f.servesEverywhere()
 		return len(joined.Must("FUNCTION", "LIST").([]any)) > 0
@@ -316,16 +313,16 @@ func TestANodeThatJoinsIsNoticedByNobody(t *testing.T) {
 	f.rest()
 	f.comeHome()
 	if n := f.unanswered(); n > 0 {
-		t.Errorf("%d calls were not answered, and nothing but slots had moved: %v", n, f.reasons())
+		t.Errorf("%d calls failed while slots moved: %v", n, f.reasons())
 	}
 	h := newHistory()
 	h.read(f.pages.lines())
 	h.conclude(t, f.engines[0], trial{calm: f.calm, slack: slack}, s.queues...)
 }
 
-// TestHealthyShardsAreServedWhileANodeIsDown kills a node that nobody takes
-// over from: the shards of the others are reserved from, waited for and swept as
-// before, also by who comes only now.
+// TestHealthyShardsAreServedWhileANodeIsDown kills a node that has no replica. The shards of the
+// other nodes can still be reserved from, waited for and swept, also by a client that connects
+// later.
 //
 // C4.14, C4.75, C11.13
 func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
@@ -345,7 +342,7 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 		}
 	}
 	if len(healthy) == 0 || c.For("duly:{default}:configs") == down {
-		t.Fatal("the slots are not where this test has seen them; choose other names")
+		t.Fatal("the queue's shards are on other nodes than expected; choose another queue name")
 	}
 	taken := takeEveryShard(t, e)
 	down.Kill()
@@ -368,16 +365,17 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].ID != job.ID {
 			t.Fatalf("reserve: %v, %v", got, err)
 		}
-		if errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+		if errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: got[0].Receipt,
+			As: duly.Ack}}); err != nil || errs[0] != nil {
 			t.Fatal("settle:", err, errs)
 		}
 	}
-	// Who insists on a node that is down gives up after five seconds only.
+	// A client that insists on the node that is down would give up after five seconds per job.
 	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("20 jobs took %v", took)
 	}
 
-	other, _ := openRedis(t, c.URL()+"&retry=50ms") // nobody waits there who would step
+	other, _ := openRedis(t, c.URL()+"&retry=50ms") // has no waiters, whose steps would hide the sweep
 	job := everyShard("q")[healthy[0]]
 	job.Delay = 10 * time.Millisecond
 	if results, err := other.Push(t.Context(), []duly.Job{job}); err != nil || results[0].Err != nil {
@@ -386,7 +384,7 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 	ready := strings.Replace(shardKey(healthy[0]), ":config", ":ready", 1)
 	redistest.Await(t, "a sweep moves what is due on the nodes that are up", func() bool {
 		if err := other.Sweep(t.Context()); !errors.Is(err, duly.ErrUnavailable) {
-			t.Errorf("a sweep with a node that is down answers %v", err)
+			t.Errorf("a sweep with a node that is down returned %v", err)
 		}
 		return c.For(ready).Must("ZCARD", ready) == int64(1)
 	})
@@ -404,8 +402,8 @@ func takeEveryShard(t *testing.T, e *redisengine.Engine) []duly.Delivery {
 	return taken
 }
 
-// settleWithDeadline extends and acks, and wants to hear of those on healthy
-// shards although the deadline ends the wait for the others.
+// settleWithDeadline extends and acknowledges jobs with a deadline. The results of healthy shards
+// must arrive although the deadline ends the wait for the others.
 func settleWithDeadline(t *testing.T, e *redisengine.Engine, taken []duly.Delivery, healthy func(shard int) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -413,7 +411,8 @@ func settleWithDeadline(t *testing.T, e *redisengine.Engine, taken []duly.Delive
 	var receipts []duly.Receipt
 	var outcomes []duly.SettleRequest
 	for _, d := range taken {
-		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
+		receipts, outcomes = append(receipts, d.Receipt), append(outcomes,
+			duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 	}
 	var extended, settled []error
 	var extend, settle error

@@ -20,18 +20,18 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestRedisOnAFullDiskLosesNothing fills the disk of a server's append-only file.
-// A server that syncs every second refuses writes, which the engine reports as
-// full, and accepts them again once there is room. A server that syncs always ends
-// itself, and its engine is unavailable until it is started again. No answered job
-// is lost (D2).
+// TestRedisOnAFullDiskLosesNothing fills the disk of a server's append-only file. A server that
+// syncs every second refuses writes, which the engine reports as full. It accepts them again once
+// there is room. A server that syncs always exits, and the engine is unavailable until it is
+// started again. No answered job is lost (D2).
 //
 // C9.1, C9.11, C13.9
 func TestRedisOnAFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	proctest.NeedRoot(t)
 	proctest.Need(t, "nsenter")
-	for sync, round := range map[string]func(*redisDisk){"everysec": (*redisDisk).recovers, "always": (*redisDisk).isStartedAgain} {
+	for sync, round := range map[string]func(*redisDisk){"everysec": (*redisDisk).recovers,
+		"always": (*redisDisk).isStartedAgain} {
 		t.Run(sync, func(t *testing.T) {
 			t.Parallel()
 			d := newRedisDisk(t, sync)
@@ -45,15 +45,15 @@ func TestRedisOnAFullDiskLosesNothing(t *testing.T) {
 	}
 }
 
-// redisDisk is a server whose files are on a small disk, and what was answered.
+// redisDisk is a server with its files on a small disk, and the results of the pushes.
 type redisDisk struct {
 	*testing.T
 	server  *redistest.Server
 	engine  *redisengine.Engine
-	ballast string // a file that takes a part of the disk
+	ballast string // a file that fills a part of the disk
 
 	mu   sync.Mutex
-	jobs map[string]bool // by ID: true if the push was answered, false if it may have happened
+	jobs map[string]bool // by ID: true if the push was answered, false if it may have been executed
 
 	answered, full, open int
 }
@@ -71,7 +71,8 @@ func newRedisDisk(t *testing.T, sync string) *redisDisk {
 	inside := fmt.Sprintf("/proc/%d", holder.Pid())
 	server := redistest.Single(t, redistest.AOF(sync), redistest.Config("dir %q", folder),
 		redistest.Config("auto-aof-rewrite-percentage 0"), redistest.Under("nsenter", "--mount="+inside+"/ns/mnt"))
-	d := &redisDisk{T: t, server: server, ballast: filepath.Join(inside, "root", folder, "ballast"), jobs: map[string]bool{}}
+	d := &redisDisk{T: t, server: server, ballast: filepath.Join(inside, "root", folder, "ballast"),
+		jobs: map[string]bool{}}
 	d.block()
 	var err error
 	cfg := redisengine.Config{URL: server.URL() + "?retry=100ms", Logger: slog.New(slog.DiscardHandler)}
@@ -82,7 +83,7 @@ func newRedisDisk(t *testing.T, sync string) *redisDisk {
 	return d
 }
 
-// runSmallDisk mounts a tmpfs and keeps its mount namespace until it is killed.
+// runSmallDisk mounts a tmpfs and holds its mount namespace until it is killed.
 func runSmallDisk(args []string) error {
 	if err := mountTmpfs(args[0], args[1]); err != nil {
 		return err
@@ -91,7 +92,7 @@ func runSmallDisk(args []string) error {
 	select {}
 }
 
-// block takes a third of the disk.
+// block fills a third of the disk.
 func (d *redisDisk) block() {
 	d.Helper()
 	if err := os.WriteFile(d.ballast, make([]byte, 2<<20), 0o600); err != nil {
@@ -106,7 +107,7 @@ func (d *redisDisk) unblock() {
 	}
 }
 
-// push pushes one job and notes what is known of it.
+// push pushes one job and notes the result.
 func (d *redisDisk) push() error {
 	j := duly.Job{Queue: theQueue.Name, Body: make([]byte, 8<<10)}
 	j.ID, j.Made = duly.MakeID(&j), true
@@ -131,7 +132,7 @@ func (d *redisDisk) push() error {
 	return err
 }
 
-// fill lets several callers push until each is refused.
+// fill lets several callers push until all of them are refused.
 func (d *redisDisk) fill() {
 	d.Helper()
 	var all sync.WaitGroup
@@ -148,8 +149,8 @@ func (d *redisDisk) fill() {
 	all.Wait()
 }
 
-// recovers: the server refuses writes and answers reads, and takes writes again
-// when there is room, without a restart.
+// recovers checks a server that refuses writes and answers reads. It accepts writes again when
+// there is room, without a restart.
 func (d *redisDisk) recovers() {
 	d.Helper()
 	if err := d.push(); !errors.Is(err, duly.ErrFull) {
@@ -167,25 +168,25 @@ func (d *redisDisk) recovers() {
 
 	d.unblock()
 	redistest.Await(d, "a push is answered when there is room", func() bool { return d.push() == nil })
-	d.server.RewriteLog() // as docs/redis.md asks for: the log may hold a part of a command
+	d.server.RewriteLog() // docs/redis.md requires this: the log may contain a part of a command
 	d.server.Kill()
 	d.server.Restart()
 	d.server.RewriteLog()
 }
 
-// isStartedAgain: the server has ended itself.
+// isStartedAgain checks a server that has exited because of the full disk.
 func (d *redisDisk) isStartedAgain() {
 	d.Helper()
 	if err := d.push(); !errors.Is(err, duly.ErrUnavailable) {
-		d.Errorf("a push to a server that has ended: %v, want unavailable", err)
+		d.Errorf("a push to a server that has exited: %v, want unavailable", err)
 	}
 	d.unblock()
 	d.server.Restart()
 	d.server.RewriteLog()
 }
 
-// drain takes everything: each job whose push was answered, others that may have
-// been pushed, and nothing else.
+// drain reserves all jobs. Each job whose push was answered must be delivered, and no job that
+// was refused.
 func (d *redisDisk) drain() {
 	d.Helper()
 	redistest.Await(d, "the queue can be read", func() bool {
@@ -197,7 +198,8 @@ func (d *redisDisk) drain() {
 		d.Errorf("Check: %v, %+v", err, report.Faults)
 	}
 	for {
-		got, err := d.engine.Reserve(d.Context(), duly.ReserveParams{Queues: []string{theQueue.Name}, Max: 100, Lease: time.Hour})
+		got, err := d.engine.Reserve(d.Context(), duly.ReserveParams{Queues: []string{theQueue.Name}, Max: 100,
+			Lease: time.Hour})
 		if err != nil {
 			d.Fatal(err)
 		}
@@ -208,7 +210,7 @@ func (d *redisDisk) drain() {
 		for i := range got {
 			outcomes[i] = duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
 			if _, known := d.jobs[got[i].ID]; !known {
-				d.Errorf("job %s was refused or acked, and came out", got[i].ID)
+				d.Errorf("job %s was refused or acked, but was delivered", got[i].ID)
 			}
 			delete(d.jobs, got[i].ID)
 		}

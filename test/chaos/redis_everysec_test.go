@@ -14,11 +14,10 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestKilledRedisUnderEverysecLosesWhatASyncHeldUp kills a server that syncs its
-// log every second, the process alone, and measures how far back losses reach.
-// The server writes its log before it answers, so the kernel has it. It does not
-// write while a sync runs, for two seconds at most: what it answers in that time
-// is lost with the process (C4).
+// TestKilledRedisUnderEverysecLosesWhatASyncHeldUp kills the process of a server that syncs its
+// log every second. It measures how old the lost writes are. The server writes its log before it
+// answers, so the kernel has it. But it does not write while a sync runs, for at most two
+// seconds. What it answers in that time is lost with the process (C4).
 //
 // C9.5
 func TestKilledRedisUnderEverysecLosesWhatASyncHeldUp(t *testing.T) {
@@ -35,7 +34,7 @@ func TestKilledRedisUnderEverysecLosesWhatASyncHeldUp(t *testing.T) {
 		t.Parallel()
 		proctest.Need(t, "strace")
 		k := newEverysec(t)
-		// A kill between two syncs loses nothing, so a few more show that others do.
+		// A kill between two syncs loses nothing, so several kills are needed to show a loss.
 		const loss = 100 * time.Millisecond
 		most := counts(1, 20)
 		for i := 0; i < most || k.furthest < loss && i < most+8; i++ {
@@ -44,36 +43,38 @@ func TestKilledRedisUnderEverysecLosesWhatASyncHeldUp(t *testing.T) {
 		}
 		k.report()
 		if k.furthest < loss {
-			t.Error("nothing was lost although each sync took three seconds: this run proves nothing")
+			t.Error("nothing was lost, although each sync took three seconds, so the run proves nothing")
 		}
 	})
 }
 
-// everysec is a server that syncs its log every second, and what it lost.
+// everysec is a server that syncs its log every second, and its losses.
 type everysec struct {
 	*testing.T
 	server          *redistest.Server
 	kills, answered int
-	lost, unlucky   int // writes; kills that lost any
+	lost, unlucky   int // lost writes, and kills that lost any
 	furthest        time.Duration
 }
 
 func newEverysec(t *testing.T) *everysec {
-	return &everysec{T: t, server: redistest.Single(t, redistest.AOF("everysec"), redistest.Config("auto-aof-rewrite-percentage 0"))}
+	return &everysec{T: t, server: redistest.Single(t, redistest.AOF("everysec"),
+		redistest.Config("auto-aof-rewrite-percentage 0"))}
 }
 
 func (k *everysec) restUpTo(most time.Duration) time.Duration {
 	return time.Duration(time.Now().UnixNano() % int64(most))
 }
 
-// slowSyncs makes every sync of the server's log take three seconds longer.
+// slowSyncs delays every sync of the server's log by three seconds.
 func (k *everysec) slowSyncs() {
 	k.Helper()
-	watchServer(k.T, k.server, os.DevNull, "-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=3000000")
+	watchServer(k.T, k.server, os.DevNull, "-e", "trace=fdatasync,fsync", "-e",
+		"inject=fdatasync,fsync:delay_enter=3000000")
 }
 
-// watchServer attaches strace to a server and returns when it watches. ended waits
-// until the server has ended, and strace with it.
+// watchServer attaches strace to a server and returns when it is attached. ended waits until the
+// server and strace have ended.
 func watchServer(t *testing.T, server *redistest.Server, out string, flags ...string) (ended func()) {
 	t.Helper()
 	info, _ := server.Must("INFO", "server").(string)
@@ -83,7 +84,7 @@ func watchServer(t *testing.T, server *redistest.Server, out string, flags ...st
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended = sync.OnceFunc(func() { cmd.Wait() }) // its status is that of the killed server
+	ended = sync.OnceFunc(func() { cmd.Wait() }) // the status is that of the killed server, so it is ignored
 	t.Cleanup(func() { cmd.Process.Kill(); ended() })
 	redistest.Await(t, "strace watches the server", func() bool {
 		status, err := os.ReadFile("/proc/" + pid + "/status")
@@ -99,7 +100,7 @@ func (k *everysec) kill(after time.Duration) {
 	k.kills++
 	written := make(chan []int64)
 	go func() { written <- k.write(key) }()
-	time.Sleep(after) // the server lives on the wall's time
+	time.Sleep(after) // a real server uses the real clock
 	killed := at()
 	k.server.Kill()
 	answered := <-written
@@ -122,8 +123,7 @@ func (k *everysec) kill(after time.Duration) {
 	}
 }
 
-// write appends the time to a list until the server is gone, and returns what was
-// answered.
+// write appends the time to a list until the server is gone. It returns the answered times.
 func (k *everysec) write(key string) (answered []int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -143,12 +143,13 @@ func (k *everysec) write(key string) (answered []int64) {
 
 func (k *everysec) report() {
 	k.Helper()
-	k.Logf("%d kills of the process alone: %d of %d answered writes lost, by %d kills; the oldest was answered %v before its kill",
+	k.Logf("%d kills of the process: %d of %d answered writes lost, by %d kills; the oldest was answered %v before "+
+		"its kill",
 		k.kills, k.lost, k.answered, k.unlucky, k.furthest.Round(time.Millisecond))
 	if k.answered == 0 {
-		k.Error("nothing was answered: this run proves nothing")
+		k.Error("no write was answered, so the run proves nothing")
 	}
-	if k.furthest > 10*2*time.Second { // ten times the stated window
+	if k.furthest > 10*2*time.Second { // ten times the documented window
 		k.Errorf("a write was lost that was answered %v before the kill", k.furthest)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// span is how long a fault lasts that goes on all the time.
+// span returns the length of a fault that lasts during the whole run.
 func span() time.Duration {
 	if proctest.Long() {
 		return time.Minute
@@ -22,11 +22,11 @@ func span() time.Duration {
 	return 3 * time.Second
 }
 
-// TestForgottenScriptsAreNoticedByNobody lets the server forget its functions,
-// or its scripts, every 50 ms: no client sees an error (S1).
+// TestForgottenScriptsCauseNoErrors deletes the server's functions or scripts every 50 ms. No
+// client sees an error (S1).
 //
 // C11.17
-func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
+func TestForgottenScriptsCauseNoErrors(t *testing.T) {
 	t.Parallel()
 	t.Run("Functions", func(t *testing.T) {
 		t.Parallel()
@@ -42,13 +42,13 @@ func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
 	})
 }
 
-// forget sends a server a command that makes it forget scripts, again and again.
+// forget repeats a command that makes the server forget its scripts.
 func forget(t *testing.T, form string, command []any) {
 	server := redistest.Single(t)
 	f := setOut(t, server.URL()+"?scripts="+form, 2, lightLoad())
 	flushes := 0
 	for end := time.Now().Add(span()); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if _, err := server.Do(t.Context(), command...); err == nil { // else the library is not loaded again yet
+		if _, err := server.Do(t.Context(), command...); err == nil { // fails while the library is not loaded again
 			flushes++
 		}
 	}
@@ -61,13 +61,13 @@ func forget(t *testing.T, form string, command []any) {
 	h := newHistory()
 	h.read(f.pages.lines())
 	if h.gaps > 0 {
-		t.Errorf("%d calls were not answered, and nothing but scripts was lost", h.gaps)
+		t.Errorf("%d calls failed, although only scripts were lost", h.gaps)
 	}
 	h.conclude(t, f.engines[0], trial{calm: f.calm, slack: slack}, f.shape.queues...)
 }
 
-// TestRestartInMidLoadLosesNothing restarts the server, which comes back
-// without its scripts, and in every second turn without its functions (S2).
+// TestRestartInMidLoadLosesNothing restarts the server under load. It returns without its
+// scripts, and every second time without its functions (S2).
 //
 // C9.1, C11.17
 func TestRestartInMidLoadLosesNothing(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRestartInMidLoadLosesNothing(t *testing.T) {
 	f.conclude(trial{})
 }
 
-// TestResetConnectionsLoseNothing breaks all connections again and again (F5).
+// TestResetConnectionsLoseNothing repeatedly breaks all connections (F5).
 //
 // C9.1, C4.38
 func TestResetConnectionsLoseNothing(t *testing.T) {
@@ -103,17 +103,17 @@ func TestResetConnectionsLoseNothing(t *testing.T) {
 		proxy.Reset()
 	}
 	f.rest()
-	t.Logf("%d resets, %d connections at once at most", resets, most)
-	// Each engine has one for its calls and one to wait on; both may just have
-	// been replaced.
+	t.Logf("%d resets, at most %d connections at the same time", resets, most)
+	// Each engine has one connection for calls and one for waiting. Both may just have been
+	// replaced.
 	if bound := 4 * len(f.engines); most > bound {
-		t.Errorf("%d connections at once, want at most %d", most, bound)
+		t.Errorf("%d connections at the same time, want at most %d", most, bound)
 	}
 	f.conclude(trial{})
 }
 
-// TestFailoverLosesTheStatedWindow kills the primary of a Sentinel's group: the
-// clients go on by themselves, and nothing but the last second is lost (F1).
+// TestFailoverLosesTheStatedWindow kills the primary of a Sentinel's group. The clients continue
+// without help, and at most the last second is lost (F1).
 //
 // C9.5
 func TestFailoverLosesTheStatedWindow(t *testing.T) {
@@ -128,7 +128,7 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 	for range counts(1, 20) {
 		restUpTo(r, time.Second, 2*time.Second)
 		killed := at()
-		old := group.Failover() // all agree on another
+		old := group.Failover() // returns when all Sentinels agree on the new primary
 		longest = max(longest, f.serves())
 		x.asked(old, killed, at(), window{from: killed - second, to: at()})
 		old.Restart()
@@ -137,7 +137,7 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 	f.rest()
 	x.healthy()
 	t.Logf("pushing again %v after the switch, at most", longest)
-	if longest > 50*time.Second { // ten times 5 s
+	if longest > 50*time.Second { // ten times the promised 5 s
 		t.Errorf("no push was answered for %v after the switch", longest)
 	}
 	f.comeHome()
@@ -145,14 +145,13 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("the repair mended %d faults", len(report.Faults))
+	t.Logf("the repair fixed %d faults", len(report.Faults))
 	undone, _ := x.windows(t)
 	f.conclude(trial{undone: undone})
 }
 
-// TestBlockedServerIsUnavailableInTime lets another client's script
-// block the server: calls end by their deadline, and all is well as soon as it
-// has ended (S4).
+// TestBlockedServerIsUnavailableInTime blocks the server with another client's script. Calls end
+// at their deadlines, and work again as soon as the script has ended (S4).
 //
 // C4.2, C13.11
 func TestBlockedServerIsUnavailableInTime(t *testing.T) {
@@ -198,7 +197,7 @@ func TestBlockedServerIsUnavailableInTime(t *testing.T) {
 	}
 	took := time.Since(begun)
 	t.Logf("a push was answered %v after the script had ended", took)
-	if took > 10*time.Second { // ten times 1 s
+	if took > 10*time.Second { // ten times the promised 1 s
 		t.Errorf("a push was answered %v after the script had ended", took)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestKilledRedisLosesNothing kills the server, with -9, at random points under
-// load, and starts it again. It syncs its log before each answer, so what was
-// answered survives, and the clients go on by themselves (C3).
+// TestKilledRedisLosesNothing kills the server with SIGKILL at random times under load, and
+// starts it again. The server syncs its log before each answer, so what was answered survives.
+// The clients continue without help (C3).
 //
 // C9.1, C9.2, C9.5
 func TestKilledRedisLosesNothing(t *testing.T) {
@@ -28,23 +28,23 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 	for range kills {
 		restUpTo(r, 100*time.Millisecond, time.Second)
 		server.Kill()
-		server.Restart() // it has loaded its data
+		server.Restart() // returns when the server has loaded its data
 		longest = max(longest, f.serves())
-		server.RewriteLog() // as docs/redis.md asks for after a crash
+		server.RewriteLog() // docs/redis.md requires this after a crash
 	}
 	t.Logf("%d kills; pushing again %v after the server had loaded, at most", kills, longest)
-	if longest > 30*time.Second { // ten times 3 s
+	if longest > 30*time.Second { // ten times the promised 3 s
 		t.Errorf("no push was answered for %v after the server had loaded", longest)
 	}
 	f.rest()
 	f.conclude(trial{})
-	if n := f.told("store reset"); n != 0 {
-		t.Errorf("a reset was told of %d times, and nothing was lost", n)
+	if n := f.logged("store reset"); n != 0 {
+		t.Errorf("%d resets were logged, although nothing was lost", n)
 	}
 }
 
-// TestKilledWorkersLoseNothing kills worker processes, with -9: what they held
-// comes back when its lease has ended (C1).
+// TestKilledWorkersLoseNothing kills worker processes with SIGKILL. Their jobs are delivered
+// again after their leases have ended (C1).
 //
 // C9.1, C9.2, C1.9
 func TestKilledWorkersLoseNothing(t *testing.T) {
@@ -63,7 +63,7 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	begin := func() *proctest.Process {
 		p := proctest.Start(t, proctest.Options{}, "redisworker", server.URL(), strconv.FormatUint(r.Uint64(), 10))
 		if !p.Await("open", 1, patience) {
-			t.Fatal("a worker did not come up", p.Lines())
+			t.Fatal("a worker did not start", p.Lines())
 		}
 		return p
 	}
@@ -71,7 +71,7 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	var lines []string
 	end := func(p *proctest.Process) {
 		p.Kill()
-		h.gaps++ // what was on its way to it is not known
+		h.gaps++ // the calls in flight have no known result
 		lines = append(lines, p.Lines()...)
 	}
 	for range kills {
@@ -88,17 +88,17 @@ func TestKilledWorkersLoseNothing(t *testing.T) {
 	h.read(f.pages.lines())
 	h.read(lines)
 	t.Logf("%d kills", kills)
-	h.conclude(t, f.engines[0], trial{calm: f.calm, slack: 10 * time.Second}, s.queues...) // ten times 1 s
+	h.conclude(t, f.engines[0], trial{calm: f.calm, slack: 10 * time.Second}, s.queues...) // ten times the promised 1 s
 }
 
-// runRedisWorker works until it is killed: args are the server's URL and a
-// seed.
+// runRedisWorker works until it is killed. Its args are the server's URL and a seed.
 func runRedisWorker(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
 		return err
 	}
-	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0], Logger: slog.New(slog.DiscardHandler)})
+	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0],
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestPowerLossUnderEverysecLosesTheStatedWindow lets the server lose what a
-// loss of power may take from a log that is synced every second: it is killed,
-// and its log cut to what stood in it up to a second before. Nothing older than
-// the stated two seconds is lost, and what is left is whole (C4).
+// TestPowerLossUnderEverysecLosesTheStatedWindow simulates a power failure of a server that syncs
+// its log every second. It kills the server and cuts the log to its length up to a second before.
+// Nothing older than the documented two seconds is lost, and the rest is consistent (C4).
 //
 // C9.5
 func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
@@ -40,8 +39,8 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 		size, since := log.back(age)
 		cut += log.cut(size)
 		server.Restart()
-		// The server may answer up to a second before it writes, and while a sync
-		// takes that long, longer.
+		// The server may answer up to a second before it writes, and longer while a slow sync
+		// runs.
 		from := since - time.Second.Microseconds()
 		if kept := beats.lastKept(t, now); kept < from {
 			behind, from = max(behind, since-kept), kept
@@ -50,20 +49,21 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 		f.serves()
 	}
 	f.rest()
-	t.Logf("%d kills, and %d bytes of the log lost; where a sync took long, what was answered up to %v before stood not in it", kills, cut, us(behind))
+	t.Logf("%d kills, and %d bytes of the log lost; during slow syncs the log lacked what was answered up to %v before",
+		kills, cut, us(behind))
 	f.conclude(trial{undone: undone})
 	if behind > 10*second {
 		t.Errorf("the log lacked what was answered %v before", us(behind))
 	}
 	if cut == 0 {
-		t.Error("nothing of the log was lost: this run proves nothing")
+		t.Error("no byte of the log was lost, so the run proves nothing")
 	}
-	if n := f.told("store reset"); n != 0 {
-		t.Errorf("a reset was told of %d times, and only the last second was lost", n)
+	if n := f.logged("store reset"); n != 0 {
+		t.Errorf("%d resets were logged, although only the last second was lost", n)
 	}
 }
 
-// makeQueues makes the queues with their defaults.
+// makeQueues creates the queues with the default settings.
 func makeQueues(t *testing.T, url string, queues []string) {
 	t.Helper()
 	e, _ := openRedis(t, url)
@@ -74,7 +74,7 @@ func makeQueues(t *testing.T, url string, queues []string) {
 	}
 }
 
-// log watches how long a server's log is.
+// log records the length of a server's log over time.
 type log struct {
 	t    *testing.T
 	path string
@@ -82,7 +82,7 @@ type log struct {
 	seen []length
 }
 
-// length is how long the log was at a moment, in µs.
+// length is the length of the log at a time in µs.
 type length struct{ at, bytes int64 }
 
 func watchLog(t *testing.T, server *redistest.Server) *log {
@@ -104,7 +104,7 @@ func watchLog(t *testing.T, server *redistest.Server) *log {
 func (l *log) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := at() // before the look: what was answered before stands in it
+	now := at() // before the stat: the log has what was answered by then
 	info, err := os.Stat(l.path)
 	if err != nil {
 		l.t.Error(err)
@@ -113,7 +113,7 @@ func (l *log) look() {
 	l.seen = append(l.seen, length{now, info.Size()})
 }
 
-// back is how long the log was that long ago, and when that was.
+// back returns the length of the log this long ago, and the time of that measurement.
 func (l *log) back(age time.Duration) (bytes, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *log) back(age time.Duration) (bytes, since int64) {
 	return found.bytes, found.at
 }
 
-// cut shortens the log, and tells by how much.
+// cut shortens the log and returns by how many bytes.
 func (l *log) cut(to int64) int64 {
 	l.t.Helper()
 	l.mu.Lock()
@@ -143,11 +143,11 @@ func (l *log) cut(to int64) int64 {
 	return info.Size() - to
 }
 
-// TestKilledRedisWithoutLogIsToldOfOnce kills a server that keeps nothing: each
-// process tells of each reset once, and its queues work on (C4, F10).
+// TestResetOfRedisWithoutLogIsReportedOnce kills a server that stores nothing on disk. Each
+// process reports each reset once, and its queues work again (C4, F10).
 //
 // C9.5, C9.10
-func TestKilledRedisWithoutLogIsToldOfOnce(t *testing.T) {
+func TestResetOfRedisWithoutLogIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
@@ -164,15 +164,15 @@ func TestKilledRedisWithoutLogIsToldOfOnce(t *testing.T) {
 		server.Restart()
 		f.serves()
 		for n, j := range f.logs {
-			redistest.Await(t, "a process tells of the reset", func() bool { return j.Count("store reset") > i })
-			if told := j.Count("store reset"); told != i+1 {
-				t.Errorf("after %d kills process %d has told of %d resets:\n%s", i+1, n, told, j)
+			redistest.Await(t, "a process reports the reset", func() bool { return j.Count("store reset") > i })
+			if reported := j.Count("store reset"); reported != i+1 {
+				t.Errorf("after %d kills process %d has reported %d resets:\n%s", i+1, n, reported, j)
 			}
 		}
 	}
 	f.rest()
 	f.conclude(trial{undone: []window{undone}})
-	if n := f.told("store reset"); n != kills*len(f.engines) {
-		t.Errorf("%d resets were told of by %d processes, and there were %d", n, len(f.engines), kills)
+	if n := f.logged("store reset"); n != kills*len(f.engines) {
+		t.Errorf("%d processes reported %d resets, want each to report %d", len(f.engines), n, kills)
 	}
 }

@@ -12,15 +12,15 @@ import (
 
 const (
 	partitioned = 15 * time.Second
-	// cutOff is the bound of docs/promise.md: how long a primary without replicas
-	// accepts writes when min-replicas-max-lag is 2.
+	// cutOff is the bound of docs/promise.md: how long a primary without replicas accepts writes
+	// if min-replicas-max-lag is 2.
 	cutOff = 4 * second
 )
 
-// TestPartitionLosesTheStatedWindow cuts the primary and one of two engines off
-// from the replicas, the Sentinels and the other engine for 15 s, and heals it.
-// With min-replicas-to-write the old primary refuses writes after four seconds.
-// Without it, what the old primary answers is lost (F2).
+// TestPartitionLosesTheStatedWindow separates the primary and one of two engines from the
+// replicas, the Sentinels and the other engine for 15 s. With min-replicas-to-write the old
+// primary refuses writes after four seconds. Without it, what the old primary answers is lost
+// (F2).
 //
 // C9.5, C11.13
 func TestPartitionLosesTheStatedWindow(t *testing.T) {
@@ -40,24 +40,24 @@ func TestPartitionLosesTheStatedWindow(t *testing.T) {
 		x := newPartition(t)
 		began, healthy := x.run()
 		if x.accepted < cutOff {
-			t.Errorf("the old primary accepted writes for %v only: this run proves nothing", us(x.accepted))
+			t.Errorf("the old primary accepted writes for only %v, so the run proves nothing", us(x.accepted))
 		}
 		x.report(window{from: began - second, to: healthy})
 	})
 }
 
-// partition is a Sentinel's group whose first primary all others reach through a
-// proxy, and two engines. The first engine is on the primary's side: it connects
-// to a fixed address, which the test moves to the new primary after the heal, as
-// a changed DNS record does. The second engine asks the Sentinels.
+// partition is a Sentinel's group with two engines. All other processes reach the first primary
+// through a proxy. The first engine is on the primary's side. It connects to a fixed address,
+// which the test moves to the new primary after the partition, as a changed DNS record does. The
+// second engine asks the Sentinels.
 type partition struct {
 	*testing.T
 	*replacements
 	f                     *fleet
 	toPrimary, toMinority *faultproxy.Proxy
 	accepted              int64         // µs from the cut to the last write that the old primary accepted
-	served                time.Duration // from the cut until the other side's engine pushed again
-	demoted               time.Duration // from the heal until the old primary followed the new one
+	served                time.Duration // from the cut to the next push of the other side's engine
+	demoted               time.Duration // from the end of the partition until the old primary followed the new one
 }
 
 func newPartition(t *testing.T, opts ...redistest.Option) *partition {
@@ -78,8 +78,8 @@ func newPartition(t *testing.T, opts ...redistest.Option) *partition {
 	return x
 }
 
-// run cuts the primary off, heals the cut, and returns when the cut began and
-// when every server followed the new primary.
+// run separates the primary, ends the partition, and returns when the partition began and when
+// every server followed the new primary.
 func (x *partition) run() (began, healthy int64) {
 	x.Helper()
 	restUpTo(x.f.random(), 2*time.Second, 3*time.Second)
@@ -104,13 +104,12 @@ func (x *partition) run() (began, healthy int64) {
 	return began, healthy
 }
 
-// lastAccepted returns the time of the last write that a server accepted between
-// two moments.
+// lastAccepted returns the time of the last write that a server accepted between two times.
 func (x *replacements) lastAccepted(addr string, from, to int64) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	last := from
-	for _, b := range x.told[addr] {
+	for _, b := range x.beats[addr] {
 		if b.ok && b.sent >= from && b.sent <= to {
 			last = b.sent
 		}
@@ -118,14 +117,13 @@ func (x *replacements) lastAccepted(addr string, from, to int64) int64 {
 	return last
 }
 
-// report drains the queues, repairs the store once, and judges the history: what
-// was answered outside the window and the Sentinels' own replacements must not be
-// lost.
+// report drains the queues, repairs the store once and judges the history. Only what was answered
+// in the window, or during a replacement by the Sentinels themselves, may be lost.
 func (x *partition) report(stated window) {
 	x.Helper()
 	x.all[0].window = stated
 	x.f.calm = at()
-	x.f.comeHome() // without producers a worker is free for every job, whatever its priority
+	x.f.comeHome() // without producers there is a free worker for every job, whatever its priority
 	repair, err := x.f.engines[1].Check(x.Context(), contract.CheckParams{Repair: true})
 	if err != nil {
 		x.Fatal(err)
@@ -136,11 +134,13 @@ func (x *partition) report(stated window) {
 	h.read(x.f.pages.lines())
 	v := h.conclude(x.T, x.f.engines[1], trial{undone: undone, calm: x.f.calm, slack: slack}, x.f.shape.queues...)
 	answered, lost := h.in([]window{stated})
-	x.Logf("the other side pushed again %v after the cut; the old primary accepted writes for %v after it and followed the new one %v after the heal",
+	x.Logf("the other side pushed again %v after the cut; the old primary accepted writes for %v and followed the "+
+		"new one %v after the end of the partition",
 		x.served.Round(time.Millisecond), us(x.accepted).Round(time.Millisecond), x.demoted.Round(time.Millisecond))
-	x.Logf("%d pushes answered in the window of %v, %d of them lost, %d jobs delivered again after their ack; %d replacements unasked; the repair mended %d faults",
+	x.Logf("%d pushes answered in the window of %v, %d of them lost, %d jobs delivered again after their ack; %d "+
+		"replacements by the Sentinels; the repair fixed %d faults",
 		answered, us(stated.to-stated.from).Round(time.Millisecond), lost, v.resurrected, unasked, len(repair.Faults))
-	if n := x.f.told("store reset"); n != 0 {
+	if n := x.f.logged("store reset"); n != 0 {
 		x.Errorf("%d resets were logged", n)
 	}
 }

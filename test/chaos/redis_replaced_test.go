@@ -13,57 +13,54 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// second is what docs/promise.md states: how long before a change of primary
-// what was answered may not have reached the replica that takes over.
+// second is the bound of docs/promise.md: changes that were answered up to a second before a
+// change of primary may not have reached the replica that takes over.
 const second = int64(time.Second / time.Microsecond)
 
-// replacements are the changes of primary in a Sentinel's group, with the times
-// whose changes may have been undone by each of them. What is stated for that
-// holds where the servers get their share of the machine, and a test can't count
-// on that, so two things are looked up and not taken for granted.
+// replacements are the changes of primary in a Sentinel's group, with the windows in which
+// changes may have been undone. The documented windows apply to servers that get their share of
+// the machine. A test can't rely on that, so it measures two things.
 //
-// The Sentinels take a primary for down when it has not answered for a second
-// (down-after-milliseconds; the default is thirty). On a machine that is short of
-// processors two of three Sentinels may see that of a primary that lives, and
-// demote it: what it answers until it hears of that is lost, as after a demotion
-// that the test has asked for, but in a window that the test has not opened. The
-// Sentinels' logs tell when it was.
+// First, Sentinels regard a primary as down if it does not answer for a second
+// (down-after-milliseconds, by default thirty). On a busy machine two of three Sentinels may do
+// so with a primary that runs, and demote it. What it answers until it knows is lost, as after a
+// demotion by the test, but at another time. The Sentinels' logs say when.
 //
-// A replica that gets no processor for more than a second is behind by more than
-// that, whatever the engine does. So every server that takes writes is told the
-// time, again and again, and what of that is found in the end is how far the one
-// that took over had come. The stated second is asserted at ten times.
+// Second, a replica that gets no processor for more than a second is behind by more than a
+// second, whatever the engine does. So the test writes the time to every server all the time. The
+// last time that is found afterwards shows how far the new primary had come. The documented
+// second is checked with a factor of ten.
 type replacements struct {
 	group *redistest.Sentinel
 	all   []replaced
-	whole []int64 // when all agreed and followed
+	whole []int64 // when all Sentinels agreed and all replicas followed
 
-	mu   sync.Mutex
-	told map[string][]beat // by server, in their order
+	mu    sync.Mutex
+	beats map[string][]beat // by server, oldest first
 }
 
-// replaced is a server that the test wanted to be replaced.
+// replaced is a server that the test has replaced.
 type replaced struct {
 	addr     string
-	from, to int64 // when it was, or was to be; and when it could have been
+	from, to int64 // when the replacement was requested, and when it could have happened at the latest
 	window   window
 }
 
-// beat is a moment that a server was told.
+// beat is a time that was written to a server.
 type beat struct {
 	sent        int64
-	ok, refused bool // it has answered that it has it, or that it is a replica
+	ok, refused bool // the server has confirmed the write, or refused it as a replica
 }
 
-// watchReplacements begins to tell the servers the time.
+// watchReplacements starts to write the time to the servers.
 func watchReplacements(t *testing.T, group *redistest.Sentinel) *replacements {
-	x := &replacements{group: group, told: map[string][]beat{}}
+	x := &replacements{group: group, beats: map[string][]beat{}}
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, server := range group.Servers() {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				x.tell(ctx, server)
+				x.write(ctx, server)
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
@@ -72,29 +69,27 @@ func watchReplacements(t *testing.T, group *redistest.Sentinel) *replacements {
 	return x
 }
 
-// tell tells a server the time. A replica refuses it, and one that was killed is
-// not there.
-func (x *replacements) tell(ctx context.Context, server *redistest.Server) {
+// write writes the time to a server. It fails on a replica and on a killed server.
+func (x *replacements) write(ctx context.Context, server *redistest.Server) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	sent := at()
-	_, err := server.Do(ctx, "RPUSH", beats(server.Addr()), sent)
+	_, err := server.Do(ctx, "RPUSH", beatsKey(server.Addr()), sent)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.told[server.Addr()] = append(x.told[server.Addr()], beat{sent, err == nil, errors.As(err, new(resp.Error))})
+	x.beats[server.Addr()] = append(x.beats[server.Addr()], beat{sent, err == nil, errors.As(err, new(resp.Error))})
 }
 
-// beats is the key of what a server was told while it was the primary.
-func beats(addr string) string { return "beats:" + addr }
+// beatsKey is the key of the times that were written to a server while it was the primary.
+func beatsKey(addr string) string { return "beats:" + addr }
 
-// asked notes that the test wanted a primary to be replaced from a moment on, and
-// could have caused that until another; and the stated window.
+// asked notes that the test requested the replacement of a primary, the time range in which that
+// could have happened, and the documented window.
 func (x *replacements) asked(old *redistest.Server, from, to int64, w window) {
 	x.all = append(x.all, replaced{old.Addr(), from, to, w})
 }
 
-// healthy waits until all Sentinels agree and all replicas follow, and tells when
-// that was so.
+// healthy waits until all Sentinels agree and all replicas follow, and returns the time.
 func (x *replacements) healthy() int64 {
 	x.group.AwaitHealthy()
 	now := at()
@@ -102,18 +97,22 @@ func (x *replacements) healthy() int64 {
 	return now
 }
 
-// windows are the times whose changes may have been undone: the stated ones,
-// each from where the server that took over had come to; and as many that nobody
-// has asked for.
+// windows returns the time ranges whose changes may have been undone. The documented ones begin
+// at the last time that the new primary had. The others, whose number is unasked, belong to
+// replacements that the test has not requested.
 func (x *replacements) windows(t *testing.T) (undone []window, unasked int) {
 	t.Helper()
 	all := slices.Clone(x.all)
 	for _, r := range x.group.Replacements() {
 		began, done := r.At.UnixMicro(), r.Done.UnixMicro()
-		if slices.ContainsFunc(x.all, func(p replaced) bool { return p.addr == r.Old && p.from <= began+1000 && began <= p.to }) { // logs tell ms
+		// The logs have milliseconds.
+		if slices.ContainsFunc(x.all, func(p replaced) bool {
+			return p.addr == r.Old && p.from <= began+1000 &&
+				began <= p.to
+		}) {
 			continue
 		}
-		t.Logf("the Sentinels have replaced %s by themselves in %d…%d", r.Old, began, done)
+		t.Logf("the Sentinels replaced %s without a request in %d…%d", r.Old, began, done)
 		w := window{from: began - second, to: math.MaxInt64}
 		if i := slices.IndexFunc(x.whole, func(at int64) bool { return at >= done }); i >= 0 {
 			w.to = x.whole[i]
@@ -136,21 +135,22 @@ func (x *replacements) windows(t *testing.T) (undone []window, unasked int) {
 		}
 		undone = append(undone, r.window)
 	}
-	t.Logf("%d primaries were replaced, %d of them unasked; who took over lacked what was answered up to %v before, and %v of those that were asked for",
+	t.Logf("%d primaries were replaced, %d of them unasked; the new primary lacked what was answered up to %v "+
+		"before, and %v after requested replacements",
 		len(all), unasked, us(behind), us(asked))
 	if asked > 10*second {
-		t.Errorf("who took over lacked what was answered %v before", us(asked))
+		t.Errorf("the new primary lacked what was answered %v before", us(asked))
 	}
 	return undone, unasked
 }
 
-// lostSince is from when on a server's changes were lost, of those that it had
-// made by a moment since it became the primary; false if none of those were.
+// lostSince returns since when changes on a server were lost, of those from its time as primary
+// until by. It returns false if none were lost.
 func (x *replacements) lostSince(addr string, by int64, kept map[int64]bool) (from int64, lost bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before := int64(0)
-	for _, b := range x.told[addr] {
+	for _, b := range x.beats[addr] {
 		switch {
 		case b.sent > by:
 			return from, lost
@@ -164,11 +164,11 @@ func (x *replacements) lostSince(addr string, by int64, kept map[int64]bool) (fr
 	return from, lost
 }
 
-// kept are the moments that a server was told and that were not lost.
+// kept returns the times that were written to a server and not lost.
 func (x *replacements) kept(t *testing.T, addr string) map[int64]bool {
 	t.Helper()
 	kept := map[int64]bool{}
-	for _, n := range momentsIn(t, x.group.Primary(), beats(addr), 0) {
+	for _, n := range momentsIn(t, x.group.Primary(), beatsKey(addr), 0) {
 		kept[n] = true
 	}
 	return kept

@@ -11,13 +11,12 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestSentinelClientsLeaveAServerThatIsNoPrimary demotes the primary of a
-// Sentinel's group while it lives, and then lets one stand still until it was
-// replaced: the clients go on at the next one by themselves, and what comes
-// back as a primary for a moment is given nothing (F9).
+// TestSentinelClientsLeaveADemotedPrimary demotes the primary of a Sentinel's group while it
+// runs, and later stops one until it is replaced. The clients continue at the next primary
+// without help. They send nothing to a server that returns as a primary for a moment (F9).
 //
 // C9.5, C11.13
-func TestSentinelClientsLeaveAServerThatIsNoPrimary(t *testing.T) {
+func TestSentinelClientsLeaveADemotedPrimary(t *testing.T) {
 	t.Parallel()
 	group := redistest.NewSentinel(t)
 	s := lightLoad()
@@ -44,35 +43,37 @@ func TestSentinelClientsLeaveAServerThatIsNoPrimary(t *testing.T) {
 	h.read(x.f.pages.lines())
 	undone, unasked := x.windows(t)
 	v := h.conclude(t, x.f.engines[0], trial{undone: undone, calm: x.f.calm, slack: slack}, s.queues...)
-	stated := map[string][]window{"demoted": x.demotions, "standing still": x.freezes, "replaced unasked": undone[len(undone)-unasked:]}
+	stated := map[string][]window{"demoted": x.demotions, "stopped": x.freezes,
+		"replaced unasked": undone[len(undone)-unasked:]}
 	for what, windows := range stated {
 		answered, lost := h.in(windows)
 		t.Logf("%d primaries %s: %d pushes answered in the windows, %d of them lost", len(windows), what, answered, lost)
 	}
-	t.Logf("pushing again %v after a demotion, %v after a primary that stood still was replaced, at most; %d READONLY answers; %d pushes answered: "+
+	t.Logf("pushing again at most %v after a demotion and %v after a stopped primary was replaced; %d READONLY "+
+		"errors; %d pushes answered: "+
 		"%d lost, %d delivered again after their ack; the repair mended %d faults",
-		x.demoted.Round(time.Millisecond), x.frozen.Round(time.Millisecond), x.readonly, v.answered, v.lost, v.resurrected, len(report.Faults))
-	if x.demoted > 20*time.Second || x.frozen > 20*time.Second { // ten times 2 s
+		x.demoted.Round(time.Millisecond), x.frozen.Round(time.Millisecond), x.readonly, v.answered, v.lost, v.resurrected,
+		len(report.Faults))
+	if x.demoted > 20*time.Second || x.frozen > 20*time.Second { // ten times the promised 2 s
 		t.Errorf("no push was answered for %v after a demotion, for %v after a freeze", x.demoted, x.frozen)
 	}
-	if n := x.f.told("store reset"); n != 0 {
-		t.Errorf("a reset was told of %d times", n)
+	if n := x.f.logged("store reset"); n != 0 {
+		t.Errorf("%d resets were logged", n)
 	}
 }
 
-// sentinelTrial is a group of servers behind Sentinels that changes its primary
-// under load.
+// sentinelTrial is a group of servers behind Sentinels whose primary changes under load.
 type sentinelTrial struct {
 	*testing.T
 	*replacements
 	f                  *fleet
 	demotions, freezes []window
-	demoted, frozen    time.Duration // how long after the change of primary no push was answered
+	demoted, frozen    time.Duration // the longest time without an answered push after the change
 	readonly           int
 }
 
-// demote makes another server the primary. The old one takes writes until the
-// Sentinels have told it, and they are lost.
+// demote makes another server the primary. The old one accepts writes until the Sentinels change
+// its role. These writes are lost.
 func (x *sentinelTrial) demote() {
 	x.Helper()
 	old := x.group.Primary()
@@ -92,17 +93,16 @@ func (x *sentinelTrial) demote() {
 	x.f.serves()
 }
 
-// freeze lets the primary stand still until another one has taken its place,
-// and then go on.
+// freeze stops the primary until another one has taken its place, and then continues it.
 func (x *sentinelTrial) freeze() {
 	x.Helper()
 	old := x.group.Primary()
 	began := at()
 	old.Pause()
 	x.freezes = append(x.freezes, window{from: began - second, to: at()})
-	// A client whose Sentinel has not heard of the change may go back to the old
-	// one, which is a primary as far as it knows.
-	redistest.Await(x, "another primary, by the word of every Sentinel", func() bool {
+	// A client whose Sentinel does not know of the change may connect to the old server, which
+	// still regards itself as the primary.
+	redistest.Await(x, "every Sentinel knows the other primary", func() bool {
 		return !slices.ContainsFunc(x.group.Sentinels(), func(one *redistest.Server) bool {
 			place, err := one.Do(x.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", redistest.PrimaryName)
 			return err != nil || strings.HasSuffix(old.Addr(), ":"+fmt.Sprint(place.([]any)[1]))
@@ -113,14 +113,14 @@ func (x *sentinelTrial) freeze() {
 	x.frozen = max(x.frozen, time.Since(begun))
 	continued := at()
 	x.asked(old, began, continued, x.freezes[len(x.freezes)-1])
-	old.Continue() // a primary, as far as it knows
+	old.Continue() // it still regards itself as the primary
 	x.f.everybodyServes()
 	x.healthy()
-	x.Logf("%s stood still in %d…%d, and was told that it is no primary by %d", old.Addr(), began, continued, at())
+	x.Logf("%s was stopped in %d…%d, and became a replica by %d", old.Addr(), began, continued, at())
 	x.f.everybodyServes()
 }
 
-// everybodyServes pushes through each engine until it is answered.
+// everybodyServes pushes through each engine until a push is answered.
 func (f *fleet) everybodyServes() {
 	f.t.Helper()
 	for i := range f.engines {

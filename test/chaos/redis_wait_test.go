@@ -22,23 +22,22 @@ import (
 // wakeBound is ten times the two seconds that a lost wake-up may cost.
 const wakeBound = 20 * time.Second
 
-// TestWaitersOfAClusterOutliveItsFaults lets a process wait for a queue of eight
-// shards while a slot of it moves, a primary is killed and another one demoted:
-// who waits is woken for every shard afterwards, by blocking calls that stand on
-// the new nodes, and the process holds no more goroutines and connections than
-// before.
+// TestWaitersSurviveClusterFaults lets a process wait for a queue of eight shards. Meanwhile a
+// slot moves, a primary is killed and another one demoted. Afterwards every shard still wakes a
+// waiter, with blocking calls on the new nodes. The process has no more goroutines and
+// connections than before.
 //
 // C5.11, C5.17, C11.13
-func TestWaitersOfAClusterOutliveItsFaults(t *testing.T) {
+func TestWaitersSurviveClusterFaults(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the engine works in another process here")
+		t.Skip("the engine runs in another process, so the race detector would not see it")
 	}
 	c := redistest.NewCluster(t, 1)
 	makeShardedQueues(t, c.URL(), []string{"q"})
 	x := &waitTrial{T: t, c: c, p: proctest.Start(t, proctest.Options{}, "rediswaiter", c.URL())}
 	if !x.p.Await("open", 1, patience) {
-		t.Fatal("the process did not come up", x.p.Lines())
+		t.Fatal("the process did not start", x.p.Lines())
 	}
 	x.e, _ = openRedis(t, c.URL())
 	x.wokenForEveryShard("before")
@@ -52,34 +51,36 @@ func TestWaitersOfAClusterOutliveItsFaults(t *testing.T) {
 		if to == from {
 			to = c.Shard(1)
 		}
-		c.MoveSlot(c.Slot(key), from, to, nil) // under a blocking call
+		c.MoveSlot(c.Slot(key), from, to, nil) // with a blocking call on the slot
 		x.wokenFor("a slot has moved", moved)
 		x.wokenForEveryShard("a slot has moved")
 
 		old := c.For(key)
-		old.Kill() // under the blocking calls
+		old.Kill() // with blocking calls on the server
 		c.AwaitHealthy()
 		x.wokenForEveryShard("a primary was killed")
 
 		old.Restart()
 		c.AwaitHealthy()
-		old.Must("CLUSTER", "FAILOVER") // the one that took over is demoted, and lives
+		old.Must("CLUSTER", "FAILOVER") // demotes the primary without stopping it
 		redistest.Await(t, "the former primary is the primary again", func() bool { return c.For(key) == old })
 		c.AwaitHealthy()
 		x.wokenForEveryShard("a primary was demoted")
 	}
-	// The lanes of eight shards; per node one connection for calls and one for
-	// what blocks beside its lanes, and the test's own.
-	redistest.Await(t, "connections that lead nowhere are closed", func() bool { return x.connections() <= clusterShards+3*len(c.Nodes()) })
-	// Its two clients may have come to know nodes that they had no connection to,
-	// with a reader and a writer each.
+	// One blocking connection per shard. Per node, one connection for calls, one for other
+	// blocking calls, and the test's own.
+	redistest.Await(t, "stale connections are closed",
+		func() bool { return x.connections() <= clusterShards+3*len(c.Nodes()) })
+	// The two clients of the process may now know nodes that they had no connection to. Each
+	// connection has a reader and a writer.
 	x.goroutines(before + 5 + 2*2*len(c.Nodes()))
 
 	x.push(0, "end")
 	if err := x.p.Wait(patience); err != nil {
-		t.Error("the process has ended with", err)
+		t.Error("the process ended with", err)
 	}
-	t.Logf("woken %v after the cluster was whole again, at most; %v", x.longest.Round(time.Millisecond), x.p.Lines()[len(x.p.Lines())-1])
+	t.Logf("woken at most %v after the cluster was complete again; %v", x.longest.Round(time.Millisecond),
+		x.p.Lines()[len(x.p.Lines())-1])
 	for _, line := range x.p.Lines() {
 		if strings.HasPrefix(line, "error") {
 			t.Error(line)
@@ -88,7 +89,7 @@ func TestWaitersOfAClusterOutliveItsFaults(t *testing.T) {
 	redistest.Await(t, "its connections are closed", func() bool { return x.connections() <= len(c.Nodes()) })
 }
 
-// waitTrial is a process that waits, and a cluster that is hurt under it.
+// waitTrial is a process that waits on a cluster with faults.
 type waitTrial struct {
 	*testing.T
 	c       *redistest.Cluster
@@ -116,7 +117,7 @@ func (x *waitTrial) push(shard int, body string) {
 	})
 }
 
-// wokenFor pushes a job into a shard, for which the process has to be woken.
+// wokenFor pushes a job into a shard and requires that the process reserves it.
 func (x *waitTrial) wokenFor(why string, shard int) {
 	x.Helper()
 	x.pushed++
@@ -124,13 +125,14 @@ func (x *waitTrial) wokenFor(why string, shard int) {
 	begun := time.Now()
 	x.push(shard, body)
 	if !x.p.Await("took "+body, 1, wakeBound) {
-		x.Fatalf("%s: a job in shard %d was not taken in %v; the process says %v", why, shard, wakeBound, x.p.Lines())
+		x.Fatalf("%s: a job in shard %d was not reserved within %v; the process printed %v", why, shard, wakeBound,
+			x.p.Lines())
 	}
 	x.longest = max(x.longest, time.Since(begun))
 }
 
-// wokenForEveryShard does so for every shard, when a blocking call stands for
-// each of them.
+// wokenForEveryShard calls wokenFor for each shard, once there is a blocking call for each of
+// them.
 func (x *waitTrial) wokenForEveryShard(why string) {
 	x.Helper()
 	for shard := range clusterShards {
@@ -139,12 +141,12 @@ func (x *waitTrial) wokenForEveryShard(why string) {
 	}
 }
 
-// blocked is how many clients the nodes have that block.
+// blocked returns the number of clients that block on the nodes.
 func (x *waitTrial) blocked() (n int) {
 	x.each(func(node *redistest.Server) {
 		info, err := node.Do(x.Context(), "INFO", "clients")
 		if err != nil {
-			return // it was killed
+			return // the node was killed
 		}
 		_, rest, _ := strings.Cut(info.(string), "blocked_clients:")
 		digits, _, _ := strings.Cut(rest, "\r")
@@ -154,7 +156,7 @@ func (x *waitTrial) blocked() (n int) {
 	return n
 }
 
-// connections is how many the nodes have that an engine has made.
+// connections returns the number of connections that engines have to the nodes.
 func (x *waitTrial) connections() (n int) {
 	x.each(func(node *redistest.Server) {
 		list, err := node.Do(x.Context(), "CLIENT", "LIST")
@@ -171,8 +173,8 @@ func (x *waitTrial) each(f func(*redistest.Server)) {
 	}
 }
 
-// goroutines asks the process how many it has, until they are no more than most
-// (0: any number).
+// goroutines asks the process for its number of goroutines until there are at most most of them.
+// 0 allows any number.
 func (x *waitTrial) goroutines(most int) (n int) {
 	x.Helper()
 	redistest.Await(x, "goroutines come to rest", func() bool {
@@ -192,12 +194,13 @@ func (x *waitTrial) goroutines(most int) (n int) {
 	return n
 }
 
-// runRedisWaiter waits with three waiters and takes what it is woken for, until
-// a job says "end": args are the URL. It says what it took, and how many
-// goroutines it has when a job asks for that.
+// runRedisWaiter runs three waiters and reserves what they are woken for, until a job says "end".
+// Its argument is the URL. It prints what it has reserved, and its number of goroutines when a
+// job asks for it.
 func runRedisWaiter(args []string) error {
 	before := runtime.NumGoroutine()
-	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0], Logger: slog.New(slog.DiscardHandler)})
+	engine, err := redisengine.Open(context.Background(), redisengine.Config{URL: args[0],
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -245,7 +248,7 @@ func (w *redisWaiter) run(ctx context.Context) {
 	}
 }
 
-// take takes what there is.
+// take reserves all jobs.
 func (w *redisWaiter) take() error {
 	got, err := w.l.engine.Reserve(context.Background(), duly.ReserveParams{Queues: []string{"q"}, Max: 10})
 	if err != nil {

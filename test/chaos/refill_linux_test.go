@@ -21,12 +21,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// TestAFullDiskDrainsAndFillsAgain fills a file system of 20 MB with jobs of
-// 20 kB, works on the full disk, kills the process, drains the rest in a new
-// process and fills the same file system again.
+// TestFullDiskDrainsAndFillsAgain fills a file system of 20 MB with jobs of 20 kB and works on
+// the full disk. It kills the process, drains the rest in a new process, and fills the same file
+// system again.
 //
 // C9.11, C9.12
-func TestAFullDiskDrainsAndFillsAgain(t *testing.T) {
+func TestFullDiskDrainsAndFillsAgain(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
@@ -58,7 +58,7 @@ func TestAFullDiskDrainsAndFillsAgain(t *testing.T) {
 	}
 }
 
-// runRefill mounts a tmpfs, which goes with the process, and runs the rounds.
+// runRefill mounts a tmpfs, which ends with the process, and runs the rounds.
 func runRefill(args []string) error {
 	if err := mountTmpfs(args[0], "20m"); err != nil {
 		return err
@@ -81,8 +81,8 @@ func runRefill(args []string) error {
 	return nil
 }
 
-// refill is the ledger of the rounds. The processes say what they are about to
-// do and what was answered, so what was cut off is known as unknown.
+// refill is the ledger of the rounds. The processes print each call before and after they make
+// it, so an interrupted call is known to have no result.
 type refill struct {
 	path  string
 	r     *rand.Rand
@@ -108,12 +108,13 @@ func (f *refill) round(i int) error {
 		}
 	}
 	clear(f.state)
-	fmt.Printf("round %d: %d jobs filled the disk, killed after %d lines, %d drained, lost %d\n", i, filled, kill, drained, lost)
+	fmt.Printf("round %d: %d jobs filled the disk, killed after %d lines, %d drained, lost %d\n", i, filled, kill,
+		drained, lost)
 	return nil
 }
 
-// child runs a role on the store until it ends, or kills it so many lines after
-// the disk was full. It returns how many jobs the child counted.
+// child runs a role on the store until it ends. With kill, it kills the role that many lines
+// after the disk was full. It returns the number of jobs that the child has counted.
 func (f *refill) child(role string, kill int) (count int, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -180,7 +181,7 @@ func runRefillStore(args []string) error {
 		s.fill()
 		s.operate()
 		s.drain(true)
-		select {} // until it is killed
+		select {} // wait until the test kills the process
 	}
 	s.drain(false)
 	s.pushAgain()
@@ -191,7 +192,7 @@ type refillStore struct{ engine *sqliteengine.Engine }
 
 func (s *refillStore) bad(format string, args ...any) { fmt.Printf("BAD "+format+"\n", args...) }
 
-// push returns the ID of the job.
+// push pushes a job and returns its ID.
 func (s *refillStore) push() (string, error) {
 	j := duly.Job{Queue: theQueue.Name, Body: make([]byte, 20_000), Lease: time.Second}
 	j.ID, j.Made = duly.MakeID(&j), true
@@ -206,7 +207,7 @@ func (s *refillStore) push() (string, error) {
 	return j.ID, err
 }
 
-// fill pushes until the disk is full; then several pushes in a row are refused.
+// fill pushes until the disk is full. Then several pushes in a row must be refused.
 func (s *refillStore) fill() {
 	pushed, refused := 0, 0
 	for refused < 3 {
@@ -227,7 +228,7 @@ func (s *refillStore) fill() {
 	fmt.Println("full", pushed)
 }
 
-// operate runs on the full disk what must go on there.
+// operate calls what must still work on a full disk.
 func (s *refillStore) operate() {
 	ctx := context.Background()
 	ds := s.reserve(3)
@@ -243,7 +244,8 @@ func (s *refillStore) operate() {
 
 	errs, err := s.engine.Extend(ctx, "", []duly.Receipt{ds[0].Receipt}, time.Second)
 	check("extend", errs, err)
-	errs, err = s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "the disk is full"}})
+	errs, err = s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack,
+		Error: "the disk is full"}})
 	check("nack", errs, err)
 	errs, err = s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[1].Receipt, As: duly.Release}})
 	check("release", errs, err)
@@ -253,7 +255,8 @@ func (s *refillStore) operate() {
 		s.bad("delete on a full disk: %v", err)
 	}
 	fmt.Println("ended", ds[2].ID)
-	page, err := s.engine.List(ctx, theQueue, duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 2}})
+	page, err := s.engine.List(ctx, theQueue, duly.ListParams{State: duly.StateReady,
+		PageParams: duly.PageParams{Limit: 2}})
 	for i := range page.Jobs {
 		fmt.Println("ending", page.Jobs[i].ID)
 	}
@@ -276,8 +279,8 @@ func (s *refillStore) reserve(n int) []duly.Delivery {
 	return ds
 }
 
-// drain reserves and acks until the queue is empty; all but a rest of jobs where
-// the process is to be killed.
+// drain reserves and acknowledges jobs until the queue is empty. With leave it leaves a few jobs,
+// because the process is to be killed.
 func (s *refillStore) drain(leave bool) {
 	ctx, count, begun := context.Background(), 0, time.Now()
 	for time.Since(begun) < time.Minute {
@@ -286,7 +289,7 @@ func (s *refillStore) drain(leave bool) {
 			fmt.Println("ending", ds[i].ID)
 			errs, err := s.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[i].Receipt, As: duly.Ack}})
 			err = errors.Join(append(errs, err)...)
-			if errors.Is(err, duly.ErrLeaseLost) { // on a busy machine: it comes again
+			if errors.Is(err, duly.ErrLeaseLost) { // happens on a busy machine; the job is delivered again
 				fmt.Println("stored", ds[i].ID)
 				continue
 			}
@@ -309,7 +312,7 @@ func (s *refillStore) drain(leave bool) {
 			fmt.Println("drained", count)
 			return
 		}
-		if leave { // the nacked one alone is left
+		if leave { // only the nacked job is left
 			return
 		}
 		if _, err := s.engine.Wait(ctx, duly.WaitParams{Queues: []string{theQueue.Name}, Timeout: time.Second}); err != nil {
@@ -319,21 +322,21 @@ func (s *refillStore) drain(leave bool) {
 	s.bad("the queue was not drained in a minute")
 }
 
-// pushAgain: once the queue is empty a push is answered within a second; ten are
-// allowed.
+// pushAgain checks that a push succeeds within ten seconds once the queue is empty. The promise
+// is one second.
 func (s *refillStore) pushAgain() {
 	begun := time.Now()
 	for {
 		id, err := s.push()
 		if err == nil {
-			fmt.Println("ended", id) // by the purge below
+			fmt.Println("ended", id) // the purge below deletes it
 			break
 		}
 		if time.Since(begun) > 10*time.Second {
 			s.bad("no push 10s after the queue was drained: %v", err)
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the disk has no clock of its own
+		time.Sleep(10 * time.Millisecond) // a disk has no clock that a test could move
 	}
 	fmt.Printf("note pushing again %v after the queue was empty\n", time.Since(begun).Round(time.Millisecond))
 	if _, err := s.engine.Purge(context.Background(), theQueue, duly.StateReady, 0); err != nil {

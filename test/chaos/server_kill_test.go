@@ -16,9 +16,9 @@ import (
 	"github.com/dulymq/duly/test/servertest"
 )
 
-// TestKilledServersLoseNothing kills the HTTP server, with -9, while clients push,
-// reserve and settle over it. They repeat what was not answered, with the same IDs
-// and receipts: nothing is lost, and an ID has one job at a time (C2).
+// TestKilledServersLoseNothing kills the HTTP server with SIGKILL while clients push, reserve and
+// settle. They repeat calls without an answer with the same IDs and receipts. Nothing is lost,
+// and an ID has one job at a time (C2).
 //
 // C2.2, C2.4, C4.38, C9.1
 func TestKilledServersLoseNothing(t *testing.T) {
@@ -83,8 +83,8 @@ func killServers(t *testing.T, engine string) *serverTrial {
 	k.fleet.rest()
 	stop()
 	k.wg.Wait()
-	t.Logf("%d kills; pushing again %v after the restart, at most", kills, longest.Round(time.Millisecond))
-	if longest > 20*time.Second { // ten times 2 s
+	t.Logf("%d kills; pushing again at most %v after the restart", kills, longest.Round(time.Millisecond))
+	if longest > 20*time.Second { // ten times the promised 2 s
 		t.Errorf("no push was answered for %v after a restart", longest)
 	}
 	return k
@@ -98,14 +98,14 @@ func (k *serverTrial) conclude(engine drainable) {
 	pushes, settles := h.unanswered()
 	k.t.Logf("calls without an answer: %d pushes, %d reserves, %d settles", pushes, h.gaps, settles)
 	if proctest.Long() && (pushes == 0 || h.gaps == 0 || settles == 0) {
-		k.t.Error("not every kind of call met a kill")
+		k.t.Error("some kind of call was never interrupted by a kill")
 	}
 	h.oneJobPerID()
 	h.conclude(k.t, engine, trial{}, k.shape.queues...)
 }
 
-// unanswered counts the jobs whose push was repeated, and the settles that have no
-// answer or were repeated.
+// unanswered counts the jobs whose push was repeated, and the settles that were repeated or have
+// no answer.
 func (h *history) unanswered() (pushes, settles int) {
 	for _, j := range h.jobs {
 		if j.repeated {
@@ -122,8 +122,8 @@ func (h *history) unanswered() (pushes, settles int) {
 	return pushes, settles
 }
 
-// oneJobPerID looks for two jobs of one ID at once: the second may begin only when
-// an ack or a bury of the first may have happened.
+// oneJobPerID looks for two jobs with one ID at the same time. The second may begin only after an
+// ack or a bury of the first may have been executed.
 func (h *history) oneJobPerID() {
 	byID := map[string][]*life{}
 	for _, l := range h.lives {
@@ -139,7 +139,7 @@ func (h *history) oneJobPerID() {
 	}
 }
 
-// mayBeOver reports whether a settle that ends the job was sent by that moment.
+// mayBeOver reports whether a settle that ends the job was sent by this time.
 func (l *life) mayBeOver(by int64) bool {
 	return slices.ContainsFunc(l.deliveries, func(d *delivery) bool {
 		return slices.ContainsFunc(d.settles, func(s *try) bool {

@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	soakStock   = 4000 // jobs that stay
+	soakStock   = 4000 // jobs that stay in the queues
 	soakClients = 4
-	soakBatches = 10 // of each client in a round
+	soakBatches = 10 // batches of each client in a round
 	soakBatch   = 50
-	// soakNoise is how much the memory of a process may differ between two looks.
+	// soakNoise is how much the memory of a process may differ between two measurements.
 	soakNoise = 8 << 20
 )
 
-// soakSpan is how long a soak lasts: DULY_SOAK, or an hour with DULY_LONG. 0 is a
-// few rounds.
+// soakSpan returns the length of a soak test: DULY_SOAK, or an hour with DULY_LONG. 0 means a few
+// rounds.
 func soakSpan(t *testing.T) time.Duration {
 	t.Helper()
 	if text := os.Getenv("DULY_SOAK"); text != "" {
@@ -49,12 +49,12 @@ func soakSpan(t *testing.T) time.Duration {
 	return 0
 }
 
-// TestASoakedServerKeepsItsSize fills and empties the queues of a server again and
-// again. When they are empty it has as many goroutines as before, and a file of at
-// most twice its live data. Over hours its memory stays (D12).
+// TestSoakedServerKeepsItsSize repeatedly fills and empties the queues of a server. With empty
+// queues it must have as many goroutines as before, and a file of at most twice its live data.
+// Over hours its memory must not grow (D12).
 //
 // C11.30
-func TestASoakedServerKeepsItsSize(t *testing.T) {
+func TestSoakedServerKeepsItsSize(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -79,7 +79,7 @@ func TestASoakedServerKeepsItsSize(t *testing.T) {
 	})
 }
 
-// soak is a server under a load that comes and goes.
+// soak is a server under a varying load.
 type soak struct {
 	*testing.T
 	server  *servertest.Server
@@ -88,9 +88,9 @@ type soak struct {
 	samples []soakSample
 }
 
-// soakSample is what the server is like with empty queues.
+// soakSample is a measurement of the server with empty queues.
 type soakSample struct {
-	at         time.Duration // since the beginning
+	at         time.Duration // since the start
 	memory     int64
 	goroutines int
 }
@@ -99,7 +99,8 @@ func newSoak(t *testing.T, engine string) *soak {
 	t.Helper()
 	s := &soak{T: t, server: servertest.Start(t, engine), queues: []string{"a", "b", "c"}}
 	var err error
-	s.client, err = httpengine.Open(t.Context(), httpengine.Config{URL: servertest.EngineURL(s.server.Address(), s.server.Token)})
+	s.client, err = httpengine.Open(t.Context(), httpengine.Config{URL: servertest.EngineURL(s.server.Address(),
+		s.server.Token)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func newSoak(t *testing.T, engine string) *soak {
 	return s
 }
 
-// run fills and empties the queues. look is called each time that they are empty.
+// run fills and empties the queues. It calls look each time they are empty.
 func (s *soak) run(look func()) {
 	s.Helper()
 	span, begun := soakSpan(s.T), time.Now()
@@ -123,13 +124,13 @@ func (s *soak) run(look func()) {
 		look()
 		s.sample(time.Since(begun))
 		if span > 0 {
-			time.Sleep(time.Second) // the load leaves the machine to others
+			time.Sleep(time.Second) // leaves the machine to other tests
 		}
 	}
 	s.judge(span)
 }
 
-// round pushes jobs of every kind and works on them until there are none.
+// round pushes jobs of every kind and works until none is left.
 func (s *soak) round(seed uint64) {
 	s.Helper()
 	var pushers, workers sync.WaitGroup
@@ -181,7 +182,7 @@ func (s *soak) push(jobs []duly.Job) {
 	}
 }
 
-// work takes and ends jobs; one in twenty fails first.
+// work reserves and settles jobs. One in twenty fails first.
 func (s *soak) work(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil && !s.Failed() {
 		call := context.WithoutCancel(ctx)
@@ -226,7 +227,7 @@ func (s *soak) admin(method, path string) (body io.ReadCloser) {
 	return resp.Body
 }
 
-// goroutines is how many the server has, after it has collected its garbage.
+// goroutines returns the server's number of goroutines after a garbage collection.
 func (s *soak) goroutines() (n int) {
 	s.Helper()
 	heap := s.admin("GET", "/debug/pprof/heap")
@@ -240,7 +241,7 @@ func (s *soak) goroutines() (n int) {
 	return n
 }
 
-// sample looks at the server, which has the goroutines of the first sample.
+// sample measures the server. It waits until it has the goroutines of the first sample.
 func (s *soak) sample(at time.Duration) {
 	s.Helper()
 	now := soakSample{at: at, goroutines: s.goroutines()}
@@ -255,8 +256,8 @@ func (s *soak) sample(at time.Duration) {
 	s.samples = append(s.samples, now)
 }
 
-// fileIsSmall waits until the file has at most twice the size of a copy without free
-// pages, and the 2 MiB of them that are not worth the work.
+// fileIsSmall waits until the file has at most twice the size of a copy without free pages, plus
+// 2 MiB that are not worth a vacuum.
 func (s *soak) fileIsSmall(path string) {
 	s.Helper()
 	var size, live int64
@@ -278,21 +279,23 @@ func (s *soak) fileIsSmall(path string) {
 	}
 }
 
-// judge compares the memory of the first and the last samples. The first quarter of
-// the time is for what grows once.
+// judge compares the memory of the first and the last samples. It skips the first quarter of the
+// time, in which caches grow once.
 func (s *soak) judge(span time.Duration) {
 	s.Helper()
 	first, last := s.samples[len(s.samples)/4], s.samples[len(s.samples)-1]
 	hours := (last.at - first.at).Hours()
 	grown := s.least(len(s.samples)*3/4, len(s.samples)) - s.least(len(s.samples)/4, len(s.samples)/2)
-	s.Logf("%d rounds in %v: %d goroutines at first, %d at last; memory %d KiB after a quarter of the time, %d KiB at last, the least of a quarter grew by %d KiB",
-		len(s.samples), last.at.Round(time.Second), s.samples[0].goroutines, last.goroutines, first.memory>>10, last.memory>>10, grown>>10)
+	s.Logf("%d rounds in %v: %d goroutines first, %d last; memory %d KiB after a quarter of the time, %d KiB last, "+
+		"the least of a quarter grew by %d KiB",
+		len(s.samples), last.at.Round(time.Second), s.samples[0].goroutines, last.goroutines, first.memory>>10,
+		last.memory>>10, grown>>10)
 	if span > 0 && float64(grown) > max(soakNoise, hours*(1<<20)) {
 		s.Errorf("the memory grew by %d KiB in %.1f h", grown>>10, hours)
 	}
 }
 
-// least is the least memory of some samples.
+// least returns the lowest memory of some samples.
 func (s *soak) least(from, to int) int64 {
 	n := s.samples[from].memory
 	for _, sample := range s.samples[from:max(to, from+1)] {

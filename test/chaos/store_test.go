@@ -25,13 +25,13 @@ func openStoreAs(path string, s sqliteengine.Synchronous) (*sqliteengine.Engine,
 	})
 }
 
-// runStore opens the store and works on it until it is killed: args are the
-// path, a seed, and what a commit waits for.
+// runStore opens the store and works on it until it is killed. Its args are the path, a seed and
+// the synchronous setting.
 func runStore(args []string) error {
 	begun := time.Now()
 	engine, err := openStoreAs(args[0], sqliteengine.Synchronous(args[2]))
 	if err != nil {
-		fmt.Println("refused:", err) // for the test, which reads no errors
+		fmt.Println("refused:", err) // printed, because the test does not read errors
 		return err
 	}
 	seed, err := strconv.ParseUint(args[1], 10, 64)
@@ -39,10 +39,11 @@ func runStore(args []string) error {
 		return err
 	}
 	l := &load{engine: engine, diary: &diary{out: os.Stdout}, shape: shape{
-		queues: []string{theQueue.Name}, pushers: 4, workers: 4, batch: 20, backlog: 2000, body: 2000, delays: 0.1, delay: 200 * time.Millisecond,
+		queues: []string{theQueue.Name}, pushers: 4, workers: 4, batch: 20, backlog: 2000, body: 2000, delays: 0.1,
+		delay: 200 * time.Millisecond,
 		lease: 300 * time.Millisecond,
 	}}
 	l.diary.say("open %d", time.Since(begun).Milliseconds())
-	l.run(context.Background(), context.Background(), seed) // until it is killed
+	l.run(context.Background(), context.Background(), seed) // returns never: the test kills the process
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// runPusher pushes that many jobs one after the other and says P behind each
-// answer, E behind each error.
+// runPusher pushes this many jobs one after another. It prints P after each answer and E after
+// each error.
 func runPusher(args []string) error {
 	engine, err := openStore(args[0])
 	if err != nil {
@@ -37,7 +37,7 @@ func runPusher(args []string) error {
 		switch {
 		case err != nil:
 			fmt.Fprintf(os.Stdout, "E %s\n", duly.CodeOf(err))
-			time.Sleep(5 * time.Millisecond) // lets the store come back
+			time.Sleep(5 * time.Millisecond) // gives the store time to recover
 		case results[0].Err != nil:
 			fmt.Fprintf(os.Stdout, "E %s\n", duly.CodeOf(results[0].Err))
 		default:
@@ -51,7 +51,7 @@ func runPusher(args []string) error {
 type call struct {
 	name   string
 	text   string
-	failed bool // by injection
+	failed bool // strace has injected the failure
 	ok     bool
 }
 
@@ -61,7 +61,7 @@ var (
 	restCall  = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>(.*)\) += +(-?\d+|\?)(.*)$`)
 )
 
-// readTrace reads what strace wrote, each call at the moment it ended.
+// readTrace reads the output of strace. Each call is at the time of its end.
 func readTrace(t *testing.T, path string) (calls []call) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -89,8 +89,8 @@ func readTrace(t *testing.T, path string) (calls []call) {
 }
 
 func newCall(name, text, result, rest string) call {
-	// A sync of the folder is made again, and heeded, when the store is open:
-	// SQLite ignores one that fails. So only those of the store's files count.
+	// SQLite ignores a failed sync of the folder. The engine repeats it after it has opened the
+	// store, and checks the result. So only syncs of the store's files count here.
 	ofStore := strings.Contains(text, "duly.db>") || strings.Contains(text, "duly.db-wal>")
 	return call{
 		name: name, text: text, ok: !strings.HasPrefix(result, "-") && result != "?",
@@ -106,20 +106,20 @@ func (c call) syncs() bool { return c.name == "fsync" || c.name == "fdatasync" }
 
 func (c call) answers() bool { return c.name == "write" && strings.Contains(c.text, `, "P `) }
 
-// opens tells whether the database file itself is opened.
+// opens reports whether the call opens the database file itself.
 func (c call) opens() bool {
 	return strings.HasPrefix(c.name, "open") && c.ok && strings.Contains(c.text, `duly.db"`)
 }
 
-// opensLog reports whether the log is opened. SQLite opens it behind the
-// database file, the recovery before it.
+// opensLog reports whether the call opens the log. SQLite opens it after the database file, the
+// recovery before it.
 func (c call) opensLog() bool {
 	return strings.HasPrefix(c.name, "open") && c.ok && strings.Contains(c.text, `duly.db-wal"`)
 }
 
 func (c call) syncsLog() bool { return c.syncs() && c.ok && strings.Contains(c.text, "duly.db-wal>") }
 
-// renames reports whether a whole store gets its name.
+// renames reports whether the call gives a complete store its name.
 func (c call) renames() bool {
 	return strings.HasPrefix(c.name, "rename") && c.ok && strings.Contains(c.text, `duly.db"`)
 }
@@ -137,11 +137,11 @@ func traced(t *testing.T, path string, pushes int, flags ...string) (*proctest.P
 	return p, readTrace(t, trace)
 }
 
-// TestSyncLiesBetweenWriteAndAnswer: between a push's last write and its
-// answer lies a sync of the same file.
+// TestSyncPrecedesAnswer checks that a sync of the same file lies between a push's last write and
+// its answer.
 //
 // C4.9, C9.3, C11.22
-func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
+func TestSyncPrecedesAnswer(t *testing.T) {
 	t.Parallel()
 	proctest.Need(t, "strace")
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -159,7 +159,7 @@ func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
 			if dirty {
 				t.Fatalf("answer %d was given before its last write was synced", answers)
 			}
-			dirty = true // the next answer needs a sync of its own
+			dirty = true // the next answer needs its own sync
 		}
 	}
 	if answers != 50 {
@@ -167,8 +167,7 @@ func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
 	}
 }
 
-// folderSyncedAfterRename wants the new store's name to be synced before the
-// store is opened.
+// folderSyncedAfterRename checks that the new store's name is synced before the store is opened.
 //
 // C11.29
 func folderSyncedAfterRename(t *testing.T, folder string, calls []call) {
@@ -191,9 +190,8 @@ func folderSyncedAfterRename(t *testing.T, folder string, calls []call) {
 	}
 }
 
-// TestSyncFailureStopsAnswers lets the n-th sync, or the n-th write, fail: no
-// push is answered from then on until the file was opened again, and nothing
-// that was answered is lost.
+// TestSyncFailureStopsAnswers makes the n-th sync or write fail. No push may be answered until
+// the file is opened again, and nothing that was answered is lost.
 //
 // C9.4
 func TestSyncFailureStopsAnswers(t *testing.T) {
@@ -208,8 +206,8 @@ func TestSyncFailureStopsAnswers(t *testing.T) {
 	}
 	recovered := 0
 	for n := 1; n <= most; n++ {
-		// What SQLite syncs and writes with here; there are many writes to a sync,
-		// the first hundred of them to make the file.
+		// The calls that SQLite uses here. There are many writes per sync, and the first hundred
+		// create the file.
 		if failCall(t, "fsync", n, 40+n) {
 			recovered++
 		}
@@ -222,8 +220,8 @@ func TestSyncFailureStopsAnswers(t *testing.T) {
 	}
 }
 
-// failCall is one run; it tells whether a call on the store's files failed and
-// pushes were answered again afterwards.
+// failCall is one run. It reports whether a call on the store's files failed and pushes were
+// answered again afterwards.
 func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -251,9 +249,8 @@ func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
 	return recovered
 }
 
-// rewritten follows the log after a failure. Every byte of it has to be written
-// and synced again before SQLite reads it, because the kernel may have dropped
-// what it could not write.
+// rewritten follows the log after a failure. Every byte has to be written and synced again before
+// SQLite reads the log, because the kernel may have dropped what it could not write.
 type rewritten struct {
 	written                bool // the log has content
 	opened, again, settled bool // since the last failure
@@ -273,15 +270,14 @@ func (r *rewritten) note(c call) {
 	}
 }
 
-// whole reports whether the log is as it was written. A log without content
-// needs nothing.
+// whole reports whether the log is complete. A log without content needs nothing.
 func (r *rewritten) whole() bool { return r.settled || !r.written }
 
-// mustHold opens the store and finds every answered push.
+// mustHold opens the store and checks that it has every answered push.
 func mustHold(t *testing.T, path string, lines []string) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
-		return // the first sync of all failed: there is no store, and no answer
+		return // the very first sync failed, so there is neither a store nor an answer
 	}
 	engine, err := openStore(path)
 	if err != nil {

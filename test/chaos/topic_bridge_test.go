@@ -18,9 +18,9 @@ import (
 
 const bridgeKeys = 50
 
-// TestBridgeThroughKills kills the servers that run a bridge. Each message becomes one
-// job. A second job of a message begins only after the first was acked, and the jobs of
-// a key come in the order of the log.
+// TestBridgeThroughKills kills the servers that run a bridge. Each message becomes one job. A
+// second job of a message may begin only after the first was acknowledged. The jobs of a key come
+// in the order of the log.
 //
 // C12.162, C12.163, C12.165, C12.166
 func TestBridgeThroughKills(t *testing.T) {
@@ -52,12 +52,14 @@ func bridgeThroughKills(t *testing.T, engine closer, kill func(*rand.Rand)) {
 	topics := engine.(contract.Topics)
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromStart)
 	must(t, err)
-	must(t, engine.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, Target: queue.Name}}))
+	must(t, engine.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys,
+		Target: queue.Name}}))
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 
-	c := &bridged{t: t, engine: engine, queue: queue, messages: counts(3_000, 100_000), jobs: map[string]*bridgedJob{}, last: map[string]int{}}
+	c := &bridged{t: t, engine: engine, queue: queue, messages: counts(3_000, 100_000), jobs: map[string]*bridgedJob{},
+		last: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.consume(ctx) }()
@@ -71,12 +73,12 @@ func bridgeThroughKills(t *testing.T, engine closer, kill func(*rand.Rand)) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(3 * time.Minute): // a lease of the bridge, many times over
+	case <-time.After(3 * time.Minute): // many leases of the bridge
 		stop()
 		<-ended
 		t.Fatalf("%d of %d messages became jobs", len(c.jobs), c.messages)
 	}
-	t.Logf("%d messages, %d kills, %d jobs were made a second time", c.messages, kills, c.doubles)
+	t.Logf("%d messages, %d kills, %d jobs were created a second time", c.messages, kills, c.doubles)
 	awaitAcked(t, engine, group, c.messages)
 }
 
@@ -88,16 +90,16 @@ type bridged struct {
 	messages int
 
 	jobs    map[string]*bridgedJob // by body
-	last    map[string]int         // of each key
+	last    map[string]int         // the last number of each key
 	doubles int
 }
 
 type bridgedJob struct {
-	pushed time.Time // what the last delivery said
+	pushed time.Time // the push time of the last delivery
 	acked  bool      // an ack was sent
 }
 
-// publish publishes messages from one number up to another.
+// publish publishes messages with the numbers from from up to to.
 func (c *bridged) publish(topics contract.Topics, from, to int) {
 	c.t.Helper()
 	for n := from; n < to; {
@@ -115,7 +117,7 @@ func (c *bridged) publish(topics contract.Topics, from, to int) {
 	}
 }
 
-// consume acks jobs until it has had one for each message.
+// consume acknowledges jobs until it has received one per message.
 func (c *bridged) consume(ctx context.Context) {
 	queues := []string{c.queue.Name}
 	for ctx.Err() == nil && len(c.jobs) < c.messages {
@@ -133,7 +135,7 @@ func (c *bridged) consume(ctx context.Context) {
 			c.take(d)
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
-		c.engine.Settle(ctx, "", outcomes) // a lost one is delivered again
+		c.engine.Settle(ctx, "", outcomes) // if this call is lost, the jobs are delivered again
 		for _, d := range ds {
 			c.jobs[string(d.Body)].acked = true
 		}
@@ -158,12 +160,12 @@ func (c *bridged) take(d duly.Delivery) {
 	}
 	c.jobs[string(d.Body)] = &bridgedJob{pushed: d.PushedAt}
 	if want := c.last[key]; seq != want {
-		c.t.Errorf("the first job of message %d of %s comes where %d should", seq, key, want)
+		c.t.Errorf("the first job of message %d of %s came where %d was expected", seq, key, want)
 	}
 	c.last[key] = seq + 1
 }
 
-// awaitAcked waits until a group has acked that many messages and holds none.
+// awaitAcked waits until a group has acknowledged this many messages and holds none.
 func awaitAcked(t *testing.T, engine contract.Inspector, group duly.QueueRef, messages int) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {

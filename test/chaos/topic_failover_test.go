@@ -18,11 +18,11 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// TestTopicsGoOnAfterAFlush empties the server under load. Each process reports it once.
-// Workers whose group says From create it again and go on with the next message.
+// TestTopicsContinueAfterAFlush empties the server under load. Each process reports it once.
+// Workers whose group has From set create the group again and continue with the next message.
 //
 // C12.76, C12.82
-func TestTopicsGoOnAfterAFlush(t *testing.T) {
+func TestTopicsContinueAfterAFlush(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	const processes = 3
@@ -49,10 +49,11 @@ func TestTopicsGoOnAfterAFlush(t *testing.T) {
 
 	publisher, _ := openRedis(t, server.URL())
 	next := 0
-	publish := func() int { // until one is answered
+	publish := func() int { // repeats until a call is answered
 		for begun := time.Now(); ; time.Sleep(breath) {
 			next++
-			results, err := publisher.Publish(t.Context(), []duly.Message{{Topic: theTopic.Name, Body: []byte(strconv.Itoa(next))}})
+			results, err := publisher.Publish(t.Context(), []duly.Message{{Topic: theTopic.Name,
+				Body: []byte(strconv.Itoa(next))}})
 			if err == nil && results[0].Err == nil {
 				return next
 			}
@@ -75,7 +76,7 @@ func TestTopicsGoOnAfterAFlush(t *testing.T) {
 		longest = max(longest, time.Since(published))
 	}
 	t.Logf("%d flushes: the first message after one was handled within %v", flushes, longest.Round(time.Millisecond))
-	if longest > 20*time.Second { // ten times 2 s
+	if longest > 20*time.Second { // ten times the promised 2 s
 		t.Errorf("the first message after a flush was handled after %v", longest)
 	}
 	for i, log := range logs {
@@ -85,7 +86,7 @@ func TestTopicsGoOnAfterAFlush(t *testing.T) {
 	}
 }
 
-// numbers are the messages that were handled.
+// numbers are the numbers of the handled messages.
 type numbers struct {
 	mu   sync.Mutex
 	seen map[int]bool
@@ -112,22 +113,22 @@ func (n *numbers) await(t *testing.T, number int) {
 	}
 }
 
-// TestTopicsThroughFailovers kills and replaces primaries of a Sentinel's group. What
-// they had not sent to their replicas is lost. No cursor is ahead of its log: each group is given
-// every message that the log has in the end, and consumers go on by themselves.
+// TestTopicsThroughFailovers kills and replaces primaries of a Sentinel's group. What they had
+// not sent to their replicas is lost. No cursor may be ahead of its log, so each group receives
+// every message that is in the log at the end. Consumers continue without help.
 //
 // C12.171
 func TestTopicsThroughFailovers(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.NewSentinel(t)
 	admin, _ := openRedis(t, sentinel.URL())
-	// The log keeps everything, so that it can be compared with what was handled.
+	// The log keeps all messages, so that the test can compare it with the handled ones.
 	must(t, admin.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: 4, Keep: 24 * time.Hour}))
 	for _, group := range theGroups {
 		_, err := admin.CreateGroup(t.Context(), duly.Q(group), duly.FromStart)
 		must(t, err)
 	}
-	sentinel.AwaitHealthy() // the replicas have it, too
+	sentinel.AwaitHealthy() // the replicas have the topic too
 
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -192,15 +193,16 @@ func TestTopicsThroughFailovers(t *testing.T) {
 			t.Errorf("message %d was published at %d, outside of every failover, and is lost", number, sent)
 		}
 	}
-	t.Logf("%d failovers: %d messages answered, %d of them lost, all of the others reached every group; the answers to %d acks were lost",
+	t.Logf("%d failovers: %d messages answered, %d of them lost, all of the others reached every group; the answers "+
+		"to %d acks were lost",
 		len(windows), len(p.at), lost, unanswered)
 	if lost == 0 && proctest.Long() {
-		t.Error("nothing was lost: this run proves nothing")
+		t.Error("nothing was lost, so the run proves nothing")
 	}
 }
 
-// changePrimary makes another server the primary. The old one takes writes until the
-// Sentinels have changed its role, and they are lost.
+// changePrimary makes another server the primary. The old one accepts writes until the Sentinels
+// change its role. These writes are lost.
 func changePrimary(t *testing.T, sentinel *redistest.Sentinel) {
 	t.Helper()
 	old := sentinel.Primary()
@@ -220,7 +222,7 @@ func inside(windows []window, at int64) bool {
 	return false
 }
 
-// published is what a publisher knows of the messages that were answered.
+// published is what a publisher knows of the answered messages.
 type published struct {
 	engine contract.Topics
 	at     map[int]int64 // when the call was sent, in µs
@@ -247,7 +249,7 @@ func (p *published) run(ctx context.Context) {
 	}
 }
 
-// The answers to the acks of a message.
+// The results of the acks of a message.
 const (
 	answerNone    = "it was not delivered"
 	answerRefused = "every ack was refused"
@@ -255,9 +257,9 @@ const (
 	answerAcked   = "acked"
 )
 
-// acks are the answers that a group's consumers got. A failover can lose the answer to
-// an ack that the new primary has. The message is then not delivered again, so it counts
-// as acked if the group holds nothing in the end.
+// acks are the results that a group's consumers got. A failover can lose the answer to an ack
+// that the new primary has. The message is not delivered again, so it counts as acknowledged if
+// the group holds nothing at the end.
 type acks struct {
 	mu      sync.Mutex
 	answers map[int]string
@@ -277,7 +279,7 @@ func (a *acks) answer(number int) string {
 	return cmp.Or(a.answers[number], answerNone)
 }
 
-// awaitEmpty waits until a group is done with every message of the log.
+// awaitEmpty waits until a group has finished every message of the log.
 func awaitEmpty(t *testing.T, engine contract.Inspector, group string) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(breath) {
@@ -287,7 +289,7 @@ func awaitEmpty(t *testing.T, engine contract.Inspector, group string) {
 			return
 		}
 		if time.Since(begun) > patience {
-			t.Fatalf("group %s is not done after %v: %+v, lag %d", group, patience, s.Sizes, s.Group.Lag)
+			t.Fatalf("group %s has not finished after %v: %+v, lag %d", group, patience, s.Sizes, s.Group.Lag)
 		}
 	}
 }
@@ -325,7 +327,7 @@ func consumeGroup(ctx context.Context, engine duly.Engine, group string, acked *
 	}
 }
 
-// readAll is the numbers of all messages in the log.
+// readAll returns the numbers of all messages in the log.
 func readAll(t *testing.T, topics contract.Topics) map[int]bool {
 	t.Helper()
 	all, from := map[int]bool{}, duly.FromStart

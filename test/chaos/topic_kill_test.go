@@ -26,7 +26,7 @@ import (
 
 const (
 	topicLease = 2 * time.Second
-	topicBatch = 50 // messages of one Reserve: a kill interrupts no more
+	topicBatch = 50 // messages of one Reserve, which a kill may interrupt
 )
 
 var (
@@ -34,9 +34,9 @@ var (
 	theGroups = []string{"events@a", "events@b", "events@c"}
 )
 
-// TestTopicsLoseNothing kills consumers of three groups, with -9, and restarts the
-// store under them. Every group acks every message once. A message is handled twice
-// only where its first delivery was interrupted, and never before its lease has ended.
+// TestTopicsLoseNothing kills consumers of three groups with SIGKILL and restarts the store.
+// Every group acknowledges every message once. A message is handled twice only if its first
+// delivery was interrupted, and never before its lease has ended.
 //
 // C12.72, C12.81, C12.94, C12.97, C12.154
 func TestTopicsLoseNothing(t *testing.T) {
@@ -47,7 +47,7 @@ func TestTopicsLoseNothing(t *testing.T) {
 		consumeThroughKills(t, topicStore{url: server.URL(), shards: 4, direct: server.URL(), restart: func() {
 			server.Kill()
 			server.Restart()
-			server.RewriteLog() // as docs/redis.md asks for after a crash
+			server.RewriteLog() // docs/redis.md requires this after a crash
 		}})
 	})
 	t.Run("SQLite", func(t *testing.T) {
@@ -72,7 +72,7 @@ type topicStore struct {
 	direct  string // for the check at the end
 	shards  int
 	restart func()
-	stop    func() // before the check; may be nil
+	stop    func() // called before the check; may be nil
 }
 
 func consumeThroughKills(t *testing.T, store topicStore) {
@@ -95,7 +95,7 @@ func consumeThroughKills(t *testing.T, store topicStore) {
 	for i := range consumers {
 		f.begin(theGroups[i%len(theGroups)])
 	}
-	// A test that fails stops its publisher before it ends.
+	// A test that fails must stop its publisher before it returns.
 	publishing, stop := context.WithCancel(t.Context())
 	var published sync.WaitGroup
 	published.Go(func() { publishThrough(publishing, t, topics, messages) })
@@ -110,7 +110,7 @@ func consumeThroughKills(t *testing.T, store topicStore) {
 			restarts++
 		}
 		if n > 100*kills {
-			t.Fatalf("%d kills, and not every message is acked", n)
+			t.Fatalf("%d kills, and some messages are not acked", n)
 		}
 	}
 	t.Logf("%d kills, %d restarts", f.kills, restarts)
@@ -147,17 +147,18 @@ func openAt(t *testing.T, url string) closer {
 	return engine.(closer)
 }
 
-// publishThrough publishes numbered messages. Each call is repeated until it is
-// answered: the topic takes an ID once.
+// publishThrough publishes numbered messages. It repeats each call until it is answered. The
+// topic stores an ID only once.
 func publishThrough(ctx context.Context, t *testing.T, topics contract.Topics, messages int) {
 	for n := 0; n < messages && ctx.Err() == nil; {
 		if !proctest.Long() {
-			time.Sleep(30 * time.Millisecond) // so that each kill meets work
+			time.Sleep(30 * time.Millisecond) // spread the calls, so that each kill interrupts some work
 		}
 		batch := make([]duly.Message, min(100, messages-n))
 		for i := range batch {
 			number := strconv.Itoa(n + i)
-			batch[i] = duly.Message{Topic: theTopic.Name, ID: "m" + number, Key: "k" + strconv.Itoa((n+i)%64), Body: []byte(number)}
+			batch[i] = duly.Message{Topic: theTopic.Name, ID: "m" + number, Key: "k" + strconv.Itoa((n+i)%64),
+				Body: []byte(number)}
 		}
 		for begun := time.Now(); ; time.Sleep(breath) {
 			if ctx.Err() != nil {
@@ -178,12 +179,12 @@ func publishThrough(ctx context.Context, t *testing.T, topics contract.Topics, m
 	}
 }
 
-// consumerFleet has the consuming processes and their output.
+// consumerFleet has the consumer processes and their output.
 type consumerFleet struct {
 	t       *testing.T
 	url     string
 	running []consumer
-	ledger  map[string][]string // by group; the lines of a process lie together
+	ledger  map[string][]string // by group; the lines of a process are consecutive
 	kills   int
 }
 
@@ -197,7 +198,7 @@ func (f *consumerFleet) begin(group string) {
 	f.running = append(f.running, consumer{proctest.Start(f.t, proctest.Options{}, "topicworker", f.url, group), group})
 }
 
-// replace kills a consumer and starts another one of its group.
+// replace kills a consumer and starts another one for its group.
 func (f *consumerFleet) replace(i int) {
 	f.t.Helper()
 	c := f.running[i]
@@ -218,7 +219,7 @@ func (f *consumerFleet) end() {
 	}
 }
 
-// awaitDrained waits until every group has acked every message.
+// awaitDrained waits until every group has acknowledged every message.
 func awaitDrained(t *testing.T, engine contract.Inspector, messages int) {
 	t.Helper()
 	last, moved := int64(-1), time.Now()
@@ -231,13 +232,13 @@ func awaitDrained(t *testing.T, engine contract.Inspector, messages int) {
 			last, moved = acked, time.Now()
 		}
 		if time.Since(moved) > patience {
-			t.Fatalf("%d messages are acked, want %d, and nothing was acked for %v", acked, messages*len(theGroups), patience)
+			t.Fatalf("%d messages are acked, want %d, and none was acked for %v", acked, messages*len(theGroups), patience)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// ackedBy returns how many messages the groups have acked in total.
+// ackedBy returns how many messages the groups have acknowledged in total.
 func ackedBy(t *testing.T, engine contract.Inspector) (acked int64) {
 	t.Helper()
 	for _, group := range theGroups {
@@ -248,7 +249,7 @@ func ackedBy(t *testing.T, engine contract.Inspector) (acked int64) {
 	return acked
 }
 
-// handed is a delivery of a message: when the consumer asked for it and got it, and whether
+// handed is a delivery of a message: when the consumer asked for it and received it, and whether
 // its ack was answered.
 type handed struct {
 	asked, came int64
@@ -271,7 +272,8 @@ func judgeConsumers(t *testing.T, f *consumerFleet, messages int) {
 					t.Errorf("%s: message %d was delivered again after its ack", group, number)
 				}
 				if d.came < before.asked+topicLease.Microseconds() {
-					t.Errorf("%s: message %d was delivered again %d µs before the end of its lease", group, number, before.asked+topicLease.Microseconds()-d.came)
+					t.Errorf("%s: message %d was delivered again %d µs before the end of its lease", group, number,
+						before.asked+topicLease.Microseconds()-d.came)
 				}
 				slowest = max(slowest, time.Duration(d.came-before.came)*time.Microsecond-topicLease)
 			}
@@ -280,7 +282,8 @@ func judgeConsumers(t *testing.T, f *consumerFleet, messages int) {
 			}
 		}
 	}
-	t.Logf("%d of %d deliveries were repeated; the longest wait after a lease was %v", doubles, messages*len(theGroups), slowest)
+	t.Logf("%d of %d deliveries were repeated; the longest wait after a lease was %v", doubles, messages*len(theGroups),
+		slowest)
 	if proctest.Long() && doubles*100 > messages*len(theGroups) {
 		t.Errorf("%d messages were handled twice, want at most 1%%", doubles)
 	}
@@ -294,7 +297,7 @@ func readConsumers(t *testing.T, lines []string) map[int][]*handed {
 	for _, line := range lines {
 		words := strings.Fields(line)
 		switch words[0] {
-		case "open": // another process: what the one before held was interrupted
+		case "open": // another process begins: what the last one held was interrupted
 			clear(running)
 		case "take":
 			asked, _ := strconv.ParseInt(words[1], 10, 64)
@@ -316,7 +319,7 @@ func readConsumers(t *testing.T, lines []string) map[int][]*handed {
 	return all
 }
 
-// checkTopic checks the store at rest: no message is held, the numbers add up, and Check
+// checkTopic checks the store after the run. No message is held, the numbers add up, and Check
 // finds no fault.
 func checkTopic(t *testing.T, url string, messages int) {
 	t.Helper()
@@ -334,11 +337,12 @@ func checkTopic(t *testing.T, url string, messages int) {
 	}
 }
 
-// runTopicWorker consumes until it is killed: args are the engine's URL and the group.
+// runTopicWorker consumes messages until it is killed. Its args are the engine's URL and the
+// group.
 func runTopicWorker(args []string) error {
 	ctx, group := context.Background(), []string{args[1]}
 	engine, err := open.Engine(ctx, args[0], open.Log(slog.New(slog.DiscardHandler)))
-	for err != nil { // the store may be down right now
+	for err != nil { // the store may be down now
 		time.Sleep(breath)
 		engine, err = open.Engine(ctx, args[0], open.Log(slog.New(slog.DiscardHandler)))
 	}
@@ -362,7 +366,7 @@ func runTopicWorker(args []string) error {
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		say("take", taken...)
-		time.Sleep(5 * time.Millisecond) // the work, so that kills interrupt some
+		time.Sleep(5 * time.Millisecond) // simulates work, so that kills interrupt some
 		results, err := engine.Settle(ctx, "", outcomes)
 		if err != nil {
 			continue

@@ -18,9 +18,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestRepeatedPublishes publishes over a wire that loses one reply in twenty, and
-// repeats each call until it is answered. A topic with dedupe has each message once. A
-// topic without has duplicates, which the test logs.
+// TestRepeatedPublishes publishes over a connection that loses one reply in twenty. It repeats
+// each call until it is answered. A topic with dedupe has each message once. A topic without it
+// has duplicates, which the test logs.
 //
 // C12.20, C12.56
 func TestRepeatedPublishes(t *testing.T) {
@@ -38,7 +38,8 @@ func repeatPublishes(t *testing.T, dedupe time.Duration) {
 	direct := openAt(t, server.URL())
 	must(t, direct.(contract.Topics).ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Dedupe: dedupe, Shards: 4}))
 	proxy := faultproxy.Redis(t, server.Addr())
-	engine, err := redisengine.Open(t.Context(), redisengine.Config{URL: "redis://" + proxy.Addr(), Logger: slog.New(slog.DiscardHandler)})
+	engine, err := redisengine.Open(t.Context(), redisengine.Config{URL: "redis://" + proxy.Addr(),
+		Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { engine.Close() })
 
@@ -53,7 +54,7 @@ func repeatPublishes(t *testing.T, dedupe time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++
-		return calls == 5 || r.IntN(20) == 0 // one at least, however few calls the short form has
+		return calls == 5 || r.IntN(20) == 0 // at least one, even in the short form with few calls
 	}})
 
 	const publishers, size = 4, 20
@@ -81,7 +82,7 @@ func repeatPublishes(t *testing.T, dedupe time.Duration) {
 		t.Errorf("%d messages are in the log twice, although the topic takes an ID once", doubles)
 	}
 	if lost.Count() == 0 || dedupe == duly.None && doubles == 0 {
-		t.Error("no reply was lost: this run proves nothing")
+		t.Error("no reply was lost, so the run proves nothing")
 	}
 }
 
@@ -128,9 +129,8 @@ func readNumbers(t *testing.T, topics contract.Topics, messages int) []int {
 	}
 }
 
-// TestCreatedGroupsMissNothing creates groups that begin at the end while publishers add
-// messages. A message whose Publish began after the creation has returned reaches the
-// group.
+// TestCreatedGroupsMissNothing creates groups at the end of a topic while publishers run. A
+// message whose Publish began after the creation returned must reach the group.
 //
 // C12.68, C12.71, C12.72, C12.73
 func TestCreatedGroupsMissNothing(t *testing.T) {
@@ -171,14 +171,14 @@ func TestCreatedGroupsMissNothing(t *testing.T) {
 	t.Logf("%d groups were created during %d publishes", creations, info.Stats.Published)
 }
 
-// createAndMark creates a group at the end, publishes a mark to every shard, and checks
-// that the group gets each.
+// createAndMark creates a group at the end and publishes a mark to every shard. The group must
+// receive every mark.
 func createAndMark(t *testing.T, engine closer, topics contract.Topics, n int) {
 	t.Helper()
 	group := duly.QueueRef{Name: duly.GroupName(theTopic.Name, fmt.Sprintf("g%d", n))}
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromEnd)
 	must(t, err)
-	marks := make([]duly.Message, 16) // by their keys in most shards
+	marks := make([]duly.Message, 16) // their keys cover most shards
 	for i := range marks {
 		marks[i] = duly.Message{Topic: theTopic.Name, Key: fmt.Sprintf("mark-%d-%d", n, i), Body: []byte("mark")}
 	}
@@ -190,7 +190,8 @@ func createAndMark(t *testing.T, engine closer, topics contract.Topics, n int) {
 		wanted[r.Position.String()] = true
 	}
 	for begun := time.Now(); len(wanted) > 0; {
-		ds, err := engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group.Name}, Max: duly.MaxBatch, Lease: time.Minute})
+		ds, err := engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group.Name}, Max: duly.MaxBatch,
+			Lease: time.Minute})
 		must(t, err)
 		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
@@ -198,7 +199,8 @@ func createAndMark(t *testing.T, engine closer, topics contract.Topics, n int) {
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}
 		}
 		if time.Since(begun) > patience {
-			t.Fatalf("group %s misses %d of %d messages that were published after its creation", group.Name, len(wanted), len(marks))
+			t.Fatalf("group %s misses %d of %d messages that were published after its creation", group.Name, len(wanted),
+				len(marks))
 		}
 		if len(ds) == 0 {
 			time.Sleep(breath)

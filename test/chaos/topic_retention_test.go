@@ -16,12 +16,12 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// TestAPromptGroupKeepsTheLogSmall lets messages pass through a group that acks each as
-// it comes. The size of the store does not grow with the number of messages. Then a group
-// that is far behind catches up and sees each message, and the log shrinks behind it.
+// TestPromptGroupKeepsTheLogSmall sends messages through a group that acknowledges each at once.
+// The store must not grow with the number of messages. Then a group that is far behind catches
+// up. It receives each message, and the log shrinks behind it.
 //
 // C12.119
-func TestAPromptGroupKeepsTheLogSmall(t *testing.T) {
+func TestPromptGroupKeepsTheLogSmall(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +61,7 @@ func fileSizes(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// flat is the allowed growth of a store after the first tenth of the messages.
+// flat is how much the store may grow after the first tenth of the messages.
 const flat = 64 << 20
 
 func passThrough(t *testing.T, engine closer, messages int, size func() int64) {
@@ -78,14 +78,15 @@ func passThrough(t *testing.T, engine closer, messages int, size func() int64) {
 		}
 		most = max(most, now-first)
 	}
-	t.Logf("%d messages: the store had %d MiB after the first %d, and grew by %d MiB at most then", messages, first>>20, part, most>>20)
+	t.Logf("%d messages: the store had %d MiB after the first %d, and grew by at most %d MiB then", messages, first>>20,
+		part, most>>20)
 	if most > flat {
 		t.Errorf("the store grew by %d bytes after the first tenth of the messages, want at most %d", most, flat)
 	}
 	catchUp(t, engine, part)
 }
 
-// pass publishes numbered messages while a group acks them.
+// pass publishes numbered messages while a group acknowledges them.
 func pass(t *testing.T, engine closer, group duly.QueueRef, from, messages int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -112,7 +113,7 @@ func pass(t *testing.T, engine closer, group duly.QueueRef, from, messages int) 
 	}
 }
 
-// ackMessages acks that many messages of a group.
+// ackMessages acknowledges this many messages of a group.
 func ackMessages(t *testing.T, engine closer, group duly.QueueRef, messages int, each func(number int)) {
 	t.Helper()
 	for begun := time.Now(); messages > 0; {
@@ -160,14 +161,15 @@ func catchUp(t *testing.T, engine closer, messages int) {
 	ackMessages(t, engine, slow, messages, func(number int) { seen[number] = true })
 	for n, ok := range seen {
 		if !ok {
-			t.Fatalf("a group that was behind was not given message %d", n)
+			t.Fatalf("a group that was behind did not receive message %d", n)
 		}
 	}
 
 	caught := time.Now()
 	for info.Stats.Messages > 0 {
-		if time.Since(caught) > 10*time.Second { // ten times 1 s
-			t.Fatalf("the log still has %d messages %v after the last group has acked them", info.Stats.Messages, time.Since(caught))
+		if time.Since(caught) > 10*time.Second { // ten times the promised 1 s
+			t.Fatalf("the log still has %d messages %v after the last group has acked them", info.Stats.Messages,
+				time.Since(caught))
 		}
 		_, err := engine.(contract.Maintainer).Step(t.Context(), slow)
 		must(t, err)
@@ -177,8 +179,8 @@ func catchUp(t *testing.T, engine closer, messages int) {
 	t.Logf("the log was empty %v after the last ack", time.Since(caught).Round(time.Millisecond))
 }
 
-// TestMissedIsExact has a group without consumers, in a topic that drops the oldest
-// messages. The missed messages and the later deliveries add up to all published messages.
+// TestMissedIsExact has a group without consumers in a topic that drops its oldest messages. The
+// missed messages and the later deliveries add up to all published messages.
 //
 // C12.124, C12.128, C12.153
 func TestMissedIsExact(t *testing.T) {
@@ -212,6 +214,7 @@ func abandon(t *testing.T, engine closer) {
 	missed := int(s.Group.Missed)
 	t.Logf("%d messages: %d missed, %d delivered", messages, missed, given)
 	if missed+given != messages || missed != least || given > kept {
-		t.Errorf("the group missed %d and was given %d from message %d on, of %d messages of which the topic keeps %d", missed, given, least, messages, kept)
+		t.Errorf("the group missed %d and received %d from message %d on, of %d messages of which the topic keeps %d",
+			missed, given, least, messages, kept)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// TestTakeoverBehindLongLeases has many messages with leases of an hour, and after them in
-// the log a hundred whose leases expire. These are handed out again within a second,
-// because the engine looks at lease ends instead of held messages.
+// TestTakeoverBehindLongLeases has many messages with leases of an hour, followed in the log by a
+// hundred whose leases expire. These are delivered again within a second, because the engine
+// searches by lease end instead of by message.
 //
 // C12.87, C12.95
 func TestTakeoverBehindLongLeases(t *testing.T) {
@@ -51,24 +51,25 @@ func takeOver(t *testing.T, engine closer) {
 	for seen < short {
 		ds := reserveAll(t, engine, group, duly.MaxBatch, time.Hour)
 		if len(ds) > 0 && time.Since(began) < lease {
-			t.Fatalf("%d messages are handed out again %v after they were reserved for %v", len(ds), time.Since(began), lease)
+			t.Fatalf("%d messages are delivered again %v after they were reserved for %v", len(ds), time.Since(began), lease)
 		}
 		for _, d := range ds {
 			if number, _ := strconv.Atoi(string(d.Body)); number < long {
-				t.Fatalf("message %s is handed out before its lease has ended", d.Body)
+				t.Fatalf("message %s is delivered before its lease has ended", d.Body)
 			}
 		}
 		seen += len(ds)
 		last = time.Since(held) - lease
-		if last > 10*time.Second { // ten times 1 s
-			t.Fatalf("%d of %d messages are handed out %v after the end of their leases", seen, short, last)
+		if last > 10*time.Second { // ten times the promised 1 s
+			t.Fatalf("%d of %d messages are delivered %v after the end of their leases", seen, short, last)
 		}
 		if len(ds) == 0 {
 			time.Sleep(breath)
 		}
 	}
 	after := meanStep(t, engine, group, 0, 20)
-	t.Logf("%d messages behind %d held ones were handed out within %v; a step took %v before and %v then", short, long, last.Round(time.Millisecond), before, after)
+	t.Logf("%d messages behind %d held ones were delivered within %v; a step took %v before and %v then", short, long,
+		last.Round(time.Millisecond), before, after)
 }
 
 // publishNumbers publishes messages whose bodies count from 0.
@@ -95,8 +96,8 @@ func reserveAll(t *testing.T, engine duly.Engine, group duly.QueueRef, most int,
 	return ds
 }
 
-// meanStep returns how long a Step of the group takes while it holds that many messages.
-// It releases them afterwards.
+// meanStep returns the mean time of a Step of the group while it holds this many messages. It
+// releases them afterwards.
 func meanStep(t *testing.T, engine closer, group duly.QueueRef, held, rounds int) time.Duration {
 	t.Helper()
 	var outcomes []duly.SettleRequest

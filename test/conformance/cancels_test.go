@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// over serves an engine in a bubble and returns a client of it. Time passes at once
-// where nothing moves.
+// over serves an engine in a bubble and returns a client of it. Time passes at once if all
+// goroutines are blocked.
 func over(t *testing.T, store *model.Engine) *httpengine.Engine {
 	t.Helper()
 	s, err := server.New(server.Config{
@@ -54,9 +54,10 @@ func over(t *testing.T, store *model.Engine) *httpengine.Engine {
 	return e
 }
 
-// C4.98, C14.47: a worker over HTTP stops the handler of a job that another client of
-// the server deletes, within 100 ms: long before it extends the lease.
-func TestAWorkerOverHTTPStopsTheHandlerOfADeletedJob(t *testing.T) {
+// TestDeleteOverHTTPCancelsTheHandler checks C4.98 and C14.47. A worker over HTTP cancels the
+// handler of a job that another client of the server deletes. It does so within 100 ms, long
+// before it extends the lease.
+func TestDeleteOverHTTPCancelsTheHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := over(t, model.New(model.Config{}))

@@ -6,14 +6,14 @@ import (
 	"github.com/dulymq/duly/test/conformance"
 )
 
-// C11.32: the contract over the native API passes the same suite.
+// TestHTTPOverTheModel runs the suite through the native API (C11.32).
 func TestHTTPOverTheModel(t *testing.T) {
 	t.Parallel()
 	conformance.InMemory(openModel).Run(t)
 }
 
-// C11.32: whatever is done in whatever order, a remote engine answers what the
-// reference model answers.
+// TestHTTPIsTheModel runs random operations in random order. A remote engine must return what the
+// reference model returns (C11.32).
 func TestHTTPIsTheModel(t *testing.T) {
 	t.Parallel()
 	conformance.InMemory(openModel).Model(t)
@@ -26,7 +26,8 @@ func TestTopicsOverHTTPAreTheModels(t *testing.T) {
 	s.TopicModel(t)
 }
 
-// C11.32: and so does what people run: a file, a server, and real sockets.
+// TestHTTPOverSQLiteOnLoopback runs the suite with what users run: a file, a server, and real
+// sockets (C11.32).
 func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a short run has TestHTTPOverTheModel, the same suite in memory")

@@ -21,18 +21,17 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// reader runs the examples of a page in a folder beside a server's, as somebody
-// would who has just started one.
+// reader runs the examples of a page in a folder next to the server's, as a new user would.
 type reader struct {
 	t                 *testing.T
 	folder            string
 	setup             string            // the lines that set the variables
-	yours             *strings.Replacer // what is made up on the page, and what it is here
-	id                string            // of the token that an example has made
-	topics, schedules bool              // the engine has them
+	yours             *strings.Replacer // replaces invented values of the page by the real ones
+	id                string            // of the token that an example has created
+	topics, schedules bool              // what the engine supports
 }
 
-// example is a command of the page with what the page says of its answer.
+// example is a command of the page with the response that the page shows.
 type example struct {
 	title, command, answer string
 	empty                  bool
@@ -46,16 +45,17 @@ var (
 	madeUpTwo = "mail:0:01J0000000000000000000000B:1"
 )
 
-// The examples of docs/http-api.md run from the first to the last, and are
-// answered as the page says.
-func TestTheExamplesOfTheHTTPAPIRunFromTopToBottom(t *testing.T) {
+// TestExamplesOfTheHTTPAPIRun runs the examples of docs/http-api.md in order. Each response must
+// match the page.
+func TestExamplesOfTheHTTPAPIRun(t *testing.T) {
 	t.Parallel()
 	proctest.Need(t, "sh", "curl")
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "http-api.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reader{t: t, folder: t.TempDir(), yours: strings.NewReplacer(), setup: commands.FindStringSubmatch(string(page))[1]}
+	setup := commands.FindStringSubmatch(string(page))[1]
+	r := &reader{t: t, folder: t.TempDir(), yours: strings.NewReplacer(), setup: setup}
 	r.serve()
 	n := 0
 	for rest := string(page); ; n++ {
@@ -80,11 +80,11 @@ func TestTheExamplesOfTheHTTPAPIRunFromTopToBottom(t *testing.T) {
 		r.run(e)
 	}
 	if n < 25 {
-		t.Errorf("the page has %d examples; has its form changed?", n)
+		t.Errorf("the page has %d examples; did its format change?", n)
 	}
 }
 
-// serve starts a server with its folder beside the reader's.
+// serve starts a server with its folder next to the reader's.
 func (r *reader) serve() {
 	r.t.Helper()
 	data := filepath.Join(r.folder, "duly-data")
@@ -100,12 +100,13 @@ func (r *reader) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	// What the page shows beside what its examples make: another queue, and a
-	// namespace that takes its time to move.
+	// The page also shows what its examples do not create: another queue, and a namespace that
+	// moves slowly.
 	shop := duly.Job{Namespace: "shop", Queue: "q"}
 	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, shop, shop, shop, shop})
 	if err == nil {
-		_, err = p.Reserve(r.t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1, Lease: time.Hour})
+		params := duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1, Lease: time.Hour}
+		_, err = p.Reserve(r.t.Context(), params)
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -141,7 +142,7 @@ func (r *reader) open(path string) *sqliteengine.Engine {
 	return e
 }
 
-// run runs one example and holds its answer against that of the page.
+// run runs one example and compares its response with the page.
 func (r *reader) run(e example) {
 	r.t.Helper()
 	script := r.setup + "\n" + r.yours.Replace(e.command) + ` -w '\n%{http_code}'`
@@ -160,7 +161,7 @@ func (r *reader) run(e example) {
 	if e.answer == "" || callsReceiver.MatchString(e.title) {
 		return
 	}
-	body = body[strings.LastIndexByte(strings.TrimRight(body, "\n"), '\n')+1:] // of several lines the last one
+	body = body[strings.LastIndexByte(strings.TrimRight(body, "\n"), '\n')+1:] // the last of several lines
 	var got, want any
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		r.t.Errorf("%s: %v in %s", e.title, err, body)
@@ -173,14 +174,14 @@ func (r *reader) run(e example) {
 	r.note(got)
 }
 
-// callsReceiver are the routes that show what a receiver has answered. That of the page
-// does not exist.
+// callsReceiver matches routes that show the answer of a receiver. The receiver of the page does
+// not exist.
 var callsReceiver = regexp.MustCompile(`/push/targets/\{name\}/test|/push/hosts`)
 
-// steady are the fields whose values no run changes.
+// steady matches the fields whose values are the same in every run.
 var steady = regexp.MustCompile(`^(ok|ready|outcome|state|status|queue|body|error|rights|description|purged|attempt)$`)
 
-// same wants every field of the page's answer in the real one.
+// same reports an error unless the real response has every field of the page's.
 func (r *reader) same(title, field string, got, want any) {
 	r.t.Helper()
 	switch want := want.(type) {
@@ -204,14 +205,14 @@ func (r *reader) same(title, field string, got, want any) {
 		}
 	default:
 		_, size := want.(float64)
-		size = size && field == "ready" // of a queue, where it is no word of a wait
+		size = size && field == "ready" // the number of a queue, not the result of a wait
 		if steady.MatchString(field) && !size && got != want {
 			r.t.Errorf("%s: %s is %v, the page says %v", title, field, got, want)
 		}
 	}
 }
 
-// note keeps what the reader needs for the examples that follow.
+// note stores what later examples need.
 func (r *reader) note(answer any) {
 	fields, _ := answer.(map[string]any)
 	if _, made := fields["token"]; made {

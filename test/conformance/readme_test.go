@@ -18,11 +18,10 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Order is the body of the jobs of the README's program.
+// Order is the body of the jobs in the README's program.
 type Order struct{ Number int }
 
-// program is the README's program for any URL. TestReadmeProgram compares its
-// text with the page.
+// program is the README's program for any URL. TestReadmeProgram compares its text with the page.
 func program(ctx context.Context, url string, closeOrder func(context.Context, *worker.Job[Order]) error) error {
 	engine, err := open.Engine(ctx, url)
 	if err != nil {
@@ -53,8 +52,8 @@ func readmeBlock(t *testing.T) string {
 	return strings.Replace(block, `"sqlite:jobs.db") // or redis://HOST, or http://TOKEN@HOST/NAMESPACE`, "url)", 1)
 }
 
-// C2.5, C11.6, C11.34: the README's program runs on every engine, also on one
-// whose URL names another namespace than the default one.
+// TestReadmeProgram runs the README's program on every engine, also with a URL that names another
+// namespace than the default (C2.5, C11.6, C11.34).
 func TestReadmeProgram(t *testing.T) {
 	t.Parallel()
 	t.Run("TextIsThePages", func(t *testing.T) {
@@ -82,7 +81,7 @@ func redisURL(t *testing.T) string {
 	return s.URL() + "?prefix=" + prefix
 }
 
-// shopURL returns the URL of a server, with a token for the namespace shop alone.
+// shopURL returns the URL of a server with a token for the namespace shop only.
 func shopURL(t *testing.T) string {
 	store := model.New(model.Config{})
 	s, err := server.New(server.Config{
@@ -91,7 +90,8 @@ func shopURL(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce | contract.RightConsume})
+	secret, _, err := s.Guard().Create(t.Context(), contract.Token{Namespace: "shop",
+		Rights: contract.RightProduce | contract.RightConsume})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +100,8 @@ func shopURL(t *testing.T) string {
 	return strings.Replace(web.URL, "http://", "http://"+secret+"@", 1) + "/shop"
 }
 
-// runProgram runs the program until it has handled an order that was pushed before,
-// and checks the job that the program pushes.
+// runProgram runs the program until it has handled an order that was pushed before. It also
+// checks the job that the program pushes.
 func runProgram(t *testing.T, url string) {
 	push(t, url, Order{3})
 	ctx, stop := context.WithCancel(t.Context())

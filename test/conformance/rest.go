@@ -13,14 +13,13 @@ import (
 	"github.com/dulymq/duly/internal/goroutines"
 )
 
-// rest finds out when everything that a test has set off over real sockets has
-// come to rest, as synctest.Wait does in a bubble. It has when two things hold:
+// rest finds out when everything that a test has started over real sockets is idle, as
+// synctest.Wait does in a bubble. Two conditions must hold:
 //
-//   - every Wait that is open at a client is parked in the server's engine, and
-//     none is parked there whose client has gone: so nothing is on the wire,
-//     where nobody could see it;
-//   - every goroutine that the test has begun, or that those have begun, is
-//     blocked: so nothing has been woken that has not run yet.
+//   - The Waits that are open at clients are exactly those that block in the server's engine.
+//     So no request or response is on its way.
+//   - Every goroutine that the test has started, directly or indirectly, is blocked. So no
+//     goroutine has been woken without having run.
 type rest struct {
 	root goroutines.ID // the test's own goroutine
 	turn *turn
@@ -28,17 +27,17 @@ type rest struct {
 	mu           sync.Mutex
 	change       *sync.Cond
 	last         int
-	open, parked map[string]bool // waits, by the number that they carry
+	open, parked map[string]bool // waits at clients and in the engine, by number
 }
 
-// newRest is called on the test's goroutine, before it begins anything.
+// newRest must be called on the test's goroutine before the test starts others.
 func newRest() *rest {
 	r := &rest{root: goroutines.Own(), open: map[string]bool{}, parked: map[string]bool{}}
 	r.change = sync.NewCond(&r.mu)
 	return r
 }
 
-// quiet blocks until everything has come to rest.
+// quiet blocks until everything is idle.
 func (r *rest) quiet() {
 	for {
 		r.mu.Lock()
@@ -46,6 +45,7 @@ func (r *rest) quiet() {
 			r.change.Wait()
 		}
 		r.mu.Unlock()
+		// The numbers agree, but data may still be between two sockets.
 		if r.stays() {
 			return
 		}
@@ -53,8 +53,8 @@ func (r *rest) quiet() {
 	}
 }
 
-// stays tells whether nothing moves, also after what is between two sockets has
-// been seen: the first turn may be that of a poller which had looked already.
+// stays reports whether everything is idle, also after the network poller has run. It needs two
+// turns, because the first may belong to a poller that has already looked.
 func (r *rest) stays() bool {
 	for range 2 {
 		if !r.still() {
@@ -65,10 +65,10 @@ func (r *rest) stays() bool {
 	return r.still()
 }
 
-// still tells whether nothing moves at this moment.
+// still reports whether everything is idle now.
 func (r *rest) still() bool { return !goroutines.Busy(r.root) && r.level() }
 
-// level tells whether both ends still agree.
+// level reports whether both ends have the same waits.
 func (r *rest) level() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +89,8 @@ func (r *rest) leave(set map[string]bool, number string) {
 	r.change.Broadcast()
 }
 
-// left blocks until the server has noticed that a wait's client has gone, which
-// no client can know: a test that goes on means a server that knows.
+// left blocks until the server has noticed that the client of a wait is gone. A client can't know
+// that, so without it the test could continue too early.
 func (r *rest) left(number string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,13 +99,13 @@ func (r *rest) left(number string) {
 	}
 }
 
-// numberKey is what a Wait's context carries its number under.
+// numberKey is the context key of a wait's number.
 type numberKey struct{}
 
-// numberHeader is what carries it to the server.
+// numberHeader carries the number to the server.
 const numberHeader = "X-Wait-Number"
 
-// near is a client whose waits are numbered.
+// near is a client that numbers its waits.
 type near struct {
 	contract.Engine
 	rest *rest
@@ -129,6 +129,7 @@ func (r *rest) waits(ctx context.Context, wait func(context.Context) error) erro
 	r.enter(r.open, number)
 	defer r.leave(r.open, number)
 	err := wait(context.WithValue(ctx, numberKey{}, number))
+	// The server notices a canceled request later than the client.
 	if err != nil {
 		r.left(number)
 	}
@@ -145,7 +146,7 @@ func (n near) WatchCancels(ctx context.Context, namespace string, w contract.Can
 	return n.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
-// far is the server's engine, told which wait is whose.
+// far is the server's engine. It knows the number of each wait.
 type far struct {
 	contract.Engine
 	rest *rest
@@ -157,8 +158,7 @@ func (f far) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return f.Engine.Wait(ctx, p)
 }
 
-// parks notes that a numbered call waits in the engine, until the function that it
-// returns is called.
+// parks notes that a numbered call blocks in the engine, until the returned function is called.
 func (r *rest) parks(ctx context.Context) (leaves func()) {
 	number, ok := ctx.Value(numberKey{}).(string)
 	if !ok {
@@ -183,7 +183,7 @@ func (f far) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(f.Engine).Pass(ctx, namespace, queues)
 }
 
-// numbering puts a wait's number into its request.
+// numbering adds the number of a wait to its request.
 type numbering struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -195,7 +195,7 @@ func (n numbering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.Transport.RoundTrip(req)
 }
 
-// numbered takes it out again.
+// numbered reads the number from the request.
 func numbered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if number := req.Header.Get(numberHeader); number != "" {

@@ -19,19 +19,18 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// Owner is an engine that owns its storage. One whose calls leave the process
-// also has a method Quiet, which blocks until none of them is on its way.
+// Owner is an engine that owns its storage. If its calls leave the process, it also has a method
+// Quiet that blocks until none of them is in flight.
 type Owner interface {
 	contract.Engine
 	contract.Maintainer
 	contract.Registry
 }
 
-// Opener makes an empty engine that steps nothing by itself.
+// Opener creates an empty engine that steps nothing by itself.
 type Opener func(t testing.TB, c duly.Clock, o enginetest.Options) Owner
 
-// remote is a running server with an engine behind it, and the clients that
-// tests were given of it.
+// remote is a running server with its engine and the clients of the tests.
 type remote struct {
 	store   Owner
 	clock   *clock.Fake
@@ -43,21 +42,22 @@ type remote struct {
 	engines map[string]*httpengine.Engine
 }
 
-// start serves an engine at a listener until the test ends.
+// start serves an engine on a listener until the test ends.
 func start(t testing.TB, open Opener, o enginetest.Options, l net.Listener, network *http.Transport) *remote {
 	t.Helper()
 	c := clock.NewFake()
 	network.MaxIdleConnsPerHost = 1000
 	network.DisableCompression = true
-	r := &remote{store: open(t, c, o), clock: c, rest: newRest(), network: numbering{network}, engines: map[string]*httpengine.Engine{}}
+	r := &remote{store: open(t, c, o), clock: c, rest: newRest(), network: numbering{network},
+		engines: map[string]*httpengine.Engine{}}
 	r.serve(t, o, l)
 	return r
 }
 
 func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	t.Helper()
-	// Tokens are kept apart from the engine, so that its registry is the
-	// test's alone. The server sweeps nothing: time belongs to the test.
+	// Tokens are stored outside of the engine, so that only the test changes its registry. The
+	// server does not sweep, because only the test moves the clock.
 	c := r.clock
 	s, err := server.New(server.Config{
 		Engine: farOf(r.store, r.rest), Store: server.Store{Registry: model.New(model.Config{Clock: c})},
@@ -66,12 +66,14 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := s.Guard().Create(context.Background(), contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin})
+	secret, _, err := s.Guard().Create(context.Background(), contract.Token{Namespace: contract.AllNamespaces,
+		Rights: contract.RightAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.url = "http://" + secret + "@" + l.Addr().String() + "/"
 	web := &http.Server{Handler: numbered(s.Handler()), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = web.Serve(l) })
 	t.Cleanup(func() {
@@ -86,15 +88,15 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	})
 }
 
-// in is a client of one namespace.
+// in returns a client for one namespace.
 func (r *remote) in(t testing.TB, namespace string) *httpengine.Engine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.engines[namespace]; e != nil {
 		return e
 	}
-	// A Wait is one request: the clock jumps, and a second one would come after
-	// the moment that it is for.
+	// A Wait has to be one request. The clock jumps, so a second request would come after the
+	// time that the test waits for.
 	e, err := httpengine.Open(context.Background(), httpengine.Config{
 		URL: r.url + namespace, Client: &http.Client{Transport: r.network}, Clock: r.clock, Poll: duly.MaxWait,
 	})
@@ -132,7 +134,7 @@ func (r *remote) harness(t testing.TB) *enginetest.Harness {
 	return h
 }
 
-// quiet blocks until clients, server and engine have come to rest.
+// quiet blocks until clients, server and engine are idle.
 func (r *remote) quiet() {
 	for {
 		r.rest.quiet()
@@ -141,14 +143,14 @@ func (r *remote) quiet() {
 			return
 		}
 		q.Quiet()
+		// The engine's calls may have started something at the server again.
 		if r.rest.still() {
 			return
 		}
 	}
 }
 
-// InMemory is the suite through a server in a bubble: nothing but the wire's
-// bytes is between client and server.
+// InMemory returns the suite that runs through a server in a bubble, with an in-memory network.
 func InMemory(open Opener) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		l := memnet.Listen()
@@ -156,7 +158,7 @@ func InMemory(open Opener) enginetest.Suite {
 	}}
 }
 
-// OnLoopback is the suite through a server over the kernel's sockets.
+// OnLoopback returns the suite that runs through a server on real sockets.
 func OnLoopback(open Opener) enginetest.Suite {
 	return enginetest.Suite{New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

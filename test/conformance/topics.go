@@ -7,7 +7,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// topicMethods is embedded: contract.Topics would hide its own method Topics.
+// topicMethods is embedded under another name, because the type contract.Topics would hide its
+// method Topics.
 type topicMethods = contract.Topics
 
 // nearTopics is near for an engine with topics.
@@ -29,7 +30,8 @@ func nearOf(client interface {
 }
 
 // Read implements contract.Topics.
-func (n nearTopics) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (page contract.ReadPage, err error) {
+func (n nearTopics) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (page contract.ReadPage,
+	err error) {
 	if p.Wait == 0 {
 		return n.topicMethods.Read(ctx, topic, p)
 	}

@@ -5,18 +5,17 @@ import (
 	"testing"
 )
 
-// turn waits for a turn of the runtime's network poller. What is between two
-// sockets belongs to no goroutine until the poller has seen it, and no time is
-// long enough for that on a machine that stands still meanwhile. A byte sent
-// last over a pair of one's own is seen last: whoever waits for other bytes is
-// runnable by then.
+// turn waits for a turn of the runtime's network poller. Data between two sockets belongs to no
+// goroutine until the poller has seen it, and no fixed time is long enough on a busy machine. A
+// byte that is sent last over a separate pair of sockets is seen last. Goroutines that wait for
+// other data are runnable by then.
 type turn struct {
 	near  net.Conn
-	taken chan error // one for each byte that has arrived
+	taken chan error // one value per byte that has arrived
 }
 
-// take sends a byte and returns when it has come, or the pair is closed. The
-// other end must be parked, else it takes the byte without the poller.
+// take sends a byte and returns when it has arrived or the pair is closed. The other end must be
+// blocked, because otherwise it reads the byte without the poller.
 func (p *turn) take() {
 	if _, err := p.near.Write([]byte{0}); err == nil {
 		<-p.taken
@@ -31,6 +30,7 @@ func newTurn(t testing.TB) *turn {
 		t.Fatal(err)
 	}
 	defer l.Close()
+
 	if p.near, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}

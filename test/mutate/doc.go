@@ -1,16 +1,14 @@
-// Command mutate measures the tests: it plants one small bug at a time and
-// reports which bugs the tests of the tree do not find.
+// Command mutate measures the quality of the tests. It plants one small bug at a time and reports
+// the bugs that no test finds.
 //
 //	go run ./test/mutate                  a sample of each target, 30 minutes
 //	go run ./test/mutate -target worker -n 100 -time 2h
 //	go run ./test/mutate -list            the mutants of each target, without a run
 //
-// A mutant is one changed place in a Go, Lua or SQL file: a boundary (< for
-// <=), a negation (== for !=), a logical operator (&& for ||), a sign (+ for
-// -), a number one higher, a flipped boolean, two swapped arguments, or a
-// statement that is gone. The tree is not touched: the changed file reaches the
-// compiler through an overlay (go help build, -overlay), also where it is
-// embedded.
+// A mutant is one change in a Go, Lua or SQL file: a boundary (< for <=), a negation (== for !=),
+// a logical operator (&& for ||), a sign (+ for -), a number one higher, a flipped boolean, two
+// swapped arguments, or a removed statement. The tree is not modified. The changed file reaches
+// the compiler through an overlay (go help build, -overlay), even if it is embedded.
 //
 // For each mutant the command builds the test binaries of its target, runs them
 // as `make test` does, and ends at the first failed test. The tests that found
@@ -21,14 +19,12 @@
 //	survived  all tests passed
 //	invalid   the mutant does not compile, and does not count
 //
-// Each verdict is appended to a results file at once, so an interrupted run
-// goes on where it was. A result counts as long as the text of its function
-// stays the same.
+// Each verdict is appended to a results file at once, so an interrupted run can continue. A
+// result is valid as long as the text of its function stays the same.
 //
-// A sample is drawn by the hash of a mutant's key and a seed: it does not
-// depend on the order of files, and a larger sample contains the smaller one.
+// The hash of a mutant's key and a seed selects a sample. It does not depend on the order of
+// files, and a larger sample contains the smaller one.
 //
-// Survivors are listed with a reason in survivors.txt. Such a mutant is either
-// equivalent (no caller can observe the difference) or accepted for the stated
-// reason. The report counts it apart from the others.
+// survivors.txt lists survivors with a reason. Such a mutant is either equivalent (no caller can
+// observe the difference) or accepted. The report counts it separately.
 package main

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// swapped names the operators that a mutant puts in place of another, each
-// with its rule. One operator can have several.
+// swapped maps an operator to the operators that replace it, each with its rule.
 var swapped = map[token.Token][]struct {
 	rule string
 	by   token.Token
@@ -49,7 +48,7 @@ func mutateGo(name, text string) ([]mutant, error) {
 	return g.all, nil
 }
 
-// functionName is the function's name, behind its receiver's type where it has one.
+// functionName returns the function's name, after the type of its receiver if it has one.
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return f.Name.Name
@@ -69,7 +68,7 @@ func functionName(f *ast.FuncDecl) string {
 	return f.Name.Name
 }
 
-// goSites walks over one file.
+// goSites collects the mutants of one file.
 type goSites struct {
 	*collector
 	fset     *token.FileSet
@@ -103,7 +102,7 @@ func (g *goSites) visit(n ast.Node) bool {
 		}
 	case *ast.CallExpr:
 		if logs(n) {
-			return false // a log line is no behaviour that the tests promise
+			return false // the tests do not specify log lines
 		}
 		g.arguments(n)
 	case *ast.BlockStmt:
@@ -120,6 +119,7 @@ func (g *goSites) visit(n ast.Node) bool {
 }
 
 func (g *goSites) operator(n *ast.BinaryExpr) {
+	// A minus does not compile for strings.
 	if n.Op == token.ADD && (isText(n.X) || isText(n.Y)) {
 		return
 	}
@@ -137,12 +137,12 @@ func (g *goSites) number(n *ast.BasicLit) {
 	}
 }
 
-// symmetric are the functions whose arguments mean the same in another order. Of
-// errors.Is that holds unless the error wraps another one.
+// symmetric are the functions whose arguments can be swapped without a difference. For errors.Is
+// that is true unless the error wraps another one.
 var symmetric = []string{"min", "max", "errors.Is"}
 
-// arguments swaps each argument with the next where both are plain names of a
-// different text. Most pairs of different types do not compile, and do not count.
+// arguments swaps each argument with the next if both are plain names with different texts. Most
+// pairs of different types do not compile, and do not count.
 func (g *goSites) arguments(n *ast.CallExpr) {
 	if slices.Contains(symmetric, g.source[g.offset(n.Fun.Pos()):g.offset(n.Fun.End())]) {
 		return
@@ -158,7 +158,7 @@ func (g *goSites) arguments(n *ast.CallExpr) {
 	}
 }
 
-// plain is the text of a name, a selector or a number, and empty for anything else.
+// plain returns the text of a name or a selector, and "" for anything else.
 func (g *goSites) plain(e ast.Expr) string {
 	switch e.(type) {
 	case *ast.Ident, *ast.SelectorExpr:
@@ -168,7 +168,7 @@ func (g *goSites) plain(e ast.Expr) string {
 	return ""
 }
 
-// statement drops a statement that does something and declares nothing.
+// statement removes a statement that has an effect and declares nothing.
 func (g *goSites) statement(s ast.Stmt) {
 	switch s := s.(type) {
 	case *ast.ExprStmt:
@@ -187,7 +187,7 @@ func (g *goSites) statement(s ast.Stmt) {
 	g.replace("dropped", s.Pos(), s.End(), "")
 }
 
-// logs reports whether the call writes a log line or formats a text for people.
+// logs reports whether the call writes a log line or formats a text.
 func logs(n *ast.CallExpr) bool {
 	sel, ok := n.Fun.(*ast.SelectorExpr)
 	if !ok {

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// killers are the tests that found a mutant, by the file of the mutant. The last
-// one is the latest.
+// killers are the tests that found a mutant, by the file of the mutant, the latest one last.
 type killers map[string][]string
 
 // mostKillers is how many tests of a file run before the others.
 const mostKillers = 8
 
-// add notes that a test found a mutant of the file. What is no name of a test,
-// such as a panic, is left out.
+// add notes that a test found a mutant of the file. It ignores names that are not tests, such as
+// a panic.
 func (k killers) add(file, test string) {
 	if !strings.HasPrefix(test, "Test") {
 		return

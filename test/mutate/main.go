@@ -44,7 +44,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.seed, "seed", "1", "draws the sample")
 	f.DurationVar(&o.time, "time", 30*time.Minute, "begin no mutant after this time")
 	f.DurationVar(&o.limit, "limit", time.Minute, "the least time that a package's tests get before they count as hung")
-	f.StringVar(&o.results, "results", "bin/mutants.jsonl", "file of the verdicts; a later run goes on with it")
+	f.StringVar(&o.results, "results", "bin/mutants.jsonl", "file of the verdicts; a later run continues with it")
 	f.BoolVar(&o.list, "list", false, "print the number of mutants of each target and end")
 	f.BoolVar(&o.retry, "retry", false, "test the sample's mutants again that survived or hung")
 	if err := f.Parse(args); err != nil {
@@ -92,7 +92,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	s := &session{
 		options: o, out: out, known: known, reasons: reasons, began: time.Now(),
-		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[suite]time.Duration{}, folders: map[string][]string{}, killers: known.killers()},
+		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[suite]time.Duration{},
+			folders: map[string][]string{}, killers: known.killers()},
 	}
 
 	return s.all(ctx, picked)
@@ -149,8 +150,8 @@ type session struct {
 	began   time.Time
 }
 
-// all runs the samples, one mutant of each target in turn, so that a run that
-// ends by its time has asked every target.
+// all runs the samples. It alternates between the targets, so that a run that ends at its time
+// limit has tested all of them.
 func (s *session) all(ctx context.Context, picked []target) error {
 	queues := make([][]mutant, len(picked))
 	for i, t := range picked {
@@ -180,6 +181,7 @@ func (s *session) all(ctx context.Context, picked []target) error {
 			if err != nil {
 				return err
 			}
+			// A mutant that does not compile is replaced by the next one of the sample.
 			if o != invalid {
 				valid[i]++
 			}
@@ -191,7 +193,7 @@ func (s *session) all(ctx context.Context, picked []target) error {
 }
 
 // errTime ends a run at its time limit.
-var errTime = errors.New("the time is over")
+var errTime = errors.New("the time limit is reached")
 
 // one returns the verdict for one mutant, from the results file or by a run.
 func (s *session) one(ctx context.Context, t target, m mutant) (verdict, error) {
@@ -217,7 +219,7 @@ func (s *session) one(ctx context.Context, t target, m mutant) (verdict, error) 
 	return o.verdict, s.known.put(t, m, o, time.Since(begin))
 }
 
-// report prints a table of all verdicts that the results file has.
+// report prints a table of all verdicts in the results file.
 func (s *session) report(picked []target) {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer w.Flush()

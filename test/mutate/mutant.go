@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// A mutant is one file with one changed place.
+// mutant is one file with one change.
 type mutant struct {
-	file     string // from the module's root, with slashes
-	function string // the function or, in Lua and SQL, the block that holds the place
+	file     string // relative to the module's root, with slashes
+	function string // the function or, in Lua and SQL, the block with the change
 	rule     string // for example boundary
 	line     int    // from 1
-	text     string // the line as it is, without indentation
-	nth      int    // among equal mutants of the function, from 1
-	block    string // hash of the function's text: a verdict counts for this text alone
+	text     string // the original line without indentation
+	nth      int    // number among equal mutants of the function, from 1
+	block    string // hash of the function's text, for which a verdict is valid
 
 	start, end  int // the replaced bytes
 	replacement string
 }
 
-// key names the mutant. It survives changes of other functions in the file.
+// key identifies the mutant. It survives changes of other functions in the file.
 func (m mutant) key() string {
 	return fmt.Sprintf("%s %s %s %q %d", m.file, m.function, m.rule, m.text, m.nth)
 }
@@ -38,7 +38,7 @@ func (m mutant) apply(source string) string {
 	return source[:m.start] + m.replacement + source[m.end:]
 }
 
-// collector gathers the mutants of one file.
+// collector collects the mutants of one file.
 type collector struct {
 	file   string
 	source string
@@ -50,7 +50,7 @@ func newCollector(file, source string) *collector {
 	return &collector{file: file, source: source, seen: map[string]int{}}
 }
 
-// add records that the bytes from start to end become replacement.
+// add adds the mutant that replaces the bytes from start to end.
 func (c *collector) add(rule, function string, body string, start, end int, replacement string) {
 	first := strings.LastIndexByte(c.source[:start], '\n') + 1
 	last := len(c.source)
@@ -68,8 +68,8 @@ func (c *collector) add(rule, function string, body string, start, end int, repl
 	c.all = append(c.all, m)
 }
 
-// sample returns n of the mutants, drawn by seed. A larger n keeps the mutants
-// of a smaller one.
+// sample returns n of the mutants, selected by seed. A larger n keeps the mutants of a smaller
+// one.
 func sample(all []mutant, seed string, n int) []mutant {
 	drawn := slices.Clone(all)
 	order := make(map[string]string, len(all))

@@ -100,8 +100,9 @@ SELECT number FROM jobs WHERE due <= ?1 AND state = 2 ORDER BY due DESC;
 	}
 }
 
-// A verdict counts for one text of a function. A change elsewhere in the file
-// moves the mutant to another line and keeps its key and its verdict.
+// TestKeySurvivesChangesElsewhere checks that a verdict is valid for one text of a function. A
+// change elsewhere in the file moves the mutant to another line, but keeps its key and its
+// verdict.
 func TestKeySurvivesChangesElsewhere(t *testing.T) {
 	t.Parallel()
 	const before = "package p\n\nfunc f(a int) bool { return a < 1 }\n"
@@ -117,10 +118,10 @@ func TestKeySurvivesChangesElsewhere(t *testing.T) {
 	}
 	a, b, c := first(before), first(after), first(changed)
 	if a.key() != b.key() || a.block != b.block {
-		t.Errorf("a change elsewhere made another mutant: %s %s, %s %s", a.key(), a.block, b.key(), b.block)
+		t.Errorf("a change elsewhere changed the mutant: %s %s, %s %s", a.key(), a.block, b.key(), b.block)
 	}
 	if a.block == c.block {
-		t.Error("a change of the function keeps the verdict")
+		t.Error("the verdict is still valid after a change of the function")
 	}
 }
 
@@ -192,7 +193,7 @@ func TestResultsSurviveARestart(t *testing.T) {
 
 	m.block = "2"
 	if _, ok := r.get(m); ok {
-		t.Error("a verdict counts for a function that has changed")
+		t.Error("a verdict is valid for a function that has changed")
 	}
 }
 
@@ -217,7 +218,7 @@ func TestKillersRunFirst(t *testing.T) {
 	}
 }
 
-// An entry of survivors.txt without a mutant is stale.
+// TestEverySurvivorExists checks that every entry of survivors.txt has a mutant.
 func TestEverySurvivorExists(t *testing.T) {
 	t.Parallel()
 	reasons, err := survivors(survivorsText)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A result is one line of the results file.
+// result is one line of the results file.
 type result struct {
 	Target  string  `json:"target"`
 	Key     string  `json:"key"`
@@ -31,8 +31,8 @@ type results struct {
 	by   map[string]result // by key
 }
 
-// openResults reads the verdicts of earlier runs. A line that a killed run left
-// half written is passed over.
+// openResults reads the verdicts of earlier runs. It skips a line that a killed run left
+// incomplete.
 func openResults(name string) (*results, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err
@@ -60,19 +60,19 @@ func openResults(name string) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The next verdict must not continue the line of a run that was killed.
+	// A killed run may have left an incomplete line, which the next verdict must not continue.
 	_, err = r.file.WriteString("\n")
 
 	return r, err
 }
 
-// get returns the verdict for the mutant's text as it is now.
+// get returns the verdict for the mutant if its function has not changed since.
 func (r *results) get(m mutant) (result, bool) {
 	one, ok := r.by[m.key()]
 	return one, ok && one.Block == m.block
 }
 
-// killers returns the tests that found the mutants of each file so far.
+// killers returns the tests that found mutants so far, by file.
 func (r *results) killers() killers {
 	k := killers{}
 	for _, key := range slices.Sorted(maps.Keys(r.by)) {
@@ -99,7 +99,7 @@ func (r *results) put(t target, m mutant, o outcome, took time.Duration) error {
 //go:embed survivors.txt
 var survivorsText string
 
-// survivors returns the reason of each listed survivor by its key.
+// survivors returns the reasons of the listed survivors by key.
 func survivors(text string) (map[string]string, error) {
 	reasons := map[string]string{}
 	var key string

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A verdict is the result of the tests for a mutant.
+// verdict is the result of the tests for a mutant.
 type verdict string
 
 const (
@@ -27,17 +27,17 @@ const (
 // runner builds and runs the tests of mutants.
 type runner struct {
 	root    string        // the module's folder
-	scratch string        // holds overlays and test binaries
-	limit   time.Duration // the least time that one package's tests get
+	scratch string        // for overlays and test binaries
+	limit   time.Duration // the least time for one package's tests
 	usual   map[suite]time.Duration
-	folders map[string][]string // of each package's tests and what they are built of
+	folders map[string][]string // by package: the folders of its tests and their dependencies
 	killers killers
 }
 
-// suite is some of a package's tests.
+// suite selects tests of a package.
 type suite struct {
-	pkg string // as ./worker
-	run string // a pattern as of go test -run; "" is all tests
+	pkg string // for example ./worker
+	run string // a pattern for go test -run; "" means all tests
 }
 
 // outcome is a verdict with the test that found the mutant.
@@ -46,8 +46,8 @@ type outcome struct {
 	by      string
 }
 
-// baseline runs the packages without a mutant and keeps how long each takes.
-// Tests that fail without a mutant would make every verdict worthless.
+// baseline runs the packages without a mutant and stores how long each takes. If a test fails
+// without a mutant, every verdict would be worthless.
 func (r *runner) baseline(ctx context.Context, suites []suite) error {
 	for _, s := range suites {
 		if _, known := r.usual[s]; known {
@@ -68,7 +68,7 @@ func (r *runner) baseline(ctx context.Context, suites []suite) error {
 	return nil
 }
 
-// run returns the tests' outcome for one mutant.
+// run returns the outcome of the tests for one mutant.
 func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 	source, err := os.ReadFile(filepath.Join(r.root, m.file))
 	if err != nil {
@@ -81,6 +81,7 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 
 	first := r.killers.pattern(m.file)
 	for _, s := range t.tests {
+		// Tests that do not contain the file can't find the mutant.
 		if depends, err := r.depends(ctx, s.pkg, m.file); err != nil {
 			return outcome{}, err
 		} else if !depends {
@@ -97,8 +98,8 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 	return outcome{verdict: survived}, nil
 }
 
-// depends reports whether the tests of a package are built with a file. For files
-// that are embedded the answer is always yes.
+// depends reports whether the tests of a package are built with a file. It returns true for every
+// file that is not a Go file, because it may be embedded.
 func (r *runner) depends(ctx context.Context, pkg, file string) (bool, error) {
 	if filepath.Ext(file) != ".go" {
 		return true, nil
@@ -117,7 +118,7 @@ func (r *runner) depends(ctx context.Context, pkg, file string) (bool, error) {
 	return slices.Contains(r.folders[pkg], filepath.Join(r.root, filepath.Dir(file))), nil
 }
 
-// overlay writes the changed file and the list that makes the compiler read it.
+// overlay writes the changed file and the overlay that makes the compiler read it.
 func (r *runner) overlay(m mutant, text string) (string, error) {
 	changed := filepath.Join(r.scratch, "changed"+filepath.Ext(m.file))
 	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
@@ -133,9 +134,10 @@ func (r *runner) overlay(m mutant, text string) (string, error) {
 	return name, os.WriteFile(name, list, 0o600)
 }
 
-// test builds the tests of one package and runs them until one fails. The tests
-// that match first run before the others.
-func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.Duration, first ...string) (outcome, error) {
+// test builds the tests of one package and runs them until one fails. Tests that match first run
+// before the others.
+func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.Duration, first ...string) (outcome,
+	error) {
 	binary := filepath.Join(r.scratch, "tests")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", binary)
 	if overlay != "" {
@@ -144,6 +146,7 @@ func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.D
 	build.Args = append(build.Args, s.pkg)
 	build.Dir = r.root
 	if text, err := build.CombinedOutput(); err != nil {
+		// An interrupted build says nothing about the mutant.
 		if ctx.Err() != nil {
 			return outcome{}, ctx.Err()
 		}
@@ -167,8 +170,8 @@ func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.D
 	return outcome{verdict: survived}, nil
 }
 
-// watch runs a test binary and ends it at the first failed test: what the
-// other tests say about the mutant does not matter.
+// watch runs a test binary and kills it at the first failed test, because the other tests do not
+// matter.
 func (r *runner) watch(ctx context.Context, binary, folder, pattern string) (outcome, error) {
 	tests := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout", "0", "-test.run", pattern)
 	tests.Dir = folder
@@ -204,8 +207,8 @@ func (r *runner) watch(ctx context.Context, binary, folder, pattern string) (out
 	return outcome{verdict: survived}, nil
 }
 
-// failure reads the tests' output up to the first failure and names it. It
-// returns "" when the output ends without one.
+// failure reads the tests' output up to the first failure and returns its name. It returns "" if
+// the output ends without one.
 func failure(out *bufio.Reader) string {
 	for {
 		line, err := out.ReadString('\n')

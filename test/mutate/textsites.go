@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A language has what the mutants of a file without a Go parser need.
+// language describes a language for which there is no parser.
 type language struct {
-	code    *regexp.Regexp // one token, or a comment or string that is passed over
+	code    *regexp.Regexp // one token, or a comment or string to skip
 	swaps   map[string][]swap
-	block   *regexp.Regexp // begins a block; its first group is the name
-	dropped *regexp.Regexp // a line that can go as a whole
+	block   *regexp.Regexp // the start of a block; its first group is the name
+	dropped *regexp.Regexp // a line that can be removed as a whole
 }
 
 type swap struct{ rule, by string }
 
-// Comments and strings come first, so that nothing in them is a token.
+// passed matches comments and strings first, so that nothing in them is a token.
 const passed = `--\[\[[\s\S]*?\]\]|--[^\n]*|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"`
 
 var lua = language{
@@ -59,11 +59,11 @@ func mutateText(name, text string, l language) []mutant {
 type textSites struct {
 	*collector
 	language
-	starts []int // where the blocks begin
+	starts []int // offsets of the blocks
 	names  []string
 }
 
-// split finds the blocks. What comes before the first one is block "file".
+// split finds the blocks. The text before the first one is block "file".
 func (s *textSites) split() {
 	s.starts, s.names = []int{0}, []string{"file"}
 	for _, m := range s.block.FindAllStringSubmatchIndex(s.source, -1) {
@@ -72,7 +72,7 @@ func (s *textSites) split() {
 	}
 }
 
-// at returns the name and the text of the block that holds the byte.
+// at returns the name and the text of the block at an offset.
 func (s *textSites) at(pos int) (name, body string) {
 	i := len(s.starts) - 1
 	for s.starts[i] > pos {
@@ -96,6 +96,7 @@ func (s *textSites) tokens() {
 	for _, place := range s.code.FindAllStringIndex(s.source, -1) {
 		word := s.source[place[0]:place[1]]
 
+		// The sign of a number is not an operator.
 		if (word == "+" || word == "-") && s.unary(place[0]) {
 			continue
 		}
@@ -108,7 +109,7 @@ func (s *textSites) tokens() {
 	}
 }
 
-// unary reports whether the sign at pos belongs to a number and joins nothing.
+// unary reports whether the sign at pos belongs to a number.
 func (s *textSites) unary(pos int) bool {
 	before := strings.TrimRight(s.source[:pos], " \n")
 	if before == "" || strings.HasSuffix(before, "return") {
@@ -118,7 +119,7 @@ func (s *textSites) unary(pos int) bool {
 	return strings.ContainsRune("(,={<>~+-*/", rune(before[len(before)-1]))
 }
 
-// lines drops each line that is one whole statement.
+// lines removes each line that is one complete statement.
 func (s *textSites) lines() {
 	pos := 0
 	for line := range strings.SplitAfterSeq(s.source, "\n") {
@@ -131,11 +132,11 @@ func (s *textSites) lines() {
 	}
 }
 
-// unfinished matches a line whose statement goes on in the next one.
+// unfinished matches a line whose statement continues in the next one.
 var unfinished = regexp.MustCompile(`(\b(function|or|and|do|then)|,|\.\.)$`)
 
-// balanced reports whether the line closes what it opens, so that it is a
-// statement of its own.
+// balanced reports whether the line closes every bracket that it opens, so that it is a complete
+// statement.
 func balanced(line string) bool {
 	if unfinished.MatchString(line) {
 		return false

@@ -1,5 +1,5 @@
-// Package servertest runs duly servers in processes of their own, so that tests
-// can stop and kill them.
+// Package servertest runs duly servers in their own processes, so that tests can stop and kill
+// them.
 package servertest
 
 import (
@@ -24,15 +24,14 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// RoleName is the role under which a test binary names Role.
+// RoleName is the role under which a test binary registers Role.
 const RoleName = "server"
 
-// Plant wraps the engine of a server in the fault that -plant names.
+// Plant wraps the engine of a server in the fault that -plant selects.
 type Plant func(name string, e contract.Engine) contract.Engine
 
-// Role returns a role for proctest.Main that serves an engine until SIGTERM. It
-// prints one line with its addresses and an admin token for all namespaces, or
-// "-" with -token=false.
+// Role returns a role for proctest.Main that serves an engine until SIGTERM. It prints one line
+// with its addresses and an admin token for all namespaces, or "-" with -token=false.
 func Role(plant Plant) func(args []string) error {
 	return func(args []string) error {
 		f := flag.NewFlagSet(RoleName, flag.ContinueOnError)
@@ -76,8 +75,8 @@ func Role(plant Plant) func(args []string) error {
 	}
 }
 
-// settings returns settings with an account NAME:PASSWORD and the network of a trusted
-// proxy; either may be empty.
+// settings returns settings with an account NAME:PASSWORD and the network of a trusted proxy.
+// Either may be empty.
 func settings(account, trust string) (l server.Settings, err error) {
 	if account != "" {
 		name, password, _ := strings.Cut(account, ":")
@@ -98,7 +97,7 @@ func settings(account, trust string) (l server.Settings, err error) {
 	return l, nil
 }
 
-// push lets a server send jobs to receivers on this machine. Its keys are in a file.
+// push lets a server send jobs to receivers on this machine. keys is the file of its keys.
 func push(c *server.Config, keys string) error {
 	ring, err := target.OpenKeys(keys)
 	if err != nil {
@@ -109,7 +108,7 @@ func push(c *server.Config, keys string) error {
 	return nil
 }
 
-// serve runs a server.
+// serve runs a server until ctx ends.
 func serve(ctx context.Context, c server.Config, token bool) error {
 	s, err := server.New(c)
 	if err == nil {
@@ -137,11 +136,10 @@ type Server struct {
 	Token         string // "-" if it was started with -token=false
 }
 
-// patience is how long a server may take to come up on a busy machine.
+// patience is how long a server may take to start on a busy machine.
 const patience = time.Minute
 
-// Start starts a server on an engine and returns when it serves. It is killed
-// when the test ends.
+// Start starts a server on an engine and returns when it serves. It is killed when the test ends.
 func Start(t testing.TB, engine string, args ...string) *Server {
 	t.Helper()
 	return StartAs(t, proctest.Options{}, engine, args...)
@@ -153,17 +151,17 @@ func StartAs(t testing.TB, o proctest.Options, engine string, args ...string) *S
 	line := append([]string{"-engine", engine}, args...)
 	s := &Server{Process: proctest.Start(t, o, RoleName, line...)}
 	if !s.Await("serving ", 1, patience) {
-		t.Fatal("the server did not come up", s.Lines())
+		t.Fatal("the server did not start", s.Lines())
 	}
 	words := strings.Fields(s.Lines()[0])
 	s.URL, s.AdminURL, s.Token = words[1], words[2], words[3]
 	return s
 }
 
-// Address is where the server's API listens, as host:port.
+// Address returns the host and port of the server's API.
 func (s *Server) Address() string { return strings.TrimPrefix(s.URL, "http://") }
 
-// EngineURL is the URL of a server as an engine for the default namespace.
+// EngineURL returns the URL of a server as an engine for the default namespace.
 func EngineURL(address, token string) string {
 	u := url.URL{Scheme: "http", User: url.User(token), Host: address, Path: "/" + duly.DefaultNamespace}
 	return u.String()

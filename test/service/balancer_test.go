@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// balancer hands connections on to the servers behind it in turn. One that does
-// not take a connection is passed over, and so is one that is not ready, once
-// that was noticed.
+// balancer distributes connections to the servers behind it in turn. It skips a server that
+// refuses a connection, and one that was not ready at the last check.
 type balancer struct {
 	listener net.Listener
-	ask      bool // for /readyz
+	ask      bool // check /readyz
 	stopped  chan struct{}
 	running  sync.WaitGroup
 
 	mu   sync.Mutex
 	next int
-	back []string        // addresses
-	red  map[string]bool // not ready when last asked
+	back []string        // addresses of the servers
+	red  map[string]bool // not ready at the last check
 	open map[net.Conn]bool
 }
 
-// readyEvery is how often a balancer asks for /readyz.
+// readyEvery is how often a balancer checks /readyz.
 const readyEvery = 20 * time.Millisecond
 
 // balance starts a balancer that ends with the test.
@@ -35,7 +34,8 @@ func balance(t *testing.T, ask bool, back ...string) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{listener: l, ask: ask, stopped: make(chan struct{}), back: back, red: map[string]bool{}, open: map[net.Conn]bool{}}
+	b := &balancer{listener: l, ask: ask, stopped: make(chan struct{}), back: back, red: map[string]bool{},
+		open: map[net.Conn]bool{}}
 	b.running.Go(b.accept)
 	if ask {
 		for _, address := range back {
@@ -70,7 +70,7 @@ func (b *balancer) accept() {
 	}
 }
 
-// watch asks one server again and again whether it is ready.
+// watch repeatedly checks whether one server is ready.
 func (b *balancer) watch(address string) {
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (b *balancer) watch(address string) {
 	}
 }
 
-// turns are the servers in the order in which they are tried.
+// turns returns the servers in the order in which they are tried.
 func (b *balancer) turns() (order []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *balancer) turns() (order []string) {
 	return append(order, red...)
 }
 
-// keep notes an open connection; false when the balancer has stopped.
+// keep stores an open connection. It returns false if the balancer has stopped.
 func (b *balancer) keep(conn net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,8 +127,8 @@ func (b *balancer) drop(conn net.Conn) {
 	delete(b.open, conn)
 }
 
-// join ties a client to the first server that takes it. When one of them hangs
-// up, so does the balancer, to the other.
+// join connects a client to the first server that accepts it. If one of them closes the
+// connection, the balancer closes the other.
 func (b *balancer) join(client net.Conn) {
 	if !b.keep(client) {
 		return

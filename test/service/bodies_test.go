@@ -14,10 +14,11 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// tokenFor makes a token of a namespace.
+// tokenFor creates a token for a namespace.
 func (s *served) tokenFor(t *testing.T, namespace string) string {
 	t.Helper()
-	status, made, _ := s.call("POST", s.admin+"/admin/tokens", fmt.Sprintf(`{"namespace":%q,"rights":["produce","consume"]}`, namespace))
+	status, made, _ := s.call("POST", s.admin+"/admin/tokens",
+		fmt.Sprintf(`{"namespace":%q,"rights":["produce","consume"]}`, namespace))
 	_, rest, _ := strings.Cut(made, `"token":"`)
 	token, _, found := strings.Cut(rest, `"`)
 	if status != 201 || !found {
@@ -26,8 +27,8 @@ func (s *served) tokenFor(t *testing.T, namespace string) string {
 	return token
 }
 
-// slowBody sends so many bytes of an announced push of 8 MB, then 1.1 KiB a
-// second, and begins again when it is cut, until the context ends.
+// slowBody sends the first part of a push of 8 MB and then 1.1 KiB per second. It begins again
+// when it is cut off, until the context ends.
 func (s *served) slowBody(ctx context.Context, path, token string, sent int, begun func()) {
 	for first := true; ctx.Err() == nil; first = false {
 		conn, err := net.Dial("tcp", s.address)
@@ -36,7 +37,8 @@ func (s *served) slowBody(ctx context.Context, path, token string, sent int, beg
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		go io.Copy(io.Discard, conn)
-		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 8000000\r\n\r\n%s",
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+			"8000000\r\n\r\n%s",
 			path, token, `{"jobs":[{"queue":"q","body":"`+strings.Repeat("x", sent))
 		if first {
 			begun()
@@ -52,8 +54,8 @@ func (s *served) slowBody(ctx context.Context, path, token string, sent int, beg
 	}
 }
 
-// largeCalls pushes 70 KB and 900 KB, takes a job and settles it in more than
-// 64 KiB, until the time is over. It returns how long each call took.
+// largeCalls pushes 70 KB and 900 KB, reserves a job and settles it with more than 64 KiB, until
+// the time is over. It returns how long each call took.
 func (s *served) largeCalls(t *testing.T, namespace, token string, spell time.Duration) map[string][]time.Duration {
 	as := &served{t: t, token: token}
 	took := map[string][]time.Duration{}
@@ -76,26 +78,28 @@ func (s *served) largeCalls(t *testing.T, namespace, token string, spell time.Du
 		for range 2 {
 			_, rest, _ := strings.Cut(call("reserve", "/reserve", `{"queues":["large"]}`, `"receipt":"`), `"receipt":"`)
 			receipt, _, _ := strings.Cut(rest, `"`)
-			call("settle of 90 KB", "/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"ack"}`+filler+`]}`, `{"results":[{"ok":true},`)
+			call("settle of 90 KB", "/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"ack"}`+filler+`]}`,
+				`{"results":[{"ok":true},`)
 		}
 	}
 	return took
 }
 
-// C14.43: while one namespace's slow requests hold all the memory that they can
-// get, another one's long requests succeed as before, and the process grows by no
-// more than its documented limit.
+// TestSlowBodiesBlockNoOtherNamespace lets the slow requests of one namespace hold as much memory
+// as they can get (C14.43). The long requests of another namespace must still succeed. The
+// process must not grow beyond its documented limit.
 func TestSlowBodiesBlockNoOtherNamespace(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
-		t.Skip("takes a minute of real time; the short form, in virtual time, is TestSlowBodiesOfOneTokenDoNotBlockOthers in server; runs with DULY_LONG=1")
+		t.Skip("takes a minute of real time; the short form, in virtual time, is " +
+			"TestSlowBodiesOfOneTokenDoNotBlockOthers in server; runs with DULY_LONG=1")
 	}
 	s := serve(t, onFile(t))
 	noisy, quiet := s.tokenFor(t, "noisy"), s.tokenFor(t, "quiet")
 	alone := s.largeCalls(t, "quiet", quiet, 5*time.Second)
 	for _, a := range []struct{ connections, sent int }{{140, 66_000}, {200, 70_000}, {300, 400_000}} {
-		// The budget, one request of 8 MB beyond it, which counts three times, and
-		// 64 KiB for each connection.
+		// The budget, one more request of 8 MB, which counts three times, and 64 KiB per
+		// connection.
 		most := 48<<20 + 3*8_000_000 + int64(a.connections)*64<<10
 		ctx, cancel := context.WithCancel(t.Context())
 		var all, begun sync.WaitGroup
@@ -110,7 +114,8 @@ func TestSlowBodiesBlockNoOtherNamespace(t *testing.T) {
 		cancel()
 		all.Wait()
 
-		t.Logf("%d connections that have sent %d bytes: the process grew by %.1f MiB (at most %.1f)", a.connections, a.sent, float64(grown)/(1<<20), float64(most)/(1<<20))
+		t.Logf("%d connections have sent %d bytes: the process grew by %.1f MiB (at most %.1f)", a.connections, a.sent,
+			float64(grown)/(1<<20), float64(most)/(1<<20))
 		for what, each := range took {
 			p99, before := percentile99(each), percentile99(alone[what])
 			t.Logf("  %s: %d calls, p99 %s (at most 1s), alone %s", what, len(each), p99, before)

@@ -16,23 +16,24 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// descriptorLimit is how many files and connections the server may have open.
+// descriptorLimit is the number of files and connections that the server may have open.
 const descriptorLimit = 64
 
-// D11: while a server has no file descriptor left, the connections that it has
-// get answers, which are errors where one is needed. Nothing that was answered
-// is lost, and the same process serves new connections once some are free.
+// TestServerWithoutDescriptorsRecovers takes all file descriptors of a server (D11). Existing
+// connections still get answers, which may be errors. Nothing that was answered is lost, and the
+// same process accepts new connections once descriptors are free.
 //
 // C9.1, C13.11
-func TestAServerWithoutDescriptorsRecovers(t *testing.T) {
+func TestServerWithoutDescriptorsRecovers(t *testing.T) {
 	t.Parallel()
-	limited := proctest.Options{Before: []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, descriptorLimit), "sh"}}
+	limited := proctest.Options{Before: []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, descriptorLimit),
+		"sh"}}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		d := &descriptors{served: serveAs(t, limited, onFile(t)), T: t, pushed: map[string]bool{}}
-		d.run(func() { // a backup needs a file
+		d.run(func() { // a backup needs a file descriptor
 			if status, _ := d.ask("POST", d.admin+"/admin/backup", ""); status != http.StatusServiceUnavailable {
-				d.Errorf("a backup without a descriptor left is answered %d", status)
+				d.Errorf("a backup without a free descriptor returned %d", status)
 			}
 		})
 	})
@@ -44,26 +45,25 @@ func TestAServerWithoutDescriptorsRecovers(t *testing.T) {
 	})
 }
 
-// descriptors is a server with few of them, and what its clients were answered.
+// descriptors is a server with few descriptors, and the results of its clients.
 type descriptors struct {
 	*served
 	*testing.T
-	known    *http.Client // whose connections the server has
-	taken    []net.Conn   // that leave it no descriptor
+	known    *http.Client // has open connections to the server
+	taken    []net.Conn   // use up the server's descriptors
 	mu       sync.Mutex
-	pushed   map[string]bool // by ID: pushes that were answered
-	answers  map[int]int     // by status, while there was no descriptor
+	pushed   map[string]bool // by ID: was the push answered
+	answers  map[int]int     // by status, while there was no free descriptor
 	attempts int
 }
 
-// run takes all descriptors and gives them back, again and again. harm is done
-// while there are none.
+// run repeatedly takes all descriptors and frees them. It calls harm while there are none.
 func (d *descriptors) run(harm func()) {
 	const clients = 4
 	for range counts(1, 100) {
 		d.answers = map[int]int{}
 		d.known = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients, MaxConnsPerHost: clients}}
-		d.atOnce(clients, d.mustPush) // each has a connection then
+		d.atOnce(clients, d.mustPush) // gives each client a connection
 		d.ask("GET", d.admin+"/readyz", "")
 		d.exhaust()
 		harm()
@@ -89,8 +89,8 @@ func (d *descriptors) atOnce(n int, f func()) {
 	all.Wait()
 }
 
-// exhaust opens connections until the server has no descriptor left, and more of
-// them, which it can't accept.
+// exhaust opens connections until the server has no free descriptor, and then more that it can't
+// accept.
 func (d *descriptors) exhaust() {
 	d.Helper()
 	for range 2 * descriptorLimit {
@@ -106,8 +106,8 @@ func (d *descriptors) exhaust() {
 	})
 }
 
-// work calls what needs descriptors and what does not: a long log makes a
-// checkpoint begin, which needs a connection to the file.
+// work makes calls that need descriptors and calls that do not. A long log starts a checkpoint,
+// which needs another connection to the file.
 func (d *descriptors) work() {
 	for range 8 {
 		d.note(d.push(strings.Repeat("x", 400_000)))
@@ -137,10 +137,10 @@ func (d *descriptors) push(body string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pushed[id] = status == http.StatusOK && strings.Contains(answer, `"outcome":"created"`)
-	if status == http.StatusOK && !d.pushed[id] { // the error of the one job
+	if status == http.StatusOK && !d.pushed[id] { // the job's own error
 		status = http.StatusServiceUnavailable
 		if !strings.Contains(answer, `"unavailable"`) {
-			d.Errorf("a push without a descriptor left: %.300s", answer)
+			d.Errorf("a push without a free descriptor: %.300s", answer)
 		}
 	}
 	return status
@@ -149,12 +149,12 @@ func (d *descriptors) push(body string) int {
 func (d *descriptors) mustPush() {
 	d.Helper()
 	if status := d.push("x"); status != http.StatusOK {
-		d.Errorf("a push is answered %d", status)
+		d.Errorf("a push returned %d", status)
 	}
 }
 
-// ask makes a request over a connection that the server has. An answer is a
-// success, or a problem whose code says that it may be repeated.
+// ask sends a request over an existing connection. The answer must be a success, or an error
+// whose code allows a retry.
 func (d *descriptors) ask(method, url, body string) (status int, answer string) {
 	d.Helper()
 	req, err := http.NewRequestWithContext(d.Context(), method, url, strings.NewReader(body))
@@ -188,8 +188,8 @@ func (d *descriptors) do(req *http.Request) (status int, answer string, err erro
 	return resp.StatusCode, string(b), err
 }
 
-// conclude wants every job whose push was answered to be there, and a sound
-// store, and empties it for the next round.
+// conclude checks that every job whose push was answered is stored, and that the store has no
+// fault. It empties the store for the next round.
 func (d *descriptors) conclude() {
 	d.Helper()
 	there := map[string]bool{}
@@ -208,14 +208,14 @@ func (d *descriptors) conclude() {
 			continue
 		}
 		if answered++; !there[id] {
-			d.Errorf("the push of %s was answered, and it is lost", id)
+			d.Errorf("job %s is lost, although its push was answered", id)
 		}
 	}
 	status, report, _ := d.call("POST", d.admin+"/admin/check", "")
 	if status != http.StatusOK || !strings.Contains(report, `"faults":[]`) {
-		d.Errorf("the check answers %d %.500s", status, report)
+		d.Errorf("the check returned %d %.500s", status, report)
 	}
 	d.mustCall(d.T, "POST", "/queues/q/purge", `{"state":"ready"}`)
-	d.Logf("without a descriptor left: answers %v; %d of %d pushes were answered", d.answers, answered, len(d.pushed))
+	d.Logf("without a free descriptor: answers %v; %d of %d pushes were answered", d.answers, answered, len(d.pushed))
 	clear(d.pushed)
 }

@@ -1,4 +1,3 @@
-// Package service holds the tests of servers as processes of their own: what
-// thousands of callers, and those who mean no good, take from them, and how they
-// are restarted while they are used. DULY_LONG=1 runs them in full counts.
+// Package service tests servers in their own processes: with thousands of callers, with hostile
+// callers, and during restarts. DULY_LONG=1 runs the tests with their full counts.
 package service

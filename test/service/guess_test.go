@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// guesser sends requests to a server through a proxy, from an address of its own.
+// guesser sends requests from its own address through a proxy.
 type guesser struct {
 	t      *testing.T
 	url    string
@@ -24,8 +24,8 @@ type guesser struct {
 	sent   int
 }
 
-// appending starts a proxy that appends its own X-Forwarded-For line below those
-// of its client, as HAProxy does with `option forwardfor`.
+// appending starts a proxy that appends its own X-Forwarded-For line after those of its client,
+// as HAProxy does with `option forwardfor`.
 func appending(t *testing.T, to string) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -41,8 +41,7 @@ func appending(t *testing.T, to string) *httptest.Server {
 	return proxy
 }
 
-// guessing returns a guesser at an address of the loopback, which is not that of
-// the proxy.
+// guessing returns a guesser with a loopback address that is not the proxy's.
 func guessing(t *testing.T, proxy, address string) *guesser {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -53,8 +52,8 @@ func guessing(t *testing.T, proxy, address string) *guesser {
 	return &guesser{t: t, url: proxy, client: &http.Client{Transport: transport}}
 }
 
-// try sends one request and returns the status of its answer. Every request
-// claims to come from another address.
+// try sends one request and returns the status. Every request claims to come from another
+// address.
 func (g *guesser) try(path string, credentials func(*http.Request)) int {
 	g.t.Helper()
 	req, err := http.NewRequest("GET", g.url+path, nil)
@@ -89,43 +88,48 @@ func chosen(text string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("X-Token", text) }
 }
 
-// X5, C14.41: behind a proxy that appends its own X-Forwarded-For line, an
-// address is slowed after ten wrong passwords, and after ten wrong chosen tokens
-// of a namespace. Whatever it has tried, it is let in with a good credential at
-// once. The long form makes 500 guesses of each kind.
-func TestGuessingBehindAProxyIsSlowed(t *testing.T) {
+// TestGuessingBehindAProxyIsLimited uses a proxy that appends its own X-Forwarded-For line (X5,
+// C14.41). An address is limited after ten wrong passwords, and after ten wrong chosen tokens of
+// a namespace. A correct credential always succeeds at once. The long form makes 500 guesses of
+// each kind.
+func TestGuessingBehindAProxyIsLimited(t *testing.T) {
 	t.Parallel()
 	const bound = 10
 	s := serve(t, onFile(t), "-account", "ada:correct horse", "-trust", "127.0.0.1/32")
 	admin, api := appending(t, s.admin), appending(t, s.url)
 	if _, err := guessing(t, admin.URL, "127.0.0.2").client.Get(admin.URL + "/healthz"); err != nil {
-		t.Skip("this machine has one loopback address: ", err)
+		t.Skip("this machine has only one loopback address: ", err)
 	}
 	n := counts(30, 500)
 
 	for name, tt := range map[string]struct {
 		proxy, path string
 		guess       func(i int) func(*http.Request)
-		limited     int // of the guesses
+		limited     int // number of limited guesses
 		good        func(*http.Request)
 	}{
-		"passwords":     {admin.URL, "/admin/namespaces", func(i int) func(*http.Request) { return password(fmt.Sprint("guess ", i)) }, n - bound, password("correct horse")},
-		"chosen tokens": {api.URL, "/api/default/q/peek", func(i int) func(*http.Request) { return chosen(fmt.Sprint("guess ", i)) }, n - bound, chosen(s.token)},
-		"one old token": {api.URL, "/v1/default/queues", func(int) func(*http.Request) { return bearer(auth.Prefix + strings.Repeat("A", 43)) }, 0, bearer(s.token)},
+		"passwords": {admin.URL, "/admin/namespaces",
+			func(i int) func(*http.Request) { return password(fmt.Sprint("guess ", i)) }, n - bound, password("correct horse")},
+		"chosen tokens": {api.URL, "/api/default/q/peek",
+			func(i int) func(*http.Request) { return chosen(fmt.Sprint("guess ", i)) }, n - bound, chosen(s.token)},
+		"one old token": {api.URL, "/v1/default/queues", func(int) func(*http.Request) {
+			return bearer(auth.Prefix +
+				strings.Repeat("A", 43))
+		}, 0, bearer(s.token)},
 	} {
 		g, status := guessing(t, tt.proxy, "127.0.0.2"), map[int]int{}
 		for i := range n {
 			status[g.try(tt.path, tt.guess(i))]++
 		}
-		t.Logf("%s: of %d wrong ones %d were answered 401 and %d 429", name, n, status[401], status[429])
+		t.Logf("%s: of %d wrong ones %d returned 401 and %d returned 429", name, n, status[401], status[429])
 		if status[401]+status[429] != n || status[429] != tt.limited {
-			t.Errorf("%s: %v, want 429 for %d", name, status, tt.limited)
+			t.Errorf("%s: got %v, want %d answers with 429", name, status, tt.limited)
 		}
 		if got := g.try(tt.path, tt.good); got == 401 || got == 429 {
-			t.Errorf("%s: the good one is answered %d", name, got)
+			t.Errorf("%s: the correct one returned %d", name, got)
 		}
 		if got := guessing(t, tt.proxy, "127.0.0.3").try(tt.path, tt.guess(0)); got != 401 {
-			t.Errorf("%s: a wrong one from another address is answered %d", name, got)
+			t.Errorf("%s: a wrong one from another address returned %d", name, got)
 		}
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// probe is an honest client that pushes, one job after the other, and notes how
-// long each took.
+// probe is a normal client that pushes jobs one after another and notes how long each push took.
 type probe struct {
 	s     *served
 	path  string
@@ -27,7 +26,7 @@ type probe struct {
 	stop  chan struct{}
 	done  chan struct{}
 	took  []time.Duration
-	n     atomic.Int64 // of took
+	n     atomic.Int64 // length of took
 }
 
 func (s *served) probe(path, token string) *probe {
@@ -50,8 +49,9 @@ func (p *probe) run() {
 		}
 		c := caller{url: p.s.url, token: p.token, transport: transport}
 		begin := time.Now()
-		if why, _ := c.post(p.s.t.Context(), p.path, `{"jobs":[{"queue":"honest","body":"x"}]}`, `"outcome":"created"`); why != "" {
-			p.s.t.Errorf("an honest push: %s", why)
+		if why, _ := c.post(p.s.t.Context(), p.path, `{"jobs":[{"queue":"honest","body":"x"}]}`,
+			`"outcome":"created"`); why != "" {
+			p.s.t.Errorf("a push of the normal client: %s", why)
 			return
 		}
 		p.took = append(p.took, time.Since(begin))
@@ -59,30 +59,32 @@ func (p *probe) run() {
 	}
 }
 
-// await waits until so many pushes were answered, or the probe has failed.
+// await waits until this many pushes were answered, or the probe has failed.
 func (p *probe) await(t *testing.T, pushes int) {
 	t.Helper()
-	eventually.True(t, fmt.Sprintf("%d pushes of an honest client", pushes), func() bool { return p.n.Load() >= int64(pushes) || p.s.t.Failed() })
+	eventually.True(t, fmt.Sprintf("%d pushes of an honest client", pushes),
+		func() bool { return p.n.Load() >= int64(pushes) || p.s.t.Failed() })
 }
 
-// p99 ends the probe.
+// p99 ends the probe and returns the 99th percentile.
 func (p *probe) p99() time.Duration {
 	close(p.stop)
 	<-p.done
 	if len(p.took) == 0 {
-		p.s.t.Error("nobody served the honest client")
+		p.s.t.Error("no push of the normal client was answered")
 		return 0
 	}
 	return percentile99(p.took)
 }
 
-// R1: thousands of connections whose heads drip, a byte every five seconds, are
-// cut off within ten seconds, take little memory, and others are served
-// meanwhile.
+// TestSlowHeadsAreCutOff opens thousands of connections whose headers arrive at a byte every five
+// seconds (R1). The server closes them within ten seconds. They use little memory, and other
+// clients are served.
 func TestSlowHeadsAreCutOff(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
-		t.Skip("takes ten seconds of real time; the short form, in virtual time, is TestR1HeadsThatDripAreCutOffInTime in server; runs with DULY_LONG=1")
+		t.Skip("takes ten seconds of real time; the short form, in virtual time, is TestR1HeadsThatDripAreCutOffInTime " +
+			"in server; runs with DULY_LONG=1")
 	}
 	const connections, promised = 5000, 10 * time.Second
 	s := serve(t, onFile(t))
@@ -124,7 +126,8 @@ func TestSlowHeadsAreCutOff(t *testing.T) {
 	each := (s.memory(t) - memory) / connections
 	all.Wait()
 	during := honest.p99()
-	t.Logf("%d connections: %.1f KiB each (at most 40), the last was cut off after %s (at most %s); an honest push: p99 %s, %s without them",
+	t.Logf("%d connections: %.1f KiB each (at most 40), the last was cut off after %s (at most %s); an honest push: "+
+		"p99 %s, %s without them",
 		connections, float64(each)/1024, time.Duration(longest.Load()).Round(time.Millisecond), promised, during, before)
 	if each > memoryOfAPoll {
 		t.Errorf("a connection took %d bytes", each)
@@ -134,7 +137,7 @@ func TestSlowHeadsAreCutOff(t *testing.T) {
 	}
 }
 
-// hostile are requests that want more memory than they may have.
+// hostile are requests that try to use more memory than allowed.
 var hostile = map[string]func(w io.Writer) error{
 	"an endless body": func(w io.Writer) error {
 		chunk := "10000\r\n" + strings.Repeat(" ", 0x10000) + "\r\n"
@@ -163,7 +166,7 @@ var millionKeys = sync.OnceValue(func() string {
 	return strings.TrimSuffix(b.String(), ",")
 })
 
-// forever writes until nobody reads.
+// forever writes until the connection is closed.
 func forever(w io.Writer, begin, more string) error {
 	_, err := io.WriteString(w, begin)
 	for err == nil {
@@ -172,13 +175,13 @@ func forever(w io.Writer, begin, more string) error {
 	return err
 }
 
-// R3: a hundred requests at once that never end, or bring more than they may,
-// are refused, and the process grows by no more than a bound.
+// TestHostileBodiesTakeLittleMemory sends a hundred concurrent requests that never end or are too
+// large (R3). They are refused, and the process grows by a bounded amount.
 func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20
 	s := serve(t, onFile(t))
-	for range 3 { // the memory that honest load takes is there before
+	for range 3 { // normal load first allocates its memory
 		body := `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 900<<10) + `"}]}`
 		if status, answer, _ := s.call("POST", s.url+"/v1/default/push", body); status != 200 {
 			t.Fatalf("%d %s", status, answer)
@@ -190,14 +193,15 @@ func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 		for what, write := range hostile {
 			all.Go(func() {
 				if status := s.hostile(t, write); status != 413 && status != 400 {
-					t.Errorf("%s is answered %d", what, status)
+					t.Errorf("%s returned %d", what, status)
 				}
 			})
 		}
 	}
 	all.Wait()
 	grown := grew()
-	t.Logf("%d requests at once: the process grew by %.1f MiB (at most %d)", 4*counts(5, 25), float64(grown)/(1<<20), most>>20)
+	t.Logf("%d concurrent requests: the process grew by %.1f MiB (at most %d)", 4*counts(5, 25), float64(grown)/(1<<20),
+		most>>20)
 	if grown > most && !testing.Short() {
 		t.Errorf("the process grew by %d bytes", grown)
 	}
@@ -206,8 +210,8 @@ func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// growth watches the memory of the process. The function that it returns stops
-// the watch and returns the largest growth.
+// growth measures the memory of the process. The returned function ends the measurement and
+// returns the largest growth.
 func (s *served) growth(t *testing.T) func() int64 {
 	before := s.memory(t)
 	peak, stop := before, make(chan struct{})
@@ -253,19 +257,20 @@ func (s *served) hostile(t *testing.T, write func(io.Writer) error) (status int)
 	return resp.StatusCode
 }
 
-// retryAfter is in seconds; 0 where there is none.
+// retryAfter returns the header in seconds, or 0 without it.
 func retryAfter(h http.Header) int {
 	n, _ := strconv.Atoi(h.Get("Retry-After"))
 	return n
 }
 
-// R7: a namespace that asks for ten times what its token may is told when to come
-// again, each time, and the others are served as if it were not there.
-func TestANoisyNamespaceDisturbsNobody(t *testing.T) {
+// TestNoisyNamespaceDisturbsNoOther has a namespace that sends ten times as many calls as its
+// token allows (R7). Each refusal says when to retry, and other namespaces are served as usual.
+func TestNoisyNamespaceDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	s := serve(t, onFile(t))
-	status, made, _ := s.call("POST", s.admin+"/admin/tokens", fmt.Sprintf(`{"namespace":"noisy","rights":["produce"],"limits":{"produce":%d,"per":"1h"}}`, limit))
+	status, made, _ := s.call("POST", s.admin+"/admin/tokens",
+		fmt.Sprintf(`{"namespace":"noisy","rights":["produce"],"limits":{"produce":%d,"per":"1h"}}`, limit))
 	_, rest, _ := strings.Cut(made, `"token":"`)
 	token, _, found := strings.Cut(rest, `"`)
 	if status != 201 || !found {
@@ -302,17 +307,18 @@ func TestANoisyNamespaceDisturbsNobody(t *testing.T) {
 					t.Errorf("%d %v", resp.StatusCode, resp.Header)
 					return
 				}
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // its pace
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // limits its rate
 			}
 		})
 	}
 	all.Wait()
 	after := quiet.p99()
-	t.Logf("in %s %d calls of the noisy one were served and %d refused; a quiet push: p99 %s beside it, %s alone (at most 3 times)", spell, done.Load(), refused.Load(), after, before)
+	t.Logf("in %s %d calls of the noisy namespace were served and %d refused; a quiet push: p99 %s meanwhile, %s "+
+		"alone (at most 3 times)", spell, done.Load(), refused.Load(), after, before)
 	if done.Load() != limit {
 		t.Errorf("%d calls were served, want %d", done.Load(), limit)
 	}
-	if proctest.Long() && after > 30*before { // ten times the figure
+	if proctest.Long() && after > 30*before { // ten times the promise
 		t.Errorf("a quiet push took %s, %s alone", after, before)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// stock are the jobs of the queue "many" by state, and the other queues, each
-// with as many jobs as one page of them.
+// stock is the number of jobs of the queue "many" by state, and of the other queues, each with as
+// many jobs as a page.
 type stock struct {
 	ready, delayed, blocked, dead, done int
 	queues                              int
@@ -33,8 +33,8 @@ func (k stock) all() int {
 	return k.ready + k.delayed + k.blocked + k.dead + k.done + k.queues*jobsPerQueue
 }
 
-// R9: the lists that an operator asks for cost the same on their last page as on
-// their first, bring each job once, and delay no push.
+// TestListsOfManyJobs checks the lists of operators (R9). The last page costs as much as the
+// first, each job is listed once, and no push is delayed.
 func TestListsOfManyJobs(t *testing.T) {
 	t.Parallel()
 	k := stock{ready: 2000, delayed: 300, blocked: 300, dead: 300, done: 300, queues: 5}
@@ -66,7 +66,7 @@ func (s *served) stock(t *testing.T, k stock) {
 	s.pushMany(t, "many", k.dead+k.done, `,"retain":"1d","priority":9`)
 	s.settleMany(t, k.dead, "bury")
 	s.settleMany(t, k.done, "ack")
-	s.pushMany(t, "many", 1, `,"order_key":"k","priority":-9`) // holds the key and is ready
+	s.pushMany(t, "many", 1, `,"order_key":"k","priority":-9`) // holds the key and stays ready
 	s.pushMany(t, "many", k.blocked, `,"order_key":"k","priority":-9`)
 	s.pushMany(t, "many", k.delayed, `,"delay":"1d"`)
 	s.pushMany(t, "many", k.ready-1, "")
@@ -84,7 +84,7 @@ func (s *served) mustCall(t *testing.T, method, path, body string) string {
 	return answer
 }
 
-// pushMany pushes n jobs with more fields.
+// pushMany pushes n jobs with additional fields.
 func (s *served) pushMany(t *testing.T, queue string, n int, more string) {
 	t.Helper()
 	one := fmt.Sprintf(`{"queue":%q,"body":"0123456789"%s}`, queue, more)
@@ -97,7 +97,7 @@ func (s *served) pushMany(t *testing.T, queue string, n int, more string) {
 	}
 }
 
-// settleMany takes n jobs and settles them.
+// settleMany reserves n jobs and settles them.
 func (s *served) settleMany(t *testing.T, n int, as string) {
 	t.Helper()
 	for n > 0 {
@@ -118,7 +118,7 @@ func (s *served) settleMany(t *testing.T, n int, as string) {
 	}
 }
 
-// page is one of a list of jobs or queues.
+// page is one page of a list of jobs or queues.
 type page struct {
 	Jobs []struct {
 		ID    string
@@ -128,7 +128,7 @@ type page struct {
 	Next   string
 }
 
-// next asks for the page behind a cursor.
+// next requests the page after a cursor.
 func (s *served) next(t *testing.T, path, cursor string) (p page, took time.Duration) {
 	t.Helper()
 	begin := time.Now()
@@ -143,21 +143,21 @@ func (s *served) next(t *testing.T, path, cursor string) (p page, took time.Dura
 	return p, took
 }
 
-// list is a list that is walked from its first page to its last.
+// list is a list to read from its first page to its last.
 type list struct {
 	path  string
 	limit int
 	want  int
 }
 
-// walk walks through a list and returns how long each page took.
+// walk reads a list and returns how long each page took.
 func (s *served) walk(t *testing.T, l list) (took []time.Duration, last string) {
 	seen := map[string]bool{}
 	for cursor := ""; !t.Failed(); {
 		p, d := s.next(t, l.path+"&limit="+strconv.Itoa(l.limit), cursor)
 		took = append(took, d)
 		if n := len(p.Jobs) + len(p.Queues); n > l.limit {
-			t.Errorf("%s: a page of %d, want at most %d", l.path, n, l.limit)
+			t.Errorf("%s: a page has %d items, want at most %d", l.path, n, l.limit)
 		}
 		for _, j := range p.Jobs {
 			seen[j.ID] = true
@@ -171,14 +171,14 @@ func (s *served) walk(t *testing.T, l list) (took []time.Duration, last string) 
 		last, cursor = cursor, p.Next
 	}
 	if len(seen) != l.want {
-		t.Errorf("%s: %d are listed, want %d", l.path, len(seen), l.want)
+		t.Errorf("%s: %d items are listed, want %d", l.path, len(seen), l.want)
 	}
 	return took, last
 }
 
 const listOf = "/queues/many/jobs?state="
 
-// listAll walks through all lists at once while a client pushes.
+// listAll reads all lists concurrently while a client pushes.
 func (s *served) listAll(t *testing.T, k stock) {
 	t.Helper()
 	limit := counts(50, duly.MaxBatch)
@@ -206,34 +206,33 @@ func (s *served) listAll(t *testing.T, k stock) {
 	for i, l := range lists {
 		t.Logf("%d jobs, %s: %d pages, p50 %s, p99 %s, slowest %s (at most 1s)", k.all(), l.path, len(took[i]),
 			percentile(took[i], 50), percentile99(took[i]), slices.Max(took[i]))
-		if slowest := slices.Max(took[i]); proctest.Long() && slowest > 10*time.Second { // ten times the figure
+		if slowest := slices.Max(took[i]); proctest.Long() && slowest > 10*time.Second { // ten times the promise
 			t.Errorf("%s: a page took %s", l.path, slowest)
 		}
 	}
 	t.Logf("a push during the lists: p50 %s, %s alone; p99 %s, %s alone (at most 2 times)",
 		percentile(busy.took, 50), middle, during, alone)
-	if proctest.Long() && during > 20*alone { // ten times the figure
+	if proctest.Long() && during > 20*alone { // ten times the promise
 		t.Errorf("a push took %s, %s alone", during, alone)
 	}
 }
 
-// logStaysShort checks that the lists did not keep the write-ahead log from being
-// restarted. The file of the log never shrinks.
+// logStaysShort checks that the lists did not prevent a restart of the write-ahead log. The file
+// of the log never shrinks.
 func (s *served) logStaysShort(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const bound = 64 << 20 // eight times the length at which the log is moved
+	const bound = 64 << 20 // eight times the length that starts a checkpoint
 	if t.Logf("the log grew to %d KiB (at most %d)", info.Size()>>10, bound>>10); info.Size() > bound {
 		t.Errorf("the log grew to %d KiB", info.Size()>>10)
 	}
 }
 
-// lastPageCostsTheSame compares the requests to Redis of the first and the last
-// full page. Now and then the server looks at Redis by itself, so the least of
-// some tries counts.
+// lastPageCostsTheSame compares the requests to Redis of the first and the last full page. The
+// server polls Redis from time to time, so the lowest of several counts is used.
 func (s *served) lastPageCostsTheSame(t *testing.T, redis string, k stock) {
 	t.Helper()
 	const path = listOf + "ready&limit=50"
@@ -246,6 +245,6 @@ func (s *served) lastPageCostsTheSame(t *testing.T, redis string, k stock) {
 		return least
 	}
 	if first, deep := cost(""), cost(last); deep > first {
-		t.Errorf("the last page costs %d requests to Redis, the first one %d", deep, first)
+		t.Errorf("the last page causes %d requests to Redis, the first one %d", deep, first)
 	}
 }

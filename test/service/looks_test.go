@@ -21,11 +21,11 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 )
 
-// look is a request of one of a server's routes.
+// look is a request to one of a server's routes.
 type look struct{ method, url, body string }
 
-// routes are all routes of both APIs and both addresses, as the server's own
-// document and the table of the compatible API have them.
+// routes returns all routes of both APIs and both addresses, from the server's own document and
+// from the table of the compatible API.
 func (s *served) routes() (all []look) {
 	s.t.Helper()
 	_, text, _ := s.call("GET", s.url+"/openapi.json", "")
@@ -39,7 +39,8 @@ func (s *served) routes() (all []look) {
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		s.t.Fatal(err)
 	}
-	fill := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "a", "{profile}", "heap", "{token}", "some-token")
+	fill := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64),
+		"{id}", "a", "{profile}", "heap", "{token}", "some-token")
 	for path, methods := range doc.Paths {
 		base := s.url
 		if strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/") {
@@ -61,13 +62,13 @@ func (s *served) routes() (all []look) {
 		all = append(all, look{r.Method, s.admin + fill.Replace(r.Path), `{"read":1,"interval":1}`})
 	}
 	if len(all) < 50 {
-		s.t.Errorf("%d routes; are they all here?", len(all))
+		s.t.Errorf("only %d routes were found", len(all))
 	}
 	slices.SortFunc(all, func(a, b look) int { return strings.Compare(a.method+a.url, b.method+b.url) })
 	return all
 }
 
-// fill leaves jobs in every state, tokens and a configured queue.
+// fill stores jobs in every state, tokens and a configured queue.
 func (s *served) fill(t *testing.T) {
 	t.Helper()
 	for _, c := range []look{
@@ -77,7 +78,9 @@ func (s *served) fill(t *testing.T) {
 		{"POST", "/v1/ns/settle", `{"outcomes":[{"receipt":"RECEIPT","as":"bury","error":"e"}]}`},
 		{"POST", "/v1/ns/push", `{"jobs":[{"queue":"q","id":"leased"}]}`},
 		{"POST", "/v1/ns/reserve", `{"queues":["q"],"lease":"1h"}`},
-		{"POST", "/v1/ns/push", `{"jobs":[{"queue":"q","id":"a"},{"queue":"q","id":"later","delay":"1h","ttl":"5h"},{"queue":"q","id":"k1","order_key":"k"},{"queue":"q","id":"k2","order_key":"k"},{"queue":"q","id":"m","merge":{"key":"m"}}]}`},
+		{"POST", "/v1/ns/push", `{"jobs":[{"queue":"q","id":"a"},` +
+			`{"queue":"q","id":"later","delay":"1h","ttl":"5h"},{"queue":"q","id":"k1","order_key":"k"},` +
+			`{"queue":"q","id":"k2","order_key":"k"},{"queue":"q","id":"m","merge":{"key":"m"}}]}`},
 	} {
 		status, answer, _ := s.call(c.method, s.url+c.url, strings.ReplaceAll(c.body, "RECEIPT", s.receipt))
 		if status/100 != 2 || strings.Contains(answer, `"error":`) {
@@ -89,11 +92,12 @@ func (s *served) fill(t *testing.T) {
 	}
 }
 
-// X17: every GET and HEAD of the whole table leaves the store as it is, to the
-// byte.
-func TestX17LookingChangesNothing(t *testing.T) {
+// TestX17ReadingChangesNothing sends every GET and HEAD of all routes (X17). The store must not
+// change by a single byte.
+func TestX17ReadingChangesNothing(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(t *testing.T) (s *served, dump func() string){"SQLite": dumpsAFile, "Redis": dumpsRedis} {
+	for name, begin := range map[string]func(t *testing.T) (s *served, dump func() string){"SQLite": dumpsAFile,
+		"Redis": dumpsRedis} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, dump := begin(t)
@@ -101,24 +105,25 @@ func TestX17LookingChangesNothing(t *testing.T) {
 			before := dump()
 			n := 0
 			for _, l := range s.routes() {
-				if l.method != http.MethodGet || l.url == s.url+"/api/ns/q" { // that is a consume
+				if l.method != http.MethodGet || l.url == s.url+"/api/ns/q" { // this GET consumes a job
 					continue
 				}
-				for _, url := range []string{l.url, strings.ReplaceAll(l.url, "/ns/", "/nowhere/"), strings.ReplaceAll(l.url, "/q/", "/unheard-of/"), l.url + "?state=dead&bodies=true&limit=3"} {
+				for _, url := range []string{l.url, strings.ReplaceAll(l.url, "/ns/", "/nowhere/"),
+					strings.ReplaceAll(l.url, "/q/", "/unheard-of/"), l.url + "?state=dead&bodies=true&limit=3"} {
 					s.call(http.MethodGet, url, "")
 					s.call(http.MethodHead, url, "")
 					n += 2
 				}
 			}
 			if after := dump(); after != before || len(before) < 1000 {
-				t.Errorf("after %d looks the store is another one; before:\n%s\nafter:\n%s", n, before, after)
+				t.Errorf("%d reads have changed the store; before:\n%s\nafter:\n%s", n, before, after)
 			}
 		})
 	}
 }
 
-// dumpsAFile tells every row of every table, of a backup: the file is the
-// server's.
+// dumpsAFile returns a server and a function that dumps every row of every table. It reads a
+// backup, because the server has the file open.
 func dumpsAFile(t *testing.T) (*served, func() string) {
 	s := serve(t, onFile(t))
 	return s, func() string {
@@ -173,7 +178,7 @@ func rows(t *testing.T, db *sql.DB, query string) (texts []string) {
 	return texts
 }
 
-// dumpsRedis tells every key with its value.
+// dumpsRedis returns a server and a function that dumps every key with its value.
 func dumpsRedis(t *testing.T) (*served, func() string) {
 	redis := redistest.Single(t)
 	return serve(t, redis.URL()), func() string {
@@ -187,13 +192,13 @@ func dumpsRedis(t *testing.T) (*served, func() string) {
 	}
 }
 
-// inside is what no answer may tell: addresses, commands, statements, keys,
-// places in the source.
+// inside matches internals that no response may contain: addresses, commands, statements, keys
+// and source positions.
 var inside = regexp.MustCompile(`(?i)127\.0\.0\.1|redis|dial|refused|evalsha|select |sqlite|\.db|goroutine|\.go:|\{ns\}|0x[0-9a-f]{6}`)
 
-// X20: while the store is away, every route answers without telling anything of
-// it, and the process lives.
-func TestX20AFailureTellsNothingOfTheInside(t *testing.T) {
+// TestX20FailureRevealsNoInternals stops the store (X20). Every route must answer without
+// revealing internals, and the process must not crash.
+func TestX20FailureRevealsNoInternals(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
 	s := serve(t, redis.URL())
@@ -202,7 +207,7 @@ func TestX20AFailureTellsNothingOfTheInside(t *testing.T) {
 	redis.Kill()
 	var failures atomic.Int64
 	var asking sync.WaitGroup
-	for _, l := range all { // at once: each waits for the store as long as it may
+	for _, l := range all { // concurrently, because each waits for the store until its timeout
 		asking.Go(func() {
 			status, answer, _, err := s.try(l.method, l.url, l.body)
 			if err != nil {
@@ -213,7 +218,7 @@ func TestX20AFailureTellsNothingOfTheInside(t *testing.T) {
 			}
 			failures.Add(1)
 			if m := inside.FindString(answer); m != "" {
-				t.Errorf("%s %s: %d tells %q: %s", l.method, l.url, status, m, answer)
+				t.Errorf("%s %s: %d contains %q: %s", l.method, l.url, status, m, answer)
 			}
 		})
 	}

@@ -19,18 +19,16 @@ type served struct {
 	t          *testing.T
 	process    *proctest.Process
 	url, admin string
-	address    string // of the url
+	address    string // host and port of url
 	token      string
 	receipt    string // of the last delivery
 	stopped    bool
 }
 
-// patience is how long anything may take that a server does at once, on a
-// machine that is busy with something else.
+// patience bounds everything that a server does at once, on a busy machine.
 const patience = 60 * time.Second
 
-// serve starts a server on an engine; it is stopped, and must end well, when the
-// test ends.
+// serve starts a server on an engine. It is stopped, without an error, when the test ends.
 func serve(t *testing.T, engine string, args ...string) *served {
 	t.Helper()
 	return serveAs(t, proctest.Options{}, engine, args...)
@@ -45,7 +43,7 @@ func serveAs(t *testing.T, o proctest.Options, engine string, args ...string) *s
 	return s
 }
 
-// stop stops the server, as SIGTERM does.
+// stop stops the server with SIGTERM.
 func (s *served) stop() {
 	s.t.Helper()
 	if s.stopped {
@@ -60,19 +58,19 @@ func (s *served) stop() {
 	}
 }
 
-// memory is what the process has in RAM, in bytes.
+// memory returns the resident memory of the process in bytes.
 func (s *served) memory(t *testing.T) int64 { t.Helper(); return proctest.Memory(t, s.process.Pid()) }
 
-// cpu is the processor time that the process has used.
+// cpu returns the CPU time that the process has used.
 func (s *served) cpu(t *testing.T) time.Duration { t.Helper(); return proctest.CPU(t, s.process.Pid()) }
 
-// onFile is the URL of a fresh file.
+// onFile returns the URL of a new file.
 func onFile(t *testing.T) string {
 	return open.File(filepath.Join(t.TempDir(), "duly.db"))
 }
 
-// counts chooses between the short and the long form. Under the race detector
-// the short one is shorter still.
+// counts returns the count for the short or the long form. It returns less under the race
+// detector.
 func counts(short, long int) int {
 	switch {
 	case proctest.Long():

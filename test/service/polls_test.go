@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// call sends one request with the server's token and reads the answer.
+// call sends one request with the server's token and returns the response.
 func (s *served) call(method, url, body string) (status int, answer string, header http.Header) {
 	s.t.Helper()
 	status, answer, header, err := s.try(method, url, body)
@@ -28,7 +28,7 @@ func (s *served) call(method, url, body string) (status int, answer string, head
 	return status, answer, header
 }
 
-// try is call for any goroutine.
+// try is call for use in any goroutine.
 func (s *served) try(method, url, body string) (status int, answer string, header http.Header, err error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -45,14 +45,14 @@ func (s *served) try(method, url, body string) (status int, answer string, heade
 	return resp.StatusCode, string(b), resp.Header, err
 }
 
-// polls are long polls on one queue, each on a connection of its own.
+// polls are long polls on one queue, each on its own connection.
 type polls struct {
 	s       *served
 	conns   []net.Conn
-	answers chan string // the first of it, or the error
+	answers chan string // the first line of an answer, or the error
 }
 
-// opening is how many connections are opened at once.
+// opening is how many connections are opened concurrently.
 const opening = 32
 
 // poll opens n long polls and returns when all of them wait in the server.
@@ -100,7 +100,7 @@ func (p *polls) read(conn net.Conn) {
 	p.answers <- resp.Status + " " + string(b)
 }
 
-// next is the next answer.
+// next returns the next answer.
 func (p *polls) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -122,7 +122,7 @@ func (p *polls) close() {
 
 var group = regexp.MustCompile(`(?m)^(\d+) @ `)
 
-// waiting is how many polls wait in the server, by its goroutines.
+// waiting returns how many polls wait in the server, from its goroutines.
 func (s *served) waiting() (n int) {
 	s.t.Helper()
 	_, text, _ := s.call("GET", s.admin+"/debug/pprof/goroutine?debug=1", "")
@@ -143,15 +143,15 @@ func (s *served) publish(t *testing.T, queue string) {
 	}
 }
 
-// The bounds of what waits.
+// The bounds of idle long polls.
 const (
 	memoryOfAPoll = 40 << 10
-	callsOfAPush  = 3 // of Redis, beside the push itself
+	callsOfAPush  = 3 // to Redis, besides the push itself
 )
 
-// R6: thousands of idle long polls take little memory and next to no processor
-// time, and Redis as many connections as a few; one publish wakes one of them
-// and causes no more than three calls.
+// TestIdleLongPolls opens thousands of idle long polls (R6). They use little memory, almost no
+// CPU time, and no more connections to Redis than a few polls. One publish wakes one of them and
+// causes at most three calls.
 func TestIdleLongPolls(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -166,9 +166,9 @@ func TestIdleLongPolls(t *testing.T) {
 }
 
 func idlePolls(t *testing.T, s *served, redis *redistest.Server, n int) {
-	s.publish(t, "idle") // the queue is known
+	s.publish(t, "idle") // creates the queue
 	s.call("GET", s.url+"/api/ns/idle", "")
-	few := s.poll(t, "idle", 50) // and everything is there that is needed but once
+	few := s.poll(t, "idle", 50) // allocates what is needed only once
 	memory, connections := s.memory(t), clients(redis)
 	few.close()
 	redistest.Await(t, "the few to be gone", func() bool { return s.waiting() == 0 })
@@ -178,21 +178,22 @@ func idlePolls(t *testing.T, s *served, redis *redistest.Server, n int) {
 		t.Errorf("%d connections to Redis with 50 polls, %d with %d", connections, now, n)
 	}
 	rest := time.Duration(counts(2, 30)) * time.Second
-	proctest.AwaitRest(t, s.process.Pid()) // until the collector has been there
+	proctest.AwaitRest(t, s.process.Pid()) // garbage collection has run
 	before := s.cpu(t)
-	time.Sleep(rest) // the span that is measured
+	time.Sleep(rest) // the measured time
 	used := s.cpu(t) - before
-	t.Logf("%d idle long polls: %.1f KiB each (at most 40); %s of processor time in %s (at most 1 %%); %d connections to Redis", n, float64(each)/1024, used, rest, connections)
-	if each > memoryOfAPoll && !testing.Short() { // the race detector has memory of its own
+	t.Logf("%d idle long polls: %.1f KiB each (at most 40); %s of CPU time in %s (at most 1 %%); "+
+		"%d connections to Redis", n, float64(each)/1024, used, rest, connections)
+	if each > memoryOfAPoll && !testing.Short() { // the race detector uses additional memory
 		t.Errorf("an idle long poll takes %d bytes, want at most %d", each, memoryOfAPoll)
 	}
 	if proctest.Long() && used > rest/100 {
-		t.Errorf("%d idle long polls took %s of processor time in %s", n, used, rest)
+		t.Errorf("%d idle long polls used %s of CPU time in %s", n, used, rest)
 	}
 	wakesOne(t, p, redis)
 }
 
-// clients are the connections to a Redis server.
+// clients returns the number of connections to a Redis server.
 func clients(redis *redistest.Server) int {
 	if redis == nil {
 		return 0
@@ -204,7 +205,7 @@ func clients(redis *redistest.Server) int {
 	return k
 }
 
-// wakesOne publishes some jobs, one after the other. Each is one poll's.
+// wakesOne publishes jobs one after another. Each must be delivered to one poll.
 func wakesOne(t *testing.T, p *polls, redis *redistest.Server) {
 	t.Helper()
 	const jobs = 5
@@ -215,19 +216,19 @@ func wakesOne(t *testing.T, p *polls, redis *redistest.Server) {
 			if got := p.next(t); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"msg":"new job"`) {
 				t.Errorf("a poll was answered %s", got)
 			}
-			time.Sleep(100 * time.Millisecond) // the span in which what follows the answer is counted, too
+			time.Sleep(100 * time.Millisecond) // so that calls after the answer are counted too
 		})
 		least = min(least, calls)
 	}
 	if redis != nil {
-		t.Logf("one publish caused %d calls of Redis beside itself (at most %d)", least-1, callsOfAPush)
-		if least-1 > callsOfAPush { // the least: looks and renewals come in between
-			t.Errorf("one publish among many long polls caused %d calls", least-1)
+		t.Logf("one publish caused %d more calls to Redis (at most %d)", least-1, callsOfAPush)
+		if least-1 > callsOfAPush { // the lowest count, because polls and renewals happen in between
+			t.Errorf("one publish with many long polls caused %d calls", least-1)
 		}
 	}
 	select {
 	case got := <-p.answers:
-		t.Errorf("another poll was answered %s", got)
+		t.Errorf("a second poll was answered %s", got)
 	default:
 	}
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// memoryOfAQueue is what an idle queue may take where it is stored, in bytes.
+// memoryOfAQueue is how many bytes an idle queue may use in the store.
 const memoryOfAQueue = 2 << 10
 
-// R5: one token that makes ever more queues is refused at the bound; those that
-// are there work on, and each takes little room.
-func TestQueuesWithoutEndAreRefused(t *testing.T) {
+// TestTooManyQueuesAreRefused lets one token create queues without end (R5). They are refused at
+// the bound. Existing queues still work, and each uses little room.
+func TestTooManyQueuesAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(*testing.T, string) (*served, func() int64){"SQLite": roomInAFile, "Redis": roomInRedis} {
+	for name, begin := range map[string]func(*testing.T, string) (*served, func() int64){"SQLite": roomInAFile,
+		"Redis": roomInRedis} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bound := counts(500, duly.DefaultMaxQueues)
@@ -43,19 +44,20 @@ func TestQueuesWithoutEndAreRefused(t *testing.T) {
 				}
 				status, answer, _ := s.call("POST", s.url+"/v1/default/push", `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
 				if n := strings.Count(answer, `"code":"full"`); status != 200 || n != duly.MaxBatch {
-					t.Fatalf("%d of %d queues too many were refused: %d %.300s", n, duly.MaxBatch, status, answer)
+					t.Fatalf("%d of %d queues beyond the bound were refused: %d %.300s", n, duly.MaxBatch, status, answer)
 				}
 				full += duly.MaxBatch
 			}
-			if status, answer, _ := s.call("POST", s.url+"/v1/default/push", `{"jobs":[{"queue":"q1"}]}`); !strings.Contains(answer, `"created"`) {
-				t.Errorf("a queue that is there: %d %s", status, answer)
+			if status, answer, _ := s.call("POST", s.url+"/v1/default/push",
+				`{"jobs":[{"queue":"q1"}]}`); !strings.Contains(answer, `"created"`) {
+				t.Errorf("a push to an existing queue: %d %s", status, answer)
 			}
 			t.Logf("%d queues beyond the bound of %d were refused", full, bound)
 		})
 	}
 }
 
-// configure makes queues, as many calls as there are queues.
+// configure creates queues, with one call per queue.
 func (s *served) configure(t *testing.T, from, to int) {
 	t.Helper()
 	next := make(chan int)
@@ -80,7 +82,7 @@ func (s *served) configure(t *testing.T, from, to int) {
 func roomInAFile(t *testing.T, options string) (s *served, size func() int64) {
 	s = serve(t, onFile(t)+options)
 	return s, func() int64 {
-		status, file, _ := s.call("POST", s.admin+"/admin/backup", "") // without what the file has free
+		status, file, _ := s.call("POST", s.admin+"/admin/backup", "") // a backup has no free pages
 		if status != 200 {
 			t.Fatalf("backup: %d", status)
 		}
@@ -102,46 +104,48 @@ func roomInRedis(t *testing.T, options string) (s *served, size func() int64) {
 	}
 }
 
-// R5: a hundred thousand idle queues are looked at now and then, and that takes
-// next to nothing; whoever asks for metrics is told of all of them.
-func TestManyIdleQueuesRest(t *testing.T) {
+// TestManyIdleQueuesUseLittleCPU has a hundred thousand idle queues (R5). The regular polls of
+// them use almost no CPU time, and the metrics count all of them.
+func TestManyIdleQueuesUseLittleCPU(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
 		t.Skip("takes minutes; runs with DULY_LONG=1")
 	}
-	for name, begin := range map[string]func(*testing.T, string) (*served, func() int64){"SQLite": roomInAFile, "Redis": roomInRedis} {
+	for name, begin := range map[string]func(*testing.T, string) (*served, func() int64){"SQLite": roomInAFile,
+		"Redis": roomInRedis} {
 		t.Run(name, func(t *testing.T) {
-			const queues, rest = 100_000, 65 * time.Second // two looks
+			const queues, rest = 100_000, 65 * time.Second // two polls
 			s, _ := begin(t, "?max_queues="+strconv.Itoa(queues))
 			s.configure(t, 0, queues)
-			time.Sleep(35 * time.Second) // no signal tells that the first look, in which the server learns of the queues, is over
+			time.Sleep(35 * time.Second) // the first poll, which finds the queues, gives no signal when it ends
 			before := s.cpu(t)
-			time.Sleep(rest) // the span that is measured
+			time.Sleep(rest) // the measured time
 			used := s.cpu(t) - before
-			t.Logf("%d idle queues took %s of processor time in %s (at most 1 %%)", queues, used, rest)
-			if used > rest/10 { // ten times the figure, which is for a machine at rest
-				t.Errorf("%d idle queues took %s in %s", queues, used, rest)
+			t.Logf("%d idle queues used %s of CPU time in %s (at most 1 %%)", queues, used, rest)
+			if used > rest/10 { // ten times the promise, which is for an idle machine
+				t.Errorf("%d idle queues used %s of CPU time in %s", queues, used, rest)
 			}
-			s.tellsOfAll(t, queues)
+			s.awaitMetrics(t, queues)
 		})
 	}
 }
 
-// tellsOfAll wants metrics to know all queues. On a machine that is busy with
-// something else a look may run out of its five seconds.
-func (s *served) tellsOfAll(t *testing.T, queues int) {
+// awaitMetrics waits until the metrics have all queues. On a busy machine a poll may take longer
+// than its five seconds.
+func (s *served) awaitMetrics(t *testing.T, queues int) {
 	t.Helper()
 	for try := 0; ; try++ {
 		before := s.cpu(t)
 		status, text, _ := s.call("GET", s.admin+"/metrics", "")
 		look := regexp.MustCompile(`(?m)^duly_(scrape|queues).*`).FindAllString(text, -1)
-		t.Logf("metrics took %s of processor time: %q", s.cpu(t)-before, look)
-		if status == 200 && slices.Contains(look, "duly_scrape_complete 1") && slices.Contains(look, fmt.Sprintf("duly_queues %d", queues)) {
+		t.Logf("metrics used %s of CPU time: %q", s.cpu(t)-before, look)
+		if status == 200 && slices.Contains(look, "duly_scrape_complete 1") &&
+			slices.Contains(look, fmt.Sprintf("duly_queues %d", queues)) {
 			return
 		}
 		if try == 3 {
-			t.Fatalf("metrics do not know %d queues", queues)
+			t.Fatalf("the metrics do not have %d queues", queues)
 		}
-		time.Sleep(55 * time.Second) // such a look is used again for ten times as long as it took
+		time.Sleep(55 * time.Second) // a poll is cached for ten times as long as it took
 	}
 }

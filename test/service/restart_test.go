@@ -19,21 +19,21 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// caller pushes, one job after the other, over one connection. Where that was
-// closed under a push it repeats it, with the same ID, over another one.
+// caller pushes jobs one after another over one connection. If the connection closes during a
+// push, it repeats the push with the same ID over another one.
 type caller struct {
 	url, token string
 	name       string
 	transport  *http.Transport
 	repeats    int           // how often a push is repeated at most
-	pushes     *atomic.Int64 // that were answered to all callers
+	pushes     *atomic.Int64 // answered pushes of all callers
 
 	answered []string // IDs
 	repeated int
 	failed   []string
 }
 
-// run pushes until ctx ends; the last push is seen to its end.
+// run pushes until ctx ends. It completes the last push.
 func (c *caller) run(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		id := fmt.Sprintf("%s-%d", c.name, i)
@@ -47,7 +47,7 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
-// poll waits for jobs that nobody pushes, again and again.
+// poll repeatedly waits for jobs that are never pushed.
 func (c *caller) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		why := c.insist(ctx, "/v1/default/reserve", `{"queues":["never"],"wait":"1m"}`, `{"deliveries":[]}`)
@@ -57,8 +57,8 @@ func (c *caller) poll(ctx context.Context) {
 	}
 }
 
-// insist sends a request, again where it found no connection or a closed one,
-// and tells what is wrong with the answer.
+// insist sends a request. It repeats it if there was no connection or a closed one, and returns
+// what is wrong with the answer.
 func (c *caller) insist(ctx context.Context, path, body, want string) (why string) {
 	for try := 0; ; try++ {
 		why, closed := c.post(ctx, path, body, want)
@@ -72,13 +72,13 @@ func (c *caller) insist(ctx context.Context, path, body, want string) (why strin
 	}
 }
 
-// post tells what is wrong with the answer, and whether there was none.
+// post returns what is wrong with the answer, and whether there was none.
 func (c *caller) post(ctx context.Context, path, body, want string) (why string, closed bool) {
 	req, err := http.NewRequestWithContext(ctx, "POST", c.url+path, strings.NewReader(body))
 	if err != nil {
 		return err.Error(), false
 	}
-	req.GetBody = nil // net/http repeats nothing by itself
+	req.GetBody = nil // so that net/http does not repeat the request
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
@@ -96,10 +96,10 @@ func (c *caller) post(ctx context.Context, path, body, want string) (why string,
 	return "", false
 }
 
-// load is a number of callers at work.
+// load is a number of callers.
 type load struct {
 	all     []*caller
-	pushes  atomic.Int64 // that were answered
+	pushes  atomic.Int64 // answered pushes
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -114,7 +114,8 @@ func startLoad(t *testing.T, url, token string, repeats int) *load {
 	l := &load{stop: stop}
 	t.Cleanup(stop)
 	for i := range callers + pollers {
-		c := &caller{url: url, token: token, name: fmt.Sprintf("c%d", i), transport: &http.Transport{}, repeats: repeats, pushes: &l.pushes}
+		c := &caller{url: url, token: token, name: fmt.Sprintf("c%d", i), transport: &http.Transport{}, repeats: repeats,
+			pushes: &l.pushes}
 		l.all = append(l.all, c)
 		work := c.run
 		if i >= callers {
@@ -128,15 +129,14 @@ func startLoad(t *testing.T, url, token string, repeats int) *load {
 	return l
 }
 
-// goesOn waits until so many more pushes were answered.
+// goesOn waits until this many more pushes were answered.
 func (l *load) goesOn(t *testing.T, pushes int64) {
 	t.Helper()
 	until := l.pushes.Load() + pushes
 	eventually.True(t, fmt.Sprintf("%d pushes more", pushes), func() bool { return l.pushes.Load() >= until })
 }
 
-// end stops the load and tells which pushes were answered, and how many calls
-// were repeated.
+// end stops the load. It returns the IDs of the answered pushes and the number of repeated calls.
 func (l *load) end(t *testing.T) (answered []string, repeated int) {
 	t.Helper()
 	l.stop()
@@ -145,13 +145,13 @@ func (l *load) end(t *testing.T) (answered []string, repeated int) {
 		answered = append(answered, c.answered...)
 		repeated += c.repeated
 		for _, why := range c.failed {
-			t.Errorf("failed, also when it was repeated: %s", why)
+			t.Errorf("a call failed even when it was repeated: %s", why)
 		}
 	}
 	return answered, repeated
 }
 
-// holdsOnce wants every job that was answered to be there exactly once.
+// holdsOnce checks that every job whose push was answered is stored exactly once.
 func holdsOnce(t *testing.T, e contract.Engine, answered []string) {
 	t.Helper()
 	found := map[string]int{}
@@ -170,21 +170,20 @@ func holdsOnce(t *testing.T, e contract.Engine, answered []string) {
 	}
 	for _, id := range answered {
 		if found[id] != 1 {
-			t.Errorf("the push of %s was answered, and it is there %d times", id, found[id])
+			t.Errorf("job %s is stored %d times, although its push was answered", id, found[id])
 		}
 	}
 	for id, n := range found {
 		if n != 1 {
-			t.Errorf("%s is there %d times", id, n)
+			t.Errorf("job %s is stored %d times", id, n)
 		}
 	}
 }
 
-// Two servers on one Redis are restarted one after the other, again and again,
-// behind a balancer, under load. Clients that repeat once where their connection
-// was closed lose no push; what was answered is there exactly once; long polls
-// end empty.
-func TestARollingRestartLosesNothing(t *testing.T) {
+// TestRollingRestartLosesNothing restarts two servers on one Redis in turn, behind a balancer and
+// under load. Clients repeat a call once if their connection was closed. No push is lost, each
+// job is stored exactly once, and long polls end without a job.
+func TestRollingRestartLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, delay := range map[string]time.Duration{"AtOnce": 0, "WithADelay": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -192,14 +191,15 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 			redis := redistest.Single(t)
 			first := serve(t, redis.URL(), "-addr", porttest.Address(t), "-drain-delay", delay.String())
 			token := first.token
-			servers := []*served{first, serve(t, redis.URL(), "-addr", porttest.Address(t), "-drain-delay", delay.String(), "-token=false")}
+			servers := []*served{first, serve(t, redis.URL(), "-addr", porttest.Address(t), "-drain-delay", delay.String(),
+				"-token=false")}
 			b := balance(t, delay > 0, servers[0].address, servers[1].address)
 			l := startLoad(t, b.url(), token, 1)
 			restarts := 0
 			for range counts(2, 20) {
 				for i, s := range servers {
 					s.stop()
-					time.Sleep(50 * time.Millisecond) // the other one has all the load
+					time.Sleep(50 * time.Millisecond) // the other server has all the load
 					servers[i] = serve(t, redis.URL(), "-addr", s.address, "-drain-delay", delay.String(), "-token=false")
 					restarts++
 					l.goesOn(t, 100)
@@ -212,10 +212,9 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	}
 }
 
-// On SQLite one server has the file, so there is a time in which nobody listens.
-// Clients that repeat until somebody does lose nothing either, and nothing is
-// there twice.
-func TestARestartOnOneFileLosesNothing(t *testing.T) {
+// TestRestartOnOneFileLosesNothing restarts the only server of a file, so that no server listens
+// for a while. Clients repeat calls until one does. Nothing is lost, and no job is stored twice.
+func TestRestartOnOneFileLosesNothing(t *testing.T) {
 	t.Parallel()
 	file := onFile(t)
 	s := serve(t, file, "-addr", porttest.Address(t))
@@ -229,11 +228,11 @@ func TestARestartOnOneFileLosesNothing(t *testing.T) {
 	}
 	l.goesOn(t, 50)
 	answered, repeated := l.end(t)
-	t.Logf("%d restarts, %d pushes were answered, %d tries found nobody", restarts, len(answered), repeated)
+	t.Logf("%d restarts, %d pushes were answered, %d attempts found no server", restarts, len(answered), repeated)
 	holdsOnce(t, opened(t, s.url, token), answered)
 }
 
-// opened is a server as an engine.
+// opened returns a server as an engine.
 func opened(t *testing.T, url, token string) contract.Engine {
 	t.Helper()
 	e, err := open.Engine(t.Context(), strings.Replace(url, "http://", "http://"+token+"@", 1))

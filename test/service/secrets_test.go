@@ -24,8 +24,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// C16.54, C16.57: secrets and the header values of targets reach the store sealed. No
-// file, no backup, no command and no script argument has them in the clear.
+// TestSecretsAreSealedInTheStore checks C16.54 and C16.57. Secrets and the header values of
+// targets are encrypted before they reach the store. No file, backup, command or script argument
+// contains them in plain text.
 func TestSecretsAreSealedInTheStore(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
@@ -63,8 +64,8 @@ func TestSecretsAreSealedInTheStore(t *testing.T) {
 // canaries are texts that nothing else contains.
 type canaries struct {
 	t      *testing.T
-	public string            // the store has it in the clear
-	secret map[string]string // by what it is
+	public string            // stored in plain text
+	secret map[string]string // by description
 }
 
 func canary() string {
@@ -73,8 +74,8 @@ func canary() string {
 	return "canary" + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// search reports every secret in a text, and a text without the public canary: a
-// search that finds nothing there would find no secret either.
+// search reports every secret in a text. The text must contain the public canary. Otherwise the
+// search would not find a secret either.
 func (c *canaries) search(where string, text []byte) {
 	c.t.Helper()
 	if !bytes.Contains(text, []byte(c.public)) {
@@ -83,15 +84,15 @@ func (c *canaries) search(where string, text []byte) {
 	for what, secret := range c.secret {
 		for _, form := range forms([]byte(secret)) {
 			if bytes.Contains(text, form) {
-				c.t.Errorf("%s: %s is in the clear", where, what)
+				c.t.Errorf("%s: %s is in plain text", where, what)
 				break
 			}
 		}
 	}
 }
 
-// forms returns a secret as the store may have it: as it is, in hex, and as a part of
-// a longer text in base64, whose beginning and end depend on what is around it.
+// forms returns the forms in which a store may have a secret: as it is, in hex, and within a
+// longer base64 text, whose start and end depend on the text around it.
 func forms(secret []byte) [][]byte {
 	list := [][]byte{secret, []byte(hex.EncodeToString(secret))}
 	for _, code := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -103,7 +104,7 @@ func forms(secret []byte) [][]byte {
 	return list
 }
 
-// useSecrets makes a target with headers and a secret of its own, rotates it and the
+// useSecrets creates a target with headers and its own secret. It rotates that secret and the
 // secret of the namespace, and sends jobs that are signed with all of them.
 func useSecrets(t *testing.T, s *served) *canaries {
 	t.Helper()
@@ -113,14 +114,15 @@ func useSecrets(t *testing.T, s *served) *canaries {
 	c.add("a given secret", "whsec_"+base64.StdEncoding.EncodeToString(raw))
 
 	var got atomic.Int64
-	rc := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // which echoes everything
+	rc := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // echoes everything
 		got.Add(1)
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintln(w, r.Header)
 	}))
 	t.Cleanup(rc.Close)
 
-	s.manage("PUT", "/v1/default/push/targets/crm", `{"url":"`+rc.URL+`/hook","headers":{"authorization":"Bearer `+header+`"}}`)
+	s.manage("PUT", "/v1/default/push/targets/crm",
+		`{"url":"`+rc.URL+`/hook","headers":{"authorization":"Bearer `+header+`"}}`)
 	push := func(queue, to string) {
 		s.manage("POST", "/v1/default/queues/"+queue+"/jobs", `{"tries":1,"body":"`+c.public+`","callback":"`+to+`"}`)
 	}
@@ -131,7 +133,8 @@ func useSecrets(t *testing.T, s *served) *canaries {
 	c.show(s, "the next secret of the namespace", "/v1/default/push/secret")
 	s.manage("POST", "/v1/default/push/targets/crm/rotate", `{"overlap":"1h"}`)
 	c.show(s, "a made secret of the target", "/v1/default/push/targets/crm/secret")
-	s.manage("POST", "/v1/default/push/targets/crm/rotate", `{"overlap":"1h","secret":"whsec_`+base64.StdEncoding.EncodeToString(raw)+`"}`)
+	s.manage("POST", "/v1/default/push/targets/crm/rotate",
+		`{"overlap":"1h","secret":"whsec_`+base64.StdEncoding.EncodeToString(raw)+`"}`)
 	c.show(s, "the given secret of the target", "/v1/default/push/targets/crm/secret")
 	push("orders", "target:crm")
 	push("orders", rc.URL+"/path")
@@ -152,7 +155,7 @@ func (c *canaries) show(s *served, what, path string) {
 	}
 	n := len(c.secret)
 	c.addAll(what, all)
-	if len(c.secret) < n+2 { // one to sign with HMAC, one to sign with Ed25519
+	if len(c.secret) < n+2 { // one for HMAC and one for Ed25519
 		c.t.Fatalf("%s shows %v", path, all)
 	}
 }
@@ -180,12 +183,12 @@ func (c *canaries) add(what, secret string) {
 	_, text, _ := strings.Cut(secret, "_")
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) < 24 {
-		c.t.Fatalf("%s is no secret: %v", what, err)
+		c.t.Fatalf("%s has no valid secret: %v", what, err)
 	}
 	c.secret[what+" as text"], c.secret[what+" as bytes"] = text, string(raw)
 }
 
-// manage sends a request that must succeed, and returns the body of the answer.
+// manage sends a request that must succeed, and returns the body of the response.
 func (s *served) manage(method, path, body string) string {
 	s.t.Helper()
 	status, answer, _ := s.call(method, s.url+path, body)
@@ -234,7 +237,7 @@ func monitor(t *testing.T, server *redistest.Server) (heard func() []byte) {
 	}
 }
 
-// unescaped returns the bytes of arguments as MONITOR writes them.
+// unescaped returns the bytes of arguments as MONITOR prints them.
 func unescaped(text []byte) (raw []byte) {
 	for rest := string(text); rest != ""; {
 		c, _, tail, err := strconv.UnquoteChar(rest, 0)
@@ -246,7 +249,7 @@ func unescaped(text []byte) (raw []byte) {
 	return raw
 }
 
-// contents returns every file of a folder, one after the other.
+// contents returns all files of a folder, concatenated.
 func contents(t *testing.T, folder string) (text []byte) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

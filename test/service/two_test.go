@@ -9,14 +9,14 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// as is the server with another token.
+// as returns the server with another token.
 func (s *served) as(token string) *served {
 	other := *s
 	other.token = token
 	return &other
 }
 
-// field is the value of a string in an answer.
+// field returns the value of a string field in a response.
 func field(t *testing.T, answer, name string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(answer, `"`+name+`":"`)
@@ -27,9 +27,9 @@ func field(t *testing.T, answer, name string) string {
 	return value
 }
 
-// Two servers on one Redis are one service: what is pushed through one wakes who
-// waits at the other, is leased once, and is settled through either, whichever
-// API is spoken; tokens, their limits and their end hold on both.
+// TestTwoServersOnOneRedisAgree runs two servers on one Redis as one service. A push to one wakes
+// a waiter of the other. A job is leased once, and can be settled through either server and API.
+// Tokens, their limits and their revocation apply to both.
 func TestTwoServersOnOneRedisAgree(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
@@ -43,17 +43,19 @@ func TestTwoServersOnOneRedisAgree(t *testing.T) {
 			from, to = there, here
 		}
 		p := to.poll(t, "q", 1)
-		if status, answer, _ := from.call("POST", from.url+"/v1/ns/push", fmt.Sprintf(`{"jobs":[{"queue":"q","id":"job-%d"}]}`, i)); status != 200 {
+		if status, answer, _ := from.call("POST", from.url+"/v1/ns/push",
+			fmt.Sprintf(`{"jobs":[{"queue":"q","id":"job-%d"}]}`, i)); status != 200 {
 			t.Fatalf("push: %d %s", status, answer)
 		}
 		got := p.next(t)
 		if field(t, got, "job_id") != fmt.Sprintf("job-%d", i) {
-			t.Errorf("the poll at the other server was answered %s", got)
+			t.Errorf("the poll at the other server returned %s", got)
 		}
 		if _, answer, _ := from.call("POST", from.url+"/v1/ns/reserve", `{"queues":["q"]}`); answer != `{"deliveries":[]}` {
-			t.Errorf("it is leased twice: %s", answer)
+			t.Errorf("the job is leased twice: %s", answer)
 		}
-		if status, _, _ := from.call("DELETE", fmt.Sprintf("%s/api/ns/q/job/job-%d", from.url, i), ""); status != http.StatusNoContent {
+		if status, _, _ := from.call("DELETE", fmt.Sprintf("%s/api/ns/q/job/job-%d", from.url, i),
+			""); status != http.StatusNoContent {
 			t.Errorf("an ack at the other server: %d", status)
 		}
 		p.close()
@@ -65,11 +67,12 @@ func TestTwoServersOnOneRedisAgree(t *testing.T) {
 		t.Errorf("a settle at the other server: %s", answer)
 	}
 	if _, answer, _ := there.call("POST", there.url+"/v1/ns/settle", ack); !strings.Contains(answer, "lease_lost") {
-		t.Errorf("and once more: %s", answer)
+		t.Errorf("a second settle: %s", answer)
 	}
 
 	// Tokens.
-	_, made, _ := here.call("POST", here.admin+"/admin/tokens", `{"namespace":"ns","rights":["produce","consume"],"limits":{"produce":4,"per":"1h"}}`)
+	_, made, _ := here.call("POST", here.admin+"/admin/tokens",
+		`{"namespace":"ns","rights":["produce","consume"],"limits":{"produce":4,"per":"1h"}}`)
 	id, token := field(t, made, "id"), field(t, made, "token")
 	limited := 0
 	for i := range 6 {

@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// answers reads HTTP/1.1 responses, without memory per response: just what a
-// server sends that answers in full and keeps the connection open.
+// answers reads HTTP/1.1 responses without an allocation per response. It understands only
+// complete responses on a connection that stays open.
 type answers struct {
 	r    *bufio.Reader
 	body []byte
 }
 
-// maxAnswer bounds a body: none of a push comes near it.
+// maxAnswer bounds the body of a response. Responses to pushes are far smaller.
 const maxAnswer = 1 << 20
 
 // next reads a response. The body is valid until the next call.
@@ -26,12 +26,13 @@ func (a *answers) next() (status int, body []byte, err error) {
 		return 0, nil, err
 	}
 	if len(line) < 12 || string(line[:9]) != "HTTP/1.1 " {
-		return 0, nil, fmt.Errorf("%.60q is no answer of HTTP/1.1", line)
+		return 0, nil, fmt.Errorf("%.60q is no HTTP/1.1 response", line)
 	}
 	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
 		return 0, nil, fmt.Errorf("%.60q has no status", line)
 	}
 	length, chunked := -1, false
+	// Only the headers that frame the body matter.
 	for {
 		if line, err = a.line(); err != nil {
 			return 0, nil, err
@@ -43,7 +44,7 @@ func (a *answers) next() (status int, body []byte, err error) {
 		switch value = bytes.TrimSpace(value); {
 		case bytes.EqualFold(name, []byte("Content-Length")):
 			if length, err = strconv.Atoi(string(value)); err != nil || length < 0 || length > maxAnswer {
-				return 0, nil, fmt.Errorf("an answer of %.20q bytes", value)
+				return 0, nil, fmt.Errorf("the Content-Length is %.20q, want a number up to %d", value, maxAnswer)
 			}
 		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
 			chunked = bytes.EqualFold(value, []byte("chunked"))
@@ -55,14 +56,14 @@ func (a *answers) next() (status int, body []byte, err error) {
 	case chunked:
 		err = a.chunks()
 	case length < 0:
-		err = errors.New("an answer without a length")
+		err = errors.New("the response has neither a length nor chunks")
 	default:
 		err = a.read(length)
 	}
 	return status, a.body, err
 }
 
-// line is the next line without its end.
+// line returns the next line without its line ending.
 func (a *answers) line() ([]byte, error) {
 	line, err := a.r.ReadSlice('\n')
 	if err == io.EOF && len(line) == 0 {
@@ -71,10 +72,10 @@ func (a *answers) line() ([]byte, error) {
 	return bytes.TrimRight(line, "\r\n"), err
 }
 
-// read adds n bytes to the body.
+// read appends n bytes to the body.
 func (a *answers) read(n int) error {
 	if len(a.body)+n > maxAnswer {
-		return errors.New("an answer without an end")
+		return errors.New("the response is too long")
 	}
 	at := len(a.body)
 	a.body = append(a.body, make([]byte, n)...)
@@ -82,7 +83,7 @@ func (a *answers) read(n int) error {
 	return err
 }
 
-// chunks adds every chunk to the body.
+// chunks appends every chunk to the body.
 func (a *answers) chunks() error {
 	for {
 		line, err := a.line()
@@ -92,10 +93,10 @@ func (a *answers) chunks() error {
 		size, _, _ := bytes.Cut(line, []byte(";"))
 		n, err := strconv.ParseUint(string(size), 16, 31)
 		if err != nil {
-			return fmt.Errorf("%.20q is no size of a chunk", line)
+			return fmt.Errorf("the chunk size %.20q is not a hexadecimal number", line)
 		}
 		if n == 0 {
-			_, err = a.line() // no server of ours sends trailers
+			_, err = a.line() // duly's servers send no trailers
 			return err
 		}
 		if err := a.read(int(n)); err != nil {

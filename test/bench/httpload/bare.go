@@ -11,16 +11,18 @@ import (
 	"strings"
 )
 
-// What duly answers, in as many bytes, to a push, a publish and a consume of 100
-// bytes.
+// The bodies of duly's responses to a push, a publish and a consume of 100 bytes, with the same
+// lengths.
 var (
 	barePush    = []byte(`{"results":[{"id":"01J0000000000000000000000A","outcome":"created"}]}`)
 	barePublish = []byte(`{"job_id":"01J0000000000000000000000A","msg":"published"}`)
-	bareConsume = []byte(`{"attributes":null,"data":"` + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 100))) + `","elapsed_ms":1000,` +
-		`"job_id":"01J0000000000000000000000A","msg":"new job","namespace":"default","queue":"bench-http-01j0000000000000000000000a","remain_tries":15,"ttl":0}`)
+	bareConsume = []byte(`{"attributes":null,"data":"` + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x",
+		100))) + `","elapsed_ms":1000,` +
+		`"job_id":"01J0000000000000000000000A","msg":"new job","namespace":"default","queue":` +
+		`"bench-http-01j0000000000000000000000a","remain_tries":15,"ttl":0}`)
 )
 
-// bare reads the body and answers; it keeps nothing.
+// bare reads the request and sends a response. It stores nothing.
 func bare(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header()["Content-Type"] = []string{"application/json; charset=utf-8"}

@@ -24,6 +24,7 @@ func load(ctx context.Context, o options) (result, error) {
 	start := time.Now()
 	for i := range o.connections {
 		wg.Go(func() {
+			// One failed connection ends the measurement.
 			if errs[i] = o.connection(ctx, i, &latency); errs[i] != nil {
 				cancel()
 			}
@@ -31,6 +32,7 @@ func load(ctx context.Context, o options) (result, error) {
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
+	// A clean run of one connection is not enough: any error makes the result invalid.
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	r := result{
 		Connections: o.connections, Requests: latency.Count(), Seconds: elapsed.Seconds(),
@@ -38,14 +40,15 @@ func load(ctx context.Context, o options) (result, error) {
 		P50:       micros(latency.Percentile(50)), P99: micros(latency.Percentile(99)), Max: micros(latency.Max()),
 	}
 	if err := errors.Join(errs...); err != nil {
+		// The connections mostly fail for the same reason, so one line suffices.
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		return r, errors.New(first)
 	}
 	return r, nil
 }
 
-// connection does one job after the other, and at least one. The end of the
-// time is looked at between jobs, so each that was begun is counted.
+// connection processes jobs one after another, at least one. It checks the time between jobs, so
+// each job that was begun is counted.
 func (o *options) connection(ctx context.Context, number int, latency *bench.Histogram) error {
 	x, err := o.dial(number)
 	if err != nil {
@@ -66,7 +69,7 @@ func (o *options) connection(ctx context.Context, number int, latency *bench.His
 	return nil
 }
 
-// exchange is a connection with a request at a time.
+// exchange is a connection with one request at a time.
 type exchange struct {
 	number int
 	conn   net.Conn
@@ -81,7 +84,7 @@ func (o *options) dial(number int) (*exchange, error) {
 	return &exchange{number: number, conn: conn, in: answers{r: bufio.NewReaderSize(conn, 16<<10)}}, nil
 }
 
-// ask sends a request and wants that status, and that in the body.
+// ask sends a request. The response must have this status and contain want.
 func (x *exchange) ask(request []byte, status int, want []byte) (body []byte, err error) {
 	got, body, err := x.send(request)
 	switch {
@@ -93,10 +96,9 @@ func (x *exchange) ask(request []byte, status int, want []byte) (body []byte, er
 	return body, nil
 }
 
-// send sends a request and returns the answer to it.
+// send sends a request and returns its response.
 func (x *exchange) send(request []byte) (status int, body []byte, err error) {
-	// An answer that takes so long is none; a deadline per request, for a
-	// server that stalls must not hold the measurement for ever.
+	// A stalled server must not block the measurement, so each request has a deadline.
 	if err := x.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return 0, nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// server answers pushes by push, and counts the queues that are destroyed.
+// server answers pushes with push, and counts the queues that are destroyed.
 func server(t *testing.T, push http.HandlerFunc) (url string, destroyed *atomic.Int64) {
 	t.Helper()
 	destroyed = new(atomic.Int64)
@@ -52,7 +52,8 @@ func TestEveryAnsweredPushIsCounted(t *testing.T) {
 				io.WriteString(w, `"outcome":"created"}]}`)
 			})
 			var out, errs bytes.Buffer
-			if err := run(t.Context(), []string{"-connections", "3", "-time", "50ms", "-body", "33", "-json", url}, "s3cret", &out, &errs); err != nil {
+			if err := run(t.Context(), []string{"-connections", "3", "-time", "50ms", "-body", "33", "-json", url}, "s3cret",
+				&out, &errs); err != nil {
 				t.Fatal(err)
 			}
 			var r result
@@ -69,7 +70,7 @@ func TestEveryAnsweredPushIsCounted(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatCreatesNothingIsAnError(t *testing.T) {
+func TestResponseWithoutACreatedJobIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, push := range map[string]http.HandlerFunc{
 		"item error": func(w http.ResponseWriter, _ *http.Request) {
@@ -86,20 +87,22 @@ func TestAnAnswerThatCreatesNothingIsAnError(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if destroyed.Load() != 1 {
-				t.Error("the queue was left behind")
+				t.Error("the queue was not destroyed")
 			}
 		})
 	}
 }
 
-// Every work is done against the bare server, which answers as duly does.
+// TestEveryWorkIsDone runs every kind of work against the bare server, whose responses look like
+// duly's.
 func TestEveryWorkIsDone(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(bare))
 	t.Cleanup(s.Close)
 	for work := range works {
 		var out, errs bytes.Buffer
-		if err := run(t.Context(), []string{"-work", work, "-connections", "3", "-time", "50ms", "-json", s.URL}, "", &out, &errs); err != nil {
+		if err := run(t.Context(), []string{"-work", work, "-connections", "3", "-time", "50ms", "-json", s.URL}, "", &out,
+			&errs); err != nil {
 			t.Errorf("%s: %v", work, err)
 			continue
 		}
@@ -110,8 +113,8 @@ func TestEveryWorkIsDone(t *testing.T) {
 	}
 }
 
-// Who takes from a queue that is empty has not measured anything.
-func TestAnEmptyQueueIsAnError(t *testing.T) {
+// TestEmptyQueueIsAnError takes from an empty queue, which measures nothing.
+func TestEmptyQueueIsAnError(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -121,14 +124,18 @@ func TestAnEmptyQueueIsAnError(t *testing.T) {
 		bare(w, r)
 	}))
 	t.Cleanup(s.Close)
-	if err := run(t.Context(), []string{"-work", "take", "-time", "10s", s.URL}, "", io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := run(t.Context(), []string{"-work", "take", "-time", "10s", s.URL}, "", io.Discard,
+		io.Discard); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAQueueThatCannotBeDestroyedIsNamed(t *testing.T) {
+func TestWarningNamesAQueueThatCanNotBeDestroyed(t *testing.T) {
 	t.Parallel()
-	url, _ := server(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"results":[{"outcome":"created"}]}`) })
+	url, _ := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w,
+			`{"results":[{"outcome":"created"}]}`)
+	})
 	var errs bytes.Buffer
 	if err := run(t.Context(), []string{"-time", "100ms", url}, "another", io.Discard, &errs); err != nil {
 		t.Fatal(err)
@@ -138,13 +145,14 @@ func TestAQueueThatCannotBeDestroyedIsNamed(t *testing.T) {
 	}
 }
 
-func TestABadCommandLineIsRefused(t *testing.T) {
+func TestBadCommandLineIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{}, {"a", "b"}, {"-work", "play", "http://host"}, {"https://host"}, {"host:1"}, {"-connections", "0", "http://host"}, {"-time", "0s", "http://host"}, {"-body", "-1", "http://host"},
+		{}, {"a", "b"}, {"-work", "play", "http://host"}, {"https://host"}, {"host:1"},
+		{"-connections", "0", "http://host"}, {"-time", "0s", "http://host"}, {"-body", "-1", "http://host"},
 	} {
 		if _, err := parse(args, "", io.Discard); err == nil {
-			t.Errorf("%q was taken", args)
+			t.Errorf("the arguments %q were accepted", args)
 		}
 	}
 	o, err := parse([]string{"http://t0ken@host:1"}, "other", io.Discard)

@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	base        *url.URL // with the namespace as its path
 	namespace   string
@@ -44,8 +44,8 @@ type options struct {
 	body        int
 	json        bool
 	queue       string
-	// redis is the URL of the Redis server behind the server, pid the process
-	// of the server; both may be left out.
+	// redis is the URL of the Redis server behind the server, and pid is the server's process.
+	// Both are optional.
 	redis string
 	pid   int
 }
@@ -66,12 +66,15 @@ func parse(args []string, token string, stderr io.Writer) (o options, err error)
 	if o.work = works[*kind]; o.work == nil {
 		return o, fmt.Errorf("-work is %q, must be push, publish, take or flow", *kind)
 	}
-	if f.NArg() != 1 || o.connections < 1 || o.connections > 10_000 || o.time <= 0 || o.body < 0 || o.body > duly.DefaultMaxBody {
-		return o, fmt.Errorf("want one URL like http://127.0.0.1:7777/default, 1–10000 connections, a time, and a body of up to 1 MiB")
+	if f.NArg() != 1 || o.connections < 1 || o.connections > 10_000 || o.time <= 0 || o.body < 0 ||
+		o.body > duly.DefaultMaxBody {
+		return o, fmt.Errorf("want one URL like http://127.0.0.1:7777/default, 1–10000 connections, a time, and a body " +
+			"of up to 1 MiB")
 	}
 	if o.base, err = url.Parse(f.Arg(0)); err != nil || o.base.Scheme != "http" || o.base.Host == "" {
-		return o, fmt.Errorf("%q is no URL like http://127.0.0.1:7777/default", f.Arg(0))
+		return o, fmt.Errorf("%q is not a URL like http://127.0.0.1:7777/default", f.Arg(0))
 	}
+	// A token in the URL overrides the one of the environment.
 	if o.token = token; o.base.User != nil {
 		o.token = o.base.User.Username()
 	}
@@ -84,7 +87,7 @@ func parse(args []string, token string, stderr io.Writer) (o options, err error)
 	return o, nil
 }
 
-// result is what was measured, with the units in the names.
+// result is the measurement. The names contain the units.
 type result struct {
 	Connections int     `json:"connections"`
 	Requests    int64   `json:"requests"`
@@ -93,7 +96,7 @@ type result struct {
 	P50         float64 `json:"p50_us"`
 	P99         float64 `json:"p99_us"`
 	Max         float64 `json:"max_us"`
-	// What the server and Redis used; 0 where that is not known.
+	// What the server and Redis used, or 0 if unknown.
 	ServerCPU   float64 `json:"server_cpu_us_per_job,omitempty"`
 	RedisCPU    float64 `json:"redis_cpu_us_per_job,omitempty"`
 	ScriptTime  float64 `json:"redis_script_us_per_job,omitempty"`
@@ -112,8 +115,9 @@ func run(ctx context.Context, args []string, token string, stdout, stderr io.Wri
 	if err == nil {
 		r, err = metered(ctx, o)
 	}
+	// Destroy the queue even after a failed run.
 	if cerr := destroy(o); cerr != nil {
-		fmt.Fprintf(stderr, "httpload: queue %s is left behind: %v\n", o.queue, cerr)
+		fmt.Fprintf(stderr, "httpload: queue %s was not destroyed: %v\n", o.queue, cerr)
 	}
 	if err != nil {
 		return err
@@ -125,18 +129,20 @@ func run(ctx context.Context, args []string, token string, stdout, stderr io.Wri
 }
 
 func (r result) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%.0f jobs/s, one per request: %d in %.2f s over %d connections; p50 %.0f µs, p99 %.0f µs, max %.0f µs\n",
+	_, err := fmt.Fprintf(w, "%.0f jobs/s, one per request: %d in %.2f s over %d connections; p50 %.0f µs, p99 %.0f "+
+		"µs, max %.0f µs\n",
 		r.PerSecond, r.Requests, r.Seconds, r.Connections, r.P50, r.P99, r.Max)
 	if err == nil && r.ServerCPU > 0 {
 		_, err = fmt.Fprintf(w, "CPU per job: %.1f µs of the server\n", r.ServerCPU)
 	}
 	if err == nil && r.RedisCPU > 0 {
-		_, err = fmt.Fprintf(w, "CPU per job: %.1f µs of Redis; scripts ran %.1f µs in %.2f calls\n", r.RedisCPU, r.ScriptTime, r.ScriptCalls)
+		_, err = fmt.Fprintf(w, "CPU per job: %.1f µs of Redis; scripts ran %.1f µs in %.2f calls\n", r.RedisCPU,
+			r.ScriptTime, r.ScriptCalls)
 	}
 	return err
 }
 
-// destroy removes the queue.
+// destroy destroys the queue.
 func destroy(o options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

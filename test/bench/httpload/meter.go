@@ -12,8 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/bench/redisgauge"
 )
 
-// metered runs the load and reads, before and after it, what the server and
-// Redis have used.
+// metered runs the load. It reads what the server and Redis have used before and after it.
 func metered(ctx context.Context, o options) (result, error) {
 	var gauge *redisgauge.Gauge
 	if o.redis != "" {
@@ -53,7 +52,7 @@ type usage struct {
 	redis  bench.Reading
 }
 
-// read reads both; gauge is nil where there is no Redis.
+// read reads the usage of both. gauge is nil without Redis.
 func (o *options) read(ctx context.Context, gauge *redisgauge.Gauge) (u usage, err error) {
 	if o.pid != 0 {
 		if u.server, err = cpuOf(o.pid); err != nil {
@@ -66,10 +65,10 @@ func (o *options) read(ctx context.Context, gauge *redisgauge.Gauge) (u usage, e
 	return u, err
 }
 
-// tick is the unit of times in /proc, the same on every Linux that Go runs on.
+// tick is the unit of times in /proc. It is the same on every Linux that Go supports.
 const tick = time.Second / 100
 
-// cpuOf returns the CPU time that a process has used, with its threads.
+// cpuOf returns the CPU time that a process and its threads have used.
 func cpuOf(pid int) (time.Duration, error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
 	text, err := os.ReadFile(name)
@@ -77,7 +76,7 @@ func cpuOf(pid int) (time.Duration, error) {
 		return 0, err
 	}
 
-	// The second field is the program's name in parentheses and may hold anything.
+	// The second field is the program's name in parentheses, which may contain any character.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	const user, system = 11, 12
 	if len(fields) <= system {

@@ -25,10 +25,10 @@ func TestCPUOfAProcess(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a process that is busy for a minute uses no CPU")
+	t.Error("a process that is busy for a minute uses no CPU time")
 }
 
-func TestCPUOfNoProcess(t *testing.T) {
+func TestCPUOfUnknownProcessIsAnError(t *testing.T) {
 	t.Parallel()
 	if cpu, err := cpuOf(-1); err == nil {
 		t.Errorf("process -1 has used %s", cpu)

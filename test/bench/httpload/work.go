@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// work is what is measured.
+// work is one kind of work.
 type work struct {
-	// prepare, if set, is done before, and not measured.
+	// prepare, if set, runs before the measurement.
 	prepare func(ctx context.Context, o *options) error
-	// one returns what does one job over a connection. It reports whether the job
+	// one returns a function that processes one job over a connection. It reports whether the job
 	// counts.
 	one func(o *options, x *exchange) func() (counts bool, err error)
 }
@@ -26,7 +26,7 @@ var works = map[string]*work{
 	"flow":    {one: flows},
 }
 
-// request is the bytes of one.
+// request returns the bytes of a request.
 func (o *options) request(method, path, contentType, body string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, o.base.Host)
@@ -47,7 +47,7 @@ func (o *options) request(method, path, contentType, body string) []byte {
 	return b.Bytes()
 }
 
-// created is in the answer of a push that stored a job.
+// created is part of the response to a push that stored a job.
 var created = []byte(`"created"`)
 
 func pushes(o *options, x *exchange) func() (bool, error) {
@@ -59,7 +59,7 @@ func pushes(o *options, x *exchange) func() (bool, error) {
 	}
 }
 
-// lmstfy is the path of the queue in that API.
+// lmstfy returns the path of the queue in the lmstfy API.
 func (o *options) lmstfy() string { return "/api/" + o.namespace + "/" + o.queue }
 
 func publishes(o *options, x *exchange) func() (bool, error) {
@@ -70,10 +70,10 @@ func publishes(o *options, x *exchange) func() (bool, error) {
 	}
 }
 
-// published is in the answer of a publish.
+// published is part of the response to a publish.
 var published = []byte(`"published"`)
 
-// takes consumes a job and acks it.
+// takes consumes a job and acknowledges it.
 func takes(o *options, x *exchange) func() (bool, error) {
 	consume, ack := o.request("GET", o.lmstfy()+"?ttr=120", "", ""), acks(o, x)
 	return func() (bool, error) {
@@ -85,8 +85,8 @@ func takes(o *options, x *exchange) func() (bool, error) {
 	}
 }
 
-// flows publishes over every fourth connection. The others consume jobs as they come,
-// each with a wait, and ack them. The jobs that are acked count.
+// flows publishes over every fourth connection. The others wait for jobs, consume and acknowledge
+// them. Acknowledged jobs are counted.
 func flows(o *options, x *exchange) func() (bool, error) {
 	if x.number%4 == 0 {
 		publish := publishes(o, x)
@@ -102,7 +102,7 @@ func flows(o *options, x *exchange) func() (bool, error) {
 		switch {
 		case err != nil:
 			return false, err
-		case status == 404: // there was no job in time
+		case status == 404: // no job came within the timeout
 			return false, nil
 		case status != 200:
 			return false, unexpected(status, body)
@@ -111,11 +111,12 @@ func flows(o *options, x *exchange) func() (bool, error) {
 	}
 }
 
-// jobID is in front of the ID of a job in the answer of a consume.
+// jobID precedes the ID of a job in the response to a consume.
 var jobID = []byte(`"job_id":"`)
 
-// acks returns a function that acks the job of a consume's answer.
+// acks returns a function that acknowledges the job in a response to a consume.
 func acks(o *options, x *exchange) func(consumed []byte) error {
+	// Prepare the request once. Only the ID changes.
 	const placeholder = "PLACE-OF-AN-ID"
 	before, after, _ := bytes.Cut(o.request("DELETE", o.lmstfy()+"/job/"+placeholder, "", ""), []byte(placeholder))
 	var request []byte
@@ -129,19 +130,19 @@ func acks(o *options, x *exchange) func(consumed []byte) error {
 }
 
 const (
-	fillBatch = 64 // the most that a bulk publish takes
+	fillBatch = 64 // the limit of a bulk publish
 	fillers   = 8
-	// mostTaken is more than any server does in a second, on the machines that
-	// are meant.
+	// mostTaken is more jobs than any server consumes in a second on the intended machines.
 	mostTaken = 40_000
 )
 
-// fill publishes what can be taken in the time.
+// fill publishes as many jobs as can be consumed in the time.
 func fill(ctx context.Context, o *options) error {
 	job := `"` + strings.Repeat("x", o.body) + `",`
 	body := "[" + strings.TrimSuffix(strings.Repeat(job, fillBatch), ",") + "]"
 	request := o.request("PUT", o.lmstfy()+"/bulk?tries=1", "", body)
 
+	// One more job per connection, because each completes the one that it has begun.
 	var left atomic.Int64
 	left.Store(int64(o.time.Seconds()*mostTaken) + int64(o.connections))
 	var wg sync.WaitGroup

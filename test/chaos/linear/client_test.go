@@ -21,15 +21,15 @@ import (
 // The load of one client process.
 const (
 	slice       = 400 * time.Millisecond
-	callers     = 6  // per process
-	callsInAll  = 14 // of one caller in one slice
-	ids         = 8  // of one slice
+	callers     = 6  // callers per process
+	callsInAll  = 14 // calls of one caller in one slice
+	ids         = 8  // IDs of one slice
 	pause       = slice / 8
 	callTimeout = 5 * time.Second
 )
 
-// leases are what a Reserve or an Extend may ask for: short enough to run out
-// within a slice.
+// leases are the leases that a Reserve or an Extend asks for. Some are short enough to end within
+// a slice.
 var leases = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, time.Minute}
 
 // client is a process that calls servers until it is killed.
@@ -40,11 +40,11 @@ type client struct {
 	mu    sync.Mutex
 	calls int64
 	slice int64
-	held  []duly.Receipt // of this slice; some of them are stale
+	held  []duly.Receipt // receipts of this slice, some of them stale
 }
 
-// runClient calls servers until it is killed. Its args are a seed, the moment in
-// ms at which slice 0 began, and the URLs of the servers.
+// runClient calls servers until it is killed. Its args are a seed, the time in ms at which slice
+// 0 began, and the URLs of the servers.
 func runClient(args []string) error {
 	seed, err := strconv.ParseUint(args[0], 10, 64)
 	if err != nil {
@@ -71,7 +71,7 @@ func runClient(args []string) error {
 	return nil
 }
 
-// run makes a few calls in every slice and waits for the next one.
+// run makes a few calls in every slice and then waits for the next one.
 func (c *client) run(r *rand.Rand) {
 	for {
 		n := int64(time.Since(c.start) / slice)
@@ -81,14 +81,14 @@ func (c *client) run(r *rand.Rand) {
 			}
 			c.call(r, n)
 			if r.IntN(3) == 0 {
-				time.Sleep(time.Duration(r.Int64N(int64(pause)))) // the slice lasts longer than a short lease
+				time.Sleep(time.Duration(r.Int64N(int64(pause)))) // so that the slice lasts longer than a short lease
 			}
 		}
 		time.Sleep(time.Until(c.start.Add(time.Duration(n+1) * slice)))
 	}
 }
 
-// call makes one call, chosen by lot.
+// call makes one random call.
 func (c *client) call(r *rand.Rand, n int64) {
 	e := c.engines[r.IntN(len(c.engines))].(*httpengine.Engine)
 	queue := fmt.Sprintf("s%d", n)
@@ -126,7 +126,7 @@ func (c *client) call(r *rand.Rand, n int64) {
 	}
 }
 
-// receipt takes a receipt of this slice. Every third one is kept and comes again.
+// receipt returns a receipt of this slice. It keeps every third one for later calls.
 func (c *client) receipt(r *rand.Rand, n int64) duly.Receipt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func outcome(r *rand.Rand, receipt duly.Receipt) duly.SettleRequest {
 	return o
 }
 
-// do writes a call, makes it, and writes its reply unless it is not known.
+// do writes a line before the call, and one with its reply unless the result is unknown.
 func (c *client) do(what call, send func() (reply, error)) {
 	c.mu.Lock()
 	c.calls++
@@ -203,10 +203,10 @@ func (c *client) do(what call, send func() (reply, error)) {
 	}
 }
 
-// breath is the rest after a call that met no server.
+// breath is the pause after a call that reached no server.
 const breath = 10 * time.Millisecond
 
-// isAnswer reports whether an error is an item's own verdict.
+// isAnswer reports whether an error is the result of an item.
 func isAnswer(err error) bool {
 	return errors.Is(err, duly.ErrLeaseLost) || errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrConflict)
 }
@@ -217,12 +217,13 @@ func isUnsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// isUnknown reports whether a call that ended so may have happened.
+// isUnknown reports whether a call with this error may have been executed.
 func isUnknown(err error) bool {
-	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
-// write prints one line in one write, so that a kill cuts off no line before it.
+// write prints one line in one write, so that a kill never truncates an earlier line.
 func write(mark string, what any) {
 	text, err := json.Marshal(what)
 	if err != nil {

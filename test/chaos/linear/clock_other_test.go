@@ -4,5 +4,5 @@ package linear
 
 import "time"
 
-// monotonic is the wall clock where Go shows no other one that processes share.
+// monotonic returns the wall clock, because Go has no other clock here that processes share.
 func monotonic() int64 { return time.Now().UnixNano() }

@@ -23,19 +23,19 @@ const (
 
 // figures are the counts of one check.
 type figures struct {
-	calls, unknown, unsent int // by the clients
+	calls, unknown, unsent int // counted by the clients
 	histories, steps       int
-	longest                int // steps of a history
+	longest                int // steps of the longest history
 	cut                    int // histories that were longer than mostSteps
-	empties                int // Reserves that answered nothing while jobs of the queue were known
+	empties                int // Reserves that returned nothing while the queue had known jobs
 	violations, undecided  int
 	first                  string
 }
 
-// key names the history of one job.
+// key identifies the history of one job.
 type key struct{ queue, id string }
 
-// check splits the calls by job and looks for an order of each history.
+// check splits the calls by job and searches for an order of each history.
 func (l *log) check() figures {
 	var f figures
 	slices.SortFunc(l.calls, func(a, b *recorded) int { return cmp.Compare(a.At, b.At) })
@@ -79,7 +79,7 @@ func (f *figures) count(k key, result porcupine.CheckResult, history []porcupine
 	}
 }
 
-// split makes one history per job.
+// split returns one history per job.
 func (l *log) split(f *figures) map[key][]porcupine.Operation {
 	histories := map[key][]porcupine.Operation{}
 	open := l.unanswered()
@@ -102,7 +102,7 @@ func (l *log) split(f *figures) map[key][]porcupine.Operation {
 			continue
 		}
 		if r.reply == nil {
-			continue // it is in hidden
+			continue // counted in hidden
 		}
 		for _, d := range r.reply.Delivered {
 			k := key{r.Queue, d.ID}
@@ -117,7 +117,7 @@ func (l *log) split(f *figures) map[key][]porcupine.Operation {
 	return histories
 }
 
-// unanswered returns, per queue, the call times of the Reserves without an answer.
+// unanswered returns the call times of the Reserves without an answer, by queue.
 func (l *log) unanswered() map[string][]int64 {
 	open := map[string][]int64{}
 	for _, r := range l.calls {
@@ -128,15 +128,15 @@ func (l *log) unanswered() map[string][]int64 {
 	return open
 }
 
-// shorten cuts histories that are too long at the last moment with room at which
-// no answered call was under way: what came before is a history of its own.
+// shorten splits histories that are too long. It cuts at the latest time with room at which no
+// answered call was in flight. What came before is a separate history.
 func shorten(histories map[key][]porcupine.Operation) (cut int) {
 	for k, all := range histories {
 		if len(all) <= mostSteps {
 			continue
 		}
 
-		var busy int64 // until then a call was under way
+		var busy int64 // a call was in flight until this time
 		fits := 0
 		for i, o := range all[:mostSteps+1] {
 			if busy < o.Call {
@@ -154,8 +154,8 @@ func shorten(histories map[key][]porcupine.Operation) (cut int) {
 	return cut
 }
 
-// addEmpties adds each Reserve without a delivery to the histories of its queue
-// that have room for it. It changes no state, so leaving it out is sound.
+// addEmpties adds each Reserve without a delivery to the histories of its queue that have room.
+// Such a call changes no state, so leaving one out is sound.
 func addEmpties(histories map[key][]porcupine.Operation, empties []*recorded, open map[string][]int64) (added int) {
 	for _, r := range empties {
 		used := false
@@ -177,7 +177,7 @@ func addEmpties(histories map[key][]porcupine.Operation, empties []*recorded, op
 	return added
 }
 
-// operation is a call with its answer as the checker takes it.
+// operation returns a call with its answer in the checker's form.
 func (r *recorded) operation(open map[string][]int64) porcupine.Operation {
 	in := step{kind: r.Kind, as: r.As, lease: r.Lease, sent: r.Wall}
 	in.receipt, _ = contract.ParseReceipt(r.Receipt)
@@ -199,11 +199,12 @@ func (r *recorded) operation(open map[string][]int64) porcupine.Operation {
 func (r *recorded) delivery(open map[string][]int64, d delivered) porcupine.Operation {
 	o := r.operation(open)
 	parts, _ := contract.ParseReceipt(d.Receipt)
-	o.Output = answer{known: true, number: parts.Number.String(), delivery: parts.Delivery, failures: d.Failures, leaseEnd: d.LeaseEnd}
+	o.Output = answer{known: true, number: parts.Number.String(), delivery: parts.Delivery, failures: d.Failures,
+		leaseEnd: d.LeaseEnd}
 	return o
 }
 
-// describe prints a history in the order of its calls.
+// describe formats a history in the order of its calls.
 func describe(k key, history []porcupine.Operation) string {
 	text := fmt.Sprintf("%s of queue %s:\n", k.id, k.queue)
 	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
@@ -213,17 +214,20 @@ func describe(k key, history []porcupine.Operation) string {
 		if o.Return != math.MaxInt64 {
 			end = fmt.Sprint((o.Return - history[0].Call) / 1000)
 		}
-		text += fmt.Sprintf("  %8d…%8s µs %-7s %-7s %s.%d wall %d…%d hidden %d → %+v\n", (o.Call-history[0].Call)/1000, end, in.kind, in.as,
+		text += fmt.Sprintf("  %8d…%8s µs %-7s %-7s %s.%d wall %d…%d hidden %d → %+v\n", (o.Call-history[0].Call)/1000, end,
+			in.kind, in.as,
 			in.receipt.Number, in.receipt.Delivery, in.sent, in.answered, in.hidden, out)
 	}
 	return text
 }
 
-// report prints the figures.
+// report prints the counts.
 func (f figures) report(t *testing.T) {
 	t.Helper()
-	t.Logf("%d calls, %d without an answer, %d that met no server; %d histories with %d steps (longest %d, %d cut), %d empty answers judged: "+
-		"%d violations, %d undecided", f.calls, f.unknown, f.unsent, f.histories, f.steps, f.longest, f.cut, f.empties, f.violations, f.undecided)
+	t.Logf("%d calls, %d without an answer, %d that reached no server; %d histories with %d steps (longest %d, %d "+
+		"cut), %d empty results checked: "+
+		"%d violations, %d undecided", f.calls, f.unknown, f.unsent, f.histories, f.steps, f.longest, f.cut, f.empties,
+		f.violations, f.undecided)
 	if f.first != "" {
 		t.Logf("the first history without an order: %s", f.first)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// The faults that a server can be given.
+// The faults that can be planted in a server.
 const (
 	staleSettles = "stale-settles"
 	falseEmpties = "false-empties"
@@ -26,8 +26,8 @@ func plant(name string, e contract.Engine) contract.Engine {
 	return &denier{Engine: e}
 }
 
-// acceptor is an engine without a fence: it accepts settles with a stale receipt,
-// and an ack among them removes the job, whatever delivery is current.
+// acceptor is an engine without fencing. It accepts settles with stale receipts. An ack with one
+// removes the job, whatever delivery is current.
 type acceptor struct {
 	contract.Engine
 	mu   sync.Mutex
@@ -61,8 +61,7 @@ func (a *acceptor) Settle(ctx context.Context, namespace string, outcomes []duly
 	return errs, err
 }
 
-// denier is an engine whose every fifth Reserve answers nothing, whatever is
-// ready.
+// denier is an engine whose every fifth Reserve returns nothing, whatever is ready.
 type denier struct {
 	contract.Engine
 	calls atomic.Int64
@@ -75,8 +74,8 @@ func (d *denier) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return d.Engine.Reserve(ctx, p)
 }
 
-// The checker finds a server that accepts stale receipts, and one that answers
-// nothing while jobs are ready.
+// TestPlantedFaultsAreFound checks that the checker finds a server that accepts stale receipts,
+// and one that returns nothing while jobs are ready.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{staleSettles, falseEmpties} {
@@ -84,7 +83,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			t.Parallel()
 			x := begin(t, open.File(filepath.Join(t.TempDir(), "duly.db")), 1, 2, "-plant", fault)
 			for x.answered() < 1000 {
-				time.Sleep(20 * time.Millisecond) // between two looks at what the clients did
+				time.Sleep(20 * time.Millisecond) // between two checks of the clients' progress
 			}
 			x.finish()
 			f := x.log.check()

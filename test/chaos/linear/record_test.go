@@ -9,12 +9,12 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// call is a line of a client: what it sends, written before it sends it.
+// call is a line of a client: a call, written before it is sent.
 type call struct {
-	N       int64 // of the client, from 1
+	N       int64 // number of the call, from 1
 	Kind    string
 	Queue   string
-	ID      string       `json:",omitempty"` // not of settle, extend and reserve
+	ID      string       `json:",omitempty"` // not set for settle, extend and reserve
 	Receipt duly.Receipt `json:",omitempty"`
 	As      string       `json:",omitempty"`
 	Lease   int64        `json:",omitempty"` // ms
@@ -22,8 +22,8 @@ type call struct {
 	Wall    int64        // ms
 }
 
-// reply is a line of a client: the answer to the call of that number. A call that
-// certainly did not happen has the verdict "unsent".
+// reply is a line of a client: the answer to the call with this number. A call that was certainly
+// not executed has the verdict "unsent".
 type reply struct {
 	To        int64
 	Verdict   string
@@ -53,7 +53,7 @@ type recorded struct {
 	client int
 }
 
-// log is what all clients of a run have written.
+// log has what all clients of a run have written.
 type log struct {
 	calls   []*recorded
 	ids     map[duly.Receipt]string
@@ -80,7 +80,7 @@ func (l *log) read(t *testing.T, lines []string) {
 			r := new(reply)
 			err = json.Unmarshal([]byte(line[len(replyMark):]), r)
 			if open[r.To] == nil {
-				err = fmt.Errorf("a reply to no call")
+				err = fmt.Errorf("a reply without a call")
 				break
 			}
 			open[r.To].reply = r
@@ -91,7 +91,7 @@ func (l *log) read(t *testing.T, lines []string) {
 			l.faults = append(l.faults, line)
 		}
 		if err != nil {
-			t.Fatalf("a client wrote %q: %v", line, err)
+			t.Fatalf("a client wrote the invalid line %q: %v", line, err)
 		}
 	}
 }

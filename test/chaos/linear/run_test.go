@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	proctest.Main(m, proctest.Roles{servertest.RoleName: servertest.Role(plant), "client": runClient})
 }
 
-// trial is a number of client processes on the servers of one engine.
+// trial is a set of client processes on the servers of one engine.
 type trial struct {
 	t       *testing.T
 	engine  string
@@ -38,7 +38,8 @@ func begin(t *testing.T, engine string, servers, clients int, args ...string) *t
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	x := &trial{t: t, engine: engine, start: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), log: newLog(), kills: map[string]int{}}
+	x := &trial{t: t, engine: engine, start: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), log: newLog(),
+		kills: map[string]int{}}
 	for range servers {
 		more := append([]string{"-addr", porttest.Address(t)}, args...)
 		if x.token != "" {
@@ -75,14 +76,14 @@ func (x *trial) killClient() {
 	x.kills["clients"]++
 }
 
-// end kills a client and reads what it wrote.
+// end kills a client and reads its output.
 func (x *trial) end(p *proctest.Process) {
 	x.t.Helper()
 	p.Kill()
 	x.log.read(x.t, p.Lines())
 }
 
-// killServer kills one server and starts it again on its address.
+// killServer kills one server and starts it again at its address.
 func (x *trial) killServer() {
 	x.t.Helper()
 	i := x.random.IntN(len(x.servers))
@@ -92,7 +93,7 @@ func (x *trial) killServer() {
 	x.kills["servers"]++
 }
 
-// killRedis kills Redis and starts it again on what it had synced.
+// killRedis kills Redis and starts it again with what it has synced.
 func (x *trial) killRedis() {
 	x.t.Helper()
 	x.redis.Kill()
@@ -119,13 +120,13 @@ func (x *trial) answered() (n int) {
 	return n
 }
 
-// cutOff reports whether a client was killed while one of its calls was under way.
+// cutOff reports whether a client was killed during one of its calls.
 func (x *trial) cutOff() bool {
 	return slices.ContainsFunc(x.log.calls, func(r *recorded) bool { return r.reply == nil })
 }
 
-// run kills random processes until servers have answered so many calls, each kind
-// of process was killed, and a call was cut off.
+// run kills random processes. It returns when servers have answered this many calls, each kind of
+// process was killed, and a call was interrupted.
 func (x *trial) run(calls int, least, most time.Duration) {
 	x.t.Helper()
 	faults := []func(){x.killClient, x.killServer}
@@ -133,7 +134,7 @@ func (x *trial) run(calls int, least, most time.Duration) {
 		faults = append(faults, x.killRedis)
 	}
 	for i := 0; i < len(faults) || x.answered() < calls || !x.cutOff(); i++ {
-		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // the processes live on the wall's time
+		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // real processes use the real clock
 		if i >= len(faults) {
 			faults[x.random.IntN(len(faults))]()
 			continue
@@ -152,10 +153,9 @@ func (x *trial) finish() {
 	x.clients = nil
 }
 
-// TestHistoriesAreLinearizable records the calls of client processes and their
-// answers while clients, servers and Redis are killed. Every history of a job has
-// an order in which each answer is right, and no Reserve answers nothing while a
-// job is ready (M3, M5).
+// TestHistoriesAreLinearizable records the calls of client processes while clients, servers and
+// Redis are killed. For every history of a job there must be an order in which each answer is
+// correct. No Reserve may return nothing while a job is ready (M3, M5).
 //
 // C1.7, C4.13, C4.36, C9.1
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -193,6 +193,7 @@ func (x *trial) check(calls int) {
 		x.t.Errorf("%d calls failed in an unexpected way: %s", len(x.log.faults), strings.Join(x.log.faults[:1], ""))
 	}
 	if f.calls-f.unsent < calls || f.empties == 0 || f.unknown == 0 {
-		x.t.Errorf("%d calls of %d, %d empty answers, %d without an answer: this run proves too little", f.calls-f.unsent, calls, f.empties, f.unknown)
+		x.t.Errorf("%d of %d calls, %d empty results, %d without an answer: too few to prove anything", f.calls-f.unsent,
+			calls, f.empties, f.unknown)
 	}
 }

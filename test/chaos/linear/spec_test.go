@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// tries is how many failures make a job of the load dead. Stalls never do.
+// tries is the number of failures that make a job of the load dead. Stalls never do.
 const tries = 3
 
-// rounding is how far, in ms, a moment that the engine names may differ from the
-// same moment on the client's clock.
+// rounding is the largest difference in ms between a time of the engine and the same time on the
+// client's clock.
 const rounding = 2
 
-// phase is the state of a job. The specification does not distinguish ready,
-// blocked and delayed: the load pushes every job due now and without keys.
+// phase is the state of a job. The specification does not distinguish ready, blocked and delayed,
+// because the load pushes every job due now and without keys.
 type phase uint8
 
 const (
@@ -29,30 +29,30 @@ const (
 // jobState is the state of one ID in the specification.
 type jobState struct {
 	phase    phase
-	number   string // of the current job; empty before its first delivery is seen
-	ended    uint64 // deliveries of the current job that have ended
+	number   string // of the current job; empty until its first delivery
+	ended    uint64 // ended deliveries of the current job
 	failures int
-	deadline int64 // leased: the wall time in ms before which the job must not be reclaimed
+	deadline int64 // of a leased job: the wall time in ms before which it must not be reclaimed
 }
 
 // step is an operation on one ID.
 type step struct {
 	kind     string
-	receipt  contract.ReceiptParts // of settle and extend
-	as       string                // of settle
-	lease    int64                 // of extend, ms
+	receipt  contract.ReceiptParts // for settle and extend
+	as       string                // for settle
+	lease    int64                 // for extend, in ms
 	sent     int64                 // wall time, ms
 	answered int64                 // wall time, ms
-	// hidden is how many Reserves of this queue were called before this answer
-	// and never answered: each may have led to one delivery that no client knows.
+	// hidden counts the Reserves from this queue that were called before this answer and never
+	// answered. Each may have caused one delivery that no client knows.
 	hidden uint64
 }
 
-// answer is what came back. Not known: it may have happened.
+// answer is the result of a call. If it is not known, the call may have been executed.
 type answer struct {
 	known    bool
 	verdict  string
-	state    duly.State // of get, and of a push that answers exists
+	state    duly.State // of get, and of a push that returns exists
 	number   string     // of reserve
 	delivery uint64
 	failures int
@@ -90,7 +90,7 @@ func (s jobState) take(op *step, a *answer) (jobState, bool) {
 	panic("an operation without a rule: " + op.kind)
 }
 
-// C2.4, C2.35
+// push follows C2.4 and C2.35.
 func (s jobState) push(op *step, a *answer) (jobState, bool) {
 	fresh := jobState{phase: waiting}
 	switch {
@@ -102,7 +102,7 @@ func (s jobState) push(op *step, a *answer) (jobState, bool) {
 	return s.observe(a.state, op)
 }
 
-// reserve: C3.8, C11.10 to C11.12, C1.9.
+// reserve follows C3.8, C11.10 to C11.12 and C1.9.
 func (s jobState) reserve(op *step, a *answer) (jobState, bool) {
 	if s.phase == leased {
 		var ok bool
@@ -117,7 +117,7 @@ func (s jobState) reserve(op *step, a *answer) (jobState, bool) {
 	return s, ok
 }
 
-// stall takes a job back whose lease has run out by the time of the answer.
+// stall reclaims a job whose lease has ended by the time of the answer.
 func (s jobState) stall(op *step) (jobState, bool) {
 	if op.answered+rounding < s.deadline {
 		return s, false
@@ -127,8 +127,8 @@ func (s jobState) stall(op *step) (jobState, bool) {
 	return s, true
 }
 
-// byReceipt: the fence, C1.7, C4.36. A settle or extend is accepted with the
-// current receipt and with no other.
+// byReceipt follows the fencing rules C1.7 and C4.36. Only the current receipt settles or extends
+// a job.
 func (s jobState) byReceipt(op *step, a *answer) (jobState, bool) {
 	current := s.phase == leased && s.number == op.receipt.Number.String() && op.receipt.Delivery == s.ended+1
 	switch {
@@ -140,7 +140,7 @@ func (s jobState) byReceipt(op *step, a *answer) (jobState, bool) {
 			return s, current
 		}
 		return s.settle(op.as), current
-	case current: // and yet lease_lost
+	case current: // although the answer is lease_lost
 		return s.stall(op)
 	}
 	return s, true
@@ -160,7 +160,7 @@ func (s jobState) settle(as string) jobState {
 	return s
 }
 
-// C3.26, C3.27
+// delete follows C3.26 and C3.27.
 func (s jobState) delete(a *answer) (jobState, bool) {
 	if a.known && a.verdict == "not_found" {
 		return s, s.phase == absent
@@ -168,7 +168,7 @@ func (s jobState) delete(a *answer) (jobState, bool) {
 	return jobState{}, !a.known || s.phase != absent
 }
 
-// C3.24, C3.25, C4.66
+// requeue follows C3.24, C3.25 and C4.66.
 func (s jobState) requeue(a *answer) (jobState, bool) {
 	switch {
 	case !a.known && s.phase != dead:
@@ -195,7 +195,7 @@ func (s jobState) get(op *step, a *answer) (jobState, bool) {
 	return s.observe(a.state, op)
 }
 
-// observe reports whether the job may be in a state that an answer names.
+// observe reports whether the job may be in the state that an answer names.
 func (s jobState) observe(state duly.State, op *step) (jobState, bool) {
 	switch {
 	case s.phase == absent:
@@ -212,8 +212,7 @@ func (s jobState) observe(state duly.State, op *step) (jobState, bool) {
 	return s, s.phase == waiting
 }
 
-// empty: a Reserve answers nothing only if this job was not ready at some moment
-// of the call (C4.13).
+// empty checks that this job was not ready at some time of a Reserve without a result (C4.13).
 func (s jobState) empty(op *step) (jobState, bool) {
 	return s, s.phase != waiting || op.hidden > 0
 }
