@@ -9,10 +9,10 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// BatchFunc handles several deliveries of one queue at once. It returns an error for
-// each of them, in their order, which settles it as the error of a [HandlerFunc]
-// does; nil is an ack of all. Each delivery has a context of its own, see
-// [Delivery.Context]. It may be called by several goroutines at once.
+// BatchFunc handles several deliveries of one queue at once. It returns an error for each
+// of them, in their order, which settles it like the error of a [HandlerFunc]. A nil slice
+// acks all. Each delivery has a context of its own, see [Delivery.Context]. Several
+// goroutines may call a BatchFunc at once.
 //
 // A panic, or a wrong number of errors, is a failed try of each delivery.
 type BatchFunc func(deliveries []*Delivery) []error
@@ -34,182 +34,209 @@ const suspectAt = 2
 // Middleware wraps handlers of single deliveries, so it is not called here. With is
 // an error.
 func (w *Worker) HandleBatch(queue string, n int, wait time.Duration, h BatchFunc, opts ...HandlerOption) {
-	w.add("HandleBatch", &registration{queue: queue, batch: &batching{size: n, wait: wait, handler: h}}, opts)
+	w.add("HandleBatch", &registration{queue: queue, batch: &batchConfig{size: n, wait: wait, handler: h}}, opts)
 }
 
-// batching is the batch handler of a queue with its settings.
-type batching struct {
+// batchConfig is the batch handler of a queue with its settings.
+type batchConfig struct {
 	size    int
 	wait    time.Duration
 	handler BatchFunc
 }
 
-func (b *batching) validate(f *contract.BadFields, queue string, slots int) {
-	if b.handler == nil {
+// validate adds the faults of the batches of a queue.
+func (c *batchConfig) validate(f *contract.BadFields, queue string, slots int) {
+	if c.handler == nil {
 		f.Add("handler", "of queue %s is nil", queue)
 	}
 	switch {
-	case b.size < 1 || b.size > duly.MaxBatch:
-		f.Add("batch", "of queue %s is %d, must be between 1 and %d", queue, b.size, duly.MaxBatch)
-	case b.size > slots:
-		f.Add("concurrency", "is %d, must be at least %d, the batch of queue %s", slots, b.size, queue)
+	case c.size < 1 || c.size > duly.MaxBatch:
+		f.Add("batch", "of queue %s is %d, must be between 1 and %d", queue, c.size, duly.MaxBatch)
+	case c.size > slots:
+		f.Add("concurrency", "is %d, must be at least %d, the batch of queue %s", slots, c.size, queue)
 	}
-	if b.wait < 0 || b.wait > duly.MaxWait {
-		f.Add("wait", "of queue %s is %s, must be between 0s and %s", queue, duly.FormatDuration(b.wait),
+	if c.wait < 0 || c.wait > duly.MaxWait {
+		f.Add("wait", "of queue %s is %s, must be between 0s and %s", queue, duly.FormatDuration(c.wait),
 			duly.FormatDuration(duly.MaxWait))
 	}
 }
 
-// gatherer collects the deliveries of one queue into batches. All of them are in the
-// session's table, so their leases are kept.
-type gatherer struct {
-	session *session
-	batch   *batching
+// batcher collects the jobs of one queue into batches. The tracker has all of them, so their
+// leases are renewed while they wait.
+type batcher struct {
+	run *run
+	cfg *batchConfig
 
 	mu      sync.Mutex
-	waiting []*flight
-	// timer runs while a delivery waits. due identifies the current timer: a stopped one may
-	// still fire.
+	waiting []*activeJob
+	// timer runs while a job waits. current identifies it: a stopped timer may still fire.
 	timer   duly.Timer
-	due     *int
+	current *int
 	stopped bool
 }
 
-func newGatherer(s *session, b *batching) *gatherer { return &gatherer{session: s, batch: b} }
+func newBatcher(r *run, cfg *batchConfig) *batcher { return &batcher{run: r, cfg: cfg} }
 
-// add takes the deliveries of one Reserve, and begins every complete batch.
-func (g *gatherer) add(flights []*flight) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.stopped {
-		g.release(flights)
+// add adds the jobs of one Reserve, and starts every complete batch.
+func (b *batcher) add(jobs []*activeJob) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		b.release(jobs)
 		return
 	}
 
-	for _, f := range flights {
-		if d := &f.delivery; d.Failures >= suspectAt || d.Stalls >= suspectAt {
-			go g.session.handleBatch(g.batch, []*flight{f})
+	for _, j := range jobs {
+		if d := &j.delivery; d.Failures >= suspectAt || d.Stalls >= suspectAt {
+			// Alone, it cannot fail the other jobs.
+			go b.run.handleBatch(b.cfg, []*activeJob{j})
 			continue
 		}
-		g.waiting = append(g.waiting, f)
-		if len(g.waiting) == g.batch.size {
-			g.begin()
+		b.waiting = append(b.waiting, j)
+		if len(b.waiting) == b.cfg.size {
+			b.startLocked()
 		}
 	}
 
 	switch {
-	case len(g.waiting) == 0:
-	case g.batch.wait == 0:
-		g.begin()
-	case g.timer == nil:
-		due := new(int)
-		g.due = due
-		g.timer = g.session.clock.AfterFunc(g.batch.wait, func() { g.over(due) })
+	case len(b.waiting) == 0:
+	case b.cfg.wait == 0:
+		b.startLocked()
+	case b.timer == nil:
+		// The first job of a batch starts its waiting time.
+		current := new(int)
+		b.current = current
+		b.timer = b.run.clock.AfterFunc(b.cfg.wait, func() { b.waited(current) })
 	}
 }
 
-// over begins a batch whose waiting time has passed.
-func (g *gatherer) over(due *int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.due == due && len(g.waiting) > 0 {
-		g.begin()
+// waited starts a batch whose waiting time has passed.
+func (b *batcher) waited(timer *int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// A full batch may have started just before the timer fired.
+	if b.current == timer && len(b.waiting) > 0 {
+		b.startLocked()
 	}
 }
 
-// begin starts the handler for the waiting deliveries. g.mu is held.
-func (g *gatherer) begin() {
-	go g.session.handleBatch(g.batch, g.take())
+// startLocked starts the handler for the waiting jobs.
+func (b *batcher) startLocked() {
+	go b.run.handleBatch(b.cfg, b.takeLocked())
 }
 
-// take returns the waiting deliveries, and stops the timer. g.mu is held.
-func (g *gatherer) take() []*flight {
-	flights := g.waiting
-	g.waiting = nil
-	if g.timer != nil {
-		g.timer.Stop()
-		g.timer, g.due = nil, nil
+// takeLocked returns the waiting jobs, and stops the timer.
+func (b *batcher) takeLocked() []*activeJob {
+	jobs := b.waiting
+	b.waiting = nil
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer, b.current = nil, nil
 	}
-	return flights
+	return jobs
 }
 
-// stop releases the waiting deliveries, and later ones.
-func (g *gatherer) stop() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stopped = true
-	g.release(g.take())
+// stop releases the waiting jobs, and later ones.
+func (b *batcher) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	b.release(b.takeLocked())
 }
 
-func (g *gatherer) release(flights []*flight) {
-	for _, f := range flights {
-		f.cancel(nil)
-		g.session.table.finish(f, duly.SettleRequest{As: duly.Release})
+func (b *batcher) release(jobs []*activeJob) {
+	for _, j := range jobs {
+		j.cancel(nil)
+		b.run.tracker.finish(j, duly.SettleRequest{As: duly.Release})
 	}
 }
 
-// handleBatch runs a batch handler on a goroutine of its own. It leaves out deliveries
-// whose lease was lost while they waited: another worker may have them by now.
-func (s *session) handleBatch(b *batching, flights []*flight) {
-	live := make([]*flight, 0, len(flights))
-	for _, f := range flights {
-		if ended := f.ended(); ended != nil {
-			f.cancel(nil)
-			s.table.finish(f, decide(ended, ended))
+// runningBatch is a batch whose handler runs.
+type runningBatch struct {
+	jobs       []*activeJob
+	stopTimers []func()
+	started    []time.Duration
+	results    []Finished
+	outcomes   []duly.SettleRequest
+}
+
+// handleBatch runs a batch handler on a goroutine of its own. It leaves out jobs whose
+// leases were lost while they waited: another worker may have them by now.
+func (r *run) handleBatch(cfg *batchConfig, jobs []*activeJob) {
+	var live []*activeJob
+	for _, j := range jobs {
+		if ended := j.cause(); ended != nil {
+			j.cancel(nil)
+			r.tracker.finish(j, decide(ended, ended))
 			continue
 		}
-		live = append(live, f)
+		live = append(live, j)
 	}
 	if len(live) == 0 {
 		return
 	}
 
-	stops := make([]func(), len(live))
-	started := make([]time.Duration, len(live))
-	deliveries := make([]*Delivery, len(live))
-	for i, f := range live {
-		stops[i], started[i], deliveries[i] = s.enter(f), s.started(f), &f.delivery
+	b := &runningBatch{
+		jobs: live, stopTimers: make([]func(), len(live)), started: make([]time.Duration, len(live)),
+		results: make([]Finished, len(live)), outcomes: make([]duly.SettleRequest, len(live)),
 	}
-	s.batchEnds(live, stops, started, b.handler, deliveries)
+	for i, j := range live {
+		b.stopTimers[i], b.started[i] = r.startTimeout(j), r.started(j)
+	}
+	r.callBatch(b, cfg.handler)
 }
 
-// batchEnds calls the handler and settles each delivery by its error.
-func (s *session) batchEnds(live []*flight, stops []func(), started []time.Duration, handler BatchFunc, deliveries []*Delivery) {
-	outcomes := make([]duly.SettleRequest, len(live))
-	results := make([]Finished, len(live))
+// callBatch calls the handler and settles each job by its error.
+func (r *run) callBatch(b *runningBatch, handler BatchFunc) {
 	var failed error = errGoexit // of the batch as a whole
 	defer func() {
 		if failed != nil {
+			// After runtime.Goexit or a wrong number of errors there is no value.
 			if value := recover(); value != nil {
-				failed = s.panicked(live[0], value)
+				failed = r.panicked(b.jobs[0], value)
 			}
-			for i := range live {
-				results[i] = Finished{Err: failed}
-				outcomes[i] = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(failed.Error())}
-			}
+			b.failAll(failed)
 		}
-		for i, f := range live {
-			stops[i]()
-			f.cancel(nil)
-			results[i].As = outcomes[i].As
-			s.finished(f, started[i], results[i])
-			s.table.finish(f, outcomes[i])
+
+		for i, j := range b.jobs {
+			b.stopTimers[i]()
+			j.cancel(nil)
+			b.results[i].As = b.outcomes[i].As
+			r.finished(j, b.started[i], b.results[i])
+			r.tracker.finish(j, b.outcomes[i])
 		}
 	}()
 
-	answers := handler(deliveries)
-	if answers != nil && len(answers) != len(live) {
-		failed = fmt.Errorf("the batch handler returned %d errors for %d deliveries", len(answers), len(live))
-		return
+	deliveries := make([]*Delivery, len(b.jobs))
+	for i, j := range b.jobs {
+		deliveries[i] = &j.delivery
 	}
-	for i, f := range live { // inside the recover, because Error is the user's code too
-		if answers != nil {
-			results[i] = Finished{Err: answers[i], Overload: isOverload(answers[i])}
+	// Inside the recover, because the methods of the errors are the user's code too.
+	failed = b.setResults(handler(deliveries))
+}
+
+// failAll makes an error the failed try of every job.
+func (b *runningBatch) failAll(err error) {
+	for i := range b.jobs {
+		b.results[i] = Finished{Err: err}
+		b.outcomes[i] = duly.SettleRequest{As: duly.Nack, Error: contract.CutError(err.Error())}
+	}
+}
+
+// setResults sets the outcome of every job by its error. It returns an error if their number
+// is wrong.
+func (b *runningBatch) setResults(errs []error) error {
+	if errs != nil && len(errs) != len(b.jobs) {
+		return fmt.Errorf("the batch handler returned %d errors for %d deliveries", len(errs), len(b.jobs))
+	}
+	for i, j := range b.jobs {
+		if errs != nil {
+			b.results[i] = Finished{Err: errs[i], Overload: isOverload(errs[i])}
 		}
-		outcomes[i] = decide(results[i].Err, f.ended())
-		if outcomes[i].As == duly.Ack {
-			outcomes[i].Result = f.delivery.result
+		b.outcomes[i] = decide(b.results[i].Err, j.cause())
+		if b.outcomes[i].As == duly.Ack {
+			b.outcomes[i].Result = j.delivery.result
 		}
 	}
-	failed = nil
+	return nil
 }

@@ -42,27 +42,27 @@ type BridgeConfig struct {
 type Bridge struct {
 	engine contract.Engine
 	cfg    BridgeConfig
-	store  *store
-	// paused is whether the queue was paused at the last look, at that time.
-	paused, looked bool
-	lookedAt       time.Duration
+	health *engineHealth
+	// paused reports whether the queue was paused at the last check.
+	paused, checked bool
+	checkedAt       time.Duration
 }
 
 const (
-	// bridgeBatch is the maximum number of messages of one turn.
+	// bridgeBatch is the maximum number of messages of one round.
 	bridgeBatch = 500
 	// bridgeLease is longer than a push and a settle take.
 	bridgeLease = 15 * time.Second
 	// bridgeWait bounds one Wait.
 	bridgeWait = 10 * time.Second
-	// bridgeLook is how often a bridge checks whether the queue is paused, and how long it
+	// bridgePause is how often a bridge checks whether the queue is paused, and how long it
 	// waits while it cannot push.
-	bridgeLook = time.Second
-	// bridgeCall is the timeout of one call.
-	bridgeCall = 5 * time.Second
+	bridgePause = time.Second
+	// bridgeTimeout is the timeout of one call.
+	bridgeTimeout = 5 * time.Second
 )
 
-// NewBridge makes a Bridge. Run returns the faults of its configuration.
+// NewBridge returns a Bridge. Run returns the faults of its configuration.
 func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 	if cfg.Namespace == "" {
 		cfg.Namespace = duly.NamespaceOf(engine)
@@ -75,7 +75,7 @@ func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 		cfg.Clock = clock.System()
 	}
 	b := &Bridge{engine: engine, cfg: cfg}
-	b.store = newStore(cfg.Clock, cfg.Logger, &Observer{}, draw)
+	b.health = newEngineHealth(cfg.Clock, cfg.Logger, &Observer{}, random)
 	return b
 }
 
@@ -83,89 +83,106 @@ func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 // while the group does not exist or has another target. Errors that a retry cannot fix
 // end it, as for [Worker.Run].
 func (b *Bridge) Run(ctx context.Context) error {
-	group := duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Group}
-	var f contract.BadFields
-	f.Take(contract.ValidateGroup(group))
-	if queue := (duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue}); queue.IsGroup() {
-		f.Add("queue", "is %s, a group; name a queue", contract.Quoted(b.cfg.Queue))
-	} else {
-		f.Take(contract.ValidateQueue(queue))
-	}
-	if err := f.Err(); err != nil {
+	if err := b.cfg.validate(); err != nil {
 		return err
 	}
 
-	failures, said := 0, ""
+	failures, logged := 0, ""
 	for ctx.Err() == nil {
-		err := b.turn(ctx)
+		err := b.round(ctx)
 		switch {
 		case err == nil || ctx.Err() != nil:
-			failures, said = 0, ""
+			failures, logged = 0, ""
 			continue
 		case fatal(err):
 			return err
 		}
+
 		failures++
-		if code := string(duly.CodeOf(err)); code != said {
-			said = code
+		// The same error is logged once, because it may last for long.
+		if code := string(duly.CodeOf(err)); code != logged {
+			logged = code
 			b.cfg.Logger.Warn("a bridge waits", "group", b.cfg.Group, "queue", b.cfg.Queue, "error", err)
 		}
-		b.store.rest(ctx, failures, err)
+		b.health.pause(ctx, failures, err)
 	}
 	return nil
 }
 
-// turn waits for messages and moves some.
-func (b *Bridge) turn(ctx context.Context) error {
+// validate returns an error with every fault of the configuration.
+func (c *BridgeConfig) validate() error {
+	var f contract.BadFields
+	f.Take(contract.ValidateGroup(duly.QueueRef{Namespace: c.Namespace, Name: c.Group}))
+	if queue := (duly.QueueRef{Namespace: c.Namespace, Name: c.Queue}); queue.IsGroup() {
+		f.Add("queue", "is %s, a group; name a queue", contract.Quoted(c.Queue))
+	} else {
+		f.Take(contract.ValidateQueue(queue))
+	}
+	return f.Err()
+}
+
+// round waits for messages and moves some.
+func (b *Bridge) round(ctx context.Context) error {
 	queues := []string{b.cfg.Group}
 	ready := false
-	err := b.call(ctx, opWait, bridgeWait+bridgeCall, func(ctx context.Context) (err error) {
-		ready, err = b.engine.Wait(ctx, duly.WaitParams{Namespace: b.cfg.Namespace, Queues: queues, Timeout: bridgeWait})
+	err := b.health.call(ctx, opWait, bridgeWait+bridgeTimeout, func(ctx context.Context) (err error) {
+		p := duly.WaitParams{Namespace: b.cfg.Namespace, Queues: queues, Timeout: bridgeWait}
+		ready, err = b.engine.Wait(ctx, p)
 		return err
 	})
 	if err != nil || !ready {
 		return err
 	}
+	// A message that is reserved before it can be pushed would wait with a running lease.
 	if err := b.awaitQueue(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 
 	var got []duly.Delivery
-	err = b.call(ctx, opReserve, bridgeCall, func(ctx context.Context) (err error) {
-		got, err = b.engine.Reserve(ctx, duly.ReserveParams{Namespace: b.cfg.Namespace, Queues: queues, Max: bridgeBatch, Lease: bridgeLease,
-			Consumer: b.cfg.Consumer, Target: b.cfg.Queue})
+	err = b.health.call(ctx, opReserve, bridgeTimeout, func(ctx context.Context) (err error) {
+		got, err = b.engine.Reserve(ctx, duly.ReserveParams{
+			Namespace: b.cfg.Namespace, Queues: queues, Max: bridgeBatch, Lease: bridgeLease,
+			Consumer: b.cfg.Consumer, Target: b.cfg.Queue,
+		})
 		return err
 	})
 	if err != nil || len(got) == 0 {
 		return err
 	}
+	// The messages are leased now, so they are moved even if ctx ends.
 	return b.move(context.WithoutCancel(ctx), ctx, got)
 }
 
 // awaitQueue waits until the queue is not paused.
 func (b *Bridge) awaitQueue(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if now := b.cfg.Clock.Mono(); !b.looked || now-b.lookedAt >= bridgeLook {
-			err := b.call(ctx, opWait, bridgeCall, func(ctx context.Context) error {
-				config, err := b.engine.Config(ctx, duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue})
-				b.paused = config.Paused
-				if errors.Is(err, duly.ErrConflict) { // a topic was made after the target was set
-					return contract.Errorf(duly.CodeConflict,
-						"the target %s of the group is a topic; set a queue as the target, or destroy the topic", b.cfg.Queue)
-				}
-				return err
-			})
-			if err != nil && !errors.Is(err, duly.ErrNotFound) { // a push makes the queue
+		if now := b.cfg.Clock.Mono(); !b.checked || now-b.checkedAt >= bridgePause {
+			// A push creates a missing queue.
+			if err := b.checkQueue(ctx); err != nil && !errors.Is(err, duly.ErrNotFound) {
 				return err
 			}
-			b.looked, b.lookedAt = true, now
+			b.checked, b.checkedAt = true, now
 		}
+
 		if !b.paused {
 			return nil
 		}
-		_ = clock.Sleep(ctx, b.cfg.Clock, bridgeLook) // the loop looks at ctx
+		_ = clock.Sleep(ctx, b.cfg.Clock, bridgePause) // the loop checks ctx
 	}
 	return nil
+}
+
+// checkQueue reads whether the queue is paused.
+func (b *Bridge) checkQueue(ctx context.Context) error {
+	return b.health.call(ctx, opWait, bridgeTimeout, func(ctx context.Context) error {
+		config, err := b.engine.Config(ctx, duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue})
+		b.paused = config.Paused
+		if errors.Is(err, duly.ErrConflict) { // a topic was created after the target was set
+			return contract.Errorf(duly.CodeConflict,
+				"the target %s of the group is a topic; set a queue as the target, or destroy the topic", b.cfg.Queue)
+		}
+		return err
+	})
 }
 
 // move pushes messages and settles them. It settles all of got even if stop ends
@@ -175,29 +192,32 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 	for i := range got {
 		jobs[i] = bridgeJob(&got[i], b.cfg.Namespace, b.cfg.Queue)
 	}
+	// The push comes first. If the bridge dies after it, the repeated push finds the job.
 	var results []duly.PushResult
-	pushed := b.call(ctx, opReserve, bridgeCall, func(ctx context.Context) (err error) {
+	pushed := b.health.call(ctx, opReserve, bridgeTimeout, func(ctx context.Context) (err error) {
 		results, err = b.engine.Push(ctx, jobs)
 		return err
 	})
 
+	// blocked is why a message waits: the error of the call, or of its job.
 	outcomes := make([]duly.SettleRequest, len(got))
-	waits := pushed
+	blocked := pushed
 	for i := range got {
 		err := pushed
 		if err == nil {
 			err = results[i].Err
 		}
-		outcomes[i] = bridged(err)
+		outcomes[i] = bridgeOutcome(err)
 		outcomes[i].Receipt = got[i].Receipt
 		if outcomes[i].As == duly.Release {
-			waits = err
+			blocked = err
 		}
 	}
+
 	err := b.settle(ctx, outcomes)
-	if waits != nil && stop.Err() == nil {
-		err = waits
-		_ = clock.Sleep(stop, b.cfg.Clock, bridgeLook) // the caller looks at stop
+	if blocked != nil && stop.Err() == nil {
+		err = blocked
+		_ = clock.Sleep(stop, b.cfg.Clock, bridgePause) // the caller checks stop
 	}
 	return err
 }
@@ -205,19 +225,15 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 // settle ends deliveries. A message that it cannot settle is delivered again when its
 // lease ends, and the repeated push then finds the job.
 func (b *Bridge) settle(ctx context.Context, outcomes []duly.SettleRequest) error {
-	return b.call(ctx, opSettle, bridgeCall, func(ctx context.Context) error {
+	return b.health.call(ctx, opSettle, bridgeTimeout, func(ctx context.Context) error {
 		answers, err := b.engine.Settle(ctx, b.cfg.Namespace, outcomes)
-		return whole(answers, len(outcomes), err)
+		return checkAnswers(answers, len(outcomes), err)
 	})
 }
 
-func (b *Bridge) call(ctx context.Context, op operation, timeout time.Duration, f func(context.Context) error) error {
-	return b.store.call(ctx, op, timeout, f)
-}
-
-// bridged returns the outcome of a message after its push ended with err. Bad input is
+// bridgeOutcome returns the outcome of a message after its push ended with err. Bad input is
 // buried, because every retry would fail. Any other message waits.
-func bridged(err error) duly.SettleRequest {
+func bridgeOutcome(err error) duly.SettleRequest {
 	switch {
 	case err == nil:
 		return duly.SettleRequest{As: duly.Ack}

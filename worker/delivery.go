@@ -9,16 +9,19 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Delivery is one handing-out of a job to a handler. Its methods are for the
-// handler's goroutine.
+// Delivery is one delivery of a job to a handler. Its methods are for the handler's
+// goroutine.
 type Delivery struct {
 	duly.Delivery
 	ctx    context.Context
 	result []byte
 }
 
-// Context returns the context that the delivery is handled with, which also ends when
-// its lease is lost. It is for batch handlers; a [HandlerFunc] is called with it.
+// Kind returns the kind of the job, see [HandleKind]. It is empty for a job without one.
+func (d *Delivery) Kind() string { return d.Headers[duly.KindHeader] }
+
+// Context returns the context of the delivery, which also ends when its lease is lost. It
+// is for batch handlers. A [HandlerFunc] gets it as a parameter.
 func (d *Delivery) Context() context.Context {
 	if d.ctx == nil {
 		return context.Background()
@@ -26,9 +29,9 @@ func (d *Delivery) Context() context.Context {
 	return d.ctx
 }
 
-// SetResult sets what is kept with the finished job, at most 64 KiB, else
-// [duly.ErrTooLarge]. It counts only if the job is acked and is retained
-// ([duly.Retain]); the last call wins.
+// SetResult sets the result that is stored with the finished job, at most 64 KiB, else it
+// returns [duly.ErrTooLarge]. The result is stored if the job is acked and retained
+// ([duly.Retain]). The last call wins.
 func (d *Delivery) SetResult(result []byte) error {
 	if len(result) > duly.MaxResult {
 		return contract.TooLarge("result", "has %d bytes, may have at most %d", len(result), duly.MaxResult)
@@ -46,8 +49,7 @@ func (d *Delivery) SetResultJSON(v any) error {
 	return d.SetResult(result)
 }
 
-// FromContext returns the delivery that a context belongs to: that of a handler,
-// or one derived from it.
+// FromContext returns the delivery of a handler's context, or of a context derived from it.
 func FromContext(ctx context.Context) (*Delivery, bool) {
 	d, ok := ctx.Value(deliveryKey{}).(*Delivery)
 	return d, ok
@@ -55,10 +57,9 @@ func FromContext(ctx context.Context) (*Delivery, bool) {
 
 type deliveryKey struct{}
 
-// jobContext is the context of one handler. It stands on a cancelable context
-// of the standard library, so that contexts derived from it, and
-// context.Cause, work as they do everywhere; it adds the delivery, and a
-// deadline that goes by the worker's clock.
+// jobContext is the context of one handler. It embeds a cancelable context of the standard
+// library, so that derived contexts and context.Cause work as usual. It adds the delivery,
+// and a deadline on the worker's clock.
 type jobContext struct {
 	context.Context
 	delivery *Delivery
@@ -78,8 +79,7 @@ func (c *jobContext) Deadline() (time.Time, bool) {
 	return c.deadline, !c.deadline.IsZero()
 }
 
-// Err implements context.Context. After a Timeout it is the error that a
-// deadline ends with.
+// Err implements context.Context. After a Timeout it returns the error of a deadline.
 func (c *jobContext) Err() error {
 	err := c.Context.Err()
 	if err != nil && !c.deadline.IsZero() && context.Cause(c.Context) == ErrTimeout {

@@ -1,7 +1,7 @@
 // Package worker is the runtime for programs that handle jobs.
 //
-// A [Worker] takes jobs from queues, runs a handler for each, and settles it
-// by what the handler returns:
+// A [Worker] reserves jobs from queues, runs a handler for each job, and settles the job
+// by the handler's error:
 //
 //	w := worker.New(engine, worker.Config{Concurrency: 64})
 //	w.Handle("mail", worker.JSON(func(ctx context.Context, job *worker.Job[Mail]) error {
@@ -9,20 +9,20 @@
 //	}))
 //	err := w.Run(ctx) // until ctx ends; then drains
 //
-// # How a handler steers
+// # Results of a handler
 //
 //	nil                  ack: the job is done
-//	an error             nack: a failed try, again after the job's backoff
-//	RetryAfter(d, err)   nack, again after d
-//	Bury(err)            dead now
-//	Snooze(d)            back until d has passed, no try used
-//	Release()            back to its old place, no try used
+//	an error             nack: a failed try, repeated after the job's backoff
+//	RetryAfter(d, err)   nack, repeated after d
+//	Bury(err)            dead at once
+//	Snooze(d)            released until d has passed, no try used
+//	Release()            released to its old place, no try used
 //	Overloaded(d, err)   as Snooze, and an overload for Config.Limiter
 //	a panic              nack with the value and the stack, cut at 4 KiB
 //
-// [JSON] buries a job whose body it cannot decode. Jobs are delivered at least
-// once: a handler may see a job again after it has done its work, when the
-// answer to that was lost. The job's ID is the same each time.
+// [JSON] buries a job whose body it cannot decode. Jobs are delivered at least once. If
+// the answer to a settlement is lost, a handler may see a job again after it has done the
+// work. The job's ID is the same each time.
 //
 // # Kinds
 //
@@ -34,9 +34,9 @@
 //
 // # Batches
 //
-// [Worker.HandleBatch] hands several deliveries of a queue or a group to one call, for
-// example to write them to a database in one transaction. It returns an error for
-// each, so one bad job fails no other:
+// [Worker.HandleBatch] passes several deliveries of a queue or a group to one call, for
+// example to write them to a database in one transaction. The handler returns an error for
+// each delivery, so one bad job does not fail the others:
 //
 //	w.HandleBatch("events@warehouse", 500, 100*time.Millisecond, func(ds []*worker.Delivery) []error {
 //		return insertAll(ds)
@@ -44,90 +44,86 @@
 //
 // # Groups
 //
-// A group of a topic is handled as a queue, under the name TOPIC@GROUP. With [From]
-// the worker creates the group, and creates it again if it is gone:
+// A group of a topic is handled like a queue, under the name TOPIC@GROUP. With [From] the
+// worker creates the group, and creates it again if it disappears:
 //
 //	w.Handle("events@mailer", sendMail, worker.From("start"))
 //
-// Without From the worker waits until somebody creates the group. Every worker
-// handles messages of every shard, so nothing is assigned and nothing rebalances.
+// Without From, the worker waits until another program creates the group. Every worker
+// handles messages of every shard, so there are no assignments and no rebalancing.
 //
 // # Slots, Reserve and Settle
 //
-// A worker has Config.Concurrency slots. One loop reserves as many jobs in one
-// call as there are free slots, never more: no job is leased that could not
-// start at once. While that call is under way slots gather for the next. On a
-// backlog a worker of many slots has two calls under way, for half of them
-// each: while the store works on one, the handlers work on what the other has
-// brought. When the queues are empty the loop blocks in one Wait, so an idle
-// worker costs nothing. Another loop settles: while one Settle is under way the next
-// outcomes gather and go out as one call. A slot is free as soon as its
-// handler has returned, and the next Reserve runs beside the Settle; what is
-// not settled yet never exceeds twice the slots, so a slow store slows the
-// worker down.
+// A worker has Config.Concurrency slots. One loop reserves at most as many jobs as there
+// are free slots, so every leased job starts at once. While a Reserve is in flight, slots
+// become free for the next one. A worker of many slots with a backlog has two Reserves in
+// flight, each for half of the slots: the store works on one while the handlers work on the
+// jobs of the other. When the queues are empty, the loop blocks in one Wait, so an idle
+// worker costs nothing.
 //
-// Queues with a backlog share the slots by [Weight], which is 1 by default, so
-// none of them starves. With Config.StrictOrder a queue is served only when the
-// queues before it are empty. A Config.Limiter such as [AIMD] lowers the number of slots
-// in use while the service that the handlers call is overloaded. The example
-// examples/adaptivelimit follows the latency of a service with a library.
+// Another loop settles. While one Settle is in flight, the next outcomes queue up and go
+// out in one call. A slot is free when its handler has returned, so the next Reserve runs
+// concurrently with the Settle. At most twice as many outcomes as slots are unsettled, so a
+// slow store slows the worker down.
 //
-// # Who decides when a lease is lost
+// Queues with a backlog share the slots by [Weight], which is 1 by default, so no queue
+// starves. With Config.StrictOrder, a queue is served only while the queues before it are
+// empty. A Config.Limiter such as [AIMD] lowers the number of slots in use while the service
+// that the handlers call is overloaded. The example examples/adaptivelimit follows the
+// latency of a service with a library.
 //
-// The engine, by its clock. The worker only guesses, and always too early: it
-// trusts a lease for its length, counted from before the Reserve or Extend
-// that gave it was sent, less a margin (Config.Margin). It measures that by
-// monotonic time, and by the wall clock too, which alone notices that a
-// machine was asleep; the one that is further decides.
+// # When a lease is lost
 //
-// One goroutine with one timer keeps all leases. Each is extended when a third
-// of its length has passed, those that are near to it in the same call. An
-// extension that fails is tried again until the lease is over. Then the
-// handler's context ends with [ErrLeaseLost], before the engine may hand the
-// job to somebody else. It ends so at once when the engine itself says that
-// the lease is lost.
+// The engine decides, by its clock. The worker only estimates, and always too early. It
+// trusts a lease for its length less a margin (Config.Margin), counted from before it sent
+// the Reserve or Extend. It measures this time by the monotonic clock and by the wall
+// clock, and the later one counts: the monotonic clock does not notice that a machine
+// slept, and the wall clock may be set back.
 //
-// When a job is deleted, purged or destroyed while its handler runs, an engine
-// that is a [contract.CancelWatcher] (SQLite, Redis, HTTP) reports it. The worker asks
-// about the lease at once, and the handler's context ends with
-// [duly.ErrCanceled] within 100 ms. The report may be lost, and other engines
-// make none: then the next extension finds the lease lost, and the cause is
-// ErrLeaseLost.
+// One goroutine with one timer renews all leases. It extends each lease after a third of
+// its length, together with the leases that are due soon. It repeats a failed extension
+// until the lease is over. Then it ends the handler's context with [ErrLeaseLost], before
+// the engine may deliver the job again. It also does so when the engine answers that the
+// lease is lost.
 //
-// A lease is extended for Config.MaxHold at most: then the handler's context
-// ends with [ErrMaxHold]. A handler with a [Timeout] that has passed loses its
-// context with [ErrTimeout]. In both cases the lease is not extended any more,
-// so that a handler that does not heed its context can't keep the job for
-// ever: the engine takes it back, as a stall.
+// An engine that is a [contract.CancelWatcher] (SQLite, Redis, HTTP) reports jobs that are
+// deleted, purged or destroyed while their handlers run. The worker verifies the lease at
+// once, and ends the handler's context with [duly.ErrCanceled] within 100 ms. If the report
+// is lost, or the engine makes none, the next extension finds the lease lost, and the cause
+// is ErrLeaseLost.
+//
+// The worker extends a lease for Config.MaxHold at most. Then it ends the handler's context
+// with [ErrMaxHold]. After a [Timeout] it ends the context with [ErrTimeout]. In both cases
+// it stops extending the lease. So a handler that ignores its context cannot hold the job
+// without end: the engine takes the job back, as a stall.
 //
 // # What happens on each failure
 //
-//   - A handler that returns an error after its context has ended with
-//     ErrLeaseLost or [ErrStopping]: release, for it was not the job's fault.
-//     After ErrTimeout or ErrMaxHold: nack. One that returns nil has done its
-//     work, and is acked; the engine knows whether that still counts.
-//   - The answer to a Reserve is lost: what it carried comes back when its
-//     leases end, as a stall. It is never sent twice.
-//   - The answer to a Settle is lost, or the store is: it is sent again, with
-//     growing pauses, until the store answers; running handlers go on. An
-//     outcome that is answered with lease_lost is never sent again, and
-//     nothing is undone because of it: the first try may have settled it.
-//   - The store is lost: said once (log and Observer), as is its return,
-//     whatever calls fail meanwhile. The worker keeps trying, with pauses that
-//     grow to a second and are drawn by lot within a factor of two.
-//   - An error that will not pass (a bad token, a closed engine): the worker
-//     drains and Run returns it.
-//   - The process dies: its leases end, and each of its jobs comes back as a
-//     stall, which uses no try.
-//   - The process stands still for longer than a lease: when it goes on the
-//     handlers are cancelled at once, and what they settle is refused by the
-//     engine, because the receipt is not current any more.
+//   - A handler returns an error after its context has ended with ErrLeaseLost or
+//     [ErrStopping]: release, because the job did not fail. After ErrTimeout or ErrMaxHold:
+//     nack. A handler that returns nil has done its work, so its job is acked, and the
+//     engine decides whether the ack still counts.
+//   - The answer to a Reserve is lost: its jobs come back when their leases end, as stalls.
+//     The worker never repeats the call.
+//   - The answer to a Settle is lost, or the store is: the worker repeats the call with
+//     growing pauses until the store answers. Running handlers continue. The worker never
+//     repeats an outcome that is answered with lease_lost, because the first call may have
+//     settled it.
+//   - The store is lost: the log and the Observer report it once, and its return once,
+//     whichever calls fail meanwhile. The worker retries with pauses that grow to a second.
+//     Half of each pause is random.
+//   - An error that a retry cannot fix, such as a bad token or a closed engine: the worker
+//     drains, and Run returns the error.
+//   - The process dies: its leases end, and each of its jobs comes back as a stall, which
+//     uses no try.
+//   - The process stops for longer than a lease: when it continues, it cancels the handlers
+//     at once. The engine refuses their outcomes, because the receipts are no longer current.
 //
 // # Stopping
 //
-// When Run's context ends nothing more is reserved and a Reserve under way is
-// given back. Handlers may go on for Config.Drain, and their leases are kept.
-// Then they are cancelled with ErrStopping and have a moment to return; what
-// is still running after it is released although its handler runs. [Kill] does
-// so at once: it is what a second signal calls.
+// When Run's context ends, the worker reserves nothing more, and releases the jobs of a
+// Reserve in flight. Handlers may continue for Config.Drain, and the worker still renews
+// their leases. Then it cancels them with ErrStopping, and they have 400 ms to return. It
+// releases the jobs of handlers that still run. [Worker.Kill] skips the wait: a program
+// calls it on a second signal.
 package worker

@@ -11,170 +11,203 @@ import (
 )
 
 const (
-	// waitTime bounds one Wait. It is the longest that a connection which died
-	// without a word can keep the worker from its jobs.
+	// waitTime bounds one Wait. A connection that died unnoticed keeps the worker from its
+	// jobs for this long at most.
 	waitTime = time.Minute
-	// mostConflicts is how often in a row the engine may answer that a name is that of a
-	// topic, or of a group which a bridge works, before the worker gives up. A namespace
-	// that moves may be a conflict for a moment.
-	mostConflicts = 3
-	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that
-	// began before a store was reset may not notice that its groups are gone, and
-	// the next call does.
+	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that began
+	// before a store was reset may not notice that its groups are gone. The next call does.
 	groupWaitTime = 1500 * time.Millisecond
-	// emptyHanded is how often in a row a Wait may promise jobs that others
-	// have taken by the time they are reserved, before there is a pause.
-	emptyHanded = 4
-	// manySlots is from how many slots on a backlog is taken by two Reserves at
-	// a time: with fewer, a call would cost more than the jobs that it brings.
+	// maxConflicts is how many answers in a row may say that a name belongs to a topic, or to
+	// a group with a bridge, before the worker gives up. While a namespace moves, there may
+	// be a conflict for a moment.
+	maxConflicts = 3
+	// maxEmptyReserves is how many Reserves in a row may find nothing after a Wait, because
+	// other workers were faster, before the worker pauses.
+	maxEmptyReserves = 4
+	// manySlots is the number of slots from which a backlog is taken by two Reserves at a
+	// time. With fewer slots, a call would cost more than its jobs.
 	manySlots = 32
+	// jobBlock is how many activeJobs are allocated together. A job that runs for long keeps
+	// the memory of that many.
+	jobBlock = 16
 )
 
-// fetcher keeps the slots busy: it reserves as much as there is room for, and
-// waits where there is nothing. While there is a backlog two Reserves are under
-// way, for half of the slots each, so that the store works on one while the
-// handlers work on what the other has brought.
+// fetcher is the fetch loop: it reserves as many jobs as slots are free, and waits while the
+// queues are empty. With a backlog it has two Reserves in flight, each for half of the
+// slots: the store works on one while the handlers work on the jobs of the other.
 type fetcher struct {
-	*session
-	answers chan answer // of the Reserves under way
-	flying  int         // how many of them there are
-	// ask: there may be jobs, a Reserve needs no Wait before. backlog: the last
-	// Reserve brought all that it asked for.
-	ask, backlog bool
-	failed       error // of a Reserve beside the one that is still under way
-	failures     int   // calls in a row
-	empties      int   // Reserves in a row that found nothing
-	groups       *groups
-	consumer     string // empty without a group
+	*run
+	groups   *groupCreator // nil without From
+	consumer string        // empty without a group
+
+	replies  chan reserveReply
+	inFlight int // Reserves whose replies are awaited
+	// ready means that there may be jobs, so a Reserve needs no Wait before it.
+	ready bool
+	// backlog means that the last Reserve returned as many jobs as it asked for.
+	backlog bool
+
+	failed   error // of a Reserve while another one is in flight
+	failures int   // calls in a row
+	empties  int   // Reserves in a row that found nothing
 }
 
-func newFetcher(s *session) *fetcher {
-	f := &fetcher{session: s, answers: make(chan answer), ask: true, groups: newGroups(s)}
-	for queue := range s.routes {
+func newFetcher(r *run) *fetcher {
+	f := &fetcher{run: r, replies: make(chan reserveReply), ready: true, groups: newGroupCreator(r)}
+	for queue := range r.routes {
 		if (duly.QueueRef{Name: queue}).IsGroup() {
-			f.consumer = s.cfg.Consumer
+			f.consumer = r.cfg.Consumer
 		}
 	}
 	return f
 }
 
-// run fetches until stop ends, or answers an error that will not pass. What is
-// brought by a Reserve that is under way then is known and given back.
-func (f *fetcher) run(stop context.Context) (err error) {
+// loop fetches until stop ends, or until an error that a retry cannot fix.
+func (f *fetcher) loop(stop context.Context) (err error) {
 	if f.groups != nil {
 		err = f.groups.create(stop)
 	}
 	for stop.Err() == nil && err == nil {
-		err = f.turn(stop)
+		err = f.step(stop)
 	}
-	for f.flying > 0 {
-		f.launch(f.receive(<-f.answers))
+
+	// The jobs of the Reserves in flight are leased, and start releases them.
+	for f.inFlight > 0 {
+		f.start(f.receive(<-f.replies))
 	}
 	return err
 }
 
-// turn does what is next: it waits for jobs, asks for some, or takes what was
-// brought.
-func (f *fetcher) turn(stop context.Context) error {
-	if f.flying == 0 && !f.ask {
+// step waits for jobs, sends a Reserve, or handles a reply.
+func (f *fetcher) step(stop context.Context) error {
+	// A Wait costs the store less than a Reserve that finds nothing.
+	if f.inFlight == 0 && !f.ready {
 		ready, err := f.wait(stop)
-		f.ask = ready && err == nil
-		return f.judge(stop, err)
+		f.ready = ready && err == nil
+		return f.handleError(stop, err)
 	}
-	if n := f.room(stop); n > 0 {
+	if n := f.nextReserve(stop); n > 0 {
 		f.send(n)
 		return nil
 	}
-	var freed signal // if room for another Reserve is what is missing
-	if f.flying == 1 && f.backlog {
-		freed = f.table.freed
+
+	// A second Reserve is missing only because too few slots are free.
+	var slotFree signal
+	if f.inFlight == 1 && f.backlog {
+		slotFree = f.tracker.slotFree
 	}
 	select {
-	case a := <-f.answers:
-		return f.take(stop, a)
-	case <-freed:
+	case reply := <-f.replies:
+		return f.handleReply(stop, reply)
+	case <-slotFree:
 		return nil
 	case <-stop.Done():
 		return nil
 	}
 }
 
-// room is how many jobs the next Reserve is to ask for; 0: none for now.
-func (f *fetcher) room(stop context.Context) int {
+// nextReserve returns for how many jobs to send a Reserve, or 0 for none now.
+func (f *fetcher) nextReserve(stop context.Context) int {
 	f.limit.update()
-	_, half := f.table.inUse()
+	_, half := f.tracker.inUse()
+	// Two calls share the slots if each of them is large enough to be worth its cost.
 	if half >= manySlots {
 		half = (half + 1) / 2
 	}
+
 	switch {
-	case f.flying == 0 && f.backlog:
-		return min(f.awaitRoom(stop), half)
-	case f.flying == 0:
-		return f.awaitRoom(stop)
-	case f.flying == 1 && f.backlog:
-		if n := min(half, duly.MaxBatch); f.table.roomFor(n) >= n {
+	case f.inFlight == 0 && f.backlog:
+		return min(f.awaitSlots(stop), half)
+	case f.inFlight == 0:
+		return f.awaitSlots(stop)
+	case f.inFlight == 1 && f.backlog:
+		// A smaller second call would cost more than its jobs, so it waits for half of the slots.
+		if n := min(half, duly.MaxBatch); f.tracker.freeOr(n) >= n {
 			return n
 		}
 	}
 	return 0
 }
 
-// take looks at what a Reserve has brought and puts it to work.
-func (f *fetcher) take(stop context.Context, a answer) error {
-	n := len(a.got)
-	switch {
-	case a.err != nil:
-		f.failed, f.ask, f.backlog = a.err, true, false
-	default:
-		f.backlog = n == a.asked
-		// After a few jobs a Wait is cheaper than a Reserve that may find
-		// nothing; it answers at once if there is more. After many it is not.
-		f.ask = f.backlog || n > len(a.queues)
+// awaitSlots waits for free slots and returns their number, or 0 after stop has ended.
+func (f *fetcher) awaitSlots(stop context.Context) int {
+	for stop.Err() == nil {
+		if f.tracker.freeOr(1) > 0 {
+			if n := batch.Gather(f.cfg.Concurrency, f.tracker.free); n > 0 {
+				return n
+			}
+			continue // the limit was lowered meanwhile, so slotFree must be awaited again
+		}
+		select {
+		case <-f.tracker.slotFree:
+		case <-stop.Done():
+		}
 	}
-	f.launch(f.receive(a))
-	if f.flying > 0 {
-		return nil // that is not to be kept waiting by a pause
+	return 0
+}
+
+// handleReply starts the jobs of a Reserve, and decides whether there may be more.
+func (f *fetcher) handleReply(stop context.Context, reply reserveReply) error {
+	n := len(reply.deliveries)
+	switch {
+	case reply.err != nil:
+		// Nothing is known about the queues, so a Reserve comes next.
+		f.failed, f.ready, f.backlog = reply.err, true, false
+	default:
+		f.backlog = n == reply.asked
+		// After a few jobs a Wait is cheaper than a Reserve that may find nothing. It returns at
+		// once if there are more. After many jobs, more are likely.
+		f.ready = f.backlog || n > len(reply.queues)
+	}
+	f.start(f.receive(reply))
+
+	// A pause after an error must not delay the reply that is still in flight.
+	if f.inFlight > 0 {
+		return nil
 	}
 	err := f.failed
 	f.failed = nil
-	if fatal := f.judge(stop, err); fatal != nil {
+	if fatal := f.handleError(stop, err); fatal != nil {
 		return fatal
 	}
-	f.countEmpties(stop, err == nil && n == 0)
+	f.pauseIfEmpty(stop, err == nil && n == 0)
 	return nil
 }
 
-// judge answers an error that will not pass, and pauses after one that may.
-func (f *fetcher) judge(stop context.Context, err error) error {
+// handleError pauses after an error that a retry may fix, and returns any other one.
+func (f *fetcher) handleError(stop context.Context, err error) error {
 	switch {
 	case err == nil:
 		f.failures = 0
-		f.groups.here()
+		f.groups.exist()
 		return nil
 	case stop.Err() != nil:
 		return nil
 	case fatal(err):
 		return err
 	}
+
 	f.failures++
 	switch {
 	case errors.Is(err, duly.ErrNotFound):
-		return f.gone(stop, err)
-	case errors.Is(err, duly.ErrConflict) && f.failures == mostConflicts:
+		return f.createGroups(stop, err)
+	case errors.Is(err, duly.ErrConflict) && f.failures == maxConflicts:
 		return err
 	}
-	f.store.rest(stop, f.failures, err)
+	f.health.pause(stop, f.failures, err)
 	return nil
 }
 
-// gone creates the groups again, one of which is not there any more. A worker that
-// creates none waits until somebody does.
-func (f *fetcher) gone(stop context.Context, err error) error {
+// createGroups creates the groups again after one was not found. A worker that creates no
+// group waits for it.
+func (f *fetcher) createGroups(stop context.Context, err error) error {
+	// A missing group is logged once, because it may be missing for long.
 	if f.failures == 1 {
 		f.log.Error("a group that is handled does not exist", "error", err)
 	}
-	if f.groups == nil || f.failures > 1 { // it may be a group without From that is missing
-		f.store.rest(stop, f.failures, err)
+	// After the first failure, the missing group may be one without From.
+	if f.groups == nil || f.failures > 1 {
+		f.health.pause(stop, f.failures, err)
 	}
 	if f.groups == nil {
 		return nil
@@ -182,168 +215,157 @@ func (f *fetcher) gone(stop context.Context, err error) error {
 	return f.groups.create(stop)
 }
 
-// countEmpties slows down when Wait goes on promising what Reserve does not
-// find.
-func (f *fetcher) countEmpties(stop context.Context, empty bool) {
+// pauseIfEmpty slows down while Wait reports jobs that Reserve does not find.
+func (f *fetcher) pauseIfEmpty(stop context.Context, empty bool) {
 	if !empty {
 		f.empties = 0
 		return
 	}
-	if f.empties++; f.empties > emptyHanded {
-		f.store.rest(stop, f.empties-emptyHanded, nil)
+	if f.empties++; f.empties > maxEmptyReserves {
+		f.health.pause(stop, f.empties-maxEmptyReserves, nil)
 	}
 }
 
+// wait waits until a queue may have a job.
 func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 	p := duly.WaitParams{Namespace: f.cfg.Namespace, Queues: f.order.next(), Timeout: waitTime}
 	if f.groups != nil {
 		p.Timeout = groupWaitTime
 	}
-	err = f.store.call(stop, opWait, p.Timeout+f.cfg.CallTimeout, func(ctx context.Context) (err error) {
+	err = f.health.call(stop, opWait, p.Timeout+f.cfg.CallTimeout, func(ctx context.Context) (err error) {
 		ready, err = f.engine.Wait(ctx, p)
 		return err
 	})
 	return ready, err
 }
 
-// awaitRoom waits for free slots and returns how many there are; 0 when stop has
-// ended.
-func (f *fetcher) awaitRoom(stop context.Context) int {
-	for stop.Err() == nil {
-		if f.table.roomFor(1) > 0 {
-			if n := batch.Gather(f.cfg.Concurrency, f.table.room); n > 0 {
-				return n
-			}
-			continue // the limit was lowered meanwhile, so the room has to be awaited again
-		}
-		select {
-		case <-f.table.freed:
-		case <-stop.Done():
-		}
-	}
-	return 0
+// reserveReply is the result of a Reserve.
+type reserveReply struct {
+	queues     []string // in the order in which they were named
+	asked      int
+	sent       instant
+	took       time.Duration
+	deliveries []duly.Delivery
+	err        error
 }
 
-// answer is what a Reserve has brought.
-type answer struct {
-	queues []string // in the order in which they were asked
-	asked  int
-	sent   moment
-	took   time.Duration
-	got    []duly.Delivery
-	err    error
-}
-
-// send sends a Reserve for n slots, which are taken from now on. It is not cut
-// short when the worker stops.
+// send sends a Reserve for n slots, which are taken from now on. The call continues when the
+// worker stops, because the engine may already have leased its jobs.
 func (f *fetcher) send(n int) {
-	f.flying++
-	f.table.ask(n)
-	a := answer{queues: f.order.next(), asked: n, sent: f.keeper.now()}
+	f.inFlight++
+	f.tracker.addReserving(n)
+	reply := reserveReply{queues: f.order.next(), asked: n, sent: f.renewer.now()}
+	p := duly.ReserveParams{
+		Namespace: f.cfg.Namespace, Queues: reply.queues, Max: n, Lease: f.cfg.Lease, Consumer: f.consumer,
+	}
+
 	go func() {
-		p := duly.ReserveParams{Namespace: f.cfg.Namespace, Queues: a.queues, Max: n, Lease: f.cfg.Lease, Consumer: f.consumer}
-		a.err = f.store.call(f.base, opReserve, f.cfg.CallTimeout, func(ctx context.Context) (err error) {
-			a.got, err = f.engine.Reserve(ctx, p)
+		reply.err = f.health.call(f.base, opReserve, f.cfg.CallTimeout, func(ctx context.Context) (err error) {
+			reply.deliveries, err = f.engine.Reserve(ctx, p)
 			return err
 		})
-		a.took = f.clock.Mono() - a.sent.mono
-		f.answers <- a
+		reply.took = f.clock.Mono() - reply.sent.mono
+		f.replies <- reply
 	}()
 }
 
-// receive takes note of a Reserve's end.
-func (f *fetcher) receive(a answer) ([]duly.Delivery, moment) {
-	f.flying--
-	f.table.ask(-a.asked)
-	if a.err != nil {
-		return nil, a.sent
+// receive records a reply, and returns its deliveries.
+func (f *fetcher) receive(reply reserveReply) ([]duly.Delivery, instant) {
+	f.inFlight--
+	f.tracker.addReserving(-reply.asked)
+	if reply.err != nil {
+		return nil, reply.sent
 	}
 	if f.cfg.Observer.Reserved != nil {
-		f.cfg.Observer.Reserved(len(a.got), a.took)
+		f.cfg.Observer.Reserved(len(reply.deliveries), reply.took)
 	}
-	f.order.took(a.queues, a.got)
-	return a.got, a.sent
+	f.order.record(reply.queues, reply.deliveries)
+	return reply.deliveries, reply.sent
 }
 
-// launch starts a handler for each delivery.
-func (f *fetcher) launch(got []duly.Delivery, sent moment) {
-	if len(got) == 0 {
+// start starts a handler for each delivery.
+func (f *fetcher) start(deliveries []duly.Delivery, sent instant) {
+	if len(deliveries) == 0 {
 		return
 	}
-	flights := make([]*flight, 0, len(got))
-	now := f.keeper.now()
-	var block []flight
-	for i := range got {
+	jobs := make([]*activeJob, 0, len(deliveries))
+	now := f.renewer.now()
+	var block []activeJob
+	for i := range deliveries {
+		// One allocation serves several jobs, because jobs of one reply tend to end together.
 		if len(block) == 0 {
-			block = make([]flight, min(flightBlock, len(got)-i))
+			block = make([]activeJob, min(jobBlock, len(deliveries)-i))
 		}
-		fl := &block[0]
+		j := &block[0]
 		block = block[1:]
-		f.prepare(fl, &got[i], sent)
-		if fl.route == nil { // an engine that does not keep to what it was asked
-			f.log.Error("a job of a queue that was not asked for is given back", "queue", fl.delivery.Queue, "job", fl.delivery.ID)
-			f.table.give(fl, duly.SettleRequest{As: duly.Release})
-			continue
+		f.prepare(j, &deliveries[i], sent)
+
+		switch {
+		case j.route == nil:
+			f.log.Error("releasing a job of a queue that was not asked for",
+				"queue", j.delivery.Queue, "job", j.delivery.ID)
+			f.tracker.refuse(j)
+		case j.lease.expired(now):
+			// The reply took so long that another worker may have the job by now.
+			f.tracker.refuse(j)
+		default:
+			jobs = append(jobs, j)
 		}
-		if fl.lease.lost(now) { // the answer took so long that it may be somebody else's
-			f.table.give(fl, duly.SettleRequest{As: duly.Release})
-			continue
-		}
-		flights = append(flights, fl)
 	}
-	if !f.table.start(flights) {
-		for _, fl := range flights {
-			f.table.give(fl, duly.SettleRequest{As: duly.Release})
+
+	// The worker has begun to stop since it sent the Reserve.
+	if !f.tracker.start(jobs) {
+		for _, j := range jobs {
+			f.tracker.refuse(j)
 		}
 		return
 	}
-	f.handleAll(flights)
+	f.handleAll(jobs)
 }
 
-// handleAll starts the handlers. Deliveries for batches go to their gatherers, those
-// of one queue together.
-func (f *fetcher) handleAll(flights []*flight) {
-	var batches map[*gatherer][]*flight
-	for _, fl := range flights {
-		if fl.route.batch == nil {
-			go f.handle(fl)
+// handleAll starts the handlers. Jobs of batches go to their batchers, those of one queue
+// together.
+func (f *fetcher) handleAll(jobs []*activeJob) {
+	var batches map[*batcher][]*activeJob
+	for _, j := range jobs {
+		if j.route.batch == nil {
+			go f.handle(j)
 			continue
 		}
+		// A worker without batches needs no map.
 		if batches == nil {
-			batches = map[*gatherer][]*flight{}
+			batches = map[*batcher][]*activeJob{}
 		}
-		g := f.gatherers[fl.route.queue]
-		batches[g] = append(batches[g], fl)
+		b := f.batchers[j.route.queue]
+		batches[b] = append(batches[b], j)
 	}
-	for g, some := range batches {
-		g.add(some)
+	for b, some := range batches {
+		b.add(some)
 	}
 }
 
-// flightBlock is how many flights are made at a time: one that lasts keeps the
-// memory of as many.
-const flightBlock = 16
+// prepare fills in the job of a delivery.
+func (f *fetcher) prepare(j *activeJob, d *duly.Delivery, sent instant) {
+	j.delivery.Delivery, j.route, j.sent = *d, f.routes[d.Queue], sent
+	if j.route == nil {
+		j.route = f.every
+	}
+	if j.route != nil {
+		j.handler = j.route.handlerOf(d)
+	}
 
-func (f *fetcher) prepare(fl *flight, d *duly.Delivery, sent moment) {
-	fl.delivery.Delivery, fl.route, fl.sent = *d, f.routes[d.Queue], sent
-	if fl.route == nil {
-		fl.route = f.every
-	}
-	if fl.route != nil {
-		fl.handler = fl.route.handlerOf(d)
-	}
-	// From when it stands in the table it may be cancelled, also before its
-	// goroutine has begun.
+	// The renewer may cancel the job before its goroutine has begun.
 	ctx, cancel := context.WithCancelCause(f.values)
-	fl.ctx, fl.cancel = jobContext{Context: ctx, delivery: &fl.delivery}, cancel
-	fl.delivery.ctx = &fl.ctx
-	// What was asked for, not LeaseEnd - Now: after a step back of the engine's
-	// clock Now is the due moment, which may lie behind the lease.
+	j.ctx, j.cancel = jobContext{Context: ctx, delivery: &j.delivery}, cancel
+	j.delivery.ctx = &j.ctx
+
+	// This is the length that was asked for, and not LeaseEnd − Now: after a step back of the
+	// engine's clock, Now is the due time, which may be after the end of the lease.
 	length := cmp.Or(f.cfg.Lease, d.Lease)
-	fl.lease.give(sent, length, f.cfg.margin(length))
-	fl.lease.length = length
-	fl.lease.holdEnd = never
+	j.lease.grant(sent, length, f.cfg.margin(length))
+	j.lease.length = length
+	j.lease.holdEnd = never
 	if f.cfg.MaxHold > 0 {
-		fl.lease.holdEnd = sent.mono + max(f.cfg.MaxHold, length)
+		j.lease.holdEnd = sent.mono + max(f.cfg.MaxHold, length)
 	}
 }

@@ -20,8 +20,8 @@ func From(place duly.From) HandlerOption {
 	return func(r *registration) { r.from, r.fromSet = place, true }
 }
 
-// seenMargin is the allowed difference between the clocks of a worker and its engine.
-const seenMargin = time.Minute
+// clockMargin is the allowed difference between the clocks of a worker and its engine.
+const clockMargin = time.Minute
 
 func (r *registration) validateFrom(f *contract.BadFields) {
 	if !r.fromSet {
@@ -39,33 +39,33 @@ func (r *registration) validateFrom(f *contract.BadFields) {
 	f.Take(err)
 }
 
-// groups creates the groups of a worker that have the option From.
-type groups struct {
-	*session
+// groupCreator creates the groups of a worker that have the option From.
+type groupCreator struct {
+	*run
 	topics contract.Topics
 	routes []*route
 	// seen is when all of them last existed, on the worker's clock.
 	seen time.Time
 }
 
-// newGroups returns nil for a worker that creates no group.
-func newGroups(s *session) *groups {
-	g := &groups{session: s}
-	for _, r := range s.routes {
-		if r.fromSet {
-			g.routes = append(g.routes, r)
+// newGroupCreator returns nil for a worker that creates no group.
+func newGroupCreator(r *run) *groupCreator {
+	g := &groupCreator{run: r}
+	for _, route := range r.routes {
+		if route.fromSet {
+			g.routes = append(g.routes, route)
 		}
 	}
 	if g.routes == nil {
 		return nil
 	}
-	g.topics, _ = s.engine.(contract.Topics) // validate has checked that it has topics
+	g.topics, _ = r.engine.(contract.Topics) // validate has checked that it has topics
 	return g
 }
 
 // create creates every missing group, and retries until all exist or stop ends. It
 // returns an error that a retry cannot fix.
-func (g *groups) create(stop context.Context) error {
+func (g *groupCreator) create(stop context.Context) error {
 	for failures := 0; stop.Err() == nil; {
 		err := g.createAll(stop)
 		if err == nil || stop.Err() != nil {
@@ -74,52 +74,56 @@ func (g *groups) create(stop context.Context) error {
 		if fatal(err) || errors.Is(err, duly.ErrConflict) {
 			return err
 		}
+
 		failures++
+		// A missing topic is logged once, because it may be missing for long.
 		if failures == 1 {
 			g.log.Warn("a group can't be created yet", "error", err)
 		}
-		g.store.rest(stop, failures, err)
+		g.health.pause(stop, failures, err)
 	}
 	return nil
 }
 
-func (g *groups) createAll(stop context.Context) error {
-	for _, r := range g.routes {
-		from := g.place(r)
-		existed, err := g.createOne(stop, r, from)
-		if from != r.from && errors.Is(err, duly.ErrInvalid) { // the engine's clock is far behind
+func (g *groupCreator) createAll(stop context.Context) error {
+	for _, route := range g.routes {
+		from := g.startOf(route)
+		existed, err := g.createOne(stop, route, from)
+		// The engine refuses a time in its future, so its clock is far behind the worker's.
+		if from != route.from && errors.Is(err, duly.ErrInvalid) {
 			from = duly.FromStart
-			existed, err = g.createOne(stop, r, from)
+			existed, err = g.createOne(stop, route, from)
 		}
 		if err != nil {
 			return err
 		}
 		if !existed {
-			g.log.Info("group created", "group", r.queue, "from", string(from))
+			g.log.Info("group created", "group", route.queue, "from", string(from))
 		}
 	}
-	g.here()
+	g.exist()
 	return nil
 }
 
-func (g *groups) createOne(stop context.Context, r *route, from duly.From) (existed bool, err error) {
-	err = g.store.call(stop, opCreate, g.cfg.CallTimeout, func(ctx context.Context) (err error) {
-		existed, err = g.topics.CreateGroup(ctx, duly.QueueRef{Namespace: g.cfg.Namespace, Name: r.queue}, from)
+func (g *groupCreator) createOne(stop context.Context, route *route, from duly.From) (existed bool, err error) {
+	group := duly.QueueRef{Namespace: g.cfg.Namespace, Name: route.queue}
+	err = g.health.call(stop, opCreate, g.cfg.CallTimeout, func(ctx context.Context) (err error) {
+		existed, err = g.topics.CreateGroup(ctx, group, from)
 		return err
 	})
 	return existed, err
 }
 
-// place returns the place where a group begins that is created now.
-func (g *groups) place(r *route) duly.From {
-	if g.seen.IsZero() || r.from == "" || r.from == duly.FromStart {
-		return r.from
+// startOf returns where a group begins that is created now.
+func (g *groupCreator) startOf(route *route) duly.From {
+	if g.seen.IsZero() || route.from == "" || route.from == duly.FromStart {
+		return route.from
 	}
-	return duly.FromTime(g.seen.Add(-seenMargin))
+	return duly.FromTime(g.seen.Add(-clockMargin))
 }
 
-// here records that all groups exist. It may be called on nil.
-func (g *groups) here() {
+// exist records that all groups exist. It does nothing on nil.
+func (g *groupCreator) exist() {
 	if g != nil {
 		g.seen = g.clock.Now()
 	}

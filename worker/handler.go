@@ -8,11 +8,10 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// HandlerFunc handles one delivery. What it returns settles the job: nil is
-// an ack, an error a nack, unless the error steers otherwise ([RetryAfter],
-// [Bury], [Snooze], [Release]). It may be called by several goroutines at
-// once. It must return soon after its context has ended; see the package's
-// documentation for when that is.
+// HandlerFunc handles one delivery. Its result settles the job: nil acks it, and an error
+// nacks it, unless the error chooses another settlement ([RetryAfter], [Bury], [Snooze],
+// [Release], [Overloaded]). Several goroutines may call it at once. It must return soon
+// after its context has ended. The package's documentation says when that is.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 
 // Call runs a handler for one delivery outside of a Worker, for example in a
@@ -20,9 +19,9 @@ type HandlerFunc func(ctx context.Context, d *Delivery) error
 // extends the lease.
 func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.SettleRequest {
 	delivery := &Delivery{Delivery: d}
-	within := &jobContext{Context: ctx, delivery: delivery}
-	delivery.ctx = within
-	err := h(within, delivery)
+	jobCtx := &jobContext{Context: ctx, delivery: delivery}
+	delivery.ctx = jobCtx
+	err := h(jobCtx, delivery)
 
 	out := decide(err, context.Cause(ctx))
 	out.Receipt = d.Receipt
@@ -32,22 +31,21 @@ func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.SettleReques
 	return out
 }
 
-// Middleware wraps a handler: it may look at the delivery and the error,
-// change the context, or leave the handler out.
+// Middleware wraps a handler. It may read the delivery and the error, change the context,
+// or skip the handler.
 type Middleware func(next HandlerFunc) HandlerFunc
 
 // Job is a delivery with its body decoded.
 type Job[T any] struct {
-	// Delivery is a copy; SetResult counts as on the original.
+	// Delivery is a copy. SetResult sets the result of the original too.
 	Delivery
 	// Value is the body.
 	Value T
 }
 
-// JSON makes a handler of one that takes its body as JSON. A body that cannot
-// be decoded buries the job, with the reason, because no other try would end
-// differently: it waits among the dead jobs until a version that can read it
-// is there. Unknown members are ignored, so that producers may be newer than
+// JSON returns a handler that decodes the body as JSON. It buries a job whose body it
+// cannot decode, because every retry would fail: the job waits among the dead jobs for a
+// version that can decode it. It ignores unknown members, so producers may be newer than
 // workers.
 func JSON[T any](h func(ctx context.Context, job *Job[T]) error) HandlerFunc {
 	return func(ctx context.Context, d *Delivery) error {

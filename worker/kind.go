@@ -49,9 +49,6 @@ func kindOf[T duly.Kinder]() (kind string, err error) {
 	return kind, duly.ValidateKind(kind)
 }
 
-// Kind returns the kind of the job, see [HandleKind]. It is empty for a job without one.
-func (d *Delivery) Kind() string { return d.Headers[duly.KindHeader] }
-
 // validateKinds adds the faults of the kinds of one queue.
 func validateKinds(f *contract.BadFields, registrations []*registration) {
 	byKind := map[string]*registration{}

@@ -26,7 +26,7 @@ type Limiter interface {
 // slotLimit calls the Limiter of a worker. A nil slotLimit does nothing.
 type slotLimit struct {
 	limiter Limiter
-	table   *table
+	tracker *tracker
 	log     *slog.Logger
 	changed func(slots int) // may be nil
 	fail    func(error)
@@ -37,12 +37,12 @@ type slotLimit struct {
 }
 
 // newSlotLimit returns nil for a worker without a Limiter.
-func newSlotLimit(s *session) *slotLimit {
-	if s.cfg.Limiter == nil {
+func newSlotLimit(r *run) *slotLimit {
+	if r.cfg.Limiter == nil {
 		return nil
 	}
 	return &slotLimit{
-		limiter: s.cfg.Limiter, table: s.table, log: s.log, changed: s.cfg.Observer.Limit, fail: s.fail,
+		limiter: r.cfg.Limiter, tracker: r.tracker, log: r.log, changed: r.cfg.Observer.Limit, fail: r.fail,
 	}
 }
 
@@ -58,7 +58,8 @@ func (l *slotLimit) update() {
 		return
 	}
 
-	if slots, changed := l.table.setLimit(limit); changed && l.changed != nil {
+	// The observer is called inside of mu, so that it sees the limits in their order.
+	if slots, changed := l.tracker.setLimit(limit); changed && l.changed != nil {
 		l.changed(slots)
 	}
 }

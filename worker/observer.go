@@ -6,42 +6,41 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Observer is called for what a Worker does, for metrics and tests. Every field may
-// be nil. The functions are called from the worker's own goroutines, several
-// at once, in the middle of the hot path: they must be quick, and neither
-// block nor panic.
+// Observer has functions that a Worker calls, for metrics and tests. Every field may be
+// nil. Several goroutines call them at once, between a job and the next one, so they must
+// be quick, and must neither block nor panic.
 type Observer struct {
-	// Reserved: a Reserve has brought n jobs (0: none) and took that long.
+	// Reserved is called after a Reserve that returned n jobs, 0 or more, and took so long.
 	Reserved func(n int, took time.Duration)
-	// Started: a handler is about to be called. late is how long after its due
-	// moment, on the engine's clock, and rather too much than too little: the
-	// time that the Reserve was under way counts in full.
+	// Started is called before a handler. late is the time since the job was due, on the
+	// engine's clock. It is rather too long than too short, because it includes the whole
+	// duration of the Reserve.
 	Started func(d *Delivery, late time.Duration)
-	// Finished: a handler has returned; what it decided is not settled yet.
+	// Finished is called after a handler has returned, before its outcome is settled.
 	Finished func(f Finished)
-	// Settled: the engine has answered for the delivery. err is nil, or
-	// [duly.ErrLeaseLost], or why the outcome was given up.
+	// Settled is called after the engine has answered for the delivery. err is nil,
+	// [duly.ErrLeaseLost], or the reason why the worker gave up the outcome.
 	Settled func(d *Delivery, as duly.Settlement, err error)
-	// LeaseLost: the lease of a running handler is gone, by the worker's own
-	// judgement or by the engine's word, or was let go after MaxHold, or the job
-	// was canceled. cause is the cause of the handler's context.
+	// LeaseLost is called when a running handler loses its lease: by the worker's estimate,
+	// by the engine's answer, after MaxHold, or because the job was canceled. cause is the
+	// cause of the handler's context.
 	LeaseLost func(d *Delivery, cause error)
-	// Limit: Config.Limiter has another limit now, within its bounds.
+	// Limit is called with every new limit of Config.Limiter, within its bounds.
 	Limit func(slots int)
-	// Panicked: a handler has panicked, with that value and stack.
+	// Panicked is called with the value and the stack of a handler's panic.
 	Panicked func(d *Delivery, value any, stack []byte)
-	// StoreLost: calls to the engine fail, and go on failing.
+	// StoreLost is called when calls to the engine begin to fail repeatedly.
 	StoreLost func(err error)
-	// StoreBack: they succeed again, after that long.
+	// StoreBack is called when they succeed again, with the time since the first failure.
 	StoreBack func(after time.Duration)
 }
 
-// Finished is how a handler ended.
+// Finished is the result of a handler.
 type Finished struct {
 	Delivery *Delivery
-	// As is how the delivery is about to be settled.
+	// As is how the worker settles the delivery.
 	As duly.Settlement
-	// Err is what the handler returned; for a panic an error with its value.
+	// Err is the handler's error. After a panic it has the panic's value.
 	Err error
 	// Overload reports whether the handler returned [Overloaded].
 	Overload bool

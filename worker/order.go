@@ -7,22 +7,21 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// order says in which order the queues are asked. It belongs to the fetch
-// loop alone.
+// order decides in which order a Reserve names the queues. Only the fetch loop uses it.
 type order interface {
-	// next is the order for one call. The slice is never changed afterwards:
-	// a call that was given up may still read it.
+	// next returns the order for one call. The slice never changes afterwards, because a
+	// call that was given up may still read it.
 	next() []string
-	// took gets what a call has brought that asked in that order. Two of them may be
-	// under way.
-	took(asked []string, deliveries []duly.Delivery)
+	// record records the deliveries of a call that named the queues in that order. Two
+	// calls may be in flight.
+	record(asked []string, deliveries []duly.Delivery)
 }
 
-// newOrder returns a strict order of the routes, or one by weights. It names no queue
-// for a route that is for all of them.
-func newOrder(routes []*route, strictly bool) order {
+// newOrder returns a strict order of the routes, or one by weights. The order of
+// HandleEvery names no queue.
+func newOrder(routes []*route, isStrict bool) order {
 	if routes[0].every {
-		return strict(nil)
+		return strictOrder(nil)
 	}
 	queues := make([]string, len(routes))
 	weights := make([]int, len(routes))
@@ -30,78 +29,82 @@ func newOrder(routes []*route, strictly bool) order {
 		queues[i], weights[i] = r.queue, r.weight
 	}
 
-	if strictly || len(routes) == 1 {
-		return strict(queues)
+	if isStrict || len(routes) == 1 {
+		return strictOrder(queues)
 	}
-	return newWeighted(queues, weights)
+	return newWeightedOrder(queues, weights)
 }
 
-// strict asks a queue only when those before it had nothing.
-type strict []string
+// strictOrder always names the queues in the same order, and an engine takes jobs of a
+// queue only if the queues before it have too few.
+type strictOrder []string
 
-func (s strict) next() []string                 { return s }
-func (s strict) took([]string, []duly.Delivery) {}
+func (s strictOrder) next() []string                   { return s }
+func (s strictOrder) record([]string, []duly.Delivery) {}
 
-// weighted is stride scheduling: every job moves its queue forward by
-// 1/weight, and the queue that is least far goes first. Over a backlog the
-// shares are exact whatever the size of the calls, and nothing is drawn by
-// lot.
-type weighted struct {
-	lanes []*lane // in the order of the last call that was sent
-	by    map[string]*lane
+// weightedOrder is stride scheduling: every job moves its queue forward by 1/weight, and
+// the queue that is least far goes first. With a backlog the shares are exact for calls of
+// any size, and nothing is random.
+type weightedOrder struct {
+	queues []*weightedQueue // in the order of the last call that was sent
+	byName map[string]*weightedQueue
 }
 
-type lane struct {
-	queue  string
+type weightedQueue struct {
+	name   string
 	weight float64
-	pass   float64 // jobs taken / weight
-	took   int     // by the last call
+	pass   float64 // jobs reserved / weight
+	jobs   int     // of the call that is being recorded
 }
 
-func newWeighted(queues []string, weights []int) *weighted {
-	w := &weighted{by: make(map[string]*lane, len(queues))}
-	for i, q := range queues {
-		l := &lane{queue: q, weight: float64(weights[i])}
-		w.lanes, w.by[q] = append(w.lanes, l), l
+func newWeightedOrder(names []string, weights []int) *weightedOrder {
+	w := &weightedOrder{byName: make(map[string]*weightedQueue, len(names))}
+	for i, name := range names {
+		q := &weightedQueue{name: name, weight: float64(weights[i])}
+		w.queues, w.byName[name] = append(w.queues, q), q
 	}
-	// At first the heaviest goes first.
-	slices.SortStableFunc(w.lanes, func(a, b *lane) int { return cmp.Compare(b.weight, a.weight) })
+	// At first the heaviest queue goes first.
+	slices.SortStableFunc(w.queues, func(a, b *weightedQueue) int { return cmp.Compare(b.weight, a.weight) })
 	return w
 }
 
-func (w *weighted) next() []string {
-	slices.SortStableFunc(w.lanes, func(a, b *lane) int { return cmp.Compare(a.pass, b.pass) })
-	queues := make([]string, len(w.lanes))
-	for i, l := range w.lanes {
-		queues[i] = l.queue
+func (w *weightedOrder) next() []string {
+	slices.SortStableFunc(w.queues, func(a, b *weightedQueue) int { return cmp.Compare(a.pass, b.pass) })
+	names := make([]string, len(w.queues))
+	for i, q := range w.queues {
+		names[i] = q.name
 	}
-	return queues
+	return names
 }
 
-// took charges the queues. One that was asked and had no more must not save up
-// its turns while it is empty, or it would shut the others out when it fills
-// up again: it is moved to where the queues stand that were served.
-func (w *weighted) took(asked []string, deliveries []duly.Delivery) {
+// record charges the queues for their jobs.
+func (w *weightedOrder) record(asked []string, deliveries []duly.Delivery) {
 	if len(deliveries) == 0 {
 		return
 	}
 	for i := range deliveries {
-		if l := w.by[deliveries[i].Queue]; l != nil {
-			l.took++
+		if q := w.byName[deliveries[i].Queue]; q != nil {
+			q.jobs++
 		}
 	}
-	last, now := 0, w.by[asked[0]].pass
-	for i, q := range asked {
-		if l := w.by[q]; l.took > 0 {
-			last, now = i, l.pass
+
+	// The pass of the last queue that had jobs is the place of the queues that were served.
+	last, pass := 0, w.byName[asked[0]].pass
+	for i, name := range asked {
+		if q := w.byName[name]; q.jobs > 0 {
+			last, pass = i, q.pass
 		}
 	}
-	for _, q := range asked[:last] { // those before the last one served are drained
-		l := w.by[q]
-		l.pass = max(l.pass, now)
+	// The queues before the last one that was served are empty. An empty queue must not save
+	// up its turns: it would shut out the others when it fills up again. So it moves to the
+	// pass of the queues that were served.
+	for _, name := range asked[:last] {
+		q := w.byName[name]
+		q.pass = max(q.pass, pass)
 	}
-	for _, l := range w.lanes {
-		l.pass += float64(l.took) / l.weight
-		l.took = 0
+
+	for _, q := range w.queues {
+		q.pass += float64(q.jobs) / q.weight
+		q.jobs = 0
 	}
 }

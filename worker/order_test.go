@@ -19,7 +19,7 @@ func serve(o order, backlog map[string]int, n int) (got []duly.Delivery) {
 			got = append(got, duly.Delivery{Job: duly.Job{Queue: q}})
 		}
 	}
-	o.took(asked, got)
+	o.record(asked, got)
 	return got
 }
 

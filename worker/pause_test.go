@@ -14,10 +14,10 @@ import (
 func TestPausesGrowToASecondAndAreSpread(t *testing.T) {
 	t.Parallel()
 	for _, drawn := range []float64{0, 0.5, 0.999999} {
-		s := &store{draw: func() float64 { return drawn }}
+		s := &engineHealth{random: func() float64 { return drawn }}
 		for n := 1; n < 100; n++ {
-			whole := min(firstPause<<min(n-1, 10), mostPause)
-			if got := s.pause(n, nil); got < whole/2 || got > whole {
+			whole := min(firstPause<<min(n-1, 10), maxPause)
+			if got := s.backoff(n, nil); got < whole/2 || got > whole {
 				t.Errorf("pause %d is %v, want %v to %v", n, got, whole/2, whole)
 			}
 		}
@@ -26,18 +26,18 @@ func TestPausesGrowToASecondAndAreSpread(t *testing.T) {
 
 func TestALimitedCallerWaitsAsLongAsTheAnswerSays(t *testing.T) {
 	t.Parallel()
-	s := &store{draw: draw}
+	s := &engineHealth{random: random}
 	err := fmt.Errorf("wrapped: %w", &duly.Error{Code: duly.CodeLimited, RetryAfter: 7 * time.Second})
-	if got := s.pause(1, err); got != 7*time.Second {
+	if got := s.backoff(1, err); got != 7*time.Second {
 		t.Errorf("pause is %v", got)
 	}
 }
 
 func TestAnybodyElseIsHeededUpToTheLongestPause(t *testing.T) {
 	t.Parallel()
-	s := &store{draw: func() float64 { return 0 }}
-	for asked, want := range map[time.Duration]time.Duration{time.Hour: mostPause, mostPause * 3 / 4: mostPause * 3 / 4, 0: firstPause / 2} {
-		if got := s.pause(1, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: asked}); got != want {
+	s := &engineHealth{random: func() float64 { return 0 }}
+	for asked, want := range map[time.Duration]time.Duration{time.Hour: maxPause, maxPause * 3 / 4: maxPause * 3 / 4, 0: firstPause / 2} {
+		if got := s.backoff(1, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: asked}); got != want {
 			t.Errorf("asked %v, pause is %v, want %v", asked, got, want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestDrawIsBetweenZeroAndOne(t *testing.T) {
 	t.Parallel()
 	low, high := 1.0, 0.0
 	for range 1000 {
-		d := draw()
+		d := random()
 		low, high = min(low, d), max(high, d)
 	}
 	if low < 0 || low > 0.1 || high >= 1 || high < 0.9 {
@@ -59,7 +59,7 @@ func TestAHiccupIsNotALostStore(t *testing.T) {
 	t.Parallel()
 	var lost, back int
 	o := &Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
-	s := newStore(clock.NewFake(), slog.New(slog.DiscardHandler), o, draw)
+	s := newEngineHealth(clock.NewFake(), slog.New(slog.DiscardHandler), o, random)
 	fails := func(context.Context) error { return duly.ErrUnavailable }
 	works := func(context.Context) error { return nil }
 	for range 10 {
@@ -82,7 +82,7 @@ func TestAHiccupIsNotALostStore(t *testing.T) {
 func TestACallThatWasEndedByItsCallerSaysNothingOfTheStore(t *testing.T) {
 	t.Parallel()
 	o := &Observer{StoreLost: func(error) { t.Error("the store is called lost") }}
-	s := newStore(clock.NewFake(), slog.New(slog.DiscardHandler), o, draw)
+	s := newEngineHealth(clock.NewFake(), slog.New(slog.DiscardHandler), o, random)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {

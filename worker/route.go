@@ -15,7 +15,7 @@ type registration struct {
 	queue   string
 	every   bool // HandleEvery: all queues, and queue is empty
 	handler HandlerFunc
-	batch   *batching // HandleBatch: instead of handler
+	batch   *batchConfig // HandleBatch: instead of handler
 
 	body    reflect.Type // HandleKind: the type of the body
 	kind    string
@@ -134,7 +134,7 @@ type route struct {
 	// timeout counts.
 	jobHandler
 	kinds  map[string]*jobHandler // nil without kinds
-	batch  *batching              // nil without batches
+	batch  *batchConfig           // nil without batches
 	weight int
 	from   duly.From
 	// fromSet reports whether the worker creates the group.
@@ -196,6 +196,7 @@ func newRoute(registrations []*registration, all []Middleware) *route {
 			route.every, route.jobHandler = r.every, *newJobHandler(r, all)
 		}
 	}
+	// Jobs of other kinds need a handler too: they are failed tries.
 	if route.call == nil && route.kinds != nil {
 		route.jobHandler = *newJobHandler(&registration{handler: unknownKind(route.kinds)}, all)
 	}
@@ -205,6 +206,7 @@ func newRoute(registrations []*registration, all []Middleware) *route {
 // newJobHandler wraps the handler of a registration. The first middleware is the outermost.
 func newJobHandler(r *registration, all []Middleware) *jobHandler {
 	h := &jobHandler{call: r.handler, timeout: r.timeout}
+	// From the innermost to the outermost.
 	for _, m := range slices.Backward(slices.Concat(all, r.middleware)) {
 		h.call = m(h.call)
 	}

@@ -10,156 +10,165 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// settler settles finished jobs. While one Settle is in flight the next outcomes
-// queue and go out as one call. The size of the calls so follows the load and the
-// speed of the store, and nothing waits for a timer.
+// settler settles the outcomes of handlers. While one Settle is in flight, the next outcomes
+// queue up and go out in one call. So the size of the calls follows the load and the speed
+// of the store, and no outcome waits for a timer.
 type settler struct {
 	engine    duly.Engine
 	namespace string
 	timeout   time.Duration
 	log       *slog.Logger
 	observer  *Observer
-	store     *store
-	table     *table
-	// fail ends the worker for an error that will not pass.
-	fail func(error)
+	health    *engineHealth
+	tracker   *tracker
+	fail      func(error) // stops the worker
 
 	failures int                  // calls in a row
-	limit    int                  // outcomes of the next call
-	taken    []settlement         // of the call under way
-	outcomes []duly.SettleRequest // of taken
+	maxItems int                  // of the next call
+	batch    []settlement         // of the call in flight
+	outcomes []duly.SettleRequest // of batch
 }
 
-// run settles until ctx ends, which gives up what is not settled by then.
-func (s *settler) run(ctx context.Context) {
-	s.limit = duly.MaxBatch
+// loop settles until ctx ends. It gives up the outcomes that are unsettled then.
+func (s *settler) loop(ctx context.Context) {
+	s.maxItems = duly.MaxBatch
 	for {
 		select {
-		case <-s.table.decided:
+		case <-s.tracker.outcomes:
 		case <-ctx.Done():
 			return
 		}
-		for ctx.Err() == nil && s.table.pending.Gather(s.limit) > 0 {
-			s.take()
+
+		for ctx.Err() == nil && s.tracker.pending.Gather(s.maxItems) > 0 {
+			s.fillBatch()
 			s.send(ctx)
 
-			clear(s.taken) // no flight is kept longer than needed
+			// The jobs must not stay in memory until the next call.
+			clear(s.batch)
 			clear(s.outcomes)
 		}
 	}
 }
 
-// take takes what waits, as much as fits into a call.
-func (s *settler) take() {
-	t := s.table
+// fillBatch takes as many pending outcomes as fit into a call.
+func (s *settler) fillBatch() {
+	t := s.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.taken = t.pending.Take(s.taken, batch.Limits{Items: s.limit, Bytes: duly.MaxBatchBytes})
-	t.sending = len(s.taken)
+	s.batch = t.pending.Take(s.batch, batch.Limits{Items: s.maxItems, Bytes: duly.MaxBatchBytes})
+	t.settling = len(s.batch)
 
 	s.outcomes = s.outcomes[:0]
-	for i := range s.taken {
-		s.outcomes = append(s.outcomes, s.taken[i].outcome)
+	for i := range s.batch {
+		s.outcomes = append(s.outcomes, s.batch[i].outcome)
 	}
 }
 
-// send makes one Settle for what was taken.
+// send sends one Settle for the batch.
 func (s *settler) send(ctx context.Context) {
 	var answers []error
-	err := s.store.call(ctx, opSettle, s.timeout, func(ctx context.Context) (err error) {
+	err := s.health.call(ctx, opSettle, s.timeout, func(ctx context.Context) (err error) {
 		answers, err = s.engine.Settle(ctx, s.namespace, s.outcomes)
-		return whole(answers, len(s.outcomes), err)
+		return checkAnswers(answers, len(s.outcomes), err)
 	})
+
 	switch {
 	case err == nil:
-		s.limit = duly.MaxBatch
-		s.answered(ctx, answers)
+		s.maxItems = duly.MaxBatch
+		s.apply(ctx, answers)
+	// Run ends, and the jobs come back when their leases end.
 	case ctx.Err() != nil:
 	case fatal(err):
-		s.log.Error("outcomes given up", "count", len(s.taken), "error", err)
-		for i := range s.taken {
-			s.settled(i, err)
+		s.log.Error("outcomes given up", "count", len(s.batch), "error", err)
+		for i := range s.batch {
+			s.report(i, err)
 		}
-		s.table.sent(nil, false)
+		s.tracker.settled(nil, false)
 		s.fail(err)
 	default:
-		s.repeat(ctx, err)
+		s.retryLater(ctx, err)
 	}
 }
 
-// repeat brings the outcomes back after a call that failed as a whole and
-// waits a moment. Settling again is safe: what the first call did is answered
-// as lease_lost. A call that the store did answer, but with an error, is made
-// smaller each time, and an outcome that fails by itself goes behind the
-// others, so that it can't hold them up.
-func (s *settler) repeat(ctx context.Context, err error) {
-	alone := len(s.taken) == 1
+// retryLater queues the outcomes of a failed call again and pauses. The retry is safe: for
+// an outcome that the first call has settled, the engine answers lease_lost.
+func (s *settler) retryLater(ctx context.Context, err error) {
+	behind := false
 	if !errors.Is(err, duly.ErrUnavailable) && err != errCallTimeout {
-		s.limit = max(1, len(s.taken)/2)
-	} else {
-		alone = false
+		// The store has answered with an error, perhaps because of one outcome. Smaller calls
+		// isolate it, and behind the others it does not delay them.
+		behind = len(s.batch) == 1
+		s.maxItems = max(1, len(s.batch)/2)
 	}
 	s.failures++
-	s.table.sent(s.taken, alone)
-	s.store.rest(ctx, s.failures, err)
+	s.tracker.settled(s.batch, behind)
+	s.health.pause(ctx, s.failures, err)
 }
 
-// answered looks at the answer for each outcome. Those that part of a store
-// could not take are sent again.
-func (s *settler) answered(ctx context.Context, answers []error) {
-	var again []settlement
+// apply applies the answer for each outcome. It queues those again that a part of the store
+// could not settle.
+func (s *settler) apply(ctx context.Context, answers []error) {
+	var retry []settlement
 	var lost int
 	var failed, refused error
 	for i, err := range answers {
 		switch {
 		case err == nil:
 		case errors.Is(err, duly.ErrLeaseLost):
-			if !s.taken[i].flight.canceled() {
+			// The log knows already that a canceled job was removed.
+			if !s.batch[i].job.canceled() {
 				lost++
 			}
 		case !fatal(err) && !errors.Is(err, duly.ErrTooLarge):
-			again = append(again, s.taken[i])
+			// Its part of the store failed, and the other outcomes are settled.
+			retry = append(retry, s.batch[i])
 			failed = err
 			continue
 		default:
+			// The same outcome would be refused again.
 			refused = err
 		}
-		s.settled(i, err)
+		s.report(i, err)
 	}
+
 	if lost > 0 {
-		s.log.Warn("outcomes refused: their leases are lost, or a call whose answer was lost has settled them", "count", lost)
+		s.log.Warn("outcomes refused: their leases are lost, or a call whose answer was lost has settled them",
+			"count", lost)
 	}
 	if refused != nil {
 		s.log.Error("an outcome was refused, its job comes back when the lease ends", "error", refused)
 	}
-	s.table.sent(again, true)
+
+	s.tracker.settled(retry, true)
 	if failed != nil {
 		s.failures++
-		s.store.rest(ctx, s.failures, failed)
+		s.health.pause(ctx, s.failures, failed)
 		return
 	}
 	s.failures = 0
 }
 
-func (s *settler) settled(i int, err error) {
+// report reports the answer for an outcome to the observer.
+func (s *settler) report(i int, err error) {
 	if s.observer.Settled != nil {
-		s.observer.Settled(&s.taken[i].flight.delivery, s.taken[i].outcome.As, err)
+		s.observer.Settled(&s.batch[i].job.delivery, s.batch[i].outcome.As, err)
 	}
 }
 
-// sent ends a Settle; again is what it has not settled, which goes before or
-// behind what has gathered.
-func (t *table) sent(again []settlement, behind bool) {
+// settled records the end of a Settle. It queues the outcomes of retry before or behind
+// those that wait.
+func (t *tracker) settled(retry []settlement, behind bool) {
 	t.mu.Lock()
-	t.sending = 0
+	t.settling = 0
+	// The outcomes of a failed call are the oldest, so they normally go first.
 	if behind {
-		t.pending.Put(again...)
+		t.pending.Put(retry...)
 	} else {
-		t.pending.PutFirst(again...)
+		t.pending.PutFirst(retry...)
 	}
-	if len(again) > 0 {
-		t.decided.raise()
+	if len(retry) > 0 {
+		t.outcomes.notify()
 	}
 	t.mu.Unlock()
-	t.freed.raise()
+	t.slotFree.notify()
 }

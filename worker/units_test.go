@@ -39,7 +39,7 @@ func TestAnOutcomesTextsCount(t *testing.T) {
 func TestALeaseIsLostByEitherClock(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	l := lease{from: moment{mono: time.Hour, wall: begin}, trusted: time.Minute}
+	l := lease{from: instant{mono: time.Hour, wall: begin}, trusted: time.Minute}
 	for _, tt := range []struct {
 		mono, wall time.Duration
 		want       bool
@@ -47,7 +47,7 @@ func TestALeaseIsLostByEitherClock(t *testing.T) {
 		{0, 0, false}, {time.Minute - 1, time.Minute - 1, false}, {time.Minute, 0, true}, {0, time.Minute, true},
 		{time.Minute - 1, time.Minute, true}, {time.Minute, time.Minute - 1, true}, {-time.Hour, -time.Hour, false},
 	} {
-		if got := l.lost(moment{mono: time.Hour + tt.mono, wall: begin.Add(tt.wall)}); got != tt.want {
+		if got := l.expired(instant{mono: time.Hour + tt.mono, wall: begin.Add(tt.wall)}); got != tt.want {
 			t.Errorf("after %s, by the wall %s, it is lost: %t", tt.mono, tt.wall, got)
 		}
 	}

@@ -4,18 +4,17 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 )
 
-// Worker takes jobs from an engine and hands them to handlers. Add handlers
-// with Handle and middleware with Use, then call Run.
+// Worker reserves jobs from an engine and calls handlers for them. Add handlers with Handle
+// and middleware with Use, then call Run.
 type Worker struct {
 	engine duly.Engine
 	cfg    Config
-	draw   func() float64
+	random func() float64
 	killed chan struct{}
 	kill   func()
 
@@ -25,19 +24,19 @@ type Worker struct {
 	ran           bool
 }
 
-// New makes a Worker. It does not own the engine: close that after Run. Run
-// returns what is wrong with the Config.
+// New returns a Worker. The caller closes the engine after Run. Run returns the faults of
+// the Config.
 func New(engine duly.Engine, cfg Config) *Worker {
 	killed := make(chan struct{})
 	return &Worker{
-		engine: engine, cfg: cfg.withDefaults(engine), draw: draw,
+		engine: engine, cfg: cfg.withDefaults(engine), random: random,
 		killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
 	}
 }
 
-// Handle sets the handler of a queue, or of a group TOPIC@GROUP, see [From]. Queues with a backlog share the slots
-// equally, or by [Weight]; with Config.StrictOrder an earlier queue goes before
-// a later one. Run reports what is wrong. Handle panics after Run.
+// Handle sets the handler of a queue, or of a group TOPIC@GROUP, see [From]. Queues with a
+// backlog share the slots equally, or by [Weight]. With Config.StrictOrder, an earlier
+// queue goes before a later one. Run returns the faults. Handle panics after Run.
 func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
 	w.add("Handle", &registration{queue: queue, handler: h}, opts)
 }
@@ -59,8 +58,8 @@ func (w *Worker) add(method string, r *registration, opts []HandlerOption) {
 	w.registrations = append(w.registrations, r)
 }
 
-// Use wraps every handler, whenever it is added, with middleware: the first is
-// the outermost. It panics after Run.
+// Use wraps every handler with middleware, also handlers that are added later. The first
+// middleware is the outermost. Use panics after Run.
 func (w *Worker) Use(m ...Middleware) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,23 +73,20 @@ func (w *Worker) mustBeNew(method string) {
 	}
 }
 
-// Kill ends Run within a second: every handler is cancelled with
-// [ErrStopping], and what does not end at once is released while its handler
-// still runs. It is for the second signal; it may be called at any time, and
-// again.
+// Kill ends Run within a second. It cancels every handler with [ErrStopping], and releases
+// the jobs of handlers that do not return soon. A program calls it on a second signal. It
+// may be called at any time and several times.
 func (w *Worker) Kill() { w.kill() }
 
-// Run handles jobs until ctx ends, and then drains: no more jobs are taken;
-// handlers that run may go on for as long as Config.Drain says; then they are
-// cancelled with [ErrStopping] and what they have not ended is released, which
-// uses up no try. It returns nil, within a second after that limit.
+// Run handles jobs until ctx ends, and then drains: it reserves no more jobs, and running
+// handlers may continue for Config.Drain. Then it cancels them with [ErrStopping] and
+// releases their jobs, which uses no try. It returns nil, within a second after that limit.
 //
-// A store that is lost does not end Run. An error that will not pass does,
-// after draining: [duly.ErrInvalid] with every mistake in how the worker was
-// put together, before anything is done; or what the engine answers:
-// [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
-// [duly.ErrClosed], and [duly.ErrConflict] for the name of a topic and for a group that
-// a bridge works. A Worker runs once.
+// A lost store does not end Run. An error that a retry cannot fix does, after draining.
+// [duly.ErrInvalid] has every fault of the worker, and Run returns it at once. Errors of
+// the engine are [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
+// [duly.ErrClosed], and [duly.ErrConflict] for the name of a topic and for a group with a
+// bridge. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	ran := w.ran
@@ -99,17 +95,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	if ran {
 		return contract.Invalid("worker", "has run already; make another one")
 	}
+
+	// The number of slots depends on the batches, and is validated together with them.
 	w.fillSlots()
 	if err := w.validate(); err != nil {
 		return err
 	}
-	return w.newSession(ctx, w.routes()).run(ctx)
+	return w.newRun(ctx, w.routes()).untilStopped(ctx)
 }
 
-// fillSlots makes room for two batches of each queue: one that is handled, and one
-// that is gathered. It keeps a number of slots that was set.
+// fillSlots sets the number of slots of a worker with batches, unless the user has set it:
+// each queue needs room for a batch that is handled and for one that is collected.
 func (w *Worker) fillSlots() {
-	if !w.cfg.slotsByDefault {
+	if !w.cfg.defaultConcurrency {
 		return
 	}
 	for _, r := range w.registrations {
@@ -148,7 +146,8 @@ func (w *Worker) validate() error {
 // engine of the worker.
 func (w *Worker) validateCombination(f *contract.BadFields, r *registration) {
 	if r.batch != nil && w.cfg.Limiter != nil {
-		f.Add("limiter", "is set, but queue %s is handled in batches, which wait for free slots; remove one of them", r.queue)
+		f.Add("limiter", "is set, but queue %s is handled in batches, which wait for free slots; remove one of them",
+			r.queue)
 	}
 	if r.every && len(w.registrations) > 1 {
 		f.Add("queues", "are %d, but HandleEvery takes all jobs; remove the other handlers", len(w.registrations))
@@ -168,11 +167,3 @@ func (w *Worker) routes() (routes []*route) {
 	}
 	return routes
 }
-
-// graces are how long handlers have to return once they were cancelled, and
-// the last outcomes to be settled. Together they are less than the second that
-// Run may take beyond its drain limit.
-const (
-	handlerGrace = 400 * time.Millisecond
-	settleGrace  = 500 * time.Millisecond
-)
