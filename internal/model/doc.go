@@ -18,6 +18,9 @@
 // shards have a reader, which has the log and the cursor (group.go). The log
 // itself is in log.go, the deletion of its messages in retention.go.
 //
+// A shard has the records of its schedules. Due ticks fire in fire.go, by the same code
+// as in every engine: Fold makes the items, and fire processes them.
+//
 // For "by the clock" in the contract, see shard.stateNow. settle.go ends
 // deliveries, step.go moves time forward, and wait.go wakes waiting calls.
 package model

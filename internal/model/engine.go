@@ -39,8 +39,8 @@ type Config struct {
 }
 
 // Engine is the model. It implements contract.Engine, contract.Maintainer,
-// contract.Registry, contract.Placer, contract.Surveyor, contract.Watcher, contract.Limiter and
-// contract.Topics.
+// contract.Registry, contract.Placer, contract.Surveyor, contract.Watcher, contract.Limiter,
+// contract.Topics and contract.Firer.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
@@ -82,6 +82,7 @@ var (
 	_ contract.Topics     = (*Engine)(nil)
 	_ contract.Placer     = (*Engine)(nil)
 	_ contract.Targeter   = (*Engine)(nil)
+	_ contract.Firer      = (*Engine)(nil)
 
 	_ contract.CancelWatcher = (*Engine)(nil)
 	_ contract.Passer        = (*Engine)(nil)

@@ -50,7 +50,7 @@ func (e *Engine) leased() (n int) {
 }
 
 // NextMoment is the next moment of the clock at which anything may happen by
-// itself: a job is due, a lease or a Wait ends, a limit opens.
+// itself: a job or a tick is due, a lease or a Wait ends, a limit opens.
 func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,6 +63,7 @@ func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	}
 	for _, q := range e.queues {
 		q.moments(now, soonest)
+		e.tickMoments(q, now, soonest)
 	}
 	for _, t := range e.topics {
 		t.moments(soonest)

@@ -143,6 +143,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	st.Delivery = q.cfg.Delivery
 	for _, s := range q.shards {
 		s.addStats(&st, now)
+		s.addSchedules(&st)
 	}
 	if q.group != nil {
 		st.Group = q.groupStats(now)

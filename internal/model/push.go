@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // Push implements duly.Engine.
@@ -45,7 +46,7 @@ func inTurn(j *duly.Job, last duly.Number) duly.Number {
 
 // push checks in the contract's order: invalid, exists, merged, full.
 func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.PushResult {
-	t, now := e.now()
+	t, _ := e.now()
 	cfg := contract.ConfigForNew(e.usual(), &j)
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
@@ -61,6 +62,14 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
 	}
+	if j.ID == "" {
+		number, _ = duly.ParseNumber(p.ID)
+	}
+	return q.store(p, number, clock.Milli(t))
+}
+
+// store adds a planned job, unless it exists, is merged, or finds the queue full.
+func (q *queue) store(p contract.Planned, number duly.Number, now int64) duly.PushResult {
 	s := q.of(p.ID)
 	next := &job{Planned: p}
 	if old := s.alive(s.byID[p.ID], now); old != nil {
@@ -72,12 +81,9 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 		return duly.PushResult{ID: holder.ID, Status: duly.Merged}
 	}
 	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
-		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(ref, q.cfg.MaxJobs)}
+		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(q.ref, q.cfg.MaxJobs)}
 	}
 
-	if j.ID == "" {
-		number, _ = duly.ParseNumber(p.ID)
-	}
 	next.number = s.free(number)
 	s.counters.Pushed++
 	s.enter(next, now)

@@ -69,6 +69,8 @@ type shard struct {
 	heads    map[string]*job   // order key → the job that holds it
 	merges   map[mergeKey]*job // → the job that holds it
 
+	schedules scheduleSet
+
 	reader *reader // nil for a shard of a queue that is not a group
 }
 
@@ -84,6 +86,7 @@ func newShard(ref duly.QueueRef, index int, moves map[Move]int) *shard {
 			duly.StateLeased: {compare: byLeaseEnd}, duly.StateDead: {compare: byFinished}, duly.StateDone: {compare: byFinished},
 		},
 		ending: &set{compare: byEnd}, heads: map[string]*job{}, merges: map[mergeKey]*job{},
+		schedules: scheduleSet{byName: map[string]*stored{}},
 	}
 }
 

@@ -34,7 +34,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 		}
 	}
 	t, _ := e.now()
-	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max, dispatcher: p.Dispatcher}
+	take := &taking{engine: e, t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max, dispatcher: p.Dispatcher}
 
 	for i, ref := range queues {
 		if q := e.find(ref); q != nil {
@@ -66,6 +66,7 @@ func (e *Engine) first(q *queue, now int64) int {
 
 // taking is one Reserve under way.
 type taking struct {
+	engine     *Engine
 	t          time.Time
 	now        int64
 	lease      time.Duration
@@ -89,17 +90,18 @@ func (t *taking) queue(q *queue, first int) {
 		if !q.serves(t.dispatcher) {
 			open = func(int64) int { return 0 }
 		}
-		if t.shard(s, open); t.left == 0 || t.full {
+		if t.shard(q, s, open); t.left == 0 || t.full {
 			return
 		}
 	}
 }
 
-// shard takes what one shard has. A step that ended at its bound is repeated
-// before the answer is nothing.
-func (t *taking) shard(s *shard, open func(int64) int) {
+// shard takes what one shard has. A step or a round of ticks that ended at its bound is
+// repeated before the answer is nothing.
+func (t *taking) shard(q *queue, s *shard, open func(int64) int) {
 	for {
 		more := s.step(t.now)
+		more = t.engine.fireDue(q, s) || more
 		before := len(t.got)
 		if places := min(t.left, open(t.now)); s.reader != nil {
 			more = t.fromGroup(s, places) || more

@@ -25,9 +25,12 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 		return t.step(now), nil
 	}
 	if q := e.find(ref); q != nil {
-		return q.step(now), nil
+		more = q.step(now)
+		for _, s := range q.shards {
+			more = e.fireDue(q, s) || more
+		}
 	}
-	return false, nil
+	return more, nil
 }
 
 // Sweep implements contract.Maintainer.
@@ -40,6 +43,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	for _, q := range e.queues {
 		for q.step(now) {
 		}
+		e.fireAll(q)
 	}
 	for _, t := range e.topics {
 		for t.step(now) {
@@ -159,6 +163,7 @@ func (s *shard) check() (faults []contract.Fault) {
 	if s.reader != nil {
 		return append(faults, s.checkReader()...)
 	}
+	s.schedules.check(fault)
 	for _, j := range s.heads {
 		if s.byID[j.ID] != j {
 			fault("key_without_head", j.ID)

@@ -152,6 +152,9 @@ func (e *Engine) wake() {
 				q.woken, q.recheckAt = 0, 0
 			}
 			n := q.deliverable(now, q.woken+1)
+			if slices.ContainsFunc(q.shards, e.canFire) {
+				n++ // one waiter fires the tick
+			}
 			if q.woken = min(q.woken, n); q.woken < n { // more than there are jobs come in vain
 				q.woken++
 				q.recheckAt = now + recheck.Milliseconds()
@@ -165,7 +168,8 @@ func (e *Engine) wake() {
 	e.setTimer(t)
 }
 
-// takeBack steps the queues whose first lease has ended, and lets due messages enter.
+// takeBack steps the queues whose first lease has ended, fires due ticks, and lets due
+// messages enter.
 func (e *Engine) takeBack(now int64) {
 	for _, t := range e.topics {
 		for _, l := range t.logs {
@@ -180,6 +184,7 @@ func (e *Engine) takeBack(now int64) {
 				}
 			}
 		}
+		e.fireAll(q)
 	}
 }
 
@@ -240,6 +245,7 @@ func (e *Engine) setTimer(t time.Time) {
 		for _, ref := range w.queues {
 			if q := e.queues[ref]; q != nil && q.serves(w.dispatcher) {
 				q.moments(now, soonest)
+				e.tickMoments(q, now, soonest)
 			}
 		}
 	}
@@ -249,6 +255,7 @@ func (e *Engine) setTimer(t time.Time) {
 			t.moments(soonest)
 		}
 		for _, q := range e.queues {
+			e.tickMoments(q, now, soonest)
 			for _, s := range q.shards {
 				if first := s.sets[duly.StateLeased].first(); first != nil {
 					soonest(first.leaseEnd)

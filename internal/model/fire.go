@@ -1,0 +1,177 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
+)
+
+// DueSchedules implements contract.Firer.
+func (e *Engine) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (
+	due contract.DueSchedules, err error,
+) {
+	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return due, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return due, err
+	}
+	defer e.mu.Unlock()
+	_, due.Now = e.now()
+	due.TTL = duly.None
+	if q == nil || shard < 0 || shard >= len(q.shards) {
+		return due, nil
+	}
+
+	due.TTL = q.cfg.Defaults.TTL
+	for _, r := range q.shards[shard].schedules.due(due.Now, contract.MaxDue) {
+		due.Schedules = append(due.Schedules, r.copy())
+	}
+	return due, nil
+}
+
+// Fire implements contract.Firer.
+func (e *Engine) Fire(ctx context.Context, ref duly.QueueRef, items []contract.FireItem) (
+	[]contract.FireResult, error,
+) {
+	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return nil, err
+	}
+	size := 0
+	for i := range items {
+		if items[i].Job != nil {
+			size += len(items[i].Job.Body)
+		}
+	}
+	if err := contract.CheckBatch(len(items), size); err != nil {
+		return nil, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer e.end()
+
+	results := make([]contract.FireResult, len(items))
+	for i := range items {
+		if results[i].Err = items[i].Validate(); results[i].Err == nil {
+			results[i] = e.fire(q, &items[i])
+		}
+	}
+	return results, nil
+}
+
+// fire processes one item. It changes nothing unless the result is FireFired. The queue may
+// be nil.
+func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireResult) {
+	t, now := e.now()
+	r := q.schedule(item.Name)
+	var record *contract.ScheduleRecord
+	if r != nil {
+		record = &r.ScheduleRecord
+	}
+	if result.Status = item.Refuses(record, now); result.Status != 0 {
+		return result
+	}
+
+	if item.Job != nil {
+		result.Run = e.pushRun(q, item, r.Last, t)
+		if errors.Is(result.Run.Err, duly.ErrFull) {
+			return contract.FireResult{Status: contract.FireFull, Err: result.Run.Err}
+		}
+	}
+	result.Status = contract.FireFired
+	next := r.ScheduleRecord
+	next.Advance(item, result.Run)
+	q.scheduleShard(item.Name).schedules.put(next)
+	return result
+}
+
+// pushRun pushes the run of an item. previous is the last tick that created a run.
+func (e *Engine) pushRun(q *queue, item *contract.FireItem, previous int64, t time.Time) duly.PushResult {
+	run, own := *item, *item.Job
+	own.Namespace, own.Queue = q.ref.Namespace, q.ref.Name
+	own.Headers = maps.Clone(own.Headers)
+	if own.Headers == nil {
+		own.Headers = map[string]string{}
+	}
+	run.Job = &own
+	p, err := run.PlanRun(previous, &q.cfg, t, e.cfg.MaxBody)
+	if err != nil {
+		return duly.PushResult{ID: own.ID, Err: err}
+	}
+	return q.store(p, duly.NewNumber(), clock.Milli(t))
+}
+
+// fireDue fires due ticks of a shard once, as one process does. more reports that another
+// round finds some.
+func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
+	if !e.canFire(s) {
+		return false
+	}
+	_, now := e.now()
+	mono := e.cfg.Clock.Mono()
+	for _, r := range s.schedules.due(now, contract.MaxDue) {
+		if r.held(mono) > 0 {
+			continue
+		}
+
+		timing, err := schedule.Timing(&r.Schedule)
+		if err != nil {
+			r.holdFor(contract.FullPause, mono)
+			continue
+		}
+
+		for _, item := range schedule.Fold(&r.ScheduleRecord, timing, now, q.cfg.Defaults.TTL) {
+			if e.fire(q, &item).Status != contract.FireFired {
+				s.schedules.byName[r.Name].holdFor(contract.FullPause, mono)
+				break
+			}
+		}
+	}
+	return s.schedules.canFire(now, mono)
+}
+
+// fireAll fires every due tick of a queue.
+func (e *Engine) fireAll(q *queue) {
+	for _, s := range q.shards {
+		for e.canFire(s) {
+			e.fireDue(q, s)
+		}
+	}
+}
+
+// canFire reports whether a tick of the shard is due and not left alone.
+func (e *Engine) canFire(s *shard) bool {
+	// Every operation asks this, and most shards have no schedules.
+	if len(s.schedules.byTick) == 0 {
+		return false
+	}
+	_, now := e.now()
+	return s.schedules.canFire(now, e.cfg.Clock.Mono())
+}
+
+// tickMoments calls soonest with moments at which ticks of the queue can fire, the next one
+// included.
+func (e *Engine) tickMoments(q *queue, now int64, soonest func(int64)) {
+	mono := e.cfg.Clock.Mono()
+	for _, s := range q.shards {
+		for _, r := range s.schedules.byTick {
+			if r.place() == noTick {
+				break
+			}
+			if r.place() > now {
+				soonest(r.place()) // all others are later
+				break
+			}
+			soonest(now + clock.Millis(r.held(mono)))
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	_ "time/tzdata" // zones must not depend on the host
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
+)
+
+// PutSchedule implements duly.Scheduler.
+func (e *Engine) PutSchedule(ctx context.Context, ref duly.QueueRef, s duly.Schedule) (
+	put duly.SchedulePut, err error,
+) {
+	if err := contract.ValidateSchedule(ref, &s, e.cfg.MaxBody); err != nil {
+		return put, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return put, err
+	}
+	defer e.end()
+	s.Template.Body, s.Template.Headers = bytes.Clone(s.Template.Body), maps.Clone(s.Template.Headers)
+
+	r, status, err := e.planSchedule(q, ref, s)
+	if err == nil && status != duly.ScheduleUnchanged {
+		err = e.storeSchedule(ref, r)
+	}
+	if err != nil {
+		return put, err
+	}
+	return duly.SchedulePut{Status: status, Version: r.Version, Next: clock.FromMilli(r.Next)}, nil
+}
+
+// planSchedule returns the record of a Put. q is nil for a queue that the Put creates.
+func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
+	r contract.ScheduleRecord, status duly.ScheduleStatus, err error,
+) {
+	shards := e.usual().Shards
+	if q != nil {
+		shards = q.cfg.Shards
+	}
+	if err := contract.CheckScheduleShard(&s, shards); err != nil {
+		return r, "", err
+	}
+
+	var old *contract.ScheduleRecord
+	if stored := q.schedule(s.Name); stored != nil {
+		old = &stored.ScheduleRecord
+	}
+	index := contract.ScheduleShard(s.Name, shards)
+	if most := contract.ScheduleMaxPart(shards, index); old == nil && q != nil &&
+		len(q.shards[index].schedules.byTick) >= most {
+		return r, "", contract.SchedulesFull(ref, most)
+	}
+
+	// A Put that changes nothing may be repeated, also if no tick follows any more.
+	t, _ := e.now()
+	r, status, err = schedule.Put(old, ref, s, t)
+	if err == nil && status != duly.ScheduleUnchanged {
+		err = contract.CheckTicks(&s, t)
+	}
+	return r, status, err
+}
+
+// storeSchedule stores the record of a Put. It creates the queue if that does not exist.
+func (e *Engine) storeSchedule(ref duly.QueueRef, r contract.ScheduleRecord) error {
+	// The queue must be able to deliver the runs, as for any job.
+	run := r.Run()
+	run.Namespace, run.Queue = r.Queue.Namespace, r.Queue.Name
+	cfg := contract.ConfigForNew(e.usual(), &run)
+	if q := e.find(ref); q != nil {
+		cfg = q.cfg
+	}
+	if err := contract.CheckDelivery(&run, &cfg); err != nil {
+		return err
+	}
+
+	q, err := e.make(ref, cfg)
+	if err != nil {
+		return err
+	}
+	q.scheduleShard(r.Name).schedules.put(r)
+	return nil
+}
+
+// scheduleShard returns the shard of the schedules with that name.
+func (q *queue) scheduleShard(name string) *shard {
+	return q.shards[contract.ScheduleShard(name, len(q.shards))]
+}
+
+// schedule returns a schedule, nil for an unknown one. The queue may be nil.
+func (q *queue) schedule(name string) *stored {
+	if q == nil {
+		return nil
+	}
+	return q.scheduleShard(name).schedules.byName[name]
+}
+
+// beginOnSchedule begins an operation on one schedule, which must exist. The caller ends
+// the operation if there is no error.
+func (e *Engine) beginOnSchedule(ctx context.Context, ref duly.QueueRef, name string) (*queue, *stored, error) {
+	if err := contract.ValidateScheduleName(ref, name); err != nil {
+		return nil, nil, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := q.schedule(name)
+	if r == nil {
+		e.mu.Unlock()
+		return nil, nil, contract.NoSchedule(ref, name)
+	}
+	return q, r, nil
+}
+
+// GetSchedule implements duly.Scheduler.
+func (e *Engine) GetSchedule(ctx context.Context, ref duly.QueueRef, name string) (duly.ScheduleInfo, error) {
+	_, r, err := e.beginOnSchedule(ctx, ref, name)
+	if err != nil {
+		return duly.ScheduleInfo{}, err
+	}
+	defer e.mu.Unlock()
+	record := r.copy()
+	return record.Info(), nil
+}
+
+// DeleteSchedule implements duly.Scheduler.
+func (e *Engine) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name string, version int64) error {
+	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	if version != 0 && version != r.Version {
+		return contract.ScheduleVersion(ref, name, r.Version)
+	}
+	q.scheduleShard(name).schedules.remove(name)
+	return nil
+}
+
+// PauseSchedule implements duly.Scheduler.
+func (e *Engine) PauseSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
+	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	t, _ := e.now()
+	if record := r.ScheduleRecord; schedule.Pause(&record, t) {
+		q.scheduleShard(name).schedules.put(record)
+	}
+	return nil
+}
+
+// ResumeSchedule implements duly.Scheduler.
+func (e *Engine) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
+	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	timing, err := schedule.Timing(&r.Schedule)
+	if err != nil {
+		return err
+	}
+	t, _ := e.now()
+	if record := r.ScheduleRecord; schedule.Resume(&record, timing, t) {
+		q.scheduleShard(name).schedules.put(record)
+	}
+	return nil
+}
+
+// scheduleCursor is the place behind which a list of schedules goes on.
+type scheduleCursor struct {
+	Shard int
+	Place int64
+	Name  string
+}
+
+// Schedules implements duly.Scheduler.
+func (e *Engine) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (
+	page duly.SchedulePage, err error,
+) {
+	if err := contract.ValidateSchedules(ref, &p); err != nil {
+		return page, err
+	}
+	var from scheduleCursor
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if err != nil || json.Unmarshal(raw, &from) != nil || from.Shard < 0 {
+			return page, contract.BadCursor()
+		}
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return page, err
+	}
+	defer e.mu.Unlock()
+	if q == nil {
+		return page, nil
+	}
+
+	for i := from.Shard; i < len(q.shards); i++ {
+		all := q.shards[i].schedules.byTick
+		if i == from.Shard {
+			all = behindCursor(all, from)
+		}
+		for _, r := range all {
+			if len(page.Schedules) == p.Limit {
+				text, _ := json.Marshal(from) // plain fields: can't fail
+				page.Next = base64.RawURLEncoding.EncodeToString(text)
+				return page, nil
+			}
+			record := r.copy()
+			page.Schedules = append(page.Schedules, record.Info())
+			from = scheduleCursor{i, r.place(), r.Name}
+		}
+	}
+	return page, nil
+}
+
+// behindCursor returns the schedules of a shard that sort behind a cursor.
+func behindCursor(all []*stored, c scheduleCursor) []*stored {
+	i := slices.IndexFunc(all, func(r *stored) bool {
+		return r.place() > c.Place || r.place() == c.Place && r.Name > c.Name
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i:]
+}
+
+// addSchedules adds the shard's schedules to the queue's statistics.
+func (s *shard) addSchedules(st *duly.Stats) {
+	st.Schedules += int64(len(s.schedules.byTick))
+	if len(s.schedules.byTick) == 0 {
+		return
+	}
+	next := s.schedules.byTick[0].place()
+	if next == noTick {
+		return
+	}
+	if tick := clock.FromMilli(next); st.NextTick.IsZero() || tick.Before(st.NextTick) {
+		st.NextTick = tick
+	}
+}

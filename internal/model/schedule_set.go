@@ -1,0 +1,121 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly/contract"
+)
+
+// stored is a schedule of a shard.
+type stored struct {
+	contract.ScheduleRecord
+	hold hold
+}
+
+// hold leaves a due tick of a schedule alone. It ends when the schedule changes.
+type hold struct {
+	version, next int64
+	until         time.Duration // by the monotonic clock
+}
+
+// noTick is the place of a schedule that fires nothing.
+const noTick = math.MaxInt64
+
+// place returns the moment that a schedule sorts by.
+func (r *stored) place() int64 {
+	if r.Paused || r.Next == 0 {
+		return noTick
+	}
+	return r.Next
+}
+
+// copy returns a record that shares nothing with the stored one.
+func (r *stored) copy() contract.ScheduleRecord {
+	c := r.ScheduleRecord
+	c.Template.Body, c.Template.Headers = bytes.Clone(c.Template.Body), maps.Clone(c.Template.Headers)
+	return c
+}
+
+// holdFor leaves the due tick alone for a while.
+func (r *stored) holdFor(d, mono time.Duration) { r.hold = hold{r.Version, r.Next, mono + d} }
+
+// held returns for how long the due tick is still left alone.
+func (r *stored) held(mono time.Duration) time.Duration {
+	if r.hold.version != r.Version || r.hold.next != r.Next {
+		return 0
+	}
+	return max(0, r.hold.until-mono)
+}
+
+// scheduleSet has the schedules of a shard.
+type scheduleSet struct {
+	byName map[string]*stored
+	byTick []*stored // by place and name
+}
+
+func byTickAndName(a, b *stored) int {
+	return cmp.Or(cmp.Compare(a.place(), b.place()), strings.Compare(a.Name, b.Name))
+}
+
+// put stores a record in the place of the one with its name.
+func (s *scheduleSet) put(record contract.ScheduleRecord) {
+	r := &stored{ScheduleRecord: record}
+	if old := s.byName[r.Name]; old != nil {
+		r.hold = old.hold
+		s.remove(r.Name)
+	}
+	s.byName[r.Name] = r
+	i, _ := slices.BinarySearchFunc(s.byTick, r, byTickAndName)
+	s.byTick = slices.Insert(s.byTick, i, r)
+}
+
+// remove deletes a schedule that exists.
+func (s *scheduleSet) remove(name string) {
+	i, _ := slices.BinarySearchFunc(s.byTick, s.byName[name], byTickAndName)
+	s.byTick = slices.Delete(s.byTick, i, i+1)
+	delete(s.byName, name)
+}
+
+// due returns up to n schedules whose tick is due, the earliest first.
+func (s *scheduleSet) due(now int64, n int) []*stored {
+	for i, r := range s.byTick {
+		if i == n || r.place() > now {
+			return slices.Clone(s.byTick[:i])
+		}
+	}
+	return slices.Clone(s.byTick)
+}
+
+// canFire reports whether a tick is due that no hold leaves alone.
+func (s *scheduleSet) canFire(now int64, mono time.Duration) bool {
+	for _, r := range s.byTick {
+		if r.place() > now {
+			return false
+		}
+		if r.held(mono) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// check reports each fault of the set by its kind and the name of the schedule.
+func (s *scheduleSet) check(fault func(kind, name string)) {
+	if len(s.byTick) != len(s.byName) {
+		fault("ticks_differ", "")
+	}
+	if !slices.IsSortedFunc(s.byTick, byTickAndName) {
+		fault("tick_misplaced", "")
+	}
+	for _, r := range s.byTick {
+		if s.byName[r.Name] != r {
+			fault("tick_without_schedule", r.Name)
+		}
+	}
+}
