@@ -21,6 +21,9 @@
 //	e.Start(w)
 //	e.Advance(7 * 24 * time.Hour) // every retry on the way has run
 //
+// Schedules fire when the clock passes their ticks, with and without a worker: put them
+// with PutSchedule, and advance over a month of nights.
+//
 // Topics work as well: publish through the client, make a group by CreateGroup, and
 // drain it under its name, "topic@group". [Engine.Published] lists a log.
 //

@@ -26,7 +26,8 @@ type TB interface {
 // topics is embedded by another name: contract.Topics has a method of its own name.
 type topics = contract.Topics
 
-// Engine is an engine in memory. It implements [contract.Topics], too.
+// Engine is an engine in memory. It implements [contract.Topics] and
+// [contract.Firer], too.
 type Engine struct {
 	contract.Engine
 	contract.Maintainer
@@ -38,6 +39,7 @@ type Engine struct {
 	contract.Surveyor
 	contract.CancelWatcher
 	contract.Passer
+	contract.Firer
 	topics
 	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
 	// does not need it.
@@ -57,8 +59,10 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Engine: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
-		Clock: c, model: m, tb: t}
+	e := &Engine{
+		Engine: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m,
+		CancelWatcher: m, Passer: m, Firer: m, topics: m, Clock: c, model: m, tb: t,
+	}
 	if t == nil {
 		e.tb = noTest{}
 		return e

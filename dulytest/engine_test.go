@@ -77,6 +77,65 @@ func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
 	}
 }
 
+// The clock jumps over three ticks. Each fires at its own time.
+func TestTicksFireWhenTheClockPassesThem(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	_, err := e.PutSchedule(t.Context(), duly.Q("q"), duly.Schedule{Name: "s", Spec: "@daily", Overlap: duly.OverlapAllow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := e.Clock.Now()
+	e.Advance(24*time.Hour - time.Millisecond)
+	e.None("q")
+	e.Advance(48*time.Hour + time.Millisecond)
+	runs := e.Waiting("q")
+	for i, run := range runs {
+		tick := start.Add(time.Duration(i+1) * 24 * time.Hour)
+		if !run.Due.Equal(tick) || !run.PushedAt.Equal(tick) {
+			t.Errorf("run %d was pushed at %s and is due at %s, want %s", i, run.PushedAt, run.Due, tick)
+		}
+	}
+	if len(runs) != 3 {
+		t.Errorf("%d runs wait, want 3", len(runs))
+	}
+}
+
+// A step of the clock fires no timer. A look at the queue then fires the due ticks, as a
+// process does that was away.
+func TestStepOverTicksFiresTheLatest(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	if _, err := e.PutSchedule(t.Context(), duly.Q("q"), duly.Schedule{Name: "s", Spec: "@hourly"}); err != nil {
+		t.Fatal(err)
+	}
+	e.Clock.Step(150 * time.Minute)
+	want := contract.TickText(e.Clock.Now().Add(-30 * time.Minute).UnixMilli())
+	if run := e.Only("q"); run.Headers[duly.HeaderTick] != want {
+		t.Errorf("the run has the tick %s, want %s", run.Headers[duly.HeaderTick], want)
+	}
+	if i, err := e.GetSchedule(t.Context(), duly.Q("q"), "s"); err != nil || i.Missed != 1 {
+		t.Errorf("%+v, %v; want one missed tick", i, err)
+	}
+}
+
+func TestTriggerPushesARun(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	s := duly.Schedule{Name: "s", Spec: "@yearly", Template: duly.Job{Body: []byte("report")}}
+	if _, err := e.PutSchedule(t.Context(), duly.Q("q"), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []duly.PushStatus{duly.Created, duly.Merged} {
+		if r, err := e.Client().Trigger(t.Context(), "q", "s"); err != nil || r.Status != want {
+			t.Errorf("trigger: %+v, %v; want %s", r, err, want)
+		}
+	}
+	if run := e.Only("q"); string(run.Body) != "report" || run.Headers[duly.HeaderTrigger] != "manual" {
+		t.Errorf("the run is %+v", run)
+	}
+}
+
 // A group is drained as a queue is, and messages that are due enter the log.
 func TestTopicsWorkAsQueuesDo(t *testing.T) {
 	t.Parallel()

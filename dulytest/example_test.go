@@ -104,6 +104,46 @@ func Example_staircase() {
 	// try 8 after 4h13m15s
 }
 
+// A report runs every night at 2:30 in New York, also in the night in which the clocks go
+// forward. One night fails and is repeated.
+func Example_nightly() {
+	ctx := context.Background()
+	e := dulytest.New(nil)
+	defer e.Close()
+	newYork, _ := time.LoadLocation("America/New_York")
+	e.Advance(time.Date(2030, time.March, 8, 12, 0, 0, 0, newYork).Sub(e.Clock.Now()))
+
+	w := worker.New(e, worker.Config{Logger: quiet})
+	w.Handle("reports", func(_ context.Context, d *worker.Delivery) error {
+		from, to := d.Headers[duly.HeaderPrevious], d.Headers[duly.HeaderTick]
+		fmt.Printf("%s try %d: from %q to %q\n", e.Clock.Now().In(newYork).Format("Jan 2 15:04"), d.Attempt, from, to)
+		if d.Attempt == 1 && e.Clock.Now().In(newYork).Day() == 11 {
+			return errors.New("the database is down")
+		}
+		return nil
+	})
+	e.Start(w)
+
+	// A deployment puts the schedule each time. A repeat changes nothing.
+	nightly := duly.Schedule{
+		Name: "nightly", Spec: "30 2 * * *", Zone: "America/New_York", Owner: "shop",
+		Template: duly.Job{Body: []byte("sales"), Tries: 3, Backoff: duly.Fixed(10 * time.Minute)},
+	}
+	for range 2 {
+		put, err := e.PutSchedule(ctx, duly.Q("reports"), nightly)
+		fmt.Println(put.Status, put.Next.In(newYork).Format("Jan 2 15:04"), err)
+	}
+	e.Advance(3 * 24 * time.Hour)
+
+	// Output:
+	// created Mar 9 02:30 <nil>
+	// unchanged Mar 9 02:30 <nil>
+	// Mar 9 02:30 try 1: from "" to "2030-03-09T07:30:00.000Z"
+	// Mar 10 03:00 try 1: from "2030-03-09T07:30:00.000Z" to "2030-03-10T07:00:00.000Z"
+	// Mar 11 02:30 try 1: from "2030-03-10T07:00:00.000Z" to "2030-03-11T06:30:00.000Z"
+	// Mar 11 02:40 try 2: from "2030-03-10T07:00:00.000Z" to "2030-03-11T06:30:00.000Z"
+}
+
 // Without a worker a test looks at what was pushed, and handles it itself.
 func ExampleEngine_Drain() {
 	e := dulytest.New(nil)
