@@ -64,6 +64,9 @@ var importRules = []importRule{
 	{"OpenTelemetry is linked where it is asked for", func(from, path, _ string) bool {
 		return under(path, "go.opentelemetry.io") && !under(from, "otelduly", "server/traces", "cmd")
 	}},
+	{"a template keeps every exported method in the binary, which grows by half", func(from, path, _ string) bool {
+		return slices.Contains([]string{"text/template", "html/template"}, path)
+	}},
 	{"worker takes no module", func(from, path, to string) bool {
 		return under(from, "worker") && to == "" && !standard(path)
 	}},

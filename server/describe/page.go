@@ -6,7 +6,8 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"html/template"
+	"html"
+	"strconv"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -14,9 +15,6 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
-
-//go:embed page.html
-var pageText string
 
 //go:embed icon.png
 var icon []byte
@@ -37,47 +35,142 @@ func Icon() []byte { return icon }
 
 // Page returns the page at /docs.
 func Page(version string, parts []Part) []byte {
-	page := template.Must(template.New("page").Funcs(template.FuncMap{
-		"curl": Curl, "codes": Codes, "request": RequestFields, "answer": AnswerFields, "query": queryFields,
-		"errorFields": func() []Field { return fieldsOf(wire.ProblemForm) },
-		"paragraphs":  func(text string) []string { return strings.Split(text, "\n\n") },
-		"right":       auth.Access.String,
-		"typeName":    typeHTML,
-	}).Parse(pageText))
+	p := &page{}
+	p.head(version)
+	p.contents(parts)
 
-	var b bytes.Buffer
-	err := page.Execute(&b, map[string]any{
-		"Version": version, "Style": template.CSS(pageStyle), "Intro": intro,
-		"Examples": strings.ReplaceAll(examples, "`", ""), "Variables": setVariables,
-		"Parts": pointers(parts), "Codes": duly.Codes(),
-	})
-	if err != nil {
-		panic("server: the page at /docs: " + err.Error())
-	}
-	return b.Bytes()
-}
-
-// pagePart is a part with pointers to its routes, which the functions of the page take.
-type pagePart struct {
-	Part
-	Routes []*route.Route
-}
-
-func pointers(parts []Part) []pagePart {
-	list := make([]pagePart, len(parts))
-	for i, p := range parts {
-		list[i].Part = p
-		for k := range p.Routes {
-			list[i].Routes = append(list[i].Routes, &p.Routes[k])
+	p.put("<main>\n")
+	for i := range parts {
+		p.put("<h2>%s</h2>\n<p>%s</p>\n", parts[i].Title, parts[i].Text)
+		for k := range parts[i].Routes {
+			p.route(parts[i], &parts[i].Routes[k])
 		}
 	}
-	return list
+	p.errors()
+	p.put("</main>\n</body>\n</html>\n")
+	return p.Bytes()
 }
 
+// page writes HTML. It does not use html/template: a program that links that package
+// keeps every exported method of every type, which is a third of the binary.
+type page struct{ bytes.Buffer }
+
+// put writes HTML. It escapes the arguments, except those of the type markup.
+func (p *page) put(format string, args ...any) {
+	for i, a := range args {
+		if _, ok := a.(markup); !ok {
+			args[i] = html.EscapeString(fmt.Sprint(a))
+		}
+	}
+	fmt.Fprintf(p, format, args...)
+}
+
+// markup is HTML.
+type markup string
+
+func (p *page) head(version string) {
+	p.put("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
+	p.put("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
+	p.put("<title>duly: HTTP API</title>\n<style>%s</style>\n</head>\n<body>\n", markup(pageStyle))
+
+	p.put("<header>\n<h1>duly <small>HTTP API v1 · %s</small></h1>\n", version)
+	for _, text := range strings.Split(intro, "\n\n") {
+		p.put("<p>%s</p>\n", text)
+	}
+	p.put("<p>%s</p>\n<pre>%s</pre>\n", strings.ReplaceAll(examples, "`", ""), setVariables)
+	p.put("<p>For programs: <a href=\"/openapi.json\">openapi.json</a> (OpenAPI 3.1).</p>\n</header>\n")
+}
+
+// contents writes the list of all routes.
+func (p *page) contents(parts []Part) {
+	p.put("<nav>\n")
+	for _, part := range parts {
+		p.put("<h2>%s</h2>\n<ul>\n", part.Title)
+		for _, r := range part.Routes {
+			p.put("<li><a href=\"#%s\"><b>%s</b> %s</a></li>\n", r.Doc.ID, r.Method, r.Path)
+		}
+		p.put("</ul>\n")
+	}
+	p.put("<ul>\n<li><a href=\"#errors\">Errors</a></li>\n</ul>\n</nav>\n")
+}
+
+// route writes the section of one route.
+func (p *page) route(part Part, r *route.Route) {
+	p.put("<section id=\"%s\">\n<h3><b>%s</b> <code>%s</code></h3>\n", r.Doc.ID, r.Method, r.Path)
+	p.put("<p><strong>%s.</strong> %s</p>\n", r.Doc.Summary, r.Doc.Text)
+	p.put("<p class=\"right\">Right: %s", r.Access)
+	for i, code := range Codes(r) {
+		separator := ", "
+		if i == 0 {
+			separator = " · Errors: "
+		}
+		p.put("%s%s", separator, code)
+	}
+	p.put("</p>\n")
+
+	p.input("Query", queryFields(r))
+	p.input("Request", RequestFields(r))
+	p.put("<pre>%s</pre>\n", Curl(part, r))
+	if r.Doc.ExampleAnswer != "" {
+		p.put("<pre class=\"answer\">%s</pre>\n", r.Doc.ExampleAnswer)
+	}
+	if fields := AnswerFields(r); len(fields) > 0 {
+		p.put("<h4>Answer</h4>\n")
+		p.output(fields)
+	}
+	p.put("</section>\n")
+}
+
+// errors writes the section of errors.
+func (p *page) errors() {
+	p.put("<section id=\"errors\">\n<h2>Errors</h2>\n<p>An error is application/problem+json. " +
+		"An item of a batch has the same fields, without type, title and status.</p>\n")
+	p.output(fieldsOf(wire.ProblemForm))
+
+	p.tableHead("code", "status")
+	for _, code := range duly.Codes() {
+		p.put("<tr><td><code>%s</code></td><td>%s</td></tr>\n", code, strconv.Itoa(code.HTTPStatus()))
+	}
+	p.put("%s</section>\n", tableEnd)
+}
+
+// input writes the table of the fields that a caller sends, if there are any.
+func (p *page) input(title string, fields []Field) {
+	if len(fields) == 0 {
+		return
+	}
+	p.put("<h4>%s</h4>\n", title)
+	p.tableHead("name", "type", "default", "bound", "meaning")
+	for _, f := range fields {
+		p.put("<tr><td><code>%s</code></td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+			f.Name, typeHTML(f.Type), f.Preset(), f.Bound, f.Meaning)
+	}
+	p.put("%s", tableEnd)
+}
+
+// output writes the table of the fields that a caller gets.
+func (p *page) output(fields []Field) {
+	p.tableHead("name", "type", "values", "meaning")
+	for _, f := range fields {
+		p.put("<tr><td><code>%s</code></td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+			f.Name, typeHTML(f.Type), f.Bound, f.Meaning)
+	}
+	p.put("%s", tableEnd)
+}
+
+func (p *page) tableHead(names ...string) {
+	p.put("<div class=\"fields\"><table>\n<thead><tr>")
+	for _, name := range names {
+		p.put("<th>%s</th>", name)
+	}
+	p.put("</tr></thead>\n<tbody>\n")
+}
+
+const tableEnd = markup("</tbody>\n</table></div>\n")
+
 // typeHTML returns the type of a field, with a link to the section of errors.
-func typeHTML(name string) template.HTML {
-	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name),
-		"[error](#errors)", `<a href="#errors">error</a>`))
+func typeHTML(name string) markup {
+	return markup(strings.ReplaceAll(html.EscapeString(name), "[error](#errors)", `<a href="#errors">error</a>`))
 }
 
 // Curl returns a command that calls the route with its example.
