@@ -17,10 +17,10 @@ MODULES   := examples/adaptivelimit
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet modules fmt prose cross model chaos fuzz mutate bench clean
+.PHONY: help run build test race vet modules fmt prose cross model chaos fuzz mutate bench release release-check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: build ## build, then serve on the embedded engine in DATA (./duly-data)
 	@exec ./$(BIN) serve --data '$(DATA)' $(ARGS)
@@ -86,6 +86,12 @@ ifeq ($(ARGS),)
 else
 	./$(BIN) bench $(ARGS)
 endif
+
+release: ## build the files of a release in dist/ (VERSION=v1.2.3); docs/release.md has the steps
+	$(GO) run ./packaging/release -version '$(VERSION)' -out dist -go '$(GO)'
+
+release-check: ## build a release twice and prove that it is reproducible, small, and installs (root, Debian)
+	@GO='$(GO)' scripts/release-check $(VERSION)
 
 clean: ## remove what the build and the benchmark made; ./duly-data stays
 	rm -rf ./bin ./dist ./bench-data

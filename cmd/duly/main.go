@@ -19,12 +19,16 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
+// The build of a release sets these, see internal/release.
+var version, commit, date string
+
 func main() {
 	os.Exit(cli.Run(context.Background(), cli.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Terminal: isTerminal, Piped: isPiped,
 		Signals: stopSignals(), Hangups: hangups,
 		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
+		Build: cli.Build{Version: version, Commit: commit, Date: date},
 	}))
 }
 

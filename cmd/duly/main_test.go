@@ -19,12 +19,17 @@ import (
 
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/release"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// binary is the program under test, built once.
+// binary is the program under test, built once, with the stamp of a release.
 var binary string
+
+var source = release.Stamp{
+	Version: "v0.0.0-test", Commit: "0123456789abcdef0123456789abcdef01234567", Date: "2026-11-26T01:35:46Z",
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -39,7 +44,7 @@ func build(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "duly")
-	cmd := exec.Command("go", "build", "-o", binary, ".")
+	cmd := exec.Command("go", "build", "-ldflags", source.LDFlags(), "-o", binary, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
@@ -226,5 +231,26 @@ func (h *home) golden(name string) {
 	}
 	if got != string(want) {
 		h.t.Errorf("%s differs, see git diff after go test -update; the transcript is:\n%s", path, got)
+	}
+}
+
+// The stamp of the release's build is what the binary prints.
+func TestVersionPrintsStamp(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	code, out, errs := h.duly("", "version")
+	want := "duly v0.0.0-test (commit 0123456789ab, 2026-11-26T01:35:46Z), go1."
+	if code != 0 || !strings.HasPrefix(out, want) {
+		t.Errorf("version: exit %d, %q, %s; want the prefix %q", code, out, errs, want)
+	}
+	if code, flagged, _ := h.duly("", "--version"); code != 0 || flagged != out {
+		t.Errorf("--version: exit %d, %q, want %q", code, flagged, out)
+	}
+
+	code, out, errs = h.duly("", "version", "--json")
+	for _, want := range []string{source.Version, source.Commit, source.Date} {
+		if code != 0 || !strings.Contains(out, `"`+want+`"`) {
+			t.Errorf("version --json: exit %d, %s, %s; want %s", code, out, errs, want)
+		}
 	}
 }

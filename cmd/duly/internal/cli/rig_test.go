@@ -74,7 +74,7 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 			}
 			return unclosable{r.engine}, nil
 		},
-		Clock: r.clock, Version: "v0.0.0-test",
+		Clock: r.clock, Build: Build{Version: "v0.0.0-test"},
 	}
 }
 

@@ -62,8 +62,8 @@ type Env struct {
 	Screen func() top.Terminal
 	// Clock is the clock for relative times. Default: the system's.
 	Clock clock.Clock
-	// Version overrides the version of the binary in tests.
-	Version string
+	// Build is the source of the binary. Default: what the go command stored.
+	Build Build
 }
 
 // Run runs the command in env.Args and returns its exit status.

@@ -5,21 +5,31 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
+// Build names the source of a binary. The build of a release sets it. Otherwise it
+// is empty, and version uses what the go command stored in the binary.
+type Build struct {
+	Version string // v1.2.3
+	Commit  string // of the source, 40 digits
+	Date    string // of the commit, RFC 3339
+}
+
 // versionView is the JSON of `duly version`.
 type versionView struct {
-	Version  string `json:"version"`            // v1.2.3, or (devel)
-	Revision string `json:"revision,omitempty"` // of the source, with "+dirty" if it has changes
+	Version  string `json:"version"`          // v1.2.3, or (devel)
+	Commit   string `json:"commit,omitempty"` // of the source, with "+dirty" if it has changes
+	Date     string `json:"date,omitempty"`   // of the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // os/arch
 }
 
 func versionCommand(a *app) *cobra.Command {
 	cmd := a.command("version", "Print the version of this binary",
-		`Prints the version, the revision of the source, the Go version and the platform.`,
+		`Prints the version, the commit of the source and its date, the Go version and the platform.`,
 		`  duly version
   duly version --json`,
 		func(_ context.Context, p *printer, _ []string) error { return a.printVersion(p) })
@@ -46,35 +56,56 @@ func (a *app) printVersion(p *printer) error {
 	if p.json {
 		return p.value(v)
 	}
+
 	p.printf("duly %s", v.Version)
-	if v.Revision != "" {
-		p.printf(" (%s)", v.Revision)
+	if v.Commit != "" {
+		p.printf(" (commit %s", shortCommit(v.Commit))
+		if v.Date != "" {
+			p.printf(", %s", v.Date)
+		}
+		p.printf(")")
 	}
 	p.printf(", %s, %s\n", v.Go, v.Platform)
 	return nil
 }
 
-// version returns the version that the go command stored in the binary.
+// shortCommit shortens a commit to 12 digits, which are unique in any repository. It
+// keeps the suffix "+dirty".
+func shortCommit(commit string) string {
+	digits, suffix, dirty := strings.Cut(commit, "+")
+	digits = digits[:min(12, len(digits))]
+	if !dirty {
+		return digits
+	}
+	return digits + "+" + suffix
+}
+
+// version returns the version of the binary: that of the release's build, or what
+// the go command stored in the binary.
 func (a *app) version() versionView {
 	v := versionView{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if ok && info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	if a.env.Version != "" {
-		v.Version = a.env.Version
-		return v
-	}
-	if !ok {
+	if b := a.env.Build; b.Version != "" {
+		v.Version, v.Commit, v.Date = b.Version, b.Commit, b.Date
 		return v
 	}
 
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	// `go install MODULE@VERSION` stores the version without a commit. A build in a
+	// clone stores a commit too.
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			v.Revision = s.Value[:min(12, len(s.Value))] + v.Revision
+			v.Commit = s.Value + v.Commit
 		case s.Key == "vcs.modified" && s.Value == "true":
-			v.Revision += "+dirty"
+			v.Commit += "+dirty"
+		case s.Key == "vcs.time":
+			v.Date = s.Value
 		}
 	}
 	return v
