@@ -10,6 +10,7 @@ import (
 )
 
 var (
+	testName   = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)_?([A-Z]|$)`)
 	testOfWho  = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)_?(Who|What)([A-Z_]|$)`)
 	errorOfWho = regexp.MustCompile(`^(who|what)\b`)
 )
@@ -24,6 +25,9 @@ func (m *measurement) addGo(name, text string) error {
 	line := func(pos token.Pos) int { return fset.Position(pos).Line }
 
 	for _, group := range file.Comments {
+		if text := group.Text(); text != "" { // a directive has none
+			take(&m.sample.comments, name, line(group.Pos()), text)
+		}
 		for _, c := range group.List {
 			for i, text := range strings.Split(c.Text, "\n") {
 				m.addLine(name, line(c.Pos())+i, text)
@@ -40,7 +44,12 @@ func (m *measurement) addGo(name, text string) error {
 		}
 		if !strings.HasSuffix(name, "_test.go") {
 			m.addFunction(name, f.Name.Name, line(f.Pos()), line(f.Body.Lbrace), line(f.Body.Rbrace), lines)
-		} else if f.Recv == nil && testOfWho.MatchString(f.Name.Name) {
+			continue
+		}
+		if f.Recv == nil && testName.MatchString(f.Name.Name) {
+			take(&m.sample.tests, name, line(f.Pos()), f.Name.Name)
+		}
+		if f.Recv == nil && testOfWho.MatchString(f.Name.Name) {
 			m.whoOrWhat++
 			m.place(name, line(f.Pos()), "the test %s begins with who or what", f.Name.Name)
 		}
@@ -57,7 +66,14 @@ func (m *measurement) addTexts(name string, file *ast.File, line func(token.Pos)
 				m.addWords(name, line(n.Pos()), text)
 			}
 		case *ast.CallExpr:
-			if text, ok := errorText(n); ok && errorOfWho.MatchString(text) {
+			text, ok := errorText(n)
+			if !ok {
+				break
+			}
+			if !strings.HasSuffix(name, "_test.go") {
+				take(&m.sample.errors, name, line(n.Pos()), text)
+			}
+			if errorOfWho.MatchString(text) {
 				m.whoOrWhat++
 				m.place(name, line(n.Pos()), "the error %q begins with who or what", text)
 			}

@@ -9,6 +9,7 @@ import (
 
 func main() {
 	list := flag.Bool("list", false, "print each place that counts")
+	seed := flag.Uint64("sample", 0, "print random comments, errors and names of tests for readers, chosen by this `seed`")
 	root := flag.String("root", ".", "the root of the tree")
 	flag.Parse()
 
@@ -16,6 +17,10 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prose:", err)
 		os.Exit(2)
+	}
+	if *seed != 0 {
+		m.sample.print(os.Stdout, *seed)
+		return
 	}
 	if *list {
 		for _, p := range m.places {

@@ -22,7 +22,7 @@ type measurement struct {
 
 	wideLines int
 	whoOrWhat int
-	ownFolder string // not measured, because it holds the word list
+	sample    sample
 }
 
 // figure is a number with its bounds.

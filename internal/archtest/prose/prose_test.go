@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,41 @@ func TestMeasureCountsNothingElse(t *testing.T) {
 	}
 	if m.sentences != 2 || m.sentenceWords != 4 {
 		t.Errorf("it counts %d sentences of %d words, want 2 of 4", m.sentences, m.sentenceWords)
+	}
+}
+
+// TestSampleIsTheSameForASeed draws twice by one seed, and once by another.
+func TestSampleIsTheSameForASeed(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	var text strings.Builder
+	text.WriteString("package p\n")
+	for i := range 200 {
+		fmt.Fprintf(&text, "\n// F%d returns %d.\nfunc F%d() error { return errors.New(\"error %d\") }\n", i, i, i, i)
+	}
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	draw := func(seed uint64) string {
+		m, err := measureTree(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		m.sample.print(&b, seed)
+		return b.String()
+	}
+
+	one := draw(7)
+	if one != draw(7) {
+		t.Error("a seed has two samples")
+	}
+	if one == draw(8) {
+		t.Error("two seeds have the same sample")
+	}
+	for _, want := range []string{"COMMENTS: 100 of 200", "ERRORS: 40 of 200", "TESTS: 0 of 0"} {
+		if !strings.Contains(one, want) {
+			t.Errorf("the sample has no %q", want)
+		}
 	}
 }
