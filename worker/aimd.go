@@ -46,7 +46,8 @@ type aimd struct {
 // validate adds the faults of the bounds.
 func (l *aimd) validate(f *contract.BadFields) {
 	if l.lowest < 1 || l.lowest > l.highest || l.highest > MaxConcurrency {
-		f.Add("limiter", "has the bounds %d and %d, must have 1 ≤ lowest ≤ highest ≤ %d", l.lowest, l.highest, MaxConcurrency)
+		f.Add("limiter", "has the bounds %d and %d, must have 1 ≤ lowest ≤ highest ≤ %d",
+			l.lowest, l.highest, MaxConcurrency)
 	}
 }
 

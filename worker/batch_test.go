@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// batches notes the IDs of every batch, and when it was handled.
+// batches records the IDs of every batch, and when it was handled.
 type batches struct {
 	mu   sync.Mutex
 	seen []string
@@ -46,40 +46,40 @@ func (b *batches) want(t *testing.T, want ...string) {
 	}
 }
 
-func TestBatchBeginsWhenItIsFull(t *testing.T) {
+func TestFullBatchStartsAtOnce(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 3, time.Minute, b.ok)
 		r.push(7, duly.Job{})
 		r.start()
 		b.mu.Lock()
-		slices.Sort(b.seen) // batches run at once
+		slices.Sort(b.seen) // the batches run concurrently
 		b.mu.Unlock()
 		b.want(t, "1 2 3", "4 5 6")
-		pass(time.Minute)
+		advance(time.Minute)
 		b.want(t, "1 2 3", "4 5 6", "7")
 		r.stop()
 		r.want(slices.Repeat([]string{"ack"}, 7)...)
 	})
 }
 
-// The time counts from the first delivery of a batch, and again for the next one.
-func TestBatchBeginsWhenItsFirstDeliveryHasWaited(t *testing.T) {
+// The waiting time starts with the first delivery of each batch.
+func TestBatchStartsWhenItsFirstDeliveryHasWaited(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 4, 10*time.Second, b.ok)
 		r.start()
 		begin := time.Now()
 		r.push(2, duly.Job{ID: "a"})
-		pass(6 * time.Second)
+		advance(6 * time.Second)
 		b.want(t)
 		r.push(1, duly.Job{ID: "b"})
-		pass(4 * time.Second)
+		advance(4 * time.Second)
 		b.want(t, "a1 a2 b1")
 		r.push(1, duly.Job{ID: "c"})
-		pass(9 * time.Second)
+		advance(9 * time.Second)
 		b.want(t, "a1 a2 b1")
-		pass(time.Second)
+		advance(time.Second)
 		b.want(t, "a1 a2 b1", "c1")
 
 		for i, want := range []time.Duration{10 * time.Second, 20 * time.Second} {
@@ -91,7 +91,7 @@ func TestBatchBeginsWhenItsFirstDeliveryHasWaited(t *testing.T) {
 	})
 }
 
-func TestBatchWithoutAWaitIsWhatOneReserveBrought(t *testing.T) {
+func TestBatchWithoutAWaitHasTheJobsOfOneReserve(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 10, 0, b.ok)
@@ -102,7 +102,6 @@ func TestBatchWithoutAWaitIsWhatOneReserveBrought(t *testing.T) {
 	})
 }
 
-// Each delivery is settled by its own error.
 func TestBatchSettlesEachDeliveryByItsError(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.HandleBatch("q", 6, time.Minute, func(deliveries []*worker.Delivery) []error {
@@ -117,7 +116,7 @@ func TestBatchSettlesEachDeliveryByItsError(t *testing.T) {
 	})
 }
 
-func TestBatchThatFailsAsAWhole(t *testing.T) {
+func TestFailedBatchNacksEveryJob(t *testing.T) {
 	for name, tt := range map[string]struct {
 		handler worker.BatchFunc
 		want    string
@@ -142,7 +141,7 @@ func TestBatchThatFailsAsAWhole(t *testing.T) {
 
 				for _, outcome := range got {
 					if !strings.HasPrefix(outcome, "nack: ") || !strings.Contains(outcome, tt.want) {
-						t.Errorf("settled %.80q, want a nack that says %s", outcome, tt.want)
+						t.Errorf("settled %.80q, want a nack with the text %s", outcome, tt.want)
 					}
 				}
 			})
@@ -150,22 +149,23 @@ func TestBatchThatFailsAsAWhole(t *testing.T) {
 	}
 }
 
+// panicError is an error whose method panics.
 type panicError struct{}
 
 func (panicError) Error() string { panic("of an error") }
 
-// C12.92: a delivery that has failed or stalled twice is a batch of its own, so that
-// it fails no other with it.
-func TestBatchLeavesASuspectAlone(t *testing.T) {
+// C12.92: a delivery that has failed or stalled twice is a batch of its own, so that it
+// cannot fail others.
+func TestSuspectJobIsABatchOfItsOwn(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 3, time.Second, b.ok)
 		r.push(5, duly.Job{})
-		r.lines.mu.Lock()
-		r.lines.lines["q"][1].Failures = 2
-		r.lines.lines["q"][2].Stalls = 2
-		r.lines.lines["q"][3].Failures, r.lines.lines["q"][3].Stalls = 1, 1
-		r.lines.mu.Unlock()
+		r.memory.mu.Lock()
+		r.memory.queues["q"][1].Failures = 2
+		r.memory.queues["q"][2].Stalls = 2
+		r.memory.queues["q"][3].Failures, r.memory.queues["q"][3].Stalls = 1, 1
+		r.memory.mu.Unlock()
 		r.start()
 		b.mu.Lock()
 		slices.Sort(b.seen)
@@ -175,12 +175,11 @@ func TestBatchLeavesASuspectAlone(t *testing.T) {
 	})
 }
 
-// A worker that stops gives back at once what waits for its batch, and lets a batch
-// that runs come to its end.
-func TestBatchThatWaitsIsReleasedAtTheStop(t *testing.T) {
+// A running batch finishes.
+func TestStopReleasesAWaitingBatch(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		r.HandleBatch("q", 3, time.Minute, func([]*worker.Delivery) []error {
-			nap(5 * time.Second)
+			sleep(5 * time.Second)
 			return nil
 		})
 		r.push(5, duly.Job{})
@@ -192,36 +191,35 @@ func TestBatchThatWaitsIsReleasedAtTheStop(t *testing.T) {
 	})
 }
 
-// While a delivery waits for its batch its lease is kept. One that is lost is left
-// out.
-func TestLeasesAreKeptWhileABatchGathers(t *testing.T) {
+// The batch leaves out a delivery whose lease was lost.
+func TestLeasesAreRenewedWhileABatchWaits(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 3, 2*time.Minute, b.ok)
 		r.push(2, duly.Job{Lease: 10 * time.Second})
-		lost := r.lines.lines["q"][0].Receipt
+		lost := r.memory.queues["q"][0].Receipt
 		r.start()
-		pass(time.Minute)
-		if n := r.tap.count("extend"); n < 5 {
+		advance(time.Minute)
+		if n := r.recorder.count("extend"); n < 5 {
 			t.Errorf("%d extensions within six leases", n)
 		}
-		r.lines.mu.Lock()
-		delete(r.lines.leased, lost)
-		r.lines.mu.Unlock()
-		pass(time.Minute)
+		r.memory.mu.Lock()
+		delete(r.memory.leased, lost)
+		r.memory.mu.Unlock()
+		advance(time.Minute)
 		b.want(t, "2")
 		r.stop()
 	})
 }
 
-// Every delivery of a batch has a context of its own, which ends with its lease.
+// Each context ends with the lease of its delivery.
 func TestDeliveriesOfABatchHaveContexts(t *testing.T) {
 	bubble(t, worker.Config{Drain: time.Second}, func(t *testing.T, r *rig) {
 		r.HandleBatch("q", 2, time.Minute, func(deliveries []*worker.Delivery) []error {
 			errs := make([]error, len(deliveries))
 			for i, d := range deliveries {
 				if own, ok := worker.FromContext(d.Context()); !ok || own != d {
-					t.Errorf("delivery %d has the context of another", i)
+					t.Errorf("delivery %d has the context of another one", i)
 				}
 				<-d.Context().Done()
 				errs[i] = context.Cause(d.Context())
@@ -235,8 +233,7 @@ func TestDeliveriesOfABatchHaveContexts(t *testing.T) {
 	})
 }
 
-// Slots are made for two batches, unless their number was set.
-func TestBatchesHaveSlots(t *testing.T) {
+func TestDefaultConcurrencyHoldsTwoBatches(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 100, time.Minute, b.ok)
@@ -252,15 +249,15 @@ func TestBatchesHaveSlots(t *testing.T) {
 	})
 }
 
-func TestMistakesInBatches(t *testing.T) {
+func TestRunRefusesBadBatches(t *testing.T) {
 	t.Parallel()
 	h := func([]*worker.Delivery) []error { return nil }
 	for want, add := range map[string]func(w *worker.Worker){
-		"handler of queue q is nil":                        func(w *worker.Worker) { w.HandleBatch("q", 1, 0, nil) },
-		"batch of queue q is 0, must be between 1 and":     func(w *worker.Worker) { w.HandleBatch("q", 0, 0, h) },
-		"batch of queue q is 1001, must be between":        func(w *worker.Worker) { w.HandleBatch("q", 1001, 0, h) },
-		"wait of queue q is -1s":                           func(w *worker.Worker) { w.HandleBatch("q", 1, -time.Second, h) },
-		"concurrency is 8, must be at least 9, the batch ": func(w *worker.Worker) { w.HandleBatch("q", 9, 0, h) },
+		"handler of queue q is nil":                    func(w *worker.Worker) { w.HandleBatch("q", 1, 0, nil) },
+		"batch of queue q is 0, must be between 1 and": func(w *worker.Worker) { w.HandleBatch("q", 0, 0, h) },
+		"batch of queue q is 1001, must be between":    func(w *worker.Worker) { w.HandleBatch("q", 1001, 0, h) },
+		"wait of queue q is -1s":                       func(w *worker.Worker) { w.HandleBatch("q", 1, -time.Second, h) },
+		"concurrency is 8, must be at least 9, the ba": func(w *worker.Worker) { w.HandleBatch("q", 9, 0, h) },
 		"middleware of queue q is set, but a batch": func(w *worker.Worker) {
 			w.HandleBatch("q", 1, 0, h, worker.With(func(n worker.HandlerFunc) worker.HandlerFunc { return n }))
 		},
@@ -269,7 +266,7 @@ func TestMistakesInBatches(t *testing.T) {
 			w.HandleBatch("q", 1, 0, h)
 		},
 	} {
-		w := worker.New(newLineEngine(), worker.Config{Concurrency: 8})
+		w := worker.New(newMemoryEngine(), worker.Config{Concurrency: 8})
 		add(w)
 		if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -31,7 +31,7 @@ func spin(d time.Duration) {
 }
 
 func backlog(b *testing.B, slots int, stall func(int)) {
-	e := newLineEngine()
+	e := newMemoryEngine()
 	e.stall = stall
 	jobs := make([]duly.Job, b.N)
 	body := make([]byte, 100)

@@ -22,13 +22,13 @@ import (
 // bridgeRig is a bridge from events@mailer to the queue mail, in a bubble.
 type bridgeRig struct {
 	t      *testing.T
-	engine *bridgeTap
+	engine *bridgeEngine
 	log    *bytes.Buffer // read it after stop
 	stop   func()
 }
 
-// bridgeTap is a model whose pushes and settles can fail.
-type bridgeTap struct {
+// bridgeEngine is a model whose pushes and settles can fail.
+type bridgeEngine struct {
 	*model.Engine
 	mu           sync.Mutex
 	push, settle func() error
@@ -36,20 +36,20 @@ type bridgeTap struct {
 }
 
 // set changes what fails.
-func (b *bridgeTap) set(push, settle func() error, refuse string) {
+func (b *bridgeEngine) set(push, settle func() error, refuse string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.push, b.settle, b.refuse = push, settle, refuse
 }
 
 // faults returns what fails now.
-func (b *bridgeTap) faults() (push, settle func() error, refuse string) {
+func (b *bridgeEngine) faults() (push, settle func() error, refuse string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.push, b.settle, b.refuse
 }
 
-func (b *bridgeTap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+func (b *bridgeEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	push, _, _ := b.faults()
 	if push != nil {
 		if err := push(); err != nil {
@@ -66,12 +66,12 @@ func (b *bridgeTap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResul
 	return results, err
 }
 
-func (b *bridgeTap) refuses(j *duly.Job) bool {
+func (b *bridgeEngine) refuses(j *duly.Job) bool {
 	_, _, refuse := b.faults()
 	return refuse != "" && string(j.Body) == refuse
 }
 
-func (b *bridgeTap) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+func (b *bridgeEngine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	_, settle, _ := b.faults()
 	if settle != nil {
 		if err := settle(); err != nil {
@@ -81,11 +81,12 @@ func (b *bridgeTap) Settle(ctx context.Context, namespace string, outcomes []dul
 	return b.Engine.Settle(ctx, namespace, outcomes)
 }
 
+// onBridge runs a test with a running bridge.
 func onBridge(t *testing.T, body func(t *testing.T, r *bridgeRig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &bridgeRig{t: t, engine: &bridgeTap{Engine: model.New(model.Config{})}, log: &bytes.Buffer{}}
+		r := &bridgeRig{t: t, engine: &bridgeEngine{Engine: model.New(model.Config{})}, log: &bytes.Buffer{}}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		stopped := false
@@ -135,7 +136,7 @@ func (r *bridgeRig) publish(messages ...duly.Message) (positions []duly.Position
 	return positions
 }
 
-// jobs are the bodies of the ready jobs in the queue.
+// jobs returns the bodies of the ready jobs in the queue.
 func (r *bridgeRig) jobs() string {
 	r.t.Helper()
 	page, err := r.engine.List(r.t.Context(), duly.Q("mail"), duly.ListParams{State: duly.StateReady, Bodies: true})
@@ -149,7 +150,7 @@ func (r *bridgeRig) jobs() string {
 	return strings.Join(bodies, " ")
 }
 
-// settled wants a group that has acked so many messages, and failed none.
+// settled checks that the group has acked so many messages, and that none failed.
 func (r *bridgeRig) settled(acked int64) {
 	r.t.Helper()
 	stats, err := r.engine.Stats(r.t.Context(), duly.Q(mailer))
@@ -160,7 +161,7 @@ func (r *bridgeRig) settled(acked int64) {
 }
 
 // C12.162, C12.163, C12.164, C12.165: each message becomes a job of the queue.
-func TestBridge(t *testing.T) {
+func TestBridgePushesEveryMessage(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		if err := r.engine.Configure(t.Context(), duly.Q("mail"),
 			duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, TTL: time.Hour}}); err != nil {
@@ -168,7 +169,7 @@ func TestBridge(t *testing.T) {
 		}
 		at := r.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"x": "1"}},
 			duly.Message{Body: []byte("b"), Key: "k", ID: "own"})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.settled(2)
 
 		plain, err := r.engine.Get(t.Context(), duly.Q("mail"), at[0].String())
@@ -185,8 +186,8 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-// C12.165, C12.166: an ack that is lost is followed by a push that finds the job.
-func TestBridgeRepeatsWithoutADouble(t *testing.T) {
+// C12.165, C12.166: after a lost ack, the repeated push finds the job.
+func TestBridgeRepeatsAPushWithoutASecondJob(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		lost := 2
 		r.engine.set(nil, func() error {
@@ -196,7 +197,7 @@ func TestBridgeRepeatsWithoutADouble(t *testing.T) {
 			return nil
 		}, "")
 		r.publish(duly.Message{Body: []byte("a")}, duly.Message{Body: []byte("b"), Key: "k"})
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		stats, err := r.engine.Stats(t.Context(), duly.Q("mail"))
 		if err != nil || stats.Counters.Pushed != 2 {
 			t.Errorf("%d jobs were pushed, %v", stats.Counters.Pushed, err)
@@ -207,7 +208,7 @@ func TestBridgeRepeatsWithoutADouble(t *testing.T) {
 	})
 }
 
-// C12.167: a bridge waits while the queue is paused, and takes nothing meanwhile.
+// C12.167: a bridge reserves nothing while the queue is paused.
 func TestBridgeWaitsForAPausedQueue(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		ctx := t.Context()
@@ -218,9 +219,9 @@ func TestBridgeWaitsForAPausedQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.publish(duly.Message{Body: []byte("a")})
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if got := r.jobs(); got != "" {
 			t.Errorf("pushed %q", got)
 		}
@@ -228,7 +229,7 @@ func TestBridgeWaitsForAPausedQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		if got := r.jobs(); got != "a" {
 			t.Errorf("pushed %q after the pause", got)
 		}
@@ -247,7 +248,7 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 			r.publish(duly.Message{Body: fmt.Append(nil, i), Key: "k"})
 		}
 
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if got, err := r.engine.Stats(ctx, duly.Q("mail")); err != nil || got.Counters.Pushed != 2 {
 			t.Errorf("%d were pushed, %v", got.Counters.Pushed, err)
 		}
@@ -257,10 +258,11 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if _, err := r.engine.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}}); err != nil {
+			ack := []duly.SettleRequest{{Receipt: got[0].Receipt, As: duly.Ack}}
+			if _, err := r.engine.Settle(ctx, "", ack); err != nil {
 				t.Fatal(err)
 			}
-			pass(5 * time.Second)
+			advance(5 * time.Second)
 		}
 
 		r.settled(4)
@@ -271,12 +273,12 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 	})
 }
 
-// A message that no queue takes is dead, and holds back no other.
-func TestBridgeBuriesWhatNoQueueTakes(t *testing.T) {
+// The other messages do not wait.
+func TestBridgeBuriesABadMessage(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		r.engine.set(nil, nil, "b")
 		r.publish(duly.Message{Body: []byte("a")}, duly.Message{Body: []byte("b")}, duly.Message{Body: []byte("c")})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		if got := r.jobs(); got != "a c" {
 			t.Errorf("pushed %q", got)
 		}
@@ -287,14 +289,13 @@ func TestBridgeBuriesWhatNoQueueTakes(t *testing.T) {
 	})
 }
 
-// An engine that is lost does not end a bridge.
 func TestBridgeWaitsForTheEngine(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		r.engine.set(func() error { return duly.ErrUnavailable }, nil, "")
 		r.publish(duly.Message{Body: []byte("a")})
-		pass(time.Minute)
+		advance(time.Minute)
 		r.engine.set(nil, nil, "")
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		if got := r.jobs(); got != "a" {
 			t.Errorf("pushed %q", got)
 		}
@@ -302,8 +303,8 @@ func TestBridgeWaitsForTheEngine(t *testing.T) {
 	})
 }
 
-// C12.168: a group whose target was taken away is left alone, and is worked again when
-// it is set.
+// C12.168: a bridge does not reserve from a group without its target, and continues when
+// the target is set again.
 func TestBridgeLeavesAGroupWithAnotherTarget(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		configure := func(target string) {
@@ -314,12 +315,14 @@ func TestBridgeLeavesAGroupWithAnotherTarget(t *testing.T) {
 		}
 		configure(duly.NoTarget)
 		r.publish(duly.Message{Body: []byte("a")})
-		pass(time.Minute)
+		advance(time.Minute)
+
 		if got := r.jobs(); got != "" {
 			t.Errorf("pushed %q", got)
 		}
 		configure("mail")
-		pass(3 * time.Second)
+		advance(3 * time.Second)
+
 		if got := r.jobs(); got != "a" {
 			t.Errorf("pushed %q", got)
 		}
@@ -327,33 +330,33 @@ func TestBridgeLeavesAGroupWithAnotherTarget(t *testing.T) {
 	})
 }
 
-// C12.184: a topic that takes the name of the target stops the bridge until it is gone. The
-// log names the mistake.
+// C12.184: while the target is the name of a topic, the bridge waits and logs the mistake.
 func TestBridgeWaitsWhileItsTargetIsATopic(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		if err := r.engine.ConfigureTopic(t.Context(), duly.Q("mail"), duly.TopicConfig{}); err != nil {
 			t.Fatal(err)
 		}
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.publish(duly.Message{Body: []byte("a")})
-		pass(time.Minute)
+		advance(time.Minute)
 		if err := r.engine.DestroyTopic(t.Context(), duly.Q("mail")); err != nil {
 			t.Fatal(err)
 		}
 
-		pass(time.Minute)
+		advance(time.Minute)
 		if got := r.jobs(); got != "a" {
 			t.Errorf("pushed %q after the topic was destroyed", got)
 		}
 		r.settled(1)
 		r.stop()
-		if log := r.log.String(); !strings.Contains(log, "the target mail of the group is a topic; set a queue as the target") {
+		const want = "the target mail of the group is a topic; set a queue as the target"
+		if log := r.log.String(); !strings.Contains(log, want) {
 			t.Errorf("the log is %s", log)
 		}
 	})
 }
 
-func TestMistakesInBridges(t *testing.T) {
+func TestBridgeRefusesABadConfig(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]worker.BridgeConfig{
 		`group is "mail", must be TOPIC@GROUP`: {Group: "mail", Queue: "mail"},

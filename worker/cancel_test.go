@@ -16,7 +16,7 @@ import (
 
 // C4.98: the handler of a removed job ends within 100 ms with the cause
 // ErrCanceled. The handler of another job keeps running.
-func TestARemovedJobEndsItsHandler(t *testing.T) {
+func TestRemovedJobEndsItsHandler(t *testing.T) {
 	t.Parallel()
 	q := duly.Q("q")
 	for name, remove := range map[string]func(context.Context, *model.Engine) error{
@@ -54,12 +54,12 @@ func removeWhileItRuns(t *testing.T, remove func(context.Context, *model.Engine)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	pass(time.Second)
+	advance(time.Second)
 
 	if err := remove(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	pass(100 * time.Millisecond)
+	advance(100 * time.Millisecond)
 	if len(ended) != 1 || ended["a"] != duly.ErrCanceled {
 		t.Errorf("ended are %v, want a by ErrCanceled", ended)
 	}
@@ -70,13 +70,14 @@ func removeWhileItRuns(t *testing.T, remove func(context.Context, *model.Engine)
 	}
 }
 
-// gapEngine reports no removed job. It calls Ready whenever gap receives.
-type gapEngine struct {
+// reconnectingWatch is an engine that reports no removed job, and calls Ready whenever gap
+// receives.
+type reconnectingWatch struct {
 	*model.Engine
 	gap chan struct{}
 }
 
-func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
+func (e *reconnectingWatch) WatchCancels(ctx context.Context, _ string, w contract.CancelWatch) error {
 	for {
 		select {
 		case <-e.gap:
@@ -87,24 +88,23 @@ func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w contract.Cance
 	}
 }
 
-// deafWatch is an engine whose watch always fails.
-type deafWatch struct {
-	*lineEngine
+// failingWatch is an engine whose watch always fails.
+type failingWatch struct {
+	*memoryEngine
 	watches atomic.Int64
 }
 
-func (d *deafWatch) WatchCancels(context.Context, string, contract.CancelWatch) error {
+func (d *failingWatch) WatchCancels(context.Context, string, contract.CancelWatch) error {
 	if d.watches.Add(1) > 10_000 {
 		panic("the worker watches again without a pause")
 	}
 	return duly.ErrUnavailable
 }
 
-// A watch that fails is begun again, with pauses.
-func TestAWatchThatFailsIsBegunAgainWithPauses(t *testing.T) {
+func TestFailedWatchIsRepeatedWithPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := &deafWatch{lineEngine: newLineEngine()}
+		e := &failingWatch{memoryEngine: newMemoryEngine()}
 		w := worker.New(e, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 		w.Handle("q", sleeper(0))
 		ctx, stop := context.WithCancel(t.Context())
@@ -121,11 +121,12 @@ func TestAWatchThatFailsIsBegunAgainWithPauses(t *testing.T) {
 	})
 }
 
-// C4.98: after a gap, in which reports were lost, the worker asks about all leases.
-func TestAGapOfReportsEndsTheHandlersOfRemovedJobs(t *testing.T) {
+// C4.98: reports may be lost while a watch is not connected, so the worker then verifies
+// all leases.
+func TestReconnectedWatchEndsHandlersOfRemovedJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e := &gapEngine{model.New(model.Config{}), make(chan struct{})}
+		e := &reconnectingWatch{model.New(model.Config{}), make(chan struct{})}
 		defer e.Close()
 		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: "a"}, {Queue: "q", ID: "b"}}); err != nil {
 			t.Fatal(err)
@@ -140,13 +141,13 @@ func TestAGapOfReportsEndsTheHandlersOfRemovedJobs(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
-		pass(time.Second)
+		advance(time.Second)
 
 		if err := e.Delete(t.Context(), duly.Q("q"), "a"); err != nil {
 			t.Fatal(err)
 		}
 		e.gap <- struct{}{}
-		pass(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		if len(ended) != 1 || ended["a"] != duly.ErrCanceled {
 			t.Errorf("ended are %v, want a by ErrCanceled", ended)
 		}

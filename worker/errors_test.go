@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C8.7: a handler may name the delay itself, fail for good, or snooze.
-func TestWhatAHandlerReturnsDecides(t *testing.T) {
+// C8.7: a handler may choose the delay, bury the job, or snooze it.
+func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	delay := func(d time.Duration) *time.Duration { return &d }
@@ -27,22 +27,27 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 		{"NilAcksAfterALostLease", nil, ErrLeaseLost, duly.SettleRequest{As: duly.Ack}},
 		{"NilAcksAfterATimeout", nil, ErrTimeout, duly.SettleRequest{As: duly.Ack}},
 		{"ErrorNacks", boom, nil, duly.SettleRequest{As: duly.Nack, Error: "boom"}},
-		{"RetryAfter", RetryAfter(time.Minute, boom), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "boom"}},
+		{"RetryAfter", RetryAfter(time.Minute, boom), nil,
+			duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "boom"}},
 		{"RetryAtOnce", RetryAfter(-1, boom), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(0), Error: "boom"}},
-		{"RetryWithoutAnError", RetryAfter(time.Minute, nil), nil, duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "nack for 1m"}},
+		{"RetryWithoutAnError", RetryAfter(time.Minute, nil), nil,
+			duly.SettleRequest{As: duly.Nack, Delay: delay(time.Minute), Error: "nack for 1m"}},
 		{"Bury", Bury(boom), nil, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
 		{"BuryWithoutAnError", Bury(nil), nil, duly.SettleRequest{As: duly.Bury, Error: "bury"}},
 		{"Snooze", Snooze(time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(time.Hour)}},
 		{"SnoozeNegative", Snooze(-time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(0)}},
 		{"Release", Release(), nil, duly.SettleRequest{As: duly.Release}},
-		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil, duly.SettleRequest{As: duly.Bury, Error: "sending: boom"}},
-		{"SteersAfterALostLease", Bury(boom), ErrLeaseLost, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
+		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil,
+			duly.SettleRequest{As: duly.Bury, Error: "sending: boom"}},
+		{"BuryAfterALostLease", Bury(boom), ErrLeaseLost, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
 		{"LostLeaseUsesNoTry", context.Canceled, ErrLeaseLost, duly.SettleRequest{As: duly.Release}},
 		{"StopUsesNoTry", context.Canceled, ErrStopping, duly.SettleRequest{As: duly.Release}},
 		{"TimeoutNacks", boom, ErrTimeout, duly.SettleRequest{As: duly.Nack, Error: ErrTimeout.Error() + ": boom"}},
 		{"MaxHoldNacks", boom, ErrMaxHold, duly.SettleRequest{As: duly.Nack, Error: ErrMaxHold.Error() + ": boom"}},
-		{"TextIsCut", errors.New(strings.Repeat("x", 5000)), nil, duly.SettleRequest{As: duly.Nack, Error: strings.Repeat("x", duly.MaxErrorText)}},
+		{"TextIsCut", errors.New(strings.Repeat("x", 5000)), nil,
+			duly.SettleRequest{As: duly.Nack, Error: strings.Repeat("x", duly.MaxErrorText)}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +55,7 @@ func TestWhatAHandlerReturnsDecides(t *testing.T) {
 			if show(got) != show(tt.want) {
 				t.Errorf("got %s, want %s", show(got), show(tt.want))
 			}
-			got.Receipt = contract.ReceiptParts{Queue: "q", Delivery: 1}.Receipt() // the runtime adds it
+			got.Receipt = contract.ReceiptParts{Queue: "q", Delivery: 1}.Receipt() // the tracker adds it
 			if err := contract.ValidateSettle(&got); err != nil {
 				t.Errorf("an engine refuses it: %v", err)
 			}
@@ -66,26 +71,27 @@ func show(o duly.SettleRequest) string {
 	return fmt.Sprintf("%s delay %s error %q", o.As, delay, o.Error)
 }
 
-func TestSteeringErrorsUnwrap(t *testing.T) {
+func TestSettlementErrorsUnwrap(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for _, err := range []error{RetryAfter(time.Second, boom), Bury(boom)} {
 		if !errors.Is(err, boom) {
-			t.Errorf("%v is not its own failure", err)
+			t.Errorf("%v does not wrap its failure", err)
 		}
 	}
 	if !errors.Is(ErrLeaseLost, duly.ErrLeaseLost) || !errors.Is(ErrTimeout, context.DeadlineExceeded) {
-		t.Error("the causes are not what they say they are")
+		t.Error("the causes do not wrap the errors of their documentation")
 	}
 }
 
-func TestStackBeginsWhereThePanicDid(t *testing.T) {
+func TestTrimStackBeginsAtThePanic(t *testing.T) {
 	t.Parallel()
-	const stack = "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/go/debug/stack.go:26 +0x5e\npanic({0x1?, 0x2?})\n\t/go/panic.go:770\nmain.handler()\n\t/main.go:3\n"
+	const stack = "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/go/debug/stack.go:26 +0x5e\n" +
+		"panic({0x1?, 0x2?})\n\t/go/panic.go:770\nmain.handler()\n\t/main.go:3\n"
 	if got := string(trimStack([]byte(stack))); got != "main.handler()\n\t/main.go:3\n" {
 		t.Errorf("got %q", got)
 	}
 	for _, odd := range []string{"", "main.handler()\n", "\npanic("} {
-		trimStack([]byte(odd)) // does not fail on what it does not know
+		trimStack([]byte(odd)) // must not panic
 	}
 }

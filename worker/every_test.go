@@ -13,28 +13,28 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// chooser is an engine that chooses the queues itself.
-type chooser struct {
+// queueChooser is an engine that chooses the queues itself.
+type queueChooser struct {
 	duly.Engine
 	queues []string
-	asked  [][]string // the queues that the worker has named
+	asked  [][]string // the queues of each call
 }
 
-func (c *chooser) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (c *queueChooser) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	c.asked = append(c.asked, p.Queues)
 	p.Queues = c.queues
 	return c.Engine.Reserve(ctx, p)
 }
 
-func (c *chooser) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+func (c *queueChooser) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	c.asked = append(c.asked, p.Queues)
 	p.Queues = c.queues
 	return c.Engine.Wait(ctx, p)
 }
 
-func TestHandleEveryTakesWhateverTheEngineChooses(t *testing.T) {
+func TestHandleEveryLetsTheEngineChooseQueues(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
-		c := &chooser{Engine: r.tap, queues: []string{"q", "other"}}
+		c := &queueChooser{Engine: r.recorder, queues: []string{"q", "other"}}
 		r.Worker = worker.New(c, worker.Config{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})
 		var seen []string
 		r.HandleEvery(func(_ context.Context, d *worker.Delivery) error {
@@ -54,7 +54,7 @@ func TestHandleEveryTakesWhateverTheEngineChooses(t *testing.T) {
 		r.want("ack", "ack", "ack")
 		for _, names := range c.asked {
 			if len(names) > 0 {
-				t.Errorf("the worker names %v; the engine chooses", names)
+				t.Errorf("the worker names the queues %v, want none", names)
 			}
 		}
 	})
@@ -68,7 +68,7 @@ func TestHandleEveryTakesNoOtherHandler(t *testing.T) {
 		"after":  func(w *worker.Worker) { w.Handle("q", h); w.HandleEvery(h) },
 		"twice":  func(w *worker.Worker) { w.HandleEvery(h); w.HandleEvery(h) },
 	} {
-		w := worker.New(newLineEngine(), worker.Config{})
+		w := worker.New(newMemoryEngine(), worker.Config{})
 		add(w)
 		err := w.Run(t.Context())
 		if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "HandleEvery takes all jobs") {
@@ -77,20 +77,20 @@ func TestHandleEveryTakesNoOtherHandler(t *testing.T) {
 	}
 }
 
-// brief is an error with more text than the log shows.
-type brief struct{}
+// secretError is an error whose text the log must not show.
+type secretError struct{}
 
-func (brief) Error() string        { return "long text with secrets" }
-func (brief) LogValue() slog.Value { return slog.StringValue("short") }
+func (secretError) Error() string        { return "long text with secrets" }
+func (secretError) LogValue() slog.Value { return slog.StringValue("short") }
 
-func TestTheLogShowsAFailureByItsLogValue(t *testing.T) {
+func TestLogShowsTheLogValueOfAFailure(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
 		want string
 	}{
-		"Nack":       {brief{}, "short"},
-		"RetryAfter": {worker.RetryAfter(0, brief{}), "short"},
-		"Bury":       {worker.Bury(brief{}), "short"},
+		"Nack":       {secretError{}, "short"},
+		"RetryAfter": {worker.RetryAfter(0, secretError{}), "short"},
+		"Bury":       {worker.Bury(secretError{}), "short"},
 		"Plain":      {worker.Bury(errors.New("plain")), "plain"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +99,7 @@ func TestTheLogShowsAFailureByItsLogValue(t *testing.T) {
 				r.push(1, duly.Job{})
 				r.start()
 				r.stop()
+
 				if log := r.log.String(); !strings.Contains(log, "error="+tt.want) || strings.Contains(log, "secrets") {
 					t.Errorf("the log is %s", log)
 				}

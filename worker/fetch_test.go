@@ -16,82 +16,83 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-func TestAnIdleWorkerBlocksInOneWait(t *testing.T) {
+func TestIdleWorkerBlocksInOneWait(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(0))
 		r.start()
-		pass(30 * time.Second)
-		if r.tap.count("wait") != 1 || r.tap.count("reserve") != 1 {
-			t.Errorf("calls in 30 s: %v", r.tap.calls)
+		advance(30 * time.Second)
+		if r.recorder.count("wait") != 1 || r.recorder.count("reserve") != 1 {
+			t.Errorf("calls in 30 s: %v", r.recorder.calls)
 		}
-		pass(time.Hour)
-		if n := r.tap.count("wait"); n > 61 || r.tap.count("reserve") != 1 {
-			t.Errorf("calls in an hour: %v", r.tap.calls)
+		advance(time.Hour)
+		if n := r.recorder.count("wait"); n > 61 || r.recorder.count("reserve") != 1 {
+			t.Errorf("calls in an hour: %v", r.recorder.calls)
 		}
 		r.stop()
 	})
 }
 
-func TestManyFreeSlotsAreFilledByOneCall(t *testing.T) {
+func TestOneReserveFillsAllFreeSlots(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 64}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(time.Hour))
 		r.push(1000, duly.Job{})
 		r.start()
-		if !slices.Equal(r.tap.sent("reserve"), []int{64}) {
-			t.Errorf("reserved %v, want one call for 64", r.tap.sent("reserve"))
+		if !slices.Equal(r.recorder.sent("reserve"), []int{64}) {
+			t.Errorf("reserved %v, want one call for 64", r.recorder.sent("reserve"))
 		}
-		pass(3*time.Hour - time.Second)
-		// The first few that end, and two halves of the others.
-		if n := r.tap.count("reserve"); n > 1+3*4 {
+		advance(3*time.Hour - time.Second)
+		// Per hour: the first jobs that end, and two halves of the others.
+		if n := r.recorder.count("reserve"); n > 1+3*4 {
 			t.Errorf("%d calls for 192 jobs that end together", n)
 		}
 		r.stop()
 	})
 }
 
-// On a backlog the store works on one Reserve while the handlers work on what
-// the other has brought; together they ask for no more than there are slots.
-func TestABacklogIsTakenByTwoReservesAtATime(t *testing.T) {
+// With a backlog, the store works on one Reserve while the handlers work on the jobs of
+// the other. Together they ask for no more jobs than there are slots.
+func TestBacklogHasTwoReservesInFlight(t *testing.T) {
 	var mu sync.Mutex
-	var under, most int
+	var inFlight, most int
 	bubble(t, worker.Config{Concurrency: 64}, func(t *testing.T, r *rig) {
 		count := func(n int) func(op string) error {
 			return func(op string) error {
 				if op == "reserve" {
 					mu.Lock()
-					under += n
-					most = max(most, under)
+					inFlight += n
+					most = max(most, inFlight)
 					mu.Unlock()
 					time.Sleep(time.Second)
 				}
 				return nil
 			}
 		}
-		r.tap.fail(count(1), count(-1))
+		r.recorder.fail(count(1), count(-1))
 		r.Handle("q", sleeper(0))
 		r.push(64*6+1, duly.Job{})
 		r.start()
-		pass(time.Minute)
-		// The first call fills every slot, as does the last, behind one that has found less than it asked for; those between them ask for half,
-		// or for a few that are free.
-		sizes := r.tap.sent("reserve")
+		advance(time.Minute)
+
+		// The first call fills every slot. So does the last one, after a call that found fewer
+		// jobs than it asked for. The others ask for half of the slots, or for a few free ones.
+		sizes := r.recorder.sent("reserve")
 		mu.Lock()
 		most := most
 		mu.Unlock()
 		if most != 2 || sizes[0] != 64 || slices.Max(sizes[1:len(sizes)-1]) != 32 || len(sizes) > 16 {
-			t.Errorf("%d under way at once, for %v, want 2 for 32 each", most, sizes)
+			t.Errorf("%d Reserves were in flight, for %v, want 2 for 32 each", most, sizes)
 		}
-		if r.tap.count("wait") != 1 {
-			t.Errorf("%d waits", r.tap.count("wait"))
+		if r.recorder.count("wait") != 1 {
+			t.Errorf("%d waits", r.recorder.count("wait"))
 		}
 		r.stop()
-		if len(r.tap.settled) != 64*6+1 {
-			t.Errorf("%d were settled", len(r.tap.settled))
+		if len(r.recorder.settled) != 64*6+1 {
+			t.Errorf("%d jobs were settled", len(r.recorder.settled))
 		}
 	})
 }
 
-func TestNoJobIsLeasedThatCannotStart(t *testing.T) {
+func TestLeasedJobsStartAtOnce(t *testing.T) {
 	var running, most atomic.Int64
 	o := worker.Observer{Finished: func(worker.Finished) { running.Add(-1) }}
 	bubble(t, worker.Config{Concurrency: 7, Observer: o}, func(t *testing.T, r *rig) {
@@ -103,19 +104,21 @@ func TestNoJobIsLeasedThatCannotStart(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
+
 		r.push(100, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
-		if most.Load() != 7 || len(r.tap.settled) != 100 {
-			t.Errorf("%d ran at once, %d were settled", most.Load(), len(r.tap.settled))
+
+		if most.Load() != 7 || len(r.recorder.settled) != 100 {
+			t.Errorf("%d ran at once, %d were settled", most.Load(), len(r.recorder.settled))
 		}
 	})
 }
 
-func TestOutcomesGatherWhileASettleIsUnderWay(t *testing.T) {
+func TestOutcomesGatherDuringASettle(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 100}, func(t *testing.T, r *rig) {
-		r.tap.fail(func(op string) error {
+		r.recorder.fail(func(op string) error {
 			if op == "settle" {
 				time.Sleep(time.Second)
 			}
@@ -127,22 +130,23 @@ func TestOutcomesGatherWhileASettleIsUnderWay(t *testing.T) {
 			time.Sleep(n * time.Millisecond)
 			return nil
 		})
+
 		r.push(100, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
-		if got := r.tap.sent("settle"); !slices.Equal(got, []int{1, 99}) {
-			t.Errorf("settled %v, want 1 and then the 99 that ended meanwhile", got)
+
+		if got := r.recorder.sent("settle"); !slices.Equal(got, []int{1, 99}) {
+			t.Errorf("settled %v, want 1, and then the 99 that ended meanwhile", got)
 		}
 	})
 }
 
-// A store that is slow to settle holds the worker back: what is decided but
-// not settled never exceeds twice the slots.
-func TestASlowSettleHoldsTheWorkerBack(t *testing.T) {
+// A slow store slows the worker down: at most twice as many outcomes as slots are unsettled.
+func TestSlowSettleLimitsUnsettledOutcomes(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 10, CallTimeout: time.Hour}, func(t *testing.T, r *rig) {
 		stuck := make(chan struct{})
-		r.tap.fail(func(op string) error {
+		r.recorder.fail(func(op string) error {
 			if op == "settle" {
 				<-stuck
 			}
@@ -152,20 +156,22 @@ func TestASlowSettleHoldsTheWorkerBack(t *testing.T) {
 		r.Handle("q", func(context.Context, *worker.Delivery) error { handled.Add(1); return nil })
 		r.push(1000, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
+
 		if n := handled.Load(); n != 30 {
 			t.Errorf("%d jobs were handled while none was settled, want 30", n)
 		}
 		close(stuck)
 		synctest.Wait()
 		r.stop()
-		if n := handled.Load(); n != 1000 || len(r.tap.settled) != 1000 {
-			t.Errorf("handled %d, settled %d", n, len(r.tap.settled))
+
+		if n := handled.Load(); n != 1000 || len(r.recorder.settled) != 1000 {
+			t.Errorf("handled %d, settled %d", n, len(r.recorder.settled))
 		}
 	})
 }
 
-func TestABatchOfOutcomesStaysWithinTheBounds(t *testing.T) {
+func TestSettleStaysWithinItsBounds(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 3000}, func(t *testing.T, r *rig) {
 		result := make([]byte, duly.MaxResult)
 		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
@@ -175,19 +181,20 @@ func TestABatchOfOutcomesStaysWithinTheBounds(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
+
 		r.push(1500, duly.Job{ID: "a"})
 		r.push(300, duly.Job{ID: "b"})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
-		for _, s := range r.tap.settled { // the engine checks the bytes of a call
+		for _, s := range r.recorder.settled { // the engine checks the bytes of a call
 			if s.err != nil {
 				t.Errorf("settling: %v", s.err)
 			}
 		}
-		sizes := r.tap.sent("settle")
-		if len(r.tap.settled) != 1800 || slices.Max(sizes) > duly.MaxBatch || len(sizes) < 3 {
-			t.Errorf("settled %d in calls of %v", len(r.tap.settled), sizes)
+		sizes := r.recorder.sent("settle")
+		if len(r.recorder.settled) != 1800 || slices.Max(sizes) > duly.MaxBatch || len(sizes) < 3 {
+			t.Errorf("settled %d in calls of %v", len(r.recorder.settled), sizes)
 		}
 	})
 }
@@ -206,8 +213,7 @@ func TestStrictOrderServesTheFirstQueueFirst(t *testing.T) {
 	}
 }
 
-// servedOfTwo returns the queues of the jobs in the order in which they were
-// handled: two jobs of each of two queues.
+// servedOfTwo handles two jobs of each of two queues, and returns the queues in their order.
 func servedOfTwo(t *testing.T, cfg worker.Config) (order []string) {
 	t.Helper()
 	bubble(t, cfg, func(t *testing.T, r *rig) {
@@ -222,9 +228,9 @@ func servedOfTwo(t *testing.T, cfg worker.Config) (order []string) {
 	return order
 }
 
-func TestAWeightIsRefusedInStrictOrder(t *testing.T) {
+func TestStrictOrderRefusesAWeight(t *testing.T) {
 	t.Parallel()
-	w := worker.New(newLineEngine(), worker.Config{StrictOrder: true})
+	w := worker.New(newMemoryEngine(), worker.Config{StrictOrder: true})
 	w.Handle("q", sleeper(0), worker.Weight(2))
 	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "StrictOrder") {
 		t.Errorf("got %v", err)
@@ -234,66 +240,76 @@ func TestAWeightIsRefusedInStrictOrder(t *testing.T) {
 func TestWeightsShareTheSlots(t *testing.T) {
 	var heavy, light int
 	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
-		r.Handle("light", func(context.Context, *worker.Delivery) error { light++; time.Sleep(time.Second); return nil })
-		r.Handle("heavy", func(context.Context, *worker.Delivery) error { heavy++; time.Sleep(time.Second); return nil }, worker.Weight(3))
+		r.Handle("light", func(context.Context, *worker.Delivery) error {
+			light++
+			time.Sleep(time.Second)
+			return nil
+		})
+		r.Handle("heavy", func(context.Context, *worker.Delivery) error {
+			heavy++
+			time.Sleep(time.Second)
+			return nil
+		}, worker.Weight(3))
 		r.push(1000, duly.Job{Queue: "light"})
 		r.push(1000, duly.Job{Queue: "heavy"})
 		r.start()
-		pass(399500 * time.Millisecond)
+		advance(399500 * time.Millisecond)
 		r.stop()
+
 		if heavy != 300 || light != 100 {
 			t.Errorf("handled %d and %d, want 300 and 100", heavy, light)
 		}
 	})
 }
 
-// liar promises jobs that are not there.
-type liar struct{ *lineEngine }
+// eagerWait is an engine whose Wait always reports a job.
+type eagerWait struct{ *memoryEngine }
 
-func (liar) Wait(context.Context, duly.WaitParams) (bool, error) { return true, nil }
+func (eagerWait) Wait(context.Context, duly.WaitParams) (bool, error) { return true, nil }
 
-func TestAWaitThatOnlyPromisesDoesNotMakeTheWorkerSpin(t *testing.T) {
+func TestWorkerPausesIfReserveFindsNothingAfterWait(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
-		r.tap.Engine = liar{r.lines}
+		r.recorder.Engine = eagerWait{r.memory}
 		r.Handle("q", sleeper(0))
 		r.start()
-		pass(time.Minute)
-		if n := r.tap.count("reserve"); n > 150 {
+		advance(time.Minute)
+		if n := r.recorder.count("reserve"); n > 150 {
 			t.Errorf("%d calls in a minute", n)
 		}
 		r.push(1, duly.Job{})
-		pass(time.Second)
+		advance(time.Second)
 		r.stop()
 		r.want("ack")
 	})
 }
 
-// The pauses after promises that were not kept begin anew after a job.
-func TestAKeptPromiseEndsThePauses(t *testing.T) {
+func TestPausesAreShortAgainAfterAJob(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
-		r.tap.Engine = liar{r.lines}
+		r.recorder.Engine = eagerWait{r.memory}
 		r.Handle("q", sleeper(0))
 		r.start()
-		pass(time.Hour) // by now the pauses are as long as they get
+		advance(time.Hour) // now the pauses have their full length
 		r.push(1, duly.Job{})
-		for r.tap.count("settle") == 0 {
-			pass(time.Millisecond)
+		for r.recorder.count("settle") == 0 {
+			advance(time.Millisecond)
 		}
-		before := r.tap.count("reserve")
-		pass(0)
-		if n := r.tap.count("reserve") - before; n > 10 {
+		before := r.recorder.count("reserve")
+		advance(0)
+
+		if n := r.recorder.count("reserve") - before; n > 10 {
 			t.Errorf("%d calls at once", n)
 		}
-		pass(100 * time.Millisecond)
-		if n := r.tap.count("reserve") - before; n < 1 {
-			t.Error("the pauses go on as before")
+		advance(100 * time.Millisecond)
+
+		if n := r.recorder.count("reserve") - before; n < 1 {
+			t.Error("the pauses are as long as before")
 		}
 		r.stop()
 		r.want("ack")
 	})
 }
 
-func TestRunNamesEveryMistake(t *testing.T) {
+func TestRunReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	w := worker.New(nil, worker.Config{
 		Namespace: "a/b", Concurrency: -1, Lease: time.Millisecond, Margin: -1, MaxHold: -2, Drain: -2, CallTimeout: -1,
@@ -302,6 +318,7 @@ func TestRunNamesEveryMistake(t *testing.T) {
 	w.Handle("", nil)
 	w.Handle("twice", sleeper(0), worker.Timeout(0), worker.Weight(0), worker.With(nil))
 	w.Handle("twice", sleeper(0))
+
 	err := w.Run(t.Context())
 	var e *duly.Error
 	if !errors.As(err, &e) || e.Code != duly.CodeInvalid {
@@ -314,14 +331,14 @@ func TestRunNamesEveryMistake(t *testing.T) {
 	want := []string{"namespace", "concurrency", "lease", "margin", "max_hold", "drain", "call_timeout", "engine",
 		"middleware", "queue", "handler", "middleware", "timeout", "weight", "queue"}
 	if !slices.Equal(fields, want) {
-		t.Errorf("named %q, want %q: %v", fields, want, err)
+		t.Errorf("the error names %q, want %q: %v", fields, want, err)
 	}
 }
 
-func TestAWorkerWithoutHandlersOrWithTooManyIsRefused(t *testing.T) {
+func TestRunRefusesNoQueuesAndTooMany(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, duly.MaxReserveQueues + 1} {
-		w := worker.New(newLineEngine(), worker.Config{})
+		w := worker.New(newMemoryEngine(), worker.Config{})
 		for i := range n {
 			w.Handle(fmt.Sprint("q", i), sleeper(0))
 		}
@@ -331,7 +348,7 @@ func TestAWorkerWithoutHandlersOrWithTooManyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWorkerRunsOnce(t *testing.T) {
+func TestWorkerRunsOnce(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(0))
 		r.start()
@@ -348,17 +365,17 @@ func TestAWorkerRunsOnce(t *testing.T) {
 	})
 }
 
-// stranger hands out a job that nobody has asked for.
-type stranger struct{ *lineEngine }
+// foreignQueue is an engine that also delivers jobs of a queue that was not asked for.
+type foreignQueue struct{ *memoryEngine }
 
-func (s stranger) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (s foreignQueue) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	p.Queues = append(slices.Clone(p.Queues), "strange")
-	return s.lineEngine.Reserve(ctx, p)
+	return s.memoryEngine.Reserve(ctx, p)
 }
 
-func TestAJobOfAQueueThatWasNotAskedForIsGivenBack(t *testing.T) {
+func TestWorkerReleasesAJobOfAnotherQueue(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
-		r.tap.Engine = stranger{r.lines}
+		r.recorder.Engine = foreignQueue{r.memory}
 		r.Handle("q", sleeper(0), worker.Weight(1))
 		r.push(1, duly.Job{Queue: "strange"})
 		r.push(1, duly.Job{})

@@ -19,18 +19,17 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// groupTap is a model whose calls can fail, and that notes how its groups are
-// created.
-type groupTap struct {
+// groupEngine is a model whose calls can fail. It records how its groups are created.
+type groupEngine struct {
 	*model.Engine
 	mu      sync.Mutex
 	fail    func(op string) error
 	created []duly.From
-	calls   int // that failed
-	names   map[string]bool
+	calls   int             // that failed
+	names   map[string]bool // of consumers
 }
 
-func (g *groupTap) check(op string) error {
+func (g *groupEngine) check(op string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.fail == nil {
@@ -43,7 +42,7 @@ func (g *groupTap) check(op string) error {
 	return err
 }
 
-func (g *groupTap) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
+func (g *groupEngine) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
 	if err := g.check("create"); err != nil {
 		return false, err
 	}
@@ -56,7 +55,7 @@ func (g *groupTap) CreateGroup(ctx context.Context, group duly.QueueRef, from du
 	return existed, err
 }
 
-func (g *groupTap) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (g *groupEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	g.mu.Lock()
 	g.names[p.Consumer] = true
 	g.mu.Unlock()
@@ -68,7 +67,7 @@ func (g *groupTap) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 	return got, err
 }
 
-func (g *groupTap) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+func (g *groupEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := g.check("wait"); err != nil {
 		return false, err
 	}
@@ -77,7 +76,7 @@ func (g *groupTap) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return ready, err
 }
 
-func (g *groupTap) failed(err error) {
+func (g *groupEngine) failed(err error) {
 	if errors.Is(err, duly.ErrNotFound) {
 		g.mu.Lock()
 		g.calls++
@@ -85,7 +84,7 @@ func (g *groupTap) failed(err error) {
 	}
 }
 
-func (g *groupTap) froms() []duly.From {
+func (g *groupEngine) froms() []duly.From {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.created)
@@ -95,7 +94,7 @@ func (g *groupTap) froms() []duly.From {
 type groupRig struct {
 	*worker.Worker
 	t      *testing.T
-	engine *groupTap
+	engine *groupEngine
 	log    *bytes.Buffer // read it after stop
 
 	mu   sync.Mutex
@@ -104,12 +103,12 @@ type groupRig struct {
 
 const mailer = "events@mailer"
 
-// onGroup runs a test with a worker, which is started by start.
+// onGroup runs a test with a groupRig. The test calls start.
 func onGroup(t *testing.T, body func(t *testing.T, r *groupRig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &groupRig{t: t, engine: &groupTap{Engine: model.New(model.Config{}), names: map[string]bool{}},
+		r := &groupRig{t: t, engine: &groupEngine{Engine: model.New(model.Config{}), names: map[string]bool{}},
 			log: &bytes.Buffer{}}
 		r.Worker = worker.New(r.engine, worker.Config{Logger: slog.New(slog.NewTextHandler(r.log, nil))})
 		body(t, r)
@@ -153,14 +152,13 @@ func (r *groupRig) want(bodies string) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.Sort(r.seen) // handlers run at once
+	slices.Sort(r.seen) // the handlers run concurrently
 	if got := strings.Join(r.seen, " "); got != bodies {
 		r.t.Errorf("handled %q, want %q", got, bodies)
 	}
 }
 
-// A worker creates the group and its topic, and handles what was published before
-// and after.
+// The worker also creates the topic. It handles messages from before and after.
 func TestFromCreatesTheGroup(t *testing.T) {
 	for from, want := range map[duly.From]string{"start": "a b c", "": "a b c", "end": "b c"} {
 		t.Run("from "+string(from), func(t *testing.T) {
@@ -179,9 +177,8 @@ func TestFromCreatesTheGroup(t *testing.T) {
 	}
 }
 
-// C12.107: a worker has one name for all its calls, which the stats of the group
-// list.
-func TestAWorkerIsOneConsumer(t *testing.T) {
+// C12.107: a worker uses one name for all its calls, and the stats of the group list it.
+func TestWorkerIsOneConsumer(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.Handle(mailer, r.handle, worker.From("start"))
 		stop := r.start()
@@ -197,28 +194,26 @@ func TestAWorkerIsOneConsumer(t *testing.T) {
 	})
 }
 
-// The worker waits for an engine that is away, and begins when it is back.
 func TestFromWaitsForTheEngine(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.engine.fail = func(string) error { return duly.ErrUnavailable }
 		r.Handle(mailer, r.handle, worker.From("start"))
 		stop := r.start()
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		r.engine.mu.Lock()
 		if r.engine.calls < 5 || r.engine.calls > 25 {
 			t.Errorf("%d calls in 10s", r.engine.calls)
 		}
 		r.engine.fail = nil
 		r.engine.mu.Unlock()
-		pass(time.Second)
+		advance(time.Second)
 		r.publish("a")
 		r.want("a")
 		stop()
 	})
 }
 
-// A stop ends the wait for an engine that is away.
-func TestFromEndsWithTheWorker(t *testing.T) {
+func TestStopEndsTheWaitForTheEngine(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.engine.fail = func(string) error { return duly.ErrUnavailable }
 		r.Handle(mailer, r.handle, worker.From("start"))
@@ -231,8 +226,7 @@ func TestFromEndsWithTheWorker(t *testing.T) {
 	})
 }
 
-// After the store was reset, the worker creates the group again and misses no
-// message, whatever From says.
+// The worker then misses no message, for every From.
 func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 	for _, from := range []duly.From{"start", "end"} {
 		t.Run("from "+string(from), func(t *testing.T) {
@@ -240,7 +234,7 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 				r.publish("old")
 				r.Handle(mailer, r.handle, worker.From(from))
 				stop := r.start()
-				pass(time.Hour)
+				advance(time.Hour)
 				r.mu.Lock()
 				r.seen = nil
 				r.mu.Unlock()
@@ -249,9 +243,9 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 				}
 
 				r.publish("a", "b")
-				pass(2 * time.Second)
+				advance(2 * time.Second)
 				r.publish("c")
-				pass(time.Second)
+				advance(time.Second)
 				r.want("a b c")
 				stop()
 				if got := r.engine.froms(); len(got) != 2 || from == "start" && got[1] != "start" {
@@ -265,17 +259,17 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 	}
 }
 
-// A worker without From waits until somebody creates the group. It calls at most
-// twice a second, and reports it once.
-func TestAWorkerWaitsForItsGroup(t *testing.T) {
+// A worker without From waits until another program creates the group. It makes at most
+// two calls a second, and logs it once.
+func TestWorkerWaitsForItsGroup(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.Handle(mailer, r.handle)
 		stop := r.start()
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		r.engine.mu.Lock()
 		r.engine.calls = 0
 		r.engine.mu.Unlock()
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		r.engine.mu.Lock()
 		n := r.engine.calls
 		r.engine.mu.Unlock()
@@ -287,7 +281,7 @@ func TestAWorkerWaitsForItsGroup(t *testing.T) {
 		}
 
 		r.publish("a")
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.want("a")
 		stop()
 		if n := strings.Count(r.log.String(), "does not exist"); n != 1 || !strings.Contains(r.log.String(), "events") {
@@ -296,8 +290,8 @@ func TestAWorkerWaitsForItsGroup(t *testing.T) {
 	})
 }
 
-// C12.168: a worker ends if its name is that of a topic, or if a bridge works the group.
-func TestAWorkerOfAnotherOnesGroupEnds(t *testing.T) {
+// C12.168: Run ends for a queue that is a topic, and for a group with a bridge.
+func TestRunFailsOnATopicAndABridgedGroup(t *testing.T) {
 	for name, queue := range map[string]string{"a topic": "events", "a bridged group": mailer} {
 		t.Run(name, func(t *testing.T) {
 			onGroup(t, func(t *testing.T, r *groupRig) {
@@ -327,13 +321,13 @@ func TestAWorkerOfAnotherOnesGroupEnds(t *testing.T) {
 	}
 }
 
-// If the engine's clock is far behind, no time will do: the group begins at the start.
-func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
+// The engine refuses a time that is ahead of its clock.
+func TestGroupBeginsAtTheStartIfTheEngineClockIsBehind(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		times := 0
 		r.Handle(mailer, r.handle, worker.From("end"))
 		stop := r.start()
-		pass(time.Hour)
+		advance(time.Hour)
 		if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +343,7 @@ func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 		}
 
 		r.engine.mu.Unlock()
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.publish("a")
 		r.want("a")
 		stop()
@@ -359,14 +353,16 @@ func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 	})
 }
 
-func TestMistakesInFrom(t *testing.T) {
+func TestRunRefusesBadFrom(t *testing.T) {
 	t.Parallel()
 	h := func(context.Context, *worker.Delivery) error { return nil }
 	for want, add := range map[string]func(w *worker.Worker){
-		"from of queue mail is set, but it is not a group": func(w *worker.Worker) { w.Handle("mail", h, worker.From("start")) },
-		"must be start, end, a time like":                  func(w *worker.Worker) { w.Handle(mailer, h, worker.From("yesterday")) },
-		"is the next of a page":                            func(w *worker.Worker) { w.Handle(mailer, h, worker.From("next:a")) },
-		`queue is "a@b@c"`:                                 func(w *worker.Worker) { w.Handle("a@b@c", h) },
+		"from of queue mail is set, but it is not a group": func(w *worker.Worker) {
+			w.Handle("mail", h, worker.From("start"))
+		},
+		"must be start, end, a time like": func(w *worker.Worker) { w.Handle(mailer, h, worker.From("yesterday")) },
+		"is the next of a page":           func(w *worker.Worker) { w.Handle(mailer, h, worker.From("next:a")) },
+		`queue is "a@b@c"`:                func(w *worker.Worker) { w.Handle("a@b@c", h) },
 	} {
 		w := worker.New(model.New(model.Config{}), worker.Config{})
 		add(w)
@@ -375,7 +371,7 @@ func TestMistakesInFrom(t *testing.T) {
 		}
 	}
 
-	w := worker.New(newLineEngine(), worker.Config{})
+	w := worker.New(newMemoryEngine(), worker.Config{})
 	w.Handle(mailer, h, worker.From("start"))
 	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) ||
 		!strings.Contains(fmt.Sprint(err), "engine has no topics") {
@@ -383,7 +379,6 @@ func TestMistakesInFrom(t *testing.T) {
 	}
 }
 
-// Batches serve groups as they do queues.
 func TestBatchesOfAGroup(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		var b batches
@@ -393,7 +388,7 @@ func TestBatchesOfAGroup(t *testing.T) {
 		}, worker.From("start"))
 		r.publish("a", "b", "c", "d")
 		stop := r.start()
-		pass(time.Second)
+		advance(time.Second)
 		if len(b.seen) != 2 || len(strings.Fields(b.seen[0])) != 3 {
 			t.Errorf("handled %q", b.seen)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-func TestAHandlersErrorSettles(t *testing.T) {
+func TestHandlerErrorSettlesTheJob(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {
 		name, want string
@@ -21,7 +21,9 @@ func TestAHandlersErrorSettles(t *testing.T) {
 	}{
 		{"NilAcks", "ack", func(context.Context, *worker.Delivery) error { return nil }},
 		{"ErrorNacks", "nack: boom", func(context.Context, *worker.Delivery) error { return boom }},
-		{"RetryAfter", "nack 1m0s: boom", func(context.Context, *worker.Delivery) error { return worker.RetryAfter(time.Minute, boom) }},
+		{"RetryAfter", "nack 1m0s: boom", func(context.Context, *worker.Delivery) error {
+			return worker.RetryAfter(time.Minute, boom)
+		}},
 		{"Bury", "bury: boom", func(context.Context, *worker.Delivery) error { return worker.Bury(boom) }},
 		{"Snooze", "release 1h0m0s", func(context.Context, *worker.Delivery) error { return worker.Snooze(time.Hour) }},
 		{"Release", "release", func(context.Context, *worker.Delivery) error { return worker.Release() }},
@@ -30,11 +32,15 @@ func TestAHandlersErrorSettles(t *testing.T) {
 			d.SetResult([]byte("half"))
 			return boom
 		}},
-		{"Goexit", "nack: worker: the handler has called runtime.Goexit", func(context.Context, *worker.Delivery) error {
-			runtime.Goexit()
-			return nil
-		}},
+		{
+			"Goexit", "nack: worker: the handler has called runtime.Goexit",
+			func(context.Context, *worker.Delivery) error {
+				runtime.Goexit()
+				return nil
+			},
+		},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
@@ -48,7 +54,7 @@ func TestAHandlersErrorSettles(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsTooLongIsRefusedWhereItIsMade(t *testing.T) {
+func TestSetResultRefusesALongResult(t *testing.T) {
 	t.Parallel()
 	var d worker.Delivery
 	if err := d.SetResult(make([]byte, duly.MaxResult)); err != nil {
@@ -62,14 +68,13 @@ func TestAResultThatIsTooLongIsRefusedWhereItIsMade(t *testing.T) {
 	}
 }
 
-// poison's Error panics, as a nil pointer's does.
-type poison struct{ text string }
+// nilError is an error whose method panics on a nil pointer.
+type nilError struct{ text string }
 
-func (p *poison) Error() string { return p.text }
+func (p *nilError) Error() string { return p.text }
 
-// P5: a handler that panics each time costs its job a try, and nobody else
-// anything.
-func TestAPanicIsANackWithItsStackAndTheWorkerLives(t *testing.T) {
+// P5: a panic of a handler is a failed try of its job, and other jobs are handled.
+func TestPanicIsANackWithItsStack(t *testing.T) {
 	var seen []any
 	o := worker.Observer{Panicked: func(_ *worker.Delivery, value any, _ []byte) { seen = append(seen, value) }}
 	bubble(t, worker.Config{Concurrency: 1, Observer: o}, func(t *testing.T, r *rig) {
@@ -78,16 +83,18 @@ func TestAPanicIsANackWithItsStackAndTheWorkerLives(t *testing.T) {
 			case "a1":
 				panic("kaboom")
 			case "b1":
-				var err *poison
+				var err *nilError
 				return err
 			}
 			return nil
 		})
+
 		r.push(1, duly.Job{ID: "a"})
 		r.push(1, duly.Job{ID: "b"})
 		r.push(3, duly.Job{ID: "c"})
 		r.start()
 		r.stop()
+
 		got := r.outcomes()
 		if len(got) != 5 || len(seen) != 2 {
 			t.Fatalf("settled %q, panics %v", got, seen)
@@ -103,7 +110,7 @@ func TestAPanicIsANackWithItsStackAndTheWorkerLives(t *testing.T) {
 	})
 }
 
-func TestJSONDecodesAndBuriesWhatItCannot(t *testing.T) {
+func TestJSONBuriesABodyThatItCannotDecode(t *testing.T) {
 	type mail struct{ To string }
 	var to []string
 	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
@@ -114,8 +121,10 @@ func TestJSONDecodesAndBuriesWhatItCannot(t *testing.T) {
 		for i, body := range []string{`{"To":"ann","New":1}`, `{"To":7}`, `{`, ``} {
 			r.push(1, duly.Job{ID: string(rune('a' + i)), Body: []byte(body)})
 		}
+
 		r.start()
 		r.stop()
+
 		if len(to) != 1 || to[0] != "ann of a1" {
 			t.Errorf("handled %q", to)
 		}
@@ -127,7 +136,7 @@ func TestJSONDecodesAndBuriesWhatItCannot(t *testing.T) {
 	})
 }
 
-func TestMiddlewareWrapsFromOutsideIn(t *testing.T) {
+func TestFirstMiddlewareIsTheOutermost(t *testing.T) {
 	var order string
 	note := func(name string) worker.Middleware {
 		return func(next worker.HandlerFunc) worker.HandlerFunc {
@@ -140,18 +149,20 @@ func TestMiddlewareWrapsFromOutsideIn(t *testing.T) {
 	}
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Use(note("a"))
-		r.Handle("q", func(context.Context, *worker.Delivery) error { order += "."; return nil }, worker.With(note("c"), note("d")))
+		h := func(context.Context, *worker.Delivery) error { order += "."; return nil }
+		r.Handle("q", h, worker.With(note("c"), note("d")))
 		r.Use(note("b"))
 		r.push(1, duly.Job{})
 		r.start()
 		r.stop()
+
 		if order != "abcd.DCBA" {
 			t.Errorf("order is %s", order)
 		}
 	})
 }
 
-func TestAPanicInMiddlewareIsANack(t *testing.T) {
+func TestPanicInMiddlewareIsANack(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Use(func(worker.HandlerFunc) worker.HandlerFunc {
 			return func(context.Context, *worker.Delivery) error { panic("outside") }
@@ -166,7 +177,7 @@ func TestAPanicInMiddlewareIsANack(t *testing.T) {
 	})
 }
 
-func TestTheContextCarriesTheDelivery(t *testing.T) {
+func TestContextHasTheDelivery(t *testing.T) {
 	type key struct{}
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Handle("q", func(ctx context.Context, d *worker.Delivery) error {
@@ -174,24 +185,25 @@ func TestTheContextCarriesTheDelivery(t *testing.T) {
 			defer cancel()
 			got, ok := worker.FromContext(inner)
 			if !ok || got != d || inner.Value(key{}) != "mine" || ctx.Value(key{}) != nil {
-				return errors.New("not the delivery")
+				return errors.New("the context has another delivery")
 			}
 			if _, bounded := ctx.Deadline(); bounded {
-				return errors.New("has a deadline")
+				return errors.New("the context has a deadline")
 			}
 			return nil
 		})
+
 		r.push(1, duly.Job{})
 		r.start()
 		r.stop()
 		r.want("ack")
 		if _, ok := worker.FromContext(t.Context()); ok {
-			t.Error("any context has a delivery")
+			t.Error("a context without a handler has a delivery")
 		}
 	})
 }
 
-func TestTheContextCarriesTheValuesOfRun(t *testing.T) {
+func TestContextHasTheValuesOfRun(t *testing.T) {
 	type key struct{}
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		var got any
@@ -207,7 +219,7 @@ func TestTheContextCarriesTheValuesOfRun(t *testing.T) {
 	})
 }
 
-func TestATimeoutEndsTheContextAndIsANack(t *testing.T) {
+func TestTimeoutEndsTheContextAndIsANack(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		var err, inner, cause error
 		var ran time.Duration
@@ -224,8 +236,9 @@ func TestATimeoutEndsTheContextAndIsANack(t *testing.T) {
 		}, worker.Timeout(5*time.Second))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
+
 		if ran != 5*time.Second || err != context.DeadlineExceeded || inner == nil || cause != worker.ErrTimeout {
 			t.Errorf("ended after %v with %v, %v, cause %v", ran, err, inner, cause)
 		}
@@ -233,30 +246,32 @@ func TestATimeoutEndsTheContextAndIsANack(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatIsInTimeHasNoTimer(t *testing.T) {
+func TestFastHandlerIsNotTimedOut(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(4*time.Second), worker.Timeout(5*time.Second))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
 		r.want("ack")
 	})
 }
 
-// A handler that does not heed its timeout can't keep the job: its lease is
-// not extended any more.
-func TestAfterATimeoutTheLeaseIsLetGo(t *testing.T) {
+// A handler that ignores its timeout must not hold the job without end.
+func TestLeaseIsNotExtendedAfterATimeout(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
-		r.Handle("q", func(context.Context, *worker.Delivery) error { <-release; return nil }, worker.Timeout(time.Minute))
+		r.Handle("q", func(context.Context, *worker.Delivery) error {
+			<-release
+			return nil
+		}, worker.Timeout(time.Minute))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		synctest.Wait()
-		extended := r.tap.count("extend")
-		pass(time.Hour)
-		if got := r.tap.count("extend"); extended < 5 || got != extended {
+		extended := r.recorder.count("extend")
+		advance(time.Hour)
+		if got := r.recorder.count("extend"); extended < 5 || got != extended {
 			t.Errorf("extended %d times, then %d times more", extended, got-extended)
 		}
 		close(release)
@@ -264,7 +279,7 @@ func TestAfterATimeoutTheLeaseIsLetGo(t *testing.T) {
 	})
 }
 
-func TestTheObserverIsToldOfEveryJob(t *testing.T) {
+func TestObserverSeesEveryJob(t *testing.T) {
 	var reserved, started, done int
 	var last worker.Finished
 	o := worker.Observer{
@@ -281,13 +296,15 @@ func TestTheObserverIsToldOfEveryJob(t *testing.T) {
 		r.Handle("q", sleeper(2*time.Second))
 		r.push(3, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
+
 		if reserved != 3 || started != 3 || done != 3 {
 			t.Errorf("reserved %d, started %d, settled %d", reserved, started, done)
 		}
-		if last.As != duly.Ack || last.Err != nil || last.Took != 2*time.Second || last.Late != 4*time.Second || last.Delivery.ID != "3" {
-			t.Errorf("the last one is reported as %+v", last)
+		if last.As != duly.Ack || last.Err != nil || last.Took != 2*time.Second || last.Late != 4*time.Second ||
+			last.Delivery.ID != "3" {
+			t.Errorf("the last job is reported as %+v", last)
 		}
 	})
 }

@@ -41,7 +41,8 @@ func HandleKind[T duly.Kinder](
 func kindOf[T duly.Kinder]() (kind string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			err = contract.Invalid("kind", "is unknown, its method panics on the zero value: %v; return a constant", value)
+			err = contract.Invalid("kind",
+				"is unknown, its method panics on the zero value: %v; return a constant", value)
 		}
 	}()
 	var zero T
@@ -62,7 +63,8 @@ func validateKinds(f *contract.BadFields, registrations []*registration) {
 			continue
 		}
 		if first := byKind[r.kind]; first != nil {
-			f.Add("kind", "%s has two handlers in queue %s, of %s and %s; remove one, or give the types different kinds",
+			f.Add("kind",
+				"%s has two handlers in queue %s, of %s and %s; remove one, or give the types different kinds",
 				r.kind, r.queue, first.body, r.body)
 		}
 		byKind[r.kind] = r

@@ -42,7 +42,8 @@ type kinds struct {
 
 func newKinds(t *testing.T) *kinds {
 	e := dulytest.New(t)
-	return &kinds{t: t, engine: e, worker: worker.New(e, worker.Config{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)})}
+	cfg := worker.Config{Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
+	return &kinds{t: t, engine: e, worker: worker.New(e, cfg)}
 }
 
 // handle adds a handler of one kind.
@@ -56,7 +57,8 @@ func handle[T duly.Kinder](k *kinds, opts ...worker.HandlerOption) {
 // push pushes a job by its text, as a producer in another language does.
 func (k *kinds) push(kind, body string) {
 	k.t.Helper()
-	if _, err := k.engine.Client().Push(k.t.Context(), "q", []byte(body), duly.Header(duly.KindHeader, kind)); err != nil {
+	header := duly.Header(duly.KindHeader, kind)
+	if _, err := k.engine.Client().Push(k.t.Context(), "q", []byte(body), header); err != nil {
 		k.t.Fatal(err)
 	}
 }
@@ -73,7 +75,7 @@ func pushNumbered[T any](t *testing.T, k *kinds) {
 	}
 }
 
-func TestTwentyKindsOfOneQueueReachTheirHandlers(t *testing.T) {
+func TestTwentyKindsReachTheirHandlers(t *testing.T) {
 	t.Parallel()
 	handlers := []func(*kinds){
 		handleNumbered[[0]int], handleNumbered[[1]int], handleNumbered[[2]int], handleNumbered[[3]int],
@@ -150,7 +152,7 @@ func TestUnknownKindIsAFailedTry(t *testing.T) {
 	}
 }
 
-func TestAKindArrivesAtTheNewerWorkerThatKnowsIt(t *testing.T) {
+func TestUnknownKindReachesANewerWorker(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
 	handle[sendMail](k)
@@ -170,7 +172,7 @@ func TestAKindArrivesAtTheNewerWorkerThatKnowsIt(t *testing.T) {
 	}
 }
 
-func TestABodyOfAnotherTypeIsBuried(t *testing.T) {
+func TestBodyOfAnotherTypeIsBuried(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
 	handle[sendMail](k)
@@ -249,6 +251,7 @@ func TestRunReportsEveryFaultOfKinds(t *testing.T) {
 	handle[*sendSMS](k) // the zero value is a nil pointer
 	worker.HandleKind[sendSMS](k.worker, "q", nil)
 	k.worker.HandleBatch("q", 2, 0, func([]*worker.Delivery) []error { return nil })
+
 	err := k.worker.Run(t.Context())
 	if !errors.Is(err, duly.ErrInvalid) {
 		t.Fatalf("Run returns %v, want invalid", err)
@@ -272,7 +275,7 @@ func TestRunReportsEveryFaultOfKinds(t *testing.T) {
 }
 
 // Kinds are separate in every queue, so queues may share one.
-func TestOneKindMayHaveAHandlerInEachQueue(t *testing.T) {
+func TestQueuesMayShareAKind(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
 	handle[sendMail](k)
@@ -302,6 +305,7 @@ func TestHandlerPanicsWhereRunWouldFail(t *testing.T) {
 			t.Parallel()
 			k := newKinds(t)
 			add(k)
+
 			defer func() {
 				if text := fmt.Sprint(recover()); !strings.Contains(text, want) {
 					t.Errorf("Handler panics with %q, want %q", text, want)

@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// untilEnd is a handler that heeds its context alone. It tells how long it had
-// and why it ended.
+// untilEnd returns a handler that runs until its context ends. It sets how long it ran, and
+// the cause.
 func untilEnd(ran *time.Duration, why *error) worker.HandlerFunc {
 	return func(ctx context.Context, _ *worker.Delivery) error {
 		begun := time.Now()
@@ -25,25 +25,25 @@ func untilEnd(ran *time.Duration, why *error) worker.HandlerFunc {
 	}
 }
 
-func TestLeasesAreExtendedAtAThirdInOneCall(t *testing.T) {
+func TestOneCallExtendsLeasesAfterAThird(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 50}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(65*time.Second))
 		r.push(25, duly.Job{})
 		r.start()
-		pass(time.Second)
+		advance(time.Second)
 		r.push(25, duly.Job{})
-		pass(100 * time.Second)
+		advance(100 * time.Second)
 		r.stop()
-		sizes := r.tap.sent("extend")
-		if len(r.tap.settled) != 50 || len(sizes) < 6 || len(sizes) > 8 || sizes[0] != 50 {
-			t.Errorf("settled %d after extensions of %v", len(r.tap.settled), sizes)
+		sizes := r.recorder.sent("extend")
+		if len(r.recorder.settled) != 50 || len(sizes) < 6 || len(sizes) > 8 || sizes[0] != 50 {
+			t.Errorf("settled %d after extensions of %v", len(r.recorder.settled), sizes)
 		}
 	})
 }
 
-// C4.5: more leases than one call may carry fall due in the same instant. They
-// go out in several calls, and all of them are kept.
-func TestExtensionsOfManyJobsKeepToTheBoundOfACall(t *testing.T) {
+// C4.5: more leases than one call may have are due at the same time. Several calls extend
+// them, and none is lost.
+func TestExtendStaysWithinItsBound(t *testing.T) {
 	const jobs = 2500
 	lost := 0
 	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { lost++ }}
@@ -51,61 +51,67 @@ func TestExtensionsOfManyJobsKeepToTheBoundOfACall(t *testing.T) {
 		r.Handle("q", sleeper(25*time.Second))
 		r.push(jobs, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
 
 		total := 0
-		for _, n := range r.tap.sent("extend") {
+		for _, n := range r.recorder.sent("extend") {
 			total += n
 			if n > duly.MaxBatch {
 				t.Errorf("one call extends %d leases", n)
 			}
 		}
-		if total != 2*jobs || lost != 0 || len(r.tap.settled) != jobs {
-			t.Errorf("%d extensions, %d leases lost, %d settled; want %d, 0 and %d", total, lost, len(r.tap.settled), 2*jobs, jobs)
+		if total != 2*jobs || lost != 0 || len(r.recorder.settled) != jobs {
+			t.Errorf("%d extensions, %d leases lost, %d settled; want %d, 0 and %d",
+				total, lost, len(r.recorder.settled), 2*jobs, jobs)
 		}
 	})
 }
 
-// While the store is lost, the leases of many jobs are tried in turn: no call
-// follows a failed one at once with the same leases.
-func TestExtensionsOfManyJobsAreTriedInTurn(t *testing.T) {
+// While the store is lost, the worker tries the leases of many jobs in turn. No call
+// repeats the leases of a failed one at once.
+func TestFailedExtensionsTakeTurns(t *testing.T) {
 	const jobs, most = 2500, 500
 	bubble(t, worker.Config{Concurrency: jobs}, func(t *testing.T, r *rig) {
 		var failed atomic.Int64
-		r.tap.fail(func(op string) error {
+		r.recorder.fail(func(op string) error {
 			if op != "extend" || failed.Load() >= most || failed.Add(1) == most {
-				return nil // else the test would never end
+				return nil // without a bound, the test might never end
 			}
 			return duly.ErrUnavailable
 		}, nil)
 		r.Handle("q", sleeper(20*time.Second))
 		r.push(jobs, duly.Job{})
 		r.start()
-		pass(15 * time.Second)
+		advance(15 * time.Second)
+
 		if n := failed.Load(); n < 3 || n >= most/2 {
 			t.Errorf("%d calls failed in five seconds", n)
 		}
-		r.tap.fail(nil, nil)
-		pass(time.Minute)
+		r.recorder.fail(nil, nil)
+		advance(time.Minute)
 		r.stop()
-		if len(r.tap.settled) != jobs {
-			t.Errorf("%d jobs are settled, want %d", len(r.tap.settled), jobs)
+
+		if len(r.recorder.settled) != jobs {
+			t.Errorf("%d jobs are settled, want %d", len(r.recorder.settled), jobs)
 		}
 	})
 }
 
-// hanging does not answer its first Extend, and records when the caller gave up.
-type hanging struct {
-	*lineEngine
+// hangingExtend is an engine that does not answer its first Extend. It records when the
+// caller gave up.
+type hangingExtend struct {
+	*memoryEngine
 	calls   atomic.Int64
 	waited  time.Duration
 	expired error
 }
 
-func (h *hanging) Extend(ctx context.Context, ns string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (h *hangingExtend) Extend(
+	ctx context.Context, ns string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
 	if h.calls.Add(1) > 1 {
-		return h.lineEngine.Extend(ctx, ns, receipts, lease)
+		return h.memoryEngine.Extend(ctx, ns, receipts, lease)
 	}
 	begun := time.Now()
 	<-ctx.Done()
@@ -113,19 +119,19 @@ func (h *hanging) Extend(ctx context.Context, ns string, receipts []duly.Receipt
 	return nil, ctx.Err()
 }
 
-// An Extend without an answer is given up after a third of the lease, however
-// long CallTimeout is, so that a second one can still keep the lease.
-func TestAnExtendWithoutAnAnswerLosesNoLease(t *testing.T) {
+// The worker gives up an Extend after a third of the lease, even if CallTimeout is longer,
+// so that a second one can still extend the lease.
+func TestUnansweredExtendLosesNoLease(t *testing.T) {
 	lost := 0
 	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { lost++ }}
 	cfg := worker.Config{Lease: 6 * time.Second, CallTimeout: 10 * time.Second, Concurrency: 3, Observer: o}
 	bubble(t, cfg, func(t *testing.T, r *rig) {
-		h := &hanging{lineEngine: r.lines}
-		r.tap.Engine = h
+		h := &hangingExtend{memoryEngine: r.memory}
+		r.recorder.Engine = h
 		r.Handle("q", sleeper(time.Minute))
 		r.push(3, duly.Job{})
 		r.start()
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		r.stop()
 
 		r.want("ack", "ack", "ack")
@@ -138,27 +144,27 @@ func TestAnExtendWithoutAnAnswerLosesNoLease(t *testing.T) {
 	})
 }
 
-// A job that is done before a third of its lease has passed is extended never.
-func TestAShortJobIsNotExtended(t *testing.T) {
+// The job is done before a third of its lease has passed.
+func TestShortJobIsNotExtended(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 3}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(9*time.Second))
 		r.push(100, duly.Job{})
 		r.start()
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		r.stop()
-		if n := r.tap.count("extend"); n != 0 || len(r.tap.settled) != 100 {
-			t.Errorf("settled %d with %d extensions", len(r.tap.settled), n)
+		if n := r.recorder.count("extend"); n != 0 || len(r.recorder.settled) != 100 {
+			t.Errorf("settled %d with %d extensions", len(r.recorder.settled), n)
 		}
 	})
 }
 
-// Style rule 13, F4: the handler is cancelled before the engine can take the
-// lease back, counted from before the last call that gave it was sent.
-func TestALeaseIsHeldForLostBeforeTheEngineCanTakeItBack(t *testing.T) {
+// F4: the worker cancels the handler before the engine can end the lease. It counts from
+// before it sent the last call that granted the lease.
+func TestWorkerGivesUpALeaseBeforeTheEngine(t *testing.T) {
 	tests := []struct {
 		name   string
 		cfg    worker.Config
-		silent time.Duration // when extensions begin to fail
+		failAt time.Duration // when extensions begin to fail
 		want   time.Duration
 	}{
 		{"NeverExtended", worker.Config{}, 0, 29 * time.Second},
@@ -167,6 +173,7 @@ func TestALeaseIsHeldForLostBeforeTheEngineCanTakeItBack(t *testing.T) {
 		{"OwnMargin", worker.Config{Margin: 4 * time.Second}, 0, 26 * time.Second},
 		{"MarginBeyondTheLease", worker.Config{Margin: time.Hour}, 0, 15 * time.Second},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var notified int
@@ -181,48 +188,51 @@ func TestALeaseIsHeldForLostBeforeTheEngineCanTakeItBack(t *testing.T) {
 				r.Handle("q", untilEnd(&ran, &why))
 				r.push(1, duly.Job{})
 				r.start()
-				pass(tt.silent)
-				r.tap.fail(always(duly.ErrUnavailable, "extend"), nil)
-				pass(10 * time.Minute)
+				advance(tt.failAt)
+				r.recorder.fail(always(duly.ErrUnavailable, "extend"), nil)
+				advance(10 * time.Minute)
+
 				if ran != tt.want || why != worker.ErrLeaseLost || notified != 1 {
 					t.Errorf("ended after %v by %v, notified %d times; want %v", ran, why, notified, tt.want)
 				}
 				r.stop()
-				r.want("release") // not the job's fault
+				r.want("release") // the job did not fail
 			})
 		})
 	}
 }
 
-// slow answers its calls late.
-type slow struct {
-	*lineEngine
+// slowEngine is an engine that answers late.
+type slowEngine struct {
+	*memoryEngine
 	by time.Duration
 }
 
-func (s slow) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	got, err := s.lineEngine.Reserve(ctx, p)
+func (s slowEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	got, err := s.memoryEngine.Reserve(ctx, p)
 	time.Sleep(s.by)
 	return got, err
 }
 
-func (s slow) Extend(ctx context.Context, ns string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	answers, err := s.lineEngine.Extend(ctx, ns, receipts, lease)
+func (s slowEngine) Extend(
+	ctx context.Context, ns string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
+	answers, err := s.memoryEngine.Extend(ctx, ns, receipts, lease)
 	time.Sleep(s.by)
 	return answers, err
 }
 
-func TestALeaseCountsFromBeforeTheCallWasSent(t *testing.T) {
+func TestLeaseCountsFromBeforeTheCallWasSent(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
-		r.tap.Engine = slow{r.lines, 8 * time.Second}
+		r.recorder.Engine = slowEngine{r.memory, 8 * time.Second}
 		var ran time.Duration
 		var why error
 		r.Handle("q", untilEnd(&ran, &why))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(19 * time.Second) // one extension was sent after 10 s, its answer came after 18 s
-		r.tap.fail(always(duly.ErrUnavailable, "extend"), nil)
-		pass(10 * time.Minute)
+		advance(19 * time.Second) // one extension was sent after 10 s and answered after 18 s
+		r.recorder.fail(always(duly.ErrUnavailable, "extend"), nil)
+		advance(10 * time.Minute)
 		if want := 10*time.Second + 29*time.Second - 8*time.Second; ran != want {
 			t.Errorf("ended after %v, want %v", ran, want)
 		}
@@ -230,14 +240,14 @@ func TestALeaseCountsFromBeforeTheCallWasSent(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatArrivesTooLateIsGivenBack(t *testing.T) {
+func TestWorkerReleasesALateDelivery(t *testing.T) {
 	bubble(t, worker.Config{CallTimeout: time.Hour}, func(t *testing.T, r *rig) {
-		r.tap.Engine = slow{r.lines, 29500 * time.Millisecond}
+		r.recorder.Engine = slowEngine{r.memory, 29500 * time.Millisecond}
 		var ran atomic.Int64
 		r.Handle("q", func(context.Context, *worker.Delivery) error { ran.Add(1); return nil })
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
 		r.want("release")
 		if ran.Load() != 0 {
@@ -246,10 +256,10 @@ func TestADeliveryThatArrivesTooLateIsGivenBack(t *testing.T) {
 	})
 }
 
-// refusing says of every extension that the lease is lost.
-type refusing struct{ *lineEngine }
+// refusingExtend is an engine that answers every extension with lease_lost.
+type refusingExtend struct{ *memoryEngine }
 
-func (refusing) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
+func (refusingExtend) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
 	answers := make([]error, len(receipts))
 	for i := range answers {
 		answers[i] = duly.ErrLeaseLost
@@ -257,17 +267,17 @@ func (refusing) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ t
 	return answers, nil
 }
 
-func TestTheEnginesWordThatALeaseIsLostCountsAtOnce(t *testing.T) {
+func TestLeaseLostAnswerEndsTheHandlerAtOnce(t *testing.T) {
 	var notified int
 	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { notified++ }}
 	bubble(t, worker.Config{Observer: o}, func(t *testing.T, r *rig) {
-		r.tap.Engine = refusing{r.lines}
+		r.recorder.Engine = refusingExtend{r.memory}
 		var ran time.Duration
 		var why error
 		r.Handle("q", untilEnd(&ran, &why))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Hour)
+		advance(time.Hour)
 		if ran != 10*time.Second || !errors.Is(why, duly.ErrLeaseLost) || notified != 1 {
 			t.Errorf("ended after %v by %v, notified %d times", ran, why, notified)
 		}
@@ -275,33 +285,35 @@ func TestTheEnginesWordThatALeaseIsLostCountsAtOnce(t *testing.T) {
 	})
 }
 
-// T8: a handler of half an hour with a lease of 30 s, 1 % and then half of the
-// extensions failing, is one delivery.
-func TestALongHandlerKeepsItsLease(t *testing.T) {
+// T8: a handler of half an hour with a lease of 30 s is one delivery, even if 1 % or half of
+// its extensions fail.
+func TestLongHandlerKeepsItsLease(t *testing.T) {
 	for _, share := range []int{100, 2} {
-		bubbles := func(t *testing.T, r *rig) {
+		body := func(t *testing.T, r *rig) {
 			var n atomic.Int64
-			r.tap.fail(func(op string) error {
+			r.recorder.fail(func(op string) error {
 				if op == "extend" && n.Add(1)%int64(share) == 0 {
 					return duly.ErrUnavailable
 				}
 				return nil
 			}, nil)
+
 			r.Handle("q", sleeper(30*time.Minute))
 			r.push(1, duly.Job{})
 			r.start()
-			pass(time.Hour)
+			advance(time.Hour)
 			r.stop()
 			r.want("ack")
 			if got := n.Load(); got < 180 {
 				t.Errorf("%d extensions", got)
 			}
 		}
-		t.Run(map[int]string{100: "OnePercent", 2: "Half"}[share], func(t *testing.T) { bubble(t, worker.Config{}, bubbles) })
+		name := map[int]string{100: "OnePercent", 2: "Half"}[share]
+		t.Run(name, func(t *testing.T) { bubble(t, worker.Config{}, body) })
 	}
 }
 
-func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
+func TestLeaseIsNotExtendedAfterMaxHold(t *testing.T) {
 	tests := []struct {
 		name string
 		hold time.Duration
@@ -312,6 +324,7 @@ func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
 		{"Given", time.Hour, duly.Job{}, time.Hour},
 		{"ShorterThanTheLease", time.Second, duly.Job{Lease: time.Minute}, time.Minute},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var notified int
@@ -322,11 +335,13 @@ func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
 				r.Handle("q", untilEnd(&ran, &why))
 				r.push(1, tt.job)
 				r.start()
-				pass(tt.want + time.Second)
-				calls := r.tap.count("extend")
-				pass(24 * time.Hour)
-				if ran != tt.want || r.tap.count("extend") != calls || notified != 1 {
-					t.Errorf("ended after %v by %v, notified %d times, %d extensions after it", ran, why, notified, r.tap.count("extend")-calls)
+				advance(tt.want + time.Second)
+				calls := r.recorder.count("extend")
+				advance(24 * time.Hour)
+
+				if ran != tt.want || r.recorder.count("extend") != calls || notified != 1 {
+					t.Errorf("ended after %v by %v, notified %d times, %d extensions after it",
+						ran, why, notified, r.recorder.count("extend")-calls)
 				}
 				r.stop()
 			})
@@ -334,33 +349,33 @@ func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
 	}
 }
 
-func TestWithoutMaxHoldALeaseIsKeptForEver(t *testing.T) {
+func TestLeaseWithoutMaxHoldIsAlwaysExtended(t *testing.T) {
 	bubble(t, worker.Config{MaxHold: duly.None}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(20*time.Hour))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(21 * time.Hour)
+		advance(21 * time.Hour)
 		r.stop()
 		r.want("ack")
 	})
 }
 
-// stopped is the clock of a process that can be stopped as by SIGSTOP: time
-// goes on, but none of its timers fires until it continues.
-type stopped struct {
+// stoppableClock is the clock of a process that can be stopped, like by SIGSTOP: time
+// passes, but no timer fires until the process continues.
+type stoppableClock struct {
 	duly.Clock
 	mu    sync.Mutex
 	gate  chan struct{} // nil or closed while the process runs
-	ahead atomic.Int64  // by how much the wall is ahead of monotonic time
+	ahead atomic.Int64  // how far the wall clock is ahead of the monotonic clock
 }
 
-func (s *stopped) stop() {
+func (s *stoppableClock) stop() {
 	s.mu.Lock()
 	s.gate = make(chan struct{})
 	s.mu.Unlock()
 }
 
-func (s *stopped) wait() {
+func (s *stoppableClock) wait() {
 	s.mu.Lock()
 	gate := s.gate
 	s.mu.Unlock()
@@ -369,17 +384,17 @@ func (s *stopped) wait() {
 	}
 }
 
-func (s *stopped) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.ahead.Load())) }
+func (s *stoppableClock) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.ahead.Load())) }
 
-func (s *stopped) AfterFunc(d time.Duration, f func()) duly.Timer {
+func (s *stoppableClock) AfterFunc(d time.Duration, f func()) duly.Timer {
 	return s.Clock.AfterFunc(d, func() { s.wait(); f() })
 }
 
-func (s *stopped) At(mono time.Duration, f func()) duly.Timer {
+func (s *stoppableClock) At(mono time.Duration, f func()) duly.Timer {
 	return s.Clock.At(mono, func() { s.wait(); f() })
 }
 
-func (s *stopped) NewTimer(d time.Duration) *duly.ChanTimer {
+func (s *stoppableClock) NewTimer(d time.Duration) *duly.ChanTimer {
 	c := make(chan time.Time, 1)
 	t := s.Clock.AfterFunc(d, func() {
 		s.wait()
@@ -391,10 +406,10 @@ func (s *stopped) NewTimer(d time.Duration) *duly.ChanTimer {
 	return &duly.ChanTimer{C: c, Timer: t}
 }
 
-// T6: after a stop of twice its lease a handler is cancelled as soon as the
-// process continues, before any timer of its own can tell it the time.
-func TestAProcessThatWasStoppedCancelsItsHandlersAtOnce(t *testing.T) {
-	c := &stopped{Clock: clock.System()}
+// T6: after a stop of twice its lease, a handler is canceled as soon as the process
+// continues.
+func TestContinuedProcessCancelsItsHandlersAtOnce(t *testing.T) {
+	c := &stoppableClock{Clock: clock.System()}
 	var at time.Time
 	var why error
 	o := worker.Observer{LeaseLost: func(_ *worker.Delivery, cause error) { at, why = time.Now(), cause }}
@@ -402,54 +417,55 @@ func TestAProcessThatWasStoppedCancelsItsHandlersAtOnce(t *testing.T) {
 		r.Handle("q", sleeper(24*time.Hour))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Second)
+		advance(time.Second)
 		c.stop()
-		pass(time.Minute)
+		advance(time.Minute)
 		synctest.Wait()
+
 		if why != nil {
 			t.Fatal("the process was not stopped")
 		}
 		continued := time.Now()
 		close(c.gate)
-		pass(50 * time.Millisecond)
+		advance(50 * time.Millisecond)
+
 		if why != worker.ErrLeaseLost || at.Sub(continued) > 0 {
-			t.Errorf("cancelled by %v, %v after it continued", why, at.Sub(continued))
+			t.Errorf("canceled by %v, %v after it continued", why, at.Sub(continued))
 		}
 		r.stop()
 	})
 }
 
-// A machine that was asleep has a monotonic clock that did not move; its wall
-// clock tells.
-func TestAMachineThatSleptLosesItsLeases(t *testing.T) {
-	c := &stopped{Clock: clock.System()}
+// While a machine sleeps, its monotonic clock stops. Its wall clock shows the time.
+func TestMachineThatSleptLosesItsLeases(t *testing.T) {
+	c := &stoppableClock{Clock: clock.System()}
 	bubble(t, worker.Config{Clock: c}, func(t *testing.T, r *rig) {
 		var ran time.Duration
 		var why error
 		r.Handle("q", untilEnd(&ran, &why))
 		r.push(1, duly.Job{})
 		r.start()
-		pass(time.Second)
+		advance(time.Second)
 		c.ahead.Store(int64(time.Hour))
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		if why != worker.ErrLeaseLost {
-			t.Errorf("not cancelled: %v", why)
+			t.Errorf("the handler is not canceled: %v", why)
 		}
 		r.stop()
 	})
 }
 
-func TestAWallThatIsSetBackStretchesNoLease(t *testing.T) {
-	c := &stopped{Clock: clock.System()}
+func TestWallClockSetBackExtendsNoLease(t *testing.T) {
+	c := &stoppableClock{Clock: clock.System()}
 	bubble(t, worker.Config{Clock: c}, func(t *testing.T, r *rig) {
 		var ran time.Duration
 		var why error
 		r.Handle("q", untilEnd(&ran, &why))
 		r.push(1, duly.Job{})
 		r.start()
-		r.tap.fail(always(duly.ErrUnavailable, "extend"), nil)
+		r.recorder.fail(always(duly.ErrUnavailable, "extend"), nil)
 		c.ahead.Store(-int64(time.Hour))
-		pass(time.Minute)
+		advance(time.Minute)
 		if ran != 29*time.Second || why != worker.ErrLeaseLost {
 			t.Errorf("ended after %v by %v", ran, why)
 		}
@@ -457,12 +473,11 @@ func TestAWallThatIsSetBackStretchesNoLease(t *testing.T) {
 	})
 }
 
-// steppedBack is an engine whose clock was set back by an hour: jobs that were
-// ready stay so, and each delivery reports max(now, due), which lies behind the
-// end of its lease.
-type steppedBack struct{ duly.Engine }
+// steppedBackEngine is an engine whose clock was set back by an hour. Ready jobs stay ready,
+// and each delivery has the time max(now, due), which is after the end of its lease.
+type steppedBackEngine struct{ duly.Engine }
 
-func (e steppedBack) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (e steppedBackEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	got, err := e.Engine.Reserve(ctx, p)
 	for i := range got {
 		got[i].Due = got[i].Now.Add(time.Hour)
@@ -471,18 +486,18 @@ func (e steppedBack) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.
 	return got, err
 }
 
-// C5.6, C5.7: after a step back of the engine's clock the handlers still run,
-// for as long as the lease is, and are not given back unheard.
-func TestAnEngineWhoseClockSteppedBackIsServed(t *testing.T) {
+// C5.6, C5.7: after a step back of the engine's clock, handlers still run for the length of
+// the lease.
+func TestHandlersRunAfterTheEngineClockStepsBack(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
-		r.Worker = worker.New(steppedBack{r.tap}, worker.Config{})
+		r.Worker = worker.New(steppedBackEngine{r.recorder}, worker.Config{})
 		r.Handle("q", sleeper(time.Second))
 		r.push(3, duly.Job{Lease: 10 * time.Second})
 		r.start()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.stop()
-		if len(r.tap.settled) != 3 || r.tap.settled[0].As != duly.Ack {
-			t.Errorf("settled %+v, want three acks", r.tap.settled)
+		if len(r.recorder.settled) != 3 || r.recorder.settled[0].As != duly.Ack {
+			t.Errorf("settled %+v, want three acks", r.recorder.settled)
 		}
 	})
 }

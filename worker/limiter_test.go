@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -39,11 +38,6 @@ func (g *gauge) since() int {
 	most := g.most
 	g.most = g.now
 	return most
-}
-
-func after(d time.Duration) {
-	_ = clock.Sleep(context.Background(), clock.System(), d)
-	synctest.Wait()
 }
 
 // errBusy is what a service answers beyond its capacity.
@@ -77,11 +71,12 @@ func TestAIMDFollowsTheCapacityOfAService(t *testing.T) {
 
 				for _, c := range []struct{ capacity, least, most int }{{8, 6, 10}, {2, 1, 4}, {20, 15, 24}} {
 					capacity.Store(int64(c.capacity))
-					after(10 * time.Second)
+					advance(10 * time.Second)
 					inUse.since()
-					after(time.Second)
+					advance(time.Second)
 					if n := inUse.since(); n < c.least || n > c.most {
-						t.Errorf("%d slots are in use with a capacity of %d, want %d to %d", n, c.capacity, c.least, c.most)
+						t.Errorf("%d slots are in use with a capacity of %d, want %d to %d",
+							n, c.capacity, c.least, c.most)
 					}
 				}
 				r.stop()
@@ -194,15 +189,15 @@ func TestLowerLimitCancelsNoHandler(t *testing.T) {
 		})
 		r.push(1000, duly.Job{})
 		r.start()
-		after(50 * time.Millisecond)
+		advance(50 * time.Millisecond)
 		if n := inUse.since(); n != 8 {
 			t.Errorf("%d slots are in use, want all 8", n)
 		}
 
 		limit.Store(-1)
-		after(100 * time.Millisecond)
+		advance(100 * time.Millisecond)
 		inUse.since()
-		after(time.Second)
+		advance(time.Second)
 		if n := inUse.since(); n != 1 {
 			t.Errorf("%d slots are in use with a limit of -1, want 1", n)
 		}
@@ -226,7 +221,7 @@ func TestLimitThatChangesAllTheTimeStopsNothing(t *testing.T) {
 		})
 		r.push(2000, duly.Job{})
 		r.start()
-		after(time.Minute)
+		advance(time.Minute)
 		r.stop()
 		if n := len(r.outcomes()); n != 2000 {
 			t.Errorf("%d jobs are settled, want 2000", n)
@@ -254,15 +249,18 @@ func TestDoneReceivesTheResultOfEachHandler(t *testing.T) {
 					_ = clock.Sleep(ctx, clock.System(), time.Second)
 					return tt.err
 				})
+
 				r.push(1, duly.Job{})
 				r.start()
-				after(time.Minute)
+				advance(time.Minute)
 				r.stop()
+
 				if len(got) != 1 {
 					t.Fatalf("Done was called %d times, want once", len(got))
 				}
 				f := got[0]
-				if f.As != tt.as || f.Err != tt.err || f.Overload != tt.overload || f.Took != time.Second || f.Running != 1 {
+				if f.As != tt.as || f.Err != tt.err || f.Overload != tt.overload ||
+					f.Took != time.Second || f.Running != 1 {
 					t.Errorf("Done received %+v, want %+v after 1s with 1 slot in use", f, tt)
 				}
 			})
@@ -283,7 +281,7 @@ func TestPanicInALimiterEndsRun(t *testing.T) {
 				r.Handle("q", sleeper(time.Second))
 				r.push(5, duly.Job{})
 				r.start()
-				after(time.Minute)
+				advance(time.Minute)
 				defer r.end()
 
 				err := <-r.ended
@@ -306,12 +304,12 @@ func TestPanicInALimiterEndsRun(t *testing.T) {
 func TestBadLimiters(t *testing.T) {
 	t.Parallel()
 	for want, l := range map[string]worker.Limiter{
-		"limiter has the bounds 0 and 8, must have 1 ≤ lowest ≤ highest ≤ 100000": worker.AIMD(0, 8),
-		"limiter has the bounds 9 and 8":                                          worker.AIMD(9, 8),
-		"limiter has the bounds 1 and 100001":                                     worker.AIMD(1, worker.MaxConcurrency+1),
-		"queue q is handled in batches":                                           worker.AIMD(1, 8),
+		"limiter has the bounds 0 and 8, must have 1 ≤ lowest ≤ highest": worker.AIMD(0, 8),
+		"limiter has the bounds 9 and 8":                                 worker.AIMD(9, 8),
+		"limiter has the bounds 1 and 100001":                            worker.AIMD(1, worker.MaxConcurrency+1),
+		"queue q is handled in batches":                                  worker.AIMD(1, 8),
 	} {
-		w := worker.New(newLineEngine(), worker.Config{Limiter: l})
+		w := worker.New(newMemoryEngine(), worker.Config{Limiter: l})
 		w.HandleBatch("q", 2, 0, func([]*worker.Delivery) []error { return nil })
 		if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run returns %v, want %q", err, want)
@@ -329,6 +327,7 @@ func TestOverloadedGivesTheJobBack(t *testing.T) {
 		if _, err := e.Client().Push(t.Context(), "q", nil, duly.Tries(1)); err != nil {
 			t.Fatal(err)
 		}
+
 		calls := 0
 		e.Drain("q", func(context.Context, *worker.Delivery) error {
 			if calls++; calls > 1 {
@@ -336,13 +335,15 @@ func TestOverloadedGivesTheJobBack(t *testing.T) {
 			}
 			return worker.Overloaded(tt.after, errBusy)
 		})
+
 		if tt.want == 0 {
 			e.None("q")
 			continue
 		}
 		job := e.Only("q")
 		if due := e.Clock.Now().Add(tt.want); !job.Due.Equal(due) || job.Failures != 0 {
-			t.Errorf("after %s the job is due at %s with %d failures, want %s and 0", tt.after, job.Due, job.Failures, due)
+			t.Errorf("after %s the job is due at %s with %d failures, want %s and 0",
+				tt.after, job.Due, job.Failures, due)
 		}
 	}
 }

@@ -12,44 +12,43 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// oracle stands at the engine and writes down everything that the engine does,
-// in the order in which it does it: no answer is lost between the two. It
-// judges the invariants as it goes.
+// oracle makes all calls to the engine, and records their results in their order. No answer
+// is lost between the two. It checks the invariants after each call.
 type oracle struct {
 	engine *model.Engine
 	fault  func(format string, args ...any)
 
-	mu      sync.Mutex
-	jobs    map[string]*record // by ID
-	byToken map[duly.Receipt]*record
-	done    int // acked
+	mu        sync.Mutex
+	jobs      map[string]*record // by ID
+	byReceipt map[duly.Receipt]*record
+	acked     int
 }
 
-// record is what is known of one job.
+// record is what the oracle knows about one job.
 type record struct {
 	job        duly.Job
-	notBefore  time.Time // no delivery before it
+	notBefore  time.Time // the earliest time of a delivery
 	deliveries int
 	failures   int
 	stalls     int
 	releases   int
 	acked      bool
 	buried     bool
-	held       *holding // the last delivery, nil before the first
+	held       *heldDelivery // the last delivery, nil before the first
 }
 
-// holding is one delivery.
-type holding struct {
+// heldDelivery is one delivery.
+type heldDelivery struct {
 	receipt duly.Receipt
 	end     time.Time // of its lease
 	ended   bool      // settled
-	// handler is the context of a handler that heeds it, while it runs.
+	// handler is the context of a running handler that obeys it, else nil.
 	handler context.Context
 }
 
 func newOracle(t *testing.T, seed uint64) *oracle {
 	return &oracle{
-		engine: model.New(model.Config{}), jobs: map[string]*record{}, byToken: map[duly.Receipt]*record{},
+		engine: model.New(model.Config{}), jobs: map[string]*record{}, byReceipt: map[duly.Receipt]*record{},
 		fault: func(format string, args ...any) {
 			t.Errorf("seed %d: %s: %s", seed, time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 		},
@@ -67,8 +66,7 @@ func (o *oracle) push(j duly.Job) {
 	o.jobs[j.ID] = &record{job: j, notBefore: time.Now().Add(j.Delay)}
 }
 
-// reserve passes a Reserve on. What it brings is judged against what was known
-// before.
+// reserve makes a Reserve, and checks each delivery against its record.
 func (o *oracle) reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +80,7 @@ func (o *oracle) reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 func (o *oracle) delivered(d *duly.Delivery) {
 	r := o.jobs[d.ID]
 	if r == nil || r.job.Queue != d.Queue || string(r.job.Body) != string(d.Body) {
-		o.fault("I10: %s was delivered but not pushed so", d.ID)
+		o.fault("I10: %s was delivered, but not pushed with this queue and body", d.ID)
 		return
 	}
 	if r.acked {
@@ -91,29 +89,31 @@ func (o *oracle) delivered(d *duly.Delivery) {
 	if d.Now.Before(d.Due) || time.Now().Before(r.notBefore) {
 		o.fault("I5: %s was delivered %v early", d.ID, r.notBefore.Sub(time.Now()))
 	}
+
 	if h := r.held; h != nil && !h.ended {
 		if h.end.After(time.Now()) {
 			o.fault("I4, I7: %s was delivered twice, its lease had %v left", d.ID, h.end.Sub(time.Now()))
 		}
 		if h.handler != nil && h.handler.Err() == nil {
-			o.fault("I4: %s was delivered while a handler runs that was not cancelled", d.ID)
+			o.fault("I4: %s was delivered while a handler runs that is not canceled", d.ID)
 		}
 		r.stalls++
 	}
+
 	r.deliveries++
 	if most := r.job.Tries + r.job.MaxStalls + r.releases; r.deliveries > most {
 		o.fault("I6: %s was delivered %d times, at most %d", d.ID, r.deliveries, most)
 	}
-	r.held = &holding{receipt: d.Receipt, end: d.LeaseEnd}
-	o.byToken[d.Receipt] = r
+	r.held = &heldDelivery{receipt: d.Receipt, end: d.LeaseEnd}
+	o.byReceipt[d.Receipt] = r
 }
 
-// running notes that a handler which heeds its context has begun, and answers
-// what to call when it has ended.
+// running records that a handler which obeys its context has begun. It returns the function
+// to call at its end.
 func (o *oracle) running(ctx context.Context, receipt duly.Receipt) func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := o.byToken[receipt].held
+	h := o.byReceipt[receipt].held
 	if h.receipt != receipt {
 		o.fault("I4: a handler begins with a receipt that is not current")
 		return func() {}
@@ -131,10 +131,10 @@ func (o *oracle) settle(ctx context.Context, namespace string, outcomes []duly.S
 	defer o.mu.Unlock()
 	answers, err := o.engine.Settle(ctx, namespace, outcomes)
 	for i, answer := range answers {
-		r := o.byToken[outcomes[i].Receipt]
+		r := o.byReceipt[outcomes[i].Receipt]
 		switch {
 		case r == nil:
-			o.fault("I3: settled with a receipt that was never given out")
+			o.fault("I3: settled with an unknown receipt")
 		case answer == nil:
 			o.settled(r, outcomes[i])
 		case !errors.Is(answer, duly.ErrLeaseLost):
@@ -152,7 +152,7 @@ func (o *oracle) settled(r *record, out duly.SettleRequest) {
 	switch out.As {
 	case duly.Ack:
 		r.acked = true
-		o.done++
+		o.acked++
 	case duly.Nack:
 		r.failures++
 	case duly.Release:
@@ -165,12 +165,14 @@ func (o *oracle) settled(r *record, out duly.SettleRequest) {
 	}
 }
 
-func (o *oracle) extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (o *oracle) extend(
+	ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	answers, err := o.engine.Extend(ctx, namespace, receipts, lease)
 	for i, answer := range answers {
-		if r := o.byToken[receipts[i]]; answer == nil {
+		if r := o.byReceipt[receipts[i]]; answer == nil {
 			if r.held.receipt != receipts[i] || r.held.ended {
 				o.fault("I3: %s was extended with a stale receipt", r.job.ID)
 			}
@@ -184,7 +186,7 @@ func (o *oracle) extend(ctx context.Context, namespace string, receipts []duly.R
 	return answers, err
 }
 
-// drained reports whether nothing waits or runs any more.
+// drained reports whether no job waits or runs.
 func (o *oracle) drained(queues []string) bool {
 	for _, q := range queues {
 		s, err := o.engine.Stats(context.Background(), duly.Q(q))
@@ -195,8 +197,8 @@ func (o *oracle) drained(queues []string) bool {
 	return true
 }
 
-// judge looks at the end of every job, and at the engine's books.
-func (o *oracle) judge(queues []string) {
+// checkEnd checks the end of every job, and the counters of the engine.
+func (o *oracle) checkEnd(queues []string) {
 	ctx := context.Background()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -216,15 +218,16 @@ func (o *oracle) judge(queues []string) {
 			}
 		}
 	}
-	var books, acked, died int64
+
+	var pushed, acked, died int64
 	for _, q := range queues {
 		s, err := o.engine.Stats(ctx, duly.Q(q))
 		if err != nil {
 			o.fault("stats: %v", err)
 		}
-		books, acked, died = books+s.Counters.Pushed, acked+s.Counters.Acked, died+s.Sizes.Dead
+		pushed, acked, died = pushed+s.Counters.Pushed, acked+s.Counters.Acked, died+s.Sizes.Dead
 	}
-	if books != int64(len(o.jobs)) || acked != int64(o.done) || died != int64(dead) || books != acked+died {
-		o.fault("I8: pushed %d of %d, acked %d of %d, dead %d of %d", books, len(o.jobs), acked, o.done, died, dead)
+	if pushed != int64(len(o.jobs)) || acked != int64(o.acked) || died != int64(dead) || pushed != acked+died {
+		o.fault("I8: pushed %d of %d, acked %d of %d, dead %d of %d", pushed, len(o.jobs), acked, o.acked, died, dead)
 	}
 }

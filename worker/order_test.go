@@ -10,8 +10,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// serve hands out up to n jobs as an engine does: the queues one after the
-// other, each to its end.
+// serve delivers up to n jobs like an engine: it empties the queues one after the other.
 func serve(o order, backlog map[string]int, n int) (got []duly.Delivery) {
 	asked := o.next()
 	for _, q := range asked {
@@ -23,6 +22,7 @@ func serve(o order, backlog map[string]int, n int) (got []duly.Delivery) {
 	return got
 }
 
+// ordered returns an order of queues with these weights, and their names.
 func ordered(weights ...int) (order, []string) {
 	var routes []*route
 	var names []string
@@ -33,8 +33,8 @@ func ordered(weights ...int) (order, []string) {
 	return newOrder(routes, false), names
 }
 
-// By default no queue waits for another one's backlog to end.
-func TestQueuesWithoutWeightsShareEqually(t *testing.T) {
+// No queue waits for the end of another one's backlog.
+func TestQueuesOfOneWeightShareEqually(t *testing.T) {
 	t.Parallel()
 	o, names := ordered(0, 0, 0)
 	backlog := map[string]int{"q0": 10_000, "q1": 10_000, "q2": 10_000}
@@ -81,6 +81,7 @@ func TestWeightsShareABacklogInProportion(t *testing.T) {
 		for i, q := range names {
 			backlog[q], sum = 1_000_000, sum+weights[i]
 		}
+
 		for total < 10_000 {
 			got := serve(o, backlog, 1+rnd.IntN(64))
 			for i := range got {
@@ -91,13 +92,14 @@ func TestWeightsShareABacklogInProportion(t *testing.T) {
 		for i, q := range names {
 			want := float64(total) * float64(weights[i]) / float64(sum)
 			if diff := math.Abs(float64(served[q]) - want); diff > 2*64*float64(len(names)) {
-				t.Errorf("seed %d: %s with weight %d of %d was served %d times, want %.0f", seed, q, weights[i], sum, served[q], want)
+				t.Errorf("seed %d: %s with weight %d of %d was served %d times, want %.0f",
+					seed, q, weights[i], sum, served[q], want)
 			}
 		}
 	}
 }
 
-func TestAQueueWithoutAWeightCountsAsOne(t *testing.T) {
+func TestWeightOneIsServedOnceInFour(t *testing.T) {
 	t.Parallel()
 	o, _ := ordered(3, 0)
 	backlog := map[string]int{"q0": 1 << 20, "q1": 1 << 20}
@@ -109,24 +111,24 @@ func TestAQueueWithoutAWeightCountsAsOne(t *testing.T) {
 	}
 }
 
-func TestAnEmptyQueueSavesNoTurns(t *testing.T) {
+func TestEmptyQueueSavesNoTurns(t *testing.T) {
 	t.Parallel()
 	o, _ := ordered(1, 1)
 	backlog := map[string]int{"q0": 1 << 20}
 	for range 1000 {
 		serve(o, backlog, 10)
 	}
-	backlog["q1"] = 1 << 20 // after a long time with nothing
+	backlog["q1"] = 1 << 20 // it was empty for a long time
 	var burst int
 	for d := serve(o, backlog, 10); len(d) > 0 && d[0].Queue == "q1"; d = serve(o, backlog, 10) {
 		burst += len(d)
 	}
 	if burst == 0 || burst > 20 {
-		t.Errorf("the queue that was empty got %d jobs in a row, want 10 or 20", burst)
+		t.Errorf("the formerly empty queue got %d jobs in a row, want 10 or 20", burst)
 	}
 }
 
-func TestNoQueueIsShutOutByAnother(t *testing.T) {
+func TestHeavyQueueDoesNotStarveALightOne(t *testing.T) {
 	t.Parallel()
 	o, names := ordered(1000, 1)
 	backlog := map[string]int{names[0]: 1 << 20, names[1]: 10}
@@ -134,6 +136,6 @@ func TestNoQueueIsShutOutByAnother(t *testing.T) {
 		serve(o, backlog, 100)
 	}
 	if backlog[names[1]] != 0 {
-		t.Errorf("%d jobs of the light queue still wait", backlog[names[1]])
+		t.Errorf("%d jobs of the light queue still wait, want 0", backlog[names[1]])
 	}
 }

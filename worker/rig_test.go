@@ -18,20 +18,20 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Nothing that a worker starts outlives its Run.
+// No goroutine of a worker outlives its Run.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tap stands between a worker and its engine: it can fail calls, before they
-// reach the engine or after, and remembers what was settled.
-type tap struct {
+// recorder is an engine between a worker and another engine. It can fail calls, before or
+// after they reach the engine, and records the outcomes.
+type recorder struct {
 	duly.Engine
 	mu sync.Mutex
-	// before and after answer the error that a call of that name ends with,
-	// instead of reaching the engine, or of bringing its answer back.
+	// before and after return the error of a call of that name. The call then does not reach
+	// the engine, or its answer is lost.
 	before, after func(op string) error
 	calls         map[string]int
 	last          time.Time        // of the last call
-	atOnce        int              // calls at that moment
+	atOnce        int              // calls at that time
 	sizes         map[string][]int // items of each call that reached the engine
 	settled       []settled
 }
@@ -42,44 +42,45 @@ type settled struct {
 	err error
 }
 
-func newTap(e duly.Engine) *tap {
-	return &tap{Engine: e, calls: map[string]int{}, sizes: map[string][]int{}}
+func newRecorder(e duly.Engine) *recorder {
+	return &recorder{Engine: e, calls: map[string]int{}, sizes: map[string][]int{}}
 }
 
-func (p *tap) fail(before, after func(op string) error) {
+func (p *recorder) fail(before, after func(op string) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.before, p.after = before, after
 }
 
-func (p *tap) count(op string) int {
+func (p *recorder) count(op string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls[op]
 }
 
-// sent is the items of each call that reached the engine.
-func (p *tap) sent(op string) []int {
+// sent returns the number of items of each call that reached the engine.
+func (p *recorder) sent(op string) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.sizes[op])
 }
 
-// mostAtOnce is how many calls a test makes at one moment at most. A worker that
-// repeats calls without a pause would go on for ever in a bubble.
-const mostAtOnce = 100_000
+// maxAtOnce bounds the calls at one time. A worker that repeats calls without a pause would
+// never end in a bubble.
+const maxAtOnce = 100_000
 
-func (p *tap) reach(op string, items int) error {
+func (p *recorder) reach(op string, items int) error {
 	p.mu.Lock()
 	p.calls[op]++
 	if now := time.Now(); !now.Equal(p.last) {
 		p.last, p.atOnce = now, 0
 	}
-	if p.atOnce++; p.atOnce > mostAtOnce {
+	if p.atOnce++; p.atOnce > maxAtOnce {
 		panic("the worker calls the engine without a pause: " + op)
 	}
 	before := p.before
 	p.mu.Unlock()
+
 	if before != nil {
 		if err := before(op); err != nil {
 			return err
@@ -91,7 +92,7 @@ func (p *tap) reach(op string, items int) error {
 	return nil
 }
 
-func (p *tap) answer(op string) error {
+func (p *recorder) answer(op string) error {
 	p.mu.Lock()
 	after := p.after
 	p.mu.Unlock()
@@ -101,7 +102,7 @@ func (p *tap) answer(op string) error {
 	return nil
 }
 
-func (p *tap) Reserve(ctx context.Context, params duly.ReserveParams) ([]duly.Delivery, error) {
+func (p *recorder) Reserve(ctx context.Context, params duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := p.reach("reserve", params.Max); err != nil {
 		return nil, err
 	}
@@ -112,14 +113,14 @@ func (p *tap) Reserve(ctx context.Context, params duly.ReserveParams) ([]duly.De
 	return got, err
 }
 
-func (p *tap) Wait(ctx context.Context, params duly.WaitParams) (bool, error) {
+func (p *recorder) Wait(ctx context.Context, params duly.WaitParams) (bool, error) {
 	if err := p.reach("wait", len(params.Queues)); err != nil {
 		return false, err
 	}
 	return p.Engine.Wait(ctx, params)
 }
 
-func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+func (p *recorder) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := p.reach("settle", len(outcomes)); err != nil {
 		return nil, err
 	}
@@ -127,6 +128,7 @@ func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Sett
 	if err := p.answer("settle"); err != nil {
 		return nil, err
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range outcomes[:len(answers)] {
@@ -135,7 +137,9 @@ func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Sett
 	return answers, err
 }
 
-func (p *tap) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (p *recorder) Extend(
+	ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
 	if err := p.reach("extend", len(receipts)); err != nil {
 		return nil, err
 	}
@@ -146,15 +150,15 @@ func (p *tap) Extend(ctx context.Context, namespace string, receipts []duly.Rece
 	return answers, err
 }
 
-// rig is a worker over a lineEngine in a bubble.
+// rig is a worker over a memoryEngine in a bubble.
 type rig struct {
 	*worker.Worker
-	t     *testing.T
-	lines *lineEngine
-	tap   *tap
-	log   *bytes.Buffer // read it after stop
-	end   context.CancelFunc
-	ended chan error
+	t        *testing.T
+	memory   *memoryEngine
+	recorder *recorder
+	log      *bytes.Buffer // read it after stop
+	end      context.CancelFunc
+	ended    chan error
 }
 
 // bubble runs a test with a rig, in a bubble of its own.
@@ -162,13 +166,13 @@ func bubble(t *testing.T, cfg worker.Config, body func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, lines: newLineEngine(), log: &bytes.Buffer{}, ended: make(chan error, 1)}
-		r.tap = newTap(r.lines)
+		r := &rig{t: t, memory: newMemoryEngine(), log: &bytes.Buffer{}, ended: make(chan error, 1)}
+		r.recorder = newRecorder(r.memory)
 		cfg.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 		if cfg.Clock == nil {
 			cfg.Clock = clock.Later(clock.System(), 100*365*24*time.Hour)
 		}
-		r.Worker = worker.New(r.tap, cfg)
+		r.Worker = worker.New(r.recorder, cfg)
 		body(t, r)
 	})
 }
@@ -181,7 +185,7 @@ func (r *rig) push(n int, j duly.Job) {
 	for i := range jobs {
 		jobs[i].ID = fmt.Sprintf("%s%d", j.ID, i+1)
 	}
-	r.lines.Push(context.Background(), jobs)
+	r.memory.Push(context.Background(), jobs)
 }
 
 // start runs the worker until stop.
@@ -192,16 +196,16 @@ func (r *rig) start() {
 	synctest.Wait()
 }
 
-// pass lets time pass, and everything come to rest.
-func pass(d time.Duration) {
+// advance lets time pass, and waits until every goroutine is blocked.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// nap is what a handler does that takes d.
-func nap(d time.Duration) { time.Sleep(d) }
+// sleep is the work of a handler that takes d.
+func sleep(d time.Duration) { time.Sleep(d) }
 
-// stop ends the worker and tells how long that took.
+// stop ends the worker and returns how long that took.
 func (r *rig) stop() time.Duration {
 	r.t.Helper()
 	begun := time.Now()
@@ -212,12 +216,12 @@ func (r *rig) stop() time.Duration {
 	return time.Since(begun)
 }
 
-// outcomes are the settlements by job's receipt, as text, in order.
+// outcomes returns the outcomes as text, in order.
 func (r *rig) outcomes() []string {
-	r.tap.mu.Lock()
-	defer r.tap.mu.Unlock()
+	r.recorder.mu.Lock()
+	defer r.recorder.mu.Unlock()
 	var list []string
-	for _, s := range r.tap.settled {
+	for _, s := range r.recorder.settled {
 		text := s.As.String()
 		if s.Delay != nil {
 			text += " " + s.Delay.String()
@@ -233,7 +237,7 @@ func (r *rig) outcomes() []string {
 	return list
 }
 
-// want compares what was settled.
+// want compares the outcomes.
 func (r *rig) want(outcomes ...string) {
 	r.t.Helper()
 	if got := r.outcomes(); !slices.Equal(got, outcomes) {

@@ -230,5 +230,6 @@ func (w *Worker) Handler(queue string) HandlerFunc {
 			}
 		}
 	}
-	panic("worker: queue " + contract.Quoted(queue) + " has no handler for single jobs; add one with Handle or HandleKind")
+	panic("worker: queue " + contract.Quoted(queue) +
+		" has no handler for single jobs; add one with Handle or HandleKind")
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// M7: workers on the in-memory engine through 24 hours of a random schedule:
-// handlers that fail, stall and panic, a store that is lost, loses answers and
-// hangs, workers that are stopped, killed and cut off. I1–I8 hold.
+// M7: workers run on the in-memory engine for 24 hours of a random schedule. Handlers fail,
+// stall and panic. The store is lost, loses answers and hangs. Workers are stopped, killed
+// and disconnected. I1–I8 hold.
 func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(50)
@@ -29,7 +29,8 @@ func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	case testing.Short():
 		seeds = 12
 	}
-	var seen sightings
+
+	var seen eventCounts
 	t.Run("Seeds", func(t *testing.T) {
 		for part := range uint64(4) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -43,51 +44,51 @@ func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	seen.check(t, seeds)
 }
 
-// sightings counts what has happened over all schedules: a fault that never
-// occurred proves nothing.
-type sightings struct {
+// eventCounts counts the events of all schedules: a fault that never occurs proves nothing.
+type eventCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-func (s *sightings) add(what string, n int) {
+func (s *eventCounts) add(event string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts == nil {
 		s.counts = map[string]int{}
 	}
-	s.counts[what] += n
+	s.counts[event] += n
 }
 
-func (s *sightings) check(t *testing.T, seeds uint64) {
-	for _, what := range []string{
-		"acked", "dead", "stalls", "failures", "releases", "panics", "lease lost", "max hold", "timeouts", "store lost", "store back",
-		"answers lost", "hangs", "cut off", "killed", "stopped", "settles refused",
+func (s *eventCounts) check(t *testing.T, seeds uint64) {
+	for _, event := range []string{
+		"acked", "dead", "stalls", "failures", "releases", "panics", "lease lost", "max hold", "timeouts",
+		"store lost", "store back", "answers lost", "hangs", "disconnected", "killed", "stopped", "settles refused",
 	} {
-		if s.counts[what] < int(seeds)/5 {
-			t.Errorf("%q was seen %d times in %d schedules", what, s.counts[what], seeds)
+		if s.counts[event] < int(seeds)/5 {
+			t.Errorf("%q occurred %d times in %d schedules", event, s.counts[event], seeds)
 		}
 	}
 	t.Logf("%d schedules: %v", seeds, s.counts)
 }
 
-// schedule is 24 hours drawn from a seed.
+// schedule is a random day of the seed.
 type schedule struct {
 	t      *testing.T
 	rnd    *rand.Rand // for the plan; one goroutine
 	seed   uint64
 	oracle *oracle
-	seen   *sightings
+	seen   *eventCounts
 	queues []string
 	began  time.Time
-	calm   time.Time // no faults from here on
-	bad    []window  // when the store fails
+	calm   time.Time     // the end of the faults
+	faults []faultPeriod // when the store fails
 	wg     sync.WaitGroup
 }
 
-type window struct {
+// faultPeriod is a time in which every call fails in the same way.
+type faultPeriod struct {
 	from, to time.Time
-	how      fault
+	fault    fault
 }
 
 // fault is how a call fails.
@@ -96,12 +97,12 @@ type fault int
 const (
 	none       fault = iota
 	refused          // the call does not reach the engine
-	answerLost       // it does, but its answer does not come back
-	hangs            // nothing comes back until the caller gives up
-	slowly           // it takes a second
+	answerLost       // the call reaches the engine, but its answer is lost
+	hangs            // the call ends when the caller gives up
+	slow             // the call takes a second
 )
 
-func newSchedule(t *testing.T, seed uint64, seen *sightings) *schedule {
+func newSchedule(t *testing.T, seed uint64, seen *eventCounts) *schedule {
 	s := &schedule{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 7)), seed: seed, oracle: newOracle(t, seed), seen: seen,
 		queues: []string{"a", "b", "c"}, began: time.Now(),
@@ -110,22 +111,24 @@ func newSchedule(t *testing.T, seed uint64, seen *sightings) *schedule {
 	for range 12 {
 		from := s.began.Add(s.within(24 * time.Hour))
 		to := from.Add(s.within([]time.Duration{time.Second, time.Minute, 20 * time.Minute}[s.rnd.IntN(3)]))
-		s.bad = append(s.bad, window{from, to, fault(1 + s.rnd.IntN(4))})
+		s.faults = append(s.faults, faultPeriod{from, to, fault(1 + s.rnd.IntN(4))})
 	}
 	return s
 }
 
+// within returns a random duration below d.
 func (s *schedule) within(d time.Duration) time.Duration {
 	return time.Duration(s.rnd.Int64N(int64(d))).Truncate(time.Millisecond)
 }
 
 func (s *schedule) run() {
 	ctx, stop := context.WithCancel(context.Background())
-	for i := range 2 {
+	for range 2 {
 		seed := s.rnd.Uint64()
-		s.wg.Go(func() { s.place(ctx, i, rand.New(rand.NewPCG(seed, 1))) })
+		s.wg.Go(func() { s.supervise(ctx, rand.New(rand.NewPCG(seed, 1))) })
 	}
 	s.produce(120)
+
 	time.Sleep(time.Until(s.calm))
 	for hour := 0; !s.oracle.drained(s.queues); hour++ {
 		if hour == 100 {
@@ -134,30 +137,33 @@ func (s *schedule) run() {
 		}
 		time.Sleep(time.Hour)
 	}
+
 	stop()
 	s.wg.Wait()
-	s.oracle.judge(s.queues)
+	s.oracle.checkEnd(s.queues)
 	s.oracle.engine.Close()
 	for _, r := range s.oracle.jobs {
 		s.seen.add("stalls", r.stalls)
 		s.seen.add("failures", r.failures)
 		s.seen.add("releases", r.releases)
 	}
-	s.seen.add("acked", s.oracle.done)
-	s.seen.add("dead", len(s.oracle.jobs)-s.oracle.done)
-	time.Sleep(24 * time.Hour) // handlers that nobody waits for any more end too
+	s.seen.add("acked", s.oracle.acked)
+	s.seen.add("dead", len(s.oracle.jobs)-s.oracle.acked)
+	time.Sleep(24 * time.Hour) // abandoned handlers end too
 }
 
 // produce pushes n jobs, spread over the day in bursts.
 func (s *schedule) produce(n int) {
-	leases := []time.Duration{100 * time.Millisecond, 2 * time.Second, 30 * time.Second, 5 * time.Minute, 20 * time.Minute}
+	leases := []time.Duration{
+		100 * time.Millisecond, 2 * time.Second, 30 * time.Second, 5 * time.Minute, 20 * time.Minute,
+	}
 	for i := 0; i < n; {
 		time.Sleep(s.within(25 * time.Minute))
 		for range 1 + s.rnd.IntN(4) {
 			j := duly.Job{
-				ID: fmt.Sprint("job", i), Queue: s.queues[s.rnd.IntN(3)], Body: fmt.Append(nil, i), Delay: s.within(time.Minute),
-				Tries: 1 + s.rnd.IntN(4), MaxStalls: 1 + s.rnd.IntN(4), Lease: leases[s.rnd.IntN(len(leases))],
-				Backoff: duly.Exponential(time.Second, time.Minute),
+				ID: fmt.Sprint("job", i), Queue: s.queues[s.rnd.IntN(3)], Body: fmt.Append(nil, i),
+				Delay: s.within(time.Minute), Tries: 1 + s.rnd.IntN(4), MaxStalls: 1 + s.rnd.IntN(4),
+				Lease: leases[s.rnd.IntN(len(leases))], Backoff: duly.Exponential(time.Second, time.Minute),
 			}
 			if s.rnd.IntN(4) == 0 {
 				j.OrderKey = fmt.Sprint("key", s.rnd.IntN(3))
@@ -168,22 +174,21 @@ func (s *schedule) produce(n int) {
 	}
 }
 
-// place is where a worker runs: when it has ended another one is started, as
-// on a machine with a supervisor.
-func (s *schedule) place(ctx context.Context, n int, rnd *rand.Rand) {
+// supervise runs a worker, and starts another one after its end, like a supervisor.
+func (s *schedule) supervise(ctx context.Context, rnd *rand.Rand) {
 	for ctx.Err() == nil {
 		life := time.Duration(rnd.Int64N(int64(8 * time.Hour)))
 		if time.Until(s.calm) < 0 {
 			life = 1000 * time.Hour
 		}
-		s.live(ctx, life, rnd)
+		s.runWorker(ctx, life, rnd)
 	}
 }
 
-// live is one worker from its start to its end, which is a stop, a kill, or
-// that it is cut off from its store for good.
-func (s *schedule) live(ctx context.Context, life time.Duration, rnd *rand.Rand) {
-	e := &shaky{schedule: s, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 2))}
+// runWorker runs one worker from its start to its end: a stop, a kill, or the loss of its
+// store.
+func (s *schedule) runWorker(ctx context.Context, life time.Duration, rnd *rand.Rand) {
+	e := &faultyEngine{schedule: s, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 2))}
 	w := worker.New(e, worker.Config{
 		Concurrency: 1 + rnd.IntN(8), MaxHold: 40 * time.Minute, Drain: time.Duration(1+rnd.IntN(60)) * time.Second,
 		Logger: slog.New(slog.DiscardHandler), Observer: s.observer(),
@@ -195,6 +200,7 @@ func (s *schedule) live(ctx context.Context, life time.Duration, rnd *rand.Rand)
 		}
 		w.Handle(q, s.handle, opts...)
 	}
+
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan struct{})
@@ -204,17 +210,19 @@ func (s *schedule) live(ctx context.Context, life time.Duration, rnd *rand.Rand)
 			s.t.Errorf("seed %d: Run: %v", s.seed, err)
 		}
 	}()
-	over := time.NewTimer(life)
-	defer over.Stop()
+
+	timer := time.NewTimer(life)
+	defer timer.Stop()
 	select {
-	case <-over.C:
-		s.end(rnd.IntN(3), w, e, stop)
+	case <-timer.C:
+		s.endWorker(rnd.IntN(3), w, e, stop)
 	case <-ctx.Done():
 	}
 	<-ended
 }
 
-func (s *schedule) end(how int, w *worker.Worker, e *shaky, stop func()) {
+// endWorker ends a worker in one of three ways.
+func (s *schedule) endWorker(how int, w *worker.Worker, e *faultyEngine, stop func()) {
 	switch how {
 	case 0:
 		s.seen.add("stopped", 1)
@@ -222,31 +230,33 @@ func (s *schedule) end(how int, w *worker.Worker, e *shaky, stop func()) {
 	case 1:
 		s.seen.add("killed", 1)
 		w.Kill()
-	case 2: // as if the process had died
-		s.seen.add("cut off", 1)
-		e.cut()
+	case 2: // for the engine, the process has died
+		s.seen.add("disconnected", 1)
+		e.disconnect()
 		w.Kill()
 	}
 }
 
-// observer checks what it is told: a store is lost and found in turns.
+// observer checks that the reports of a lost store and of its return alternate.
 func (s *schedule) observer() worker.Observer {
 	var mu sync.Mutex
 	lost := false
-	turn := func(now bool) {
+	report := func(now bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if lost == now {
-			s.t.Errorf("seed %d: reported twice in a row that the store was lost (%v)", s.seed, now)
+			s.t.Errorf("seed %d: store lost is reported as %v twice in a row", s.seed, now)
 		}
 		lost = now
 	}
+
 	return worker.Observer{
-		StoreLost: func(error) { s.seen.add("store lost", 1); turn(true) },
-		StoreBack: func(time.Duration) { s.seen.add("store back", 1); turn(false) },
+		StoreLost: func(error) { s.seen.add("store lost", 1); report(true) },
+		StoreBack: func(time.Duration) { s.seen.add("store back", 1); report(false) },
 		Panicked:  func(*worker.Delivery, any, []byte) { s.seen.add("panics", 1) },
 		LeaseLost: func(_ *worker.Delivery, cause error) {
-			s.seen.add(map[error]string{worker.ErrLeaseLost: "lease lost", worker.ErrMaxHold: "max hold"}[cause], 1)
+			events := map[error]string{worker.ErrLeaseLost: "lease lost", worker.ErrMaxHold: "max hold"}
+			s.seen.add(events[cause], 1)
 		},
 		Settled: func(_ *worker.Delivery, _ duly.Settlement, err error) {
 			if errors.Is(err, duly.ErrLeaseLost) {
@@ -256,21 +266,23 @@ func (s *schedule) observer() worker.Observer {
 	}
 }
 
-// handle does what the job's name and attempt say, so that a seed is a
-// schedule whoever runs first.
+// handle depends on the job and its attempt alone, so that a seed has the same schedule for
+// every order of the goroutines.
 func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	var n uint64
 	fmt.Sscan(string(d.Body), &n)
 	rnd := rand.New(rand.NewPCG(s.seed<<20|n, uint64(d.Attempt)<<8|uint64(d.Stalls)))
-	length := time.Duration(rnd.Int64N(int64([]time.Duration{time.Second, time.Minute, 30 * time.Minute}[rnd.IntN(3)])))
-	length = min(length, 15*d.Lease) // or a day has too many extensions
-	what := rnd.IntN(20)
-	if what == 0 { // heeds nothing
+	most := []time.Duration{time.Second, time.Minute, 30 * time.Minute}[rnd.IntN(3)]
+	length := time.Duration(rnd.Int64N(int64(most)))
+	length = min(length, 15*d.Lease) // else a day has too many extensions
+	action := rnd.IntN(20)
+	if action == 0 { // ignores its context
 		time.Sleep(max(length, 2*d.Lease))
 		return nil
 	}
+
 	defer s.oracle.running(ctx, d.Receipt)()
-	if what == 1 && d.Lease >= 5*time.Minute {
+	if action == 1 && d.Lease >= 5*time.Minute {
 		length = time.Hour
 	}
 	select {
@@ -281,11 +293,12 @@ func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 		}
 		return ctx.Err()
 	}
-	switch what {
+
+	switch action {
 	case 2, 3, 4:
 		return errors.New("failed")
 	case 5:
-		panic("lost my head")
+		panic("boom")
 	case 6:
 		runtime.Goexit()
 	case 7:
@@ -298,34 +311,35 @@ func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	return nil
 }
 
-// shaky is the store as one worker sees it.
-type shaky struct {
+// faultyEngine is the engine of one worker, with the faults of the schedule.
+type faultyEngine struct {
 	*schedule
-	mu   sync.Mutex
-	rnd  *rand.Rand
-	dead bool
+	mu           sync.Mutex
+	rnd          *rand.Rand
+	disconnected bool
 }
 
-func (e *shaky) cut() {
+func (e *faultyEngine) disconnect() {
 	e.mu.Lock()
-	e.dead = true
+	e.disconnected = true
 	e.mu.Unlock()
 }
 
-// fate is how a call made now goes.
-func (e *shaky) fate() fault {
+// nextFault returns the fault of a call that begins now.
+func (e *faultyEngine) nextFault() fault {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dead {
+	if e.disconnected {
 		return refused
 	}
+
 	now := time.Now()
 	if now.After(e.calm) {
 		return none
 	}
-	for _, w := range e.bad {
-		if now.After(w.from) && now.Before(w.to) {
-			return w.how
+	for _, p := range e.faults {
+		if now.After(p.from) && now.Before(p.to) {
+			return p.fault
 		}
 	}
 	switch e.rnd.IntN(200) {
@@ -337,53 +351,58 @@ func (e *shaky) fate() fault {
 	return none
 }
 
-// call makes one call with its fate.
-func shakyCall[T any](e *shaky, ctx context.Context, f func() (T, error)) (answer T, err error) {
+// faultyCall makes one call with its fault.
+func faultyCall[T any](e *faultyEngine, ctx context.Context, f func() (T, error)) (answer T, err error) {
 	var nothing T
-	fate := e.fate()
-	switch fate {
+	fault := e.nextFault()
+	switch fault {
 	case refused:
 		return nothing, duly.ErrUnavailable
 	case hangs:
 		e.seen.add("hangs", 1)
 		<-ctx.Done()
 		return nothing, ctx.Err()
-	case slowly:
+	case slow:
 		time.Sleep(time.Second)
 	}
+
 	answer, err = f()
-	if fate == answerLost {
+	if fault == answerLost {
 		e.seen.add("answers lost", 1)
 		return nothing, duly.ErrUnavailable
 	}
-	if fate == slowly {
+	if fault == slow {
 		time.Sleep(time.Second)
 	}
 	return answer, err
 }
 
-func (e *shaky) Push(context.Context, []duly.Job) ([]duly.PushResult, error) {
+func (e *faultyEngine) Push(context.Context, []duly.Job) ([]duly.PushResult, error) {
 	return nil, duly.ErrUnsupported
 }
 
-func (e *shaky) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	return shakyCall(e, ctx, func() ([]duly.Delivery, error) { return e.oracle.reserve(ctx, p) })
+func (e *faultyEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	return faultyCall(e, ctx, func() ([]duly.Delivery, error) { return e.oracle.reserve(ctx, p) })
 }
 
-func (e *shaky) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	return shakyCall(e, ctx, func() (bool, error) { return e.oracle.engine.Wait(ctx, p) })
+func (e *faultyEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	return faultyCall(e, ctx, func() (bool, error) { return e.oracle.engine.Wait(ctx, p) })
 }
 
-func (e *shaky) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-	return shakyCall(e, ctx, func() ([]error, error) { return e.oracle.settle(ctx, namespace, outcomes) })
+func (e *faultyEngine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
+	return faultyCall(e, ctx, func() ([]error, error) { return e.oracle.settle(ctx, namespace, outcomes) })
 }
 
-func (e *shaky) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	return shakyCall(e, ctx, func() ([]error, error) { return e.oracle.extend(ctx, namespace, receipts, lease) })
+func (e *faultyEngine) Extend(
+	ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration,
+) ([]error, error) {
+	return faultyCall(e, ctx, func() ([]error, error) { return e.oracle.extend(ctx, namespace, receipts, lease) })
 }
 
-func (e *shaky) Delete(context.Context, duly.QueueRef, string) error { return duly.ErrUnsupported }
+func (e *faultyEngine) Delete(context.Context, duly.QueueRef, string) error {
+	return duly.ErrUnsupported
+}
 
-func (e *shaky) Close() error { return nil }
+func (e *faultyEngine) Close() error { return nil }
 
-var _ duly.Engine = (*shaky)(nil)
+var _ duly.Engine = (*faultyEngine)(nil)

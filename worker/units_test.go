@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Of queues that nobody has served yet the heaviest goes first.
-func TestTheHeaviestQueueGoesFirst(t *testing.T) {
+// Before any queue was served, the heaviest goes first.
+func TestHeaviestQueueGoesFirst(t *testing.T) {
 	t.Parallel()
 	o, _ := ordered(1, 5, 3, 5)
 	if got, want := o.next(), []string{"q1", "q3", "q2", "q0"}; !slices.Equal(got, want) {
@@ -19,15 +19,17 @@ func TestTheHeaviestQueueGoesFirst(t *testing.T) {
 	}
 }
 
-// A Settle is bounded by the bytes of results and of errors.
-func TestAnOutcomesTextsCount(t *testing.T) {
+// The bytes of results and errors bound a Settle.
+func TestSettlementSizeCountsResultAndError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		outcome duly.SettleRequest
 		want    int
 	}{
-		{duly.SettleRequest{As: duly.Release}, 0}, {duly.SettleRequest{As: duly.Ack, Result: []byte("abc")}, 3},
-		{duly.SettleRequest{As: duly.Nack, Error: "no"}, 2}, {duly.SettleRequest{Result: []byte("abc"), Error: "no"}, 5},
+		{duly.SettleRequest{As: duly.Release}, 0},
+		{duly.SettleRequest{As: duly.Ack, Result: []byte("abc")}, 3},
+		{duly.SettleRequest{As: duly.Nack, Error: "no"}, 2},
+		{duly.SettleRequest{Result: []byte("abc"), Error: "no"}, 5},
 	} {
 		if items, bytes := (settlement{outcome: tt.outcome}).size(); items != 1 || bytes != tt.want {
 			t.Errorf("%+v is %d items of %d bytes, want 1 of %d", tt.outcome, items, bytes, tt.want)
@@ -35,8 +37,8 @@ func TestAnOutcomesTextsCount(t *testing.T) {
 	}
 }
 
-// A lease is lost once either clock says so, at the moment itself.
-func TestALeaseIsLostByEitherClock(t *testing.T) {
+// A lease ends when the trusted time has passed on either clock.
+func TestEitherClockEndsALease(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := lease{from: instant{mono: time.Hour, wall: begin}, trusted: time.Minute}
@@ -48,7 +50,7 @@ func TestALeaseIsLostByEitherClock(t *testing.T) {
 		{time.Minute - 1, time.Minute, true}, {time.Minute, time.Minute - 1, true}, {-time.Hour, -time.Hour, false},
 	} {
 		if got := l.expired(instant{mono: time.Hour + tt.mono, wall: begin.Add(tt.wall)}); got != tt.want {
-			t.Errorf("after %s, by the wall %s, it is lost: %t", tt.mono, tt.wall, got)
+			t.Errorf("after %s, and %s on the wall clock, expired is %t, want %t", tt.mono, tt.wall, got, tt.want)
 		}
 	}
 }

@@ -130,7 +130,8 @@ func (w *Worker) validate() error {
 
 	groups := byQueue(w.registrations)
 	if n := len(groups); n < 1 || n > duly.MaxReserveQueues {
-		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers", n, duly.MaxReserveQueues)
+		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers",
+			n, duly.MaxReserveQueues)
 	}
 	for _, registrations := range groups {
 		for _, r := range registrations {

@@ -10,25 +10,27 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// lineEngine is the least engine that a worker can be measured against: lines
-// of jobs in memory, leases without an end. What it costs is next to nothing.
-type lineEngine struct {
+// memoryEngine is the simplest engine for a worker: queues in memory, and leases without an
+// end. It costs next to nothing, so it shows the costs of the worker.
+type memoryEngine struct {
 	mu      sync.Mutex
-	lines   map[string][]duly.Delivery
+	queues  map[string][]duly.Delivery
 	leased  map[duly.Receipt]struct{}
 	arrived chan struct{} // closed and replaced by a push
-	// stall is spent in every Reserve and Settle, one at a time, as a store
-	// does that has one writer.
+	// stall is called in every Reserve and Settle, one at a time, like in a store with one
+	// writer.
 	stall  func(items int)
 	writer sync.Mutex
 	calls  struct{ reserves, settles, empty int }
 }
 
-func newLineEngine() *lineEngine {
-	return &lineEngine{lines: map[string][]duly.Delivery{}, leased: map[duly.Receipt]struct{}{}, arrived: make(chan struct{})}
+func newMemoryEngine() *memoryEngine {
+	return &memoryEngine{
+		queues: map[string][]duly.Delivery{}, leased: map[duly.Receipt]struct{}{}, arrived: make(chan struct{}),
+	}
 }
 
-func (e *lineEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+func (e *memoryEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := clock.System().Now()
@@ -38,7 +40,7 @@ func (e *lineEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult
 			j.Lease = duly.DefaultLease
 		}
 		r := contract.ReceiptParts{Queue: j.Queue, Number: duly.NewNumber(), Delivery: 1}.Receipt()
-		e.lines[j.Queue] = append(e.lines[j.Queue], duly.Delivery{
+		e.queues[j.Queue] = append(e.queues[j.Queue], duly.Delivery{
 			Job: j, Receipt: r, Attempt: 1, Now: now, LeaseEnd: now.Add(j.Lease), PushedAt: now,
 		})
 	}
@@ -47,7 +49,7 @@ func (e *lineEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult
 	return make([]duly.PushResult, len(jobs)), nil
 }
 
-func (e *lineEngine) spend(items int) {
+func (e *memoryEngine) spend(items int) {
 	if e.stall != nil {
 		e.writer.Lock()
 		e.stall(items)
@@ -55,17 +57,19 @@ func (e *lineEngine) spend(items int) {
 	}
 }
 
-func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (e *memoryEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
+
 	e.mu.Lock()
 	got := make([]duly.Delivery, 0, p.Max)
 	for _, q := range p.Queues {
-		n := min(p.Max-len(got), len(e.lines[q]))
-		got = append(got, e.lines[q][:n]...)
-		e.lines[q] = e.lines[q][n:]
+		n := min(p.Max-len(got), len(e.queues[q]))
+		got = append(got, e.queues[q][:n]...)
+		e.queues[q] = e.queues[q][n:]
 	}
+
 	now := clock.System().Now()
 	for i := range got {
 		e.leased[got[i].Receipt] = struct{}{}
@@ -75,6 +79,7 @@ func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.De
 		}
 		got[i].Now, got[i].LeaseEnd = now, now.Add(lease)
 	}
+
 	e.calls.reserves++
 	if len(got) == 0 {
 		e.calls.empty++
@@ -84,22 +89,23 @@ func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.De
 	return got, nil
 }
 
-func (e *lineEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	over := clock.System().NewTimer(p.Timeout)
-	defer over.Stop()
+func (e *memoryEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	timer := clock.System().NewTimer(p.Timeout)
+	defer timer.Stop()
 	for {
 		e.mu.Lock()
 		arrived := e.arrived
 		for _, q := range p.Queues {
-			if len(e.lines[q]) > 0 {
+			if len(e.queues[q]) > 0 {
 				e.mu.Unlock()
 				return true, nil
 			}
 		}
 		e.mu.Unlock()
+
 		select {
 		case <-arrived:
-		case <-over.C:
+		case <-timer.C:
 			return false, nil
 		case <-ctx.Done():
 			return false, ctx.Err()
@@ -107,7 +113,7 @@ func (e *lineEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) 
 	}
 }
 
-func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
+func (e *memoryEngine) Settle(_ context.Context, _ string, outcomes []duly.SettleRequest) ([]error, error) {
 	size := 0
 	for _, o := range outcomes {
 		size += len(o.Result) + len(o.Error)
@@ -115,6 +121,7 @@ func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.SettleR
 	if err := contract.CheckBatch(len(outcomes), size); err != nil {
 		return nil, err
 	}
+
 	e.spend(len(outcomes))
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -129,7 +136,7 @@ func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.SettleR
 	return answers, nil
 }
 
-func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
+func (e *memoryEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
 	if err := contract.CheckBatch(len(receipts), 0); err != nil {
 		return nil, err
 	}
@@ -144,8 +151,8 @@ func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt
 	return answers, nil
 }
 
-func (e *lineEngine) Delete(context.Context, duly.QueueRef, string) error { return nil }
+func (e *memoryEngine) Delete(context.Context, duly.QueueRef, string) error { return nil }
 
-func (e *lineEngine) Close() error { return nil }
+func (e *memoryEngine) Close() error { return nil }
 
-var _ duly.Engine = (*lineEngine)(nil)
+var _ duly.Engine = (*memoryEngine)(nil)
