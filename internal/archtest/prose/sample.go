@@ -1,9 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -21,7 +22,6 @@ type sample struct {
 
 // print prints the choice of a seed. The same tree and seed have the same choice.
 func (s *sample) print(w io.Writer, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, seed))
 	for _, kind := range []struct {
 		title string
 		texts []string
@@ -33,13 +33,19 @@ func (s *sample) print(w io.Writer, seed uint64) {
 	} {
 		fmt.Fprintf(w, "== %s: %d of %d\n\n", kind.title, min(kind.n, len(kind.texts)), len(kind.texts))
 
-		// The walk of the tree has a fixed order, but a choice needs it only to be stable.
-		texts := slices.Sorted(slices.Values(kind.texts))
-		random.Shuffle(len(texts), func(i, k int) { texts[i], texts[k] = texts[k], texts[i] })
+		texts := slices.SortedFunc(slices.Values(kind.texts), func(a, b string) int {
+			return cmp.Compare(rank(seed, a), rank(seed, b))
+		})
 		for i, text := range texts[:min(kind.n, len(texts))] {
 			fmt.Fprintf(w, "%d. %s\n\n", i+1, text)
 		}
 	}
+}
+
+// rank returns the place of a text in the order of a seed. A hash spreads similar texts.
+func rank(seed uint64, text string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, text))
+	return string(sum[:])
 }
 
 // take adds a text with its place.
