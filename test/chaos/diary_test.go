@@ -21,11 +21,14 @@ import (
 //	D SENT AT RECEIPT ID DUE NOW END PRIORITY SUM
 //	                                       a delivery; its Reserve was sent at SENT; the engine's moments in ms
 //	U SENT AT                              a Reserve without an answer
-//	s AT RECEIPT AS                        a settle is sent
-//	S AT RECEIPT ok|lease_lost             … and answered
-//	x AT RECEIPT LEASE                     an extend is sent; LEASE in µs
-//	X AT RECEIPT ok|lease_lost             … and answered
+//	s AT RECEIPT AS END                    a settle is sent for the delivery with this END
+//	S AT RECEIPT ok|lease_lost END         … and answered
+//	x AT RECEIPT LEASE END                 an extend is sent; LEASE in µs
+//	X AT RECEIPT ok|lease_lost END         … and answered
 //	error TEXT                             what must not be
+//
+// END tells two deliveries with one receipt apart. A crash may undo a delivery, and the next one
+// then gets the same receipt. Without END, the latest delivery is meant.
 //
 // A call without an answer (no P, S or X line) may have been executed.
 type diary struct {
@@ -60,15 +63,30 @@ func (d *diary) delivered(sent int64, v *duly.Delivery) {
 
 func (d *diary) unanswered(sent int64) { d.say("U %d %d", sent, at()) }
 
-func (d *diary) settling(o *duly.SettleRequest) { d.say("s %d %s %s", at(), o.Receipt, o.As) }
-
-func (d *diary) settled(r duly.Receipt, err error) { d.say("S %d %s %s", at(), r, verdict(err)) }
-
-func (d *diary) extending(r duly.Receipt, lease time.Duration) {
-	d.say("x %d %s %d", at(), r, lease.Microseconds())
+// outcome is a settle of a delivery.
+type outcome struct {
+	duly.SettleRequest
+	leaseEnd int64 // of the delivery, in ms
 }
 
-func (d *diary) extended(r duly.Receipt, err error) { d.say("X %d %s %s", at(), r, verdict(err)) }
+// outcomeOf returns a settle of a delivery.
+func outcomeOf(v *duly.Delivery, as duly.Settlement) outcome {
+	return outcome{duly.SettleRequest{Receipt: v.Receipt, As: as}, v.LeaseEnd.UnixMilli()}
+}
+
+func (d *diary) settling(o *outcome) { d.say("s %d %s %s %d", at(), o.Receipt, o.As, o.leaseEnd) }
+
+func (d *diary) settled(o *outcome, err error) {
+	d.say("S %d %s %s %d", at(), o.Receipt, verdict(err), o.leaseEnd)
+}
+
+func (d *diary) extending(o *outcome, lease time.Duration) {
+	d.say("x %d %s %d %d", at(), o.Receipt, lease.Microseconds(), o.leaseEnd)
+}
+
+func (d *diary) extended(o *outcome, err error) {
+	d.say("X %d %s %s %d", at(), o.Receipt, verdict(err), o.leaseEnd)
+}
 
 func (d *diary) fault(what string, err error) {
 	d.say("error %s: %s", what, strings.ReplaceAll(err.Error(), "\n", " "))

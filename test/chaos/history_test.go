@@ -145,7 +145,8 @@ func (h *history) readDelivery(f fields) {
 	})
 }
 
-// find returns the latest delivery that has the receipt.
+// find returns the delivery of a call: the one with its receipt and lease end, or the latest one
+// with its receipt.
 func (h *history) find(f fields) *delivery {
 	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	l := h.lives[lifeKey{parts.Queue, parts.Number}]
@@ -154,7 +155,7 @@ func (h *history) find(f fields) *delivery {
 		return nil
 	}
 	for _, d := range slices.Backward(l.deliveries) {
-		if d.n == parts.Delivery {
+		if d.n == parts.Delivery && (f.text(4) == "" || d.end == f.number(4)) {
 			return d
 		}
 	}
@@ -173,29 +174,23 @@ func (h *history) readTry(f fields) {
 	}
 }
 
-// readVerdict stores the result of the last call with a receipt. After a failover another
-// delivery may have the same receipt.
+// readVerdict stores the result of the last call of a delivery.
 func (h *history) readVerdict(f fields) {
 	d := h.find(f)
 	if d == nil {
 		return
 	}
-	parts, _ := contract.ParseReceipt(duly.Receipt(f.text(2)))
-	for _, d := range slices.Backward(h.lives[lifeKey{parts.Queue, parts.Number}].deliveries) {
-		if d.n != parts.Delivery {
-			continue
-		}
-		tries := d.settles
-		if f.text(0) == "X" {
-			tries = d.extends
-		}
-		if len(tries) > 0 {
-			last := tries[len(tries)-1]
-			last.at, last.verdict = f.number(1), f.text(3)
-			return
-		}
+	tries := d.settles
+	if f.text(0) == "X" {
+		tries = d.extends
 	}
-	h.fault("answered and never sent: %v", f)
+
+	if len(tries) == 0 {
+		h.fault("answered and never sent: %v", f)
+		return
+	}
+	last := tries[len(tries)-1]
+	last.at, last.verdict = f.number(1), f.text(3)
 }
 
 // until returns the earliest end of a delivery's lease in ms, as far as the diaries know.

@@ -248,9 +248,9 @@ func (l *load) reserve(queues []string, most int) ([]duly.Delivery, bool) {
 
 // handle ends deliveries in random ways.
 func (l *load) handle(ctx context.Context, r *rand.Rand, got []duly.Delivery) {
-	var outcomes, slow []duly.SettleRequest
+	var outcomes, slow []outcome
 	for i := range got {
-		o := duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
+		o := outcomeOf(&got[i], duly.Ack)
 		switch lot := r.Float64(); {
 		case lot < nacked:
 			delay := time.Duration(r.IntN(200)) * time.Millisecond
@@ -258,7 +258,7 @@ func (l *load) handle(ctx context.Context, r *rand.Rand, got []duly.Delivery) {
 		case lot < nacked+released:
 			o.As = duly.Release
 		case lot < nacked+released+extended:
-			l.extend(o.Receipt)
+			l.extend(&o)
 		case lot < nacked+released+extended+buried:
 			o.As, o.Error = duly.Bury, "by lot"
 		case lot < nacked+released+extended+buried+stalled:
@@ -280,14 +280,14 @@ func (l *load) handle(ctx context.Context, r *rand.Rand, got []duly.Delivery) {
 	}
 }
 
-func (l *load) extend(r duly.Receipt) {
+func (l *load) extend(o *outcome) {
 	ctx, cancel := l.limit()
 	defer cancel()
-	l.diary.extending(r, l.shape.lease)
-	errs, err := l.engine.Extend(ctx, "", []duly.Receipt{r}, l.shape.lease)
+	l.diary.extending(o, l.shape.lease)
+	errs, err := l.engine.Extend(ctx, "", []duly.Receipt{o.Receipt}, l.shape.lease)
 	switch {
 	case err == nil && (errs[0] == nil || errors.Is(errs[0], duly.ErrLeaseLost)):
-		l.diary.extended(r, errs[0])
+		l.diary.extended(o, errs[0])
 	case err != nil && !l.maybe(err):
 		l.diary.fault("extend", err)
 	case err == nil && !l.maybe(errs[0]):
@@ -296,7 +296,7 @@ func (l *load) extend(r duly.Receipt) {
 }
 
 // settle repeats the call until it is answered, or until no caller would still wait for it.
-func (l *load) settle(outcomes []duly.SettleRequest) {
+func (l *load) settle(outcomes []outcome) {
 	for end := time.Now().Add(10 * time.Second); len(outcomes) > 0 && time.Now().Before(end); {
 		if outcomes = l.settleOnce(outcomes); len(outcomes) > 0 {
 			time.Sleep(breath)
@@ -305,13 +305,15 @@ func (l *load) settle(outcomes []duly.SettleRequest) {
 }
 
 // settleOnce settles the outcomes and returns those without an answer.
-func (l *load) settleOnce(outcomes []duly.SettleRequest) (left []duly.SettleRequest) {
+func (l *load) settleOnce(outcomes []outcome) (left []outcome) {
+	requests := make([]duly.SettleRequest, len(outcomes))
 	for i := range outcomes {
+		requests[i] = outcomes[i].SettleRequest
 		l.diary.settling(&outcomes[i])
 	}
 	ctx, cancel := l.limit()
 	defer cancel()
-	errs, err := l.engine.Settle(ctx, "", outcomes)
+	errs, err := l.engine.Settle(ctx, "", requests)
 	if err != nil {
 		if !l.maybe(err) {
 			l.diary.fault("settle", err)
@@ -321,7 +323,7 @@ func (l *load) settleOnce(outcomes []duly.SettleRequest) (left []duly.SettleRequ
 	for i, err := range errs {
 		switch {
 		case err == nil || errors.Is(err, duly.ErrLeaseLost):
-			l.diary.settled(outcomes[i].Receipt, err)
+			l.diary.settled(&outcomes[i], err)
 			if err == nil && outcomes[i].As == duly.Ack {
 				l.ahead.Add(-1)
 			}

@@ -89,6 +89,14 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 		{breach: "wrong bytes", says: "I10", lines: replace(push, "p 1000000 x a 500000 2 bb")},
 		{breach: "another queue", says: "I10", lines: replace(push, "p 1000000 x b 500000 2 aa")},
 		{breach: "taken late", says: "I12", lines: good, trial: trial{calm: 1_100_000, slack: 500 * time.Microsecond}},
+		{breach: "none: a nack of the first delivery under one receipt, and an ack of the second", trial: undone,
+			lines: []string{push, pushed, first, again, "s 1860000 " + receipt(1) + " nack 2000",
+				"s 1861000 " + receipt(1) + " ack 2350", "S 1862000 " + receipt(1) + " ok 2000",
+				"S 1863000 " + receipt(1) + " lease_lost 2350", third, ack, acked}},
+		{breach: "resurrected: an ack of the second delivery under one receipt", says: "I2", trial: undone,
+			lines: []string{push, pushed, first, again, "s 1860000 " + receipt(1) + " nack 2000",
+				"s 1861000 " + receipt(1) + " ack 2350", "S 1862000 " + receipt(1) + " lease_lost 2000",
+				"S 1863000 " + receipt(1) + " ok 2350", third, ack, acked}},
 		{breach: "a client's error", says: "error", lines: add("error push: internal")},
 	} {
 		h := newHistory()

@@ -233,10 +233,10 @@ func drain(t *testing.T, engine drainable, queues ...string) (lines []string) {
 			}
 			continue
 		}
-		outcomes := make([]duly.SettleRequest, len(got))
+		outcomes := make([]outcome, len(got))
 		for i := range got {
 			p.delivered(sent, &got[i])
-			outcomes[i] = duly.SettleRequest{Receipt: got[i].Receipt, As: duly.Ack}
+			outcomes[i] = outcomeOf(&got[i], duly.Ack)
 		}
 		l.settle(outcomes)
 	}

@@ -263,7 +263,7 @@ func (w *redisWaiter) take() error {
 		default:
 			w.l.diary.say("took %s", body)
 		}
-		w.l.settle([]duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
+		w.l.settle([]outcome{outcomeOf(&d, duly.Ack)})
 	}
 	return nil
 }
