@@ -38,8 +38,8 @@ var oracleSeconds = []string{
 	"*/25 59 0,1,23 * * SUN", "0 0 2 * * *", "1 0 2 * * *", "59 29 1,2 ? * *",
 }
 
-// Rules C17.27 to C17.35 and C17.40 to C17.49, against an oracle that lists every local minute. The short form looks
-// at the days around every change of offset.
+// Rules C17.27 to C17.35, C17.40, C17.42 and C17.43 to C17.49, against an oracle that lists
+// every local minute. The short form looks at the days around every change of offset.
 func TestTicksEqualOracle(t *testing.T) {
 	t.Parallel()
 	if n := len(oracleSpecs); n < 40 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/cron"
 )
 
-// Rules C17.27 to C17.32: expressions that mean the same have the same ticks.
+// Rules C17.27, C17.28, C17.29, C17.30, C17.31 and C17.32: expressions that mean the same have the same ticks.
 func TestEqualExpressions(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{

@@ -61,13 +61,12 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 		return r, "", contract.SchedulesFull(ref, most)
 	}
 
-	// A Put that changes nothing may be repeated, also if no tick follows any more.
-	t, _ := e.now()
-	r, status, err = schedule.Put(old, ref, s, t)
-	if err == nil && status != duly.ScheduleUnchanged {
-		err = contract.CheckTicks(&s, t)
+	timing, err := schedule.Timing(&s)
+	if err != nil {
+		return r, "", err
 	}
-	return r, status, err
+	now, _ := e.now()
+	return schedule.Put(old, ref, s, timing, now)
 }
 
 // storeSchedule stores the record of a Put. It creates the queue if that does not exist.

@@ -9,35 +9,44 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Hash is a SHA-256 of fields of a definition.
+// Hash is a SHA-256 of fields of a schedule.
 type Hash [sha256.Size]byte
 
-// TimingHash returns the hash of the fields that decide the ticks.
-func TimingHash(d *duly.Schedule) Hash {
-	zone := d.Zone
-	if zone == "UTC" {
-		zone = ""
-	}
-	return hashOf(struct {
-		Spec  string `json:"spec"`
-		Zone  string `json:"zone,omitempty"`
-		Start *int64 `json:"start,omitempty"`
-		End   *int64 `json:"end,omitempty"`
-	}{d.Spec, zone, milli(d.Start), milli(d.End)})
+// timing has the fields that decide the ticks. Defaults are left out.
+type timing struct {
+	Spec  string `json:"spec"`
+	Zone  string `json:"zone,omitempty"`
+	Start *int64 `json:"start,omitempty"`
+	End   *int64 `json:"end,omitempty"`
 }
 
-// ContentHash returns the hash of every other field that a caller sets, except the name.
-func ContentHash(d *duly.Schedule) Hash {
-	c := struct {
-		Jitter   time.Duration `json:"jitter,omitempty"`
-		Catchup  duly.Catchup  `json:"catchup,omitempty"`
-		Window   time.Duration `json:"window,omitempty"`
-		Overlap  duly.Overlap  `json:"overlap,omitempty"`
-		Owner    string        `json:"owner,omitempty"`
-		Template template      `json:"template"`
-	}{d.Jitter, d.Catchup, d.Window, d.Overlap, d.Owner, templateOf(&d.Template)}
+// content has every other field that a caller sets, except the name.
+type content struct {
+	Jitter   time.Duration `json:"jitter,omitempty"`
+	Catchup  duly.Catchup  `json:"catchup,omitempty"`
+	Window   time.Duration `json:"window,omitempty"`
+	Overlap  duly.Overlap  `json:"overlap,omitempty"`
+	Owner    string        `json:"owner,omitempty"`
+	Template template      `json:"template"`
+}
 
+// TimingHash returns the hash of the fields that decide the ticks.
+func TimingHash(s *duly.Schedule) Hash { return hashOf(timingOf(s)) }
+
+// ContentHash returns the hash of every other field that a caller sets, except the name.
+func ContentHash(s *duly.Schedule) Hash { return hashOf(contentOf(s)) }
+
+func timingOf(s *duly.Schedule) timing {
+	t := timing{s.Spec, s.Zone, milli(s.Start), milli(s.End)}
 	// A default that is spelled out equals one that is left out.
+	if t.Zone == "UTC" {
+		t.Zone = ""
+	}
+	return t
+}
+
+func contentOf(s *duly.Schedule) content {
+	c := content{s.Jitter, s.Catchup, s.Window, s.Overlap, s.Owner, templateOf(&s.Template)}
 	if c.Catchup == duly.CatchupOne {
 		c.Catchup = ""
 	}
@@ -47,7 +56,7 @@ func ContentHash(d *duly.Schedule) Hash {
 	if c.Overlap == duly.OverlapSkip {
 		c.Overlap = ""
 	}
-	return hashOf(c)
+	return c
 }
 
 // template has the fields of a job that a template can set, in the order of the hash.
@@ -102,14 +111,17 @@ func templateOf(j *duly.Job) template {
 	return t
 }
 
-// hashOf returns the hash of the JSON of a struct. JSON keeps the order of its fields and
-// sorts its maps.
-func hashOf(fields any) Hash {
+// hashOf returns the hash of the JSON of a struct.
+func hashOf(fields any) Hash { return sha256.Sum256(jsonOf(fields)) }
+
+// jsonOf returns the JSON of a struct, which keeps the order of its fields and sorts its
+// maps.
+func jsonOf(fields any) []byte {
 	text, err := json.Marshal(fields)
 	if err != nil {
 		panic(err) // strings and numbers always have a JSON
 	}
-	return sha256.Sum256(text)
+	return text
 }
 
 // milli returns a time in ms, nil for none.

@@ -52,7 +52,7 @@ func fullSchedule() duly.Schedule {
 	}
 }
 
-// Rule C17.118: each field changes one hash, and the name changes none. A new field of a
+// Rules C17.15 and C17.118: each field changes one hash, and the name changes none. A new field of a
 // job or of a definition fails this test until the hash has it.
 func TestEveryFieldChangesItsHash(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/cron"
 )
 
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
@@ -15,7 +16,11 @@ func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 // put is a Put that must succeed.
 func put(t *testing.T, old *contract.ScheduleRecord, s duly.Schedule, now int64) (contract.ScheduleRecord, duly.ScheduleStatus) {
 	t.Helper()
-	r, status, err := Put(old, duly.Q("reports"), s, moment(now))
+	timing, err := Timing(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, status, err := Put(old, duly.Q("reports"), s, timing, moment(now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +80,36 @@ func TestVersionsAlwaysRise(t *testing.T) {
 	}
 }
 
+// Rules C17.35 and C17.119: a schedule without a next tick cannot be put, but a deployment
+// can repeat the Put of one whose last tick has passed.
+func TestPutAfterTheLastTick(t *testing.T) {
+	t.Parallel()
+	s := duly.Schedule{Name: "nightly", Spec: "0 3 * * *", End: moment(tick0)}
+	r, _ := put(t, nil, s, tick0-hour)
+	r.Next = 0
+	if again, status := put(t, &r, s, tick0+hour); status != duly.ScheduleUnchanged || again.Next != 0 {
+		t.Errorf("%s, %+v", status, again)
+	}
+	timing, err := Timing(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Put(nil, duly.Q("reports"), s, timing, moment(tick0+hour)); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("a new schedule: %v", err)
+	}
+	s.Template.Priority = 1
+	if _, _, err := Put(&r, duly.Q("reports"), s, timing, moment(tick0+hour)); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("another content: %v", err)
+	}
+}
+
 // Rule C17.123.
 func TestPutOfAnotherOwnerConflicts(t *testing.T) {
 	t.Parallel()
 	old, _ := put(t, nil, duly.Schedule{Name: "nightly", Spec: "@daily", Owner: "app"}, tick0)
 	for _, owner := range []string{"", "other"} {
-		_, _, err := Put(&old, duly.Q("reports"), duly.Schedule{Name: "nightly", Spec: "@daily", Owner: owner}, moment(tick0))
+		s := duly.Schedule{Name: "nightly", Spec: "@daily", Owner: owner}
+		_, _, err := Put(&old, duly.Q("reports"), s, cron.Timing{}, moment(tick0))
 		if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), `"app"`) {
 			t.Errorf("owner %q: %v", owner, err)
 		}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -15,21 +16,37 @@ func Timing(s *duly.Schedule) (cron.Timing, error) {
 	if err != nil {
 		return cron.Timing{}, err
 	}
-	zone, err := cron.LoadZone(s.Zone)
+	zone, err := loadZone(s.Zone)
 	if err != nil {
 		return cron.Timing{}, err
 	}
 	return cron.Timing{Expr: expr, Zone: zone, Start: s.Start, End: s.End}, nil
 }
 
+// zones caches the zones by their names, because a schedule is read at each tick, and a
+// zone is a file. There are only as many as the database has.
+var zones sync.Map
+
+func loadZone(name string) (*time.Location, error) {
+	if zone, ok := zones.Load(name); ok {
+		return zone.(*time.Location), nil
+	}
+	zone, err := cron.LoadZone(name)
+	if err == nil {
+		zones.Store(name, zone)
+	}
+	return zone, err
+}
+
 // First returns the first tick after the later of now and last, in ms, and 0 if there is
 // none. It is the next tick of a schedule that is created, or put with another timing.
 func First(t cron.Timing, now, last int64) int64 { return nextTick(t, max(now, last)) }
 
-// Put returns the record that a Put of a valid schedule stores, with the default filled in.
-// old is the stored record, nil for none. now is the engine's clock. Put returns
-// [duly.ErrConflict] for a schedule of another owner.
-func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, now time.Time) (
+// Put returns the record that a Put of a valid schedule stores, with the defaults filled
+// in. old is the stored record, nil for none. now is the engine's clock, and t the timing
+// of s. Put returns [duly.ErrConflict] for a schedule of another owner, and
+// [duly.ErrInvalid] for one without a tick in the next years.
+func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, t cron.Timing, now time.Time) (
 	contract.ScheduleRecord, duly.ScheduleStatus, error,
 ) {
 	r := contract.ScheduleRecord{Queue: q.Normal()}
@@ -46,15 +63,16 @@ func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, now tim
 		}
 	}
 
+	// A deployment may repeat its Put after the last tick, so this comes after the hashes.
+	if err := contract.CheckTicks(&s, now); err != nil {
+		return r, "", err
+	}
+
 	// The content applies from the next tick on. Only the timing moves that.
 	r.Schedule = contract.FillSchedule(s)
 	r.Version = NextVersion(r.Version, now)
 	if moved {
-		timing, err := Timing(&r.Schedule)
-		if err != nil {
-			return r, "", err
-		}
-		r.Next = First(timing, now.UnixMilli(), r.Last)
+		r.Next = First(t, now.UnixMilli(), r.Last)
 	}
 	return r, status, nil
 }

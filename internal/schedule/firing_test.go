@@ -1,0 +1,289 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
+)
+
+// firer is an engine with the schedules of one shard.
+type firer struct {
+	contract.Firer
+	mu      sync.Mutex
+	clock   *clock.Fake
+	records []contract.ScheduleRecord
+	reads   int
+	calls   [][]contract.FireItem
+	gate    chan struct{} // holds back DueSchedules
+	answer  func(item contract.FireItem) contract.FireResult
+	err     error
+}
+
+func (f *firer) DueSchedules(context.Context, duly.QueueRef, int) (contract.DueSchedules, error) {
+	if f.gate != nil {
+		<-f.gate
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	due := contract.DueSchedules{Now: f.clock.Now().UnixMilli(), TTL: duly.None}
+	for _, r := range f.records {
+		if r.Next != 0 && r.Next <= due.Now && len(due.Schedules) < contract.MaxDue {
+			due.Schedules = append(due.Schedules, r)
+		}
+	}
+	return due, f.err
+}
+
+func (f *firer) Fire(_ context.Context, _ duly.QueueRef, items []contract.FireItem) ([]contract.FireResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, items)
+	results := make([]contract.FireResult, len(items))
+	for i, item := range items {
+		if f.answer != nil {
+			results[i] = f.answer(item)
+			if results[i].Status != contract.FireFired {
+				continue
+			}
+		}
+		results[i].Status = contract.FireFired
+		for k := range f.records {
+			if r := &f.records[k]; r.Name == item.Name {
+				r.Advance(&item, duly.PushResult{Status: duly.Created})
+			}
+		}
+	}
+	return results, nil
+}
+
+func newFirer(records ...contract.ScheduleRecord) (*firer, *Firing, *logtest.Log) {
+	f, log := &firer{clock: clock.NewFake(), records: records}, new(logtest.Log)
+	return f, NewFiring(f, f.clock, log.Logger()), log
+}
+
+// due is a schedule of each minute whose tick is due at the epoch of the clock.
+func due(name string, change func(*contract.ScheduleRecord)) contract.ScheduleRecord {
+	r := contract.ScheduleRecord{Queue: duly.Q("q"), Version: 1, Next: clock.Epoch.UnixMilli()}
+	r.Schedule = contract.FillSchedule(duly.Schedule{Name: name, Spec: "* * * * *"})
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+func TestRoundFiresDueTicks(t *testing.T) {
+	t.Parallel()
+	f, firing, _ := newFirer(due("a", nil), due("b", nil), due("later", func(r *contract.ScheduleRecord) { r.Next += minute }))
+	o, err := firing.Round(t.Context(), duly.Q("q"), 0)
+	if err != nil || o != (Outcome{Fired: 2}) || len(f.calls) != 1 || len(f.calls[0]) != 2 {
+		t.Errorf("%+v, %v after %d calls", o, err, len(f.calls))
+	}
+	if o, err = firing.Round(t.Context(), duly.Q("q"), 0); err != nil || o != (Outcome{}) || len(f.calls) != 1 {
+		t.Errorf("with nothing due: %+v, %v after %d calls", o, err, len(f.calls))
+	}
+	f.err = duly.ErrUnavailable
+	if _, err = firing.Round(t.Context(), duly.Q("q"), 0); !errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("with a store that is away: %v", err)
+	}
+}
+
+// Rule C17.110: a round has bounds, and says whether more is due.
+func TestRoundIsBounded(t *testing.T) {
+	t.Parallel()
+	var records []contract.ScheduleRecord
+	for i := range 250 {
+		records = append(records, due(fmt.Sprintf("s%d", i), nil))
+	}
+	f, firing, _ := newFirer(records...)
+	var fired []int
+	for more := true; more; {
+		o, err := firing.Round(t.Context(), duly.Q("q"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fired, more = append(fired, o.Fired), o.More
+	}
+	if fmt.Sprint(fired) != "[100 100 50]" || len(f.calls) != 3 {
+		t.Errorf("rounds fire %v", fired)
+	}
+
+	// With catchup all, the items of several schedules fill a call.
+	f, firing, _ = newFirer(due("a", nil), due("b", nil), due("c", nil))
+	for i := range f.records {
+		f.records[i].Spec, f.records[i].Catchup = "* * * * * *", duly.CatchupAll
+		f.records[i].Template.Body = make([]byte, 16<<10)
+	}
+	f.clock.Advance(299 * time.Second)
+	fired = nil
+	for more := true; more; {
+		o, err := firing.Round(t.Context(), duly.Q("q"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fired, more = append(fired, o.Fired), o.More
+	}
+	if fmt.Sprint(fired) != "[512 388]" {
+		t.Errorf("rounds fire %v of 900 ticks", fired)
+	}
+}
+
+// Rule C17.111: a process has one pass of a shard at a time. Others wait for its result.
+func TestRoundsOfAShardAreJoined(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, firing, _ := newFirer(due("a", nil))
+		f.gate = make(chan struct{})
+		outcomes := make(chan Outcome, 10)
+		for range cap(outcomes) {
+			go func() {
+				o, err := firing.Round(t.Context(), duly.QueueRef{Name: "q"}, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				outcomes <- o
+			}()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { _, err := firing.Round(ctx, duly.Q("q"), 0); left <- err }()
+		synctest.Wait()
+
+		// The round outlives a caller that leaves.
+		cancel()
+		if err := <-left; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that leaves gets %v", err)
+		}
+		close(f.gate)
+		for range cap(outcomes) {
+			if o := <-outcomes; o.Fired != 1 {
+				t.Errorf("a caller gets %+v", o)
+			}
+		}
+		if f.reads != 1 || len(f.calls) != 1 {
+			t.Errorf("%d reads and %d calls of Fire, want one", f.reads, len(f.calls))
+		}
+	})
+}
+
+func TestCloseWaitsForTheRound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, firing, _ := newFirer(due("a", nil))
+		f.gate = make(chan struct{})
+		go func() { _, _ = firing.Round(t.Context(), duly.Q("q"), 0) }()
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { firing.Close(); close(closed) }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close returns before the round")
+		default:
+		}
+		close(f.gate)
+		<-closed
+		if _, err := firing.Round(t.Context(), duly.Q("q"), 0); !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("a round after Close: %v", err)
+		}
+		if firing.Go(func() {}) {
+			t.Error("Go runs a function after Close")
+		}
+	})
+}
+
+// Rule C17.93: a tick whose run does not fit is left alone for 2 s. Others go on.
+func TestFullTickIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	f, firing, _ := newFirer(due("full", nil), due("b", nil))
+	f.answer = func(item contract.FireItem) contract.FireResult {
+		if item.Name == "full" {
+			return contract.FireResult{Status: contract.FireFull, Err: duly.ErrFull}
+		}
+		return contract.FireResult{Status: contract.FireFired}
+	}
+	round := func(want Outcome) {
+		t.Helper()
+		if o, err := firing.Round(t.Context(), duly.Q("q"), 0); err != nil || o != want {
+			t.Errorf("%+v, %v, want %+v", o, err, want)
+		}
+	}
+	round(Outcome{Fired: 1, Pause: 2 * time.Second})
+	round(Outcome{Pause: 2 * time.Second})
+	f.clock.Advance(1500 * time.Millisecond)
+	round(Outcome{Pause: 500 * time.Millisecond})
+	if len(f.calls) != 1 {
+		t.Errorf("%d calls of Fire within the pause", len(f.calls))
+	}
+
+	// A Put ends the pause, and so does its time.
+	f.records[0].Version++
+	round(Outcome{Pause: 2 * time.Second})
+	f.clock.Advance(2 * time.Second)
+	f.answer = nil
+	round(Outcome{Fired: 1})
+	if len(f.calls) != 3 {
+		t.Errorf("%d calls of Fire", len(f.calls))
+	}
+}
+
+// Rules C17.39, C17.87 and C17.92: the log has one line per version.
+func TestLogHasOneLinePerVersion(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*contract.ScheduleRecord)
+		answer contract.FireResult
+		says   string
+	}{
+		{"UnknownZone", func(r *contract.ScheduleRecord) { r.Zone = "Mars/Phobos" }, contract.FireResult{Status: contract.FireFired}, "Mars/Phobos"},
+		{"ForeignTick", func(r *contract.ScheduleRecord) { r.Next -= 1000 }, contract.FireResult{Status: contract.FireFired}, "differs"},
+		{"RunNotAllowed", nil, contract.FireResult{Status: contract.FireFired, Run: duly.PushResult{Err: duly.ErrInvalid}}, "made no run"},
+		{"BadItem", nil, contract.FireResult{Err: duly.ErrInvalid}, "refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f, firing, log := newFirer(due("a", tt.change))
+			next := f.records[0].Next
+			f.answer = func(contract.FireItem) contract.FireResult { return tt.answer }
+			for version := range int64(3) {
+				for range 3 {
+					f.records[0].Version, f.records[0].Next = version+1, next
+					if _, err := firing.Round(t.Context(), duly.Q("q"), 0); err != nil {
+						t.Fatal(err)
+					}
+					f.clock.Advance(contract.FullPause)
+				}
+			}
+			if n := log.Count(tt.says); n != 3 || strings.Count(log.String(), "\n") != 3 {
+				t.Errorf("the log is\n%s\nwant 3 lines that say %q", log.String(), tt.says)
+			}
+		})
+	}
+}
+
+// A tick that another process fires, or that is early because the clock was set back, is no
+// reason to pause.
+func TestStaleAndEarlyTicksDoNotPause(t *testing.T) {
+	t.Parallel()
+	f, firing, log := newFirer(due("a", nil))
+	for _, status := range []contract.FireStatus{contract.FireStale, contract.FireEarly, contract.FireNotFound} {
+		f.answer = func(contract.FireItem) contract.FireResult { return contract.FireResult{Status: status} }
+		if o, err := firing.Round(t.Context(), duly.Q("q"), 0); err != nil || o != (Outcome{}) {
+			t.Errorf("%s: %+v, %v", status, o, err)
+		}
+	}
+	if log.String() != "" {
+		t.Errorf("the log is\n%s", log.String())
+	}
+}
