@@ -75,6 +75,9 @@ func (s Suite) Run(t *testing.T) {
 	if s.hasTopics(t) {
 		all = append(all, topicSubjects()...)
 	}
+	if s.hasSchedules(t) {
+		all = append(all, scheduleSubjects()...)
+	}
 	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue
