@@ -12,24 +12,25 @@ import (
 // SQLite maintains its indexes. So a job is never in no set or in two, no set has an entry
 // without a job, and a leased job always has a lease end.
 const (
-	faultFile          = "file_damaged"       // SQLite's own check of the file failed
-	faultStray         = "rows_without_queue" // rows of a queue that does not exist
-	faultUnreadable    = "job_unreadable"     // an invalid row
-	faultPlace         = "place_wrong"        // the sort key does not match the job
-	faultBodyMissing   = "body_missing"       // no body anywhere
-	faultBodyTwice     = "body_twice"         // an inline body and an external one
-	faultBodyStray     = "body_without_job"   // an external body without its job
-	faultAliasMissing  = "alias_missing"      // a job that its ID does not find
-	faultAliasStray    = "alias_without_job"  // an alias without its job
-	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
-	faultExpiryStray   = "expiry_without_job" // an entry without its job, or with another time
-	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"    // an entry of merges or replaceable without its job
-	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
-	faultKeyStray      = "order_key_wrong"    // an order key whose holder does not exist
-	faultBlockedByNone = "blocked_by_nobody"  // blocked, and the order key is free
-	faultCounters      = "counters_differ"    // sizes differ from the recount, or counters don't add up
-	faultMoment        = "moment_missed"      // the timer would miss a due time
+	faultFile          = "file_damaged"        // SQLite's own check of the file failed
+	faultStray         = "rows_without_queue"  // rows of a queue that does not exist
+	faultUnreadable    = "job_unreadable"      // an invalid row
+	faultPlace         = "place_wrong"         // the sort key does not match the job
+	faultBodyMissing   = "body_missing"        // no body anywhere
+	faultBodyTwice     = "body_twice"          // an inline body and an external one
+	faultBodyStray     = "body_without_job"    // an external body without its job
+	faultAliasMissing  = "alias_missing"       // a job that its ID does not find
+	faultAliasStray    = "alias_without_job"   // an alias without its job
+	faultExpiryMissing = "expiry_missing"      // a TTL or Retain without its entry
+	faultExpiryStray   = "expiry_without_job"  // an entry without its job, or with another time
+	faultMergeMissing  = "merge_key_missing"   // a waiting job that does not hold its merge key
+	faultMergeStray    = "merge_key_wrong"     // an entry of merges or replaceable without its job
+	faultKeyNotHeld    = "order_key_not_held"  // ready or leased without its order key
+	faultKeyStray      = "order_key_wrong"     // an order key whose holder does not exist
+	faultBlockedByNone = "blocked_by_nobody"   // blocked, and the order key is free
+	faultCounters      = "counters_differ"     // sizes differ from the recount, or counters don't add up
+	faultMoment        = "moment_missed"       // the timer would miss a due time, or a tick
+	faultSchedule      = "schedule_unreadable" // a schedule whose record cannot be read
 )
 
 // checkPage is how many rows are read at a time.
@@ -103,7 +104,7 @@ func (c *check) run(ctx context.Context, r *conn) error {
 		// Every alias must be looked up, even if the queue in memory knows of none.
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
-			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies,
+			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies, c.schedules,
 		} {
 			if err := part(ctx, q); err != nil {
 				return err
@@ -219,7 +220,7 @@ func (c *check) earliestTimes(ctx context.Context) error {
 			if err := truth.readEarliest(t.conn); err != nil {
 				return err
 			}
-			if q.earliest.isLater(truth.earliest) || truth.aliased && !q.aliased {
+			if q.earliest.isLater(truth.earliest) || truth.aliased && !q.aliased || truth.schedules != q.schedules {
 				late = append(late, ref)
 			}
 		}
@@ -240,7 +241,8 @@ func (c *check) earliestTimes(ctx context.Context) error {
 
 // isLater reports whether any time is later than the true one.
 func (m eventTimes) isLater(truth eventTimes) bool {
-	return m.due > truth.due || m.leaseEnd > truth.leaseEnd || m.dead > truth.dead || m.expiry > truth.expiry
+	return m.due > truth.due || m.leaseEnd > truth.leaseEnd || m.dead > truth.dead || m.expiry > truth.expiry ||
+		m.tick > truth.tick
 }
 
 // repair repairs each fault in a transaction of its own.

@@ -85,6 +85,15 @@ var damages = []damage{
 	{"18 CountersDoNotAddUp", "UPDATE tallies SET acked = acked + 3", faultCounters, ""},
 	{"18 TalliesLost", "DELETE FROM tallies", faultCounters, ""},
 	{"18 RowsOfNoQueue", "UPDATE jobs SET queue = 999 WHERE state = 5", faultStray, ""},
+	// Schedules. SQLite maintains the order of their ticks, and the other faults of a table have
+	// no place in it.
+	{"S1 NextWithoutEntry", "UPDATE schedules SET place = 4503599627370496", "", "generated column"},
+	{"S2 SameScheduleTwice", "INSERT INTO schedules (queue, name, version, paused, fired, skipped, missed, record) " +
+		"SELECT queue, name, 1, 0, 0, 0, 0, record FROM schedules", "", "UNIQUE"},
+	{"S3 NextIsNoMoment", "UPDATE schedules SET next = 0", "", "CHECK"},
+	{"S4 RecordUnreadable", "UPDATE schedules SET record = x'7b' WHERE name = 'damaged'", faultSchedule, ""},
+	{"S4 RecordEmpty", "UPDATE schedules SET record = x'7b7d' WHERE name = 'damaged'", faultSchedule, ""},
+	{"S5 ScheduleOfNoQueue", "UPDATE schedules SET queue = 999", faultStray, ""},
 	// 19, a missing marker, has a test of its own: the writer's times are in memory and are
 	// read again at opening.
 }
@@ -252,6 +261,14 @@ func (r *damagedStore) fill() {
 		duly.Job{ID: "large", Body: make([]byte, 5000)}, duly.Job{ID: "brief", TTL: time.Hour},
 		duly.Job{ID: "later", Delay: time.Minute}, duly.Job{ID: "merged", Merge: duly.Merge{Key: "m"}},
 	)
+
+	// Nothing here waits until the first tick.
+	for _, name := range []string{"damaged", "sound"} {
+		s := duly.Schedule{Name: name, Spec: "@daily", Start: time.Now().AddDate(1, 0, 0).Truncate(time.Second)}
+		if _, err := r.e.PutSchedule(ctx, damagedQueue, s); err != nil {
+			r.Fatal(err)
+		}
+	}
 }
 
 func (r *damagedStore) push(jobs ...duly.Job) {

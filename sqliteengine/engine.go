@@ -5,8 +5,8 @@ import "github.com/dulymq/duly/contract"
 // Engine is an engine that stores everything in one SQLite file. It implements
 // contract.Engine and the optional interfaces of an engine that owns its storage:
 // contract.Maintainer, contract.Registry, contract.Placer, contract.Surveyor, contract.Watcher,
-// contract.Limiter, contract.CancelWatcher, contract.Backuper and contract.Topics. It is safe for
-// concurrent use.
+// contract.Limiter, contract.CancelWatcher, contract.Backuper, contract.Topics and contract.Firer.
+// It is safe for concurrent use.
 type Engine struct {
 	*store
 	jobAPI
@@ -15,6 +15,7 @@ type Engine struct {
 	maintainerAPI
 	registryAPI
 	topicAPI
+	scheduleAPI
 }
 
 var (
@@ -22,6 +23,7 @@ var (
 	_ contract.Accepter      = (*Engine)(nil)
 	_ contract.Backuper      = (*Engine)(nil)
 	_ contract.CancelWatcher = (*Engine)(nil)
+	_ contract.Firer         = (*Engine)(nil)
 	_ contract.Inspector     = (*Engine)(nil)
 	_ contract.Limiter       = (*Engine)(nil)
 	_ contract.Maintainer    = (*Engine)(nil)
@@ -49,6 +51,8 @@ type (
 	registryAPI struct{ *store }
 	// topicAPI has topics and groups.
 	topicAPI struct{ *store }
+	// scheduleAPI has schedules.
+	scheduleAPI struct{ *store }
 )
 
 // newEngine opens a store and returns its engine. The caller starts the writer.
@@ -57,7 +61,9 @@ func newEngine(cfg Config, l layout) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{s, jobAPI{s}, operatorAPI{s}, inspectorAPI{s}, maintainerAPI{s}, registryAPI{s}, topicAPI{s}}, nil
+	return &Engine{
+		s, jobAPI{s}, operatorAPI{s}, inspectorAPI{s}, maintainerAPI{s}, registryAPI{s}, topicAPI{s}, scheduleAPI{s},
+	}, nil
 }
 
 // Close implements duly.Engine. Operations submitted before Close still run.
@@ -68,6 +74,7 @@ func (e *Engine) Close() error {
 		<-e.stopped
 		e.cancels.Close()
 		e.notifier.close()
+		e.firing.Close()
 		e.err = e.closeStore()
 	})
 	return e.err

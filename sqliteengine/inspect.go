@@ -294,6 +294,10 @@ func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 		}
 	}
 
+	if err := t.scheduleStats(q, &s); err != nil {
+		return s, err
+	}
+
 	s.OldestReady = time.Duration(max(0, t.now-oldest)) * time.Millisecond
 	return s, nil
 }

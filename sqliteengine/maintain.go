@@ -16,17 +16,24 @@ func (e maintainerAPI) Step(ctx context.Context, ref duly.QueueRef) (more bool, 
 	if err := contract.ValidateQueue(ref); err != nil {
 		return false, err
 	}
+	ticks := false
 	err = e.write(ctx, &op{Call: items(stepBound), run: func(t *tx) error {
-		more = false
+		more, ticks = false, false
 		q := t.queue(ref.Normal())
 		if q == nil {
 			return nil
 		}
 		var err error
 		more, err = q.step(t)
+		ticks = q.earliest.tick <= t.now
 		return err
 	}})
-	return more, err
+	if err != nil || !ticks {
+		return more, err
+	}
+
+	_, moreTicks, err := e.fireRound(ctx, ref.Normal())
+	return more || moreTicks, err
 }
 
 // Sweep implements contract.Maintainer. It compares times in memory and runs a transaction

@@ -120,7 +120,7 @@ func (w *writer) emptyGrave() error {
 		left := 0
 		for _, name := range [...]string{"remains_jobs", "remains_bodies", "remains_aliases", "remains_heads",
 			"remains_merges", "remains_replaceable", "remains_expiries",
-			"remains_messages", "remains_delayed", "remains_seen"} {
+			"remains_schedules", "remains_unreadable", "remains_messages", "remains_delayed", "remains_seen"} {
 			n, err := t.stmt(name).Int(1, id).Int(2, stepBound).Run()
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -208,6 +209,7 @@ func makeGolden(t *testing.T, path string) {
 		CreatedAt: clock.Epoch, Limits: goldenLimits}))
 	makeGoldenTopic(t, e)
 	makeGoldenPush(t, e)
+	makeGoldenSchedules(t, e)
 	must(e.Close())
 }
 
@@ -257,6 +259,9 @@ func goldenCount(version int) int {
 	n := len(goldenJobs())
 	if version >= 6 {
 		n += 5 // four messages that the group holds, and a delayed one
+	}
+	if version >= 7 {
+		n++ // the job of the push queue
 	}
 	return n
 }
@@ -345,6 +350,65 @@ func TestGoldenFilesOpen(t *testing.T) {
 		if file >= filepath.Join("testdata", "v7") {
 			judgeGoldenPush(t, path)
 		}
+		if file >= filepath.Join("testdata", "v8") {
+			checkGoldenSchedules(t, path)
+		}
+	}
+}
+
+var goldenScheduled = duly.Q("golden-schedules")
+
+// goldenSchedule sets every field that a schedule of a pull queue can have.
+func goldenSchedule() duly.Schedule {
+	return duly.Schedule{
+		Name: "full", Spec: "30 2 * * *", Zone: "Europe/Berlin",
+		Start: clock.Epoch.Add(-time.Hour), End: clock.Epoch.AddDate(9, 0, 0),
+		Jitter: time.Second, Window: time.Hour, Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow, Owner: "app",
+		Template: duly.Job{
+			Body: []byte("body \x00\xff"), Headers: map[string]string{"a": "b"}, Priority: -3, Tries: 4, MaxStalls: duly.None,
+			Backoff: "fixed:5s", TTL: time.Hour, Lease: time.Minute, OrderKey: "k",
+			Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Second}, Retain: time.Hour,
+		},
+	}
+}
+
+// makeGoldenSchedules creates schedules, from layout 8 on. One of them is paused.
+func makeGoldenSchedules(t *testing.T, e *Engine) {
+	ctx := context.Background()
+	for _, s := range []duly.Schedule{goldenSchedule(), {Name: "paused", Spec: "@every 90m"}} {
+		if _, err := e.PutSchedule(ctx, goldenScheduled, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.PauseSchedule(ctx, goldenScheduled, "paused"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkGoldenSchedules(t *testing.T, path string) {
+	t.Helper()
+	ctx, c := t.Context(), clock.NewFake()
+	e, err := Open(ctx, Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	got, err := e.GetSchedule(ctx, goldenScheduled, "full")
+	next := clock.Epoch.Add(90 * time.Minute)
+	if err != nil || !reflect.DeepEqual(got.Schedule, goldenSchedule()) || !got.Next.Equal(next) {
+		t.Errorf("the schedule is %+v, %v", got, err)
+	}
+	if paused, err := e.GetSchedule(ctx, goldenScheduled, "paused"); err != nil || !paused.Paused {
+		t.Errorf("the paused schedule is %+v, %v", paused, err)
+	}
+	if put, err := e.PutSchedule(ctx, goldenScheduled, goldenSchedule()); err != nil || put.Status != duly.ScheduleUnchanged {
+		t.Errorf("a repeated put is %+v, %v", put, err)
+	}
+
+	c.Advance(91 * time.Minute)
+	jobs, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenScheduled.Name}, Max: 10})
+	if err != nil || len(jobs) != 1 || jobs[0].Headers[duly.HeaderSchedule] != "full" {
+		t.Errorf("%d runs are delivered, %v", len(jobs), err)
 	}
 }
 

@@ -33,9 +33,14 @@ type notifier struct {
 	// leasing holds the queues with leases, which the engine takes back on its own. The
 	// timer serves these and the waited ones.
 	leasing map[*queueView]struct{}
-	timer   duly.Timer
-	armed   int64 // the time for which the timer is set, never if it is not set
-	closed  bool
+	// scheduled holds the queues with a next tick, and firing those whose due ticks are being
+	// fired. Both are empty in a manual engine.
+	scheduled   map[*queueView]struct{}
+	firing      map[duly.QueueRef]bool
+	tickWarning string // the last logged error of a pass
+	timer       duly.Timer
+	armed       int64 // the time for which the timer is set, never if it is not set
+	closed      bool
 }
 
 // waitKey is a queue and a kind of callers. Dispatchers of push queues wait apart from
@@ -67,14 +72,16 @@ type queueView struct {
 	floor     heldFloor     // of a topic
 	readers   chan struct{} // of a topic: closed when messages enter
 
-	stepping bool // a step was requested and has not committed yet
+	stepping bool  // a step was requested and has not committed yet
+	tickHold int64 // due ticks are left alone until then
 }
 
 // waiter is one Wait call.
 type waiter = waiters.Waiter[waitKey]
 
 func newNotifier(e *store) *notifier {
-	h := &notifier{e: e, views: map[waitKey]*queueView{}, leasing: map[*queueView]struct{}{}, armed: never}
+	h := &notifier{e: e, views: map[waitKey]*queueView{}, leasing: map[*queueView]struct{}{}, armed: never,
+		scheduled: map[*queueView]struct{}{}, firing: map[duly.QueueRef]bool{}}
 	h.waiters.Life = recheck
 	h.waiters.Emptied = func(d waitKey) { h.forget(h.views[d]) }
 	return h
@@ -104,7 +111,7 @@ func (h *notifier) viewOf(d waitKey) *queueView {
 }
 
 func (v *queueView) clear() {
-	v.exists, v.ready = false, 0
+	v.exists, v.ready, v.tickHold = false, 0, 0
 	v.kind, v.uncounted, v.called, v.last, v.floor = kindQueue, false, 0, 0, heldFloor{}
 	v.wakeReaders()
 	v.earliest = noEvents
@@ -157,6 +164,7 @@ func (h *notifier) applyCommit(t *tx) {
 func (h *notifier) update(q *queue, now int64) {
 	v := h.apply(q, now)
 	h.wake(v, now, v.ready)
+	h.fireDue(v, now)
 	h.armFor(v, now)
 	if q.log != nil {
 		h.updateGroups(q, now)
@@ -188,6 +196,7 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 	}
 
 	v.upcoming.due, v.upcoming.leaseEnd = v.earliest.due, v.earliest.leaseEnd
+	h.applyTicks(v, q)
 	if !h.e.cfg.Manual {
 		if q.sizes.Leased > 0 || q.kind == kindTopic && v.earliest.leaseEnd != never {
 			h.leasing[v] = struct{}{}
@@ -202,7 +211,7 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 	}
 
 	// More woken waiters than jobs will find nothing, so their wake-ups end too.
-	if v.ready == 0 && q.reserves > 0 || !v.outdated(now) {
+	if !h.tickWaits(v, now) && (v.ready == 0 && q.reserves > 0 || !v.outdated(now)) {
 		h.waiters.Trim(v.key, int(v.ready))
 	}
 	return v
@@ -221,6 +230,9 @@ func (h *notifier) clearOther(q *queue) {
 func (h *notifier) wake(v *queueView, now, n int64) {
 	if h.waiters.Waiting(v.key) == 0 {
 		return
+	}
+	if h.tickWaits(v, now) {
+		h.wakeUpTo(v, 1)
 	}
 	if v.outdated(now) {
 		h.e.inbox.requestPoll()
@@ -265,6 +277,7 @@ func (h *notifier) forget(v *queueView) {
 		return
 	}
 	delete(h.leasing, v)
+	delete(h.scheduled, v)
 	if h.waiters.Waiting(v.key) == 0 {
 		delete(h.views, v.key)
 	}
@@ -295,6 +308,10 @@ func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited
 
 	// A lease end matters even without waiters, because the engine takes back the lease.
 	ahead(v.upcoming.leaseEnd)
+	// Nor does a tick need waiters, except in a manual engine.
+	if waited || !h.e.cfg.Manual {
+		ahead(v.tickAt())
+	}
 	if !waited {
 		return at
 	}
@@ -318,7 +335,8 @@ func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited
 func (h *notifier) armFor(v *queueView, now int64) {
 	waited := h.waiters.Waiting(v.key) > 0
 	_, leasing := h.leasing[v]
-	if !waited && !leasing {
+	_, scheduled := h.scheduled[v]
+	if !waited && !leasing && !scheduled {
 		return
 	}
 	at := min(h.nextCheck(v, now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
@@ -330,11 +348,14 @@ func (h *notifier) armFor(v *queueView, now int64) {
 // arm sets the timer for all queues.
 func (h *notifier) arm(now int64) {
 	mono, at := h.e.cfg.Clock.Mono(), int64(never)
-	anyone := len(h.leasing) > 0
+	anyone := len(h.leasing) > 0 || len(h.scheduled) > 0
 	for d := range h.waiters.Keys() {
 		at, anyone = min(at, h.nextCheck(h.views[d], now, mono, true)), true
 	}
 	for v := range h.leasing {
+		at = min(at, h.nextCheck(v, now, mono, false))
+	}
+	for v := range h.scheduled {
 		at = min(at, h.nextCheck(v, now, mono, false))
 	}
 	if !anyone {
@@ -379,6 +400,10 @@ func (h *notifier) tick() {
 			v.stepping = true
 			h.requestStep(v.key.ref)
 		}
+	}
+
+	for v := range h.scheduled {
+		h.fireDue(v, now)
 	}
 
 	h.arm(now)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
@@ -127,6 +128,7 @@ func newStore(cfg Config, l layout) *store {
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.w.space = diskSpace{Ballast: storefile.NoBallast(cfg.Path), file: cfg.Path}
 	e.notifier = newNotifier(e)
+	e.firing = schedule.NewFiring(scheduleAPI{e}, cfg.Clock, cfg.Logger)
 	return e
 }
 

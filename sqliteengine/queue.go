@@ -29,12 +29,15 @@ type queue struct {
 	earliest eventTimes
 	// aliased reports that some IDs may differ from their job's number.
 	aliased bool
-	log     *topicLog   // of a topic
-	group   *groupState // of a group
+	// schedules is the number of schedules.
+	schedules int
+	log       *topicLog   // of a topic
+	group     *groupState // of a group
 
 	draft     *queue // the draft of the running transaction
 	base      *queue // of a draft: the queue that it was copied from
 	cfgDirty  bool   // of a draft: the configuration has changed
+	tickMoved bool   // of a draft: a schedule got a next tick other than by Fire
 	destroyed bool   // of a draft: the queue was destroyed
 	reserves  int    // of a draft: number of Reserves that visited it
 	readyBuf  int    // of a draft: one more than the index of its buffer in tx.ready, 0 for none
@@ -43,7 +46,7 @@ type queue struct {
 // eventTimes are lower bounds of the first time in each index. Before the engine acts on a
 // time that has passed, it reads the index again.
 type eventTimes struct {
-	due, leaseEnd, dead, expiry int64
+	due, leaseEnd, dead, expiry, tick int64
 }
 
 // lower lowers an earliest time.
@@ -162,6 +165,10 @@ func (q *queue) readEarliest(c *conn) error {
 		}
 	}
 	q.aliased = s.ColInt(4) != 0
+	if q.earliest.tick = never; !s.ColNull(5) {
+		q.earliest.tick = s.ColInt(5)
+	}
+	q.schedules = int(s.ColInt(6))
 	s.Reset()
 	return nil
 }
@@ -185,7 +192,7 @@ func (q *queue) bindConfig(s *sqliteconn.Stmt, i int) {
 }
 
 // noEvents is for a queue without pending events.
-var noEvents = eventTimes{never, never, never, never}
+var noEvents = eventTimes{never, never, never, never, never}
 
 // save writes the changes of a draft.
 func (q *queue) save(c *conn) error {

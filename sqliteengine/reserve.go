@@ -28,11 +28,26 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 			}
 			return nil, err
 		}
-		if len(r.deliveries) > 0 || !r.more {
-			e.notifier.pass(p.Namespace, p.Queues[r.visited:], p.Dispatcher)
-			return r.deliveries, nil
+		if len(r.deliveries) == 0 && (r.more || e.fireTicks(ctx, r.ticks)) {
+			continue
 		}
+
+		if len(r.deliveries) > 0 {
+			e.notifier.reserved(r.ticks)
+		}
+		e.notifier.pass(p.Namespace, p.Queues[r.visited:], p.Dispatcher)
+		return r.deliveries, nil
 	}
+}
+
+// fireTicks fires the due ticks of queues. It reports whether another Reserve may find jobs.
+func (e jobAPI) fireTicks(ctx context.Context, refs []duly.QueueRef) (again bool) {
+	for _, ref := range refs {
+		// An error is that of the tick, which stays due, and not that of the Reserve.
+		fired, more, err := e.fireRound(ctx, ref)
+		again = again || err == nil && (fired > 0 || more)
+	}
+	return again
 }
 
 // releaseAbandoned releases the jobs of a Reserve whose caller has left.
@@ -54,9 +69,10 @@ type reserveCall struct {
 	deliveries []duly.Delivery
 	visited    int // number of queues visited
 	bytes      int
-	full       bool   // the next job does not fit
-	more       bool   // a step ended at its bound
-	token      uint64 // the fence of reserved messages; drawn with the first message
+	full       bool            // the next job does not fit
+	more       bool            // a step ended at its bound
+	ticks      []duly.QueueRef // visited queues that have due ticks
+	token      uint64          // the fence of reserved messages; drawn with the first message
 }
 
 // run reserves from the queues in order. It may run more than once.
@@ -86,6 +102,9 @@ func (r *reserveCall) run(t *tx) error {
 		}
 		if q.group != nil {
 			q.asGroup().noteCall(t, r.p.Consumer)
+		}
+		if q.earliest.tick <= t.now {
+			r.ticks = append(r.ticks, q.ref)
 		}
 		if err := r.reserveFrom(t, q); err != nil {
 			return err

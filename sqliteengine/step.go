@@ -33,8 +33,8 @@ func (q *queue) step(t *tx) (more bool, err error) {
 
 // overdue reports whether a step has anything to do.
 func (q *queue) overdue(now int64) bool {
-	return q.earliest.expiry < now || q.earliest.leaseEnd <= now || q.earliest.due <= now || q.deadOverBound(now) ||
-		q.sizes.Done > duly.MaxDone
+	return q.earliest.expiry < now || q.earliest.leaseEnd <= now || q.earliest.due <= now || q.earliest.tick <= now ||
+		q.deadOverBound(now) || q.sizes.Done > duly.MaxDone
 }
 
 // dropExpired deletes waiting jobs past their TTL and done jobs past their Retain.
@@ -97,6 +97,8 @@ func (q *queue) readEarliestOf(t *tx, moment *int64) error {
 		name = "first_dead"
 	case &q.earliest.expiry:
 		name = "first_expiry"
+	case &q.earliest.tick:
+		name = "first_tick"
 	}
 
 	s := t.stmt(name).Int(1, q.id)

@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
 )
 
 // store is the open file: the writer, the readers, and the state that they share.
@@ -29,6 +30,7 @@ type store struct {
 	tokenUsage    tokenUsage
 
 	consumers consumers
+	firing    *schedule.Firing
 
 	closing  atomic.Bool
 	diskFull atomic.Bool // the disk is full, so new jobs are refused

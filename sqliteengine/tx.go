@@ -212,7 +212,7 @@ func (t *tx) apply() {
 	for _, q := range t.touched {
 		truth := q.base
 		*truth = *q
-		truth.draft, truth.base, truth.cfgDirty, truth.reserves = nil, nil, false, 0
+		truth.draft, truth.base, truth.cfgDirty, truth.tickMoved, truth.reserves = nil, nil, false, false, 0
 	}
 }
 

@@ -80,6 +80,8 @@ func (h *notifier) check(keys []waitKey) (ready, poll bool, err error) {
 		v := h.views[d]
 		switch {
 		case v == nil || !v.exists:
+		case h.tickWaits(v, now):
+			return true, false, nil
 		case v.outdated(now):
 			poll = true
 		case v.ready > 0 && v.allowance(now) > 0:
@@ -105,7 +107,8 @@ func (h *notifier) register(keys []waitKey) *waiter {
 		h.armFor(h.viewOf(d), now)
 	}
 	for _, d := range keys {
-		if v := h.views[d]; v.exists && !v.outdated(now) && v.ready > 0 && v.allowance(now) > 0 {
+		v := h.views[d]
+		if v.exists && !v.outdated(now) && v.ready > 0 && v.allowance(now) > 0 || h.tickWaits(v, now) {
 			h.waiters.WakeOne(w, d, 0, h.e.cfg.Clock.Mono())
 			break
 		}

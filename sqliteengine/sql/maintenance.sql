@@ -38,6 +38,13 @@ DELETE FROM delayed_messages
 -- name: remains_seen
 DELETE FROM message_ids WHERE topic = ?1 AND id IN (SELECT id FROM message_ids WHERE topic = ?1 LIMIT ?2);
 
+-- name: remains_schedules
+DELETE FROM schedules WHERE queue = ?1 AND name IN (SELECT name FROM schedules WHERE queue = ?1 LIMIT ?2);
+
+-- name: remains_unreadable
+DELETE FROM unreadable_schedules
+ WHERE rowid IN (SELECT rowid FROM unreadable_schedules WHERE queue = ?1 LIMIT ?2);
+
 -- Returns free pages of a store that is short of disk space; see space.go.
 
 -- name: vacuum_shortage

@@ -49,4 +49,6 @@ SELECT (SELECT min(place) FROM jobs INDEXED BY jobs_delayed WHERE queue = ?1 AND
        (SELECT min(place) FROM jobs INDEXED BY jobs_leased WHERE queue = ?1 AND state = 4),
        (SELECT min(place) FROM jobs INDEXED BY jobs_dead WHERE queue = ?1 AND state = 5),
        (SELECT min(moment) FROM expiries WHERE queue = ?1),
-       EXISTS (SELECT 1 FROM aliases WHERE queue = ?1);
+       EXISTS (SELECT 1 FROM aliases WHERE queue = ?1),
+       (SELECT min(place) FROM schedules INDEXED BY schedules_ticks WHERE queue = ?1 AND place < 4503599627370496),
+       (SELECT count(*) FROM schedules INDEXED BY schedules_ticks WHERE queue = ?1);

@@ -1,0 +1,47 @@
+package sqliteengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// The order of the ticks is an index of table schedules, so SQLite keeps it. A check finds the
+// other faults: records that cannot be read, and ticks that the timer would miss (faultMoment).
+
+// schedules reads every schedule of a queue.
+func (c *check) schedules(ctx context.Context, q *queue) error {
+	last := ""
+	for n := checkPage; n == checkPage; {
+		n = 0
+		s := c.t.stmt("check_schedules").Int(1, q.id).Text(2, last).Int(3, checkPage)
+		for {
+			row, err := s.Step()
+			if err != nil {
+				return err
+			}
+			if !row {
+				break
+			}
+			n++
+			r, err := scanSchedule(s, q.ref)
+			if last = r.Name; err != nil {
+				c.report(faultSchedule, q, r.Name, err.Error(), repairSchedule(q.ref, r.Name))
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func repairSchedule(ref duly.QueueRef, name string) repair {
+	return func(t checkTx) (bool, error) {
+		q := t.queue(ref)
+		if q == nil {
+			return false, nil
+		}
+		return q.setAside(t.tx, name)
+	}
+}

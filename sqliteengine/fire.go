@@ -1,0 +1,230 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+	_ "time/tzdata" // zones must not depend on the host
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/batch"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// DueSchedules implements contract.Firer. A queue has one shard.
+func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (
+	due contract.DueSchedules, err error,
+) {
+	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return due, err
+	}
+
+	var unreadable []string
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
+		due, unreadable = contract.DueSchedules{Now: t.now, TTL: duly.None}, nil
+		if q == nil || shard != 0 {
+			return nil
+		}
+		due.TTL = q.cfg.Defaults.TTL
+		s := t.stmt("schedules_due").Int(1, q.id).Int(2, t.now).Int(3, contract.MaxDue)
+		for {
+			row, err := s.Step()
+			if err != nil || !row {
+				return err
+			}
+			r, err := scanSchedule(s, q.ref)
+			if err != nil {
+				unreadable = append(unreadable, r.Name)
+				continue
+			}
+			due.Schedules = append(due.Schedules, r)
+		}
+	})
+	if err != nil || len(unreadable) == 0 {
+		return due, err
+	}
+
+	// An unreadable schedule would stay due, and hide others behind it.
+	return due, e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
+		for _, name := range unreadable {
+			if q == nil {
+				return nil
+			}
+			if _, err := q.setAside(t, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Fire implements contract.Firer. All items of a call are in one transaction.
+func (e scheduleAPI) Fire(ctx context.Context, ref duly.QueueRef, items []contract.FireItem) (
+	[]contract.FireResult, error,
+) {
+	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return nil, err
+	}
+	size := 0
+	for i := range items {
+		if items[i].Job != nil {
+			size += len(items[i].Job.Body)
+		}
+	}
+	if err := contract.CheckBatch(len(items), size); err != nil {
+		return nil, err
+	}
+	if len(items) == 0 {
+		return []contract.FireResult{}, e.checkOpen(ctx)
+	}
+
+	f := newFireCall(ref.Normal(), items, e.cfg.MaxBody)
+	fire := func(space spaceClass) error {
+		return e.write(ctx, &op{Call: batch.Call{Items: 2 * len(items), Bytes: size}, run: f.run, space: space})
+	}
+	err := fire(spaceLarge)
+	if errors.Is(err, duly.ErrFull) {
+		// The disk is full. Ticks without a run need no space.
+		f.full = err
+		err = fire(spaceNone)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.results, nil
+}
+
+// fireCall is one call of Fire.
+type fireCall struct {
+	ref     duly.QueueRef
+	items   []contract.FireItem
+	bad     []error // of each item
+	results []contract.FireResult
+	full    error // the disk has no room for runs
+	maxBody int
+}
+
+// newFireCall copies what the caller may change after an early return.
+func newFireCall(ref duly.QueueRef, items []contract.FireItem, maxBody int) *fireCall {
+	f := &fireCall{
+		ref: ref, items: slices.Clone(items), bad: make([]error, len(items)),
+		results: make([]contract.FireResult, len(items)), maxBody: maxBody,
+	}
+	for i := range f.items {
+		item := &f.items[i]
+		f.bad[i] = item.Validate()
+		if item.Job != nil {
+			job := *item.Job
+			job.Body, job.Headers = slices.Clone(job.Body), maps.Clone(job.Headers)
+			item.Job = &job
+		}
+	}
+	return f
+}
+
+// run fires the items in order. It may run more than once.
+func (f *fireCall) run(t *tx) error {
+	if err := t.checkKnown(f.ref); err != nil {
+		return err
+	}
+	q := t.queue(f.ref)
+	for i := range f.items {
+		if err := f.bad[i]; err != nil {
+			f.results[i] = contract.FireResult{Err: err}
+			continue
+		}
+		var err error
+		if f.results[i], err = f.fire(t, q, &f.items[i]); err != nil {
+			return err
+		}
+	}
+
+	if q == nil {
+		return nil
+	}
+	return q.readEarliestOf(t, &q.earliest.tick)
+}
+
+// fire processes one item. It changes nothing unless the result is FireFired.
+func (f *fireCall) fire(t *tx, q *queue, item *contract.FireItem) (result contract.FireResult, err error) {
+	var r *contract.ScheduleRecord
+	if q != nil {
+		if r, err = q.scheduleState(t, item.Name); err != nil {
+			return result, err
+		}
+	}
+	if result.Status = item.Refuses(r, t.now); result.Status != 0 {
+		return result, nil
+	}
+
+	if item.Job != nil {
+		if result.Run, err = f.push(t, q, item, r.Last); err != nil {
+			return result, err
+		}
+		if errors.Is(result.Run.Err, duly.ErrFull) {
+			return contract.FireResult{Status: contract.FireFull, Err: result.Run.Err}, nil
+		}
+	}
+	result.Status = contract.FireFired
+	r.Advance(item, result.Run)
+	return result, q.saveSchedule(t, r)
+}
+
+// push pushes the run of an item. Settings of the queue that do not allow the run are an error
+// of the result.
+func (f *fireCall) push(t *tx, q *queue, item *contract.FireItem, previous int64) (duly.PushResult, error) {
+	if f.full != nil {
+		return duly.PushResult{Err: f.full}, nil
+	}
+	plan, err := item.PlanRun(previous, &q.cfg, t.time, f.maxBody)
+	if err != nil {
+		return duly.PushResult{ID: item.Job.ID, Err: err}, nil
+	}
+	run := pushItem{Planned: plan, ref: q.ref, number: duly.NewNumber()}
+	return run.push(t, q)
+}
+
+// fireRound runs one round of the due ticks of a queue. more reports that another one may find
+// due ticks.
+func (e *store) fireRound(ctx context.Context, ref duly.QueueRef) (fired int, more bool, err error) {
+	if e.notifier.ticksHeld(ref) {
+		return 0, false, nil
+	}
+	o, err := e.firing.Round(ctx, ref, 0)
+	if err != nil || o.More {
+		return o.Fired, o.More, err
+	}
+
+	// The rest cannot fire now, or the time in memory is earlier than that of the index.
+	if o.Pause > 0 || e.notifier.tickDue(ref) {
+		err = e.endRounds(ctx, ref, o.Pause)
+	}
+	return o.Fired, false, err
+}
+
+// endRounds reads the first tick of a queue again. With a pause, due ticks are left alone for so
+// long, or until another tick is due.
+func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Duration) error {
+	until := int64(never)
+	err := e.change(ctx, func(t *tx) error {
+		q := t.queue(ref)
+		if q == nil {
+			return nil
+		}
+		next, ok, err := t.integer(t.stmt("tick_after").Int(1, q.id).Int(2, t.now))
+		if until = t.now + max(1, clock.Millis(pause)); ok {
+			until = min(until, next)
+		}
+		if err != nil {
+			return err
+		}
+		return q.readEarliestOf(t, &q.earliest.tick)
+	})
+	if err == nil && pause > 0 {
+		e.notifier.holdTicks(ref, until)
+	}
+	return err
+}

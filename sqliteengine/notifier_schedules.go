@@ -1,0 +1,139 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
+
+// Unless the engine is manual, the timer fires due ticks, with or without waiters, and the runs
+// wake waiters as any jobs do. In a manual engine, a due tick wakes one waiter, whose Reserve
+// fires it.
+
+// tickAt returns when the next tick of the queue can fire.
+func (v *queueView) tickAt() int64 {
+	if v.earliest.tick == never {
+		return never
+	}
+	return max(v.earliest.tick, v.tickHold)
+}
+
+// tickWaits reports whether a due tick waits for a Reserve or a Step.
+func (h *notifier) tickWaits(v *queueView, now int64) bool {
+	return h.e.cfg.Manual && v.exists && v.tickAt() <= now
+}
+
+// applyTicks applies the schedules of a queue's new state.
+func (h *notifier) applyTicks(v *queueView, q *queue) {
+	if q.tickMoved {
+		v.tickHold = 0
+	}
+	if h.e.cfg.Manual {
+		return
+	}
+	if q.earliest.tick == never {
+		delete(h.scheduled, v)
+		return
+	}
+	h.scheduled[v] = struct{}{}
+}
+
+// fireDue starts to fire the due ticks of a queue, unless that goes on already.
+func (h *notifier) fireDue(v *queueView, now int64) {
+	if h.e.cfg.Manual || !v.exists || v.tickAt() > now {
+		return
+	}
+	h.startPass(v.key.ref)
+}
+
+// startPass starts to fire the due ticks of a queue, unless that goes on already.
+func (h *notifier) startPass(ref duly.QueueRef) {
+	if h.closed || h.firing[ref] {
+		return
+	}
+	h.firing[ref] = h.e.firing.Go(func() {
+		var err error
+		for more := true; more && err == nil; {
+			_, more, err = h.e.fireRound(context.Background(), ref)
+		}
+		h.passDone(ref, err)
+	})
+}
+
+// passDone ends a pass. After an error, the next one begins no sooner than after a pause.
+func (h *notifier) passDone(ref duly.QueueRef, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.firing, ref)
+	v := h.viewNamed(ref)
+	if v == nil || h.closed {
+		return
+	}
+
+	now := h.now()
+	if err != nil {
+		v.tickHold = now + contract.FullPause.Milliseconds()
+		// A store that is down fails every pass with the same error.
+		if text := err.Error(); !errors.Is(err, duly.ErrClosed) && text != h.tickWarning {
+			h.tickWarning = text
+			h.e.w.log.Warn("ticks could not be fired and will be fired again", "queue", ref.String(), "error", err)
+		}
+	} else {
+		h.tickWarning = ""
+	}
+	// A tick may have become due since the last round has read them.
+	h.fireDue(v, now)
+	h.armFor(v, now)
+}
+
+// viewNamed returns the state of an existing queue, nil for an unknown one.
+func (h *notifier) viewNamed(ref duly.QueueRef) *queueView {
+	for _, d := range []waitKey{{ref, false}, {ref, true}} {
+		if v := h.views[d]; v != nil && v.exists {
+			return v
+		}
+	}
+	return nil
+}
+
+// ticksHeld reports whether the due ticks of a queue are left alone for now.
+func (h *notifier) ticksHeld(ref duly.QueueRef) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.viewNamed(ref)
+	return v != nil && v.tickHold > h.now()
+}
+
+// tickDue reports whether the queue has a due tick, as far as memory shows.
+func (h *notifier) tickDue(ref duly.QueueRef) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.viewNamed(ref)
+	return v != nil && v.earliest.tick <= h.now()
+}
+
+// holdTicks leaves the due ticks of a queue alone until a moment.
+func (h *notifier) holdTicks(ref duly.QueueRef, until int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.viewNamed(ref); v != nil {
+		v.tickHold = until
+		h.armFor(v, h.now())
+	}
+}
+
+// reserved starts to fire due ticks that a Reserve with jobs has found.
+func (h *notifier) reserved(refs []duly.QueueRef) {
+	if len(refs) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ref := range refs {
+		if v := h.viewNamed(ref); v != nil && v.tickAt() <= h.now() {
+			h.startPass(ref)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package sqliteengine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
+)
+
+// noTick is the place of a schedule that fires nothing: it is paused, or no tick follows.
+const noTick = 1 << 52
+
+// errRecord marks a schedule whose record cannot be read.
+var errRecord = errors.New("sqliteengine: a schedule's record cannot be read")
+
+// scanState reads the columns of a schedule that the engine maintains.
+func scanState(s *sqliteconn.Stmt, ref duly.QueueRef) contract.ScheduleRecord {
+	r := contract.ScheduleRecord{Queue: ref, Version: s.ColInt(1), Paused: s.ColInt(2) != 0}
+	r.Name = s.ColText(0)
+	r.Next, r.Last = s.ColInt(3), s.ColInt(4) // NULL is 0
+	r.Fired, r.Skipped, r.Missed = s.ColInt(5), s.ColInt(6), s.ColInt(7)
+	return r
+}
+
+// scanSchedule reads all columns of a schedule. For an unreadable record it returns errRecord
+// and a record that only has the name.
+func scanSchedule(s *sqliteconn.Stmt, ref duly.QueueRef) (contract.ScheduleRecord, error) {
+	r := scanState(s, ref)
+	fields, err := schedule.Decode(r.Name, s.ColRaw(8))
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", errRecord, err)
+	}
+	r.Schedule = fields
+	return r, nil
+}
+
+// findSchedule returns a schedule, or nil.
+func (q *queue) findSchedule(t *tx, name string) (*contract.ScheduleRecord, error) {
+	s := t.stmt("schedule_find").Int(1, q.id).Text(2, name)
+	row, err := s.Step()
+	if err != nil || !row {
+		return nil, err
+	}
+	r, err := scanSchedule(s, q.ref)
+	s.Reset()
+	if err != nil {
+		return nil, &duly.Error{Code: duly.CodeCorrupt, Cause: err, Message: fmt.Sprintf(
+			"schedule %s of queue %s cannot be read; run check --repair, and put it again", contract.Quoted(name), q.ref)}
+	}
+	return &r, nil
+}
+
+// scheduleState returns a schedule without the fields that a caller sets, or nil.
+func (q *queue) scheduleState(t *tx, name string) (*contract.ScheduleRecord, error) {
+	s := t.stmt("schedule_state").Int(1, q.id).Text(2, name)
+	row, err := s.Step()
+	if err != nil || !row {
+		return nil, err
+	}
+	r := scanState(s, q.ref)
+	s.Reset()
+	return &r, nil
+}
+
+// bindState binds the columns of a schedule that the engine maintains.
+func (q *queue) bindState(s *sqliteconn.Stmt, r *contract.ScheduleRecord) *sqliteconn.Stmt {
+	paused := int64(0)
+	if r.Paused {
+		paused = 1
+	}
+	s.Int(1, q.id).Text(2, r.Name).Int(3, r.Version).Int(4, paused).IntOrNull(5, r.Next).IntOrNull(6, r.Last)
+	return s.Int(7, r.Fired).Int(8, r.Skipped).Int(9, r.Missed)
+}
+
+// saveSchedule writes the columns of a schedule that the engine maintains.
+func (q *queue) saveSchedule(t *tx, r *contract.ScheduleRecord) error {
+	if r.Next != 0 && !r.Paused {
+		lower(&q.earliest.tick, r.Next)
+	}
+	_, err := q.bindState(t.stmt("schedule_save"), r).Run()
+	return err
+}
+
+// putSchedule writes a schedule.
+func (q *queue) putSchedule(t *tx, r *contract.ScheduleRecord) error {
+	if r.Next != 0 && !r.Paused {
+		lower(&q.earliest.tick, r.Next)
+	}
+	q.tickMoved = true
+	_, err := q.bindState(t.stmt("schedule_put"), r).Blob(10, schedule.Encode(&r.Schedule)).Run()
+	return err
+}
+
+// dropSchedule deletes a schedule. It reports whether it existed.
+func (q *queue) dropSchedule(t *tx, name string) (bool, error) {
+	n, err := t.stmt("schedule_drop").Int(1, q.id).Text(2, name).Run()
+	q.schedules -= n
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, q.readEarliestOf(t, &q.earliest.tick)
+}
+
+// setAside moves a schedule whose record cannot be read to another table, so that it holds up
+// no other schedule. Its bytes stay there.
+func (q *queue) setAside(t *tx, name string) (found bool, err error) {
+	s := t.stmt("schedule_find").Int(1, q.id).Text(2, name)
+	if row, err := s.Step(); err != nil || !row {
+		return false, err
+	}
+	_, err = scanSchedule(s, q.ref)
+	s.Reset()
+	if err == nil {
+		return false, nil
+	}
+
+	t.w.log.Error("a schedule cannot be read and was moved to table unreadable_schedules; put it again",
+		"queue", q.ref.String(), "schedule", name, "error", err)
+	if _, err := t.stmt("schedule_aside").Int(1, q.id).Text(2, name).Int(3, t.now).Run(); err != nil {
+		return false, err
+	}
+	return q.dropSchedule(t, name)
+}
+
+// scheduleStats adds the number of schedules and the earliest next tick.
+func (t readTx) scheduleStats(q *queue, s *duly.Stats) error {
+	if q.kind != kindQueue {
+		return nil
+	}
+	next, ok, err := t.integer(t.stmt("first_tick").Int(1, q.id))
+	if err != nil {
+		return err
+	}
+	if ok {
+		s.NextTick = clock.FromMilli(next)
+	}
+	s.Schedules, err = t.count(t.stmt("schedule_count").Int(1, q.id))
+	return err
+}
