@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-const exampleSchedule = `{"name":"nightly","spec":"0 3 * * *","zone":"Europe/Berlin","jitter":"0s","window":"24h",` +
+const exampleSchedule = `{"name":"nightly","spec":"0 3 * * *","zone":"Europe/Berlin","window":"24h",` +
 	`"catchup":"one","overlap":"skip","template":{"body":"report"},"version":1893456000000000,"paused":false,` +
 	`"next":"2030-01-01T02:00:00.000Z","fired":0,"skipped":0,"missed":0}`
 
