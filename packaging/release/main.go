@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/dulymq/duly/internal/release"
 )
@@ -26,7 +27,7 @@ func main() {
 
 // run builds from the clone in the working folder.
 func run(version, out, goCommand string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
 	root, err := os.Getwd()
