@@ -43,15 +43,41 @@ type traced struct {
 }
 
 // Push implements duly.Engine. The caller's jobs stay as they are.
-func (t *traced) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	if !slices.ContainsFunc(jobs, placeless) {
-		return t.Engine.Push(ctx, jobs)
+func (t *traced) Push(ctx context.Context, jobs []duly.Job) (results []duly.PushResult, err error) {
+	ctx, jobs, end := beginPush(ctx, t.tracer, jobs)
+	// The span ends also if the engine panics.
+	defer func() { end(results, err) }()
+	return t.Engine.Push(ctx, jobs)
+}
+
+// Pushing returns the function that [Engine] calls before each push, for programs with a
+// hook of their own, such as package server. The function begins the span of the push. It
+// returns the context and the jobs for the push, and a function that ends the span.
+func Pushing(opts ...Option) func(ctx context.Context, jobs []duly.Job) (
+	context.Context, []duly.Job, func(results []duly.PushResult, err error),
+) {
+	tracer := tracer(opts)
+	return func(ctx context.Context, jobs []duly.Job) (
+		context.Context, []duly.Job, func(results []duly.PushResult, err error),
+	) {
+		return beginPush(ctx, tracer, jobs)
 	}
-	ctx, span := t.tracer.Start(ctx, "push "+destination(jobs), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(ofPush(jobs)...))
-	defer span.End()
-	results, err := t.Engine.Push(ctx, carrying(ctx, jobs))
-	tellPush(span, results, err)
-	return results, err
+}
+
+// beginPush begins the span of a push. Jobs that are all in a trace need none.
+func beginPush(ctx context.Context, tracer trace.Tracer, jobs []duly.Job) (
+	context.Context, []duly.Job, func(results []duly.PushResult, err error),
+) {
+	if !slices.ContainsFunc(jobs, placeless) {
+		return ctx, jobs, func([]duly.PushResult, error) {}
+	}
+
+	ctx, span := tracer.Start(ctx, "push "+destination(jobs),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(ofPush(jobs)...))
+	return ctx, carrying(ctx, jobs), func(results []duly.PushResult, err error) {
+		tellPush(span, results, err)
+		span.End()
+	}
 }
 
 // Namespace implements contract.Namespacer.

@@ -104,7 +104,7 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	t.Parallel()
 	r, e := record(t), engine(t)
 	s, err := server.New(server.Config{
-		Engine: otelduly.Engine(e, otelduly.Provider(r)), Store: server.Store{Registry: e, Watcher: e},
+		Engine: e, Store: server.Store{Registry: e, Watcher: e},
 		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
 	t.Parallel()
 	r, e := record(t), engine(t)
 	s, err := server.New(server.Config{
-		Engine: otelduly.Engine(e, otelduly.Provider(r)), Store: server.Store{Registry: e, Watcher: e},
+		Engine: e, Store: server.Store{Registry: e, Watcher: e},
 		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

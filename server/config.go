@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -44,8 +45,8 @@ type Config struct {
 
 	// Metrics counts calls. Set it if something else counts by it too. Default: new ones.
 	Metrics *metrics.Metrics
-	// Tracer, if set, traces requests; see package traces.
-	Tracer route.Tracer
+	// Tracer, if set, traces requests and pushes; see package traces.
+	Tracer Tracer
 	// Version appears in the API's description. Default "dev".
 	Version string
 	// Clock is for tests. Deadlines of connections always use the system's. Default the
@@ -53,6 +54,14 @@ type Config struct {
 	Clock duly.Clock
 	// Logger is slog's default unless set.
 	Logger *slog.Logger
+}
+
+// Tracer traces requests and pushes.
+type Tracer interface {
+	route.Tracer
+	// Pushing is the function of [observe.Observer].
+	Pushing(ctx context.Context, jobs []duly.Job) (
+		context.Context, []duly.Job, func(results []duly.PushResult, err error))
 }
 
 // Store is what a server needs of its engine besides jobs. Only Registry must be set.

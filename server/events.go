@@ -11,34 +11,45 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/health"
 	"github.com/dulymq/duly/server/metrics"
+	"github.com/dulymq/duly/server/observe"
 	"github.com/dulymq/duly/server/route"
 )
 
-// healthLog is an engine that logs when a store stops answering, and when it answers again.
-// It logs each once, however many calls fail.
+// healthLog logs when a store stops answering, and when it answers again. It logs each once,
+// however many calls fail.
 type healthLog struct {
-	contract.Engine
 	log    *slog.Logger
 	health *health.Tracker // of the pools
-	// pool names the pool of a call without pools. Nil: the pools report each call
-	// themselves, because the loss of one pool says nothing about the others.
-	pool string
 }
 
+// newHealthLog returns a healthLog. Pools report each call themselves, because the loss of
+// one pool says nothing about the others.
 func newHealthLog(cfg *Config) *healthLog {
-	h := &healthLog{Engine: cfg.Engine, log: cfg.Logger, health: health.New(cfg.Clock, 0)}
+	h := &healthLog{log: cfg.Logger, health: health.New(cfg.Clock, 0)}
 	if cfg.Pools != nil {
 		cfg.Pools.OnResult(h.observePool)
-	} else {
-		h.pool = contract.DefaultPool
 	}
 	return h
 }
 
-// observe evaluates the result of a call.
-func (h *healthLog) observe(ctx context.Context, err error) {
-	if h.pool != "" {
-		h.observePool(ctx, h.pool, err)
+// observer observes an engine without pools.
+func (h *healthLog) observer() observe.Observer {
+	return observe.Observer{
+		Pushed: func(ctx context.Context, jobs []duly.Job, _ []duly.PushResult, err error) {
+			// Without a job the engine does not ask its store.
+			if len(jobs) > 0 {
+				h.observePool(ctx, contract.DefaultPool, err)
+			}
+		},
+		Reserved: func(ctx context.Context, _ []duly.Delivery, err error) {
+			// After the end of the context the engine may not have asked the store.
+			if ctx.Err() == nil {
+				h.observePool(ctx, contract.DefaultPool, err)
+			}
+		},
+		Settled: func(ctx context.Context, _ string, _ []duly.SettleRequest, _ []error, err error) {
+			h.observePool(ctx, contract.DefaultPool, err)
+		},
 	}
 }
 
@@ -71,32 +82,6 @@ func (h *healthLog) observePool(ctx context.Context, pool string, err error) {
 func saysNothing(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, duly.ErrClosed)
-}
-
-// Push implements duly.Engine.
-func (h *healthLog) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := h.Engine.Push(ctx, jobs)
-	if len(jobs) > 0 {
-		h.observe(ctx, err)
-	}
-	return results, err
-}
-
-// Reserve implements duly.Engine.
-func (h *healthLog) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := h.Engine.Reserve(ctx, p)
-	// After the end of the context the engine may not have asked the store.
-	if ctx.Err() == nil {
-		h.observe(ctx, err)
-	}
-	return deliveries, err
-}
-
-// Settle implements duly.Engine.
-func (h *healthLog) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-	errs, err := h.Engine.Settle(ctx, namespace, outcomes)
-	h.observe(ctx, err)
-	return errs, err
 }
 
 // deathLog logs how many jobs have died, or were dropped by a bound, in the queues that this

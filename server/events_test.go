@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/server/observe"
 )
 
 // questioned is an engine that counts calls of Stats.
@@ -80,7 +81,8 @@ func TestLossAndReturnOfTheStoreAreLoggedOnce(t *testing.T) {
 	var log logtest.Log
 	c, current := clock.NewFake(), error(nil)
 	engine := &failing{nil, func() error { return current }}
-	e := newHealthLog(&Config{Engine: engine, Clock: c, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	health := newHealthLog(&Config{Clock: c, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	e := observe.New(engine, health.observer())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 

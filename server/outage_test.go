@@ -66,14 +66,14 @@ func TestPoolLostDuringMoveIsLoggedOnce(t *testing.T) {
 		contract.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: contract.Draining}); err != nil {
 		t.Fatal(err)
 	}
-	e := newHealthLog(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	newHealthLog(&Config{Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 
 	use := func() {
 		for range 3 {
-			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
-			_, _ = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
-			got, _ := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
-			_, _ = e.Settle(t.Context(), "shop",
+			_, _ = p.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
+			_, _ = p.Push(t.Context(), []duly.Job{{Queue: "q"}})
+			got, _ := p.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
+			_, _ = p.Settle(t.Context(), "shop",
 				[]duly.SettleRequest{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			if len(got) > 0 {
 				t.Errorf("taken are %v", got)

@@ -22,6 +22,7 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
+	"github.com/dulymq/duly/server/observe"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
@@ -63,7 +64,7 @@ func New(cfg Config) (*Server, error) {
 	})}
 	s.settings.Store(&cfg.Settings)
 
-	// The decorators below hide optional interfaces of the engine. The calls of the survey
+	// The observed engine hides optional interfaces of the engine. The calls of the survey
 	// are not counted as calls of clients.
 	bare := cfg.Engine
 	topics, _ := bare.(contract.Topics)
@@ -73,7 +74,8 @@ func New(cfg Config) (*Server, error) {
 		Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger,
 	})
 	s.deaths = &deathLog{engine: bare, counts: cfg.Metrics, log: cfg.Logger}
-	cfg.Engine = cfg.Metrics.Engine(newHealthLog(&cfg))
+	observed := observedEngine(&cfg)
+	cfg.Engine = observed
 
 	if topics != nil && cfg.Store.Maintainer != nil {
 		s.bridges = bridges.New(bridges.Config{
@@ -89,8 +91,21 @@ func New(cfg Config) (*Server, error) {
 	s.sweep.swept = s.deaths.check
 
 	s.router = newRouter(&cfg, s.guard, draining)
-	s.mount(&cfg, bare, topics)
+	s.mount(&cfg, observed, topics)
 	return s, nil
+}
+
+// observedEngine returns the engine that all parts of the server call, with its observers.
+func observedEngine(cfg *Config) *observe.Engine {
+	log := newHealthLog(cfg)
+	e := observe.New(cfg.Engine, cfg.Metrics.Observer())
+	if cfg.Pools == nil {
+		e.Observe(log.observer())
+	}
+	if cfg.Tracer != nil {
+		e.Observe(observe.Observer{Pushing: cfg.Tracer.Pushing})
+	}
+	return e
 }
 
 func newSurvey(cfg *Config, topics contract.Topics) *metrics.Survey {
@@ -114,8 +129,9 @@ func newRouter(cfg *Config, guard *auth.Guard, draining context.Context) *route.
 	return r
 }
 
-// mount builds the routes of both addresses. bare is the engine without decorators.
-func (s *Server) mount(cfg *Config, bare contract.Engine, topics contract.Topics) {
+// mount builds the routes of both addresses.
+func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.Topics) {
+	bare := observed.Engine
 	polls := poll.New(poll.Config{
 		Engine: cfg.Engine, Passer: contract.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
 		Clock: cfg.Clock, Leased: s.sweep.leased,
@@ -125,9 +141,11 @@ func (s *Server) mount(cfg *Config, bare contract.Engine, topics contract.Topics
 		compatible.SetDefaults(*cfg.Lmstfy.Defaults)
 	}
 
+	observed.Observe(compatible.Observer())
+
 	scheduler, _ := bare.(duly.Scheduler)
 	api := native.New(native.Config{
-		Engine: compatible.Watch(), Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare), Removed: s.removed,
+		Engine: cfg.Engine, Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare), Removed: s.removed,
 		Topics: cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})

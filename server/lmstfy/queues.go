@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/observe"
 )
 
 // queueCache makes sure that a queue which a publish creates keeps its dead letters.
@@ -16,7 +17,7 @@ import (
 // queue with the right configuration. A check of a queue costs two calls, so the result is
 // cached for a while. If the queue is destroyed and created again meanwhile, the next check
 // notices that it counts fewer pushes than before. A Destroy in this process makes the next
-// publish check, see [API.Watch].
+// publish check, see [API.Observer].
 type queueCache struct {
 	engine contract.Engine
 	clock  duly.Clock
@@ -109,17 +110,8 @@ func (q *queueCache) forget(ref duly.QueueRef) {
 	}
 }
 
-// Watch returns the API's engine for everything else in this process that destroys queues. The
-// API then notices that a queue has to be configured again.
-func (a *API) Watch() contract.Engine { return forgettingEngine{a.engine, a.queues} }
-
-type forgettingEngine struct {
-	contract.Engine
-	queues *queueCache
-}
-
-// Destroy implements contract.Operator.
-func (e forgettingEngine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	defer e.queues.forget(ref) // also after an error, which may hide a success
-	return e.Engine.Destroy(ctx, ref)
+// Observer observes the engine of everything in this process that destroys queues. The API
+// then notices that a queue has to be configured again.
+func (a *API) Observer() observe.Observer {
+	return observe.Observer{Destroyed: func(q duly.QueueRef, _ error) { a.queues.forget(q) }}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/observe"
 )
 
 // hookEngine is an engine that calls a hook during a check.
@@ -57,7 +58,7 @@ func TestQueueDestroyedDuringCheckKeepsDeadLetters(t *testing.T) {
 				c.Advance(queueCheckTTL)
 			}
 			e.hook = func() {
-				if err := (forgettingEngine{e, cache}).Destroy(t.Context(), ref); err != nil {
+				if err := observe.New(e, (&API{queues: cache}).Observer()).Destroy(t.Context(), ref); err != nil {
 					t.Error(err)
 				}
 			}

@@ -8,7 +8,7 @@
 // stalls, expired jobs and bounds.
 //
 // All other metrics count what this process has done since its start, and can be summed
-// over servers: calls of the engine that [Metrics.Engine] wraps, requests ([Metrics.Route]),
+// over servers: calls of the engine that [Metrics.Observer] observes, requests ([Metrics.Route]),
 // and calls of the engine to its store ([Metrics.Called]).
 //
 // # Costs

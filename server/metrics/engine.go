@@ -6,24 +6,26 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/observe"
 )
 
-// Engine returns an engine that counts the jobs which pass through it.
-func (m *Metrics) Engine(e contract.Engine) contract.Engine { return &countingEngine{e, m} }
-
-type countingEngine struct {
-	contract.Engine
-	m *Metrics
-}
-
-// Namespace implements contract.Namespacer.
-func (c *countingEngine) Namespace() string { return duly.NamespaceOf(c.Engine) }
-
-// Push implements duly.Engine.
-func (c *countingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := c.Engine.Push(ctx, jobs)
-	c.m.pushed(jobs, results)
-	return results, err
+// Observer counts the jobs that pass through an engine.
+func (m *Metrics) Observer() observe.Observer {
+	return observe.Observer{
+		Pushed: func(_ context.Context, jobs []duly.Job, results []duly.PushResult, _ error) {
+			m.pushed(jobs, results)
+		},
+		Reserved: func(_ context.Context, deliveries []duly.Delivery, _ error) { m.delivered(deliveries) },
+		Settled: func(_ context.Context, namespace string, outcomes []duly.SettleRequest, errs []error, _ error) {
+			m.settled(contract.NamespaceOr(namespace), outcomes, errs)
+		},
+		Waiting: m.Polling,
+		Destroyed: func(q duly.QueueRef, err error) {
+			if err == nil {
+				m.queues.remove(q.Normal())
+			}
+		},
+	}
 }
 
 func (m *Metrics) pushed(jobs []duly.Job, results []duly.PushResult) {
@@ -57,13 +59,6 @@ func add(to []atomic.Int64, n []int64) {
 	clear(n)
 }
 
-// Reserve implements duly.Engine.
-func (c *countingEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := c.Engine.Reserve(ctx, p)
-	c.m.delivered(deliveries)
-	return deliveries, err
-}
-
 func (m *Metrics) delivered(deliveries []duly.Delivery) {
 	var last duly.QueueRef
 	var c *counters
@@ -94,22 +89,8 @@ func (m *Metrics) deliver(c *counters, late *observations) {
 	h.add(late)
 }
 
-// Wait implements duly.Engine.
-func (c *countingEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	c.m.Polling(1)
-	defer c.m.Polling(-1)
-	return c.Engine.Wait(ctx, p)
-}
-
 // Polling adds n to the number of requests that wait.
 func (m *Metrics) Polling(n int) { m.waiting.Add(int64(n)) }
-
-// Settle implements duly.Engine.
-func (c *countingEngine) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
-	errs, err := c.Engine.Settle(ctx, namespace, outcomes)
-	c.m.settled(contract.NamespaceOr(namespace), outcomes, errs)
-	return errs, err
-}
 
 func (m *Metrics) settled(namespace string, outcomes []duly.SettleRequest, errs []error) {
 	last := ""
@@ -132,13 +113,4 @@ func (m *Metrics) settled(namespace string, outcomes []duly.SettleRequest, errs 
 		n[o.As]++
 	}
 	add(c.settles(), n[:])
-}
-
-// Destroy implements contract.Operator.
-func (c *countingEngine) Destroy(ctx context.Context, q duly.QueueRef) error {
-	err := c.Engine.Destroy(ctx, q)
-	if err == nil {
-		c.m.queues.remove(q.Normal())
-	}
-	return err
 }

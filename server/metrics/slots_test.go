@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/observe"
 )
 
 // largeNamespace is a namespace with many queues. Its name comes first.
@@ -26,7 +27,7 @@ func TestNamespacesShareSeries(t *testing.T) {
 	c := clock.NewFake()
 	e := model.New(model.Config{Clock: c})
 	m := New(Config{Queues: most})
-	counting := m.Engine(e)
+	counting := observe.New(e, m.Observer())
 	push := func(namespace string, n int) {
 		t.Helper()
 		for i := range n {
@@ -88,7 +89,7 @@ func seriesByNamespace(t *testing.T, g prometheus.Gatherer, metric string) map[s
 func TestEvictionKeepsTotal(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Queues: 4})
-	engine := m.Engine(model.New(model.Config{Clock: clock.NewFake()}))
+	engine := observe.New(model.New(model.Config{Clock: clock.NewFake()}), m.Observer())
 	const each = 7
 	for i := range 10 {
 		namespace := largeNamespace
@@ -155,11 +156,11 @@ func TestWaitingRequestsAreCounted(t *testing.T) {
 	e := model.New(model.Config{Clock: c})
 	defer e.Close()
 	m := New(Config{})
-	counting := m.Engine(&duringWait{Engine: e, do: func() {
+	counting := observe.New(&duringWait{Engine: e, do: func() {
 		if n := m.waiting.Load(); n != 1 {
 			t.Errorf("%d requests wait during a Wait, want 1", n)
 		}
-	}})
+	}}, m.Observer())
 	if _, err := counting.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}}); err != nil {
 		t.Error(err)
 	}

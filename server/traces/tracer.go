@@ -9,17 +9,28 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/otelduly"
+	"github.com/dulymq/duly/server/observe"
 	"github.com/dulymq/duly/server/route"
 )
 
-// Tracer implements route.Tracer.
-type Tracer struct{ tracer trace.Tracer }
-
-var _ route.Tracer = (*Tracer)(nil)
+// Tracer implements server.Tracer.
+type Tracer struct {
+	tracer trace.Tracer
+	push   observe.Pushing
+}
 
 // New returns a Tracer that records spans with a provider.
 func New(p trace.TracerProvider) *Tracer {
-	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces")}
+	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces"), otelduly.Pushing(otelduly.Provider(p))}
+}
+
+// Pushing implements server.Tracer: the jobs carry the trace of the caller's request.
+func (t *Tracer) Pushing(ctx context.Context, jobs []duly.Job) (
+	context.Context, []duly.Job, func(results []duly.PushResult, err error),
+) {
+	return t.push(ctx, jobs)
 }
 
 // Begin implements route.Tracer.

@@ -14,7 +14,6 @@ import (
 	"github.com/dulymq/duly/cmd/duly/internal/otlp"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/otelduly"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/route"
@@ -67,7 +66,6 @@ func (t *telemetry) addTo(c *server.Config) {
 	c.Metrics = t.metrics
 	if t.spans != nil {
 		c.Tracer = traces.New(t.spans)
-		c.Engine = otelduly.Engine(c.Engine, otelduly.Provider(t.spans))
 	}
 }
 
