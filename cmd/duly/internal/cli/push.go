@@ -60,18 +60,23 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
 	f := cmd.Flags()
 	f.BoolVar(&lines, "lines", false, "one job per line of standard input")
 	f.Var(kindFlag{&kind}, "kind", "the job's `kind`, by which a worker chooses its handler")
-	a.jobFlags(f, &job)
+	jobFlags(f, &job)
 	completeValues(cmd, "merge-mode", string(duly.MergeKeep), string(duly.MergeReplace))
 	completeValues(cmd, "merge-until", string(duly.UntilLeased), string(duly.UntilDone))
 	return cmd
 }
 
 // jobFlags adds a flag for every field of a job.
-func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
+func jobFlags(f *pflag.FlagSet, job *duly.Job) {
 	f.StringVar(&job.ID, "id", "", "the job's `ID`; a second push with it creates no second job (default: generated)")
-	f.Var(headersFlag{&job.Headers}, "header", "a header; may be repeated")
 	f.Var(durationFlag{to: &job.Delay, zero: true}, "delay", "due after this time (default: now)")
 	f.Var(timeFlag{&job.Due, time.Local}, "due", "due at this time")
+	templateFlags(f, job)
+}
+
+// templateFlags adds a flag for every field of the job of a schedule.
+func templateFlags(f *pflag.FlagSet, job *duly.Job) {
+	f.Var(headersFlag{&job.Headers}, "header", "a header; may be repeated")
 	f.IntVar(&job.Priority, "priority", 0, "`n` from -1000 to 1000, higher first")
 	ruleVars(f, "", jobRules{
 		tries: &job.Tries, maxStalls: &job.MaxStalls, backoff: &job.Backoff,

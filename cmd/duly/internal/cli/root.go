@@ -25,6 +25,7 @@ func commands(a *app) []section {
 			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
+		{"Push jobs by the clock:", []*cobra.Command{scheduleCommand(a)}},
 		{"Publish to consumer groups:", []*cobra.Command{topicCommand(a)}},
 		{"Send jobs to URLs:", []*cobra.Command{targetCommand(a)}},
 		{"Operate a server:", []*cobra.Command{

@@ -64,6 +64,14 @@ func (p *printer) queue(q *wire.Queue) {
 	}
 	p.sizes(&q.Stats)
 	p.printf("\n")
+	if n := q.Stats.Schedules; n > 0 {
+		next := "no next tick"
+		if !q.Stats.NextTick.IsZero() {
+			next = "next tick " + relative(q.Stats.NextTick, p.now())
+		}
+		p.pairs(txt("schedules"), txt(countText(n)+", "+next))
+		p.printf("\n")
+	}
 	if g := q.Stats.Group; g != nil {
 		p.group(g)
 		p.printf("\n")
