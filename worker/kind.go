@@ -79,8 +79,8 @@ func unknownKind(kinds map[string]*jobHandler) HandlerFunc {
 		switch {
 		case kind == "":
 			return fmt.Errorf("no kind; this worker handles %s", known)
-		case duly.ValidateKind(kind) != nil:
-			// Any producer can set the header, so the text may be long or have anything in it.
+		case duly.ValidateKind(kind) != nil || strings.Contains(kind, contract.TokenPrefix):
+			// Any producer can set the header, so the text may be long, or have a token in it.
 			kind = contract.Quoted(kind)
 		}
 		return fmt.Errorf("unknown kind %s; this worker handles %s", kind, known)

@@ -139,7 +139,7 @@ func TestUnknownKindIsAFailedTry(t *testing.T) {
 		"send_fax":      "unknown kind send_fax; this worker handles send_mail, send_sms",
 		"not a kind":    `unknown kind "not a kind"; this worker handles send_mail, send_sms`,
 		"":              "no kind; this worker handles send_mail, send_sms",
-		"duly_secret17": `unknown kind duly_secret17; this worker handles send_mail, send_sms`,
+		"duly_secret17": `unknown kind "duly_"…; this worker handles send_mail, send_sms`,
 	} {
 		k := newKinds(t)
 		handle[sendSMS](k)
