@@ -8,8 +8,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// MaxBody is the bound on a body, in bytes, that the URL of an engine sets; 0
-// where it sets none.
+// MaxBody returns the bound on a body, in bytes, that the URL of an engine sets, or 0.
 func MaxBody(url string) int {
 	if c, err := redisengine.ParseURL(url); err == nil {
 		return c.MaxBody
@@ -20,15 +19,15 @@ func MaxBody(url string) int {
 	return 0
 }
 
-// WithMaxBody is the URL of a file or of Redis with a bound on a body, in bytes,
-// in place of the default one; 0 leaves the URL as it is.
+// WithMaxBody returns the URL of a file or of Redis with a bound on a body, in bytes. 0
+// leaves the URL unchanged.
 func WithMaxBody(url string, n int) string {
 	if n == 0 {
 		return url
 	}
-	sign := "?"
+	separator := "?"
 	if strings.Contains(url, "?") {
-		sign = "&"
+		separator = "&"
 	}
-	return url + sign + "max_body=" + strconv.Itoa(n)
+	return url + separator + "max_body=" + strconv.Itoa(n)
 }

@@ -1,5 +1,5 @@
-// Package open chooses an engine by its URL, so that a program runs on any
-// engine by changing one setting.
+// Package open opens an engine by its URL, so that one setting chooses the engine of a
+// program.
 //
 //	sqlite:PATH?OPTION=VALUE          one file on this machine
 //	redis://USER:PASSWORD@HOST/DB     a Redis or Valkey server; rediss:// with TLS
@@ -9,12 +9,10 @@
 //	http://TOKEN@HOST/NAMESPACE       a duly server
 //	https://TOKEN@HOST/NAMESPACE
 //
-// Unknown schemes and options are refused, for a misspelled option that is
-// silently ignored is found in production. A URL may carry a secret: whoever
-// prints one prints [Redact] of it.
+// Unknown schemes and options are refused, because a misspelled option would be noticed in
+// production only. A URL may have a secret, so print [Redact] of it.
 //
-// To import this package is to link every engine, and with them SQLite, the
-// client library of Redis and net/http: some 10 MB of program, where one engine
-// alone is about half of it. A program that needs only one imports the package
-// of that one (sqliteengine, redisengine or httpengine).
+// This package links every engine, and with them SQLite, the client library of Redis and
+// net/http, about 10 MB. One engine alone is about half of that. A program with one engine
+// imports the package of that engine: sqliteengine, redisengine or httpengine.
 package open

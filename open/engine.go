@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// The variables for a server: tokenVariable holds the token for a URL that has
-// none, the others name files for https.
+// The variables for a server. tokenVariable has the token of a URL without one, and the
+// others name files for https.
 const (
 	tokenVariable = "DULY_TOKEN"
 	caVariable    = "DULY_CA"
@@ -21,32 +21,32 @@ const (
 	keyVariable   = "DULY_CLIENT_KEY"
 )
 
-// Engine opens the engine that the URL chooses. A server's token may stand in
-// the variable DULY_TOKEN instead of the URL, and for https the files of DULY_CA,
-// DULY_CLIENT_CERT and DULY_CLIENT_KEY are used as httpengine.TLS has them. It answers [duly.ErrInvalid] for
-// a URL that chooses none, and whatever the engine says; no error repeats a
-// URL that may hold a token or a password.
+// Engine opens the engine of a URL. The variable DULY_TOKEN may have a server's token
+// instead of the URL. For https, DULY_CA, DULY_CLIENT_CERT and DULY_CLIENT_KEY name the
+// files of httpengine.TLS. Engine returns [duly.ErrInvalid] for a URL of no engine, and the
+// errors of the engine. No error repeats a URL, because it may have a token or a password.
 func Engine(ctx context.Context, url string, opts ...Option) (contract.Engine, error) {
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
+
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
 		return nil, contract.Invalid("url", "names no engine; write %s", forms)
 	case scheme == "sqlite":
-		return file(ctx, url, &o)
-	case onRedis(scheme):
-		return redis(ctx, url, &o)
+		return openFile(ctx, url, &o)
+	case isRedis(scheme):
+		return openRedis(ctx, url, &o)
 	case scheme == "http", scheme == "https":
-		return server(ctx, url, &o)
+		return openServer(ctx, url, &o)
 	}
-	return nil, unknown(scheme, forms)
+	return nil, unknownScheme(scheme, forms)
 }
 
-// CheckStore tells whether a URL chooses an engine that can be served, which is
-// one with a store of its own, and opens nothing. It answers as [Engine] does.
+// CheckStore returns an error unless the URL is that of an engine with a store of its own,
+// which a server can serve. It opens nothing. Its errors are those of [Engine].
 func CheckStore(url string) (err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
@@ -54,30 +54,31 @@ func CheckStore(url string) (err error) {
 		return contract.Invalid("url", "names no engine; write %s", storeForms)
 	case scheme == "sqlite":
 		_, err = sqliteengine.ParseURL(url)
-	case onRedis(scheme):
+	case isRedis(scheme):
 		_, err = redisengine.ParseURL(url)
 	case scheme == "http", scheme == "https":
 		err = contract.Invalid("url", "is the URL of a server, which can't be served once more; write %s", storeForms)
 	default:
-		err = unknown(scheme, storeForms)
+		err = unknownScheme(scheme, storeForms)
 	}
 	return err
 }
 
-func unknown(scheme, forms string) error {
-	return contract.Invalid("url", "begins with %s, which is no engine; write %s", short(scheme), forms)
+func unknownScheme(scheme, forms string) error {
+	return contract.Invalid("url", "begins with %s, which is no engine; write %s", quoteScheme(scheme), forms)
 }
 
-// What a URL looks like, in short: that of a store, and that of any engine.
+// The forms of a URL, for errors: of a store, and of any engine.
 const (
 	storeForms = "sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey"
-	forms      = "sqlite:PATH for a file, redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey, or http(s)://TOKEN@HOST/NAMESPACE for a server"
+	forms      = "sqlite:PATH for a file, redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey, " +
+		"or http(s)://TOKEN@HOST/NAMESPACE for a server"
 )
 
-// Schemes lists what the URL of an engine begins with.
+// Schemes returns the beginnings of an engine's URL.
 func Schemes() []string { return append(StoreSchemes(), "http://", "https://") }
 
-// StoreSchemes lists what the URL of an engine begins with that can be served.
+// StoreSchemes returns the beginnings of the URL of an engine that a server can serve.
 func StoreSchemes() []string {
 	schemes := []string{"sqlite:"}
 	for _, scheme := range redisengine.Schemes() {
@@ -86,27 +87,31 @@ func StoreSchemes() []string {
 	return schemes
 }
 
-func server(ctx context.Context, url string, o *options) (contract.Engine, error) {
-	secure := o.secure
-	if secure == nil && strings.HasPrefix(url, "https:") {
+func openServer(ctx context.Context, url string, o *options) (contract.Engine, error) {
+	config := o.tls
+	if config == nil && strings.HasPrefix(url, "https:") {
 		var err error
-		files := httpengine.TLS{CA: os.Getenv(caVariable), Cert: os.Getenv(certVariable), Key: os.Getenv(keyVariable)}
-		if secure, err = files.Config(); err != nil {
+		files := httpengine.TLS{
+			CA: os.Getenv(caVariable), Cert: os.Getenv(certVariable), Key: os.Getenv(keyVariable),
+		}
+		if config, err = files.Config(); err != nil {
 			return nil, err
 		}
 	}
-	e, err := httpengine.Open(ctx, httpengine.Config{URL: url, Token: os.Getenv(tokenVariable), TLS: secure})
+
+	e, err := httpengine.Open(ctx, httpengine.Config{URL: url, Token: os.Getenv(tokenVariable), TLS: config})
 	if err != nil {
-		return nil, err // a nil *Engine would be no nil Contract
+		// Returning e would make an interface that is not nil.
+		return nil, err
 	}
 	return e, nil
 }
 
-// short quotes a scheme, unless it is longer than any: then it may be a secret
-// in the wrong place.
-func short(scheme string) string {
-	const most, mostOfRedis = 12, 16
-	if len(scheme) > mostOfRedis || len(scheme) > most && !strings.HasPrefix(scheme, "redis") {
+// quoteScheme quotes a scheme for an error. A scheme that is longer than any known one may
+// be a secret in the wrong place, and is left out.
+func quoteScheme(scheme string) string {
+	const longest, longestOfRedis = 12, 16
+	if len(scheme) > longestOfRedis || len(scheme) > longest && !strings.HasPrefix(scheme, "redis") {
 		return "a scheme"
 	}
 	return strconv.Quote(scheme + ":")

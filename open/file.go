@@ -9,12 +9,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// File is the URL of a file of the embedded engine.
+// File returns the URL of a file of the embedded engine.
 func File(path string) string {
 	return "sqlite:" + strings.NewReplacer("%", "%25", "?", "%3F").Replace(filepath.ToSlash(path))
 }
 
-// Path is the file that the URL of an engine names; "" where it names none.
+// Path returns the file of an engine's URL, or "" for the URL of another engine.
 func Path(url string) string {
 	c, err := sqliteengine.ParseURL(url)
 	if err != nil {
@@ -23,15 +23,17 @@ func Path(url string) string {
 	return c.Path
 }
 
-func file(ctx context.Context, url string, o *options) (contract.Engine, error) {
+func openFile(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	c, err := sqliteengine.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	c.Logger, c.SyncDelay, c.Gather, c.Observe = o.log, o.syncDelay, o.gather, o.of("sqlite")
+	c.Logger, c.SyncDelay, c.Gather, c.Observe = o.log, o.syncDelay, o.gather, o.observeEngine("sqlite")
+
 	e, err := sqliteengine.Open(ctx, c)
 	if err != nil {
-		return nil, err // a nil *Engine would be no nil Contract
+		// Returning e would make an interface that is not nil.
+		return nil, err
 	}
 	return e, nil
 }

@@ -13,39 +13,37 @@ type options struct {
 	log       *slog.Logger
 	syncDelay time.Duration
 	gather    bool
-	secure    *tls.Config
+	tls       *tls.Config
 	observe   func(engine, call string, took time.Duration)
 }
 
-// Log is where the engine writes what goes wrong inside it. Default
-// slog.Default.
+// Log sets the logger for the engine's internal errors. Default slog.Default.
 func Log(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// Gather is for servers: it lets callers that were just answered join the next
-// commit of a sqlite: file. See sqliteengine.Config.
+// Gather is for servers. It lets callers that were just answered join the next commit of a
+// sqlite: file. See sqliteengine.Config.
 func Gather() Option { return func(o *options) { o.gather = true } }
 
-// Observe is told of every round trip of an engine to its store: the engine,
-// "redis" or "sqlite", what was called and how long the answer took; see
-// redisengine.Config and sqliteengine.Config. A server's are not told of. It
-// must be quick. Nil: nobody is told.
-func Observe(told func(engine, call string, took time.Duration)) Option {
-	return func(o *options) { o.observe = told }
+// Observe sets a function that is called after every round trip of an engine to its store.
+// It gets the engine ("redis" or "sqlite"), the call, and how long the answer took. See
+// redisengine.Config and sqliteengine.Config. Calls to a server are not observed. The
+// function must be quick. It may be nil.
+func Observe(observe func(engine, call string, took time.Duration)) Option {
+	return func(o *options) { o.observe = observe }
 }
 
-// of is what the engine of that name tells.
-func (o *options) of(engine string) func(call string, took time.Duration) {
+// observeEngine returns the function of Observe for the calls of one engine.
+func (o *options) observeEngine(engine string) func(call string, took time.Duration) {
 	if o.observe == nil {
 		return nil
 	}
 	return func(call string, took time.Duration) { o.observe(engine, call, took) }
 }
 
-// TLS is how https is spoken with a server; it comes before what the variables
-// say, see [Engine].
-func TLS(c *tls.Config) Option { return func(o *options) { o.secure = c } }
+// TLS sets the configuration for https instead of the variables, see [Engine].
+func TLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
 
-// SyncDelay is added to every commit of a sqlite: file, for measurements: how
-// fast would it be on a disk whose syncs take that long? Other engines ignore
-// it. Default 0.
+// SyncDelay is added to every commit of a sqlite: file. It is for measurements: how fast
+// would the engine be on a disk whose syncs take that long? Other engines ignore it.
+// Default 0.
 func SyncDelay(d time.Duration) Option { return func(o *options) { o.syncDelay = d } }

@@ -5,24 +5,25 @@ import (
 	"strings"
 )
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "***"
 
-// secretOptions are the query parameters whose values are secrets, in whatever
-// case they are written.
+// secretOptions are the ends of the names of options whose values are secrets, in any case.
 var secretOptions = []string{"token", "password", "passwd", "secret", "key"}
 
-// Redact is an engine URL as it may be printed: whatever stands before the
-// host's "@", and the value of every option whose name says that it is a
-// secret, is replaced by "***". A text that is no URL loses the same places,
-// so that a mistyped URL shows no token either; and one with an "@" among its
-// options all of itself, for they may be the end of a password.
+// Redact returns an engine's URL without secrets: "***" replaces the user information
+// before the host's "@", and the value of every option with the name of a secret. A text
+// that is no URL loses the same parts, so that a mistyped URL shows no token either. If the
+// options of a URL have an "@", they may be the end of a password, and only the scheme is
+// left.
 func Redact(text string) string {
 	scheme, rest, found := strings.Cut(text, ":")
 	if !found {
 		return text
 	}
 	path, query, hasQuery := strings.Cut(rest, "?")
+
+	// The path of a file may have an "@", and the file has no password.
 	if scheme != "sqlite" {
 		slashes := path[:len(path)-len(strings.TrimLeft(path, "/"))]
 		if strings.Contains(query, "@") {
@@ -32,26 +33,28 @@ func Redact(text string) string {
 			path = slashes + hidden + path[at:]
 		}
 	}
+
 	if hasQuery {
 		path += "?" + redactQuery(query)
 	}
 	return scheme + ":" + path
 }
 
-// redactQuery goes over the text itself, so that what is not a secret stays as
-// it was written.
+// redactQuery hides the secrets of a query. It changes the text itself, so that everything
+// else stays as it was written.
 func redactQuery(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && secret(plain) {
+		if plain, err := url.QueryUnescape(name); err == nil && isSecret(plain) {
 			pairs[i] = name + "=" + hidden
 		}
 	}
 	return strings.Join(pairs, "&")
 }
 
-func secret(option string) bool {
+// isSecret reports whether the value of an option is a secret.
+func isSecret(option string) bool {
 	option = strings.ToLower(option)
 	for _, name := range secretOptions {
 		if strings.HasSuffix(option, name) {

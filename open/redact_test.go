@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// C11.5: a token is redacted wherever a URL is printed.
+// C11.5: a printed URL has no token.
 func TestRedactHidesEverySecret(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ url, want string }{
@@ -26,7 +26,10 @@ func TestRedactHidesEverySecret(t *testing.T) {
 		{"redis://user:s3/cr?et@host", "redis://***"},
 		{"redis://user:s3#cret@host", "redis://***@host"},
 		{"redis+unix://:s3cret@/run/redis.sock?db=1", "redis+unix://***@/run/redis.sock?db=1"},
-		{"redis+sentinel://u:s3cret@a:1,b:2/main?addr=c:3&sentinel_password=s3cret", "redis+sentinel://***@a:1,b:2/main?addr=c:3&sentinel_password=***"},
+		{
+			"redis+sentinel://u:s3cret@a:1,b:2/main?addr=c:3&sentinel_password=s3cret",
+			"redis+sentinel://***@a:1,b:2/main?addr=c:3&sentinel_password=***",
+		},
 		{"redis+sentinel://a/main?sentinel_password=s3@cret", "redis+sentinel://***"},
 		{"rediss+cluster://a:1,b:2?tls_key=/etc/k.pem&addr=c:3", "rediss+cluster://a:1,b:2?tls_key=***&addr=c:3"},
 		{"redis+cluster://a:1", "redis+cluster://a:1"},

@@ -9,23 +9,25 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// Redis tells whether a URL chooses the engine on Redis.
+// Redis reports whether a URL is that of the engine on Redis.
 func Redis(url string) bool {
 	scheme, _, _ := strings.Cut(url, ":")
-	return onRedis(scheme)
+	return isRedis(scheme)
 }
 
-func onRedis(scheme string) bool { return slices.Contains(redisengine.Schemes(), scheme) }
+func isRedis(scheme string) bool { return slices.Contains(redisengine.Schemes(), scheme) }
 
-func redis(ctx context.Context, url string, o *options) (contract.Engine, error) {
+func openRedis(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	c, err := redisengine.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	c.Logger, c.Observe = o.log, o.of("redis")
+	c.Logger, c.Observe = o.log, o.observeEngine("redis")
+
 	e, err := redisengine.Open(ctx, c)
 	if err != nil {
-		return nil, err // a nil *Engine would be no nil Contract
+		// Returning e would make an interface that is not nil.
+		return nil, err
 	}
 	return e, nil
 }

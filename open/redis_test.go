@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// C11.2: redis://, rediss://, redis+unix://, redis+sentinel:// and
-// redis+cluster:// choose the engine on Redis; C11.3: with their options.
+// C11.2, C11.3: redis://, rediss://, redis+unix://, redis+sentinel:// and redis+cluster://
+// are URLs of the engine on Redis, with their options.
 func TestEngineOpensRedis(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
@@ -35,18 +35,21 @@ func TestEngineOpensRedis(t *testing.T) {
 			if !strings.HasPrefix(at, scheme+":") || !open.Redis(at) || open.MaxBody(at) != 10 || open.Path(at) != "" {
 				t.Errorf("%s: Redis = %v, MaxBody = %d, Path = %q", at, open.Redis(at), open.MaxBody(at), open.Path(at))
 			}
+
 			var log bytes.Buffer
 			e, err := open.Engine(t.Context(), at, open.Log(slog.New(slog.NewTextHandler(&log, nil))))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			results, err := e.Push(t.Context(), []duly.Job{{Queue: "q", Body: make([]byte, 11)}, {Queue: "q", ID: "small"}})
+
+			jobs := []duly.Job{{Queue: "q", Body: make([]byte, 11)}, {Queue: "q", ID: "small"}}
+			results, err := e.Push(t.Context(), jobs)
 			if err != nil || !errors.Is(results[0].Err, duly.ErrTooLarge) || results[1].Err != nil {
 				t.Errorf("Push = %v, %v; want too_large by the option, and the other stored", results, err)
 			}
 			if _, ok := e.(*redisengine.Engine); !ok {
-				t.Errorf("it is a %T", e)
+				t.Errorf("the engine is a %T", e)
 			}
 			if strings.Contains(log.String(), "s3cret") || !strings.Contains(log.String(), "append-only file") {
 				t.Errorf("logged:\n%s", log.String())
@@ -55,8 +58,8 @@ func TestEngineOpensRedis(t *testing.T) {
 	}
 }
 
-// C11.5, X7: what can't be opened is told without the password.
-func TestEngineTellsNoPassword(t *testing.T) {
+// C11.5, X7: the error of an engine that cannot be opened has no password.
+func TestEngineErrorHasNoPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Password("right"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,12 +80,13 @@ func TestEngineTellsNoPassword(t *testing.T) {
 	}
 }
 
-// C11.3: a URL of Redis that can't be read is refused, with how to write it.
-func TestEngineRefusesOtherFormsOfRedis(t *testing.T) {
+// C11.3: a wrong URL of Redis is invalid.
+func TestEngineRefusesAWrongURLOfRedis(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"redis:", "redis:s3cret", "redis://", "redis://:s3cret@", "redis+sentinel://:s3cret@host", "redis://host/s3cret@x", "redis+unix://s3cret",
-		"redis://host?sentinel_password=s3cret", "redis+cluster://:s3cret@host/1",
+		"redis:", "redis:s3cret", "redis://", "redis://:s3cret@", "redis+sentinel://:s3cret@host",
+		"redis://host/s3cret@x", "redis+unix://s3cret", "redis://host?sentinel_password=s3cret",
+		"redis+cluster://:s3cret@host/1",
 	} {
 		e, err := open.Engine(t.Context(), url)
 		if !errors.Is(err, duly.ErrInvalid) || e != nil || strings.Contains(err.Error(), "s3cret") {

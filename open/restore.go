@@ -9,15 +9,14 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// Restore replaces the file that the URL names by a backup, as
-// [sqliteengine.Restore] does. The path is that of the URL. A URL of anything but
-// a file is refused with [duly.ErrUnsupported].
+// Restore replaces the file of a URL by a backup, see [sqliteengine.Restore]. The URL has
+// the path. Restore returns [duly.ErrUnsupported] for the URL of another engine.
 func Restore(ctx context.Context, url string, p sqliteengine.RestoreParams) (sqliteengine.Restored, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	switch {
-	case onRedis(scheme):
+	case isRedis(scheme):
 		return sqliteengine.Restored{}, contract.Errorf(duly.CodeUnsupported,
-			"a backup is the file of a store; a Redis is restored by what its server keeps, the files of RDB and AOF")
+			"a backup is the file of a store; restore a Redis by the RDB and AOF files of its server")
 	case scheme == "http", scheme == "https":
 		return sqliteengine.Restored{}, contract.Errorf(duly.CodeUnsupported,
 			"a server can't replace the store that it has open; stop it, and name the store by sqlite:PATH")

@@ -1,34 +1,31 @@
-// Package otelduly puts jobs into OpenTelemetry traces: from the program that
-// pushes a job, through the queue, to the handler that works on it, however much
-// later and on whatever machine.
+// Package otelduly adds jobs to OpenTelemetry traces. A trace leads from the program that
+// pushes a job, through the queue, to the handler, at any later time and on any machine.
 //
 //	engine = otelduly.Engine(engine)                       // where jobs are pushed
 //	w.Use(otelduly.Middleware())                           // where they are handled
 //	http.Client{Transport: otelduly.Transport(nil)}        // between httpengine and a server
 //
-// # How a trace goes on
+// # How a trace continues
 //
-// A push begins a span of kind PRODUCER, and its place in the trace travels in
-// the job's headers, as W3C trace context (traceparent and tracestate). The
-// handler's span, of kind CONSUMER, goes on from there. A job that has the
-// headers already, because somebody else has put it into a trace, keeps them.
+// A push starts a span of kind PRODUCER. The job's headers carry the span's context, as W3C
+// trace context (traceparent and tracestate). The handler's span, of kind CONSUMER,
+// continues the trace. A job that has these headers already keeps them.
 //
-// One push of one job and its handler are parent and child. The jobs of a push of
-// several would make one trace of a thousand handlers, so their headers say
-// duly-trace: link, and each handler begins a trace of its own with a link to the
-// push. A job that is delivered again has a span for each delivery, with its
-// attempt.
+// The push of one job is the parent of its handler. The jobs of a larger push would make one
+// trace of a thousand handlers. So their headers have duly-trace: link, and each handler
+// starts a trace of its own with a link to the push. A job that is delivered again has a
+// span for each delivery, with its attempt.
 //
-// Headers that would take a job over its bounds (64 of them, 8 KiB) are left out:
-// a trace is never the reason why a job is refused.
+// Headers that would exceed the bounds of a job (64 headers, 8 KiB) are left out: no job is
+// refused because of its trace.
 //
-// # What is told
+// # Names and attributes
 //
-// Spans are named "push QUEUE" and "handle QUEUE" and have the attributes of
-// OpenTelemetry's conventions for messaging. They hold the queue, the job's ID, sizes
-// and counts; never a body, a header, a receipt or a URL. What a handler returns is
-// an error of the span unless it gives the job back (release, snooze).
+// Spans have the names "push QUEUE" and "handle QUEUE", and the attributes of OpenTelemetry's
+// conventions for messaging: the queue, the job's ID, sizes and counts. They never have a
+// body, a header, a receipt or a URL. The error of a handler is an error of the span, unless
+// it releases the job (Release, Snooze, Overloaded).
 //
-// Only this package and server/traces import OpenTelemetry; programs that import
-// neither do not link it.
+// Only this package and server/traces import OpenTelemetry. A program that imports neither
+// does not link it.
 package otelduly

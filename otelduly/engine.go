@@ -16,42 +16,42 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Engine is an engine of which each push has a span, and whose jobs carry their
-// place in the trace. It is the engine in everything else of the contract, and has its topics; what
-// only some engines do beside it ([contract.Maintainer] and others) is asked of the
-// engine itself.
+// Engine returns an engine that makes a span for each push, and whose jobs carry the span's
+// context. It passes everything else of the contract to e, and has topics if e has them.
+// Call e itself for other optional interfaces, such as [contract.Maintainer].
 func Engine(e contract.Engine, opts ...Option) contract.Engine {
-	t := &traced{Engine: e, tracer: tracer(opts)}
+	t := &tracedEngine{Engine: e, tracer: tracer(opts)}
 	if topics, ok := e.(contract.Topics); ok {
 		return &tracedTopics{t, topics}
 	}
 	return t
 }
 
-// topicMethods is embedded: contract.Topics would hide its own method Topics.
+// topicMethods is embedded, because contract.Topics would hide its own method Topics.
 type topicMethods = contract.Topics
 
-// tracedTopics is traced for an engine with topics.
+// tracedTopics is a tracedEngine with topics.
 type tracedTopics struct {
-	*traced
+	*tracedEngine
 	topicMethods
 }
 
-type traced struct {
+// tracedEngine implements Engine.
+type tracedEngine struct {
 	contract.Engine
 	tracer trace.Tracer
 }
 
-// Push implements duly.Engine. The caller's jobs stay as they are.
-func (t *traced) Push(ctx context.Context, jobs []duly.Job) (results []duly.PushResult, err error) {
-	ctx, jobs, end := beginPush(ctx, t.tracer, jobs)
+// Push implements duly.Engine. It does not change the caller's jobs.
+func (t *tracedEngine) Push(ctx context.Context, jobs []duly.Job) (results []duly.PushResult, err error) {
+	ctx, jobs, end := startPush(ctx, t.tracer, jobs)
 	// The span ends also if the engine panics.
 	defer func() { end(results, err) }()
 	return t.Engine.Push(ctx, jobs)
 }
 
 // Pushing returns the function that [Engine] calls before each push, for programs with a
-// hook of their own, such as package server. The function begins the span of the push. It
+// hook of their own, such as package server. The function starts the span of the push. It
 // returns the context and the jobs for the push, and a function that ends the span.
 func Pushing(opts ...Option) func(ctx context.Context, jobs []duly.Job) (
 	context.Context, []duly.Job, func(results []duly.PushResult, err error),
@@ -60,31 +60,32 @@ func Pushing(opts ...Option) func(ctx context.Context, jobs []duly.Job) (
 	return func(ctx context.Context, jobs []duly.Job) (
 		context.Context, []duly.Job, func(results []duly.PushResult, err error),
 	) {
-		return beginPush(ctx, tracer, jobs)
+		return startPush(ctx, tracer, jobs)
 	}
 }
 
-// beginPush begins the span of a push. Jobs that are all in a trace need none.
-func beginPush(ctx context.Context, tracer trace.Tracer, jobs []duly.Job) (
+// startPush starts the span of a push. A push whose jobs all have a trace context needs no
+// span.
+func startPush(ctx context.Context, tracer trace.Tracer, jobs []duly.Job) (
 	context.Context, []duly.Job, func(results []duly.PushResult, err error),
 ) {
-	if !slices.ContainsFunc(jobs, placeless) {
+	if !slices.ContainsFunc(jobs, isUntraced) {
 		return ctx, jobs, func([]duly.PushResult, error) {}
 	}
 
 	ctx, span := tracer.Start(ctx, "push "+destination(jobs),
-		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(ofPush(jobs)...))
-	return ctx, carrying(ctx, jobs), func(results []duly.PushResult, err error) {
-		tellPush(span, results, err)
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(pushAttributes(jobs)...))
+	return ctx, withTrace(ctx, jobs), func(results []duly.PushResult, err error) {
+		recordPush(span, results, err)
 		span.End()
 	}
 }
 
 // Namespace implements contract.Namespacer.
-func (t *traced) Namespace() string { return duly.NamespaceOf(t.Engine) }
+func (t *tracedEngine) Namespace() string { return duly.NamespaceOf(t.Engine) }
 
 // WatchCancels implements contract.CancelWatcher, if the engine does.
-func (t *traced) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
+func (t *tracedEngine) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	if engine, ok := t.Engine.(contract.CancelWatcher); ok {
 		return engine.WatchCancels(ctx, namespace, w)
 	}
@@ -92,17 +93,17 @@ func (t *traced) WatchCancels(ctx context.Context, namespace string, w contract.
 }
 
 // Pass implements contract.Passer.
-func (t *traced) Pass(ctx context.Context, namespace string, queues []string) {
+func (t *tracedEngine) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(t.Engine).Pass(ctx, namespace, queues)
 }
 
 // Survey implements contract.Surveyor.
-func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
+func (t *tracedEngine) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
 	return contract.SurveyorOf(t.Engine).Survey(ctx, namespace, p)
 }
 
-// placeless tells whether a job is in no trace yet.
-func placeless(j duly.Job) bool {
+// isUntraced reports whether a job has no trace context.
+func isUntraced(j duly.Job) bool {
 	for name := range j.Headers {
 		if strings.EqualFold(name, parentHeader) {
 			return false
@@ -111,7 +112,7 @@ func placeless(j duly.Job) bool {
 	return true
 }
 
-// destination is the queue, if it is one.
+// destination returns the queue of the jobs, or "(several)".
 func destination(jobs []duly.Job) string {
 	for i := range jobs {
 		if jobs[i].Queue != jobs[0].Queue {
@@ -121,7 +122,8 @@ func destination(jobs []duly.Job) string {
 	return jobs[0].Queue
 }
 
-func ofPush(jobs []duly.Job) []attribute.KeyValue {
+// pushAttributes returns the attributes of the span of a push.
+func pushAttributes(jobs []duly.Job) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String("messaging.system", "duly"),
 		attribute.String("messaging.operation.name", "push"),
@@ -132,11 +134,12 @@ func ofPush(jobs []duly.Job) []attribute.KeyValue {
 	if len(jobs) > 1 {
 		return append(attrs, attribute.Int("messaging.batch.message_count", len(jobs)))
 	}
-	return append(attrs, attribute.String("messaging.message.id", jobs[0].ID), attribute.Int("messaging.message.body.size", len(jobs[0].Body)))
+	return append(attrs, attribute.String("messaging.message.id", jobs[0].ID),
+		attribute.Int("messaging.message.body.size", len(jobs[0].Body)))
 }
 
-// tellPush says how it went. Of a batch the number of jobs that were refused.
-func tellPush(span trace.Span, results []duly.PushResult, err error) {
+// recordPush records the result of a push. For a batch that is the number of refused jobs.
+func recordPush(span trace.Span, results []duly.PushResult, err error) {
 	refused := 0
 	for i := range results {
 		if results[i].Err != nil {
@@ -144,6 +147,7 @@ func tellPush(span trace.Span, results []duly.PushResult, err error) {
 			err = results[i].Err
 		}
 	}
+
 	if len(results) == 1 && err == nil {
 		span.SetAttributes(attribute.String("duly.outcome", results[0].Status.String()))
 	}
@@ -151,41 +155,48 @@ func tellPush(span trace.Span, results []duly.PushResult, err error) {
 		span.SetAttributes(attribute.Int("duly.refused", refused))
 	}
 	if err != nil {
-		span.SetAttributes(attribute.String("error.type", string(duly.CodeOf(err))))
-		span.SetStatus(codes.Error, string(duly.CodeOf(err))) // the code: a message may hold what somebody has sent
+		// Only the code, because a message may repeat input of the caller.
+		code := string(duly.CodeOf(err))
+		span.SetAttributes(attribute.String("error.type", code))
+		span.SetStatus(codes.Error, code)
 	}
 }
 
-// carrying is the jobs with their place in the trace, those that have none yet
-// and have room for it.
-func carrying(ctx context.Context, jobs []duly.Job) []duly.Job {
-	place := propagation.MapCarrier{}
-	w3c.Inject(ctx, place)
-	if len(place) == 0 {
+// withTrace returns the jobs with the trace context of ctx. It leaves out jobs that have one
+// already, or no room for it.
+func withTrace(ctx context.Context, jobs []duly.Job) []duly.Job {
+	headers := propagation.MapCarrier{}
+	w3c.Inject(ctx, headers)
+	if len(headers) == 0 {
 		return jobs
 	}
 	if len(jobs) > 1 {
-		place[howHeader] = howLink
+		headers[relationHeader] = relationLink
 	}
-	with := slices.Clone(jobs)
-	for i := range with {
-		if placeless(with[i]) {
-			with[i].Headers = adding(place, with[i].Headers)
+
+	// The engine gets copies, because the jobs are the caller's.
+	copies := slices.Clone(jobs)
+	for i := range copies {
+		if isUntraced(copies[i]) {
+			copies[i].Headers = mergeHeaders(headers, copies[i].Headers)
 		}
 	}
-	return with
+	return copies
 }
 
-// adding is the headers with the place among them, if it has room. A tracestate
-// that is there means nothing without its traceparent.
-func adding(place, headers map[string]string) map[string]string {
-	all := make(map[string]string, len(headers)+len(place))
+// mergeHeaders returns the headers with the trace context, or without it if they would
+// exceed the bounds of a job. It drops a tracestate without its traceparent, which has no
+// meaning.
+func mergeHeaders(traceContext, headers map[string]string) map[string]string {
+	all := make(map[string]string, len(headers)+len(traceContext))
 	for name, value := range headers {
-		if _, ours := place[strings.ToLower(name)]; !ours && !strings.EqualFold(name, stateHeader) {
+		_, replaced := traceContext[strings.ToLower(name)]
+		if !replaced && !strings.EqualFold(name, stateHeader) {
 			all[name] = value
 		}
 	}
-	maps.Copy(all, place)
+	maps.Copy(all, traceContext)
+
 	size := 0
 	for name, value := range all {
 		size += len(name) + len(value)
@@ -196,22 +207,24 @@ func adding(place, headers map[string]string) map[string]string {
 	return all
 }
 
-// Transport carries the place in the trace in each request, so that a server's
-// spans join it. nil stands on http.DefaultTransport.
+// Transport returns a round tripper that adds the trace context to each request, so that
+// the spans of a server join the trace. The default of base is http.DefaultTransport.
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return carrier{base}
+	return transport{base}
 }
 
-type carrier struct{ base http.RoundTripper }
+// transport implements Transport.
+type transport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if trace.SpanContextFromContext(req.Context()).IsValid() {
-		req = req.Clone(req.Context()) // a round tripper leaves its request as it is
+		// A round tripper must not change its request.
+		req = req.Clone(req.Context())
 		w3c.Inject(req.Context(), propagation.HeaderCarrier(req.Header))
 	}
-	return c.base.RoundTrip(req)
+	return t.base.RoundTrip(req)
 }

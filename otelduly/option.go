@@ -16,7 +16,7 @@ type options struct {
 // Provider makes the spans. Default: the global one, otel.GetTracerProvider.
 func Provider(p trace.TracerProvider) Option { return func(o *options) { o.provider = p } }
 
-// name is that of the instrumentation, by which spans are told apart from others.
+// name is the name of the instrumentation, which every span has.
 const name = "github.com/dulymq/duly/otelduly"
 
 func tracer(opts []Option) trace.Tracer {
@@ -30,15 +30,15 @@ func tracer(opts []Option) trace.Tracer {
 	return o.provider.Tracer(name)
 }
 
-// w3c is how a place in a trace is written. It is always that of the W3C,
-// whatever a program uses elsewhere: the contract says so, and workers may be
-// written in another language.
+// w3c encodes a trace context. The contract requires the format of the W3C, whatever a
+// program uses elsewhere, because workers may use another language.
 var w3c = propagation.TraceContext{}
 
-// The headers that it is written in, and ours.
+// The headers of a trace context. relationHeader says how a handler's span relates to the
+// push: it is a child, or it has a link.
 const (
-	parentHeader = "traceparent"
-	stateHeader  = "tracestate"
-	howHeader    = "duly-trace"
-	howLink      = "link"
+	parentHeader   = "traceparent"
+	stateHeader    = "tracestate"
+	relationHeader = "duly-trace"
+	relationLink   = "link"
 )

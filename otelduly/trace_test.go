@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,21 +25,21 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// recorded is a provider whose spans are kept.
-type recorded struct {
+// recorder is a provider that records its spans.
+type recorder struct {
 	*sdk.TracerProvider
 	spans *tracetest.InMemoryExporter
 }
 
-func record(t *testing.T) recorded {
+func newRecorder(t *testing.T) recorder {
 	spans := tracetest.NewInMemoryExporter()
 	p := sdk.NewTracerProvider(sdk.WithSyncer(spans))
 	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
-	return recorded{p, spans}
+	return recorder{p, spans}
 }
 
-// find is the one span of a name and kind.
-func (r recorded) find(t *testing.T, name string, kind trace.SpanKind) tracetest.SpanStub {
+// find returns the only span of a name and kind.
+func (r recorder) find(t *testing.T, name string, kind trace.SpanKind) tracetest.SpanStub {
 	t.Helper()
 	var found []tracetest.SpanStub
 	for _, s := range r.spans.GetSpans() {
@@ -49,12 +48,12 @@ func (r recorded) find(t *testing.T, name string, kind trace.SpanKind) tracetest
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d spans %s of kind %s among %v", len(found), name, kind, r.names())
+		t.Fatalf("%d spans %s of kind %s among %v, want 1", len(found), name, kind, r.names())
 	}
 	return found[0]
 }
 
-func (r recorded) names() (names []string) {
+func (r recorder) names() (names []string) {
 	for _, s := range r.spans.GetSpans() {
 		names = append(names, s.SpanKind.String()+" "+s.Name)
 	}
@@ -70,7 +69,7 @@ func value(s tracetest.SpanStub, key string) attribute.Value {
 	return attribute.Value{}
 }
 
-// engine is one in memory, on the machine's clock.
+// engine returns an engine in memory, on the machine's clock.
 func engine(t *testing.T) *model.Engine {
 	e := model.New(model.Config{})
 	t.Cleanup(func() { e.Close() })
@@ -78,7 +77,7 @@ func engine(t *testing.T) *model.Engine {
 }
 
 // work handles n jobs of queue mail and returns when they are settled.
-func work(t *testing.T, e duly.Engine, r recorded, n int, handle worker.HandlerFunc) {
+func work(t *testing.T, e duly.Engine, r recorder, n int, handle worker.HandlerFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	settled := make(chan struct{}, n)
@@ -98,11 +97,10 @@ func work(t *testing.T, e duly.Engine, r recorded, n int, handle worker.HandlerF
 	}
 }
 
-// C2.9: the trace of a producer goes on through a server and the queue to the
-// handler, in one tree.
+// C2.9: the trace of a producer leads through a server and the queue to the handler.
 func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	t.Parallel()
-	r, e := record(t), engine(t)
+	r, e := newRecorder(t), engine(t)
 	s, err := server.New(server.Config{
 		Engine: e, Store: server.Store{Registry: e, Watcher: e},
 		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
@@ -116,7 +114,9 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remote, err := httpengine.Open(t.Context(), httpengine.Config{URL: served.URL, Token: token, Client: &http.Client{Transport: otelduly.Transport(nil)}})
+	remote, err := httpengine.Open(t.Context(), httpengine.Config{
+		URL: served.URL, Token: token, Client: &http.Client{Transport: otelduly.Transport(nil)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	client := duly.NewClient(otelduly.Engine(remote, otelduly.Provider(r)), duly.ClientConfig{})
 
 	ctx, root := r.Tracer("shop").Start(t.Context(), "order")
-	pushed, err := client.Push(ctx, "mail", []byte("CANARY"), func(j *duly.Job) { j.Headers = map[string]string{"x": "CANARY"} })
+	pushed, err := client.Push(ctx, "mail", []byte("CANARY"), duly.Header("x", "CANARY"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,30 +138,34 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 		return nil
 	})
 
-	push := r.find(t, "push mail", trace.SpanKindProducer) // one: the server finds the job in a trace
+	// The server makes no span of the push, because the job has a trace context already.
+	push := r.find(t, "push mail", trace.SpanKindProducer)
 	request := r.find(t, "POST /v1/{namespace}/push", trace.SpanKindServer)
 	handled := r.find(t, "handle mail", trace.SpanKindConsumer)
 	own := r.find(t, "send the mail", trace.SpanKindInternal)
 	for _, edge := range []struct{ child, parent tracetest.SpanStub }{
 		{push, r.find(t, "order", trace.SpanKindInternal)}, {request, push}, {handled, push}, {own, handled},
 	} {
-		if edge.child.Parent.SpanID() != edge.parent.SpanContext.SpanID() || edge.child.SpanContext.TraceID() != root.SpanContext().TraceID() {
-			t.Errorf("%s is not below %s", edge.child.Name, edge.parent.Name)
+		if edge.child.Parent.SpanID() != edge.parent.SpanContext.SpanID() ||
+			edge.child.SpanContext.TraceID() != root.SpanContext().TraceID() {
+			t.Errorf("%s is not a child of %s", edge.child.Name, edge.parent.Name)
 		}
 	}
 	for _, s := range []tracetest.SpanStub{push, handled} {
-		if value(s, "messaging.message.id").AsString() != pushed.ID || value(s, "messaging.destination.name").AsString() != "mail" || value(s, "messaging.system").AsString() != "duly" {
-			t.Errorf("%s has %v", s.Name, s.Attributes)
+		if value(s, "messaging.message.id").AsString() != pushed.ID ||
+			value(s, "messaging.destination.name").AsString() != "mail" ||
+			value(s, "messaging.system").AsString() != "duly" {
+			t.Errorf("%s has the attributes %v", s.Name, s.Attributes)
 		}
 	}
 	if value(handled, "duly.settled").AsString() != "ack" || value(request, "http.response.status_code").AsInt64() != 200 {
 		t.Errorf("%v, %v", handled.Attributes, request.Attributes)
 	}
-	quiet(t, r, "CANARY", token)
+	checkSecrets(t, r, "CANARY", token)
 }
 
-// X7: no secret and nothing that somebody has sent is in a span.
-func quiet(t *testing.T, r recorded, secrets ...string) {
+// checkSecrets checks X7: no span has a secret or input of a caller.
+func checkSecrets(t *testing.T, r recorder, secrets ...string) {
 	t.Helper()
 	for _, s := range r.spans.GetSpans() {
 		texts := []string{s.Name, s.Status.Description}
@@ -175,18 +179,19 @@ func quiet(t *testing.T, r recorded, secrets ...string) {
 			}
 		}
 		for _, secret := range secrets {
-			if i := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, secret) }); i >= 0 {
-				t.Errorf("%s has %q", s.Name, texts[i])
+			for _, text := range texts {
+				if strings.Contains(text, secret) {
+					t.Errorf("the span %s has %q", s.Name, text)
+				}
 			}
 		}
 	}
 }
 
-// A job that comes to a server from a program that traces its requests alone
-// carries the server's span on.
-func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
+// The program traces its requests alone, so the server makes the span of the push.
+func TestServerContinuesTheTraceOfItsCaller(t *testing.T) {
 	t.Parallel()
-	r, e := record(t), engine(t)
+	r, e := newRecorder(t), engine(t)
 	s, err := server.New(server.Config{
 		Engine: e, Store: server.Store{Registry: e, Watcher: e},
 		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
@@ -208,21 +213,23 @@ func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
 		req.Header.Set("Traceparent", "00-"+caller+"-00f067aa0ba902b7-01")
 		s.Handler().ServeHTTP(httptest.NewRecorder(), req)
 	}
-	quiet(t, r, "CANARY", token)
+	checkSecrets(t, r, "CANARY", token)
 	push := r.find(t, "push mail", trace.SpanKindProducer)
-	if push.SpanContext.TraceID().String() != caller || len(r.spans.GetSpans()) != 3 { // two requests, and nothing for health
-		t.Errorf("%v", r.names())
+	// Two requests and the push have spans, and /healthz has none.
+	if push.SpanContext.TraceID().String() != caller || len(r.spans.GetSpans()) != 3 {
+		t.Errorf("the spans are %v", r.names())
 	}
+
 	work(t, e, r, 1, func(context.Context, *worker.Delivery) error { return nil })
 	if h := r.find(t, "handle mail", trace.SpanKindConsumer); h.Parent.SpanID() != push.SpanContext.SpanID() {
-		t.Error("the handler is not below the push")
+		t.Error("the handler is not a child of the push")
 	}
 }
 
-// The jobs of one batch have traces of their own, with a link to the push.
-func TestTheJobsOfABatchAreLinked(t *testing.T) {
+// The jobs of a batch have traces of their own, with a link to the push.
+func TestJobsOfABatchAreLinked(t *testing.T) {
 	t.Parallel()
-	r, e := record(t), engine(t)
+	r, e := newRecorder(t), engine(t)
 	traced := otelduly.Engine(e, otelduly.Provider(r))
 	jobs := []duly.Job{{ID: "a", Queue: "mail"}, {ID: "b", Queue: "mail"}, {ID: "bad id", Queue: "mail"}}
 	if _, err := traced.Push(t.Context(), jobs); err != nil {
@@ -232,25 +239,29 @@ func TestTheJobsOfABatchAreLinked(t *testing.T) {
 		t.Errorf("the caller's jobs were changed: %v", jobs[0])
 	}
 	work(t, e, r, 2, func(context.Context, *worker.Delivery) error { return nil })
+
 	push, handled := r.find(t, "push mail", trace.SpanKindProducer), 0
-	if value(push, "messaging.batch.message_count").AsInt64() != 3 || value(push, "duly.refused").AsInt64() != 1 || push.Status.Code != codes.Error {
-		t.Errorf("%v %v", push.Attributes, push.Status)
+	if value(push, "messaging.batch.message_count").AsInt64() != 3 || value(push, "duly.refused").AsInt64() != 1 ||
+		push.Status.Code != codes.Error {
+		t.Errorf("the push has %v and the status %v", push.Attributes, push.Status)
 	}
 	for _, s := range r.spans.GetSpans() {
-		if s.SpanKind == trace.SpanKindConsumer {
-			handled++
-			if s.Parent.IsValid() || s.SpanContext.TraceID() == push.SpanContext.TraceID() || len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != push.SpanContext.SpanID() {
-				t.Errorf("parent %v, links %v", s.Parent, s.Links)
-			}
+		if s.SpanKind != trace.SpanKindConsumer {
+			continue
+		}
+		handled++
+		if s.Parent.IsValid() || s.SpanContext.TraceID() == push.SpanContext.TraceID() || len(s.Links) != 1 ||
+			s.Links[0].SpanContext.SpanID() != push.SpanContext.SpanID() {
+			t.Errorf("a handler has the parent %v and the links %v", s.Parent, s.Links)
 		}
 	}
 	if handled != 2 {
-		t.Errorf("%d were handled", handled)
+		t.Errorf("%d jobs were handled, want 2", handled)
 	}
 }
 
-// What a handler returns is the span's status, and a panic is too.
-func TestASpanTellsHowItsJobWasSettled(t *testing.T) {
+// A panic is an error too.
+func TestSpanHasTheOutcomeOfItsJob(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		handle worker.HandlerFunc
@@ -265,25 +276,26 @@ func TestASpanTellsHowItsJobWasSettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, e := record(t), engine(t)
-			if _, err := e.Push(t.Context(), []duly.Job{{Queue: "mail"}}); err != nil { // in no trace
+			r, e := newRecorder(t), engine(t)
+			if _, err := e.Push(t.Context(), []duly.Job{{Queue: "mail"}}); err != nil { // without a trace
 				t.Fatal(err)
 			}
+
 			work(t, e, r, 1, tt.handle)
 			s := r.find(t, "handle mail", trace.SpanKindConsumer)
-			if value(s, "duly.settled").AsString() != tt.as || s.Status.Code != tt.status || s.Parent.IsValid() || len(s.Links) > 0 {
-				t.Errorf("%v %v", s.Attributes, s.Status)
+			if value(s, "duly.settled").AsString() != tt.as || s.Status.Code != tt.status || s.Parent.IsValid() ||
+				len(s.Links) > 0 {
+				t.Errorf("the span has %v and the status %v", s.Attributes, s.Status)
 			}
-			quiet(t, r, "CANARY")
+			checkSecrets(t, r, "CANARY")
 		})
 	}
 }
 
-// C2.9: no job is refused because of its trace, and one that is in a trace stays
-// there.
-func TestATraceNeverBreaksABound(t *testing.T) {
+// C2.9: no job is refused because of its trace, and a job keeps the trace that it has.
+func TestTraceExceedsNoBound(t *testing.T) {
 	t.Parallel()
-	r, e := record(t), engine(t)
+	r, e := newRecorder(t), engine(t)
 	traced := otelduly.Engine(e, otelduly.Provider(r))
 	many := map[string]string{}
 	for i := range duly.MaxHeaders {
@@ -291,13 +303,15 @@ func TestATraceNeverBreaksABound(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		headers map[string]string
-		want    bool // a place in the trace of this push
+		want    bool // the trace context of this push
 	}{
-		"none":             {nil, true},
-		"room":             {map[string]string{"X": "y", "Tracestate": "old=1"}, true},
-		"too many":         {many, false},
-		"too long":         {map[string]string{"x": strings.Repeat("y", duly.MaxHeaderBytes-50)}, false},
-		"in another trace": {map[string]string{"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, false},
+		"none":     {nil, true},
+		"room":     {map[string]string{"X": "y", "Tracestate": "old=1"}, true},
+		"too many": {many, false},
+		"too long": {map[string]string{"x": strings.Repeat("y", duly.MaxHeaderBytes-50)}, false},
+		"in another trace": {
+			map[string]string{"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, false,
+		},
 	} {
 		id := strings.ReplaceAll(name, " ", "-")
 		results, err := traced.Push(t.Context(), []duly.Job{{ID: id, Queue: "q", Headers: tt.headers}})
@@ -305,42 +319,43 @@ func TestATraceNeverBreaksABound(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, results, err)
 			continue
 		}
+
 		info, err := e.Get(t.Context(), duly.Q("q"), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := false
+		has := false
 		for _, s := range r.spans.GetSpans() {
-			ours = ours || strings.Contains(info.Headers["traceparent"], s.SpanContext.SpanID().String())
+			has = has || strings.Contains(info.Headers["traceparent"], s.SpanContext.SpanID().String())
 		}
-		if ours != tt.want || strings.Contains(info.Headers["tracestate"], "old") {
-			t.Errorf("%s: %v", name, info.Headers)
+		if has != tt.want || strings.Contains(info.Headers["tracestate"], "old") {
+			t.Errorf("%s: the headers are %v", name, info.Headers)
 		}
 	}
 }
 
-// surveying is an engine that tells of many queues at once.
-type surveying struct{ contract.Engine }
+// surveyEngine is an engine with a Survey.
+type surveyEngine struct{ contract.Engine }
 
-func (surveying) Survey(context.Context, string, duly.PageParams) (contract.SurveyPage, error) {
-	return contract.SurveyPage{Next: "asked at once"}, nil
+func (surveyEngine) Survey(context.Context, string, duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyPage{Next: "surveyed"}, nil
 }
 
-func TestTracedEngineIsAskedOfManyQueuesAtOnce(t *testing.T) {
+func TestTracedEnginePassesASurvey(t *testing.T) {
 	t.Parallel()
-	page, err := contract.SurveyorOf(otelduly.Engine(surveying{engine(t)})).Survey(t.Context(), "default", duly.PageParams{})
-	if err != nil || page.Next != "asked at once" {
-		t.Errorf("%+v, %v", page, err)
+	surveyor := contract.SurveyorOf(otelduly.Engine(surveyEngine{engine(t)}))
+	page, err := surveyor.Survey(t.Context(), "default", duly.PageParams{})
+	if err != nil || page.Next != "surveyed" {
+		t.Errorf("the page is %+v, %v", page, err)
 	}
 }
 
-// An engine that is traced has topics if the engine itself has them.
-func TestATracedEngineKeepsItsTopics(t *testing.T) {
+func TestTracedEngineHasTopicsIfTheEngineHas(t *testing.T) {
 	t.Parallel()
 	e := model.New(model.Config{})
 	traced, ok := otelduly.Engine(e).(contract.Topics)
 	if !ok {
-		t.Fatal("the topics are gone")
+		t.Fatal("the traced engine has no topics")
 	}
 	if _, err := traced.CreateGroup(t.Context(), duly.Q("events@mailer"), duly.FromStart); err != nil {
 		t.Error(err)
@@ -349,6 +364,6 @@ func TestATracedEngineKeepsItsTopics(t *testing.T) {
 		t.Errorf("%+v, %v", names, err)
 	}
 	if _, ok := otelduly.Engine(struct{ contract.Engine }{e}).(contract.Topics); ok {
-		t.Error("an engine without topics has some")
+		t.Error("the traced engine of an engine without topics has topics")
 	}
 }

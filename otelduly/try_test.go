@@ -14,9 +14,9 @@ import (
 )
 
 // C16.135: each try is one span, a child of the span of the job.
-func TestATryIsASpanOfItsJob(t *testing.T) {
-	r := record(t)
-	store := &kept{}
+func TestTryIsASpanOfItsJob(t *testing.T) {
+	r := newRecorder(t)
+	store := &lastJob{}
 	e := otelduly.Engine(store, otelduly.Provider(r))
 	jobs := []duly.Job{{ID: "a", Queue: "orders"}}
 	if _, err := e.Push(t.Context(), jobs); err != nil {
@@ -37,24 +37,28 @@ func TestATryIsASpanOfItsJob(t *testing.T) {
 	if try.Status.Code != codes.Error {
 		t.Errorf("a failed try has the status %v", try.Status)
 	}
+
 	got := map[string]string{}
 	for _, a := range try.Attributes {
 		got[string(a.Key)] = a.Value.Emit()
 	}
-	for key, want := range map[string]string{"server.address": "https://hooks.example:443", "http.response.status_code": "503", "duly.settled": "nack", "duly.attempt": "2"} {
+	for key, want := range map[string]string{
+		"server.address": "https://hooks.example:443", "http.response.status_code": "503", "duly.settled": "nack",
+		"duly.attempt": "2",
+	} {
 		if got[key] != want {
 			t.Errorf("%s is %q, want %q", key, got[key], want)
 		}
 	}
 }
 
-// kept keeps the job that was pushed last.
-type kept struct {
+// lastJob is an engine that stores the job of the last push.
+type lastJob struct {
 	contract.Engine
 	job duly.Job
 }
 
-func (k *kept) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	k.job = jobs[0]
+func (l *lastJob) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	l.job = jobs[0]
 	return make([]duly.PushResult, len(jobs)), nil
 }

@@ -13,22 +13,23 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Middleware gives each call of a handler a span that goes on with the trace of
-// its job. Use it as the outermost, so that what other middleware does is in it.
+// Middleware makes a span for each call of a handler, which continues the trace of the job.
+// Use it as the outermost middleware, so that the span includes the others.
 func Middleware(opts ...Option) worker.Middleware {
 	t := tracer(opts)
 	return func(next worker.HandlerFunc) worker.HandlerFunc {
 		return func(ctx context.Context, d *worker.Delivery) (err error) {
-			ctx, span := begin(ctx, t, &d.Delivery, "handle", trace.SpanKindConsumer)
+			ctx, span := start(ctx, t, &d.Delivery, "handle", trace.SpanKindConsumer)
 			returned := false
 			defer func() {
+				as := duly.Nack // after a panic, which the worker logs
 				if returned {
-					tellHandled(span, worker.Settling(ctx, err))
-				} else {
-					tellHandled(span, duly.Nack) // a panic: the worker tells what of
+					as = worker.Settling(ctx, err)
 				}
+				recordOutcome(span, as)
 				span.End()
 			}()
+
 			err = next(ctx, d)
 			returned = true
 			return err
@@ -36,24 +37,30 @@ func Middleware(opts ...Option) worker.Middleware {
 	}
 }
 
-// begin begins the span of a delivery: below the push of its job, or with a link to it.
-func begin(ctx context.Context, t trace.Tracer, d *duly.Delivery, does string, kind trace.SpanKind) (context.Context, trace.Span) {
-	opts := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(ofDelivery(d, does)...)}
-	pushed := w3c.Extract(ctx, propagation.MapCarrier(d.Headers))
-	switch place := trace.SpanContextFromContext(pushed); {
-	case d.Headers[parentHeader] == "" || !place.IsValid():
-	case d.Headers[howHeader] == howLink:
-		opts = append(opts, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: place}))
-	default:
-		ctx = pushed
+// start starts the span of a delivery: as a child of the push of its job, or with a link to
+// it.
+func start(
+	ctx context.Context, t trace.Tracer, d *duly.Delivery, operation string, kind trace.SpanKind,
+) (context.Context, trace.Span) {
+	opts := []trace.SpanStartOption{
+		trace.WithSpanKind(kind), trace.WithAttributes(deliveryAttributes(d, operation)...),
 	}
-	return t.Start(ctx, does+" "+d.Queue, opts...)
+	pushCtx := w3c.Extract(ctx, propagation.MapCarrier(d.Headers))
+	switch push := trace.SpanContextFromContext(pushCtx); {
+	case d.Headers[parentHeader] == "" || !push.IsValid():
+	case d.Headers[relationHeader] == relationLink:
+		opts = append(opts, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: push}))
+	default:
+		ctx = pushCtx
+	}
+	return t.Start(ctx, operation+" "+d.Queue, opts...)
 }
 
-func ofDelivery(d *duly.Delivery, does string) []attribute.KeyValue {
+// deliveryAttributes returns the attributes of the span of a delivery.
+func deliveryAttributes(d *duly.Delivery, operation string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "duly"),
-		attribute.String("messaging.operation.name", does),
+		attribute.String("messaging.operation.name", operation),
 		attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", d.Queue),
 		attribute.String("messaging.message.id", d.ID),
@@ -65,9 +72,9 @@ func ofDelivery(d *duly.Delivery, does string) []attribute.KeyValue {
 	}
 }
 
-// tellHandled says how the delivery is settled. An error's text may be about what
-// is in the job, so it is left to the log and to the job's own record.
-func tellHandled(span trace.Span, as duly.Settlement) {
+// recordOutcome records how the delivery is settled. It leaves out the text of an error,
+// which may repeat the job's body. The log and the job have it.
+func recordOutcome(span trace.Span, as duly.Settlement) {
 	span.SetAttributes(attribute.String("duly.settled", as.String()))
 	if as == duly.Nack || as == duly.Bury {
 		span.SetAttributes(attribute.String("error.type", as.String()))

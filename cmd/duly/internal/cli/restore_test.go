@@ -146,8 +146,8 @@ func TestRestoreHints(t *testing.T) {
 			"duly: unsupported: a server can't replace the store that it has open; stop it, " +
 				"and name the store by sqlite:PATH; write: duly restore FILE --url sqlite:PATH\n"},
 		{nil, []string{backup, "--url", "redis://127.0.0.1:1"}, exitFailed,
-			"duly: unsupported: a backup is the file of a store; a Redis is restored by what its server keeps, " +
-				"the files of RDB and AOF\n"},
+			"duly: unsupported: a backup is the file of a store; restore a Redis by the RDB and AOF files of " +
+				"its server\n"},
 		{nil, []string{backup, "--url", "sqlite:x?colour=blue"}, exitUsage,
 			"duly: invalid: --url has the unknown option \"colour\""},
 	} {
