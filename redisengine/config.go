@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Config says how to open an engine. Only URL must be set.
+// Config says how to open an engine. Only URL is required.
 type Config struct {
 	// URL names the servers, in the standard forms:
 	//
@@ -23,10 +23,9 @@ type Config struct {
 	//	redis+sentinel://HOST:26379/mymaster     the primary that Sentinels name
 	//	redis+cluster://HOST:6379                a cluster
 	//
-	// with options as query parameters: prefix, durability (aof or replicas:N),
-	// eviction=warn, scripts (auto, functions or eval), max_body, max_queues, shards
-	// and those of the connection. docs/redis.md lists them. Open refuses an unknown
-	// one.
+	// with options as query parameters: prefix, durability (aof or replicas:N), eviction=warn,
+	// scripts (auto, functions or eval), max_body, max_queues, shards and the connection's
+	// options. docs/redis.md lists them. Open fails on an option that it does not know.
 	URL string
 	// MaxBody is the largest body in bytes, up to duly.MaxMaxBody. Default
 	// duly.DefaultMaxBody, or the URL's max_body.
@@ -34,25 +33,23 @@ type Config struct {
 	// MaxQueues is the largest number of queues in one namespace, up to 2³¹−1. Default
 	// duly.DefaultMaxQueues, or the URL's max_queues.
 	MaxQueues int
-	// Shards is the number of shards of a queue that is created without naming one: by
-	// a push, or by a Configure that leaves shards out. A power of two,
-	// 1…duly.MaxShards. Default 1, or the URL's shards.
+	// Shards is the number of shards of a queue whose creator names none: a push, or a Configure
+	// without shards. It is a power of two, 1…duly.MaxShards. Default 1, or the URL's shards.
 	Shards int
 	// Logger receives the engine's warnings and errors. Default: slog.Default().
 	Logger *slog.Logger
-	// Observe, if set, is called after every round trip to the servers, with
-	// the name of the script or plain command and the time until the answer. If a
-	// round trip has several calls, it is called for each. Blocking calls are left
-	// out. It must be quick, and is called concurrently.
+	// Observe, if set, is called after every round trip to the servers, with the name of the
+	// script or plain command and the time until the answer. A round trip with several calls is
+	// reported once for each call. Blocking calls are not reported. Observe must be quick, and is
+	// called concurrently.
 	Observe func(call string, took time.Duration)
 	// Clock replaces the servers' clocks, for tests. Default: the clock of each server
 	// (TIME).
 	Clock duly.Clock
-	// Manual turns the engine's timers of leases off: only Reserve and Step take
-	// back expired leases.
+	// Manual turns the engine's lease timers off: only Reserve and Step return expired jobs.
 	Manual bool
-	// wall replaces this process's own clock, for tests. Scripts still use the servers'
-	// clocks. Default: the machine's.
+	// wall replaces this process's own clock, for tests. Scripts still use the servers' clocks.
+	// Default: the machine's clock.
 	wall duly.Clock
 	// sent returns the script to send in place of the given one, for tests.
 	sent func(*link.Script) *link.Script
@@ -61,15 +58,15 @@ type Config struct {
 // Schemes returns the schemes of a URL, without the "://".
 func Schemes() []string { return link.Schemes() }
 
-// ParseURL validates a URL without connecting. It returns [duly.ErrInvalid] for
-// anything that it does not understand.
+// ParseURL validates a URL without connecting. It returns [duly.ErrInvalid] for a URL with an
+// unknown scheme, option or value.
 func ParseURL(url string) (Config, error) {
 	c := Config{URL: url}
 	_, err := c.parse()
 	return c, err
 }
 
-// parse reads the URL, and sets the fields that Config leaves open.
+// parse reads the URL and fills in the fields that Config leaves zero.
 func (c *Config) parse() (link.Options, error) {
 	o, err := link.ParseURL(c.URL, "max_body", "max_queues", "shards")
 	if err != nil {
@@ -84,6 +81,7 @@ func (c *Config) parse() (link.Options, error) {
 		{"max_body", &c.MaxBody, boundBody}, {"max_queues", &c.MaxQueues, boundQueues}, {"shards", &c.Shards, boundShards},
 	} {
 		text, given := o.Others[option.name]
+		// A field that the caller set overrides the URL.
 		if !given || *option.field != 0 {
 			continue
 		}
@@ -112,6 +110,7 @@ func (c *Config) validate() error {
 	if c.MaxQueues < 0 || c.MaxQueues > math.MaxInt32 {
 		bad.Add("max_queues", "is %d, must be %s", c.MaxQueues, boundQueues)
 	}
+	// Job IDs choose the shard by their lowest bits, so the number is a power of two.
 	if n := c.Shards; n < 0 || n > duly.MaxShards || n&(n-1) != 0 {
 		bad.Add("shards", "is %d, must be %s", n, boundShards)
 	}

@@ -4,7 +4,7 @@
 //
 // # Packages
 //
-// The parts of the engine, from the calls down to the servers. Each package comment
+// These are the parts of the engine, from the calls down to the servers. Each package comment
 // explains the part's protocol.
 //
 //	redisengine   Config, Open, Close
@@ -25,9 +25,8 @@
 //
 // # Failures
 //
-// If a server can't be reached or does not answer, the call fails with "unavailable"
-// at its deadline, and may have happened. A call for one shard that certainly did not
-// run is repeated until its deadline, through a failover or the move of a slot.
-// Reserve skips a job whose record or body is damaged, and logs its ID. Check repairs
-// it.
+// If a server can't be reached or does not answer, the call fails with "unavailable" at its
+// deadline. It may have taken effect. A call for one shard that certainly did not run is retried
+// until its deadline, through a failover or the move of a slot. Reserve skips a job whose record
+// or body is damaged, and logs its ID. Check repairs it.
 package redisengine

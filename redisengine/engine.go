@@ -20,14 +20,14 @@ import (
 )
 
 // Engine is an engine on Redis. It implements contract.Engine, contract.Maintainer,
-// contract.Registry and contract.CancelWatcher, and is safe for concurrent use. Any number
-// of them, in any number of processes, may share the servers.
+// contract.Registry and contract.CancelWatcher, and is safe for concurrent use. Any number of
+// engines, in any number of processes, may share the servers.
 type Engine struct {
 	store   *store.Store
 	catalog *catalog.Catalog
 	hub     *wait.Hub
 	cancels *cancel.Reporter
-	once    sync.Once // of Close
+	once    sync.Once // guards Close
 
 	// Each part implements some of the interfaces.
 	*calls
@@ -38,7 +38,7 @@ type Engine struct {
 	*topicCalls
 }
 
-// The parts are embedded under names that are not exported.
+// These aliases embed the parts without exporting their names.
 type (
 	calls      = jobs.Jobs
 	inspector  = inspect.Inspector
@@ -63,8 +63,8 @@ var (
 	_ contract.Topics        = (*Engine)(nil)
 )
 
-// Open connects, checks that the servers can hold a queue and that the user has the
-// rights, and loads the engine's functions.
+// Open connects, checks that the servers can hold queues and that the user has the rights, and
+// loads the engine's functions.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	options, err := cfg.parse()
 	if err != nil {
@@ -76,12 +76,14 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 
+	// The parts depend on each other in this order: the catalog first, then the calls.
 	e := &Engine{store: s, cancels: cancel.New(s)}
 	e.catalog = catalog.New(s, e.cancels)
 	e.hub = wait.New(e.catalog)
 	e.maintainer = maintain.New(e.catalog)
 	e.calls = jobs.New(e.catalog, e.hub, e.cancels, e.maintainer.Repairer)
 	e.topicCalls = topics.New(e.catalog, e.cancels)
+	// Maintainer and topics need each other, so this one is set afterwards.
 	e.maintainer.Logs = e.topicCalls
 	e.inspector = &inspect.Inspector{Catalog: e.catalog, Of: e.topicCalls}
 	e.operator = &operate.Operator{Catalog: e.catalog, Cancels: e.cancels}
@@ -99,24 +101,29 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.store.Rights(ctx); err != nil {
 		return err
 	}
+	// Rights come first: without them, loading fails with a less helpful error.
 	if err := e.store.Link.Provide(ctx, store.FunctionLibraries...); err != nil {
 		return err
 	}
+	// Other processes must not delete the library that this one uses.
 	return e.maintainer.Libraries.RecordOwn(ctx)
 }
 
 // closeLimit is how long Close waits for calls in flight, in case a server hangs.
 const closeLimit = 2 * store.Recheck
 
-// Close implements duly.Engine. Calls in flight are still answered. A call whose server
-// does not answer within closeLimit fails with duly.ErrClosed.
+// Close implements duly.Engine. Calls in flight finish. A call whose server does not answer
+// within closeLimit fails with duly.ErrClosed.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		s := e.store
 		s.Closing.Store(true)
+		// A hung server must not block Close, so a timer cuts its connections.
 		cut := clock.System().AfterFunc(closeLimit, s.Link.Close)
+		// Waiters and watchers end first: they would block until their own deadlines.
 		e.hub.Close()
 		e.cancels.Close()
+		// Tasks in flight still use the link, so it closes last.
 		s.Tasks.Close()
 		cut.Stop()
 		s.End()
@@ -125,14 +132,15 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// Wait implements duly.Engine. Nothing is leased for a waiter.
+// Wait implements duly.Engine. It reserves no job for the waiter.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return e.hub.Wait(ctx, p)
 }
 
-// Pass implements contract.Passer.
+// Pass implements contract.Passer. It wakes another waiter of the queues.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
-	for _, dispatcher := range []bool{false, true} { // the caller may be a dispatcher or not
+	// The caller may have waited as a dispatcher or as a worker.
+	for _, dispatcher := range []bool{false, true} {
 		e.hub.PassOn(namespace, queues, dispatcher)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The operations on queues that a group has as well, or that it does not have.
+// This file has the operations on queues that consumer groups have as well, or lack.
 
 // Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
@@ -19,6 +19,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	// The receipt names its queue, so it shows whether the job belongs to a group.
 	if p, ok := contract.ParseReceipt(r); ok && (duly.QueueRef{Name: p.Queue}).IsGroup() {
 		return e.topicCalls.MessageByReceipt(ctx, namespace, r)
 	}
@@ -131,6 +132,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 
 // Step implements contract.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
+	// Step bypasses the methods that validate, so it validates here.
 	if err := e.store.Admit(ctx, ref); err != nil {
 		return false, err
 	}
@@ -138,13 +140,14 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// A topic has no lease timers of its own: its groups share one step.
 	if ref.IsGroup() || q != nil && q.Topic != nil {
 		return e.topicCalls.Step(ctx, ref)
 	}
 	return e.maintainer.Step(ctx, ref)
 }
 
-// notForGroup refuses an operation that a group does not have.
+// notForGroup returns an error for an operation that groups lack.
 func notForGroup(ref duly.QueueRef, operation string) error {
 	if err := contract.ValidateQueue(ref); err != nil || !ref.IsGroup() {
 		return err

@@ -16,9 +16,9 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"#!lua", "--", "the first line"},
 		{"KEYS", "keys", "the header lacks"},
 		{"RETURNS", "returns", "the header lacks"},
-		{"    a\n", "    A1\n", `"A1" is no name`},
-		{"    b  ", "    b, c  ", `"b," is no name`},
-		{"@include now", "@include noon", "there is no piece noon"},
+		{"    a\n", "    A1\n", `invalid name "A1"`},
+		{"    b  ", "    b, c  ", `invalid name "b,"`},
+		{"@include now", "@include noon", "unknown piece noon"},
 	} {
 		text := strings.Replace(whole, c.old, c.new, 1)
 		if _, err := parseScript("x", text); err == nil || !strings.Contains(err.Error(), c.says) {

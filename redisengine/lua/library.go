@@ -11,9 +11,8 @@ import (
 
 // Library is a Redis Functions library: the scripts of one concern.
 //
-// Its name and the names of its functions carry a hash of its text. So two
-// versions of duly use one server side by side, and a function that exists is
-// certainly the right one.
+// Its name and the names of its functions contain a hash of its text. Two versions of duly can
+// therefore use one server concurrently, and an existing function is certainly the right one.
 type Library struct {
 	Name   string
 	Source string // for FUNCTION LOAD
@@ -23,9 +22,9 @@ type Library struct {
 // NamePrefix begins the names of all libraries, of this version and of others.
 const NamePrefix = "duly_"
 
-// concern lists what belongs to a library. Each script includes some of the
-// pieces, in this order. A piece of rare is defined once for each script that
-// includes it, and not once for the library: a Lua function has 200 locals.
+// concern lists the contents of a library. Each script includes some of the pieces, in this
+// order. A piece in rare is defined once for each script that includes it, and not once for the
+// library, because a Lua function can have only 200 locals.
 type concern struct {
 	name                  string
 	pieces, rare, scripts []string
@@ -74,8 +73,7 @@ var concerns = []concern{
 // Libraries returns every library.
 func Libraries() []*Library { return slices.Clone(libraries()) }
 
-// A library that can't be assembled is a mistake of this package, found by its
-// tests.
+// A library that can't be assembled is a mistake in this package, which its tests find.
 var libraries = sync.OnceValue(func() (all []*Library) {
 	for _, c := range concerns {
 		l, err := c.library()
@@ -87,7 +85,7 @@ var libraries = sync.OnceValue(func() (all []*Library) {
 	return all
 })
 
-// libraryOf returns the library that has a script.
+// libraryOf returns the library that contains a script.
 func libraryOf(script string) *Library {
 	for i, c := range concerns {
 		if slices.Contains(c.scripts, script) {
@@ -97,7 +95,7 @@ func libraryOf(script string) *Library {
 	panic(fmt.Errorf("lua: %s belongs to no library", script))
 }
 
-// function is the name that the library gives to a script.
+// function returns the library's name for a script.
 func (l *Library) function(script string) string { return NamePrefix + script + "_" + l.hash }
 
 func (c concern) library() (*Library, error) {
@@ -119,7 +117,7 @@ func (c concern) library() (*Library, error) {
 		s.register(&b, all, c.rare)
 	}
 
-	// The hash is part of the names, so it is taken of the text without them.
+	// The hash is part of the names, so it is computed from the text without them.
 	text := b.String()
 	sum := sha256.Sum256([]byte(text))
 	l := &Library{hash: hex.EncodeToString(sum[:5])}
@@ -128,11 +126,11 @@ func (c concern) library() (*Library, error) {
 	return l, nil
 }
 
-// hashPlace takes the place of the hash while the text is written.
+// hashPlace stands in the text where the hash is inserted later.
 const hashPlace = "@HASH@"
 
-// definePieces writes what the functions share: the command, all keys, the
-// arguments that pieces read, and the pieces' definitions.
+// definePieces writes the shared part of the functions: the command, all keys, the arguments that
+// pieces read, and the pieces' definitions.
 func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all names) {
 	var shared names
 	add := func(name string) {
@@ -154,8 +152,8 @@ func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all nam
 	}
 	shared.declare(b)
 
-	// Most scripts take all keys of a shard. A function of their own binds them:
-	// Lua allows a function sixty variables of those around it.
+	// Most scripts need all keys of a shard. A separate function binds them, because Lua allows a
+	// function only sixty upvalues.
 	b.WriteString("local function bind_keys(KEYS)\n")
 	all.assign(b, "KEYS")
 	b.WriteString("end\n")
@@ -167,8 +165,8 @@ func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all nam
 	}
 }
 
-// register writes the function of a script. Arguments that no piece reads are
-// its own. all are the keys that bind_keys binds.
+// register writes the function of a script. Arguments that no piece reads are its locals. all are
+// the keys that bind_keys binds.
 func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 	b.WriteString("do\n")
 	for _, name := range s.includes {
@@ -182,7 +180,8 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 			own.fixed = append(own.fixed, arg)
 		}
 	}
-	if s.define != "" { // functions read them, too
+	// The script's functions read them, too.
+	if s.define != "" {
 		own.declare(b)
 		b.WriteString(s.define)
 	}
@@ -191,6 +190,7 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 	if m := flags.FindStringSubmatch(s.first); m != nil {
 		b.WriteString("flags={'" + m[1] + "'}, ")
 	}
+	// The pieces read these as upvalues, so each call sets them.
 	b.WriteString("callback=function(KEYS, ARGV)\nbyte = string.byte\ncall = redis.call\n")
 	if s.define == "" {
 		own.declare(b)
@@ -218,7 +218,7 @@ func mostKeys(scripts []*scriptText) (most names) {
 	return most
 }
 
-// isSubsequence reports whether whole has all of list, in their order.
+// isSubsequence reports whether whole contains all of list, in the same order.
 func isSubsequence(list, whole []string) bool {
 	for _, item := range list {
 		at := slices.Index(whole, item)

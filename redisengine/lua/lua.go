@@ -1,7 +1,7 @@
-// Package lua holds the Lua source of the Redis engine and assembles it.
+// Package lua has the Lua source of the Redis engine and assembles it.
 //
-// A script is one command in a file of its own. Its header says what it is
-// for, names its keys and arguments in their order, and what it answers:
+// A script is one command in one file. Its header says what the command does, names its keys and
+// arguments in their order, and describes its answer:
 //
 //	#!lua flags=allow-oom
 //	-- Removes the first jobs of one state's set.
@@ -14,23 +14,20 @@
 //	--
 //	-- @include guard now …
 //
-// The names of KEYS and ARGV become locals, so that header and code can't
-// differ. A name in round brackets means keys or arguments that repeat;
-// the script reads those itself, as it does with what comes behind "then".
-// Pieces that scripts share are in include/.
+// The names of KEYS and ARGV become locals, so header and code can't differ. A name in
+// parentheses means keys or arguments that repeat. The script reads those itself, like the
+// arguments after "then". Pieces that scripts share are in include/.
 //
-// A line "-- @call" divides a piece or a script. The text above it defines
-// functions and constants. The text below it runs at every call, and sets
-// every variable that belongs to one call. A piece names the arguments that it
-// reads in a line "-- @args".
+// A line "-- @call" divides a piece or a script. The text above it defines functions and
+// constants. The text below it runs at every call, and sets every variable of the call. A piece
+// names the arguments that it reads in a line "-- @args".
 //
-// A script and its pieces have call for redis.call, and byte for string.byte,
-// which the loops over jobs need most.
+// A script and its pieces have call for redis.call, and byte for string.byte, which the loops
+// over jobs use most.
 //
-// The same files have two forms. [Script.Source] is one script by itself, for
-// EVAL. A [Library] registers all scripts of one concern as functions: Redis
-// then runs the definitions once, when the library is loaded, and not at each
-// call.
+// The same files have two forms. [Script.Source] is one complete script, for EVAL. A [Library]
+// registers all scripts of one concern as functions. Redis then runs the definitions once, when
+// the library is loaded, and not at each call.
 package lua
 
 import (
@@ -44,31 +41,30 @@ import (
 //go:embed *.lua include/*.lua
 var files embed.FS
 
-// Script is one command, ready to be sent.
+// Script is one command that can be sent.
 type Script struct {
 	Name string
 	// Source is the text for EVAL.
 	Source string
-	// Keys and Args are the names of the header, in their order; without
-	// those that repeat.
+	// Keys and Args are the names of the header, in their order, without the repeated ones.
 	Keys, Args []string
-	// ReadOnly scripts carry the flag no-writes.
+	// ReadOnly scripts have the flag no-writes.
 	ReadOnly bool
-	// Library has the script as a function, which is called Function there.
+	// Library contains the script as the function with the name Function.
 	Library  *Library
 	Function string
 
-	keysRepeat, argsRepeat bool // others follow
+	keysRepeat, argsRepeat bool // more may follow
 }
 
-// Takes reports whether the header has a meaning for so many keys and
-// arguments.
+// Takes reports whether the header allows these numbers of keys and arguments.
 func (s *Script) Takes(keys, args int) bool {
-	return (keys == len(s.Keys) || s.keysRepeat && keys > len(s.Keys)) && (args == len(s.Args) || s.argsRepeat && args > len(s.Args))
+	return (keys == len(s.Keys) || s.keysRepeat && keys > len(s.Keys)) &&
+		(args == len(s.Args) || s.argsRepeat && args > len(s.Args))
 }
 
-// Load returns a script by its name. A script that does not fit its header is
-// a mistake of this package, found by its tests: Load panics.
+// Load returns a script by its name. It panics if the script does not match its header, a mistake
+// that the tests of this package find.
 func Load(name string) Script {
 	text, err := readScript(name)
 	if err != nil {
@@ -80,7 +76,7 @@ func Load(name string) Script {
 	return s
 }
 
-// Names lists every script.
+// Names returns the names of all scripts.
 func Names() (list []string) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -121,7 +117,7 @@ func readScript(name string) (*scriptText, error) {
 func parseScript(name, text string) (s *scriptText, err error) {
 	first, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "#!lua") {
-		return nil, fmt.Errorf("lua: %s: the first line is no #!lua", name)
+		return nil, fmt.Errorf("lua: %s: the first line does not begin with #!lua", name)
 	}
 	header, body := splitHeader(rest)
 	keys, args := headerKeys.FindStringSubmatch(header), headerArgs.FindStringSubmatch(header)
@@ -139,11 +135,12 @@ func parseScript(name, text string) (s *scriptText, err error) {
 	s.includes = includesOf(header)
 	for _, name := range s.includes {
 		if _, ok := pieces()[name]; !ok {
-			return nil, fmt.Errorf("lua: %s: there is no piece %s", s.name, name)
+			return nil, fmt.Errorf("lua: %s: unknown piece %s", s.name, name)
 		}
 	}
 
 	var divided bool
+	// Without a division, all of the text runs at every call.
 	if s.define, s.run, divided = cutCall(body); !divided {
 		s.define, s.run = "", s.define
 	}
@@ -158,10 +155,10 @@ func includesOf(header string) (list []string) {
 	return list
 }
 
-// readOnly reports whether the script carries the flag no-writes.
+// readOnly reports whether the script has the flag no-writes.
 func (s *scriptText) readOnly() bool { return strings.Contains(s.first, "no-writes") }
 
-// script is the form for EVAL: everything that the script needs, in one text.
+// script returns the form for EVAL: all that the script needs, in one text.
 func (s *scriptText) script() Script {
 	var b strings.Builder
 	b.WriteString(s.first + "\nlocal byte = string.byte\nlocal call = redis.call\n")
@@ -182,13 +179,13 @@ func (s *scriptText) script() Script {
 
 // piece is a file of include/.
 type piece struct {
-	args        []string // that it reads
+	args        []string // the arguments that it reads
 	define, run string
 }
 
 var pieceArgs = regexp.MustCompile(`(?m)^-- @args(.*)$`)
 
-// pieces are the files in include/, by name.
+// pieces has the files of include/, by name.
 var pieces = sync.OnceValue(func() map[string]piece {
 	entries, err := files.ReadDir("include")
 	if err != nil {
@@ -216,7 +213,7 @@ func cutCall(text string) (define, run string, divided bool) {
 	return strip(define), strip(run), divided
 }
 
-// splitHeader cuts behind the leading comment.
+// splitHeader splits a text after its leading comment.
 func splitHeader(text string) (header, body string) {
 	for strings.HasPrefix(text, "--") {
 		line, rest, _ := strings.Cut(text, "\n")
@@ -229,12 +226,12 @@ func splitHeader(text string) (header, body string) {
 // names are the keys or the arguments of a script.
 type names struct {
 	fixed  []string
-	group  []string // of keys that come again and again; their script reads them
-	repeat bool     // others follow
+	group  []string // repeated keys, which the script reads itself
+	repeat bool     // more may follow
 }
 
-// continued begins a header line that continues the description of a name. The names
-// themselves are indented less.
+// continued begins a header line that continues the description of a name. The names themselves
+// are indented less.
 const continued = "--          "
 
 // parseNames reads the names of a KEYS or ARGV section of a header.
@@ -242,6 +239,7 @@ func parseNames(text string) (n names, err error) {
 	for rest := text; rest != "" && !n.repeat; {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
+		// Only lines with names have less indentation.
 		if strings.HasPrefix(line, continued) {
 			continue
 		}
@@ -254,11 +252,12 @@ func parseNames(text string) (n names, err error) {
 		line, group, repeats := strings.Cut(" "+line, " (")
 		for name := range strings.FieldsSeq(line) {
 			if !isName.MatchString(name) {
-				return names{}, fmt.Errorf("%q is no name in %q", name, line)
+				return names{}, fmt.Errorf("invalid name %q in %q", name, line)
 			}
 			n.fixed = append(n.fixed, name)
 		}
-		if n.repeat = repeats; repeats { // the group ends in this line or in a later one
+		// The group ends in this line or in a later one.
+		if n.repeat = repeats; repeats {
 			group, _, _ = strings.Cut(group+" "+rest, ")")
 			n.group = strings.Fields(strings.ReplaceAll(group, "--", ""))
 		}
@@ -274,7 +273,7 @@ func (n names) declare(b *strings.Builder) {
 	}
 }
 
-// assign gives the names their values.
+// assign writes the assignment of the names' values.
 func (n names) assign(b *strings.Builder, from string) {
 	if len(n.fixed) == 0 {
 		return
@@ -286,8 +285,7 @@ func (n names) assign(b *strings.Builder, from string) {
 	fmt.Fprintf(b, "%s = %s\n", strings.Join(n.fixed, ", "), strings.Join(values, ", "))
 }
 
-// strip leaves out comments and indents: every process sends the text to every
-// node.
+// strip removes comments and indentation, because every process sends the text to every node.
 func strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -302,10 +300,9 @@ func strip(text string) string {
 	return b.String()
 }
 
-// Writing lists the commands by which the scripts write. Once type and memory
-// are known, and what is written as a number is one, none of them can fail.
-// A table, for it is wanted whenever an engine is opened; a test compares it with
-// the scripts.
+// Writing returns the commands by which the scripts write. If type and memory are right and
+// numeric values are numbers, none of them can fail. It is a table because every Open needs it. A
+// test compares it with the scripts.
 func Writing() []string {
 	return []string{
 		"hset",
@@ -325,7 +322,7 @@ func Writing() []string {
 	}
 }
 
-// Reading lists the other commands that the scripts call.
+// Reading returns the other commands that the scripts call.
 func Reading() []string {
 	return []string{
 		"time", "get", "getrange", "hget", "hmget", "hexists", "hlen", "hstrlen", "exists", "hscan",

@@ -29,37 +29,36 @@ func New(s *store.Store) *Reporter {
 	return e
 }
 
-// Close ends all watches.
+// Close ends all watches of the process.
 func (e *Reporter) Close() { e.hub.Close() }
 
 const (
-	// reportEvery is how long reports of one namespace gather after a message.
+	// reportEvery is the least time between two messages of one namespace.
 	reportEvery = 25 * time.Millisecond
-	// reportTimeout bounds a message. A late one is of no use: the worker's next
-	// Extend finds the lease lost.
+	// reportTimeout bounds a message. A later one is useless: the worker's next Extend finds the
+	// lease lost.
 	reportTimeout = time.Second
-	// refusedPause is how long a process sends no message after one was refused.
+	// refusedPause is how long a process publishes nothing after the server refused a message.
 	refusedPause = time.Minute
-	// maxNamed bounds the jobs that one message names. Of a queue with more, it
-	// says that any leased job may be gone.
+	// maxNamed bounds the jobs that one message names. If a queue has more, the message says that
+	// any of its leased jobs may be gone.
 	maxNamed = 5000
 )
 
-// outbox holds the reports of removed jobs that wait. The first report of a
-// namespace is sent at once, and those that come within reportEvery go together: an
-// ack of the lmstfy-compatible API is a Delete, and there may be 100,000 in a
-// second.
+// outbox holds the reports of removed jobs that wait to be sent. The first report of a namespace
+// is sent at once. Later ones within reportEvery share a message: an ack of the lmstfy-compatible
+// API is a Delete, and there may be 100,000 per second.
 type outbox struct {
 	mu     sync.Mutex
 	spaces map[string]*removals // by namespace, while a goroutine sends for it
-	// unheard are the namespaces whose last message reached nobody. The next one
-	// names the queues alone: it is short, and still reaches a new watcher.
+	// unheard has the namespaces whose last message reached no watcher. The next message names
+	// only the queues: it is short, and still reaches a new watcher.
 	unheard map[string]bool
 	refused time.Duration // no message is sent before, on the monotonic clock
 	warn    sync.Once
 }
 
-// removals are the reports of one namespace that wait.
+// removals holds the waiting reports of one namespace.
 type removals struct {
 	ids   map[string][]string // by queue; nil: any leased job of it
 	named int
@@ -77,11 +76,12 @@ func (e *Reporter) Watch(ctx context.Context, namespace string, w contract.Cance
 	return e.hub.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
-// hear is the source of e.hub. A message that can't be read counts as a gap.
+// hear subscribes for the hub. A message that can't be read counts as a gap.
 func (e *Reporter) hear(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	return e.Link.Hear(ctx, e.canceledChannel(namespace), w.Ready, func(message string) {
 		list, ok := readCanceled(message)
 		if !ok {
+			// Ready makes the worker ask about all its leases, which covers the lost message.
 			w.Ready()
 		}
 		for _, c := range list {
@@ -90,26 +90,29 @@ func (e *Reporter) hear(ctx context.Context, namespace string, w contract.Cancel
 	})
 }
 
-// canceledChannel has the hash tag of the namespace's other keys.
+// canceledChannel returns a channel name with the hash tag of the namespace's other keys.
 func (e *Reporter) canceledChannel(namespace string) string {
 	return e.Prefix + ":{" + namespace + "}:canceled"
 }
 
-// Report reports removed jobs of a queue: those with these IDs, or any leased one
-// if there are none. It does not wait for the server.
+// Report reports removed jobs of a queue: the ones with these IDs, or any leased job if ids is
+// empty. It does not wait for the server.
 func (e *Reporter) Report(ref duly.QueueRef, ids ...string) {
 	a := &e.outbox
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// The server lacks the right to publish, so the report would only cost a round trip.
 	if clock.System().Mono() < a.refused {
 		return
 	}
 
 	r := a.spaces[ref.Namespace]
+	// One sender serves a namespace at a time. The first report starts it.
 	if r == nil {
 		r = &removals{}
 		if !e.Tasks.Go(func() { e.run(ref.Namespace, r) }) {
-			return // the engine is closed
+			// The engine is closed.
+			return
 		}
 		if a.spaces == nil {
 			a.spaces, a.unheard = map[string]*removals{}, map[string]bool{}
@@ -123,6 +126,7 @@ func (r *removals) add(queue string, ids []string) {
 	before, there := r.ids[queue]
 	r.named += len(ids)
 	switch {
+	// nil already covers all jobs of the queue.
 	case there && before == nil:
 		return
 	case len(ids) == 0 || r.named > maxNamed:
@@ -136,7 +140,7 @@ func (r *removals) add(queue string, ids []string) {
 	r.ids[queue] = before
 }
 
-// run sends one message after the other until no report waits.
+// run sends one message after another until no report waits.
 func (e *Reporter) run(namespace string, r *removals) {
 	for {
 		message := e.outbox.next(namespace, r)
@@ -145,21 +149,24 @@ func (e *Reporter) run(namespace string, r *removals) {
 		}
 		e.publish(namespace, message)
 
+		// Reports that arrive during the pause share the next message.
 		timer := clock.System().NewTimer(reportEvery)
 		select {
 		case <-timer.C:
-		case <-e.Quit.Done(): // the engine is about to be closed
+		// The engine is closing, so the last reports go at once.
+		case <-e.Quit.Done():
 		}
 		timer.Stop()
 	}
 }
 
-// next packs the reports that wait; "" if there are none, and the next report
-// begins another sender.
+// next packs the waiting reports. It returns "" if there are none. The next report then starts
+// another sender.
 func (a *outbox) next(namespace string, r *removals) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(r.ids) == 0 {
+		// Deleting under the lock makes the next Report start a sender, so none is stranded.
 		delete(a.spaces, namespace)
 		return ""
 	}
@@ -180,8 +187,8 @@ func (a *outbox) next(namespace string, r *removals) string {
 	return string(p)
 }
 
-// readCanceled reads a message: for each queue an array of its name and the IDs of
-// the removed jobs.
+// readCanceled reads a message: for each queue an array of the queue's name and the IDs of the
+// removed jobs.
 func readCanceled(message string) (list []contract.Canceled, ok bool) {
 	u := codec.Unpacker{Rest: message}
 	for n := u.Array(); n > 0 && !u.Bad; n-- {
@@ -195,8 +202,8 @@ func readCanceled(message string) (list []contract.Canceled, ok bool) {
 	return list, !u.Bad
 }
 
-// publish sends a message and notes whether it has reached anybody. Whatever fails,
-// a report may be lost.
+// publish sends a message and records whether a watcher received it. If sending fails, the report
+// is lost.
 func (e *Reporter) publish(namespace, message string) {
 	ctx, cancel := context.WithTimeout(e.Ctx, reportTimeout)
 	defer cancel()
@@ -210,10 +217,12 @@ func (e *Reporter) publish(namespace, message string) {
 		a.refused = clock.System().Mono() + refusedPause
 		a.warn.Do(func() {
 			o := e.Link.Options()
-			e.Settings.Logger.Warn("redis: the server refuses to publish that jobs are canceled, so their workers notice it at the next extension; "+
+			e.Settings.Logger.Warn("redis: the server refuses to publish removed jobs, so their workers notice it at the "+
+				"next extension; "+
 				"grant it: ACL SETUSER USER +spublish &"+o.Prefix+":*",
 				slog.String("setting", "acl"), slog.String("server", strings.Join(o.Addrs, ",")), slog.String("error", err.Error()))
 		})
+	// The answer counts receivers. Without one, the next message can be short.
 	case err == nil && codec.Integer(&msg) == 0:
 		a.unheard[namespace] = true
 	case err == nil:

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// markUsed notes that a queue has state. State of a queue that is no longer cached
-// goes with it.
+// markUsed records that a queue has shard state. A queue that is no longer cached is skipped: its
+// state is collected with it.
 func (s *Cache) markUsed(q *Queue) {
 	q = q.Base()
 	s.mu.Lock()
@@ -21,7 +21,7 @@ func (s *Cache) markUsed(q *Queue) {
 	}
 }
 
-// DropIdle drops the state of shards that were not used since the last call.
+// DropIdle drops the state of shards that no call used since the last DropIdle.
 func (s *Cache) DropIdle() {
 	s.mu.Lock()
 	used := s.used
@@ -38,7 +38,7 @@ func (s *Cache) DropIdle() {
 type Cache struct {
 	mu    sync.RWMutex
 	known map[duly.QueueRef]*Queue
-	used  map[duly.QueueRef]*Queue // those of them that may have gear
+	used  map[duly.QueueRef]*Queue // queues of known that may have shard state
 }
 
 // Get returns a queue, or nil if it is not cached.
@@ -64,8 +64,8 @@ func (s *Cache) put(q *Queue) *Queue {
 	return q
 }
 
-// Forget drops what was known before the server was asked, nil for nothing:
-// the queue may have been made while the answer was on its way.
+// Forget drops the entry that was cached before the server was asked. A nil was drops nothing:
+// the queue may have been created while the answer was in flight.
 func (s *Cache) Forget(was *Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,15 +75,15 @@ func (s *Cache) Forget(was *Queue) {
 	}
 }
 
-// Summary is what a question about a queue's shards needs. It is much smaller than
-// a Queue, because a sweep and a survey ask about all queues.
+// Summary is the part of a queue that a question about its shards needs. It is much
+// smaller than a Queue, because a sweep and a survey ask about all queues.
 type Summary struct {
 	Version string
 	Limits  []string // of each shard
-	// Throttle is that of the configuration with this version.
+	// Throttle belongs to the configuration with this version.
 	Throttle contract.Throttle
 	Delivery duly.DeliveryMode
-	Swept    uint64 // the sweep that has met it last; the sweep's own
+	Swept    uint64 // number of the last sweep that found the queue
 }
 
 // Summaries remembers queues.
@@ -92,8 +92,8 @@ type Summaries struct {
 	known map[string]map[string]*Summary // by namespace and name
 }
 
-// newSummary is a queue's. Most queues of a store are bounded alike, so it shares
-// what is said of the bounds with another queue's, if there is one.
+// newSummary returns the summary of a queue. Most queues have equal limits, so it shares them
+// with another summary if they match.
 func newSummary(q *Queue, other *Summary) *Summary {
 	limits := make([]string, len(q.Shards))
 	for i, s := range q.Shards {
@@ -102,8 +102,10 @@ func newSummary(q *Queue, other *Summary) *Summary {
 	if other != nil && slices.Equal(limits, other.Limits) {
 		limits = other.Limits
 	}
-	return &Summary{ // a clone, which keeps no configuration in memory
-		Version: strings.Clone(q.Version), Limits: limits, Throttle: contract.ThrottleOf(q.Config), Delivery: q.Config.Delivery,
+	// Cloning the version lets the rest of the configuration be collected.
+	return &Summary{
+		Version: strings.Clone(q.Version), Limits: limits, Throttle: contract.ThrottleOf(q.Config),
+		Delivery: q.Config.Delivery,
 	}
 }
 
@@ -119,7 +121,7 @@ func (b *Summaries) put(ref duly.QueueRef, known *Summary) {
 	b.known[ref.Namespace][ref.Name] = known
 }
 
-// Forget drops a queue that turned out to be another one.
+// Forget drops the summary of a queue whose configuration has changed.
 func (b *Summaries) Forget(ref duly.QueueRef, known *Summary) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,7 +130,7 @@ func (b *Summaries) Forget(ref duly.QueueRef, known *Summary) {
 	}
 }
 
-// DropOlder drops the summaries of queues that the sweep has not found.
+// DropOlder drops the summaries of queues that this sweep did not find.
 func (b *Summaries) DropOlder(sweep uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,19 +13,19 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Reply is what a script answered, behind its first word.
+// Reply is a script's answer: its first word and the rest.
 type Reply struct {
 	Word string
 	Rest []rueidis.RedisMessage
 }
 
-// Call runs a script on one shard. Clock and version come first.
+// Call runs a script on one shard. Clock and version are its first arguments.
 func (e *Catalog) Call(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply, error) {
 	return e.run(ctx, q, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args})
 }
 
-// CallOnce is call for a caller that has other shards to ask while this one is
-// not reached.
+// CallOnce is Call without retries, for a caller that can ask other shards while this one is
+// unreachable.
 func (e *Catalog) CallOnce(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply, error) {
 	return e.run(ctx, q, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Once: true})
 }
@@ -33,6 +33,7 @@ func (e *Catalog) CallOnce(ctx context.Context, q *Queue, s *Shard, sc *store.Sc
 func (e *Catalog) run(ctx context.Context, q *Queue, s *Shard, c link.Call) (Reply, error) {
 	all := make([]string, 0, len(c.Args)+2)
 	c.Args = append(append(all, e.Clock(), q.Version), c.Args...)
+	// Read before the call: a shard that loses its data later must not count as lost now.
 	met := s.met.Load()
 	msg, err := e.Link.Run(ctx, c)
 	if err != nil {
@@ -41,14 +42,14 @@ func (e *Catalog) run(ctx context.Context, q *Queue, s *Shard, c link.Call) (Rep
 	return e.readReply(c.Script.Name, s, met, &msg)
 }
 
-// readReply reads the answer to a script's call before which the shard's met was
-// that.
+// readReply reads a script's answer. met is the shard's counter from before the call.
 func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.RedisMessage) (Reply, error) {
 	items, err := msg.ToArray()
 	if err != nil || len(items) == 0 {
 		return Reply{}, e.UnexpectedReply(name)
 	}
 	r := Reply{Word: codec.Text(&items[0]), Rest: items[1:]}
+	// The shard has another configuration and changed nothing.
 	if r.Word == "config" {
 		return r, &Stale{Shard: s, Value: codec.Text(&r.Rest[0]), met: met}
 	}
@@ -56,8 +57,8 @@ func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.Redis
 	return r, nil
 }
 
-// Parallel calls f for every part and returns the first error. It returns Stale
-// only if nothing else went wrong, because the call is then repeated.
+// Parallel calls f concurrently for every part and returns the first error. It returns Stale only
+// if no call failed otherwise, because Stale makes the caller retry.
 func Parallel[T any](parts []T, f func(T) error) error {
 	if len(parts) == 1 {
 		return f(parts[0])
@@ -76,8 +77,7 @@ func Parallel[T any](parts []T, f func(T) error) error {
 	return err
 }
 
-// CallByID runs a script on the shard of a job; the reply is "none" for an
-// unknown queue.
+// CallByID runs a script on the shard of a job. The reply is "none" for an unknown queue.
 func (e *Catalog) CallByID(
 	ctx context.Context, ref duly.QueueRef, id string, sc *store.Script, bounded bool, args ...string,
 ) (r Reply, err error) {
@@ -94,6 +94,7 @@ func (e *Catalog) CallByID(
 			return nil
 		}
 		s := q.Shards[contract.ShardOf(id, len(q.Shards))]
+		// Scripts with limits read them as the first argument.
 		all := []string{codec.Alias(id)}
 		if bounded {
 			all = []string{s.Limits, codec.Alias(id)}
@@ -105,9 +106,10 @@ func (e *Catalog) CallByID(
 	return r, err
 }
 
-// CallWhenStepped calls a script that answers "behind" while too many due jobs wait
-// for a step, and makes those steps.
-func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply, error) {
+// CallWhenStepped calls a script that answers "behind" while too many due jobs wait for a step.
+// It then makes a step and repeats the call.
+func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply,
+	error) {
 	for {
 		r, err := e.Call(ctx, q, s, sc, args...)
 		if err != nil || r.Word != "behind" {
@@ -119,9 +121,8 @@ func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *s
 	}
 }
 
-// Write runs a script whose answer promises durability: durable says if that is
-// not confirmed. The arguments begin with clock and version. waited is
-// link.Call's.
+// Write runs a script whose answer promises durability. durable is the error if the servers did
+// not confirm it. The arguments begin with clock and version. waited is that of link.Call.
 func (e *Catalog) Write(
 	ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool,
 ) (r Reply, durable, err error) {
@@ -138,12 +139,11 @@ func (e *Catalog) write(ctx context.Context, s *Shard, c link.Call) (r Reply, du
 	return r, durable, err
 }
 
-// ErrRetry makes With start again, because the queue was created.
+// ErrRetry makes With start again, because the queue was created meanwhile.
 var ErrRetry = errors.New("redisengine: again")
 
-// With does something with a queue or a group as this process knows it, and again as
-// often as a shard says that it is another one by now. f is given nil for an unknown
-// one.
+// With calls f with a queue or a group from the cache. It retries while a shard answers with
+// another configuration. f gets nil for an unknown queue.
 func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
 	return e.with(ctx, ref, func(q *Queue) error {
 		if q != nil && q.Topic != nil {
@@ -164,6 +164,7 @@ func (e *Catalog) with(ctx context.Context, ref duly.QueueRef, f func(q *Queue) 
 		switch err = f(q); err {
 		case nil:
 			return nil
+		// Find reads the cache again, which now has the new queue.
 		case ErrRetry:
 			continue
 		}
@@ -172,6 +173,7 @@ func (e *Catalog) with(ctx context.Context, ref duly.QueueRef, f func(q *Queue) 
 		if !errors.As(err, &other) {
 			return err
 		}
+		// Sync brings both sides to the list's configuration before the next attempt.
 		if err := e.Sync(ctx, q, other); err != nil {
 			return err
 		}
@@ -180,10 +182,12 @@ func (e *Catalog) with(ctx context.Context, ref duly.QueueRef, f func(q *Queue) 
 	return c.Failed("the configuration of queue %s keeps changing", ref)
 }
 
-// WithShard does something with a shard, unless it is no longer there.
-func (e *Catalog) WithShard(ctx context.Context, at ShardRef, f func(q *Queue, s *Shard) error) (there bool, err error) {
+// WithShard calls f with a shard, and reports whether the shard exists.
+func (e *Catalog) WithShard(ctx context.Context, at ShardRef, f func(q *Queue, s *Shard) error) (there bool,
+	err error) {
 	err = e.With(ctx, at.Ref, func(q *Queue) error {
 		s := q.Shard(at.Index)
+		// The queue may have been destroyed, or created again with fewer shards.
 		if there = s != nil; !there {
 			return nil
 		}

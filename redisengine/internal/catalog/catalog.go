@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Catalog is what a process knows of queues and their configurations, and how it
-// agrees on them with the others.
+// Catalog caches the queues and their configurations that a process uses, and keeps them equal to
+// those of the other processes.
 type Catalog struct {
 	*Resets
 	Cache     Cache
@@ -25,11 +25,11 @@ type Catalog struct {
 
 	// OnChange, if set, is called with a queue whose configuration was read.
 	OnChange func(q *Queue)
-	// NewCalls makes what calls work with that use a shard.
+	// NewCalls creates the call state of a shard on first use.
 	NewCalls func(q *Queue, s *Shard) any
 }
 
-// New returns an empty catalog. Removed jobs are reported to cancels.
+// New returns an empty catalog. It reports removed jobs to cancels.
 func New(s *store.Store, cancels *cancel.Reporter) *Catalog {
 	return &Catalog{
 		Resets: &Resets{Store: s}, cancels: cancels,
@@ -37,7 +37,7 @@ func New(s *store.Store, cancels *cancel.Reporter) *Catalog {
 	}
 }
 
-// askQueue asks for a queue's entry in its namespace's list; "" for none.
+// askQueue reads a queue's entry in its namespace's list. It returns "" if there is none.
 func (e *Catalog) askQueue(ctx context.Context, ref duly.QueueRef) (string, error) {
 	results, err := e.AskMark(
 		ctx, ref.Namespace, nil,
@@ -49,7 +49,7 @@ func (e *Catalog) askQueue(ctx context.Context, ref duly.QueueRef) (string, erro
 	return codec.Text(&results[0].Msg), nil
 }
 
-// Find is the queue, or nil if there is none.
+// Find returns a queue from the cache or the list, or nil if there is none.
 func (e *Catalog) Find(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	if topic, group, ok := ref.Group(); ok {
 		q, err := e.Find(ctx, topic)
@@ -59,13 +59,14 @@ func (e *Catalog) Find(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 		return q, nil
 	}
 	q, err := e.Read(ctx, ref)
+	// A queue that is being destroyed no longer exists for callers.
 	if q == nil || q.Tomb {
 		return nil, err
 	}
 	return q, nil
 }
 
-// Read asks the namespace's list for the queue; nil if it is not there.
+// Read reads a queue from the namespace's list. It returns nil if the list has none.
 func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	if topic, group, ok := ref.Group(); ok {
 		q, err := e.Read(ctx, topic)
@@ -80,6 +81,7 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 		e.Cache.Forget(was)
 		return nil, nil
 	}
+	// Equal values keep the cached queue, so concurrent calls go on sharing batches.
 	if was != nil && was.Value == value {
 		return e.remember(was), nil
 	}
@@ -96,8 +98,7 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	return e.remember(q), nil
 }
 
-// remember caches a configuration that was read from the list, and calls OnChange,
-// which wakes waiters.
+// remember caches a configuration from the list and calls OnChange, which wakes waiters.
 func (e *Catalog) remember(q *Queue) *Queue {
 	q = e.Cache.put(q)
 	if e.OnChange != nil {
@@ -106,8 +107,8 @@ func (e *Catalog) remember(q *Queue) *Queue {
 	return q
 }
 
-// ReadQueue reads a stored configuration, as this package has written it:
-// nothing is missing, and nothing is beyond its bounds.
+// ReadQueue parses a stored configuration. It fails unless every field is present and within its
+// bounds.
 func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 	var s storedConfig
 	if numberOf(value) == 0 || json.Unmarshal([]byte(value[VersionSize:]), &s) != nil {
@@ -131,6 +132,7 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 		q.Topic = t
 	}
 
+	// Pushes of bare jobs need no policy in such a queue.
 	q.PlainDefaults = q.Config.Defaults == contract.FillDefaults(duly.Defaults{}) && q.Config.Delivery == duly.DeliverPull
 	q.Shards = make([]*Shard, s.Shards)
 	for i := range q.Shards {
@@ -149,37 +151,41 @@ func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
 	)
 }
 
-// NextVersion returns a version after was and after others that were found. An
-// empty was begins a queue's life. The version follows the wall clock of this
-// process, and rises in any case.
+// NextVersion returns a version after was and after the others. An empty was starts a new epoch.
+// The version follows this process's wall clock, and always rises.
 func (e *Catalog) NextVersion(was string, others ...string) string {
 	number, birth := uint64(e.Local().Now().UnixMicro()), newMark()
 	for _, other := range append(others, was) {
+		// A clock that is behind must not produce an older version.
 		number = max(number, numberOf(other)+1)
 	}
+	// The epoch lasts as long as the queue.
 	if was != "" {
 		birth = was[8:VersionSize]
 	}
 	return string(binary.BigEndian.AppendUint64(nil, number)) + birth
 }
 
-// newMark returns a birth mark.
+// newMark returns a random epoch mark.
 func newMark() string {
 	mark := make([]byte, 8)
 	rand.Read(mark)
 	return string(mark)
 }
 
-// State returns a shard's state, and creates it if there is none.
+// State returns a shard's state. It creates it on first use.
 func (e *Catalog) State(q *Queue, s *Shard) *State {
 	for {
 		if g := s.State.Load(); g != nil {
+			// Storing only once keeps the cache line shared between the cores.
 			if !g.used.Load() {
 				g.used.Store(true)
 			}
 			return g
 		}
-		g := &State{names: store.AppendKeys(make([]string, 0, len(store.ShardKeys)), s.Tag, store.ShardKeys[:]), Calls: e.NewCalls(q, s)}
+		g := &State{names: store.AppendKeys(make([]string, 0, len(store.ShardKeys)), s.Tag, store.ShardKeys[:]),
+			Calls: e.NewCalls(q, s)}
+		// If another caller was faster, the next round returns its state.
 		if s.State.CompareAndSwap(nil, g) {
 			e.Cache.markUsed(q)
 		}

@@ -13,13 +13,12 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// layout is the version of the keys and their values. A queue of another one is
-// refused. No release of duly has written layout 1, so nothing converts it.
+// layout is the version of the keys and their values. Queues of another layout fail to open. No
+// release of duly has written layout 1, so nothing converts it.
 const layout = 2
 
-// VersionSize is the length of the version that begins a configuration: a number
-// that rises with every change, and a random mark that no other queue of that name
-// has had.
+// VersionSize is the length of the version that begins a configuration. A version is a number
+// that rises with every change, and a random mark that is unique to this queue.
 const VersionSize = 16
 
 // storedConfig is a configuration in the store. Durations are in ns.
@@ -33,7 +32,7 @@ type storedConfig struct {
 	Backoff   duly.Backoff  `json:"backoff"`
 	Lease     time.Duration `json:"lease"`
 	TTL       time.Duration `json:"ttl"`
-	Retain    time.Duration `json:"retain,omitempty"` // missing: none, as stored by earlier versions
+	Retain    time.Duration `json:"retain,omitempty"` // missing: none, as earlier versions stored it
 	DeadAge   time.Duration `json:"dead_age"`
 	DeadCount int           `json:"dead_count"`
 	MaxJobs   int           `json:"max_jobs"`
@@ -44,7 +43,8 @@ type storedConfig struct {
 	Push      *storedPush   `json:"push,omitempty"` // of a push queue
 }
 
-// storedPush is what only a push queue has. Empty is none.
+// storedPush is the part of a stored configuration that only a push queue has. An empty text
+// means none.
 type storedPush struct {
 	URL    string `json:"url,omitempty"`
 	OnDone string `json:"on_done,omitempty"`
@@ -63,8 +63,8 @@ type storedTopic struct {
 	Groups   []storedGroup `json:"groups,omitempty"`
 }
 
-// storedGroup is a group in a stored configuration. Made is a text, because Lua would
-// round it.
+// storedGroup is a group in a stored configuration. Made is a text, because Lua would round such
+// a number.
 type storedGroup struct {
 	Name    string          `json:"name"`
 	Birth   string          `json:"birth"`
@@ -81,12 +81,13 @@ type storedGroup struct {
 	storedConfig
 }
 
-// storePush is the stored form of a push queue's part; nil for a pull queue.
+// storePush returns the stored form of a push queue's settings. It returns nil for a pull queue.
 func storePush(c duly.QueueConfig) *storedPush {
 	if c.Delivery != duly.DeliverPush {
 		return nil
 	}
 	p := c.Push
+	// The list shows NoDestination to callers, and stores an empty text for it.
 	for _, text := range []*string{&p.URL, &p.OnDone, &p.OnDead} {
 		if *text == duly.NoDestination {
 			*text = ""
@@ -95,7 +96,7 @@ func storePush(c duly.QueueConfig) *storedPush {
 	return &storedPush{p.URL, p.OnDone, p.OnDead}
 }
 
-// read adds to a configuration what is stored of a push queue.
+// read sets the push settings of a configuration from the stored form.
 func (p *storedPush) read(c *duly.QueueConfig) {
 	if p == nil {
 		return
@@ -105,11 +106,12 @@ func (p *storedPush) read(c *duly.QueueConfig) {
 	c.Push = duly.PushConfig{URL: cmp.Or(p.URL, none), OnDone: cmp.Or(p.OnDone, none), OnDead: cmp.Or(p.OnDead, none)}
 }
 
-// PackConfig is a configuration behind its version.
+// PackConfig returns a configuration behind its version, as it is stored.
 func PackConfig(version string, c duly.QueueConfig, gone bool) string {
 	text, err := json.Marshal(storeConfig(c, gone))
 	if err != nil {
-		panic(err) // plain fields
+		// Marshal can't fail for plain fields.
+		panic(err)
 	}
 	return version + string(text)
 }
@@ -117,13 +119,14 @@ func PackConfig(version string, c duly.QueueConfig, gone bool) string {
 func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
 	d := c.Defaults
 	return storedConfig{
-		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
-		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
+		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls,
+		Backoff: d.Backoff,
+		Lease:   d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
 		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain), Push: storePush(c),
 	}
 }
 
-// config is the configuration that is stored.
+// config returns the queue configuration of the stored form.
 func (s *storedConfig) config() duly.QueueConfig {
 	c := duly.QueueConfig{
 		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs,
@@ -146,7 +149,7 @@ func retainStored(d time.Duration) time.Duration {
 	return d
 }
 
-// PackTopic is the configuration of a topic behind its version. born is [Topic.Born].
+// PackTopic returns the configuration of a topic behind its version. born is [Topic.Born].
 func PackTopic(version, born string, c duly.TopicConfig, groups []*Group, gone bool) string {
 	t := &storedTopic{
 		Born: born, Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes,
@@ -155,35 +158,40 @@ func PackTopic(version, born string, c duly.TopicConfig, groups []*Group, gone b
 	for _, g := range groups {
 		group := g.Config.Group
 		t.Groups = append(t.Groups, storedGroup{
-			Name: g.Name, Birth: g.Birth, Made: strconv.FormatUint(g.Made, 10), Since: g.Since, From: g.From, At: g.At, Gone: g.Gone,
+			Name: g.Name, Birth: g.Birth, Made: strconv.FormatUint(g.Made, 10), Since: g.Since, From: g.From, At: g.At,
+			Gone:  g.Gone,
 			Order: group.Order, MaxHeld: group.MaxHeld, Filter: group.Filter, Idle: group.Idle, Target: group.Target,
 			storedConfig: storeConfig(g.Config, false),
 		})
 	}
 
+	// A topic is stored as a queue with default settings, so shared code can read it.
 	queue := contract.DefaultQueueConfig()
 	queue.Shards = c.Shards
 	s := storeConfig(queue, gone)
 	s.Topic = t
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // plain fields
+		// Marshal can't fail for plain fields.
+		panic(err)
 	}
 	return version + string(text)
 }
 
-// read reads the part of a stored configuration that only a topic has.
+// read parses the part of a stored configuration that only a topic has.
 func (s *storedTopic) read(shards int) (*Topic, error) {
 	t := &Topic{
 		Born: s.Born,
 		Config: duly.TopicConfig{
-			Shards: shards, Dedupe: s.Dedupe, Keep: s.Keep, MaxAge: s.MaxAge, MaxCount: s.MaxCount, MaxBytes: s.MaxBytes, Overflow: s.Overflow,
+			Shards: shards, Dedupe: s.Dedupe, Keep: s.Keep, MaxAge: s.MaxAge, MaxCount: s.MaxCount, MaxBytes: s.MaxBytes,
+			Overflow: s.Overflow,
 		},
 		views: map[string]*Queue{},
 	}
 	if err := contract.ValidateTopicConfig(t.Config); err != nil {
 		return nil, err
 	}
+	// Filling in defaults changes it only if a field was missing.
 	if contract.PatchTopicConfig(contract.DefaultTopicConfig(), t.Config) != t.Config {
 		return nil, contract.Invalid("fields", "are missing")
 	}
@@ -195,6 +203,7 @@ func (s *storedTopic) read(shards int) (*Topic, error) {
 		}
 		t.Groups = append(t.Groups, g)
 	}
+	// Find searches by halves.
 	slices.SortFunc(t.Groups, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })
 	return t, nil
 }
@@ -202,23 +211,26 @@ func (s *storedTopic) read(shards int) (*Topic, error) {
 func (s *storedGroup) read(shards int) (*Group, error) {
 	made, err := strconv.ParseUint(s.Made, 10, 64)
 	if err != nil {
-		return nil, contract.Invalid("made", "is no number")
+		return nil, contract.Invalid("made", "is not a number")
 	}
-	g := &Group{Name: s.Name, Birth: s.Birth, Made: made, Since: s.Since, From: s.From, At: s.At, Gone: s.Gone, Config: s.config()}
+	g := &Group{Name: s.Name, Birth: s.Birth, Made: made, Since: s.Since, From: s.From, At: s.At, Gone: s.Gone,
+		Config: s.config()}
 	g.Config.Shards, g.Config.Delivery = shards, ""
 	g.Config.Group = duly.GroupConfig{Order: s.Order, MaxHeld: s.MaxHeld, Filter: s.Filter, Idle: s.Idle, Target: s.Target}
+	// The topic's own name does not matter for the group's.
 	ref := duly.QueueRef{Name: duly.GroupName("t", s.Name)}
 	if err := contract.ValidateGroup(ref); err != nil {
 		return nil, err
 	}
 	whole := contract.PatchConfig(contract.DefaultGroupConfig(), g.Config)
+	// PatchConfig ignores Paused, so it is copied before comparing.
 	if whole.Paused = g.Config.Paused; whole != g.Config {
 		return nil, contract.Invalid("fields", "are missing")
 	}
 	return g, contract.ValidateConfig(g.Config)
 }
 
-// pack is the queue's configuration behind another version.
+// pack returns the queue's configuration behind another version.
 func (q *Queue) pack(version string, gone bool) string {
 	if q.Topic != nil {
 		return PackTopic(version, q.Topic.Born, q.Topic.Config, q.Topic.Groups, gone)
@@ -226,14 +238,16 @@ func (q *Queue) pack(version string, gone bool) string {
 	return PackConfig(version, q.Config, gone)
 }
 
-// checkLayout returns unsupported for a queue that another version of duly has
-// stored.
+// checkLayout returns an unsupported error for a queue that another version of duly has stored in
+// a different layout.
 func checkLayout(ref duly.QueueRef, stored int) error {
 	switch {
 	case stored > layout:
-		return contract.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
+		return contract.Errorf(duly.CodeUnsupported,
+			"queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
 			ref, stored, layout)
-	case stored > 0 && stored < layout: // 0 is none: the configuration is damaged
+	// 0 means that the configuration is damaged, which the caller reports.
+	case stored > 0 && stored < layout:
 		return contract.Errorf(duly.CodeUnsupported,
 			"queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
 				"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it",
@@ -242,21 +256,21 @@ func checkLayout(ref duly.QueueRef, stored int) error {
 	return nil
 }
 
-// complete looks whether a configuration has all its fields, and each within its
-// bounds.
+// complete returns an error unless a configuration has all its fields, each within its bounds.
 func complete(c duly.QueueConfig) error {
 	if err := contract.ValidateConfig(c); err != nil {
 		return err
 	}
 	whole := contract.PatchConfig(contract.DefaultQueueConfig(), c)
+	// PatchConfig ignores Paused, so it is copied before comparing.
 	if whole.Paused = c.Paused; whole != c {
 		return contract.Invalid("fields", "are missing")
 	}
 	return contract.CheckConfig(c)
 }
 
-// numberOf is the number that begins a configuration or a version; 0 for what is
-// none: it counts microseconds, and those of the year 9999 are below 2^58.
+// numberOf returns the number that begins a configuration or a version, or 0 if there is none. It
+// counts microseconds: those of the year 9999 are below 2^58.
 func numberOf(value string) uint64 {
 	if len(value) < VersionSize {
 		return 0
@@ -268,10 +282,10 @@ func numberOf(value string) uint64 {
 	return n
 }
 
-// isTopic reports whether a stored configuration is that of a topic.
+// isTopic reports whether a stored configuration belongs to a topic.
 func isTopic(value string) bool { return strings.Contains(value, `,"topic":{`) }
 
-// isPush reports whether a stored configuration is that of a push queue.
+// isPush reports whether a stored configuration belongs to a push queue.
 func isPush(value string) bool {
 	return strings.Contains(value, `,"push":{`) && !strings.Contains(value, `,"gone":true`)
 }

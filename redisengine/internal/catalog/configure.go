@@ -9,15 +9,17 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// configureCall gives a shard the configuration of its queue.
+// configureCall returns the call that stores the queue's configuration in a shard.
 func (e *Catalog) configureCall(q *Queue, s *Shard) link.Call {
 	if q.Topic == nil {
-		return link.Call{Script: store.ScriptConfigure.Script, Keys: s.of(store.ScriptConfigure), Args: []string{e.Clock(), q.Value, s.Limits}}
+		return link.Call{Script: store.ScriptConfigure.Script, Keys: s.of(store.ScriptConfigure),
+			Args: []string{e.Clock(), q.Value, s.Limits}}
 	}
 	sc := store.ScriptTopicConfigure
 	c := link.Call{Script: sc.Script, Keys: sc.Names(s.Tag, ""), Args: []string{e.Clock(), q.Value}}
 	for _, g := range q.Topic.Groups {
 		c.Keys = append(c.Keys, store.LogKeys(store.GroupKeys, "", store.GroupTag(s.Tag, g.Name))...)
+		// A group with a start position has one for each shard.
 		at, gone := "", "0"
 		if s.Index < len(g.At) {
 			at = strconv.FormatInt(g.At[s.Index], 10)
@@ -25,14 +27,15 @@ func (e *Catalog) configureCall(q *Queue, s *Shard) link.Call {
 		if g.Gone {
 			gone = "1"
 		}
-		c.Args = append(c.Args, g.Name, g.Birth, strconv.FormatUint(g.Made, 10), strconv.FormatInt(g.Since, 10), g.fromIn(s.Index), at, gone,
+		c.Args = append(c.Args, g.Name, g.Birth, strconv.FormatUint(g.Made, 10), strconv.FormatInt(g.Since, 10),
+			g.fromIn(s.Index), at, gone,
 			packGroup(q.Topic.Config, g.Config, s.Index))
 	}
 	return c
 }
 
-// fromIn is where the group begins in a shard. A position is a place in its own shard,
-// and a time in the others.
+// fromIn returns where the group begins in a shard. A position applies to its own shard. The
+// other shards begin at its time.
 func (g *Group) fromIn(shard int) string {
 	if at, ok := strings.CutPrefix(g.From, "place"); ok {
 		if at == strconv.Itoa(shard) {
@@ -43,7 +46,7 @@ func (g *Group) fromIn(shard int) string {
 	return g.From
 }
 
-// DestroyCall empties one shard of a queue that is to go.
+// DestroyCall returns the call that empties one shard of a queue being destroyed.
 func DestroyCall(q *Queue, s *Shard) link.Call {
 	if q.Topic != nil {
 		return destroyTopicCall(q, s)
@@ -51,16 +54,17 @@ func DestroyCall(q *Queue, s *Shard) link.Call {
 	return link.Call{Script: store.ScriptDestroy.Script, Keys: s.of(store.ScriptDestroy), Args: []string{q.Value}}
 }
 
-// destroyTopicCall empties one shard of a topic that is to go.
+// destroyTopicCall returns the call that empties one shard of a topic being destroyed.
 func destroyTopicCall(q *Queue, s *Shard) link.Call {
-	c := link.Call{Script: store.ScriptTopicDestroy.Script, Keys: store.LogKeys(store.TopicKeys, s.Tag, ""), Args: []string{q.Value}}
+	c := link.Call{Script: store.ScriptTopicDestroy.Script, Keys: store.LogKeys(store.TopicKeys, s.Tag, ""),
+		Args: []string{q.Value}}
 	for _, g := range q.Topic.Groups {
 		c.Keys = append(c.Keys, store.LogKeys(store.GroupKeys, "", store.GroupTag(s.Tag, g.Name))...)
 	}
 	return c
 }
 
-// ListKey is the list that has the names of what a configuration is for.
+// ListKey returns the key of the list of names that these configurations belong to.
 func (e *Catalog) ListKey(namespace string, values ...string) string {
 	if slices.ContainsFunc(values, isTopic) {
 		return e.TopicsKey(namespace)

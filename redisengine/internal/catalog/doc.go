@@ -1,15 +1,14 @@
-// Package catalog is what a process knows of queues: their configurations, cached
-// with a version, and the namespaces that they are in.
+// Package catalog caches the configurations of queues, each with a version, and the namespaces
+// that they belong to.
 //
 // # Configurations and versions
 //
-// The configuration of a queue is its entry in the namespace's list. Each shard has a
-// copy, and each process caches one. A configuration begins with a version. Every
-// call carries the version that it was computed with. A shard with another version
-// changes nothing and says so ([Stale]). The process then reads the list again, gives
-// the shard what it has missed if the shard was behind, and repeats the call
-// ([Catalog.With], [Catalog.Sync]). A process that changes a configuration may die at
-// any moment: the next call of any process finishes the change.
+// The configuration of a queue is its entry in the namespace's list. Each shard has a copy, and
+// each process caches one. A configuration begins with a version. Every call carries the version
+// that it was computed with. A shard with another version changes nothing and answers with its
+// own ([Stale]). The process then reads the list again, updates the shard if the shard was
+// behind, and repeats the call ([Catalog.With], [Catalog.Sync]). A process may die at any point
+// of a change: the next call of any process finishes it.
 //
 //	create   list → shards → jobs
 //	change   list → shards
@@ -17,26 +16,25 @@
 //
 // # Resets
 //
-// Each namespace has a random mark beside its list of queues. A process that finds another
-// mark, or none, knows that the store was lost: a server came back empty, was flushed,
-// or another one took its place. Each process logs that once ([Resets]). A shard that
-// is empty although this process has used it was lost, too.
+// Each namespace has a random mark next to its list of queues. A process that finds another mark,
+// or none, detects that the data is lost: a server came back empty, was flushed, or was replaced
+// by another one. Each process logs that once ([Resets]). An empty shard that this process has
+// used was lost, too.
 //
 // # Many queues
 //
-// A sweep and a survey ask about all queues. For that a queue's [Summary] is enough. A
-// [MultiCall] asks about many shards in one script call per node. What calls need to
-// use a shard ([State]) is created on first use, and dropped by a sweep when it is
-// idle.
+// A sweep and a survey ask about all queues. A queue's [Summary] is enough for that. A
+// [MultiCall] asks about many shards in one script call per node. The state that calls on a shard
+// need ([State]) is created on first use. A sweep drops it when it is idle.
 //
 // # Files
 //
 // Each file uses only files named before it:
 //
-//	limits.go             what a configuration bounds, as the scripts read it
-//	shard.go, queue.go    shards, queues, topics and groups as a process knows them
+//	limits.go             the limits of a configuration, as the scripts read them
+//	shard.go, queue.go    shards, queues, topics and groups in memory
 //	config.go             their configurations as they are stored
-//	cache.go, resets.go   what a process remembers, and lost stores
+//	cache.go, resets.go   the process's cache, and lost stores
 //	catalog.go            reads of the list
 //	configure.go, sync.go changes of the list and the shards
 //	call.go, summary.go   calls on one shard, and on many

@@ -8,10 +8,10 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// packLimits is one shard's part of what a configuration bounds, as
-// include/limits.lua reads it.
+// packLimits packs one shard's part of the limits, as include/limits.lua reads them.
 func packLimits(c duly.QueueConfig, i int) string {
 	def := contract.DefaultQueueConfig()
+	// Default limits are the scripts' own, so an empty text saves the parsing.
 	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() &&
 		c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
 		return ""
@@ -23,7 +23,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 	return string(w)
 }
 
-// packQueueLimits packs what include/limits.lua reads.
+// packQueueLimits packs the fields that include/limits.lua reads.
 func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	part := contract.ConfigOfShard(c, i)
 	paused := int64(0)
@@ -34,6 +34,7 @@ func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	w.Integer(paused)
 	w.Integer(int64(part.MaxJobs))
 	w.Integer(int64(part.MaxLeased))
+	// Lua converts a text to a number without rounding the fraction.
 	rate := strconv.Itoa(duly.None)
 	if c.Rate.Limited() {
 		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)
@@ -46,12 +47,12 @@ func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	w.Integer(int64(contract.ShardPart(duly.MaxDone, c.Shards, i)))
 }
 
-// packGroup is one shard's part of what the configuration bounds for a group, as
-// include/group_head.lua reads it.
+// packGroup packs one shard's part of a group's limits, as include/group_head.lua reads them.
 func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 	var w codec.Packer
 	w.Array(22)
 	packQueueLimits(&w, c, i)
+	// A shard with 0 would never deliver, so each holds at least one.
 	w.Integer(int64(max(1, contract.ShardPart(c.Group.MaxHeld, c.Shards, i))))
 	w.Bool(c.Group.Order == duly.OrderKeys)
 	packFilter(&w, c.Group.Filter)
@@ -64,10 +65,11 @@ func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 	return string(w)
 }
 
-// packFilter packs names and values in turn, and false for no filter.
+// packFilter packs names and values alternately. It packs false for no filter.
 func packFilter(w *codec.Packer, f duly.Filter) {
 	conditions, err := contract.FilterConditions(f)
-	if err != nil || len(conditions) == 0 { // it was validated
+	// The filter was validated, so there is no error.
+	if err != nil || len(conditions) == 0 {
 		w.No()
 		return
 	}
@@ -78,7 +80,7 @@ func packFilter(w *codec.Packer, f duly.Filter) {
 	}
 }
 
-// packRetention packs what include/log.lua reads by bind_retention.
+// packRetention packs the fields that bind_retention in include/log.lua reads.
 func packRetention(w *codec.Packer, t duly.TopicConfig, i int, idle bool) {
 	w.Integer(codec.MillisOrNone(t.Keep))
 	w.Integer(codec.MillisOrNone(t.MaxAge))

@@ -12,21 +12,21 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Queue is what this process knows of a queue. It never changes: another
-// configuration is another queue.
+// Queue is a queue with one configuration. It is immutable: another configuration is another
+// Queue.
 type Queue struct {
 	Ref           duly.QueueRef
 	Config        duly.QueueConfig
 	Value         string // the configuration as it is stored, version first
 	Version       string
-	Tomb          bool // being destroyed: its remains are removed before it is created again
+	Tomb          bool // being destroyed: its remains are deleted before it is created again
 	PlainDefaults bool // a pull queue whose defaults are the contract's
 	Topic         *Topic
-	View          *View // of a group
+	View          *View // set for a group
 	Shards        []*Shard
 }
 
-// Dispatched reports whether the jobs of the queue are for dispatchers.
+// Dispatched reports whether dispatchers deliver the queue's jobs.
 func (q *Queue) Dispatched() bool { return q.Config.Delivery == duly.DeliverPush }
 
 // Base returns the topic of a view, and any other queue itself.
@@ -37,7 +37,7 @@ func (q *Queue) Base() *Queue {
 	return q
 }
 
-// Shard is a shard by its number, nil if the queue has none such.
+// Shard returns a shard by its number, or nil if the queue has no such shard.
 func (q *Queue) Shard(i int) *Shard {
 	if q == nil || i >= len(q.Shards) {
 		return nil
@@ -45,10 +45,11 @@ func (q *Queue) Shard(i int) *Shard {
 	return q.Shards[i]
 }
 
-// TakeEmptied reports whether recent Reserves have left nothing in any shard. It
-// does so once. Whatever has become deliverable since has set a marker or woken a
-// waiter, so a new waiter need not look.
+// TakeEmptied reports whether recent Reserves left no job in any shard, and resets that. A job
+// that became deliverable since has set a marker or woken a waiter. A new waiter can therefore
+// skip its first poll.
 func (q *Queue) TakeEmptied(now time.Duration) bool {
+	// Every shard is reset, even after the answer is known.
 	all := true
 	for _, s := range q.Shards {
 		at := s.Emptied.Swap(0)
@@ -57,7 +58,7 @@ func (q *Queue) TakeEmptied(now time.Duration) bool {
 	return all
 }
 
-// dropIdle reports whether some of the queue's shards keep their state.
+// dropIdle drops the state of idle shards and reports whether some state is left.
 func (q *Queue) dropIdle() (kept bool) {
 	if q.Topic != nil {
 		for _, view := range q.Topic.known() {
@@ -65,6 +66,7 @@ func (q *Queue) dropIdle() (kept bool) {
 		}
 	}
 	for _, s := range q.Shards {
+		// The flag is cleared here, so a shard without calls until the next sweep is idle.
 		if g := s.State.Load(); g != nil && !g.used.Swap(false) {
 			s.State.CompareAndSwap(g, nil)
 		}
@@ -73,55 +75,58 @@ func (q *Queue) dropIdle() (kept bool) {
 	return kept
 }
 
-// A topic has an entry in its namespace's list, as a queue has. Its groups are part of
-// its configuration, because Publish must know every group. For the calls on a group
-// there is a Queue as well, a view of its topic: its shards have the keys of the group.
+// A topic has an entry in its namespace's list, like a queue. Its groups are part of its
+// configuration, because Publish must know every group. The calls on a group use a Queue as well,
+// a view of its topic. The shards of a view have the keys of the group.
 
-// Topic is what only a topic has of a Queue.
+// Topic is the part of a Queue that only a topic has.
 type Topic struct {
-	// Born is random. A topic that is made again under the name has another one. It is
+	// Born is random. A topic that is created again under the same name has another one. It is
 	// empty for a topic of an earlier version.
 	Born   string
 	Config duly.TopicConfig
-	// Groups are sorted by name. Those that are Gone are being destroyed.
+	// Groups are sorted by name. A group with Gone set is being destroyed.
 	Groups []*Group
 
 	mu    sync.Mutex
 	views map[string]*Queue
-	calls []*TopicCall // by shard, made on first use
+	calls []*TopicCall // by shard, created on first use
 }
 
 // Group is a group in the configuration of its topic.
 type Group struct {
 	Name   string
 	Birth  string // random, 16 hex digits
-	Made   uint64 // the number of the configuration that made it
-	Since  int64  // when that was, in ms
+	Made   uint64 // the number of the configuration that created it
+	Since  int64  // its creation time, in ms
 	From   string // where it begins: start, end, time or place
 	At     []int64
 	Gone   bool
 	Config duly.QueueConfig
 }
 
-// View is what only the view of a group has of a Queue.
+// View is the part of a Queue that only the view of a group has.
 type View struct {
 	Topic *Queue
 	Group *Group
 }
 
-// Is reports whether this is the topic with that birth mark, as far as the marks say.
+// Is reports whether the topic has this mark. A topic without a mark matches any.
 func (t *Topic) Is(born string) bool { return t.Born == born || t.Born == "" }
 
-// Find returns a group of the topic, nil for none.
+// Find returns a group of the topic, or nil if there is none.
 func (t *Topic) Find(name string) *Group {
-	i, found := slices.BinarySearchFunc(t.Groups, name, func(g *Group, name string) int { return cmp.Compare(g.Name, name) })
+	i, found := slices.BinarySearchFunc(t.Groups, name, func(g *Group,
+		name string) int {
+		return cmp.Compare(g.Name, name)
+	})
 	if !found || t.Groups[i].Gone {
 		return nil
 	}
 	return t.Groups[i]
 }
 
-// Names lists the groups of the topic.
+// Names returns the names of the topic's groups.
 func (t *Topic) Names() (names []string) {
 	for _, g := range t.Groups {
 		if !g.Gone {
@@ -131,14 +136,14 @@ func (t *Topic) Names() (names []string) {
 	return names
 }
 
-// known are the views that are in use.
+// known returns the views that are in use.
 func (t *Topic) known() []*Queue {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Collect(maps.Values(t.views))
 }
 
-// Group returns the view of a group, nil for none.
+// Group returns the view of a group, or nil if there is no such group.
 func (q *Queue) Group(name string) *Queue {
 	if q == nil || q.Topic == nil || q.Tomb {
 		return nil
@@ -146,6 +151,7 @@ func (q *Queue) Group(name string) *Queue {
 	t := q.Topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// The same view serves all callers, so they share batches.
 	if v := t.views[name]; v != nil {
 		return v
 	}
@@ -160,20 +166,21 @@ func (q *Queue) Group(name string) *Queue {
 		View: &View{q, g}, Shards: make([]*Shard, len(q.Shards)),
 	}
 	for i, s := range q.Shards {
-		v.Shards[i] = &Shard{Index: i, Tag: store.GroupTag(s.Tag, name), Base: s.Tag, Limits: packGroup(t.Config, g.Config, i)}
+		v.Shards[i] = &Shard{Index: i, Tag: store.GroupTag(s.Tag, name), Base: s.Tag,
+			Limits: packGroup(t.Config, g.Config, i)}
 	}
 	t.views[name] = v
 	return v
 }
 
-// TopicCall is what the calls on a topic's shard need of its groups.
+// TopicCall holds the arguments of calls on a topic's shard that depend on its groups.
 type TopicCall struct {
 	Limits string   // what the configuration bounds, packed
 	Groups string   // the names of the groups that Publish wakes, packed
 	Keys   []string // the topic's keys, and the markers of these groups
 }
 
-// TopicCall returns what the calls on a shard of a topic need.
+// TopicCall returns the arguments for calls on a shard of a topic.
 func (q *Queue) TopicCall(s *Shard) *TopicCall {
 	t := q.Topic
 	t.mu.Lock()
@@ -192,6 +199,7 @@ func (q *Queue) TopicCall(s *Shard) *TopicCall {
 	packRetention(&limits, t.Config, s.Index, false)
 	var woken []string
 	for _, g := range t.Groups {
+		// A paused group delivers nothing, so waking its waiters is useless.
 		if !g.Gone && !g.Config.Paused {
 			woken = append(woken, g.Name)
 			c.Keys = append(c.Keys, store.GroupTag(s.Tag, g.Name)+"marker")
@@ -206,16 +214,16 @@ func (q *Queue) TopicCall(s *Shard) *TopicCall {
 	return c
 }
 
-// Walk is the progress of a call through the shards of a queue. If a shard has
-// another configuration, the call is repeated and the answers of the other shards
-// are kept. Otherwise a call on a queue that is configured all the time would never
-// end. A queue that was destroyed and created again is walked from the start.
+// Walk is the progress of a call through the shards of a queue. If a shard has another
+// configuration, the call is repeated and keeps the answers of the other shards. Otherwise a call
+// on a queue that is configured all the time would never end. After a queue was destroyed and
+// created again, the walk starts over.
 type Walk struct {
-	birth string // of the queue
+	birth string // of the queue: its epoch mark
 	done  int    // shards
 }
 
-// Begin reports whether the queue is one whose shards were not asked yet.
+// Begin reports whether the walk starts over, because the queue is another one.
 func (w *Walk) Begin(q *Queue) bool {
 	birth := q.Version[8:]
 	if w.birth == birth {
@@ -225,7 +233,7 @@ func (w *Walk) Begin(q *Queue) bool {
 	return true
 }
 
-// Each does something with every shard that is left, beginning at the first one.
+// Each calls f with every shard that is left, beginning at the first one.
 func (w *Walk) Each(q *Queue, first int, f func(s *Shard) error) error {
 	w.Begin(q)
 	for ; w.done < len(q.Shards); w.done++ {

@@ -18,33 +18,32 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// marks are the marks of the namespaces that this process knows: random texts, each
-// created with the namespace's first queue and stored next to the list of queues. A
-// process that finds another mark, or none, knows that the stored data is lost: a
-// server came back empty, was flushed, or another one took its place. A missing
-// queue was destroyed if the mark is unchanged.
+// marks holds the marks of the namespaces that this process knows. A mark is a random text,
+// created with the namespace's first queue and stored next to the list of queues. Another mark,
+// or none, shows that the stored data is lost: a server came back empty, was flushed, or was
+// replaced by another one. If the mark is unchanged, a missing queue was destroyed.
 type marks struct {
 	mu    sync.Mutex
 	asked uint64 // questions so far
 	known map[string]knownMark
-	reset contract.Reset // the last one that was found out
+	reset contract.Reset // the last one that was detected
 }
 
-// Resets finds out that a store was lost, and remembers it.
+// Resets detects and records that a store was lost.
 type Resets struct {
 	*store.Store
 	Marks marks
 }
 
-// Last returns the last reset that was found out.
+// Last returns the last reset that was detected.
 func (e *Resets) Last() contract.Reset {
 	e.Marks.mu.Lock()
 	defer e.Marks.mu.Unlock()
 	return e.Marks.reset
 }
 
-// knownMark is a namespace's mark, "" for none, and how many questions had been
-// asked when the answer came.
+// knownMark is a namespace's mark, "" for none, and the number of questions asked before the
+// answer came.
 type knownMark struct {
 	mark  string
 	asked uint64
@@ -59,9 +58,9 @@ func (b *marks) Begin() uint64 {
 	return b.asked
 }
 
-// Update stores the answer to a question and reports whether the namespace was lost
-// since the last answer. An answer that was in flight when a newer one came counts
-// for nothing: the server may have read them in any order.
+// Update stores the answer to a question and reports whether the namespace was lost since the
+// last answer. It ignores an answer that was in flight when a newer one came: the server may have
+// read them in any order.
 func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,16 +71,17 @@ func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was str
 	if b.known == nil {
 		b.known = map[string]knownMark{}
 	}
-	if mark == "" && old.mark == "" { // nobody has made it, and nothing is to be remembered of it
+	// A namespace without a mark was never used, so nothing can be lost.
+	if mark == "" && old.mark == "" {
 		return false, ""
 	}
 	b.known[namespace] = knownMark{mark, b.asked}
 	return old.mark != "" && mark != old.mark, old.mark
 }
 
-// AskMark asks for a namespace's mark, together with what else is asked, and
-// reports a namespace that was lost, once.
-func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []rueidis.Completed) ([]link.Result, error) {
+// AskMark reads a namespace's mark, together with other commands. It logs a lost namespace once.
+func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []rueidis.Completed) ([]link.Result,
+	error) {
 	asked := e.Marks.Begin()
 	cmds := append(append(before, e.Link.B().Get().Key(e.markKey(namespace)).Build()), after...)
 	results := e.Link.DoAll(ctx, cmds...)
@@ -95,7 +95,7 @@ func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []
 	return results[len(before)+1:], nil
 }
 
-// updateMark takes over the answer to a question for a namespace's mark.
+// updateMark stores a namespace's mark, and logs the namespace if its data was lost.
 func (e *Resets) updateMark(namespace, mark string, asked uint64) {
 	if lost, was := e.Marks.Update(namespace, mark, asked); lost {
 		e.lost(
@@ -106,11 +106,11 @@ func (e *Resets) updateMark(namespace, mark string, asked uint64) {
 	}
 }
 
-// maxLost bounds the queues that are remembered of a reset.
+// maxLost bounds the lost queues that one reset lists.
 const maxLost = 100
 
-// lost logs that a queue was lost, or all of a namespace where ref has no name, and
-// remembers it as a reset.
+// lost logs a lost queue, or all queues of a namespace if ref has no name. It records the loss as
+// a reset.
 func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
 	about := []any{"queue", ref.String()}
 	if ref.Name == "" {
@@ -119,22 +119,23 @@ func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
 	e.Settings.Logger.Error(message, append(about, args...)...)
 	e.Marks.remember(e.Local().Now(), func(r *contract.Reset) {
 		if len(r.Queues) < maxLost && !slices.Contains(r.Queues, ref) {
-			r.Queues = append(slices.Clip(r.Queues), ref) // those that were handed out stay as they are
+			// Clip copies on append, because Last may have returned the old slice.
+			r.Queues = append(slices.Clip(r.Queues), ref)
 		}
 	})
 }
 
-// LostTokens does so for the tokens.
+// LostTokens logs and records that the tokens were lost.
 func (e *Resets) LostTokens() {
 	e.Settings.Logger.Error(
 		"store reset: the tokens are not those that were stored; " +
-			"the server came back empty, was flushed, or took the place of one that had more. " +
-			"Nobody is let in by a token that is lost: look for them by duly token list, and make them again by duly token create",
+			"the server came back empty, was flushed, or was replaced by one that has fewer. " +
+			"Requests with a lost token fail: look for them with duly token list, and create them again with duly token create",
 	)
 	e.Marks.remember(e.Local().Now(), func(r *contract.Reset) { r.Tokens = true })
 }
 
-// remember notes what was lost. What is lost within a minute is one reset.
+// remember records a loss. Losses within a minute are one reset.
 func (b *marks) remember(now time.Time, note func(r *contract.Reset)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +146,7 @@ func (b *marks) remember(now time.Time, note func(r *contract.Reset)) {
 	note(&b.reset)
 }
 
-// Others returns the namespaces with a mark that are not among these.
+// Others returns the namespaces with a mark that are not in this list.
 func (b *marks) Others(these []string) (names []string) {
 	slices.Sort(these)
 	b.mu.Lock()
@@ -158,14 +159,15 @@ func (b *marks) Others(these []string) (names []string) {
 	return names
 }
 
-// AskAllMarks asks for the marks of all namespaces that this process knows, and of
-// others. A node that does not answer keeps no other's from being heard.
+// AskAllMarks reads the marks of all namespaces that this process knows, and of others. A node
+// that does not answer does not affect the other nodes' answers.
 func (e *Resets) AskAllMarks(ctx context.Context, others []string) (failed error) {
 	asked := e.Marks.Begin()
 	e.Marks.mu.Lock()
 	names := slices.AppendSeq(others, maps.Keys(e.Marks.known))
 	e.Marks.mu.Unlock()
 	slices.Sort(names)
+	// Chunks keep one round trip short when a process knows many namespaces.
 	for some := range slices.Chunk(slices.Compact(names), duly.MaxBatch) {
 		cmds := make([]rueidis.Completed, len(some))
 		for i, namespace := range some {
@@ -183,11 +185,12 @@ func (e *Resets) AskAllMarks(ctx context.Context, others []string) (failed error
 	return failed
 }
 
-// markNamespace gives a namespace a mark if it has none, and adds it to the list of
+// markNamespace gives a namespace a mark if it has none. It adds the namespace to the list of
 // namespaces.
 func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
 	raw := make([]byte, 16)
 	rand.Read(raw)
+	// The list comes first: a namespace with a mark but no entry would never be swept.
 	if _, err := e.AddNamespaces(ctx, namespace); err != nil {
 		return err
 	}
@@ -199,8 +202,7 @@ func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
 	return err
 }
 
-// AddNamespaces adds namespaces to their list and returns how many were missing
-// there.
+// AddNamespaces adds namespaces to their list and returns how many were missing.
 func (e *Resets) AddNamespaces(ctx context.Context, namespaces ...string) (entered int64, err error) {
 	cmd := e.Link.B().Zadd().Key(e.NamespacesKey()).ScoreMember()
 	for _, namespace := range namespaces {

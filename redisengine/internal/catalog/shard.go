@@ -8,25 +8,25 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// ShardRef names a shard of a queue that may be created again meanwhile.
+// ShardRef names a shard of a queue. The queue may be destroyed and created again.
 type ShardRef struct {
 	Ref   duly.QueueRef
 	Index int
 }
 
-// Shard is one part of a queue. The names of all its keys begin with one hash
-// tag, so they live on one node and one script may touch them.
+// Shard is one part of a queue. All its keys begin with one hash tag. They live on one node, so
+// one script may access them all.
 type Shard struct {
 	Index  int
 	Tag    string
-	Base   string // of a group's: the tag of the topic's shard
-	Limits string // what the configuration bounds here, packed for the scripts
-	// met is above 0 if it has this configuration, as far as this process knows.
-	// When that turns out wrong it is the same number below 0, until it is met
-	// again, with the next number.
+	Base   string // of a group's shard: the tag of the topic's shard
+	Limits string // the shard's part of the limits, packed for the scripts
+	// met is positive if the shard is known to have this configuration. After the shard lost its
+	// data it is the same number negated, until the shard has the configuration again, with the
+	// next number.
 	met atomic.Int64
-	// Emptied is 1 more than when a Reserve was sent that has left nothing here,
-	// on the monotonic clock; 0 once somebody waits, or has it.
+	// Emptied is 1 more than the monotonic time at which a Reserve that left no job was sent. It
+	// is 0 after a waiter has used it.
 	Emptied atomic.Int64
 	State   atomic.Pointer[State] // nil while the shard is not in use
 }
@@ -39,9 +39,10 @@ func (s *Shard) Name(key string) string {
 	return s.Tag + key
 }
 
-// of lists the keys that a script wants.
+// of returns the keys that a script needs.
 func (s *Shard) of(sc *store.Script) []string {
 	g := s.State.Load()
+	// All scripts with all keys share one slice, so the call allocates none.
 	if g != nil && sc.All {
 		return g.names
 	}
@@ -55,38 +56,37 @@ func (s *Shard) of(sc *store.Script) []string {
 	return keys
 }
 
-// meet notes that the shard has its configuration.
+// meet records that the shard has its configuration.
 func (s *Shard) meet() {
 	if n := s.met.Load(); n <= 0 {
 		s.met.CompareAndSwap(n, 1-n)
 	}
 }
 
-// State is what calls that use a shard work with. Of a hundred thousand queues
-// that a process knows few are in use at a time, and the garbage collector has to go
-// through all that is known. So the state is created when a caller calls or waits,
-// and a sweep drops it if no call came since the sweep before. A caller that still
-// holds a dropped state may go on using it.
+// State holds what calls on a shard need. A process may know a hundred thousand queues, but few
+// are in use at a time, and the garbage collector scans all that is known. The state is therefore
+// created by the first call or waiter. A sweep drops it if no call came since the last sweep. A
+// caller with a dropped state may go on using it.
 type State struct {
-	names []string // of shardKeys
-	Calls any      // by newCalls
+	names []string // of store.ShardKeys
+	Calls any      // from Catalog.NewCalls
 	used  atomic.Bool
 }
 
 // Name returns the name of one of the shard's keys.
 func (g *State) Name(key string) string { return g.names[slices.Index(store.ShardKeys[:], key)] }
 
-// Stale is a shard's answer to a call that was computed with another configuration.
-// value is the one that the shard has, "" for none.
+// Stale is a shard's answer to a call that was computed with another configuration. Value is the
+// shard's configuration, "" for none.
 type Stale struct {
 	Shard *Shard
 	Value string
-	met   int64 // what the shard's met was before the call
+	met   int64 // Shard.met before the call
 }
 
-// lost reports whether the shard has lost what this process knew it to have. It
-// returns true to one caller.
+// lost reports whether the shard has lost a configuration that it had. It returns true to one
+// caller only.
 func (s *Stale) lost() bool { return s.met > 0 && s.Shard.met.CompareAndSwap(s.met, -s.met) }
 
-// Error implements error. No caller of the engine ever sees it.
+// Error implements error. Callers of the engine never see this error.
 func (s *Stale) Error() string { return "redisengine: the shard has another configuration" }

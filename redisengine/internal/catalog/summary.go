@@ -11,18 +11,16 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Target is a shard in a MultiCall: Queue is the place of its queue among those
-// that are asked about.
+// Target is a shard in a MultiCall. Queue is the index of its queue in the caller's list.
 type Target struct {
 	Queue, Shard int
 	*Summary
 }
 
-// maxAtOnce bounds the calls of a gentle bundle that are on their way together.
+// maxAtOnce bounds the concurrent calls of a paced MultiCall.
 const maxAtOnce = 50
 
-// MultiCall calls one script for many shards. Each call is about shards of one
-// node.
+// MultiCall calls one script for many shards. Each call covers shards of one node.
 type MultiCall struct {
 	Catalog   *Catalog
 	QueueOf   func(queue int) duly.QueueRef
@@ -30,23 +28,26 @@ type MultiCall struct {
 	Keys      []string // of each shard
 	MaxShards int      // shards of one call
 	FirstArgs []string // the arguments before those of the shards
-	// Paced calls leave room for other calls, and no shard waits for a node
-	// that another one is on.
+	// Paced limits the concurrent calls to leave room for other callers. A paced call is not
+	// retried, so an unreachable node does not delay the others.
 	Paced bool
 
 	calls   []link.Call
 	targets [][]Target // of each call
-	group   string     // of the last one
+	group   string     // of the last call
 }
 
 // Add adds a shard with its own arguments.
 func (b *MultiCall) Add(at Target, args ...string) {
 	tag := store.ShardTag(b.Catalog.Prefix, b.QueueOf(at.Queue), at.Shard)
 	group := b.Catalog.Link.Group(tag)
+	// Keys of one call must be on one node, so another node's shard begins a new call.
 	if n := len(b.calls); n == 0 || group != b.group || len(b.targets[n-1]) == b.MaxShards {
 		c := link.Call{Script: b.Script.Script, Once: b.Paced}
-		if group == "" && b.MaxShards > 1 { // one node: most calls get as many shards as they may
-			c.Keys, c.Args = make([]string, 0, b.MaxShards*len(b.Keys)), make([]string, 0, len(b.FirstArgs)+b.MaxShards*len(args))
+		// With one node, most calls are full, so their slices are allocated once.
+		if group == "" && b.MaxShards > 1 {
+			c.Keys, c.Args = make([]string, 0, b.MaxShards*len(b.Keys)),
+				make([]string, 0, len(b.FirstArgs)+b.MaxShards*len(args))
 		}
 		c.Args = append(c.Args, b.FirstArgs...)
 		b.calls, b.targets = append(b.calls, c), append(b.targets, nil)
@@ -59,7 +60,7 @@ func (b *MultiCall) Add(at Target, args ...string) {
 	b.targets[n] = append(b.targets[n], at)
 }
 
-// Singles removes and returns the shards that have a call of their own.
+// Singles removes and returns the shards that are alone in their call.
 func (b *MultiCall) Singles() (alone []Target) {
 	calls, targets := b.calls[:0], b.targets[:0]
 	for i := range b.calls {
@@ -73,8 +74,9 @@ func (b *MultiCall) Singles() (alone []Target) {
 	return alone
 }
 
-// Run makes the calls and passes each answer to handle.
-func (b *MultiCall) Run(ctx context.Context, handle func(targets []Target, answer *rueidis.RedisMessage, err error) error) error {
+// Run makes the calls and passes each answer to handle. It stops at handle's first error.
+func (b *MultiCall) Run(ctx context.Context, handle func(targets []Target, answer *rueidis.RedisMessage,
+	err error) error) error {
 	for len(b.calls) > 0 {
 		n := len(b.calls)
 		if b.Paced {
@@ -94,11 +96,12 @@ func (b *MultiCall) Run(ctx context.Context, handle func(targets []Target, answe
 	return nil
 }
 
-// Summarize returns the summaries of queues of a namespace in their order. It reads
-// missing ones from the namespace's list. A summary is nil if the queue is gone,
-// and if odd was called for it: with a tomb, or with the error why its
-// configuration can't be read.
-func (e *Catalog) Summarize(ctx context.Context, namespace string, names []string, odd func(q *Queue, err error)) ([]*Summary, error) {
+// Summarize returns the summaries of a namespace's queues, in the order of names. It reads
+// missing ones from the namespace's list. A summary is nil if the queue is gone, or if odd was
+// called for it. odd gets a queue that is being destroyed, or the error of a configuration that
+// can't be read.
+func (e *Catalog) Summarize(ctx context.Context, namespace string, names []string,
+	odd func(q *Queue, err error)) ([]*Summary, error) {
 	all, unknown := make([]*Summary, len(names)), []int(nil)
 	e.Summaries.mu.Lock()
 	known := e.Summaries.known[namespace]
@@ -126,7 +129,8 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 	var last *Summary
 	for k, value := range codec.Elements(&values) {
 		if value.IsNil() {
-			continue // destroyed meanwhile
+			// The queue was destroyed meanwhile.
+			continue
 		}
 		ref := duly.QueueRef{Namespace: namespace, Name: fields[k]}
 		q, err := e.ReadQueue(ref, codec.Text(&value))
@@ -134,6 +138,7 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 			odd(q, err)
 			continue
 		}
+		// Neighbours usually have equal limits, which newSummary shares.
 		last = newSummary(q, last)
 		all[unknown[k]] = last
 		e.Summaries.put(ref, last)

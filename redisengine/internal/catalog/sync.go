@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Create finds a queue or creates it: in the list first, then in the shards, then
-// its jobs. The patch has what differs from the contract's defaults.
+// Create returns a queue, and creates it if there is none: first in the list, then in the shards,
+// then its jobs. The patch has the fields that differ from the contract's defaults.
 func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) (*Queue, error) {
 	q, err := e.create(ctx, ref, func(version string) string {
 		return PackConfig(version, contract.PatchConfig(e.QueueConfig(), patch), false)
@@ -23,7 +23,7 @@ func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.Queu
 	return q, err
 }
 
-// create finds a queue or a topic, or creates what pack returns.
+// create returns a queue or a topic. If there is none, it stores what pack returns.
 func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(version string) string) (*Queue, error) {
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -32,6 +32,7 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 		case err != nil:
 			return nil, err
 		case q != nil && q.Tomb:
+			// The remains of the old queue would belong to the new one.
 			if err := e.FinishDestroy(ctx, q); err != nil {
 				return nil, err
 			}
@@ -45,6 +46,7 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 			return nil, err
 		}
 
+		// The list was lost, but the shard still has the queue.
 		if held != nil {
 			if err := e.restore(ctx, held); err != nil {
 				return nil, err
@@ -52,6 +54,7 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 			continue
 		}
 
+		// A missing mark later shows that the store was lost, so it is set before the queue.
 		if err := e.markNamespace(ctx, ref.Namespace); err != nil {
 			return nil, err
 		}
@@ -59,16 +62,17 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 		if q, err = e.Put(ctx, store.ScriptQueuePut, ref, "", pack(e.NextVersion("", left))); err != nil {
 			return nil, err
 		}
+		// nil means that another process was faster; the next attempt reads its queue.
 		if q != nil {
 			return q, e.Propagate(ctx, q, q.Shards...)
 		}
 	}
 
-	return nil, c.Failed("queue %s is made and destroyed all the time", ref)
+	return nil, c.Failed("queue %s is created and destroyed all the time", ref)
 }
 
-// FinishDestroy finishes the destruction of a queue with a tomb in the list: every
-// shard, then the list's entry.
+// FinishDestroy finishes the destruction of a queue that the list marks as being destroyed: first
+// every shard, then the list's entry.
 func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 	calls := make([]link.Call, len(q.Shards))
 	for i, s := range q.Shards {
@@ -87,23 +91,24 @@ func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 		}
 	}
 
+	// The entry goes last: if this process dies before, another one finishes the work.
 	_, err := e.Put(ctx, store.ScriptQueueSet, q.Ref, q.Value, "")
 	return err
 }
 
-// UnknownConfig is the configuration of a stale shard whose configuration is not
-// known.
+// UnknownConfig is the Value of a Stale shard whose configuration was not read.
 const UnknownConfig = "?"
 
-// Sync brings this process and a shard to the configuration in the namespace's
-// list. The process that changed it may have died before all shards had it.
+// Sync brings this process and a shard to the configuration in the namespace's list. The process
+// that changed it may have died before all shards had it.
 func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 	q = q.Base()
 	now, err := e.Read(ctx, q.Ref)
 	switch {
 	case err != nil:
 		return err
-	case now == nil: // destroyed, or lost
+	case now == nil:
+		// The queue was destroyed, or the list was lost.
 		held, err := e.parse(q.Ref, other.Value)
 		if err != nil || held == nil {
 			return err
@@ -112,16 +117,22 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 	case now.Tomb:
 		return e.FinishDestroy(ctx, now)
 	case len(other.Value) >= VersionSize && other.Value[:VersionSize] == now.Version:
-		return nil // only this process was behind
+		// Only this process was behind.
+		return nil
 	case other.Shard == nil || other.Value == UnknownConfig:
 		return e.Propagate(ctx, now, now.Shards...)
 	case other.Value == "" && now.Version == q.Version && other.lost():
-		e.lost(q.Ref, "store reset: a shard has lost what it held; a server came back empty, or was flushed", "shard", other.Shard.Index)
-	case other.Value != "" && numberOf(other.Value) == 0: // says nothing, not even which is newer
-		e.Settings.Logger.Error("a shard's configuration is cut short or damaged: something else has written there; the shard is given it again",
+		e.lost(q.Ref, "store reset: a shard has lost its data; a server came back empty, or was flushed", "shard",
+			other.Shard.Index)
+	case other.Value != "" && numberOf(other.Value) == 0:
+		// A damaged value does not show which of the two is newer.
+		e.Settings.Logger.Error("a shard's configuration is cut short or damaged: something else has written there; the "+
+			"shard gets it again",
 			"queue", q.Ref.String(), "shard", other.Shard.Index)
-	case numberOf(other.Value) > numberOf(now.Version): // the list has lost a change, or the queue was destroyed by a clock that is ahead
-		if now, err = e.Replace(ctx, now, now.pack(e.NextVersion(now.Version, other.Value), false)); err != nil || now == nil {
+	case numberOf(other.Value) > numberOf(now.Version):
+		// The list has lost a change, or a process whose clock is ahead destroyed the queue.
+		if now, err = e.Replace(ctx, now, now.pack(e.NextVersion(now.Version, other.Value), false)); err != nil ||
+			now == nil {
 			return err
 		}
 	}
@@ -129,9 +140,8 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 	return e.Propagate(ctx, now, now.Shards[other.Shard.Index%len(now.Shards)])
 }
 
-// parse returns the queue that a shard's configuration describes. It returns nil
-// for no configuration, for the tomb of a destroyed queue, and for one that can't
-// be read.
+// parse returns the queue that a shard's configuration describes. It returns nil for an empty
+// value, a destroyed queue, and a damaged value.
 func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	if numberOf(value) == 0 {
 		return nil, nil
@@ -149,8 +159,8 @@ func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	return q, nil
 }
 
-// ShardConfig reads the configuration of a queue's first shard, and the queue that
-// it describes.
+// ShardConfig reads the configuration of a queue's first shard. It returns the stored value and
+// the queue that it describes.
 func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left string, held *Queue, err error) {
 	msg, err := e.Link.Do(ctx, e.Link.B().Get().Key(store.ShardTag(e.Prefix, ref, 0)+"config").Build())
 	if err != nil {
@@ -161,23 +171,23 @@ func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left stri
 	return left, held, err
 }
 
-// restore adds a queue to its namespace's list that only its shards know: the list
-// was lost, with its node of a cluster.
+// restore adds a queue to its namespace's list that only its shards have. The list was lost
+// together with its node of a cluster.
 func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	ref := held.Ref
 	if err := e.markNamespace(ctx, ref.Namespace); err != nil {
 		return err
 	}
 	now, err := e.Put(ctx, store.ScriptQueueSet, ref, "", held.pack(e.NextVersion(held.Version), false))
-	if err != nil || now == nil { // nil: it has been made, or entered, meanwhile
+	// nil: another process has created or restored it meanwhile.
+	if err != nil || now == nil {
 		return err
 	}
-	e.lost(now.Ref, "store reset: a namespace's list has lost a queue that its shards still hold; it has been entered again")
+	e.lost(now.Ref, "store reset: a namespace's list has lost a queue that its shards still have; it was added again")
 	return e.Propagate(ctx, now, now.Shards...)
 }
 
-// Propagate gives shards the configuration of their queue. A shard with a newer one
-// keeps it.
+// Propagate stores the configuration of a queue in its shards. A shard with a newer one keeps it.
 func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) error {
 	calls := make([]link.Call, len(shards))
 	for i, s := range shards {
@@ -192,37 +202,40 @@ func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) err
 	return nil
 }
 
-// Replace stores a configuration in the namespace's list in place of the one that
-// was read. It returns nil if that one is no longer there.
+// Replace stores a configuration in the namespace's list in place of was. It returns nil if the
+// list has changed since.
 func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue, error) {
 	return e.Put(ctx, store.ScriptQueueSet, was.Ref, was.Value, value)
 }
 
-// Put is Replace for a queue that may be new. The script is ScriptQueuePut, which a
-// full namespace refuses, or ScriptQueueSet.
+// Put is Replace for a queue that may be new. The script is ScriptQueuePut, which fails in a full
+// namespace, or ScriptQueueSet.
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	before, after := isPush(was), isPush(value)
-	if after { // first, so that no push queue is missing in the list of them
+	// First, so that the list of push queues never misses one.
+	if after {
 		if err := e.listPushQueue(ctx, ref, true); err != nil {
 			return nil, err
 		}
 	}
 	q, err := e.put(ctx, sc, ref, was, value)
+	// After a refused change the other process's call updates the list.
 	if changed := q == nil && value != ""; err == nil && !changed && (before || after) {
 		err = e.listPushQueue(ctx, ref, after)
 	}
 	return q, err
 }
 
-// listPushQueue enters a queue into the list of push queues, or removes it, and
-// announces that its configuration has changed.
+// listPushQueue adds a queue to the list of push queues or removes it. It announces that the
+// configuration has changed.
 func (e *Catalog) listPushQueue(ctx context.Context, ref duly.QueueRef, there bool) error {
 	mark := ""
 	if there {
 		mark = "1"
 	}
 	_, err := e.Link.Run(ctx, link.Call{
-		Script: scriptPushQueue, Keys: []string{e.TokenKey("pushed"), e.TokenKey("changes")}, Args: []string{ref.String(), mark},
+		Script: scriptPushQueue, Keys: []string{e.TokenKey("pushed"), e.TokenKey("changes")},
+		Args: []string{ref.String(), mark},
 	})
 	return err
 }

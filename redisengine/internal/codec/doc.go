@@ -1,10 +1,10 @@
-// Package codec packs and unpacks what the engine and its scripts exchange: records,
+// Package codec packs and unpacks the data that the engine and its scripts exchange: records,
 // policies, the arguments of a push, and jobs in answers.
 //
-// A record holds all of a job. Its flags say which parts there are. What many jobs
-// have in common, such as tries and lease, is a policy: the shard stores each policy
-// once, and records name it by a byte. A job with the contract's defaults and no
-// options, a bare job, is a head and its body.
+// A record holds all of a job. Its flags say which parts are present. Properties that many jobs
+// share, such as tries and lease, form a policy. The shard stores each policy once, and records
+// name it by a byte. A bare job has the contract's defaults and no options. Its record is a head
+// and its body.
 //
 // Lists and numbers are MessagePack, which the scripts read with cmsgpack.
 // lua/include/job.lua describes a record, and docs/redis-layout.md has examples.

@@ -10,26 +10,27 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Deliveries is the answer of a reserve. The records are packed in one text. If a
-// job has options or a run state, the policies that the records name, the run
-// states, the lease ends and the large bodies follow.
+// Deliveries is the answer of a reserve. The records are packed in one text. If a job has options
+// or a run state, the answer also has the policies that the records name, the run states, the
+// lease ends and the large bodies.
 type Deliveries struct {
-	Now, DefaultEnd int64 // the clock, and when a lease ends that has its usual length
+	Now, DefaultEnd int64 // the server's time, and the end of a lease of the default length
 	N               int
-	Numbers         string // one behind the other
+	Numbers         string // of all jobs, joined
 	Packed          Unpacker
 	policies        map[byte]policy
 	Runs, Ends      []rueidis.RedisMessage
-	bodies          map[int]string // by the places of their jobs in the answer
-	First           int            // the place of the first job
+	bodies          map[int]string // by the index of their jobs in the answer
+	First           int            // the index of the first job
 }
 
-// ReadDeliveries reads the answer of the script reserve.
+// ReadDeliveries reads the answer of the reserve script.
 func ReadDeliveries(r []rueidis.RedisMessage) Deliveries {
 	h := Deliveries{Now: Integer(&r[1]), DefaultEnd: Integer(&r[2]), Numbers: Text(&r[3])}
 	h.Packed.Rest = Text(&r[4])
 	h.Packed.Array()
 	h.N = len(h.Numbers) / NumberSize
+	// A short answer has only bare jobs, which need none of the following parts.
 	if len(r) < 9 {
 		return h
 	}
@@ -39,7 +40,8 @@ func ReadDeliveries(r []rueidis.RedisMessage) Deliveries {
 	for i := 0; i+1 < len(texts); i += 2 {
 		p, ok := readPolicy(Text(&texts[i+1]))
 		if !ok {
-			p = barePolicy // Check names it
+			// Check reports the damaged policy; the job is delivered with defaults.
+			p = barePolicy
 		}
 		h.policies[byte(Integer(&texts[i]))] = p
 	}
@@ -54,11 +56,12 @@ func ReadDeliveries(r []rueidis.RedisMessage) Deliveries {
 	return h
 }
 
-// Cut takes off the first jobs, so many as have a record.
+// Cut removes and returns the first jobs, up to this number of jobs with a record.
 func (h *Deliveries) Cut(jobs int) Deliveries {
 	first := *h
 	n := 0
 	for rest := h.Packed; n < h.N && jobs > 0; n++ {
+		// A job whose record is lost is passed along, but does not count.
 		if _, there := rest.textOrNo(); there {
 			jobs--
 		}
@@ -74,7 +77,7 @@ func (h *Deliveries) Cut(jobs int) Deliveries {
 	return first
 }
 
-// FirstEnd is when the first of the leases ends; 0 if there is none.
+// FirstEnd returns the end of the first lease, or 0 if there is none.
 func (h *Deliveries) FirstEnd() int64 {
 	if h.N == 0 || len(h.Ends) == 0 {
 		return h.DefaultEnd * int64(min(h.N, 1))
@@ -86,7 +89,7 @@ func (h *Deliveries) FirstEnd() int64 {
 	return first
 }
 
-// Next is the i-th job, read one after the other; there: it has a record.
+// Next reads the i-th job; jobs are read in order. there reports whether it has a record.
 func (h *Deliveries) Next(i int) (number, record string, there bool) {
 	number = h.Numbers[i*NumberSize : (i+1)*NumberSize]
 	record, there = h.Packed.textOrNo()
@@ -107,18 +110,18 @@ func textAt(list []rueidis.RedisMessage, i int) string {
 	return Text(&list[i])
 }
 
-// DeliveryWriter builds the deliveries of one answer. Their receipts share one
-// piece of memory, and so do small bodies.
+// DeliveryWriter builds the deliveries of one answer. Their receipts share one buffer, and so do
+// small bodies.
 type DeliveryWriter struct {
 	Ref      duly.QueueRef
 	Shard    int
 	Now      int64
-	Left     int    // deliveries to come
-	Receipts []byte // with room for all
+	Left     int    // deliveries still to write
+	Receipts []byte // with capacity for all
 	bodies   []byte
 }
 
-// Write fills in a delivery; false if the job can't be read.
+// Write fills in a delivery. It returns false if the job can't be read.
 func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, record string) bool {
 	w.Left--
 	run := textAt(h.Runs, i)
@@ -129,13 +132,15 @@ func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, r
 	if record[6] != PlaceBare || run != "" {
 		var j Job
 		p, known := h.policies[record[6]]
-		if !known { // the shard has lost all policies
+		// The shard has lost its policies.
+		if !known {
 			p = barePolicy
 		}
 		if j.readWith(w.Ref, number, record+h.bodies[h.First+i], p, run) != nil || !j.whole() {
 			return false
 		}
 		j.deliver(d)
+		// The receipt has the delivery's count, so an older receipt fails.
 		w.name(d, j.Number, j.ended+1)
 		if j.OwnID != "" {
 			d.ID = j.OwnID
@@ -145,7 +150,8 @@ func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, r
 	}
 
 	d.LeaseEnd, d.Now = clock.FromMilli(h.end(i)), clock.FromMilli(w.Now)
-	if d.Due.After(d.Now) { // the clock has stepped back
+	// The server's clock went back, and a job must not seem early.
+	if d.Due.After(d.Now) {
 		d.Now = d.Due
 	}
 
@@ -164,36 +170,41 @@ func (w *DeliveryWriter) bare(d *duly.Delivery, number, record string) bool {
 	setDefaults(&d.Job, w.Ref)
 	ok := true
 	if flags&hasHeaders != 0 {
+		// The clone lets the large answer be collected while a handler keeps the headers.
 		ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))), &d.Job)
 	}
 	d.Body, d.Due = w.body(u.Rest), clock.FromMilli(due)
 	d.Attempt, d.PushedAt = 1, clock.FromMilli(pushed)
 	w.name(d, duly.Number([]byte(number)), 1)
+	// Another flag means that the record is damaged, because a bare job has no other parts.
 	return ok && !u.Bad && flags&^(HasDue|hasHeaders) == 0
 }
 
-// name gives a delivery its receipt, and its ID from the number in the receipt.
+// name sets a delivery's receipt, and its ID from the number in the receipt.
 func (w *DeliveryWriter) name(d *duly.Delivery, n duly.Number, delivery uint64) {
 	at := len(w.Receipts)
 	p := contract.ReceiptParts{Queue: w.Ref.Name, Shard: w.Shard, Number: n, Delivery: delivery}
 	w.Receipts = p.Append(w.Receipts)
 	d.Receipt = duly.Receipt(rueidis.BinaryString(w.Receipts[at:]))
+	// The ID is a part of the receipt, so it needs no memory of its own.
 	_, rest, _ := strings.Cut(string(d.Receipt[len(w.Ref.Name)+1:]), ":")
 	d.ID, _, _ = strings.Cut(rest, ":")
 }
 
-// Bodies of up to sharedBody bytes are put into pieces of up to bodyPiece, so
-// that who keeps one of them keeps no more than that.
+// Bodies of up to sharedBody bytes share buffers of up to bodyPiece bytes. A caller that keeps
+// one body keeps no more than one buffer in memory.
 const sharedBody, bodyPiece = 1 << 10, 16 << 10
 
 func (w *DeliveryWriter) body(text string) []byte {
 	if len(text) > sharedBody {
 		return []byte(text)
 	}
+	// The buffer holds the remaining bodies if they are as long as this one.
 	if cap(w.bodies)-len(w.bodies) < len(text) {
 		w.bodies = make([]byte, 0, min(bodyPiece, (w.Left+1)*len(text)))
 	}
 	at := len(w.bodies)
 	w.bodies = append(w.bodies, text...)
+	// The capacity is cut, so appending to one body can't overwrite the next.
 	return w.bodies[at:len(w.bodies):len(w.bodies)]
 }

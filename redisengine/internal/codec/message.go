@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Text is a message's text, "" for none.
+// Text returns a message's text, or "" if it has none.
 func Text(m *rueidis.RedisMessage) string {
 	s, err := m.ToString()
 	if err != nil {
@@ -16,8 +16,7 @@ func Text(m *rueidis.RedisMessage) string {
 	return s
 }
 
-// Integer is a message's number, also where it is one with a fraction or a
-// text.
+// Integer returns a message's number. It accepts a text and a fraction as well.
 func Integer(m *rueidis.RedisMessage) int64 {
 	if n, err := m.AsInt64(); err == nil {
 		return n
@@ -26,26 +25,27 @@ func Integer(m *rueidis.RedisMessage) int64 {
 	return int64(f)
 }
 
-// Elements is a message's items, nil for none.
+// Elements returns a message's items, or nil if it has none.
 func Elements(m *rueidis.RedisMessage) []rueidis.RedisMessage {
 	items, _ := m.ToArray()
 	return items
 }
 
-// ReadPage reads a page of a script's answer, names and values in turn. next is the
-// name after which the next page begins, "" for none.
+// ReadPage reads a page of a script's answer, with names and values alternating. next is the name
+// after which the next page begins, or "".
 func ReadPage(msg *rueidis.RedisMessage) (items []rueidis.RedisMessage, next string) {
 	all := Elements(msg)
 	if len(all) < 3 {
 		return nil, ""
 	}
-	if Integer(&all[0]) == 1 { // others follow
+	// More pages follow.
+	if Integer(&all[0]) == 1 {
 		next = Text(&all[len(all)-2])
 	}
 	return all[1:], next
 }
 
-// State is a message's state; none for what is no state.
+// State returns a message's state, or StateNone if it is not a state.
 func State(m *rueidis.RedisMessage) duly.State {
 	s, err := contract.ParseState(Text(m))
 	if err != nil {

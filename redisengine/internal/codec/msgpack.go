@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// The part of MessagePack (github.com/msgpack/msgpack/blob/master/spec.md)
-// that Redis's cmsgpack speaks and the scripts use: integers, text, arrays,
-// false. Packed values are arguments and policies.
+// This is the part of MessagePack (github.com/msgpack/msgpack/blob/master/spec.md) that Redis's
+// cmsgpack supports and the scripts use: integers, texts, arrays and false. Arguments and
+// policies are packed.
 
 // Packer packs values.
 type Packer []byte
 
-// Array begins an array of n values.
+// Array packs the head of an array of n values.
 func (p *Packer) Array(n int) {
 	if n < 16 {
 		*p = append(*p, 0x90|byte(n))
@@ -22,7 +22,7 @@ func (p *Packer) Array(n int) {
 	*p = binary.BigEndian.AppendUint16(append(*p, 0xdc), uint16(n))
 }
 
-// Integer takes as few bytes as cmsgpack does.
+// Integer packs a number in as few bytes as cmsgpack does.
 func (p *Packer) Integer(n int64) {
 	u := uint64(n)
 	switch {
@@ -65,8 +65,8 @@ func (p *Packer) Text(s string) {
 // No packs false.
 func (p *Packer) No() { *p = append(*p, 0xc2) }
 
-// Unpacker reads what a script packed. After the first thing that does not fit
-// it is bad, and everything it reads is zero.
+// Unpacker reads what a script packed. After the first value that does not fit, Bad is set and
+// all further values are zero.
 type Unpacker struct {
 	Rest string
 	Bad  bool
@@ -74,6 +74,7 @@ type Unpacker struct {
 
 func (u *Unpacker) take(n int) string {
 	if n > len(u.Rest) {
+		// Dropping the rest makes every later read fail, too.
 		u.Bad, u.Rest = true, ""
 		return ""
 	}
@@ -82,7 +83,7 @@ func (u *Unpacker) take(n int) string {
 	return s
 }
 
-// number reads an unsigned number of n bytes.
+// number reads an unsigned big-endian number of n bytes.
 func (u *Unpacker) number(n int) (v uint64) {
 	for _, b := range []byte(u.take(n)) {
 		v = v<<8 | uint64(b)
@@ -119,6 +120,7 @@ func (u *Unpacker) integer() int64 {
 	case h == 0xd3:
 		return int64(u.number(8))
 	case h == 0xca:
+		// Lua packs a whole number as a float if it came out of a division.
 		return int64(math.Float32frombits(uint32(u.number(4))))
 	case h == 0xcb:
 		return int64(math.Float64frombits(u.number(8)))
@@ -149,7 +151,7 @@ func (u *Unpacker) Decimal() int64 {
 	return n
 }
 
-// textOrNo reads a text, or false, for which it answers no.
+// textOrNo reads a text. It returns ok false for a packed false.
 func (u *Unpacker) textOrNo() (s string, ok bool) {
 	if u.Rest != "" && u.Rest[0] == 0xc2 {
 		u.Rest = u.Rest[1:]
@@ -167,7 +169,7 @@ func (p *Packer) Bool(yes bool) {
 	}
 }
 
-// Integer reads a whole number.
+// Integer reads an integer.
 func (u *Unpacker) Integer() int64 { return u.integer() }
 
 // IsText reports whether a text comes next.

@@ -13,45 +13,46 @@ import (
 // PushJob is a job of a push.
 type PushJob struct {
 	Job *duly.Job // as it was pushed
-	// Planned is the job with everything filled in; nil if it was seen at a
-	// glance to be plain.
+	// Planned is the job with all defaults filled in. It is nil for a job that is plain.
 	Planned *contract.Planned
 	ID      string
 	Number  duly.Number
-	When    int64 // a delay in µs, or minus an absolute moment in ms
-	// Named: the client made its ID for this push, and it is its number.
+	When    int64 // a delay in µs, or an absolute time in ms, negated
+	// Named: the client created the ID for this push, and it is the number.
 	Named bool
 }
 
-// CallArgs are what a call adds to the arguments of a batch.
+// CallArgs holds the arguments that one call adds to a batch.
 type CallArgs struct {
 	Args []string
-	// Of pushes: when the jobs are due; their kinds; the aliases of own IDs, and
-	// order and merge key of each, as far as jobs have some; large bodies.
+	// For pushes: due times, kinds, the aliases of callers' IDs, order and merge keys, and large
+	// bodies. The last three lists are short if later jobs have none.
 	whens   []int64
 	kinds   []jobKind
 	names   []string
 	keys    []string
 	bodies  []string
-	records []string // of pushes: the record of each, behind the priority
+	records []string // for pushes: the part of each record behind the priority
 }
 
-// maxKeptArgs bounds the arguments that callArgs keep room for.
+// maxKeptArgs bounds the arguments for which a pooled call keeps memory.
 const maxKeptArgs = 256
 
 // Reset empties the arguments and keeps their memory.
 func (j *CallArgs) Reset() {
+	// One huge call must not keep its memory in the pool.
 	if cap(j.Args) > maxKeptArgs {
 		*j = CallArgs{}
 	}
+	// The strings point into the bodies' memory, which must be collected.
 	clear(j.Args)
 	clear(j.records)
 	clear(j.kinds)
 	*j = CallArgs{Args: j.Args[:0], records: j.records[:0], whens: j.whens[:0], kinds: j.kinds[:0]}
 }
 
-// jobKind is what jobs have in common that differ in their IDs, keys, bodies and
-// moments alone. The zero jobKind is a bare job without headers.
+// jobKind holds the properties that jobs share which differ only in IDs, keys, bodies and due
+// times. The zero jobKind is a bare job without headers.
 type jobKind struct {
 	optioned bool
 	flags    byte
@@ -59,7 +60,7 @@ type jobKind struct {
 	policy   policy
 }
 
-// kind of a job with that own alias.
+// kind returns the kind of a job with this alias.
 func (i *PushJob) kind(own string) jobKind {
 	if i.Planned == nil {
 		return jobKind{}
@@ -72,7 +73,7 @@ func (i *PushJob) kind(own string) jobKind {
 	return jobKind{optioned: true, flags: flags, priority: p.Priority, policy: PolicyOf(p)}
 }
 
-// pack is the kind as the script push takes it.
+// pack packs the kind as the push script reads it.
 func (k jobKind) pack(w *Packer) {
 	w.Array(4)
 	if !k.optioned {
@@ -88,15 +89,17 @@ func (k jobKind) pack(w *Packer) {
 	w.Text(k.policy.Pack())
 }
 
-// Add puts the i-th job of a call into the arguments: its number and its record,
-// both appended to b, and beside them what many jobs have in common.
+// Add adds the i-th job of a call to the arguments. It appends its number and its record to b.
+// The properties that jobs share go to separate lists.
 func (j *CallArgs) Add(b []byte, i int, item *PushJob) []byte {
 	own := ""
 	if !item.Named {
+		// The script finds a job by its alias only if the ID is not the number.
 		own = Alias(item.ID)
 	}
 	at := len(b)
 	b = append(b, item.Number[:]...)
+	// A plain job's record is its body.
 	if item.Planned == nil {
 		b = append(b, item.Job.Body...)
 	} else {
@@ -114,10 +117,10 @@ func (j *CallArgs) Add(b []byte, i int, item *PushJob) []byte {
 	return b
 }
 
-// items is how many jobs of a push there are.
+// items returns the number of jobs of a push.
 func (j *CallArgs) items() int { return len(j.whens) }
 
-// keep notes the keys and the large body of the i-th job.
+// keep stores the keys and the large body of the i-th job.
 func (j *CallArgs) keep(p *contract.Planned, i int) {
 	if p.OrderKey != "" || p.MergeKey != "" {
 		j.keys = atPlace(j.keys, 2*i, p.OrderKey)
@@ -128,7 +131,7 @@ func (j *CallArgs) keep(p *contract.Planned, i int) {
 	}
 }
 
-// atPlace puts a text at a place of a list that has empty texts before it.
+// atPlace sets a text at an index of a list, and pads the list with empty texts.
 func atPlace(list []string, place int, text string) []string {
 	for len(list) < place {
 		list = append(list, "")
@@ -136,8 +139,8 @@ func atPlace(list []string, place int, text string) []string {
 	return append(list, text)
 }
 
-// PushArgs returns what the script push takes behind the limits: how many jobs there are,
-// what is said of all of them, numbers, records, large bodies.
+// PushArgs returns the arguments of the push script after the limits: the number of jobs, the
+// packed properties of all jobs, numbers, records, large bodies.
 func PushArgs(calls []*CallArgs) []string {
 	n, large := 0, 0
 	for _, c := range calls {
@@ -157,8 +160,8 @@ func PushArgs(calls []*CallArgs) []string {
 	return args
 }
 
-// packAbout packs what is said of all jobs. It is empty for most calls: their
-// jobs are bare and due now, and each has another ID.
+// packAbout packs the properties of all jobs. The result is empty for most calls: their jobs are
+// bare, due now and have distinct IDs.
 func packAbout(calls []*CallArgs, n int) string {
 	var about Packer
 	about.Array(6)
@@ -166,18 +169,20 @@ func packAbout(calls []*CallArgs, n int) string {
 	packWhens(&about, calls, n)
 	packColumn(&about, calls, n, 1, func(c *CallArgs) []string { return c.names })
 	packColumn(&about, calls, n, 2, func(c *CallArgs) []string { return c.keys })
+	// Distinct IDs save the script from looking for duplicates in the call.
 	if distinct(calls) {
 		about.Integer(1)
 	} else {
 		about.Integer(0)
 	}
+	// An empty text saves the script from unpacking the usual case.
 	if string(about) == nothingSpecial {
 		return ""
 	}
 	return string(about)
 }
 
-// nothingSpecial is what packAbout packs for most calls.
+// nothingSpecial is the packed text of most calls.
 var nothingSpecial = func() string {
 	var about Packer
 	about.Array(6)
@@ -190,8 +195,9 @@ var nothingSpecial = func() string {
 	return string(about)
 }()
 
-// distinct reports whether no ID is there twice.
+// distinct reports whether no ID occurs twice.
 func distinct(calls []*CallArgs) bool {
+	// Rising numbers prove it without a map.
 	if rising(calls) {
 		return true
 	}
@@ -212,9 +218,8 @@ func distinct(calls []*CallArgs) bool {
 	return true
 }
 
-// rising reports whether no job has an ID of its own and each number is above the
-// one before. That is so in most calls. Where callers meet, the numbers of one may
-// be below those of another that came first.
+// rising reports whether all IDs are numbers, each above the one before. That holds for most
+// calls. In a batch, a caller's numbers may be below those of a caller that came first.
 func rising(calls []*CallArgs) bool {
 	last := ""
 	for _, c := range calls {
@@ -231,14 +236,14 @@ func rising(calls []*CallArgs) bool {
 	return true
 }
 
-// packKinds packs the kinds that there are among the jobs, and which of them each
-// job is of.
+// packKinds packs the distinct kinds of the jobs, and the kind of each job.
 func packKinds(w *Packer, calls []*CallArgs, n int) {
 	var all []jobKind
 	places := make([]int, 0, n)
 	known := map[jobKind]int{}
 	for _, c := range calls {
 		for _, k := range c.kinds {
+			// Neighbours usually have one kind, which saves the map access.
 			if n := len(places); n > 0 && all[places[n-1]] == k {
 				places = append(places, places[n-1])
 				continue
@@ -260,6 +265,7 @@ func packKinds(w *Packer, calls []*CallArgs, n int) {
 			k.pack(w)
 		}
 	}
+	// With one kind, the script needs no list.
 	if len(all) == 1 {
 		w.No()
 		return
@@ -270,7 +276,7 @@ func packKinds(w *Packer, calls []*CallArgs, n int) {
 	}
 }
 
-// packWhens packs one moment for all jobs, or each job's own.
+// packWhens packs one due time for all jobs, or one for each job.
 func packWhens(w *Packer, calls []*CallArgs, n int) {
 	first := calls[0].whens[0]
 	if !slices.ContainsFunc(calls, func(c *CallArgs) bool {
@@ -287,7 +293,7 @@ func packWhens(w *Packer, calls []*CallArgs, n int) {
 	}
 }
 
-// packColumn packs a list that has some texts for each job.
+// packColumn packs a list that has a number of texts for each job.
 func packColumn(w *Packer, calls []*CallArgs, n, each int, of func(*CallArgs) []string) {
 	if !slices.ContainsFunc(calls, func(c *CallArgs) bool { return len(of(c)) > 0 }) {
 		w.No()

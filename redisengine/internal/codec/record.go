@@ -11,14 +11,14 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A record is what the hash records holds of a job. lua/include/job.lua
-// describes its bytes, and docs/redis-layout.md has examples.
+// A record is the value of a job in the hash records. lua/include/job.lua describes its bytes,
+// and docs/redis-layout.md has examples.
 
 // BigBody is the longest body in a record, in bytes. A longer one is stored next to
 // the record, because the scripts read records to see which options a job has.
 const BigBody = 2 << 10
 
-// The flags of a record, as HAS in lua/include/job.lua.
+// These are the flags of a record, as HAS in lua/include/job.lua.
 const (
 	HasDue byte = 1 << iota
 	hasExpires
@@ -30,17 +30,17 @@ const (
 	hasHeaders
 )
 
-// The places of policies that are none in the shard's list.
+// These policy indexes are not in the shard's list.
 const (
 	PlaceBare   = 0   // the contract's defaults, and no options
 	PlaceInline = 255 // the record holds the policy
 )
 
-// recordHead is the length of what every record begins with: when the job was
-// pushed in ms, 6 bytes; the place of its policy; the flags.
+// recordHead is the length of the head of a record: the push time in ms, 6 bytes; the index of
+// the policy; the flags.
 const recordHead = 8
 
-// policy is what many jobs have in common. The shard keeps each once.
+// policy holds the properties that many jobs share. The shard stores each policy once.
 type policy struct {
 	tries, maxStalls   int
 	backoff            duly.Backoff
@@ -64,11 +64,11 @@ var barePolicy = policy{
 	lease: duly.DefaultLease, ttl: duly.None, retain: duly.None,
 }
 
-// policyParts is how many parts a packed policy has.
+// policyParts is the number of parts of a packed policy.
 const policyParts = 13
 
-// Pack is the text of the policy. The scripts read the first parts
-// (lua/include/policy.lua); the others are as they were given.
+// Pack returns the packed policy. The scripts read the first parts (lua/include/policy.lua). The
+// others keep the exact values for readers.
 func (p policy) Pack() string {
 	var w Packer
 	w.Array(policyParts)
@@ -88,8 +88,8 @@ func (p policy) Pack() string {
 	return string(w)
 }
 
-// readPolicy reads a packed policy. An empty text means a policy that the
-// shard has lost: the defaults.
+// readPolicy reads a packed policy. An empty text means that the shard has lost the policy; the
+// result is the defaults.
 func readPolicy(text string) (p policy, ok bool) {
 	if text == "" {
 		return barePolicy, true
@@ -99,7 +99,8 @@ func readPolicy(text string) (p policy, ok bool) {
 		return p, false
 	}
 	p.tries, p.maxStalls = int(u.integer()), int(u.integer())
-	u.integer() // the lease in µs
+	// the lease in µs, which the exact lease below repeats
+	u.integer()
 	u.integer() // Retain in ms
 	u.Text()    // the backoff's short form
 	p.mode, p.until = duly.MergeMode(u.Text()), duly.MergeUntil(u.Text())
@@ -113,11 +114,12 @@ func readPolicy(text string) (p policy, ok bool) {
 // IsBare reports whether the job has the contract's defaults and no options. Most
 // jobs do.
 func IsBare(p *contract.Planned, alias string) bool {
-	return alias == "" && p.Priority == 0 && p.OrderKey == "" && p.MergeKey == "" && len(p.Body) <= BigBody && PolicyOf(p) == barePolicy
+	return alias == "" && p.Priority == 0 && p.OrderKey == "" && p.MergeKey == "" && len(p.Body) <= BigBody &&
+		PolicyOf(p) == barePolicy
 }
 
-// Alias is what finds a job by its ID: n and the number that a ULID is, i and
-// any other text.
+// Alias returns the key that finds a job by its ID: n and the number for a ULID, i and the text
+// for any other ID.
 func Alias(id string) string {
 	if n, ok := duly.ParseNumber(id); ok {
 		return "n" + string(n[:])
@@ -125,7 +127,7 @@ func Alias(id string) string {
 	return "i" + id
 }
 
-// IDOf is the ID of an alias.
+// IDOf returns the ID of an alias.
 func IDOf(alias string) string {
 	if alias == "" {
 		return ""
@@ -136,8 +138,8 @@ func IDOf(alias string) string {
 	return alias[1:]
 }
 
-// Flags are the flags of a record that the client knows: all but those of
-// the due moment and the expiry.
+// Flags returns the flags of a record that the client knows: all except those of the due time and
+// the expiry.
 func Flags(p *contract.Planned, alias string) (flags byte) {
 	for _, f := range [...]struct {
 		set  bool
@@ -153,13 +155,14 @@ func Flags(p *contract.Planned, alias string) (flags byte) {
 	return flags
 }
 
-// AppendTail appends the record behind the priority.
+// AppendTail appends the part of the record behind the priority.
 func AppendTail(b []byte, p *contract.Planned, alias string) []byte {
 	for _, text := range [...]string{alias, p.OrderKey, p.MergeKey} {
 		if text != "" {
 			b = append(append(b, byte(len(text))), text...)
 		}
 	}
+	// A large body is stored next to the record, which only has its length.
 	if len(p.Body) > BigBody {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(p.Body)))
 	}
@@ -173,7 +176,7 @@ func AppendTail(b []byte, p *contract.Planned, alias string) []byte {
 	return append(b, p.Body...)
 }
 
-// PackHeaders packs names and values, each behind its length.
+// PackHeaders packs names and values, each after its length.
 func PackHeaders(h map[string]string) []byte {
 	var p []byte
 	for name, value := range h {
@@ -187,8 +190,8 @@ func appendHeader(p []byte, name, value string) []byte {
 	return append(binary.AppendUvarint(p, uint64(len(value))), value...)
 }
 
-// The destinations of a job are among its headers, under names that no header has.
-// So they cost nothing in a record without them, and no script knows of them.
+// A job's destinations are stored among its headers, under names that no header can have. They
+// cost nothing in a record without them, and the scripts need not know them.
 const destinationNames = 3
 
 func destinations(j *duly.Job) [destinationNames]*string {
@@ -200,14 +203,15 @@ func hasDestination(j *duly.Job) bool { return j.Callback != "" || j.OnDone != "
 func appendDestinations(p []byte, j *duly.Job) []byte {
 	for i, text := range destinations(j) {
 		if *text != "" {
+			// Header names have no control characters, so these can't collide.
 			p = appendHeader(p, string(rune(1+i)), *text)
 		}
 	}
 	return p
 }
 
-// unpackHeaders reads the headers of a job, with its destinations. It returns false for
-// a text that is damaged.
+// unpackHeaders reads the headers of a job, with its destinations. It returns false for a damaged
+// text.
 func unpackHeaders(s string, j *duly.Job) (ok bool) {
 	if j.Headers, ok = UnpackHeaders(s); !ok {
 		return false
@@ -225,7 +229,7 @@ func unpackHeaders(s string, j *duly.Job) (ok bool) {
 	return true
 }
 
-// UnpackHeaders reads what PackHeaders has packed. It returns false for a text that is damaged.
+// UnpackHeaders reads the output of PackHeaders. It returns false for a damaged text.
 func UnpackHeaders(s string) (map[string]string, bool) {
 	if s == "" {
 		return nil, true
@@ -233,6 +237,7 @@ func UnpackHeaders(s string) (map[string]string, bool) {
 
 	h := map[string]string{}
 	text := func() (string, bool) {
+		// A length is at most this long, so the whole text is not copied.
 		n, at := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
 		if at <= 0 || n > uint64(len(s)-at) {
 			return "", false
@@ -262,8 +267,7 @@ func MillisOrNone(d time.Duration) int64 {
 	return clock.Millis(d)
 }
 
-// Micros is d in whole microseconds, rounded up: the servers' clocks know no
-// less.
+// Micros returns d in microseconds, rounded up. The servers' clocks are no finer.
 func Micros(d time.Duration) int64 {
 	us := int64(d / time.Microsecond)
 	if d%time.Microsecond > 0 {
@@ -280,7 +284,7 @@ func MicrosOrNone(d time.Duration) int64 {
 	return Micros(d)
 }
 
-// PackTTL is a TTL as a text that the scripts hand on unread.
+// PackTTL returns a TTL as a text. The scripts pass it on without reading it.
 func PackTTL(ttl time.Duration) string {
 	if ttl == duly.None {
 		return ""
@@ -296,8 +300,8 @@ func unpackTTL(s string) time.Duration {
 	return time.Duration(n)
 }
 
-// ShortBackoff is a policy as include/backoff.lua reads it; "" is the
-// contract's default.
+// ShortBackoff returns a policy as include/backoff.lua reads it. It returns "" for the contract's
+// default.
 func ShortBackoff(b duly.Backoff) string {
 	if b == duly.DefaultBackoff || b == "" {
 		return ""
@@ -313,7 +317,8 @@ func ShortBackoff(b duly.Backoff) string {
 	for i, part := range strings.Split(text, ",") {
 		d, err := duly.ParseDuration(part)
 		if err != nil {
-			return "" // validated before: can't be
+			// It was validated, so there is no error.
+			return ""
 		}
 		if i > 0 {
 			steps = append(steps, ',')
@@ -324,6 +329,6 @@ func ShortBackoff(b duly.Backoff) string {
 	return string(steps)
 }
 
-// NumberSize is the length of a job's number; an outcome that says no more is
-// an ack of a first delivery.
+// NumberSize is the length of a job's number. An outcome of only a number is an ack of a first
+// delivery.
 const NumberSize = len(duly.Number{})

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// NumberText returns a job's number for messages. What is not a number is quoted.
+// NumberText returns a job's number for messages. Other texts are quoted.
 func NumberText(n string) string {
 	var number duly.Number
 	if len(n) != len(number) {
@@ -21,14 +21,14 @@ func NumberText(n string) string {
 	return number.String()
 }
 
-// Listed is a job as include/report.lua has it.
+// Listed is a job as include/report.lua returns it.
 type Listed struct {
 	Job   Job
 	State duly.State
 	Score int64
 }
 
-// ReadListed reads a job, with its body if that was asked for.
+// ReadListed reads a job, with its body if body is set.
 func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed, err error) {
 	r := Elements(m)
 	if len(r) < 7 {
@@ -36,6 +36,7 @@ func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed
 	}
 	number := Text(&r[0])
 	err = t.Job.read(ref, number, Text(&r[1]), Text(&r[3]), Text(&r[4]))
+	// The body is checked only if it was requested.
 	if t.Job.Size = int(Integer(&r[2])); err == nil && body && !t.Job.whole() {
 		err = DamagedJob(ref, number)
 	}
@@ -44,19 +45,19 @@ func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed
 	return t, err
 }
 
-// Job is a job as the scripts hand it out, read.
+// Job is a job that a script returned.
 type Job struct {
 	contract.Planned
 	Number           duly.Number
-	OwnID            string // as the record has it; "" where the ID is the number
+	OwnID            string // the caller's ID; "" if the ID is the number
 	ended            uint64
 	failures, stalls int
 	lastError        string
 	result           string
-	Size             int // of its body, as the record has it
+	Size             int // length of the body, as the record says
 }
 
-// DamagedJob is the error for a job that nothing can be made of.
+// DamagedJob returns the error for a job that can't be read.
 func DamagedJob(ref duly.QueueRef, number string) error {
 	return contract.Errorf(
 		duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair",
@@ -64,8 +65,7 @@ func DamagedJob(ref duly.QueueRef, number string) error {
 	)
 }
 
-// read puts a job together from its record, the policy that the record names by
-// its place, and its run state.
+// read reads a job from its record, the policy that the record names, and its run state.
 func (s *Job) read(ref duly.QueueRef, number, record, policyText, run string) error {
 	p, ok := readPolicy(policyText)
 	if !ok {
@@ -74,7 +74,7 @@ func (s *Job) read(ref duly.QueueRef, number, record, policyText, run string) er
 	return s.readWith(ref, number, record, p, run)
 }
 
-// readWith is read with a policy that was read before.
+// readWith is read with a parsed policy.
 func (s *Job) readWith(ref duly.QueueRef, number, record string, p policy, run string) error {
 	if len(number) != len(s.Number) || !s.readRecord(ref, record, p) {
 		return DamagedJob(ref, number)
@@ -89,11 +89,11 @@ func (s *Job) readWith(ref duly.QueueRef, number, record string, p policy, run s
 	return nil
 }
 
-// whole reports whether the body is complete. A body that is stored next to its
-// record may be lost or cut without it.
+// whole reports whether the body is complete. A body that is stored next to its record may be
+// lost or cut.
 func (s *Job) whole() bool { return len(s.Body) == s.Size }
 
-// readRecord takes a record apart.
+// readRecord parses a record.
 func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 	if len(record) < recordHead {
 		return false
@@ -108,6 +108,7 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 	if flags&hasExpires != 0 {
 		s.ExpiresAt = int64(u.number(6))
 	}
+
 	sound := true
 	switch place {
 	case PlaceBare:
@@ -116,43 +117,52 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 		p, sound = readPolicy(strings.Clone(u.take(int(u.number(2)))))
 	}
 	if flags&HasPriority != 0 {
+		// Priorities are stored with an offset of 1000, because bytes have no sign.
 		s.Priority = int(u.number(2)) - 1000
 	}
+
 	text := func(flag byte) string {
 		if flags&flag == 0 {
 			return ""
 		}
-		return strings.Clone(u.take(int(u.number(1)))) // many records may share one text
+		// The clone lets the answer be collected: many records may share one text.
+		return strings.Clone(u.take(int(u.number(1))))
 	}
 	s.OwnID = IDOf(text(hasID))
 	s.OrderKey, s.MergeKey = text(hasOrder), text(hasMerge)
+
 	size := int64(-1)
 	if flags&hasSize != 0 {
 		size = int64(u.number(4))
 	}
+
 	ok := true
 	if flags&hasHeaders != 0 {
 		ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))), &s.Planned.Job)
 	}
 	s.Body = []byte(u.Rest)
+	// A large body is not in the record, which has its length only.
 	if s.Size = len(s.Body); size >= 0 {
 		s.Size = int(size)
 	}
 
-	s.Tries, s.MaxStalls, s.Backoff, s.Lease, s.Retain, s.TTL = p.tries, p.maxStalls, p.backoff, p.lease, p.retain, duly.None
+	s.Tries, s.MaxStalls, s.Backoff, s.Lease, s.Retain, s.TTL = p.tries, p.maxStalls, p.backoff, p.lease, p.retain,
+		duly.None
+	// A job without an expiry never gets a TTL from the policy.
 	if s.ExpiresAt > 0 {
 		s.TTL = p.ttl
 	}
 	if s.MergeKey != "" {
 		s.Merge = duly.Merge{Key: s.MergeKey, Mode: p.mode, Until: p.until, MaxWait: p.maxWait}
-		if s.MergeKey[0] == '\x01' { // it was taken from the body
+		// The key was derived from the body, so the caller set none.
+		if s.MergeKey[0] == '\x01' {
 			s.Merge.Key = ""
 		}
 	}
 	return ok && sound && !u.Bad
 }
 
-// setDefaults gives a job what a bare one has.
+// setDefaults gives a job the properties of a bare one.
 func setDefaults(j *duly.Job, ref duly.QueueRef) {
 	j.Namespace, j.Queue = ref.Namespace, ref.Name
 	j.Tries, j.MaxStalls, j.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
@@ -164,6 +174,7 @@ func (s *Job) readRun(text string) bool {
 	s.PushedAt, s.DueAt = int64(u.number(6)), int64(u.number(6))
 	s.ended = u.number(6)
 	s.failures, s.stalls = int(u.number(4)), int(u.number(4))
+	// A job that never failed and has no result has a short state.
 	if u.Rest != "" {
 		s.lastError = u.take(int(u.number(2)))
 		s.result = u.Rest
@@ -178,17 +189,18 @@ func (s *Job) public() duly.Job {
 	return j
 }
 
-// deliver fills in what a delivery says of the job.
+// deliver fills in the job's part of a delivery.
 func (s *Job) deliver(d *duly.Delivery) {
 	d.Job = s.public()
 	d.Attempt, d.Failures, d.Stalls = contract.Attempt(&s.Planned.Job, s.failures, s.stalls), s.failures, s.stalls
 	d.PushedAt, d.ExpiresAt = clock.FromMilli(s.PushedAt), clock.FromMilli(s.ExpiresAt)
 }
 
-// Info is the job as get, peek and list answer it.
+// Info returns the job as get, peek and list report it.
 func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 	info := duly.JobInfo{
-		Job: s.public(), State: state, Size: s.Size, Attempt: contract.AttemptIn(&s.Planned.Job, state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
+		Job: s.public(), State: state, Size: s.Size, Attempt: contract.AttemptIn(&s.Planned.Job, state, s.failures,
+			s.stalls), Failures: s.failures, Stalls: s.stalls,
 		PushedAt: clock.FromMilli(s.PushedAt), ExpiresAt: clock.FromMilli(s.ExpiresAt), LastError: s.lastError,
 	}
 
@@ -210,7 +222,7 @@ func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 	return info
 }
 
-// JobID is the ID of a job with that number and own ID.
+// JobID returns the ID of a job with this number and caller's ID.
 func JobID(number, own *rueidis.RedisMessage) string {
 	if name := Text(own); name != "" {
 		return IDOf(name)

@@ -20,9 +20,9 @@ type Inspector struct {
 
 // Groups lists the groups of topics for a survey.
 type Groups interface {
-	// Behind lists the groups of a namespace behind a name.
+	// Behind lists the groups of a namespace whose names follow after.
 	Behind(ctx context.Context, namespace, after string) ([]string, error)
-	// Surveyed returns the stats of a group, and what throttled it then.
+	// Surveyed returns the stats of a group, and its limits at that time.
 	Surveyed(ctx context.Context, group duly.QueueRef) (duly.Stats, contract.Throttle, error)
 }
 
@@ -50,6 +50,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 
 	var first *codec.Listed
 	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		// A retry starts over, because the shards may be other ones.
 		first = nil
 		if q == nil {
 			return nil
@@ -62,6 +63,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 			if r.Word == "none" {
 				continue
 			}
+			// Each shard has its own first job, so the best of them is next.
 			t, err := codec.ReadListed(q.Ref, &r.Rest[1], true)
 			if err != nil {
 				return err
@@ -83,9 +85,10 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 	return first.Job.Info(duly.StateReady, 0, true), nil
 }
 
-// before is the order of delivery.
+// before reports whether a is delivered before b.
 func before(a, b *codec.Job) bool {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.DueAt, b.DueAt), slices.Compare(a.Number[:], b.Number[:])) < 0
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.DueAt, b.DueAt),
+		slices.Compare(a.Number[:], b.Number[:])) < 0
 }
 
 // Config implements contract.Inspector.
@@ -93,6 +96,7 @@ func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueCo
 	if err := e.Admit(ctx, ref); err != nil {
 		return duly.QueueConfig{}, err
 	}
+	// Another process may have changed the cached configuration, so the list is read.
 	q, err := e.Read(ctx, ref.Normal())
 	if err != nil {
 		return duly.QueueConfig{}, err
@@ -106,8 +110,8 @@ func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueCo
 	return q.Config, nil
 }
 
-// GetByReceipt implements contract.Inspector. A receipt names the shard and the number of
-// the job.
+// GetByReceipt implements contract.Inspector. A receipt names the shard and the number of the
+// job.
 func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	if err := contract.ValidateReceipt(r); err != nil {
 		return duly.JobInfo{}, err
@@ -125,6 +129,7 @@ func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.R
 			found = catalog.Reply{Word: "none"}
 			return nil
 		}
+		// The prefix # makes the script look for a number instead of an alias.
 		found, err = e.Call(ctx, q, s, store.ScriptGet, "#"+string(p.Number[:]))
 		return err
 	})

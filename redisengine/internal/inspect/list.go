@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Cursor is the place behind which a list goes on.
+// Cursor is the position after which a list continues.
 type Cursor struct {
 	State  duly.State `json:"state"`
 	Shard  int        `json:"shard"`
@@ -28,13 +28,14 @@ type Cursor struct {
 func (c Cursor) String() string {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // plain fields
+		// Marshal can't fail for plain fields.
+		panic(err)
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// placeScore is how Redis writes the score of a place: a whole number. Go reads
-// more as a number than Redis does, such as nan and 1_0.
+// placeScore matches the score of a position as Redis writes it: a whole number. Go also parses
+// texts such as nan and 1_0, which Redis does not.
 var placeScore = regexp.MustCompile(`^-?[0-9]{1,20}$`)
 
 func readCursor(text string, state duly.State) (c Cursor, err error) {
@@ -46,6 +47,7 @@ func readCursor(text string, state duly.State) (c Cursor, err error) {
 		return c, contract.BadCursor()
 	}
 	if c.Score != "" {
+		// The cursor comes from callers, and its parts become arguments of commands.
 		if !placeScore.MatchString(c.Score) || len(c.Member) < 16 {
 			return c, contract.BadCursor()
 		}
@@ -53,7 +55,7 @@ func readCursor(text string, state duly.State) (c Cursor, err error) {
 	return c, nil
 }
 
-// List implements contract.Inspector. It walks shard by shard.
+// List implements contract.Inspector. It lists one shard after the other.
 func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
 	if err := contract.ValidateList(&p); err != nil {
 		return page, err
@@ -86,9 +88,11 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 				page.Jobs = append(page.Jobs, info)
 				room -= len(info.Body) + len(info.Result)
 			}
+			// The next shard starts at its beginning.
 			if !more {
 				at = Cursor{State: p.State, Shard: at.Shard + 1}
 			}
+			// A page also ends at its byte limit, with more jobs in the same shard.
 			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
 				page.Next = at.String()
 				return nil
@@ -99,8 +103,8 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 	return page, err
 }
 
-// ListShard reads a page of one shard, of so many jobs and bytes, and moves the
-// cursor on.
+// ListShard reads a page of one shard, of at most most jobs and room bytes, and advances the
+// cursor.
 func ListShard(
 	ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int,
 ) (jobs []codec.Listed, more bool, err error) {
@@ -136,18 +140,19 @@ func (e *Inspector) Queues(ctx context.Context, namespace string, p duly.PagePar
 		return duly.NamePage{}, err
 	}
 	page, err := e.Names(ctx, e.NamesKey(contract.NamespaceOr(namespace)), store.InvalidQueue, p)
-	if err == nil && len(page.Names) == 0 && p.Cursor == "" { // there are none, or no more
+	// No names: the queues may be lost, which the mark shows.
+	if err == nil && len(page.Names) == 0 && p.Cursor == "" {
 		_, err = e.AskMark(ctx, contract.NamespaceOr(namespace), nil, nil)
 	}
 	return page, err
 }
 
-// maxEmptyPages bounds how many pages of names one call of Namespaces reads to find
-// those that have queues.
+// maxEmptyPages bounds how many pages of names one call of Namespaces reads to find namespaces
+// with queues.
 const maxEmptyPages = 10
 
-// Namespaces implements contract.Registry. A namespace stays in the list when its
-// last queue goes: one that is made at the same moment would be lost with it.
+// Namespaces implements contract.Registry. A namespace stays in the list after its last queue is
+// destroyed. Removing it could lose a queue that is created at the same time.
 func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page duly.NamePage, err error) {
 	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
@@ -177,7 +182,7 @@ func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page dul
 	return page, nil
 }
 
-// withQueues are the namespaces that have queues or topics.
+// withQueues returns the namespaces that have queues or topics.
 func (e *Inspector) withQueues(ctx context.Context, namespaces []string) (some []string, err error) {
 	sizes := make([]rueidis.Completed, len(namespaces))
 	for i, name := range namespaces {

@@ -24,10 +24,12 @@ func (e *Inspector) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 	return st, err
 }
 
-// stats returns the stats of a queue, and what throttled it when they were read.
-func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, throttle contract.Throttle, err error) {
+// stats returns the stats of a queue, and its limits at that time.
+func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, throttle contract.Throttle,
+	err error) {
 	var w catalog.Walk
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		// Another queue starts over; a retry for the same queue keeps the shards that answered.
 		if q == nil || w.Begin(q) {
 			st, throttle = duly.Stats{}, contract.ThrottleOf(e.QueueConfig())
 		}
@@ -37,6 +39,7 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 
 		throttle, st.Delivery = contract.ThrottleOf(q.Config), q.Config.Delivery
 		return w.Each(q, 0, func(s *catalog.Shard) error {
+			// A shard that fails half-way must not count twice in the retry.
 			with := st
 			err := e.shardStats(ctx, q, s, &with)
 			if err == nil {
@@ -48,9 +51,8 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 	return st, throttle, err
 }
 
-// shardStats adds the stats of one shard. If very many priorities are in use,
-// several calls look for the oldest ready job, each from a higher rank on than the
-// one before.
+// shardStats adds the stats of one shard. If very many priorities are in use, several calls look
+// for the oldest ready job. Each continues at a higher rank.
 func (e *Inspector) shardStats(ctx context.Context, q *catalog.Queue, s *catalog.Shard, st *duly.Stats) error {
 	r, err := e.CallWhenStepped(ctx, q, s, store.ScriptStats, "")
 	if err != nil {
@@ -59,6 +61,7 @@ func (e *Inspector) shardStats(ctx context.Context, q *catalog.Queue, s *catalog
 	addStats(st, r.Rest)
 	for before := int64(math.MinInt64); codec.Text(&r.Rest[5]) != ""; {
 		from := codec.Integer(&r.Rest[5])
+		// Without progress the loop would never end.
 		if from <= before {
 			return e.UnexpectedReply("stats")
 		}
@@ -94,7 +97,7 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	}
 }
 
-// addCounters adds the counters of one shard. There may be no values.
+// addCounters adds the counters of one shard. values may be empty.
 func addCounters(to *duly.Counters, names, values []rueidis.RedisMessage) {
 	for i := range values {
 		if field, ok := counters[codec.Text(&names[i])]; ok && !values[i].IsNil() {
@@ -103,7 +106,7 @@ func addCounters(to *duly.Counters, names, values []rueidis.RedisMessage) {
 	}
 }
 
-// counters are the fields of the counters by their names in the scripts.
+// counters maps the counters' names in the scripts to their fields.
 var counters = map[string]func(*duly.Counters) *int64{
 	"pushed":    func(c *duly.Counters) *int64 { return &c.Pushed },
 	"merged":    func(c *duly.Counters) *int64 { return &c.Merged },

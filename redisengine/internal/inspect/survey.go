@@ -14,18 +14,18 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// maxIdle bounds the shards of one call of the script idle.
+// maxIdle bounds the shards of one call of the idle script.
 const maxIdle = 100
 
-// idleKeys are the keys of one shard that idle reads.
+// idleKeys are the keys of one shard that the idle script reads.
 var idleKeys = []string{"config", "records", "tally"}
 
-// Survey implements contract.Surveyor. It reads the counters of a hundred shards per
-// call, which is all there is to know of shards without jobs, and calls Stats for
-// each of the others. Stats also reads what one call can't: the shards have another
-// configuration, steps have to come first, very many priorities are in use, or
-// something else has written there.
-func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage, err error) {
+// Survey implements contract.Surveyor. It reads the counters of a hundred shards per call. They
+// describe a shard without jobs completely. It calls Stats for each of the others. Stats also
+// covers the cases that one call can't: a shard has another configuration, needs steps first,
+// uses very many priorities, or has damaged keys.
+func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage,
+	err error) {
 	names, err := e.surveyed(ctx, namespace, p)
 	if err != nil {
 		return page, err
@@ -52,19 +52,20 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 
 	for i := range s.queues {
 		if s.queues[i].Err != nil {
-			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, contract.Throttle{} // not the half of it
+			// Partial sums would look like a smaller queue.
+			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, contract.Throttle{}
 		}
 	}
 
 	return contract.SurveyPage{Queues: s.queues, Next: names.Next}, nil
 }
 
-// survey is one page under way.
+// survey is one page in progress.
 type survey struct {
 	e         *Inspector
 	namespace string
 	queues    []contract.QueueStats
-	alone     []int // the queues that are left to Stats
+	alone     []int // queues that need Stats
 }
 
 func (s *survey) ref(i int) duly.QueueRef {
@@ -72,7 +73,8 @@ func (s *survey) ref(i int) duly.QueueRef {
 }
 
 func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
-	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys, MaxShards: maxIdle, Paced: true}
+	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys,
+		MaxShards: maxIdle, Paced: true}
 	for i, q := range queues {
 		if s.ref(i).IsGroup() {
 			continue
@@ -92,7 +94,8 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		Paced: true,
 	}
 	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
-	for _, at := range idle.Singles() { // in a cluster: one question is as much as the other
+	// In a cluster each shard is one call anyway, so the full question comes first.
+	for _, at := range idle.Singles() {
 		add(at)
 	}
 
@@ -101,8 +104,10 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 			s.refused(targets, err)
 			return nil
 		}
+
 		counted := codec.Elements(answer)
 		for i, at := range targets {
+			// nil means that the shard has jobs, so its counters are not all.
 			if counted[i+1].IsNil() {
 				add(at)
 			} else {
@@ -132,8 +137,7 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	})
 }
 
-// surveyed lists the queues and groups that a survey visits. The cursor may be the name
-// of either.
+// surveyed lists the queues and groups of one page. The cursor may be the name of either.
 func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageParams) (page duly.NamePage, err error) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err
@@ -154,13 +158,15 @@ func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageP
 		return page, err
 	}
 	if len(groups) == 0 {
+		// No names: the queues may be lost, which the mark shows.
 		if len(page.Names) == 0 && p.Cursor == "" {
 			_, err = e.AskMark(ctx, namespace, nil, nil)
 		}
 		return page, err
 	}
 
-	if page.Next != "" { // groups behind the page come with a later one
+	// Groups after the last queue of this page belong to a later page.
+	if page.Next != "" {
 		groups = slices.DeleteFunc(groups, func(name string) bool { return name > page.Next })
 	}
 	page.Names = slices.Sorted(slices.Values(append(page.Names, groups...)))
@@ -171,7 +177,7 @@ func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageP
 	return page, nil
 }
 
-// askGroups asks for the stats of the groups.
+// askGroups reads the stats of the groups.
 func (s *survey) askGroups(ctx context.Context) error {
 	for i := range s.queues {
 		q := &s.queues[i]
@@ -184,8 +190,8 @@ func (s *survey) askGroups(ctx context.Context) error {
 	return nil
 }
 
-// refused handles a call that has failed. Stats would ask a node again and again
-// that does not answer.
+// refused handles a failed call. A node that does not answer is not asked again, because Stats
+// would wait for it once per queue.
 func (s *survey) refused(targets []catalog.Target, err error) {
 	for _, at := range targets {
 		if errors.Is(err, duly.ErrUnavailable) {
@@ -198,7 +204,7 @@ func (s *survey) refused(targets []catalog.Target, err error) {
 
 func (s *survey) askLater(queue int) { s.alone = append(s.alone, queue) }
 
-// askAlone asks Stats for the queues that are left to it.
+// askAlone reads the queues that need Stats.
 func (s *survey) askAlone(ctx context.Context) error {
 	slices.Sort(s.alone)
 	for _, i := range slices.Compact(s.alone) {

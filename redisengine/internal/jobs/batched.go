@@ -25,26 +25,26 @@ type Jobs struct {
 	repairer *maintain.Repairer
 
 	consumers consumers
-	// The shards that pushes and reserves go to, where they have a choice.
+	// Shards for the next pushes and reserves that may go to any shard.
 	pushes, reserves run
 }
 
-// Batchers join the calls on one shard.
+// Batchers holds the batchers of one shard.
 type Batchers struct{ Push, Reserve, Settle, Remove Batcher }
 
-// Batcher joins the calls of one kind on one shard.
+// Batcher combines concurrent calls of one kind on one shard.
 type Batcher = batch.Batcher[*Batched]
 
 // Batched is one caller's part of a batched script call.
 type Batched struct {
 	batch.Call
 	codec.CallArgs
-	// waited: of pushes, all of its items were waited for in a call before.
+	// waited: for pushes, an earlier call has waited for the durability of all items.
 	waited bool
-	// Apply is given the script's answer to its items.
+	// Apply gets the script's answer to the call's items.
 	Apply func(r BatchReply)
-	// share is what a Reserve gets, and lease what it names, in µs; 0: as each job
-	// says. Only those of one lease share a batch.
+	// share is the result of a Reserve. lease is the lease that it asks for, in µs; 0 means each
+	// job's own. Only Reserves with the same lease share a batch.
 	share *share
 	lease int64
 }
@@ -52,44 +52,45 @@ type Batched struct {
 // sameLease reports whether two Reserves can share a batch.
 func sameLease(a, b *Batched) bool { return a.lease == b.lease }
 
-// batchedPool keeps calls with their channels and the room for their arguments.
+// batchedPool reuses calls with their channels and the memory for their arguments.
 var batchedPool = sync.Pool{New: func() any { return &Batched{} }}
 
-// newBatched returns a call of so many items. join gives it up.
+// newBatched returns a call with this number of items. join returns it to the pool.
 func newBatched(items int) *Batched {
 	c := batchedPool.Get().(*Batched)
 	c.Items = items
 	return c
 }
 
-// free gives a call back to the pool. Its sender must not hold it any more.
+// free returns a call to the pool. Its sender must not use it any more.
 func (c *Batched) free() {
 	c.CallArgs.Reset()
 	c.waited, c.Apply, c.share, c.lease, c.Bytes = false, nil, nil, 0, 0
 	batchedPool.Put(c)
 }
 
-// join sends a call with others, and waits until it was answered or the caller's
-// context ends.
+// join adds a call to a batch, and waits until it is answered or ctx ends.
 func join(ctx context.Context, b *Batcher, c *Batched) error {
 	err := b.Do(ctx, c)
+	// An unanswered call is still in use by its sender, so it is not reused.
 	if c.Answered() {
 		c.free()
 		return err
 	}
 	if err != nil && err == ctx.Err() {
-		return contract.Unanswered(err) // another part of the caller's work may have been done
+		// Another part of the caller's work may have been done.
+		return contract.Unanswered(err)
 	}
 	return err
 }
 
-// Batchers returns those of a shard.
+// Batchers returns the batchers of a shard.
 func (e *Jobs) Batchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
 	return e.State(q, s).Calls.(*Batchers)
 }
 
-// batchArgs returns the arguments of a batch: clock and version, what concerns all
-// calls, and what each call adds.
+// batchArgs returns the arguments of a batch: clock and version, the common arguments, and those
+// of each call.
 func (e *Jobs) batchArgs(q *catalog.Queue, calls []*Batched, before ...string) []string {
 	n := 2 + len(before)
 	for _, c := range calls {
@@ -104,23 +105,23 @@ func (e *Jobs) batchArgs(q *catalog.Queue, calls []*Batched, before ...string) [
 
 // BatchReply is the answer to one caller's items.
 type BatchReply struct {
-	items   []rueidis.RedisMessage // of pushes: about the items that were not simply created
-	from    int                    // of pushes: the place of the caller's first item in the call
-	Lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
-	durable error                  // stored, but not confirmed
+	items   []rueidis.RedisMessage // for pushes: answers for items that were not simply created
+	from    int                    // for pushes: the index of the caller's first item in the batch
+	Lost    []int                  // for settles and deletes: indexes of receipts that are not current, or of unknown IDs
+	durable error                  // set if the change was stored but not confirmed
 }
 
-// failure is why a node of a cluster, or a part of a call, was not reached. An
-// error of a call that may have run replaces one of a call that did not.
+// failure is the error of an unreachable node of a cluster, or of a part of a call. An error of a
+// call that may have run replaces one of a call that did not.
 type failure struct {
-	cluster bool // there are other nodes
+	cluster bool // other nodes may still answer
 	err     error
 }
 
 func (e *Jobs) newFailure() failure { return failure{cluster: e.Link.Options().Mode == link.Cluster} }
 
-// noteOtherNode notes an error that does not keep other nodes from being asked. It
-// returns false for any other error.
+// noteOtherNode records an error after which other nodes can still be asked. It returns false for
+// any other error.
 func (f *failure) noteOtherNode(err error) bool {
 	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
 		return false
@@ -135,14 +136,14 @@ func (f *failure) note(err error) {
 	}
 }
 
-// share is what one caller gets of a batched reserve.
+// share is the part of a batched reserve that one caller gets.
 type share struct {
-	room    int  // bytes of bodies
-	hasJobs bool // its caller has jobs of this Reserve already
+	room    int  // bytes for bodies
+	hasJobs bool // its caller already has jobs from this Reserve
 	handed  codec.Deliveries
 	more    int64
-	joint   bool // others were asked for in the same call
-	// Of groups: the caller's name, and what it is handed.
+	joint   bool // the batch had other callers
+	// For groups: the consumer's name, and the deliveries.
 	consumer string
 	messages []duly.Delivery
 }

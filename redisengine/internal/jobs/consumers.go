@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// consumers remembers when the name of a consumer was last stored in a group, so that a
-// Reserve writes it once a minute.
+// consumers records when a consumer's name was last stored in a group. A Reserve therefore stores
+// it about once a minute.
 type consumers struct {
 	mu     sync.Mutex
 	stored map[consumer]time.Duration
 }
 
 type consumer struct {
-	group string // its birth mark
+	group string // its epoch mark
 	name  string
 }
 
@@ -25,7 +25,7 @@ const (
 	maxNoted      = 10_000
 )
 
-// due reports whether the group has to store the name.
+// due reports whether the group must store the name.
 func (c *consumers) due(g *catalog.Group, name string, now time.Duration) bool {
 	if name == "" {
 		return false
@@ -36,13 +36,14 @@ func (c *consumers) due(g *catalog.Group, name string, now time.Duration) bool {
 	return !known || now-at >= consumerPause
 }
 
-// note remembers that the group stores the name.
+// note records that the group stores the name.
 func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
 	if name == "" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Dropping all entries bounds the memory; the names are then stored early.
 	if c.stored == nil || len(c.stored) >= maxNoted {
 		c.stored = map[consumer]time.Duration{}
 	}

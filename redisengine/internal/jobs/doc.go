@@ -2,23 +2,22 @@
 //
 // # Batches
 //
-// While a push, a reserve, a settle or a delete of a shard is in flight, the next ones
-// queue and go out as one script call (internal/batch). A lost reply of such a call is
-// "unavailable" to each of its callers. Nothing that may have run is sent again.
+// While a push, a reserve, a settle or a delete of a shard is in flight, the next calls wait and
+// go out as one script call (internal/batch). If the reply of such a call is lost, each of its
+// callers gets "unavailable". A call that may have run is never sent again.
 //
-// A batched reserve asks for as many jobs as all its callers want. It deals them out
-// in the order in which the callers came. Each gets what a call of its own would have
-// got behind the caller before it. What was leased for a caller that left goes to the
-// others, or is released. Reserves of more than a hundred jobs, and Reserves that have
-// something already, are sent alone.
+// A batched reserve asks for as many jobs as all its callers want. It distributes them in the
+// order in which the callers came. Each gets what its own call would have got after the caller
+// before it. Jobs that were leased for a caller that left go to the others, or are released.
+// Reserves of more than a hundred jobs, and Reserves that already have jobs, are sent alone.
 //
 // # The path of a push
 //
 //	duly            client.go       Push
 //	jobs            push.go         Push: groups the jobs by queue and shard
 //	                push_plan.go    plans each job with the queue's defaults
-//	catalog         call.go         With: the cached configuration, and again if it was stale
-//	codec           push.go         packs numbers, records and what jobs have in common
+//	catalog         call.go         With: the cached configuration, with a retry if it was stale
+//	codec           push.go         packs numbers, records and shared properties
 //	jobs            batched.go      joins the calls of many callers
 //	internal/batch  batcher.go      the queue of calls, and the senders
 //	                call.go         the caller waits here
@@ -29,9 +28,8 @@
 //
 // # A node that is down
 //
-// In a cluster the other shards go on. A Reserve asks each shard once and takes what
-// the others have. Only while it has nothing does it ask again what was not reached,
-// round after round with growing pauses.
+// In a cluster the other shards continue. A Reserve asks each shard once and returns what the
+// others have. While it has nothing, it asks the unreachable shards again, with growing pauses.
 //
 // # Files
 //

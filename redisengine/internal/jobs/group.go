@@ -16,29 +16,31 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Reserve and settle work for a group as for a queue. The scripts differ, and so do the
-// batches that these senders make.
+// Reserve and settle work for a group as for a queue. The scripts differ, and so do the batches
+// that these senders build.
 
-// newToken draws the token of a Reserve: 1 to 2⁶³−1.
+// newToken returns a random token for a Reserve: 1 to 2⁶³−1.
 func newToken() messages.Token {
 	var b [8]byte
 	rand.Read(b[:])
 	return messages.Token(max(1, binary.BigEndian.Uint64(b[:])>>1))
 }
 
-// sendGroupReserve returns the sender of batched reserves of a group. All callers of a
-// batch share one token; the receipts differ by their positions.
+// sendGroupReserve returns the sender of batched reserves of a group. All callers of a batch
+// share one token. Their receipts differ in the positions.
 func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	g := messages.GroupOf(q.Ref, s.Index, q.Config)
 	return func(ctx context.Context, calls []*Batched) error {
 		most, room, hasJobs := roomOf(calls)
 		token, consumer := newToken(), ""
 		for _, c := range calls {
+			// One name per call is enough: the others follow with later calls.
 			if consumer == "" && e.consumers.due(q.View.Group, c.share.consumer, e.Local().Mono()) {
 				consumer = c.share.consumer
 			}
 		}
 
+		// "behind" means that the script made a step and wants to be called again.
 		asked := e.Local().Mono()
 		r := catalog.Reply{Word: "behind"}
 		for r.Word == "behind" {
@@ -47,6 +49,7 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 				token.String(), strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), hasJobs,
 				consumer)
 			if err != nil {
+				// Damaged keys are repaired in the background, so the next call may succeed.
 				e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 				return err
 			}
@@ -54,6 +57,7 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 
 		e.consumers.note(q.View.Group, consumer, asked)
 		all, more, now, end := g.Deliveries(r.Rest, token)
+		// An empty shard lets a new waiter skip its first poll.
 		if len(all) < most && more == noMore {
 			s.Emptied.Store(int64(asked) + 1)
 		}
@@ -61,20 +65,22 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 			e.hub.LeasesGranted(q, s, end, store.Reading{Now: now * 1000, Sent: asked, Received: e.Local().Mono()})
 		}
 		for _, c := range calls {
+			// A caller whose context ended no longer reads its share.
 			if c.Claim() {
 				n := min(c.Items, len(all))
 				c.share.more, c.share.joint = more, len(calls) > 1
 				c.share.messages, all = all[:n:n], all[n:]
 			}
 		}
-		if len(all) > 0 { // for callers that have left
+		// Callers have left, so nobody would settle these before their leases end.
+		if len(all) > 0 {
 			e.Tasks.Go(func() { e.giveBackMessages(q, all) })
 		}
 		return nil
 	}
 }
 
-// giveBackMessages releases deliveries without a caller.
+// giveBackMessages releases deliveries whose caller has left.
 func (e *Jobs) giveBackMessages(q *catalog.Queue, all []duly.Delivery) {
 	t := NewReservation(e, duly.ReserveParams{Namespace: q.Ref.Namespace})
 	t.Got = all
@@ -85,15 +91,17 @@ func (e *Jobs) giveBackMessages(q *catalog.Queue, all []duly.Delivery) {
 func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		var acks, others []string
-		var ackAt, otherAt []int // the places of acks and of other outcomes in the call
+		var ackAt, otherAt []int // indexes of acks and of other outcomes in the batch
 		var lost []int
 		at := 0
-		seen := map[string]bool{} // receipts that were given with another outcome than an ack
+		seen := map[string]bool{} // receipts with an outcome other than an ack
+
 		for _, c := range calls {
 			for _, arg := range c.Args {
 				receipt, outcome := arg[:messages.HeldSize], arg[messages.HeldSize:]
 				switch {
-				case seen[receipt] || outcome != "" && slices.Contains(acks, receipt): // the first outcome counts
+				case seen[receipt] || outcome != "" && slices.Contains(acks, receipt):
+					// The first outcome of a receipt counts.
 					lost = append(lost, at)
 				case outcome == "":
 					acks, ackAt = append(acks, arg), append(ackAt, at)
@@ -105,6 +113,7 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 			}
 		}
 
+		// Acks are most of the outcomes, so they travel as one bitmap per token.
 		bits := messages.Gather(acks, func(i int) { lost = append(lost, ackAt[i]) })
 		args := make([]string, 0, 1+3*len(bits)+len(others))
 		args = append(args, strconv.Itoa(len(bits)))
@@ -123,6 +132,7 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 		for i := range places {
 			lost = append(lost, otherAt[codec.Integer(&places[i])-1])
 		}
+		// shareLost walks callers and indexes together.
 		slices.Sort(lost)
 		shareLost(calls, lost, durable)
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// New returns the calls on jobs of a catalog.
+// New returns the calls on jobs. It uses the queues of a catalog.
 func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, repairer *maintain.Repairer) *Jobs {
 	e := &Jobs{Catalog: c, hub: h, cancels: cancels, repairer: repairer}
 	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return newBatchers(e, q, s) }

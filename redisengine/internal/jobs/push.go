@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Push implements duly.Engine. Jobs are planned here. The scripts decide what
-// depends on other jobs or on the clock.
+// Push implements duly.Engine. It plans the jobs. The scripts decide what depends on other jobs
+// or on the clock.
 func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	if err := contract.CheckBatch(len(jobs), contract.BodyBytes(jobs)); err != nil {
 		return nil, err
@@ -32,6 +32,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 		return results, nil
 	}
 
+	// The usual call needs no grouping, and no goroutine.
 	if ref, one := oneQueue(jobs); one {
 		g := queueJobs{ref: ref}
 		g.err = e.pushQueue(ctx, jobs, g, results)
@@ -43,6 +44,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 		return nil, err
 	}
 
+	// Each queue's error goes to its own jobs, so one queue can't fail the others.
 	catalog.Parallel(groups, func(g *queueJobs) error {
 		g.err = e.pushQueue(ctx, jobs, *g, results)
 		return nil
@@ -51,14 +53,15 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 	return answers(ctx, results, groups...)
 }
 
-// answers are those of a call. A queue or a shard that failed says so at its own
-// jobs if others are stored by then; else the call says it for all of them. Where
-// the caller has left, answers may still come in, and nobody looks at them.
+// answers returns the results of a call. If some jobs are stored, a failed queue or shard is
+// reported at its own jobs. Otherwise the call returns the error. After the caller has left,
+// answers may still arrive and are dropped.
 func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJobs) ([]duly.PushResult, error) {
 	at := slices.IndexFunc(groups, func(g *queueJobs) bool { return g.err != nil })
 	if at < 0 {
 		return results, nil
 	}
+	// Some queues may have stored their jobs already.
 	if ctx.Err() != nil && len(groups) > 1 {
 		return nil, link.Partly(groups[at].err)
 	}
@@ -68,6 +71,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 
 	for _, g := range groups[at:] {
 		switch {
+		// Jobs that failed one by one already have their errors.
 		case g.err == nil:
 		case g.places == nil:
 			for i := range results {
@@ -83,18 +87,18 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 	return results, nil
 }
 
-// fail is the answer for a job that has no other.
+// fail sets the error of a job that has no answer yet.
 func fail(r *duly.PushResult, err error) {
 	if r.Status == 0 && r.Err == nil {
 		r.Err = err
 	}
 }
 
-// createInOrder creates the queues that are not known in the order of the jobs
-// that need them: a namespace may have no room for all of them. A job that is invalid
-// creates no queue, and has its answer then: a later job may give the queue a
-// configuration that refuses it for another reason.
-func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*queueJobs, results []duly.PushResult) error {
+// createInOrder creates the unknown queues in the order of the jobs that need them, because a
+// namespace may lack room for all. An invalid job creates no queue and gets its error here. A
+// later job may give the queue a configuration that rejects it for another reason.
+func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*queueJobs,
+	results []duly.PushResult) error {
 	if !slices.ContainsFunc(groups, func(g *queueJobs) bool { return e.Cache.Get(g.ref) == nil }) {
 		return nil
 	}
@@ -105,11 +109,13 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 		if tried[ref] || e.Cache.Get(ref) != nil {
 			continue
 		}
+
 		p := newQueuePush(e, nil, jobs, make([]duly.PushResult, len(jobs)))
 		p.plan([]int{i})
 		if err := p.checkTTL(ctx); err != nil {
 			return err
 		}
+		// The job is invalid, so its error is its answer.
 		if len(p.items) == 0 {
 			results[i] = p.results[i]
 			g := groups[slices.IndexFunc(groups, func(g *queueJobs) bool { return g.ref == ref })]
@@ -117,6 +123,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 			continue
 		}
 		tried[ref] = true
+		// A full namespace fails this queue's own jobs later, not the whole call.
 		if _, err := e.Create(ctx, ref, p.patchForNew()); err != nil && duly.CodeOf(err) != duly.CodeFull {
 			return err
 		}
@@ -125,14 +132,14 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 	return nil
 }
 
-// queueJobs is the places of a call's jobs that go to one queue; nil for all.
+// queueJobs has the indexes of a call's jobs for one queue; nil means all.
 type queueJobs struct {
 	ref    duly.QueueRef
 	places []int
-	err    error // why not all of them are answered
+	err    error // the error of jobs without an answer
 }
 
-// oneQueue reports whether all jobs go to one queue, and to which.
+// oneQueue returns the queue if all jobs go to the same one.
 func oneQueue(jobs []duly.Job) (ref duly.QueueRef, one bool) {
 	ref = refOf(&jobs[0])
 	for i := range jobs[1:] {
@@ -156,8 +163,8 @@ func groupByQueue(jobs []duly.Job) (groups []*queueJobs) {
 	return groups
 }
 
-// pushQueue pushes the jobs of one queue, each to the shard of its ID. If a shard
-// has another configuration, the answers of the other shards are kept.
+// pushQueue pushes the jobs of one queue, each to the shard of its ID. If a shard has another
+// configuration, the answers of the other shards are kept.
 func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, results []duly.PushResult) error {
 	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		p := newQueuePush(e, q, jobs, results)
@@ -167,6 +174,7 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 		}
 
 		if q == nil {
+			// A queue is not created for jobs that are all invalid.
 			if err := p.checkTTL(ctx); err != nil || len(p.items) == 0 {
 				return err
 			}
@@ -174,11 +182,13 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 				return p.refuse(err)
 			}
 			g.places = p.placesFrom(g.places, p.items[0].place)
+			// With now plans the jobs with the new queue's defaults.
 			return catalog.ErrRetry
 		}
 
 		err := p.send(ctx)
-		if errors.As(err, new(*catalog.Stale)) { // else it ends here, and what was left may still be answered
+		// Only a stale shard's jobs are sent again. Other errors end the call.
+		if errors.As(err, new(*catalog.Stale)) {
 			g.places = p.unanswered()
 		}
 
@@ -186,8 +196,8 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 	})
 }
 
-// placesFrom returns those of the places (nil: all) that are not before the first one.
-// The jobs before it have their answers: they were invalid when the queue did not exist.
+// placesFrom returns the indexes (nil: all) from the first one on. The jobs before it were
+// invalid and have their answers.
 func (p *queuePush) placesFrom(places []int, first int) (from []int) {
 	if places == nil {
 		for place := range p.jobs {
@@ -198,9 +208,10 @@ func (p *queuePush) placesFrom(places []int, first int) (from []int) {
 	return places[at:]
 }
 
-// unanswered are the places of the items that no shard has answered.
+// unanswered returns the indexes of the items that no shard has answered.
 func (p *queuePush) unanswered() []int {
-	places := []int{} // none is not all
+	// An empty list, because nil would mean all.
+	places := []int{}
 	for i := range p.items {
 		if r := &p.results[p.items[i].place]; r.Status == 0 && r.Err == nil {
 			places = append(places, p.items[i].place)
@@ -209,7 +220,7 @@ func (p *queuePush) unanswered() []int {
 	return places
 }
 
-// refuse is the answer where the queue could not be made.
+// refuse sets the answers of jobs whose queue could not be created.
 func (p *queuePush) refuse(err error) error {
 	if duly.CodeOf(err) != duly.CodeFull {
 		return err
@@ -224,7 +235,8 @@ func (p *queuePush) refuse(err error) error {
 func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		waited := !slices.ContainsFunc(calls, func(c *Batched) bool { return !c.waited })
-		all := make([]*codec.CallArgs, 0, 16) // most batches need no more
+		// Most batches need no more, so the array stays on the stack.
+		all := make([]*codec.CallArgs, 0, 16)
 		for _, c := range calls {
 			all = append(all, &c.CallArgs)
 		}
@@ -234,7 +246,7 @@ func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context
 			return err
 		}
 
-		// The answers name the places of the jobs that were not simply created.
+		// The answers give the indexes of the jobs that were not simply created.
 		from, next := 0, 0
 		for _, c := range calls {
 			answer := BatchReply{durable: durable, from: from, items: r.Rest[next:next]}
@@ -249,7 +261,7 @@ func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context
 	}
 }
 
-// placeOf is the place, from 0, of the job that an answer is about.
+// placeOf returns the index, from 0, of the job that an answer describes.
 func placeOf(answer *rueidis.RedisMessage) int {
 	return int(codec.Integer(&codec.Elements(answer)[0])) - 1
 }
@@ -257,14 +269,17 @@ func placeOf(answer *rueidis.RedisMessage) int {
 // answered fills in the results.
 func (p *queuePush) answered(items []pushItem, r BatchReply) {
 	for i := range items {
-		p.results[items[i].place].Status = duly.Created // its ID was filled in by identify
+		// assignIDs has set the ID.
+		p.results[items[i].place].Status = duly.Created
 	}
 
 	for k := range r.items {
 		item := &items[placeOf(&r.items[k])-r.from]
 		answer := codec.Elements(&r.items[k])[1:]
 		if codec.Text(&answer[0]) == "taken" {
+			// Another job has this number: sendLeft pushes the job under a new one.
 			p.results[item.place].Status = 0
+			// The shards of one call are answered concurrently.
 			p.mu.Lock()
 			p.left = append(p.left, *item)
 			p.left[len(p.left)-1].waited = link.TimedOut(r.durable)
@@ -278,6 +293,7 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 		return
 	}
 
+	// The jobs are stored, but the caller must not rely on it.
 	for i := range items {
 		if result := &p.results[items[i].place]; result.Err == nil {
 			result.Err = r.durable
@@ -285,7 +301,7 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 	}
 }
 
-// result reads the answer for a job that was not simply created.
+// result parses the answer for a job that was not simply created.
 func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs int) duly.PushResult {
 	switch codec.Text(&r[0]) {
 	case "exists":
@@ -298,8 +314,7 @@ func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs i
 	return duly.PushResult{ID: i.ID, Err: contract.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)}
 }
 
-// send hands the items to their shards. One that fails does not keep the others
-// from an answer.
+// send sends the items to their shards. A failed shard does not affect the answers of the others.
 func (p *queuePush) send(ctx context.Context) error {
 	err := p.sendItems(ctx, p.items)
 	if err != nil && ctx.Err() != nil || errors.As(err, new(*catalog.Stale)) {
@@ -308,8 +323,7 @@ func (p *queuePush) send(ctx context.Context) error {
 	return cmp.Or(err, p.sendLeft(ctx))
 }
 
-// sendLeft pushes the jobs again whose numbers other jobs have, under fresh
-// numbers.
+// sendLeft pushes jobs whose numbers were taken again, under new numbers.
 func (p *queuePush) sendLeft(ctx context.Context) error {
 	if len(p.left) == 0 {
 		return nil
@@ -331,9 +345,13 @@ func (p *queuePush) sendItems(ctx context.Context, items []pushItem) error {
 		s := p.q.Shards[contract.ShardOf(item.ID, len(p.q.Shards))]
 		parts[s] = append(parts[s], item)
 	}
-	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(s *catalog.Shard) error { return p.shard(ctx, s, parts[s]) })
+	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(s *catalog.Shard) error {
+		return p.shard(ctx, s,
+			parts[s])
+	})
 	if ctx.Err() != nil && len(parts) > 1 {
-		return link.Partly(err) // the caller gets no answer for a single job
+		// Other shards may have stored jobs, and the caller gets no single answers.
+		return link.Partly(err)
 	}
 	return err
 }
@@ -346,13 +364,14 @@ func (p *queuePush) shard(ctx context.Context, s *catalog.Shard, items []pushIte
 	return join(ctx, &p.e.Batchers(p.q, s).Push, j)
 }
 
-// pack puts jobs into the call, all of them in one piece of memory.
+// pack adds jobs to the call. They share one buffer.
 func (c *Batched) pack(items []pushItem) {
 	size := 0
 	for i := range items {
 		size += codec.NumberSize + 64 + len(items[i].Job.Body)
 	}
-	b := make([]byte, 0, size) // a guess where jobs have headers or long keys
+	// Jobs with headers or long keys make it grow.
+	b := make([]byte, 0, size)
 	for i := range items {
 		b = c.Add(b, i, &items[i].PushJob)
 		c.Bytes += len(items[i].Job.Body)

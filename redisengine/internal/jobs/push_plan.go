@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// queuePush is the push of some jobs into one queue as it is known.
+// queuePush is the push of some jobs into one queue.
 type queuePush struct {
 	e       *Jobs
 	q       *catalog.Queue
@@ -21,13 +21,13 @@ type queuePush struct {
 	jobs    []duly.Job
 	results []duly.PushResult
 	items   []pushItem
-	only    [1]pushItem // room for the one item that most calls have
-	// left are jobs whose numbers other jobs have.
+	only    [1]pushItem // memory for the one item of most calls
+	// left has the jobs whose numbers other jobs have.
 	left []pushItem
-	mu   sync.Mutex // guards left: the parts of a call are answered side by side
+	mu   sync.Mutex // guards left: the parts of a call are answered concurrently
 }
 
-// newQueuePush is a push into q, or into a queue that has still to be made.
+// newQueuePush returns a push into q, or into a queue that does not exist yet.
 func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.PushResult) *queuePush {
 	p := &queuePush{e: e, q: q, jobs: jobs, results: results}
 	if q != nil {
@@ -42,13 +42,13 @@ func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.Pus
 // pushItem is one planned job.
 type pushItem struct {
 	codec.PushJob
-	place int   // in the call
-	err   error // why the job is invalid
-	// waited: a call before has waited for its durability, in vain.
+	place int   // index in the call
+	err   error // set if the job is invalid
+	// waited: an earlier call has waited for its durability in vain.
 	waited bool
 }
 
-// plan plans the jobs at these places with their queue's defaults; nil: all jobs.
+// plan plans the jobs at these indexes with their queue's defaults; nil means all jobs.
 func (p *queuePush) plan(places []int) {
 	n := len(places)
 	if places == nil {
@@ -77,19 +77,21 @@ func (p *queuePush) planOne(place int) {
 	item.err = p.fill(item)
 }
 
-// isPlain reports whether a job is certainly valid and bare: it leaves everything
-// to the contract's defaults except its body, its due time, and an ID that the
-// client made.
+// isPlain reports whether a job is certainly valid and bare. Such a job sets only its body, its
+// due time, and an ID that the client created.
 func (p *queuePush) isPlain(i *pushItem) bool {
 	j := i.Job
-	return p.q != nil && p.q.PlainDefaults && (i.Named || j.ID == "") && len(j.Body) <= min(codec.BigBody, p.e.Settings.MaxBody) &&
+	return p.q != nil && p.q.PlainDefaults && (i.Named || j.ID == "") &&
+		len(j.Body) <= min(codec.BigBody, p.e.Settings.MaxBody) &&
 		j.Delay >= 0 && (j.Due.IsZero() || j.Delay == 0 && !j.Due.After(duly.MaxTime)) &&
-		j.Headers == nil && j.Priority == 0 && j.Tries == 0 && j.MaxStalls == 0 && j.Backoff == "" && j.TTL == 0 && j.Lease == 0 &&
+		j.Headers == nil && j.Priority == 0 && j.Tries == 0 && j.MaxStalls == 0 && j.Backoff == "" && j.TTL == 0 &&
+		j.Lease == 0 &&
 		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == "" && j.OnDone == "" && j.OnDead == ""
 }
 
 // fill plans the item, unless it is plain, and sets when it is due.
 func (p *queuePush) fill(i *pushItem) error {
+	// Planning is the costly part of a push, and most jobs need none.
 	if !p.isPlain(i) {
 		planned, err := p.planJob(i.Job)
 		if err != nil {
@@ -99,19 +101,21 @@ func (p *queuePush) fill(i *pushItem) error {
 	}
 	i.When = codec.Micros(i.Job.Delay)
 	if !i.Job.Due.IsZero() {
-		i.When = -max(1, clock.CeilMilli(i.Job.Due)) // what lies before 1970 is in the past, too
+		// Times before 1970 count as past, too; 0 would mean a delay.
+		i.When = -max(1, clock.CeilMilli(i.Job.Due))
 	}
 	return nil
 }
 
-// planJob plans a job, except for what depends on the engine's clock: the script
-// compares an absolute due time with it.
+// planJob plans a job, except for what depends on the server's clock. The script compares an
+// absolute due time with it.
 func (p *queuePush) planJob(job *duly.Job) (contract.Planned, error) {
 	now, cfg := p.e.Local().Now(), p.cfg
 	if p.q == nil {
 		fresh := contract.ConfigForNew(*cfg, job)
 		cfg = &fresh
 	}
+	// A key chooses the shard, so it must agree with the ID.
 	keyed := cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
 	if job.Due.IsZero() && !keyed {
 		return contract.PlanJob(*job, cfg, now, p.e.Settings.MaxBody)
@@ -122,14 +126,16 @@ func (p *queuePush) planJob(job *duly.Job) (contract.Planned, error) {
 	if err := contract.CheckShard(job, cfg.Shards); err != nil {
 		return contract.Planned{}, err
 	}
+
 	j := *job
+	// Planning would compare the due time with this process's clock.
 	j.Due = time.Time{}
 	planned, err := contract.PlanJob(j, cfg, now, p.e.Settings.MaxBody)
 	planned.Due = job.Due
 	return planned, err
 }
 
-// patchForNew is what a queue has by the first of the jobs, which makes it.
+// patchForNew returns the settings of a queue that the first of the jobs creates.
 func (p *queuePush) patchForNew() (patch duly.QueueConfig) {
 	if p.items[0].Job.Callback != "" {
 		patch.Delivery = duly.DeliverPush
@@ -137,8 +143,8 @@ func (p *queuePush) patchForNew() (patch duly.QueueConfig) {
 	return patch
 }
 
-// checkTTL refuses jobs that the script would refuse: a queue is not created for
-// jobs that are all invalid.
+// checkTTL removes jobs that the script would reject, because a queue is not created for jobs
+// that are all invalid.
 func (p *queuePush) checkTTL(ctx context.Context) error {
 	ends := func(i *pushItem) bool {
 		return i.Planned != nil && !i.Planned.Due.IsZero() && i.Planned.TTL != duly.None
@@ -148,13 +154,15 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 		return nil
 	}
 
+	// The server's clock decides, as it does in the script.
 	now, err := p.e.Now(ctx)
 	if err != nil {
 		return err
 	}
 
 	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool {
-		late := ends(&i) && i.Planned.Due.After(now) && clock.CeilMilli(i.Planned.Due) > clock.CeilMilli(now.Add(i.Planned.TTL))
+		late := ends(&i) && i.Planned.Due.After(now) &&
+			clock.CeilMilli(i.Planned.Due) > clock.CeilMilli(now.Add(i.Planned.TTL))
 		if late {
 			p.results[i.place].Err = contract.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)
 		}
@@ -164,10 +172,9 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 	return nil
 }
 
-// assignIDs gives each job its ID and its number. The number is the ID itself if
-// the client made it for this push and the numbers of the call still rise.
-// Otherwise it is a new one. Jobs that are due together are therefore delivered in
-// the order of the call.
+// assignIDs gives each job its ID and its number. The number is the ID if the client created it
+// for this push and the call's numbers still rise. Otherwise it is a new number. Jobs of one call
+// that are due together are therefore delivered in the order of the call.
 func (p *queuePush) assignIDs() {
 	var last duly.Number
 	for k := range p.items {
@@ -178,6 +185,7 @@ func (p *queuePush) assignIDs() {
 		case !i.Named:
 			i.Number = duly.NewNumber()
 		}
+		// Delivery is ordered by number, so the numbers of a call must rise.
 		if slices.Compare(i.Number[:], last[:]) <= 0 {
 			p.renumber(i)
 		}
@@ -187,16 +195,18 @@ func (p *queuePush) assignIDs() {
 	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool { return i.err != nil })
 }
 
-// renumber gives a job a number of its own that is not its ID.
+// renumber gives a job a new number that is not its ID.
 func (p *queuePush) renumber(i *pushItem) {
 	i.Number, i.Named = duly.NewNumber(), false
-	if i.Planned == nil && i.err == nil { // a job with an alias is not bare
-		planned, _ := p.planJob(i.Job) // what a glance has seen is valid
+	// A job with an alias is not bare, so it needs a plan.
+	if i.Planned == nil && i.err == nil {
+		// isPlain has found the job valid.
+		planned, _ := p.planJob(i.Job)
 		i.Planned = &planned
 	}
 }
 
-// assignID gives a job the ID that its client has not made.
+// assignID gives a job without an ID a new one.
 func (p *queuePush) assignID(i *pushItem) {
 	if i.Named = true; i.Planned != nil {
 		i.ID = p.e.makeID(p.q, &i.Planned.Job)
@@ -210,7 +220,7 @@ func (p *queuePush) assignID(i *pushItem) {
 // MakeID implements contract.IDMaker.
 func (e *Jobs) MakeID(j *duly.Job) string { return e.makeID(e.Cache.Get(refOf(j)), j) }
 
-// makeID returns an ID for a job of a queue; nil is one that is not known.
+// makeID returns an ID for a job of a queue; q is nil for an unknown queue.
 func (e *Jobs) makeID(q *catalog.Queue, j *duly.Job) string {
 	if j.OrderKey != "" || j.Merge.Set() {
 		return duly.MakeID(j)
@@ -218,11 +228,12 @@ func (e *Jobs) makeID(q *catalog.Queue, j *duly.Job) string {
 	return e.newNumber(q).String()
 }
 
-// newNumber returns a number for a job without keys. Jobs that are pushed
-// together share a shard, but not in a queue with limits: a shard enforces its
-// part of each, so jobs in one shard would wait while others have room.
+// newNumber returns a number for a job without keys. Jobs that are pushed together share a shard,
+// but not in a queue with limits. Each shard enforces its part of a limit, so jobs in one shard
+// would wait while others have room.
 func (e *Jobs) newNumber(q *catalog.Queue) duly.Number {
-	if q == nil || len(q.Shards) == 1 || q.Config.MaxJobs != duly.None || q.Config.MaxLeased != duly.None || q.Config.Rate.Limited() {
+	if q == nil || len(q.Shards) == 1 || q.Config.MaxJobs != duly.None || q.Config.MaxLeased != duly.None ||
+		q.Config.Rate.Limited() {
 		return duly.NewNumber()
 	}
 	return duly.NewNumberIn(e.pushes.next())

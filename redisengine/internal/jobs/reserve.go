@@ -16,21 +16,23 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// Reserve implements duly.Engine. Queues are asked one after the other, and
-// each queue's shards beginning at the one that somebody was woken for, else at
-// a random one.
+// Reserve implements duly.Engine. It asks the queues one after the other. In each queue it begins
+// at the shard that a waiter was woken for, or else at a random one.
 func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 	if err := e.Alive(ctx); err != nil {
+		// The caller may have taken a wake-up, which another waiter must get.
 		e.hub.PassOn(p.Namespace, p.Queues, p.Dispatcher)
 		return nil, err
 	}
+	// Close waits for this call, so the jobs that it leases are not lost.
 	if !e.Tasks.Add() {
 		return nil, duly.ErrClosed
 	}
 	defer e.Tasks.Done()
+	// The caller's deadline limits waiting, not the retries of an unreachable shard.
 	if ctx.Done() != nil {
 		ctx = withoutDeadline{ctx}
 	}
@@ -41,6 +43,7 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	}
 	t := NewReservation(e, p)
 	err := t.run(ctx)
+	// The caller has left, so no one would settle the jobs.
 	if ctx.Err() != nil {
 		return nil, t.leave(ctx.Err())
 	}
@@ -48,25 +51,25 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	return t.Got, err
 }
 
-// withoutDeadline is a caller's context without its deadline: what was not reached
-// is asked again for as long as the link does by default.
+// withoutDeadline is a caller's context without its deadline. An unreachable shard is then
+// retried for as long as the link does by default.
 type withoutDeadline struct{ context.Context }
 
 // Deadline implements context.Context.
 func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Reservation is one Reserve under way.
+// Reservation is one Reserve in progress.
 type Reservation struct {
 	e      *Jobs
 	p      duly.ReserveParams
-	left   int // deliveries
+	left   int // deliveries still wanted
 	room   int // bytes of bodies
 	full   bool
-	again  bool // it asks not for the first time
+	again  bool // this is a retry
 	wakeup wakeup
-	share  share // of the joint call that is on its way
+	share  share // result of the batched call in flight
 	Got    []duly.Delivery
-	broken error // of jobs that could not be read
+	broken error // the error of a job that could not be read
 }
 
 // wakeup is a shard that a waiter was woken for and that was not asked since.
@@ -75,13 +78,13 @@ type wakeup struct {
 	shard int
 }
 
-// NewReservation returns a Reserve that has nothing yet.
+// NewReservation returns a Reserve without jobs.
 func NewReservation(e *Jobs, p duly.ReserveParams) *Reservation {
 	return &Reservation{e: e, p: p, left: p.Max, room: duly.MaxBatchBytes}
 }
 
-// leave is the end of a Reserve whose caller has gone: what it brought is given
-// back, and others are woken for what it has not asked.
+// leave ends a Reserve whose caller has left. It releases the reserved jobs and passes a wake-up
+// on to another waiter.
 func (t *Reservation) leave(cause error) error {
 	if len(t.Got) > 0 {
 		t.e.Tasks.Go(t.Release)
@@ -92,9 +95,8 @@ func (t *Reservation) leave(cause error) error {
 	return contract.Unanswered(cause)
 }
 
-// run asks the queues, and again as long as there is nothing to be had and one
-// of them was not reached. Once something was leased it is the answer, and an
-// error after that is not.
+// run asks the queues. It retries while there are no jobs and a queue was unreachable. Once a job
+// is leased, the jobs are the answer, and later errors are ignored.
 func (t *Reservation) run(ctx context.Context) error {
 	for p := t.e.Link.Backoff(ctx); ; t.again = true {
 		err := t.ask(ctx)
@@ -109,12 +111,13 @@ func (t *Reservation) run(ctx context.Context) error {
 	}
 }
 
-// checkGroups returns an error for a Reserve of an unknown group or of a topic, before
-// anything is leased.
+// checkGroups returns an error for a Reserve of an unknown group or of a topic, before any job is
+// leased.
 func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
 	for _, name := range p.Queues {
 		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
 		q := e.Cache.Get(ref)
+		// A group has no default configuration, so an unknown one is an error.
 		if q == nil && ref.IsGroup() {
 			var err error
 			if q, err = e.Find(ctx, ref); err != nil {
@@ -138,8 +141,8 @@ func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
 	return nil
 }
 
-// ask asks every queue once. A node that is not reached does not keep the others
-// from being asked; the answer is then one of its errors.
+// ask asks every queue once. An unreachable node does not stop the others from being asked. ask
+// then returns one of the errors.
 func (t *Reservation) ask(ctx context.Context) error {
 	failed := t.e.newFailure()
 	for i, name := range t.p.Queues {
@@ -152,7 +155,8 @@ func (t *Reservation) ask(ctx context.Context) error {
 			if q == nil {
 				return nil
 			}
-			if q.View != nil { // its configuration may be another one than at the beginning
+			// The configuration may have changed since checkGroups.
+			if q.View != nil {
 				if err := contract.CheckGroupTarget(q.Config.Group, ref, t.p.Target); err != nil {
 					return err
 				}
@@ -162,6 +166,7 @@ func (t *Reservation) ask(ctx context.Context) error {
 
 		fatal := err != nil && !failed.noteOtherNode(err)
 		if fatal || t.left == 0 || t.full {
+			// Wake-ups for the queues that are not asked go to other waiters.
 			t.e.hub.PassOn(t.p.Namespace, t.p.Queues[i+1:], t.p.Dispatcher)
 		}
 
@@ -176,10 +181,10 @@ func (t *Reservation) ask(ctx context.Context) error {
 	return failed.err
 }
 
-// queueRound is a Reserve's progress through the shards of one queue.
+// queueRound is the progress of a Reserve through the shards of one queue.
 type queueRound struct {
 	catalog.Walk
-	had    int  // deliveries of other queues
+	had    int  // deliveries from other queues
 	woken  bool // a waiter was woken for the queue
 	first  int
 	failed failure
@@ -190,7 +195,8 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		first, woken := t.begin(q.Ref)
 		r.had, r.woken = len(t.Got), r.woken || woken
 		if !woken && len(q.Shards) > 1 {
-			first = int(t.e.reserves.next()) // there is a power of two of them
+			// It is reduced to a valid index, because the number of shards is a power of two.
+			first = int(t.e.reserves.next())
 		}
 		r.first, r.failed = first, t.e.newFailure()
 	}
@@ -206,8 +212,8 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		return nil
 	})
 
-	// A filter passes over messages that have woken a waiter. Of other queues, another
-	// caller was faster, which is no reason to wait.
+	// A filter skips messages that have woken a waiter. In other queues, another caller was
+	// faster, which is no reason to slow down the waiters.
 	found := len(t.Got) > r.had
 	if q.Config.Group.Filter != "" && (found || err == nil && r.failed.err == nil) {
 		t.e.hub.Reserved(wait.Door{Ref: q.Ref}, found, r.woken)
@@ -220,9 +226,10 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 	return r.failed.err
 }
 
-// begin returns the shard that a waiter was woken for.
+// begin returns the shard that a waiter was woken for, if any.
 func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
-	if t.wakeup.ref != ref { // else its call has found another configuration
+	// For the same queue this is a retry after another configuration.
+	if t.wakeup.ref != ref {
 		if t.wakeup = (wakeup{}); t.again {
 			return 0, false
 		}
@@ -234,10 +241,11 @@ func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 	return t.wakeup.shard, true
 }
 
-// shard takes what one shard has, if its node is reached. A step that ended at
-// its bound is repeated before the answer is nothing. So is a joint call whose room
-// other callers have used: this caller has its own (C4.3).
+// shard reserves jobs from one shard, if its node is reachable. It asks again if a step ended at
+// its limit. It also asks again if other callers of the batch used up the bytes, because each
+// caller has its own limit (C4.3).
 func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	// Dispatchers and workers must not take each other's jobs.
 	if q.Dispatched() != t.p.Dispatcher {
 		return t.stepOnly(ctx, q, s)
 	}
@@ -253,6 +261,7 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 		} else {
 			t.read(q, s)
 		}
+		// A suspect job goes alone, so a full answer with one is complete.
 		filled := t.share.more == noRoom
 		if filled && t.share.joint && t.left > 0 && !t.hasSuspect() {
 			continue
@@ -264,8 +273,8 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 	}
 }
 
-// stepOnly moves a shard forward that has jobs for other callers alone. The shard also
-// says whether this is still so.
+// stepOnly moves a shard forward whose jobs are for other callers. The answer also shows whether
+// the configuration is still current.
 func (t *Reservation) stepOnly(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	if q.View != nil {
 		return nil
@@ -275,31 +284,35 @@ func (t *Reservation) stepOnly(ctx context.Context, q *catalog.Queue, s *catalog
 	return err
 }
 
-// hasSuspect reports whether a job came that goes alone.
+// hasSuspect reports whether a reserved job must be delivered alone.
 func (t *Reservation) hasSuspect() bool {
 	return slices.ContainsFunc(t.Got, func(d duly.Delivery) bool { return contract.Suspect(&d.Job, d.Failures, d.Stalls) })
 }
 
-// noteAsked notes that a shard was asked, and so has said again what it has.
+// noteAsked clears the wake-up of a shard that has answered.
 func (t *Reservation) noteAsked(s *catalog.Shard, err error) {
 	var other *catalog.Stale
+	// A shard that was not asked, or has another configuration, still needs the wake-up.
 	if s.Index == t.wakeup.shard && !errors.Is(err, errUnsent) && !errors.As(err, &other) {
 		t.wakeup = wakeup{}
 	}
 }
 
-// read takes over what a shard has handed out.
+// read adds the deliveries of a shard.
 func (t *Reservation) read(q *catalog.Queue, s *catalog.Shard) {
 	h := &t.share.handed
 	t.Got = slices.Grow(t.Got, h.N)
-	w := codec.DeliveryWriter{Ref: q.Ref, Shard: s.Index, Now: h.Now, Left: h.N, Receipts: make([]byte, 0, h.N*(len(q.Ref.Name)+36))}
+	w := codec.DeliveryWriter{Ref: q.Ref, Shard: s.Index, Now: h.Now, Left: h.N,
+		Receipts: make([]byte, 0, h.N*(len(q.Ref.Name)+36))}
 	for i := range h.N {
 		number, record, there := h.Next(i)
 		if !there {
-			continue // a number without a record; Check names it
+			// Check reports a number without a record.
+			continue
 		}
 		at := len(t.Got)
 		t.Got = t.Got[:at+1]
+		// Filling the slice in place saves a copy of each delivery.
 		d := &t.Got[at]
 		if !w.Write(d, h, i, number, record) {
 			t.Got = t.Got[:at]
@@ -323,8 +336,8 @@ func (t *Reservation) readMessages() {
 	t.Got = append(t.Got, t.share.messages...)
 }
 
-// Release gives back what a caller that has gone does not want. Where the answer
-// is lost it is repeated: what was released has no current receipt any more.
+// Release returns the jobs of a caller that has left. It may retry after a lost answer, because a
+// released job has no current receipt any more.
 func (t *Reservation) Release() {
 	outcomes := make([]duly.SettleRequest, len(t.Got))
 	for i, d := range t.Got {
@@ -336,35 +349,37 @@ func (t *Reservation) Release() {
 		case err == nil:
 			return
 		case duly.CodeOf(err) != duly.CodeUnavailable || !p.Wait():
-			t.e.Settings.Logger.Warn("jobs of a caller that has gone stay leased until their leases end", "jobs", len(outcomes), "error", err)
+			t.e.Settings.Logger.Warn("jobs of a caller that has left stay leased until their leases end", "jobs",
+				len(outcomes), "error", err)
 			return
 		}
 	}
 }
 
-// What a reserve says of what it has not handed out.
+// These constants are a reserve's answer about jobs that it did not deliver.
 const (
 	noMore int64 = iota
 	moreSteps
-	noRoom // the next job does not go with what was handed out
+	noRoom // the next job does not fit into the answer
 )
 
-// errUnsent says that a caller has left before its call was sent. No caller of the
-// engine ever sees it.
+// errUnsent means that a caller left before its call was sent. Callers of the engine never see
+// it.
 var errUnsent = errors.New("redisengine: left before the call was sent")
 
-// maxShared is how many jobs a caller may want to go with others. More are
-// worth a call of their own, which then waits for nobody.
+// maxShared is the largest Max that shares a batch. A larger one is worth a call of its own,
+// which waits for no other.
 const maxShared = 100
 
-// join asks a shard together with other callers that want jobs of the same lease,
-// in the order in which they came.
+// join asks a shard together with other callers that want the same lease, in the order in which
+// they came.
 func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	t.share = share{room: t.room, hasJobs: len(t.Got) > 0, consumer: t.p.Consumer}
 	c := newBatched(t.left)
 	c.lease, c.share = codec.Micros(t.p.Lease), &t.share
 	b := &t.e.Batchers(q, s).Reserve
 	do := b.Do
+	// A Reserve with jobs has less room, so it can't share the batch's limits.
 	if t.left > maxShared || len(t.Got) > 0 {
 		do = b.DoAlone
 	}
@@ -374,14 +389,14 @@ func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	case c.Answered():
 		c.free()
 	case err != nil && err == ctx.Err():
+		// The sender had not started, so no job was leased for this caller.
 		return errUnsent
 	}
 	return err
 }
 
-// roomOf returns how many jobs the calls of a batch ask for, and the bytes that they have
-// room for. hasJobs is "1" if the caller has jobs already. Such a call is never joined
-// with others.
+// roomOf returns how many jobs the calls of a batch want, and how many bytes. hasJobs is "1" if
+// the caller already has jobs. Such a call is never batched.
 func roomOf(calls []*Batched) (most, room int, hasJobs string) {
 	for _, c := range calls {
 		most += c.Items
@@ -397,8 +412,8 @@ func roomOf(calls []*Batched) (most, room int, hasJobs string) {
 	return most, calls[0].share.room, hasJobs
 }
 
-// sendReserve returns the sender of batched reserves. It waits for the reply even
-// if all callers leave, because the reply may hand out leases.
+// sendReserve returns the sender of batched reserves. It waits for the reply even if all callers
+// leave, because the reply may contain leases.
 func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		most, room, hasJobs := roomOf(calls)
@@ -406,17 +421,20 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		r, err := e.CallOnce(ctx, q, s, store.ScriptReserve, s.Limits,
 			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), hasJobs)
 		if err != nil {
+			// Damaged keys are repaired in the background, so the next call may succeed.
 			e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 			return err
 		}
 
 		h, more := codec.ReadDeliveries(r.Rest), codec.Integer(&r.Rest[0])
+		// An empty shard lets a new waiter skip its first poll.
 		if h.N < most && more == noMore {
 			s.Emptied.Store(int64(asked) + 1)
 		}
 		if at := h.FirstEnd(); at != 0 {
 			e.hub.LeasesGranted(q, s, at, store.Reading{Now: h.Now * 1000, Sent: asked, Received: e.Local().Mono()})
 		}
+		// The rest was leased for callers that have left.
 		if deal(calls, &h, more); h.N > 0 {
 			e.Tasks.Go(func() { e.giveBack(q, s, h) })
 		}
@@ -425,8 +443,8 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 	}
 }
 
-// deal gives the jobs of an answer to the callers, in the order in which they came.
-// What is left was meant for callers that have left.
+// deal distributes the jobs of an answer to the callers, in the order in which they came. The
+// rest was leased for callers that have left.
 func deal(calls []*Batched, h *codec.Deliveries, more int64) {
 	for _, c := range calls {
 		if c.Claim() {
@@ -436,7 +454,7 @@ func deal(calls []*Batched, h *codec.Deliveries, more int64) {
 	}
 }
 
-// giveBack releases what nobody has taken.
+// giveBack releases jobs that no caller has taken.
 func (e *Jobs) giveBack(q *catalog.Queue, s *catalog.Shard, h codec.Deliveries) {
 	t := NewReservation(e, duly.ReserveParams{Namespace: q.Ref.Namespace})
 	t.share.handed = h

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Delete implements contract.Operator. Deletes of many callers go out together.
+// Delete implements contract.Operator. Concurrent deletes share a script call.
 func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := contract.ValidateID(id); err != nil {
 		return err
@@ -43,6 +43,7 @@ func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 		return contract.NotFound(ref, id)
 	}
 
+	// A worker may be running the job, and should stop.
 	e.cancels.Report(ref.Normal(), id)
 	return nil
 }
@@ -71,7 +72,7 @@ func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.Set
 	return e.settle(ctx, namespace, outcomes)
 }
 
-// checkReceipts begins an operation on a batch of receipts.
+// checkReceipts validates an operation on a batch of receipts.
 func (e *Jobs) checkReceipts(ctx context.Context, namespace string, items int) error {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
@@ -82,25 +83,25 @@ func (e *Jobs) checkReceipts(ctx context.Context, namespace string, items int) e
 	return e.Alive(ctx)
 }
 
-// target is a shard that receipts of a call belong to.
+// target is a shard to which receipts of a call belong.
 type target struct {
 	ref   duly.QueueRef
 	shard int
 }
 
-// receiptGroup has the places of a call's receipts of one shard, and what the
-// script needs of each.
+// receiptGroup has the receipts of one shard: their indexes in the call, and the script's
+// argument for each.
 type receiptGroup struct {
 	target
 	places []int
 	args   []string
-	err    error // why they are not answered
+	err    error // set if they have no answer
 }
 
-// receiptGroups are a call's receipts by their shards, which are few.
+// receiptGroups groups a call's receipts by their shards, which are few.
 type receiptGroups struct {
 	list []*receiptGroup
-	most int // receipts that one of them may get
+	most int // upper bound of the receipts of one group
 }
 
 func (g *receiptGroups) add(t target, place int, arg string) {
@@ -111,16 +112,16 @@ func (g *receiptGroups) add(t target, place int, arg string) {
 		}
 	}
 	group := &receiptGroup{target: t}
-	if len(g.list) == 0 { // most calls have one shard's
+	// Most calls have receipts of one shard, so the first group gets all the memory.
+	if len(g.list) == 0 {
 		group.places, group.args = make([]int, 0, g.most), make([]string, 0, g.most)
 	}
 	group.places, group.args = append(group.places, place), append(group.args, arg)
 	g.list = append(g.list, group)
 }
 
-// each calls f for every group and returns the call's answer. A shard that failed
-// reports its error at its own receipts if another shard has answered. Otherwise
-// the whole call fails.
+// each calls f for every group and returns the call's results. A failed shard is reported at its
+// own receipts if another shard has answered. Otherwise the whole call fails.
 func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]error, error) {
 	if len(g.list) == 0 {
 		return results, nil
@@ -148,6 +149,7 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 		return nil, failed.err
 	}
 
+	// The results are copied: a call that goes on without its caller may still write into them.
 	answers := make([]error, len(results))
 	for _, one := range g.list {
 		for _, place := range one.places {
@@ -156,7 +158,8 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 	}
 
 	for i := range answers {
-		if answers[i] == nil { // else a call that goes on without its caller may still write there
+		// Only answered receipts are read, for the same reason.
+		if answers[i] == nil {
 			answers[i] = results[i]
 		}
 	}
@@ -167,7 +170,7 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	results := make([]error, len(outcomes))
 	groups := receiptGroups{most: len(outcomes)}
-	var numbers []byte // of acks that say no more
+	var numbers []byte // arguments of plain acks
 	for i := range outcomes {
 		o := &outcomes[i]
 		if results[i] = contract.ValidateSettle(o); results[i] != nil {
@@ -182,9 +185,11 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 				results[i] = duly.ErrLeaseLost
 				continue
 			}
+			// A plain ack is the usual outcome, and its number is enough.
 		} else if isPlainAck(o, &p) {
 			if numbers == nil {
-				numbers = make([]byte, 0, codec.NumberSize*len(outcomes)) // room for all: what was taken from it stays in place
+				// The capacity suffices for all, because strings point into the buffer.
+				numbers = make([]byte, 0, codec.NumberSize*len(outcomes))
 			}
 			numbers = append(numbers, p.Number[:]...)
 			arg = rueidis.BinaryString(numbers[len(numbers)-codec.NumberSize:])
@@ -197,13 +202,12 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
 }
 
-// isPlainAck reports whether an outcome is the ack of a first delivery without a
-// result.
+// isPlainAck reports whether an outcome is the ack of a first delivery without a result.
 func isPlainAck(o *duly.SettleRequest, p *contract.ReceiptParts) bool {
 	return o.As == duly.Ack && p.Delivery == 1 && len(o.Result) == 0
 }
 
-// packOutcome is any other outcome as the script reads it.
+// packOutcome packs any other outcome as the script reads it.
 func packOutcome(o *duly.SettleRequest, p *contract.ReceiptParts) string {
 	w := codec.Packer(p.Number[:])
 	w.Array(6)
@@ -220,8 +224,8 @@ func packOutcome(o *duly.SettleRequest, p *contract.ReceiptParts) string {
 	return string(w)
 }
 
-// packMessage packs an outcome of a group for its sender. It returns false if the receipt
-// can't be current.
+// packMessage packs an outcome of a group for its sender. It returns false if the receipt can't
+// be current.
 func packMessage(ref duly.QueueRef, o *duly.SettleRequest, p *contract.ReceiptParts) (arg string, ok bool) {
 	topic, _, _ := ref.Group()
 	h, ok := messages.HeldOf(topic, p)
@@ -236,7 +240,6 @@ func packMessage(ref duly.QueueRef, o *duly.SettleRequest, p *contract.ReceiptPa
 
 func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error) error {
 	return e.withReceipts(ctx, g, results, func(q *catalog.Queue, s *catalog.Shard) error {
-
 		j := newBatched(len(g.args))
 		j.Args = append(j.Args, g.args...)
 		j.Apply = func(r BatchReply) {
@@ -244,6 +247,7 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 				results[g.places[i]] = duly.ErrLeaseLost
 			}
 
+			// The change is stored, but the caller must not rely on it.
 			if r.durable != nil {
 				for _, place := range g.places {
 					if results[place] == nil {
@@ -257,9 +261,10 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 	})
 }
 
-// withReceipts does something with the shard of receipts. Where there is none, or where
-// a topic has the name by now, they are lost.
-func (e *Jobs) withReceipts(ctx context.Context, g *receiptGroup, results []error, f func(q *catalog.Queue, s *catalog.Shard) error) error {
+// withReceipts calls f with the shard of receipts. If there is no such shard, or a topic has the
+// name now, the receipts are lost.
+func (e *Jobs) withReceipts(ctx context.Context, g *receiptGroup, results []error,
+	f func(q *catalog.Queue, s *catalog.Shard) error) error {
 	err := e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		s := q.Shard(g.shard)
 		if s == nil {
@@ -293,8 +298,8 @@ func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 	}
 }
 
-// readLost passes to each caller which of its items are among the places in a
-// script's answer. The places are in order.
+// readLost gives each caller the indexes of its lost items. The script's answer has them in
+// order.
 func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
 	lost := make([]int, len(places))
 	for i := range places {
@@ -303,13 +308,14 @@ func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
 	shareLost(calls, lost, durable)
 }
 
-// shareLost gives each caller its lost items. The places in the call count from 0 and
-// are in order. Each caller gets a part of the slice, in its own places.
+// shareLost gives each caller its lost items. The indexes into the batch count from 0 and are in
+// order. Each caller gets a part of the slice, with its own indexes.
 func shareLost(calls []*Batched, lost []int, durable error) {
 	from := 0
 	for _, c := range calls {
 		n := 0
 		for n < len(lost) && lost[n] < from+c.Items {
+			// The slice is reused: each index is changed once, by its owner.
 			lost[n] -= from
 			n++
 		}
@@ -319,7 +325,8 @@ func shareLost(calls []*Batched, lost []int, durable error) {
 }
 
 // Extend implements duly.Engine.
-func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error,
+	error) {
 	if err := contract.ValidateLease(lease); err != nil {
 		return nil, err
 	}
@@ -364,12 +371,12 @@ func (e *Jobs) extendGroup(ctx context.Context, g *receiptGroup, lease time.Dura
 	})
 }
 
-// extendMessages moves the ends of leases in a shard of a group.
+// extendMessages extends leases in a shard of a group.
 func (e *Jobs) extendMessages(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error,
 ) error {
 	lost := func(i int) { results[g.places[i]] = duly.ErrLeaseLost }
-	var twice []int // a receipt that is there twice gets the same answer twice
+	var twice []int // repeated receipts, which get the answer of the first
 	bits := messages.Gather(g.args, func(i int) { twice = append(twice, i) })
 	args := []string{strconv.FormatInt(codec.Micros(lease), 10)}
 	for _, b := range bits {

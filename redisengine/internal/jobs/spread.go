@@ -8,24 +8,23 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A run ends after so many jobs or calls, and after so long. A process whose
-// calls are few so goes to another shard with each, and a burst goes to few
-// shards: a call of fifty jobs costs half as much per job as one of six.
+// A run ends after this number of jobs or calls, or after this time. A process with few calls
+// changes the shard with each one. A burst goes to few shards, because a call of fifty jobs costs
+// half as much per job as one of six.
 const (
 	runLength = 256
 	runTime   = 5 * time.Millisecond
 )
 
-// run is the shard that consecutive calls of a process share. The zero run is
-// ready to use.
+// run is the shard that consecutive calls of a process share. The zero run is ready to use.
 type run struct {
 	mu   sync.Mutex
-	part byte // its share of the shards, in queues of any number of shards
+	part byte // selects the shard in a queue of any number of shards
 	left int
 	ends time.Duration // on the monotonic clock
 }
 
-// next returns the part for one more job or call.
+// next returns the part for the next job or call.
 func (r *run) next() byte { return r.at(clock.Monotonic()) }
 
 func (r *run) at(now time.Duration) byte {
@@ -33,7 +32,8 @@ func (r *run) at(now time.Duration) byte {
 	defer r.mu.Unlock()
 	if r.left == 0 || now >= r.ends {
 		var b [1]byte
-		rand.Read(b[:]) // never fails, see crypto/rand
+		// Read never fails, see crypto/rand.
+		rand.Read(b[:])
 		r.part, r.left, r.ends = b[0], runLength, now+runTime
 	}
 	r.left--

@@ -34,8 +34,8 @@ type blockingCalls struct {
 	blockers blockers
 }
 
-// Group returns the group of a key. One blocking call may have keys of one group
-// only. On one server all keys are of one group, on a cluster those of one hash slot.
+// Group returns the group of a key. The keys of one blocking call must be of one group. On one
+// server all keys are of one group, in a cluster those of one hash slot.
 func (l *blockingCalls) Group(key string) string {
 	if l.o.Mode != Cluster {
 		return ""
@@ -43,14 +43,14 @@ func (l *blockingCalls) Group(key string) string {
 	return strconv.Itoa(int(hashslot.Of(key)))
 }
 
-// Block waits until one of the sorted sets has a member, removes the member of the
-// lowest score, and returns it with the key of its set. It returns false if the
-// timeout (at most MaxBlock) is over, or if [Link.Unblock] ended it. All keys must be
-// of the group. One call per group runs at a time, and a second one waits for its turn.
+// Block waits until one of the sorted sets has a member, removes the member with the lowest
+// score, and returns it with the key of its set. It returns false after the timeout (at most
+// MaxBlock), or after [Link.Unblock]. All keys must be of the group. One call per group runs at a
+// time. A second one waits for its turn.
 //
-// A removed member is returned even if the context has ended meanwhile. It is lost
-// only with the connection or the process, or if the server does not answer within
-// a second after the context's end.
+// A removed member is returned even if the context has ended meanwhile. It is lost only with the
+// connection or the process, or if the server does not answer within a second after the context
+// ended.
 func (l *blockingCalls) Block(
 	ctx context.Context, group string, keys []string, timeout time.Duration,
 ) (key, member string, score float64, ok bool, err error) {
@@ -72,6 +72,7 @@ func (l *blockingCalls) Block(
 	}
 	done := make(chan popResult, 1)
 	b.begin(call)
+	// The call may remove a member after its caller has left, so it runs on its own.
 	go func() {
 		defer l.calls.Done()
 		p := call.run()
@@ -107,6 +108,7 @@ func (l *blockingCalls) leave(ctx context.Context, group string, done <-chan pop
 	defer timer.Stop()
 	select {
 	case p := <-done:
+		// A member that was removed in the meantime must reach the caller.
 		if !p.ok {
 			p.err = ctx.Err()
 		}
@@ -116,9 +118,8 @@ func (l *blockingCalls) leave(ctx context.Context, group string, done <-chan pop
 	}
 }
 
-// Unblock ends the blocking call of the group in flight, if there is one, and does
-// not wait for its end. It may end a call that begins at the same moment instead, as
-// if its timeout were over.
+// Unblock ends the group's blocking call in flight, if any. It does not wait for the end. If a
+// call begins at the same time, Unblock may end that call as if its timeout were over.
 func (l *blockingCalls) Unblock(group string) {
 	call := l.blockers.current(group)
 	if call == nil {
@@ -129,6 +130,7 @@ func (l *blockingCalls) Unblock(group string) {
 		return
 	}
 	if l.enter(context.Background()) != nil {
+		// The link is closed, and blockers.end ends the call.
 		call.asked()
 		return
 	}
@@ -141,8 +143,8 @@ func (l *blockingCalls) Unblock(group string) {
 // blockConn is a connection for the blocking calls of one group, one at a time.
 type blockConn struct {
 	client rueidis.DedicatedClient
-	id     int64  // the server's number for it
-	place  string // the primary that it leads to; "" in a cluster, where the slot decides
+	id     int64  // the server's number for the connection
+	place  string // the address of the primary; "" in a cluster, where the slot decides
 }
 
 // blockingCall is one blocking call.
@@ -168,6 +170,7 @@ func (c *blockingCall) run() popResult {
 		reused := c.blocker.conn != nil
 		msg, err := c.try(ctx)
 		if err == nil || rueidis.IsRedisNil(err) {
+			// The next refusal is new, so it is logged again.
 			c.blocker.logged = ""
 		}
 		if err == nil {
@@ -180,6 +183,7 @@ func (c *blockingCall) run() popResult {
 			c.blocker.drop()
 		}
 		v := verdictOf(err)
+		// A reused connection may have been closed long before this call used it.
 		again := v.class == idle || v.class == unknown && reused
 		if v.refresh {
 			c.link.refresh()
@@ -190,9 +194,8 @@ func (c *blockingCall) run() popResult {
 	}
 }
 
-// refused returns the error of a call that is not repeated. Callers that wait call
-// again and again, so what the server refuses is logged once, until it says
-// something else.
+// refused returns the error of a call that is not retried. Waiters call again and again, so a
+// refusal is logged once, until it changes.
 func (c *blockingCall) refused(ctx context.Context, v verdict, err error) error {
 	l, b := c.link, c.blocker
 	converted := l.asError(v, err)
@@ -206,8 +209,8 @@ func (c *blockingCall) refused(ctx context.Context, v verdict, err error) error 
 	return converted
 }
 
-// migrating reports whether the slot moves to another node and this one still owns
-// it. A move may take long, so the connection is kept.
+// migrating reports whether the slot is moving to another node while this one still owns it. A
+// move may take long, so the connection is kept.
 func migrating(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -217,7 +220,7 @@ func migrating(err error) bool {
 	return asks || e.IsTryAgain()
 }
 
-// try blocks once. It makes a connection if there is none.
+// try blocks once. It creates a connection if there is none.
 func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	b := c.blocker
 	client, err := c.link.waitClient()
@@ -226,6 +229,7 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	}
 
 	place := c.link.primary(client)
+	// After a failover the old connection would wait on a replica.
 	if b.conn != nil && b.conn.place != place {
 		b.drop()
 	}
@@ -240,6 +244,7 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 		b.conn.id = id
 	}
 
+	// Unblock came before the call was sent, so there is nothing to end at the server.
 	if !c.starting(b.conn.id) {
 		return rueidis.RedisMessage{}, rueidis.Nil
 	}
@@ -268,8 +273,8 @@ func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 	return p
 }
 
-// starting records the connection that is about to block. It returns false if the
-// call must end first.
+// starting records the connection that is about to block. It returns false if the call must end
+// first.
 func (c *blockingCall) starting(id int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -283,9 +288,9 @@ func (c *blockingCall) ended() bool {
 	return c.early
 }
 
-// ending notes that the call must end, and returns the connection that blocks. It
-// returns 0 if none does yet, or if the server is being asked already: that repeats
-// until the call has ended.
+// ending records that the call must end, and returns the connection that blocks. It returns 0 if
+// none does yet, or if the server is already being asked. The asking goroutine repeats that until
+// the call has ended.
 func (c *blockingCall) ending() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,19 +302,17 @@ func (c *blockingCall) ending() int64 {
 	return c.id
 }
 
-// asked notes that nothing asks the server any more, although the call has not
-// ended.
+// asked records that no goroutine asks the server any more, although the call has not ended.
 func (c *blockingCall) asked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asking = false
 }
 
-// unblock asks the server to end the call. If the call has not reached the server
-// yet, unblock asks again. A server whose writes are paused (CLIENT PAUSE, CLUSTER
-// FAILOVER, FAILOVER, SHUTDOWN) holds the call back, and releases before the summer
-// of 2025 panic when such a call is unblocked. Therefore a write that changes
-// nothing goes first: it is held back too, and the question behind it.
+// unblock asks the server to end the call. If the call has not reached the server yet, it asks
+// again. A server whose writes are paused (CLIENT PAUSE, CLUSTER FAILOVER, FAILOVER, SHUTDOWN)
+// delays the call. Releases before summer 2025 crash when such a call is unblocked. A write that
+// changes nothing is therefore sent first: it is delayed too, and CLIENT UNBLOCK after it.
 func (c *blockingCall) unblock(id int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), MaxBlock+blockGrace)
 	defer cancel()
@@ -348,9 +351,9 @@ type blockers struct {
 // blocker makes the blocking calls of one group, one at a time.
 type blocker struct {
 	turn   chan struct{} // holds one value while a call is in flight
-	conn   *blockConn    // of the call that has the turn; nil: none yet
-	idle   clock.Timer   // closes a connection that is no longer used
-	logged string        // the refusal that was logged last; of the call that has the turn
+	conn   *blockConn    // used by the call that has the turn; nil if there is none yet
+	idle   clock.Timer   // closes an unused connection
+	logged string        // the last refusal that was logged; used by the call that has the turn
 
 	mu   sync.Mutex
 	call *blockingCall // in flight
@@ -400,7 +403,7 @@ func (w *blockers) end(l *core) {
 	}
 }
 
-// close is called when no call is in flight any more.
+// close closes the connections. No call may be in flight.
 func (w *blockers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -419,6 +422,7 @@ func (b *blocker) begin(call *blockingCall) {
 
 func (b *blocker) end() {
 	b.mu.Lock()
+	// Unblock stops asking the server when over is closed.
 	close(b.call.over)
 	b.call = nil
 	b.mu.Unlock()
@@ -436,7 +440,7 @@ func (b *blocker) retire() {
 	}
 }
 
-// drop is called by the call that has the turn.
+// drop closes the connection. The caller must have the turn.
 func (b *blocker) drop() {
 	if b.conn != nil {
 		b.conn.client.Close()

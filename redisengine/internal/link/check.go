@@ -15,25 +15,26 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// checks decides whether the servers can hold a queue.
+// checks decides whether the servers can hold queues.
 type checks struct{ *core }
 
-// node is what one server says about itself.
+// node is the description of one server.
 type node struct {
 	addr   string
 	client rueidis.Client
 	hello  map[string]rueidis.RedisMessage
-	info   map[string]string // nil if the user may not ask for it
+	info   map[string]string // nil if the user may not call INFO
 	err    error
 }
 
-// check returns an error if a server does not fit, and logs warnings.
+// check returns an error if a server is unsuitable, and logs warnings.
 func (l *checks) check(ctx context.Context) error {
 	nodes, err := l.ask(ctx)
 	if err != nil {
 		return err
 	}
 
+	// An unsuitable server is an error, so it comes before the warnings.
 	for _, n := range nodes {
 		if err := l.checkServer(n); err != nil {
 			return err
@@ -42,7 +43,8 @@ func (l *checks) check(ctx context.Context) error {
 
 	for _, n := range nodes {
 		if n.info == nil {
-			l.log.Warn("redis: the user may not call INFO, so maxmemory-policy and appendonly are not checked; grant it: ACL SETUSER USER +info",
+			l.log.Warn("redis: the user may not call INFO, so maxmemory-policy and appendonly are not checked; grant it: "+
+				"ACL SETUSER USER +info",
 				slog.String("setting", "acl"), slog.String("server", n.addr))
 			continue
 		}
@@ -55,8 +57,8 @@ func (l *checks) check(ctx context.Context) error {
 	return l.checkRights(ctx)
 }
 
-// ask asks all nodes concurrently. It leaves out nodes of a cluster that don't
-// answer, unless none does.
+// ask asks all nodes concurrently. It skips nodes of a cluster that don't answer, unless none
+// does.
 func (l *checks) ask(ctx context.Context) ([]node, error) {
 	var nodes []node
 	for addr, client := range l.main.Nodes() {
@@ -86,7 +88,7 @@ func (l *checks) ask(ctx context.Context) ([]node, error) {
 	return answered, nil
 }
 
-// ask calls HELLO, which every user may call, and INFO, which may be refused.
+// ask calls HELLO, which every user may call, and INFO, which may be forbidden.
 func (n *node) ask(ctx context.Context) {
 	b := n.client.B()
 	replies := n.client.DoMulti(ctx,
@@ -96,6 +98,7 @@ func (n *node) ask(ctx context.Context) {
 		return
 	}
 	text, err := replies[1].ToString()
+	// Without the right the checks of INFO are skipped, with a warning.
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "NOPERM") {
 		return
 	}
@@ -131,9 +134,10 @@ func (l *checks) checkServer(n node) error {
 	case mode == "sentinel":
 		return l.unfit(duly.CodeInvalid, n, "this is a Sentinel; write redis+sentinel://HOST:26379/MASTER")
 	case mode == "cluster" && l.o.Mode != Cluster:
-		return l.unfit(duly.CodeInvalid, n, "this is a node of a cluster; begin the URL with redis+cluster:// (rediss+cluster:// for TLS)")
+		return l.unfit(duly.CodeInvalid, n,
+			"this is a node of a cluster; begin the URL with redis+cluster:// (rediss+cluster:// for TLS)")
 	case mode != "cluster" && l.o.Mode == Cluster:
-		return l.unfit(duly.CodeInvalid, n, "this is no cluster; begin the URL with redis:// (rediss:// for TLS)")
+		return l.unfit(duly.CodeInvalid, n, "this is not a cluster; begin the URL with redis:// (rediss:// for TLS)")
 	}
 
 	major, minor = n.version()
@@ -161,6 +165,7 @@ func (l *checks) checkServer(n node) error {
 // checkStorage checks whether the server keeps its data: eviction, append-only file
 // and replicas.
 func (l *checks) checkStorage(n node) error {
+	// A replica's settings don't matter until it becomes the primary.
 	if n.info["role"] == "slave" {
 		return nil
 	}
@@ -187,15 +192,14 @@ func (l *checks) checkStorage(n node) error {
 	return nil
 }
 
-// unfit returns the error of a server that does not fit.
+// unfit returns the error of an unsuitable server.
 func (l *checks) unfit(code duly.Code, n node, advice string) error {
 	return &duly.Error{Code: code, Message: "redis at " + n.addr + ": " + advice}
 }
 
-// Allowed checks that the server's user may call commands, each given as it would
-// be sent, with keys. It returns [duly.ErrForbidden] with the missing rights. Later
-// errors name rights that were taken away since, so Allowed is called before all
-// other calls.
+// Allowed checks that the server's user may call commands, each given as it would be sent, with
+// keys. It returns [duly.ErrForbidden] with the missing rights. Allowed is called before all
+// other calls, so later errors can name rights that were revoked since.
 func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 	l.needed = append(l.needed, commands...)
 	lacking, err := l.lacking(ctx, commands)
@@ -203,11 +207,12 @@ func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
-		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them: ACL SETUSER USER +%s ~%s:*",
+		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them: ACL SETUSER USER "+
+			"+%s ~%s:*",
 		l.where(), strings.Join(lacking, ", "), l.o.Prefix, strings.Join(lacking, " +"), l.o.Prefix)}
 }
 
-// lacking returns those of the commands that the server's user may not call.
+// lacking returns the commands that the server's user may not call.
 func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, error) {
 	msg, err := l.runAnywhere(ctx, mayCall(commands))
 	if err != nil {
@@ -220,8 +225,8 @@ func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, er
 	return namesAt(commands, positions), nil
 }
 
-// runAnywhere runs a script without keys. In a cluster it asks the node that answered
-// when the link was opened, because any other may be down.
+// runAnywhere runs a script without keys. In a cluster it uses the node that answered when the
+// link was opened, because any other may be down.
 func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if l.o.Mode != Cluster {
 		return l.Run(ctx, c)
@@ -240,7 +245,8 @@ func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage,
 func (l *checks) checkRights(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	commands := [][]string{
-		{"evalsha", mayCallScript.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", mayCallScript.SHA, "1", key}, {"eval_ro", "", "1", key},
+		{"evalsha", mayCallScript.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", mayCallScript.SHA, "1", key},
+		{"eval_ro", "", "1", key},
 		{"bzpopmin", key, "0"}, {"client", "id"}, {"client", "unblock", "1"}, {"unlink", key},
 	}
 	switch d := l.o.Durability; {
@@ -252,21 +258,23 @@ func (l *checks) checkRights(ctx context.Context) error {
 	return l.Allowed(ctx, commands...)
 }
 
-// evictionEvery is how often the log repeats that the server drops keys, for
-// operators who accepted it and forgot.
+// evictionEvery is the interval at which the log repeats that the server drops keys. Operators
+// who accepted it may have forgotten it.
 const evictionEvery = time.Minute
 
 // warnOfEviction repeats the warning of checkEviction until the link is closed.
 func (l *checks) warnOfEviction() {
 	for clock.Sleep(l.life, l.clock, evictionEvery) == nil {
-		nodes, _ := l.ask(l.life) // none while nobody answers
+		// While no server answers, there are no nodes to check.
+		nodes, _ := l.ask(l.life)
 		for _, n := range nodes {
-			_ = l.checkEviction(n) // no error: EvictionWarn is set
+			// There is no error, because EvictionWarn is set.
+			_ = l.checkEviction(n)
 		}
 	}
 }
 
-// checkEviction refuses a server that drops keys when its memory is full. With
+// checkEviction returns an error for a server that drops keys when its memory is full. With
 // EvictionWarn it logs a warning instead.
 func (l *checks) checkEviction(n node) error {
 	policy := n.info["maxmemory_policy"]
@@ -277,7 +285,8 @@ func (l *checks) checkEviction(n node) error {
 		return l.unfit(duly.CodeUnsupported, n, "the server drops keys when its memory is full (maxmemory-policy "+policy+
 			"), which loses jobs; set it to noeviction, or write eviction=warn into the URL")
 	}
-	l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction",
+	l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to "+
+		"noeviction",
 		slog.String("setting", "maxmemory-policy"), slog.String("server", n.addr), slog.String("policy", policy))
 	return nil
 }

@@ -20,7 +20,8 @@ func refusedOpen(t *testing.T, url string, code duly.Code, names ...string) {
 	if l != nil {
 		l.Close()
 	}
-	if duly.CodeOf(err) != code || err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "s3cret") {
+	if duly.CodeOf(err) != code || err == nil || strings.Contains(err.Error(), "\n") ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("Open answers %v; want %s", err, code)
 		return
 	}
@@ -36,7 +37,8 @@ func hello(t *testing.T, fields ...any) *redistest.Stub {
 	return redistest.NewStub(t, redis70, func(args []string) any {
 		switch {
 		case args[0] == "HELLO":
-			return append(resp.Map{"server", "redis", "version", redis70, "proto", int64(3), "id", int64(1), "mode", "standalone", "role", "master", "modules", []any{}}, fields...)
+			return append(resp.Map{"server", "redis", "version", redis70, "proto", int64(3), "id", int64(1), "mode",
+				"standalone", "role", "master", "modules", []any{}}, fields...)
 		case strings.HasPrefix(args[0], "EVAL"):
 			return []any{}
 		}
@@ -81,9 +83,10 @@ func TestWhatStandsThere(t *testing.T) {
 	s, _ := redistest.Shared(t)
 	refusedOpen(t, "redis+cluster://"+s.Addr(), duly.CodeInvalid, "redis://")
 	refusedOpen(t, "redis+cluster://"+s.Addr()+"?addr="+s.Addr(), duly.CodeInvalid, "redis://")
-	refusedOpen(t, "redis+sentinel://"+s.Addr()+"/m", duly.CodeInvalid, "this is no Sentinel", "redis://", "redis+cluster://")
+	refusedOpen(t, "redis+sentinel://"+s.Addr()+"/m", duly.CodeInvalid, "this is not a Sentinel", "redis://",
+		"redis+cluster://")
 	c, _ := redistest.SharedCluster(t)
-	refusedOpen(t, "redis+sentinel://"+c.Addrs()[0]+"/m", duly.CodeInvalid, "this is no Sentinel", "redis+cluster://")
+	refusedOpen(t, "redis+sentinel://"+c.Addrs()[0]+"/m", duly.CodeInvalid, "this is not a Sentinel", "redis+cluster://")
 	refusedOpen(t, "redis://"+c.Addrs()[0], duly.CodeInvalid, "redis+cluster://")
 	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "lower db")
 }
@@ -96,12 +99,15 @@ func TestNobodyThere(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	refusedOpen(t, "redis://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "rediss://", "no answer in time")
-	refusedOpen(t, "rediss://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "the TLS handshake failed", "write redis://")
+	refusedOpen(t, "rediss://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "the TLS handshake failed",
+		"write redis://")
 	l.Close()
-	for _, url := range []string{"redis://:s3cret@" + addr, "rediss://" + addr, "redis+cluster://" + addr, "redis+sentinel://" + addr + "/m"} {
-		refusedOpen(t, url, duly.CodeUnavailable, "nobody answers there", addr)
+	for _, url := range []string{"redis://:s3cret@" + addr, "rediss://" + addr, "redis+cluster://" + addr,
+		"redis+sentinel://" + addr + "/m"} {
+		refusedOpen(t, url, duly.CodeUnavailable, "no server answers there", addr)
 	}
-	refusedOpen(t, "redis+unix:///nowhere/redis.sock", duly.CodeUnavailable, "/nowhere/redis.sock", "check that the server runs, and the socket's path")
+	refusedOpen(t, "redis+unix:///nowhere/redis.sock", duly.CodeUnavailable, "/nowhere/redis.sock",
+		"check that the server runs, and the socket's path")
 	refusedOpen(t, "redis://host.invalid:1", duly.CodeUnavailable, "check the host in the URL")
 }
 
@@ -173,7 +179,8 @@ func TestPasswords(t *testing.T) {
 // S5: a user with the least rights; and one that lacks some of them.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping", "+incrby", "+hget"}
+	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping",
+		"+incrby", "+hget"}
 	s := redistest.Single(t,
 		redistest.User("least", "s3cret", least...),
 		redistest.User("noeval", "s3cret", "~duly:*", "+@all", "-eval_ro", "-evalsha_ro"),
@@ -194,7 +201,8 @@ func TestRights(t *testing.T) {
 	if err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hget", key, "f"}); err != nil {
 		t.Errorf("Allowed: %v", err)
 	}
-	err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hset", key, "f", "v"}, []string{"zadd", key, "1", "m"}, []string{"nosuch", key})
+	err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hset", key, "f", "v"},
+		[]string{"zadd", key, "1", "m"}, []string{"nosuch", key})
 	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "+hset +zadd +nosuch ~duly:*") {
 		t.Errorf("Allowed of what is not: %v", err)
 	}

@@ -27,46 +27,45 @@ type core struct {
 	main   rueidis.Client
 	// answered is a server that answered when the link was opened.
 	answered rueidis.Client
-	// functions: scripts with a library are called as functions.
+	// functions is set if scripts with a library are called as functions.
 	functions bool
-	// unloaded is why a server last refused to load a library, as it was logged;
-	// nil since a library was loaded.
+	// unloaded is the last logged reason why a server did not load a library. It is nil after a
+	// library was loaded.
 	unloaded atomic.Pointer[string]
 
-	// waiting is the client of calls and subscriptions that may have no answer for
-	// long. The first of them makes it.
+	// waiting is the client for calls and subscriptions that may wait long for an answer. It is
+	// created on first use.
 	waiting struct {
 		sync.Mutex
 		client rueidis.Client
 	}
 
-	gate    sync.RWMutex // held for reading where calls grows
+	gate    sync.RWMutex // held for reading while calls is incremented
 	closed  atomic.Bool
 	closing sync.Once
 	life    context.Context // ends when closed is set
 	end     context.CancelFunc
-	calls   sync.WaitGroup // those that may outlive their callers
+	calls   sync.WaitGroup // calls that may outlive their callers
 
-	kind      func(key string) Kind // nil: not set
-	needed    [][]string            // the commands that Allowed was asked for
-	refreshed atomic.Int64          // when refresh was last done, monotonic
-	refused   atomic.Int64          // when a refusal was last logged, monotonic
+	kind      func(key string) Kind // nil if not set
+	needed    [][]string            // the commands that Allowed has checked
+	refreshed atomic.Int64          // time of the last refresh, monotonic
+	refused   atomic.Int64          // time of the last logged refusal, monotonic
 }
 
 // B builds commands for Do.
 func (l *core) B() rueidis.Builder { return l.main.B() }
 
-// Options are the options that the link was opened with, defaults set.
+// Options returns the options of the link, with defaults.
 func (l *core) Options() Options { return l.o }
 
-// buffers are the sizes of a connection: bytes for reading and writing, and the
-// ring of calls in flight (a power of 2). conns bounds the dedicated connections
-// per node. ping is how long a connection may be silent before the library asks
-// whether the server is there.
+// buffers has the sizes of a connection: bytes for reading and writing, and the ring of calls in
+// flight (a power of 2). conns bounds the dedicated connections per node. ping is how long a
+// connection may be silent before the library pings the server.
 type buffers struct {
 	read, write, ring, conns int
 	ping                     time.Duration
-	blocks                   bool // a call may have no answer for long
+	blocks                   bool // a call may wait long for its answer
 }
 
 func (b buffers) dial(d *dialer) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -77,41 +76,39 @@ func (b buffers) dial(d *dialer) func(context.Context, string, *net.Dialer, *tls
 }
 
 var (
-	// A batch of a thousand small jobs is some 300 KB, and the kernel takes and
-	// hands over about 128 KB at once: beyond that a buffer saves no system
-	// call. What is longer than the buffer is read past it.
+	// A batch of a thousand small jobs is some 300 KB. The kernel accepts and returns about 128
+	// KB at once, so a larger buffer saves no system call. A longer answer is read without the
+	// buffer.
 	mainBuffers = buffers{read: 128 << 10, write: 128 << 10, ring: 10, conns: 64, ping: pingEvery}
-	// A blocking call and its answer are a few keys, one call at a time, and
-	// every slot of a cluster may have one. No server is asked whether it is there:
-	// a blocking call has its end, and what ends one early is sent again. An idle
-	// process sends no more than it must.
+	// A blocking call and its answer are a few keys. One call runs at a time, and every slot of a
+	// cluster may have one. The connections are not pinged: a blocking call has a timeout, and
+	// CLIENT UNBLOCK is repeated. An idle process therefore sends little.
 	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, conns: hashslot.Slots, ping: time.Hour, blocks: true}
 )
 
 const (
-	// pingEvery is how long a connection may be silent before the client
-	// library asks whether the server is there. pingWait is how long it waits
-	// for the answer before it gives the connection up. A server that hangs for
-	// some seconds loses no connection.
+	// pingEvery is how long a connection may be silent before the client library pings the
+	// server. pingWait is how long it waits for the answer before it closes the connection. A
+	// server that hangs for some seconds loses no connection.
 	pingEvery = 10 * time.Second
 	pingWait  = 10 * time.Second
-	// refreshEvery is how often the Sentinels are asked for the primary. They
-	// also announce a new one, but that message may be lost.
+	// refreshEvery is how often the Sentinels are asked for the primary. They also announce a new
+	// one, but that message may be lost.
 	refreshEvery = time.Second
-	// maxRedirects is how many nodes one call is sent on to before it pauses:
-	// nodes that disagree about a slot would send it round without end.
+	// maxRedirects is how many redirects a call follows before it pauses. Nodes that disagree
+	// about a slot would redirect it without end.
 	maxRedirects = 4
 )
 
-// client creates a client of the library, which retries nothing by itself.
+// client creates a client of the library. The client itself retries nothing.
 func (l *core) client(size buffers) (rueidis.Client, error) {
 	option := rueidis.ClientOption{
 		InitAddress: l.o.Addrs, DialCtxFn: size.dial(l.dialer), TLSConfig: l.tls,
 		Username: l.o.User, Password: l.o.Password, SelectDB: l.o.DB, ClientName: "duly",
 		ForceSingleClient: l.o.Mode == Single,
 		DisableRetry:      true, DisableCache: true,
-		// Always with a reader, so that a connection which the server has closed
-		// is noticed when that happens and not by the next call.
+		// A reader on every connection notices at once that the server has closed it, and not
+		// with the next call.
 		AlwaysPipelining:    true,
 		PipelineMultiplex:   -1, // one connection per node
 		ReadBufferEachConn:  size.read,
@@ -139,8 +136,8 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 	return client, err
 }
 
-// waitClient returns the client of calls that may have no answer for long. Several
-// may wait while the first makes it.
+// waitClient returns the client for calls that may wait long for an answer. Several callers may
+// wait while the first creates it.
 func (l *core) waitClient() (rueidis.Client, error) {
 	l.waiting.Lock()
 	defer l.waiting.Unlock()
@@ -155,12 +152,13 @@ func (l *core) waitClient() (rueidis.Client, error) {
 	return client, nil
 }
 
-// enter begins a call: every use of the clients is between it and l.calls.Done,
-// unless it returns an error.
+// enter begins a call. Unless it returns an error, the clients are used only between enter and
+// l.calls.Done.
 func (l *core) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// The lock orders Add before the Wait of Close.
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	if l.closed.Load() {
@@ -170,9 +168,9 @@ func (l *core) enter(ctx context.Context) error {
 	return nil
 }
 
-// refresh is called when the server that answers is no longer the primary.
-// Sentinels and clusters are asked for the primary anyway. The name of a single
-// server may have another address by now, which a new connection finds.
+// refresh is called when the server that answers is no longer the primary. With Sentinels and
+// clusters the client library finds the new one. The name of a single server may have another
+// address by now, which a new connection finds.
 func (l *core) refresh() {
 	if l.o.Mode != Single {
 		return
@@ -202,7 +200,7 @@ func (l *core) form(s *Script) form {
 	return byHash
 }
 
-// fenceKey returns a key of the same hash slot that nothing else uses.
+// fenceKey returns a key of the same hash slot that has no other use.
 func (l *core) fenceKey(key string) string {
 	return l.o.Prefix + ":{" + hashslot.TagOf(key) + "}:fence"
 }
@@ -212,9 +210,8 @@ const hurryTimeout = 500 * time.Millisecond
 
 type hasty struct{}
 
-// Hasty returns a context for a caller with many calls, after a node was not reached.
-// With it a call that did not run is not repeated, and a call without an answer fails
-// after half a second.
+// Hasty returns a context for a caller with many calls, after a node was unreachable. With it a
+// call that did not run is not retried, and a call without an answer fails after half a second.
 func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
 }
@@ -227,28 +224,28 @@ const (
 	longestPause = 200 * time.Millisecond
 )
 
-// Backoff paces the retries of a call that did not run: until its context's deadline,
-// or for Options.Retry without one.
+// Backoff paces the retries of a call that did not run. It ends at the context's deadline, or
+// after Options.Retry if there is none.
 type Backoff struct {
 	ctx    context.Context
 	clock  clock.Clock
 	pause  time.Duration
-	end    time.Duration // monotonic; where the context has no deadline
-	bounds bool          // the context has one
+	end    time.Duration // monotonic; used if the context has no deadline
+	bounds bool          // the context has a deadline
 }
 
-// Backoff returns the pauses of an operation that sends calls with Call.Once. It is
-// called before the first try.
+// Backoff returns the pauses of an operation that sends calls with Call.Once. It is called before
+// the first try.
 func (l *core) Backoff(ctx context.Context) *Backoff {
 	if isHasty(ctx) {
-		return &Backoff{ctx: ctx, clock: l.clock} // its time is over
+		// The zero end makes Wait return false.
+		return &Backoff{ctx: ctx, clock: l.clock}
 	}
 	_, bounds := ctx.Deadline()
 	return &Backoff{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
 }
 
-// Wait pauses before the next try, each time for longer. It returns false when the
-// time is over.
+// Wait pauses before the next try, each time longer. It returns false when the time is over.
 func (p *Backoff) Wait() bool {
 	pause := p.pause
 	p.pause = min(2*pause, longestPause)

@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// unsent marks the error of a connection over which certainly no call was sent: it was
-// never made, or was lost before its first call.
+// unsent marks the error of a connection on which certainly no call was sent: it could not be
+// opened, or was lost before its first call.
 type unsent struct {
 	error
 	stage stage
@@ -24,7 +24,7 @@ type unsent struct {
 
 func (u unsent) Unwrap() error { return u.error }
 
-// stage is how far a connection came.
+// stage is how far the setup of a connection came.
 type stage int
 
 const (
@@ -33,11 +33,11 @@ const (
 	atGreet                // it was lost at the greeting, or just after it
 )
 
-// errSilent is the error of a greeting without an answer. It is not a timeout error,
-// because the client library would replace that with its own.
+// errSilent is the error of a greeting without an answer. It is not a timeout error, because the
+// client library would replace that with its own.
 var errSilent = errors.New("no answer in time")
 
-// dialer makes and records the connections, so that none outlives the link.
+// dialer opens and records the connections, so that none outlives the link.
 type dialer struct {
 	network string // "tcp" or "unix"
 	timeout time.Duration
@@ -48,11 +48,12 @@ type dialer struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	avoided map[string]time.Duration // addresses that are not dialed until then, monotonic
+	avoided map[string]time.Duration // addresses that are not dialed before this monotonic time
 }
 
 func newDialer(o Options) *dialer {
-	d := &dialer{network: "tcp", timeout: o.Dial, clock: clock.System(), conns: map[*conn]struct{}{}, avoided: map[string]time.Duration{}}
+	d := &dialer{network: "tcp", timeout: o.Dial, clock: clock.System(), conns: map[*conn]struct{}{},
+		avoided: map[string]time.Duration{}}
 	if o.Unix {
 		d.network = "unix"
 	}
@@ -60,19 +61,20 @@ func newDialer(o Options) *dialer {
 	return d
 }
 
-// dial makes a connection for the client library. The context is that of the first
-// caller, and other callers wait for the same connection.
+// dial opens a connection for the client library. The context is that of the first caller. Other
+// callers wait for the same connection.
 func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, false)
 }
 
-// dialWatched makes a connection for calls that are answered at once. The watchdog
-// notices a call without an answer.
+// dialWatched opens a connection for calls with an immediate answer. The watchdog notices a call
+// without an answer.
 func (d *dialer) dialWatched(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, true)
 }
 
 func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, watched bool) (net.Conn, error) {
+	// A new connection to a replaced server would hang as the old ones did.
 	if d.avoids(addr) {
 		return nil, unsent{errReplaced, atConnect}
 	}
@@ -94,6 +96,7 @@ func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, w
 	c := &conn{Conn: raw, home: d, addr: addr, watched: watched}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// The link was closed while dialing, and close has not seen this connection.
 	if d.ctx.Err() != nil {
 		raw.Close()
 		return nil, unsent{net.ErrClosed, atConnect}
@@ -126,7 +129,7 @@ func (d *dialer) close() {
 	d.drop()
 }
 
-// drop closes all connections. The next calls make new ones.
+// drop closes all connections. The next calls open new ones.
 func (d *dialer) drop() {
 	for _, c := range d.open() {
 		c.Close()
@@ -140,28 +143,29 @@ func (d *dialer) open() []*conn {
 	return slices.Collect(maps.Keys(d.conns))
 }
 
-// What has become of a connection.
+// These are the states of a connection.
 const (
 	connGreeting int32 = iota // the client library introduces itself
 	connGreeted               // the server has answered that; nothing else was sent
 	connUsed                  // a call may have been sent
-	connLost                  // it broke before a call was sent, and sends none any more
+	connLost                  // it broke before a call was sent, and accepts no writes any more
 )
 
-// conn distinguishes an error before the first call from one after it.
+// conn is a connection that distinguishes an error before the first call from one after it.
 type conn struct {
 	net.Conn
 	home  *dialer
-	addr  string // as it was dialed
+	addr  string // the dialed address
 	state atomic.Int32
-	// watched: the watchdog checks that calls are answered.
+	// watched is set if the watchdog checks that calls are answered.
 	watched bool
-	asked   atomic.Int64 // when the oldest call without an answer was sent, monotonic; 0: none
+	asked   atomic.Int64 // when the oldest unanswered call was sent, monotonic; 0 if there is none
 }
 
 func (c *conn) Write(p []byte) (int, error) {
 	if c.state.Load() != connUsed {
 		c.state.CompareAndSwap(connGreeted, connUsed)
+		// The connection broke at the same time, so the call was not sent.
 		if c.state.Load() == connLost {
 			return 0, unsent{net.ErrClosed, atGreet}
 		}
@@ -180,8 +184,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, c.judge(err)
 }
 
-// judge returns the error of a read or write. Before the first call it marks the
-// connection as lost, and the error as unsent.
+// judge returns the error of a read or write. Before the first call it marks the connection as
+// lost, and the error as unsent.
 func (c *conn) judge(err error) error {
 	if err == nil {
 		return nil
@@ -208,28 +212,28 @@ func (c *conn) Close() error {
 var errReplaced = errors.New("the server hangs and was replaced")
 
 const (
-	// silence is how long a call waits for an answer before its server counts as silent.
+	// silence is how long a call waits for an answer before its server counts as hanging.
 	silence = 2 * time.Second
-	// avoidFor is how long no connection is made to a server that was replaced. Within
-	// that time the client library learns of the new primary.
+	// avoidFor is how long no connection is opened to a server that was replaced. Within that
+	// time the client library finds the new primary.
 	avoidFor = 3 * time.Second
 )
 
-// silent returns the addresses of servers with a call that waits too long for its
-// answer.
+// silent returns the addresses of servers with a call that has waited too long for its answer.
 func (d *dialer) silent() (addrs []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Mono()
 	for c := range d.conns {
-		if asked := time.Duration(c.asked.Load()); c.watched && asked != 0 && now-asked >= silence && !slices.Contains(addrs, c.addr) {
+		if asked := time.Duration(c.asked.Load()); c.watched && asked != 0 && now-asked >= silence &&
+			!slices.Contains(addrs, c.addr) {
 			addrs = append(addrs, c.addr)
 		}
 	}
 	return addrs
 }
 
-// avoid closes the connections to a server and makes no new ones for avoidFor.
+// avoid closes the connections to a server and opens no new ones for avoidFor.
 func (d *dialer) avoid(addr string) {
 	d.mu.Lock()
 	d.avoided[addr] = d.clock.Mono() + avoidFor

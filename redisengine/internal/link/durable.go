@@ -21,19 +21,18 @@ type durableCalls struct {
 	durableConns durableConns
 }
 
-// RunDurable runs a script and waits until its writes are durable as
-// Options.Durability says. Without that option it is Run. If the script has run and
-// its durability was not confirmed in time, durable is [duly.ErrNotDurable]. err is
-// the error that Run returns. A second run, even one that stores nothing, also
-// confirms the writes of the first.
+// RunDurable runs a script and waits until its writes are durable as Options.Durability says.
+// Without that option it is Run. If the script has run and its durability was not confirmed in
+// time, durable is [duly.ErrNotDurable]. err is the error that Run returns. A second run, even
+// one that stores nothing, also confirms the writes of the first.
 //
 // # How
 //
-// WAIT and WAITAOF confirm the writes of the connection that sends them. So the
-// script, a write and the WAIT go out in one pipeline on a connection of their own.
-// The answer counts only if all three were answered there. The write sets an empty
-// key that expires at once. Without it, a script that found everything stored would
-// wait for an older write of the connection. After a redirect all three are sent again.
+// WAIT and WAITAOF confirm the writes of the connection that sends them. The script, a write and
+// the WAIT are therefore sent in one pipeline on a dedicated connection. The answer counts only
+// if all three were answered there. The write sets an empty key that expires at once. Without it,
+// a script that changed nothing would wait for an older write of the connection. After a redirect
+// all three are sent again.
 func (l *durableCalls) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
 	if !l.o.Durability.Asked() {
 		msg, err = l.Run(ctx, c)
@@ -42,6 +41,7 @@ func (l *durableCalls) RunDurable(ctx context.Context, c Call) (msg rueidis.Redi
 
 	b := &durableCall{link: l, call: l.sent(c), backoff: l.Backoff(ctx)}
 	for again := true; again; {
+		// A first try that left no answer may have run, which the error must say.
 		if e := l.enter(ctx); e != nil {
 			switch {
 			case e != ctx.Err():
@@ -54,6 +54,7 @@ func (l *durableCalls) RunDurable(ctx context.Context, c Call) (msg rueidis.Redi
 			return msg, nil, err
 		}
 		done := make(chan durableReply, 1)
+		// The try may outlive its caller: the reply frees the connection.
 		go func() {
 			defer l.calls.Done()
 			done <- b.try()
@@ -81,20 +82,20 @@ type durableCall struct {
 	hops    int  // redirects since the last pause
 	asking  bool // the slot is moving to the node at place
 	place   string
-	byText  bool // the server doesn't know the script
+	byText  bool // the server does not know the script
 }
 
 // durableReply is the outcome of one try.
 type durableReply struct {
 	msg          rueidis.RedisMessage
 	durable, err error
-	again, now   bool // it did not run, and is to be sent again: at once, or after a pause
+	again, now   bool // it did not run and is sent again: at once, or after a pause
 }
 
 // durableWait is how long a call may take in addition to the wait for durability.
 const durableWait = 10 * time.Second
 
-// try sends the batch once.
+// try sends the pipeline once.
 func (b *durableCall) try() durableReply {
 	l := b.link
 	if b.place == "" {
@@ -119,12 +120,14 @@ func (b *durableCall) try() durableReply {
 
 	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()
+	// The connection is kept only if the server answered and is still the right one.
 	if err != nil && !rueidis.IsRedisNil(err) {
 		_, answered := rueidis.IsRedisErr(err)
 		l.durableConns.put(b.place, lane, answered && !verdictOf(err).refresh)
 		return b.failed(err)
 	}
 
+	// During a move the other node owns the slot.
 	if !b.asking {
 		l.durableConns.setOwner(b.call.Keys[0], b.place)
 	}
@@ -138,8 +141,7 @@ func (b *durableCall) try() durableReply {
 	return durableReply{msg: msg, durable: b.unconfirmed(err)}
 }
 
-// durableReplies is how many replies end a try: the script's, the fence's and
-// the confirmation.
+// durableReplies is how many replies end a try: the script's, the fence's and the confirmation.
 const durableReplies = 3
 
 // commands returns the commands of one pipeline.
@@ -147,7 +149,8 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
 	timeout := d.Timeout
 	if b.call.Waited {
-		timeout = max(timeout/10, time.Millisecond) // 0 means no limit
+		// 0 would mean no limit.
+		timeout = max(timeout/10, time.Millisecond)
 	}
 	if b.asking {
 		cmds = append(cmds, builder.Asking().Build())
@@ -158,7 +161,8 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 		f = byText
 	} else if b.byText {
 		load := b.call.Script.Library.load(builder)
-		if f = byText; b.asking { // ASKING is for one command
+		// ASKING applies to one command, so it must come directly before the script.
+		if f = byText; b.asking {
 			cmds = cmds[:0]
 			cmds = append(cmds, load, builder.Asking().Build())
 		} else {
@@ -175,12 +179,12 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(timeout.Milliseconds()).Build())
 }
 
-// fenceScript is the write before WAIT. It is a script because the server refuses a
-// plain write when its memory is full, and a settle must still be confirmed then.
+// fenceScript is the write before WAIT. It is a script because the server rejects a plain write
+// when its memory is full, and a settle must still be confirmed then.
 var fenceScript = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
-// failed handles a try whose script did not run, or may not have run. It follows a
-// redirect, or decides whether to retry.
+// failed handles a try whose script did not run, or may not have run. It follows a redirect, or
+// decides whether to retry.
 func (b *durableCall) failed(err error) durableReply {
 	l := b.link
 	place := b.place
@@ -200,6 +204,7 @@ func (b *durableCall) failed(err error) durableReply {
 
 	b.hops = 0
 	l.durableConns.forgetOwner(b.call.Keys[0], place)
+	// The client library has not seen this redirect.
 	b.refreshSlots()
 	v := verdictOf(err)
 	if v.refresh {
@@ -213,8 +218,8 @@ func (b *durableCall) failed(err error) durableReply {
 	return durableReply{again: v.class == idle, err: l.refusal(b.call.Script.Name, v, err)}
 }
 
-// refreshSlots makes the client library notice that a slot has another owner. The
-// library does not see the redirects of these connections.
+// refreshSlots makes the client library notice that a slot has another owner. The library does
+// not see the redirects of these connections.
 func (b *durableCall) refreshSlots() {
 	l, key := b.link, b.call.Keys[0]
 	if l.o.Mode != Cluster || l.enter(context.Background()) != nil {
@@ -226,15 +231,15 @@ func (b *durableCall) refreshSlots() {
 	}()
 }
 
-// unconfirmedError reports that too few servers have confirmed.
+// unconfirmedError means that too few servers have confirmed.
 type unconfirmedError struct{ confirmed, wanted int64 }
 
 func (s unconfirmedError) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
 }
 
-// TimedOut reports whether an error of [Link.RunDurable] came after the whole timeout
-// of a confirmation.
+// TimedOut reports whether an error of [Link.RunDurable] came after the full timeout of a
+// confirmation.
 func TimedOut(durable error) bool {
 	var s unconfirmedError
 	return errors.As(durable, &s)
@@ -245,8 +250,8 @@ func isUnconfirmed(err error) bool {
 	return ok
 }
 
-// confirmation reads the answer to WAIT, the number of replicas, or to WAITAOF, the
-// numbers of local fsyncs and of replicas. It returns an error if they are too few.
+// confirmation reads the answer to WAIT, the number of replicas, or to WAITAOF, the numbers of
+// local fsyncs and of replicas. It returns an error if they are too few.
 func (b *durableCall) confirmation(reply rueidis.RedisResult) error {
 	l := b.link
 	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
@@ -279,19 +284,19 @@ func (b *durableCall) unconfirmed(err error) error {
 		}
 	}
 	return &duly.Error{Code: duly.CodeNotDurable, Cause: err, Message: fmt.Sprintf(
-		"redis at %s: stored, but not confirmed by %s (%s); the same IDs pushed again confirm it", l.where(), what, cause(err))}
+		"redis at %s: stored, but not confirmed by %s (%s); push the same IDs again to confirm it", l.where(), what,
+		cause(err))}
 }
 
-// durableConns are the connections for durable calls. Each serves one call at a
-// time.
+// durableConns holds the connections for durable calls. Each serves one call at a time.
 type durableConns struct {
 	mu     sync.Mutex
 	idle   map[string][]*durableConn // by node
-	owners map[uint16]string         // the node that owns a slot, as far as known
+	owners map[uint16]string         // the last known owner of a slot
 	closed bool
 }
 
-// maxIdleConns is how many connections are kept per node.
+// maxIdleConns is how many idle connections are kept per node.
 const maxIdleConns = 4
 
 // durableConn is a connection, and the channel that reports its end.
@@ -300,8 +305,8 @@ type durableConn struct {
 	dead   <-chan error
 }
 
-// owner returns the node to try first: the node that is known to own the slot, or any
-// node, which then redirects the call.
+// owner returns the node to try first: the last known owner of the slot, or any node, which then
+// redirects the call.
 func (s *durableConns) owner(l *core, key string) string {
 	nodes := l.main.Nodes()
 	s.mu.Lock()
@@ -326,7 +331,7 @@ func (s *durableConns) setOwner(key, place string) {
 	s.owners[hashslot.Of(key)] = place
 }
 
-// forgetOwner forgets an owner that has failed.
+// forgetOwner drops an owner that has failed.
 func (s *durableConns) forgetOwner(key, place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,7 +340,7 @@ func (s *durableConns) forgetOwner(key, place string) {
 	}
 }
 
-// take returns a connection to the node for one batch.
+// take returns a connection to the node for one pipeline.
 func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 	for {
 		lane := s.takeIdle(place)
@@ -352,11 +357,13 @@ func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 
 	client := l.main.Nodes()[place]
 	if client == nil {
-		return nil, rueidis.ErrNoSlot // the client library has not heard of it yet
+		// The client library does not know it yet.
+		return nil, rueidis.ErrNoSlot
 	}
 
 	dedicated, _ := client.Dedicate()
-	return &durableConn{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
+	return &durableConn{client: dedicated,
+		dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
 }
 
 func (s *durableConns) takeIdle(place string) *durableConn {
@@ -370,7 +377,7 @@ func (s *durableConns) takeIdle(place string) *durableConn {
 	return idle[len(idle)-1]
 }
 
-// put keeps a connection for the next batch if it is good.
+// put keeps a connection for later if it is good, and closes it otherwise.
 func (s *durableConns) put(place string, lane *durableConn, good bool) {
 	s.mu.Lock()
 	good = good && !s.closed && len(s.idle[place]) < maxIdleConns

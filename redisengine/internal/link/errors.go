@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// class is the outcome of a call that failed.
+// class says whether a failed call ran.
 type class int
 
 const (
@@ -37,14 +37,15 @@ type verdict struct {
 const nothing = "; nothing was done"
 
 // halfDone ends the advice on a script that may have written before it was refused.
-const halfDone = ", then run duly check --repair, for the script may be half done"
+const halfDone = ", then run duly check --repair, because the script may be half done"
 
-// hostAndPort names what to check if no server answers. asError replaces it for a
+// hostAndPort names the part of the URL to check if no server answers. asError replaces it for a
 // socket, which has a path.
 const hostAndPort = "host and port"
 
 // checkLogin ends the advice on a refused login.
-const checkLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
+const checkLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, " +
+	"and ACL GETUSER there"
 
 // replyWords maps the first word of a server's error to its verdict.
 var replyWords = map[string]verdict{
@@ -53,15 +54,17 @@ var replyWords = map[string]verdict{
 	"TRYAGAIN":    {class: idle, advice: "the cluster is moving this slot" + nothing},
 	"CLUSTERDOWN": {class: idle, advice: "the cluster does not serve this slot (CLUSTERDOWN); see CLUSTER INFO" + nothing},
 	"LOADING":     {class: idle, advice: "the server is loading its data" + nothing},
-	"MASTERDOWN":  {class: idle, advice: "the server is a replica without its primary (MASTERDOWN)" + nothing, refresh: true},
+	"MASTERDOWN": {class: idle, advice: "the server is a replica without its primary (MASTERDOWN)" + nothing,
+		refresh: true},
 	"READONLY": {
 		class:   idle,
-		advice:  "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing,
+		advice:  "the server is a replica, which takes no writes; connect to the primary, or with redis+sentinel://" + nothing,
 		refresh: true,
 	},
 	"BUSY": {
-		class:  idle,
-		advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not written" + nothing,
+		class: idle,
+		advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not " +
+			"written" + nothing,
 	},
 	"UNBLOCKED": {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
 	"NOSCRIPT":  {class: noScript, advice: "the server does not keep the script" + nothing},
@@ -70,8 +73,9 @@ var replyWords = map[string]verdict{
 		advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat",
 	},
 	"MISCONF": {
-		code:   duly.CodeFull,
-		advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat",
+		code: duly.CodeFull,
+		advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its " +
+			"log, make room, then repeat",
 	},
 	"NOREPLICAS": {
 		code:   duly.CodeUnavailable,
@@ -79,10 +83,11 @@ var replyWords = map[string]verdict{
 	},
 	"WRONGTYPE": {
 		code: duly.CodeCorrupt,
-		advice: "a key under the prefix %s holds something of another kind: another program has written there; " +
+		advice: "a key under the prefix %s has a value of another type: another program has written there; " +
 			"choose another prefix in the URL, or remove that key and run duly check --repair",
 	},
-	"NOAUTH": {code: duly.CodeUnauthorized, advice: "the server requires a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
+	"NOAUTH": {code: duly.CodeUnauthorized,
+		advice: "the server requires a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
 	"WRONGPASS": {
 		code:   duly.CodeUnauthorized,
 		advice: "the server does not take this user and password, or has disabled the user" + checkLogin,
@@ -91,11 +96,11 @@ var replyWords = map[string]verdict{
 		code:   duly.CodeUnauthorized,
 		advice: "the server is in protected mode: it requires a password, or clients on its own machine",
 	},
-	"NOPERM": {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
+	"NOPERM": {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it with ACL SETUSER"},
 }
 
-// replyPhrases classifies the errors without a word of their own by a part of their
-// text. The first match counts.
+// replyPhrases classifies errors without a code word by a part of their text. The first match
+// counts.
 var replyPhrases = []struct {
 	text string
 	verdict
@@ -105,46 +110,51 @@ var replyPhrases = []struct {
 	{
 		"DB index is out of range",
 		verdict{
-			code:   duly.CodeInvalid,
-			advice: "the server has no database of this number; lower db in the URL, or raise databases in the server's configuration",
+			code: duly.CodeInvalid,
+			advice: "the server has no database of this number; lower db in the URL, or raise databases in the server's " +
+				"configuration",
 		},
 	},
 	{
 		"AUTH <password> called without any password",
-		verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"},
+		verdict{code: duly.CodeUnauthorized,
+			advice: "the URL has a password, and the server has none: remove it, or set one there"},
 	},
-	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + checkLogin}},
+	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" +
+		checkLogin}},
 	{
 		"cluster support disabled",
-		verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"},
+		verdict{code: duly.CodeInvalid, advice: "this is not a cluster; begin the URL with redis:// (rediss:// for TLS)"},
 	},
 	{
 		"No such master with that name",
-		verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"},
+		verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary with this name; see SENTINEL MASTERS"},
 	},
 	{
 		"The user executing the script can't",
-		verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
+		verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it with ACL SETUSER"},
 	},
-	{"ACL failure in script", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
+	{"ACL failure in script", verdict{code: duly.CodeForbidden,
+		advice: "the server's user lacks a right (%s); grant it with ACL SETUSER"}},
 	{
 		"unknown command 'SENTINEL'",
 		verdict{
 			code: duly.CodeInvalid,
-			advice: "this is no Sentinel; name the Sentinels, or begin the URL with redis:// for one server, " +
+			advice: "this is not a Sentinel; name the Sentinels, or begin the URL with redis:// for one server, " +
 				"redis+cluster:// for a cluster (rediss for TLS)",
 		},
 	},
 	{
 		"unknown command",
 		verdict{
-			code:   duly.CodeUnsupported,
-			advice: "the server does not know a command that duly needs (%s); duly needs Redis 7.0 or Valkey 7.2, and a proxy must pass it on",
+			code: duly.CodeUnsupported,
+			advice: "the server does not know a command that duly needs (%s); duly needs Redis 7.0 or Valkey 7.2, and a " +
+				"proxy must pass it on",
 		},
 	},
 }
 
-// verdictOf classifies an error of the client library that is not its nil.
+// verdictOf classifies an error of the client library other than its nil error.
 func verdictOf(err error) verdict {
 	if e, ok := rueidis.IsRedisErr(err); ok {
 		return verdictOfReply(e.Error())
@@ -165,15 +175,15 @@ func verdictOf(err error) verdict {
 	}
 }
 
-// Untouched reports whether an error says that the call certainly did not run and
-// may be sent again.
+// Untouched reports whether an error means that the call certainly did not run and may be sent
+// again.
 func Untouched(err error) bool {
 	var e *duly.Error
 	return errors.As(err, &e) && e.Code == duly.CodeUnavailable && e.Cause != nil && verdictOf(e.Cause).class == idle
 }
 
-// Partly converts the error of one part of a call to the error of the whole call. If
-// that part certainly did not run, the other parts may have.
+// Partly converts the error of one part of a call to the error of the whole call. If that part
+// certainly did not run, the other parts may have.
 func Partly(err error) error {
 	if !Untouched(err) {
 		return err
@@ -198,6 +208,7 @@ func verdictOfReply(text string) verdict {
 	if !ok {
 		return verdict{code: duly.CodeInternal, advice: "the server refused a call of this engine; the log has the details"}
 	}
+	// Words without a code are temporary states of the server.
 	if v.code == "" {
 		v.code = duly.CodeUnavailable
 	}
@@ -209,8 +220,8 @@ func verdictOfReply(text string) verdict {
 	return v
 }
 
-// inScript reports whether the server refused a command in the middle of a script.
-// Redis keeps what the script has written before.
+// inScript reports whether the server refused a command in the middle of a script. Redis keeps
+// the script's earlier writes.
 func inScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
@@ -218,12 +229,13 @@ func inScript(text string) bool {
 // unnamedRight is used when the server's refusal does not name the right.
 const unnamedRight = "see ACL LOG"
 
-// lackingRight names the command or key that the server's refusal is about. Redis
-// before 7.0 quotes an unknown command as `NAME`.
+// lackingRight names the command or key that the server's refusal is about. Redis before 7.0
+// quotes an unknown command as `NAME`.
 func lackingRight(text string) string {
 	text = strings.ReplaceAll(text, "`", "'")
 	if _, rest, ok := strings.Cut(text, "'"); ok {
 		name, what, ok := strings.Cut(rest, "'")
+		// The quoted text may come from a user, so a long one is not repeated.
 		if ok && len(name) <= 32 && !strings.HasPrefix(what, " key") && !strings.HasPrefix(what, " channel") {
 			return "command " + name
 		}
@@ -255,14 +267,14 @@ func verdictOfDial(u unsent) verdict {
 	case errors.As(u, &dns):
 		v.advice = "the host is not found (" + text + "); check the host in the URL"
 	default:
-		v.advice = "nobody answers there (" + text + "); check that the server runs, and " + hostAndPort
+		v.advice = "no server answers there (" + text + "); check that the server runs, and " + hostAndPort
 	}
 
 	v.advice += nothing
 	return v
 }
 
-// cause returns the text of a network error in one line. It holds no secret.
+// cause returns the text of a network error in one line. It contains no secret.
 func cause(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
@@ -270,8 +282,8 @@ func cause(err error) string {
 // unanswered returns the error of a caller whose context ended before the answer.
 func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
-// left adds the context's error to the error of a call whose caller left during the
-// retries. The message still says why the call has not run.
+// left adds the context's error to the error of a call whose caller left during the retries. The
+// message still says why the call has not run.
 func left(ctx context.Context, err error) error {
 	e, ok := err.(*duly.Error)
 	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {

@@ -13,12 +13,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// refusedEvery is the time between two lines of the log about calls that the servers
-// refuse.
+// refusedEvery is the least time between two log lines about calls that the servers refuse.
 const refusedEvery = time.Minute
 
-// fault converts a verdict to an error of the contract. If the reply was unforeseen,
-// its text goes only to the log.
+// fault converts a verdict to an error of the contract. The text of an unexpected reply goes only
+// to the log.
 func (l *core) fault(call string, v verdict, err error) error {
 	converted := l.asError(v, err)
 	if duly.CodeOf(converted) == duly.CodeInternal {
@@ -27,8 +26,8 @@ func (l *core) fault(call string, v verdict, err error) error {
 	return converted
 }
 
-// refusal is fault that also logs what a server hides from its callers, once a minute: the
-// text says where the store is.
+// refusal is fault that also logs errors which the HTTP server hides from its callers, once a
+// minute. Their text says where the store is.
 func (l *core) refusal(call string, v verdict, err error) error {
 	refused := l.fault(call, v, err)
 	switch duly.CodeOf(refused) {
@@ -41,10 +40,12 @@ func (l *core) refusal(call string, v verdict, err error) error {
 	return refused
 }
 
-// asError is fault without the log.
+// asError is fault without logging.
 func (l *core) asError(v verdict, err error) error {
+	// Close breaks connections, which says nothing about the server.
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
-		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
+		return &duly.Error{Code: duly.CodeClosed,
+			Message: "the engine was closed before the answer came; it may have happened", Cause: err}
 	}
 	advice := v.advice
 	if l.o.Unix {
@@ -67,7 +68,7 @@ func (l *core) where() string {
 	return strings.Join(l.o.Addrs, ",")
 }
 
-// The kinds of values.
+// The kinds of values are hash, sorted set and text.
 const (
 	Unknown Kind = iota
 	Hash
@@ -77,13 +78,13 @@ const (
 
 var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string"}
 
-// SetKinds sets the expected kind of each key, so that an error can name the key of
-// another kind. The server does not say which of a call's keys it is. Call SetKinds
-// before all other methods.
+// SetKinds sets the expected kind of each key, so that an error can name the key with another
+// kind of value. The server does not say which key of a call it is. Call SetKinds before all
+// other methods.
 func (l *core) SetKinds(kind func(key string) Kind) { l.kind = kind }
 
-// explain adds to an error what the server left out: the key of another kind, or the
-// command that its user may not call.
+// explain adds to an error what the server omitted: the key with a wrong type, or the command
+// that its user may not call.
 func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	said, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {
@@ -97,6 +98,7 @@ func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	default:
 		return err
 	}
+	// A closed link asks nothing more.
 	if l.enter(ctx) != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	return name(ctx, err, keys)
 }
 
-// nameKey asks the server which of the keys is of another kind.
+// nameKey asks the server which of the keys has another type.
 func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	var asked []string
 	var cmds []rueidis.Completed
@@ -126,7 +128,7 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	for i, r := range l.main.DoMulti(ctx, cmds...) {
 		if said, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(said.Error(), "WRONGTYPE") {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err, Message: fmt.Sprintf(
-				"redis at %s: the key %q holds something else than a %s: another program has written there, "+
+				"redis at %s: the key %q has another type than %s: another program has written there, "+
 					"and nothing was done; choose another prefix in the URL, or remove that key and run duly check --repair",
 				l.where(), asked[i], kindNames[l.kind(asked[i])])}
 		}
@@ -135,10 +137,11 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	return err
 }
 
-// nameRight asks the server which of the needed commands its user may not call. Up to
-// Redis 7.0 the refusal of a script does not name the command.
+// nameRight asks the server which of the needed commands its user may not call. Up to Redis 7.0
+// the refusal of a script does not name the command.
 func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
+	// One key suffices, and it sends the script to the node that refused.
 	ask.Keys = keys[:1]
 	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), byText)).ToMessage()
 	if failed != nil {
@@ -147,7 +150,8 @@ func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 	e, ok := errors.AsType[*duly.Error](err)
 	if positions, _ := msg.AsIntSlice(); ok && len(positions) > 0 {
 		names := strings.Join(namesAt(l.needed, positions), ", ")
-		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamedRight, "command "+names, 1)}
+		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamedRight, "command "+names,
+			1)}
 	}
 	return err
 }

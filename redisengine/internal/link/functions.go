@@ -17,13 +17,12 @@ import (
 // libraries manages libraries of Redis Functions.
 type libraries struct{ *checks }
 
-// Provide loads the libraries on every node, unless scripts are sent by EVAL.
-// Under [Functions] it returns [duly.ErrForbidden] or [duly.ErrUnsupported] if
-// that fails; under [Auto] it logs why and EVAL is used. It is called before
-// the first call.
+// Provide loads the libraries on every node, unless scripts are sent by EVAL. If that fails, it
+// returns [duly.ErrForbidden] or [duly.ErrUnsupported] under [Functions]. Under [Auto] it logs
+// the reason and scripts are sent by EVAL. It is called before the first call.
 //
-// A node that is down now, joins later or loses its functions is no error: the
-// first call that finds no function there loads its library again.
+// A node that is down now, joins later or loses its functions is no error. The first call that
+// finds no function there loads its library again.
 func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	if l.o.Scripts == Eval {
 		return nil
@@ -36,13 +35,15 @@ func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	switch code := duly.CodeOf(err); {
 	case err == nil:
 		l.functions = true
+	// Other errors may pass, so the caller decides.
 	case code != duly.CodeForbidden && code != duly.CodeUnsupported:
 		return err
 	case l.o.Scripts == Functions:
 		return err
 	default:
 		l.log.Warn(
-			"redis: functions can't be used, so scripts are sent by EVAL, which costs the server more time; scripts=eval in the URL silences this",
+			"redis: functions can't be used, so scripts are sent by EVAL, which costs the server more time; scripts=eval "+
+				"in the URL silences this",
 			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", err.Error()),
 		)
 	}
@@ -60,19 +61,21 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
-		"redis at %s: the server's user may not use functions (%s); grant them: ACL SETUSER USER +function|load +fcall +fcall_ro",
+		"redis at %s: the server's user may not use functions (%s); grant them: ACL SETUSER USER +function|load +fcall "+
+			"+fcall_ro",
 		l.where(), strings.Join(lacking, ", "))}
 }
 
-// loadAll loads libraries on all nodes. Replicas get theirs from their primaries,
-// and nodes that do not answer get theirs by the first call.
+// loadAll loads libraries on all nodes. Replicas get theirs from their primaries. The first call
+// to a node that did not answer loads its libraries.
 func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
-	var named sync.Map // libraries that were reported
+	var named sync.Map // libraries that were already logged
 	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
 		for _, library := range libraries {
 			err := client.Do(ctx, library.load(client.B())).Error()
 			switch {
 			case err == nil:
+			// Each version's library has another name, so the same name means the same text.
 			case !isLoaded(err):
 				return err
 			case !isForeign(ctx, client, library):
@@ -86,8 +89,8 @@ func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 	})
 }
 
-// isForeign reports whether the library that a node has under this name has another
-// text. It returns false if the user may not read libraries.
+// isForeign reports whether a node has a library with this name and another text. It returns
+// false if the user may not read libraries.
 func isForeign(ctx context.Context, client rueidis.Client, library *Library) bool {
 	entries, err := client.Do(ctx, client.B().FunctionList().Libraryname(library.Name).Withcode().Build()).ToArray()
 	if err != nil {
@@ -106,10 +109,11 @@ func isForeign(ctx context.Context, client rueidis.Client, library *Library) boo
 	return false
 }
 
-// warnForeign logs that another program's library has the name of one of duly's. No
-// call can load duly's then.
+// warnForeign logs that another program's library has the name of one of duly's. Calls then can't
+// load duly's library.
 func (l *libraries) warnForeign(name string) {
-	l.log.Warn("redis: a library with another text has the name of a library of duly, so scripts are sent by EVAL with every call, "+
+	l.log.Warn("redis: a library with another text has the name of a library of duly, so every call sends its script "+
+		"by EVAL, "+
 		"which costs the server more time; remove it on every primary: FUNCTION DELETE "+name,
 		slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("library", name))
 }
@@ -117,8 +121,8 @@ func (l *libraries) warnForeign(name string) {
 // UsesFunctions reports whether scripts are called as functions.
 func (l *libraries) UsesFunctions() bool { return l.functions }
 
-// Libraries returns the names of all libraries that begin with the prefix. It skips
-// nodes that do not answer.
+// Libraries returns the names of all libraries that begin with the prefix. It skips nodes that do
+// not answer.
 func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, error) {
 	var (
 		mu  sync.Mutex
@@ -151,20 +155,19 @@ func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, err
 	return slices.Compact(all), err
 }
 
-// RemoveLibrary removes a library from all nodes that answer. Replicas follow
-// their primaries.
+// RemoveLibrary removes a library from all nodes that answer. Replicas follow their primaries.
 func (l *libraries) RemoveLibrary(ctx context.Context, name string) error {
 	return l.onNodes(ctx, "FUNCTION DELETE", func(ctx context.Context, client rueidis.Client) error {
 		return client.Do(ctx, client.B().FunctionDelete().LibraryName(name).Build()).Error()
 	})
 }
 
-// nodeWait is how long a node has to answer about its libraries. A node that does not
-// answer in time is skipped, because no call depends on it.
+// nodeWait is how long a node has to answer about its libraries. A node that does not answer in
+// time is skipped, because no call depends on it.
 const nodeWait = 2 * time.Second
 
-// onNodes calls do for all nodes concurrently. It returns an error only if the user
-// lacks the right, or a server does not know the command.
+// onNodes calls do for all nodes concurrently. It returns an error only if the user lacks the
+// right, or a server does not know the command.
 func (l *libraries) onNodes(ctx context.Context, call string, do func(context.Context, rueidis.Client) error) error {
 	if err := l.enter(ctx); err != nil {
 		return err

@@ -16,9 +16,9 @@ type Link struct {
 	libraries
 }
 
-// Open connects, and checks that the servers fit. It returns [duly.ErrInvalid] for bad
-// options, [duly.ErrUnavailable] if no server answers, and errors of the server. If
-// log is nil, it uses slog.Default.
+// Open connects, and checks that the servers are suitable. It returns [duly.ErrInvalid] for bad
+// options, [duly.ErrUnavailable] if no server answers, and errors of the server. If log is nil,
+// it uses slog.Default.
 func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -37,11 +37,14 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	}
 
 	c := &core{o: o, log: log, clock: o.Clock, dialer: newDialer(o), tls: config}
-	l := &Link{core: c, checks: &checks{c}, durableCalls: durableCalls{core: c}, blockingCalls: blockingCalls{core: c}, pubsub: pubsub{c}}
+	l := &Link{core: c, checks: &checks{c}, durableCalls: durableCalls{core: c}, blockingCalls: blockingCalls{core: c},
+		pubsub: pubsub{c}}
 	l.libraries.checks = l.checks
 	l.life, l.end = context.WithCancel(context.Background())
+	// The first refresh and the first refusal are due at once.
 	l.refreshed.Store(int64(l.clock.Mono() - refreshEvery))
 	l.refused.Store(int64(l.clock.Mono() - refusedEvery))
+	// The client library ignores ctx in parts of its setup, so closing the dialer ends it.
 	stay := context.AfterFunc(ctx, l.dialer.close)
 	err = l.open(ctx)
 	if !stay() {
@@ -64,6 +67,7 @@ func (l *Link) open(ctx context.Context) error {
 	if err := l.check(ctx); err != nil {
 		return err
 	}
+	// A single server has no other server that could replace it.
 	if l.o.Mode != Single {
 		l.calls.Go((&watchdog{l.core}).run)
 	}
@@ -76,21 +80,23 @@ func (l *Link) open(ctx context.Context) error {
 // closeWait is how long Close waits for calls in flight.
 const closeWait = time.Second
 
-// Close ends blocking calls, waits up to closeWait for other calls in flight, and closes
-// all connections. Later calls return [duly.ErrClosed]. Close may be called repeatedly
-// and concurrently. If a cluster has lost a node in the last five seconds, the client
-// library leaves a goroutine that sleeps for the rest of them.
+// Close ends blocking calls, waits up to closeWait for other calls in flight, and closes all
+// connections. Later calls return [duly.ErrClosed]. Close may be called repeatedly and
+// concurrently. If a cluster has lost a node in the last five seconds, the client library leaves
+// a goroutine that sleeps for the rest of them.
 func (l *Link) Close() {
 	l.closing.Do(l.close)
 }
 
 func (l *Link) close() {
+	// After the lock no call can be added, so Wait below sees them all.
 	l.gate.Lock()
 	l.closed.Store(true)
 	l.gate.Unlock()
 	l.end()
 	l.blockers.end(l.core)
 	done := make(chan struct{})
+	// A call to a hung server ends only when its connection is closed below.
 	go func() {
 		l.calls.Wait()
 		close(done)

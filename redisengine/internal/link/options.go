@@ -18,59 +18,57 @@ type Scripts string
 
 // The ways to send scripts.
 const (
-	// Auto uses functions where the server has them and its user may load and
-	// call them, else EVAL.
+	// Auto uses functions if the server has them and its user may load and call them. Otherwise
+	// it uses EVAL.
 	Auto Scripts = "auto"
-	// Functions refuses servers where functions can't be used.
+	// Functions makes Open fail for servers where functions can't be used.
 	Functions Scripts = "functions"
-	// Eval uses EVAL alone, for proxies and servers without functions. The server
-	// then runs all of a script's definitions at every call.
+	// Eval uses EVAL only, for proxies and servers without functions. The server then runs all of
+	// a script's definitions at every call.
 	Eval Scripts = "eval"
 )
 
-// Options are the settings of a URL. The zero Options with one address means a single
-// server and all defaults.
+// Options holds the settings of a URL. The zero Options with one address means a single server
+// and all defaults.
 type Options struct {
 	// Mode is the kind of servers at the addresses. Default Single.
 	Mode Mode
-	// Addrs are host:port of the server, of the Sentinels, or of some nodes of
-	// the cluster; with Unix the path of a single server's socket.
+	// Addrs has host:port of the server, of the Sentinels, or of some nodes of the cluster.
+	// With Unix it has the path of a single server's socket.
 	Addrs []string
 	Unix  bool
-	// User and Password are those of the server. Default: the default user,
-	// and no password.
+	// User and Password are the server's login. Default: the default user, and no password.
 	User, Password string
-	// DB is the database's number, from 0 on; a cluster has 0 alone.
+	// DB is the number of the database, from 0 on. A cluster has only 0.
 	DB int
 	// TLS is nil for plain connections.
 	TLS *TLS
-	// Sentinel is for Mode Sentinel alone.
+	// Sentinel is used only in Mode Sentinel.
 	Sentinel SentinelOptions
-	// Prefix begins every key and channel: 1 to 64 of A-Z, a-z, 0-9, dot,
-	// underscore, colon and hyphen. Default DefaultPrefix.
+	// Prefix begins every key and channel. It has 1 to 64 of A-Z, a-z, 0-9, dot, underscore,
+	// colon and hyphen. Default DefaultPrefix.
 	Prefix string
 	// Durability is what RunDurable waits for. Default: nothing.
 	Durability Durability
 	// Scripts is how scripts are sent. Default Auto.
 	Scripts Scripts
-	// EvictionWarn accepts a server that may drop keys when its memory is full, and
-	// logs a warning every minute. Otherwise Open refuses such a server.
+	// EvictionWarn accepts a server that may drop keys when its memory is full, and logs a
+	// warning every minute. Otherwise Open fails for such a server.
 	EvictionWarn bool
-	// Dial bounds the time to make a connection, its greeting included: 1 ms to an
-	// hour. Default DefaultDial.
+	// Dial bounds the time to open a connection, with its greeting: 1 ms to an hour. Default
+	// DefaultDial.
 	Dial time.Duration
-	// Retry is how long a call without a deadline is repeated if it certainly did not
-	// run: 1 ms to an hour. Default DefaultRetry.
+	// Retry is how long a call without a deadline is retried if it certainly did not run: 1 ms to
+	// an hour. Default DefaultRetry.
 	Retry time.Duration
-	// Observe, if set, is called after every round trip that does not block,
-	// for each call in it, with its name and how long it took.
+	// Observe, if set, is called after every round trip that does not block, for each call in it,
+	// with its name and duration.
 	Observe func(call string, took time.Duration)
-	// Sent, if set, returns the script to send in place of the given one. It is for
-	// tests.
+	// Sent, if set, returns the script to send in place of the given one, for tests.
 	Sent func(*Script) *Script
 	// Clock is this process's clock, for tests. Default clock.System.
 	Clock clock.Clock
-	// Others are the options that ParseURL left to its caller.
+	// Others has the options that ParseURL left to its caller.
 	Others map[string]string
 }
 
@@ -89,33 +87,33 @@ const (
 	DefaultPrefix = "duly"
 	DefaultDial   = 5 * time.Second
 	DefaultRetry  = 5 * time.Second
-	// DefaultDurable bounds the wait for a batch's durability.
+	// DefaultDurable bounds the wait for the durability of a call.
 	DefaultDurable = 5 * time.Second
 )
 
-// SentinelOptions names what the Sentinels watch, and how to log in to them.
+// SentinelOptions names the primary that the Sentinels watch, and their login.
 type SentinelOptions struct {
 	Master         string
 	User, Password string
 }
 
-// TLS says which certificates to trust and to show. Files are PEM.
+// TLS has the certificates to trust and to present. Files are PEM.
 type TLS struct {
-	CA         string // file of authorities; default: the system's
-	Cert, Key  string // files of our own certificate; default: none
-	ServerName string // the name that the server's certificate must have; default: the host
+	CA         string // file of certificate authorities; default: the system's
+	Cert, Key  string // files of the client's certificate; default: none
+	ServerName string // expected name in the server's certificate; default: the host
 	SkipVerify bool   // accept any certificate
 }
 
-// Durability is what a batch waits for before it counts as stored: for the
-// fsync of the server's append-only file, for replicas, or for neither.
+// Durability is the condition under which a write counts as stored: the fsync of the server's
+// append-only file, the confirmation of replicas, or neither.
 type Durability struct {
 	AOF      bool
-	Replicas int           // how many have to confirm, up to 100; not with AOF
+	Replicas int           // how many must confirm, up to 100; not with AOF
 	Timeout  time.Duration // 1 ms to an hour; default DefaultDurable
 }
 
-// Asked reports whether a batch waits for anything.
+// Asked reports whether calls wait for durability.
 func (d Durability) Asked() bool { return d.AOF || d.Replicas > 0 }
 
 func (o Options) withDefaults() Options {
@@ -144,7 +142,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Bounds of Options.
+// These constants bound the Options.
 const (
 	maxPrefix   = 64
 	maxTime     = time.Hour
@@ -162,13 +160,14 @@ func (o Options) validate() error {
 		bad.Add("db", "is %d, must be between 0 and %d", o.DB, maxDB)
 	}
 	if o.Mode == Cluster && o.DB != 0 {
-		bad.Add("db", "is %d, but a cluster has database 0 alone", o.DB)
+		bad.Add("db", "is %d, but a cluster has only database 0", o.DB)
 	}
 	if o.Mode != Cluster && o.Mode != Sentinel && len(o.Addrs) > 1 {
-		bad.Add("url", "names %d servers; several are for redis+sentinel:// and redis+cluster:// alone", len(o.Addrs))
+		bad.Add("url", "names %d servers; only redis+sentinel:// and redis+cluster:// take several", len(o.Addrs))
 	}
 	if o.Mode == Sentinel && o.Sentinel.Master == "" {
-		bad.Add("master", "is missing: the name under which the Sentinels watch the primary, like redis+sentinel://HOST:26379/mymaster")
+		bad.Add("master", "is missing: the name under which the Sentinels watch the primary, like "+
+			"redis+sentinel://HOST:26379/mymaster")
 	}
 	if !validPrefix(o.Prefix) {
 		bad.Add("prefix", "must be 1 to %d of A-Z, a-z, 0-9, dot, underscore, colon and hyphen", maxPrefix)
@@ -180,7 +179,7 @@ func (o Options) validate() error {
 		bad.Add("durability", "is aof or replicas:N, not both")
 	}
 	if t := o.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
-		bad.Add("tls_cert", "and tls_key go together")
+		bad.Add("tls_cert", "and tls_key must be set together")
 	}
 
 	checkTime(&bad, "dial_timeout", o.Dial)
@@ -195,7 +194,8 @@ func checkTime(bad *contract.BadFields, name string, d time.Duration) {
 	}
 }
 
-// validPrefix keeps braces out, which would be a hash tag.
+// validPrefix reports whether a prefix is valid. Braces are not, because they would form a hash
+// tag.
 func validPrefix(s string) bool {
 	for _, c := range []byte(s) {
 		switch {
@@ -222,7 +222,7 @@ func (t *TLS) config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, contract.Invalid("tls_ca", "holds no certificate in PEM form")
+			return nil, contract.Invalid("tls_ca", "has no certificate in PEM form")
 		}
 	}
 
@@ -237,11 +237,11 @@ func (t *TLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// hidden replaces a secret.
+// hidden replaces a secret in messages.
 const hidden = "***"
 
-// String returns a URL for messages. It leaves out users and passwords, timeouts, the
-// files of TLS, and options with their default.
+// String returns the URL for messages. It omits users and passwords, timeouts, the files of TLS,
+// and options with their default.
 func (o Options) String() string {
 	o = o.withDefaults()
 	var b strings.Builder
@@ -307,6 +307,6 @@ func (o Options) query() url.Values {
 	return q
 }
 
-// forms lists the forms of a URL for errors.
+// forms lists the forms of a URL, for errors.
 const forms = "redis://[USER:PASSWORD@]HOST[:6379][/DB], rediss:// for TLS, redis+unix:///PATH, " +
 	"redis+sentinel://HOST:26379,…/MASTER[/DB] or redis+cluster://HOST:6379,…"

@@ -16,14 +16,14 @@ import (
 // pubsub makes subscriptions.
 type pubsub struct{ *core }
 
-// Hear calls message for each message of a shard channel (SPUBLISH). It returns when
-// ctx ends or the link is closed, with the context's error or [duly.ErrClosed]. It
-// calls hearing when messages begin to arrive, and again after each gap: a connection
-// that ended, a slot that moved, another primary. Messages of a gap are lost.
+// Hear calls message for each message of a shard channel (SPUBLISH). It returns when ctx ends or
+// the link is closed, with the context's error or [duly.ErrClosed]. It calls hearing when
+// messages begin to arrive, and again after each gap: after a closed connection, a moved slot or
+// a new primary. Messages of a gap are lost.
 //
-// Hear has a connection of its own, to the node that owns the channel's slot, and
-// sends nothing over it after SSUBSCRIBE. If the user lacks the right, Hear logs that
-// once and tries again every 30 s.
+// Hear has a dedicated connection to the node that owns the channel's slot, and sends nothing
+// over it after SSUBSCRIBE. If the user lacks the right, Hear logs that once and retries every 30
+// s.
 func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), message func(string)) error {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (h *shardSubscription) ended() (heard bool) {
 	return heard
 }
 
-// listen makes a connection and passes on what arrives over it, until it ends,
-// the slot moves, or the server is not the primary any more.
+// listen opens a connection and passes its messages on, until it ends, the slot moves, or the
+// server is no longer the primary.
 func (h *shardSubscription) listen(ctx context.Context) error {
 	l := h.link
 	client, err := l.waitClient()
@@ -76,17 +76,19 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 		OnMessage: func(m rueidis.PubSubMessage) { h.message(m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "sunsubscribe" {
-				moved <- struct{}{} // it has room: the connection has one subscription
+				// The channel has room, because the connection has one subscription.
+				moved <- struct{}{}
 			}
 		},
 	})
 	if err := conn.Do(ctx, conn.B().Ssubscribe().Channel(h.channel).Build()).Error(); err != nil {
 		return err
 	}
+	// The next refusal is new, so it is logged again.
 	h.subscribed, h.logged = true, ""
 	h.hearing()
 
-	// Sentinels report a new primary to the client, so this sends nothing.
+	// Sentinels report a new primary to the client, so this loop sends nothing.
 	look := l.clock.NewTimer(refreshEvery)
 	defer look.Stop()
 	for l.primary(client) == place {
@@ -108,17 +110,16 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 type subscriber struct {
 	link    *core
 	channel string
-	logged  string // the last error that was logged
-	// refusedPause is the pause after the server has refused the user; 0: as after
-	// other failures.
+	logged  string // the last logged error
+	// refusedPause is the pause after the server has refused the user. 0 means the usual pause.
 	refusedPause time.Duration
 }
 
-// refusedPause is the pause of Hear. A right is seldom granted while a program runs.
+// refusedPause is the pause of Hear. Rights are seldom granted while a program runs.
 const refusedPause = 30 * time.Second
 
-// run calls listen repeatedly. The pauses grow until a connection was subscribed,
-// which ended reports.
+// run calls listen repeatedly. The pauses grow until a connection was subscribed, which ended
+// reports.
 func (s *subscriber) run(ctx context.Context, listen func(context.Context) error, ended func() (heard bool)) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := listen(ctx)
@@ -137,8 +138,8 @@ func (s *subscriber) run(ctx context.Context, listen func(context.Context) error
 	}
 }
 
-// explain reports whether the server refused the subscription, and logs each refusal
-// once. It reconnects to the primary if the server is no longer that.
+// explain reports whether the server refused the subscription, and logs each refusal once. It
+// reconnects if the server is no longer the primary.
 func (s *subscriber) explain(err error) (refusal bool) {
 	l, v := s.link, verdictOf(err)
 	if v.refresh {
@@ -157,32 +158,30 @@ func (s *subscriber) explain(err error) (refusal bool) {
 	return true
 }
 
-// A subscription sends a question over its connection every beatEvery. An answer that
-// takes longer than beatWait counts as missing. So the subscription detects within a
-// second that it receives nothing.
+// A subscription sends a query over its connection every beatEvery. An answer that takes longer
+// than beatWait counts as missing. The subscription therefore detects within a second that it
+// receives nothing.
 const (
 	beatEvery = 300 * time.Millisecond
 	beatWait  = 400 * time.Millisecond
 )
 
-// Subscribe receives the messages of a channel. It calls report(true) when messages
-// begin to arrive, and after each message. One call may report several messages, or
-// none. Subscribe calls report(false) within a second after it loses the connection. The
-// next report(true) reports all messages missed until then. If the number in the key is
-// lower than before, the store lost writes, and Subscribe calls fell before report. The
-// calls never overlap.
+// Subscribe receives the messages of a channel. It calls report(true) when messages begin to
+// arrive, and after each message. One call may cover several messages, or none. Subscribe calls
+// report(false) within a second after it loses the connection. The next report(true) covers all
+// messages missed until then. If the number in the key is lower than before, the store lost
+// writes, and Subscribe calls fell before report. The calls never overlap.
 //
 // Subscribe returns when ctx ends or the link is closed, with the context's error or
 // [duly.ErrClosed]. It retries after all other errors.
 //
 // # How
 //
-// A publisher publishes a rising number, and writes it in the same script to the key
-// with the channel's name. The subscription reads that key repeatedly over a
-// connection of its own, in a cluster to the node that owns the key. An answer proves
-// that all earlier messages have arrived. A missing answer means that messages don't
-// arrive. An answer with an unknown number means that a message was lost: by a
-// failover, a FLUSHALL, or between the nodes of a cluster.
+// A publisher publishes a rising number. The same script writes it to the key with the channel's
+// name. The subscription reads that key repeatedly over a dedicated connection, in a cluster to
+// the node that owns the key. An answer proves that all earlier messages have arrived. A missing
+// answer means that messages don't arrive. An answer with an unknown number means that a message
+// was lost: by a failover, a FLUSHALL, or between the nodes of a cluster.
 func (l *pubsub) Subscribe(ctx context.Context, channel string, report func(hearing bool), fell func()) error {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -200,6 +199,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, report func(hear
 	for {
 		select {
 		case <-s.changed:
+			// A lower number must be reported before the message that follows it.
 			if s.takeFallen() {
 				fell()
 			}
@@ -220,8 +220,8 @@ type subscription struct {
 
 	mu      sync.Mutex
 	hearing bool
-	last    string // the last published number that is known
-	beats   uint64 // questions so far
+	last    string // the last known published number
+	beats   uint64 // queries so far
 	fallen  bool   // the number fell, and fell was not called yet
 }
 
@@ -238,8 +238,8 @@ func (s *subscription) isHearing() bool {
 	return s.hearing
 }
 
-// listen makes a connection and receives its messages, until it is lost or its server
-// is no longer the primary.
+// listen opens a connection and receives its messages, until it is lost or its server is no
+// longer the primary.
 func (s *subscription) listen(ctx context.Context) error {
 	l := s.link
 	client, err := l.waitClient()
@@ -275,8 +275,8 @@ func (s *subscription) listen(ctx context.Context) error {
 	return nil
 }
 
-// ask reads the key. While the key moves to another node, a redirect counts as an
-// answer with the known number.
+// ask reads the key. While the key moves to another node, a redirect counts as an answer with the
+// known number.
 func (s *subscription) ask(ctx context.Context, conn rueidis.DedicatedClient) error {
 	beat := s.asking()
 	late := s.link.clock.AfterFunc(beatWait, func() { s.late(beat) })
@@ -307,8 +307,8 @@ func (s *subscription) known() string {
 	return s.last
 }
 
-// message handles a message of the channel. Before the connection's first answer it
-// only records the number.
+// message handles a message of the channel. Before the connection's first answer it only records
+// the number.
 func (s *subscription) message(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +321,8 @@ func (s *subscription) message(value string) {
 func (s *subscription) answered(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats++ // so late ignores this beat
+	// late then ignores this query.
+	s.beats++
 	if value != s.last || !s.hearing {
 		s.fallen = s.fallen || publishedNumber(value) < publishedNumber(s.last)
 		s.last, s.hearing = value, true
@@ -329,14 +330,14 @@ func (s *subscription) answered(value string) {
 	}
 }
 
-// publishedNumber returns the number in the key, 0 for none.
+// publishedNumber returns the number in the key, or 0 if there is none.
 func publishedNumber(value string) int64 {
 	n, _ := strconv.ParseInt(value, 10, 64)
 	return n
 }
 
-// late handles an overdue answer. It keeps the connection, because a server that hangs
-// may continue.
+// late handles an overdue answer. It keeps the connection, because a server that hangs may
+// continue.
 func (s *subscription) late(beat uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,8 +347,8 @@ func (s *subscription) late(beat uint64) {
 	}
 }
 
-// disconnected handles the end of the connection. It reports whether the connection
-// received messages.
+// disconnected handles the end of the connection. It reports whether the connection received
+// messages.
 func (s *subscription) disconnected() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,6 +363,7 @@ func (s *subscription) disconnected() (heard bool) {
 func (s *subscription) ring() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // a call of report is already pending
+	// A call of report is already pending.
+	default:
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A server may hang with its connections open, and be replaced meanwhile. The client
-// library stays connected to it: behind Sentinels it asks the old primary for its role
-// first, in a cluster it reads the owners of slots only when a connection breaks. So
-// calls would hang until a ping times out. If the old server continues before that, it
-// would answer as the primary that it no longer is.
+// A server may hang with its connections open, and be replaced meanwhile. The client library
+// stays connected to it. Behind Sentinels it first asks the old primary for its role. In a
+// cluster it reads the owners of slots only when a connection breaks. Calls would hang until a
+// ping times out. If the old server continues before that, it would answer although it is no
+// longer the primary.
 //
-// Therefore the watchdog asks other servers whether a silent server was replaced. Only
-// then it closes the connections to that server.
+// The watchdog therefore asks other servers whether a silent server was replaced. Only then does
+// it close the connections to that server.
 
-// watchdogEvery is how often the watchdog looks for silent connections. It sends
+// watchdogEvery is the interval at which the watchdog looks for silent connections. It sends
 // nothing if there are none.
 const watchdogEvery = time.Second
 
-// watchdog notices servers that hang.
+// watchdog detects servers that hang.
 type watchdog struct{ *core }
 
 // run looks for servers that hang until the link is closed.
@@ -42,8 +42,7 @@ func (l *watchdog) run() {
 	}
 }
 
-// isReplaced reports whether another server says that the server at addr is no longer
-// a primary.
+// isReplaced reports whether another server says that the server at addr is no longer a primary.
 func (l *watchdog) isReplaced(addr string) bool {
 	others := slices.Collect(maps.Keys(l.main.Nodes()))
 	ask := l.primariesOf
@@ -51,12 +50,14 @@ func (l *watchdog) isReplaced(addr string) bool {
 		others, ask = l.o.Addrs, l.primaryOf
 	}
 	for _, other := range others {
+		// The silent server can't say that it was replaced.
 		if other == addr {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(l.life, silence)
 		primaries, err := ask(ctx, other)
 		cancel()
+		// The first answer decides; without any, the server is kept.
 		if err == nil {
 			return !slices.Contains(primaries, addr)
 		}
@@ -87,7 +88,8 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 		}
 		host, _ := primary[0].ToString()
 		port, _ := primary[1].AsInt64()
-		if host == "" { // the node does not know its own
+		// The node does not know its own host.
+		if host == "" {
 			host, _, _ = net.SplitHostPort(node)
 		}
 		addrs = append(addrs, net.JoinHostPort(host, fmt.Sprint(port)))

@@ -16,12 +16,13 @@ type Result struct {
 	Err error // an error of the contract
 }
 
-// Run runs a script and returns its reply, which may be nil. Its errors are those of
-// the contract. After [duly.ErrUnavailable] the script may have run, unless the
-// message says that nothing was done.
+// Run runs a script and returns its reply, which may be nil. Its errors are those of the
+// contract. After [duly.ErrUnavailable] the script may have run, unless the message says that
+// nothing was done.
 func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	c = l.sent(c)
 	again := l.request(c)
+	// Batched calls have no deadline, so this is the usual case.
 	if ctx.Done() == nil {
 		j := l.runOnce(ctx, c, again)
 		if !j.retry {
@@ -32,8 +33,8 @@ func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	return r.Msg, r.Err
 }
 
-// runOnce makes the first try, which nearly always succeeds, at less cost than send.
-// The caller's context never ends, so no goroutine has to watch it.
+// runOnce makes the first try, which nearly always succeeds, at less cost than send. The caller's
+// context never ends, so no goroutine has to watch it.
 func (l *core) runOnce(ctx context.Context, c Call, r *request) outcome {
 	if err := l.enter(ctx); err != nil {
 		return outcome{result: Result{Err: err}}
@@ -46,7 +47,7 @@ func (l *core) runOnce(ctx context.Context, c Call, r *request) outcome {
 	return l.assess(r, l.main.Do(ctx, c.command(l.main.B(), l.form(c.Script))))
 }
 
-// sent returns the call with the script that is sent in its place.
+// sent returns the call with the script that replaces its own.
 func (l *core) sent(c Call) Call {
 	if l.o.Sent != nil {
 		c.Script = l.o.Sent(c.Script)
@@ -54,8 +55,8 @@ func (l *core) sent(c Call) Call {
 	return c
 }
 
-// RunAll runs calls that do not depend on each other, in any order, with one round
-// trip per node. The results are in the order of the calls.
+// RunAll runs calls that do not depend on each other, in any order, with one round trip per node.
+// The results are in the order of the calls.
 func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	requests := make([]*request, len(calls))
 	for i, c := range calls {
@@ -66,15 +67,16 @@ func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	}
 	results := make([]Result, len(calls))
 	var all sync.WaitGroup
-	for i := range requests { // no call waits for another call's node
+	// No call waits for another call's node.
+	for i := range requests {
 		all.Go(func() { results[i] = l.send(ctx, requests[i:i+1])[0] })
 	}
 	all.Wait()
 	return results
 }
 
-// Do sends a plain command, made by [Link.B]. A command that only reads is repeated
-// even if its answer was lost.
+// Do sends a plain command from [Link.B]. A command that only reads is retried even if its answer
+// was lost.
 func (l *core) Do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	r := l.DoAll(ctx, cmd)[0]
 	return r.Msg, r.Err
@@ -89,6 +91,7 @@ func (l *core) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
 			name:  words[0],
 			keys:  words[1:min(2, len(words))],
 			reads: cmd.IsReadOnly(),
+			// Pin keeps the command for a retry; the client library would reuse its memory.
 			build: func(_ rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed { return append(cmds, cmd.Pin()) },
 		}
 	}
@@ -100,15 +103,15 @@ type request struct {
 	name  string
 	keys  []string
 	reads bool
-	once  bool // as Call.Once
+	once  bool // from Call.Once
 	// build appends the commands of one try. The last one's reply is the answer.
 	build  func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
-	byText bool // the server has said that it doesn't know the script
+	byText bool // the server has answered that it does not know the script
 }
 
-// request returns the request of a call. If the server does not know the function,
-// the next try loads the library for later calls and runs by EVAL. So it runs even
-// if the server's memory is full, when the server loads no library.
+// request returns the request of a call. If the server does not know the function, the next try
+// loads the library for later calls and runs by EVAL. It therefore runs even if the server's
+// memory is full, when the server loads no library.
 func (l *core) request(c Call) *request {
 	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
 	r.build = func(b rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed {
@@ -128,8 +131,7 @@ func (l *core) request(c Call) *request {
 	return r
 }
 
-// send sends the requests until each is answered, is refused, or may have run without
-// an answer.
+// send sends the requests until each is answered, is refused, or may have run without an answer.
 func (l *core) send(ctx context.Context, requests []*request) []Result {
 	results := make([]Result, len(requests))
 	open := make([]int, len(requests)) // indexes of the requests that must be sent
@@ -138,6 +140,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 	}
 
 	p := l.Backoff(ctx)
+	// The errors of requests that are still open also say that the caller left.
 	defer func() {
 		for _, i := range open {
 			results[i].Err = left(ctx, results[i].Err)
@@ -148,9 +151,11 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 		replies, err := l.exchange(ctx, requests, open)
 		if err != nil && err == ctx.Err() {
 			if !first {
-				break // the time is over, and the results say why nothing was done
+				// The time is over, and the results say why nothing was done.
+				break
 			}
-			err = unanswered(ctx) // a call before this one may be part of the same operation
+			// An earlier call may be part of the same operation, and may have run.
+			err = unanswered(ctx)
 		}
 		if err != nil {
 			for _, i := range open {
@@ -185,7 +190,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 // outcome is the meaning of one reply.
 type outcome struct {
 	result Result
-	retry  bool // the request must be sent again; result holds if there is no time for that
+	retry  bool // the request must be sent again; result is valid if there is no time for that
 	atOnce bool // retry without a pause
 }
 
@@ -197,6 +202,7 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	}
 
 	v := verdictOf(err)
+	// A script that only reads can't be half done.
 	v.midScript = v.midScript && !r.reads
 	j := outcome{result: Result{Err: l.refusal(r.name, v, err)}}
 	switch v.class {
@@ -205,6 +211,7 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 		r.byText = true
 	case idle:
 		j.retry = !r.once
+	// A call that may have run is repeated only if it reads.
 	case unknown:
 		j.retry = r.reads && !r.once && !l.closed.Load()
 	}
@@ -216,8 +223,8 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	return j
 }
 
-// exchange sends the open requests once. It returns an error if the caller has left
-// or the link is closed. Everything else is in the replies.
+// exchange sends the open requests once. It returns an error if the caller has left or the link
+// is closed. Everything else is in the replies.
 func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([]rueidis.RedisResult, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, err
@@ -228,6 +235,7 @@ func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([
 	}
 
 	done := make(chan []rueidis.RedisResult, 1)
+	// The calls run on after the caller has left, because they can't be recalled.
 	go func() {
 		defer l.calls.Done()
 		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
@@ -265,6 +273,7 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 		cmds = requests[i].build(b, cmds)
 		last[k] = len(cmds) - 1
 	}
+	// One command needs no pipeline.
 	if len(cmds) == 1 {
 		return []rueidis.RedisResult{l.main.Do(ctx, cmds[0])}
 	}
@@ -276,7 +285,8 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 	replies := make([]rueidis.RedisResult, len(open))
 	first := 0
 	for k, at := range last {
-		if at > first { // FUNCTION LOAD was sent before the call
+		// FUNCTION LOAD was sent before the call.
+		if at > first {
 			l.noteLoad(all[first])
 		}
 		replies[k], first = all[at], at+1
@@ -284,9 +294,9 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 	return replies
 }
 
-// noteLoad handles the reply to the FUNCTION LOAD that precedes a call whose function
-// is missing. The call runs by EVAL whatever the reply is, so a refusal is only
-// logged: once, until a library is loaded or the reply changes.
+// noteLoad handles the reply to the FUNCTION LOAD that precedes a call whose function is missing.
+// The call runs by EVAL in any case, so a refusal is only logged: once, until a library is loaded
+// or the reply changes.
 func (l *core) noteLoad(reply rueidis.RedisResult) {
 	err := reply.Error()
 	if err == nil || isLoaded(err) {
@@ -294,12 +304,14 @@ func (l *core) noteLoad(reply rueidis.RedisResult) {
 		return
 	}
 	if _, said := rueidis.IsRedisErr(err); !said || verdictOf(err).class == idle {
-		return // the call reports the same error
+		// The call reports the same error.
+		return
 	}
 
 	text := err.Error()
 	if last := l.unloaded.Swap(&text); last == nil || *last != text {
-		l.log.Warn("redis: the server refuses to load functions, so scripts are sent by EVAL with every call, which costs it more time",
+		l.log.Warn("redis: the server refuses to load functions, so every call sends its script by EVAL, which costs "+
+			"the server more time",
 			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", text))
 	}
 }

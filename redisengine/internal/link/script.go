@@ -10,11 +10,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Kind is the type of the value that a key holds.
+// Kind is the type of a key's value.
 type Kind int
 
-// Library is a Redis Functions library: a text that registers functions. Its
-// name and theirs are never used for another text.
+// Library is a Redis Functions library: a text that registers functions. The names of the library
+// and its functions are never used for another text.
 type Library struct {
 	Name, Source string
 }
@@ -24,50 +24,48 @@ func (f *Library) load(b rueidis.Builder) rueidis.Completed {
 	return b.Arbitrary("FUNCTION", "LOAD", f.Source).Build()
 }
 
-// isLoaded reports whether FUNCTION LOAD failed because the library is there.
+// isLoaded reports whether FUNCTION LOAD failed because the library exists.
 func isLoaded(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)
 	return ok && strings.Contains(e.Error(), "already exists")
 }
 
-// Script is a Lua script, ready to be sent.
+// Script is a Lua script that can be sent.
 type Script struct {
 	Name   string // for the log
 	Source string
-	SHA    string // the hash that the server knows it by
-	// ReadOnly scripts are sent so that the server refuses their writes.
+	SHA    string // the hash that identifies it on the server
+	// ReadOnly scripts are sent so that the server rejects their writes.
 	ReadOnly bool
-	// Library, if set, has the script as the function of this name, and the script is
-	// called as that function where functions can be used.
+	// Library, if set, has the script as the function of this name. The script is called as that
+	// function if functions can be used.
 	Library  *Library
 	Function string
-	// Takes, if set, reports whether the script accepts these numbers of keys and
-	// arguments. A call with other numbers is a bug, and panics.
+	// Takes, if set, reports whether the script accepts these numbers of keys and arguments. A
+	// call with other numbers is a bug, and panics.
 	Takes func(keys, args int) bool
 }
 
-// NewScript returns a script. The first line of a readOnly script must have the flag
-// no-writes.
+// NewScript returns a script. The first line of a readOnly script must have the flag no-writes.
 func NewScript(name, source string, readOnly bool) *Script {
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:]), ReadOnly: readOnly}
 }
 
-// Call is one run of a script. It names at least one key, and all its keys
-// carry one hash tag. Keys and Args belong to the link from then on: a call may
-// outlive its caller.
+// Call is one run of a script. It has at least one key, and all its keys have one hash tag. Keys
+// and Args belong to the link afterwards, because a call may outlive its caller.
 type Call struct {
 	Script     *Script
 	Keys, Args []string
-	// Once: the call is not repeated if it did not run, except after a redirect and for
-	// a script that the server does not know. The caller repeats it with others.
+	// Once: the call is not retried if it did not run, except after a redirect and for a script
+	// that the server does not know. The caller retries it together with others.
 	Once bool
-	// Waited: an earlier call has waited for its durability without success. This one
-	// waits a tenth as long.
+	// Waited: an earlier call has waited for the durability in vain. This one waits a tenth as
+	// long.
 	Waited bool
 }
 
-// form is how a script is named in a call.
+// form is how a call names its script.
 type form int
 
 const (
@@ -76,10 +74,11 @@ const (
 	byFunction             // by its function: FCALL
 )
 
-// command returns the command that makes the call.
+// command returns the command of the call.
 func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	if c.Script.Takes != nil && !c.Script.Takes(len(c.Keys), len(c.Args)) {
-		panic(fmt.Sprintf("link: the script %s is called with %d keys and %d arguments", c.Script.Name, len(c.Keys), len(c.Args)))
+		panic(fmt.Sprintf("link: the script %s is called with %d keys and %d arguments", c.Script.Name, len(c.Keys),
+			len(c.Args)))
 	}
 	name, script := "EVALSHA", c.Script.SHA
 	switch f {
@@ -94,9 +93,9 @@ func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	return b.Arbitrary(name, script, strconv.Itoa(len(c.Keys))).Keys(c.Keys...).Args(c.Args...).Build()
 }
 
-// mayCallScript returns the positions, from 1 on, of the commands in ARGV that the
-// user may not call. Each command is its number of words, then the words. Commands
-// that the server does not know count as forbidden.
+// mayCallScript returns the positions, from 1 on, of the commands in ARGV that the user may not
+// call. Each command is its number of words, then the words. Commands that the server does not
+// know count as forbidden.
 var mayCallScript = NewScript("may", `#!lua flags=no-writes
 local lacking, i, position = {}, 1, 0
 if not redis.acl_check_cmd then return lacking end
@@ -120,8 +119,8 @@ func mayCall(commands [][]string) Call {
 	return c
 }
 
-// namesAt returns the commands at the positions that mayCallScript has returned, as
-// rules of an ACL name them: client|id.
+// namesAt returns the commands at the positions that mayCallScript has returned, as rules of an
+// ACL name them: client|id.
 func namesAt(commands [][]string, positions []int64) []string {
 	names := make([]string, len(positions))
 	for i, position := range positions {

@@ -33,14 +33,13 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 //	redis+sentinel://[…@]HOST[:26379][,HOST…]/MASTER[/DB]   rediss+sentinel://
 //	redis+cluster://[…@]HOST[:6379][,HOST…]          rediss+cluster://
 //
-// More hosts may also be given as options addr=HOST:PORT. What would end a part
-// (: / ? # @ ,) is written as %XX inside it. The options are query parameters:
-// db, prefix, durability (aof or replicas:N), durability_timeout, eviction (refuse or
-// warn), scripts (auto, functions or eval), dial_timeout, retry; master, sentinel_user
-// and sentinel_password; tls_ca, tls_cert, tls_key, tls_server_name and
-// tls_skip_verify. The caller may name options of its own, which ParseURL puts into
-// Others unchanged. It refuses anything else with [duly.ErrInvalid]. No error repeats
-// a value that may be a secret.
+// More hosts may also be given as options addr=HOST:PORT. A character that would end a part (: /
+// ? # @ ,) is written as %XX. The options are query parameters: db, prefix, durability (aof or
+// replicas:N), durability_timeout, eviction (refuse or warn), scripts (auto, functions or eval),
+// dial_timeout, retry; master, sentinel_user and sentinel_password; tls_ca, tls_cert, tls_key,
+// tls_server_name and tls_skip_verify. ParseURL copies the caller's options, named in others,
+// into Others. It returns [duly.ErrInvalid] for any other option. No error repeats a value that
+// may be a secret.
 func ParseURL(raw string, others ...string) (Options, error) {
 	p := parser{others: others}
 	err := p.parse(raw)
@@ -67,20 +66,22 @@ func (p *parser) parse(raw string) error {
 		return contract.Invalid("url", "does not begin with a scheme of Redis; write %s", forms)
 	}
 	if o.TLS != nil {
-		o.TLS = &TLS{} // not the one that all share
+		// A new value, because all Options of the scheme share the one in the table.
+		o.TLS = &TLS{}
 	}
 
 	p.o = o
 	if strings.Contains(rest, "#") {
-		return contract.Invalid("url", "contains a #; inside a user, password or name it is written %%23")
+		return contract.Invalid("url", "contains a #; in a user, password or name, write it as %%23")
 	}
 
 	place, query, _ := strings.Cut(rest, "?")
 	authority, path, slash := strings.Cut(place, "/")
 	if strings.Contains(path, "@") || strings.Contains(query, "@") {
-		return contract.Invalid("url", "has an @ behind its host; inside a user or password / ? @ are written %%2F %%3F %%40")
+		return contract.Invalid("url", "has an @ after its host; in a user or password, write / ? @ as %%2F %%3F %%40")
 	}
 
+	// The last @ ends the login, so a password may contain one.
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		if err := p.user(authority[:at]); err != nil {
 			return err
@@ -101,7 +102,8 @@ func (p *parser) user(text string) error {
 	p.o.User, err1 = url.PathUnescape(user)
 	p.o.Password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return contract.Invalid("url", "has a user or password with a %% that begins no %%XX; write %%25 for the character itself")
+		return contract.Invalid("url", "has a %% in the user or password without two hex digits; write %%25 for the "+
+			"character itself")
 	}
 	return nil
 }
@@ -111,7 +113,8 @@ func (p *parser) place(authority, path string, slash bool) error {
 	if p.o.Unix {
 		name, err := url.PathUnescape(path)
 		if err != nil || authority != "" || name == "" {
-			return contract.Invalid("url", "names no socket; write redis+unix:///PATH, with %%25 for a %% and %%3F for a ? in the path")
+			return contract.Invalid("url", "names no socket; write redis+unix:///PATH, with %%25 for a %% and %%3F for a ? "+
+				"in the path")
 		}
 		p.o.Addrs = []string{"/" + name}
 		return nil
@@ -129,7 +132,8 @@ func (p *parser) place(authority, path string, slash bool) error {
 		master, number, more := strings.Cut(path, "/")
 		name, err := url.PathUnescape(master)
 		if err != nil {
-			return contract.Invalid("url", "has a master's name with a %% that begins no %%XX; write %%25 for the character itself")
+			return contract.Invalid("url", "has a %% in the master's name without two hex digits; write %%25 for the "+
+				"character itself")
 		}
 		p.o.Sentinel.Master = name
 		if !more || number == "" {
@@ -144,7 +148,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 
 func (p *parser) addrs(hosts []string) error {
 	if p.o.Unix {
-		return contract.Invalid("addr", "is for redis+sentinel:// and redis+cluster:// alone")
+		return contract.Invalid("addr", "is only for redis+sentinel:// and redis+cluster://")
 	}
 	for _, host := range hosts {
 		addr, err := p.addr(host)
@@ -162,19 +166,21 @@ func (p *parser) addr(text string) (string, error) {
 		port = "26379"
 	}
 	u, err := url.Parse("//" + text)
-	if err != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(u.Hostname(), " :@/") && !strings.HasPrefix(text, "[") {
-		return "", contract.Invalid("url", "names no host where one is due; write %s", forms)
+	// url.Parse accepts hosts with separators, which are mistakes here.
+	if err != nil || u.Hostname() == "" || u.User != nil || strings.ContainsAny(u.Hostname(), " :@/") &&
+		!strings.HasPrefix(text, "[") {
+		return "", contract.Invalid("url", "has an empty or invalid host; write %s", forms)
 	}
 	if u.Port() != "" {
 		port = u.Port()
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", contract.Invalid("url", "has a port that is no number between 1 and 65535")
+		return "", contract.Invalid("url", "has a port that is not a number between 1 and 65535")
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// known lists the options in the order of messages.
+// known lists the options in the order in which messages name them.
 var known = []string{
 	"addr", "db", "prefix", "durability", "durability_timeout", "eviction", "scripts", "dial_timeout", "retry",
 	"master", "sentinel_user", "sentinel_password", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_skip_verify",
@@ -199,7 +205,8 @@ func (p *parser) query(text string) error {
 			}
 			p.o.Others[name] = values[name][0]
 		case !slices.Contains(known, name):
-			bad.Add("url", "has the unknown option %s; there are %s", strconv.Quote(name), strings.Join(slices.Concat(known, p.others), ", "))
+			bad.Add("url", "has the unknown option %s; known options are %s", strconv.Quote(name),
+				strings.Join(slices.Concat(known, p.others), ", "))
 		default:
 			bad.Take(p.option(name, values[name][0]))
 		}
@@ -260,12 +267,13 @@ func (p *parser) durability(value string) error {
 			return nil
 		}
 	}
-	return contract.Invalid("durability", "is %s, must be none, aof or replicas:N with N from 1 to %d", strconv.Quote(value), maxReplicas)
+	return contract.Invalid("durability", "is %s, must be none, aof or replicas:N with N from 1 to %d",
+		strconv.Quote(value), maxReplicas)
 }
 
 func (p *parser) sentinel(name, value string) error {
 	if p.o.Mode != Sentinel {
-		return contract.Invalid(name, "is for redis+sentinel:// alone")
+		return contract.Invalid(name, "is only for redis+sentinel://")
 	}
 	s := &p.o.Sentinel
 	switch name {
@@ -285,7 +293,7 @@ func (p *parser) sentinel(name, value string) error {
 func (p *parser) tls(name, value string) error {
 	t := p.o.TLS
 	if t == nil {
-		return contract.Invalid(name, "is for rediss:// alone")
+		return contract.Invalid(name, "is only for rediss://")
 	}
 
 	switch name {
@@ -308,7 +316,7 @@ func (p *parser) tls(name, value string) error {
 	return nil
 }
 
-// db sets the database by its option. A database in the path must be the same.
+// db sets the database from its option. A database in the path must be the same.
 func (p *parser) db(value string) error {
 	path, given := p.o.DB, p.pathDB
 	if err := p.number("db", value, &p.o.DB); err != nil {
@@ -332,7 +340,8 @@ func (p *parser) number(name, value string, into *int) error {
 func (p *parser) time(name, value string, into *time.Duration) error {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < time.Millisecond || d > maxTime {
-		return contract.Invalid(name, "is %s, must be a time between 1ms and %v, like 500ms or 5s", strconv.Quote(value), maxTime)
+		return contract.Invalid(name, "is %s, must be a time between 1ms and %v, like 500ms or 5s", strconv.Quote(value),
+			maxTime)
 	}
 	*into = d
 	return nil

@@ -80,7 +80,7 @@ func TestParseURLNamesWhatIsWrong(t *testing.T) {
 		{"redis://h/1/2", "db"},
 		{"redis://a,b", "redis+cluster"},
 		{"redis://a?addr=b", "redis+cluster"},
-		{"redis://h?colour=blue", `unknown option "colour"; there are addr, db, prefix`},
+		{"redis://h?colour=blue", `unknown option "colour"; known options are addr, db, prefix`},
 		{"redis://h?max_body=1", "unknown option"},
 		{"redis://h?db=1&db=2", "2 times"},
 		{"redis://h/5?db=6", "db is 6, but the path says /5; give one of them"},

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// namespace checks a namespace: its list of queues, and every queue of it.
+// namespace checks a namespace: its list of queues, and each queue.
 func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err := c.configured(ctx, namespace); err != nil {
 		return err
@@ -25,6 +25,7 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err != nil {
 		return err
 	}
+	// Topics count messages, which the progress adds to the jobs.
 	if looked > 0 {
 		c.report.Messages += looked
 		c.before += looked
@@ -43,6 +44,7 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 		}
 
 		for _, name := range names {
+			// The shards of such a queue can't be found without its configuration.
 			if slices.Contains(unreadable, name) {
 				continue
 			}
@@ -55,8 +57,8 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	})
 }
 
-// configured looks for configurations of queues that the list does not name:
-// nobody would look at these queues.
+// configured looks for configurations of queues that the list lacks. No call would find these
+// queues.
 func (c *check) configured(ctx context.Context, namespace string) error {
 	for cursor := uint64(0); ; {
 		key := c.e.ConfigsKey(namespace)
@@ -73,6 +75,7 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 		names, lists := map[string][]string{}, []string{c.e.NamesKey(namespace), c.e.TopicsKey(namespace)}
 		for i := 0; i < len(page.Elements); i += 2 {
 			name, value := page.Elements[i], page.Elements[i+1]
+			// Topics and queues are in different lists.
 			if list := c.e.ListKey(namespace, value); !store.InvalidTopic(name) {
 				names[list] = append(names[list], name)
 			} else if err := c.drop(ctx, namespace, name, value); err != nil {
@@ -84,6 +87,7 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 			if len(names[list]) == 0 {
 				continue
 			}
+			// nil scores show the names that are missing in the list.
 			scores, err := c.e.Link.Do(ctx, c.e.Link.B().Zmscore().Key(list).Member(names[list]...).Build())
 			if err != nil {
 				return err
@@ -99,8 +103,8 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 	}
 }
 
-// misnamed drops the members of the list that can't be names of queues, and returns
-// the others. Those with a configuration were dropped or reported with it.
+// misnamed drops members of the list that can't be names of queues, and returns the others. An
+// invalid name with a configuration was handled by configured.
 func (c *check) misnamed(ctx context.Context, namespace string, all []string) (names []string, err error) {
 	for _, name := range all {
 		if !store.InvalidQueue(name) {
@@ -121,11 +125,11 @@ func (c *check) misnamed(ctx context.Context, namespace string, all []string) (n
 	return names, nil
 }
 
-// drop removes an entry from the list that something else has written there: its
-// name can't be that of a queue, so no call could use that queue or remove it. The
-// report names no queue.
+// drop reports and removes an invalid name in the list of queues. Another program has written it,
+// and no call could use or remove such a queue. The report has no queue.
 func (c *check) drop(ctx context.Context, namespace, name, value string) error {
-	fault := scriptFault{faultUnreadableList, contract.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
+	fault := scriptFault{faultUnreadableList, contract.Quoted(name) +
+		" can't be the name of a queue: something else has written it into the list"}
 	c.found(duly.QueueRef{Namespace: namespace}, "", fault, c.p.Repair)
 	if !c.p.Repair {
 		return nil
@@ -134,8 +138,8 @@ func (c *check) drop(ctx context.Context, namespace, name, value string) error {
 	return err
 }
 
-// dropNamespace takes a name out of the list of namespaces that can't be one's. A
-// report names no queue by it.
+// dropNamespace reports and removes an invalid name in the list of namespaces. The report has no
+// queue.
 func (c *check) dropNamespace(ctx context.Context, name string) error {
 	fault := scriptFault{
 		faultNoNamespace,
@@ -149,8 +153,8 @@ func (c *check) dropNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// named looks for names of queues without a configuration: nobody would find their
-// jobs. It returns the names whose configuration can't be read, and still can't.
+// named looks for names of queues without a configuration. No call would find their jobs. It
+// returns the names whose configuration is still unreadable.
 func (c *check) named(ctx context.Context, namespace, list string, names []string) (unreadable []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -167,6 +171,7 @@ func (c *check) named(ctx context.Context, namespace, list string, names []strin
 			continue
 		}
 		_, fault := c.e.ReadQueue(ref, codec.Text(&m))
+		// Another layout is unreadable too, but not damaged.
 		if duly.CodeOf(fault) != duly.CodeCorrupt {
 			continue
 		}
@@ -181,8 +186,8 @@ func (c *check) named(ctx context.Context, namespace, list string, names []strin
 	return unreadable, c.listed(ctx, namespace, list, names, values)
 }
 
-// rewrite replaces a configuration that can't be read by that of the queue's first
-// shard, or by the default for as many shards as there are.
+// rewrite replaces a configuration that can't be read with that of the queue's first shard. If
+// that is damaged too, it uses the default and counts the shards.
 func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
 	left, held, err := c.e.ShardConfig(ctx, ref)
 	if err != nil {
@@ -195,25 +200,29 @@ func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) erro
 		return err
 	}
 	now, err := c.e.Put(ctx, store.ScriptQueueSet, ref, was, catalog.PackConfig(c.e.NextVersion("", left), cfg, false))
-	if err != nil || now == nil { // nil: somebody else has changed it
+	// nil: another process has changed it.
+	if err != nil || now == nil {
 		return err
 	}
-	c.e.Settings.Logger.Error("a queue's configuration could not be read and was replaced; check the settings of the queue",
+	c.e.Settings.Logger.Error("a queue's configuration could not be read and was replaced; check the settings of the "+
+		"queue",
 		"queue", ref.String(), "shards", cfg.Shards, "from its shard", held != nil)
 	return c.e.Propagate(ctx, now, now.Shards...)
 }
 
-// countShards finds out how many shards a queue has by which keys exist.
+// countShards returns the number of shards that a queue must have, given its existing keys.
 func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error) {
 	cmds := make([]rueidis.Completed, duly.MaxShards)
 	for i := range cmds {
-		cmds[i] = c.e.Link.B().Exists().Key(store.AppendKeys(nil, store.ShardTag(c.e.Prefix, ref, i), store.ShardKeys[:])...).Build()
+		cmds[i] = c.e.Link.B().Exists().Key(store.AppendKeys(nil, store.ShardTag(c.e.Prefix, ref, i),
+			store.ShardKeys[:])...).Build()
 	}
 	shards := 1
 	for i, r := range c.e.Link.DoAll(ctx, cmds...) {
 		if r.Err != nil {
 			return 0, r.Err
 		}
+		// The number of shards is a power of two above the last used index.
 		for codec.Integer(&r.Msg) > 0 && shards <= i {
 			shards *= 2
 		}
@@ -221,7 +230,7 @@ func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error)
 	return shards, nil
 }
 
-// listed checks the entries of queues for which nothing was read.
+// listed checks the queues whose value is nil in the reply.
 func (c *check) listed(ctx context.Context, namespace, list string, names []string, read rueidis.RedisMessage) error {
 	for i, m := range codec.Elements(&read) {
 		if !m.IsNil() {
@@ -239,8 +248,10 @@ func (c *check) listed(ctx context.Context, namespace, list string, names []stri
 			left = held.Value
 		}
 
+		// The script compares again, because a queue may be created or destroyed meanwhile.
 		msg, err := c.e.Link.Run(ctx, link.Call{
-			Script: store.ScriptCheckList.Script, Keys: []string{list, c.e.ConfigsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
+			Script: store.ScriptCheckList.Script, Keys: []string{list, c.e.ConfigsKey(namespace)},
+			Args: []string{ref.Name, left, c.repair()},
 		})
 
 		if err != nil {

@@ -22,10 +22,10 @@ func (c *check) queue(ctx context.Context, ref duly.QueueRef) error {
 	}
 }
 
-// shard walks over one shard, and again as long as that repairs something.
+// shard checks one shard, and repeats that while it repairs faults.
 func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err error) {
 	for pass := range checkPasses {
-		mended := c.report.Repaired
+		repaired := c.report.Repaired
 		jobs, there, err := c.walk(ctx, at, pass == 0)
 		if err != nil || !there {
 			return there, err
@@ -37,13 +37,14 @@ func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err
 		}
 
 		if pass == 0 {
+			// Later passes count the same jobs again.
 			c.before += jobs
 			if standing != "" {
 				c.silent = append(c.silent, silent{at, standing})
 			}
 		}
 
-		if c.report.Repaired == mended {
+		if c.report.Repaired == repaired {
 			break
 		}
 	}
@@ -51,7 +52,7 @@ func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err
 	return true, ctx.Err()
 }
 
-// walk looks at everything that a shard holds.
+// walk reads all entries of a shard.
 func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (jobs int64, there bool, err error) {
 	where, cursor := "1", "0"
 	for where != "0" {
@@ -76,6 +77,7 @@ func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (job
 			return jobs, there, err
 		}
 
+		// Each suspect is checked in a script call that sees only its current state.
 		for i := range suspects {
 			suspect := codec.Elements(&suspects[i])
 			if err := c.suspect(ctx, at, codec.Text(&suspect[0]), codec.Text(&suspect[1])); err != nil {
@@ -87,7 +89,7 @@ func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (job
 	return jobs, true, nil
 }
 
-// suspect checks alone what a page has named.
+// suspect checks one entry that a page has reported.
 func (c *check) suspect(ctx context.Context, at catalog.ShardRef, of, name string) error {
 	_, err := c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
 		switch of {
@@ -101,9 +103,10 @@ func (c *check) suspect(ctx context.Context, at catalog.ShardRef, of, name strin
 	return err
 }
 
-// job checks a number. The blocked set knows it by the member.
+// job checks the job with a number. member is its entry in the blocked set, or "".
 func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, member string) error {
-	r, err := c.e.Call(ctx, q, s, store.ScriptCheckJob, s.Limits, n, member, c.repair(), fallbackAlias(fallback(q, n, s.Index)))
+	r, err := c.e.Call(ctx, q, s, store.ScriptCheckJob, s.Limits, n, member, c.repair(),
+		fallbackAlias(fallback(q, n, s.Index)))
 	if err != nil {
 		return err
 	}
@@ -113,6 +116,7 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 		id = codec.NumberText(n)
 	}
 
+	// The script repairs only if the fault is still there.
 	mended := c.p.Repair && codec.Integer(&r.Rest[2]) == 1
 	for _, f := range readFaults(&r.Rest[0]) {
 		c.found(q.Ref, id, f, mended)
@@ -157,8 +161,8 @@ func entryText(of, name, value string) string {
 	return fmt.Sprintf("%q leads to policy %q", name, value)
 }
 
-// totals checks a shard's counters and its marker. If jobs are deliverable and no
-// marker says so, it returns the state of the shard.
+// totals checks a shard's counters and its marker. If jobs are deliverable without a marker, it
+// returns the state of the shard. seen is the state at the previous check, or "".
 func (c *check) totals(ctx context.Context, at catalog.ShardRef, seen string) (standing string, err error) {
 	_, err = c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
 		r, err := c.e.Call(ctx, q, s, store.ScriptCheckShard, s.Limits, c.repair(), seen)
@@ -175,7 +179,7 @@ func (c *check) totals(ctx context.Context, at catalog.ShardRef, seen string) (s
 	return standing, err
 }
 
-// fallbackAlias is the alias of a fallback, "" for none.
+// fallbackAlias returns the alias of a fallback ID, or "" if there is none.
 func fallbackAlias(id string) string {
 	if id == "" {
 		return ""
@@ -183,8 +187,8 @@ func fallbackAlias(id string) string {
 	return codec.Alias(id)
 }
 
-// fallback returns the ID of a job of q that has lost its own: "" for its number,
-// if that leads to this shard, else one that does.
+// fallback returns a new ID for a job of q that has lost its own. It is "" if the job's number
+// leads to this shard.
 func fallback(q *catalog.Queue, n string, index int) string {
 	id := codec.NumberText(n)
 	if len(n) != len(duly.Number{}) || contract.ShardOf(id, len(q.Shards)) == index {

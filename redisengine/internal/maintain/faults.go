@@ -12,23 +12,22 @@ import (
 )
 
 const (
-	// checkPage is about how many entries one script call looks at: some
-	// 0.3 ms of the server's time.
+	// checkPage is roughly how many entries one script call reads: about 0.3 ms of the server's
+	// time.
 	checkPage = 50
-	// checkPasses bounds how often a repair walks over a shard. A mend may bring
-	// up what was hidden, so a pass that has mended is followed by another.
+	// checkPasses bounds how often a repair reads a shard. A repair may reveal another fault, so
+	// another pass follows it.
 	checkPasses = 4
 )
 
-// check is one Check under way.
+// check is one Check in progress.
 type check struct {
 	e      *catalog.Catalog
 	p      contract.CheckParams
 	topics TopicMaintainer
-	before int64 // jobs of the shards that were looked at before this one
+	before int64 // jobs of the shards before the current one
 	report contract.CheckReport
-	// silent are shards where jobs are deliverable and no marker says so, with
-	// how they stood.
+	// silent has the shards with deliverable jobs and no marker, with their state at that time.
 	silent []silent
 }
 
@@ -39,14 +38,14 @@ type silent struct {
 
 // TopicMaintainer sweeps and checks the topics of a namespace.
 type TopicMaintainer interface {
-	// SweepTopics moves the topics forward. n counts the sweeps.
+	// SweepTopics makes the steps that are due. n counts the sweeps.
 	SweepTopics(ctx context.Context, namespace string, n uint64) error
-	// CheckTopics checks the topics, and mends them with repair. It returns how many
-	// messages it has looked at.
+	// CheckTopics checks the topics, and repairs them if repair is set. It returns how many
+	// messages it has checked.
 	CheckTopics(ctx context.Context, namespace string, repair bool, found func(contract.Fault)) (looked int64, err error)
 }
 
-// progress reports how far the check is: jobs were checked in a shard of all.
+// progress reports the progress of the check: jobs of all were checked in a shard.
 func (c *check) progress(jobs, all int64) {
 	c.report.Jobs += jobs
 	if c.p.Progress != nil {
@@ -63,42 +62,44 @@ func (c *check) repair() string {
 }
 
 func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) {
-	c.report.Faults = append(c.report.Faults, contract.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail, Repaired: mended})
+	c.report.Faults = append(c.report.Faults, contract.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail,
+		Repaired: mended})
 	if mended {
 		c.report.Repaired++
 	}
 }
 
-// The kinds of fault, as the scripts name them (lua/include/judge.lua). Faults that
-// another engine knows as well have the same name there.
+// These are the kinds of faults, as the scripts name them (lua/include/judge.lua). Faults that
+// the other engines find as well have the same names there.
 const (
-	faultNotListed      = "queue_not_listed"     // a configuration whose queue the namespace's list does not name
-	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
-	faultUnreadableList = "queue_unreadable"     // an entry of the namespace's list that can't be a configuration, or a queue's name
-	faultNoNamespace    = "namespace_unreadable" // an entry of the list of namespaces that can't be one's name
-	faultNoSet          = "job_in_no_set"        // a record in no set, which no call would ever find
+	faultNotListed      = "queue_not_listed"     // a configuration without an entry in the namespace's list
+	faultNotConfigured  = "queue_not_configured" // a queue in the namespace's list without its configuration
+	faultUnreadableList = "queue_unreadable"     // a configuration or a queue's name that is damaged
+	faultNoNamespace    = "namespace_unreadable" // an invalid name in the list of namespaces
+	faultNoSet          = "job_in_no_set"        // a record in no set, which no call would find
 	faultTwoSets        = "job_in_two_sets"      // a job in more than one set
 	faultEntryStray     = "entry_without_job"    // a member of a set without its record
 	faultPlace          = "place_wrong"          // a member with a wrong score
-	faultUnreadable     = "job_unreadable"       // a record, its policy or a run state that can't be a job's
-	faultBodyMissing    = "body_missing"         // a record with a size, and no body of that size
-	faultBodyTwice      = "body_twice"           // a body in the record and beside it
-	faultBodyStray      = "body_without_job"     // a body of no job
-	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or a policy that can't be read
-	faultPolicyWrong    = "policy_wrong"         // an entry of the policies that leads to no policy, or a policy that none leads to
-	faultRunMissing     = "run_missing"          // a dead or done job without its run state
-	faultRunStray       = "run_without_job"      // a run state of no job
-	faultAliasMissing   = "alias_missing"        // an own ID that finds nothing
-	faultAliasStray     = "alias_without_job"    // an alias to nothing
-	faultExpiryMissing  = "expiry_missing"       // a TTL or Retain without its entry
-	faultExpiryStray    = "expiry_without_job"   // an entry without its job, or of a job that does not expire
-	faultMergeMissing   = "merge_key_missing"    // a waiting job that does not hold its merge key
-	faultMergeStray     = "merge_key_wrong"      // a merge key or run mark without the job that it belongs to
-	faultKeyNotHeld     = "order_key_not_held"   // ready or leased without its order key
-	faultKeyStray       = "order_key_wrong"      // an order key held by nothing
-	faultBlockedByNone  = "blocked_by_nobody"    // blocked, and the order key is free
-	faultCounters       = "counters_differ"      // the counters do not add up
-	faultMoment         = "moment_missed"        // something is due, and no marker says so
+	faultUnreadable     = "job_unreadable"       // a damaged record, policy or run state
+	faultBodyMissing    = "body_missing"         // a record with a size, without a body of that size
+	faultBodyTwice      = "body_twice"           // a body both in the record and next to it
+	faultBodyStray      = "body_without_job"     // a body without its job
+	faultPolicyMissing  = "policy_missing"       // a job whose policy is missing in the shard or damaged
+	// An entry of the policies that leads to no policy, or a policy without an entry.
+	faultPolicyWrong   = "policy_wrong"
+	faultRunMissing    = "run_missing"        // a dead or done job without its run state
+	faultRunStray      = "run_without_job"    // a run state without its job
+	faultAliasMissing  = "alias_missing"      // a caller's ID that finds no job
+	faultAliasStray    = "alias_without_job"  // an alias that leads to no job
+	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
+	faultExpiryStray   = "expiry_without_job" // an entry without its job, or of a job that does not expire
+	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
+	faultMergeStray    = "merge_key_wrong"    // a merge key or run mark without its job
+	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
+	faultKeyStray      = "order_key_wrong"    // an order key without a holder
+	faultBlockedByNone = "blocked_by_nobody"  // a blocked job whose order key is free
+	faultCounters      = "counters_differ"    // the counters do not add up
+	faultMoment        = "moment_missed"      // a due job without a marker
 )
 
 // scriptFault is a fault as a script returns it.

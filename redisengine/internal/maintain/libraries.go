@@ -16,35 +16,35 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// The names of the libraries carry a hash of their text, so each version of duly
-// leaves its own on the servers. Every process records in one hash which of them
-// it uses, and when. A library that nobody has recorded for a week is removed.
-// If somebody still uses it, the next call loads it again.
+// The names of the libraries contain a hash of their text, so each version of duly leaves its own
+// on the servers. One hash records when processes last used each library. Every process updates
+// the entries of its libraries. A library that no process has recorded for a week is removed. If
+// a process still uses it, the next call loads it again.
 const (
 	libraryAge   = 7 * 24 * time.Hour
-	libraryPause = time.Hour // between two looks of one process
+	libraryPause = time.Hour // between two cleanups of one process
 )
 
-// isLibrary matches the names of duly's libraries, of all versions. Others may
-// have libraries of their own whose names begin with duly_.
+// isLibrary matches the names of duly's libraries, of all versions. Other programs may have
+// libraries whose names begin with duly_.
 var isLibrary = regexp.MustCompile(`^` + lua.NamePrefix + `[a-z]+_[0-9a-f]{8,}$`)
 
-// LibraryCleaner records the libraries that this process uses, and removes those
-// that no process uses.
+// LibraryCleaner records the libraries that this process uses, and removes those that no process
+// uses.
 type LibraryCleaner struct {
 	e *catalog.Catalog
 
-	mu   sync.Mutex    // one look at a time
-	next time.Duration // monotonic: when the next look is due
-	said bool          // why nothing is removed was logged
+	mu   sync.Mutex    // one cleanup at a time
+	next time.Duration // when the next cleanup is due, monotonic
+	said bool          // the reason why nothing is removed was logged
 }
 
-// key is the key of the hash: library → when it was recorded last, in ms. It lies
-// with the tokens, for it is one for all namespaces.
+// key returns the key of the hash: library → when it was last recorded, in ms. All namespaces
+// share it, so it is stored with the tokens.
 func (c *LibraryCleaner) key() string { return c.e.TokenKey("libraries") }
 
-// RecordOwn records the libraries of a process that begins. A node that is down does
-// not keep it from opening: the first sweep records them as well.
+// RecordOwn records the libraries of a starting process. An unreachable node does not make Open
+// fail, because the first sweep records them as well.
 func (c *LibraryCleaner) RecordOwn(ctx context.Context) error {
 	hasty, cancel := link.Hasty(ctx)
 	defer cancel()
@@ -54,17 +54,16 @@ func (c *LibraryCleaner) RecordOwn(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isDue reports whether an hour has passed since the last look.
+// isDue reports whether an hour has passed since the last cleanup.
 func (c *LibraryCleaner) isDue() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.e.Local().Mono() >= c.next
 }
 
-// clean records the libraries of this process, and removes those that nobody has
-// recorded for a week. No call depends on it, so its errors fail nothing, and the
-// next time tries again. An error that will stay, such as a missing right, is
-// logged once.
+// clean records the libraries of this process, and removes those that no process has recorded for
+// a week. No call depends on it, so it returns no error and the next cleanup retries. It logs a
+// permanent error, such as a missing right, once.
 func (c *LibraryCleaner) clean(ctx context.Context) {
 	if !c.e.Link.UsesFunctions() {
 		return
@@ -74,11 +73,14 @@ func (c *LibraryCleaner) clean(ctx context.Context) {
 	c.next = c.e.Local().Mono() + libraryPause
 
 	err := c.cleanOnce(ctx)
-	if code := duly.CodeOf(err); err == nil || c.said || ctx.Err() != nil || code == duly.CodeUnavailable || code == duly.CodeClosed {
+	// Errors that pass are not worth a line in the log.
+	if code := duly.CodeOf(err); err == nil || c.said || ctx.Err() != nil || code == duly.CodeUnavailable ||
+		code == duly.CodeClosed {
 		return
 	}
 	c.said = true
-	c.e.Settings.Logger.Info("libraries of other versions of duly are not removed; that needs the rights +function|list +function|delete",
+	c.e.Settings.Logger.Info("libraries of other versions of duly are not removed; that needs the rights "+
+		"+function|list +function|delete",
 		slog.String("error", err.Error()))
 }
 
@@ -100,12 +102,16 @@ func (c *LibraryCleaner) cleanOnce(ctx context.Context) error {
 		return err
 	}
 
-	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(own, name) || !isLibrary.MatchString(name) })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains(own, name) ||
+			!isLibrary.MatchString(name)
+	})
 
 	for _, name := range names {
 		at, known := recorded[name]
 		switch age := now.Sub(at); {
-		case !known, age < 0: // recorded by a clock that was ahead, it would stay for too long
+		case !known, age < 0:
+			// An unknown library starts its week now, and so does one with a time in the future.
 			err = c.record(ctx, now, name)
 		case age >= libraryAge:
 			err = c.remove(ctx, name)
@@ -114,7 +120,8 @@ func (c *LibraryCleaner) cleanOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	for name, at := range recorded { // what is on no server
+	// Entries of libraries that are on no server expire as well.
+	for name, at := range recorded {
 		if now.Sub(at) < libraryAge || slices.Contains(names, name) || slices.Contains(own, name) {
 			continue
 		}
@@ -125,7 +132,7 @@ func (c *LibraryCleaner) cleanOnce(ctx context.Context) error {
 	return nil
 }
 
-// record enters libraries with the present time.
+// record stores the current time for libraries.
 func (c *LibraryCleaner) record(ctx context.Context, now time.Time, names ...string) error {
 	hset := c.e.Link.B().Hset().Key(c.key()).FieldValue()
 	for _, name := range names {
@@ -135,8 +142,7 @@ func (c *LibraryCleaner) record(ctx context.Context, now time.Time, names ...str
 	return err
 }
 
-// recorded returns when each library was recorded last. A time that can't be read
-// counts as 1970.
+// recorded returns when each library was last recorded. A time that can't be read counts as 1970.
 func (c *LibraryCleaner) recorded(ctx context.Context) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	for cursor := uint64(0); ; {
@@ -161,16 +167,18 @@ func (c *LibraryCleaner) recorded(ctx context.Context) (map[string]time.Time, er
 	}
 }
 
-// remove removes a library from the servers, and then what was recorded of it.
+// remove removes a library from the servers, and then its entry.
 func (c *LibraryCleaner) remove(ctx context.Context, name string) error {
+	// The entry goes last, so a failed removal is retried.
 	if err := c.e.Link.RemoveLibrary(ctx, name); err != nil {
 		return err
 	}
-	c.e.Settings.Logger.Info("removed a library of Redis Functions that no process has used for a week", slog.String("library", name))
+	c.e.Settings.Logger.Info("removed a library of Redis Functions that no process has used for a week",
+		slog.String("library", name))
 	return c.forget(ctx, name)
 }
 
-// forget removes what was recorded of a library.
+// forget removes the entry of a library.
 func (c *LibraryCleaner) forget(ctx context.Context, name string) error {
 	_, err := c.e.Link.Do(ctx, c.e.Link.B().Hdel().Key(c.key()).Field(name).Build())
 	return err

@@ -10,21 +10,22 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// repairEvery is how often one shard is checked, at most, because a script failed
-// on what it found there.
+// repairEvery is the least time between two background checks of a shard.
 const repairEvery = time.Minute
 
-// Repairer checks and repairs shards that a script could not work with.
+// Repairer checks and repairs shards on which a script failed.
 type Repairer struct {
 	*catalog.Catalog
 	mu   sync.Mutex
-	last map[catalog.ShardRef]time.Duration // monotonic: when each was checked
+	last map[catalog.ShardRef]time.Duration // when each was last checked, monotonic
 }
 
-// Repair has a shard checked and repaired in the background if a script has failed
-// there: an unreadable job would keep all others from being reserved.
+// Repair starts a check of a shard in the background if a script has failed there. An unreadable
+// job would stop all others from being reserved.
 func (h *Repairer) Repair(at catalog.ShardRef, err error) {
-	if other := (*catalog.Stale)(nil); errors.As(err, &other) || duly.CodeOf(err) != duly.CodeInternal || h.Closing.Load() {
+	// Only an internal error comes from damaged data.
+	if other := (*catalog.Stale)(nil); errors.As(err, &other) || duly.CodeOf(err) != duly.CodeInternal ||
+		h.Closing.Load() {
 		return
 	}
 
@@ -41,12 +42,12 @@ func (h *Repairer) Repair(at catalog.ShardRef, err error) {
 	h.last[at] = now
 	h.Tasks.Go(func() {
 		log := h.Settings.Logger.With("queue", at.Ref.String(), "shard", at.Index)
-		log.Error("a script failed on what it found in a shard, which is checked and mended now", "error", err)
+		log.Error("a script failed on the data of a shard, which is now checked and repaired", "error", err)
 		c := &check{e: h.Catalog, p: contract.CheckParams{Repair: true}}
 		if _, err := c.shard(h.Quit, at); err != nil {
 			log.Error("the shard could not be checked", "error", err)
 			return
 		}
-		log.Error("the shard was checked", "faults", len(c.report.Faults), "mended", c.report.Repaired)
+		log.Error("the shard was checked", "faults", len(c.report.Faults), "repaired", c.report.Repaired)
 	})
 }

@@ -32,14 +32,14 @@ func (e *Maintainer) Step(ctx context.Context, ref duly.QueueRef) (more bool, er
 	return more, err
 }
 
-// mostHolding bounds the shards of which one script call reports whether they hold
-// jobs, mostOverdue those of which it reports whether something is overdue.
+// maxHolding bounds the shards of one call of the holding script, maxOverdue those of one call of
+// the overdue script.
 const (
 	maxHolding = 250
 	maxOverdue = 100
 )
 
-// The keys of one shard that these scripts read.
+// These are the keys of one shard that the two scripts read.
 var (
 	holdingKeys = []string{"config", "records"}
 	overdueKeys = []string{"config", "delayed", "leased", "expiry", "dead", "done"}
@@ -67,16 +67,16 @@ func New(c *catalog.Catalog) *Maintainer {
 	return e
 }
 
-// Sweep implements contract.Maintainer. One call says of some hundred shards which of
-// them hold jobs, a second one which of those have something overdue, and these are
-// stepped. An error in one shard does not keep the others from being swept. Sweep
-// also notices that the store was reset while nobody called, and removes libraries
-// that no process uses.
+// Sweep implements contract.Maintainer. One call per some hundred shards returns which of them
+// have jobs. A second call returns which of those have overdue work, and these are stepped. An
+// error in one shard does not stop the sweep of the others. Sweep also detects that the store was
+// reset while no calls came, and removes libraries that no process uses.
 func (e *Maintainer) Sweep(ctx context.Context) error {
 	if err := e.Alive(ctx); err != nil {
 		return err
 	}
 
+	// Two sweeps at a time would only do the same work twice.
 	select {
 	case e.Sweeps.Turn <- struct{}{}:
 		defer func() { <-e.Sweeps.Turn }()
@@ -90,6 +90,7 @@ func (e *Maintainer) Sweep(ctx context.Context) error {
 	defer cancel()
 	s := &sweep{e: e, n: e.Sweeps.n, hasty: hasty}
 	err := s.run(ctx)
+	// The cleanup needs rights that many users lack, so its errors don't fail the sweep.
 	if e.Libraries.isDue() {
 		e.Libraries.clean(s.pace(ctx))
 	}
@@ -97,21 +98,20 @@ func (e *Maintainer) Sweep(ctx context.Context) error {
 	return err
 }
 
-// sweep is one Sweep under way.
+// sweep is one Sweep in progress.
 type sweep struct {
 	e       *Maintainer
 	n       uint64
-	seen    []string // the namespaces
-	partial bool     // some queues were not met
-	failed  error    // the first thing that went wrong
-	// hasty is the context once something was not reached: only the first such
-	// call is repeated as long as others are, or the namespaces on a node that is
-	// down would keep the rest waiting one after the other.
+	seen    []string // the visited namespaces
+	partial bool     // some queues were not visited
+	failed  error    // the first error
+	// hasty is the context after a node was unreachable. Only the first such call is retried as
+	// usual. Otherwise each namespace on a node that is down would delay the rest.
 	hasty context.Context
 	hurry bool
 }
 
-// pace is the context for the next calls.
+// pace returns the context for the next calls.
 func (s *sweep) pace(ctx context.Context) context.Context {
 	if s.hurry {
 		return s.hasty
@@ -129,9 +129,11 @@ func (s *sweep) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	// A namespace whose mark has changed was lost, which no call may have noticed.
 	if err := e.AskAllMarks(s.pace(ctx), slices.Clone(s.seen)); err != nil {
 		s.fail(err)
 	}
+	// Without the whole list it is not known which namespaces are missing.
 	if err == nil {
 		s.missed(s.unlisted(ctx))
 	}
@@ -139,7 +141,8 @@ func (s *sweep) run(ctx context.Context) error {
 		return err
 	}
 	if !s.partial {
-		e.Summaries.DropOlder(s.n) // the queues that are gone
+		// A partial sweep has not met all queues that exist.
+		e.Summaries.DropOlder(s.n)
 	}
 
 	return s.failed
@@ -149,7 +152,8 @@ func (s *sweep) run(ctx context.Context) error {
 func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 	s.seen = append(s.seen, namespaces...)
 	for _, namespace := range namespaces {
-		s.missed(s.e.EachPage(s.pace(ctx), s.e.NamesKey(namespace), func(names []string) error { return s.page(s.pace(ctx), namespace, names) }))
+		s.missed(s.e.EachPage(s.pace(ctx), s.e.NamesKey(namespace),
+			func(names []string) error { return s.page(s.pace(ctx), namespace, names) }))
 		if err := s.e.Logs.SweepTopics(s.pace(ctx), namespace, s.n); err != nil {
 			s.fail(err)
 		}
@@ -160,10 +164,10 @@ func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// unlisted adds namespaces to their list that this process knows and the list does
-// not have, and sweeps them as well. In a cluster the list is on a node of its own,
-// so it may be lost while they are not. A namespace without its mark is lost
-// itself. While the list is complete this sends nothing.
+// unlisted adds namespaces to the list that this process knows and the list lacks. It sweeps them
+// as well. In a cluster the list is on another node than they are, so it may be lost alone. A
+// namespace without its mark was lost, and is not added. If the list is complete, unlisted sends
+// nothing.
 func (s *sweep) unlisted(ctx context.Context) error {
 	e := s.e
 	for some := range slices.Chunk(e.Marks.Others(s.seen), duly.MaxBatch) {
@@ -171,8 +175,10 @@ func (s *sweep) unlisted(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if entered > 0 { // else they were made while the list was read
-			e.Settings.Logger.Error("the list of namespaces has lost some that are in use; they have been entered again", "namespaces", entered)
+		if entered > 0 {
+			// Otherwise they were created while the list was read.
+			e.Settings.Logger.Error("the list of namespaces has lost some that are in use; they were added again",
+				"namespaces", entered)
 		}
 		if err := s.namespaces(ctx, some); err != nil {
 			return err
@@ -181,7 +187,7 @@ func (s *sweep) unlisted(ctx context.Context) error {
 	return nil
 }
 
-// missed notes why some queues were not swept.
+// missed records that some queues were not swept.
 func (s *sweep) missed(err error) {
 	if err != nil {
 		s.partial = true
@@ -191,9 +197,11 @@ func (s *sweep) missed(err error) {
 
 // page sweeps some queues of a namespace.
 func (s *sweep) page(ctx context.Context, namespace string, names []string) error {
-	names = slices.DeleteFunc(names, store.InvalidQueue) // Check reports them
+	// Check reports invalid names.
+	names = slices.DeleteFunc(names, store.InvalidQueue)
 	queues, err := s.e.Summarize(ctx, namespace, names, func(q *catalog.Queue, err error) {
 		if err == nil {
+			// The process that destroyed the queue has died before it finished.
 			err = s.e.FinishDestroy(ctx, q)
 		}
 		if err != nil {
@@ -224,7 +232,8 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 		Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue,
 		FirstArgs: []string{s.e.Clock()}, Paced: s.hurry,
 	}
-	for _, at := range holding.Singles() { // in a cluster: one question is as much as the other
+	// In a cluster each shard is one call anyway, so the second question comes first.
+	for _, at := range holding.Singles() {
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 	}
 
@@ -239,15 +248,16 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 
 	return overdue.Run(s.pace(ctx), s.eachPlace(ctx, ref, func(at catalog.Target, other bool) error {
 		if other {
+			// The configuration has changed, so the next sweep must read it again.
 			s.e.Summaries.Forget(ref(at.Queue), at.Summary)
 		}
 		return s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard})
 	}))
 }
 
-// eachPlace passes the shards whose places a call has answered to f. stale says
-// that a shard has another configuration. If a call was refused because of what one
-// of its shards holds, each of them is stepped alone.
+// eachPlace returns a handler that calls f for the shards in a call's answer. other is set if a
+// shard has another configuration. If a call failed because of damaged data in one of its shards,
+// each shard is stepped alone.
 func (s *sweep) eachPlace(
 	ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error,
 ) func([]catalog.Target, *rueidis.RedisMessage, error) error {
@@ -268,6 +278,7 @@ func (s *sweep) eachPlace(
 
 		places := codec.Elements(answer)
 		for i := range places {
+			// A negative index means another configuration.
 			place := codec.Integer(&places[i])
 			if err := f(targets[max(place, -place)-1], place < 0); err != nil {
 				return err
@@ -278,7 +289,7 @@ func (s *sweep) eachPlace(
 	}
 }
 
-// step steps a shard until nothing more is due.
+// step steps a shard until no more work is due.
 func (s *sweep) step(ctx context.Context, at catalog.ShardRef) error {
 	for {
 		more, err := s.e.stepShard(s.pace(ctx), at)

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// Group is the common part of the deliveries of a group's shard.
+// Group holds the properties that all deliveries of a group's shard share.
 type Group struct {
 	Ref    duly.QueueRef
 	Shard  Shard
@@ -26,7 +26,7 @@ func GroupOf(ref duly.QueueRef, index int, cfg duly.QueueConfig) Group {
 	return Group{ref, ShardOf(topic, index), cfg}
 }
 
-// job fills in the fields of a message as a job of the group.
+// job converts a message to a job of the group. It returns false for a damaged value.
 func (g *Group) job(j *duly.Job, p Place, value string) bool {
 	var m duly.Message
 	if !Read(&m, value) {
@@ -42,13 +42,13 @@ func (g *Group) job(j *duly.Job, p Place, value string) bool {
 	return true
 }
 
-// Token is the token of a Reserve.
+// Token identifies a Reserve in its receipts.
 type Token uint64
 
 // String returns the token as it is stored.
 func (t Token) String() string { return string(binary.BigEndian.AppendUint64(nil, uint64(t))) }
 
-// Deliveries reads the answer of the script group_reserve.
+// Deliveries reads the answer of the group_reserve script.
 func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delivery, more, now, end int64) {
 	more, now, end = codec.Integer(&r[0]), codec.Integer(&r[1]), codec.Integer(&r[2])
 	again, fresh := codec.Elements(&r[3]), codec.Elements(&r[4])
@@ -56,14 +56,16 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 	add := func(p Place, value string, failures, stalls int) {
 		var d duly.Delivery
 		if !g.job(&d.Job, p, value) {
-			return // Check names it; its lease ends
+			// Check reports the damaged message, and its lease ends.
+			return
 		}
 		parts := contract.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p),
 			Delivery: uint64(t)}
 		d.Receipt, d.Failures, d.Stalls = parts.Receipt(), failures, stalls
 		d.Attempt = contract.Attempt(&d.Job, failures, stalls)
 		d.PushedAt, d.LeaseEnd, d.Now = clock.FromMilli(p.Millis), clock.FromMilli(end), clock.FromMilli(now)
-		if d.Due.After(d.Now) { // the clock has stepped back
+		// The server's clock went back, and a message must not seem early.
+		if d.Due.After(d.Now) {
 			d.Now = d.Due
 		}
 		all = append(all, d)
@@ -76,6 +78,7 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 		}
 	}
 
+	// Redelivered messages of a key come before new ones, the others after them.
 	before := 4 * int(codec.Integer(&r[5]))
 	addAgain(0, before)
 	for i := range fresh {
@@ -119,7 +122,7 @@ func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok 
 	return info, true
 }
 
-// Held names a delivery of a message: the token and the place of its receipt.
+// Held identifies a delivery of a message: the token and the place of its receipt.
 type Held struct {
 	Token Token
 	Place Place
@@ -128,14 +131,15 @@ type Held struct {
 // HeldSize is the length of a packed Held.
 const HeldSize = 8 + PlaceSize
 
-// HeldOf returns the delivery that a receipt of a group names, false for another topic.
+// HeldOf returns the delivery that a receipt of a group names. It returns false if the receipt
+// belongs to another topic.
 func HeldOf(topic duly.QueueRef, p *contract.ReceiptParts) (h Held, ok bool) {
 	parts := contract.PositionPartsOf(p.Number)
 	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == contract.TopicChecksum(topic) &&
 		parts.Shard == p.Shard
 }
 
-// String packs it for the sender of a joint call.
+// String packs the delivery for the sender of a batch.
 func (h Held) String() string {
 	return rueidis.BinaryString(h.Place.Append(binary.BigEndian.AppendUint64(make([]byte, 0, HeldSize),
 		uint64(h.Token))))
@@ -147,7 +151,7 @@ func ReadHeld(s string) Held {
 	return Held{Token(binary.BigEndian.Uint64([]byte(s[:8]))), p}
 }
 
-// Bits are messages of one token: a bitmap of ordinals.
+// Bits holds messages of one token as a bitmap of ordinals.
 type Bits struct {
 	Token  Token
 	First  uint64 // the ordinal of the first bit
@@ -155,22 +159,22 @@ type Bits struct {
 	items  []gathered // by ordinal
 }
 
-// gathered is a receipt, and its place in the call.
+// gathered is a receipt, and its index in the call.
 type gathered struct {
 	Held
 	at int
 }
 
-// maxSpan bounds a bitmap. Messages that were handed out again may be far apart.
+// maxSpan bounds a bitmap. Redelivered messages may be far apart.
 const maxSpan = 4096
 
-// Gather groups packed receipts by their tokens. It calls lost with the places of
-// duplicates.
+// Gather groups packed receipts by their tokens. It calls lost with the indexes of duplicates.
 func Gather(args []string, lost func(at int)) (all []*Bits) {
 	items := make([]gathered, len(args))
 	for i, arg := range args {
 		items[i] = gathered{ReadHeld(arg), i}
 	}
+	// Sorted by ordinal, the messages of a token form dense bitmaps.
 	slices.SortStableFunc(items, func(a, b gathered) int {
 		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Place.Ordinal, b.Place.Ordinal))
 	})
@@ -205,7 +209,7 @@ func (b *Bits) Places() string {
 	return rueidis.BinaryString(text)
 }
 
-// Lost calls f for the place in the call of each message in a bitmap of the answer.
+// Lost calls f with the index in the call of each message that the bitmap of an answer marks.
 func (b *Bits) Lost(bitmap string, f func(at int)) {
 	if bitmap == "" {
 		return
@@ -218,7 +222,7 @@ func (b *Bits) Lost(bitmap string, f func(at int)) {
 	}
 }
 
-// PackOutcome packs an outcome other than a plain ack for the script group_settle.
+// PackOutcome packs an outcome other than a plain ack for the group_settle script.
 func PackOutcome(h Held, o *duly.SettleRequest, position string) string {
 	var w codec.Packer
 	w.Array(6)

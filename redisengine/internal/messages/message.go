@@ -13,15 +13,14 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// The flags of a value.
+// These are the flags of a value.
 const (
 	hasID = 1 << iota
 	hasKey
 	hasHeaders
 )
 
-// Pack returns the value of a message: flags, the parts that they announce, and the
-// body.
+// Pack returns the value of a message: flags, the parts that they announce, and the body.
 func Pack(m *duly.Message) string {
 	b := make([]byte, 1, 1+len(m.ID)+len(m.Key)+len(m.Body)+2)
 	if m.ID != "" {
@@ -55,8 +54,10 @@ func Read(m *duly.Message, value string) (ok bool) {
 		return s
 	}
 
+	// An unknown flag means that the value is damaged.
 	ok = flags < hasHeaders<<1
 	if flags&hasID != 0 {
+		// The clones let the large answer be collected while a caller keeps the message.
 		m.ID = strings.Clone(text())
 	}
 	if flags&hasKey != 0 {
@@ -78,7 +79,7 @@ func Read(m *duly.Message, value string) (ok bool) {
 	return ok
 }
 
-// Place is a message's place in its shard.
+// Place is the position of a message in its shard.
 type Place struct {
 	Ordinal uint64
 	Millis  int64
@@ -104,7 +105,7 @@ func (p Place) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(p.Millis))
 }
 
-// ReadPlace reads a stored place, or the place behind something else.
+// ReadPlace reads a stored place. The place may follow another text.
 func ReadPlace(s string) (p Place, ok bool) {
 	if len(s) < PlaceSize {
 		return p, false
@@ -124,7 +125,7 @@ func readID(id string) (p Place, ok bool) {
 	return p, err1 == nil && err2 == nil
 }
 
-// Shard is a shard of a topic: the parts of a position besides the place.
+// Shard is a shard of a topic: the parts of a position other than the place.
 type Shard struct {
 	Topic    duly.QueueRef
 	Index    int
@@ -155,7 +156,7 @@ func ReadEntry(m *rueidis.RedisMessage) (p Place, value string, ok bool) {
 	return p, codec.Text(&fields[1]), true
 }
 
-// Entry reads an entry as Read returns it.
+// Entry reads an entry of the stream as contract.Entry.
 func (s Shard) Entry(m *rueidis.RedisMessage) (e contract.Entry, ok bool) {
 	p, value, ok := ReadEntry(m)
 	if !ok || !Read(&e.Message, value) {
@@ -171,7 +172,8 @@ func Delayed(topic duly.QueueRef, name, record string) (m duly.Message, ok bool)
 	if len(record) < PlaceSize {
 		return m, false
 	}
-	place, _ := ReadPlace(record[:PlaceSize]) // a sequence number and the due moment have the same sizes
+	// The record begins with a sequence number and the due time, which have the sizes of a place.
+	place, _ := ReadPlace(record[:PlaceSize])
 	if !Read(&m, record[PlaceSize:]) {
 		return m, false
 	}

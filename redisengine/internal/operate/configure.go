@@ -23,6 +23,7 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 		return err
 	}
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
+		// Jobs are in the shard of their ID, so the number can't change later.
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
 			return contract.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
 		}
@@ -36,8 +37,8 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	})
 }
 
-// mustBeEmpty refuses to change the delivery of a queue that holds jobs in any state. A
-// job that is pushed at the same moment may get in under the old delivery.
+// mustBeEmpty returns an error if the queue has jobs in any state, because its delivery can't
+// change then. A job that is pushed at the same time may get in under the old delivery.
 func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.DeliveryMode) error {
 	var w catalog.Walk
 	return e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
@@ -54,9 +55,10 @@ func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.D
 	})
 }
 
-// reconfigure changes a queue's configuration: in the list first, then in every
-// shard. If it ends between the two, the next call that meets a shard goes on.
-func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool, f func(c *duly.QueueConfig, made bool) error) error {
+// reconfigure changes a queue's configuration: in the list first, then in every shard. If it ends
+// between the two, the next call on a shard finishes the change.
+func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool,
+	f func(c *duly.QueueConfig, made bool) error) error {
 	if err := e.Admit(ctx, ref); err != nil {
 		return err
 	}
@@ -86,12 +88,14 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 			if q, err = e.Create(ctx, ref, cfg); err != nil || q.Config == cfg {
 				return err
 			}
-			continue // somebody else has made it otherwise
+			// Another process has created it with other settings.
+			continue
 		}
 		cfg := q.Config
 		if err := f(&cfg, false); err != nil {
 			return err
 		}
+		// Only a Configure may add a queue, so only it checks the namespace's limit.
 		sc := store.ScriptQueueSet
 		if mayMake { // a Configure
 			sc = store.ScriptQueuePut
@@ -100,6 +104,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 		if err != nil {
 			return err
 		}
+		// nil means that another process was faster.
 		if next != nil {
 			return e.Propagate(ctx, next, next.Shards...)
 		}
@@ -125,8 +130,8 @@ func (e *Operator) setPaused(ctx context.Context, ref duly.QueueRef, paused bool
 	})
 }
 
-// Destroy implements contract.Operator. The list gets a tomb first, then the shards are
-// emptied, then the list's entry goes. A process that finds the tomb finishes that.
+// Destroy implements contract.Operator. It marks the entry in the list first, then empties the
+// shards, then removes the entry. Any process that finds the mark finishes the work.
 func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.Admit(ctx, ref); err != nil {
 		return err
@@ -145,11 +150,13 @@ func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)
 		}
-		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackConfig(e.NextVersion(q.Version), q.Config, true))
+		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value,
+			catalog.PackConfig(e.NextVersion(q.Version), q.Config, true))
 		if err != nil {
 			return err
 		}
 		if tomb != nil {
+			// This process must not use the queue while its shards are being emptied.
 			e.Cache.Forget(q)
 			return e.FinishDestroy(ctx, tomb)
 		}

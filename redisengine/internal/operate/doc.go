@@ -1,6 +1,5 @@
-// Package operate changes queues and jobs on behalf of an operator.
+// Package operate changes queues and jobs for an operator.
 //
-// A configuration changes in the namespace's list first and then in the shards
-// (package catalog). An update reads the job, changes it here and writes it if it is
-// still as it was read.
+// A configuration changes first in the namespace's list and then in the shards (package catalog).
+// An update reads the job, changes it, and writes it if it is unchanged in the store.
 package operate

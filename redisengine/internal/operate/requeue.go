@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Requeue implements contract.Operator. If a shard has another configuration, what was
-// requeued before stays so.
+// Requeue implements contract.Operator. If it is retried after another configuration, jobs that
+// were requeued stay so.
 func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	if err := contract.ValidateRequeue(&p); err != nil {
 		return nil, err
@@ -26,7 +26,8 @@ func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.Requeu
 	if err := e.Admit(ctx, ref); err != nil {
 		return nil, err
 	}
-	r := &requeueCall{e: e, ref: ref, p: p, results: make([]duly.RequeueResult, len(p.IDs)), answered: make([]bool, len(p.IDs))}
+	r := &requeueCall{e: e, ref: ref, p: p, results: make([]duly.RequeueResult, len(p.IDs)),
+		answered: make([]bool, len(p.IDs))}
 	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if p.N > 0 {
 			return r.oldest(ctx, q)
@@ -39,17 +40,18 @@ func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.Requeu
 	return r.results, nil
 }
 
-// requeueCall is one Requeue under way.
+// requeueCall is one Requeue in progress.
 type requeueCall struct {
 	e        *Operator
 	ref      duly.QueueRef
 	p        duly.RequeueParams
 	results  []duly.RequeueResult
-	answered []bool // of the IDs that were asked for
+	answered []bool // for each requested ID
 }
 
-// shard requeues jobs of one shard: those with these IDs, or the n oldest.
-func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n int, ids []string) ([]duly.RequeueResult, error) {
+// shard requeues jobs of one shard: the ones with these IDs, or the n oldest.
+func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n int,
+	ids []string) ([]duly.RequeueResult, error) {
 	ttl, packed := int64(duly.None), ""
 	if r.p.TTL > 0 {
 		ttl, packed = codec.Micros(r.p.TTL), codec.PackTTL(r.p.TTL)
@@ -78,7 +80,7 @@ func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 }
 
 func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
-	places := map[int][]int{} // by shard
+	places := map[int][]int{} // indexes of IDs by shard
 	for i, id := range r.p.IDs {
 		err := contract.ValidateID(id)
 		if err == nil && q == nil {
@@ -86,12 +88,14 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 		}
 		if err != nil {
 			r.results[i] = duly.RequeueResult{ID: id, Err: err}
+			// A retry skips the IDs that an earlier attempt has answered.
 		} else if !r.answered[i] {
 			shard := contract.ShardOf(id, len(q.Shards))
 			places[shard] = append(places[shard], i)
 		}
 	}
 
+	// Sorting makes the order of the shards repeatable.
 	for _, shard := range slices.Sorted(maps.Keys(places)) {
 		ids := make([]string, len(places[shard]))
 		for k, i := range places[shard] {
@@ -109,9 +113,8 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 	return nil
 }
 
-// oldest requeues the jobs that have been dead for longest. With several shards it
-// first finds out which those are. If one of them is no longer dead by then, it
-// looks for another.
+// oldest requeues the jobs that died first. With several shards it finds their IDs before. If one
+// of them is no longer dead, it looks for another.
 func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 	if q == nil {
 		return nil
@@ -123,13 +126,15 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 		return err
 	}
 
+	// It ends when a round adds nothing: no dead jobs are left.
 	for before := -1; len(r.results) > before && len(r.results) < r.p.N; {
 		before = len(r.results)
 		ids, err := r.e.oldestDead(ctx, q, r.p.N-before)
 		if err != nil {
 			return err
 		}
-		some := requeueCall{e: r.e, ref: r.ref, p: r.p, results: make([]duly.RequeueResult, len(ids)), answered: make([]bool, len(ids))}
+		some := requeueCall{e: r.e, ref: r.ref, p: r.p, results: make([]duly.RequeueResult, len(ids)),
+			answered: make([]bool, len(ids))}
 		some.p.IDs = ids
 		err = some.byID(ctx, q)
 		for i, result := range some.results {
@@ -145,8 +150,7 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 	return nil
 }
 
-// oldestDead are the IDs of the n jobs that have been dead for longest, over
-// all shards.
+// oldestDead returns the IDs of the n jobs that died first, over all shards.
 func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids []string, err error) {
 	walks := make([]deadCursor, len(q.Shards))
 	for i := range walks {
@@ -156,6 +160,7 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 	for len(ids) < n {
 		var first *deadCursor
 		for i := range walks {
+			// A merge of the shards' lists, each read page by page.
 			w := &walks[i]
 			if err := w.fill(ctx, e, q, max(8, 2*n/len(walks))); err != nil {
 				return nil, err
@@ -173,16 +178,17 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 	return ids, nil
 }
 
-// deadCursor is a position in one shard's dead jobs.
+// deadCursor is a position in the dead jobs of one shard.
 type deadCursor struct {
 	at    inspect.Cursor
-	jobs  []codec.Listed // read and not yet passed
-	ended bool           // there are no others
+	jobs  []codec.Listed // read and not yet used
+	ended bool           // the shard has no more
 }
 
 func (w *deadCursor) fill(ctx context.Context, e *Operator, q *catalog.Queue, page int) error {
 	for len(w.jobs) == 0 && !w.ended {
-		jobs, more, err := inspect.ListShard(ctx, e.Catalog, q, &w.at, duly.ListParams{State: duly.StateDead}, page, duly.MaxBatchBytes)
+		jobs, more, err := inspect.ListShard(ctx, e.Catalog, q, &w.at, duly.ListParams{State: duly.StateDead}, page,
+			duly.MaxBatchBytes)
 		if err != nil {
 			return err
 		}
@@ -196,7 +202,7 @@ func (w *deadCursor) older(o *deadCursor) bool {
 	return cmp.Or(cmp.Compare(a.Score, b.Score), slices.Compare(a.Job.Number[:], b.Job.Number[:])) < 0
 }
 
-// requeued reads the answer for one job; id is "" where the script chose it.
+// requeued reads the answer for one job. id is "" if the script chose the job.
 func requeued(ref duly.QueueRef, id string, r []rueidis.RedisMessage) duly.RequeueResult {
 	result := duly.RequeueResult{ID: id}
 	switch word := codec.Text(&r[0]); word {

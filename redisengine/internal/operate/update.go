@@ -39,8 +39,8 @@ func refusal(r catalog.Reply, ref duly.QueueRef, id string, event contract.Event
 	return nil
 }
 
-// Update implements contract.Operator. The job is read, changed here, and written if it
-// is still as it was read.
+// Update implements contract.Operator. It reads the job, changes it, and writes it if it is
+// unchanged in the store.
 func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if err := contract.ValidateUpdate(&u, e.Settings.MaxBody); err != nil {
 		return err
@@ -52,6 +52,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 		if err != nil {
 			return err
 		}
+		// The script still deletes an expired job.
 		args, ttl := nothingRead, u.TTL
 		if r.Word != "none" {
 			if args, ttl, err = UpdateArgs(ref, u, r.Rest); err != nil {
@@ -73,13 +74,14 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 	return c.Failed("job %q keeps changing", id)
 }
 
-// nothingRead lets the script drop a job that has expired. A job that was pushed
-// meanwhile is read again.
+// nothingRead makes the script delete a job that has expired. If a job was pushed meanwhile, it
+// is read again.
 var nothingRead = []string{"none", "", "", "0", "0", "", "", "", ""}
 
-// UpdateArgs is the update of a job that was read, as the script takes it, and the TTL
-// that the job has by it.
-func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (args []string, ttl time.Duration, err error) {
+// UpdateArgs returns the script's arguments for an update of a job that was read, and the TTL
+// that the job then has.
+func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (args []string, ttl time.Duration,
+	err error) {
 	t, err := codec.ReadListed(ref.Normal(), &r[1], true)
 	if err != nil {
 		return nil, 0, err
@@ -88,10 +90,12 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	fields := codec.Elements(&r[1])
 	record, run := codec.Text(&fields[1]), codec.Text(&fields[4])
 	if t.Job.Size > codec.BigBody {
-		record = record[:len(record)-t.Job.Size] // its body follows it
+		// The body follows the record.
+		record = record[:len(record)-t.Job.Size]
 	}
 
 	j := t.Job.Planned
+	// The script applies times by the server's clock, so they are left out here.
 	timeless := u
 	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
 	if err := contract.ApplyUpdate(&timeless, &j, time.Time{}); err != nil {
@@ -105,6 +109,7 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	if t.Job.OwnID != "" {
 		own = codec.Alias(t.Job.OwnID)
 	}
+	// A bare job needs no policy.
 	if !codec.IsBare(&j, own) {
 		text = codec.PolicyOf(&j).Pack()
 	}
@@ -124,10 +129,12 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 		ttlText = strconv.FormatInt(codec.MicrosOrNone(u.TTL), 10)
 	}
 
+	// The script compares the hash to detect a concurrent change.
 	sum := sha1.Sum([]byte(record))
 	return []string{
 		run, hex.EncodeToString(sum[:]), text, strconv.Itoa(j.Priority),
-		strconv.Itoa(int(codec.Flags(&j, own) &^ codec.HasPriority)), string(codec.AppendTail(nil, &j, own)), body, when, ttlText,
+		strconv.Itoa(int(codec.Flags(&j, own) &^ codec.HasPriority)), string(codec.AppendTail(nil, &j, own)), body, when,
+		ttlText,
 	}, j.TTL, nil
 }
 
@@ -152,6 +159,7 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 		})
 	})
 
+	// Workers may be running the removed jobs.
 	if st == duly.StateLeased && removed > 0 {
 		e.Cancels.Report(ref.Normal())
 	}
@@ -159,8 +167,7 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 	return removed, err
 }
 
-// purgeShard removes up to n jobs of one shard, of those that are there when
-// it begins; or all of these.
+// purgeShard removes up to n jobs of one shard, or all that exist when it begins.
 func (e *Operator) purgeShard(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool,
 ) (removed int, err error) {
@@ -172,6 +179,7 @@ func (e *Operator) purgeShard(
 		if err != nil {
 			return removed, err
 		}
+		// Jobs that arrive meanwhile are not purged, so the call ends.
 		got, there := int(codec.Integer(&r.Rest[0])), int(codec.Integer(&r.Rest[1]))
 		removed += got
 		if n = min(n, there) - got; got == 0 {

@@ -7,13 +7,13 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// InFlight is how many batches of a shard and kind are in flight at once: one that
-// the server works on, and one that waits there when it has finished.
+// InFlight is how many batches of a shard and kind are in flight at once: one that the server
+// works on, and one that is already waiting there.
 const InFlight = 2
 
-// InitBatcher prepares a batcher of a shard. send runs a batch and fills in its results.
-// Its context ends when the last of the callers stops waiting. If one of them has no
-// deadline, the link's own bound holds.
+// InitBatcher prepares a batcher of a shard. send runs a batch and fills in its results. Its
+// context ends when the last of the callers stops waiting. If one of them has no deadline, only
+// the link's own limit applies.
 func InitBatcher[T batch.Caller](s *Store, b *batch.Batcher[T], send func(context.Context, []T) error) {
 	b.Go, b.InFlight, b.Limits = s.Tasks.Go, InFlight, batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
 	b.Panicked = func(value any, stack []byte) {

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// Recheck is how often a process checks everything that it waits for. It bounds the
-	// delay after a lost wake-up, a dead socket or a dead process that kept a timer.
+	// Recheck is how often a process checks everything that it waits for. It bounds the delay
+	// after a lost wake-up, a dead socket or a dead process with a timer.
 	Recheck = 2 * time.Second
 	// longestSleep bounds a timer, so that a change of a server's clock is noticed.
 	longestSleep = time.Minute
 )
 
-// Clock returns the time to pass to scripts, in microseconds: "" means the server's own
-// clock.
+// Clock returns the time to pass to scripts, in microseconds. "" means the server's own clock.
 func (e *Store) Clock() string {
 	if e.Settings.Clock == nil {
 		return ""
@@ -50,25 +49,24 @@ func (e *Store) Local() clock.Clock {
 	return clock.System()
 }
 
-// Reading is a server's clock as a reply gave it, with this process's clock before
-// the question and after the reply.
+// Reading is a server's clock as a reply reported it, with this process's clock before the
+// request and after the reply.
 type Reading struct {
-	Now            int64         // microseconds; of some replies in whole ms, rounded down
+	Now            int64         // microseconds; some replies have whole ms, rounded down
 	Sent, Received time.Duration // monotonic
 }
 
-// maxLate bounds how much later than its time a timer fires because the answer with
-// that time was in flight.
+// maxLate bounds how much a timer is delayed because of the time that an answer was in flight.
 const maxLate = time.Millisecond
 
-// Milli is the clock in milliseconds, rounded down.
+// Milli returns the server's time in milliseconds, rounded down.
 func (r Reading) Milli() int64 { return r.Now / 1000 }
 
-// Until returns when, on this process's monotonic clock, a timer must fire for a
-// time of a server's clock. The server's clock was read between question and
-// answer, so the time lies between them, too. Until takes the later end: that costs
-// less than a look that comes too early. A slow answer does not delay the timer by
-// more than maxLate. A test's clock is the server's.
+// Until returns when, on this process's monotonic clock, a timer must fire for a time of a
+// server's clock. The server's clock was read between request and reply, so the time also has two
+// bounds. Until returns the later one, because a short delay costs less than a poll that comes
+// too early. A slow reply delays the timer by at most maxLate. With a test's clock both clocks
+// are the same.
 func (e *Store) Until(at int64, r Reading) time.Duration {
 	fires := r.Sent + time.Duration(at*1000-r.Now)*time.Microsecond
 	if e.Settings.Clock == nil {

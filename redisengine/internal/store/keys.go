@@ -7,21 +7,21 @@ import (
 	"github.com/dulymq/duly/internal/hashslot"
 )
 
-// ShardKeys are the kinds of keys that every shard has, by the names that the
-// scripts give them. docs/redis-layout.md explains each.
+// ShardKeys has the kinds of keys of every shard, by their names in the scripts.
+// docs/redis-layout.md explains each.
 var ShardKeys = [...]string{
 	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead",
 	"done", "busy", "expiry", "marker", "tally",
 }
 
-// ShardTag returns what the names of a shard's keys begin with: the prefix and the
-// shard's hash tag.
+// ShardTag returns the beginning of the names of a shard's keys: the prefix and the shard's hash
+// tag.
 func ShardTag(prefix string, ref duly.QueueRef, index int) string {
 	return prefix + ":{" + hashslot.ShardTag(ref, index) + "}:"
 }
 
-// AppendKeys appends the names of a shard's keys, all parts of one text. A sweep
-// makes many of them.
+// AppendKeys appends the names of a shard's keys. They share one text, because a sweep needs many
+// of them.
 func AppendKeys(to []string, tag string, keys []string) []string {
 	size := 0
 	for _, key := range keys {
@@ -52,6 +52,6 @@ func (e *Store) ConfigsKey(namespace string) string {
 // NamespacesKey returns the key of the list of namespaces.
 func (e *Store) NamespacesKey() string { return e.Prefix + ":namespaces" }
 
-// TokenKey returns the key for the name that the scripts use. A namespace called
-// tokens has the same hash tag, but keys with other names.
+// TokenKey returns the key for a name in the scripts. A namespace called tokens has the same hash
+// tag, but keys with other names.
 func (e *Store) TokenKey(name string) string { return e.Prefix + ":{tokens}:" + name }

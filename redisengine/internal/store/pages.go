@@ -8,16 +8,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Names returns a page of a sorted set of names. It skips members that are no valid
-// name, which another program has written: they can't be used in calls or as cursors.
-func (e *Store) Names(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
+// Names returns a page of a sorted set of names. It skips invalid names, which another program
+// has written. They can't be used in calls or as cursors.
+func (e *Store) Names(ctx context.Context, key string, none func(name string) bool,
+	p duly.PageParams) (page duly.NamePage, err error) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}
 	return e.NamesBehind(ctx, key, none, p)
 }
 
-// NamesBehind is Names for a cursor that need not be a name of this list.
+// NamesBehind is Names for a cursor that need not be a name in this list.
 func (e *Store) NamesBehind(
 	ctx context.Context, key string, none func(name string) bool, p duly.PageParams,
 ) (page duly.NamePage, err error) {
@@ -27,11 +28,13 @@ func (e *Store) NamesBehind(
 			return duly.NamePage{}, err
 		}
 
+		// One name more than needed shows whether the page is the last.
 		last := len(some) <= p.Limit
 		if !last {
 			after = some[p.Limit]
 		}
 
+		// Skipped names make the page shorter, so the loop reads on.
 		page.Names = append(page.Names, slices.DeleteFunc(some, none)...)
 		if len(page.Names) > p.Limit {
 			page.Names = page.Names[:p.Limit]
@@ -45,7 +48,7 @@ func (e *Store) NamesBehind(
 	}
 }
 
-// members returns the first names of a sorted set after a name, "" for the beginning.
+// members returns the first names of a sorted set after a name, or from the beginning for "".
 func (e *Store) members(ctx context.Context, key, after string, most int) ([]string, error) {
 	if err := e.Alive(ctx); err != nil {
 		return nil, err

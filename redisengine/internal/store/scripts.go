@@ -7,11 +7,11 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Script is a script with the keys that it takes.
+// Script is a script and the keys that it needs.
 type Script struct {
 	*link.Script
 	Keys   []string
-	Places []int // of the keys, in ShardKeys
+	Places []int // indexes of the keys in ShardKeys
 	All    bool  // the keys are all of ShardKeys, in their order
 }
 
@@ -33,7 +33,7 @@ func LoadAny(name string) (*link.Script, []string) {
 	return s, l.Keys
 }
 
-// FunctionLibraries are the libraries that the engine's scripts are functions of.
+// FunctionLibraries holds the libraries that contain the engine's scripts as functions.
 var FunctionLibraries = func() (all []*link.Library) {
 	for _, l := range lua.Libraries() {
 		all = append(all, &link.Library{Name: l.Name, Source: l.Source})
@@ -47,7 +47,7 @@ func functionLibrary(l *lua.Library) *link.Library {
 	return FunctionLibraries[at]
 }
 
-// The scripts of shards and lists.
+// These are the scripts of shards and lists.
 var (
 	ScriptPush      = load("push")
 	ScriptReserve   = load("reserve")

@@ -14,21 +14,21 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Settings are what an engine was opened with.
+// Settings holds the options of an engine.
 type Settings struct {
-	// MaxBody bounds a body in bytes, MaxQueues the queues of one namespace. Shards is
-	// the number of shards of a queue that is created without naming one.
+	// MaxBody bounds a body in bytes, MaxQueues the queues of one namespace. Shards is the number
+	// of shards of a queue whose creator names none.
 	MaxBody, MaxQueues, Shards int
 	Logger                     *slog.Logger
 	// Clock, if set, replaces the servers' clocks in the scripts, for tests.
 	Clock clock.Clock
 	// Wall, if set, replaces this process's own clock, for tests.
 	Wall clock.Clock
-	// Manual: only Reserve and Step take back expired leases.
+	// Manual: only Reserve and Step return expired jobs.
 	Manual bool
 }
 
-// Store is an engine's connection to the servers, and the life of the engine.
+// Store is an engine's connection to the servers, with the engine's life cycle.
 type Store struct {
 	Settings Settings
 	Prefix   string // of all keys
@@ -55,7 +55,7 @@ func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, erro
 	return e, nil
 }
 
-// keyKinds maps the ends of keys to the kinds of their values.
+// keyKinds maps the ends of keys to the types of their values.
 var keyKinds = map[string]link.Kind{
 	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash,
 	"alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
@@ -72,10 +72,10 @@ var keyKinds = map[string]link.Kind{
 	"held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
 }
 
-// kindOf returns the kind of value that a key must hold.
+// kindOf returns the type of value that a key must have.
 func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
-// Alive returns an error if the engine is closed or the caller has gone.
+// Alive returns an error if the engine is closed or the caller's context has ended.
 func (e *Store) Alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (e *Store) Alive(ctx context.Context) error {
 	return nil
 }
 
-// Admit begins an operation on one queue.
+// Admit validates the queue of an operation and checks that the engine is open.
 func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
@@ -97,17 +97,16 @@ func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
 // Retry returns the retry loop of a call.
 func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: e.Link, ctx: ctx} }
 
-// engineCommands are the commands that the engine sends besides its scripts. "time"
-// and "ping" name no key.
+// engineCommands are the commands that the engine sends in addition to its scripts. "time" and
+// "ping" have no key.
 var engineCommands = []string{
 	"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex",
 }
 
-// Rights checks that the server's user may call all commands of the scripts and the
-// engine. Without it, a script could be refused in its middle and leave half of its
-// work behind. Only a server of duly needs the rights for token changes (PUBLISH,
-// SUBSCRIBE). Without SPUBLISH and SSUBSCRIBE removed jobs are not reported, and the
-// first refused call logs that.
+// Rights checks that the server's user may call all commands of the scripts and the engine.
+// Without it, a script could fail in its middle and leave half of its work. Only duly's server
+// needs the rights for token changes (PUBLISH, SUBSCRIBE). Without SPUBLISH and SSUBSCRIBE
+// removed jobs are not reported. The first refused call logs that.
 func (e *Store) Rights(ctx context.Context) error {
 	key := e.Prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}
@@ -128,8 +127,7 @@ func (e *Store) QueueConfig() duly.QueueConfig {
 	return c
 }
 
-// UnexpectedReply logs and returns the error for a reply of a form that Redis never
-// sends.
+// UnexpectedReply logs and returns the error for a reply of a form that Redis never sends.
 func (e *Store) UnexpectedReply(call string) error {
 	e.Settings.Logger.Error("redis: a reply has an unexpected form", "call", call)
 	return contract.Errorf(

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// TopicKeys are the kinds of keys that every shard of a topic has. GroupKeys are those
-// that each group has besides in every shard. docs/redis-layout.md explains each.
+// TopicKeys has the kinds of keys of every shard of a topic. GroupKeys has those that each group
+// adds in every shard. docs/redis-layout.md explains each.
 var (
 	TopicKeys = []string{"config", "log", "heads", "delayed", "entries", "records", "ids", "seen"}
 	GroupKeys = []string{
@@ -18,8 +18,8 @@ var (
 	}
 )
 
-// GroupTag returns what the names of a group's keys in a shard begin with. tag is the
-// topic's in that shard.
+// GroupTag returns the beginning of the names of a group's keys in a shard. tag is the topic's in
+// that shard.
 func GroupTag(tag, group string) string { return tag + "@" + group + ":" }
 
 // TopicsKey returns the key of a namespace's list of topics.
@@ -36,11 +36,11 @@ func loadLog(name string) *LogScript {
 	return &LogScript{s, keys}
 }
 
-// Names are the script's keys in a shard of a topic, by the tags of the topic and of
-// the group.
+// Names returns the script's keys in a shard of a topic, given the tags of the topic and of the
+// group.
 func (s *LogScript) Names(topic, group string) []string { return LogKeys(s.Keys, topic, group) }
 
-// LogKeys are keys of a topic's shard and of a group there by their kinds.
+// LogKeys returns keys of a topic's shard and of a group in it, by their kinds.
 func LogKeys(kinds []string, topic, group string) []string {
 	names := make([]string, len(kinds))
 	for i, kind := range kinds {
@@ -53,7 +53,7 @@ func LogKeys(kinds []string, topic, group string) []string {
 	return names
 }
 
-// The commands on topics and groups.
+// These are the commands on topics and groups.
 var (
 	ScriptTopicPublish   = loadLog("topic_publish")
 	ScriptTopicRead      = loadLog("topic_read")
@@ -83,5 +83,5 @@ var (
 // InvalidTopic reports whether a name can't be that of a topic.
 func InvalidTopic(name string) bool { return contract.ValidateTopic(duly.QueueRef{Name: name}) != nil }
 
-// LookKeys are the keys of a group that the script group_look reads.
+// LookKeys are the keys of a group that the group_look script reads.
 var LookKeys = []string{"config", "log", "heads", "entries", "ready", "waiting", "blocked", "ranges", "leased", "tally"}

@@ -2,17 +2,15 @@ package store
 
 import "sync"
 
-// Tasks counts the goroutines that outlive their callers, for Close to wait for. A
-// task that starts while another one runs is waited for as well. Once no task runs,
-// none starts.
+// Tasks counts the goroutines that outlive their callers, so that Close can wait for them. Close
+// also waits for a task that another task starts. After the last task has ended, none starts.
 type Tasks struct {
 	mu      sync.Mutex
 	running int
-	ending  chan struct{} // closed when the last has ended; nil until Close
+	ending  chan struct{} // closed when the last task has ended; nil until Close
 }
 
-// Go runs f on a goroutine. It returns false, without running f, if the engine is
-// closed.
+// Go runs f in a goroutine. It returns false, without running f, if the engine is closed.
 func (w *Tasks) Go(f func()) bool {
 	if !w.Add() {
 		return false
@@ -24,11 +22,11 @@ func (w *Tasks) Go(f func()) bool {
 	return true
 }
 
-// Add begins something that ends with Done. It returns false if the engine is
-// closed.
+// Add begins a task that ends with Done. It returns false if the engine is closed.
 func (w *Tasks) Add() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// While tasks run, they may need others to finish.
 	if w.running == 0 && w.ending != nil {
 		return false
 	}
@@ -36,7 +34,7 @@ func (w *Tasks) Add() bool {
 	return true
 }
 
-// Done ends what Add began.
+// Done ends a task that Add began.
 func (w *Tasks) Done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -33,12 +33,14 @@ func (e *Tokens) Spend(ctx context.Context, hash [32]byte, right contract.Right)
 		return window, err
 	}
 	begin := codec.Integer(&r.Rest[0])
+	// The error says when the window ends, so it is computed from the script's counts.
 	if r.Word == "limited" {
 		limits := contract.Limits{
 			Produce: int(codec.Integer(&r.Rest[3])), Consume: int(codec.Integer(&r.Rest[4])),
 			Per: time.Duration(codec.Integer(&r.Rest[5])),
 		}
-		_, err := contract.LimitWindow{Begin: begin, Calls: int(codec.Integer(&r.Rest[1]))}.Spend(limits, right, codec.Integer(&r.Rest[2]))
+		_, err := contract.LimitWindow{Begin: begin, Calls: int(codec.Integer(&r.Rest[1]))}.Spend(limits, right,
+			codec.Integer(&r.Rest[2]))
 		return window, err
 	}
 	return clock.FromMilli(begin), nil
@@ -49,9 +51,10 @@ func (e *Tokens) GiveBack(ctx context.Context, hash [32]byte, right contract.Rig
 	if err := e.store.Alive(ctx); err != nil || window.IsZero() {
 		return err
 	}
-	_, err := e.callToken(ctx, scriptTokenGiveBack, hex.EncodeToString(hash[:]), rightName(right), decimal(clock.Milli(window)))
+	_, err := e.callToken(ctx, scriptTokenGiveBack, hex.EncodeToString(hash[:]), rightName(right),
+		decimal(clock.Milli(window)))
 	return err
 }
 
-// rightName is what the scripts call a right.
+// rightName returns the scripts' name of a right.
 func rightName(right contract.Right) string { return strings.Join(right.Names(), "+") }

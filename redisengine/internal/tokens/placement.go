@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// The commands on placements, which are stored with the tokens.
+// These are the commands on placements, which are stored with the tokens.
 var (
 	scriptPlacementPut     = loadToken("placement_put")
 	scriptPlacementList, _ = store.LoadAny("placement_list")
@@ -27,7 +27,8 @@ func (e *Tokens) PutPlacement(ctx context.Context, p contract.Placement) error {
 	if err := e.store.Alive(ctx); err != nil {
 		return err
 	}
-	r, err := e.callToken(ctx, scriptPlacementPut, contract.NamespaceOr(p.Namespace), decimal(p.Version), decimal(p.Version+1),
+	r, err := e.callToken(ctx, scriptPlacementPut, contract.NamespaceOr(p.Namespace), decimal(p.Version),
+		decimal(p.Version+1),
 		p.Pool, p.From, string(p.Phase), decimal(clock.Milli(p.Since)), p.FormerText())
 	if err == nil && r.Word == "conflict" {
 		err = contract.PlacementConflict(p.Namespace)
@@ -54,18 +55,20 @@ func (e *Tokens) FindPlacement(ctx context.Context, namespace string) (p contrac
 	return e.readPlacement(namespace, &msg)
 }
 
-// readPlacement reads what placement_put has packed.
+// readPlacement reads the packed value of placement_put.
 func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (contract.Placement, error) {
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()
-	p := contract.Placement{Namespace: namespace, Version: u.Decimal(), Pool: u.Text(), From: u.Text(), Phase: contract.MovePhase(u.Text())}
+	p := contract.Placement{Namespace: namespace, Version: u.Decimal(), Pool: u.Text(), From: u.Text(),
+		Phase: contract.MovePhase(u.Text())}
 	p.Since = clock.FromMilli(u.Decimal())
 	p.Former = contract.ParseFormer(u.Text())
+	// Another program has written there, or the value is from another version.
 	if u.Bad || fields != 6 {
 		return contract.Placement{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"the placement of namespace %s can't be read: another program may have written to the key %s; "+
-				"move the namespace again by duly pool move",
+				"move the namespace again with duly pool move",
 			namespace, e.store.TokenKey("placements"),
 		)
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// The commands on targets, which are stored with the tokens.
+// These are the commands on targets, which are stored with the tokens.
 var (
 	scriptTargetPut     = loadToken("target_put")
 	scriptTargetDrop    = loadToken("target_drop")
 	scriptTargetList, _ = store.LoadAny("target_list")
 )
 
-// targetField names a target in the keys: NAMESPACE/NAME.
+// targetField returns the name of a target in the keys: NAMESPACE/NAME.
 func targetField(namespace, name string) string { return contract.NamespaceOr(namespace) + "/" + name }
 
-// namedTargets are the bounds of a namespace's targets behind a name: 0 is what follows
-// the stroke.
+// namedTargets returns the bounds of a namespace's targets after a name. The character 0 follows
+// the slash.
 func namedTargets(namespace, after string) (low, high string) {
 	return "(" + targetField(namespace, after), "(" + contract.NamespaceOr(namespace) + "0"
 }
@@ -38,6 +38,7 @@ func (e *Tokens) PutTarget(ctx context.Context, t contract.Target) error {
 		return err
 	}
 	low, high := "", ""
+	// A namespace's default target does not count towards the limit.
 	if t.Name != "" {
 		low, high = namedTargets(t.Namespace, "")
 	}
@@ -74,7 +75,7 @@ func (e *Tokens) FindTarget(ctx context.Context, namespace, name string) (t cont
 	return e.readTarget(field, &msg)
 }
 
-// readTarget reads what target_put has packed.
+// readTarget reads the packed value of target_put.
 func (e *Tokens) readTarget(field string, msg *rueidis.RedisMessage) (contract.Target, error) {
 	namespace, name, _ := strings.Cut(field, "/")
 	u := codec.Unpacker{Rest: codec.Text(msg)}
@@ -83,7 +84,7 @@ func (e *Tokens) readTarget(field string, msg *rueidis.RedisMessage) (contract.T
 	if u.Bad || fields != 2 {
 		return contract.Target{}, contract.Errorf(
 			duly.CodeCorrupt,
-			"target %s can't be read: another program may have written to the key %s; delete the target and make it again",
+			"target %s can't be read: another program may have written to the key %s; delete the target and create it again",
 			contract.Quoted(field), e.store.TokenKey("targets"),
 		)
 	}
@@ -106,7 +107,8 @@ func (e *Tokens) DeleteTarget(ctx context.Context, namespace, name string) error
 }
 
 // Targets implements contract.Targeter.
-func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage, err error) {
+func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParams) (page contract.TargetPage,
+	err error) {
 	if err := contract.ValidateNamePage(&p); err != nil {
 		return page, err
 	}

@@ -17,19 +17,17 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Tokens is the registry of tokens and placements. It counts the calls of limited
-// tokens.
+// Tokens is the registry of tokens and placements. It counts the calls of limited tokens.
 type Tokens struct {
 	store  *store.Store
 	resets *catalog.Resets
 	watch  watch
 }
 
-// New returns the registry of a store. A store that has lost tokens is reported to
-// resets.
+// New returns the registry of a store. It reports lost tokens to resets.
 func New(s *store.Store, resets *catalog.Resets) *Tokens { return &Tokens{store: s, resets: resets} }
 
-// tokenScript is a command on tokens. All their keys carry one hash tag.
+// tokenScript is a command on tokens. All their keys have one hash tag.
 type tokenScript struct {
 	*link.Script
 	keys []string
@@ -40,7 +38,7 @@ func loadToken(name string) tokenScript {
 	return tokenScript{script, keys}
 }
 
-// The commands.
+// These are the commands.
 var (
 	scriptTokenPut      = loadToken("token_put")
 	scriptTokenLimit    = loadToken("token_limit")
@@ -83,7 +81,8 @@ func (e *Tokens) PutToken(ctx context.Context, t contract.Token) error {
 	if !t.CreatedAt.IsZero() {
 		created = decimal(clock.Milli(t.CreatedAt))
 	}
-	args := []string{e.store.Clock(), hex.EncodeToString(t.Hash[:]), t.Namespace, decimal(t.Rights), t.Description, created}
+	args := []string{e.store.Clock(), hex.EncodeToString(t.Hash[:]), t.Namespace, decimal(t.Rights), t.Description,
+		created}
 	_, err := e.callToken(ctx, scriptTokenPut, append(args, limitArgs(t.Limits)...)...)
 	return err
 }
@@ -109,7 +108,7 @@ func (e *Tokens) FindToken(ctx context.Context, hash [32]byte) (t contract.Token
 	return e.readToken(hash, &msg)
 }
 
-// readToken reads what token_put has packed.
+// readToken reads the packed value of token_put.
 func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (contract.Token, error) {
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()
@@ -122,7 +121,7 @@ func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (contract.T
 		return contract.Token{}, contract.Errorf(
 			duly.CodeCorrupt,
 			"token %s can't be read: another program may have written to the key %s; "+
-				"revoke it by duly token revoke, and make it again by duly token create",
+				"revoke it with duly token revoke, and create it again with duly token create",
 			hex.EncodeToString(hash[:4]), e.store.TokenKey("tokens"),
 		)
 	}
@@ -150,12 +149,13 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 
 	set, low, high := "hashes", "("+hex.EncodeToString(after), "+"
 	if namespace != "" {
-		// The members are NAMESPACE/HASH, and 0 is what follows the stroke.
+		// The members are NAMESPACE/HASH, and the character 0 follows the slash.
 		set, low, high = "owned", "("+namespace+"/"+hex.EncodeToString(after), "("+namespace+"0"
 	}
 
 	msg, err := e.store.Link.Run(ctx, link.Call{
-		Script: scriptTokenList, Keys: []string{e.store.TokenKey("tokens"), e.store.TokenKey(set)}, Args: []string{low, high, decimal(p.Limit)},
+		Script: scriptTokenList, Keys: []string{e.store.TokenKey("tokens"), e.store.TokenKey(set)},
+		Args: []string{low, high, decimal(p.Limit)},
 	})
 
 	if err != nil {
@@ -169,7 +169,8 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		if _, err := hex.Decode(hash[:], []byte(codec.Text(&items[0]))); err != nil {
 			return contract.TokenPage{}, contract.Errorf(
 				duly.CodeCorrupt,
-				"the key %s holds what is no token's: another program has written there; choose another prefix in the URL, or remove that entry",
+				"the key %s has an entry that is not a token's: another program has written there; choose another prefix in "+
+					"the URL, or remove that entry",
 				e.store.TokenKey(set),
 			)
 		}

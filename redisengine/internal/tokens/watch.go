@@ -8,21 +8,21 @@ import (
 )
 
 // watch is the subscription to changes of tokens, targets and push queues. All calls of
-// WatchTokens in a process share one, because a subscription asks the server three times
-// a second whether it is there.
+// WatchTokens in a process share it, because a subscription queries the server three times per
+// second.
 type watch struct {
 	mu  sync.Mutex
-	run *watchRun // nil while nobody watches
+	run *watchRun // nil while there are no watchers
 }
 
 // watchRun is the subscription from its first watcher to its last.
 type watchRun struct {
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when the engine is closed
+	ended  chan struct{} // closed after the subscription has ended
 
 	mu       sync.Mutex
-	watchers map[chan struct{}]bool // each holds one ring
-	reported bool                   // the subscription has reported whether it hears
+	watchers map[chan struct{}]bool // each holds one signal
+	reported bool                   // the subscription has reported its state
 	hearing  bool
 }
 
@@ -62,6 +62,7 @@ func (e *Tokens) join(ring chan struct{}) *watchRun {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.watchers[ring] = true
+	// A later watcher must also learn the current state.
 	if run.reported {
 		ring <- struct{}{}
 	}
@@ -84,10 +85,11 @@ func (e *Tokens) leave(run *watchRun, ring chan struct{}) {
 // subscribe passes reports on until the last watcher leaves or the engine is closed.
 func (e *Tokens) subscribe(ctx context.Context, run *watchRun) {
 	_ = e.store.Link.Subscribe(ctx, e.store.TokenKey("changes"), run.report, e.resets.LostTokens)
-	close(run.ended) // with the last watcher, nobody is there to see it
+	// After the last watcher left, no one waits for it.
+	close(run.ended)
 }
 
-// report rings at every watcher.
+// report signals every watcher.
 func (r *watchRun) report(hearing bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +97,8 @@ func (r *watchRun) report(hearing bool) {
 	for ring := range r.watchers {
 		select {
 		case ring <- struct{}{}:
-		default: // it has not taken the last one, and will read the newest state
+		// A signal is pending, and its receiver reads the newest state.
+		default:
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// channel is where publishes to a topic are announced.
+// channel returns the channel of announcements of publishes to a topic.
 func channel(q *catalog.Queue) string { return q.Shards[0].Tag + "log" }
 
 // announce wakes the Reads of all processes. It does not wait for the server.
@@ -17,12 +17,14 @@ func (e *Topics) announce(q *catalog.Queue) {
 	r := &e.readers
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// The running sender sends one more message for all publishes meanwhile.
 	if _, running := r.announcing[q.Ref]; running {
 		r.announcing[q.Ref] = true
 		return
 	}
 	if !e.Tasks.Go(func() { e.runAnnounce(q) }) {
-		return // the engine is closed
+		// The engine is closed.
+		return
 	}
 	if r.announcing == nil {
 		r.announcing = map[duly.QueueRef]bool{}
@@ -30,8 +32,8 @@ func (e *Topics) announce(q *catalog.Queue) {
 	r.announcing[q.Ref] = false
 }
 
-// runAnnounce announces until there was no other publish. Whatever fails, the watchers of
-// the topic look by themselves.
+// runAnnounce announces until no other publish came. If that fails, the topic's watchers notice
+// the publish when they poll.
 func (e *Topics) runAnnounce(q *catalog.Queue) {
 	r := &e.readers
 	for more := true; more; {
@@ -42,7 +44,8 @@ func (e *Topics) runAnnounce(q *catalog.Queue) {
 		timer := clock.System().NewTimer(announceEvery)
 		select {
 		case <-timer.C:
-		case <-e.Quit.Done(): // the engine is about to be closed
+		// The engine is closing, so the last announcement goes at once.
+		case <-e.Quit.Done():
 		}
 		timer.Stop()
 

@@ -16,12 +16,12 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// maxPasses bounds how often a repair checks a shard of a group again: a mend may uncover
-// another fault.
+// maxPasses bounds how often a repair checks a shard of a group again, because a repair may
+// reveal another fault.
 const maxPasses = 4
 
-// topicParts and groupParts are the parts that the scripts topic_check and group_check
-// check, the numbers last.
+// topicParts and groupParts are the parts that the scripts topic_check and group_check check. The
+// numbers come last.
 var (
 	topicParts = []string{"log", "records", "entries", "delayed", "numbers"}
 	groupParts = []string{"run", "held", "sets", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
@@ -37,21 +37,23 @@ type checking struct {
 	silent []silent
 }
 
-// silent is a shard of a group whose marker does not say that messages are deliverable,
-// as the script group_check has returned it.
+// silent is a shard of a group with deliverable messages and no marker. standing is its state as
+// the group_check script returned it.
 type silent struct {
 	group    *catalog.Queue
 	shard    *catalog.Shard
 	standing string
 }
 
-// CheckTopics implements maintain.TopicMaintainer. One script call checks a part of a
-// shard, and mends it. Other calls may run in between.
-func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool, found func(contract.Fault)) (looked int64, err error) {
+// CheckTopics implements maintain.TopicMaintainer. One script call checks a part of a shard, and
+// repairs it. Other calls may run in between.
+func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool,
+	found func(contract.Fault)) (looked int64, err error) {
 	c := &checking{e: e, repair: repair, found: found}
 	err = e.EachTopic(ctx, namespace, func(name string, q *catalog.Queue, err error) error {
 		if err != nil || q.Topic == nil || q.Tomb {
-			return nil // the list's own check names what can't be read
+			// The check of the list reports unreadable entries.
+			return nil
 		}
 		return c.topic(ctx, duly.QueueRef{Namespace: namespace, Name: name})
 	})
@@ -61,8 +63,8 @@ func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool,
 	return c.looked, err
 }
 
-// markersAgain checks missing markers again: the process that took one may have been about
-// to reserve. A clock that a test moves stands still meanwhile, so it is left out.
+// markersAgain checks missing markers again, because the process that took one may have been
+// about to reserve. A test's clock does not advance meanwhile, so the check is skipped with one.
 func (c *checking) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
 		return nil
@@ -89,6 +91,7 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 	var w catalog.Walk
 	return c.e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
+			// A missing group is repaired first, because its own check needs it.
 			err := c.groups(ctx, q, s)
 			if err == nil {
 				err = c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) })
@@ -108,22 +111,22 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 	})
 }
 
-// unreadable makes a fault of the error of a script that could not read a shard, so that
-// the check goes on with the others. It returns any other error.
+// unreadable reports a fault for the error of a script that could not read a shard, so that the
+// check continues with the others. It returns any other error.
 func (c *checking) unreadable(q *catalog.Queue, s *catalog.Shard, err error) error {
 	e, ok := errors.AsType[*duly.Error](err)
 	if !ok || e.Code != duly.CodeCorrupt && e.Code != duly.CodeInternal {
 		return err
 	}
 	c.found(contract.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
-		"shard %d can't be checked: one of its keys has another type, or holds what duly has not written; "+
+		"shard %d can't be checked: one of its keys has another type, or a value that duly has not written; "+
 			"remove that, then run duly check --repair",
 		s.Index,
 	)})
 	return nil
 }
 
-// groups compares the groups that a shard has with those of the configuration.
+// groups compares the groups of a shard with those of the configuration.
 func (c *checking) groups(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	r, err := c.e.CallTopic(ctx, q, s, store.ScriptTopicStats)
 	if err != nil {
@@ -150,10 +153,12 @@ func (c *checking) groups(ctx context.Context, q *catalog.Queue, s *catalog.Shar
 		if slices.ContainsFunc(q.Topic.Groups, func(g *catalog.Group) bool { return g.Name == name }) {
 			continue
 		}
-		c.fault(q.Ref, "group_not_listed", "", fmt.Sprintf("shard %d has a group %s that the topic does not have", s.Index, contract.Quoted(name)))
+		c.fault(q.Ref, "group_not_listed", "", fmt.Sprintf("shard %d has a group %s that the topic does not have", s.Index,
+			contract.Quoted(name)))
 		if !c.repair {
 			continue
 		}
+		// No configuration has this group, so no script would remove its keys.
 		b := c.e.Link.B()
 		for _, cmd := range c.e.Link.DoAll(ctx,
 			b.Unlink().Key(store.LogKeys(store.GroupKeys, "", store.GroupTag(s.Tag, name))...).Build(),
@@ -179,7 +184,7 @@ func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 	return cmp.Or(err, ctx.Err())
 }
 
-// all checks parts, and repeats that as long as it mends something.
+// all checks parts, and repeats that while it repairs faults.
 func (c *checking) all(parts []string, check func(part string, first bool) error) error {
 	for pass := range maxPasses {
 		mended := c.mended
@@ -195,7 +200,7 @@ func (c *checking) all(parts []string, check func(part string, first bool) error
 	return nil
 }
 
-// part walks over one part of a shard.
+// part checks one part of a shard, page by page.
 func (c *checking) part(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part string, counts bool) error {
 	looked := c.looked
 	for from := "0"; from != ""; {
@@ -204,14 +209,16 @@ func (c *checking) part(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 			return err
 		}
 	}
+	// Later passes count the same messages again.
 	if !counts {
 		c.looked = looked
 	}
 	return nil
 }
 
-// call checks a page of a part of a shard. It returns the place of the next page.
-func (c *checking) call(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part, from string) (next string, err error) {
+// call checks a page of a part of a shard. It returns the start of the next page, or "".
+func (c *checking) call(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part, from string) (next string,
+	err error) {
 	repair := "0"
 	if c.repair {
 		repair = "1"

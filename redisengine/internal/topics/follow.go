@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/logcursor"
 )
 
-// Read implements contract.Topics.
+// Read implements contract.Topics. It polls once, and then waits for a publish.
 func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
 	if err := p.Validate(ref); err != nil {
 		return contract.ReadPage{}, err
@@ -24,6 +24,7 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 	defer e.readers.leave(ref)
 	var topic identity
 	for {
+		// Taken before reading, the channel also reports a publish during the read.
 		published := e.readers.published(ref)
 		page, due, err := e.readPage(ctx, ref, p, &topic)
 		left := end - e.Local().Mono()
@@ -31,7 +32,8 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 			return page, err
 		}
 
-		p.From = page.Next // what "end" was at the first look
+		// For "end", all further reads start at the end that the first one found.
+		p.From = page.Next
 		if err := e.listen(ref); err != nil {
 			return contract.ReadPage{}, err
 		}
@@ -43,13 +45,14 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 		if err != nil {
 			return contract.ReadPage{}, err
 		}
+		// Without announcements, another read must prove that the page is empty.
 		if !woken && e.readers.missesNothing(ref, e.Local().Mono()) {
 			return page, nil
 		}
 	}
 }
 
-// pause waits for a publish, for so long at most. woken reports whether there was one.
+// pause waits up to d for a publish. woken reports whether one came.
 func (e *Topics) pause(ctx context.Context, published <-chan struct{}, d time.Duration) (woken bool, err error) {
 	timer := e.Local().NewTimer(d)
 	defer timer.Stop()
@@ -65,8 +68,8 @@ func (e *Topics) pause(ctx context.Context, published <-chan struct{}, d time.Du
 	}
 }
 
-// listen hears of the publishes of other processes, and watches the topic, for all Reads
-// of this process that wait for it.
+// listen subscribes to the publishes of other processes and starts a watcher of the topic. Both
+// serve all waiting Reads of this process.
 func (e *Topics) listen(ref duly.QueueRef) error {
 	r := &e.readers
 	if r.listens(ref) {
@@ -83,6 +86,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := r.room(ref)
+	// Another Read was faster.
 	if room.end != nil {
 		return nil
 	}
@@ -91,6 +95,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 	e.Tasks.Go(func() { e.watch(ctx, ref, room) })
 	e.Tasks.Go(func() {
 		defer cancel()
+		// If the subscription fails, the watcher still finds all messages by polling.
 		_ = e.Link.Hear(ctx, channel(q), func() { r.hears(room) }, func(string) { r.wake(ref) })
 	})
 	return nil
@@ -99,10 +104,11 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 // never is the pause of a watcher while no Read waits.
 const never = 24 * time.Hour
 
-// watch looks for messages of a topic that nobody has announced, and wakes the Reads that
-// wait for them. One watcher serves all Reads of the process, whatever their number.
+// watch looks for messages of a topic that were not announced, and wakes the waiting Reads. One
+// watcher serves all Reads of the process.
 func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
-	var ends []logcursor.Place // of the shards, at the last look
+	var ends []logcursor.Place // of the shards, at the last poll
+	// Without announcements, the first polls follow each other closely.
 	for rest := firstPause; ; rest = min(2*rest, readPause) {
 		if !e.awaitLook(ctx, room, rest) {
 			return
@@ -114,14 +120,15 @@ func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
 			return
 		}
 		e.readers.expect(ref, due)
-		if missed || err != nil || !slices.Equal(ends, found) { // a Read finds out what is wrong
+		// After an error, each Read returns what its own read finds.
+		if missed || err != nil || !slices.Equal(ends, found) {
 			e.readers.wake(ref)
 		}
 		ends = found
 	}
 }
 
-// awaitLook blocks until the next look of a watcher. It returns false if ctx ends.
+// awaitLook blocks until the watcher's next poll. It returns false if ctx ends.
 func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) bool {
 	looked := e.Local().Mono()
 	for {
@@ -133,6 +140,7 @@ func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) 
 		select {
 		case <-timer.C:
 			return true
+		// A new Read or due time may bring the poll forward.
 		case <-room.changed:
 			timer.Stop()
 		case <-ctx.Done():
@@ -142,9 +150,10 @@ func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) 
 	}
 }
 
-// lookAtEnds returns the ends of a topic's shards, and when the next delayed message
-// enters by the local clock, 0 for none. Delayed messages that are due enter first.
-func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []logcursor.Place, due time.Duration, err error) {
+// lookAtEnds returns the ends of a topic's shards, and the local time at which the next delayed
+// message enters, or 0. Delayed messages that are due enter first.
+func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []logcursor.Place, due time.Duration,
+	err error) {
 	r := &reading{parts: contract.FromParts{Kind: contract.KindEnd}}
 	if err := r.read(ctx, e, ref); err != nil {
 		return nil, 0, err

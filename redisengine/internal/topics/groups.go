@@ -25,6 +25,7 @@ func (e *Topics) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 	if err := e.Alive(ctx); err != nil {
 		return page, err
 	}
+	// The list is read, because the cache may lack a new group.
 	q, err := e.Catalog.Read(ctx, ref.Normal())
 	if err != nil {
 		return page, err
@@ -71,12 +72,14 @@ func (e *Topics) createGroup(
 		return false, err
 	}
 	if q != nil && q.Topic.Find(name) != nil {
-		return true, e.Propagate(ctx, q, q.Shards...) // the process that made it may have died before all shards had it
+		// The process that created it may have died before all shards had it.
+		return true, e.Propagate(ctx, q, q.Shards...)
 	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return false, err
 	}
+	// A position in a topic that does not exist is ahead of its log, too.
 	if parts.Kind == contract.KindTime && parts.Time.After(now) || parts.Kind == contract.KindPosition && q == nil {
 		return false, contract.AheadOfLog(from)
 	}
@@ -94,10 +97,12 @@ func (e *Topics) createGroup(
 		}
 	}
 
+	// A destroyed group with this name must be gone from every shard first.
 	if q, err = e.forgetGone(ctx, q); err != nil {
 		return false, err
 	}
-	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error) {
+	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, version string) (duly.TopicConfig,
+		[]*catalog.Group, error) {
 		switch {
 		case q.Topic.Find(name) != nil:
 			existed = true
@@ -109,13 +114,14 @@ func (e *Topics) createGroup(
 		cfg.Shards = len(q.Shards)
 		g := catalog.NewGroup(name, version, cfg, now)
 		beginGroup(g, parts, len(q.Shards))
+		// The old entry of the same name is a removed group.
 		groups := slices.DeleteFunc(slices.Clone(q.Topic.Groups), func(old *catalog.Group) bool { return old.Name == name })
 		return q.Topic.Config, append(groups, g), nil
 	})
 	return existed && err == nil, err
 }
 
-// beginGroup sets the place where a group begins in each shard.
+// beginGroup sets the position at which a group begins in each shard.
 func beginGroup(g *catalog.Group, p contract.FromParts, shards int) {
 	switch p.Kind {
 	case contract.KindEnd:
@@ -126,6 +132,7 @@ func beginGroup(g *catalog.Group, p contract.FromParts, shards int) {
 	case contract.KindPosition:
 		parts := contract.PositionPartsOf(p.Position)
 		g.From = fmt.Sprintf("place%d", parts.Shard)
+		// Other shards begin at the time of the position.
 		g.At = slices.Repeat([]int64{parts.Millis}, shards)
 		g.At[parts.Shard] = int64(parts.Ordinal)
 	default:
@@ -149,11 +156,12 @@ func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Positi
 	return ahead, err
 }
 
-// forgetGone removes groups that every shard has removed from the list.
+// forgetGone removes groups from the list that every shard has removed.
 func (e *Topics) forgetGone(ctx context.Context, q *catalog.Queue) (*catalog.Queue, error) {
 	if !slices.ContainsFunc(q.Topic.Groups, func(g *catalog.Group) bool { return g.Gone }) {
 		return q, nil
 	}
+	// The shards go first: if this process dies, the mark in the list stays.
 	if err := e.Propagate(ctx, q, q.Shards...); err != nil {
 		return nil, err
 	}
@@ -163,13 +171,15 @@ func (e *Topics) forgetGone(ctx context.Context, q *catalog.Queue) (*catalog.Que
 			gone[g.Name] = g.Birth
 		}
 	}
-	return e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+	return e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group,
+		error) {
+		// A group that was created again meanwhile has another mark.
 		ended := func(g *catalog.Group) bool { return g.Gone && gone[g.Name] == g.Birth }
 		return q.Topic.Config, slices.DeleteFunc(slices.Clone(q.Topic.Groups), ended), nil
 	})
 }
 
-// DestroyGroup removes a group. It may be repeated.
+// DestroyGroup destroys a group. A repeated call finishes an interrupted one.
 func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return err
@@ -180,8 +190,10 @@ func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 	if err != nil || q == nil || q.Topic == nil || q.Tomb {
 		return err
 	}
+	// The mark in the list makes every process stop using the group.
 	if q.Topic.Find(name) != nil {
-		q, err = e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+		q, err = e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig,
+			[]*catalog.Group, error) {
 			groups := slices.Clone(q.Topic.Groups)
 			for i, g := range groups {
 				if g.Name == name {
@@ -201,7 +213,8 @@ func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 }
 
 // changeGroup changes the configuration of a group.
-func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.Script, f func(c *duly.QueueConfig) error) error {
+func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.Script,
+	f func(c *duly.QueueConfig) error) error {
 	topic, name, _ := ref.Group()
 	q, err := e.find(ctx, topic)
 	if duly.CodeOf(err) == duly.CodeConflict || err == nil && q == nil {
@@ -229,7 +242,7 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 	return err
 }
 
-// ConfigureGroup changes each field of the patch that is not zero.
+// ConfigureGroup sets the fields of the patch that are not zero.
 func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
 	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
@@ -242,6 +255,7 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 		return err
 	}
 	return e.changeGroup(ctx, ref, store.ScriptQueuePut, func(c *duly.QueueConfig) error {
+		// Keys can be ordered only from the first message on.
 		if patch.Group.Order == duly.OrderKeys && c.Group.Order != duly.OrderKeys {
 			if held, err := e.held(ctx, ref); err != nil || held > 0 {
 				if err == nil {
@@ -273,7 +287,7 @@ func (e *Topics) held(ctx context.Context, ref duly.QueueRef) (int64, error) {
 	return st.Sizes.Ready + st.Sizes.Delayed + st.Sizes.Blocked + st.Sizes.Leased, err
 }
 
-// PauseGroup pauses a group, or ends its pause.
+// PauseGroup pauses or resumes a group.
 func (e *Topics) PauseGroup(ctx context.Context, ref duly.QueueRef, paused bool) error {
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return err
@@ -338,6 +352,7 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 		}
 	}
 
+	// A retry keeps the counts of the shards that have moved.
 	var w catalog.Walk
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
@@ -355,13 +370,14 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 			return nil
 		})
 	})
+	// The new cursor has taken leased messages away from their workers.
 	if err == nil {
 		e.cancels.Report(ref)
 	}
 	return result, err
 }
 
-// seekArgs returns the target of a Seek in a shard.
+// seekArgs returns the target of a Seek in one shard.
 func seekArgs(p contract.FromParts, shard int) (kind, at string) {
 	switch p.Kind {
 	case contract.KindEnd:

@@ -19,11 +19,10 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// numbers are packed numbers of a shard or of a group, by the names of
-// include/numbers.lua.
+// numbers are the packed numbers of a shard or a group, by the names of include/numbers.lua.
 type numbers map[string]int64
 
-// The names of the numbers, in the order of include/numbers.lua.
+// These are the names of the numbers, in the order of include/numbers.lua.
 var (
 	topicNumbers = []string{
 		"first", "first_ms", "last", "last_ms", "bytes", "largest", "freed", "sequence", "waiting", "waiting_bytes",
@@ -37,7 +36,7 @@ var (
 	}
 )
 
-// readNumbers reads packed numbers. One of them may be a text, which it returns.
+// readNumbers unpacks numbers. One of them may be a text, which it returns.
 func readNumbers(packed string, names []string) (n numbers, text string) {
 	u := codec.Unpacker{Rest: packed}
 	size := u.Array()
@@ -59,7 +58,8 @@ func (e *Topics) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 	}
 
 	ref = ref.Normal()
-	if _, err := e.Catalog.Read(ctx, ref); err != nil { // reads the current configuration
+	// This reads the current configuration into the cache.
+	if _, err := e.Catalog.Read(ctx, ref); err != nil {
 		return info, err
 	}
 
@@ -84,10 +84,13 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 	now := codec.Integer(&r.Rest[0])
 	n, holder := readNumbers(codec.Text(&r.Rest[1]), topicNumbers)
 	at := messages.ShardOf(q.Ref, s.Index)
+	// A new shard has no first message yet.
 	if n["first"] == 0 {
 		n["first"] = 1
 	}
+	// An empty log has first = last + 1.
 	count := n["last"] - n["first"] + 1
+
 	st.Messages += count
 	st.Bytes += n["bytes"] + n["waiting_bytes"]
 	if count > 0 {
@@ -101,6 +104,7 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 		}
 	}
 	st.Delayed += n["waiting"]
+
 	if due := clock.FromMilli(codec.Integer(&r.Rest[2])); n["waiting"] > 0 &&
 		(st.NextDue.IsZero() || due.Before(st.NextDue)) {
 		st.NextDue = due
@@ -119,6 +123,7 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 	for i := 0; i+1 < len(heads); i += 2 {
 		lows[codec.Text(&heads[i])], _ = readNumbers(codec.Text(&heads[i+1]), groupNumbers)
 	}
+	// Without a group, no message is kept for one.
 	if f, lowest := floorOf(lows, n, now); f.Group != "" {
 		f.Shard, f.Position = s.Index, at.Position(messages.Place{Ordinal: lowest, Millis: codec.Integer(&r.Rest[5])})
 		if f.Group == holder {
@@ -128,7 +133,7 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 	}
 }
 
-// floorOf finds the group that needs the first message.
+// floorOf returns the group that needs the oldest message.
 func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor, ordinal uint64) {
 	next, lowest := topic["last"]+1, topic["last"]+1
 	names := make([]string, 0, len(groups))
@@ -139,6 +144,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 	slices.Sort(names)
 	for _, name := range names {
 		g := groups[name]
+		// An idle group does not keep messages.
 		if g["idle"] > 0 && now > g["called"]+g["idle"] {
 			continue
 		}
@@ -181,7 +187,7 @@ func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Sta
 	return sum.stats(), nil
 }
 
-// groupSum adds the stats of the shards of a group.
+// groupSum adds up the stats of a group's shards.
 type groupSum struct {
 	st        duly.Stats
 	blocked   map[string]int64
@@ -195,6 +201,7 @@ func newGroupSum() *groupSum {
 }
 
 func (g *groupSum) add(r catalog.Reply) {
+	// All times of a reply are by the shard's own clock.
 	now := codec.Integer(&r.Rest[0])
 	st, own := &g.st, g.st.Group
 	sizes := codec.Elements(&r.Rest[1])
@@ -231,6 +238,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	for i := 0; i+1 < len(keys); i += 2 {
 		g.blocked[codec.Text(&keys[i+1])] += codec.Integer(&keys[i])
 	}
+	// A group is parked only if it is in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])
 	for i := 0; i+1 < len(names); i += 2 {
@@ -243,6 +251,7 @@ func (g *groupSum) add(r catalog.Reply) {
 func (g *groupSum) stats() duly.Stats {
 	own := g.st.Group
 	for key, n := range g.blocked {
+		// The smaller key wins a tie, so that repeated calls agree.
 		if most := g.blocked[own.Key]; n > most || n == most && key < own.Key {
 			own.Key = key
 		}
@@ -258,7 +267,7 @@ func (g *groupSum) stats() duly.Stats {
 	return g.st
 }
 
-// place reads the ID of a message of a group.
+// place returns the shard and place of a message ID of a group.
 func (e *Topics) place(ref duly.QueueRef, id string) (shard int, p messages.Place, err error) {
 	topic, _, _ := ref.Group()
 	n, ok := duly.ParseNumber(id)
@@ -306,7 +315,7 @@ func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (
 	return info, nil
 }
 
-// MessageByReceipt returns the message that a receipt was handed out for.
+// MessageByReceipt returns the message that a receipt was issued for.
 func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	p, ok := contract.ParseReceipt(r)
 	if !ok {
@@ -317,13 +326,14 @@ func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.
 		return duly.JobInfo{}, err
 	}
 	topic, _, _ := ref.Group()
-	if at := contract.PositionPartsOf(p.Number); at.Shard != p.Shard || at.Topic != contract.TopicChecksum(topic) { // of no message of this group
+	if at := contract.PositionPartsOf(p.Number); at.Shard != p.Shard || at.Topic != contract.TopicChecksum(topic) {
+		// The receipt belongs to no message of this group.
 		return duly.JobInfo{}, contract.NotFound(ref, p.Number.String())
 	}
 	return e.get(ctx, ref, p.Number.String(), "")
 }
 
-// cursor is the place after which a list continues.
+// cursor is the position after which a list continues.
 type cursor struct {
 	State  string `json:"state"`
 	Shard  int    `json:"shard"`
@@ -334,12 +344,13 @@ type cursor struct {
 func (c cursor) text() string {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // plain fields
+		// Marshal can't fail for plain fields.
+		panic(err)
 	}
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// score is how Redis writes the score of a place.
+// score matches the score of a position as Redis writes it.
 var score = regexp.MustCompile(`^(-?[0-9]{1,20})?$`)
 
 func readCursor(text, state string) (c cursor, err error) {
@@ -347,6 +358,7 @@ func readCursor(text, state string) (c cursor, err error) {
 		return cursor{State: state}, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
+	// The cursor comes from callers, and its parts become arguments of commands.
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 || !score.MatchString(c.Score) {
 		return c, contract.BadCursor()
 	}
@@ -354,7 +366,8 @@ func readCursor(text, state string) (c cursor, err error) {
 }
 
 // ListMessages lists the messages of one state of a group.
-func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
+func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage,
+	err error) {
 	if err := contract.ValidateList(&p); err != nil {
 		return page, err
 	}
@@ -381,6 +394,7 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 			if !more {
 				at = cursor{State: at.State, Shard: at.Shard + 1}
 			}
+			// A page also ends at its byte limit, with more messages in the same shard.
 			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
 				page.Next = at.text()
 				return nil

@@ -18,8 +18,8 @@ func (e *Topics) Topics(ctx context.Context, namespace string, p duly.PageParams
 	return e.Names(ctx, e.TopicsKey(contract.NamespaceOr(namespace)), store.InvalidTopic, p)
 }
 
-// find reads a topic from the list, nil for none. It finishes an interrupted destruction
-// of the topic.
+// find reads a topic from the list. It returns nil if there is none. It finishes an interrupted
+// destruction of the topic.
 func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, error) {
 	for {
 		q, err := e.Catalog.Read(ctx, ref)
@@ -37,7 +37,7 @@ func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, e
 	}
 }
 
-// make finds or makes a topic.
+// make returns a topic, and creates it if there is none.
 func (e *Topics) make(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConfig) (*catalog.Queue, error) {
 	q, err := e.CreateTopic(ctx, ref, cfg)
 	if err == nil && q.Topic == nil {
@@ -46,9 +46,9 @@ func (e *Topics) make(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConf
 	return q, err
 }
 
-// change changes the configuration of a topic: in the list first, then in every shard.
-// f returns the new configuration and its groups. With nil groups nothing changes. An
-// error of f ends the call.
+// change changes the configuration of a topic: in the list first, then in every shard. f returns
+// the new configuration and its groups. If the groups are nil, nothing changes. An error of f
+// ends the call.
 func (e *Topics) change(
 	ctx context.Context, q *catalog.Queue, sc *store.Script,
 	f func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error),
@@ -67,6 +67,7 @@ func (e *Topics) change(
 		if next != nil {
 			return next, e.Propagate(ctx, next, next.Shards...)
 		}
+		// Another process was faster, so f must see its change.
 		ref := q.Ref
 		if q, err = e.find(ctx, ref); err != nil {
 			return nil, err
@@ -93,7 +94,7 @@ func (e *Topics) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	return e.made(ctx, ref, func() error { return e.configureTopic(ctx, ref.Normal(), patch) })
 }
 
-// made repeats a call that makes its topic, if the topic is destroyed during the call.
+// made retries a call that creates its topic, if the topic is destroyed during the call.
 func (e *Topics) made(ctx context.Context, topic duly.QueueRef, call func() error) error {
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -113,12 +114,15 @@ func (e *Topics) configureTopic(ctx context.Context, ref duly.QueueRef, patch du
 		}
 		q, err = e.make(ctx, ref, cfg)
 	}
+	// A new topic already has this configuration.
 	if err != nil || q.Topic.Config == cfg && patch.Shards != 0 {
 		return err
 	}
-	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group,
+		error) {
 		if patch.Shards != 0 && patch.Shards != len(q.Shards) {
-			return cfg, nil, contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", len(q.Shards))
+			return cfg, nil, contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it",
+				len(q.Shards))
 		}
 		cfg := contract.PatchTopicConfig(q.Topic.Config, patch)
 		return cfg, q.Topic.Groups, contract.CheckTopicConfig(cfg)
@@ -141,6 +145,7 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)
 		}
+		// The mark in the list comes first, so an interrupted destruction is finished.
 		tomb, err := e.Put(
 			ctx, store.ScriptQueueSet, ref, q.Value,
 			catalog.PackTopic(e.NextVersion(q.Version), q.Topic.Born, q.Topic.Config, q.Topic.Groups, true),
@@ -150,7 +155,8 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		}
 		if tomb != nil {
 			e.Cache.Forget(q)
-			defer e.announce(q) // so that waiting Reads end
+			// Waiting Reads then end.
+			defer e.announce(q)
 			return e.FinishDestroy(ctx, tomb)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// missPause is how long nothing more is logged of what a group misses.
+// missPause is the least time between two log lines about a group's missed messages.
 const missPause = time.Minute
 
-// misses are what the groups of bounded topics have missed, as the sweeps see it. It logs
-// what bounds have deleted although a group needed it.
+// misses counts the messages that groups of bounded topics have missed, from sweep to sweep. It
+// logs messages that a limit has deleted although a group needed them.
 type misses struct {
 	mu     sync.Mutex
 	seen   map[shardOfGroup]missed
@@ -23,24 +23,25 @@ type shardOfGroup struct {
 	shard int
 }
 
-// missed is how many messages a group has missed in a shard, and the first one that it
-// needs.
+// missed is how many messages a group has missed in a shard, and the first one that it needs.
 type missed struct{ n, low int64 }
 
-// missNote is what was not yet logged, and when something was.
+// missNote is the part that was not logged yet, and the time of the last log line.
 type missNote struct {
-	first, last, n int64 // ordinals, and how many
+	first, last, n int64 // ordinals, and the number of messages
 	at             time.Duration
 }
 
-// note adds what a group missed during this sweep: before and after are its counts at the
-// sweep's two ends. The note is due if the last one about the group is at least a minute old.
+// note adds the messages that a group missed during this sweep. before and after are its counts
+// at the start and the end of the sweep. The note is due if the last one about the group is at
+// least a minute old.
 func (m *misses) note(at shardOfGroup, before, after missed, first int64, now time.Duration) (note missNote, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen == nil {
 		m.seen, m.logged = map[shardOfGroup]missed{}, map[duly.QueueRef]missNote{}
 	}
+	// Messages missed between two sweeps count as well.
 	if was, ok := m.seen[at]; ok {
 		before = was
 	}
@@ -56,6 +57,7 @@ func (m *misses) note(at shardOfGroup, before, after missed, first int64, now ti
 	}
 	due = note.n > 0 && (!logged || now >= note.at+missPause)
 	switch {
+	// A logged note starts over.
 	case due:
 		m.logged[at.group] = missNote{at: now}
 	case note.n > 0:
@@ -64,7 +66,7 @@ func (m *misses) note(at shardOfGroup, before, after missed, first int64, now ti
 	return note, due
 }
 
-// forget drops what is known of groups that a sweep of their namespace has not met.
+// forget drops groups whose topics a sweep of the namespace has not found.
 func (m *misses) forget(namespace string, met map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

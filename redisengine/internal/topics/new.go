@@ -10,6 +10,7 @@ func New(c *catalog.Catalog, cancels *cancel.Reporter) *Topics {
 	t := &Topics{Catalog: c, cancels: cancels}
 	calls := c.NewCalls
 	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any {
+		// The catalog asks for the call state of both queues and topics.
 		if q.Topic != nil {
 			return t.newPublisher(q, s)
 		}

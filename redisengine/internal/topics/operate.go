@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// DeleteMessage removes a message that a group holds, or a dead copy.
+// DeleteMessage deletes a message that a group holds, or a dead copy.
 func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := contract.ValidateID(id); err != nil {
 		return err
@@ -52,8 +52,9 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	return nil
 }
 
-// PurgeMessages removes up to n messages of one state, 0 for all.
-func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (removed int, err error) {
+// PurgeMessages deletes up to n messages of one state; 0 means all.
+func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (removed int,
+	err error) {
 	if err := contract.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
@@ -65,7 +66,8 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 	var w catalog.Walk
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
-			for left := -1; left != 0 && (n == 0 || removed < n); { // no more than there were
+			// It ends after as many as the first call found, because new ones may arrive.
+			for left := -1; left != 0 && (n == 0 || removed < n); {
 				most := duly.MaxBatch
 				if n > 0 {
 					most = min(most, n-removed)
@@ -87,6 +89,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 		})
 	})
 
+	// Workers may be running the deleted messages.
 	if removed > 0 && state == duly.StateLeased {
 		e.cancels.Report(ref)
 	}
@@ -94,7 +97,8 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 }
 
 // RequeueMessages requeues dead copies: the group holds them again.
-func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) (results []duly.RequeueResult, err error) {
+func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef,
+	p duly.RequeueParams) (results []duly.RequeueResult, err error) {
 	if err := contract.ValidateRequeueFor(&p, ref); err != nil {
 		return nil, err
 	}
@@ -136,6 +140,7 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 		}
 		if places[i] = p; err != nil {
 			r.results[i] = duly.RequeueResult{ID: id, Err: err}
+			// A retry skips the IDs that an earlier attempt has answered.
 		} else if !r.done[i] {
 			byShard[shard] = append(byShard[shard], i)
 		}
@@ -160,7 +165,7 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 	return nil
 }
 
-// result reads one answer. With an empty id, it takes the ID from the answer's place.
+// result reads one answer. With an empty id, it derives the ID from the answer's place.
 func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.Reply, k int) duly.RequeueResult {
 	answer := codec.Elements(&reply.Rest[k])
 	if id == "" {
@@ -191,6 +196,7 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		if err := r.byID(ctx, q, ids); err != nil {
 			return err
 		}
+		// A copy that another call has requeued meanwhile is no failure.
 		r.results = slices.DeleteFunc(r.results,
 			func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
 		return nil
@@ -229,7 +235,7 @@ func (r *requeue) oldestIDs(ctx context.Context, q *catalog.Queue, n int) (ids [
 	return ids, nil
 }
 
-// Step moves a topic with its groups, or one group, forward by the clock.
+// Step makes one step in a topic with its groups, or in one group.
 func (e *Topics) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	ref = ref.Normal()
 	if !ref.IsGroup() {
@@ -253,24 +259,23 @@ func (e *Topics) stepGroup(ctx context.Context, ref duly.QueueRef) (more bool, e
 	return more, err
 }
 
-// maxSteps bounds how many shards, of the topic and of its groups, one Step moves forward.
+// maxSteps bounds how many shards, of the topic and of its groups, one Step covers.
 const maxSteps = 1000
 
-// rounds are the Steps of topics that have more than maxSteps shards of groups: each
-// continues where the one before it has ended.
+// rounds has the unfinished rounds of topics with more than maxSteps shards. Each Step continues
+// where the one before it ended.
 type rounds struct {
 	mu    sync.Mutex
 	begun map[duly.QueueRef]round
 }
 
-// round is where the next Step of a topic continues, and whether one before it in the
-// round has left something to do.
+// round is the next shard of a topic's round, and whether an earlier Step of the round left work.
 type round struct {
 	next int
 	more bool
 }
 
-// take returns the round of a topic for a Step that continues it.
+// take removes and returns the round of a topic.
 func (r *rounds) take(topic duly.QueueRef) round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,8 +293,8 @@ func (r *rounds) put(topic duly.QueueRef, next round) {
 	r.begun[topic] = next
 }
 
-// stepTopic steps each shard of a topic, and then those of its groups, up to maxSteps. more
-// is false at the end of a round in which no shard had more.
+// stepTopic steps each shard of a topic, and then those of its groups, up to maxSteps. more is
+// false at the end of a round in which no shard had more work.
 func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	var names []string
 	var shards int
@@ -302,6 +307,7 @@ func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, e
 	}
 
 	at, all := e.rounds.take(ref), shards*(1+len(names))
+	// Groups may have been removed since.
 	if at.next >= all {
 		at = round{}
 	}
@@ -319,11 +325,12 @@ func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, e
 	if at.next == all {
 		return at.more, nil
 	}
+	// The caller steps again, which continues the round.
 	e.rounds.put(ref, at)
 	return true, nil
 }
 
-// stepShard steps one shard of a topic or of a group. A group's step does not trim the log.
+// stepShard steps one shard of a topic or a group. A group's step does not trim the log.
 func (e *Topics) stepShard(ctx context.Context, ref duly.QueueRef, shard int) (more bool, err error) {
 	step := func(q *catalog.Queue) (err error) {
 		if s := q.Shard(shard); s != nil && ref.IsGroup() {

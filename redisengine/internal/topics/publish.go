@@ -20,29 +20,32 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// publisher joins the publishes of a shard.
+// publisher batches the publishes of a shard.
 type publisher = batch.Batcher[*publishCall]
 
-// publishCall is one caller's part of a joint publish.
+// publishCall is one caller's part of a batched publish.
 type publishCall struct {
 	batch.Call
 	items []*item
 	read  func(items []rueidis.RedisMessage, ms int64, ordinals []uint64, durable error)
 }
 
-// newPublisher joins the publishes of a shard.
+// newPublisher returns the publisher of a shard.
 func (e *Topics) newPublisher(q *catalog.Queue, s *catalog.Shard) *publisher {
 	p := &publisher{}
-	store.InitBatcher(e.Store, p, func(ctx context.Context, calls []*publishCall) error { return e.send(ctx, q, s, calls) })
+	store.InitBatcher(e.Store, p, func(ctx context.Context, calls []*publishCall) error {
+		return e.send(ctx, q, s,
+			calls)
+	})
 	return p
 }
 
-// item is one message on its way.
+// item is one message being published.
 type item struct {
-	place int // in the caller's call
+	place int // index in the caller's call
 	id    string
 	value string
-	due   int64 // a delay in microseconds, or minus an absolute moment in ms; 0: now
+	due   int64 // a delay in microseconds, or an absolute time in ms, negated; 0: now
 	bytes int
 }
 
@@ -72,8 +75,10 @@ func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.Publis
 		byTopic[ref] = append(byTopic[ref], i)
 	}
 
+	// Topics follow each other, so the order of creation is that of the messages.
 	for _, ref := range order {
 		if err := p.topic(ctx, ref, byTopic[ref]); err != nil {
+			// With stored messages, the call reports the error at each remaining message.
 			if ctx.Err() != nil || !p.answered() {
 				return nil, err
 			}
@@ -85,27 +90,27 @@ func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.Publis
 	return p.results, nil
 }
 
-// publish is one Publish under way.
+// publish is one Publish in progress.
 type publish struct {
 	e       *Topics
 	all     []duly.Message
 	results []duly.PublishResult
 }
 
-// answered reports whether some message has entered.
+// answered reports whether a message was stored.
 func (p *publish) answered() bool {
 	return slices.ContainsFunc(p.results, func(r duly.PublishResult) bool { return r.Status != 0 })
 }
 
-// fail is the answer for a message that has no other.
+// fail sets the error of a message that has no answer yet.
 func (p *publish) fail(i int, err error) {
 	if r := &p.results[i]; r.Status == 0 && r.Err == nil {
 		r.Err = err
 	}
 }
 
-// topic publishes the messages of one topic. If a shard has another configuration, the
-// answers of the other shards are kept.
+// topic publishes the messages of one topic. If a shard has another configuration, the answers of
+// the other shards are kept.
 func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) error {
 	c := p.e.Retry(ctx)
 	for c.Next() {
@@ -130,7 +135,11 @@ func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) er
 		if err := p.e.Sync(ctx, q, other); err != nil {
 			return err
 		}
-		places = slices.DeleteFunc(slices.Clone(places), func(i int) bool { return p.results[i].Status != 0 || p.results[i].Err != nil })
+		// Only messages without an answer are sent again.
+		places = slices.DeleteFunc(slices.Clone(places), func(i int) bool {
+			return p.results[i].Status != 0 ||
+				p.results[i].Err != nil
+		})
 		if len(places) == 0 {
 			return nil
 		}
@@ -138,7 +147,7 @@ func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) er
 	return c.Failed("the configuration of topic %s keeps changing", ref)
 }
 
-// refuse is the answer where the topic could not be made.
+// refuse sets the answers of messages whose topic could not be created.
 func (p *publish) refuse(places []int, err error) error {
 	if code := duly.CodeOf(err); code != duly.CodeFull && code != duly.CodeConflict {
 		return err
@@ -149,10 +158,11 @@ func (p *publish) refuse(places []int, err error) error {
 	return nil
 }
 
-// send hands the messages to their shards.
+// send sends the messages to their shards.
 func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) error {
 	now := p.e.Local().Now()
 	parts := map[int][]*item{}
+	// Messages without a key go to one shard together, which saves calls.
 	free := anyShard(len(q.Shards))
 	for _, i := range places {
 		m := &p.all[i]
@@ -168,6 +178,7 @@ func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) erro
 			shard = free
 		}
 		if next.due != 0 && next.id == "" {
+			// Without an ID, a delayed message could not be found and canceled.
 			next.id = duly.NewNumberIn(byte(shard)).String()
 		}
 		if delayed {
@@ -180,14 +191,15 @@ func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) erro
 	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(shard int) error {
 		return p.shard(ctx, q, q.Shards[shard], parts[shard])
 	})
+	// Other shards may have stored messages, and the caller gets no single answers.
 	if ctx.Err() != nil && len(parts) > 1 {
 		return link.Partly(err)
 	}
 	return err
 }
 
-// whenDue is when a message enters, as the script reads it. The shard's clock decides
-// whether an absolute moment has passed.
+// whenDue returns when a message enters, as the script reads it. The shard's clock decides
+// whether an absolute time has passed.
 func whenDue(m *duly.Message) int64 {
 	if m.Delay > 0 {
 		return codec.Micros(m.Delay)
@@ -195,6 +207,7 @@ func whenDue(m *duly.Message) int64 {
 	if m.Due.IsZero() {
 		return 0
 	}
+	// 0 would mean now, so a time before 1970 becomes -1.
 	return -max(1, clock.CeilMilli(m.Due))
 }
 
@@ -209,12 +222,14 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 		for k, i := range items {
 			r := &p.results[i.place]
 			r.ID = i.id
+			// An ordinal means that the message simply entered the log.
 			if ordinals[k] > 0 {
 				r.ID = p.all[i.place].ID
 				r.Status, r.Position = duly.Created, at.Position(messages.Place{Ordinal: ordinals[k], Millis: ms})
 			} else {
 				*r = oddResult(q, at, i, codec.Elements(&odd[k]))
 			}
+			// The message is stored, but the caller must not rely on it.
 			if r.Err == nil {
 				r.Err = durable
 			}
@@ -227,7 +242,7 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 	return err
 }
 
-// oddResult is the answer for a message that has not simply entered.
+// oddResult returns the answer for a message that did not simply enter.
 func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMessage) duly.PublishResult {
 	switch codec.Text(&r[1]) {
 	case "delayed":
@@ -247,7 +262,7 @@ func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMe
 	return duly.PublishResult{ID: i.id, Err: contract.TopicFull(q.Ref, setting, bound)}
 }
 
-// send runs a joint publish.
+// send runs a batched publish.
 func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, calls []*publishCall) error {
 	n := 0
 	for _, c := range calls {
@@ -265,9 +280,11 @@ func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, c
 		return err
 	}
 
+	// Other processes' Reads wait for the announcement.
 	e.announce(q)
 	ms, next, odd := codec.Integer(&r.Rest[0]), uint64(codec.Integer(&r.Rest[1])), codec.Elements(&r.Rest[2])
 	at := 0
+	// The messages that simply entered have consecutive ordinals.
 	for _, c := range calls {
 		about, ordinals := make([]rueidis.RedisMessage, len(c.items)), make([]uint64, len(c.items))
 		for k := range c.items {
@@ -284,7 +301,7 @@ func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, c
 	return nil
 }
 
-// packAbout packs the IDs and the moments of the messages; "" if none has either.
+// packAbout packs the IDs and due times of the messages. It returns "" if there are none.
 func packAbout(calls []*publishCall, n int) string {
 	anyID, anyDue := false, false
 	for _, c := range calls {
@@ -292,6 +309,7 @@ func packAbout(calls []*publishCall, n int) string {
 			anyID, anyDue = anyID || i.id != "", anyDue || i.due != 0
 		}
 	}
+	// An empty text saves the script from unpacking the usual case.
 	if !anyID && !anyDue {
 		return ""
 	}

@@ -18,27 +18,26 @@ import (
 
 // reading is a Read of all shards.
 type reading struct {
-	topic   *identity // nil: any topic of the name
+	topic   *identity // nil: any topic with the name
 	from    duly.From
 	parts   contract.FromParts
 	limit   int
 	room    int                // bytes of bodies that each shard may return beyond its first message
 	entries [][]contract.Entry // of each shard
-	more    []bool             // whether a shard has others behind these
-	next    []logcursor.Place  // where each shard goes on
+	more    []bool             // whether a shard has more messages after these
+	next    []logcursor.Place  // where each shard continues
 	gap     int64
-	due     time.Duration // until the next delayed message enters; 0: none
+	due     time.Duration // until the next delayed message enters; 0 if there is none
 }
 
-// identity is the topic that the first look of a Read has found. Its later looks return
-// [duly.ErrNotFound] for a topic that was made again.
+// identity is the topic that a Read found first. Its later polls return [duly.ErrNotFound] for a
+// topic that was created again.
 type identity struct {
 	known bool
 	born  string
 }
 
-// readPage reads one page. due is when the next delayed message enters, by the local
-// clock; 0 for none.
+// readPage reads one page. due is the local time at which the next delayed message enters, or 0.
 func (e *Topics) readPage(
 	ctx context.Context, ref duly.QueueRef, p contract.ReadParams, topic *identity,
 ) (page contract.ReadPage, due time.Duration, err error) {
@@ -65,10 +64,11 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 		if err != nil {
 			return err
 		}
-		// The page is in memory with what is read for it: so all shards share its room.
+		// A page and all that is read for it are in memory, so the shards share the limit.
 		r.room = max(1, duly.MaxBatchBytes/len(q.Shards))
 		shards := len(q.Shards)
 		r.entries, r.more, r.next = make([][]contract.Entry, shards), make([]bool, shards), make([]logcursor.Place, shards)
+		// A retry starts over.
 		r.gap, r.due = 0, 0
 		for i, s := range q.Shards {
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
@@ -83,7 +83,7 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 	})
 }
 
-// dueAt returns when the next delayed message enters, by a clock; 0 for none.
+// dueAt returns when the next delayed message enters, by a clock; 0 if there is none.
 func (r *reading) dueAt(c clock.Clock) time.Duration {
 	if r.due == 0 {
 		return 0
@@ -91,17 +91,17 @@ func (r *reading) dueAt(c clock.Clock) time.Duration {
 	return c.Mono() + r.due
 }
 
-// readStart is where a shard begins: an ordinal, or a moment from which on messages count.
+// readStart is the start in a shard: an ordinal, or a time from which on messages count.
 type readStart struct {
 	ordinal uint64
 	ms      int64
-	end     bool // behind the last one
-	// seen is a message that the shard has had, unless it has lost writes. Without an
-	// entry time there is none.
+	end     bool // after the last message
+	// seen is a message that the shard has had, unless it lost writes. A zero entry time means
+	// none.
 	seen messages.Place
 }
 
-// places finds the beginning in every shard.
+// places returns the start in every shard.
 func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 	all := make([]readStart, len(q.Shards))
 	switch r.parts.Kind {
@@ -121,7 +121,8 @@ func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 		for i := range all {
 			all[i].ms = parts.Millis
 		}
-		all[parts.Shard] = readStart{ordinal: parts.Ordinal, seen: messages.Place{Ordinal: parts.Ordinal, Millis: parts.Millis}}
+		all[parts.Shard] = readStart{ordinal: parts.Ordinal, seen: messages.Place{Ordinal: parts.Ordinal,
+			Millis: parts.Millis}}
 	case contract.KindTime:
 		for i := range all {
 			all[i].ms = clock.CeilMilli(r.parts.Time)
@@ -148,6 +149,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	last, lastMS := codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
 	at := messages.ShardOf(q.Ref, s.Index)
 	if wanted := int64(from.ordinal); wanted > 0 {
+		// The log ends before the reader's position, so the shard has lost writes.
 		if wanted > last && r.parts.Kind == contract.KindPosition || wanted > last+1 || codec.Integer(&reply.Rest[7]) == 1 {
 			return ends(r.from, at, last, lastMS)
 		}
@@ -166,6 +168,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	} else if from.ordinal > 0 {
 		next.Ordinal = max(from.ordinal, uint64(first))
 	}
+	// Without a new message, the last seen one stays the proof for the next read.
 	if next.Ordinal == from.seen.Ordinal+1 {
 		next.Seen = from.seen.Millis
 	}
@@ -189,6 +192,7 @@ func (r *reading) call(
 		if err != nil {
 			return reply, err
 		}
+		// A due message belongs before the end of the log, so a step lets it enter.
 		due := codec.Integer(&reply.Rest[6])
 		if due == 0 || due > codec.Integer(&reply.Rest[0]) || e.Settings.Manual {
 			return reply, nil
@@ -199,7 +203,7 @@ func (r *reading) call(
 	}
 }
 
-// ends is the error for a reader that was further than the log is.
+// ends returns the error for a reader whose position is after the end of the log.
 func ends(from duly.From, at messages.Shard, last, ms int64) error {
 	if last == 0 {
 		return contract.LogEnds(from, "")
@@ -207,14 +211,15 @@ func ends(from duly.From, at messages.Shard, last, ms int64) error {
 	return contract.LogEnds(from, at.Position(messages.Place{Ordinal: uint64(last), Millis: ms}).String())
 }
 
-// merged merges the shards by position, as far as all of them were read.
+// merged merges the shards' messages by position, as far as all shards were read.
 func (r *reading) merged() (all []contract.Entry) {
 	bytes := 0
 	for len(all) < r.limit {
 		least := -1
 		for i, some := range r.entries {
 			if len(some) == 0 {
-				if r.more[i] { // its next message may come before those of other shards
+				// Its next message may come before those of the other shards.
+				if r.more[i] {
 					return all
 				}
 				continue
@@ -227,6 +232,7 @@ func (r *reading) merged() (all []contract.Entry) {
 			return all
 		}
 		e := r.entries[least][0]
+		// A page always has one message, however large.
 		if bytes += len(e.Body); len(all) > 0 && bytes > duly.MaxBatchBytes {
 			return all
 		}
@@ -239,7 +245,8 @@ func (r *reading) merged() (all []contract.Entry) {
 }
 
 // Delayed implements contract.Topics.
-func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage, err error) {
+func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.DelayedParams) (page contract.DelayedPage,
+	err error) {
 	if err := contract.ValidatePage(&p.PageParams); err != nil {
 		return page, err
 	}
@@ -277,6 +284,7 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 				room -= len(m.Body)
 				page.Messages = append(page.Messages, m)
 			}
+			// The script's limit counts bodies even if the page leaves them out.
 			more := codec.Integer(&r.Rest[1]) == 1
 			at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
 			if !more {
@@ -292,9 +300,10 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 	return page, err
 }
 
-// delayed calls a script about one delayed message, in each shard that can have it. It
-// returns the reply of the shard that has.
-func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string, sc *store.LogScript) (found catalog.Reply, err error) {
+// delayed calls a script for one delayed message, in each shard that may have it. It returns the
+// reply of the shard that does.
+func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string,
+	sc *store.LogScript) (found catalog.Reply, err error) {
 	if err := contract.ValidateID(id); err != nil {
 		return found, err
 	}

@@ -9,51 +9,49 @@ import (
 )
 
 const (
-	// announceEvery is how long publishes to one topic gather after a message of the
-	// channel.
+	// announceEvery is the least time between two announcements of publishes to one topic.
 	announceEvery = 25 * time.Millisecond
-	// announceTimeout bounds such a message. Without it a Read looks later.
+	// announceTimeout bounds an announcement. If it is lost, Reads find the messages later.
 	announceTimeout = time.Second
-	// readPause is how long the watcher of a topic pauses between two looks, until the
-	// process hears of the publishes of others. The first looks follow each other more
-	// closely, from firstPause on.
+	// readPause is the pause of a topic's watcher between two polls, until the process receives
+	// announcements. The first polls are closer together, from firstPause on.
 	readPause  = time.Second
 	firstPause = 10 * time.Millisecond
-	// hearingPause is the same for a watcher of a process that hears of them. Its looks
-	// only find what nobody could announce: messages of a process that has died.
+	// hearingPause is the pause while the process receives announcements. Its polls only find
+	// messages that were not announced, because their process died.
 	hearingPause = 5 * time.Second
-	// shardPause bounds how often the watchers of a process look: once per shard.
+	// shardPause bounds how often a process's watchers poll: once per shard.
 	shardPause = 1250 * time.Millisecond
-	// lingers is how long a process listens on after its last waiting Read: a reader
-	// that follows a log reads again at once.
+	// lingers is how long a process stays subscribed after its last waiting Read, because a
+	// reader that follows a log reads again at once.
 	lingers = 10 * time.Second
 )
 
-// readers are the Reads that wait for messages. A publish of this process wakes those of
-// its topic. Other processes announce theirs on the shard channel of the topic, which has
-// the name of its first log.
+// readers holds the Reads that wait for messages. A publish of this process wakes the Reads of
+// its topic. Other processes announce theirs on the shard channel of the topic, which has the
+// name of its first log.
 type readers struct {
 	mu     sync.Mutex
 	topics map[duly.QueueRef]*room
-	// announcing are the topics that a goroutine announces publishes to; true if there
-	// was another one meanwhile.
+	// announcing has the topics with a goroutine that announces publishes. The value is true
+	// after another publish.
 	announcing map[duly.QueueRef]bool
 }
 
 // room is where the Reads of one topic wait.
 type room struct {
-	published chan struct{} // is closed at the next publish
-	waiting   int           // Reads
-	left      int           // how often the last one has left
-	end       func()        // of listening, nil if this process does not
-	hears     bool          // nothing is missed
-	shards    int           // of the topic, 0 without a watcher
-	missed    bool          // messages may have been, so the next look is due and wakes all
-	due       time.Duration // when the next delayed message enters, by the local clock; 0 for none
-	changed   chan struct{} // holds a value if the watcher's next look has changed
+	published chan struct{} // closed at the next publish
+	waiting   int           // number of waiting Reads
+	left      int           // how often the last Read has left
+	end       func()        // ends the subscription; nil if there is none
+	hears     bool          // announcements arrive
+	shards    int           // of the topic; 0 without a watcher
+	missed    bool          // messages may have been missed, so the next poll is due and wakes all
+	due       time.Duration // when the next delayed message enters, by the local clock; 0 if there is none
+	changed   chan struct{} // holds a value if the time of the next poll has changed
 }
 
-// change makes the watcher compute the time of its next look again.
+// change makes the watcher recompute the time of its next poll.
 func (r *room) change() {
 	select {
 	case r.changed <- struct{}{}:
@@ -61,7 +59,7 @@ func (r *room) change() {
 	}
 }
 
-// expect notes when a delayed message enters.
+// expect records when a delayed message enters.
 func (r *room) expect(due time.Duration) {
 	if due > 0 && (r.due == 0 || due < r.due) {
 		r.due = due
@@ -79,7 +77,7 @@ func (r *readers) room(topic duly.QueueRef) *room {
 	return r.topics[topic]
 }
 
-// enter begins to wait for messages of a topic. The caller calls leave at its end.
+// enter registers a Read that waits for messages of a topic. The caller calls leave at the end.
 func (r *readers) enter(topic duly.QueueRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +87,7 @@ func (r *readers) enter(topic duly.QueueRef) {
 	}
 }
 
-// leave ends what enter began.
+// leave ends the registration of enter.
 func (r *readers) leave(topic duly.QueueRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,6 +96,7 @@ func (r *readers) leave(topic duly.QueueRef) {
 	if room.waiting--; room.waiting > 0 {
 		return
 	}
+	// Without a subscription there is nothing to keep.
 	if room.end == nil {
 		delete(r.topics, topic)
 		return
@@ -106,7 +105,7 @@ func (r *readers) leave(topic duly.QueueRef) {
 	clock.System().AfterFunc(lingers, func() { r.empty(topic, left) })
 }
 
-// empty ends a room that nobody has entered since.
+// empty ends a room that no Read has entered since.
 func (r *readers) empty(topic duly.QueueRef, left int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +115,7 @@ func (r *readers) empty(topic duly.QueueRef, left int) {
 	}
 }
 
-// published returns a channel that is closed at the next publish to a topic. The Read has
+// published returns a channel that is closed at the next publish to a topic. The Read must have
 // entered.
 func (r *readers) published(topic duly.QueueRef) <-chan struct{} {
 	r.mu.Lock()
@@ -124,14 +123,14 @@ func (r *readers) published(topic duly.QueueRef) <-chan struct{} {
 	return r.room(topic).published
 }
 
-// expect notes when a delayed message of a topic enters, 0 for none.
+// expect records when a delayed message of a topic enters; 0 means none.
 func (r *readers) expect(topic duly.QueueRef, due time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.room(topic).expect(due)
 }
 
-// missesNothing reports whether a Read that nobody has woken need not look again.
+// missesNothing reports whether a Read that was not woken can skip another poll.
 func (r *readers) missesNothing(topic duly.QueueRef, now time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,8 +138,8 @@ func (r *readers) missesNothing(topic duly.QueueRef, now time.Duration) bool {
 	return room.hears && (room.due == 0 || room.due > now)
 }
 
-// nextLook returns when the watcher of a room looks again, false if no Read waits. looked
-// is when it did last, and rest is the pause in a process that does not hear.
+// nextLook returns when the watcher of a room polls again. It returns false if no Read waits.
+// looked is the time of its last poll, and rest is the pause in a process without announcements.
 func (r *readers) nextLook(room *room, looked, rest time.Duration) (time.Duration, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,6 +150,7 @@ func (r *readers) nextLook(room *room, looked, rest time.Duration) (time.Duratio
 		return looked, true
 	}
 	if room.hears {
+		// The watchers of a process share a rate, so many topics don't load the server.
 		shards := 0
 		for _, other := range r.topics {
 			if other.waiting > 0 {
@@ -165,8 +165,8 @@ func (r *readers) nextLook(room *room, looked, rest time.Duration) (time.Duratio
 	return room.due, true
 }
 
-// beginLook begins a look of the watcher, which finds again when a delayed message enters.
-// It reports whether messages may have been missed.
+// beginLook begins a poll of the watcher, which finds the next delayed message again. It reports
+// whether messages may have been missed.
 func (r *readers) beginLook(room *room) (missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,10 +174,11 @@ func (r *readers) beginLook(room *room) (missed bool) {
 	return missed
 }
 
-// hears notes that the process hears of publishes from now on.
+// hears records that the process receives announcements from now on.
 func (r *readers) hears(room *room) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Publishes before the subscription were not announced here.
 	room.hears, room.missed = true, true
 	room.change()
 }

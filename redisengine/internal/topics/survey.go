@@ -12,7 +12,8 @@ import (
 )
 
 // EachTopic calls f for every topic of a namespace, with an error if it can't be read.
-func (e *Topics) EachTopic(ctx context.Context, namespace string, f func(name string, q *catalog.Queue, err error) error) error {
+func (e *Topics) EachTopic(ctx context.Context, namespace string,
+	f func(name string, q *catalog.Queue, err error) error) error {
 	return e.EachPage(ctx, e.TopicsKey(namespace), func(names []string) error {
 		names = slices.DeleteFunc(names, store.InvalidTopic)
 		if len(names) == 0 {
@@ -26,9 +27,11 @@ func (e *Topics) EachTopic(ctx context.Context, namespace string, f func(name st
 
 		for i, m := range codec.Elements(&values) {
 			if m.IsNil() {
-				continue // destroyed meanwhile
+				// The topic was destroyed meanwhile.
+				continue
 			}
 			ref, value := duly.QueueRef{Namespace: namespace, Name: names[i]}, codec.Text(&m)
+			// The cached queue saves parsing a configuration that has not changed.
 			q, unreadable := e.Cache.Get(ref), error(nil)
 			if q == nil || q.Value != value {
 				q, unreadable = e.ReadQueue(ref, value)

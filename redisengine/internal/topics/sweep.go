@@ -10,12 +10,12 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// stepAll is the number of sweeps between two steps of idle groups, whose dead copies may
+// stepAll is the number of sweeps between two steps of idle groups, because their dead copies may
 // be too old.
 const stepAll = 20
 
-// SweepTopics moves the topics of a namespace forward, and finishes what an interrupted
-// destruction has left. One call per shard says which groups have something to do.
+// SweepTopics makes the due steps of a namespace's topics, and finishes interrupted destructions.
+// One call per shard returns which groups have work.
 func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (failed error) {
 	note := func(err error) {
 		if err != nil && failed == nil {
@@ -36,13 +36,14 @@ func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (f
 		}
 		return ctx.Err()
 	})
+	// After an error some topics were not visited.
 	if note(err); err == nil {
 		e.misses.forget(namespace, met)
 	}
 	return failed
 }
 
-// sweep moves one topic forward.
+// sweep makes the due steps of one topic.
 func (e *Topics) sweep(ctx context.Context, q *catalog.Queue, all bool) error {
 	q, err := e.forgetGone(ctx, q)
 	if err != nil {
@@ -66,12 +67,13 @@ func (e *Topics) sweep(ctx context.Context, q *catalog.Queue, all bool) error {
 	})
 }
 
-// sweepGroups steps the groups of one shard that have something to do, or all.
+// sweepGroups steps the groups of one shard that have work, or all.
 func (e *Topics) sweepGroups(ctx context.Context, q *catalog.Queue, s *catalog.Shard, all bool) error {
 	names := q.Topic.Names()
 	if len(names) == 0 {
 		return nil
 	}
+	// One call asks about all groups of the shard.
 	c := link.Call{Script: store.ScriptGroupLook.Script, Args: []string{e.Clock()}}
 	for _, name := range names {
 		view := q.Group(name)
@@ -97,7 +99,7 @@ func (e *Topics) sweepGroups(ctx context.Context, q *catalog.Queue, s *catalog.S
 	return nil
 }
 
-// sweepMisses counts what the groups of a shard have missed, and logs it.
+// sweepMisses counts and logs the messages that groups of a shard have missed.
 func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	if !mayMiss(q) {
 		return nil
@@ -106,6 +108,7 @@ func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.S
 	if err != nil {
 		return err
 	}
+	// A group counts its missed messages in its own step, so it is stepped here.
 	after := before
 	for name, m := range before {
 		if m.low >= first || q.Topic.Find(name) == nil {
@@ -124,16 +127,17 @@ func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.S
 		group := duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)}
 		note, due := e.misses.note(shardOfGroup{group, s.Index}, before[name], m, first, e.Local().Mono())
 		if due {
-			e.Settings.Logger.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
+			e.Settings.Logger.Warn("a group has missed messages, which a limit of its topic or idle has deleted",
 				"group", group.String(), "shard", s.Index, "first", note.first, "last", note.last, "messages", note.n)
 		}
 	}
 	return nil
 }
 
-// missedIn reads what each group of a shard has missed, and the first message that the
-// shard stores.
-func (e *Topics) missedIn(ctx context.Context, q *catalog.Queue, s *catalog.Shard) (all map[string]missed, first int64, err error) {
+// missedIn reads what each group of a shard has missed, and the ordinal of the first stored
+// message.
+func (e *Topics) missedIn(ctx context.Context, q *catalog.Queue, s *catalog.Shard) (all map[string]missed,
+	first int64, err error) {
 	r, err := e.CallTopic(ctx, q, s, store.ScriptTopicStats)
 	if err != nil {
 		return nil, 0, err
@@ -148,7 +152,7 @@ func (e *Topics) missedIn(ctx context.Context, q *catalog.Queue, s *catalog.Shar
 	return all, n["first"], nil
 }
 
-// mayMiss reports whether groups of a topic can miss messages without another program.
+// mayMiss reports whether a topic's settings can delete messages that its groups need.
 func mayMiss(q *catalog.Queue) bool {
 	c := &q.Topic.Config
 	if c.MaxAge != duly.None || c.MaxCount != duly.None || c.MaxBytes != duly.None {

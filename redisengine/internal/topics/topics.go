@@ -23,11 +23,12 @@ func anyShard(shards int) int {
 	if shards == 1 {
 		return 0
 	}
-	n := duly.NewNumber() // its last byte is random
+	// The last byte of a number is random.
+	n := duly.NewNumber()
 	return int(n[len(n)-1]) % shards
 }
 
-// admit begins an operation on a topic.
+// admit validates the topic of an operation and checks that the engine is open.
 func (e *Topics) admit(ctx context.Context, topic duly.QueueRef) error {
 	if err := contract.ValidateTopic(topic); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (e *Topics) admit(ctx context.Context, topic duly.QueueRef) error {
 	return e.Alive(ctx)
 }
 
-// admitGroup begins an operation on a group.
+// admitGroup validates the group of an operation and checks that the engine is open.
 func (e *Topics) admitGroup(ctx context.Context, group duly.QueueRef) error {
 	if err := contract.ValidateGroup(group); err != nil {
 		return err

@@ -2,12 +2,12 @@ package wait
 
 import "sync"
 
-// activity counts what is under way.
+// activity counts running activities.
 type activity struct {
 	mu   sync.Mutex
 	n    int
-	all  uint64        // that ever began
-	idle chan struct{} // closed at 0, if somebody waits for it
+	all  uint64        // activities that ever began
+	idle chan struct{} // closed when none runs, if a caller waits for that
 }
 
 func (a *activity) begin() {
@@ -26,7 +26,7 @@ func (a *activity) end() {
 	a.mu.Unlock()
 }
 
-// wait blocks until nothing is under way, and returns how many activities ever began.
+// wait blocks until no activity runs, and returns how many ever began.
 func (a *activity) wait() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,6 +35,7 @@ func (a *activity) wait() uint64 {
 			a.idle = make(chan struct{})
 		}
 		idle := a.idle
+		// end needs the lock to close the channel.
 		a.mu.Unlock()
 		<-idle
 		a.mu.Lock()

@@ -5,8 +5,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// LeasesGranted sets the shard's lease timer to the time at, when the first of the
-// new leases ends.
+// LeasesGranted sets the shard's lease timer to at, when the first of the new leases ends.
 func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r store.Reading) {
 	if h.Settings.Manual {
 		return
@@ -14,6 +13,7 @@ func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r stor
 	fires := h.Until(at, r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// An earlier timer finds the later lease in its step.
 	if k := h.leaseTimers[s]; h.closed || k != nil && k.fires <= fires {
 		return
 	} else if k != nil {
@@ -24,10 +24,11 @@ func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r stor
 	k.timer = h.Local().At(fires, func() { h.stepShard(k) })
 }
 
-// stepShard steps a shard. What the step has left decides when the next one is due.
+// stepShard steps a shard. The remaining leases decide when the next step is due.
 func (h *Hub) stepShard(k *leaseTimer) {
 	h.Go(func() {
 		h.mu.Lock()
+		// A newer timer for the shard stays.
 		if h.leaseTimers[k.s] == k {
 			delete(h.leaseTimers, k.s)
 		}
@@ -37,7 +38,8 @@ func (h *Hub) stepShard(k *leaseTimer) {
 			asked := h.Local().Mono()
 			more, now, at, err := h.StepShard(h.ctx, k.q, k.s)
 			if err != nil {
-				return // the configuration changed, or the server is down: the next caller steps
+				// The configuration changed, or the server is down: the next caller steps.
+				return
 			}
 
 			if !more {

@@ -14,22 +14,21 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// lookKeys are the keys of one shard that look reads.
+// lookKeys are the keys of one shard that the look script reads.
 var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally"}
 
-// lookResult is what a look has found in a shard.
+// lookResult is the result of a look at one shard.
 type lookResult struct {
 	stale       bool  // it has another configuration
-	deliverable int   // how many jobs there may be
-	next        int64 // the next moment that may bring one, 0 for none
-	announced   int64 // the moment that the server counts on being kept, 0 for none
+	deliverable int   // upper bound of deliverable jobs
+	next        int64 // the next time at which a job may become deliverable, 0 for none
+	announced   int64 // the announced time for which the server expects a timer, 0 for none
 	clock       store.Reading
 }
 
-// keepUntil returns the next moment that the process which keeps the shard's timer
-// must keep, 0 for none. No script announces a later moment before the announced
-// one has passed, even if nothing is due then any more. It is therefore kept in any
-// case.
+// keepUntil returns the next time for which the process with the shard's timer must set it, 0 for
+// none. No script announces a later time before the announced one has passed, even if no job is
+// due then any more. The announced time is therefore kept in any case.
 func (l lookResult) keepUntil() int64 {
 	if l.announced > l.clock.Milli() && (l.next == 0 || l.announced < l.next) {
 		return l.announced
@@ -37,26 +36,26 @@ func (l lookResult) keepUntil() int64 {
 	return l.next
 }
 
-// lookCall asks about shards of one node, one request after the other until all have
-// been looked at.
+// lookCall polls shards of one node. It makes one request after another until all were polled.
 type lookCall struct {
 	link.Call
-	from, shards int // its first shard, and how many
+	from, shards int // its first shard, and their number
 }
 
-// dropShards removes the first shards of the call, which have been looked at.
+// dropShards removes the first shards of the call, which were polled.
 func (c *lookCall) dropShards(n int) {
 	keys, args := len(c.Keys)/c.shards, (len(c.Args)-1)/c.shards
 	c.Keys, c.Args = c.Keys[n*keys:], append(c.Args[:1:1], c.Args[1+n*args:]...)
 	c.from, c.shards = c.from+n, c.shards-n
 }
 
-// look asks what a Reserve would find in shards. It asks the nodes (in a cluster, each
-// shard) concurrently, with one request if few shards have jobs, and passes each result
-// to handle as it comes: a node that does not answer delays no other. The error is of a
-// node that did not answer. With once, a node that is not reached is not asked again.
+// look polls shards for what a Reserve would find. It asks the nodes (in a cluster, each shard)
+// concurrently, with one request if few shards have jobs. It passes each result to handle as it
+// arrives, so a node that does not answer delays no other. The error is that of a node that did
+// not answer. With once, an unreachable node is not asked again.
 func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handle func(at int, l lookResult)) error {
-	began := h.Local().Mono() // before the clock that a test has set is read
+	// It is read before a test's clock, which may advance in between.
+	began := h.Local().Mono()
 	return catalog.Parallel(h.lookCalls(shards, once), func(c *lookCall) error {
 		for asked := began; ; asked = h.Local().Mono() {
 			msg, err := h.Link.Run(ctx, c.Call)
@@ -70,6 +69,7 @@ func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handl
 			if len(looks) == c.shards {
 				return nil
 			}
+			// The script stops after many busy shards, to keep its run short.
 			c.dropShards(len(looks))
 		}
 	})
@@ -82,6 +82,7 @@ func (h *Hub) lookCalls(shards []*watchedShard, once bool) (calls []*lookCall) {
 		if view != nil {
 			script, most = store.ScriptGroupLook.Script, maxGroupLooks
 		}
+		// Keys of one call must be on one node and fit one script.
 		if i == 0 || d.group != last || calls[len(calls)-1].shards == most || calls[len(calls)-1].Script != script {
 			calls = append(calls, &lookCall{Call: link.Call{Script: script, Args: []string{h.Clock()}, Once: once}, from: i})
 			last = d.group
@@ -101,9 +102,9 @@ func (h *Hub) lookCalls(shards []*watchedShard, once bool) (calls []*lookCall) {
 	return calls
 }
 
-// How many shards a request may ask about. A shard of a queue without jobs costs the
-// script little, so there may be many. One look at 200 with jobs is enough for the
-// script; the caller then asks about the rest.
+// These constants bound the shards of one request. A shard without jobs costs the script little,
+// so there may be many. The script stops after 200 shards with jobs, and the caller then asks
+// about the rest.
 const (
 	maxLooks      = 1000
 	maxGroupLooks = 200
@@ -135,15 +136,16 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	return shards
 }
 
-// lookLimit bounds the wait for a node that hangs in one look at everything: the
-// others are looked at no more seldom than that.
+// lookLimit bounds the wait for a hung node in one look at all shards. The other nodes are polled
+// at least this often.
 const lookLimit = 2 * store.Recheck
 
-// lookOnce reports whether one of the queues may have a deliverable job, with one
-// look at all of them.
+// lookOnce reports whether one of the queues may have a deliverable job, with one look at all of
+// them.
 func (h *Hub) lookOnce(ctx context.Context, doors []Door) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, doors, true)
-	if g.err != nil && !g.ready { // no answer is "nothing" while a part of them is not known
+	// While a part is unknown, the answer can't be false, so that part is retried.
+	if g.err != nil && !g.ready {
 		g = h.lookAtQueues(ctx, doors, false)
 	}
 	if g.ready {
@@ -154,17 +156,17 @@ func (h *Hub) lookOnce(ctx context.Context, doors []Door) (ready bool, err error
 
 // lookSummary is the result of one look at several queues.
 type lookSummary struct {
-	dispatcher bool // who looks
+	dispatcher bool // the caller is a dispatcher
 
 	mu       sync.Mutex
 	ready    bool // one of them may have a deliverable job
-	answered int  // shards
+	answered int  // number of shards
 	changed  []Door
-	err      error // of those that did not answer
+	err      error // of shards that did not answer
 }
 
-// lookAtQueues looks at queues. Queues whose configuration has changed are looked
-// at once more, each alone.
+// lookAtQueues looks at queues. It looks once more at queues whose configuration has changed, one
+// at a time.
 func (h *Hub) lookAtQueues(ctx context.Context, doors []Door, once bool) *lookSummary {
 	var shards []*watchedShard
 	for _, d := range doors {
@@ -200,8 +202,7 @@ func (g *lookSummary) add(q *catalog.Queue, l lookResult) {
 	}
 }
 
-// lookAgain looks at a queue until its shards have the configuration of this
-// process.
+// lookAgain looks at a queue until its shards have the configuration of this process.
 func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
 	err = h.With(ctx, at.Ref, func(q *catalog.Queue) error {
 		if q == nil {
@@ -212,6 +213,7 @@ func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
 			return err
 		}
 		for i, l := range looks {
+			// With then brings the shard to the current configuration and retries.
 			if l.stale {
 				return &catalog.Stale{Shard: q.Shards[i], Value: catalog.UnknownConfig}
 			}

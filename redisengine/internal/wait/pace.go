@@ -7,25 +7,26 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A marker says that a shard may have jobs. A filter of a group may pass over all of them,
-// and the marker of the next Publish comes a moment later. So a woken caller whose Reserve
-// found nothing delays the next wake-up of its group, see package waiters.
+// A marker says that a shard may have jobs. A group's filter may skip all of them, and the next
+// Publish sets a marker at once. A woken caller whose Reserve found nothing therefore delays the
+// next wake-up of its group, see package waiters.
 
-// laterKey names the shard of a wake-up that waits for its pause.
+// laterKey names the shard of a delayed wake-up.
 type laterKey struct {
 	door  Door
 	shard int
 }
 
-// laterWake is a wake-up for n jobs that waits for its pause.
+// laterWake is a delayed wake-up for n jobs.
 type laterWake struct {
 	n     int
 	timer clock.Timer
 }
 
-// Reserved notes what a Reserve has found at a door. woken reports whether a wake-up has
-// caused it.
+// Reserved records the result of a Reserve at a door. woken reports whether a wake-up has caused
+// it.
 func (h *Hub) Reserved(d Door, found, woken bool) {
+	// Most Reserves end here, without the lock.
 	if found && h.vains.Load() == 0 || !found && !woken {
 		return
 	}
@@ -39,7 +40,7 @@ func (h *Hub) Reserved(d Door, found, woken bool) {
 	h.vains.Store(int64(h.waiters.Paces()))
 }
 
-// wakeLater delays a wake-up. Further ones of the shard join it. The caller holds the lock.
+// wakeLater delays a wake-up. Others for the same shard join it. The caller holds the lock.
 func (h *Hub) wakeLater(k laterKey, n int, pause time.Duration) {
 	if l := h.later[k]; l != nil {
 		l.n = max(l.n, n)
@@ -50,8 +51,8 @@ func (h *Hub) wakeLater(k laterKey, n int, pause time.Duration) {
 	l.timer = h.Local().AfterFunc(pause, func() { h.Go(func() { h.wakeNow(k) }) })
 }
 
-// wakeNow makes a wake-up whose pause has ended. If nobody waits here any more, another
-// process makes it.
+// wakeNow makes a delayed wake-up. If this process has no waiter any more, a marker lets another
+// process make it.
 func (h *Hub) wakeNow(k laterKey) {
 	h.mu.Lock()
 	l := h.later[k]
@@ -65,8 +66,8 @@ func (h *Hub) wakeNow(k laterKey) {
 	}
 }
 
-// stopLater returns the wake-ups that wait for their pause. The caller holds the lock, and
-// hands them over.
+// stopLater cancels and returns the delayed wake-ups. The caller holds the lock, and passes them
+// on to other processes.
 func (h *Hub) stopLater() (all []wakeup) {
 	for k, l := range h.later {
 		l.timer.Stop()
@@ -76,7 +77,7 @@ func (h *Hub) stopLater() (all []wakeup) {
 	return all
 }
 
-// rest waits for the shortest pause of some queues, after a look that has found jobs.
+// rest waits for the shortest pause of some queues, after a look that found jobs.
 func (h *Hub) rest(ctx context.Context, doors []Door) {
 	if h.vains.Load() == 0 {
 		return
@@ -89,6 +90,7 @@ func (h *Hub) rest(ctx context.Context, doors []Door) {
 	}
 	h.mu.Unlock()
 	if pause > 0 {
-		_ = clock.Sleep(ctx, h.Local(), pause) // a caller that leaves gets its answer a moment later
+		// A caller that leaves gets its answer a little later.
+		_ = clock.Sleep(ctx, h.Local(), pause)
 	}
 }

@@ -9,22 +9,21 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// Probe shows tests that own the clock what a hub does.
+// Probe shows tests that control the clock what a hub does.
 type Probe struct{ h *Hub }
 
 // Probe returns the hub's probe.
 func (h *Hub) Probe() Probe { return Probe{h} }
 
-// DisableRecheck turns off the look of every two seconds, so that a lost wake-up stays
-// lost. It is called before anybody waits.
+// DisableRecheck turns off the look every two seconds, so that a lost wake-up stays lost. It must
+// be called before the first Wait.
 func (p Probe) DisableRecheck() { p.h.recheck = time.Hour }
 
-// Idle blocks until nothing is on its way inside the hub, and returns how many
-// activities ever began.
+// Idle blocks until no activity runs inside the hub, and returns how many ever began.
 func (p Probe) Idle() uint64 { return p.h.busy.wait() }
 
-// Waiters returns how many callers wait. With quiet, it leaves out those that wait for
-// a queue which may have something.
+// Waiters returns how many callers wait. With quiet, it omits those that wait for a queue which
+// may have jobs.
 func (p Probe) Waiters(quiet bool) (n int) {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
@@ -55,7 +54,7 @@ func (p Probe) Turns() map[string]uint64 {
 	return turns
 }
 
-// Markers returns the markers that are watched.
+// Markers returns the watched markers.
 func (p Probe) Markers() (markers []string) {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
@@ -65,14 +64,14 @@ func (p Probe) Markers() (markers []string) {
 	return markers
 }
 
-// DueTimers returns how many shards this process keeps the next moment of.
+// DueTimers returns for how many shards this process has a due timer.
 func (p Probe) DueTimers() int {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
 	return len(p.h.dueTimers)
 }
 
-// ForgetDueTimer forgets the moment of a shard.
+// ForgetDueTimer drops the due timer of a shard.
 func (p Probe) ForgetDueTimer(s *catalog.Shard) {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
@@ -87,7 +86,8 @@ func (p Probe) String() string {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d watchers, %d markers, %d guesses, clock %v\n", len(p.h.watches), len(p.h.watched), p.h.guesses, p.h.Local().Mono())
+	fmt.Fprintf(&b, "%d watchers, %d markers, %d guesses, clock %v\n", len(p.h.watches), len(p.h.watched), p.h.guesses,
+		p.h.Local().Mono())
 	for d, v := range p.h.views {
 		next, outstanding := p.h.waiters.NextExpiry(d)
 		fmt.Fprintf(

@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// New returns the hub of a catalog. The catalog calls it when a configuration was
-// read.
+// New returns the hub of a catalog. The catalog notifies the hub of every configuration that it
+// reads.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
 		Catalog: c, later: map[laterKey]*laterWake{}, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{},
@@ -28,7 +28,7 @@ func New(c *catalog.Catalog) *Hub {
 	return h
 }
 
-// Wait implements Wait of duly.Engine. Nothing is leased for a waiter.
+// Wait implements Wait of duly.Engine. It reserves no job for the waiter.
 func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := contract.ValidateWait(&p); err != nil {
 		return false, err
@@ -37,7 +37,8 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 
-	h.busy.begin() // until the waiter sleeps, and again once it is woken
+	// The wait counts as busy until the waiter sleeps, and again after it is woken.
+	h.busy.begin()
 	defer h.busy.end()
 	doors := make([]Door, len(p.Queues))
 	for i, name := range p.Queues {
@@ -54,16 +55,19 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		}
 	}
 
+	// A poll needs no waiter, and no marker.
 	if p.Timeout == 0 {
 		return h.lookOnce(ctx, doors)
 	}
 
 	w, unsure := h.Enter(doors)
 	defer h.Leave(w)
-	if len(unsure) > 0 { // after entering, so that nothing is missed in between
+	// Polling after entering misses no job in between.
+	if len(unsure) > 0 {
 		ready, err := h.firstLook(ctx, unsure)
 		if err != nil {
-			h.leaveGone(w) // it may have been woken meanwhile, and nobody will reserve for that
+			// It may have been woken meanwhile, and its caller will not reserve.
+			h.leaveGone(w)
 			return false, err
 		}
 		if ready {
@@ -75,9 +79,9 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return h.await(ctx, w, p.Timeout)
 }
 
-// firstLook reports whether a queue has deliverable jobs before the waiter sleeps.
-// If a part of the queues was not reached, the waiter sleeps: that part is looked
-// at again every two seconds, and the rest may bring something meanwhile.
+// firstLook reports whether a queue has deliverable jobs before the waiter sleeps. If some shards
+// were unreachable, the waiter sleeps: they are polled again every two seconds, and the others
+// may get jobs meanwhile.
 func (h *Hub) firstLook(ctx context.Context, doors []Door) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, doors, true)
 	if g.err != nil && !g.ready && g.answered == 0 {
@@ -108,8 +112,8 @@ func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, erro
 	return h.Leave(w), nil
 }
 
-// Enter adds a waiter to its queues. It returns the queues that must be looked at
-// before the waiter may sleep.
+// Enter adds a waiter to its queues. It returns the queues that must be polled before the waiter
+// may sleep.
 func (h *Hub) Enter(doors []Door) (w *waiter, unsure []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,6 +129,7 @@ func (h *Hub) Enter(doors []Door) (w *waiter, unsure []Door) {
 			h.views[d] = v
 		}
 		h.setQueue(v, h.Cache.Get(d.Ref))
+		// A Reserve that left no job has just polled all shards.
 		if v.q != nil && v.q.TakeEmptied(h.Local().Mono()) {
 			v.quiet = true
 		}
@@ -142,34 +147,34 @@ func (h *Hub) Leave(w *waiter) bool {
 	return h.waiters.Remove(w)
 }
 
-// leaveGone removes a waiter whose caller has gone. If it was woken, another one is
-// woken in its place.
+// leaveGone removes a waiter whose caller has left. If it was woken, another one is woken in its
+// place.
 func (h *Hub) leaveGone(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
+	// If the hub is closed, Close has passed the wake-up on.
+	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed {
 		h.goLocked(func() { h.WakeAnother(wakeup.Key, wakeup.Tag) })
 	}
 }
 
-// Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
-// for.
+// Arrive records a Reserve of a queue. It returns the shard that a waiter was woken for.
 func (h *Hub) Arrive(d Door) (shard int, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiters.Arrive(d)
 }
 
-// PassOn wakes other waiters in place of a caller that leaves without having asked
-// the queues, although it may be the one that was woken for them.
+// PassOn wakes other waiters in place of a caller that leaves without a Reserve of the queues,
+// because it may have been woken for them.
 func (h *Hub) PassOn(namespace string, queues []string, dispatcher bool) {
 	for _, name := range queues {
 		h.passOnQueue(Door{duly.QueueRef{Namespace: namespace, Name: name}.Normal(), dispatcher})
 	}
 }
 
-// passOnQueue takes a wake-up and acts on it under one lock: an engine that is
-// closed in between would lose it.
+// passOnQueue takes a wake-up and acts on it under one lock. If the engine were closed in
+// between, the wake-up would be lost.
 func (h *Hub) passOnQueue(d Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,13 +183,15 @@ func (h *Hub) passOnQueue(d Door) {
 	}
 }
 
-// setQueue stores what is known of a queue and watches its shards, unless it has its
-// jobs at the other door: a marker that is taken here would wake nobody there.
+// setQueue sets the configuration of a waited queue and watches its shards. It does not watch a
+// queue that has its jobs at the other door, because a marker taken here would wake no waiter
+// there.
 func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	guess := q == nil && !v.door.Dispatcher && !v.door.Ref.IsGroup()
 	if q != nil && doorOf(q) != v.door {
 		q = nil
 	}
+	// The queue is the same, so its watched shards are right.
 	if v.q == q && (q != nil || v.guess != nil && guess) {
 		return
 	}
@@ -198,14 +205,12 @@ func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	h.watch(v)
 }
 
-// MaxGuesses bounds the unknown queues whose markers are watched: in a cluster each
-// costs a connection, and a caller can wait for any name. The others are found by
-// the look.
+// MaxGuesses bounds the unknown queues whose markers are watched. In a cluster each costs a
+// connection, and a caller can wait for any name. The look finds the others.
 const MaxGuesses = 100
 
-// guess returns the queue that a push of this process would create. The markers of
-// its shards have the names that they will have then, so that the first job wakes
-// callers that waited before.
+// guess returns the queue that a push of this process would create. Its markers have the names
+// that they will have then, so the first job wakes callers that waited before.
 func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
 	q := &catalog.Queue{Ref: ref, Config: h.QueueConfig(), Version: guessed}
 	q.Shards = make([]*catalog.Shard, q.Config.Shards)
@@ -222,7 +227,7 @@ func (h *Hub) unguess(v *waitedQueue) {
 	}
 }
 
-// removeQueue forgets a queue without waiters. The caller holds the lock.
+// removeQueue drops a queue without waiters. The caller holds the lock.
 func (h *Hub) removeQueue(d Door) {
 	v := h.views[d]
 	h.unwatch(v)
@@ -230,8 +235,8 @@ func (h *Hub) removeQueue(d Door) {
 	delete(h.views, d)
 }
 
-// queueChanged notes that this process has read a configuration. It uses the cached
-// one, because concurrent callers may come in any order.
+// queueChanged handles a configuration that this process has read. It uses the cached one,
+// because concurrent calls may come in any order.
 func (h *Hub) queueChanged(q *catalog.Queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,8 +252,8 @@ func (h *Hub) queueChanged(q *catalog.Queue) {
 	}
 }
 
-// topicChanged notes another configuration of the groups of a topic. The waiters of a
-// group that is gone wake, so that they find that out. The caller holds the lock.
+// topicChanged handles another configuration of a topic's groups. The waiters of a removed group
+// wake, so that their callers get the error. The caller holds the lock.
 func (h *Hub) topicChanged(topic duly.QueueRef) {
 	for d, v := range h.views {
 		if of, _, ok := d.Ref.Group(); !ok || of != topic {
@@ -265,6 +270,7 @@ func (h *Hub) topicChanged(topic duly.QueueRef) {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
+	// The collected wake-ups and timers go to other processes below, without the lock.
 	wakeups := append(h.waiters.Close(), h.stopLater()...)
 	for _, k := range h.leaseTimers {
 		k.timer.Stop()
@@ -287,9 +293,9 @@ func (h *Hub) Close() {
 	h.handOver(moments, wakeups)
 }
 
-// handOver lets other processes keep the due timers, and reserve for the waiters
-// that were woken and have not. It is one request with a deadline of its own, so
-// that a server that is down does not delay Close.
+// handOver passes the due timers, and the wake-ups of waiters that did not reserve, to other
+// processes. It is one request with a separate deadline, so that a server that is down does not
+// delay Close.
 func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	var calls []link.Call
 	for _, m := range moments {
@@ -305,7 +311,7 @@ func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	h.Link.RunAll(ctx, calls)
 }
 
-// setQuiet notes that a look at queues found nothing.
+// setQuiet records that a look at queues found no job.
 func (h *Hub) setQuiet(doors []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// apply acts on a look. With keeper set, this process keeps the shard's next
-// moment.
+// apply acts on a look. With keeper set, this process sets the timer for the shard's next time.
 func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper bool) {
 	if l.stale {
 		h.refresh(ctx, d.q.Ref)
 		return
 	}
+	// The keeper took the marker, so it must return one if it has no waiter.
 	if l.deliverable > 0 && !h.wake(doorOf(d.q), d.s.Index, l.deliverable) && keeper {
 		h.PutMarker(d.s, "now", int64(l.deliverable))
 	}
@@ -26,17 +26,16 @@ func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper b
 	}
 }
 
-// refresh reads the configuration of a queue that somebody waits for, and looks at
-// the queue if it exists.
+// refresh reads the configuration of a queue with waiters, and looks at the queue if it exists.
 func (h *Hub) refresh(ctx context.Context, ref duly.QueueRef) {
 	if q, err := h.Read(ctx, ref); err == nil && q != nil && !q.Tomb {
 		h.lookAt(ctx, q)
 	}
 }
 
-// lookAt looks at all shards of a queue whose configuration was just read. A shard
-// keeps an old configuration if the process that changed it died. lookAt sends it the
-// new one, which also wakes waiters.
+// lookAt looks at all shards of a queue whose configuration was just read. A shard keeps an old
+// configuration if the process that changed it died. lookAt sends it the new one, which also
+// wakes waiters.
 func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 	shards := h.watchesOf(q)
 	behind := make([]bool, len(shards))
@@ -46,12 +45,13 @@ func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 		}
 	})
 	if slices.Contains(behind, true) {
-		_ = h.Sync(ctx, q, &catalog.Stale{Value: catalog.UnknownConfig}) // where it fails, the next look comes here again
+		// If this fails, the next look tries again.
+		_ = h.Sync(ctx, q, &catalog.Stale{Value: catalog.UnknownConfig})
 	}
 }
 
-// wake wakes waiters for the deliverable jobs of a shard, less those that are on
-// their way already. It returns false if nobody waits here.
+// wake wakes waiters for the deliverable jobs of a shard, minus those that were already woken. It
+// returns false if this process has no waiter.
 func (h *Hub) wake(d Door, shard, n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 	return true
 }
 
-// WakeAnother wakes one waiter more for a shard than are on their way to it.
+// WakeAnother wakes one more waiter for a shard, in addition to those already woken.
 func (h *Hub) WakeAnother(d Door, shard int) {
 	h.mu.Lock()
 	n := 1 + h.waiters.Outstanding(d, shard)
@@ -81,12 +81,12 @@ func (h *Hub) WakeAnother(d Door, shard int) {
 	}
 }
 
-// WakeupLife is how long a woken caller has until its Reserve. The Reserve may come
-// from another process, as with a client of a server, or never.
+// WakeupLife is how long a woken caller has until its Reserve. The Reserve may come from another
+// process, as with a client of a server, or never.
 const WakeupLife = 100 * time.Millisecond
 
-// startExpiryTimer starts the timer for the next wake-up that expires, if none
-// runs. The caller holds the lock.
+// startExpiryTimer starts the timer for the next wake-up that expires, if none runs. The caller
+// holds the lock.
 func (h *Hub) startExpiryTimer() {
 	if h.expiryTimer == nil && !h.closed {
 		h.expiryTimer = h.Local().AfterFunc(WakeupLife, h.recheckExpired)
@@ -99,10 +99,11 @@ func (h *Hub) recheckExpired() {
 		shards := h.expiredShards()
 		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
 		defer cancel()
-		// Where it fails, the tick looks.
+		// If this fails, the look every two seconds finds the jobs.
 		_ = h.look(ctx, shards, true, func(i int, l lookResult) {
 			d, n := shards[i], l.deliverable
-			if l.stale { // the result has no number of jobs; the next look returns it
+			// The result has no number of jobs. The next look has it.
+			if l.stale {
 				h.refresh(ctx, d.q.Ref)
 				n = 1
 			}
@@ -113,7 +114,7 @@ func (h *Hub) recheckExpired() {
 	})
 }
 
-// expiredShards forgets expired wake-ups and returns their shards, group by group.
+// expiredShards removes expired wake-ups and returns their shards, group by group.
 func (h *Hub) expiredShards() (shards []*watchedShard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,15 +129,16 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 			shards = append(shards, h.watchOf(q, s))
 		}
 	}
+	// Shards of one group must be neighbours to share a request.
 	slices.SortFunc(shards, func(a, b *watchedShard) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.s.Name("marker"), b.s.Name("marker")))
 	})
 	return slices.CompactFunc(shards, func(a, b *watchedShard) bool { return a.s == b.s })
 }
 
-// SetDueTimer lets this process keep a moment of a shard, unless its timer for the
-// shard fires sooner: the look that follows finds the next moment. So it does not
-// matter which of two concurrent looks comes last. fires is monotonic.
+// SetDueTimer sets this process's timer for a time of a shard, unless its timer for the shard
+// fires earlier: the look that follows finds the next time. It does not matter which of two
+// concurrent looks comes last. fires is monotonic.
 func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 	marker := s.Name("marker")
 	h.mu.Lock()
@@ -150,15 +152,16 @@ func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 		m.timer = h.Local().At(fires, func() { h.dueTimerFired(m) })
 	}
 	h.mu.Unlock()
-	if closed { // somebody else has to keep it
+	// Another process must set a timer.
+	if closed {
 		h.PutMarker(s, "later", at)
 	}
 }
 
-// dueTimerFired is called when a kept moment has come. If nobody waits here any
-// more, another process keeps it. By the server's clock it may still lie ahead,
-// because this timer does not know how long replies were in flight. A Reserve that
-// came too early would find nothing, and nobody would look again.
+// dueTimerFired handles a due timer. If this process has no waiter any more, another process
+// takes over. By the server's clock the time may not have come, because this timer does not know
+// how long replies were in flight. takeOver therefore looks first: a Reserve that comes too early
+// would find no job, and no other look would follow.
 func (h *Hub) dueTimerFired(m *dueTimer) {
 	h.Go(func() {
 		marker := m.s.Name("marker")
@@ -169,7 +172,8 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 		}
 		h.mu.Unlock()
 		switch {
-		case !kept: // an earlier timer replaced it, or this process gave it back
+		// An earlier timer replaced it, or this process gave it back.
+		case !kept:
 		case d != nil:
 			h.takeOver(marker, m.at)
 		default:
@@ -178,9 +182,8 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 	})
 }
 
-// takeOver makes this process the one that keeps a shard's next moment, after a
-// marker or a timer. A look asks how far off the moment is by the server's clock,
-// and which other moment has to be kept.
+// takeOver makes this process responsible for a shard's next time, after a marker or a timer. A
+// look finds how far off that time is by the server's clock, and which other time needs a timer.
 func (h *Hub) takeOver(marker string, at int64) {
 	for range 3 {
 		h.mu.Lock()
@@ -196,12 +199,13 @@ func (h *Hub) takeOver(marker string, at int64) {
 		}
 
 		var l lookResult
-		err := h.look(h.ctx, []*watchedShard{d}, false, func(_ int, told lookResult) { l = told })
+		err := h.look(h.ctx, []*watchedShard{d}, false, func(_ int, found lookResult) { l = found })
 		if err == nil && !l.stale {
 			h.apply(h.ctx, d, l, true)
 			return
 		}
-		if err == nil { // the due time holds under any configuration
+		// The due time is valid under any configuration.
+		if err == nil {
 			err = h.Sync(h.ctx, d.q, &catalog.Stale{Value: catalog.UnknownConfig})
 		}
 		if err != nil {
@@ -210,13 +214,13 @@ func (h *Hub) takeOver(marker string, at int64) {
 		}
 	}
 
-	// The queue is gone, or its configuration keeps changing. The process that writes
-	// the last configuration announces the next due time again, unless it did so before
-	// this process took the timer.
+	// The queue is gone, or its configuration keeps changing. The process that writes the last
+	// configuration announces the next due time again, unless it did so before this process took
+	// the timer.
 	h.keepDueTimer(marker, at)
 }
 
-// keepDueTimer keeps the moment of a shard that still exists, and looks again soon.
+// keepDueTimer sets the timer again for a shard that still exists, and looks again soon.
 func (h *Hub) keepDueTimer(marker string, at int64) {
 	h.mu.Lock()
 	d := h.watched[marker]

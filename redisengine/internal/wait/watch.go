@@ -28,7 +28,8 @@ func (h *Hub) watch(v *waitedQueue) {
 		if w == nil {
 			w = &watcher{h: h, group: group, shards: map[string]*watchedShard{}}
 			h.watches[group] = w
-			h.busy.begin() // until its first call is on its way
+			// Until its first call is sent.
+			h.busy.begin()
 			h.Tasks.Go(w.run)
 		}
 		d := h.watched[marker]
@@ -38,6 +39,7 @@ func (h *Hub) watch(v *waitedQueue) {
 		}
 		d.v, d.q, d.s, d.state, d.group = v, q, s, g, group
 		w.shards[marker] = d
+		// The call in flight lacks this marker, so it must end.
 		if w.asked != nil && !w.asked[marker] && !w.nudged {
 			w.nudged = true
 			turn := w.turns
@@ -66,12 +68,12 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	}
 }
 
-// failurePause is the pause of a watcher after a failed call. A refusal may be
-// permanent, so each pause is longer than the one before, up to Recheck.
+// failurePause is the pause of a watcher after a failed call. A refusal may be permanent, so each
+// pause is longer than the one before, up to Recheck.
 const failurePause = 100 * time.Millisecond
 
-// run makes one blocking call after the other. While calls fail, the look of every
-// two seconds finds jobs.
+// run makes one blocking call after another. While calls fail, the look every two seconds finds
+// jobs.
 func (w *watcher) run() {
 	h := w.h
 	rest := failurePause
@@ -95,14 +97,15 @@ func (w *watcher) run() {
 			_ = clock.Sleep(h.ctx, clock.System(), rest)
 		}
 
+		// An unreachable server answers soon after its failover, so that pause stays short.
 		if rest = min(2*rest, store.Recheck); err == nil || duly.CodeOf(err) == duly.CodeUnavailable {
 			rest = failurePause
 		}
 	}
 }
 
-// nudge ends a blocking call that does not ask for everything that is watched. The
-// call may still be on its way to the server, so nudge repeats until it has ended.
+// nudge ends a blocking call that lacks a watched marker. The call may not have reached the
+// server yet, so nudge repeats until it has ended.
 func (w *watcher) nudge(turn uint64) {
 	defer w.h.busy.end()
 	for {
@@ -119,7 +122,7 @@ func (w *watcher) nudge(turn uint64) {
 	}
 }
 
-// next returns the markers to ask for, none if the watcher ends.
+// next returns the markers for the next call, or nil if the watcher ends.
 func (w *watcher) next() (keys []string) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
@@ -142,6 +145,7 @@ func (w *watcher) handle(marker, member string, score int64) {
 	h := w.h
 	h.mu.Lock()
 	d := w.shards[marker]
+	// No waiter is left, but another process may have one.
 	if d == nil || h.ctx.Err() != nil {
 		h.mu.Unlock()
 		h.putMarkerBack(marker, member, score)
@@ -150,8 +154,10 @@ func (w *watcher) handle(marker, member string, score int64) {
 
 	at, s, unknown := d.v.door, d.s, d.q.Version == guessed
 	h.mu.Unlock()
-	if unknown { // until now: somebody has made it
-		if q, _ := h.Read(h.ctx, at.Ref); q != nil { // where it fails, the look asks again
+	// It exists now: another process has created it.
+	if unknown {
+		// If this fails, the look tries again.
+		if q, _ := h.Read(h.ctx, at.Ref); q != nil {
 			at = doorOf(q)
 		}
 	}
@@ -164,24 +170,24 @@ func (w *watcher) handle(marker, member string, score int64) {
 	}
 }
 
-// startTick starts the look of every two seconds. The caller holds the lock.
+// startTick starts the look every two seconds. The caller holds the lock.
 func (h *Hub) startTick() {
 	if h.tick == nil && !h.closed {
 		h.tick = h.Local().AfterFunc(h.recheck, h.recheckAll)
 	}
 }
 
-// recheckAll looks at everything that is watched.
+// recheckAll looks at all watched shards.
 func (h *Hub) recheckAll() {
 	h.Go(func() {
 		shards, unknown := h.watchedShards()
 		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
 		defer cancel()
-		var beside sync.WaitGroup
-		beside.Go(func() { h.findUnknown(ctx, unknown) })
-		// Those that did not answer are looked at again by the next look.
+		var others sync.WaitGroup
+		others.Go(func() { h.findUnknown(ctx, unknown) })
+		// The next look covers shards that did not answer.
 		_ = h.look(ctx, shards, true, func(i int, l lookResult) { h.apply(ctx, shards[i], l, false) })
-		beside.Wait()
+		others.Wait()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.tick = nil
@@ -191,8 +197,7 @@ func (h *Hub) recheckAll() {
 	})
 }
 
-// watchedShards returns the watched shards, group by group, and the queues that are
-// waited for and unknown.
+// watchedShards returns the watched shards, group by group, and the unknown queues with waiters.
 func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,12 +216,13 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 	return shards, unknown
 }
 
-// findUnknown asks, with one request per namespace, which unknown queues exist by
-// now, and looks at these. A namespace on a node that is down delays no other.
+// findUnknown asks, with one request per namespace, which unknown queues exist now, and looks at
+// these. A namespace on a node that is down delays no other.
 func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	names := map[string][]string{}
 	for _, ref := range refs {
-		if !ref.IsGroup() { // a waiter of a group that is gone was woken
+		// A waiter of a removed group was woken.
+		if !ref.IsGroup() {
 			names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
 		}
 	}
@@ -226,11 +232,13 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 		all.Go(func() {
 			msg, err := h.Link.Do(ctx, h.Link.B().Hmget().Key(h.ConfigsKey(namespace)).Field(names...).Build())
 			if err != nil {
-				return // the next look asks again
+				// The next look asks again.
+				return
 			}
 			for i, m := range codec.Elements(&msg) {
 				known := h.Cache.Get(duly.QueueRef{Namespace: namespace, Name: names[i]})
-				if known != nil && known.Value == codec.Text(&m) { // it has its jobs at the other door
+				// Its jobs are at the other door.
+				if known != nil && known.Value == codec.Text(&m) {
 					continue
 				}
 				if !m.IsNil() {

@@ -33,11 +33,11 @@ func TestRedisErrors(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"redis://", exitUsage, []string{"duly: invalid: FLAG ", "names no host"}},
+		{"redis://", exitUsage, []string{"duly: invalid: FLAG ", "has an empty or invalid host"}},
 		{"redis://:s3cret@host/zero", exitUsage, []string{"option db of FLAG is", "must be a whole number"}},
 		{"redis://host#s3cret", exitUsage, []string{"FLAG contains a #", "%23"}},
 		{plain.URL() + "?colour=blue", exitUsage,
-			[]string{`FLAG has the unknown option "colour"; there are addr, db, prefix`, "max_body"}},
+			[]string{`FLAG has the unknown option "colour"; known options are addr, db, prefix`, "max_body"}},
 		{plain.URL() + "?max_body=many", exitUsage,
 			[]string{`option max_body of FLAG is "many", must be a number of bytes between 1 and 67108864`}},
 		{plain.URL() + "?max_body=0", exitUsage,
@@ -54,12 +54,12 @@ func TestRedisErrors(t *testing.T) {
 		{plain.URL() + "?shards=3", exitUsage, []string{"option shards of FLAG is 3, must be a power of two"}},
 		{plain.URL() + "?durability=tape", exitUsage,
 			[]string{`option durability of FLAG is "tape", must be none, aof or replicas:N`}},
-		{"redis+sentinel://host?master=m&tls_ca=x", exitUsage, []string{"option tls_ca of FLAG is for rediss://"}},
+		{"redis+sentinel://host?master=m&tls_ca=x", exitUsage, []string{"option tls_ca of FLAG is only for rediss://"}},
 		{"redis://:wr0ng@" + locked.Addr(), exitFailed,
 			[]string{"duly: unauthorized: redis at " + locked.Addr(), "password", "check both in the URL"}},
 		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
 		{"redis+sentinel://" + plain.Addr() + "/m", exitUsage,
-			[]string{"duly: invalid: redis at " + plain.Addr() + ": this is no Sentinel; ", "begin the URL with redis://"}},
+			[]string{"duly: invalid: redis at " + plain.Addr() + ": this is not a Sentinel; ", "begin the URL with redis://"}},
 		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
 		{"rediss://" + plain.Addr() + quick, exitFailed,
 			[]string{"duly: unavailable: ", "write redis:// instead of rediss://"}},
