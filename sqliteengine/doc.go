@@ -55,6 +55,15 @@
 // messages like ready jobs (group_reserve.go). Only the beginning of a log is ever deleted
 // (topic_retention.go).
 //
+// # Schedules
+//
+// A schedule is a row of table schedules. Its next tick is one of the earliest times of its
+// queue (eventTimes). A pass fires due ticks in rounds (schedule.Firing): a read of due schedules
+// (DueSchedules), and one transaction that pushes their runs and sets their next ticks (Fire).
+// The timer starts passes, with or without waiters (notifier_schedules.go). A manual engine fires
+// ticks in Reserve and Step, and a due tick wakes one waiter. Ticks that cannot fire now, because
+// the queue is full or the zone is unknown, are left alone until a moment (queueView.tickHold).
+//
 // # How to write an operation
 //
 //		err := e.change(ctx, func(t *tx) error {
