@@ -79,6 +79,7 @@ func (a *Admin) Handler(next http.Handler) http.Handler {
 	r := newPathRouter(a.Router, a.Routes(), nil, func(c *route.Call) error {
 		return c.ReplyAs(http.StatusNotFound, "text/plain", []byte("404 page not found"))
 	})
+	// Only paths that begin like a route are lmstfy's. The others belong to duly's admin API.
 	firsts := map[string]bool{}
 	for i := range r.entries {
 		firsts[r.entries[i].segments[1]] = true
@@ -121,6 +122,7 @@ func shows(c *route.Call, t *contract.Token) bool {
 // isLocal reports whether a request comes from this machine and names it by a loopback address.
 // A browser may be sent here by another name that resolves to this machine.
 func isLocal(r *http.Request) bool {
+	// A proxy on this machine passes on requests of others.
 	for _, header := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if r.Header.Get(header) != "" {
 			return false

@@ -29,6 +29,7 @@ func readAttributes(h http.Header) (attributes map[string]string, versioned bool
 			continue
 		}
 		name = strings.ToLower(cut(name, maxAttributeName))
+		// After the cut, two names may be equal.
 		if _, twice := attributes[name]; twice {
 			continue
 		}

@@ -53,6 +53,7 @@ func (a *API) publishBulk(c *route.Call) error {
 // publish. It copies nothing, because the text may be long and have many elements.
 func elements(text []byte) ([][]byte, error) {
 	text = bytes.Trim(text, whitespace)
+	// Valid text lets elementEnd count brackets without errors.
 	array := json.Valid(text) && text[0] == '['
 	switch {
 	case string(text) == "null":
@@ -87,6 +88,7 @@ func elementEnd(text []byte) int {
 	depth, quoted := 0, false
 	for i := 0; ; i++ {
 		switch c := text[i]; {
+		// The next character may be an escaped quote.
 		case quoted && c == '\\':
 			i++
 		case c == '"':

@@ -38,6 +38,7 @@ func (a *API) consume(c *route.Call) error {
 		a.receipts.put(&deliveries[i]) // before the answer, because the ack may follow it at once
 	}
 
+	// lmstfy answers with an object for one job, and with an array for a count.
 	single := params.Max == 1
 	err = a.poll.Deliver(c, deliveries, sizeOf(jobs), func(out []byte) []byte {
 		if single {

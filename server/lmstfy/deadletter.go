@@ -21,6 +21,7 @@ func (a *API) peekDead(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// The size and the head come from two calls, so they may belong to different moments.
 	first := duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 1}}
 	page, err := a.engine.List(c.Context(), queue(c), first)
 	if err != nil {
@@ -74,9 +75,11 @@ func (a *API) respawn(c *route.Call) error {
 		if err != nil {
 			return err
 		}
+		// Another caller has requeued or deleted the rest.
 		if len(results) == 0 {
 			break
 		}
+		// A job that another caller took meanwhile counts too, else this might not end.
 		left -= int64(len(results))
 		for i := range results {
 			if results[i].Err == nil {

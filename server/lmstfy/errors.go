@@ -93,6 +93,7 @@ func messageOf(err error) string {
 func (a *API) rateLimitError(action string) func(*route.Call, error) error {
 	return func(c *route.Call, err error) error {
 		if !errors.Is(err, duly.ErrLimited) {
+			// Without a count the limit cannot be checked, so the call fails.
 			body := brokenLimit{"internal error"}
 			return &refusal{http.StatusInternalServerError, body, "the call was not counted", err}
 		}

@@ -21,6 +21,7 @@ func (a *API) ack(c *route.Call) error {
 func (a *API) ackOne(c *route.Call) error {
 	id := c.PathValue("id")
 	found, err := a.settle(c.Context(), queue(c), id)
+	// Another server has delivered the job, or it is not leased.
 	if !found && err == nil {
 		found, err = a.remove(c.Context(), queue(c), id)
 	}
@@ -40,6 +41,7 @@ func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended boo
 	switch {
 	case err != nil:
 		return false, err
+	// The job may have a later delivery, which the ack ends too.
 	case errors.Is(errs[0], duly.ErrLeaseLost):
 		return false, nil
 	}
@@ -70,6 +72,7 @@ func (a *API) peekJob(c *route.Call) error {
 	if err != nil && !isAbsent(err) {
 		return err
 	}
+	// A leased job outlives its ttl in duly.
 	expired := !j.ExpiresAt.IsZero() && !a.clock.Now().Before(j.ExpiresAt)
 	if err != nil || expired || j.State == duly.StateDone {
 		return refuse(http.StatusNotFound, "job not found")
@@ -83,6 +86,7 @@ func (a *API) show(c *route.Call, j *duly.JobInfo, tries int) error {
 		attributes: j.Headers, data: j.Body, elapsedMS: elapsed(j.ID, j.PushedAt, now), id: j.ID,
 		namespace: c.Namespace, queue: j.Queue, remainTries: tries, ttl: remaining(j.ExpiresAt, now),
 	}
+	// The body and its base64 text are in memory at the same time.
 	size := shown.size()
 	if err := c.ReserveMemory(int64(len(j.Body) + size)); err != nil {
 		return err

@@ -75,6 +75,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*contract.Token) e
 		return badRequest("a limiter is {\"read\":N,\"write\":N,\"interval\":SECONDS}")
 	}
 	limits, err := f.limits()
+	// lmstfy answers with the limiter itself, and not with an error.
 	if err == errEmptyLimiter {
 		return reply(c, http.StatusBadRequest, setForm{f})
 	}

@@ -109,6 +109,7 @@ func (m *metrics) route(pattern string) *requests {
 // answered counts a request at its end.
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
 	labels := requestLabels{pool: contract.DefaultPool, method: c.Method(), status: status}
+	// Anyone can send the namespace of a caller without a token, so it must not become a label.
 	if c.Authenticated() {
 		q := r.m.queue(c.Namespace, "")
 		labels.pool, labels.namespace = q.pool, q.namespace
@@ -129,8 +130,10 @@ func (r *requests) find(l requestLabels) *requestSeries {
 		return s
 	}
 
+	// Two goroutines may do this at once. They get the same series.
 	count := r.m.codes.WithLabelValues(l.pool, l.namespace, r.api, l.method, strconv.Itoa(l.status))
 	s = &requestSeries{count: count}
+	// lmstfy measures the duration of successful requests alone.
 	if l.status < 300 {
 		s.took = r.m.latency.WithLabelValues(l.pool, l.namespace, r.api, l.method)
 	}

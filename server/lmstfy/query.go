@@ -53,6 +53,7 @@ func (p params) find(name string) (value string, given bool) {
 	for rest := p.plain; rest != ""; {
 		var one string
 		one, rest, _ = strings.Cut(rest, "&")
+		// Like package url, this skips empty pairs.
 		if key, value, _ := strings.Cut(one, "="); key == name && one != "" {
 			return value, true
 		}
@@ -114,6 +115,7 @@ func readRules(p params, d Defaults) (r rules, err error) {
 	if r.ttl, err = p.number("ttl", 32, inSeconds(d.TTL)); err != nil {
 		return r, err
 	}
+	// Such a job would expire before it is due.
 	if r.ttl > 0 && r.ttl < r.delay {
 		return r, badRequest("ttl is shorter than delay")
 	}

@@ -71,6 +71,7 @@ func (q *queueCache) last(ref duly.QueueRef) queueCheck {
 
 	last, ok := q.checked[ref]
 	if !ok {
+		// A cleared entry costs its queue one more check.
 		if len(q.checked) >= maxQueues {
 			clear(q.checked)
 		}
@@ -92,6 +93,7 @@ func (q *queueCache) create(ctx context.Context, ref duly.QueueRef, before int64
 	}
 
 	pushed = stats.Counters.Pushed
+	// A queue that was configured, or that has jobs of the native API, stays unchanged.
 	if config == contract.DefaultQueueConfig() && (pushed == 0 || pushed < before) {
 		err = q.engine.Configure(ctx, ref, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 	}

@@ -47,6 +47,7 @@ func (r *receipts) take(ref duly.QueueRef, id string) (receipt duly.Receipt, ok 
 	if receipt, ok = r.recent[key]; !ok {
 		receipt, ok = r.old[key]
 	}
+	// The receipt is good for one settle, so it is in neither map any more.
 	delete(r.recent, key)
 	delete(r.old, key)
 	return receipt, ok

@@ -46,6 +46,7 @@ func (r *pathRouter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var room [maxSegments]string
 	segments := room[:0]
 	for s := range strings.SplitSeq(req.URL.Path, "/") {
+		// No route is that long. The bound keeps the segments on the stack.
 		if len(segments) == maxSegments {
 			r.unknown.ServeHTTP(w, req)
 			return

@@ -47,6 +47,7 @@ func (s *sizes) Describe(ch chan<- *prometheus.Desc) {
 func (s *sizes) Collect(ch chan<- prometheus.Metric) {
 	survey, timer := s.survey.Snapshot(context.Background()), map[string]int64{}
 	for _, pool := range s.pools.Names() {
+		// A pool without queues has the size 0, and not none.
 		timer[pool] = 0
 	}
 	for _, q := range survey.Queues {

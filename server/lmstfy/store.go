@@ -111,6 +111,7 @@ func repeated(jobs []duly.Job) []duly.Job {
 
 // deleteAll deletes the stored jobs of a failed request, because no caller knows their IDs.
 func (a *API) deleteAll(c *route.Call, jobs []duly.Job) {
+	// The jobs must go even if the caller has hung up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), undoTimeout)
 	defer cancel()
 

@@ -35,6 +35,7 @@ func splitToken(text string) (inPool, token string) {
 func (a *API) admit(
 	c *route.Call, names func(namespace, queue string) error, access auth.Access,
 ) (*auth.Grant, error) {
+	// The checks and their errors have the order of lmstfy.
 	if err := names(c.Namespace, c.PathValue("queue")); err != nil {
 		return nil, err
 	}

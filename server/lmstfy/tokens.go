@@ -34,6 +34,7 @@ func (a *Admin) createToken(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// The namespace gets its pool before it has a token, so no job can go to another pool.
 	pool, err := a.assign(c, t.Namespace, inPool)
 	if err != nil {
 		return err
@@ -101,6 +102,7 @@ func (a *Admin) readToken(c *route.Call, form url.Values) (t contract.Token, tex
 	case !isName(t.Namespace):
 		return t, "", "", errNamespace
 	}
+	// lmstfy takes a text with several colons as a whole.
 	if strings.Count(text, ":") == 1 {
 		inPool, text = splitToken(text)
 	}
@@ -144,6 +146,7 @@ func (a *Admin) listTokens(c *route.Call) error {
 		if err != nil && !isAbsent(err) {
 			return err
 		}
+		// In this pool the namespace has no tokens.
 		if !where.Knows(prefix) {
 			return c.Reply(http.StatusOK, indented(list))
 		}
@@ -187,6 +190,7 @@ func (a *Admin) token(c *route.Call) (contract.Token, error) {
 		return contract.Token{}, errNotAPool
 	}
 
+	// Lists show only IDs, so a caller may also name a token by its ID.
 	candidates := hashes(c.Namespace, text)
 	if id, err := wire.ParseTokenID(text); err == nil {
 		candidates = append(candidates, id)

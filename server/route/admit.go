@@ -28,6 +28,7 @@ func (c *Call) CheckToken() (*auth.Grant, error) {
 	credentials := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
 	grant, err := c.router.Guard.Check(c.Context(), credentials, c.route.Access, contract.NamespaceOr(c.Namespace))
 	if err == nil && grant != nil && grant.Account() {
+		// A browser adds the credentials of an account by itself, but not a token.
 		err = c.CheckOrigin()
 	}
 	return grant, err
@@ -64,6 +65,7 @@ func (c *Call) checkQuery() error {
 			}
 			return contract.Invalid("query", "has an unknown parameter; this route takes %s", takes)
 		}
+		// With two values it would be unclear which one counts.
 		if len(values) > 1 {
 			return contract.Invalid(name, "is given %d times", len(values))
 		}
@@ -90,6 +92,7 @@ func (c *Call) countRefusal(err error) {
 func (c *Call) LongContext(others ...context.Context) (ctx context.Context, release func(), err error) {
 	untrack := func() {}
 	if c.grant != nil {
+		// The token may have been revoked since the check. From here on, a revocation ends the context.
 		if untrack, err = c.router.Guard.Track(c.Context(), c.grant); err != nil {
 			untrack()
 			return nil, nil, err
@@ -123,6 +126,7 @@ func (c *Call) Require(access auth.Access) error {
 // Refund takes the call back from the count of its token's limit, for an API that counts
 // only successful calls.
 func (c *Call) Refund() {
+	// The call must not count even if the caller has hung up.
 	err := c.router.Guard.GiveBack(context.WithoutCancel(c.Context()), c.grant, c.route.LimitedBy, c.counted)
 	if c.counted = (time.Time{}); err != nil {
 		c.Log().Warn("a call was not taken back from the count of its limit", "code", string(duly.CodeOf(err)))

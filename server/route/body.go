@@ -39,6 +39,7 @@ func (c *Call) Body() (string, error) {
 	}
 
 	var b strings.Builder
+	// One allocation of the exact size, because the text counts under the same budget.
 	b.Grow(c.length())
 	b.Write(c.in)
 	for _, chunk := range c.chunks {
@@ -103,6 +104,7 @@ func (c *Call) readBody(limit int64) error {
 	}
 	body := c.R.Body
 	if c.R.ContentLength < 0 {
+		// Without a length in its header, the body has to be bounded while it is read.
 		body = http.MaxBytesReader(c.W, body, limit)
 	}
 
@@ -130,6 +132,7 @@ func (c *Call) readBody(limit int64) error {
 		if c.share.account != nil {
 			c.router.requests.busy(&c.share)
 		}
+		// The connection may serve another request, which has a deadline of its own.
 		if timed {
 			_ = rc.SetReadDeadline(time.Time{})
 		}
@@ -150,6 +153,7 @@ func (c *Call) bodyBuffer(total int) (*[]byte, error) {
 			c.in = append(make([]byte, 0, c.nextSize(total)), c.in...)
 			return &c.in, nil
 		}
+		// The first chunk: from here on the call has a share of the budget.
 		c.share.owner, c.share.cut = c.owner(), c.cutBody
 	} else if last := &c.chunks[len(c.chunks)-1]; len(*last) < cap(*last) {
 		return last, nil
@@ -159,6 +163,7 @@ func (c *Call) bodyBuffer(total int) (*[]byte, error) {
 		return nil, noMemory("requests")
 	}
 	c.chunks = append(c.chunks, c.router.chunks.get())
+	// The call now depends on its caller again.
 	c.router.requests.slowAt(&c.share, clock.Monotonic()+chunkTime)
 	return &c.chunks[len(c.chunks)-1], nil
 }

@@ -111,6 +111,7 @@ func (b *budget) take(ctx context.Context, s *share, n int64) error {
 		b.addLocked(s, n)
 		close(w.done)
 	} else {
+		// A waiting call depends on the budget and not on its caller.
 		delete(b.slow, s)
 		s.account.waiting++
 		b.waiting = append(b.waiting, w)
@@ -150,6 +151,7 @@ func (b *budget) set(s *share, n int64) {
 
 	b.openLocked(s)
 	b.addLocked(s, n-s.held)
+	// With its new size, the call beyond the budget may fit into it again.
 	if s.beyond && n <= b.roomLocked(s.account) {
 		s.beyond, b.beyond = false, nil
 		s.account.add(n)
@@ -193,6 +195,7 @@ func (b *budget) release(s *share) {
 	if b.cutting == s {
 		b.cutting = nil
 	}
+	// A late slowAt must find that the share is released.
 	*s = share{released: true}
 	b.serveLocked()
 }
@@ -230,6 +233,7 @@ func (b *budget) accountLocked() *account {
 
 // closeLocked ends a use of the account and forgets accounts without users.
 func (b *budget) closeLocked(a *account) {
+	// An account without users may be the last user of its parent.
 	for a.users--; a.users == 0 && a.parent != nil; a.users-- {
 		parent := a.parent
 		delete(parent.children, a.name)
@@ -296,6 +300,7 @@ func (b *budget) grantLocked() {
 	for i := 0; i < len(b.waiting); {
 		w := b.waiting[i]
 		a := w.share.account
+		// A smaller call must not overtake an earlier one of its account.
 		if blocked[a] || w.n > b.roomLocked(a) {
 			if blocked == nil {
 				blocked = map[*account]bool{}
@@ -329,6 +334,7 @@ func (b *budget) beyondLocked() {
 
 	w := b.waiting[best]
 	b.removeLocked(best)
+	// Its memory no longer counts, so the others have that much more room.
 	w.share.account.add(-w.share.held)
 	w.share.beyond, b.beyond, b.began = true, w.share, b.now()
 	b.addLocked(w.share, w.n)
@@ -366,6 +372,7 @@ func (b *budget) slowestLocked(now time.Duration) (slowest *share) {
 
 	least := most
 	for s := range b.slow {
+		// The call beyond the budget was considered above.
 		if s == b.beyond || now < s.slow {
 			continue
 		}

@@ -107,6 +107,7 @@ func (rt *Router) serve(
 	}
 	defer c.finish()
 
+	// Answers to errors and panics have these headers too.
 	header := w.Header()
 	header["X-Request-Id"] = []string{c.id}
 	header["Cache-Control"] = noStore
@@ -153,6 +154,7 @@ func (c *Call) serve() (err error) {
 		return err
 	}
 
+	// Only admitted calls count, so bad tokens use nothing of a limit.
 	if c.counted, err = c.router.Guard.Spend(c.Context(), c.grant, c.route.LimitedBy); err != nil {
 		if c.router.Meter != nil && errors.Is(err, duly.ErrLimited) {
 			c.router.Meter.Limited()
@@ -177,6 +179,7 @@ func (c *Call) Query(name string) string {
 func (c *Call) Page() (p duly.PageParams, err error) {
 	p.Cursor = c.Query("cursor")
 	if text := c.Query("limit"); text != "" {
+		// In PageParams, 0 means the default, so a caller that writes it has made a mistake.
 		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit == 0 {
 			return p, contract.Invalid("limit", "must be a number between 1 and %d", duly.MaxBatch)
 		}
@@ -206,6 +209,7 @@ func (c *Call) recoverPanic() {
 	if p == nil {
 		return
 	}
+	// This panic is how a handler asks net/http to cut the connection.
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
@@ -220,6 +224,7 @@ func (c *Call) recoverPanic() {
 
 // finish returns the call's memory, reports and logs the call, and puts it back.
 func (c *Call) finish() {
+	// Long bodies are most of the garbage, so their memory decides when to collect it.
 	if c.share.account != nil {
 		c.router.collect(c.share.held)
 		c.router.requests.release(&c.share)
@@ -228,9 +233,11 @@ func (c *Call) finish() {
 	c.report(clock.Monotonic() - c.start)
 	c.log()
 
+	// This may take seconds, so it comes after the report, and after the memory is returned.
 	if c.closes && c.status != statusGone {
 		c.discard()
 	}
+	// The buffer of one long call must not stay in the pool.
 	if cap(c.in) > maxKept {
 		c.in = nil
 	}

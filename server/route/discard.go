@@ -31,6 +31,7 @@ func (c *Call) leave() {
 
 	// A client that waits for 100 Continue has sent nothing yet.
 	c.closes = c.unread || c.R.Header.Get("Expect") == ""
+	// The rest of the body would be read as the next request.
 	c.W.Header()["Connection"] = closing
 	_ = http.NewResponseController(c.W).EnableFullDuplex() // net/http reads nothing by itself
 }

@@ -35,6 +35,7 @@ func (c *Call) log() {
 	}
 	if c.err != nil {
 		attrs = append(attrs, slog.String("code", string(duly.CodeOf(c.err))))
+		// Below 500 the error is the caller's, and its text is in the answer.
 		if c.status >= 500 {
 			attrs = append(attrs, slog.String("error", Fault(c.err)))
 		}

@@ -86,12 +86,14 @@ func (c *Call) write(status int, contentType []string, body []byte) error {
 		c.W.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 
+	// The headers are final with WriteHeader, so Connection is decided before.
 	c.leave()
 	c.deadline(len(body))
 	c.W.WriteHeader(status)
 	if len(body) == 0 {
 		return nil
 	}
+	// The caller may read slowly. From here on the call holds the answer alone.
 	defer c.beginWrite(len(body))()
 	_, err := c.W.Write(body)
 	return err
@@ -119,11 +121,13 @@ func (c *Call) Problem(err error) {
 	if c.status != 0 {
 		return
 	}
+	// Nobody reads an answer, and the error is only the end of the caller's context.
 	if c.Gone() && (errors.Is(err, context.Canceled) || !errors.As(err, new(*duly.Error))) {
 		c.status = statusGone
 		return
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
+		// The text of a context error would not say what to do.
 		err = duly.ErrUnavailable
 	}
 

@@ -21,6 +21,7 @@ func (c *Call) ReserveMemory(n int64) error {
 	if n <= free {
 		return nil
 	}
+	// n is the total, so only the difference is reserved.
 	if n -= c.answerRoom().held; n <= 0 {
 		return nil
 	}

@@ -179,6 +179,7 @@ func (rt *Router) setDefaults() {
 	if rt.AnswerMemory == 0 {
 		rt.AnswerMemory = DefaultAnswerMemory
 	}
+	// A router has one pair of budgets, however many tables it mounts.
 	if rt.requests == nil {
 		rt.requests, rt.answers = newBudget(rt.Memory), newBudget(rt.AnswerMemory)
 	}
@@ -196,6 +197,7 @@ func (rt *Router) Mount(routes []Route) http.Handler {
 	unknown.Handler = func(c *Call) error { return c.notRouted(mux) }
 	mux.Handle("/", rt.Handle(unknown))
 
+	// The mux would redirect such a path to its clean form.
 	unclean := &Route{Path: "unclean", Access: auth.Open, anyQuery: true}
 	unclean.Handler = func(c *Call) error { return checkPath(c.R) }
 	refuse := rt.Handle(unclean)
@@ -213,8 +215,10 @@ func (rt *Router) Mount(routes []Route) http.Handler {
 func (c *Call) notRouted(mux *http.ServeMux) error {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
+		// The mux finds a route by method and path, so this asks it for every method.
 		other := *c.R
 		other.Method = method
+		// "/" is the pattern of the requests without a route.
 		if _, pattern := mux.Handler(&other); pattern != "/" && pattern != "" {
 			allowed = append(allowed, method)
 		}
@@ -261,6 +265,7 @@ func encodedSlash(raw string) bool {
 // dotted reports whether a path has a segment "." or "..".
 func dotted(p string) bool {
 	for i := strings.Index(p, "/."); i >= 0; {
+		// A segment "." or ".." ends here, with a slash or with the path.
 		rest := strings.TrimPrefix(p[i+2:], ".")
 		if rest == "" || rest[0] == '/' {
 			return true
