@@ -38,6 +38,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	if err := s.checkCredentials(ctx); err != nil {
 		return err
 	}
+	// No job may call this server, and its ports are known only now.
 	if err := s.push.guardListeners(s.settings.Load().Push); err != nil {
 		return err
 	}
@@ -97,6 +98,7 @@ func (s *Server) checkCredentials(ctx context.Context) error {
 	}
 
 	const remedy = "start once on 127.0.0.1, make one with duly token create, then listen here"
+	// An operator can use both addresses, so nothing else is needed.
 	operator, err := s.guard.AnyOperator(ctx)
 	switch {
 	case err != nil || operator:
@@ -106,6 +108,7 @@ func (s *Server) checkCredentials(ctx context.Context) error {
 			"admin for all namespaces nor an account: %s, or give it accounts", listen.AdminAddr, remedy)
 	}
 
+	// Others reach only the API, so any token will do.
 	known, err := s.guard.Any(ctx)
 	if err == nil && !known {
 		err = contract.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", listen.Addr, remedy)
@@ -125,6 +128,7 @@ func (s *Server) writeURLs() {
 		if err == nil {
 			continue
 		}
+		// A full disk does no harm if the addresses have not changed.
 		if old, _ := os.ReadFile(path); string(old) == url+"\n" {
 			continue
 		}
@@ -154,6 +158,7 @@ func urlOf(l net.Listener, secure *tls.Config) string {
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	host := addr.IP.String()
+	// An unspecified address cannot be dialled, and the loopback reaches the same listener.
 	if addr.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}

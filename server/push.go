@@ -60,12 +60,15 @@ func newPush(s *Server, cfg *Config) (*push, error) {
 	}
 
 	p := &push{server: s, guard: g, store: target.NewStore(cfg.Store.Targeter, cfg.Push.Keys, g, cfg.Clock)}
+	// A test has no gate: an operator who tests a host that fails wants its answer.
 	p.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock}
 	p.resolver = target.NewResolver(p.store, cfg.Engine)
+	// The API checks URLs and stores targets also where other servers send the jobs.
 	if cfg.Push.Off {
 		return p, nil
 	}
 
+	// The engine is the observed one, so the server's metrics count the jobs of HTTP push too.
 	p.dispatcher = dispatch.New(dispatch.Config{
 		Engine: cfg.Engine, Queues: p.queues(cfg), Resolver: p.resolver,
 		Slots: cfg.Push.Slots, Memory: cfg.Push.Memory, Drain: cfg.Settings.Drain,
@@ -164,6 +167,7 @@ func (p *push) guardListeners(settings PushSettings) error {
 			continue
 		}
 		if addr, ok := l.Addr().(*net.TCPAddr); ok {
+			// The full slice expression copies, because the caller keeps the settings.
 			cfg.Listeners = append(cfg.Listeners[:len(cfg.Listeners):len(cfg.Listeners)], addr.AddrPort())
 		}
 	}
@@ -176,6 +180,7 @@ func (p *push) checkDestination(field, text string) error {
 	if p == nil {
 		return nil
 	}
+	// The URL of a target was checked when the target was stored.
 	_, url := contract.ParseDestination(text)
 	if url == "" {
 		return nil
@@ -202,9 +207,11 @@ func (p *push) routes() native.Push {
 
 // test sends a test request to a target, even if it is disabled.
 func (p *push) test(ctx context.Context, namespace, name string) (webhook.Tested, error) {
+	// The caller may have stored the target a moment ago, and tests what is stored now.
 	p.resolver.Refresh()
 	to, err := p.resolver.Target(ctx, namespace, name)
 	if held := (*dispatch.Postponed)(nil); errors.As(err, &held) {
+		// A request without its secret and headers would test something else.
 		if held.Reason == dispatch.Unreadable {
 			return webhook.Tested{}, contract.Errorf(duly.CodeConflict, "target %s can't be tested: %v", name, held)
 		}

@@ -53,6 +53,7 @@ type Server struct {
 
 // New returns a server that does nothing until [Server.Listen].
 func New(cfg Config) (*Server, error) {
+	// Validation reports every fault at once, so nothing is built before it.
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err

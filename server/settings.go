@@ -27,6 +27,7 @@ func (s *Server) Apply(ctx context.Context, next Settings) error {
 		}
 	}
 
+	// This is the last step that can fail, so an error has changed nothing.
 	if err := s.push.guardListeners(next.Push); err != nil {
 		return err
 	}

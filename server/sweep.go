@@ -98,6 +98,7 @@ func (s *sweeper) sweep(ctx context.Context, failedBefore bool) (failed bool) {
 	s.next = s.clock.Mono() + s.every
 	s.mu.Unlock()
 
+	// next is set before the sweep, so a lease that begins meanwhile can bring it forward.
 	err := s.maintainer.Sweep(ctx)
 	if err != nil {
 		if ctx.Err() == nil && !failedBefore {

@@ -46,6 +46,7 @@ type lateStream struct {
 }
 
 func (s *lateStream) Write(b []byte) (n int, err error) {
+	// Until the first byte, an error can still be an answer with a status.
 	if s.w == nil {
 		s.call.W.Header().Set("Content-Disposition", `attachment; filename="`+s.name+`"`)
 		if s.w, err = s.call.Stream("application/octet-stream"); err != nil {

@@ -25,6 +25,7 @@ func (a *API) placeNamespace(c *route.Call) error {
 
 func (a *API) moves(c *route.Call) error {
 	namespace := c.Query("namespace")
+	// An empty name means every namespace that moves.
 	if namespace != "" {
 		if err := contract.ValidateNamespace(namespace); err != nil {
 			return err
@@ -42,6 +43,7 @@ func (a *API) move(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// The move goes on without the caller, so the answer is only its beginning.
 	where, err := a.Pools.Move(c.Context(), m.Namespace, m.To)
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	}
 	defer release()
 
+	// The process can record one profile of a kind at a time.
 	if err := start(&lateStream{call: c, name: "duly.pprof"}); err != nil {
 		return contract.Errorf(duly.CodeConflict, "another profile is being recorded; retry when it has ended")
 	}
@@ -85,6 +86,7 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	// A profile must not delay the end of the server. The caller gets what is recorded.
 	case <-c.Draining().Done():
 	}
 	return nil

@@ -63,6 +63,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Answer: wire.TokensForm, ExampleQuery: "?namespace=default",
 				ExampleAnswer: `{"tokens":[` + exampleToken + `],"next":""}`,
 			}},
+
 		{Method: "PUT", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
 			Handler: a.adoptToken, Doc: route.Doc{
 				ID: "importToken", Summary: "Import a token",
@@ -81,6 +82,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Request: wire.LimitTokenForm, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeUnsupported},
 				Example: `{"limits":{"produce":100,"consume":10,"per":"1m"}}`,
 			}},
+
 		{Method: "DELETE", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 64,
 			Handler: a.revokeToken, Doc: route.Doc{
 				ID: "revokeToken", Summary: "Revoke a token",

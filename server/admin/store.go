@@ -61,6 +61,7 @@ func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.Ch
 		}
 	}()
 
+	// The first progress is reported at once.
 	last := a.Clock.Mono() - progressEvery
 	report, err := a.Maintainer.Check(ctx, contract.CheckParams{Repair: repair, Progress: func(done, total int64) {
 		if now := a.Clock.Mono(); now-last >= progressEvery {
@@ -72,6 +73,7 @@ func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.Ch
 		}
 	}})
 	switch {
+	// The cause is better than the engine's error: the token has ended, or the caller left.
 	case ctx.Err() != nil:
 		return wire.CheckLine{Err: ended(context.Cause(ctx))}
 	case err != nil:
@@ -108,6 +110,7 @@ func (a *API) backuper(pool string) (contract.Backuper, error) {
 	switch {
 	case pool == "":
 		pool = contract.DefaultPool
+	// Without pools, only the default pool exists.
 	case !a.Pools.Has(pool):
 		return nil, a.Pools.ErrNoPool(pool)
 	}

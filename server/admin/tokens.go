@@ -31,6 +31,7 @@ func (a *API) readToken(c *route.Call) (contract.Token, error) {
 		return contract.Token{}, err
 	}
 	if pool := c.Query("pool"); pool != "" {
+		// A token that is refused later must not place its namespace.
 		if err := t.Validate(); err != nil {
 			return contract.Token{}, err
 		}
@@ -54,6 +55,7 @@ func (a *API) adoptToken(c *route.Call) error {
 	if err := a.Guard.CreateAs(c.Context(), t); err != nil {
 		return err
 	}
+	// The log has the name of the hash, never the text of a token.
 	c.Log().Info("token imported", "created", auth.Name(hash), "namespace", t.Namespace,
 		"rights", t.Rights.Names(), "by", c.Caller())
 	return c.Empty()
@@ -65,6 +67,7 @@ func (a *API) tokens(c *route.Call) error {
 		return err
 	}
 	namespace := c.Query("namespace")
+	// The name of all namespaces is no valid namespace.
 	if namespace != contract.AllNamespaces {
 		if err := contract.ValidateNamespace(namespace); err != nil {
 			return err

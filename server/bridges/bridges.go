@@ -67,6 +67,7 @@ func (b *Bridges) Refresh() {
 		return
 	}
 	select {
+	// One signal is enough, however many targets have changed.
 	case b.changed <- struct{}{}:
 	default:
 	}
@@ -106,6 +107,7 @@ func (b *Bridges) update(ctx context.Context) {
 			continue
 		default:
 		}
+		// A list that could not be read proves nothing. The bridge goes on.
 		if !wanted[r] && whole && !unread[r.group.Namespace] {
 			running.stop()
 			delete(b.bridges, r)
@@ -113,6 +115,7 @@ func (b *Bridges) update(ctx context.Context) {
 	}
 
 	for r := range wanted {
+		// The bridge of an old target ends first, so the group never has two for one target.
 		if b.bridges[r] == nil && ctx.Err() == nil {
 			b.start(ctx, r)
 		}
@@ -151,6 +154,7 @@ func (b *Bridges) targetsOf(ctx context.Context, namespace, topic string, to map
 	return eachName(groups, func(name string) error {
 		group := in(duly.GroupName(topic, name))
 		config, err := b.cfg.Engine.Config(ctx, group)
+		// NoTarget is a target that was removed.
 		if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
 			to[route{group, config.Group.Target}] = true
 		}
@@ -196,6 +200,7 @@ func (b *Bridges) start(ctx context.Context, r route) {
 
 		one := worker.NewBridge(b.cfg.Engine, worker.BridgeConfig{Namespace: r.group.Namespace, Group: r.group.Name,
 			Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
+		// The next update starts it again.
 		if err := one.Run(ctx); err != nil {
 			b.cfg.Log.Error("a bridge has ended", "group", r.group.String(), "queue", r.target, "code",
 				string(duly.CodeOf(err)))

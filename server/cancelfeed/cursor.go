@@ -47,6 +47,7 @@ func (c cursor) with(latest position) string {
 	text := latest.append(nil)
 	positions := 1
 	for _, p := range c {
+		// The newest position is first, so the oldest is dropped at the bound.
 		if p.feed != latest.feed && positions < maxServers {
 			text = p.append(append(text, ','))
 			positions++

@@ -64,6 +64,7 @@ func New(cfg Config) *Feeds {
 
 // Close closes all feeds and waits until their watches have ended.
 func (f *Feeds) Close() {
+	// Under the lock, no caller can open a feed after the end of the context.
 	f.mu.Lock()
 	f.cancel()
 	f.mu.Unlock()
@@ -94,6 +95,7 @@ func (f *Feeds) Poll(ctx context.Context, namespace string, ask Query) (answer R
 	if err != nil {
 		return answer, err
 	}
+	// A caller keeps its feed open, so no report is lost between two reads.
 	defer f.release(namespace, feed)
 
 	answer, changed, err := feed.read(ask.After)
@@ -114,6 +116,7 @@ func (f *Feeds) Poll(ctx context.Context, namespace string, ask Query) (answer R
 		case <-ctx.Done():
 			return answer, ctx.Err()
 		}
+		// The cursor stays: the answer has all reports since the request.
 		answer, changed, err = feed.read(ask.After)
 	}
 	return answer, err
@@ -159,6 +162,7 @@ func (f *Feeds) acquire(namespace string) (*feed, error) {
 func (f *Feeds) evictLocked() bool {
 	oldest := ""
 	for namespace, one := range f.feeds {
+		// A feed with callers must stay, because their reports would be lost.
 		if one.callers == 0 && (oldest == "" || one.idleSince < f.feeds[oldest].idleSince) {
 			oldest = namespace
 		}
@@ -193,6 +197,7 @@ func (f *Feeds) watch(ctx context.Context, namespace string, one *feed) (err err
 		}
 	}()
 	err = f.cfg.Watcher.WatchCancels(ctx, namespace, contract.CancelWatch{Ready: one.gap, Canceled: one.add})
+	// The feed was closed here, so the engine's error says nothing.
 	if ctx.Err() != nil {
 		err = duly.ErrClosed
 	}
@@ -205,6 +210,7 @@ func (f *Feeds) closeLocked(namespace string, one *feed, err error) {
 	if one.idleTimer != nil {
 		one.idleTimer.Stop()
 	}
+	// Another feed may have taken its place.
 	if f.feeds[namespace] == one {
 		delete(f.feeds, namespace)
 	}

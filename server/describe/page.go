@@ -40,6 +40,7 @@ func Page(version string, parts []Part) []byte {
 	p.contents(parts)
 
 	p.put("<main>\n")
+	// Curl needs the part of a route, so a route gets both.
 	for i := range parts {
 		p.put("<h2>%s</h2>\n<p>%s</p>\n", parts[i].Title, parts[i].Text)
 		for k := range parts[i].Routes {
@@ -99,6 +100,7 @@ func (p *page) route(part Part, r *route.Route) {
 	p.put("<section id=\"%s\">\n<h3><b>%s</b> <code>%s</code></h3>\n", r.Doc.ID, r.Method, r.Path)
 	p.put("<p><strong>%s.</strong> %s</p>\n", r.Doc.Summary, r.Doc.Text)
 	p.put("<p class=\"right\">Right: %s", r.Access)
+	// A route without errors of its own has no list of them.
 	for i, code := range Codes(r) {
 		separator := ", "
 		if i == 0 {
@@ -184,7 +186,8 @@ func Curl(p Part, r *route.Route) string {
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
 	path := strings.NewReplacer(
-		"/schedules/{name}", "/schedules/nightly", "{name}", "shop", "{namespace}", "default", "{queue}", "mail", "{topic}", "events", "{group}", "mailer",
+		"/schedules/{name}", "/schedules/nightly", "{name}", "shop", "{namespace}", "default",
+		"{queue}", "mail", "{topic}", "events", "{group}", "mailer",
 		"/tokens/{id}", token, "/delayed/{id}", "/delayed/reminder:7", "{id}", "order:2", "{profile}", "profile",
 		"{receipt}", "mail:0:01J0000000000000000000000B:1",
 	).Replace(r.Path)
@@ -194,6 +197,7 @@ func Curl(p Part, r *route.Route) string {
 	if r.Method != "GET" {
 		b.WriteString(" -X " + r.Method)
 	}
+	// An open route works without a token, and its example shows that.
 	if r.Access != auth.Open {
 		b.WriteString(` -H "Authorization: Bearer $DULY_TOKEN"`)
 	}

@@ -50,6 +50,7 @@ func (b *busiest[K, V]) use(key K, do func(*V)) {
 	}
 
 	r := b.ranked[key]
+	// Nobody has to lose a series while some are free.
 	if r == nil && len(b.ranked) < b.max {
 		r = &entry[V]{}
 		b.ranked[key] = r
@@ -84,6 +85,7 @@ func (b *busiest[K, V]) rank() {
 	}
 
 	for key, r := range b.ranked {
+		// An idle key keeps its series while no other key needs it.
 		if !keep[key] && len(keys) > b.max {
 			b.fold(&r.value)
 			delete(b.ranked, key)

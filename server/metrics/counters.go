@@ -70,6 +70,7 @@ func (s *counterSet) newCounters(ref duly.QueueRef, all map[duly.QueueRef]*count
 		}
 	}
 
+	// A histogram takes much more memory than counters, so fewer queues have one.
 	if total >= s.maxHistograms && !s.freeHistogram(all, histograms, histograms[ref.Namespace]) {
 		return c
 	}
@@ -85,6 +86,7 @@ func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms m
 	for _, n := range histograms {
 		most = max(most, n)
 	}
+	// Taking one would only exchange the namespaces.
 	if own+1 >= most {
 		return false
 	}
@@ -102,6 +104,7 @@ func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms m
 // evict adds the counts of a queue that loses its slot to the counts of the others. A
 // concurrent count may be lost.
 func (s *counterSet) evict(c *counters) {
+	// Each count moves at once, so a concurrent one is in one place or the other.
 	for i := range c.pushed {
 		s.other.pushed[i].Add(c.pushed[i].Swap(0))
 	}

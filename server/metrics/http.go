@@ -22,6 +22,7 @@ type requests struct {
 // Route implements route.Meter. Routes with the same method and pattern, for example on
 // two addresses, share their counts.
 func (m *Metrics) Route(method, path string) func(status int, took time.Duration) {
+	// A pattern without a method serves all of them.
 	if method == "" {
 		method = "any"
 	}
@@ -39,7 +40,7 @@ func (m *Metrics) Route(method, path string) func(status int, took time.Duration
 
 func (r *requests) answered(status int, took time.Duration) {
 	class := status / 100
-	// An aborted connection has no status.
+	// An aborted connection has no status. Its caller saw a fault of the server.
 	if class < 1 || class > 5 {
 		class = 5
 	}
@@ -70,6 +71,7 @@ func (p panics) Collect(ch chan<- prometheus.Metric) { counterValue(ch, httpPani
 // Serve writes the metrics of a gatherer in the format of Prometheus.
 func Serve(g prometheus.Gatherer, c *route.Call) error {
 	p := &response{header: http.Header{}, status: http.StatusOK}
+	// One metric that cannot be read must not hide the others.
 	options := promhttp.HandlerOpts{DisableCompression: true, ErrorHandling: promhttp.ContinueOnError}
 	promhttp.HandlerFor(g, options).ServeHTTP(p, c.R)
 	return c.ReplyAs(p.status, p.header.Get("Content-Type"), p.Bytes())

@@ -94,6 +94,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	gaugeValue(ch, longPolls, float64(m.waiting.Load()))
 	gaugeValue(ch, buildInfo, 1, m.cfg.Version, runtime.Version())
 
+	// The lock is not held while series are sent, which may wait for the receiver.
 	m.mu.Lock()
 	routes := make([]*requests, 0, len(m.routes))
 	for _, r := range m.routes {
@@ -112,6 +113,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // come from the program, not from a caller.
 func (m *Metrics) Called(engine, call string, took time.Duration) {
 	name := [2]string{engine, call}
+	// Every call of an engine gets here, so the common case takes no lock.
 	h := (*m.calls.Load())[name]
 	if h == nil {
 		h = m.addCall(name)

@@ -141,6 +141,7 @@ func (s *destinationCounters) usedClasses() (n int) {
 // Requested counts a request.
 func (p *Push) Requested(r PushRequest) {
 	class := r.Status / 100
+	// Class 0 has the requests without an answer.
 	if class < 1 || class > 5 {
 		class = 0
 	}
@@ -175,6 +176,7 @@ func (p *Push) HeldBack(namespace, destination string) {
 
 func (p *Push) count(namespace, destination string, do func(*destinationCounters)) {
 	p.destinations.use([2]string{namespace, destination}, func(s *destinationCounters) {
+		// The destination has no series of its own.
 		if s == nil {
 			s = &p.other
 		}
@@ -215,6 +217,7 @@ func (p *Push) Describe(ch chan<- *prometheus.Desc) {
 func (p *Push) Collect(ch chan<- prometheus.Metric) {
 	all := map[[2]string]destinationCounters{}
 	p.destinations.each(func(key [2]string, s *destinationCounters) { all[key] = *s })
+	// Counting happens under the same lock.
 	p.destinations.mu.Lock()
 	all[[2]string{otherName, otherName}] = p.other
 	p.destinations.mu.Unlock()
@@ -264,6 +267,7 @@ func (s *destinationCounters) collect(ch chan<- prometheus.Metric, labels ...str
 // collectGates collects the gates of the busiest hosts, and the sum of all others.
 func (p *Push) collectGates(ch chan<- prometheus.Metric) {
 	gates := p.gates()
+	// Ties keep their order, the most recently used first.
 	slices.SortStableFunc(gates, func(a, b PushGate) int {
 		return cmp.Compare(b.InFlight+b.HeldBack, a.InFlight+a.HeldBack)
 	})

@@ -50,6 +50,7 @@ func (s *Slots[K, V]) All() map[K]V { return s.now.Load().values }
 // Get returns the value of a key, and assigns a slot if one is free or can be freed. It
 // reports whether the key has a slot.
 func (s *Slots[K, V]) Get(key K) (V, bool) {
+	// Readers see one map with its counts, and take no lock.
 	now := s.now.Load()
 	if v, ok := now.values[key]; ok {
 		return v, true
@@ -64,6 +65,8 @@ func (s *Slots[K, V]) Get(key K) (V, bool) {
 // available reports whether a key without a slot can get one.
 func (s *Slots[K, V]) available(now *slotMap[K, V], key K) bool {
 	namespace, _ := s.cfg.Name(key)
+	// A namespace takes slots from another only while it has fewer, or they would exchange them for
+	// ever.
 	return len(now.values) < s.cfg.Max || now.perNamespace[namespace]+1 < now.largest
 }
 
@@ -79,6 +82,7 @@ func (s *Slots[K, V]) add(key K) (v V, ok bool) {
 		return v, false
 	}
 
+	// Readers may still use the old map.
 	values := maps.Clone(now.values)
 	if len(values) >= s.cfg.Max {
 		victim := s.victim(now)
@@ -97,6 +101,7 @@ func (s *Slots[K, V]) victim(now *slotMap[K, V]) (victim K) {
 	lastNamespace, lastName := "", ""
 	for key := range now.values {
 		namespace, name := s.cfg.Name(key)
+		// Only the largest namespaces lose a slot.
 		if now.perNamespace[namespace] < now.largest {
 			continue
 		}
@@ -146,6 +151,7 @@ func divide(slots int, wanted []int) []int {
 			break
 		}
 
+		// What small namespaces leave is divided again in the next round.
 		each := max(1, slots/unsatisfied)
 		for i := range wanted {
 			more := min(each, wanted[i]-shares[i], slots)

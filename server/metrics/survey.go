@@ -95,10 +95,12 @@ func (s *Survey) snapshot(ctx context.Context) (snapshot *Snapshot, age time.Dur
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := s.cfg.Clock.Mono()
+	// Several scrapers and the dashboard share one survey.
 	if s.last != nil && begin < s.next {
 		return s.last, begin - s.readAt
 	}
 
+	// A snapshot in part is better than a scrape without an answer.
 	bounded, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	snapshot = s.read(bounded)
@@ -149,6 +151,7 @@ func (s *Survey) combine(all []*namespaceStats, complete bool) *Snapshot {
 	for i, n := range all {
 		wanted[i] = len(n.first)
 	}
+	// A namespace with many queues must not take the series of the others.
 	for i, own := range divide(s.cfg.Queues, wanted) {
 		snapshot.add(all[i], own)
 	}

@@ -10,6 +10,7 @@ import (
 // checkJobs sets the error of each job with a destination that may not be called.
 func (a *API) checkJobs(jobs *wire.Items[duly.Job]) {
 	for i := range jobs.Values {
+		// The first fault of a job is enough.
 		if jobs.Err(i) != nil {
 			continue
 		}
@@ -27,6 +28,7 @@ func (a *API) checkJob(j *duly.Job) error {
 // the first one.
 func (a *API) checkDestinations(first string, destinations ...string) error {
 	given := slices.ContainsFunc(destinations, func(d string) bool { return d != "" })
+	// Most jobs have no destination.
 	if a.cfg.CheckDestination == nil || !given {
 		return nil
 	}

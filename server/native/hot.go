@@ -106,6 +106,7 @@ func (a *API) pushOne(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// A single job has no list of results, so its error becomes the answer.
 	if results[0].Err != nil {
 		return results[0].Err
 	}
@@ -130,11 +131,13 @@ func (a *API) settle(c *route.Call) error {
 // callWithGood calls an engine with the items without an error. It returns one result per item:
 // the engine's, or the error of the item.
 func callWithGood[T, R any](items *wire.Items[T], call func([]T) ([]R, error), failed func(error) R) ([]R, error) {
+	// No item has an error in the common case, which needs no copy.
 	good := items.Good()
 	if good == nil {
 		return call(items.Values)
 	}
 
+	// The engine gets only the good items, so results and items have different indexes.
 	values := make([]T, len(good))
 	for k, i := range good {
 		values[k] = items.Values[i]
@@ -168,6 +171,7 @@ func (a *API) extend(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// A sweep has to come when this lease may end.
 	if e.Lease > 0 {
 		a.poll.Leased(e.Lease)
 	}
@@ -237,6 +241,7 @@ func (a *API) reserve(c *route.Call) error {
 		return err
 	}
 
+	// A fault is reported before the call waits, also if a job is ready.
 	wait := duly.WaitParams{Namespace: c.Namespace, Queues: q.Queues, Timeout: q.Wait}
 	if err := contract.ValidateWait(&wait); err != nil {
 		return err
@@ -249,6 +254,7 @@ func (a *API) reserve(c *route.Call) error {
 		return c.Reply(http.StatusOK, wire.DeliveriesForm.Append(c.Out(), nil))
 	}
 
+	// A caller that is gone gets no jobs: Deliver releases them.
 	return a.poll.Deliver(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
 		return wire.DeliveriesForm.Append(out, deliveries)
 	})

@@ -30,6 +30,7 @@ func (a *API) jobs(c *route.Call) error {
 		return err
 	}
 
+	// The engine's page is smaller than its bound in most cases, or larger without bodies.
 	bodies := 0
 	for i := range list.Jobs {
 		bodies += len(list.Jobs[i].Body) + len(list.Jobs[i].Result)

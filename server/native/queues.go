@@ -38,6 +38,7 @@ func (a *API) queues(c *route.Call) error {
 const queueBytes = 1 << 10
 
 func (a *API) survey(c *route.Call, p duly.PageParams) error {
+	// The memory depends on the limit, so the default is needed here.
 	if p.Limit == 0 {
 		p.Limit = duly.DefaultPage
 	}
@@ -89,6 +90,7 @@ func (a *API) configure(c *route.Call) error {
 	if err := a.engine.Configure(c.Context(), queue(c), patch); err != nil {
 		return err
 	}
+	// A group with a target needs a bridge, which the server starts.
 	if patch.Group.Target != "" {
 		a.cfg.Targeted()
 	}

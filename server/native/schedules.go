@@ -152,6 +152,7 @@ func (a *API) triggerSchedule(c *route.Call, schedules duly.Scheduler, q duly.Qu
 	if err := empty(c); err != nil {
 		return err
 	}
+	// The run uses the stored template, so the caller needs no right to read it.
 	info, err := schedules.GetSchedule(c.Context(), q, name)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ func (a *API) changing(h pushHandler) route.Handler {
 		if err := h(c, targets, name); err != nil {
 			return err
 		}
+		// This server's dispatcher uses the change at once. Others notice it by themselves.
 		a.cfg.Push.Changed()
 		return c.Empty()
 	})
@@ -70,6 +71,7 @@ func wireTarget(t *target.Target, hosts []contract.PushHost) contract.PushTarget
 		},
 	}
 
+	// A second generation exists only while both secrets sign.
 	if len(t.Generations) > 1 {
 		w.OverlapUntil = t.Generations[1].Until
 	}
@@ -97,6 +99,7 @@ func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
 	list, size := make([]contract.PushTarget, len(found)), 0
 	for i := range found {
 		list[i] = wireTarget(&found[i], hosts)
+		// A certificate authority is the only part without a small bound.
 		size += targetBytes + len(found[i].CA)
 	}
 	if err := c.ReserveMemory(int64(size)); err != nil {
@@ -139,6 +142,7 @@ func keysOf(secret string) (*sign.Pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A caller can bring the symmetric secret alone. The asymmetric pair is always ours.
 	pair := sign.NewPair()
 	pair.Replace(s)
 	return &pair, nil
@@ -194,6 +198,7 @@ func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
+	// A secret that was shown is in somebody's hands: the log names the caller.
 	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Caller())
 	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), contract.PushSecret{
 		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),

@@ -63,6 +63,7 @@ func (a *API) read(c *route.Call, topics contract.Topics, topic duly.QueueRef) e
 			return contract.Invalid("wait", "is not a duration; write it like 30s")
 		}
 	}
+	// A call with a fault must not wait for a message first.
 	if err := p.Validate(topic); err != nil {
 		return err
 	}
@@ -72,6 +73,7 @@ func (a *API) read(c *route.Call, topics contract.Topics, topic duly.QueueRef) e
 		return err
 	}
 
+	// The engine's page may be smaller or larger than the bound, so its real size counts now.
 	bodies := 0
 	for i := range read.Entries {
 		bodies += len(read.Entries[i].Body)
@@ -95,12 +97,14 @@ func (a *API) readAndWait(
 		if err := c.ReserveMemory(a.poll.Bodies(p.Limit)); err != nil {
 			return contract.ReadPage{}, err
 		}
+		// Waiting happens below, without memory.
 		p.Wait = 0
 		page, err := topics.Read(c.Context(), topic, p)
 		if err != nil {
 			return page, err
 		}
 
+		// A retention may delete messages between two reads. The caller gets the sum of all gaps.
 		gap += page.Gap
 		page.Gap = gap
 		left := wait - (a.cfg.Clock.Mono() - begin)
@@ -172,6 +176,7 @@ func (a *API) delayedMessage(c *route.Call, topics contract.Topics, topic duly.Q
 	if err != nil {
 		return err
 	}
+	// The size of a list of one message bounds that of the message.
 	size := wire.SizeOfDelayed(contract.DelayedPage{Messages: []duly.Message{m}}, true)
 	if err := c.ReserveMemory(int64(len(m.Body) + size)); err != nil {
 		return err

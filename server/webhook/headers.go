@@ -58,6 +58,7 @@ func CheckTargetHeaders(headers map[string]string) error {
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			f.Add("headers", "value of %s has a control character, such as CR, LF or NUL", contract.Quoted(name))
 		}
+		// HTTP does not distinguish them, so one would replace the other.
 		if seen[lower] {
 			f.Add("headers", "must not name %s twice, in another case", lower)
 		}
@@ -101,8 +102,10 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 			h.Set(name, value)
 		}
 	}
+	// The job knows the form of its body. A target must not change it.
 	contentType := cmp.Or(h.Get(headerType), defaultType)
 
+	// The target's headers replace those of the job: they may be credentials.
 	for name, value := range to.Headers {
 		h.Set(name, value)
 	}

@@ -92,6 +92,7 @@ const NotSent = "C16.71"
 func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decision {
 	releases := j.Releases()
 	host := HostOf(to.URL)
+	// The gate comes first: a job that waits costs no signature and no connection.
 	permit, wait := s.Gates.Admit(host, to.Bounds, releases > 0)
 	if permit == nil {
 		return outcome.Decision{Rule: NotSent, As: duly.Release, Delay: &wait}
@@ -102,6 +103,7 @@ func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decis
 
 	header, err := s.signed(j, to)
 	if err != nil {
+		// A secret that cannot be used is an operator's fault, so the job waits without a try.
 		wait := gate.FirstClosure
 		return outcome.Decision{Rule: NotSent, As: duly.Release, Delay: &wait}
 	}
@@ -111,6 +113,7 @@ func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decis
 	}
 
 	t.Host, t.Releases = to.URL.Host, releases
+	// Only a named target may change what a status means.
 	t.Named, t.Success, t.Permanent = to.Target != "", to.Success, to.Permanent
 	t.Retain = j.Delivery.Retain > 0
 	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failure has an error text
@@ -131,6 +134,7 @@ func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decis
 // HostOf returns the key of a URL's gate: scheme, name and port.
 func HostOf(u *url.URL) string {
 	port := u.Port()
+	// The default port is written out, so that both forms of a URL share a gate.
 	if port == "" {
 		port = "443"
 		if u.Scheme == "http" {
@@ -162,6 +166,7 @@ func privateTexts(to *Destination) []string {
 		list = append(list, values...)
 	}
 	for _, value := range to.Headers {
+		// A receiver may echo the credential without its scheme.
 		_, credential, _ := strings.Cut(value, " ") // after Bearer or Basic
 		list = append(list, value, credential)
 	}
@@ -192,6 +197,7 @@ func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.He
 	timed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := cmp.Or(to.Timeout, DefaultTimeout)
+	// The cause distinguishes the timeout from a lost lease.
 	timer := s.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
@@ -200,17 +206,20 @@ func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.He
 	if err == nil {
 		t.Answer = &outcome.Answer{Status: resp.StatusCode, Header: resp.Header, Body: guard.ReadBody(resp)}
 	}
+	// The time includes the body, because a slow body is a slow host.
 	t.Took, t.Now = s.Clock.Mono()-start, s.Clock.Now()
 	if err == nil {
 		return t
 	}
 
+	// The guard's refusal comes first: a request that was refused at once cannot time out.
 	var refused *guard.Refused
 	switch {
 	case errors.As(err, &refused):
 		t.Failure, t.Reason = outcome.Forbidden, refused.Reason
 	case context.Cause(timed) == errTimeout:
 		t.Failure = outcome.Timeout
+	// The worker stops, or the lease is lost. That says nothing about the host.
 	case ctx.Err() != nil:
 		return nil
 	default:
@@ -229,6 +238,8 @@ func send(ctx context.Context, to *Destination, header http.Header, body []byte)
 	})
 
 	resp, err := to.Transport.RoundTrip(request(traced, to, header, body))
+	// The receiver may close an idle connection at the moment when a request begins. It has not read
+	// the request then.
 	broke := reused.Load() && !answered.Load() && outcome.FailureOf(err) == outcome.Reset
 	if err == nil || !broke || ctx.Err() != nil {
 		return resp, err

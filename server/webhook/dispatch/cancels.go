@@ -52,6 +52,7 @@ func (f *feed) WatchCancels(ctx context.Context, _ string, w contract.CancelWatc
 func (r *cancelWatcher) run(ctx context.Context, w contract.CancelWatch) error {
 	r.mu.Lock()
 	r.ctx, r.watch = ctx, w
+	// Jobs may have been reserved before the worker began to watch.
 	for namespace := range r.lastUse {
 		r.start(namespace)
 	}
@@ -73,6 +74,7 @@ func (r *cancelWatcher) use(namespace string) {
 	now := r.clock.Mono()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// A namespace beyond the bound is left out, and its jobs end at the next extension.
 	if _, ok := r.lastUse[namespace]; !ok && len(r.lastUse) == maxWatched {
 		return
 	} else if !ok && r.ctx != nil {
@@ -93,6 +95,7 @@ func (r *cancelWatcher) waitIdle(ctx context.Context, namespace string) {
 	for {
 		r.mu.Lock()
 		left := r.lastUse[namespace] + watchIdle - r.clock.Mono()
+		// The entry goes first, so that a job reserved now starts a new watch.
 		if left <= 0 {
 			delete(r.lastUse, namespace)
 		}

@@ -159,6 +159,7 @@ func New(cfg Config) *Dispatcher {
 	d.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock, Gates: d.gates}
 	d.memory = &memory{size: cfg.Memory}
 	d.feed = newFeed(cfg.Engine, d.memory.hasRoom, cfg.Clock, cfg.Log)
+	// Reserve returns no jobs while a body waits for memory, so free memory wakes it.
 	d.memory.onFree = d.feed.signal
 	d.logLimit.clock = cfg.Clock
 
@@ -217,10 +218,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { d.followQueues(listing) })
 
+	// The worker drains while the feed still passes its settles on.
 	err := d.worker.Run(ctx)
 	stop()
 	running.Wait()
 	d.feed.close()
+	// Promoted notices must reach the engine before the caller closes it.
 	d.background.Wait()
 	return err
 }
@@ -249,6 +252,7 @@ func (d *Dispatcher) followQueues(ctx context.Context) {
 		}
 
 		queues, err := d.cfg.Queues.PushQueues(ctx)
+		// A list that failed in part still has the queues of the other engines.
 		if queues != nil {
 			d.feed.set(ctx, queues)
 		}

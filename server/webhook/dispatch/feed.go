@@ -51,10 +51,12 @@ func (f *feed) signal() {
 func (f *feed) set(ctx context.Context, queues map[string][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// A list that arrives late must not start pollers that nobody stops.
 	if f.closed {
 		return
 	}
 
+	// Namespaces that are gone come first, because the list does not name them.
 	for namespace := range f.pollers {
 		if len(queues[namespace]) == 0 {
 			f.setNamespace(ctx, namespace, nil)
@@ -171,8 +173,10 @@ func (f *feed) nextReady(left int) (*poller, []string, int) {
 		return nil, nil, 0
 	}
 
+	// The division rounds up, so a small rest is not lost.
 	n := (left + len(f.ready) - 1) / len(f.ready)
 	p := f.ready[0]
+	// The order is kept: the poller goes to the end when it is ready again.
 	f.ready = append(f.ready[:0], f.ready[1:]...)
 	p.isReady = false
 	return p, p.nextQueues(), n
@@ -193,6 +197,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 
 		got, err := f.engine.Reserve(ctx, next.reserveParams(queues, n))
 		for i := range got {
+			// The worker has one namespace, so a receipt carries its own.
 			got[i].Namespace = next.namespace
 			got[i].Receipt = wrap(next.namespace, got[i].Receipt)
 		}
@@ -200,6 +205,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 			f.cancels.use(next.namespace)
 		}
 
+		// The common case of one poller needs no copy.
 		if len(all) == 0 {
 			all = got
 		} else {
@@ -209,6 +215,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		switch {
 		case errors.Is(err, duly.ErrClosed):
 			return all, err
+		// There may be more jobs, so the poller need not wait.
 		case err == nil && len(got) == n:
 			f.markReady(next)
 		default:
@@ -319,6 +326,7 @@ func perNamespace[T any](
 				err = contract.Errorf(duly.CodeInternal,
 					"the engine returned %d results for %d items", len(results), len(p.items))
 			}
+			// A lost pool fails its own items, and no others.
 			for i, index := range p.indexes {
 				if errs[index] = err; err == nil {
 					errs[index] = results[i]

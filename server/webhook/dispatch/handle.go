@@ -24,6 +24,7 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 	job.namespace, job.Receipt = unwrap(w.Receipt)
 	d.checkClock(job)
 
+	// A notice must be true, so the state of its job decides whether it is sent.
 	n, isNotice := parseNotice(job)
 	if isNotice {
 		switch wait, drop := d.checkNotice(ctx, job, n); {
@@ -34,6 +35,7 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 		}
 	}
 
+	// Settings are read for each try, so a change applies to old jobs too.
 	to, err := d.cfg.Resolver.Resolve(ctx, &job.Delivery)
 	if err != nil {
 		return d.postpone(job, err)
@@ -45,9 +47,11 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 	if decision.Rule == webhook.NotSent {
 		return d.heldBack(job, to.To, decision)
 	}
+	// 410 stops the whole target, and its other jobs wait for an operator.
 	if decision.Disables {
 		decision.Delay = d.disable(ctx, job, to.To)
 	}
+	// The notice is stored before the job ends, or a crash in between would lose it.
 	if !isNotice {
 		if instead := d.notify(ctx, w, job, to, decision); instead != nil {
 			return instead
@@ -86,6 +90,7 @@ func (d *Dispatcher) try(
 
 	began := d.cfg.Clock.Mono()
 	one := webhook.Job{Namespace: job.namespace, WebhookID: job.webhookID(n), Delivery: &job.Delivery}
+	// The span begins only when the request begins, not while the job waits at its gate.
 	ended := func(int, duly.Settlement) {}
 	if d.cfg.Trace != nil {
 		one.Trace = func() (headers map[string]string) {
@@ -96,6 +101,7 @@ func (d *Dispatcher) try(
 
 	decision := d.sender.Send(ctx, one, to)
 	ended(decision.Status, decision.As)
+	// A job that its gate held back made no request.
 	took := d.cfg.Clock.Mono() - began
 	if decision.Rule != webhook.NotSent {
 		d.reportTry(job, to, decision, took)
@@ -129,12 +135,14 @@ func (d *Dispatcher) heldBack(job *delivery, to *webhook.Destination, decision o
 // postpone returns the settlement of a job whose destination cannot be resolved: bury for an
 // invalid destination, else release.
 func (d *Dispatcher) postpone(job *delivery, err error) error {
+	// These faults never go away, so a retry would be waste.
 	var refused *guard.Refused
 	if errors.As(err, &refused) || errors.Is(err, duly.ErrInvalid) {
 		return worker.Bury(&failure{job: job, text: "the destination is refused: " + err.Error(), rule: "C16.70",
 			err: err})
 	}
 
+	// An error of the engine has no reason of its own.
 	postponed := &Postponed{Reason: Unknown, Err: err}
 	errors.As(err, &postponed)
 	switch postponed.Reason {
@@ -218,9 +226,11 @@ func (d *Dispatcher) disable(ctx context.Context, job *delivery, to *webhook.Des
 	if err := d.cfg.Resolver.Disable(ctx, job.namespace, to.Target); err != nil {
 		d.cfg.Log.Error("disabling a target that answered 410 failed",
 			"namespace", job.namespace, "target", to.Target, "error", err)
+		// The next try repeats this, because the host will answer 410 again.
 		return &wait
 	}
 
+	// When the target is enabled again, its host gets few requests first.
 	d.disabled.add(job.namespace, to.Target)
 	if d.cfg.Observer.TargetDisabled != nil {
 		d.cfg.Observer.TargetDisabled(job.namespace, to.Target)

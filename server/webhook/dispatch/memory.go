@@ -26,10 +26,12 @@ type memoryWaiter struct {
 
 // acquire waits until n bytes are free and reserves them. release frees them again.
 func (m *memory) acquire(ctx context.Context, n int) (release func(), err error) {
+	// A body larger than the bound is sent alone, when nothing else is.
 	bytes := min(int64(n), m.size)
 	release = func() { m.add(-bytes) }
 
 	m.mu.Lock()
+	// Bodies get memory in their order, or a large one might never get any.
 	if len(m.waiting) == 0 && m.used+bytes <= m.size {
 		m.used += bytes
 		m.mu.Unlock()
@@ -46,6 +48,7 @@ func (m *memory) acquire(ctx context.Context, n int) (release func(), err error)
 	}
 
 	m.mu.Lock()
+	// The memory may be granted while ctx ends.
 	i := slices.Index(m.waiting, c)
 	if i >= 0 {
 		m.waiting = slices.Delete(m.waiting, i, i+1)
@@ -65,6 +68,7 @@ func (m *memory) add(n int64) {
 	before := len(m.waiting)
 	m.used += n
 	m.grantWaiting()
+	// The feed stopped at the first body that waited.
 	free := before > 0 && len(m.waiting) == 0
 	m.mu.Unlock()
 	if free {

@@ -52,6 +52,7 @@ func parseNotice(job *delivery) (*notice, bool) {
 		return nil, false
 	}
 
+	// A producer may use such an ID for a job of its own, so the body has to agree.
 	if json.Unmarshal(job.Body, n) != nil ||
 		n.Namespace != job.namespace || n.Queue != job.Queue || n.Outcome != end || n.ID == "" {
 		return nil, false
@@ -64,11 +65,13 @@ func parseNotice(job *delivery) (*notice, bool) {
 func (d *Dispatcher) checkNotice(
 	ctx context.Context, job *delivery, n *notice,
 ) (wait time.Duration, drop bool) {
+	// Without an answer the notice might be false, so it waits.
 	state, err := d.reportedState(ctx, job, n)
 	if err != nil {
 		return postponement(job.releases()), false
 	}
 
+	// A missing job has ended: nothing retains it.
 	alive := state != duly.StateNone && state != duly.StateDone && state != duly.StateDead
 	switch {
 	case alive:
@@ -86,6 +89,7 @@ func (d *Dispatcher) reportedState(ctx context.Context, job *delivery, n *notice
 		return duly.StateNone, err
 	}
 
+	// Any receipt of the job finds it, also after its end.
 	receipt := contract.ReceiptParts{
 		Queue: job.Queue, Shard: contract.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1,
 	}.Receipt()
@@ -106,6 +110,7 @@ func (d *Dispatcher) notify(
 		return nil
 	}
 	n := noticeJob(job, end, url, decision, d.cfg.Clock)
+	// The job's slot must not wait for a slow engine for long.
 	ctx, cancel := withTimeout(ctx, d.cfg.Clock, noticeCall)
 	defer cancel()
 	results, err := d.cfg.Engine.Push(ctx, []duly.Job{n})
@@ -113,6 +118,7 @@ func (d *Dispatcher) notify(
 		err = results[0].Err
 	}
 	if err == nil {
+		// The notice is due in a minute, and settled makes it due at once.
 		d.notices.add(w.Receipt, duly.QueueRef{Namespace: job.namespace, Name: job.Queue}, n.ID)
 		return nil
 	}
@@ -141,6 +147,7 @@ func noticeOf(job *delivery, to *Route, decision outcome.Decision) (end, url str
 
 // noticeJob returns the notice of a job.
 func noticeJob(job *delivery, end, url string, decision outcome.Decision, c duly.Clock) duly.Job {
+	// The number makes the ID unique, so a repeated try stores the same notice.
 	p, _ := contract.ParseReceipt(job.Receipt)
 	body, _ := json.Marshal(notice{ // never fails
 		ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt,
@@ -161,6 +168,7 @@ func (d *Dispatcher) settled(w *worker.Delivery, _ duly.Settlement, err error) {
 	if !ok || err != nil && !errors.Is(err, duly.ErrLeaseLost) {
 		return
 	}
+	// The worker settles many jobs in this goroutine, so it must not wait.
 	d.background.Go(func() {
 		ctx, cancel := withTimeout(context.Background(), d.cfg.Clock, noticeCall)
 		defer cancel()

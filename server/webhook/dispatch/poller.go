@@ -47,6 +47,7 @@ func (f *feed) startPoller(ctx context.Context, namespace string, queues []strin
 // setQueues replaces the queues. f.mu is held.
 func (p *poller) setQueues(queues []string) {
 	p.queues, p.offset = queues, 0
+	// The Wait in flight does not know the new queues.
 	if p.cancelWait != nil {
 		p.cancelWait()
 	}
@@ -89,6 +90,7 @@ func (p *poller) run(ctx context.Context) {
 		if err == nil && ready {
 			p.feed.markReady(p)
 			select {
+			// Until Reserve has taken all jobs, a Wait would return at once.
 			case err = <-p.resumed:
 			case <-ctx.Done():
 				return
@@ -126,10 +128,12 @@ func (p *poller) wait(ctx context.Context) (ready bool, err error) {
 	p.cancelWait = cancel
 	f.mu.Unlock()
 
+	// A connection that died silently must not block the poller.
 	timer := f.clock.AfterFunc(waitTime+waitGrace, cancel)
 	defer timer.Stop()
 	ready, err = f.engine.Wait(ctx,
 		duly.WaitParams{Namespace: p.namespace, Queues: queues, Timeout: waitTime, Dispatcher: true})
+	// The queues have changed, or the poller stops.
 	if err != nil && ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return false, nil
 	}

@@ -70,6 +70,7 @@ func (l *Lists) PushQueues(ctx context.Context) (map[string][]string, error) {
 	}
 	var failed error
 	for i, list := range l.Lists {
+		// A pool that is lost keeps its queues, so its pollers need no restart.
 		queues, err := readList(ctx, list)
 		if err != nil {
 			failed = err

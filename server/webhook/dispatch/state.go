@@ -119,6 +119,7 @@ func (f *logLimiter) do(key string, write func()) {
 		f.last = map[string]time.Duration{}
 	}
 	f.last[key] = now
+	// Writing may block, so the lock is released before.
 	f.mu.Unlock()
 	write()
 }

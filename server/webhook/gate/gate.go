@@ -111,8 +111,10 @@ func (g *Gates) Admit(name string, b Bounds, returning bool) (*Permit, time.Dura
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.cfg.Clock.Mono()
+	// Jobs that were held back come again at their time, so the line gets shorter with time.
 	h := g.get(name, b)
 	h.drainLine(now)
+	// This job was in the line, and leaves it.
 	if returning {
 		h.held = max(h.heldBack(now)-1, 0)
 	}
@@ -122,6 +124,7 @@ func (g *Gates) Admit(name string, b Bounds, returning bool) (*Permit, time.Dura
 	}
 
 	p := &Permit{gates: g, host: h, start: now, epoch: h.epoch}
+	// A gate that is not open admits one try at a time, which decides about it.
 	if h.state != open {
 		h.state, h.probe, p.probe = probing, p, true
 	}
@@ -155,6 +158,7 @@ func (g *Gates) Restart(name string) {
 func (p *Permit) Done(r Result) {
 	g := p.gates
 	g.mu.Lock()
+	// The sender ends the try early if it needs the closed gate, and again when it returns.
 	if p.done {
 		g.mu.Unlock()
 		return
@@ -167,10 +171,12 @@ func (p *Permit) Done(r Result) {
 	h.inFlight--
 	g.inFlight--
 	h.lastEnd = now
+	// A host is in use until its last try ends.
 	g.recent.MoveToFront(h.element)
 
 	change, changed := h.finish(p, r, now)
 	g.mu.Unlock()
+	// The function may call the gates, so the lock is released before.
 	if changed && g.cfg.Changed != nil {
 		g.cfg.Changed(change)
 	}
@@ -180,6 +186,7 @@ func (p *Permit) Done(r Result) {
 func (g *Gates) get(name string, b Bounds) *host {
 	h := g.hosts[name]
 	if h == nil {
+		// Jobs choose the hosts, so their number needs a bound.
 		if len(g.hosts) >= g.cfg.Hosts {
 			g.evict()
 		}
@@ -192,6 +199,7 @@ func (g *Gates) get(name string, b Bounds) *host {
 	if b.Concurrency == 0 {
 		b.Concurrency = DefaultConcurrency
 	}
+	// The settings of a target may have changed since the last job.
 	h.limiter.Bound(b.Concurrency)
 	h.rate = b.Rate
 	return h
@@ -200,6 +208,7 @@ func (g *Gates) get(name string, b Bounds) *host {
 // evict removes the host that has been idle longest.
 func (g *Gates) evict() {
 	for e := g.recent.Back(); e != nil; e = e.Prev() {
+		// A permit in flight still needs its host.
 		if h := e.Value.(*host); h.inFlight == 0 {
 			g.recent.Remove(e)
 			delete(g.hosts, h.name)
@@ -219,6 +228,7 @@ func (g *Gates) hasSlot(h *host) bool {
 	case h.inFlight < quarter:
 		return true
 	}
+	// A quarter stays free, so that a slow host never delays the others.
 	return h.inFlight < slots/2 && g.inFlight < slots-quarter
 }
 

@@ -48,16 +48,19 @@ type host struct {
 // admits reports whether the state, the limit, the rate and the line permit one
 // more try.
 func (h *host) admits(now time.Duration, returning bool) bool {
+	// The rate of the target holds for every try, also for a probe.
 	h.bucket = h.bucket.Fill(h.rate, now.Milliseconds())
 	if h.rate.Limited() && h.bucket.Free(h.rate) < 1 {
 		return false
 	}
 	if h.state != open {
+		// One try decides whether the host answers again.
 		return now >= h.until && h.probe == nil
 	}
 	if h.inFlight >= h.limiter.Limit() {
 		return false
 	}
+	// A new job must not overtake those of the line.
 	return returning || h.line < 1 || !h.isReserved(now)
 }
 
@@ -65,6 +68,7 @@ func (h *host) admits(now time.Duration, returning bool) bool {
 // comes back about once per answer, and new jobs would take every free place before
 // it.
 func (h *host) isReserved(now time.Duration) bool {
+	// An idle host is free once a job of the line had the time to come back.
 	if h.inFlight == 0 {
 		return now-h.lastEnd < h.interval()
 	}
@@ -80,6 +84,7 @@ func (h *host) interval() time.Duration {
 // assumes StartLimit, because the limit of 1 rises within a few answers.
 func (h *host) answerRate() float64 {
 	limit := h.limiter.Limit()
+	// A closed gate has the limit 1, which says nothing about the host.
 	if h.state != open {
 		limit = max(limit, StartLimit)
 	}
@@ -90,6 +95,7 @@ func (h *host) answerRate() float64 {
 	if got := h.limiter.Throughput(); h.line >= 1 && got > 0 {
 		rate = min(rate, got)
 	}
+	// The target's own rate may be lower than what the host can do.
 	if h.rate.Limited() {
 		rate = min(rate, h.rate.PerSecond)
 	}
@@ -98,6 +104,7 @@ func (h *host) answerRate() float64 {
 
 // drainLine shortens the line by the answers of the host since the last call.
 func (h *host) drainLine(now time.Duration) {
+	// Nothing is answered while the gate is closed, so the line keeps its length.
 	if h.state == open {
 		h.line = max(h.line-(now-h.lineAt).Seconds()*h.answerRate(), 0)
 	}
@@ -107,6 +114,7 @@ func (h *host) drainLine(now time.Duration) {
 // heldBack returns the number of jobs that wait. A job that was deleted, or that
 // another server has reserved, counts until the latest turn.
 func (h *host) heldBack(now time.Duration) int {
+	// All jobs have had their turns, so those that did not come are gone.
 	if now > h.lastTurn+MinHold {
 		h.held = 0
 	}
@@ -115,6 +123,7 @@ func (h *host) heldBack(now time.Duration) int {
 
 // holdBack adds a job to the line and returns the time until its turn.
 func (h *host) holdBack(now time.Duration) time.Duration {
+	// The bound comes before the conversion, which could overflow.
 	turn := time.Duration(min(h.line/h.answerRate(), MaxHold.Seconds()) * float64(time.Second))
 	if h.state == open && !h.limiter.Known() {
 		turn = min(turn, GuessedHold) // the rate is better known then
@@ -146,6 +155,7 @@ func (h *host) nextClosure() time.Duration {
 
 // finish records the end of a try, and opens or closes the gate.
 func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, changed bool) {
+	// The next probe may begin, whatever this one has found.
 	if p.probe && h.probe == p {
 		h.probe = nil
 	}
@@ -159,6 +169,7 @@ func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, ch
 		return Change{}, false
 	}
 
+	// A probe decides alone. The history has nothing after a closure.
 	good := r.Health == outcome.Good
 	if p.probe {
 		if good {
@@ -166,6 +177,7 @@ func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, ch
 		}
 		return h.close(now, nil)
 	}
+	// One bad try says little, so the history decides.
 	h.history.add(now, p.start, good)
 	if good {
 		guessed := !h.limiter.Known()
@@ -186,6 +198,7 @@ func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, ch
 // closure shorter.
 func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 	if h.state == closed && now < h.until {
+		// A receiver may ask for more time, but never for less.
 		if length != nil {
 			h.until = max(h.until, now+*length)
 		}
@@ -200,6 +213,7 @@ func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 		d = h.length
 	}
 	h.state, h.until, h.probe = closed, now+d, nil
+	// Tries in flight began before the closure, and must not open or close the gate.
 	h.epoch++
 	h.history, h.line = tryHistory{}, 0
 	h.limiter.Restart()

@@ -33,11 +33,13 @@ type slot struct {
 func (r *tryHistory) add(now, began time.Duration, good bool) {
 	number := int64(now / slotTime)
 	s := &r.slots[number%int64(historySlots)]
+	// The slot is of an earlier round.
 	if s.number != number {
 		*s = slot{number: number}
 	}
 	s.ended++
 	if good {
+		// A good answer ends the row.
 		r.bad, r.lastGood, r.anyGood = 0, now, true
 		return
 	}
@@ -57,6 +59,7 @@ func (r *tryHistory) failing(now time.Duration) bool {
 			bad += s.bad
 		}
 	}
+	// A few tries are no rate, so their row decides.
 	if ended >= minTries && bad*10 >= ended*badTenths {
 		return true
 	}
@@ -65,6 +68,7 @@ func (r *tryHistory) failing(now time.Duration) bool {
 		return false
 	}
 	for _, began := range r.began {
+		// A slow try from before the last good answer proves nothing.
 		if r.anyGood && began < r.lastGood {
 			return false
 		}

@@ -61,6 +61,7 @@ func (g *Guard) Update(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	// Requests in flight go on with the old settings.
 	g.policy.Store(p)
 
 	g.mu.Lock()
@@ -90,6 +91,7 @@ func newPolicy(cfg Config, n network) (*policy, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
+	// The caller may change its list later.
 	cfg.Listeners = slices.Clone(cfg.Listeners)
 	return &policy{cfg, n}, nil
 }
@@ -135,6 +137,7 @@ func (p *policy) checkAddress(at netip.AddrPort, encrypted bool) *Refused {
 		return refused(at, "its address has a zone, which is never allowed")
 	}
 
+	// An IPv6 address may embed an IPv4 address, which the request would reach.
 	addrs := effective(at.Addr())
 	for _, a := range append(addrs, at.Addr().Unmap()) {
 		if p.isOwn(netip.AddrPortFrom(a, at.Port())) {
@@ -146,6 +149,7 @@ func (p *policy) checkAddress(at netip.AddrPort, encrypted bool) *Refused {
 	}
 	for _, a := range addrs {
 		allowed := contains(p.cfg.Allow, a)
+		// A private address may be allowed. Deny was checked before, so it wins.
 		if c := classOf(a); c != "" && !allowed {
 			return refused(at, "its address is %s; add its network to push.allow if the server may call it", c)
 		}
@@ -160,6 +164,7 @@ func (p *policy) checkAddress(at netip.AddrPort, encrypted bool) *Refused {
 // address of this machine counts with the port of every listener, because a listener
 // may be bound to all addresses.
 func (p *policy) isOwn(at netip.AddrPort) bool {
+	// Another port is no listener of this server, which saves the list of interfaces.
 	if !slices.ContainsFunc(p.cfg.Listeners, func(l netip.AddrPort) bool { return l.Port() == at.Port() }) {
 		return false
 	}
@@ -171,6 +176,7 @@ func (p *policy) isOwn(at netip.AddrPort) bool {
 		return true
 	}
 
+	// The list is read each time, because addresses come and go.
 	local, err := p.net.addresses()
 	if err != nil {
 		return true // a refused delivery is better than a request to this server

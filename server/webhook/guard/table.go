@@ -62,6 +62,7 @@ func classOf(a netip.Addr) string {
 			return c.name
 		}
 	}
+	// An unallocated range may become private one day.
 	if a.Is6() && !unicast.Contains(a) {
 		return unallocated
 	}
@@ -90,6 +91,7 @@ var sixToFour = netip.MustParsePrefix("2002::/16") // RFC 3056
 // or else the address itself. ISATAP (RFC 5214) embeds an address in any prefix, so
 // both are checked.
 func effective(a netip.Addr) []netip.Addr {
+	// An IPv4-mapped address reaches the IPv4 address.
 	a = a.Unmap()
 	if a.Is4() || a == netip.IPv6Unspecified() || a == netip.IPv6Loopback() {
 		return []netip.Addr{a}
@@ -100,8 +102,10 @@ func effective(a netip.Addr) []netip.Addr {
 	switch {
 	case contains(embedding, a):
 		return []netip.Addr{last}
+	// 6to4 has the IPv4 address of its gateway in the middle.
 	case sixToFour.Contains(a):
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
+	// ISATAP has the IPv4 address at the end, behind any prefix.
 	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe:
 		return []netip.Addr{a, last}
 	}

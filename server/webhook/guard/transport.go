@@ -69,6 +69,7 @@ func (g *Guard) NewTransport(roots *x509.CertPool) *Transport {
 // Authorities returns the system's authorities with the ones of a target's CA, which
 // are in PEM.
 func Authorities(pem []byte) (*x509.CertPool, error) {
+	// A target may have receivers with public certificates too.
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ func (t *Transport) Close() {
 // connections returns the connections of the guard's current settings. It closes the
 // connections of older settings: idle ones now, the others after their request.
 func (t *Transport) connections() *connSet {
+	// The common case takes no lock.
 	p := t.guard.policy.Load()
 	if set := t.conns.Load(); set != nil && set.policy == p {
 		return set
@@ -124,6 +126,7 @@ func (t *Transport) connections() *connSet {
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// Another goroutine may have replaced the connections meanwhile.
 	p = t.guard.policy.Load()
 	old := t.conns.Load()
 	if old != nil && old.policy == p {
@@ -134,6 +137,7 @@ func (t *Transport) connections() *connSet {
 	for _, encrypted := range []bool{false, true} {
 		set.pooled[encrypted] = p.transport(encrypted, t.roots)
 		set.fresh[encrypted] = p.transport(encrypted, t.roots)
+		// A repeated request needs a connection that no receiver has closed.
 		set.fresh[encrypted].DisableKeepAlives = true
 	}
 	t.conns.Store(set)
@@ -164,6 +168,7 @@ func (p *policy) transport(encrypted bool, roots *x509.CertPool) *http.Transport
 		// A map that is not nil disables HTTP/2.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	// The proxy resolves names, so it has to guard the addresses.
 	if p.cfg.Proxy != nil {
 		t.Proxy = http.ProxyURL(p.cfg.Proxy)
 	}
@@ -180,6 +185,7 @@ func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, addre
 		// Control runs on several goroutines, for IPv4 and IPv6.
 		var checked, denied atomic.Int32
 		var first atomic.Pointer[Refused]
+		// The check is made on the resolved address, so a name cannot change between check and use.
 		d := net.Dialer{Timeout: connectTime, Resolver: p.net.resolver}
 		d.Control = func(_, address string, _ syscall.RawConn) error {
 			checked.Add(1)
@@ -196,6 +202,7 @@ func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, addre
 		if err == nil {
 			return conn, nil
 		}
+		// A name with one permitted address is not refused if that one does not answer.
 		if r := first.Load(); r != nil && checked.Load() == denied.Load() && ctx.Err() == nil {
 			return nil, r
 		}

@@ -64,10 +64,12 @@ func FailureOf(err error) Failure {
 	switch {
 	case err == nil:
 		return NoFailure
+	// A timeout comes first, because a name server can time out too.
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return Timeout
 	case errors.As(err, &dns):
 		return Unresolved
+	// TLS comes before the errors of a connection, which it may wrap.
 	case isTLS(err):
 		return TLS
 	case errors.Is(err, syscall.ECONNREFUSED):

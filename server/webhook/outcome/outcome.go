@@ -171,6 +171,7 @@ func throttled(t *Try) bool {
 		return true
 	}
 	_, ok := t.retryAfter()
+	// A plain 503 is a fault of the receiver and uses a try. With a time, it is a request to wait.
 	return ok && t.status() == http.StatusServiceUnavailable
 }
 

@@ -28,6 +28,7 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	if !ok {
 		return 0, false
 	}
+	// The date is of the receiver's clock, so the header Date is the better reference.
 	if sent, ok := single(h, "Date"); ok {
 		if date, ok := httpDate(sent, now); ok {
 			now = date
@@ -78,6 +79,7 @@ const (
 
 // httpDate parses one of the three date forms.
 func httpDate(text string, now time.Time) (time.Time, bool) {
+	// These forms have the whole year.
 	for _, form := range []string{fixDate, asctime} {
 		if t, err := time.Parse(form, text); err == nil {
 			return t, true

@@ -38,6 +38,7 @@ func (t *Try) text() string {
 	fmt.Fprintf(&b, " from %s after %s", t.Host, roundDuration(t.Took))
 
 	if t.Answer != nil {
+		// The excerpt often says more than the status.
 		if excerpt := clean(string(t.Answer.Body), MaxExcerpt, t.Private); excerpt != "" {
 			b.WriteString(": " + excerpt)
 		}

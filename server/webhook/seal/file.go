@@ -63,6 +63,7 @@ func Load(path string) (*Ring, error) {
 	}
 	defer f.Close()
 
+	// One byte more shows whether the file is too large.
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func Load(path string) (*Ring, error) {
 // Create reads a file of keys. If there is no file, Create writes one with a new
 // key, which its owner alone can read.
 func Create(path string) (*Ring, error) {
+	// A link counts as a file: Load refuses it, and nothing is written through it.
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := durable.WriteFile(path, NewKey()+"\n"); err != nil {

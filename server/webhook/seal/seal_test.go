@@ -98,7 +98,8 @@ func TestFirstKeySealsAndEveryKeyOpens(t *testing.T) {
 func TestParseRefusesWhatIsNoKey(t *testing.T) {
 	t.Parallel()
 	long := NewKey() + "AAAA"
-	for _, text := range []string{"", "\n# nothing\n", "dulykey_", "dulykey_canary", strings.TrimPrefix(NewKey(), Prefix), long, NewKey() + "\ncanary"} {
+	for _, text := range []string{"", "\n# nothing\n", "dulykey_", "dulykey_canary", strings.TrimPrefix(NewKey(), Prefix),
+		long, NewKey() + "\ncanary"} {
 		r, err := Parse(text)
 		if err == nil {
 			t.Errorf("%q gives %d keys", text, len(r.keys))

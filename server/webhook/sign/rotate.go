@@ -71,6 +71,7 @@ func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duratio
 		newest := s.Generations[0]
 		number = newest.Number + 1
 		newest.Until = now.Add(overlap)
+		// Without an overlap the old secret must not sign once more.
 		if newest.live(now) {
 			old = append(old, newest)
 		}
@@ -119,6 +120,7 @@ func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Sign
 			return nil, time.Time{}, err
 		}
 		pairs = append(pairs, p)
+		// The caller makes a new signer when the first secret ends.
 		if !g.Until.IsZero() && (until.IsZero() || g.Until.Before(until)) {
 			until = g.Until
 		}

@@ -94,6 +94,7 @@ func ParseSecret(text string) (Secret, error) {
 			len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
 	}
 	pair := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
+	// A pair with a foreign public half could never be verified.
 	if len(raw) == ed25519.PrivateKeySize && subtle.ConstantTimeCompare(pair, raw) != 1 {
 		return Secret{}, contract.Invalid("secret", "has a public half that does not belong to its private half")
 	}
@@ -157,6 +158,7 @@ func parsePair(text []byte) (p Pair, err error) {
 	if p.V1a, err = ParseSecret(second); err != nil {
 		return Pair{}, err
 	}
+	// Both forms parse, so the order has to be checked.
 	if p.V1.key().hmac == nil || p.V1a.key().ed == nil {
 		return Pair{}, contract.Errorf(duly.CodeCorrupt, "a sealed secret has its keys in the wrong order")
 	}

@@ -60,6 +60,7 @@ type Signer struct {
 func newSigner(versions Versions, pairs []Pair) *Signer {
 	s := &Signer{versions: versions.orDefault(), pairs: pairs}
 	for _, p := range pairs {
+		// Preparing a key costs as much as a short signature.
 		s.macs = append(s.macs, newMAC(p.V1.key().hmac))
 	}
 	return s
@@ -71,6 +72,7 @@ var errBadID = errors.New("a webhook-id must not be empty, nor have a dot, a spa
 // live secret and each version, the newest secret first. at is rounded down to whole
 // seconds, like the header webhook-timestamp ([Timestamp]).
 func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
+	// A dot separates the parts of the signed text, so an ID must not have one.
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r <= ' ' || r >= 0x7f }) {
 		return "", errBadID
 	}
@@ -86,10 +88,12 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 			header = appendSignature(header, "v1,", m.sum(head, body))
 		}
 	}
+	// Most targets use v1 alone.
 	if !s.versions.V1a {
 		return string(header), nil
 	}
 
+	// Ed25519 needs the whole text at once. Only this version pays for the copy.
 	text := slices.Concat(head, body)
 	for _, p := range s.pairs {
 		header = appendSignature(header, "v1a,", ed25519.Sign(p.V1a.key().ed, text))

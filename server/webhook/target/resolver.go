@@ -83,6 +83,7 @@ func (p *prepared) close() {
 
 // Resolve implements [dispatch.Resolver].
 func (r *Resolver) Resolve(ctx context.Context, d *duly.Delivery) (*dispatch.Route, error) {
+	// The queue comes first: a job without a callback uses the URL of its queue.
 	q, err := r.queue(ctx, duly.QueueRef{Namespace: d.Namespace, Name: d.Queue})
 	if err != nil {
 		return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Err: err}
@@ -90,6 +91,7 @@ func (r *Resolver) Resolve(ctx context.Context, d *duly.Delivery) (*dispatch.Rou
 
 	route := &dispatch.Route{OnDone: firstDestination(d.OnDone, q.onDone), OnDead: firstDestination(d.OnDead, q.onDead)}
 	text := firstDestination(d.Callback, q.url)
+	// The job waits, because the queue may get a URL again.
 	if text == "" {
 		err := contract.Errorf(duly.CodeNotFound,
 			"the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
@@ -118,6 +120,7 @@ func (r *Resolver) Destination(ctx context.Context, namespace, text string) (*we
 	if err != nil {
 		return nil, err
 	}
+	// Only jobs wait for a disabled target. Target, for tests, does not get here.
 	if p.record.Disabled {
 		return nil, &dispatch.Postponed{Reason: dispatch.Disabled, Target: name}
 	}
@@ -136,6 +139,7 @@ func (r *Resolver) Target(ctx context.Context, namespace, name string) (*webhook
 // Disable implements [dispatch.Resolver].
 func (r *Resolver) Disable(ctx context.Context, namespace, name string) error {
 	err := r.store.Enable(ctx, namespace, name, false)
+	// It expires also after an error, which may hide a success.
 	r.targets.expire([2]string{namespace, name})
 	return err
 }
@@ -145,6 +149,7 @@ func (r *Resolver) Refresh() { r.targets.expireAll() }
 
 // urlDestination returns the destination of a URL.
 func (r *Resolver) urlDestination(ctx context.Context, namespace, text string) (*webhook.Destination, error) {
+	// Parsing is cached. The transport checks the address again for each connection.
 	u, err := r.urls.get(r.now(), text, func(*url.URL) (*url.URL, error) {
 		return r.store.guard.CheckURL("callback", text)
 	})
@@ -183,6 +188,7 @@ func (r *Resolver) targetDestination(
 func (r *Resolver) signer(
 	ctx context.Context, namespace, name string, p *prepared, with sign.Versions,
 ) (*sign.Signer, error) {
+	// Without a secret of its own, a target uses that of its namespace.
 	if p == nil || len(p.record.Secrets) == 0 {
 		name = ""
 		var err error
@@ -191,9 +197,11 @@ func (r *Resolver) signer(
 		}
 	}
 
+	// A signer is made once and used by all tries, until one of its secrets ends.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := r.store.clock.Now()
+	// In an overlap the signer has two secrets, and is valid until the older one ends.
 	if s, ok := p.signers[with]; ok && (s.until.IsZero() || now.Before(s.until)) {
 		return s.signer, nil
 	}
@@ -246,6 +254,7 @@ func (r *Resolver) prepareTarget(namespace, name string, rec *record, version in
 	}
 
 	var err error
+	// A stored record was valid when it was written, perhaps by an older version.
 	if p.url, err = url.Parse(rec.URL); err != nil {
 		return nil, contract.Invalid("url", "of target %s can't be read; set it again", name)
 	}
@@ -256,6 +265,7 @@ func (r *Resolver) prepareTarget(namespace, name string, rec *record, version in
 		return nil, err
 	}
 
+	// Only a target with authorities of its own needs connections of its own.
 	if rec.CA != "" {
 		roots, err := guard.Authorities([]byte(rec.CA))
 		if err != nil {
@@ -314,18 +324,21 @@ func (c *cache[K, V]) get(now time.Duration, key K, read func(old V) (V, error))
 	e.used = now
 	c.mu.Unlock()
 
+	// The lock of the entry lets one caller read, while others of the key wait for its value.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known && now-e.at < freshTime {
 		return e.value, nil
 	}
 
+	// An error is not stored, so the next job tries again.
 	value, err := read(e.value)
 	if err != nil {
 		return value, err
 	}
 	old, hadOld := e.value, e.known
 	e.value, e.known, e.at = value, true, now
+	// The old value may have open connections.
 	if hadOld && c.onDrop != nil && any(old) != any(value) {
 		c.onDrop(old)
 	}
@@ -345,6 +358,7 @@ func (c *cache[K, V]) evict() {
 func (c *cache[K, V]) remove(key K) {
 	e := c.entries[key]
 	delete(c.entries, key)
+	// A cache without onDrop holds nothing that has to be closed.
 	if e == nil || c.onDrop == nil {
 		return
 	}
@@ -370,6 +384,7 @@ func (c *cache[K, V]) expire(key K) {
 // expireAll makes the next get of every key read its value.
 func (c *cache[K, V]) expireAll() {
 	c.mu.Lock()
+	// expire takes the lock itself, and waits for readers of each key.
 	keys := slices.Collect(maps.Keys(c.entries))
 	c.mu.Unlock()
 	for _, key := range keys {

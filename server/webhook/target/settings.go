@@ -68,6 +68,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	var f contract.BadFields
 	s = s.WithDefaults()
 
+	// Every fault is reported, so that a caller need not repair one at a time.
 	_, err := g.CheckURL("url", s.URL)
 	f.Take(err)
 	if !slices.Contains([]string{"POST", "PUT", "PATCH"}, s.Method) {
@@ -81,6 +82,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 
 	checkStatuses(&f, "success", s.Success)
 	checkStatuses(&f, "permanent", s.Permanent)
+	// A status cannot be both, because one decides whether the other is read.
 	for _, status := range s.Permanent {
 		if slices.Contains(s.Success, status) {
 			f.Add("permanent", "has %d, which success has too; remove one of them", status)
@@ -90,6 +92,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	if s.Concurrency < 1 || s.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", s.Concurrency, MaxConcurrency)
 	}
+	// The bounds are those of a queue's rate.
 	f.Take(contract.ValidateConfig(duly.QueueConfig{Rate: s.Rate}))
 	if _, err := sign.ParseVersions(s.Sign); err != nil {
 		f.Take(err)
@@ -158,9 +161,11 @@ type generation struct {
 func (r *record) setSettings(ring *seal.Ring, namespace, name string, s Settings) {
 	r.URL, r.Method, r.Timeout = s.URL, s.Method, s.Timeout.Milliseconds()
 	r.Success, r.Permanent, r.Concurrency = s.Success, s.Permanent, s.Concurrency
+	// A negative rate means none.
 	r.PerSecond, r.Burst = max(s.Rate.PerSecond, 0), s.Rate.Burst
 	r.Sign, r.CA, r.Disabled = s.Sign, s.CA, s.Disabled
 
+	// Names are shown to readers, and values are sealed: they are credentials.
 	r.HeaderNames, r.Headers = nil, nil
 	if len(s.Headers) > 0 {
 		text, _ := json.Marshal(s.Headers) // never fails

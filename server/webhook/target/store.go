@@ -67,6 +67,7 @@ func (s *Store) List(
 // Put creates a target, or replaces its settings. keys, if not nil, replace its own secret
 // without an overlap. Otherwise its secret stays.
 func (s *Store) Put(ctx context.Context, namespace, name string, settings Settings, keys *sign.Pair) error {
+	// The guard may have changed since. The transport refuses such a target later.
 	if err := settings.Validate(s.guard); err != nil {
 		return err
 	}
@@ -75,6 +76,7 @@ func (s *Store) Put(ctx context.Context, namespace, name string, settings Settin
 		if keys == nil {
 			return nil
 		}
+		// The caller brings a secret that its receiver already knows, so there is no overlap.
 		set, err := r.secretSet(namespace, name).Rotate(s.ring, *keys, s.clock.Now(), 0)
 		if err == nil {
 			r.setSecrets(set)
@@ -97,6 +99,7 @@ func (s *Store) Enable(ctx context.Context, namespace, name string, enabled bool
 func (s *Store) Rotate(
 	ctx context.Context, namespace, name string, keys *sign.Pair, overlap time.Duration,
 ) (sign.Pair, error) {
+	// The pair is made before the update, so a repetition stores the same one.
 	pair := sign.NewPair()
 	if keys != nil {
 		pair = *keys
@@ -159,6 +162,7 @@ func (s *Store) namespaceSecret(ctx context.Context, namespace string) (*record,
 			return r, version, err
 		}
 
+		// Two servers may create it at once. The loser of the conflict reads the winner's.
 		created := &record{}
 		created.setSecrets(sign.NewSet(s.ring, namespace, "", sign.NewPair()))
 		err = s.records.PutTarget(ctx,
@@ -188,6 +192,7 @@ func (s *Store) update(
 ) error {
 	for try := 0; ; try++ {
 		r, version, err := s.read(ctx, namespace, name)
+		// Version 0 means that the record must still be missing.
 		if create && errors.Is(err, duly.ErrNotFound) {
 			r, err = &record{}, nil
 		}

@@ -82,20 +82,24 @@ func codeHint(code duly.Code, program string) string {
 		return "see what exists: " + program + " queues"
 	case duly.CodeConflict:
 		return "see the job: " + program + " job get QUEUE ID"
+
 	case duly.CodeLeaseLost:
 		return "don't undo its work; reserve the job again: " + program + " reserve QUEUE"
 	case duly.CodeTooLarge:
 		return "send less at once, or store the data elsewhere and push a reference"
+
 	case duly.CodeLimited:
 		return "wait a moment and repeat"
 	case duly.CodeFull:
 		return "to make room: " + program + " dead purge QUEUE, or queue purge QUEUE; both work while the store is full"
 	case duly.CodeNotDurable:
 		return "if this persists, check the replicas, the disk and the log of the store"
+
 	case duly.CodeUnavailable:
 		return "check that the server runs and that --url is right"
 	case duly.CodeClosed:
 		return "the server is stopping; repeat when it is back"
+
 	case duly.CodeUnsupported:
 		return "leave that out, or use another engine"
 	case duly.CodeCorrupt:

@@ -104,6 +104,8 @@ func durationText(d time.Duration) string {
 // shortDuration returns a duration in at most two units: 250ms, 4.2s, 3m12s, 2h5m, 3d4h.
 func shortDuration(d time.Duration) string {
 	const day = 24 * time.Hour
+
+	// Each step rounds to a unit that a person would still say.
 	switch {
 	case d < 0:
 		return "-" + shortDuration(-d)

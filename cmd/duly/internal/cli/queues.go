@@ -26,6 +26,7 @@ ready. With --namespaces it lists the namespaces with queues instead, which need
 			}
 			return a.withEngine(ctx, func(s *session) error { return listQueues(ctx, p, s, names) })
 		})
+
 	cmd.Aliases = []string{"ls"}
 	cmd.Args = noArgs
 	cmd.Flags().BoolVar(&names, "names", false, "print only the names")

@@ -74,6 +74,7 @@ func listTargets(ctx context.Context, p *printer, targets targetStore) error {
 		if err != nil {
 			return err
 		}
+
 		for i := range found {
 			if p.json {
 				p.line(wire.TargetForm.Append(nil, found[i]))
@@ -81,6 +82,8 @@ func listTargets(ctx context.Context, p *printer, targets targetStore) error {
 				t.addTarget(&found[i])
 			}
 		}
+
+		// A table needs all rows for its widths. JSON lines are printed at once.
 		if page.Cursor = next; next == "" {
 			t.flush()
 			return p.flush()

@@ -39,6 +39,8 @@ func (m *Model) Lines() (lines []Line) {
 		if r.Stats.Sizes.Ready > 0 {
 			line.OldestReady = duly.FormatDuration(r.Stats.OldestReady)
 		}
+
+		// The first sample has no sample before, so it has no rates.
 		if r.elapsed > 0 {
 			per := func(n int64) float64 { return math.Round(r.rate(n)*1000) / 1000 }
 			g := &r.delta
