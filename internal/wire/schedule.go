@@ -40,7 +40,7 @@ func (f *fields) scheduleFields(s *duly.Schedule) {
 // template is the job of a schedule. It has no queue, and nothing that each run gets from its tick.
 func (f *fields) template(j *duly.Job) {
 	f.request("Template")
-	f.sentBytes("body", &j.Body, always, "The body, if it is UTF-8 without NUL. Bound: 64 KiB. Default: empty.", base64Doc)
+	f.sentBytes("body", &j.Body, optional, "The body, if it is UTF-8 without NUL. Bound: 64 KiB. Default: empty.", base64Doc)
 	f.headers(&j.Headers, optional, `maxProperties:"61"`,
 		"Names and values that travel with each run. Names become lower case. Bound: 61 headers, 7936 bytes together.")
 	f.int("priority", &j.Priority, optional, priorityRange, priorityDoc)

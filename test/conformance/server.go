@@ -122,8 +122,7 @@ func (r *remote) close(t testing.TB) {
 }
 
 func (r *remote) harness(t testing.TB) *enginetest.Harness {
-	_, topics := r.store.(contract.Topics)
-	in := func(namespace string) contract.Engine { return nearOf(r.in(t, namespace), topics, r.rest) }
+	in := func(namespace string) contract.Engine { return nearOf(r.in(t, namespace), r.store, r.rest) }
 	h := &enginetest.Harness{
 		Engine: in(duly.DefaultNamespace), In: in,
 		Dispatcher: r.store, Maintainer: r.store, Registry: r.store, Clock: r.clock,

@@ -17,16 +17,26 @@ type nearTopics struct {
 	topicMethods
 }
 
-// nearOf returns a client. It has topics if the engine behind the server has them.
+// nearAll is near for an engine with topics and schedules.
+type nearAll struct {
+	nearTopics
+	duly.Scheduler
+}
+
+// nearOf returns a client. It has topics and schedules if the engine behind the server has them.
 func nearOf(client interface {
 	contract.Engine
 	contract.Topics
-}, topics bool, r *rest) contract.Engine {
+	duly.Scheduler
+}, store contract.Engine, r *rest) contract.Engine {
 	n := near{client, r}
-	if !topics {
+	if _, ok := store.(contract.Topics); !ok {
 		return n
 	}
-	return nearTopics{n, client}
+	if _, ok := store.(duly.Scheduler); !ok {
+		return nearTopics{n, client}
+	}
+	return nearAll{nearTopics{n, client}, client}
 }
 
 // Read implements contract.Topics.
@@ -48,13 +58,23 @@ type farTopics struct {
 	topicMethods
 }
 
-// farOf returns the server's engine, with topics if it has them.
+// farAll is far for an engine with topics and schedules.
+type farAll struct {
+	farTopics
+	duly.Scheduler
+}
+
+// farOf returns the server's engine, with topics and schedules if it has them.
 func farOf(store contract.Engine, r *rest) contract.Engine {
 	f := far{store, r}
-	if topics, ok := store.(contract.Topics); ok {
-		return farTopics{f, topics}
+	topics, ok := store.(contract.Topics)
+	if !ok {
+		return f
 	}
-	return f
+	if schedules, ok := store.(duly.Scheduler); ok {
+		return farAll{farTopics{f, topics}, schedules}
+	}
+	return farTopics{f, topics}
 }
 
 // Read implements contract.Topics.
