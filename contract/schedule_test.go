@@ -204,13 +204,17 @@ func TestFillSchedule(t *testing.T) {
 	berlin := time.FixedZone("", 3600)
 	got := contract.FillSchedule(duly.Schedule{
 		Name: "n", Spec: "@daily", Start: clock.Epoch.In(berlin),
-		Template: duly.Job{Queue: "q", Namespace: "ns", Made: true, Headers: map[string]string{"A": "1"}},
+		Template: duly.Job{Queue: "q", Namespace: "ns", Made: true, Headers: map[string]string{"A": "1"},
+			Merge: duly.Merge{Key: "m"}},
 	})
 	if got.Zone != "UTC" || got.Window != 24*time.Hour || got.Catchup != duly.CatchupOne || got.Overlap != duly.OverlapSkip {
 		t.Errorf("defaults %+v", got)
 	}
 	if j := got.Template; j.Queue != "" || j.Namespace != "" || j.Made || j.Tries != 0 || j.TTL != 0 || j.Headers["a"] != "1" {
 		t.Errorf("template %+v", j)
+	}
+	if want := (duly.Merge{Key: "m", Mode: duly.MergeKeep, Until: duly.UntilLeased}); got.Template.Merge != want {
+		t.Errorf("merge %+v, want %+v", got.Template.Merge, want)
 	}
 	if got.Start != clock.Epoch.UTC() || !got.End.IsZero() {
 		t.Errorf("start %s, end %s", got.Start, got.End)

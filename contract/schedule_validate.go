@@ -31,6 +31,7 @@ func FillSchedule(s duly.Schedule) duly.Schedule {
 	t := &s.Template
 	t.Namespace, t.Queue, t.Made = "", "", false
 	t.Headers = lowerHeaders(t.Headers)
+	t.Merge, _ = fillMerge(t.Merge, t.Body)
 	return s
 }
 
