@@ -12,7 +12,8 @@
 // internal/model. It compares both after each step.
 //
 // [Suite.TopicModel] does the same for topics and groups. Their tests are in the files topic*.go
-// and run for engines that implement contract.Topics.
+// and run for engines that implement contract.Topics. [Suite.ScheduleModel] does it for
+// schedules, on engines that implement contract.Firer. Their tests are in schedules*.go.
 //
 // # How a test is built
 //

@@ -29,6 +29,7 @@ type pair struct {
 
 	// positions are those of the messages that the script has published.
 	positions []duly.Position
+	ticks     tickState
 }
 
 // side is the engine or the model.
@@ -114,6 +115,7 @@ func (p *pair) playAll(sc script, look operation) (err error) {
 
 	for i, o := range sc {
 		o.play(p)
+		p.endPause()
 		if p.err != nil {
 			return fmt.Errorf("operation %d, %s, at %s:\n%w", i+1, describe(o), p.h.Clock.Now(), p.err)
 		}
@@ -256,6 +258,7 @@ func (p *pair) step(at queueSpec) {
 		}
 		return "more than 1000 steps", nil
 	})
+	p.noteHeld(at.ref())
 }
 
 // get compares one job, whose state depends on the clock.

@@ -77,6 +77,14 @@ func plainer(o operation) []operation {
 		return o.plainer()
 	case topicReserveOp:
 		return o.plainer()
+	case putScheduleOp:
+		return plainerList([]scheduleSpec{o.Schedule}, scheduleSpec.plainer, func(s []scheduleSpec) operation {
+			return putScheduleOp{o.At, s[0]}
+		})
+	case fireOp:
+		return plainerList(o.Schedules, nil, func(s []fireSpec) operation { return fireOp{o.At, s} })
+	case scheduleReserveOp:
+		return o.plainer()
 	case waitOp:
 		return []operation{o.reserveOp}
 	case extendOp:

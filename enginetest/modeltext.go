@@ -114,8 +114,8 @@ func infosText(jobs []duly.JobInfo) string {
 }
 
 func statsLine(st duly.Stats) string {
-	return fmt.Sprintf("%s %+v %+v oldest %s next %s", st.Delivery, st.Sizes, st.Counters, st.OldestReady,
-		moment(st.NextDue))
+	return fmt.Sprintf("%s %+v %+v oldest %s next %s, %d schedules, next tick %s", st.Delivery, st.Sizes, st.Counters,
+		st.OldestReady, moment(st.NextDue), st.Schedules, moment(st.NextTick))
 }
 
 func namesText(names []string) string { return strings.Join(slices.Clone(names), " ") }

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
@@ -29,22 +31,28 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 	for _, bug := range plantedBugs() {
 		t.Run(bug.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range plantedTries {
-				sc := scripts(modelSteps).Example(seed)
-				err := playPlanted(t, bug, sc)
-				if err == nil {
-					continue
-				}
-				short, why := shrink(sc, err, func(sc script) error { return playPlanted(t, bug, sc) })
-				t.Logf("found by script %d: %v\n%#v", seed, why, short)
-				if len(short) > plantedShort {
-					t.Errorf("the script was shortened to %d operations, want at most %d", len(short), plantedShort)
-				}
-				return
-			}
-			t.Errorf("%d scripts did not find the bug", plantedTries)
+			findsBug(t, scripts(modelSteps), func(sc script) error { return playPlanted(t, bug, sc) })
 		})
 	}
+}
+
+// findsBug wants one of the scripts to fail, and to become short.
+func findsBug(t *testing.T, scripts *rapid.Generator[script], play func(script) error) {
+	t.Helper()
+	for seed := range plantedTries {
+		sc := scripts.Example(seed)
+		err := play(sc)
+		if err == nil {
+			continue
+		}
+		short, why := shrink(sc, err, play)
+		t.Logf("found by script %d: %v\n%#v", seed, why, short)
+		if len(short) > plantedShort {
+			t.Errorf("the script was shortened to %d operations, want at most %d", len(short), plantedShort)
+		}
+		return
+	}
+	t.Errorf("%d scripts did not find the bug", plantedTries)
 }
 
 // TestModelFindsNothingInAGoodEngine runs the same engine without a bug. It has to pass.

@@ -58,11 +58,8 @@ func (s *scene) scheduler() duly.Scheduler {
 // the server's engine.
 func (s *scene) firer() contract.Firer {
 	s.Helper()
-	if e, ok := s.Engine.(contract.Firer); ok {
-		return e
-	}
-	e, ok := s.Maintainer.(contract.Firer)
-	if !ok {
+	e := firerOf(s.Engine, s.Maintainer)
+	if e == nil {
 		s.Skip("only the engine's own processes fire its ticks")
 	}
 	return e

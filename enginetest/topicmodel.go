@@ -21,26 +21,36 @@ func (s Suite) TopicModel(t *testing.T) {
 		t.Skip("the engine has no topics, or the suite uses sharded queues")
 	}
 
-	asked := modelSize(t, s.Sequences)
-	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
 	var seen topicCoverage
-	sequences := 0
-	for ; !seen.enough(asked, sequences); seed++ {
-		sc := topicScripts(asked.steps).Example(seed)
-		var covered topicCoverage
-		// Each script has its own engine and counts its own situations.
-		try(t, sc, seed, asked.steps, func(sc script) (err error) {
-			s.onEngine(t, func(ctx context.Context, h *Harness) { covered, err = playTopics(ctx, h, sc) })
-			return err
-		})
+	asked := s.runScripts(t, topicScripts, seen.all, func(ctx context.Context, h *Harness, sc script) error {
+		covered, err := playTopics(ctx, h, sc)
 		seen.add(covered)
-		sequences++
-	}
+		return err
+	})
 
-	t.Logf("%d sequences, %+v", sequences, seen)
+	t.Logf("%+v", seen)
 	if asked.rare() && !seen.all() {
 		t.Errorf("the scripts did not reach every situation: %+v", seen)
 	}
+}
+
+// runScripts plays scripts on an engine each, as [Suite.Model] does. It continues for a while if
+// they have not reached every situation by then. It returns the size of the run.
+func (s Suite) runScripts(t *testing.T, generate func(steps int) *rapid.Generator[script], reachedAll func() bool,
+	play func(ctx context.Context, h *Harness, sc script) error) runSize {
+	t.Helper()
+	asked := modelSize(t, s.Sequences)
+	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
+	sequences := 0
+	for ; sequences < asked.sequences || asked.rare() && !reachedAll() && sequences < luck*asked.sequences; seed++ {
+		try(t, generate(asked.steps).Example(seed), seed, asked.steps, func(sc script) (err error) {
+			s.onEngine(t, func(ctx context.Context, h *Harness) { err = play(ctx, h, sc) })
+			return err
+		})
+		sequences++
+	}
+	t.Logf("%d sequences", sequences)
+	return asked
 }
 
 // topicCoverage counts how often the scripts reached each situation.
@@ -64,10 +74,6 @@ func (v *topicCoverage) add(o topicCoverage) {
 
 func (v *topicCoverage) all() bool {
 	return !slices.ContainsFunc(v.counts(), func(n *int64) bool { return *n == 0 })
-}
-
-func (v *topicCoverage) enough(a runSize, sequences int) bool {
-	return sequences >= a.sequences && (v.all() || !a.rare() || sequences >= luck*a.sequences)
 }
 
 // playTopics runs a script and returns the first difference.

@@ -55,6 +55,13 @@ func TestTopicModel(t *testing.T) {
 	s.TopicModel(t)
 }
 
+// The engine and the model agree on random scripts with schedules.
+func TestScheduleModel(t *testing.T) {
+	s := suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal})
+	s.Sequences = 100
+	s.ScheduleModel(t)
+}
+
 // C12.82: a restored store accepts no receipt from before the restore, even while the
 // message is leased again.
 func TestReceiptsFromBeforeRestoreAreRejected(t *testing.T) {

@@ -49,3 +49,15 @@ func TestShardedModelAgreesWithItself(t *testing.T) {
 	s.Shards = 8
 	s.Model(t)
 }
+
+func TestScheduleModelAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	suite().ScheduleModel(t)
+}
+
+func TestShardedScheduleModelAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	s := suite()
+	s.Shards, s.Sequences = 8, 150
+	s.ScheduleModel(t)
+}

@@ -26,6 +26,13 @@ func TestTopicsOverHTTPAreTheModels(t *testing.T) {
 	s.TopicModel(t)
 }
 
+func TestSchedulesOverHTTPAreTheModels(t *testing.T) {
+	t.Parallel()
+	s := conformance.InMemory(openModel)
+	s.Sequences = 100
+	s.ScheduleModel(t)
+}
+
 // TestHTTPOverSQLiteOnLoopback runs the suite with what users run: a file, a server, and real
 // sockets (C11.32).
 func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
