@@ -1,20 +1,19 @@
-// Package dulytest is a duly engine in memory, with a clock that the test
-// moves: a delay of a week passes in a millisecond.
+// Package dulytest has a duly engine in memory, whose clock the test moves: a delay of a week
+// takes a millisecond.
 //
 //	func TestReminderIsPushed(t *testing.T) {
 //		e := dulytest.New(t)
 //		shop := NewShop(e.Client())
 //		shop.Order(17)
 //
-//		job := e.Only("reminders")       // exactly one job waits there
+//		job := e.Only("reminders")       // exactly one job waits in the queue
 //		e.Advance(15 * time.Minute)      // now it is due
-//		e.Drain("reminders", shop.Remind) // handle what is deliverable
+//		e.Drain("reminders", shop.Remind) // handle the deliverable jobs
 //	}
 //
-// An [Engine] holds the whole contract, so everything that takes a
-// contract.Engine runs on it as it does in production. A worker is handed to
-// [Engine.Start]; from then on [Engine.Advance] goes from one moment to the
-// next at which something becomes due, and lets the worker finish at each:
+// An [Engine] implements the whole contract, so all code for a contract.Engine runs on it
+// as in production. [Engine.Start] runs a worker. [Engine.Advance] then stops at every time
+// at which a job is due, and waits until the worker has handled it:
 //
 //	w := worker.New(e, worker.Config{})
 //	w.Handle("orders", closeOrder)
@@ -24,8 +23,11 @@
 // Schedules fire when the clock passes their ticks, with and without a worker: put them
 // with PutSchedule, and advance over a month of nights.
 //
-// Topics work as well: publish through the client, make a group by CreateGroup, and
-// drain it under its name, "topic@group". [Engine.Published] lists a log.
+// For topics, publish through the client, create a group with CreateGroup, and drain it
+// under its name, "topic@group". [Engine.Published] lists a log.
 //
-// Nothing here sleeps, and nothing depends on how fast the machine is.
+// For a worker with middleware or kinds, drain its handler: e.Drain("mail",
+// w.Handler("mail")).
+//
+// The package never sleeps, and does not depend on the speed of the machine.
 package dulytest

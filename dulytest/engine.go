@@ -13,9 +13,9 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// TB is what is used of a testing.TB.
+// TB has the methods of a testing.TB that the package uses.
 type TB interface {
-	// Helper leaves the caller out of a failure's place.
+	// Helper marks the caller as a helper, so that a failure names the line of its caller.
 	Helper()
 	// Cleanup calls f at the end of the test.
 	Cleanup(f func())
@@ -41,21 +41,20 @@ type Engine struct {
 	contract.Passer
 	contract.Firer
 	topics
-	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
-	// does not need it.
+	// Clock is the engine's clock. Use it in configurations that have a clock. A worker does
+	// not need it.
 	Clock *Clock
 
 	model *model.Engine
 	tb    TB
 
 	mu      sync.Mutex
-	workers []*running
+	workers []*startedWorker
 }
 
-// New makes an empty engine, which is closed at the end of the test. Its
-// methods end the test where they can't do what they say. Without a test, in
-// an Example for instance, t is nil; what would end a test then panics, and
-// the engine is closed by Close.
+// New returns an empty engine, and closes it at the end of the test. Its methods end the
+// test if they fail. Without a test, for example in an Example, t is nil: the methods then
+// panic, and the program calls Close.
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
@@ -72,7 +71,7 @@ func New(t TB) *Engine {
 	return e
 }
 
-// noTest stands in where there is no test.
+// noTest is a TB without a test.
 type noTest struct{}
 
 func (noTest) Helper()        {}
@@ -87,28 +86,30 @@ func (e *Engine) Close() error {
 	workers := e.workers
 	e.workers = nil
 	e.mu.Unlock()
+
 	for _, w := range workers {
 		w.stop()
 	}
 	return e.model.Close()
 }
 
-// Client is a client of the engine's default namespace.
+// Client returns a client of the engine's default namespace.
 func (e *Engine) Client() *duly.Client {
 	return duly.NewClient(e, duly.ClientConfig{Clock: e.Clock})
 }
 
-// Advance lets time pass. If workers were started it goes from one moment to
-// the next at which something becomes due, and lets them finish at each; else
-// it is one jump.
+// Advance moves the clock. With workers it stops at each time at which something is due, and
+// waits until they have finished. Without workers it moves the clock at once.
 func (e *Engine) Advance(d time.Duration) {
 	e.tb.Helper()
 	if d < 0 {
 		e.tb.Fatalf("time can't go back by %s; Clock.Step sets the clock", -d)
 	}
 	e.Idle()
+
 	end := e.Clock.Mono() + d
-	for e.working() > 0 {
+	for e.countWorkers() > 0 {
+		// Handlers may push jobs, so the next time is computed after each step.
 		next, ok := e.model.NextMoment()
 		step := next.Sub(e.Clock.Now())
 		if !ok || step > end-e.Clock.Mono() {
@@ -117,6 +118,7 @@ func (e *Engine) Advance(d time.Duration) {
 		e.Clock.Advance(step)
 		e.Idle()
 	}
+
 	e.Clock.Advance(end - e.Clock.Mono())
 	e.Idle()
 }
@@ -127,9 +129,11 @@ const maxDeliveries = 1000
 // Drain runs the handler for each job of the queue that is deliverable now,
 // until none is left, and returns the number of deliveries. The handler's error
 // settles the job as in a worker: nil acks it, another error is a failed try, and
-// worker.RetryAfter, Bury, Snooze and Release work as well. Drain also handles
-// jobs that the handler pushes into the queue. It fails the test if a job is
+// worker.RetryAfter, Bury, Snooze, Release and Overloaded work as well. Drain also
+// handles jobs that the handler pushes into the queue. It fails the test if a job is
 // deliverable again without end. It does not recover a panic.
+//
+// For a worker with middleware or kinds, handle is worker.Worker.Handler(queue).
 func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 	e.tb.Helper()
 	ctx := context.Background()
@@ -147,13 +151,14 @@ func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 		}
 
 		o := worker.Call(ctx, handle, ds[0])
-		// The handler may have deleted its own job: then nothing is left to end.
+		// An error of the outcome is no failure: the handler may have deleted its own job.
 		_, err = e.Settle(ctx, ds[0].Namespace, []duly.SettleRequest{o})
 		e.must(err)
 		handled++
 	}
 }
 
+// must ends the test if err is not nil.
 func (e *Engine) must(err error) {
 	if err != nil {
 		e.tb.Helper()

@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// An engine that steps by itself, as users have it, still holds what the
-// contract says of operations; the suite itself wants one that stands still.
+// The engine has the operations of the contract. The conformance suite does not run on it,
+// because the suite moves time itself, and this engine steps by its own.
 var _ contract.Engine = (*dulytest.Engine)(nil)
 var _ enginetest.Clock = (*dulytest.Clock)(nil)
 var _ dulytest.Runner = (*worker.Worker)(nil)
@@ -33,18 +33,18 @@ func push(t *testing.T, e *dulytest.Engine, queue, body string, opts ...duly.Opt
 	return r.ID
 }
 
-func TestAWeekPassesAtOnce(t *testing.T) {
+func TestAdvanceMakesJobsDue(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)
 	week := 7 * 24 * time.Hour
 	push(t, e, "q", "x", duly.Delay(week))
 	e.Advance(week - time.Millisecond)
 	if job := e.Only("q"); job.State != duly.StateDelayed {
-		t.Errorf("a millisecond before its time the job is %s", job.State)
+		t.Errorf("a millisecond before its time the job is %s, want delayed", job.State)
 	}
 	e.Advance(time.Millisecond)
 	if job := e.Only("q"); job.State != duly.StateReady {
-		t.Errorf("at its time the job is %s", job.State)
+		t.Errorf("at its time the job is %s, want ready", job.State)
 	}
 }
 
@@ -201,8 +201,8 @@ func TestDrainSettlesAsAWorkerDoes(t *testing.T) {
 
 	now := e.Clock.Now()
 	waiting := e.Waiting("q")
-	if len(waiting) != 2 || waiting[0].ID != "snooze" || !waiting[0].Due.Equal(now.Add(time.Minute)) || waiting[0].Failures != 0 ||
-		waiting[1].ID != "retry" || !waiting[1].Due.Equal(now.Add(time.Hour)) || waiting[1].Failures != 1 {
+	if len(waiting) != 2 || waiting[0].ID != "snooze" || !waiting[0].Due.Equal(now.Add(time.Minute)) ||
+		waiting[0].Failures != 0 || waiting[1].ID != "retry" || !waiting[1].Due.Equal(now.Add(time.Hour)) || waiting[1].Failures != 1 {
 		t.Errorf("waiting are %+v", waiting)
 	}
 	if dead := e.Dead("q"); len(dead) != 1 || dead[0].LastError != "no such user" {
@@ -213,8 +213,8 @@ func TestDrainSettlesAsAWorkerDoes(t *testing.T) {
 	}
 }
 
-// A typed handler may be called by hand with a job that was never delivered.
-func TestTypedHandlerIsCalledByHand(t *testing.T) {
+// A unit test may call a typed handler with a job that was never delivered.
+func TestTypedHandlerTakesAJobWithoutADelivery(t *testing.T) {
 	t.Parallel()
 	handle := func(_ context.Context, job *worker.Job[int]) error {
 		return job.SetResult(fmt.Append(nil, job.ID, job.Attempt, job.Value))
@@ -224,18 +224,19 @@ func TestTypedHandlerIsCalledByHand(t *testing.T) {
 	}
 }
 
-// A typed handler's result is kept.
-func TestDrainKeepsATypedHandlersResult(t *testing.T) {
+func TestDrainStoresTheResultOfATypedHandler(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)
 	push(t, e, "q", "17", duly.ID("a"), duly.Retain(time.Hour))
-	e.Drain("q", worker.JSON(func(_ context.Context, job *worker.Job[int]) error { return job.SetResultJSON(job.Value + 1) }))
+	e.Drain("q", worker.JSON(func(_ context.Context, job *worker.Job[int]) error {
+		return job.SetResultJSON(job.Value + 1)
+	}))
 	if done, err := e.Get(t.Context(), duly.Q("q"), "a"); err != nil || string(done.Result) != "18" {
 		t.Errorf("the result is %q, %v", done.Result, err)
 	}
 }
 
-func TestWaitingListsByDueMoment(t *testing.T) {
+func TestWaitingIsInTheOrderOfDueTimes(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)
 	push(t, e, "q", "third", duly.Delay(time.Hour))
@@ -253,7 +254,7 @@ func TestWaitingListsByDueMoment(t *testing.T) {
 	e.None("another")
 }
 
-// journal notes what handlers did, and when on the engine's clock.
+// journal records what handlers did, and the time on the engine's clock.
 type journal struct {
 	mu    sync.Mutex
 	clock *dulytest.Clock
@@ -275,9 +276,9 @@ func (j *journal) is(t *testing.T, want ...string) {
 	}
 }
 
-// A worker that was started handles each job at its very moment, however far
-// the clock is moved at once.
-func TestAdvanceLetsWorkersFinishAtEachMoment(t *testing.T) {
+// A started worker handles each job exactly at its due time, however far Advance moves the
+// clock.
+func TestAdvanceWaitsForWorkersAtEachDueTime(t *testing.T) {
 	t.Parallel()
 	for _, clocked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WorkerOnTheEnginesClock=%t", clocked), func(t *testing.T) {
@@ -307,8 +308,8 @@ func TestAdvanceLetsWorkersFinishAtEachMoment(t *testing.T) {
 	}
 }
 
-// Jobs that a handler pushes are handled too, and several workers share them.
-func TestIdleWaitsForWhatHandlersPush(t *testing.T) {
+// Several workers share the jobs.
+func TestIdleWaitsForJobsThatHandlersPush(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)
 	j := &journal{clock: e.Clock}
@@ -329,8 +330,7 @@ func TestIdleWaitsForWhatHandlersPush(t *testing.T) {
 	j.is(t, "00:00:00.000 x", "00:00:00.000 xx", "00:00:00.000 xxx", "00:00:00.000 xxxx", "00:00:00.000 xxxxx")
 }
 
-// It works the same in a bubble of testing/synctest.
-func TestWorksInABubble(t *testing.T) {
+func TestEngineWorksInASynctestBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := dulytest.New(t)
@@ -344,14 +344,14 @@ func TestWorksInABubble(t *testing.T) {
 	})
 }
 
-// broken is a test that only notes how it was ended.
-type broken struct {
+// failedTest is a TB that records how the test was ended.
+type failedTest struct {
 	testing.TB
 	text string
 }
 
-func (b *broken) Fatalf(format string, args ...any) { b.text += fmt.Sprintf(format, args...) }
-func (b *broken) Cleanup(f func())                  { b.TB.Cleanup(f) }
+func (b *failedTest) Fatalf(format string, args ...any) { b.text += fmt.Sprintf(format, args...) }
+func (b *failedTest) Cleanup(f func())                  { b.TB.Cleanup(f) }
 
 func TestExpectationsFail(t *testing.T) {
 	t.Parallel()
@@ -365,14 +365,20 @@ func TestExpectationsFail(t *testing.T) {
 			push(t, e, "q", "", duly.ID("b"))
 			e.Only("q")
 		}},
-		{"None", "1 jobs wait in queue q, want none\n  delayed a due 2030-01-01T01:00:00.000Z, body \"to: ada\"", func(e *dulytest.Engine) {
-			push(t, e, "q", "to: ada", duly.ID("a"), duly.Delay(time.Hour))
-			e.None("q")
-		}},
-		{"DrainOfAJobThatComesBackAtOnce", "job a came back 1000 times within one Drain, body \"x\"", func(e *dulytest.Engine) {
-			push(t, e, "q", "x", duly.ID("a"))
-			e.Drain("q", func(context.Context, *worker.Delivery) error { return worker.Release() })
-		}},
+		{
+			"None", "1 jobs wait in queue q, want none\n  delayed a due 2030-01-01T01:00:00.000Z, body \"to: ada\"",
+			func(e *dulytest.Engine) {
+				push(t, e, "q", "to: ada", duly.ID("a"), duly.Delay(time.Hour))
+				e.None("q")
+			},
+		},
+		{
+			"DrainOfAJobThatComesBackAtOnce", "job a came back 1000 times within one Drain, body \"x\"",
+			func(e *dulytest.Engine) {
+				push(t, e, "q", "x", duly.ID("a"))
+				e.Drain("q", func(context.Context, *worker.Delivery) error { return worker.Release() })
+			},
+		},
 		{"AdvanceBackwards", "time can't go back by 1s", func(e *dulytest.Engine) { e.Advance(-time.Second) }},
 		{"WorkerWithoutHandlers", "a worker has ended: invalid: queues are 0", func(e *dulytest.Engine) {
 			e.Start(worker.New(e, worker.Config{Logger: quiet}))
@@ -382,9 +388,9 @@ func TestExpectationsFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := &broken{TB: t}
+			b := &failedTest{TB: t}
 			defer func() {
-				recover() // what the test went on with after its end
+				recover() // the method continues after the end of the test, and may panic
 				if !strings.Contains(b.text, tt.want) {
 					t.Errorf("ended with %q, want %q", b.text, tt.want)
 				}
@@ -394,10 +400,10 @@ func TestExpectationsFail(t *testing.T) {
 	}
 }
 
-func TestIdleTellsOfAHandlerThatBlocks(t *testing.T) {
+func TestIdleReportsABlockedHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // where its limit passes at once
-		b := &broken{TB: t}
+		b := &failedTest{TB: t}
 		e := dulytest.New(b)
 		w := worker.New(e, worker.Config{Logger: quiet})
 		release := make(chan struct{})

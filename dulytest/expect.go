@@ -10,9 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Waiting lists the queue's jobs that wait (delayed, ready or blocked) with
-// their bodies, by their due moments and then in push order. State is by the
-// clock.
+// Waiting returns the waiting jobs of a queue (delayed, ready or blocked) with their bodies,
+// by their due times and then in push order. Each State is that at the time of the clock.
 func (e *Engine) Waiting(queue string) []duly.JobInfo {
 	e.tb.Helper()
 	var all []duly.JobInfo
@@ -23,8 +22,8 @@ func (e *Engine) Waiting(queue string) []duly.JobInfo {
 	return all
 }
 
-// Only is the one job that waits in the queue; the test ends unless exactly
-// one does.
+// Only returns the only job that waits in the queue. It ends the test unless exactly one job
+// waits.
 func (e *Engine) Only(queue string) duly.JobInfo {
 	e.tb.Helper()
 	jobs := e.Waiting(queue)
@@ -43,14 +42,14 @@ func (e *Engine) None(queue string) {
 	}
 }
 
-// Dead lists the queue's dead jobs with their last errors, oldest first.
+// Dead returns the dead jobs of the queue with their last errors, oldest first.
 func (e *Engine) Dead(queue string) []duly.JobInfo {
 	e.tb.Helper()
 	return e.list(queue, duly.StateDead)
 }
 
-// Published lists the messages in the log of a topic, in the order of their positions.
-// A message stays there while a group needs it. A topic without groups keeps all.
+// Published returns the messages in the log of a topic, in the order of their positions. A
+// message stays in the log while a group needs it. A topic without groups keeps all.
 func (e *Engine) Published(topic string) (all []contract.Entry) {
 	e.tb.Helper()
 	e.step(topic)
@@ -108,7 +107,8 @@ func describe(jobs []duly.JobInfo) string {
 		if i == most {
 			return text + "\n  …"
 		}
-		text += "\n  " + j.State.String() + " " + j.ID + " due " + j.Due.Format("2006-01-02T15:04:05.000Z07:00") + ", body " + shorten(j.Body)
+		text += "\n  " + j.State.String() + " " + j.ID +
+			" due " + j.Due.Format("2006-01-02T15:04:05.000Z07:00") + ", body " + shorten(j.Body)
 	}
 	return text
 }

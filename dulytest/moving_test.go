@@ -2,7 +2,6 @@ package dulytest_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// The program of docs/moving.md stands between the two marks.
+// docs/moving.md has the program between the two marks.
 
 // begin
 type Mail struct{ To string }
@@ -49,20 +48,7 @@ const mostLines = 20
 
 func TestMovingPageHasThisProgram(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("moving_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../docs/moving.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(file), "// begin\n")
-	program, _, _ := strings.Cut(rest, "\n// end\n")
-	if !strings.Contains(string(page), "```go\n"+program+"```\n") {
-		t.Errorf("docs/moving.md has another program than this file:\n%s", program)
-	}
-
+	program := checkProgram(t, "moving_test.go", "../docs/moving.md")
 	lines := 0
 	for line := range strings.Lines(program) {
 		if strings.TrimSpace(line) != "" {

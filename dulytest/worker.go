@@ -6,52 +6,51 @@ import (
 	"time"
 )
 
-// idleLimit is how long, by the machine's clock, workers may take to finish
-// what is deliverable at one moment of the engine's clock.
+// idleLimit is how long, on the machine's clock, workers may take to finish the jobs that are
+// deliverable at one time of the engine's clock.
 const idleLimit = 10 * time.Second
 
-// Runner is a worker: *worker.Worker is one.
+// Runner is a worker, such as *worker.Worker.
 type Runner interface {
-	// Run works until ctx ends.
+	// Run runs until ctx ends.
 	Run(ctx context.Context) error
 }
 
-// running is a worker that was started.
-type running struct {
+// startedWorker is a worker that was started.
+type startedWorker struct {
 	cancel context.CancelFunc
 	ended  context.Context // ends with Run; its cause is Run's error
 }
 
-func (r *running) stop() {
-	r.cancel()
-	<-r.ended.Done()
+func (w *startedWorker) stop() {
+	w.cancel()
+	<-w.ended.Done()
 }
 
-// Start runs a worker of this engine until the end of the test, and waits
-// until it has handled what is deliverable. What Advance and Idle promise
-// holds for workers that were started here and for no others.
+// Start runs a worker of this engine until the end of the test, and waits until it has
+// handled the deliverable jobs. Advance and Idle wait only for workers that Start has
+// started.
 func (e *Engine) Start(w Runner) {
 	e.tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, end := context.WithCancelCause(context.Background())
-	r := &running{cancel: cancel, ended: ended}
+
 	e.mu.Lock()
-	e.workers = append(e.workers, r)
+	e.workers = append(e.workers, &startedWorker{cancel: cancel, ended: ended})
 	e.mu.Unlock()
 	go func() { end(w.Run(ctx)) }()
 	e.Idle()
 }
 
-func (e *Engine) working() int {
+func (e *Engine) countWorkers() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.workers)
 }
 
-// Idle waits until the workers that were started have nothing left to do at
-// this moment of the clock. It ends the test if one of them has ended, or if
-// they take longer than 10 s of real time: a handler that blocks, or a job that
-// the test has reserved itself and not settled.
+// Idle waits until the started workers have nothing to do at this time of the clock. It ends
+// the test if a worker has ended, or after 10 s of real time: a handler blocks, or the test
+// has reserved a job and not settled it.
 func (e *Engine) Idle() {
 	e.tb.Helper()
 	e.mu.Lock()
@@ -60,13 +59,16 @@ func (e *Engine) Idle() {
 	if len(workers) == 0 {
 		return
 	}
+
+	// The end of a worker interrupts the wait, which would not end without it.
 	ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
 	defer cancel()
 	for _, w := range workers {
-		forget := context.AfterFunc(w.ended, cancel)
-		defer forget()
+		stop := context.AfterFunc(w.ended, cancel)
+		defer stop()
 	}
 	err := e.model.Idle(ctx, len(workers))
+
 	for _, w := range workers {
 		if w.ended.Err() != nil {
 			e.tb.Fatalf("a worker has ended: %v", context.Cause(w.ended))
@@ -74,7 +76,8 @@ func (e *Engine) Idle() {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		e.tb.Fatalf("the workers were not done after %s: a handler blocks, or the test holds a job of its own", idleLimit)
+		e.tb.Fatalf("the workers were not done after %s: a handler blocks, or the test has reserved a job itself",
+			idleLimit)
 		return
 	}
 	e.must(err)
