@@ -105,7 +105,7 @@ func Example_staircase() {
 }
 
 // A report runs every night at 2:30 in New York, also in the night in which the clocks go
-// forward. One night fails and is repeated.
+// forward. One night fails and is repeated. The program is examples/nightly.
 func Example_nightly() {
 	ctx := context.Background()
 	e := dulytest.New(nil)
