@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// stepBound is how many jobs one script moves when they fall due.
+	// stepBound is how many due jobs one script moves.
 	stepBound = 1000
-	// plainMemory is what docs/redis.md states for a plain job with 100 bytes, in bytes.
+	// plainMemory is the size of a plain job with 100 bytes that docs/redis.md states, in bytes.
 	plainMemory, plainMemoryValkey = 330, 272
 )
 
-// D8: a large backlog slows nothing. The long form has 5 million ready jobs and
-// 1 million that fall due in one millisecond; DULY_BACKLOG sets another number
-// of ready jobs, and a fifth of it falls due. The aim is a p99 of 10 ms for
-// Reserve and 10 ms for each script. The test prints the figures and asserts ten
-// times that, because other processes may use the machine.
+// TestLargeBacklogSlowsNothing checks that a large backlog slows no call (D8). The long form has
+// 5 million ready jobs, and 1 million that become due in one millisecond. DULY_BACKLOG sets
+// another number of ready jobs, and a fifth of it becomes due. The aim is a p99 of 10 ms for
+// Reserve and 10 ms for each script. The test prints the figures and asserts ten times that,
+// because other processes may use the machine.
 //
 // C4.73, C5.4
 func TestLargeBacklogSlowsNothing(t *testing.T) {
@@ -48,13 +48,13 @@ func TestLargeBacklogSlowsNothing(t *testing.T) {
 	b.fill(due, time.Hour)
 	b.memory(ready + due)
 
-	b.clock.Advance(time.Hour) // all of them fall due in this millisecond
+	// All of them become due in this millisecond.
+	b.clock.Advance(time.Hour)
 	b.moveAll(due)
 	b.judge()
 }
 
-// backlog is a queue by a test's clock, on a server that notes the time of its
-// scripts.
+// backlog is a queue with a test's clock, on a server that records the duration of its scripts.
 type backlog struct {
 	*stopwatch
 	clock    *clock.Fake
@@ -93,7 +93,7 @@ func (b *backlog) fill(n int, delay time.Duration) {
 	wg.Wait()
 }
 
-// memory compares the server's memory for each job with what docs/redis.md states.
+// memory compares the server's memory per job with the number in docs/redis.md.
 func (b *backlog) memory(jobs int) {
 	b.Helper()
 	stats, err := b.e.Stats(b.Context(), duly.Q("q"))
@@ -108,22 +108,22 @@ func (b *backlog) memory(jobs int) {
 		stated = plainMemoryValkey
 	}
 	each := (b.used() - b.empty) / int64(jobs)
-	b.Logf("%d jobs with bodies of 100 bytes take %d bytes each, stated are %d", jobs, each, stated)
+	b.Logf("%d jobs with bodies of 100 bytes use %d bytes each, the docs say %d", jobs, each, stated)
 	if each < stated*8/10 || each > stated*12/10 {
-		b.Errorf("a job takes %d bytes, want %d ± 20 %%", each, stated)
+		b.Errorf("a job uses %d bytes, want %d ± 20 %%", each, stated)
 	}
 }
 
 // used returns the server's memory in bytes.
 func (b *backlog) used() int64 { return int64(b.info("memory", "used_memory")) }
 
-// processor returns how long the server has used a processor.
+// processor returns the processor time that the server has used.
 func (b *backlog) processor() time.Duration {
 	seconds := b.info("cpu", "used_cpu_user") + b.info("cpu", "used_cpu_sys")
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// info returns a number of INFO.
+// info returns a number from INFO.
 func (b *backlog) info(section, name string) float64 {
 	b.Helper()
 	for line := range strings.Lines(fmt.Sprint(b.do("INFO", section))) {
@@ -143,8 +143,8 @@ func (b *backlog) delayed() int {
 	return int(b.do("ZCARD", "duly:{default/q/0}:delayed").(int64))
 }
 
-// moveAll calls Reserve and Step in turn until no job is delayed, and counts how
-// many jobs each call moves.
+// moveAll calls Reserve and Step alternately until no job is delayed. It checks how many jobs
+// each call moves.
 func (b *backlog) moveAll(due int) {
 	b.Helper()
 	b.do("CONFIG", "SET", "slowlog-log-slower-than", "3")
@@ -157,7 +157,7 @@ func (b *backlog) moveAll(due int) {
 		b.measure(&b.reserves, func() {
 			got, err := b.e.Reserve(b.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: max, Lease: 24 * time.Hour})
 			if err != nil || len(got) != max {
-				b.Fatalf("Reserve brought %d of %d jobs, %v", len(got), max, err)
+				b.Fatalf("Reserve returned %d of %d jobs, %v", len(got), max, err)
 			}
 		})
 		left = b.moved("Reserve", left)
@@ -165,17 +165,17 @@ func (b *backlog) moveAll(due int) {
 		b.measure(&b.steps, func() {
 			more, err := b.e.Step(b.Context(), duly.Q("q"))
 			if err != nil || more != (left >= stepBound) {
-				b.Fatalf("Step reports more: %v, %v, with %d jobs to move", more, err, left)
+				b.Fatalf("Step returned more = %v, %v, with %d jobs to move", more, err, left)
 			}
 		})
 		left = b.moved("Step", left)
 	}
 	calls := len(b.reserves) + len(b.steps)
-	b.Logf("the server used a processor for %v per call, on average of %d", (b.processor()-begun)/time.Duration(calls), calls)
+	b.Logf("the server used %v of processor time per call, on average of %d calls",
+		(b.processor()-begun)/time.Duration(calls), calls)
 }
 
-// moved returns how many jobs are left, and fails if one call moved more than
-// the bound.
+// moved returns how many jobs are left, and fails if one call moved more than stepBound.
 func (b *backlog) moved(call string, before int) (left int) {
 	b.Helper()
 	left = b.delayed()
@@ -191,7 +191,7 @@ func (b *backlog) measure(list *[]time.Duration, call func()) {
 	*list = append(*list, time.Since(begun))
 }
 
-// judge prints the times of the calls and of the scripts.
+// judge prints the durations of the calls and of the scripts.
 func (b *backlog) judge() {
 	b.Helper()
 	b.note()
@@ -201,19 +201,20 @@ func (b *backlog) judge() {
 	b.Logf("call %s", figures("Step", b.steps))
 	b.Logf("call %s", figures("Reserve", b.reserves))
 	if p99 := b.reserves[len(b.reserves)*99/100]; long() && p99 > 100*time.Millisecond { // ten times 10 ms
-		b.Errorf("Reserve took %v for one call in a hundred", p99)
+		b.Errorf("one Reserve in a hundred took %v", p99)
 	}
 	if n := b.slow["step"] + b.slow["reserve"]; long() && n > 0 {
 		b.Error("a quarter of the calls of a script took longer than 100ms")
 	}
 }
 
-// needMemory skips the test where the machine has less free memory than that.
+// needMemory skips the test on a machine with less free memory.
 func needMemory(t *testing.T, bytes int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return // no Linux: the caller chose the size
+		// Without /proc/meminfo, the caller is responsible for the size.
+		return
 	}
 	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
 	var kib int64

@@ -17,9 +17,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Deletes that go out together end as if they had come one after the other,
-// whatever state their jobs are in.
-func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
+// TestBatchedDeletesMatchSingleOnes checks that deletes of one batch have the results of single
+// deletes, for jobs of every state.
+func TestBatchedDeletesMatchSingleOnes(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	g.batcher = &g.batchers().Remove
@@ -46,7 +46,8 @@ func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
 	retried := push(duly.Job{Backoff: "fixed:1h"})
 	settle(1, duly.Nack)
 	leased, own, key := push(duly.Job{}), push(duly.Job{ID: "own"}), push(duly.Job{OrderKey: "k"})
-	next := push(duly.Job{OrderKey: "k"}) // blocked behind it
+	// This job is blocked behind the first.
+	next := push(duly.Job{OrderKey: "k"})
 	g.reserve(3)
 	ready, delayed := push(duly.Job{}), push(duly.Job{Delay: time.Hour})
 	number := duly.NewNumber()
@@ -69,24 +70,24 @@ func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
 		}
 	})
 	if n := counts["FCALL"]; n != 1 {
-		t.Errorf("%d script calls", n)
+		t.Errorf("got %d script calls", n)
 	}
 	st := g.stats()
 	if st.Sizes != (duly.Sizes{Ready: 1}) || st.Counters.Deleted != 7 {
-		t.Errorf("what is left is %+v, %+v", st.Sizes, st.Counters)
+		t.Errorf("the queue has %+v, %+v", st.Sizes, st.Counters)
 	}
 	if info, err := g.e.Get(t.Context(), duly.Q("q"), next); err != nil || info.State != duly.StateReady {
-		t.Errorf("the next one of the key: %v, %v", info.State, err)
+		t.Errorf("the next job of the key is %v, %v", info.State, err)
 	}
 	report, err := g.e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
-		t.Errorf("the check finds %+v, %v", report.Faults, err)
+		t.Errorf("Check found %+v, %v", report.Faults, err)
 	}
 }
 
-// A leased job that is deleted makes room for one that a limit held back, and
-// who waits for that hears of it.
-func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
+// TestDeleteOfALeasedJobWakesAWaiter checks that the delete of a leased job makes another job
+// deliverable that max_leased held back, and wakes a waiter for it.
+func TestDeleteOfALeasedJobWakesAWaiter(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 2)
 	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 1}); err != nil {
@@ -101,7 +102,7 @@ func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
 	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 1 })
 	g.e.Quiet()
 	if len(woken) > 0 {
-		t.Error("woken too soon")
+		t.Error("the waiter was woken too early")
 	}
 	g.delete(d.ID)
 	if !<-woken {
@@ -109,9 +110,9 @@ func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
 	}
 }
 
-// A caller that leaves a batched Delete in flight gets no answer, and the Delete
-// goes on. One that leaves before it was sent deletes nothing.
-func TestDeleteOfACallerThatLeaves(t *testing.T) {
+// TestDeleteContinuesWithoutItsCaller checks that a batched Delete in flight continues after its
+// caller has left. A Delete that was not sent yet deletes nothing.
+func TestDeleteContinuesWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 2)
 	b := &g.batchers().Remove
@@ -130,25 +131,26 @@ func TestDeleteOfACallerThatLeaves(t *testing.T) {
 		ready()
 		cancel()
 		if err := <-answer; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that has left got %v", err)
+			t.Errorf("a caller whose context ended got %v", err)
 		}
 	}
 
 	leave(ds[0].ID, func() { <-sent })
 	g.batcher = b
 	go func() { _ = g.e.Delete(context.Background(), duly.Q("q"), "none") }()
-	<-sent // now two batches are in flight, and the next call waits
+	// Two batches are in flight now, and the next call waits.
+	<-sent
 	leave(ds[1].ID, func() { g.there(1) })
 	close(proceed)
 	redistest.Await(t, "it is deleted", func() bool { return g.stats().Counters.Deleted == 1 })
 	if st := g.stats(); st.Sizes.Leased != 1 {
-		t.Errorf("%d jobs are leased, want the one whose Delete was never sent", st.Sizes.Leased)
+		t.Errorf("%d jobs are leased, want 1, whose Delete was never sent", st.Sizes.Leased)
 	}
 }
 
-// C4.71, C10.15: a call of Destroy that arrives a second time, after the queue was
-// created again, does not change the new queue.
-func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
+// TestRepeatedDestroyKeepsANewQueue checks that a delayed script call of Destroy does not change
+// a queue that was created again meanwhile (C4.71, C10.15).
+func TestRepeatedDestroyKeepsANewQueue(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
@@ -165,7 +167,8 @@ func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tomb, err := e.catalog.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackConfig(e.catalog.NextVersion(q.Version), q.Config, true))
+	tomb, err := e.catalog.Put(ctx, store.ScriptQueueSet, ref, q.Value,
+		catalog.PackConfig(e.catalog.NextVersion(q.Version), q.Config, true))
 	if err != nil || tomb == nil {
 		t.Fatal(tomb, err)
 	}
@@ -179,24 +182,26 @@ func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
 			push("new")
 		}
 		if _, err := e.Get(ctx, duly.Q("q"), "old"); !errors.Is(err, duly.ErrNotFound) {
-			t.Errorf("the old job: %v", err)
+			t.Errorf("the old job: got %v, want not found", err)
 		}
 		if _, err := e.Get(ctx, duly.Q("q"), "new"); err != nil {
-			t.Errorf("after %d calls the new job: %v", i+1, err)
+			t.Errorf("after %d calls the new job has the error %v", i+1, err)
 		}
 		if page, err := e.Queues(ctx, "", duly.PageParams{}); err != nil || len(page.Names) != 1 {
 			t.Errorf("after %d calls the queues are %v, %v", i+1, page.Names, err)
 		}
 	}
 	other := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
-	if ds, err := other.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 2}); err != nil || len(ds) != 1 || ds[0].ID != "new" {
-		t.Errorf("another process takes %v, %v", ds, err)
+	if ds, err := other.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 2}); err != nil || len(ds) != 1 ||
+		ds[0].ID != "new" {
+		t.Errorf("another process reserved %v, %v", ds, err)
 	}
 }
 
-// C4.44: an Update is computed from what was read. If the rules, the run state
-// or the body have changed since, the script changes nothing.
-func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
+// TestUpdateOfAChangedJobChangesNothing checks that an Update is computed from the job as it was
+// read (C4.44). If the rules, the run state or the body have changed since, the script changes
+// nothing.
+func TestUpdateOfAChangedJobChangesNothing(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
@@ -208,7 +213,8 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 		"run state": func() error { return releaseOne(ctx, e) },
 	}
 	for what, change := range changes {
-		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil || r[0].Status != duly.Created {
+		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil ||
+			r[0].Status != duly.Created {
 			t.Fatal(r, err)
 		}
 		read, err := e.catalog.CallByID(ctx, q, "x", store.ScriptGet, false)
@@ -226,10 +232,10 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 		before, _ := e.Get(ctx, q, "x")
 		r, err := e.catalog.CallByID(ctx, q, "x", store.ScriptUpdate, true, args...)
 		if err != nil || r.Word != "changed" {
-			t.Errorf("changed %s: the update is answered %q, %v", what, r.Word, err)
+			t.Errorf("changed %s: Update returned %q, %v", what, r.Word, err)
 		}
 		if after, err := e.Get(ctx, q, "x"); err != nil || !reflect.DeepEqual(after, before) {
-			t.Errorf("changed %s: the update has changed the job from %+v to %+v, %v", what, before, after, err)
+			t.Errorf("changed %s: Update changed the job from %+v to %+v, %v", what, before, after, err)
 		}
 		if err := e.Delete(ctx, q, "x"); err != nil {
 			t.Fatal(err)

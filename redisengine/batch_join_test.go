@@ -10,9 +10,10 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// Plain jobs that travel among others, here because the queue has a bound, are
-// each stored under a number of their own, in whatever order their callers meet.
-func TestPlainJobsOfJoinedCallsAmongOthersAreAllThere(t *testing.T) {
+// TestJoinedPushesStoreEveryJob checks that plain jobs of concurrent callers each keep their
+// number, whatever the order of the callers. The queue has a limit, so all jobs go to random
+// shards.
+func TestJoinedPushesStoreEveryJob(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -27,7 +28,8 @@ func TestPlainJobsOfJoinedCallsAmongOthersAreAllThere(t *testing.T) {
 	}
 	slices.Sort(ids)
 	var all sync.WaitGroup
-	for caller := range callers { // each begins with its newest
+	// Each caller begins with its newest job.
+	for caller := range callers {
 		all.Go(func() {
 			for i := range calls {
 				id := ids[(callers-1-caller)*calls+calls-1-i]
@@ -46,6 +48,6 @@ func TestPlainJobsOfJoinedCallsAmongOthersAreAllThere(t *testing.T) {
 	}
 	report, err := e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
-		t.Errorf("the check finds %+v, %v", report.Faults, err)
+		t.Errorf("Check found %+v, %v", report.Faults, err)
 	}
 }

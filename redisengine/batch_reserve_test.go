@@ -28,7 +28,8 @@ type gate struct {
 
 func newGate(t *testing.T, jobs int) *gate {
 	g := newGauge(t)
-	g.push(1, 0) // makes the queue
+	// The first push creates the queue.
+	g.push(1, 0)
 	g.ack(g.reserve(1))
 	if jobs > 0 {
 		g.push(jobs, 0)
@@ -44,7 +45,7 @@ func (g *gauge) batchers() *jobs.Batchers {
 	return g.e.calls.Batchers(q, q.Shards[0])
 }
 
-// hold lets nobody be sent.
+// hold stops the batcher from sending.
 func (g *gate) hold() {
 	redistest.Await(g, "nobody sends", func() bool {
 		g.release = g.batcher.Hold()
@@ -52,22 +53,22 @@ func (g *gate) hold() {
 	})
 }
 
-// open sends what has gathered.
+// open sends the gathered calls.
 func (g *gate) open() { g.release() }
 
-// there waits until so many callers have gathered.
+// there waits until n callers have gathered.
 func (g *gate) there(n int) {
 	g.Helper()
 	redistest.Await(g, fmt.Sprintf("%d callers are there", n), func() bool { return g.batcher.Waiting() == n })
 }
 
-// taken is what one Reserve has answered.
+// taken is the result of one Reserve.
 type taken struct {
 	ds  []duly.Delivery
 	err error
 }
 
-// ask reserves beside, once so many callers have gathered before it.
+// ask reserves in a goroutine, after `before` callers have gathered.
 func (g *gate) ask(ctx context.Context, before int, p duly.ReserveParams) <-chan taken {
 	g.Helper()
 	g.there(before)
@@ -90,16 +91,18 @@ func (g *gate) stats() duly.Stats {
 	return st
 }
 
-// C11.18: Reserves go out together, and what comes back is dealt in the order in
-// which their callers came.
-func TestReservesOfManyGoOutAsOne(t *testing.T) {
+// TestConcurrentReservesShareACall checks that Reserves are sent together, and that their jobs
+// are distributed in the order of the callers (C11.18).
+func TestConcurrentReservesShareACall(t *testing.T) {
 	t.Parallel()
 	const callers = 60
 	g := newGate(t, callers)
 	g.hold()
 	var answers []<-chan taken
-	for i := range callers / 2 { // they want one and two by turns, 90 where there are 60
-		answers = append(answers, g.ask(t.Context(), 2*i, duly.ReserveParams{Max: 1}), g.ask(t.Context(), 2*i+1, duly.ReserveParams{Max: 2}))
+	// They want one and two jobs alternately: 90 of the 60 that exist.
+	for i := range callers / 2 {
+		answers = append(answers, g.ask(t.Context(), 2*i, duly.ReserveParams{Max: 1}),
+			g.ask(t.Context(), 2*i+1, duly.ReserveParams{Max: 2}))
 	}
 	var got []taken
 	counts := g.calls(func() {
@@ -116,7 +119,7 @@ func TestReservesOfManyGoOutAsOne(t *testing.T) {
 		n += len(a.ds)
 		for _, d := range a.ds {
 			if d.ID <= last {
-				t.Errorf("caller %d got %s, and one who came before him %s", i, d.ID, last)
+				t.Errorf("caller %d got %s, but an earlier caller got %s", i, d.ID, last)
 			}
 			last = d.ID
 		}
@@ -126,9 +129,9 @@ func TestReservesOfManyGoOutAsOne(t *testing.T) {
 	}
 }
 
-// Those who leave a job its own lease and those who name one do not mix, and
-// none of them is passed over.
-func TestReservesOfOneLeaseGoTogether(t *testing.T) {
+// TestReservesOfOneLeaseShareACall checks that Reserves with different leases are not batched,
+// and that each caller gets its jobs.
+func TestReservesOfOneLeaseShareACall(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 9)
 	g.hold()
@@ -150,9 +153,9 @@ func TestReservesOfOneLeaseGoTogether(t *testing.T) {
 	}
 }
 
-// C4.7: a Reserve that has 5 MiB from its first queue has 3 MiB left for the
-// next one. There it makes a call of its own, because a joint call takes 8 MiB.
-func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
+// TestReserveWithJobsCallsAlone checks that a Reserve with 5 MiB from its first queue has 3 MiB
+// left for the next one (C4.7). It calls that queue alone, because a batch may use 8 MiB.
+func TestReserveWithJobsCallsAlone(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	push := func(queue string, n int) {
@@ -177,17 +180,17 @@ func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
 
 	g.open()
 	if a := <-one; a.err != nil || len(a.ds) != 1 {
-		t.Errorf("the first: %d jobs, %v", len(a.ds), a.err)
+		t.Errorf("the first queue returned %d jobs, %v", len(a.ds), a.err)
 	}
 	if a := <-both; a.err != nil || len(a.ds) != 8 {
-		t.Errorf("the second: %d jobs of 1 MiB, %v; want 8", len(a.ds), a.err)
+		t.Errorf("the second queue returned %d jobs of 1 MiB, %v; want 8", len(a.ds), a.err)
 	}
 }
 
-// C4.3, C4.6, C4.7: a caller whose jobs have no room in a joint answer asks again for
-// the rest, and does not go past them to the next queue. Each caller gets what it
-// would get alone.
-func TestBatchedReservesKeepTheBoundOnBytes(t *testing.T) {
+// TestBatchedReservesKeepTheByteLimit checks that a caller whose jobs have no room in a batched
+// answer asks again, and does not continue with the next queue (C4.3, C4.6, C4.7). Each caller
+// gets what it would get alone.
+func TestBatchedReservesKeepTheByteLimit(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	for range 20 {
@@ -220,9 +223,9 @@ func TestBatchedReservesKeepTheBoundOnBytes(t *testing.T) {
 	}
 }
 
-// Nothing is leased for who has left before his call was sent, and whoever he
-// was woken for is not forgotten.
-func TestReserveLeftBeforeItWasSentTakesNothing(t *testing.T) {
+// TestReserveCanceledBeforeSendingLeasesNothing checks that no job is leased for a caller that
+// left before its call was sent, and that another waiter gets its wake-up.
+func TestReserveCanceledBeforeSendingLeasesNothing(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 1)
 	g.hold()
@@ -231,18 +234,18 @@ func TestReserveLeftBeforeItWasSentTakesNothing(t *testing.T) {
 	stays := g.ask(t.Context(), 1, duly.ReserveParams{Max: 1})
 	cancel()
 	if a := <-gone; !errors.Is(a.err, context.Canceled) || !errors.Is(a.err, duly.ErrUnavailable) || a.ds != nil {
-		t.Errorf("who has left got %+v, %v", a.ds, a.err)
+		t.Errorf("the canceled caller got %+v, %v", a.ds, a.err)
 	}
 	g.open()
 	if a := <-stays; a.err != nil || len(a.ds) != 1 {
-		t.Errorf("the other got %+v, %v", a.ds, a.err)
+		t.Errorf("the other caller got %+v, %v", a.ds, a.err)
 	}
 	if st := g.stats(); st.Counters.Delivered != 2 || st.Counters.Released != 0 {
 		t.Errorf("%+v", st.Counters)
 	}
 }
 
-func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
+func TestReserveCanceledBeforeSendingPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	ref := duly.Q("q").Normal()
@@ -260,19 +263,19 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
 	if len(woken) > 0 {
-		t.Error("woken too soon")
+		t.Error("the waiter was woken too early")
 	}
 	cancel()
 	<-gone
 	if !<-woken {
-		t.Error("the other one was not woken")
+		t.Error("the other waiter was not woken")
 	}
 	g.open()
 }
 
-// What was leased for who has left while the call was on its way goes to another
-// one of the call, or is released at once.
-func TestReserveLeftWhileItWasUnderWay(t *testing.T) {
+// TestReserveCanceledInFlightReleasesItsJobs checks that jobs of a caller that left while the
+// call was in flight go to another caller of the batch, or are released at once.
+func TestReserveCanceledInFlightReleasesItsJobs(t *testing.T) {
 	t.Parallel()
 	for jobs, want := range map[int]duly.Counters{
 		1: {Pushed: 2, Delivered: 2, Acked: 1},
@@ -287,23 +290,23 @@ func TestReserveLeftWhileItWasUnderWay(t *testing.T) {
 		g.open()
 		g.there(0)
 		cancel()
-		if a := <-gone; !errors.Is(a.err, context.Canceled) || a.ds != nil { // while the server stands still
-			t.Errorf("who has left got %+v, %v", a.ds, a.err)
+		if a := <-gone; !errors.Is(a.err, context.Canceled) || a.ds != nil { // while the server hangs
+			t.Errorf("the canceled caller got %+v, %v", a.ds, a.err)
 		}
 		g.server.Continue()
 		if a := <-stays; a.err != nil || len(a.ds) != 1 {
-			t.Errorf("%d jobs: the other got %+v, %v", jobs, a.ds, a.err)
+			t.Errorf("%d jobs: the other caller got %+v, %v", jobs, a.ds, a.err)
 		}
-		redistest.Await(t, "what nobody has taken is there again", func() bool { return g.stats().Counters == want })
+		redistest.Await(t, "the jobs without a caller are released", func() bool { return g.stats().Counters == want })
 		if st := g.stats(); st.Sizes.Leased != 1 || st.Sizes.Ready != int64(jobs)-1 {
 			t.Errorf("%d jobs: %+v", jobs, st.Sizes)
 		}
 	}
 }
 
-// What is given back for who has gone is given back although the first call to
-// do so was lost.
-func TestReleaseForWhoHasGoneIsRepeated(t *testing.T) {
+// TestReleaseOfUnclaimedJobsIsRetried checks that the jobs of a caller that left are released
+// even if the first release was lost.
+func TestReleaseOfUnclaimedJobsIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, do := range []faultproxy.Action{faultproxy.Drop, faultproxy.LoseReply} {
 		g := newGate(t, 1)
@@ -320,8 +323,9 @@ func TestReleaseForWhoHasGoneIsRepeated(t *testing.T) {
 	}
 }
 
-// However callers leave, a job is with one who has got it, or ready.
-func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
+// TestCanceledReservesLoseNoJob checks that each job is either with one caller or ready, however
+// callers leave.
+func TestCanceledReservesLoseNoJob(t *testing.T) {
 	t.Parallel()
 	const callers, rounds, jobs = 16, 100, 40
 	g := newGate(t, jobs)
@@ -349,7 +353,7 @@ func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
 				for _, d := range ds {
 					mu.Lock()
 					if _, twice := held[d.ID]; twice {
-						t.Errorf("%s was handed out twice", d.ID)
+						t.Errorf("%s was delivered twice", d.ID)
 					}
 					held[d.ID] = d.Receipt
 					mu.Unlock()
@@ -373,8 +377,9 @@ func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
 	})
 }
 
-// Close answers those who have gathered, and later ones are refused.
-func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
+// TestCloseAnswersGatheredReserves checks that Close answers the gathered callers, and that later
+// ones fail.
+func TestCloseAnswersGatheredReserves(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 4)
 	g.hold()
@@ -394,7 +399,8 @@ func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	if _, err := g.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); !errors.Is(err, duly.ErrClosed) {
+	if _, err := g.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); !errors.Is(err,
+		duly.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	if err := g.e.Delete(t.Context(), duly.Q("q"), "x"); !errors.Is(err, duly.ErrClosed) {
@@ -402,9 +408,9 @@ func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
 	}
 }
 
-// Callers of a joint call that was computed with an old configuration are
-// answered by the new one.
-func TestBatchedReservesAgreeOnAConfiguration(t *testing.T) {
+// TestBatchedReservesFollowANewConfiguration checks that a batch computed with an old
+// configuration is repeated with the new one.
+func TestBatchedReservesFollowANewConfiguration(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 8)
 	other := openOn(t, g.server.URL(), nil)
@@ -426,11 +432,12 @@ func TestBatchedReservesAgreeOnAConfiguration(t *testing.T) {
 		got += len(a.ds)
 	}
 	if got != 5 {
-		t.Errorf("%d jobs were leased, want as many as the new bound allows", got)
+		t.Errorf("%d jobs were leased, want as many as the new limit allows", got)
 	}
 }
 
-// Each caller begins at a shard of its own, and gets what there is.
+// TestBatchedReservesOfSeveralShards checks that each caller begins at another shard, and gets
+// jobs if there are any.
 func TestBatchedReservesOfSeveralShards(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)

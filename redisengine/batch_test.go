@@ -11,12 +11,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// C11.18: while calls are on their way the next ones gather, and go out as one
-// script call. Each caller sees its own result alone.
-func TestCallsOfManyGoOutAsOne(t *testing.T) {
+// TestConcurrentCallsShareAScriptCall checks that calls which arrive while others are in flight
+// share one script call (C11.18). Each caller gets only its own results.
+func TestConcurrentCallsShareAScriptCall(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
-	g.push(1, 0) // makes the queue
+	// The first push creates the queue.
+	g.push(1, 0)
 	g.ack(g.reserve(1))
 	_ = g.e.Delete(t.Context(), duly.Q("q"), "x")
 	s := g.batchers()
@@ -36,7 +37,8 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 			}
 		})
 		if n := counts["FCALL"]; n != store.InFlight+1 {
-			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, store.InFlight)
+			t.Errorf("%d callers: %d script calls for %s, want %d that were in flight and one for the others", callers, n,
+				what, store.InFlight)
 		}
 	}
 
@@ -54,7 +56,8 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	})
 	ds := g.reserve(callers)
 	gather("settle", &s.Settle, func(i int) {
-		outcomes := []duly.SettleRequest{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}} // two callers for every second job
+		// Every second job has two callers.
+		outcomes := []duly.SettleRequest{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}}
 		errs, err := g.e.Settle(g.Context(), "", outcomes)
 		mu.Lock()
 		defer mu.Unlock()
@@ -69,7 +72,8 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	g.push(callers/2, 0)
 	ds = g.reserve(callers / 2)
 	gather("delete", &s.Remove, func(i int) {
-		err := g.e.Delete(g.Context(), duly.Q("q"), ds[i/2].ID) // two callers for each job
+		// Each job has two callers.
+		err := g.e.Delete(g.Context(), duly.Q("q"), ds[i/2].ID)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil && duly.CodeOf(err) != duly.CodeNotFound {
@@ -89,6 +93,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 		}
 	})
 	if len(created) != callers || existed != callers/2 {
-		t.Errorf("%d jobs were created and %d settles came second, want %d and %d", len(created), existed, callers, callers/2)
+		t.Errorf("%d jobs were created and %d settles found a used receipt, want %d and %d", len(created), existed, callers,
+			callers/2)
 	}
 }

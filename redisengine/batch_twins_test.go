@@ -20,31 +20,31 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// twins are two queues to which the same is done: to one of them by calls of one
-// item each, to the other by calls of many.
+// twins are two queues with the same operations. One gets calls of one item each, the other calls
+// of many.
 type twins struct {
 	*testing.T
 	*rand.Rand
 	server  *redistest.Server
 	e       *Engine
 	clock   *clock.Fake
-	ids     []string                   // that jobs were pushed under
-	held    map[string][]duly.Delivery // by queue: deliveries that have not ended
-	past    map[string][]duly.Receipt  // by queue: receipts that were settled
-	seen    map[string]int             // what has happened how often
-	next    int                        // of the bodies
-	most    int                        // of the jobs of a call
-	ordered bool                       // nothing but IDs depends on the numbers of jobs without keys
+	ids     []string                   // IDs of pushed jobs
+	held    map[string][]duly.Delivery // by queue: deliveries in flight
+	past    map[string][]duly.Receipt  // by queue: settled receipts
+	seen    map[string]int             // how often each result occurred
+	next    int                        // number of the next body
+	most    int                        // largest number of jobs in a call
+	ordered bool                       // only IDs depend on the numbers of jobs without keys
 }
 
 const one, many = "one", "many"
 
 var bothQueues = []string{one, many}
 
-// A call of many items does what as many calls of one item would have done, one
-// after the other: the answers are the same, and so is the store. Jobs are of
-// every kind, repeat each other's IDs, and share keys.
-func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
+// TestBatchMatchesSingleCalls checks that a call of many items has the results of as many calls
+// of one item, and leaves the same store. The jobs are of every kind, repeat each other's IDs,
+// and share keys.
+func TestBatchMatchesSingleCalls(t *testing.T) {
 	t.Parallel()
 	rounds := 40
 	switch {
@@ -53,12 +53,13 @@ func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
 	case os.Getenv("DULY_LONG") != "":
 		rounds = 1000
 	}
-	usual := strings.Fields("created exists merged invalid ack nack release bury lease_lost deleted not_found requeued large")
+	usual := strings.Fields("created exists merged invalid ack nack release bury lease_lost deleted not_found " +
+		"requeued large")
 	for name, c := range map[string]struct {
 		cfg   duly.QueueConfig
-		full  bool     // all places of policies are taken
-		query string   // of the engine's URL
-		wants []string // what has to happen as well
+		full  bool     // all policy indexes are used
+		query string   // appended to the engine's URL
+		wants []string // further results that must occur
 	}{
 		"Unbounded": {},
 		"FewDead":   {cfg: duly.QueueConfig{DeadCount: 5}},
@@ -82,16 +83,16 @@ func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
 			}
 			report, err := x.e.Check(x.Context(), contract.CheckParams{})
 			if x.must(err); len(report.Faults) > 0 {
-				t.Errorf("seed %d: the check finds %+v", seed, report.Faults)
+				t.Errorf("seed %d: Check found %+v", seed, report.Faults)
 			}
 			if what := x.missing(usual, c.wants); what != "" && rounds >= 40 {
-				t.Errorf("seed %d: nothing was %s, so this test shows too little: %v", seed, what, x.seen)
+				t.Errorf("seed %d: the result %s did not occur in %v", seed, what, x.seen)
 			}
 		})
 	}
 }
 
-// missing returns one of the listed ends that no job has had, "" if there is none.
+// missing returns a listed result that no job has had, or "".
 func (x *twins) missing(lists ...[]string) string {
 	for _, what := range slices.Concat(lists...) {
 		if x.seen[what] == 0 {
@@ -105,8 +106,9 @@ func newTwins(t *testing.T, seed uint64, cfg duly.QueueConfig, query string) *tw
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
 	x := &twins{
-		T: t, Rand: rand.New(rand.NewPCG(seed, 7)), server: server, e: openOn(t, server.URL()+"?prefix="+prefix+query, c), clock: c,
-		held: map[string][]duly.Delivery{}, most: 40, past: map[string][]duly.Receipt{}, seen: map[string]int{},
+		T: t, Rand: rand.New(rand.NewPCG(seed, 7)), server: server, e: openOn(t, server.URL()+"?prefix="+prefix+query, c),
+		clock: c,
+		held:  map[string][]duly.Delivery{}, most: 40, past: map[string][]duly.Receipt{}, seen: map[string]int{},
 	}
 	for _, queue := range bothQueues {
 		x.must(x.e.Configure(t.Context(), duly.Q(queue), cfg))
@@ -114,7 +116,7 @@ func newTwins(t *testing.T, seed uint64, cfg duly.QueueConfig, query string) *tw
 	return x
 }
 
-// round does some of everything to both queues.
+// round applies some random operations to both queues.
 func (x *twins) round() {
 	x.Helper()
 	all := []func(){x.push, x.take, x.settle, x.remove, x.requeue}
@@ -122,7 +124,8 @@ func (x *twins) round() {
 		all[i]()
 	}
 
-	if x.IntN(10) == 0 { // nothing is handed out meanwhile
+	// No job is delivered meanwhile.
+	if x.IntN(10) == 0 {
 		for _, queue := range bothQueues {
 			x.must(x.e.Pause(x.Context(), duly.Q(queue)))
 		}
@@ -135,7 +138,7 @@ func (x *twins) round() {
 	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, time.Millisecond, 300*time.Millisecond, time.Second, time.Minute))
 }
 
-// takePlaces gives both shards more policies than they have places for.
+// takePlaces gives both shards more policies than they can index.
 func (x *twins) takePlaces() {
 	x.Helper()
 	var jobs []duly.Job
@@ -145,13 +148,14 @@ func (x *twins) takePlaces() {
 	for _, queue := range bothQueues {
 		results, err := x.e.Push(x.Context(), in(queue, jobs))
 		x.must(err)
-		for i, r := range results[1:] { // one stays, else the places would be free again
+		// One stays, otherwise the indexes would be free again.
+		for i, r := range results[1:] {
 			x.must(x.e.Delete(x.Context(), duly.Q(queue), jobs[i+1].ID))
 			x.must(r.Err)
 		}
 		s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
 		if n := x.server.Must("HLEN", s.Name("policies")); n != int64(2*(codec.PlaceInline-1)) {
-			x.Fatalf("there are %d entries of policies", n)
+			x.Fatalf("the shard has %d entries of policies", n)
 		}
 	}
 }
@@ -179,7 +183,8 @@ func (x *twins) push() {
 		jobs[i] = pick(x, kinds...)
 		jobs[i].Body = append(fmt.Appendf(nil, "%d ", x.next), jobs[i].Body...)
 		x.next++
-		if mixed { // the numbers of made ones come first, so they rise
+		// Numbers that the client made come first, so they rise.
+		if mixed {
 			made = i < len(jobs)/2
 		}
 		x.name(&jobs[i], made)
@@ -196,12 +201,12 @@ func (x *twins) push() {
 	for i, want := range answers {
 		x.seen[pushed(want)]++
 		if got := strings.ReplaceAll(fmt.Sprint(together[i]), "default/"+many, "default/"+one); got != fmt.Sprint(want) {
-			x.Errorf("job %d of %d, %+v: %s, and alone it is %v", i, len(jobs), jobs[i], got, want)
+			x.Errorf("job %d of %d, %+v: got %s in a batch and %v alone", i, len(jobs), jobs[i], got, want)
 		}
 	}
 }
 
-// pushed is what has become of a pushed job.
+// pushed describes the result of a push.
 func pushed(r duly.PushResult) string {
 	if r.Err != nil {
 		return string(duly.CodeOf(r.Err))
@@ -209,7 +214,7 @@ func pushed(r duly.PushResult) string {
 	return r.Status.String()
 }
 
-// in is the jobs, for a queue.
+// in returns the jobs, for a queue.
 func in(queue string, jobs []duly.Job) []duly.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -218,7 +223,7 @@ func in(queue string, jobs []duly.Job) []duly.Job {
 	return jobs
 }
 
-// job is a job of any kind, whose TTL may be too short.
+// job returns a job of a random kind, whose TTL may be too short.
 func (x *twins) job() (j duly.Job) {
 	if x.IntN(3) > 0 {
 		j.Priority, j.Tries, j.MaxStalls = pick(x, 0, 5, -700), pick(x, 0, 1, 2), pick(x, 0, duly.None, 1)
@@ -226,7 +231,8 @@ func (x *twins) job() (j duly.Job) {
 		j.Lease, j.Retain = pick(x, 0, 0, time.Second), pick(x, 0, 0, time.Hour, 2*time.Second)
 		j.Backoff = pick(x, "", duly.Fixed(0), "exp:1s:5s")
 	}
-	if x.IntN(4) == 0 { // soon more than the shard has places for
+	// The shard soon has more policies than it can index.
+	if x.IntN(4) == 0 {
 		j.Tries = 3 + x.IntN(1000)
 	}
 	switch x.IntN(8) {
@@ -257,16 +263,16 @@ func (x *twins) job() (j duly.Job) {
 	return j
 }
 
-// name gives the job an ID: a new one of its client's, or an own one, which may
-// have been used before. The jobs of a call are all of one sort, for their numbers
-// are to rise in both queues.
+// name gives the job an ID: a new number from its client, or a caller's ID, which may have been
+// used before. All jobs of a call have the same kind, because their numbers must rise in both
+// queues.
 func (x *twins) name(j *duly.Job, made bool) {
 	switch {
 	case made:
 		j.ID, j.Made = duly.MakeID(j), true
 	case len(x.ids) > 0 && x.IntN(3) == 0:
 		j.ID = pick(x, x.ids[max(0, len(x.ids)-20):]...)
-	case x.IntN(4) == 0: // its text is that of a number
+	case x.IntN(4) == 0: // the text has the form of a number
 		j.ID = duly.MakeID(j)
 	default:
 		j.ID = fmt.Sprint("own-", x.IntN(60))
@@ -281,7 +287,8 @@ func (x *twins) take() {
 	taken := map[string][]string{}
 	for queue, most := range map[string]int{one: 1, many: n} {
 		for len(taken[queue]) < n {
-			ds, err := x.e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{queue}, Max: min(most, n-len(taken[queue])), Lease: lease})
+			ds, err := x.e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{queue},
+				Max: min(most, n-len(taken[queue])), Lease: lease})
 			if x.must(err); len(ds) == 0 {
 				break
 			}
@@ -296,11 +303,12 @@ func (x *twins) take() {
 		x.seen["held back"]++
 	}
 	if !slices.Equal(taken[one], taken[many]) {
-		x.Errorf("one by one are taken\n%s\nand together\n%s", strings.Join(taken[one], "\n"), strings.Join(taken[many], "\n"))
+		x.Errorf("single calls reserved\n%s\nand a batch reserved\n%s", strings.Join(taken[one], "\n"),
+			strings.Join(taken[many], "\n"))
 	}
 }
 
-// settle ends some of the deliveries, some of them twice, and keeps others.
+// settle settles some of the deliveries, some of them twice, and keeps others.
 func (x *twins) settle() {
 	x.Helper()
 	var at []int
@@ -313,7 +321,8 @@ func (x *twins) settle() {
 		return
 	}
 	at = append(at, pick(x, at...), x.IntN(len(x.held[one])))
-	plain := x.IntN(3) == 0 // acks without a result have a form of their own
+	// Acks without a result have a shorter form.
+	plain := x.IntN(3) == 0
 	ends := make([]duly.SettleRequest, len(at))
 	for i := range ends {
 		o := duly.SettleRequest{As: pick(x, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury)}
@@ -344,7 +353,7 @@ func (x *twins) settle() {
 	for i, k := range perm {
 		ordered[i] = ends[k]
 	}
-	told := map[string][]string{}
+	codes := map[string][]string{}
 	for _, queue := range bothQueues {
 		outcomes := slices.Clone(ordered)
 		for i, k := range perm {
@@ -362,7 +371,7 @@ func (x *twins) settle() {
 			errs, err := x.e.Settle(x.Context(), "", part)
 			x.must(err)
 			for _, err := range errs {
-				told[queue] = append(told[queue], string(duly.CodeOf(err)))
+				codes[queue] = append(codes[queue], string(duly.CodeOf(err)))
 			}
 		}
 		for _, i := range at {
@@ -371,17 +380,17 @@ func (x *twins) settle() {
 		x.past[queue] = x.past[queue][max(0, len(x.past[queue])-40):]
 		x.held[queue] = without(x.held[queue], at)
 	}
-	for i, code := range told[one] {
+	for i, code := range codes[one] {
 		if x.seen[code]++; code == "" {
 			x.seen[ordered[i].As.String()]++
 		}
 	}
-	if !slices.Equal(told[one], told[many]) {
-		x.Errorf("%+v of %v: single calls answer %q, one batch answers %q", ordered, at, told[one], told[many])
+	if !slices.Equal(codes[one], codes[many]) {
+		x.Errorf("%+v of %v: single calls returned %q, one batch returned %q", ordered, at, codes[one], codes[many])
 	}
 }
 
-// without is the deliveries but those at some places.
+// without returns the deliveries except those at some indexes.
 func without(ds []duly.Delivery, at []int) (left []duly.Delivery) {
 	for i, d := range ds {
 		if !slices.Contains(at, i) {
@@ -416,18 +425,19 @@ func (x *twins) remove() {
 		x.seen[map[bool]string{true: "deleted", false: code}[code == ""]]++
 	}
 	if !slices.Equal(alone, together) {
-		x.Errorf("deletes of %q answer %q, and together %q", ids, alone, together)
+		x.Errorf("deletes of %q returned %q alone and %q in a batch", ids, alone, together)
 	}
 }
 
-// deleteTogether deletes jobs by one script call. It reports, for each ID, whether no
-// job has it.
+// deleteTogether deletes jobs in one script call. It reports, for each ID, whether no job had it.
 func (x *twins) deleteTogether(queue string, ids []string) []bool {
 	x.Helper()
 	lost := make([]bool, len(ids))
 	var calls []*jobs.Batched
 	for i, id := range ids {
-		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1}, CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(r jobs.BatchReply) { lost[i] = len(r.Lost) > 0 }})
+		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1},
+			CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}},
+			Apply:    func(r jobs.BatchReply) { lost[i] = len(r.Lost) > 0 }})
 	}
 	if len(calls) > 0 {
 		q := x.e.catalog.Cache.Get(duly.Q(queue).Normal())
@@ -457,24 +467,24 @@ func (x *twins) requeue() {
 		}
 		want := strings.ReplaceAll(fmt.Sprintf("%+v", alone[0]), "default/"+one, "default/"+many)
 		if got := fmt.Sprintf("%+v", together[i]); got != want {
-			x.Errorf("a requeue of %s answers %s, and together %s", id, want, got)
+			x.Errorf("a requeue of %s returned %s alone and %s in a batch", id, want, got)
 		}
 	}
 }
 
-// compare looks whether both queues have the same in the store, except for the
-// numbers of jobs that have another ID.
+// compare checks that both queues have the same data in the store, except for the numbers of jobs
+// with another ID.
 func (x *twins) compare() {
 	x.Helper()
 	was := x.stored(one)
 	for name, got := range x.stored(many) {
 		if got != was[name] {
-			x.Errorf("in %s differ\n%s", name, lineDiff(was[name], got))
+			x.Errorf("the queues differ in %s\n%s", name, lineDiff(was[name], got))
 		}
 	}
 }
 
-// stored is the content of a queue's keys. A job that has an alias goes by it.
+// stored returns the data of a queue. A job with an alias is listed under it.
 func (x *twins) stored(queue string) map[string]string {
 	x.Helper()
 	s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
@@ -499,7 +509,7 @@ func (x *twins) stored(queue string) map[string]string {
 		}
 		var lines []string
 		for _, entry := range entriesOf(x.server, s.Name(name)) {
-			// The order of additions shows in the last digits of the bucket.
+			// The order of additions changes the last digits of the bucket.
 			if name != "tally" || !strings.HasPrefix(entry, "later") && !strings.HasPrefix(entry, "bucket_taken") {
 				lines = append(lines, named.Replace(entry)+"\n")
 			}
@@ -510,8 +520,8 @@ func (x *twins) stored(queue string) map[string]string {
 	return all
 }
 
-// lineDiff returns the lines that stand in only one of two texts, shortened: -1 for
-// one of b, 1 for one of a.
+// lineDiff returns the lines that are only in one of two texts, shortened: -1 for lines of b, 1
+// for lines of a.
 func lineDiff(a, b string) string {
 	in := map[string]int{}
 	for _, l := range strings.Split(a, "\n") {

@@ -22,8 +22,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// rig is an engine on a private server, with the server's own account of its
-// main thread's time and the kernel's of this process's.
+// rig is an engine on a private server. It measures the server's main thread and this process.
 type rig struct {
 	*testing.B
 	server *redistest.Server
@@ -36,7 +35,8 @@ type rig struct {
 func newRig(b *testing.B) *rig {
 	r := &rig{B: b, server: redistest.Single(b, redistest.AOF("everysec"))}
 	if err := r.persist(func() (err error) {
-		r.e, err = redisengine.Open(b.Context(), redisengine.Config{URL: r.server.URL(), Logger: slog.New(slog.DiscardHandler)})
+		r.e, err = redisengine.Open(b.Context(), redisengine.Config{URL: r.server.URL(),
+			Logger: slog.New(slog.DiscardHandler)})
 		return err
 	}); err != nil {
 		b.Fatal(err)
@@ -45,15 +45,13 @@ func newRig(b *testing.B) *rig {
 	return r
 }
 
-// patience is how long a call is made again that was not answered.
+// patience is how long an unanswered call is retried.
 const patience = time.Minute
 
-// persist makes a call until it was answered. On a busy machine a server that
-// waits for its disk, or for the processor, may be silent for longer than a
-// connection is made (5 s) or kept without a sign of life (20 s): what was under
-// way is unavailable then, as on any other day. The figures of such a run say
-// little, and it says so; but nothing has failed. What comes to an end otherwise
-// is told with the end of the server's log.
+// persist repeats a call until it is answered. On a busy machine a server that waits for its disk
+// or the processor may be silent for longer than a dial (5 s) or an idle connection (20 s)
+// allows. Calls in flight are then unavailable. Their figures mean little, which persist logs,
+// but no benchmark fails. Any other error is returned with the end of the server's log.
 func (r *rig) persist(call func() error) error {
 	err := call()
 	for begun := clock.Monotonic(); err != nil; err = call() {
@@ -65,7 +63,7 @@ func (r *rig) persist(call func() error) error {
 	return nil
 }
 
-// used is the µs that the server's main thread has worked.
+// used returns the µs of processor time of the server's main thread.
 func (r *rig) used() (us float64) {
 	for line := range strings.Lines(r.server.Must("INFO", "cpu").(string)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -77,7 +75,7 @@ func (r *rig) used() (us float64) {
 	return us
 }
 
-// spent is the ns that this process has worked.
+// spent returns the ns of processor time of this process.
 func (r *rig) spent() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -110,7 +108,7 @@ func (r *rig) jobs(n int) []duly.Job {
 	return jobs
 }
 
-// each runs n calls on some goroutines.
+// each runs n calls in some goroutines.
 func (r *rig) each(n, goroutines int, f func() error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -154,7 +152,7 @@ func BenchmarkPushSingle64(b *testing.B) {
 	r.end(b.N)
 }
 
-// Jobs with rules of their own, all alike.
+// BenchmarkPushRuledSingle64 pushes jobs with equal rules that differ from the defaults.
 func BenchmarkPushRuledSingle64(b *testing.B) {
 	r := newRig(b)
 	r.rules = duly.Job{Tries: 1, MaxStalls: duly.None, Backoff: duly.Fixed(0), TTL: 24 * time.Hour}
@@ -183,8 +181,8 @@ func BenchmarkReserveAck50(b *testing.B) {
 	r.end(50 * b.N)
 }
 
-// What the queues cost that this process knows and nobody uses: their memory,
-// and a sweep that looks at them.
+// BenchmarkSweepOfKnownQueues measures queues that this process knows and does not use: their
+// memory, and a sweep over them.
 func BenchmarkSweepOfKnownQueues(b *testing.B) {
 	const queues = 10_000
 	r := newRig(b)
@@ -195,13 +193,15 @@ func BenchmarkSweepOfKnownQueues(b *testing.B) {
 		return r.e.Configure(r.Context(), ref, duly.QueueConfig{MaxLeased: 10})
 	})
 	sweep := func() error { return r.e.Sweep(r.Context()) }
-	r.each(2, 1, sweep) // meets them all
+	// The first sweeps read all configurations.
+	r.each(2, 1, sweep)
 	moreBytes, moreObjects := heap()
 	r.begin()
 	r.each(b.N, 1, sweep)
 	r.end(queues * b.N)
 	r.ReportMetric((moreBytes-bytes)/queues, "B/queue")
-	r.ReportMetric((moreObjects-objects)/queues, "objects/queue") // what the garbage collector goes through
+	// The garbage collector visits these.
+	r.ReportMetric((moreObjects-objects)/queues, "objects/queue")
 }
 
 func heap() (bytes, objects float64) {

@@ -14,10 +14,10 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// topicCallers is how many goroutines call at once, each with messagesPerCall.
+// topicCallers is the number of concurrent goroutines, each with messagesPerCall.
 const topicCallers, messagesPerCall = 4, 100
 
-// info is a number of the server's INFO.
+// info returns a number from the server's INFO.
 func (r *rig) info(section, name string) float64 {
 	_, rest, _ := strings.Cut(r.server.Must("INFO", section).(string), "\n"+name+":")
 	text, _, _ := strings.Cut(rest, "\r")
@@ -42,7 +42,8 @@ func (r *rig) publish(calls int) {
 	})
 }
 
-// written is what f adds to the append-only file, and to the memory in use, in bytes per message.
+// written reports how much f adds to the append-only file and to the used memory, in bytes per
+// message.
 func (r *rig) written(messages int, f func()) {
 	file, memory := r.info("persistence", "aof_current_size"), r.info("memory", "used_memory")
 	f()
@@ -85,7 +86,8 @@ func BenchmarkGroupReserveAck100(b *testing.B) {
 	})
 }
 
-// nackOnce reserves so many messages with each call. It nacks a message at its first delivery, and acks it at the second.
+// nackOnce reserves `most` messages with each call. It nacks a message at its first delivery, and
+// acks it at the second.
 func (r *rig) nackOnce(most, calls int) {
 	if _, err := r.e.CreateGroup(r.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
 		r.Fatal(err)
@@ -116,7 +118,7 @@ func (r *rig) nackOnce(most, calls int) {
 func BenchmarkGroupNack100(b *testing.B) { newRig(b).nackOnce(messagesPerCall, b.N) }
 func BenchmarkGroupNack1(b *testing.B)   { newRig(b).nackOnce(1, b.N) }
 
-// bare runs pipelines of commands on connections of their own.
+// bare runs pipelines of commands on several connections.
 func (r *rig) bare(calls int, call func(c *resp.Conn) error) {
 	conns := make(chan *resp.Conn, topicCallers)
 	for range topicCallers {
@@ -134,7 +136,7 @@ func (r *rig) bare(calls int, call func(c *resp.Conn) error) {
 	})
 }
 
-// pipeline is the same command so many times, as it is sent.
+// pipeline returns the same command repeated, in the wire format.
 func pipeline(times int, command ...string) []byte {
 	var b strings.Builder
 	b.WriteString("*" + strconv.Itoa(len(command)) + "\r\n")
@@ -163,7 +165,7 @@ func (r *rig) bareAdd(calls int) {
 	})
 }
 
-// BenchmarkBareXADD100 is what BenchmarkPublish100 is compared with.
+// BenchmarkBareXADD100 is the baseline of BenchmarkPublish100.
 func BenchmarkBareXADD100(b *testing.B) {
 	r := newRig(b)
 	r.bareAdd(10)
@@ -174,7 +176,7 @@ func BenchmarkBareXADD100(b *testing.B) {
 	})
 }
 
-// BenchmarkBareXREADGROUP100 is what BenchmarkGroupReserveAck100 is compared with.
+// BenchmarkBareXREADGROUP100 is the baseline of BenchmarkGroupReserveAck100.
 func BenchmarkBareXREADGROUP100(b *testing.B) {
 	r := newRig(b)
 	r.server.Must("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
@@ -205,7 +207,7 @@ func BenchmarkBareXREADGROUP100(b *testing.B) {
 	})
 }
 
-// memoryOf reports what f adds to the memory in use, in bytes each.
+// memoryOf reports how much f adds to the used memory, in bytes per item.
 func (r *rig) memoryOf(n int, name string, f func()) {
 	r.Helper()
 	before := r.info("memory", "used_memory")
@@ -214,7 +216,8 @@ func (r *rig) memoryOf(n int, name string, f func()) {
 	r.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMemoryOfGroups weighs an idle group, a message that is leased, and one that waits after a nack.
+// BenchmarkMemoryOfGroups measures an idle group, a leased message, and one that waits after a
+// nack.
 func BenchmarkMemoryOfGroups(b *testing.B) {
 	const groups, messages = 100, 50_000
 	for b.Loop() {

@@ -12,10 +12,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// P6: a large job whose body is lost or cut is handed to nobody as if that were
-// its body. Whoever asks for it is told so, the log names it, and a repair keeps
-// what is left.
-func TestNobodyIsGivenHalfABody(t *testing.T) {
+// TestDamagedBodyIsNotDelivered checks that a large job whose body is lost or cut is not
+// delivered (P6). Reads of the job fail, the log names it, and a repair keeps the rest.
+func TestDamagedBodyIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		for name, harm := range map[string]func(v victim){
@@ -40,11 +39,10 @@ func TestNobodyIsGivenHalfABody(t *testing.T) {
 	})
 }
 
-// id is the ID of a job that has none of its own.
+// id returns the ID of a job without a caller's ID.
 func (v victim) id() string { return duly.Number([]byte(v.number)).String() }
 
-// refused: whoever asks for the job is told that it is damaged; a list without
-// bodies has it all the same.
+// refused checks that reads of the job fail as damaged. A list without bodies still has it.
 func (v victim) refused() {
 	v.Helper()
 	ctx, priority := v.Context(), 1
@@ -53,27 +51,29 @@ func (v victim) refused() {
 	_, list := v.e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady, Bodies: true})
 	update := v.e.Update(ctx, damageQueue, v.id(), duly.Update{Priority: &priority})
 	for call, err := range map[string]error{"Get": get, "Peek": peek, "List": list, "Update": update} {
-		if duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), v.id()) || !strings.Contains(err.Error(), "duly check --repair") {
-			v.Errorf("%s answers %v, want %s that names the job and a way out", call, err, duly.CodeCorrupt)
+		if duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), v.id()) ||
+			!strings.Contains(err.Error(), "duly check --repair") {
+			v.Errorf("%s returned %v, want %s that names the job and how to fix it", call, err, duly.CodeCorrupt)
 		}
 	}
 	page, err := v.e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != v.id() || page.Jobs[0].Size < 9<<10 {
-		v.Errorf("the list without bodies is %+v, %v", page, err)
+		v.Errorf("a list without bodies returned %+v, %v", page, err)
 	}
 }
 
-// passedOver: a reserve does not hand the job out, and the log says which it is.
+// passedOver checks that a reserve does not deliver the job, and that the log names it.
 func (v victim) passedOver() {
 	v.Helper()
 	var log bytes.Buffer
 	e, err := redisengine.Open(v.Context(), redisengine.Config{
-		URL: withPrefix(v.server.URL(), v.prefix), Clock: v.clock, Manual: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		URL: withPrefix(v.server.URL(), v.prefix), Clock: v.clock, Manual: true,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	must(v.T, err)
 	got, err := e.Reserve(v.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 10, Lease: time.Second})
 	if len(got) > 0 || duly.CodeOf(err) != duly.CodeCorrupt {
-		v.Errorf("a reserve hands out %d jobs, %v", len(got), err)
+		v.Errorf("Reserve returned %d jobs, %v", len(got), err)
 	}
 	must(v.T, e.Close())
 	if !strings.Contains(log.String(), "number="+v.id()) {

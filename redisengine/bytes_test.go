@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// The estimate that max_bytes uses is within 15 % of the memory that the log takes, also where small messages follow
-// large ones that are gone, and the other way round.
+// TestBytesOfATopicWithMixedSizes checks that the estimate for max_bytes is within 15 % of the
+// log's memory, even if small messages replace large ones or the other way round.
 //
 // C12.130
 func TestBytesOfATopicWithMixedSizes(t *testing.T) {
@@ -34,7 +34,7 @@ func TestBytesOfATopicWithMixedSizes(t *testing.T) {
 				}
 			}
 		}
-		for range 3 { // the first half
+		for range 3 { // the first half of the messages
 			ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{topic + "@g"}, Max: 1000})
 			must(t, err)
 			outcomes := make([]duly.SettleRequest, len(ds))
@@ -51,7 +51,8 @@ func TestBytesOfATopicWithMixedSizes(t *testing.T) {
 		must(t, err)
 		memory := server.Must("MEMORY", "USAGE", store.ShardTag(prefix, ref, 0)+"log", "SAMPLES", 0).(int64)
 		if diff := info.Stats.Bytes - memory; 100*max(diff, -diff) > 15*memory {
-			t.Errorf("topic %s: %d messages have %d bytes by the estimate, and take %d", topic, info.Stats.Messages, info.Stats.Bytes, memory)
+			t.Errorf("topic %s: %d messages have an estimate of %d bytes, and use %d", topic, info.Stats.Messages,
+				info.Stats.Bytes, memory)
 		}
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// reports are what an engine has reported to one watcher.
+// reports holds what an engine has reported to one watcher.
 type reports struct {
 	hearing  chan struct{}
 	canceled chan contract.Canceled
 }
 
-// watchCancels watches the default namespace, and returns when reports arrive.
+// watchCancels watches the default namespace. It returns when reports arrive.
 func watchCancels(t *testing.T, e *redisengine.Engine) *reports {
 	t.Helper()
 	r := &reports{make(chan struct{}, 1000), make(chan contract.Canceled, 1000)}
@@ -41,12 +41,12 @@ func receive[T any](t *testing.T, what string, from <-chan T) (got T) {
 	select {
 	case got = <-from:
 	case <-ctx.Done():
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 	return got
 }
 
-// statCalls reads from the server how often a command was called.
+// statCalls returns how often a command was called, from the server's statistics.
 func statCalls(server *redistest.Server, command string) (n int) {
 	text := fmt.Sprint(server.Must("INFO", "commandstats"))
 	if _, rest, ok := strings.Cut(text, "cmdstat_"+command+":calls="); ok {
@@ -55,9 +55,9 @@ func statCalls(server *redistest.Server, command string) (n int) {
 	return n
 }
 
-// C4.97: another process learns of a deleted job within 100 ms. A busy machine may
-// delay some reports, so the fastest of several counts.
-func TestADeleteIsReportedToAnotherProcess(t *testing.T) {
+// TestDeleteIsReportedToAnotherProcess checks that another process receives a deletion within 100
+// ms (C4.97). A busy machine may delay some reports, so the fastest of several counts.
+func TestDeleteIsReportedToAnotherProcess(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	url := withPrefix(server.URL(), prefix)
@@ -81,9 +81,9 @@ func TestADeleteIsReportedToAnotherProcess(t *testing.T) {
 	}
 }
 
-// Watchers of one namespace share a connection. It asks nothing again and again,
-// and is made again when it ends; the watchers are then notified of the gap.
-func TestACancelWatchReconnects(t *testing.T) {
+// TestCancelWatchReconnects checks that watchers of one namespace share a connection, which sends
+// no queries. After it ends it is opened again, and the watchers are notified of the gap.
+func TestCancelWatchReconnects(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
@@ -101,8 +101,8 @@ func TestACancelWatchReconnects(t *testing.T) {
 	receive(t, "the report", second.canceled)
 }
 
-// A thousand deletes are far fewer messages, of which none names jobs while nobody
-// watches: an ack of lmstfy's API is a Delete.
+// TestReportsOfDeletedJobsAreJoined checks that a thousand deletes need far fewer messages.
+// Without watchers the messages name no jobs. An ack of the lmstfy-compatible API is a Delete.
 func TestReportsOfDeletedJobsAreJoined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -126,22 +126,25 @@ func TestReportsOfDeletedJobsAreJoined(t *testing.T) {
 	}
 	took := clock.Monotonic() - began
 	if got := receive(t, "the report", r.canceled); got.IDs != nil {
-		t.Errorf("the first report behind one that nobody heard names %q", got.IDs)
+		t.Errorf("the first report after one without a receiver names %q", got.IDs)
 	}
 	for named := false; !named; {
 		named = slices.Contains(receive(t, "the last report", r.canceled).IDs, ids[jobs-1])
 	}
 	if n, most := statCalls(server, "spublish"), 3+int(took/(25*time.Millisecond)); n > most {
-		t.Errorf("%d messages in %v, want %d at most", n, took, most)
+		t.Errorf("got %d messages in %v, want at most %d", n, took, most)
 	}
 }
 
-// A user who lacks the rights works without reports, and is warned once of each
-// right.
+// TestCancelReportsNeedTheirRights checks that a user without the rights works without reports,
+// and that each missing right is logged once.
 func TestCancelReportsNeedTheirRights(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
-	rules := slices.DeleteFunc(documented(t, prefix), func(r string) bool { return r == "+spublish" || r == "+ssubscribe" })
+	rules := slices.DeleteFunc(documented(t, prefix), func(r string) bool {
+		return r == "+spublish" ||
+			r == "+ssubscribe"
+	})
 	e, log := openLogged(t, asUser(t, server, prefix, rules))
 	go func() {
 		_ = e.WatchCancels(t.Context(), "", contract.CancelWatch{Canceled: func(contract.Canceled) {}})
@@ -155,6 +158,6 @@ func TestCancelReportsNeedTheirRights(t *testing.T) {
 		return strings.Contains(log.String(), published) && strings.Contains(log.String(), heard)
 	})
 	if n, m := strings.Count(log.String(), published), strings.Count(log.String(), heard); n != 1 || m != 1 {
-		t.Errorf("warned %d and %d times:\n%s", n, m, log)
+		t.Errorf("logged %d and %d warnings, want 1 each:\n%s", n, m, log)
 	}
 }

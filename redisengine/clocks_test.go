@@ -12,17 +12,17 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// C5.3, C5.4: in a cluster every shard goes by its own node. The clocks of the
-// nodes are an hour apart: each job comes when its delay is over, its moments
-// are those of its node, and nothing comes early.
-func TestEveryShardGoesByItsNode(t *testing.T) {
+// TestEveryShardUsesTheClockOfItsNode checks that in a cluster every shard uses its own node's
+// clock (C5.3, C5.4). The nodes' clocks differ by an hour. Each job is delivered when its delay
+// is over and never early, and all its times are by its node.
+func TestEveryShardUsesTheClockOfItsNode(t *testing.T) {
 	t.Parallel()
 	redistest.NeedClocks(t)
 	c := redistest.NewCluster(t, 0, redistest.Ahead(time.Hour))
 	e := open(t, c.URL())
 	ctx, q := t.Context(), duly.Q("q")
 	must(t, e.Configure(ctx, q, duly.QueueConfig{Shards: clockShards}))
-	offset := map[int]time.Duration{} // of a shard's clock
+	offset := map[int]time.Duration{} // of each shard's clock
 	used := map[time.Duration]bool{}
 	for i := range clockShards {
 		node := c.For(store.ShardTag("duly", duly.Q("q"), i) + "config")
@@ -37,20 +37,22 @@ func TestEveryShardGoesByItsNode(t *testing.T) {
 		t.Fatal("all shards are on one node")
 	}
 	x := &clocks{T: t, e: e, offset: offset}
-	x.round(time.Second) // tells this process each node's clock
-	x.round(0)           // reckons with it
+	// The replies show this process each node's clock.
+	x.round(time.Second)
+	// The process now uses the clocks that it has seen.
+	x.round(0)
 	for _, d := range x.round(500 * time.Millisecond) {
 		errs, err := e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Second)
 		must(t, errors.Join(append(errs, err)...))
 	}
-	// Leases that end by different clocks come back, and each once.
+	// Leases that end by different clocks return their jobs, each once.
 	taken := map[string]int{}
 	redistest.Await(t, "the leases have run out", func() bool {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 100, Lease: time.Hour})
 		must(t, err)
 		for _, d := range ds {
 			if taken[d.ID]++; d.Stalls != 1 || taken[d.ID] > 1 {
-				t.Errorf("%s came back %d times, with %d stalls", d.ID, taken[d.ID], d.Stalls)
+				t.Errorf("%s returned %d times, with %d stalls", d.ID, taken[d.ID], d.Stalls)
 			}
 		}
 		return len(taken) == clockShards
@@ -59,14 +61,14 @@ func TestEveryShardGoesByItsNode(t *testing.T) {
 
 const clockShards = 8
 
-// clocks is a queue whose shards are on nodes with clocks of their own.
+// clocks is a queue whose shards are on nodes with different clocks.
 type clocks struct {
 	*testing.T
 	e      *redisengine.Engine
-	offset map[int]time.Duration // of a shard's clock from ours
+	offset map[int]time.Duration // of each shard's clock from the process's clock
 }
 
-// round pushes a job with that delay into each shard, and takes them.
+// round pushes a job with this delay into each shard, and reserves them.
 func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 	x.Helper()
 	const lease = time.Hour
@@ -89,7 +91,7 @@ func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 		must(x, err)
 		for _, d := range ds {
 			if !fresh[d.ID] {
-				x.Errorf("%s came again", d.ID)
+				x.Errorf("%s was delivered twice", d.ID)
 			}
 			x.judge(d, pushed, delay, lease)
 			taken = append(taken, d)
@@ -99,19 +101,20 @@ func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 	return taken
 }
 
-// judge compares a delivery's moments with the clock of its node.
+// judge compares a delivery's times with the clock of its node.
 func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Duration) {
 	x.Helper()
 	now := time.Now()
 	p, _ := contract.ParseReceipt(d.Receipt)
 	there := x.offset[p.Shard]
-	for what, m := range map[string]time.Time{"pushed": d.PushedAt, "due": d.Due.Add(-delay), "taken": d.Now, "the lease ends": d.LeaseEnd.Add(-lease)} {
+	for what, m := range map[string]time.Time{"pushed": d.PushedAt, "due": d.Due.Add(-delay), "taken": d.Now,
+		"the lease ends": d.LeaseEnd.Add(-lease)} {
 		if m.Before(pushed.Add(there-time.Second)) || m.After(now.Add(there+time.Second)) {
-			x.Errorf("shard %d: %s at %v, and its node is %v ahead of %v", p.Shard, what, m, there, now)
+			x.Errorf("shard %d: time %q is %v, but the node's clock is %v ahead of %v", p.Shard, what, m, there, now)
 		}
 	}
 	if d.Now.Before(d.Due) || now.Sub(pushed) < delay {
-		x.Errorf("shard %d: early, %v after the push, at %v, due %v", p.Shard, now.Sub(pushed), d.Now, d.Due)
+		x.Errorf("shard %d: delivered early, %v after the push, at %v, due %v", p.Shard, now.Sub(pushed), d.Now, d.Due)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// settable is a server whose clock is set, and two processes.
+// settable is a server with a settable clock, and two processes.
 type settable struct {
 	*testing.T
 	server    *redistest.Server
@@ -48,7 +48,7 @@ func (s *settable) take(n int, lease time.Duration) []duly.Delivery {
 	s.Helper()
 	ds, err := s.e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: max(n, 1), Lease: lease})
 	if err != nil || len(ds) != n {
-		s.Fatalf("took %d of %d jobs, %v", len(ds), n, err)
+		s.Fatalf("reserved %d of %d jobs, %v", len(ds), n, err)
 	}
 	return ds
 }
@@ -60,14 +60,14 @@ func (s *settable) ack(d *duly.Delivery) error {
 	return errs[0]
 }
 
-// collect lets the worker wait for jobs, take and ack them, until it has that
-// many. It looks every two seconds; ten times that is allowed.
+// collect makes the worker wait for jobs, reserve and ack them, until it has n. It polls every
+// two seconds. The test allows ten times that.
 func (s *settable) collect(n int) (all []duly.Delivery) {
 	s.Helper()
 	for limit := clock.Monotonic() + 20*time.Second; len(all) < n; {
 		left := limit - clock.Monotonic()
 		if left <= 0 {
-			s.Fatalf("%d of %d jobs came in 20 s", len(all), n)
+			s.Fatalf("got %d of %d jobs within 20 s", len(all), n)
 		}
 		if _, err := s.worker.Wait(s.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: left}); err != nil {
 			s.Fatal(err)
@@ -76,14 +76,14 @@ func (s *settable) collect(n int) (all []duly.Delivery) {
 		must(s, err)
 		for i := range ds {
 			if ds[i].Now.Before(ds[i].Due) {
-				s.Errorf("early: %v, due at %v", ds[i].Now, ds[i].Due)
+				s.Errorf("delivered early, at %v, due at %v", ds[i].Now, ds[i].Due)
 			}
 			must(s, s.ack(&ds[i]))
 		}
 		all = append(all, ds...)
 	}
 	if len(all) > n {
-		s.Errorf("%d jobs came, and %d were to come", len(all), n)
+		s.Errorf("got %d jobs, want %d", len(all), n)
 	}
 	return all
 }
@@ -91,11 +91,11 @@ func (s *settable) collect(n int) (all []duly.Delivery) {
 func (s *settable) nothing(d time.Duration) {
 	s.Helper()
 	if ready, err := s.worker.Wait(s.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: d}); err != nil || ready {
-		s.Errorf("waiting for what is not due: %t, %v", ready, err)
+		s.Errorf("Wait for jobs that are not due returned %t, %v", ready, err)
 	}
 }
 
-// sound wants these counters and no faults.
+// sound expects these counters and no faults.
 func (s *settable) sound(want duly.Counters) {
 	s.Helper()
 	st, err := s.e.Stats(s.Context(), duly.Q("q"))
@@ -108,11 +108,11 @@ func (s *settable) sound(want duly.Counters) {
 	}
 }
 
-// T3: the server's clock is set an hour ahead. What was scheduled before comes
-// at once, every lease ends once, and its receipt counts no more.
+// TestServerClockSetAhead sets the server's clock an hour ahead (T3). Jobs scheduled before are
+// delivered at once. Every lease ends once, and its receipt is void.
 //
 // C5.7, C5.8, C1.9
-func TestTheServersClockSetAhead(t *testing.T) {
+func TestServerClockSetAhead(t *testing.T) {
 	t.Parallel()
 	s := newSettable(t)
 	s.push(5, duly.Job{})
@@ -125,7 +125,7 @@ func TestTheServersClockSetAhead(t *testing.T) {
 	}
 	for i := range held {
 		if err := s.ack(&held[i]); !errors.Is(err, duly.ErrLeaseLost) {
-			t.Errorf("the receipt of a lease that has ended: %v", err)
+			t.Errorf("the receipt of an ended lease: %v", err)
 		}
 	}
 	if stalls != 5 {
@@ -138,16 +138,17 @@ func TestTheServersClockSetAhead(t *testing.T) {
 		s.take(1, time.Minute)
 		s.server.SetClock(time.Duration(i+2) * time.Hour)
 	}
-	s.take(0, time.Minute) // and buries it
+	// This also buries it.
+	s.take(0, time.Minute)
 	s.sound(duly.Counters{Pushed: 11, Delivered: 18, Stalled: 8, Acked: 10, Dead: 1})
 }
 
-// T4: the server's clock is set an hour back, and right again. What was
-// scheduled before comes later by the step and never early, a lease ends once,
-// what is ready stays so, and what is pushed meanwhile comes at its time.
+// TestServerClockSetBack sets the server's clock an hour back, and right again (T4). Jobs
+// scheduled before are delivered later by that step and never early. Each lease ends once, ready
+// jobs stay ready, and new jobs are on time.
 //
 // C5.6, C5.7, C5.8
-func TestTheServersClockSetBack(t *testing.T) {
+func TestServerClockSetBack(t *testing.T) {
 	t.Parallel()
 	s := newSettable(t)
 	s.push(2, duly.Job{})
@@ -156,10 +157,11 @@ func TestTheServersClockSetBack(t *testing.T) {
 	s.push(3, duly.Job{Delay: 700 * time.Millisecond})
 	s.server.SetClock(-time.Hour)
 	s.push(3, duly.Job{Delay: 100 * time.Millisecond})
-	s.collect(4) // the one that was ready, and those of now
+	// The ready job, and the new ones.
+	s.collect(4)
 	s.nothing(1200 * time.Millisecond)
 	if err := s.ack(&held[0]); err != nil {
-		t.Errorf("the receipt of a lease that has not ended on the server's clock: %v", err)
+		t.Errorf("the receipt of a lease that has not ended by the server's clock: %v", err)
 	}
 	s.server.SetClock(0)
 	stalls := 0
@@ -167,21 +169,22 @@ func TestTheServersClockSetBack(t *testing.T) {
 		stalls += d.Stalls
 	}
 	if err := s.ack(&held[1]); !errors.Is(err, duly.ErrLeaseLost) || stalls != 1 {
-		t.Errorf("the receipt of a lease that has ended, %d times: %v", stalls, err)
+		t.Errorf("the receipt of a lease that has ended %d times: %v", stalls, err)
 	}
 	s.sound(duly.Counters{Pushed: 9, Delivered: 10, Stalled: 1, Acked: 9})
 
 	s.push(3, duly.Job{Delay: 200 * time.Millisecond})
 	s.server.SetClock(-2 * time.Second)
-	s.collect(3) // late by the step at most: ten times that is allowed
+	// They are late by at most the step. The test allows ten times that.
+	s.collect(3)
 	s.sound(duly.Counters{Pushed: 12, Delivered: 13, Stalled: 1, Acked: 12})
 }
 
-// T3, T4: the server's clock is set again and again while processes work. No job
-// comes early or is lost, none is acked twice, and none comes again after that.
+// TestServerClockSetUnderLoad sets the server's clock repeatedly while processes work (T3, T4).
+// No job is early or lost, none is acked twice, and none is delivered again after its ack.
 //
 // C5.4, C5.6, C5.7, C9.1
-func TestTheServersClockSetUnderLoad(t *testing.T) {
+func TestServerClockSetUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newSettable(t)
 	span := 3 * time.Second
@@ -204,12 +207,14 @@ func TestTheServersClockSetUnderLoad(t *testing.T) {
 	for end := clock.Monotonic() + span; clock.Monotonic() < end; {
 		s.push(20, duly.Job{Delay: time.Duration(r.IntN(300)) * time.Millisecond, MaxStalls: 10_000})
 		pushed += 20
-		steps := []time.Duration{time.Hour, -time.Hour, 5 * time.Minute, -5 * time.Minute, time.Second, -time.Second, 50 * time.Millisecond, -50 * time.Millisecond}
+		steps := []time.Duration{time.Hour, -time.Hour, 5 * time.Minute, -5 * time.Minute, time.Second, -time.Second,
+			50 * time.Millisecond, -50 * time.Millisecond}
 		ahead += steps[r.IntN(len(steps))]
 		s.server.SetClock(ahead)
 		_ = clock.Sleep(ctx, clock.System(), time.Duration(r.Int64N(int64(100*time.Millisecond))))
 	}
-	s.server.SetClock(ahead + 1000*time.Hour) // all is due
+	// All jobs are due now.
+	s.server.SetClock(ahead + 1000*time.Hour)
 	redistest.Await(t, "all are acked", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -229,7 +234,7 @@ func TestTheServersClockSetUnderLoad(t *testing.T) {
 	s.sound(duly.Counters{Pushed: int64(pushed), Acked: int64(pushed), Delivered: c.Acked + c.Stalled, Stalled: c.Stalled})
 }
 
-// books are which jobs were acked how often.
+// books records how often each job was acked.
 type books struct {
 	mu    sync.Mutex
 	acked map[string]int
@@ -237,25 +242,28 @@ type books struct {
 
 func (s *settable) work(ctx context.Context, e *redisengine.Engine, b *books, r *rand.Rand) {
 	for ctx.Err() == nil {
-		if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second}); err != nil && ctx.Err() == nil {
+		if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second}); err != nil &&
+			ctx.Err() == nil {
 			s.Error(err)
 		}
-		ds, err := e.Reserve(context.WithoutCancel(ctx), duly.ReserveParams{Queues: []string{"q"}, Max: 5, Lease: 200 * time.Millisecond})
+		ds, err := e.Reserve(context.WithoutCancel(ctx), duly.ReserveParams{Queues: []string{"q"}, Max: 5,
+			Lease: 200 * time.Millisecond})
 		if err != nil {
 			s.Error(err)
 		}
 		for i := range ds {
 			d := &ds[i]
 			if d.Now.Before(d.Due) {
-				s.Errorf("early: %v, due at %v", d.Now, d.Due)
+				s.Errorf("delivered early, at %v, due at %v", d.Now, d.Due)
 			}
 			b.mu.Lock()
 			if b.acked[d.ID] > 0 {
-				s.Errorf("job %s came again after it was acked", d.ID)
+				s.Errorf("job %s was delivered after its ack", d.ID)
 			}
 			b.mu.Unlock()
 			if r.IntN(20) == 0 {
-				continue // it stalls
+				// This delivery stalls.
+				continue
 			}
 			errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
 			switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// C4.75, C4.81: in a cluster every shard is looked at, swept and mended on its
-// node.
+// TestCheckAndSweepOfACluster checks that every shard of a cluster is polled, swept and repaired
+// on its node (C4.75, C4.81).
 func TestCheckAndSweepOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster, prefix := redistest.SharedCluster(t)
@@ -37,16 +37,17 @@ func TestCheckAndSweepOfACluster(t *testing.T) {
 	}
 	report, err := e.Check(ctx, contract.CheckParams{Repair: true})
 	if err != nil || report.Jobs != jobs || len(report.Faults) != lost || report.Repaired != lost {
-		t.Fatalf("the repair of %d shards answers %+v, %v", lost, report, err)
+		t.Fatalf("the repair of %d shards returned %+v, %v", lost, report, err)
 	}
 	if report, err = e.Check(ctx, contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
-		t.Errorf("after the repair there are %+v, %v", report.Faults, err)
+		t.Errorf("after the repair Check found %+v, %v", report.Faults, err)
 	}
 	c.Advance(time.Hour)
 	if err := e.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	page, err := e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
+	page, err := e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady,
+		PageParams: duly.PageParams{Limit: 1000}})
 	if err != nil || len(page.Jobs) != jobs {
 		t.Errorf("%d jobs are ready, %v", len(page.Jobs), err)
 	}

@@ -16,17 +16,17 @@ import (
 	"github.com/dulymq/duly/test/conformance"
 )
 
-// where is the place of a test's engine: a URL with a prefix of its own.
+// where returns the URL of a test's engine, with a unique prefix.
 type where func(t testing.TB) string
 
-// single is the one server, as the user that docs/redis.md asks for (S5). A user
-// who can't use functions is refused.
+// single returns the URL of the single server, with the user that docs/redis.md requires (S5).
+// Open fails for a user that can't use functions.
 func single(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
 	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=functions"
 }
 
-// byEval is single for an engine that uses no functions.
+// byEval is single for an engine without functions.
 func byEval(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
 	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=eval"
@@ -42,7 +42,7 @@ func clusterByEval(t testing.TB) string {
 	return c.URL() + "&scripts=eval&prefix=" + prefix
 }
 
-// openOn opens an engine that goes by the test's clock.
+// openOn opens an engine with the test's clock.
 func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisengine.Engine {
 	e, err := redisengine.Open(context.Background(), redisengine.Config{
 		URL: at(t), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards,
@@ -54,7 +54,7 @@ func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisen
 	return e
 }
 
-// suite makes an engine for every test, whose queues have that many shards.
+// suite creates an engine for every test, whose queues have this number of shards.
 func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	redistest.Need(t)
 	return enginetest.Suite{Shards: shards, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
@@ -81,24 +81,26 @@ func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	}}
 }
 
-// shards is how many parts queues have where they have several.
+// shards is the number of shards in the tests with several.
 const shards = 8
 
 func TestConformance(t *testing.T) { suite(t, single, 1).Run(t) }
 
-// C11.17: the contract holds for scripts that are sent by EVAL, too.
+// TestConformanceByEval checks that the contract also holds for scripts sent by EVAL (C11.17).
 func TestConformanceByEval(t *testing.T) {
 	s := suite(t, byEval, 1)
 	switch {
 	case testing.Short():
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder"}
+		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits",
+			"TopicReserve", "TopicSettle", "TopicOrder"}
 	}
 	s.Run(t)
 }
 
-// Queues of eight shards on one server: what does not hang on a cluster.
+// TestShardedConformance runs the suite with queues of eight shards on one server, which needs no
+// cluster.
 func TestShardedConformance(t *testing.T) {
 	if !long() {
 		t.Skip("runs with DULY_LONG=1; the cluster's short form has eight shards, too")
@@ -106,34 +108,35 @@ func TestShardedConformance(t *testing.T) {
 	suite(t, single, shards).Run(t)
 }
 
-// C1.5: queues of eight shards on a cluster of three. Nothing ever asks for keys
-// of two shards in one step, which a cluster refuses as CROSSSLOT.
+// TestClusterConformance runs the suite with queues of eight shards on a cluster of three nodes
+// (C1.5). No call uses keys of two shards in one step, which a cluster rejects as CROSSSLOT.
 func TestClusterConformance(t *testing.T) {
 	s := suite(t, cluster, shards)
 	switch {
 	case testing.Short():
 		s.Subjects = []string{"Shards", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Concurrency"}
+		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance",
+			"Concurrency"}
 	}
 	neverAcrossSlots(t)
 	s.Run(t)
 }
 
-// neverAcrossSlots looks at the end of the test whether a node of the shared
-// cluster has refused a call for keys of several slots.
+// neverAcrossSlots checks after the test whether a node of the shared cluster has rejected a call
+// for keys of several slots.
 func neverAcrossSlots(t *testing.T) {
 	c, _ := redistest.SharedCluster(t)
 	t.Cleanup(func() {
 		for _, node := range c.Nodes() {
 			if stats := node.Must("INFO", "errorstats").(string); strings.Contains(stats, "errorstat_CROSSSLOT") {
-				t.Errorf("%s has answered CROSSSLOT: %s", node.Addr(), stats)
+				t.Errorf("%s has rejected a call with CROSSSLOT: %s", node.Addr(), stats)
 			}
 		}
 	})
 }
 
-// C11.32: the same suite through a server that stands on Redis.
+// TestHTTPOverRedis runs the suite through a server on Redis (C11.32).
 func TestHTTPOverRedis(t *testing.T) {
 	redistest.Need(t)
 	s := conformance.OnLoopback(func(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
@@ -150,7 +153,7 @@ func TestHTTPOverRedis(t *testing.T) {
 
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
-// The short form leaves the rare transitions to the engines that need no server.
+// TestModel has a short form, which leaves the rare transitions to the engines without a server.
 func TestModel(t *testing.T) {
 	s := suite(t, single, 1)
 	s.Sequences = 150
@@ -176,10 +179,11 @@ func TestClusterTopicModel(t *testing.T) {
 	s.TopicModel(t)
 }
 
-// Topics on a cluster. Their tests say themselves how many shards a topic has.
+// TestClusterTopics runs the topic tests on a cluster. They set the number of shards themselves.
 func TestClusterTopics(t *testing.T) {
 	s := suite(t, cluster, 1)
-	s.Subjects = []string{"TopicPublish", "TopicDelayed", "TopicGroup", "TopicReserve", "TopicSettle", "TopicSeek", "TopicShards", "TopicStats"}
+	s.Subjects = []string{"TopicPublish", "TopicDelayed", "TopicGroup", "TopicReserve", "TopicSettle", "TopicSeek",
+		"TopicShards", "TopicStats"}
 	if testing.Short() {
 		s.Subjects = []string{"TopicShards"}
 	}

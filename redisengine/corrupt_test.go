@@ -27,7 +27,7 @@ func bothWays(t *testing.T, f func(t *testing.T, shards int)) {
 	}
 }
 
-// What the namespace's list has lost comes back.
+// TestCheckList checks that Check restores lost entries of the namespace's list.
 func TestCheckList(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
@@ -42,7 +42,7 @@ func TestCheckList(t *testing.T) {
 			r.do("DEL", list(r, "configs"))
 			r.findAndMend("queue_not_configured")
 			if c, err := r.e.Config(t.Context(), damageQueue); err != nil || c.Shards != shards {
-				t.Errorf("the queue has %+v, %v", c, err)
+				t.Errorf("Config returned %+v, %v", c, err)
 			}
 		})
 		t.Run("NoSuchQueue", func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestCheckList(t *testing.T) {
 	})
 }
 
-// C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, D6: Check finds every fault that
-// the keys can hold, changes nothing unless it is told to, and mends each.
+// TestCheck checks that Check finds every possible fault in the keys, repairs nothing unless
+// requested, and repairs each fault (C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, D6).
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, d := range damages {
@@ -69,8 +69,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// All of them at once, and one repair.
-func TestCheckMendsEverythingAtOnce(t *testing.T) {
+// TestCheckRepairsAllFaultsAtOnce repairs all faults in one call.
+func TestCheckRepairsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		r := newRuin(t, shards, 16)
@@ -88,7 +88,8 @@ func TestCheckMendsEverythingAtOnce(t *testing.T) {
 // TestCheckTwoSets puts a job of every state into every other set.
 func TestCheckTwoSets(t *testing.T) {
 	t.Parallel()
-	states := map[string]string{"later": "delayed", "plain": "ready", "taken": "leased", "buried": "dead", "done": "done", "behind": "blocked", "head": "leased", "merging": "leased"}
+	states := map[string]string{"later": "delayed", "plain": "ready", "taken": "leased", "buried": "dead",
+		"done": "done", "behind": "blocked", "head": "leased", "merging": "leased"}
 	for kind, from := range states {
 		for _, to := range []string{"delayed", "ready", "leased", "dead", "done"} {
 			if from == to {
@@ -105,8 +106,8 @@ func TestCheckTwoSets(t *testing.T) {
 	}
 }
 
-// TestLeaseEntryMissing: a job that was handed out, and whose lease has no
-// entry, is found and comes back; what the holder of its receipt does is refused.
+// TestLeaseEntryMissing checks that Check finds a delivered job without a lease entry and makes
+// it ready. The old receipt is then void.
 func TestLeaseEntryMissing(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
@@ -118,18 +119,20 @@ func TestLeaseEntryMissing(t *testing.T) {
 		v.on("ZREM", "leased", v.number)
 		r.clock.Advance(time.Hour)
 		if got := r.reserve(); len(got) > 0 {
-			t.Fatal("nothing brings it back by itself, or this test shows nothing:", got)
+			t.Fatal("the job was delivered before the repair:", got)
 		}
 		r.locate()
 		report := r.check(true)
-		if len(report.Faults) != 1 || report.Faults[0].Kind != "job_in_no_set" || report.Faults[0].ID != lost.ID || report.Repaired != 1 {
-			t.Fatalf("the repair found %+v", report)
+		if len(report.Faults) != 1 || report.Faults[0].Kind != "job_in_no_set" || report.Faults[0].ID != lost.ID ||
+			report.Repaired != 1 {
+			t.Fatalf("the repair reported %+v", report)
 		}
 		again := r.reserve()
 		if len(again) != 1 || again[0].ID != lost.ID {
 			t.Fatal(again)
 		}
-		errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: lost.Receipt, As: duly.Ack}, {Receipt: again[0].Receipt, As: duly.Ack}})
+		errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: lost.Receipt, As: duly.Ack},
+			{Receipt: again[0].Receipt, As: duly.Ack}})
 		if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost || errs[1] != nil {
 			t.Fatal(errs, err)
 		}
@@ -137,8 +140,8 @@ func TestLeaseEntryMissing(t *testing.T) {
 	})
 }
 
-// P6: a job that nobody can read is a dead letter with a reason and with the
-// bytes that are left, and the queue flows.
+// TestUnreadableIsQuarantined checks that a repair turns an unreadable job into a dead letter
+// with a reason and its remaining bytes (P6). Other jobs are delivered.
 func TestUnreadableIsQuarantined(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 4, 1)
@@ -151,23 +154,24 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 		if j.State == duly.StateDead && j.LastError != "no" {
 			reasons[string(j.Body)] = j.LastError
 			if _, err := r.e.Get(t.Context(), damageQueue, j.ID); err != nil {
-				t.Errorf("nobody finds %s by the ID that the list tells: %v", j.ID, err)
+				t.Errorf("Get does not find %s by the ID in the list: %v", j.ID, err)
 			}
 		}
 	}
-	want := map[string]string{"own-0": "the stored job can't be read: its policy is damaged", "short": "the stored job can't be read: its record is damaged"}
+	want := map[string]string{"own-0": "the stored job can't be read: its policy is damaged",
+		"short": "the stored job can't be read: its record is damaged"}
 	if fmt.Sprint(reasons) != fmt.Sprint(want) {
-		t.Errorf("dead are %v, want %v", reasons, want)
+		t.Errorf("the dead jobs are %v, want %v", reasons, want)
 	}
 	r.gone["plain-0"] = true
 	r.drain()
 	r.sound()
 }
 
-// P6: nobody has to call Check for it. A reserve that fails at a damaged job has
-// the shard mended, and the next ones take what is there. A job whose policy is
-// damaged is delivered by the defaults.
-func TestDamageHealsByItself(t *testing.T) {
+// TestReserveRepairsDamage checks that damage is repaired without a call of Check (P6). A reserve
+// that fails because of a damaged job has the shard repaired, and the next ones get its jobs. A
+// job whose policy is damaged is delivered with the defaults.
+func TestReserveRepairsDamage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		harm func(v victim)
@@ -196,21 +200,21 @@ func TestDamageHealsByItself(t *testing.T) {
 				return err == nil && len(got) >= len(c.want)
 			})
 			if first == nil {
-				t.Error("the first reserve answers no error: this test shows nothing")
+				t.Error("the first Reserve returned no error")
 			}
 			if !slices.Equal(got, c.want) {
-				t.Errorf("taken were %v, want %v", got, c.want)
+				t.Errorf("reserved %v, want %v", got, c.want)
 			}
 			if s, err := r.e.Stats(t.Context(), damageQueue); err != nil || s.Sizes.Dead != int64(2-len(c.want)) {
-				t.Errorf("the sizes are %+v, %v", s.Sizes, err)
+				t.Errorf("the queue has the sizes %+v, %v", s.Sizes, err)
 			}
 			r.sound()
 		})
 	}
 }
 
-// TestLostPolicies: jobs whose policies are lost, all of them, are delivered by the
-// defaults, and a repair gives them these.
+// TestLostPolicies checks that jobs whose policies are lost are delivered with the defaults,
+// which a repair then stores.
 func TestLostPolicies(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
@@ -219,7 +223,8 @@ func TestLostPolicies(t *testing.T) {
 	got, err := r.e.Reserve(t.Context(), p)
 	must(t, err)
 	for _, d := range got {
-		if d.Tries != duly.DefaultTries || d.MaxStalls != duly.DefaultMaxStalls || d.Lease != duly.DefaultLease || d.Backoff != duly.DefaultBackoff {
+		if d.Tries != duly.DefaultTries || d.MaxStalls != duly.DefaultMaxStalls || d.Lease != duly.DefaultLease ||
+			d.Backoff != duly.DefaultBackoff {
 			t.Errorf("%s is delivered as %+v", d.ID, d)
 		}
 		r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release})
@@ -230,23 +235,24 @@ func TestLostPolicies(t *testing.T) {
 	r.findAndMend("policy_missing")
 }
 
-// A record that holds the policy of its job is no fault.
-func TestAPolicyInItsRecordIsNoFault(t *testing.T) {
+// TestInlinePolicyIsNoFault checks that a record with an inline policy is no fault.
+func TestInlinePolicyIsNoFault(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	for _, kind := range []string{"own", "brief", "merged", "behind", "large", "head", "done", "until"} {
 		v := r.take(kind)
 		v.inline(v.hash("policies", v.policyPlace()))
 	}
-	v := r.take("retry") // nor is a policy that has two places
+	// A policy with two indexes is no fault either.
+	v := r.take("retry")
 	v.on("HSET", "policies", "\xc8", v.hash("policies", v.policyPlace()))
 	r.sound()
 	r.drain()
 	r.sound()
 }
 
-// TestCheckMarkerMissing is the nineteenth, by the server's clock: jobs are
-// deliverable, the marker is gone, and nobody comes.
+// TestCheckMarkerMissing checks the nineteenth fault, by the server's clock: jobs are
+// deliverable, the marker is gone, and no waiter is there.
 func TestCheckMarkerMissing(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
@@ -257,22 +263,22 @@ func TestCheckMarkerMissing(t *testing.T) {
 		v.on("ZREM", "marker", "now")
 		report := r.check(true)
 		if len(report.Faults) != 1 || report.Faults[0].Kind != "moment_missed" || report.Repaired != 1 {
-			t.Fatalf("the repair found %+v", report)
+			t.Fatalf("the repair reported %+v", report)
 		}
 		for _, said := range []string{"1 jobs are deliverable", "no job is lost", "within " + redisengine.Recheck.String()} {
 			if detail := report.Faults[0].Detail; !strings.Contains(detail, said) || strings.Contains(detail, "\n") {
-				t.Errorf("the fault says %q, and not %q", detail, said)
+				t.Errorf("the fault's text %q lacks %q", detail, said)
 			}
 		}
 		if score, _ := v.on("ZSCORE", "marker", "now").(string); score != "1" {
-			t.Errorf("the marker tells of %q jobs, want 1", score)
+			t.Errorf("the marker has the score %q, want 1", score)
 		}
 		r.sound()
 	})
 }
 
-// Whoever takes the marker and reserves is no fault, also where the marker is
-// taken again when Check looks for the second time.
+// TestCheckMarkerTaken checks that a process which takes the marker and reserves is no fault,
+// even if the marker is taken again at Check's second look.
 func TestCheckMarkerTaken(t *testing.T) {
 	t.Parallel()
 	r := openRuin(t, 1, nil)
@@ -284,8 +290,10 @@ func TestCheckMarkerTaken(t *testing.T) {
 	take()
 	looks := 0
 	report, err := r.e.Check(t.Context(), contract.CheckParams{Progress: func(int64, int64) {
-		if looks++; looks == 2 { // at the other queue: this one was looked at
-			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1}); err != nil || len(got) != 1 {
+		// This is the look at the other queue; the first queue was checked.
+		if looks++; looks == 2 {
+			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name},
+				Max: 1}); err != nil || len(got) != 1 {
 				t.Error(got, err)
 			}
 			take()
@@ -296,9 +304,9 @@ func TestCheckMarkerTaken(t *testing.T) {
 	}
 }
 
-// C4.81: Check finds nothing while others push, take, extend, settle, delete,
-// requeue and change jobs of every kind.
-func TestCheckBesideOthers(t *testing.T) {
+// TestCheckDuringOtherCalls checks that Check finds nothing while other callers push, reserve,
+// extend, settle, delete, requeue and update jobs of every kind (C4.81).
+func TestCheckDuringOtherCalls(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		r := openRuin(t, shards, nil)
@@ -331,7 +339,7 @@ func TestCheckBesideOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range report.Faults {
-				t.Errorf("check %d, while others work, finds %+v", checks, f)
+				t.Errorf("check %d during other calls found %+v", checks, f)
 			}
 		}
 		end()
@@ -339,14 +347,17 @@ func TestCheckBesideOthers(t *testing.T) {
 	})
 }
 
-// bustle is what one of several at once does with the queue.
+// bustle is one turn of one of the concurrent callers.
 func (r *damageRig) bustle(who, turn int) {
 	key := fmt.Sprint("k", turn%3)
 	jobs := []duly.Job{
-		{}, {Delay: 3 * time.Millisecond}, {TTL: 4 * time.Millisecond}, {OrderKey: key}, {OrderKey: key, Delay: 2 * time.Millisecond},
+		{}, {Delay: 3 * time.Millisecond}, {TTL: 4 * time.Millisecond}, {OrderKey: key},
+		{OrderKey: key, Delay: 2 * time.Millisecond},
 		{OrderKey: key, TTL: 2 * time.Millisecond}, {Merge: duly.Merge{Key: key}, Delay: time.Millisecond},
-		{Merge: duly.Merge{Key: key, Mode: duly.MergeReplace}, Priority: 3}, {Merge: duly.Merge{Key: "u", Until: duly.UntilDone}},
-		{ID: fmt.Sprintf("own-%d-%d", who, turn), Retain: time.Millisecond}, {Body: make([]byte, 9<<10)}, {Tries: 1, Lease: 100 * time.Millisecond},
+		{Merge: duly.Merge{Key: key, Mode: duly.MergeReplace}, Priority: 3},
+		{Merge: duly.Merge{Key: "u", Until: duly.UntilDone}},
+		{ID: fmt.Sprintf("own-%d-%d", who, turn), Retain: time.Millisecond}, {Body: make([]byte, 9<<10)},
+		{Tries: 1, Lease: 100 * time.Millisecond},
 	}
 	for i := range jobs {
 		jobs[i].Queue = damageQueue.Name
@@ -372,8 +383,10 @@ func (r *damageRig) bustle(who, turn int) {
 	}
 	outcomes := make([]duly.SettleRequest, 0, len(got))
 	for i, d := range got {
-		if i%9 < 8 { // the others stall
-			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})
+		// The other deliveries stall.
+		if i%9 < 8 {
+			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt,
+				As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})
 		}
 	}
 	if _, err := r.e.Settle(r.Context(), "", outcomes); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// gauge is an engine on a server of its own, which counts its commands.
+// gauge is an engine on a private server, and counts the server's commands.
 type gauge struct {
 	*testing.T
 	server *redistest.Server
@@ -25,7 +25,7 @@ func newGauge(t *testing.T) *gauge {
 	return &gauge{t, server, openOn(t, server.URL(), nil)}
 }
 
-// calls counts the commands that f makes the server run, those of scripts too.
+// calls counts the commands that f makes the server run, including those in scripts.
 func (g *gauge) calls(f func()) map[string]int {
 	g.Helper()
 	g.server.Must("CONFIG", "RESETSTAT")
@@ -38,7 +38,8 @@ func (g *gauge) calls(f func()) map[string]int {
 		}
 	}
 	delete(counts, "CONFIG|RESETSTAT")
-	delete(counts, "SPUBLISH") // nobody waits for it, and many calls share one
+	// No call waits for it, and many calls share one.
+	delete(counts, "SPUBLISH")
 	return counts
 }
 
@@ -50,7 +51,8 @@ func (g *gauge) push(n int, delay time.Duration) {
 func (g *gauge) pushAll(n int, job duly.Job) {
 	g.Helper()
 	jobs := slices.Repeat([]duly.Job{job}, n)
-	for i := range jobs { // in random shards
+	// The jobs go to random shards.
+	for i := range jobs {
 		jobs[i].ID, jobs[i].Made = duly.NewNumber().String(), true
 	}
 	if _, err := g.e.Push(g.Context(), jobs); err != nil {
@@ -85,13 +87,15 @@ func (g *gauge) delete(id string) {
 	}
 }
 
-// C11.16: what the common path costs does not grow with the batch, and is what
-// the page says: a command more is a look at a feature that nobody uses.
-func TestCommonPathCostsWhatThePageSays(t *testing.T) {
+// TestCommonPathCostsTheDocumentedCommands checks that the common path's commands don't grow with
+// the batch, and match docs/redis-layout.md (C11.16). One command more would be the check of an
+// unused feature.
+func TestCommonPathCostsTheDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
 	page := layoutPage(t)
-	for range 2 { // makes the queue, and learns of it
+	// The first pushes create the queue and read its configuration.
+	for range 2 {
 		g.push(3, 0)
 		g.push(1, time.Hour)
 		g.ack(g.reserve(1))
@@ -112,23 +116,26 @@ func TestCommonPathCostsWhatThePageSays(t *testing.T) {
 		g.compare(page, "delete of leased jobs", g.calls(func() { g.delete(d.ID) }), 1)
 	}
 	own := duly.Job{Queue: "q", Tries: 1, MaxStalls: duly.None, TTL: time.Hour}
-	g.pushAll(1, own) // the shard learns of the policy
+	// The shard stores the policy.
+	g.pushAll(1, own)
 	for _, n := range []int{2, 100} {
 		g.compare(page, "push of ready jobs with other tries and a TTL", g.calls(func() { g.pushAll(n, own) }), 1)
 	}
 }
 
-// A shard of several costs what a lone one does: that limits are divided is no
-// limit.
-func TestEachShardCostsWhatThePageSays(t *testing.T) {
+// TestEachShardCostsTheDocumentedCommands checks that a shard of several costs what a single one
+// does: divided limits are still no limits.
+func TestEachShardCostsTheDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
 	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 2}); err != nil {
 		t.Fatal(err)
 	}
-	const n = 100 // in one shard alone once in 2⁹⁹ times
+	// All in one shard happens once in 2⁹⁹ times.
+	const n = 100
 	page := layoutPage(t)
-	for range 2 { // makes the queue, and tells of the next moments
+	// The first calls create the queue and set the next due times.
+	for range 2 {
 		g.push(n, time.Hour)
 		g.push(n, 0)
 		g.ack(g.reserve(n))
@@ -137,14 +144,15 @@ func TestEachShardCostsWhatThePageSays(t *testing.T) {
 	g.compare(page, "push of ready jobs", g.calls(func() { g.push(n, 0) }), 2)
 	var ds []duly.Delivery
 	counts := g.calls(func() { ds = g.reserve(n) })
-	counts["ZADD"] += counts["ZREM"] // nothing is left, so a marker goes where the page has one set
+	// No job is left, so a marker is removed where the page has one set.
+	counts["ZADD"] += counts["ZREM"]
 	delete(counts, "ZREM")
 	g.compare(page, "reserve", counts, 2)
 	g.compare(page, "ack", g.calls(func() { g.ack(ds) }), 2)
 }
 
-// compare reads the page's row, in which ×2 stands behind what is called twice.
-// It holds for each of some shards.
+// compare reads the row of the page, in which ×2 follows a command that is called twice. It
+// applies to each of some shards.
 func (g *gauge) compare(page, what string, got map[string]int, shards int) {
 	g.Helper()
 	_, rest, found := strings.Cut(page, "| "+what+" | `")
@@ -158,6 +166,6 @@ func (g *gauge) compare(page, what string, got map[string]int, shards int) {
 		}
 	}
 	if !found || !maps.Equal(got, want) {
-		g.Errorf("%s costs %v, and the page says %v", what, got, want)
+		g.Errorf("%s costs %v, want %v", what, got, want)
 	}
 }

@@ -18,24 +18,24 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// damageRig is a queue with jobs of every kind, which tests damage by hand. A job's
-// body begins with its name; copies of a kind are named kind-0, kind-1 and so on.
+// damageRig is a queue with jobs of every kind, for tests that damage the store. A job's body
+// begins with its name. Copies of a kind are named kind-0, kind-1 and so on.
 type damageRig struct {
 	*testing.T
 	server *redistest.Server
 	prefix string
 	shards int
-	clock  *clock.Fake // nil: the server's
+	clock  *clock.Fake // nil: the server's clock
 	e      *redisengine.Engine
 	jobs   map[string]place        // by name
 	held   map[string]duly.Receipt // of leased jobs, by kind
-	next   map[string]int          // which copy of a kind is still whole
-	gone   map[string]bool         // jobs whose record a damage has taken away
-	bodies map[string]bool         // that were pushed
+	next   map[string]int          // the next undamaged copy of a kind
+	gone   map[string]bool         // jobs whose record was deleted
+	bodies map[string]bool         // the pushed bodies
 	acked  map[string]bool
 }
 
-// place is where a job is stored.
+// place is the location of a stored job.
 type place struct {
 	shard  int
 	number string
@@ -54,12 +54,15 @@ func openRuin(t *testing.T, shards int, c *clock.Fake) *damageRig {
 	return openRuinOn(t, server, prefix, shards, c)
 }
 
-func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake, options ...string) *damageRig {
+func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake,
+	options ...string) *damageRig {
 	r := &damageRig{
-		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{}, held: map[string]duly.Receipt{},
+		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{},
+		held: map[string]duly.Receipt{},
 		next: map[string]int{}, gone: map[string]bool{}, bodies: map[string]bool{}, acked: map[string]bool{},
 	}
-	cfg := redisengine.Config{URL: r.server.URL() + "?" + strings.Join(append(options, "prefix="+r.prefix), "&"), Manual: true, Logger: slog.New(slog.DiscardHandler)}
+	cfg := redisengine.Config{URL: r.server.URL() + "?" + strings.Join(append(options, "prefix="+r.prefix), "&"),
+		Manual: true, Logger: slog.New(slog.DiscardHandler)}
 	if c != nil {
 		cfg.Clock = c
 	}
@@ -74,14 +77,15 @@ func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards in
 	return r
 }
 
-// fill pushes the jobs, some of which are delivered and end, or stay leased.
+// fill pushes the jobs. Some of them are delivered and settled, or stay leased.
 func (r *damageRig) fill(copies int) {
 	r.Helper()
 	first := func(i int) []duly.Job {
 		k := strconv.Itoa(i)
 		return []duly.Job{
 			{Body: []byte("buried-" + k)}, {Body: []byte("done-" + k), Retain: time.Hour}, {Body: []byte("taken-" + k)},
-			{Body: []byte("head-" + k), OrderKey: "k" + k}, {Body: []byte("retry-" + k), OrderKey: "r" + k}, {Body: []byte("failed-" + k)},
+			{Body: []byte("head-" + k), OrderKey: "k" + k}, {Body: []byte("retry-" + k), OrderKey: "r" + k},
+			{Body: []byte("failed-" + k)},
 			{Body: []byte("stuck-" + k), OrderKey: "s" + k},
 			{Body: []byte("until-" + k), Merge: duly.Merge{Key: "u" + k, Until: duly.UntilDone}},
 			{Body: []byte("merging-" + k), Merge: duly.Merge{Key: "l" + k}}, {Body: []byte("kept-" + k), Retain: time.Hour},
@@ -92,7 +96,8 @@ func (r *damageRig) fill(copies int) {
 		return []duly.Job{
 			{Body: []byte("behind-" + k), OrderKey: "k" + k}, {Body: []byte("waiting-" + k), OrderKey: "r" + k},
 			{Body: []byte("held-" + k), OrderKey: "s" + k},
-			{Body: []byte("plain-" + k)}, {Body: []byte("headed-" + k), Headers: map[string]string{"a": "b", "long": strings.Repeat("x", 200)}},
+			{Body: []byte("plain-" + k)}, {Body: []byte("headed-" + k),
+				Headers: map[string]string{"a": "b", "long": strings.Repeat("x", 200)}},
 			{Body: []byte("own-" + k), ID: "own-" + k}, {Body: []byte("large-" + k + strings.Repeat(".", 9<<10))},
 			{Body: []byte("brief-" + k), TTL: time.Hour}, {Body: []byte("later-" + k), Delay: time.Minute},
 			{Body: []byte("merged-" + k), Merge: duly.Merge{Key: "m" + k}, Priority: 7},
@@ -128,7 +133,7 @@ func (r *damageRig) hold(got []duly.Delivery) {
 	}
 }
 
-// name is what the body begins with.
+// name returns the beginning of the body.
 func name(j *duly.Job) string { n, _, _ := strings.Cut(string(j.Body), "."); return n }
 
 func kind(j *duly.Job) string { k, _, _ := strings.Cut(name(j), "-"); return k }
@@ -150,7 +155,7 @@ func (r *damageRig) push(jobs ...duly.Job) {
 	}
 }
 
-// reserve takes everything that can be taken.
+// reserve reserves all deliverable jobs.
 func (r *damageRig) reserve() (all []duly.Delivery) {
 	r.Helper()
 	for {
@@ -178,7 +183,7 @@ func (r *damageRig) settle(outcomes ...duly.SettleRequest) {
 	}
 }
 
-// locate finds out where every job is stored.
+// locate finds the location of every stored job.
 func (r *damageRig) locate() {
 	r.Helper()
 	for _, j := range r.list() {
@@ -192,7 +197,7 @@ func (r *damageRig) locate() {
 	}
 }
 
-// list tells every job of every state, with its body.
+// list returns every job of every state, with its body.
 func (r *damageRig) list() (all []duly.JobInfo) {
 	r.Helper()
 	for _, state := range duly.States {
@@ -211,7 +216,7 @@ func (r *damageRig) list() (all []duly.JobInfo) {
 	return all
 }
 
-// key is the name of a key of a shard.
+// key returns the name of a shard's key.
 func (r *damageRig) key(shard int, name string) string {
 	return store.ShardTag(r.prefix, damageQueue, shard) + name
 }
@@ -221,21 +226,21 @@ func (r *damageRig) do(args ...any) any {
 	return r.server.Must(args...)
 }
 
-// victim is a job that a damage falls upon.
+// victim is a job to be damaged.
 type victim struct {
 	*damageRig
 	place
 	name string
 }
 
-// take chooses a job of that kind that is still whole.
+// take returns an undamaged job of a kind.
 func (r *damageRig) take(kind string) victim {
 	r.Helper()
 	name := kind + "-" + strconv.Itoa(r.next[kind])
 	r.next[kind]++
 	p, ok := r.jobs[name]
 	if !ok {
-		r.Fatalf("no job %s", name)
+		r.Fatalf("there is no job %s", name)
 	}
 	return victim{r, p, name}
 }
@@ -253,14 +258,14 @@ func (v victim) hash(key, field string) string {
 	return s
 }
 
-// score is where the job stands in a set.
+// score returns the job's score in a set.
 func (v victim) score(key string) string {
 	v.Helper()
 	s, _ := v.on("ZSCORE", key, v.number).(string)
 	return s
 }
 
-// member finds the job in the blocked set.
+// member returns the job's member of the blocked set.
 func (v victim) member() string {
 	v.Helper()
 	for _, m := range v.on("ZRANGE", "blocked", 0, -1).([]any) {
@@ -272,7 +277,7 @@ func (v victim) member() string {
 	return ""
 }
 
-// alias finds the field of a kind, i or m, that leads to the job.
+// alias returns the field of a kind, i or m, that leads to the job.
 func (v victim) alias(kind string) string {
 	v.Helper()
 	all := v.on("HGETALL", "alias").([]any)
@@ -285,7 +290,7 @@ func (v victim) alias(kind string) string {
 	return ""
 }
 
-// lose takes the record away: the job is lost.
+// lose deletes the record: the job is lost.
 func (v victim) lose() {
 	v.Helper()
 	v.on("HDEL", "records", v.number)
@@ -301,8 +306,8 @@ func (r *damageRig) check(repair bool) contract.CheckReport {
 	return report
 }
 
-// findAndMend: Check finds the faults and changes nothing; one repair mends
-// them all; what is left is sound, and every job comes out of it.
+// findAndMend checks that Check finds the faults and changes nothing, and that one repair fixes
+// all of them. The queue is then sound, and delivers every job.
 func (r *damageRig) findAndMend(kinds ...string) {
 	r.Helper()
 	before := r.dump()
@@ -316,14 +321,14 @@ func (r *damageRig) findAndMend(kinds ...string) {
 	report = r.check(true)
 	r.want(report, true, kinds)
 	if report.Repaired != len(report.Faults) {
-		r.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+		r.Errorf("%d of %d faults were repaired: %+v", report.Repaired, len(report.Faults), report.Faults)
 	}
 	r.sound()
 	r.drain()
 	r.sound()
 }
 
-// want looks for kinds of faults in a report.
+// want checks that a report has faults of these kinds.
 func (r *damageRig) want(report contract.CheckReport, repaired bool, kinds []string) {
 	r.Helper()
 	found := map[string]bool{}
@@ -339,25 +344,27 @@ func (r *damageRig) want(report contract.CheckReport, repaired bool, kinds []str
 	}
 }
 
-// sound: there is nothing to find.
+// sound checks that no faults are left.
 func (r *damageRig) sound() {
 	r.Helper()
 	for _, f := range r.check(false).Faults {
-		r.Errorf("after the repair there is %s: job %q, %s", f.Kind, f.ID, f.Detail)
+		r.Errorf("after the repair Check found %s: job %q, %s", f.Kind, f.ID, f.Detail)
 	}
 }
 
-// dump is everything that is stored, key by key.
+// dump returns all stored data, by key.
 func (r *damageRig) dump() map[string]string {
 	r.Helper()
 	all := map[string]string{}
-	read := map[string][]any{"hash": {"HGETALL"}, "zset": {"ZRANGE", 0, -1, "WITHSCORES"}, "string": {"GET"}, "none": {"TYPE"}}
+	read := map[string][]any{"hash": {"HGETALL"}, "zset": {"ZRANGE", 0, -1, "WITHSCORES"}, "string": {"GET"},
+		"none": {"TYPE"}}
 	for shard := range r.shards {
 		for _, name := range redisengine.ShardKeys {
 			key := r.key(shard, name)
 			args := read[fmt.Sprint(r.do("TYPE", key))]
 			v := r.do(slices.Insert(slices.Clone(args), 1, any(key))...)
-			if list, ok := v.([]any); ok && args[0] == "HGETALL" { // which comes in no order
+			// The fields come in no order.
+			if list, ok := v.([]any); ok && args[0] == "HGETALL" {
 				pairs := make([]string, 0, len(list)/2)
 				for i := 0; i < len(list); i += 2 {
 					pairs = append(pairs, fmt.Sprintf("%q: %q", list[i], list[i+1]))
@@ -371,18 +378,19 @@ func (r *damageRig) dump() map[string]string {
 	return all
 }
 
-// drain works on the queue until nothing comes any more. Every job that was
-// not lost with its record has come out, or is dead.
+// drain works on the queue until no job is left. Every job that was not lost with its record must
+// be delivered or dead.
 func (r *damageRig) drain() {
 	r.Helper()
 	for range 4 {
-		r.clock.Advance(time.Minute) // over every lease, and what is delayed
+		// The advance ends every lease and delay.
+		r.clock.Advance(time.Minute)
 		for _, d := range r.reserve() {
 			if d.Now.Before(d.Due) {
-				r.Errorf("%s was delivered at %s, and is due at %s", name(&d.Job), d.Now, d.Due)
+				r.Errorf("%s was delivered at %s, but is due at %s", name(&d.Job), d.Now, d.Due)
 			}
 			if !r.bodies[string(d.Body)] {
-				r.Errorf("a job was delivered with a body that nobody has pushed: %d bytes, %.20q", len(d.Body), d.Body)
+				r.Errorf("a job was delivered with a body that was not pushed: %d bytes, %.20q", len(d.Body), d.Body)
 			}
 			r.acked[name(&d.Job)] = true
 			r.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
@@ -393,14 +401,14 @@ func (r *damageRig) drain() {
 		r.Fatal(err)
 	}
 	if z := s.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 {
-		r.Errorf("stuck: %+v", z)
+		r.Errorf("jobs are stuck: %+v", z)
 	}
 	dead := map[string]bool{}
 	for _, j := range r.list() {
 		if j.State == duly.StateDead {
 			dead[name(&j.Job)] = true
 			if j.LastError == "" {
-				r.Errorf("%s is dead, and nothing says why", name(&j.Job))
+				r.Errorf("%s is dead without a reason", name(&j.Job))
 			}
 		}
 	}

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// damage is one way to harm a store. The numbers are those of the nineteen
-// ways in which an index over jobs can go wrong.
+// damage is one way to damage a store. The numbers are those of the nineteen faults that an index
+// over jobs can have.
 type damage struct {
 	name string
 	harm func(r *damageRig)
-	// found is the kind that Check reports.
+	// found is the kind of fault that Check reports.
 	found string
-	// alone: the repair of anything else in the shard mends it on its way.
+	// alone: any other repair in the shard fixes it as well.
 	alone bool
 }
 
-// nobody is the number of no job.
+// nobody is a number that no job has.
 const nobody = "0123456789abcdef"
 
-// lost takes the record of a job away.
+// lost deletes the record of a job.
 func lost(kind string) func(r *damageRig) {
 	return func(r *damageRig) { r.take(kind).lose() }
 }
 
-// stray adds a member of no job to a set.
+// stray adds a member without a job to a set.
 func stray(set string, more ...any) func(r *damageRig) {
 	return func(r *damageRig) {
 		r.do(append([]any{"ZADD", r.key(0, set), 1, "stray-in-" + (set + "-------")[:7]}, more...)...)
@@ -39,7 +39,7 @@ func field(kind, hash, value string) func(r *damageRig) {
 	}
 }
 
-// cut leaves only so much of a field of a job's.
+// cut cuts the job's field of a hash to a size.
 func cut(kind, hash string, size int) func(r *damageRig) {
 	return func(r *damageRig) {
 		v := r.take(kind)
@@ -47,7 +47,7 @@ func cut(kind, hash string, size int) func(r *damageRig) {
 	}
 }
 
-// recordCut leaves so much of a job's record. Its body is lost, or its name.
+// recordCut cuts a job's record to a size. Its body or its name is lost.
 func recordCut(kind string, size int) func(r *damageRig) {
 	return func(r *damageRig) {
 		v := r.take(kind)
@@ -56,7 +56,7 @@ func recordCut(kind string, size int) func(r *damageRig) {
 	}
 }
 
-// inRecord writes over a part of a job's record.
+// inRecord overwrites a part of a job's record.
 func inRecord(kind string, at int, text string) func(r *damageRig) {
 	return func(r *damageRig) {
 		v := r.take(kind)
@@ -66,7 +66,7 @@ func inRecord(kind string, at int, text string) func(r *damageRig) {
 	}
 }
 
-// policyIs gives the policy of a job another text.
+// policyIs replaces the text of a job's policy.
 func policyIs(kind, text string) func(r *damageRig) {
 	return func(r *damageRig) {
 		v := r.take(kind)
@@ -74,10 +74,10 @@ func policyIs(kind, text string) func(r *damageRig) {
 	}
 }
 
-// policyPlace is the field of the job's policy.
+// policyPlace returns the field of the job's policy.
 func (v victim) policyPlace() string { return v.hash("records", v.number)[6:7] }
 
-// policyName is the field that leads to the place of the job's policy.
+// policyName returns the field that leads to the index of the job's policy.
 func (v victim) policyName() string {
 	v.Helper()
 	all := v.on("HGETALL", "policies").([]any)
@@ -86,11 +86,11 @@ func (v victim) policyName() string {
 			return all[i].(string)
 		}
 	}
-	v.Fatalf("nothing leads to the policy of %s", v.name)
+	v.Fatalf("no field leads to the policy of %s", v.name)
 	return ""
 }
 
-// inline gives the job a policy of its own, which its record holds.
+// inline stores the job's policy in its record.
 func (v victim) inline(policy string) {
 	v.Helper()
 	record, at := v.hash("records", v.number), 8
@@ -111,7 +111,7 @@ func score(kind, set string, by int) func(r *damageRig) {
 	}
 }
 
-// misscored gives a job a score that nothing of its state can have.
+// misscored gives a job a score that is impossible in its state.
 func misscored(kind, set, score string) func(r *damageRig) {
 	return func(r *damageRig) {
 		v := r.take(kind)
@@ -179,13 +179,14 @@ var damages = []damage{
 	}, "job_in_two_sets", false},
 	{"10 ReadyAtAnotherPlace", score("own", "ready", 5), "place_wrong", false},
 	{"10 DelayedAtAnotherPlace", score("retry", "delayed", -90_000), "place_wrong", false},
-	{"10 LeasedForEver", misscored("taken", "leased", "inf"), "place_wrong", false},
+	{"10 LeasedWithoutEnd", misscored("taken", "leased", "inf"), "place_wrong", false},
 	{"10 DeadInAThousandYears", misscored("buried", "dead", "1e300"), "place_wrong", false},
 	{"10 DoneAtNoTime", misscored("done", "done", "-inf"), "place_wrong", false},
 	{"10 BlockedWithAScore", misscored("behind", "blocked", "5"), "place_wrong", false},
 	{"11 LeasedWithoutEntry", without("taken", "leased"), "job_in_no_set", false},
 	{"11 HeadWithoutEntry", without("head", "leased"), "job_in_no_set", false},
-	{"12 BusyKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) }, "order_key_wrong", false},
+	{"12 BusyKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) },
+		"order_key_wrong", false},
 	{"12 BusyKeyOfAnother", func(r *damageRig) {
 		v := r.take("head")
 		v.on("HSET", "busy", v.key1(), nobody)
@@ -203,7 +204,8 @@ var damages = []damage{
 		v := r.take("head")
 		v.on("HDEL", "busy", v.key1())
 	}, "order_key_not_held", false},
-	{"14 AliasWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "inobody", nobody) }, "alias_without_job", false},
+	{"14 AliasWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "inobody", nobody) },
+		"alias_without_job", false},
 	{"14 AliasLost", func(r *damageRig) {
 		v := r.take("own")
 		v.on("HDEL", "alias", v.alias("i"))
@@ -212,8 +214,10 @@ var damages = []damage{
 		v := r.take("own")
 		v.on("HSET", "alias", v.alias("i"), nobody)
 	}, "alias_missing", false},
-	{"14 WhatIsThat", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "x", "y", "", "z") }, "alias_without_job", false},
-	{"15 MergeKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "m\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"14 AliasOfNoKind", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "x", "y", "", "z") }, "alias_without_job",
+		false},
+	{"15 MergeKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "m\x00nobody", nobody) },
+		"merge_key_wrong", false},
 	{"15 MergeKeyOfLeased", func(r *damageRig) {
 		v, merged := r.take("merging"), r.take("merged")
 		form := merged.alias("m")
@@ -228,12 +232,14 @@ var damages = []damage{
 		v := r.take("until")
 		v.on("HDEL", "alias", v.alias("m"))
 	}, "merge_key_missing", false},
-	{"15 OvertakenWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "o"+nobody, nobody) }, "merge_key_wrong", false},
+	{"15 OvertakenWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "o"+nobody, nobody) },
+		"merge_key_wrong", false},
 	{"15 OvertakenThatWaits", func(r *damageRig) {
 		v := r.take("merged")
 		v.on("HSET", "alias", "o"+v.number, v.number)
 	}, "merge_key_wrong", false},
-	{"15 ReplaceableWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "r\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"15 ReplaceableWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "r\x00nobody", nobody) },
+		"merge_key_wrong", false},
 	{"15 ReplaceableOfAnotherMode", func(r *damageRig) {
 		v := r.take("merging")
 		v.on("HSET", "alias", "r\x00nobody", v.number)
@@ -246,7 +252,8 @@ var damages = []damage{
 	{"16 ExpiryLost", without("brief", "expiry"), "expiry_missing", false},
 	{"16 RetainLost", without("done", "expiry"), "expiry_missing", false},
 	{"16 ExpiryAtAnotherMoment", score("brief", "expiry", 1), "expiry_missing", false},
-	{"17 RunWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) }, "run_without_job", false},
+	{"17 RunWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) },
+		"run_without_job", false},
 	{"17 BodyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "bodies"), nobody, "x") }, "body_without_job", false},
 	{"17 BodyOfAnother", field("plain", "bodies", "x"), "body_without_job", false},
 	{"17 BodyTwice", func(r *damageRig) {
@@ -285,8 +292,10 @@ var damages = []damage{
 	{"17 PolicyUnreadable", policyIs("merged", "\xdc\x00\x12"), "policy_missing", false},
 	{"17 PolicyOfAnotherShape", policyIs("behind", "\x93\x01\x02\x03"), "policy_missing", false},
 	{"17 PolicyEmpty", policyIs("brief", ""), "policy_missing", false},
-	{"17 PolicyWithoutTries", policyIs("brief", "\x9d\x00\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa0\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
-	{"17 PolicyOfNoMode", policyIs("brief", "\x9d\x01\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa1x\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
+	{"17 PolicyWithoutTries", policyIs("brief",
+		"\x9d\x00\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa0\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
+	{"17 PolicyOfNoMode", policyIs("brief", "\x9d\x01\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa1x\xa0\x00\xa0\xa0\x01\xff\x00"),
+		"policy_missing", false},
 	{"17 OptionsWithoutPolicy", inRecord("merged", 6, "\x00"), "policy_missing", false},
 	{"17 PolicyLeadsElsewhere", func(r *damageRig) {
 		v := r.take("retry")
@@ -299,7 +308,7 @@ var damages = []damage{
 		v := r.take("until")
 		v.on("HDEL", "policies", v.policyName())
 	}, "policy_wrong", false},
-	{"17 WhatPolicyIsThat", func(r *damageRig) {
+	{"17 PolicyOfNoKind", func(r *damageRig) {
 		r.do("HSET", r.key(0, "policies"), "", "x", "what", "y", "\x00", "z", "\xff", "z")
 	}, "policy_wrong", false},
 	{"17 PolicyOfItsOwnDamaged", func(r *damageRig) { r.take("own").inline("no policy") }, "job_unreadable", false},
@@ -312,9 +321,16 @@ var damages = []damage{
 	{"17 RunUnreadable", cut("failed", "run", 20), "job_unreadable", false},
 	{"17 RunOfBlockedUnreadable", field("waiting", "run", "x"), "job_unreadable", false},
 	{"17 DoneUnreadable", field("done", "run", "x"), "job_unreadable", false},
-	{"17 NumberUnreadable", func(r *damageRig) { r.do("HSET", r.key(0, "records"), "short", strings.Repeat("\x00", 14)) }, "job_unreadable", false},
-	{"18 CountersDoNotAddUp", func(r *damageRig) { r.do("HINCRBY", r.key(0, "tally"), "acked", 3) }, "counters_differ", false},
-	{"18 CounterIsNoNumber", func(r *damageRig) { r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at", "now") }, "counters_differ", false},
+	{"17 NumberUnreadable", func(r *damageRig) {
+		r.do("HSET", r.key(0, "records"), "short",
+			strings.Repeat("\x00", 14))
+	}, "job_unreadable", false},
+	{"18 CountersDoNotAddUp", func(r *damageRig) { r.do("HINCRBY", r.key(0, "tally"), "acked", 3) }, "counters_differ",
+		false},
+	{"18 CounterIsNoNumber", func(r *damageRig) {
+		r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at",
+			"now")
+	}, "counters_differ", false},
 	{"18 TallyLost", func(r *damageRig) {
 		v := r.take("plain")
 		v.on("DEL", "tally")
@@ -331,7 +347,7 @@ var damages = []damage{
 	}, "moment_missed", true},
 }
 
-// key1 is the order key of a head, or of one that is to be tried again.
+// key1 returns the order key of a head, or of a job to be retried.
 func (v victim) key1() string {
 	kind, i, _ := strings.Cut(v.name, "-")
 	return map[string]string{"head": "k", "retry": "r", "stuck": "s"}[kind] + i

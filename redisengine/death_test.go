@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// makesQueue is a push that makes its queue: it enters the queue into the list of
-// its namespace, configures the shard and stores the job, in a call each.
+// makesQueue is a push that creates its queue. It adds the queue to the list of its namespace,
+// configures the shard and stores the job, in one call each.
 var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 	if err := r.e.Destroy(r.Context(), damageQueue); err != nil {
 		r.Fatal(err)
@@ -20,10 +20,9 @@ var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 	r.try(duly.Job{Body: []byte("new-0")}, duly.Job{Body: []byte("new-1"), OrderKey: "k", TTL: time.Minute})
 }, nil}
 
-// C8: a process ends between any two calls of an operation. Each script is one
-// step, and TestInterrupted ends it at each of its commands; so here the calls
-// before that moment have happened, and no other. One repair mends what is left,
-// and no job is lost.
+// TestDeathBetweenAnyTwoCalls ends a process between any two calls of an operation (C8). Each
+// script is one step, and TestInterrupted ends it at each of its commands. Here the calls before
+// that point have run, and no other. One repair fixes the rest, and no job is lost.
 //
 // C4.76, C9.2
 func TestDeathBetweenAnyTwoCalls(t *testing.T) {
@@ -51,8 +50,8 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	}
 }
 
-// dieBetween does the first calls of an operation alone, one more each time, and has what
-// they leave mended.
+// dieBetween runs the first calls of an operation, one more each time, and repairs the store
+// afterwards.
 func (x *interrupter) dieBetween(o trial) (points int) {
 	before := x.snapshot(o.t)
 	calls := x.listen(o.t, o.do)

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// openQuietly opens an engine that keeps its log to itself.
+// openQuietly opens an engine without a log.
 func openQuietly(t *testing.T, url string) *Engine {
 	t.Helper()
 	e, err := Open(t.Context(), Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
@@ -30,13 +30,14 @@ func waitFor(t *testing.T, e *Engine, ref duly.QueueRef) {
 	t.Helper()
 	before := e.Waiters()
 	go func() {
-		_, _ = e.Wait(t.Context(), duly.WaitParams{Namespace: ref.Namespace, Queues: []string{ref.Name}, Timeout: duly.MaxWait})
+		_, _ = e.Wait(t.Context(), duly.WaitParams{Namespace: ref.Namespace, Queues: []string{ref.Name},
+			Timeout: duly.MaxWait})
 	}()
 	redistest.Await(t, "it waits", func() bool { return e.Waiters() > before })
 }
 
-// A process that keeps the moments of many shards ends soon, also where the
-// server that it would hand them back to is down.
+// TestCloseWhileTheServerIsDown checks that a process with due timers of many shards closes soon,
+// although the server that must take them back is down.
 func TestCloseWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -44,7 +45,8 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	e := openQuietly(t, fmt.Sprintf("%s?retry=%s&shards=%d", server.URL(), retry, shards))
 	jobs := make([]duly.Job, 40*shards)
 	for i := range jobs {
-		jobs[i] = duly.Job{Queue: "q", ID: fmt.Sprintf("job%d", i), Delay: time.Hour} // an ID of its own, so that every shard has some
+		// The IDs spread the jobs, so that every shard has some.
+		jobs[i] = duly.Job{Queue: "q", ID: fmt.Sprintf("job%d", i), Delay: time.Hour}
 	}
 	for len(jobs) > 0 {
 		n := min(len(jobs), duly.MaxBatch)
@@ -61,13 +63,13 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	began := clock.Monotonic()
 	e.Close()
 	if took := clock.Monotonic() - began; took > shards*retry/2 {
-		t.Errorf("Close takes %s: it gives the moments back one by one", took)
+		t.Errorf("Close took %s: it returned the due timers one by one", took)
 	}
 }
 
-// A server that stands still, with its connections open, holds up no Close, and
-// who has no deadline is answered by it.
-func TestCloseWhileTheServerStandsStill(t *testing.T) {
+// TestCloseWhileTheServerHangs checks that a hung server with open connections does not delay
+// Close, and that Close answers callers without a deadline.
+func TestCloseWhileTheServerHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := openQuietly(t, server.URL())
@@ -87,21 +89,23 @@ func TestCloseWhileTheServerStandsStill(t *testing.T) {
 		reserved <- err
 	}()
 	redistest.Await(t, "both are on their way", func() bool {
-		return e.store.Tasks.Running() >= 3 // and the watch
+		// The watch is one of them.
+		return e.store.Tasks.Running() >= 3
 	})
 	began := clock.Monotonic()
 	e.Close()
 	if took := clock.Monotonic() - began; took > 3*closeLimit {
-		t.Errorf("Close takes %s", took)
+		t.Errorf("Close took %s", took)
 	}
 	for _, answer := range []chan error{pushed, reserved} {
 		if err := <-answer; !errors.Is(err, duly.ErrClosed) {
-			t.Errorf("answered %v, want closed", err)
+			t.Errorf("got %v, want closed", err)
 		}
 	}
 }
 
-// Whoever waits for the turn to sweep leaves with his context.
+// TestSweepEndsWithItsContext checks that a Sweep which waits for another one ends with its
+// context.
 func TestSweepEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	server, _ := redistest.Shared(t)
@@ -110,14 +114,14 @@ func TestSweepEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := e.Sweep(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a sweep behind another is answered %v", err)
+		t.Errorf("a Sweep that waits for another returned %v", err)
 	}
 	<-e.Sweeps.Turn
 }
 
-// C5.17: a namespace on a node that stands still keeps nobody from the look at
-// the queues on the others.
-func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
+// TestLookDoesNotWaitForAHungNode checks that a namespace on a hung node does not delay the look
+// at queues on other nodes (C5.17).
+func TestLookDoesNotWaitForAHungNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, 0, redistest.Config("cluster-node-timeout 60000"))
 	e := openQuietly(t, cluster.URL()+"?retry=1m")
@@ -143,8 +147,8 @@ func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
 	})
 }
 
-// A process that comes while a node of a cluster is down, whichever it is,
-// serves the queues that lie on the others with their namespace's list.
+// TestOpenWhileANodeIsDown checks that a process which starts while any node of a cluster is down
+// serves the queues on the other nodes.
 //
 // C11.13
 func TestOpenWhileANodeIsDown(t *testing.T) {
@@ -161,20 +165,22 @@ func TestOpenWhileANodeIsDown(t *testing.T) {
 				t.Fatal(err)
 			}
 			down.Kill()
-			got, err := openQuietly(t, c.URL()).Reserve(t.Context(), duly.ReserveParams{Namespace: namespace, Queues: []string{"q"}, Max: 1})
+			got, err := openQuietly(t, c.URL()).Reserve(t.Context(), duly.ReserveParams{Namespace: namespace,
+				Queues: []string{"q"}, Max: 1})
 			if err != nil || len(got) != 1 {
-				t.Errorf("%d jobs, %v", len(got), err)
+				t.Errorf("got %d jobs, %v", len(got), err)
 			}
 		})
 	}
 }
 
-// C4.75: a sweep waits for a node that is down once, however many namespaces have
-// their lists there, and goes on with the others.
-func TestASweepWaitsOnceForANodeThatIsDown(t *testing.T) {
+// TestSweepWaitsOnceForANodeThatIsDown checks that a sweep waits only once for a node that is
+// down, however many namespaces have their lists there, and continues with the others (C4.75).
+func TestSweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 	t.Parallel()
 	const retry, many = time.Second, 12
-	c := redistest.NewCluster(t, 0, redistest.Config("cluster-require-full-coverage no"), redistest.Config("cluster-node-timeout 60000"))
+	c := redistest.NewCluster(t, 0, redistest.Config("cluster-require-full-coverage no"),
+		redistest.Config("cluster-node-timeout 60000"))
 	clocked := clock.NewFake()
 	e := openOn(t, fmt.Sprintf("%s&retry=%s", c.URL(), retry), clocked)
 	down, up, below := c.Nodes()[0], "z", 0
@@ -182,10 +188,12 @@ func TestASweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 		down = c.Nodes()[1]
 	}
 	for c.For("duly:{"+up+"/q/0}:config") == down || c.For("duly:{"+up+"}:configs") == down {
-		up += "z" // behind the others
+		// Its name sorts after the others.
+		up += "z"
 	}
 	for i := 0; below < many; i++ {
-		if ref := (duly.QueueRef{Namespace: fmt.Sprint("n", i), Name: "q"}); c.For(e.store.ConfigsKey(ref.Namespace)) == down {
+		if ref := (duly.QueueRef{Namespace: fmt.Sprint("n", i),
+			Name: "q"}); c.For(e.store.ConfigsKey(ref.Namespace)) == down {
 			pushIn(t, e, ref)
 			below++
 		}
@@ -196,14 +204,15 @@ func TestASweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 	down.Kill()
 	began := clock.Monotonic()
 	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeUnavailable {
-		t.Errorf("a sweep while a node is down: %v", err)
+		t.Errorf("a Sweep while a node is down returned %v", err)
 	}
 	if took := clock.Monotonic() - began; took > many*retry/2 {
-		t.Errorf("it takes %s: it waits for each of %d namespaces", took, many)
+		t.Errorf("Sweep took %s: it waited for each of %d namespaces", took, many)
 	}
-	page, err := e.List(t.Context(), last, duly.ListParams{State: duly.StateReady}) // as the sets stand
+	// The list reads the sets as they are.
+	page, err := e.List(t.Context(), last, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(page.Jobs) != 1 {
-		t.Errorf("%d jobs of the namespace behind them were moved, %v", len(page.Jobs), err)
+		t.Errorf("%d jobs of the last namespace were moved, %v", len(page.Jobs), err)
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// newer plays a Redis 7.2: scripts run on a server of this machine, whatever its
-// version, and WAITAOF is answered as the test says.
+// newer simulates a Redis 7.2. Scripts run on a server of this machine, whatever its version, and
+// the test answers WAITAOF.
 type newer struct {
 	*redistest.Stub
 	mu     sync.Mutex
 	server *redistest.Server
 	answer any
-	asked  chan struct{} // receives when WAITAOF is asked
+	asked  chan struct{} // receives when WAITAOF is called
 }
 
 func newNewer(t *testing.T) *newer {
@@ -36,7 +36,8 @@ func newNewer(t *testing.T) *newer {
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	n.Stub = redistest.NewStub(t, "7.2.4", func(args []string) any {
-		if slices.Contains(args, "waitaof") { // whether the user may call it, which the server here may not know
+		// The real server may not know the command, whose right is asked for.
+		if slices.Contains(args, "waitaof") {
 			return []any{}
 		}
 		switch strings.ToUpper(args[0]) {
@@ -67,7 +68,7 @@ func newNewer(t *testing.T) *newer {
 	return n
 }
 
-// say is what WAITAOF is answered from now on: the fsyncs here and at replicas.
+// say sets the answer to WAITAOF from now on: the fsyncs of the server and of replicas.
 func (n *newer) say(answer any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,10 +85,9 @@ func (n *newer) open(t *testing.T) *redisengine.Engine {
 	return e
 }
 
-// C9.6, C9.7, C13.10: under durability=aof a push and a settle are answered as
-// done only when the server has said that they are on its disk. If it says that
-// they are not, or says nothing of use, they are stored and not_durable, and the
-// same push confirms itself.
+// TestAOFIsConfirmedOrNotDurable checks that under durability=aof a push and a settle succeed
+// only after the server has confirmed that they are on its disk (C9.6, C9.7, C13.10). Otherwise
+// they are stored and fail as not_durable, and the same push confirms itself.
 func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
@@ -113,47 +113,49 @@ func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 		"nothing of any sense": "OK",
 		"the connection's end": redistest.HangUp{},
 	} {
-		for _, priority := range []int{0, 1} { // plain and not
+		for _, priority := range []int{0, 1} { // a plain job and another one
 			j := duly.Job{ID: duly.NewNumber().String(), Priority: priority}
 			n.say(answer)
 			r := push(j)
 			if !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Created {
-				t.Errorf("%s: a push is answered %+v, want created and not_durable", what, r)
-			} else if text := r.Err.Error(); !strings.Contains(text, "append-only file") || !strings.Contains(text, "again") || strings.Contains(text, "\n") {
-				t.Errorf("%s: the push says %q, and not what to do", what, text)
+				t.Errorf("%s: Push returned %+v, want created and not_durable", what, r)
+			} else if text := r.Err.Error(); !strings.Contains(text, "append-only file") || !strings.Contains(text, "again") ||
+				strings.Contains(text, "\n") {
+				t.Errorf("%s: the error %q does not say what to do", what, text)
 			}
 			if r := push(j); !errors.Is(r.Err, duly.ErrNotDurable) || r.Status != duly.Exists {
-				t.Errorf("%s: its repeat is answered %+v, want exists and not_durable", what, r)
+				t.Errorf("%s: the repeat returned %+v, want exists and not_durable", what, r)
 			}
 			n.say(confirmed)
 			if r := push(j); r.Err != nil || r.Status != duly.Exists {
-				t.Errorf("%s: a repeat that is confirmed is answered %+v", what, r)
+				t.Errorf("%s: a confirmed repeat returned %+v", what, r)
 			}
 			d := takeOne(t, e, duly.Q("q"))
 			n.say(answer)
 			if err := settle(d.Receipt, duly.Release); !errors.Is(err, duly.ErrNotDurable) {
-				t.Errorf("%s: a release is answered %v, want not_durable", what, err)
+				t.Errorf("%s: a release returned %v, want not_durable", what, err)
 			}
 			if err := settle(d.Receipt, duly.Release); !errors.Is(err, duly.ErrLeaseLost) {
-				t.Errorf("%s: a receipt that was used is answered %v", what, err)
+				t.Errorf("%s: a used receipt returned %v", what, err)
 			}
 			n.say(confirmed)
 			if err := settle(takeOne(t, e, duly.Q("q")).Receipt, duly.Ack); err != nil {
-				t.Errorf("%s: an ack that is confirmed is answered %v", what, err)
+				t.Errorf("%s: a confirmed ack returned %v", what, err)
 			}
 		}
 	}
 }
 
-// C9.6: nobody is answered before the server has confirmed, and whoever does not
-// wait so long knows that it may have happened. What goes out is the script, a
-// write, and the question, one behind the other.
+// TestAOFIsWaitedFor checks that a call is answered only after the server's confirmation (C9.6).
+// A caller that does not wait that long gets an error that allows for success. The script, a
+// write and the WAITAOF are sent in this order.
 func TestAOFIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
 	e := n.open(t)
 	job := duly.Job{Queue: "q", ID: duly.NewNumber().String()}
-	_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}) // makes the queue
+	// The first push creates the queue.
+	_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 	must(t, err)
 	for len(n.asked) > 0 {
 		<-n.asked
@@ -171,52 +173,54 @@ func TestAOFIsWaitedFor(t *testing.T) {
 	<-n.asked
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := e.Push(short, []duly.Job{{Queue: "q"}}); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("a caller with 50 ms is answered %v", err)
+	if _, err := e.Push(short, []duly.Job{{Queue: "q"}}); !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("a caller with 50 ms got %v", err)
 	}
 	select {
 	case r := <-answered:
-		t.Fatalf("answered %+v before the server has confirmed", r)
+		t.Fatalf("got %+v before the server has confirmed", r)
 	default:
 	}
 	n.say([]any{int64(1), int64(0)})
 	close(disk)
 	if r := <-answered; r.Err != nil || r.Status != duly.Created {
-		t.Errorf("confirmed late, and answered %+v", r)
+		t.Errorf("got %+v after a late confirmation", r)
 	}
 	seen := n.Seen()
 	at := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "WAITAOF" })
-	if at < 2 || seen[at-2][0] != "FCALL" || !strings.HasPrefix(seen[at-1][0], "EVAL") || strings.Join(seen[at], " ") != "WAITAOF 1 0 200" {
-		t.Errorf("the question is %q", seen[max(0, at-2):at+1])
+	if at < 2 || seen[at-2][0] != "FCALL" || !strings.HasPrefix(seen[at-1][0], "EVAL") ||
+		strings.Join(seen[at], " ") != "WAITAOF 1 0 200" {
+		t.Errorf("the commands are %q", seen[max(0, at-2):at+1])
 	}
 }
 
-// A push that is repeated waits once for its confirmation.
+// TestRepeatedPushWaitsOnce checks that a repeated push waits only once for its confirmation.
 //
 // C9.6
-func TestARepeatedPushWaitsOnce(t *testing.T) {
+func TestRepeatedPushWaitsOnce(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
 	push := n.pushing(t, n.open(t), duly.Job{Queue: "q", ID: duly.NewNumber().String()})
 	n.say([]any{int64(0), int64(0)})
 	if got := push(duly.Created, duly.ErrNotDurable); got != "1 0 200, " {
-		t.Errorf("a push asks %q", got)
+		t.Errorf("a push sends %q", got)
 	}
 	if got := push(duly.Exists, duly.ErrNotDurable); got != "1 0 200, " {
-		t.Errorf("a repeat asks %q", got)
+		t.Errorf("a repeat sends %q", got)
 	}
 	n.say([]any{int64(1), int64(0)})
 	if got := push(duly.Exists, nil); got != "1 0 200, " {
-		t.Errorf("a repeat that is confirmed asks %q", got)
+		t.Errorf("a confirmed repeat sends %q", got)
 	}
 }
 
-// A push whose number another job has is sent twice. Where nobody confirms the
-// first call, the second one asks for a tenth of the time. Where the first was
-// confirmed, the second has all of the time.
+// TestRenumberedPushWaitsOnce checks a push whose number another job has, which is sent twice. If
+// the first call is not confirmed, the second one waits a tenth of the time. If the first is
+// confirmed, the second has all of it.
 //
 // C9.6
-func TestAPushUnderAnotherNumberWaitsOnce(t *testing.T) {
+func TestRenumberedPushWaitsOnce(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
 	e := n.open(t)
@@ -233,13 +237,12 @@ func TestAPushUnderAnotherNumberWaitsOnce(t *testing.T) {
 		n.say([]any{c.confirmed, int64(0)})
 		push := n.pushing(t, e, duly.Job{Queue: "q", ID: duly.Number([]byte(number)).String(), Made: true})
 		if got := push(duly.Created, c.durable); got != c.asks {
-			t.Errorf("a push under another number asks %q, want %q", got, c.asks)
+			t.Errorf("a push under another number sends %q, want %q", got, c.asks)
 		}
 	}
 }
 
-// pushing returns a function that pushes the job and returns what it has asked the
-// server for.
+// pushing returns a function that pushes the job and returns the commands for durability.
 func (n *newer) pushing(t *testing.T, e *redisengine.Engine, job duly.Job) func(duly.PushStatus, error) string {
 	return func(outcome duly.PushStatus, durable error) (asked string) {
 		t.Helper()
@@ -247,7 +250,7 @@ func (n *newer) pushing(t *testing.T, e *redisengine.Engine, job duly.Job) func(
 		rs, err := e.Push(t.Context(), []duly.Job{job})
 		must(t, err)
 		if rs[0].Status != outcome || !errors.Is(rs[0].Err, durable) {
-			t.Errorf("answered %+v, want %v and %v", rs[0], outcome, durable)
+			t.Errorf("got %+v, want %v and %v", rs[0], outcome, durable)
 		}
 		for _, args := range n.Seen()[before:] {
 			if args[0] == "WAITAOF" {

@@ -20,40 +20,43 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// largest is the most that a call of each script can be asked for: so many
-// elements has it given or taken in all by one command on one key, where a test
-// has seen it at its bound. A script that is not listed here fails the test.
+// largest is the most elements that one command of each script may return or take on one key. The
+// test makes each script reach its number. A script that is not listed here fails the test.
 var largest = map[string]int{
 	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
 	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
-	"look": 1, "overdue": 1, "idle": 12, // of each shard they read heads, or counters
+	"look": 1, "overdue": 1, "idle": 12, // of each shard they read the first entries, or counters
 	"holding":    250,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
-	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1, "mark": 1,
-	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000, "topic_message": 1, "topic_cancel": 1,
-	"topic_configure": 1, "topic_destroy": 8, "topic_check": 999, "group_reserve": 1000, "group_settle": 1000, "group_extend": 500, "group_step": 1000, "group_look": 1,
-	"group_seek": 10, "group_list": 1000, "group_get": 1, "group_stats": 1000, "group_delete": 1, "group_purge": 1000, "group_requeue": 999, "group_check": 200,
+	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1,
+	"mark":          1,
+	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000,
+	"topic_message": 1, "topic_cancel": 1,
+	"topic_configure": 1, "topic_destroy": 8, "topic_check": 999, "group_reserve": 1000, "group_settle": 1000,
+	"group_extend": 500, "group_step": 1000, "group_look": 1,
+	"group_seek": 10, "group_list": 1000, "group_get": 1, "group_stats": 1000, "group_delete": 1, "group_purge": 1000,
+	"group_requeue": 999, "group_check": 200,
 	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
 	"target_put": 1, "target_drop": 1, "push_queue": 1,
 }
 
-// Bounds of a script. It works on up to a thousand entries of several kinds, as
-// step does on expired ones, run-out leases, due, dead and done ones, and looks
-// at each of them more than once.
+// These are the limits of a script. It works on up to a thousand entries of several kinds, as
+// step does on expired jobs, ended leases, due, dead and done jobs, and reads each of them more
+// than once.
 const (
 	mostAtOnce   = 1000
 	mostTogether = 10 * mostAtOnce
 )
 
-// No script takes more than 1000 elements, whatever its caller asks for: every
-// script is sent in a form that counts what each of its commands gives and
-// takes, and is called with as much as there may be.
+// TestNoScriptTakesMoreThanAThousandElements checks that no script handles more than 1000
+// elements, whatever its caller requests. Every script is sent in a form that counts the elements
+// of its commands, and is called with as many as possible.
 //
 // C4.5, C11.17
 func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("what is counted here happens on the server")
+		t.Skip("the elements are counted on the server")
 	}
 	c := newCounting(t)
 	c.useEverything()
@@ -70,17 +73,19 @@ func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
 	c.judge()
 }
 
-// counted makes a script tell the server's log of the command that has given or
-// taken the most elements, of the one that has most of all calls of it on one
-// key together, and how many there were.
+// counted makes a script write to the server's log which command has returned or taken the most
+// elements, which one has the most in all its calls on one key, and their numbers.
 func counted(name, source string) string {
 	first, body, ok := strings.Cut(source, "local call = redis.call\n")
 	if !ok {
-		return source // one of the link's own, which touch nothing
+		// This is one of the link's own scripts, which access no data.
+		return source
 	}
-	return first + countingLua + "local body = function()\n" + strings.ReplaceAll(body, "redis.pcall(", "careful_call(") + "\nend\n" +
+	return first + countingLua + "local body = function()\n" + strings.ReplaceAll(body, "redis.pcall(",
+		"careful_call(") + "\nend\n" +
 		"local answer = body()\n" +
-		"redis.log(redis.LOG_WARNING, table.concat({'elements', '" + name + "', most, most_by, together, together_by, commands}, ' '))\n" +
+		"redis.log(redis.LOG_WARNING, table.concat({'elements', '" + name + "', most, most_by, together, together_by, " +
+		"commands}, ' '))\n" +
 		"return answer\n"
 }
 
@@ -115,11 +120,11 @@ local careful_call = function(...)
 end
 `
 
-// counting is a server that is sent scripts which count.
+// counting is a server to which the counting scripts are sent.
 type counting struct {
 	*stopwatch
 	fake *clock.Fake
-	at   *redisengine.Engine // goes by the fake clock
+	at   *redisengine.Engine // uses the fake clock
 }
 
 func newCounting(t *testing.T) *counting {
@@ -140,20 +145,20 @@ func (c *counting) open(cfg redisengine.Config) *redisengine.Engine {
 	return e
 }
 
-// judge reads what the scripts have told.
+// judge reads the log lines of the scripts.
 func (c *counting) judge() {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join(c.server.Folder(), "log"))
 	must(c, err)
 	seen := map[string]counts{}
 	for line := range strings.Lines(string(text)) {
-		_, told, ok := strings.Cut(strings.TrimSpace(line), " elements ")
+		_, fields, ok := strings.Cut(strings.TrimSpace(line), " elements ")
 		if !ok {
 			continue
 		}
-		name, n := readCounts(c.T, strings.Fields(told))
+		name, n := readCounts(c.T, strings.Fields(fields))
 		if n.most > mostAtOnce || n.together > mostTogether {
-			c.Errorf("%s has given or taken %v elements by one %s, %v by all %s", name, n.most, n.mostBy, n.together, n.togetherBy)
+			c.Errorf("%s returned or took %v elements by one %s, %v by all %s", name, n.most, n.mostBy, n.together, n.togetherBy)
 		}
 		seen[name] = seen[name].with(n)
 	}
@@ -161,16 +166,17 @@ func (c *counting) judge() {
 		want, listed := largest[name]
 		switch got := seen[name]; {
 		case !listed:
-			c.Errorf("nothing is known of the script %s: how much may it be asked for? call it with that here", name)
+			c.Errorf("the script %s is not in largest: add its limit, and call it with that many elements", name)
 		case int(got.together) < want:
-			c.Errorf("the script %s was seen with %v elements, of the %d that it may be asked for", name, got.together, want)
+			c.Errorf("the script %s handled %v elements, want %d", name, got.together, want)
 		default:
-			c.Logf("%-15s %4v at once (%s), %5v together (%s), %6d commands", name, got.most, got.mostBy, got.together, got.togetherBy, got.commands)
+			c.Logf("%-15s %4v at once (%s), %5v together (%s), %6d commands", name, got.most, got.mostBy, got.together,
+				got.togetherBy, got.commands)
 		}
 	}
 }
 
-// counts is what one call has told, or the most of several.
+// counts is the log line of one call, or the maximum of several.
 type counts struct {
 	most, together     float64
 	mostBy, togetherBy string
@@ -180,7 +186,7 @@ type counts struct {
 func readCounts(t *testing.T, f []string) (name string, n counts) {
 	t.Helper()
 	if len(f) != 6 {
-		t.Fatalf("a script has told %q", f)
+		t.Fatalf("a script has logged %q", f)
 	}
 	var errs [3]error
 	n = counts{mostBy: f[2], togetherBy: f[4]}
@@ -202,8 +208,7 @@ func (n counts) with(o counts) counts {
 	return n
 }
 
-// pushTo pushes jobs that are made one by one, through the engine with the fake
-// clock.
+// pushTo pushes jobs that a function creates, through the engine with the fake clock.
 func (c *counting) pushTo(queue string, n int, of func(i int) duly.Job) {
 	c.Helper()
 	for done := 0; done < n; done += mostAtOnce {
@@ -231,12 +236,12 @@ func (c *counting) deleteMany() {
 	must(c, c.at.DeleteTogether(c.Context(), duly.Q("deleted"), ids))
 }
 
-// take reserves a thousand jobs at once, and answers their acks.
+// take reserves a thousand jobs at once, and returns their acks.
 func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.SettleRequest) {
 	c.Helper()
 	ds, err := c.at.Reserve(c.Context(), duly.ReserveParams{Queues: []string{queue}, Max: mostAtOnce, Lease: lease})
 	if err != nil || len(ds) != mostAtOnce {
-		c.Fatalf("took %d jobs of %s, %v", len(ds), queue, err)
+		c.Fatalf("reserved %d jobs of %s, %v", len(ds), queue, err)
 	}
 	for _, d := range ds {
 		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
@@ -250,7 +255,7 @@ func (c *counting) settle(outcomes []duly.SettleRequest) {
 	must(c, errors.Join(append(errs, err)...))
 }
 
-// settled makes all steps, and compares what is left and what was counted.
+// settled makes all steps, and compares the sizes and a counter.
 func (c *counting) settled(queue string, sizes duly.Sizes, of func(duly.Counters) int64, want int64) {
 	c.Helper()
 	for more := true; more; {
@@ -271,7 +276,8 @@ func (c *counting) useRegistry() {
 	for i := range mostAtOnce + 1 {
 		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
 		must(c, c.at.PutToken(c.Context(), contract.Token{Hash: hash, Namespace: "ns", Rights: contract.RightConsume}))
-		must(c, c.at.PutPlacement(c.Context(), contract.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p", Phase: contract.Placed}))
+		must(c, c.at.PutPlacement(c.Context(), contract.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p",
+			Phase: contract.Placed}))
 		must(c, c.at.PutTarget(c.Context(), contract.Target{Namespace: "ns", Name: fmt.Sprintf("t%04d", i)}))
 	}
 	p := duly.PageParams{Limit: mostAtOnce}
@@ -279,8 +285,9 @@ func (c *counting) useRegistry() {
 	must(c, err)
 	placements, err := c.at.Placements(c.Context(), p)
 	must(c, err)
-	if len(tokens.Tokens) != mostAtOnce || tokens.Next == "" || len(placements.Placements) != mostAtOnce || placements.Next == "" {
-		c.Fatalf("pages of %d tokens behind which comes %q, of %d placements behind which comes %q",
+	if len(tokens.Tokens) != mostAtOnce || tokens.Next == "" || len(placements.Placements) != mostAtOnce ||
+		placements.Next == "" {
+		c.Fatalf("pages of %d tokens before %q and of %d placements before %q",
 			len(tokens.Tokens), tokens.Next, len(placements.Placements), placements.Next)
 	}
 	tokens, err = c.at.Tokens(c.Context(), "ns", duly.PageParams{Cursor: tokens.Next, Limit: 1})
@@ -293,7 +300,7 @@ func (c *counting) useRegistry() {
 	targets, err := c.at.Targets(c.Context(), "ns", p)
 	must(c, err)
 	if len(targets.Targets) != mostAtOnce || targets.Next == "" {
-		c.Fatalf("a page of %d targets behind which comes %q", len(targets.Targets), targets.Next)
+		c.Fatalf("a page of %d targets before %q", len(targets.Targets), targets.Next)
 	}
 	must(c, c.at.DeleteTarget(c.Context(), "ns", targets.Next))
 	must(c, c.at.Configure(c.Context(), duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
@@ -305,14 +312,14 @@ func (c *counting) useRegistry() {
 	must(c, c.at.DeleteToken(c.Context(), hash))
 }
 
-// useManyShards looks at more shards than one call may be asked about.
+// useManyShards polls more shards than one call may ask about.
 func (c *counting) useManyShards() {
 	c.Helper()
 	must(c, c.at.Configure(c.Context(), duly.Q("wide"), duly.QueueConfig{Shards: duly.MaxShards}))
 	c.at.GiveMarkerBack(duly.Q("wide"))
 	ready, err := c.at.Wait(c.Context(), duly.WaitParams{Queues: []string{"wide"}})
 	if err != nil || ready {
-		c.Errorf("an empty queue is ready: %t, %v", ready, err)
+		c.Errorf("Wait for an empty queue returned %t, %v", ready, err)
 	}
 	results, err := c.at.Push(c.Context(), []duly.Job{{Queue: "wide"}})
 	must(c, err)
@@ -320,32 +327,37 @@ func (c *counting) useManyShards() {
 	page, err := c.at.Survey(c.Context(), "", duly.PageParams{Limit: duly.MaxBatch})
 	must(c, err)
 	for _, q := range page.Queues {
-		if q.Name == "wide" && q.Stats != (duly.Stats{Counters: duly.Counters{Pushed: 1, Deleted: 1}, Delivery: duly.DeliverPull}) {
-			c.Errorf("the survey tells of %+v, %v", q.Stats, q.Err)
+		if q.Name == "wide" && q.Stats != (duly.Stats{Counters: duly.Counters{Pushed: 1, Deleted: 1},
+			Delivery: duly.DeliverPull}) {
+			c.Errorf("Survey returned %+v, %v", q.Stats, q.Err)
 		}
 	}
 	must(c, c.at.Sweep(c.Context()))
 }
 
-// useManyPriorities has a ready job of each priority, of which the lowest is the
-// oldest.
+// useManyPriorities has a ready job of each priority. The job with the lowest one is the oldest.
 func (c *counting) useManyPriorities() {
 	c.Helper()
 	c.pushTo("many", 1, func(int) duly.Job { return duly.Job{Priority: duly.MinPriority} })
 	c.fake.Advance(time.Hour)
-	c.pushTo("many", duly.MaxPriority-duly.MinPriority, func(i int) duly.Job { return duly.Job{Priority: duly.MaxPriority - i} })
+	c.pushTo("many", duly.MaxPriority-duly.MinPriority,
+		func(i int) duly.Job { return duly.Job{Priority: duly.MaxPriority - i} })
 	st, err := c.at.Stats(c.Context(), duly.Q("many"))
-	if err != nil || st.OldestReady != time.Hour || st.Sizes != (duly.Sizes{Ready: duly.MaxPriority - duly.MinPriority + 1}) {
-		c.Errorf("the oldest of every priority waits for %v, sizes %+v, %v", st.OldestReady, st.Sizes, err)
+	if err != nil || st.OldestReady != time.Hour || st.Sizes != (duly.Sizes{Ready: duly.MaxPriority - duly.MinPriority +
+		1}) {
+		c.Errorf("the oldest ready job waits for %v, sizes %+v, %v", st.OldestReady, st.Sizes, err)
 	}
 }
 
-// fallDue lets three thousand jobs fall due at once, half of them with order
-// keys, behind a thousand that are over.
+// fallDue makes three thousand jobs due at once, half of them with order keys, after a thousand
+// expired ones.
 func (c *counting) fallDue() {
 	c.Helper()
 	const over, due = mostAtOnce, 3 * mostAtOnce
-	c.pushTo("due", over, func(int) duly.Job { return duly.Job{Priority: 1, TTL: time.Minute, Body: make([]byte, 8<<10+1)} })
+	c.pushTo("due", over, func(int) duly.Job {
+		return duly.Job{Priority: 1, TTL: time.Minute,
+			Body: make([]byte, 8<<10+1)}
+	})
 	c.pushTo("due", due, func(i int) duly.Job {
 		j := duly.Job{Delay: time.Hour, Headers: map[string]string{"a": "b"}}
 		if i%2 == 0 {
@@ -354,7 +366,8 @@ func (c *counting) fallDue() {
 		return j
 	})
 	for cursor := ""; ; {
-		page, err := c.at.List(c.Context(), duly.Q("due"), duly.ListParams{State: duly.StateReady, Bodies: true, PageParams: duly.PageParams{Limit: mostAtOnce, Cursor: cursor}})
+		page, err := c.at.List(c.Context(), duly.Q("due"), duly.ListParams{State: duly.StateReady, Bodies: true,
+			PageParams: duly.PageParams{Limit: mostAtOnce, Cursor: cursor}})
 		must(c, err)
 		if cursor = page.Next; cursor == "" {
 			break
@@ -365,11 +378,11 @@ func (c *counting) fallDue() {
 	if err != nil || j.Headers["a"] != "b" {
 		c.Errorf("the first ready job is %+v, %v", j, err)
 	}
-	c.settled("due", duly.Sizes{Ready: due/2 + due/4, Blocked: due / 4}, func(n duly.Counters) int64 { return n.Expired }, over)
+	c.settled("due", duly.Sizes{Ready: due/2 + due/4, Blocked: due / 4},
+		func(n duly.Counters) int64 { return n.Expired }, over)
 }
 
-// runOut lets a thousand leases run out, whose jobs are merged away, die or wait
-// again.
+// runOut makes a thousand leases end. Their jobs are merged, die or become ready again.
 func (c *counting) runOut() {
 	c.Helper()
 	job := func(i int, suffix string) duly.Job {
@@ -391,17 +404,20 @@ func (c *counting) runOut() {
 		}
 		return j
 	})
-	c.pushTo("out", mostAtOnce, func(i int) duly.Job { // a third replaces what waits, the others are there
+	// A third of them replaces waiting jobs. The others exist already.
+	c.pushTo("out", mostAtOnce, func(i int) duly.Job {
 		j := job(i, "")
 		j.Body = make([]byte, 8<<10+1)
 		return j
 	})
 	c.fake.Advance(time.Hour)
-	c.settled("out", duly.Sizes{Ready: 334 + 333, Dead: 333}, func(n duly.Counters) int64 { return n.Merged + n.Expired }, 2*334+666)
+	c.settled("out", duly.Sizes{Ready: 334 + 333, Dead: 333}, func(n duly.Counters) int64 {
+		return n.Merged +
+			n.Expired
+	}, 2*334+666)
 }
 
-// outgrowBounds buries and finishes a thousand jobs where two thousand are
-// already too many.
+// outgrowBounds buries and finishes a thousand jobs where two thousand are over the limit.
 func (c *counting) outgrowBounds() {
 	c.Helper()
 	q := duly.Q("full")
@@ -423,9 +439,9 @@ func (c *counting) outgrowBounds() {
 	must(c, c.at.Destroy(c.Context(), q))
 }
 
-// skipExpired ends the holders of a thousand order keys behind each of which
-// wait twelve jobs that are over: to find who is next, one script would drop
-// twelve thousand of them. The short form has one way in which holders end.
+// skipExpired ends the holders of a thousand order keys. Behind each wait twelve expired jobs: to
+// find the next job, one script would have to drop twelve thousand. The short form has one way to
+// end the holders.
 func (c *counting) skipExpired() {
 	c.Helper()
 	const each = 12
@@ -460,24 +476,25 @@ func (c *counting) purge(queue string) {
 	}
 }
 
-// mend damages what each of Check's scripts judges.
+// mend damages what each of Check's scripts examines.
 func (c *counting) mend() {
 	c.Helper()
 	c.stopwatch.damage()
 	report, err := c.e.Check(c.Context(), contract.CheckParams{Repair: true})
 	must(c, err)
 	if report.Repaired < 3 || report.Repaired != len(report.Faults) {
-		c.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+		c.Errorf("%d of %d faults were repaired: %+v", report.Repaired, len(report.Faults), report.Faults)
 	}
 }
 
-// C11.17: a server that keeps even large hashes in one piece tells all of one at
-// once, however little is asked for. Check works there, too.
+// TestCheckOfHashesInOnePiece checks a server that stores even large hashes in one piece and
+// returns all of them at once (C11.17). Check works there, too.
 func TestCheckOfHashesInOnePiece(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t, redistest.Config("hash-max-listpack-entries 100000"))
 	e := open(t, server.URL())
-	const n = 9000 // Lua hands at most 8000 values over
+	// Lua can return at most 8000 values.
+	const n = 9000
 	for range n / mostAtOnce {
 		jobs := make([]duly.Job, mostAtOnce)
 		for i := range jobs {
@@ -492,7 +509,8 @@ func TestCheckOfHashesInOnePiece(t *testing.T) {
 	lost := server.Must("ZRANGE", "duly:{default/q/0}:delayed", 0, 0).([]any)[0]
 	server.Must("ZREM", "duly:{default/q/0}:delayed", lost)
 	report, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
-	if err != nil || report.Jobs != n || len(report.Faults) == 0 || report.Faults[0].Kind != "job_in_no_set" || report.Repaired != len(report.Faults) {
-		t.Errorf("a Check of %d jobs found %+v, %v", report.Jobs, report.Faults, err)
+	if err != nil || report.Jobs != n || len(report.Faults) == 0 || report.Faults[0].Kind != "job_in_no_set" ||
+		report.Repaired != len(report.Faults) {
+		t.Errorf("Check of %d jobs found %+v, %v", report.Jobs, report.Faults, err)
 	}
 }

@@ -16,8 +16,8 @@ func (c *counting) useTopics() {
 	useTopics(c.T, c.at, func() { c.fake.Advance(time.Hour) })
 }
 
-// useTopics calls every script of topics with as much as it may be asked for. advance
-// lets an hour pass, if the engine goes by a test's clock.
+// useTopics calls every script of topics with as many elements as allowed. advance advances the
+// clock by an hour, if the engine uses a test's clock.
 func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	t.Helper()
 	ctx, topic, group := t.Context(), duly.Q("log"), duly.Q("log@g")
@@ -28,7 +28,8 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	publish := func(delay time.Duration) {
 		messages := make([]duly.Message, mostAtOnce)
 		for i := range messages {
-			messages[i] = duly.Message{Topic: "log", ID: strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(i), Delay: delay}
+			messages[i] = duly.Message{Topic: "log", ID: strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.Itoa(i),
+				Delay: delay}
 		}
 		_, err := e.Publish(ctx, messages)
 		must(t, err)
@@ -41,7 +42,7 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 			receipts[i] = d.Receipt
 		}
 		if len(got) != mostAtOnce {
-			t.Fatalf("a Reserve has %d messages, want %d", len(got), mostAtOnce)
+			t.Fatalf("Reserve returned %d messages, want %d", len(got), mostAtOnce)
 		}
 		return receipts
 	}
@@ -69,7 +70,8 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	info, err := e.GetByReceipt(ctx, "", held[0])
 	must(t, err)
 	must(t, e.Delete(ctx, group, info.ID))
-	settle(held[1:], duly.Nack) // dead at once
+	// They die at once.
+	settle(held[1:], duly.Nack)
 	_, err = e.Requeue(ctx, group, duly.RequeueParams{N: mostAtOnce})
 	must(t, err)
 	publish(0)
@@ -101,8 +103,9 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	must(t, e.DestroyTopic(ctx, topic))
 }
 
-// A script reads at most 8 MiB of messages for their sizes, which max_bytes needs: it then
-// trims as many as it has read, and the next step goes on. The size stays exact.
+// TestTrimReadsFewBytesAtOnce checks that a script reads at most 8 MiB of messages for their
+// sizes, which max_bytes needs. It trims the messages that it has read, and the next step
+// continues. The size stays exact.
 func TestTrimReadsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -136,7 +139,7 @@ func TestTrimReadsFewBytesAtOnce(t *testing.T) {
 		must(t, err)
 		st := info.Stats
 		if n := before - st.Messages; n > 9 {
-			t.Errorf("a script trims %d MiB, want 9 at most", n)
+			t.Errorf("a script trimmed %d MiB, want at most 9", n)
 		}
 		if want := (st.Messages - 1) << 20; st.Bytes < want || st.Bytes > want+31*100 {
 			t.Errorf("%d messages have %d bytes, want about %d", st.Messages, st.Bytes, want)
@@ -152,6 +155,6 @@ func TestTrimReadsFewBytesAtOnce(t *testing.T) {
 		must(t, err)
 	}
 	if st := look(); st.Messages != 1 || st.Trimmed != 30 {
-		t.Errorf("%d messages are left and %d are trimmed, want 1 and 30", st.Messages, st.Trimmed)
+		t.Errorf("%d messages are left and %d were trimmed, want 1 and 30", st.Messages, st.Trimmed)
 	}
 }

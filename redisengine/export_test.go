@@ -17,33 +17,31 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Quiet blocks until nothing is on its way between the engine's waiters and
-// the server: every marker that was set has been taken and heeded. It is for
-// tests that own the clock.
+// Quiet blocks until no call is in flight between the engine's waiters and the server: every
+// marker was taken and handled. It is for tests that control the clock.
 func (e *Engine) Quiet() {
 	for !settled(e.hub) {
 		Pause()
 	}
 }
 
-// Recheck is how often a process looks at what it waits for.
+// Recheck is the interval at which a process polls what it waits for.
 const Recheck = store.Recheck
 
-// WithoutLook switches the look of every two seconds off, for an engine on which
-// nobody waits yet: a wake-up that is lost is then missed for good.
+// WithoutLook switches the poll every two seconds off, for an engine without waiters. A lost
+// wake-up is then never replaced.
 func (e *Engine) WithoutLook() {
 	e.hub.Probe().DisableRecheck()
 }
 
-// Skewed is the configuration of a process whose own clock is another one than
-// the servers'.
+// Skewed returns the configuration of a process whose clock differs from the servers' clocks.
 func Skewed(cfg Config, wall duly.Clock) Config {
 	cfg.wall = wall
 	return cfg
 }
 
-// Sending is the configuration of an engine that sends other scripts than its
-// own: what as makes of each name and source.
+// Sending returns the configuration of an engine that sends other scripts: what as returns for
+// each name and source.
 func Sending(cfg Config, as func(name, source string) string) Config {
 	var mu sync.Mutex
 	made := map[*link.Script]*link.Script{}
@@ -59,8 +57,8 @@ func Sending(cfg Config, as func(name, source string) string) Config {
 	return cfg
 }
 
-// OtherVersion is the configuration of another version of duly, whose libraries
-// and functions have other names.
+// OtherVersion returns the configuration of another version of duly, whose libraries and
+// functions have other names.
 func OtherVersion(cfg Config) Config {
 	rename := func(l *link.Library, text string) string {
 		_, hash, _ := strings.Cut(strings.TrimPrefix(l.Name, lua.NamePrefix), "_")
@@ -81,17 +79,18 @@ func OtherVersion(cfg Config) Config {
 	return cfg
 }
 
-// Pause lets the server and its connections have the processor.
+// Pause yields the processor to the server and its connections.
 func Pause() { _ = clock.Sleep(context.Background(), clock.System(), time.Millisecond) }
 
-// settled lets every blocking call that is on its way end, and reports whether none
-// of them brought anything and no marker is left.
+// settled ends every blocking call in flight, and reports whether none of them returned a marker
+// and none is left.
 func settled(h *wait.Hub) bool {
 	p := h.Probe()
 	began, turns := p.Idle(), p.Turns()
 	for group, turn := range turns {
 		for i := 0; p.Turns()[group] == turn; i++ {
-			if i%16 == 0 { // it may not have been on its way
+			// The call may not have been in flight.
+			if i%16 == 0 {
 				h.Store.Link.Unblock(group)
 			}
 			Pause()
@@ -105,7 +104,7 @@ func settled(h *wait.Hub) bool {
 			return false
 		}
 	}
-	for group, turn := range p.Turns() { // each call that was ended has begun another
+	for group, turn := range p.Turns() { // each ended call was followed by another
 		began += turn - turns[group]
 	}
 	return p.Idle() == began
@@ -114,36 +113,35 @@ func settled(h *wait.Hub) bool {
 // ShardKeys are the names of a shard's keys.
 var ShardKeys = store.ShardKeys[:]
 
-// LateTell is a call that tells every shard of a queue the configuration that
-// the queue has now, whenever it is made.
-func (e *Engine) LateTell(ref duly.QueueRef) func(context.Context) error {
+// LateConfigure returns a call that sends every shard of a queue the configuration that the queue has
+// now, however late it is made.
+func (e *Engine) LateConfigure(ref duly.QueueRef) func(context.Context) error {
 	q := e.catalog.Cache.Get(ref.Normal())
 	return func(ctx context.Context) error { return e.catalog.Propagate(ctx, q, q.Shards...) }
 }
 
-// GiveMarkerBack gives the marker of a queue's first shard back, as a process does that
-// has no use for it.
+// GiveMarkerBack returns the marker of a queue's first shard, as a process without waiters does.
 func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
 	s := e.catalog.Cache.Get(ref.Normal()).Shards[0]
 	e.hub.PutMarker(s, "now", 1)
 	e.hub.PutMarker(s, "later", clock.Milli(e.store.Local().Now()))
 }
 
-// Waiters is how many callers wait.
+// Waiters returns how many callers wait.
 func (e *Engine) Waiters() int { return e.hub.Probe().Waiters(false) }
 
-// DeleteTogether is as many Deletes of a queue of one shard as there are IDs, in
-// one script call.
+// DeleteTogether makes one Delete per ID in a queue of one shard, in one script call.
 func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []string) error {
 	var calls []*jobs.Batched
 	for _, id := range ids {
-		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1}, CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(jobs.BatchReply) {}})
+		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1},
+			CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(jobs.BatchReply) {}})
 	}
 	q := e.catalog.Cache.Get(ref.Normal())
 	return e.calls.Batchers(q, q.Shards[0]).Remove.Send(ctx, began(ctx, calls))
 }
 
-// began are calls that are sent without a queue.
+// began returns calls that are sent without a batcher.
 func began(ctx context.Context, calls []*jobs.Batched) []*jobs.Batched {
 	for _, c := range calls {
 		c.Begin(ctx)

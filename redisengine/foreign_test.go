@@ -17,9 +17,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// C11.17: where another program has put something else under one of a call's
-// keys, the script ends before it has written. Every key of every script call, in
-// each form of the scripts.
+// TestForeignKeyStopsAScriptBeforeItWrites checks that a script fails before it writes if another
+// program has stored a wrong type under one of its keys (C11.17). It covers every key of every
+// script call, in each form of the scripts.
 func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	for _, form := range scriptForms {
@@ -31,8 +31,8 @@ func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	}
 }
 
-// takeAllKeys does an operation, and then repeats every script call of it with every
-// one of its keys taken by something else.
+// takeAllKeys runs an operation, and then repeats each of its script calls with each key replaced
+// by a wrong type.
 func (x *interrupter) takeAllKeys(o trial) {
 	t := o.t
 	before := x.snapshot(t)
@@ -48,11 +48,11 @@ func (x *interrupter) takeAllKeys(o trial) {
 			digest := x.must(t, "DEBUG", "DIGEST")
 			_, err := x.conn.Do(t.Context(), x.usual[c.name].with(c.args...)...)
 			switch {
-			case err == nil: // it has no use for that key now
+			case err == nil: // the script does not need this key now
 			case !strings.HasPrefix(err.Error(), "WRONGTYPE"):
 				t.Errorf("%s with a foreign %s: %v", c.name, key, err)
 			case x.must(t, "DEBUG", "DIGEST") != digest:
-				t.Errorf("%s with a foreign %s was refused, and has written before", c.name, key)
+				t.Errorf("%s with a foreign %s failed after it had written", c.name, key)
 			default:
 				x.raised[c.name]++
 			}
@@ -62,8 +62,8 @@ func (x *interrupter) takeAllKeys(o trial) {
 	}
 }
 
-// The error of a call that was refused for a foreign key names the key, and says
-// what to do; when that is done the call goes through.
+// TestForeignKeyIsNamed checks that the error of a call that failed for a foreign key names the
+// key and how to fix it. After the fix the call succeeds.
 //
 // C13.15
 func TestForeignKeyIsNamed(t *testing.T) {
@@ -83,14 +83,16 @@ func TestForeignKeyIsNamed(t *testing.T) {
 			_, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 			return err
 		}
-		for name, call := range map[string]func() error{"marker": pushed, "tally": pushed, "ready": pushed, "records": reserve, "config": reserve} {
+		for name, call := range map[string]func() error{"marker": pushed, "tally": pushed, "ready": pushed,
+			"records": reserve, "config": reserve} {
 			key := prefix + ":{default/q/0}:" + name
 			must(t, pushed())
 			had := server.Must("DUMP", key)
 			server.Must("DEL", key)
 			server.Must("LPUSH", key, "what is this")
 			err := call()
-			if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(key)) || !strings.Contains(err.Error(), "duly check --repair") || strings.Contains(err.Error(), "\n") {
+			if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(key)) ||
+				!strings.Contains(err.Error(), "duly check --repair") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("with a foreign %s: %v", name, err)
 			}
 			server.Must("DEL", key)
@@ -107,11 +109,19 @@ func TestForeignKeyIsNamed(t *testing.T) {
 		":{shop}:queues": func() error {
 			return e.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}, duly.QueueConfig{})
 		},
-		":{fair}:queues":       func() error { _, err := e.Queues(t.Context(), "fair", duly.PageParams{}); return err },
-		":{shop}:configs":      func() error { _, err := e.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}); return err },
-		":{tokens}:tokens":     func() error { return e.PutToken(t.Context(), token("a")) },
-		":{market/q/0}:config": func() error { _, err := e.Push(t.Context(), []duly.Job{{Namespace: "market", Queue: "q"}}); return err },
-		":namespaces":          func() error { _, err := e.Namespaces(t.Context(), duly.PageParams{}); return err },
+		":{fair}:queues": func() error { _, err := e.Queues(t.Context(), "fair", duly.PageParams{}); return err },
+		":{shop}:configs": func() error {
+			_, err := e.Stats(t.Context(),
+				duly.QueueRef{Namespace: "shop", Name: "q"})
+			return err
+		},
+		":{tokens}:tokens": func() error { return e.PutToken(t.Context(), token("a")) },
+		":{market/q/0}:config": func() error {
+			_, err := e.Push(t.Context(),
+				[]duly.Job{{Namespace: "market", Queue: "q"}})
+			return err
+		},
+		":namespaces": func() error { _, err := e.Namespaces(t.Context(), duly.PageParams{}); return err },
 	} {
 		key = prefix + key
 		server.Must("DEL", key)
@@ -123,11 +133,11 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	}
 }
 
-// A queue, or a shard of one, that can't be used is told at its own jobs: what
-// was stored beside it is not said to have failed.
+// TestPushReportsFailedQueuesPerJob checks that an unusable queue or shard is reported at its own
+// jobs. The stored jobs are reported as stored.
 //
 // C4.4
-func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
+func TestPushReportsFailedQueuesPerJob(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -155,15 +165,15 @@ func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
 		}
 	}
 	if results, err := e.Push(t.Context(), jobs[41:]); !errors.Is(err, duly.ErrCorrupt) || results != nil {
-		t.Errorf("nothing stored: %v, %v; want the call's error", results, err)
+		t.Errorf("with nothing stored, Push returned %v, %v; want an error of the call", results, err)
 	}
 }
 
-// A shard that can't be used is told at its own receipts: what was done beside it
-// is not said to have failed.
+// TestSettleReportsFailedShardsPerReceipt checks that an unusable shard is reported at its own
+// receipts. The settled ones are reported as settled.
 //
 // C4.4
-func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
+func TestSettleReportsFailedShardsPerReceipt(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -190,7 +200,8 @@ func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
 	}
 	extended, err := e.Extend(t.Context(), "", receipts, time.Hour)
 	must(t, err)
-	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}))
+	settled, err := e.Settle(t.Context(), "",
+		append(outcomes, duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}))
 	must(t, err)
 	for i, d := range ds {
 		for _, err := range []error{extended[i], settled[i]} {
@@ -200,26 +211,28 @@ func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
 		}
 	}
 	if err := settled[len(ds)]; !errors.Is(err, duly.ErrLeaseLost) {
-		t.Errorf("a receipt of nothing: %v", err)
+		t.Errorf("an unknown receipt returned %v", err)
 	}
 	if results, err := e.Settle(t.Context(), "", broken); !errors.Is(err, duly.ErrCorrupt) || results != nil {
-		t.Errorf("nothing settled: %v, %v; want the call's error", results, err)
+		t.Errorf("with nothing settled, Settle returned %v, %v; want an error of the call", results, err)
 	}
 }
 
-// A namespace's list with an entry that can't be a configuration: whoever needs
-// it is told by one line that names the key, Check names the queue and goes on
-// to the others, and a repair brings its jobs back.
+// TestUnreadableListEntryIsRepaired damages an entry of a namespace's list. Calls fail with one
+// line that names the key. Check names the queue and continues with the others, and a repair
+// makes its jobs available again.
 //
 // C13.15
-func TestUnreadableEntryOfTheListIsMended(t *testing.T) {
+func TestUnreadableListEntryIsRepaired(t *testing.T) {
 	t.Parallel()
 	good := "\x00\x06\x00\x00\x00\x00\x00\x01birthday"
 	fields := `"layout":2,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","lease":30000000000,"ttl":-1,"dead_age":1,"dead_count":1,"max_jobs":-1,"max_leased":-1,"rate":-1`
 	for name, entry := range map[string]string{
-		"short": "x", "garbage": "what is this, and what does it do here?", "no JSON": good + "{", "no version": strings.Repeat("\xff", 16) + `{"shards":1,` + fields + `}`,
-		"nothing": good + "{}", "no shards": good + `{` + fields + `}`, "three shards": good + `{"shards":3,` + fields + `}`,
-		"no defaults": good + `{"layout":2,"shards":1}`, "no tries": good + `{"shards":1,` + strings.Replace(fields, `"tries":16`, `"tries":0`, 1) + `}`,
+		"short": "x", "garbage": "a text that is no configuration at all", "no JSON": good + "{",
+		"no version": strings.Repeat("\xff", 16) + `{"shards":1,` + fields + `}`,
+		"nothing":    good + "{}", "no shards": good + `{` + fields + `}`, "three shards": good + `{"shards":3,` + fields + `}`,
+		"no defaults": good + `{"layout":2,"shards":1}`, "no tries": good + `{"shards":1,` + strings.Replace(fields,
+			`"tries":16`, `"tries":0`, 1) + `}`,
 		"a wrong backoff": good + `{"shards":1,` + strings.Replace(fields, "exp:1s:1h", "soon", 1) + `}`,
 	} {
 		for _, lostShard := range []bool{false, true} {
@@ -244,34 +257,37 @@ func TestUnreadableEntryOfTheListIsMended(t *testing.T) {
 				_, pushing := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 				_, reserving := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 				_, looking := e.Stats(t.Context(), duly.Q("q"))
-				for _, err := range []error{pushing, reserving, looking, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxJobs: 9}), e.Destroy(t.Context(), duly.Q("q"))} {
-					if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), prefix+":{default}:configs") || !strings.Contains(err.Error(), "duly check --repair") {
-						t.Errorf("answers %v", err)
+				for _, err := range []error{pushing, reserving, looking,
+					e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxJobs: 9}), e.Destroy(t.Context(), duly.Q("q"))} {
+					if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), prefix+":{default}:configs") ||
+						!strings.Contains(err.Error(), "duly check --repair") {
+						t.Errorf("got %v, want corrupt with the key and the fix", err)
 					}
 				}
 				report, err := e.Check(t.Context(), contract.CheckParams{})
-				if err != nil || len(report.Faults) != 1 || report.Faults[0].Kind != "queue_unreadable" || report.Faults[0].Queue.Name != "q" || report.Jobs != 1 {
-					t.Errorf("the check finds %+v, %v", report, err)
+				if err != nil || len(report.Faults) != 1 || report.Faults[0].Kind != "queue_unreadable" ||
+					report.Faults[0].Queue.Name != "q" || report.Jobs != 1 {
+					t.Errorf("Check found %+v, %v", report, err)
 				}
 				report, err = e.Check(t.Context(), contract.CheckParams{Repair: true})
 				if err != nil || report.Repaired != len(report.Faults) || report.Jobs != 21 {
-					t.Errorf("the repair finds %+v, %v; log %s", report, err, log)
+					t.Errorf("the repair reported %+v, %v; log %s", report, err, log)
 				}
 				ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100})
 				c, err2 := e.Config(t.Context(), duly.Q("q"))
 				if err != nil || err2 != nil || len(ds) != 20 || c.Shards != 4 || !lostShard && c.MaxLeased != 50 {
-					t.Errorf("took %d jobs, %v; the queue is %+v, %v", len(ds), err, c, err2)
+					t.Errorf("reserved %d jobs, %v; the queue is %+v, %v", len(ds), err, c, err2)
 				}
 				if report, err = e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
-					t.Errorf("after the repair the check finds %+v, %v", report, err)
+					t.Errorf("after the repair Check found %+v, %v", report, err)
 				}
 			})
 		}
 	}
 }
 
-// A configuration that was sent before its queue was destroyed, and arrives
-// after that, does not bring the queue back.
+// TestLateConfigurationOfADestroyedQueueIsRefused checks that a configuration which arrives after
+// its queue was destroyed does not create the queue again.
 //
 // C10.15
 func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
@@ -280,16 +296,16 @@ func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
 	e, log := openLogged(t, withPrefix(server.URL(), prefix))
 	late := duly.Q("q")
 	must(t, e.Configure(t.Context(), late, duly.QueueConfig{MaxLeased: 7, Shards: 2}))
-	tell := e.LateTell(late)
+	send := e.LateConfigure(late)
 	must(t, e.Destroy(t.Context(), late))
-	must(t, tell(t.Context()))
+	must(t, send(t.Context()))
 	for i := range 2 {
 		key := store.ShardTag(prefix, duly.Q("q"), i) + "config"
 		if held := fmt.Sprint(server.Must("GET", key)); !strings.Contains(held, `"gone":true`) {
 			t.Errorf("shard %d has the configuration %q", i, held)
 		}
 		if left := server.Must("PTTL", key).(int64); left <= 0 || left > 600_000 {
-			t.Errorf("shard %d keeps its tomb for %d ms", i, left)
+			t.Errorf("shard %d keeps its mark for %d ms", i, left)
 		}
 	}
 	fresh := open(t, withPrefix(server.URL(), prefix))
@@ -302,17 +318,18 @@ func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
 	}
 	_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 	must(t, err)
-	must(t, tell(t.Context()))
+	must(t, send(t.Context()))
 	ds, err := fresh.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 10})
 	c, err2 := fresh.Config(t.Context(), late)
-	if err != nil || err2 != nil || len(ds) != 1 || c.MaxLeased != duly.None || c.Shards != 1 || log.Count("store reset") != 0 {
-		t.Errorf("the queue that was made anew is %+v, %v, and gave %v, %v; log %s", c, err2, ds, err, log)
+	if err != nil || err2 != nil || len(ds) != 1 || c.MaxLeased != duly.None || c.Shards != 1 ||
+		log.Count("store reset") != 0 {
+		t.Errorf("the new queue is %+v, %v, and Reserve returned %v, %v; log %s", c, err2, ds, err, log)
 	}
 }
 
-// A clock that is behind that of whoever destroyed the queue makes it anew all
-// the same.
-func TestDestroyedQueueIsMadeAnewByAClockThatIsBehind(t *testing.T) {
+// TestDestroyedQueueIsCreatedAgainByASlowClock checks that a process whose clock is behind that
+// of the destroying process can create the queue again.
+func TestDestroyedQueueIsCreatedAgainByASlowClock(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	ahead, behind := clock.NewFake(), clock.NewFake()

@@ -17,10 +17,10 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// The functions of a library share one scope, which outlives a call: what one
-// call leaves there must not reach the next. Random sequences of all functions
-// have the same answers and the same keys where every call has a library of its
-// own, and where it is sent by EVAL. Foreign keys make some of them end midway.
+// TestStateDoesNotLeakBetweenCalls checks that one call's variables don't reach the next,
+// although the functions of a library share one scope that outlives a call. Random sequences of
+// all functions must have the same answers and the same keys with a fresh library per call, and
+// by EVAL. Foreign keys make some calls fail midway.
 //
 // C11.17
 func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
@@ -57,7 +57,7 @@ func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("calls that were answered: %v", called)
+	t.Logf("answered calls: %v", called)
 	for _, name := range lua.Names() {
 		if called[name] == 0 && long() {
 			t.Errorf("no call of %s was answered", name)
@@ -65,14 +65,14 @@ func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
 	}
 }
 
-// recorded is a store at several moments, and calls that concern its jobs.
+// recorded has snapshots of a store, and calls about its jobs.
 type recorded struct {
 	snapshots [][]any
 	calls     []scriptCall
 }
 
-// record does all operations to one store, of jobs of every kind or of plain jobs
-// alone, and then something to tokens and placements.
+// record applies all operations to one store, with jobs of every kind or only plain jobs, and
+// then some to tokens and placements.
 func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	x.must(t, "FLUSHALL")
 	r := openRuinOn(t, x.server, "s4", 1, clock.NewFake(), "scripts=functions")
@@ -96,9 +96,8 @@ func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	return s
 }
 
-// inOrder is the operations to one store. Check comes first, because its damages want
-// whole jobs. Configure and Destroy come last: they change the version that calls
-// name, and those after them would find another one.
+// inOrder returns the operations in order. Check comes first, because it damages undamaged jobs.
+// Configure and Destroy come last, because they change the version that the calls carry.
 func inOrder(plain bool) []operation {
 	rank := map[string]int{"Check": -1, "Configure": 1, "Destroy": 2}
 	alone := func(d operation) bool { return strings.Contains(d.name, "Plain") || strings.HasSuffix(d.name, "Alone") }
@@ -107,7 +106,7 @@ func inOrder(plain bool) []operation {
 	return list
 }
 
-// registryDeed does everything to a token, and to a placement.
+// registryDeed calls every operation on a token, and on a placement.
 func registryDeed(r *damageRig) {
 	ctx, hash := r.Context(), sha256.Sum256([]byte("shop"))
 	must(r, r.e.PutToken(ctx, token("shop")))
@@ -130,13 +129,13 @@ func registryDeed(r *damageRig) {
 	must(r, r.e.DeleteToken(ctx, hash))
 }
 
-// step is a call, before which a key may be taken by another program.
+// step is a call, before which another program may overwrite a key.
 type step struct {
 	call    scriptCall
-	foreign any // the key; nil: none
+	foreign any // the overwritten key; nil: none
 }
 
-// steps are calls in any order, some of them several times.
+// steps returns calls in random order, some of them repeated.
 func (s *recorded) steps(r *rand.Rand) (list []step) {
 	for range 40 {
 		next := step{call: s.calls[r.IntN(len(s.calls))]}
@@ -148,15 +147,15 @@ func (s *recorded) steps(r *rand.Rand) (list []step) {
 	return list
 }
 
-// keys are those of a call.
+// keys returns the keys of a call.
 func (c scriptCall) keys() []any {
 	n, _ := strconv.Atoi(fmt.Sprint(c.args[0]))
 	return c.args[1 : n+1]
 }
 
-// play does the steps to a store, and notes each answer and what the store then
-// holds.
-func (x *interrupter) play(t *testing.T, start []any, steps []step, call func(*testing.T, scriptCall) (any, error)) (notes []string) {
+// play applies the steps to a store, and records each answer and the store after it.
+func (x *interrupter) play(t *testing.T, start []any, steps []step,
+	call func(*testing.T, scriptCall) (any, error)) (notes []string) {
 	x.restore(t, start)
 	for _, s := range steps {
 		if s.foreign != nil {
@@ -176,15 +175,15 @@ func (x *interrupter) play(t *testing.T, start []any, steps []step, call func(*t
 	return notes
 }
 
-// whereInScript is what differs between the errors of the forms: the place in
-// the text.
+// whereInScript matches the part of an error that differs between the forms: the position in the
+// text.
 var whereInScript = regexp.MustCompile(`(user_script|user_function|duly_\w+):\d+: | script: .*`)
 
 func (x *interrupter) callKept(t *testing.T, c scriptCall) (any, error) {
 	return x.conn.Do(t.Context(), x.usual[c.name].with(c.args...)...)
 }
 
-// callFresh loads the library for this one call.
+// callFresh loads a new library for this one call.
 func (x *interrupter) callFresh(t *testing.T, c scriptCall) (any, error) {
 	x.must(t, "FUNCTION", "LOAD", "REPLACE", lua.Load(c.name).Library.Source)
 	return x.callKept(t, c)
@@ -204,7 +203,8 @@ func (x *interrupter) compare(t *testing.T, steps []step, kept, other []string, 
 		for _, s := range steps[:i] {
 			before = append(before, s.call.name)
 		}
-		t.Errorf("%s %q (foreign key %v) after %v:\n%s\n%s: %s", steps[i].call.name, steps[i].call.args, steps[i].foreign, before, kept[i], how, other[i])
+		t.Errorf("%s %q (foreign key %v) after %v:\n%s\n%s: %s", steps[i].call.name, steps[i].call.args, steps[i].foreign,
+			before, kept[i], how, other[i])
 		return
 	}
 }

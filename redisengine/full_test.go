@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// D4: a server whose memory is full refuses what would fill it more, and
-// nothing else; and it is as before when there is room again.
+// TestFullMemoryRefusesOnlyPushes checks that a server with full memory refuses only calls that
+// need more memory (D4). With free memory it works as before.
 //
 // C9.11, C9.12
-func TestFullMemoryRefusesPushesAlone(t *testing.T) {
+func TestFullMemoryRefusesOnlyPushes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e, ctx := open(t, server.URL()), t.Context()
@@ -50,7 +50,8 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 		}
 	}
 	d := take(1)[0]
-	if err := e.Update(ctx, duly.Q("q"), peek(t, e), duly.Update{Body: make([]byte, 5000)}); !errors.Is(err, duly.ErrFull) {
+	if err := e.Update(ctx, duly.Q("q"), peek(t, e), duly.Update{Body: make([]byte, 5000)}); !errors.Is(err,
+		duly.ErrFull) {
 		t.Errorf("an update on a full server: %v, want full", err)
 	}
 	errs, err := e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Hour)
@@ -92,7 +93,7 @@ func TestFullMemoryRefusesPushesAlone(t *testing.T) {
 	}
 }
 
-// peek is the ID of the first ready job.
+// peek returns the ID of the first ready job.
 func peek(t *testing.T, e contract.Inspector) string {
 	t.Helper()
 	j, err := e.Peek(t.Context(), duly.Q("q"))
@@ -100,11 +101,11 @@ func peek(t *testing.T, e contract.Inspector) string {
 	return j.ID
 }
 
-// F9: a primary that was made a replica is unavailable for writes, and serves
-// again when it is the primary again.
+// TestDemotedServerIsUnavailableUntilPromoted checks that a primary which became a replica is
+// unavailable for writes until it is the primary again (F9).
 //
 // C11.13
-func TestDemotedServerIsUnavailableUntilItIsThePrimaryAgain(t *testing.T) {
+func TestDemotedServerIsUnavailableUntilPromoted(t *testing.T) {
 	t.Parallel()
 	server, other := redistest.Single(t), redistest.Single(t)
 	e := open(t, server.URL()+"?retry=100ms")
@@ -126,8 +127,8 @@ func TestDemotedServerIsUnavailableUntilItIsThePrimaryAgain(t *testing.T) {
 	redistest.Await(t, "it serves again", func() bool { return push() == nil })
 }
 
-// C9.7, C9.8, C13.10: a push that its replica has not confirmed is not_durable, and
-// the same push confirms it.
+// TestPushWaitsForItsReplica checks that a push without confirmation by its replica is
+// not_durable, and that the same push confirms it (C9.7, C9.8, C13.10).
 func TestPushWaitsForItsReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

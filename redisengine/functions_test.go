@@ -20,8 +20,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// exercise calls functions of every library. All jobs that it pushes are done
-// at its end.
+// exercise calls functions of every library. All jobs that it pushes are done at its end.
 func exercise(t *testing.T, e *redisengine.Engine) {
 	t.Helper()
 	ctx, q := t.Context(), duly.Q("q")
@@ -38,7 +37,7 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 10, Lease: time.Minute})
 	must(t, err)
 	if len(ds) != 3 {
-		t.Fatalf("took %d of 3 jobs", len(ds))
+		t.Fatalf("reserved %d of 3 jobs", len(ds))
 	}
 	var outcomes []duly.SettleRequest
 	for _, d := range ds {
@@ -57,11 +56,11 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	report, err := e.Check(ctx, contract.CheckParams{})
 	must(t, err)
 	if len(report.Faults) > 0 {
-		t.Errorf("the check finds %+v", report.Faults)
+		t.Errorf("Check found %+v", report.Faults)
 	}
 }
 
-// libraries are the names of the libraries that a server has.
+// libraries returns the names of a server's libraries.
 func libraries(t *testing.T, server *redistest.Server) (names []string) {
 	t.Helper()
 	for _, entry := range server.Must("FUNCTION", "LIST").([]any) {
@@ -75,7 +74,7 @@ func libraries(t *testing.T, server *redistest.Server) (names []string) {
 	return names
 }
 
-// ownLibraries are the names of this version's libraries.
+// ownLibraries returns the names of this version's libraries.
 func ownLibraries() (names []string) {
 	for _, l := range lua.Libraries() {
 		names = append(names, l.Name)
@@ -84,8 +83,8 @@ func ownLibraries() (names []string) {
 	return names
 }
 
-// A server that has lost its functions gets them again, and no caller notices.
-// Restart is a server that keeps its jobs but not its functions.
+// TestLostFunctionsAreLoadedAgain checks that a server which lost its functions gets them again,
+// without an error for callers. Restart is a server that keeps its jobs but not its functions.
 //
 // C11.17
 func TestLostFunctionsAreLoadedAgain(t *testing.T) {
@@ -115,20 +114,21 @@ func TestLostFunctionsAreLoadedAgain(t *testing.T) {
 			}
 			exercise(t, e)
 			if names := libraries(t, server); !slices.Equal(names, ownLibraries()) {
-				t.Errorf("the server has the libraries %v", names)
+				t.Errorf("the server has the libraries %v, want duly's", names)
 			}
 			if log.Count("functions") > 0 {
-				t.Errorf("the log has %s", log)
+				t.Errorf("unexpected log: %s", log)
 			}
 		})
 	}
 }
 
-// A library of another program that has the name of one of duly's is named at opening,
-// once. Calls go on by EVAL, and by function once it is deleted.
+// TestForeignLibraryIsLogged checks that another program's library with the name of one of duly's
+// is logged once, when an engine opens. Calls use EVAL until it is deleted, and functions
+// afterwards.
 //
 // C11.17
-func TestALibraryOfAnotherProgramIsNamed(t *testing.T) {
+func TestForeignLibraryIsLogged(t *testing.T) {
 	t.Parallel()
 	single, cluster := redistest.Single(t), redistest.NewCluster(t, 0)
 	for name, at := range map[string]struct {
@@ -145,7 +145,7 @@ func TestALibraryOfAnotherProgramIsNamed(t *testing.T) {
 			exercise(t, e)
 			exercise(t, e)
 			if lines := log.Lines("FUNCTION DELETE " + foreign); len(lines) != 1 || log.Count("setting=scripts") != 1 {
-				t.Errorf("the log has %s", log)
+				t.Errorf("unexpected log: %s", log)
 			}
 
 			for _, server := range at.servers {
@@ -153,16 +153,17 @@ func TestALibraryOfAnotherProgramIsNamed(t *testing.T) {
 			}
 			exercise(t, e)
 			if names := libraries(t, at.servers[0]); name == "Single" && !slices.Equal(names, ownLibraries()) {
-				t.Errorf("the server has the libraries %v", names)
+				t.Errorf("the server has the libraries %v, want duly's", names)
 			}
 			if _, log := openLogged(t, at.url); log.Count("setting=scripts") != 0 {
-				t.Errorf("the log of an engine with its own libraries has %s", log)
+				t.Errorf("an engine with its own libraries logged %s", log)
 			}
 		})
 	}
 }
 
-// A replica that has taken over without the functions gets them.
+// TestFunctionsAreLoadedAfterAFailover checks that a replica without the functions gets them
+// after a failover.
 //
 // C11.13, C11.17
 func TestFunctionsAreLoadedAfterAFailover(t *testing.T) {
@@ -182,11 +183,11 @@ func TestFunctionsAreLoadedAfterAFailover(t *testing.T) {
 	}
 }
 
-// Every node of a cluster has the functions once the engine is open. One that
-// joins later gets them from the first call.
+// TestNewNodeGetsTheFunctions checks that every node of a cluster has the functions after Open,
+// and that a node which joins later gets them from the first call.
 //
 // C11.13, C11.17
-func TestANodeThatJoinsGetsTheFunctions(t *testing.T) {
+func TestNewNodeGetsTheFunctions(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
 	e := open(t, c.URL())
@@ -209,8 +210,8 @@ func TestANodeThatJoinsGetsTheFunctions(t *testing.T) {
 	}
 }
 
-// D4: while the server's memory is full it loads no library. Jobs are still
-// delivered and settled, and a push is still refused as full.
+// TestFullMemoryWithoutFunctions checks that jobs are delivered and settled while the server's
+// memory is full and it loads no library (D4). A push still fails as full.
 //
 // C9.11, C11.17
 func TestFullMemoryWithoutFunctions(t *testing.T) {
@@ -227,7 +228,8 @@ func TestFullMemoryWithoutFunctions(t *testing.T) {
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("reserve: %d jobs, %v", len(ds), err)
 		}
-		errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack}, {Receipt: ds[1].Receipt, As: duly.Nack, Error: "no"}})
+		errs, err := e.Settle(ctx, "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack},
+			{Receipt: ds[1].Receipt, As: duly.Nack, Error: "no"}})
 		must(t, err)
 		for _, err := range errs {
 			if err != nil && !errors.Is(err, duly.ErrNotDurable) {
@@ -251,16 +253,16 @@ func TestFullMemoryWithoutFunctions(t *testing.T) {
 		_, err = e.Stats(ctx, duly.Q("q"))
 		must(t, err)
 		if names := libraries(t, server); len(names) != 1 {
-			t.Errorf("with memory again, the server has the libraries %v", names)
+			t.Errorf("with memory again, the server has the libraries %v, want duly's", names)
 		}
 	}
 }
 
-// make2 is two plain jobs.
+// make2 returns two plain jobs.
 func make2(queue string) []duly.Job { return []duly.Job{{Queue: queue}, {Queue: queue}} }
 
-// A server that can't use functions costs one warning and is served by EVAL;
-// with scripts=functions it is refused, with scripts=eval nothing is said.
+// TestServerWhereFunctionsCantBeUsed checks that a server without functions is used by EVAL after
+// one warning. With scripts=functions Open fails. With scripts=eval there is no warning.
 //
 // C11.17
 func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
@@ -268,14 +270,15 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 	type place struct {
 		url  string
 		code error
-		says []string // of error and warning
+		says []string // parts of the error and the warning
 	}
 	places := map[string]func(t *testing.T) place{}
 	for _, right := range []string{"function|load", "fcall", "fcall_ro"} {
 		places["No "+right] = func(t *testing.T) place {
 			server, prefix := redistest.Shared(t)
 			rules := slices.DeleteFunc(documented(t, prefix), func(r string) bool { return r == "+"+right })
-			return place{asUser(t, server, prefix, rules), duly.ErrForbidden, []string{"(" + right + ")", "+function|load +fcall +fcall_ro"}}
+			return place{asUser(t, server, prefix, rules), duly.ErrForbidden,
+				[]string{"(" + right + ")", "+function|load +fcall +fcall_ro"}}
 		}
 	}
 	places["Proxy"] = func(t *testing.T) place {
@@ -293,18 +296,20 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := make(t)
-			_, err := redisengine.Open(t.Context(), redisengine.Config{URL: p.url + "&scripts=functions", Logger: slog.New(slog.DiscardHandler)})
+			_, err := redisengine.Open(t.Context(), redisengine.Config{URL: p.url + "&scripts=functions",
+				Logger: slog.New(slog.DiscardHandler)})
 			if !errors.Is(err, p.code) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("scripts=functions: %v", err)
 			}
 			e, log := openLogged(t, p.url)
 			warnings := log.Lines("functions can't be used")
-			if len(warnings) != 1 || log.Count("level=WARN") != 1+log.Count("setting=appendonly")+log.Count("setting=acl") || !strings.Contains(warnings[0], "scripts=eval") {
+			if len(warnings) != 1 || log.Count("level=WARN") != 1+log.Count("setting=appendonly")+log.Count("setting=acl") ||
+				!strings.Contains(warnings[0], "scripts=eval") {
 				t.Errorf("scripts=auto logs %s", log)
 			}
 			for _, text := range p.says {
 				if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(fmt.Sprint(warnings), text) {
-					t.Errorf("neither %v nor %q may lack %q", err, warnings, text)
+					t.Errorf("the error %v and the warnings %q must contain %q", err, warnings, text)
 				}
 			}
 			exercise(t, e)
@@ -318,9 +323,9 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 	}
 }
 
-// A process whose right to load functions is taken away goes on by EVAL. Without
-// the right to call them it is told which one is missing.
-func TestARightToFunctionsThatIsTakenAway(t *testing.T) {
+// TestRevokedRightToFunctions checks that a process uses EVAL after the right to load functions
+// was revoked. Without the right to call functions the error names it.
+func TestRevokedRightToFunctions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := open(t, asUser(t, server, "duly", documented(t, "duly")))
@@ -338,8 +343,8 @@ func TestARightToFunctionsThatIsTakenAway(t *testing.T) {
 	exercise(t, e)
 }
 
-// Two versions of duly work on the same queues of one Redis at once, each with
-// its own libraries.
+// TestTwoVersionsOnOneServer checks that two versions of duly work concurrently on the same
+// queues of one Redis, each with its own libraries.
 func TestTwoVersionsOnOneServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -356,7 +361,7 @@ func TestTwoVersionsOnOneServer(t *testing.T) {
 		exercise(t, e)
 	}
 	if names := libraries(t, server); len(names) != 2*len(ownLibraries()) {
-		t.Errorf("the server has the libraries %v", names)
+		t.Errorf("the server has the libraries %v, want duly's", names)
 	}
 
 	const rounds = 40
@@ -394,13 +399,14 @@ func TestTwoVersionsOnOneServer(t *testing.T) {
 	}
 
 	st, err := engines[1].Stats(t.Context(), duly.Q("q"))
-	if want := int64(2*3 + 2*2*rounds); err != nil || st.Counters.Pushed != want || st.Counters.Delivered != want || st.Counters.Acked != want {
+	if want := int64(2*3 + 2*2*rounds); err != nil || st.Counters.Pushed != want || st.Counters.Delivered != want ||
+		st.Counters.Acked != want {
 		t.Errorf("%+v, %v; want %d jobs, each delivered and acked once", st.Counters, err, want)
 	}
 	for _, e := range engines {
 		report, err := e.Check(t.Context(), contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 {
-			t.Errorf("the check finds %+v, %v", report.Faults, err)
+			t.Errorf("Check found %+v, %v", report.Faults, err)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// S3, C8: every command of every script fails once, in each form of the scripts.
-// Before the first write nothing has happened; after it one repair mends the
-// shard, and no job or message is lost. The short form mends now and then.
+// TestInterrupted makes every command of every script fail once, in each form of the scripts (S3,
+// C8). Before the first write nothing has changed. After it, one repair fixes the shard, and no
+// job or message is lost. The short form repairs only some of the states.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, form := range scriptForms {
@@ -26,27 +26,25 @@ func TestInterrupted(t *testing.T) {
 			t.Parallel()
 			x := newInterrupter(t, form)
 			x.overAll(t, x.interruptAll, "was not interrupted")
-			t.Logf("commands that have raised: %v", x.raised)
+			t.Logf("failed commands: %v", x.raised)
 		})
 	}
 }
 
-// scriptForms are the values of the option scripts that fix the form of the
-// engine's calls.
+// scriptForms are the values of the option scripts that fix the form of the engine's calls.
 var scriptForms = []string{"functions", "eval"}
 
-// trial is an operation that is ready to be done.
+// trial is an operation that is prepared.
 type trial struct {
 	t      *testing.T
 	do     func()
-	mended func(t *testing.T) // one repair mends what an interrupted script has left
-	// every is how many interruptions the short form has for each one that it mends.
+	mended func(t *testing.T) // one repair fixes the state after an interrupted script
+	// every is how many interruptions the short form makes for each one that it repairs.
 	every int
 }
 
-// overAll goes over all operations, and complains of the scripts that none of them has
-// raised in. Those of the registry are no part of a shard. The short form leaves
-// topics to one form of the scripts.
+// overAll runs all operations. It reports the scripts in which no operation has failed. Those of
+// the registry belong to no shard. The short form tests topics in only one form of the scripts.
 func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) {
 	run := func(name string, begin func(t *testing.T, x *interrupter) trial) {
 		t.Run(name, func(t *testing.T) {
@@ -75,35 +73,34 @@ func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) 
 	}
 }
 
-// interrupter lets scripts end at any of their commands. It has a server of
-// its own, which it listens to.
+// interrupter makes scripts fail at any of their commands. It has a private server, whose
+// commands it records.
 type interrupter struct {
 	server  *redistest.Server
-	form    string // the scripts', of scriptForms
+	form    string // one of scriptForms
 	conn    *resp.Conn
 	monitor *resp.Conn
-	usual   map[string]callWords // that call a script, by its name
-	raising map[string]callWords // and those that call the one that raises
-	names   map[string]string    // of scripts, by their hash or function
-	raised  map[string]int       // how many of their commands have raised
-	harmed  int                  // how often that has changed something
+	usual   map[string]callWords // call a script, by its name
+	raising map[string]callWords // call the failing form of a script
+	names   map[string]string    // names of scripts, by their hash or function
+	raised  map[string]int       // how many of their commands have failed
+	harmed  int                  // how often that has changed the store
 }
 
-// callWords begin the command that calls a script.
+// callWords are the first words of the command that calls a script.
 type callWords [2]any
 
-// with is the command for a call with these arguments.
+// with returns the command for a call with these arguments.
 func (w callWords) with(args ...any) []any { return append(w[:], args...) }
 
-// scriptCall is one call of a script: the number of keys, the keys, the
-// arguments.
+// scriptCall is one call of a script: the number of keys, the keys, the arguments.
 type scriptCall struct {
 	name string
 	args []any
 }
 
-// raise takes the place of redis.call in a script that is to be interrupted:
-// the command whose number is the last argument raises.
+// raise replaces redis.call in a script to be interrupted. The command whose number is the last
+// argument fails.
 const raise = `local nth, fatal = 0, tonumber(table.remove(ARGV))
 call = function(...)
 nth = nth + 1
@@ -137,7 +134,7 @@ func newInterrupter(t *testing.T, form string) *interrupter {
 	return x
 }
 
-// loadScripts loads every script for EVALSHA, as it is and as it raises.
+// loadScripts loads every script for EVALSHA, in its normal and its failing form.
 func (x *interrupter) loadScripts(t *testing.T) {
 	load := func(source string) callWords {
 		return callWords{"EVALSHA", x.must(t, "SCRIPT", "LOAD", source)}
@@ -150,8 +147,8 @@ func (x *interrupter) loadScripts(t *testing.T) {
 	}
 }
 
-// loadFunctions loads every library, as it is and, by other names, as its
-// functions raise.
+// loadFunctions loads every library in its normal form and, under other names, in its failing
+// form.
 func (x *interrupter) loadFunctions(t *testing.T) {
 	for _, library := range lua.Libraries() {
 		x.must(t, "FUNCTION", "LOAD", library.Source)
@@ -175,13 +172,12 @@ func (x *interrupter) must(t *testing.T, args ...any) any {
 	return v
 }
 
-// interruptAll does an operation, and then interrupts every script call of it at
-// every command.
+// interruptAll runs an operation, and then interrupts each of its script calls at every command.
 func (x *interrupter) interruptAll(o trial) {
 	before := x.snapshot(o.t)
 	calls := x.listen(o.t, o.do)
 	if len(calls) == 0 {
-		o.t.Fatal("the operation has called no script")
+		o.t.Fatal("the operation called no script")
 	}
 	x.restore(o.t, before)
 	for _, c := range calls {
@@ -206,7 +202,7 @@ func (d operation) begin(t *testing.T, x *interrupter) trial {
 	return trial{t: t, do: func() { d.do(r) }, mended: r.mended, every: 3}
 }
 
-// interrupt makes each command of a script call raise, and has the harm mended.
+// interrupt makes each command of a script call fail, and repairs the result.
 func (x *interrupter) interrupt(o trial, c scriptCall) {
 	before, digest := x.snapshot(o.t), x.must(o.t, "DEBUG", "DIGEST")
 	for nth := 1; ; nth++ {
@@ -231,25 +227,26 @@ func (x *interrupter) interrupt(o trial, c scriptCall) {
 	}
 }
 
-// mended repairs what an interrupted script has left.
+// mended repairs the state after an interrupted script.
 func (r *damageRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.acked = t, maps.Clone(r.acked)
 	mend(t, r.clock, &left)
 }
 
-// checked is a store that a test checks and works off.
+// checked is a store that a test checks and drains.
 type checked interface {
 	check(repair bool) contract.CheckReport
 	sound()
 	drain()
 }
 
-// mend repairs a store once. Then it is sound, and stays so while it is drained. The clock stands again where it stood before.
+// mend repairs a store once. The store must then be sound, and stay so while it is drained. The
+// clock is set back afterwards.
 func mend(t *testing.T, clock *clock.Fake, store checked) {
 	report := store.check(true)
 	if report.Repaired != len(report.Faults) {
-		t.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+		t.Errorf("%d of %d faults were repaired: %+v", report.Repaired, len(report.Faults), report.Faults)
 	}
 	store.sound()
 	began := clock.Now()
@@ -258,11 +255,11 @@ func mend(t *testing.T, clock *clock.Fake, store checked) {
 	clock.Step(began.Sub(clock.Now()))
 
 	if t.Failed() {
-		t.Logf("the repair found %+v", report.Faults)
+		t.Logf("the repair reported %+v", report.Faults)
 	}
 }
 
-// snapshot is everything that the server holds: keys and values, in turn.
+// snapshot returns all data of the server: keys and values alternately.
 func (x *interrupter) snapshot(t *testing.T) (all []any) {
 	t.Helper()
 	for _, key := range x.must(t, "KEYS", "*").([]any) {
@@ -271,14 +268,14 @@ func (x *interrupter) snapshot(t *testing.T) (all []any) {
 	return all
 }
 
-// restore makes the server hold what it held.
+// restore replaces the data of the server.
 func (x *interrupter) restore(t *testing.T, all []any) {
 	t.Helper()
 	const script = `redis.call('FLUSHALL') for i = 1, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`
 	x.must(t, append([]any{"EVAL", script, 0}, all...)...)
 }
 
-// listen does something and tells what script calls the server was sent.
+// listen runs f and returns the script calls that the server received.
 func (x *interrupter) listen(t *testing.T, f func()) (calls []scriptCall) {
 	t.Helper()
 	begin, end := "begin "+t.Name(), "end "+t.Name()
@@ -311,7 +308,7 @@ func (x *interrupter) listen(t *testing.T, f func()) (calls []scriptCall) {
 	}
 }
 
-// unquoted takes the words of a command apart, as the server tells them.
+// unquoted splits a command into its words, as the server logs them.
 func unquoted(text string) (args []string) {
 	for {
 		quoted, err := strconv.QuotedPrefix(text)

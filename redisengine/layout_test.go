@@ -28,7 +28,7 @@ func layoutPage(t *testing.T) string {
 	return string(text)
 }
 
-// What stands in a script as a number is the contract's, wherever it stands.
+// TestScriptsHaveTheContractsNumbers checks that numbers in scripts are the contract's.
 func TestScriptsHaveTheContractsNumbers(t *testing.T) {
 	t.Parallel()
 	lease, room := duly.DefaultLease.Microseconds(), duly.MaxBatchBytes
@@ -46,14 +46,14 @@ func TestScriptsHaveTheContractsNumbers(t *testing.T) {
 		}
 		for _, want := range wants {
 			if !strings.Contains(string(source), want) {
-				t.Errorf("%s has no %q", file, want)
+				t.Errorf("%s lacks %q", file, want)
 			}
 		}
 	}
 }
 
-// C11.15, C11.17: the page names every key of a shard, every script with its
-// flag and every piece that scripts share, and no others.
+// TestLayoutPageNamesEverything checks that the page names exactly the keys of a shard, the
+// scripts with their flags, and the shared pieces (C11.15, C11.17).
 func TestLayoutPageNamesEverything(t *testing.T) {
 	t.Parallel()
 	page := layoutPage(t)
@@ -67,14 +67,15 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 	}
 	first := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a topic")), store.ShardKeys[:])
-	same(t, "keys of a topic and its groups", find(first, section("### Of a topic", "### Of a namespace")), slices.Concat(store.TopicKeys, store.GroupKeys))
+	same(t, "keys of a topic and its groups", find(first, section("### Of a topic", "### Of a namespace")),
+		slices.Concat(store.TopicKeys, store.GroupKeys))
 	same(t, "scripts", find(first, section("## Scripts", "### What the common path")), lua.Names())
 
 	flagged := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `?([^ `|]+)`? \\|")
 	for _, m := range flagged.FindAllStringSubmatch(section("## Scripts", "### What the common path"), -1) {
 		source, _, _ := strings.Cut(lua.Load(m[1]).Source, "\n")
 		if _, flag, _ := strings.Cut(source, "flags="); flag != strings.Trim(m[2], "–") {
-			t.Errorf("%s begins with %q, and the page says %q", m[1], source, m[2])
+			t.Errorf("%s begins with %q, but the page says %q", m[1], source, m[2])
 		}
 	}
 
@@ -91,8 +92,7 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[a-z_]+`,? ?)+)\\|"), section("### A policy", "### An alias")), " "), "`", "")), policyNames(t))
 }
 
-// openOn opens an engine that nobody but the test steps; a nil clock is the
-// server's.
+// openOn opens an engine that only the test steps. A nil clock means the server's.
 func openOn(t *testing.T, url string, c duly.Clock) *Engine {
 	t.Helper()
 	e, err := Open(t.Context(), Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
@@ -118,7 +118,7 @@ func same(t *testing.T, what string, page, code []string) {
 	}
 }
 
-// policyNames are the names of a policy's parts, as include/policy.lua has them.
+// policyNames returns the names of a policy's parts in include/policy.lua.
 func policyNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("lua/include/policy.lua")
@@ -132,8 +132,8 @@ func policyNames(t *testing.T) (names []string) {
 	return find(regexp.MustCompile(`([a-z_]+) = [0-9]+`), m[1])
 }
 
-// The page's examples are what stands in a store.
-func TestLayoutPageShowsWhatIsStored(t *testing.T) {
+// TestLayoutPageShowsTheStoredData checks that the page's examples match a store.
+func TestLayoutPageShowsTheStoredData(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
@@ -153,7 +153,8 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 		t.Fatal(err, err2, ds)
 	}
 	delay := time.Minute
-	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "no", Delay: &delay}})
+	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "no",
+		Delay: &delay}})
 	if err != nil || errs[0] != nil {
 		t.Fatal(err, errs)
 	}
@@ -162,7 +163,7 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 	var b strings.Builder
 	for _, name := range store.ShardKeys {
 		entries := entriesOf(server, s.Name(name))
-		if name == "config" || name == "tally" { // texts, and a random mark
+		if name == "config" || name == "tally" { // a long text, and a random mark
 			continue
 		}
 		for _, entry := range entries {
@@ -172,11 +173,11 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 	_, rest, _ := strings.Cut(layoutPage(t), "<!-- examples -->\n```\n")
 	shown, _, _ := strings.Cut(rest, "```\n<!-- /examples -->")
 	if shown != b.String() {
-		t.Errorf("the page shows\n%s\nand there is\n%s", shown, b.String())
+		t.Errorf("the page shows\n%s\nbut the store has\n%s", shown, b.String())
 	}
 }
 
-// entriesOf lists a key's entries: fields with values, or members with scores.
+// entriesOf returns a key's entries: fields with values, or members with scores.
 func entriesOf(server *redistest.Server, key string) (entries []string) {
 	texts := func(v any) (list []string) {
 		for _, v := range v.([]any) {
@@ -203,7 +204,7 @@ func entriesOf(server *redistest.Server, key string) (entries []string) {
 	return entries
 }
 
-// inHex shows what is no plain text in hex.
+// inHex returns a text that is not printable in hex.
 func inHex(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s
@@ -211,9 +212,9 @@ func inHex(s string) string {
 	return hex.EncodeToString([]byte(s))
 }
 
-// C11.15, C11.14: however many jobs there are, and of whatever kind, they stand
-// in the keys that the page names, and those of a shard have one hash tag.
-func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
+// TestAFewKeysHoldAllJobs checks that jobs of any number and kind are stored in the keys that the
+// page names, and that those of a shard have one hash tag (C11.15, C11.14).
+func TestAFewKeysHoldAllJobs(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
@@ -223,7 +224,8 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 	for i := range 100 {
 		n := fmt.Sprint(i)
 		jobs := []duly.Job{
-			{}, {Delay: time.Hour}, {ID: "own-" + n}, {OrderKey: "k" + n}, {OrderKey: "k" + n}, {Merge: duly.Merge{Key: n}}, {TTL: time.Hour, Delay: time.Minute},
+			{}, {Delay: time.Hour}, {ID: "own-" + n}, {OrderKey: "k" + n}, {OrderKey: "k" + n}, {Merge: duly.Merge{Key: n}},
+			{TTL: time.Hour, Delay: time.Minute},
 			{Retain: time.Hour, Priority: 9}, {Priority: 8}, {Body: make([]byte, codec.BigBody+1)},
 		}
 		for i := range jobs {
@@ -245,7 +247,8 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs", prefix + ":{default}:queues", prefix + ":{tokens}:libraries"}
+	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs",
+		prefix + ":{default}:queues", prefix + ":{tokens}:libraries"}
 	for _, name := range store.ShardKeys {
 		want = append(want, prefix+":{default/q/0}:"+name)
 	}

@@ -15,19 +15,19 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// The libraries that these tests load, beside duly's own.
+// These are the libraries that the tests load, in addition to duly's.
 const (
 	oldLibrary   = "duly_jobs_0123456789"
 	usedLibrary  = "duly_check_abcdef0123"
-	otherLibrary = "duly_helpers" // somebody else's
+	otherLibrary = "duly_helpers" // another program's
 )
 
-// loadLibrary loads a library with one function onto a server.
+// loadLibrary loads a library with one function on a server.
 func loadLibrary(server *redistest.Server, name string) {
 	server.Must("FUNCTION", "LOAD", "#!lua name="+name+"\nredis.register_function('f_"+name+"', function() return 1 end)")
 }
 
-// tidyEngine is an engine on a fake clock, and what it logs.
+// tidyEngine returns an engine with a fake clock, and its log.
 func tidyEngine(t *testing.T, url string, c *clock.Fake) (*redisengine.Engine, *logtest.Log) {
 	t.Helper()
 	log := new(logtest.Log)
@@ -37,12 +37,12 @@ func tidyEngine(t *testing.T, url string, c *clock.Fake) (*redisengine.Engine, *
 	return e, log
 }
 
-// A library of another version is removed from every node when no process has
-// recorded it for a week, and not before. One that is met for the first time
-// counts as recorded then. Other programs' libraries stay.
+// TestUnusedLibrariesAreRemoved checks that a library of another version is removed from every
+// node only after no process has recorded it for a week. A new library counts as recorded when it
+// is first seen. Other programs' libraries stay.
 //
 // C11.17
-func TestLibrariesThatNobodyUsesAreRemoved(t *testing.T) {
+func TestUnusedLibrariesAreRemoved(t *testing.T) {
 	t.Parallel()
 	single, cluster := redistest.Single(t), redistest.NewCluster(t, 0)
 	for name, at := range map[string]struct {
@@ -80,21 +80,22 @@ func TestLibrariesThatNobodyUsesAreRemoved(t *testing.T) {
 			hash.Must("HSET", "duly:{tokens}:libraries", usedLibrary, c.Now().UnixMilli(), "duly_jobs_fedcba9876", 1)
 			after(day-time.Second, oldLibrary, usedLibrary)
 			after(time.Hour, usedLibrary)
-			if entries := hash.Must("HKEYS", "duly:{tokens}:libraries").([]any); len(entries) != len(ownLibraries())+1 { // of its own, and the one in use
-				t.Errorf("recorded are %q", entries)
+			// Of its own, and the one in use.
+			if entries := hash.Must("HKEYS", "duly:{tokens}:libraries").([]any); len(entries) != len(ownLibraries())+1 {
+				t.Errorf("the recorded libraries are %q", entries)
 			}
 			after(5*day, usedLibrary)
 			after(2 * day)
 			exercise(t, e)
 			if log.Count("msg=\"removed a library") != 2 || log.Count("not removed") > 0 {
-				t.Errorf("the log has %s", log)
+				t.Errorf("unexpected log: %s", log)
 			}
 		})
 	}
 }
 
-// A process looks for libraries once per hour, and a repair at any time. A check
-// without a repair removes nothing.
+// TestRepairRemovesLibraries checks that a process looks for libraries once per hour, and at
+// every repair. A check without repair removes nothing.
 func TestRepairRemovesLibraries(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -115,26 +116,26 @@ func TestRepairRemovesLibraries(t *testing.T) {
 		}
 	}
 	if n := looks(func() { sweep(); sweep() }); n != 1 {
-		t.Errorf("two sweeps have looked %d times", n)
+		t.Errorf("two sweeps looked %d times", n)
 	}
 	c.Advance(time.Hour)
 	if n := looks(func() { sweep(); sweep() }); n != 1 {
-		t.Errorf("two sweeps an hour later have looked %d times", n)
+		t.Errorf("two sweeps an hour later looked %d times", n)
 	}
 	c.Advance(7 * 24 * time.Hour)
 	if n := looks(check(false)); n != 0 || !slices.Contains(libraries(t, server), oldLibrary) {
-		t.Errorf("a check has looked %d times, and left %v", n, libraries(t, server))
+		t.Errorf("a check looked %d times, and left %v", n, libraries(t, server))
 	}
 	if n := looks(check(true)); n != 1 || slices.Contains(libraries(t, server), oldLibrary) {
-		t.Errorf("a repair has looked %d times, and left %v", n, libraries(t, server))
+		t.Errorf("a repair looked %d times, and left %v", n, libraries(t, server))
 	}
 	if n := looks(func() { check(true)(); sweep() }); n != 1 {
-		t.Errorf("a second repair and a sweep have looked %d times", n)
+		t.Errorf("a second repair and a sweep looked %d times", n)
 	}
 }
 
-// Every process records the libraries that it uses when it opens, and once per
-// hour. One that uses no functions records nothing.
+// TestProcessesRecordTheirLibraries checks that every process records its libraries when it
+// opens, and once per hour. A process without functions records nothing.
 func TestProcessesRecordTheirLibraries(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -146,34 +147,35 @@ func TestProcessesRecordTheirLibraries(t *testing.T) {
 	eval, _ := tidyEngine(t, server.URL()+"?scripts=eval", c)
 	must(t, eval.Sweep(t.Context()))
 	if recorded() != "[]" {
-		t.Errorf("with scripts=eval it has recorded %s", recorded())
+		t.Errorf("with scripts=eval the process recorded %s", recorded())
 	}
 	e, _ := tidyEngine(t, server.URL(), c)
 	opened := at()
 	if recorded() != opened {
-		t.Errorf("opening has recorded %s, want %s", recorded(), opened)
+		t.Errorf("Open recorded %s, want %s", recorded(), opened)
 	}
 	must(t, e.Sweep(t.Context()))
 	c.Advance(time.Hour - time.Millisecond)
 	must(t, e.Sweep(t.Context()))
 	if recorded() != opened {
-		t.Errorf("within the hour it has recorded %s, want %s", recorded(), opened)
+		t.Errorf("within the hour the process recorded %s, want %s", recorded(), opened)
 	}
 	c.Advance(time.Millisecond)
 	must(t, e.Sweep(t.Context()))
 	if recorded() != at() {
-		t.Errorf("an hour later it has recorded %s, want %s", recorded(), at())
+		t.Errorf("an hour later the process recorded %s, want %s", recorded(), at())
 	}
 }
 
-// A library that was removed while a process uses it is loaded again by the next
-// call.
-func TestARemovedLibraryThatIsUsedComesBack(t *testing.T) {
+// TestRemovedLibraryInUseIsLoadedAgain checks that the next call loads a library again that was
+// removed while a process uses it.
+func TestRemovedLibraryInUseIsLoadedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	c := clock.NewFake()
 	e, _ := tidyEngine(t, server.URL(), c)
-	other, err := redisengine.Open(t.Context(), redisengine.OtherVersion(redisengine.Config{URL: server.URL(), Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)}))
+	other, err := redisengine.Open(t.Context(), redisengine.OtherVersion(redisengine.Config{URL: server.URL(), Clock: c,
+		Manual: true, Logger: slog.New(slog.DiscardHandler)}))
 	must(t, err)
 	defer other.Close()
 	exercise(t, other)
@@ -183,17 +185,17 @@ func TestARemovedLibraryThatIsUsedComesBack(t *testing.T) {
 			must(t, e.Sweep(t.Context()))
 		}
 		if names := libraries(t, server); !slices.Equal(names, ownLibraries()) {
-			t.Errorf("after a week there are %v", names)
+			t.Errorf("after a week the server has %v", names)
 		}
 		exercise(t, other)
 		if names := libraries(t, server); len(names) != 2*len(ownLibraries()) {
-			t.Errorf("after the next calls there are %v", names)
+			t.Errorf("after the next calls the server has %v", names)
 		}
 	}
 }
 
-// A user who may not list or delete libraries works as before, and the log has
-// one line that names the rights.
+// TestLibrariesStayWithoutTheRightToRemoveThem checks that a user without the rights to list or
+// delete libraries works as before, and that the log names the rights once.
 func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
 	t.Parallel()
 	for _, grant := range []string{"", "+function|list"} {
@@ -208,14 +210,15 @@ func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
 		}
 		_, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
 		must(t, err)
-		if lines := log.Lines("+function|list +function|delete"); len(lines) != 1 || log.Count("msg=") != 1+log.Count("setting=") {
-			t.Errorf("the log has %s", log)
+		if lines := log.Lines("+function|list +function|delete"); len(lines) != 1 ||
+			log.Count("msg=") != 1+log.Count("setting=") {
+			t.Errorf("unexpected log: %s", log)
 		}
 		if names := libraries(t, server); !slices.Contains(names, oldLibrary) {
 			t.Errorf("the server has %v", names)
 		}
 
-		// With the rights it goes on by itself.
+		// With the rights it removes them without a restart.
 		server.Must("ACL", "SETUSER", "duly", "+function|list", "+function|delete")
 		for range 2 {
 			must(t, e.Sweep(t.Context()))

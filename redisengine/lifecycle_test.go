@@ -11,14 +11,15 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// A whole life on the server's clock: pushed by one process, waited for and
-// taken by another, taken back when its lease ends, acked.
+// TestLifeOnTheServersClock runs a whole life on the server's clock. One process pushes a job.
+// Another waits for it and reserves it, lets the lease end, reserves it again and acks it.
 func TestLifeOnTheServersClock(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	producer, worker := open(t, withPrefix(server.URL(), prefix)), open(t, withPrefix(server.URL(), prefix))
 	ctx := t.Context()
-	if err := producer.Configure(ctx, duly.Q("q"), duly.QueueConfig{}); err != nil { // else the waiter hears of it within two seconds
+	// Otherwise the waiter would need up to two seconds to notice the queue.
+	if err := producer.Configure(ctx, duly.Q("q"), duly.QueueConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	woken := make(chan error, 1)
@@ -34,16 +35,18 @@ func TestLifeOnTheServersClock(t *testing.T) {
 		t.Fatal(err, results)
 	}
 	for attempt := range 2 {
-		if attempt > 0 { // the first delivery is left to stall
-			if ready, err := worker.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute}); err != nil || !ready {
-				t.Fatalf("the second wait: %t, %v", ready, err)
+		// The first delivery stalls.
+		if attempt > 0 {
+			if ready, err := worker.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute}); err != nil ||
+				!ready {
+				t.Fatalf("the second Wait returned %t, %v", ready, err)
 			}
 		} else if err := <-woken; err != nil {
 			t.Fatal(err)
 		}
 		ds, err := worker.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 10, Lease: duly.MinLease})
 		if err != nil || len(ds) != 1 {
-			t.Fatalf("reserve: %v, %v", ds, err)
+			t.Fatalf("Reserve returned %v, %v", ds, err)
 		}
 		d := ds[0]
 		if d.Now.Before(d.Due) || d.Due.Sub(d.PushedAt) < 0 || d.Stalls != attempt || string(d.Body) != "x" {
@@ -52,19 +55,21 @@ func TestLifeOnTheServersClock(t *testing.T) {
 		if attempt == 0 {
 			continue
 		}
-		if errs, err := worker.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+		if errs, err := worker.Settle(ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}); err != nil ||
+			errs[0] != nil {
 			t.Fatal(err, errs)
 		}
 	}
 	st, err := producer.Stats(ctx, duly.Q("q"))
-	if want := (duly.Counters{Pushed: 1, Delivered: 2, Stalled: 1, Acked: 1}); err != nil || st.Counters != want || st.Sizes != (duly.Sizes{}) {
+	if want := (duly.Counters{Pushed: 1, Delivered: 2, Stalled: 1, Acked: 1}); err != nil || st.Counters != want ||
+		st.Sizes != (duly.Sizes{}) {
 		t.Errorf("the stats are %+v, %v", st, err)
 	}
 }
 
-// A process that waits for queues which nobody has made yet asks for all of
-// them at once, and hears of one that is made.
-func TestQueuesThatAreNotThereAreAskedForAtOnce(t *testing.T) {
+// TestUnknownQueuesAreReadTogether checks that a process which waits for queues that don't exist
+// reads all of them in one request, and notices a new one.
+func TestUnknownQueuesAreReadTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	waiting, producer := open(t, server.URL()), open(t, server.URL())
@@ -91,7 +96,7 @@ func TestQueuesThatAreNotThereAreAskedForAtOnce(t *testing.T) {
 	before := calls("hget") + calls("get")
 	redistest.Await(t, "it has looked again", func() bool { return calls("hmget") > 1 })
 	if n := calls("hget") + calls("get") - before; n > 0 {
-		t.Errorf("a look at %d queues asked for %d of them one by one", len(queues), n)
+		t.Errorf("a look at %d queues read %d of them one by one", len(queues), n)
 	}
 	_, err := producer.Push(t.Context(), []duly.Job{{Queue: "q77"}})
 	must(t, err)

@@ -10,9 +10,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// C4.51: a made-up cursor whose score Redis can't read is the caller's fault,
-// and is not sent to it.
-func TestACursorWithAScoreThatIsNoneIsRefused(t *testing.T) {
+// TestCursorWithAnInvalidScoreIsRefused checks that a forged cursor with a score that Redis can't
+// read is an invalid argument, and is not sent to the server (C4.51).
+func TestCursorWithAnInvalidScoreIsRefused(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -20,8 +20,10 @@ func TestACursorWithAScoreThatIsNoneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, score := range []string{"nan", "-nan", "1_0", "inf", "0x1p4", "(0", " 1"} {
-		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"state":"ready","shard":0,"score":%q,"member":"AaIBad1qVb9/14KBRH2X8A=="}`, score))
-		_, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Cursor: cursor}})
+		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil,
+			`{"state":"ready","shard":0,"score":%q,"member":"AaIBad1qVb9/14KBRH2X8A=="}`, score))
+		_, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady,
+			PageParams: duly.PageParams{Cursor: cursor}})
 		if !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("score %q: %v, want %s", score, err, duly.CodeInvalid)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// A Wait on many queues begins with one look at all of them, and finds what one
-// of them has.
+// TestWaitLooksAtItsQueuesTogether checks that a Wait on many queues begins with one look at all
+// of them, and finds the job of one.
 func TestWaitLooksAtItsQueuesTogether(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -36,7 +36,7 @@ func TestWaitLooksAtItsQueuesTogether(t *testing.T) {
 	}
 	stats, _ := s.Must("INFO", "commandstats").(string)
 	if !strings.Contains(stats, "cmdstat_fcall_ro:calls=1,") {
-		t.Errorf("looked more than once, or not at all:\n%s", stats)
+		t.Errorf("Wait did not look exactly once:\n%s", stats)
 	}
 	if _, err := e.Push(t.Context(), []duly.Job{{Queue: names[19], Body: []byte("x")}}); err != nil {
 		t.Fatal(err)
@@ -46,9 +46,9 @@ func TestWaitLooksAtItsQueuesTogether(t *testing.T) {
 	}
 }
 
-// Who waits outlives that somebody has written something else where the moment
-// stands that was told last, and so does who pushes.
-func TestAToldMomentThatIsNoneIsNobodys(t *testing.T) {
+// TestDamagedDueTimeIsIgnored checks that waiters and pushes work although another program has
+// overwritten the last announced due time.
+func TestDamagedDueTimeIsIgnored(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -56,7 +56,7 @@ func TestAToldMomentThatIsNoneIsNobodys(t *testing.T) {
 		pushOne(t, e, duly.Job{Queue: "q", Delay: time.Hour})
 		server.Must("HSET", prefix+":{default/q/0}:tally", "later", garbage)
 		if _, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Millisecond}); err != nil {
-			t.Errorf("%q: a wait is answered %v", garbage, err)
+			t.Errorf("%q: Wait returned %v", garbage, err)
 		}
 		server.Must("HSET", prefix+":{default/q/0}:tally", "later", garbage)
 		pushOne(t, e, duly.Job{Queue: "q"})

@@ -13,8 +13,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// manyQueues makes queues, each with the same jobs, and lets a process wait for each by a Wait of its own. It returns how many of
-// the Waits have returned.
+// manyQueues creates queues with the same jobs, and makes a process wait for each with its own
+// Wait. It returns how many of the Waits have returned.
 func (s *sleeper) manyQueues(n int, jobs ...duly.Job) (woken *atomic.Int64) {
 	s.Helper()
 	for i := range n {
@@ -42,7 +42,7 @@ func (s *sleeper) manyQueues(n int, jobs ...duly.Job) (woken *atomic.Int64) {
 	return woken
 }
 
-// looksOfATick counts the looks that the next look of every two seconds needs.
+// looksOfATick counts the requests of the next look every two seconds.
 func (s *sleeper) looksOfATick() (calls int) {
 	s.Helper()
 	s.server.Must("CONFIG", "RESETSTAT")
@@ -56,25 +56,27 @@ func (s *sleeper) looksOfATick() (calls int) {
 	return calls
 }
 
-// C16.18: one request looks at a thousand queues without jobs.
+// TestOneRequestLooksAtAThousandIdleQueues checks that one request covers a thousand queues
+// without jobs (C16.18).
 func TestOneRequestLooksAtAThousandIdleQueues(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.manyQueues(1000)
 	if n := s.looksOfATick(); n != 1 {
-		t.Errorf("%d requests, want 1", n)
+		t.Errorf("got %d requests, want 1", n)
 	}
 }
 
-// One request looks at 200 queues with jobs, and the next ones at the rest. The jobs become ready without a marker, as if a
-// process had died with it.
-func TestALookGoesOnBehindQueuesWithJobs(t *testing.T) {
+// TestLookContinuesAfterQueuesWithJobs checks that one request covers 200 queues with jobs, and
+// the next ones cover the rest. The jobs become ready without a marker, as if a process had died
+// with it.
+func TestLookContinuesAfterQueuesWithJobs(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	const queues = 450
 	woken := s.manyQueues(queues, duly.Job{Delay: time.Hour})
 	if n := s.looksOfATick(); n != 3 {
-		t.Errorf("%d requests for %d queues with jobs, want 3", n, queues)
+		t.Errorf("got %d requests for %d queues with jobs, want 3", n, queues)
 	}
 
 	for i := range queues {

@@ -14,12 +14,12 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// misnamed are entries of a list of queues that are no names of queues. They
-// sort before, between and behind those that are.
+// misnamed are entries of a list of queues that are not valid names. They sort before, between
+// and after the valid ones.
 var misnamed = []string{"", "\x1b[31m", "a/b", "q/0}:config", "zz zz", "é"}
 
-// misname writes them into the namespace's list: some as a name alone, some as a
-// configuration alone, and some as both.
+// misname writes them to the namespace's list: some only as a name, some only as a configuration,
+// and some as both.
 func misname(r *damageRig) {
 	key := func(of string) string { return r.prefix + ":{default}:" + of }
 	config := r.do("HGET", key("configs"), damageQueue.Name)
@@ -33,14 +33,13 @@ func misname(r *damageRig) {
 	}
 }
 
-// foundMisnamed looks whether a check has told of each that is no name, and of
-// nothing else.
+// foundMisnamed checks that a check has reported exactly the invalid names.
 func foundMisnamed(t *testing.T, report contract.CheckReport, repaired bool, kind, of string) {
 	t.Helper()
 	var found []string
 	for _, f := range report.Faults {
 		if f.Kind != kind || f.Repaired != repaired || kind == "namespace_unreadable" && f.Queue != (duly.QueueRef{}) {
-			t.Errorf("a check finds %+v", f)
+			t.Errorf("Check found %+v", f)
 		}
 		quoted, _, _ := strings.Cut(f.Detail, " can't be the name of "+of)
 		name, err := strconv.Unquote(quoted)
@@ -48,13 +47,13 @@ func foundMisnamed(t *testing.T, report contract.CheckReport, repaired bool, kin
 		found = append(found, name)
 	}
 	if slices.Sort(found); !slices.Equal(found, slices.Sorted(slices.Values(misnamed))) {
-		t.Errorf("a check finds %q", found)
+		t.Errorf("Check found %q", found)
 	}
 }
 
-// What somebody else has written into a namespace's list and is no name of a
-// queue is dropped by a repair, and made no queue of.
-func TestCheckDropsWhatIsNoName(t *testing.T) {
+// TestCheckDropsInvalidQueueNames checks that a repair drops invalid names from a namespace's
+// list and creates no queues for them.
+func TestCheckDropsInvalidQueueNames(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	misname(r)
@@ -64,7 +63,8 @@ func TestCheckDropsWhatIsNoName(t *testing.T) {
 	}
 	r.sound()
 	for _, of := range []string{"HKEYS", "ZRANGE"} {
-		args := map[string][]any{"HKEYS": {of, r.prefix + ":{default}:configs"}, "ZRANGE": {of, r.prefix + ":{default}:queues", 0, -1}}[of]
+		args := map[string][]any{"HKEYS": {of, r.prefix + ":{default}:configs"},
+			"ZRANGE": {of, r.prefix + ":{default}:queues", 0, -1}}[of]
 		if left := r.do(args...).([]any); len(left) != 1 || left[0] != damageQueue.Name {
 			t.Errorf("the list has %q", left)
 		}
@@ -72,16 +72,16 @@ func TestCheckDropsWhatIsNoName(t *testing.T) {
 	for _, key := range r.do("KEYS", r.prefix+":*").([]any) {
 		for _, name := range []string{"a/b", "q/0}", "zz zz"} {
 			if key == r.prefix+":{default/"+name+"/0}:config" {
-				t.Errorf("a queue was made: %q", key)
+				t.Errorf("a queue was created: %q", key)
 			}
 		}
 	}
 	r.drain()
 }
 
-// What somebody else has written into the list of namespaces and is no name of one
-// is told of, and dropped by a repair; those that are stay.
-func TestCheckDropsWhatIsNoNamespace(t *testing.T) {
+// TestCheckDropsInvalidNamespaces checks that Check reports invalid names in the list of
+// namespaces and that a repair drops them. Valid ones stay.
+func TestCheckDropsInvalidNamespaces(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	key := r.prefix + ":namespaces"
@@ -91,7 +91,7 @@ func TestCheckDropsWhatIsNoNamespace(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		report := r.check(repair)
 		if report.Jobs == 0 {
-			t.Error("the check looks at no job")
+			t.Error("Check reads no job")
 		}
 		foundMisnamed(t, report, repair, "namespace_unreadable", "a namespace")
 	}
@@ -102,9 +102,9 @@ func TestCheckDropsWhatIsNoNamespace(t *testing.T) {
 	r.drain()
 }
 
-// C4.94: what is no name of a queue, or of a namespace, takes no queue with it
-// where queues are listed, told of or swept, whatever the size of a page.
-func TestWhatIsNoNameKeepsNoQueueBack(t *testing.T) {
+// TestInvalidNamesHideNoQueue checks that invalid names don't hide queues from lists, surveys or
+// sweeps, whatever the page size (C4.94).
+func TestInvalidNamesHideNoQueue(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -124,7 +124,7 @@ func TestWhatIsNoNameKeepsNoQueueBack(t *testing.T) {
 	for _, e := range []*redisengine.Engine{first, at(t, withPrefix(server.URL(), prefix), c)} {
 		must(t, e.Sweep(t.Context()))
 		for limit := 1; limit <= 10; limit++ {
-			var listed, told []string
+			var listed, surveyed []string
 			p := duly.PageParams{Limit: limit}
 			for more := true; more; more = p.Cursor != "" {
 				page, err := e.Queues(t.Context(), "", p)
@@ -138,23 +138,23 @@ func TestWhatIsNoNameKeepsNoQueueBack(t *testing.T) {
 					if q.Err != nil || q.Stats.Sizes != (duly.Sizes{Ready: 1}) {
 						t.Errorf("%q has %+v", q.Name, q)
 					}
-					told = append(told, q.Name)
+					surveyed = append(surveyed, q.Name)
 				}
 				p.Cursor = page.Next
 			}
-			if !slices.Equal(listed, queues) || !slices.Equal(told, queues) {
-				t.Errorf("with a limit of %d %q are listed, and %q told of", limit, listed, told)
+			if !slices.Equal(listed, queues) || !slices.Equal(surveyed, queues) {
+				t.Errorf("with a limit of %d Queues returned %q, and Survey returned %q", limit, listed, surveyed)
 			}
 			page, err := e.Namespaces(t.Context(), p)
 			if err != nil || !slices.Equal(page.Names, []string{"default"}) {
-				t.Errorf("with a limit of %d there are the namespaces %q, %v", limit, page.Names, err)
+				t.Errorf("with a limit of %d Namespaces returned %q, %v", limit, page.Names, err)
 			}
 		}
 	}
 }
 
-// A page of names that are none, as many as a walk reads at once, ends no walk.
-func TestManyThatAreNoNames(t *testing.T) {
+// TestManyInvalidNames checks that a full page of invalid names does not end a listing.
+func TestManyInvalidNames(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	args := []any{"ZADD", r.prefix + ":{default}:queues"}
@@ -164,7 +164,7 @@ func TestManyThatAreNoNames(t *testing.T) {
 	r.do(args...)
 	page, err := r.e.Queues(t.Context(), "", duly.PageParams{Limit: 1})
 	if err != nil || !slices.Equal(page.Names, []string{damageQueue.Name}) || page.Next != "" {
-		t.Errorf("lists %+v, %v", page, err)
+		t.Errorf("Queues returned %+v, %v", page, err)
 	}
 	must(t, r.e.Sweep(t.Context()))
 	if report := r.check(true); report.Repaired != 2*duly.MaxBatch+1 || report.Jobs == 0 {

@@ -12,14 +12,16 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// A drop of messages that a group needed is logged with the group, the range and the number, at most once a minute.
+// TestMissedMessagesAreLogged checks that a drop of messages which a group needed is logged with
+// the group, the range and the number, at most once a minute.
 //
 // C12.125
 func TestMissedMessagesAreLogged(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c, log := clock.NewFake(), new(logtest.Log)
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: withPrefix(server.URL(), prefix), Manual: true, Clock: c, Logger: log.Logger()})
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: withPrefix(server.URL(), prefix), Manual: true,
+		Clock: c, Logger: log.Logger()})
 	must(t, err)
 	defer e.Close()
 	must(t, e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{MaxAge: time.Second}))
@@ -35,8 +37,9 @@ func TestMissedMessagesAreLogged(t *testing.T) {
 
 	const missed = "has missed messages"
 	drop()
-	if n := log.Count(missed); n != 1 || !strings.Contains(log.String(), "group=default/t@g shard=0 first=1 last=3 messages=3") {
-		t.Errorf("a drop is logged %d times, want one line with the range 1 to 3: %s", n, log)
+	if n := log.Count(missed); n != 1 || !strings.Contains(log.String(),
+		"group=default/t@g shard=0 first=1 last=3 messages=3") {
+		t.Errorf("a drop was logged %d times, want one line with the range 1 to 3: %s", n, log)
 	}
 	drop()
 	drop()

@@ -12,10 +12,10 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// A list of namespaces that was lost is made again by the sweep of whoever uses
-// them, and what is overdue there waits for no other sweep: then Check of another
-// process sees their queues, and what is wrong in them.
-func TestLostNamespacesAreHealed(t *testing.T) {
+// TestLostNamespacesAreRestored checks that the sweep of a process restores a lost list of the
+// namespaces that it uses, and moves their overdue jobs in the same sweep. Check of another
+// process then finds their queues and faults.
+func TestLostNamespacesAreRestored(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -24,7 +24,7 @@ func TestLostNamespacesAreHealed(t *testing.T) {
 		pushOne(t, maker, duly.Job{Namespace: namespace, Queue: "q", Delay: time.Minute})
 	}
 	server.Must("DEL", prefix+":namespaces")
-	e := at(t, withPrefix(server.URL(), prefix), c) // begins when the list is lost
+	e := at(t, withPrefix(server.URL(), prefix), c) // opened after the list was lost
 	for _, namespace := range []string{"gone", "some"} {
 		pushOne(t, e, duly.Job{Namespace: namespace, Queue: "q", Delay: time.Minute})
 	}
@@ -32,7 +32,7 @@ func TestLostNamespacesAreHealed(t *testing.T) {
 	c.Advance(time.Hour)
 	must(t, e.Sweep(t.Context()))
 	if names := server.Must("ZRANGE", prefix+":namespaces", 0, -1).([]any); !slices.Equal(names, []any{"some"}) {
-		t.Errorf("the list has %q, want the one that is there and in use", names)
+		t.Errorf("the list has %q, want the namespaces that exist and are in use", names)
 	}
 	ready, err := e.List(t.Context(), duly.QueueRef{Namespace: "some", Name: "q"}, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(ready.Jobs) != 2 {
@@ -41,16 +41,18 @@ func TestLostNamespacesAreHealed(t *testing.T) {
 	server.Must("DEL", prefix+":{some/q/0}:ready")
 	other := at(t, withPrefix(server.URL(), prefix), c)
 	report, err := other.Check(t.Context(), contract.CheckParams{})
-	if err != nil || report.Jobs != 2 || !slices.ContainsFunc(report.Faults, func(f contract.Fault) bool { return f.Kind == "job_in_no_set" }) {
-		t.Errorf("another process sees %+v, %v", report, err)
+	if err != nil || report.Jobs != 2 || !slices.ContainsFunc(report.Faults,
+		func(f contract.Fault) bool { return f.Kind == "job_in_no_set" }) {
+		t.Errorf("Check of another process returned %+v, %v", report, err)
 	}
 }
 
-// zadds is how often a server was called to add to a sorted set.
+// zadds matches the server's statistics of ZADD calls.
 var zadds = regexp.MustCompile(`cmdstat_zadd:calls=\d+`)
 
-// A list that has lost nothing is written to by no sweep.
-func TestSweepWritesNoListThatIsWhole(t *testing.T) {
+// TestSweepDoesNotWriteACompleteList checks that a sweep writes nothing to a list that is
+// complete.
+func TestSweepDoesNotWriteACompleteList(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
@@ -60,6 +62,6 @@ func TestSweepWritesNoListThatIsWhole(t *testing.T) {
 	must(t, e.Sweep(t.Context()))
 	count := func(stats string) string { return zadds.FindString(stats) }
 	if after := server.Must("INFO", "commandstats").(string); count(after) != count(before) {
-		t.Errorf("the server was sent %s, and before the sweep it was %s", count(after), count(before))
+		t.Errorf("the statistics are %s, and were %s before the sweep", count(after), count(before))
 	}
 }

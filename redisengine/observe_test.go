@@ -10,20 +10,21 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// Who observes is told of every round trip, by the name of the script.
+// TestObserve checks that Observe is called for every round trip, with the name of the script.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	var mu sync.Mutex
 	calls := map[string]int{}
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Observe: func(call string, took time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		calls[call]++
-		if took <= 0 {
-			t.Errorf("%s took %s", call, took)
-		}
-	}})
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix,
+		Observe: func(call string, took time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[call]++
+			if took <= 0 {
+				t.Errorf("%s took %s", call, took)
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestObserve(t *testing.T) {
 	defer mu.Unlock()
 	for _, call := range []string{"push", "reserve", "ZRANGEBYLEX"} {
 		if calls[call] == 0 {
-			t.Errorf("not told of %s, but of %v", call, calls)
+			t.Errorf("Observe was not called for %s, but for %v", call, calls)
 		}
 	}
 }

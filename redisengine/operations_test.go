@@ -9,13 +9,12 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// operation is something that is done to a queue of jobs of every kind, and calls
-// scripts.
+// operation is an operation on a queue with jobs of every kind. It calls scripts.
 type operation struct {
 	name  string
-	setup func(r *damageRig) // before it, whole
+	setup func(r *damageRig) // runs before it
 	do    func(r *damageRig)
-	// ends are the jobs that may be gone after it, by kind; "" is all.
+	// ends are the kinds of jobs that may be gone afterwards; "" means all.
 	ends []string
 }
 
@@ -29,15 +28,19 @@ var operations = []operation{
 			duly.Job{Body: []byte("new-2"), Tries: 3, Delay: time.Second})
 	}, nil},
 	{"PushSimpleAlone", onlyPlain, func(r *damageRig) {
-		r.try(duly.Job{Body: []byte("new-0"), Tries: 3, TTL: time.Hour}, duly.Job{Body: []byte("new-1"), Tries: 3, TTL: time.Hour})
+		r.try(duly.Job{Body: []byte("new-0"), Tries: 3, TTL: time.Hour},
+			duly.Job{Body: []byte("new-1"), Tries: 3, TTL: time.Hour})
 	}, nil},
 	{"Push", nil, func(r *damageRig) {
-		r.try(duly.Job{Body: []byte("new-0"), ID: "new-0", Priority: 5}, duly.Job{Body: []byte("new-1"), OrderKey: "k0", TTL: time.Hour},
-			duly.Job{Body: []byte("new-2"), OrderKey: "fresh"}, duly.Job{Body: []byte("new-3"), Merge: duly.Merge{Key: "fresh"}, Delay: time.Second},
+		r.try(duly.Job{Body: []byte("new-0"), ID: "new-0", Priority: 5},
+			duly.Job{Body: []byte("new-1"), OrderKey: "k0", TTL: time.Hour},
+			duly.Job{Body: []byte("new-2"), OrderKey: "fresh"}, duly.Job{Body: []byte("new-3"),
+				Merge: duly.Merge{Key: "fresh"}, Delay: time.Second},
 			duly.Job{Body: []byte("large-1" + strings.Repeat(".", 9<<10))})
 	}, nil},
 	{"PushMerged", nil, func(r *damageRig) {
-		r.try(duly.Job{Body: []byte("merged-1"), Merge: duly.Merge{Key: "m0", Mode: duly.MergeReplace}, Delay: time.Second, TTL: time.Hour},
+		r.try(duly.Job{Body: []byte("merged-1"), Merge: duly.Merge{Key: "m0", Mode: duly.MergeReplace}, Delay: time.Second,
+			TTL: time.Hour},
 			duly.Job{Body: []byte("until-1"), Merge: duly.Merge{Key: "u0", Until: duly.UntilDone}})
 	}, []string{"merged"}},
 	{"Reserve", nil, func(r *damageRig) { r.tryReserve(5) }, nil},
@@ -45,30 +48,41 @@ var operations = []operation{
 	{"ReserveLater", later, func(r *damageRig) { r.tryReserve(1000) }, []string{"brief", "done"}},
 	{"Settle", nil, func(r *damageRig) {
 		delay := time.Second
-		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}, duly.SettleRequest{Receipt: r.held["head"], As: duly.Ack},
-			duly.SettleRequest{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"}, duly.SettleRequest{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
+		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack},
+			duly.SettleRequest{Receipt: r.held["head"], As: duly.Ack},
+			duly.SettleRequest{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"},
+			duly.SettleRequest{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
 	}, []string{"taken", "head"}},
-	{"SettleHead", nil, func(r *damageRig) { r.trySettle(duly.SettleRequest{Receipt: r.held["head"], As: duly.Release}) }, nil},
+	{"SettleHead", nil, func(r *damageRig) {
+		r.trySettle(duly.SettleRequest{Receipt: r.held["head"],
+			As: duly.Release})
+	}, nil},
 	{"SettleDone", nil, func(r *damageRig) {
 		r.trySettle(duly.SettleRequest{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
 	}, []string{"kept"}},
-	{"SettlePlain", onlyPlain, func(r *damageRig) { r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
+	{"SettlePlain", onlyPlain, func(r *damageRig) {
+		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"],
+			As: duly.Ack})
+	}, []string{"taken"}},
 	{"SettlePlainStale", onlyPlain, func(r *damageRig) {
 		parts, _ := contract.ParseReceipt(r.held["taken"])
 		parts.Number[len(parts.Number)-1]++
-		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack}, duly.SettleRequest{Receipt: parts.Receipt(), As: duly.Ack})
+		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack},
+			duly.SettleRequest{Receipt: parts.Receipt(), As: duly.Ack})
 	}, []string{"taken"}},
 	{"Extend", nil, func(r *damageRig) {
 		_, _ = r.e.Extend(r.Context(), "", []duly.Receipt{r.held["taken"], r.held["head"]}, time.Second)
 	}, nil},
 	{"Step", later, func(r *damageRig) { _, _ = r.e.Step(r.Context(), damageQueue) }, []string{"brief", "done"}},
 	{"Delete", nil, func(r *damageRig) { _ = r.e.Delete(r.Context(), damageQueue, r.id("head")) }, []string{"head"}},
-	{"DeleteLarge", nil, func(r *damageRig) { _ = r.e.Delete(r.Context(), damageQueue, r.id("large")) }, []string{"large"}},
+	{"DeleteLarge", nil, func(r *damageRig) { _ = r.e.Delete(r.Context(), damageQueue, r.id("large")) },
+		[]string{"large"}},
 	{"Promote", nil, func(r *damageRig) { _ = r.e.Promote(r.Context(), damageQueue, r.id("later")) }, nil},
 	{"Update", nil, func(r *damageRig) {
 		priority, delay := 3, time.Second
 		r.bodies["brief-1"+strings.Repeat(".", 9<<10)] = true
-		u := duly.Update{Priority: &priority, Delay: &delay, TTL: 2 * time.Hour, Body: []byte("brief-1" + strings.Repeat(".", 9<<10))}
+		u := duly.Update{Priority: &priority, Delay: &delay, TTL: 2 * time.Hour,
+			Body: []byte("brief-1" + strings.Repeat(".", 9<<10))}
 		_ = r.e.Update(r.Context(), damageQueue, r.id("brief"), u)
 	}, []string{"brief"}},
 	{"UpdateSmaller", nil, func(r *damageRig) {
@@ -78,13 +92,18 @@ var operations = []operation{
 	{"Requeue", nil, func(r *damageRig) {
 		_, _ = r.e.Requeue(r.Context(), damageQueue, duly.RequeueParams{N: 10, Tries: 3, TTL: time.Hour})
 	}, nil},
-	{"Purge", nil, func(r *damageRig) { _, _ = r.e.Purge(r.Context(), damageQueue, duly.StateReady, 3) }, []string{"plain", "own", "headed", "merged", "brief", "large"}},
-	{"Configure", nil, func(r *damageRig) { _ = r.e.Configure(r.Context(), damageQueue, duly.QueueConfig{MaxJobs: 1000}) }, nil},
+	{"Purge", nil, func(r *damageRig) { _, _ = r.e.Purge(r.Context(), damageQueue, duly.StateReady, 3) },
+		[]string{"plain", "own", "headed", "merged", "brief", "large"}},
+	{"Configure", nil, func(r *damageRig) {
+		_ = r.e.Configure(r.Context(), damageQueue,
+			duly.QueueConfig{MaxJobs: 1000})
+	}, nil},
 	{"Destroy", nil, func(r *damageRig) { _ = r.e.Destroy(r.Context(), damageQueue) }, []string{""}},
 	{"Check", damaged, func(r *damageRig) { r.check(true) }, []string{"own", "headed", "large"}},
-	{"CheckList", func(r *damageRig) { r.do("ZREM", r.prefix+":{default}:queues", damageQueue.Name) }, func(r *damageRig) { r.check(true) }, nil},
+	{"CheckList", func(r *damageRig) { r.do("ZREM", r.prefix+":{default}:queues", damageQueue.Name) },
+		func(r *damageRig) { r.check(true) }, nil},
 	{"Mark", nil, func(r *damageRig) { r.e.GiveMarkerBack(damageQueue) }, nil},
-	{"Look", beside, func(r *damageRig) {
+	{"Look", withOthers, func(r *damageRig) {
 		_, _ = r.e.Wait(r.Context(), duly.WaitParams{Queues: []string{damageQueue.Name}})
 		_ = r.e.Sweep(r.Context())
 		_, _ = r.e.Get(r.Context(), damageQueue, r.id("large"))
@@ -95,7 +114,7 @@ var operations = []operation{
 	}, nil},
 }
 
-// onlyPlain makes the queue anew with plain jobs alone.
+// onlyPlain recreates the queue with only plain jobs.
 func onlyPlain(r *damageRig) {
 	if err := r.e.Destroy(r.Context(), damageQueue); err != nil {
 		r.Fatal(err)
@@ -103,27 +122,30 @@ func onlyPlain(r *damageRig) {
 	r.jobs = map[string]place{}
 	r.push(duly.Job{Body: []byte("taken-0")})
 	r.hold(r.reserve())
-	r.push(duly.Job{Body: []byte("plain-0")}, duly.Job{Body: []byte("plain-1")}, duly.Job{Body: []byte("later-0"), Delay: time.Minute})
+	r.push(duly.Job{Body: []byte("plain-0")}, duly.Job{Body: []byte("plain-1")},
+		duly.Job{Body: []byte("later-0"), Delay: time.Minute})
 	r.locate()
 }
 
-// beside makes other queues, for what asks about several shards together.
-func beside(r *damageRig) {
-	for _, name := range []string{"beside", "idle"} {
+// withOthers creates other queues, for scripts that cover several shards.
+func withOthers(r *damageRig) {
+	for _, name := range []string{"withOthers", "idle"} {
 		if err := r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{}); err != nil {
 			r.Fatal(err)
 		}
 	}
 }
 
-// later lets leases run out, jobs be due and others expire.
+// later makes leases end, jobs due and others expired.
 func later(r *damageRig) { r.clock.Advance(2 * time.Hour) }
 
-// damaged harms what takes the most to mend.
+// damaged makes the faults that need the longest repair.
 func damaged(r *damageRig) {
 	for _, d := range damages {
-		if slices.Contains([]string{"1 DoneRecordInNoSet", "5 DeadWithoutRecord", "9 ReadyAndLeased", "12 BusyKeyWithoutJob", "13 BlockedByNobody", "14 AliasOfAnother",
-			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut", "17 PolicyOfAnotherShape", "17 PolicyLeadsElsewhere", "17 PolicyWithoutName"}, d.name) {
+		if slices.Contains([]string{"1 DoneRecordInNoSet", "5 DeadWithoutRecord", "9 ReadyAndLeased",
+			"12 BusyKeyWithoutJob", "13 BlockedByNobody", "14 AliasOfAnother",
+			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut", "17 PolicyOfAnotherShape",
+			"17 PolicyLeadsElsewhere", "17 PolicyWithoutName"}, d.name) {
 			d.harm(r)
 		}
 	}
@@ -145,7 +167,7 @@ func (r *damageRig) trySettle(outcomes ...duly.SettleRequest) {
 	_, _ = r.e.Settle(r.Context(), "", outcomes)
 }
 
-// id is the ID of the first job of a kind.
+// id returns the ID of the first job of a kind.
 func (r *damageRig) id(kind string) string {
 	p := r.jobs[kind+"-0"]
 	var n duly.Number

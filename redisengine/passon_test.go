@@ -7,9 +7,10 @@ import (
 	"github.com/dulymq/duly/enginetest"
 )
 
-// Whoever was woken for a queue and had enough before he asked it wakes another
-// one in his place. The clock stands still, so no later look can.
-func TestReserveThatFillsUpPassesAWakeUpOn(t *testing.T) {
+// TestFullReservePassesAWakeUpOn checks that a Reserve which has enough jobs before it asks the
+// queue that its caller was woken for wakes another waiter. The clock does not advance, so no
+// later look can.
+func TestFullReservePassesAWakeUpOn(t *testing.T) {
 	t.Parallel()
 	h := suite(t, single, 1).New(t, enginetest.Options{})
 	wait := func(queues ...string) <-chan bool {
@@ -33,15 +34,15 @@ func TestReserveThatFillsUpPassesAWakeUpOn(t *testing.T) {
 	first, second := wait("a", "b"), wait("b")
 	push("b")
 	if len(first) != 1 || len(second) != 0 {
-		t.Fatalf("%d and %d waiters woke, want the first alone", len(first), len(second))
+		t.Fatalf("%d and %d waiters woke, want only the first", len(first), len(second))
 	}
 	push("a")
 	ds, err := h.Engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"a", "b"}, Max: 1})
 	if err != nil || len(ds) != 1 || ds[0].Queue != "a" {
-		t.Fatalf("took %v, %v", ds, err)
+		t.Fatalf("Reserve returned %v, %v", ds, err)
 	}
 	h.Quiet()
 	if len(second) != 1 {
-		t.Error("the other waiter sleeps although a job is ready and nobody is on his way to it")
+		t.Error("the other waiter sleeps although a job is ready and no other waiter was woken")
 	}
 }

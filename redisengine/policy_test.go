@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// policies is a queue whose shard is looked into.
+// policies is a queue whose shard the test inspects.
 type policies struct {
 	*testing.T
 	server *redistest.Server
@@ -31,7 +31,8 @@ func (p *policies) push(from, n int) (ids []string) {
 	p.Helper()
 	jobs := make([]duly.Job, n)
 	for i := range jobs {
-		jobs[i] = duly.Job{Queue: "q", ID: fmt.Sprint("tries-", from+i), Tries: from + i, Retain: time.Hour, TTL: 2 * time.Hour}
+		jobs[i] = duly.Job{Queue: "q", ID: fmt.Sprint("tries-", from+i), Tries: from + i, Retain: time.Hour,
+			TTL: 2 * time.Hour}
 	}
 	results, err := p.e.Push(p.Context(), jobs)
 	if err != nil {
@@ -46,8 +47,7 @@ func (p *policies) push(from, n int) (ids []string) {
 	return ids
 }
 
-// places are how many policies the shard has, and how many records have one of
-// their own.
+// places returns how many policies the shard has, and how many records have an inline policy.
 func (p *policies) places() (shared, own int) {
 	p.Helper()
 	for _, record := range p.server.Must("HVALS", p.key+"records").([]any) {
@@ -58,15 +58,15 @@ func (p *policies) places() (shared, own int) {
 	return int(p.server.Must("HLEN", p.key+"policies").(int64)) / 2, own
 }
 
-// TestPoliciesBeyondTheirPlaces: a shard has 254 policies. A job with another one
-// has it in its record, and is like any other job.
-func TestPoliciesBeyondTheirPlaces(t *testing.T) {
+// TestPoliciesBeyondTheIndex checks that a shard indexes 254 policies. A job with a further one
+// has it in its record, and behaves like any other.
+func TestPoliciesBeyondTheIndex(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t)
 	const n = 300
 	ids := p.push(100, n)
 	if shared, own := p.places(); shared != 254 || own != n-254 {
-		t.Errorf("%d policies are shared, and %d jobs have their own", shared, own)
+		t.Errorf("got %d shared policies and %d inline ones", shared, own)
 	}
 
 	ds, err := p.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: n})
@@ -74,30 +74,33 @@ func TestPoliciesBeyondTheirPlaces(t *testing.T) {
 		t.Fatal(len(ds), err)
 	}
 	for i, d := range ds {
-		if d.ID != ids[i] || d.Tries != 100+i || d.Retain != time.Hour || d.TTL != 2*time.Hour || d.Backoff != duly.DefaultBackoff {
+		if d.ID != ids[i] || d.Tries != 100+i || d.Retain != time.Hour || d.TTL != 2*time.Hour ||
+			d.Backoff != duly.DefaultBackoff {
 			t.Errorf("job %d is delivered as %+v", i, d.Job)
 		}
 	}
 	var outcomes []duly.SettleRequest
 	for i, d := range ds {
-		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Bury}[i%3]})
+		outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt,
+			As: []duly.Settlement{duly.Ack, duly.Nack, duly.Bury}[i%3]})
 	}
 	if _, err := p.e.Settle(t.Context(), "", outcomes); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
 		info, err := p.e.Get(t.Context(), duly.Q("q"), id)
-		if want := []duly.State{duly.StateDone, duly.StateDelayed, duly.StateDead}[i%3]; err != nil || info.State != want || info.Tries != 100+i {
+		if want := []duly.State{duly.StateDone, duly.StateDelayed, duly.StateDead}[i%3]; err != nil || info.State != want ||
+			info.Tries != 100+i {
 			t.Errorf("job %d is %s with %d tries, %v", i, info.State, info.Tries, err)
 		}
 	}
 	if report, err := p.e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
-		t.Errorf("the check finds %+v, %v", report.Faults, err)
+		t.Errorf("Check found %+v, %v", report.Faults, err)
 	}
 }
 
-// TestPoliciesAreForgotten: a shard that has no place left and no jobs forgets its
-// policies when a new one comes.
+// TestPoliciesAreForgotten checks that a shard without jobs drops its policies when a new one
+// needs an index and all are used.
 func TestPoliciesAreForgotten(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t)
@@ -109,18 +112,19 @@ func TestPoliciesAreForgotten(t *testing.T) {
 	}
 	p.push(1000, 1)
 	if shared, own := p.places(); shared != 254 || own != 1 {
-		t.Errorf("with a job left %d policies are shared, and %d jobs have their own", shared, own)
+		t.Errorf("with a job left got %d shared policies and %d inline ones", shared, own)
 	}
 	for _, id := range []string{ids[0], "tries-1000"} {
 		if err := p.e.Delete(t.Context(), duly.Q("q"), id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, tries := range []int{100, 2000, 2001} { // the first of them is known
+	// The first of them is known.
+	for _, tries := range []int{100, 2000, 2001} {
 		p.push(tries, 1)
 	}
 	if shared, own := p.places(); shared != 254 || own != 2 {
-		t.Errorf("with a known one first %d policies are shared, and %d jobs have their own", shared, own)
+		t.Errorf("with a known one first got %d shared policies and %d inline ones", shared, own)
 	}
 	for _, tries := range []int{100, 2000, 2001} {
 		if err := p.e.Delete(t.Context(), duly.Q("q"), fmt.Sprint("tries-", tries)); err != nil {
@@ -129,7 +133,7 @@ func TestPoliciesAreForgotten(t *testing.T) {
 	}
 	p.push(3000, 3)
 	if shared, own := p.places(); shared != 3 || own != 0 {
-		t.Errorf("without a job %d policies are shared, and %d jobs have their own", shared, own)
+		t.Errorf("without a job got %d shared policies and %d inline ones", shared, own)
 	}
 	for i := range 3 {
 		info, err := p.e.Get(t.Context(), duly.Q("q"), fmt.Sprint("tries-", 3000+i))
@@ -139,9 +143,9 @@ func TestPoliciesAreForgotten(t *testing.T) {
 	}
 }
 
-// A policy that a script has put together is the one that the client would have
-// sent: it takes no place of its own.
-func TestPoliciesOfScriptsAreThoseOfTheClient(t *testing.T) {
+// TestPoliciesOfScriptsMatchTheClients checks that a policy built by a script equals the
+// client's, so it needs no further index.
+func TestPoliciesOfScriptsMatchTheClients(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t)
 	job := duly.Job{Queue: "q"}

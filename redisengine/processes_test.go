@@ -27,17 +27,19 @@ func processes(t *testing.T, n int) (all []*redisengine.Engine) {
 	return all
 }
 
-// takeOne takes the one job that there is.
+// takeOne reserves the only job.
 func takeOne(t *testing.T, e *redisengine.Engine, q duly.QueueRef) duly.Delivery {
 	t.Helper()
-	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: 1, Lease: time.Minute})
+	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: 1,
+		Lease: time.Minute})
 	if err != nil || len(ds) != 1 {
-		t.Fatalf("took %d jobs, %v", len(ds), err)
+		t.Fatalf("reserved %d jobs, %v", len(ds), err)
 	}
 	return ds[0]
 }
 
-// P1: fifty acks of one receipt from four processes: one counts.
+// TestOneReceiptIsSettledOnceByManyProcesses sends fifty acks of one receipt from four processes
+// (P1). One succeeds.
 //
 // C4.36, C4.3
 func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
@@ -50,7 +52,8 @@ func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
-				list, err := all[i%len(all)].Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
+				list, err := all[i%len(all)].Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack,
+					Result: []byte{byte(i)}}})
 				if errs[i] = err; err == nil {
 					errs[i] = list[0]
 				}
@@ -63,12 +66,12 @@ func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
 			case err == nil && winner < 0:
 				winner = i
 			case !errors.Is(err, duly.ErrLeaseLost):
-				t.Errorf("an ack beside the one that counted: %v", err)
+				t.Errorf("an ack after the first one returned %v", err)
 			}
 		}
 		j, err := all[2].Get(t.Context(), duly.Q("q"), d.ID)
 		if winner < 0 || err != nil || len(j.Result) != 1 || int(j.Result[0]) != winner {
-			t.Fatalf("ack %d counted, and the result is %v, %v", winner, j.Result, err)
+			t.Fatalf("ack %d succeeded, but the result is %v, %v", winner, j.Result, err)
 		}
 	}
 	st, err := all[3].Stats(t.Context(), duly.Q("q"))
@@ -77,8 +80,8 @@ func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
 	}
 }
 
-// P8: a hundred pushes with one ID, or one merge key, from four processes make
-// one job.
+// TestOneIDMakesOneJobFromManyProcesses sends a hundred pushes with one ID, or one merge key,
+// from four processes (P8). They create one job.
 //
 // C2.4, C7.1, C4.3
 func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
@@ -112,16 +115,16 @@ func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
 		}
 		st, err := all[0].Stats(t.Context(), duly.Q(j.Queue))
 		if err != nil || created != 1 || st.Sizes.Ready != 1 {
-			t.Errorf("%s: %d pushes of 100 made a job, and there are %+v, %v", name, created, st.Sizes, err)
+			t.Errorf("%s: %d pushes of 100 created a job, and the queue has %+v, %v", name, created, st.Sizes, err)
 		}
 	}
 }
 
-// P3: a receipt is worth nothing but where its delivery is: in its queue, in its
-// namespace, in its store, and once, whichever process it is shown to.
+// TestForeignReceiptsAreLost checks that a receipt is valid only in its queue, its namespace and
+// its store, and only once, in any process (P3).
 //
 // C4.36, C1.6
-func TestReceiptsOfElsewhereAreLost(t *testing.T) {
+func TestForeignReceiptsAreLost(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 2)
 	elsewhere := processes(t, 1)[0] // another store on the same server
@@ -130,8 +133,8 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 		t.Helper()
 		pushOne(t, e, duly.Job{Namespace: q.Namespace, Queue: q.Name, ID: id})
 	}
-	// Jobs of the same ID everywhere, delivered for the first time, so that
-	// nothing but the place differs.
+	// The jobs have the same ID in all queues and are delivered for the first time, so that only
+	// the queue differs.
 	for _, q := range []duly.QueueRef{duly.Q("q"), duly.Q("other"), ns} {
 		push(all[0], q, "x")
 	}
@@ -147,20 +150,21 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 	next := parts
 	next.Delivery++
 	texts := map[string]duly.Receipt{
-		"of another store": far.Receipt, "of another namespace": foreign.Receipt, "with another queue's name": moved.Receipt(),
-		"of a job that is not": guess.Receipt(), "of a delivery to come": next.Receipt(),
+		"of another store": far.Receipt, "of another namespace": foreign.Receipt,
+		"with another queue's name": moved.Receipt(),
+		"of a job that is not":      guess.Receipt(), "of a delivery to come": next.Receipt(),
 	}
 	refused := func(e *redisengine.Engine, namespace, what string, r duly.Receipt) {
 		t.Helper()
 		for _, as := range []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury} {
 			errs, err := e.Settle(ctx, namespace, []duly.SettleRequest{{Receipt: r, As: as}})
 			if err != nil || !errors.Is(errs[0], duly.ErrLeaseLost) {
-				t.Errorf("%v by a receipt %s: %v, %v", as, what, errs, err)
+				t.Errorf("%v with a receipt %s returned %v, %v", as, what, errs, err)
 			}
 		}
 		errs, err := e.Extend(ctx, namespace, []duly.Receipt{r}, time.Hour)
 		if err != nil || !errors.Is(errs[0], duly.ErrLeaseLost) {
-			t.Errorf("extend by a receipt %s: %v, %v", what, errs, err)
+			t.Errorf("Extend with a receipt %s returned %v, %v", what, errs, err)
 		}
 	}
 	state := func() (list []duly.Stats) {
@@ -179,7 +183,7 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 	refused(elsewhere, "", "of this store", d.Receipt)
 	refused(all[0], "ns", "of the default namespace", d.Receipt)
 	if after := state(); !reflect.DeepEqual(before, after) {
-		t.Errorf("what was refused has changed %+v to %+v", before, after)
+		t.Errorf("refused calls have changed %+v to %+v", before, after)
 	}
 
 	settle := func(e *redisengine.Engine, namespace string, r duly.Receipt) {
@@ -187,9 +191,11 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 		errs, err := e.Settle(ctx, namespace, []duly.SettleRequest{{Receipt: r, As: duly.Ack}})
 		must(t, errors.Join(append(errs, err)...))
 	}
-	settle(all[1], "", d.Receipt) // another process may, for it is the same queue
+	// Another process may settle it, because it is the same queue.
+	settle(all[1], "", d.Receipt)
 	refused(all[0], "", "that was used", d.Receipt)
-	push(all[0], duly.Q("q"), "x") // and not for the job's next life
+	// The receipt is void for the job's next life.
+	push(all[0], duly.Q("q"), "x")
 	again := takeOne(t, all[1], duly.Q("q"))
 	refused(all[0], "", "of the job's former life", d.Receipt)
 	settle(all[0], "", again.Receipt)
@@ -198,12 +204,12 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 	settle(elsewhere, "", far.Receipt)
 }
 
-// P4: a client disappears before its lease, or in the middle of the answer, at
-// any byte of it: nothing is lost, and what was leased to it comes back when that
-// lease has ended, once.
+// TestDisappearingClientsLoseNothing cuts a client's connection before its lease ends, or at any
+// byte of an answer (P4). No job is lost, and jobs leased to it become ready once, when their
+// leases end.
 //
 // C4.15, C1.9
-func TestClientsThatDisappearLoseNothing(t *testing.T) {
+func TestDisappearingClientsLoseNothing(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	proxy := faultproxy.Redis(t, server.Addr())
@@ -228,7 +234,8 @@ func TestClientsThatDisappearLoseNothing(t *testing.T) {
 	for range rounds {
 		e := open(t, withPrefix("redis://"+proxy.Addr()+"?retry=50ms", prefix))
 		share, most := r.Float64(), 1+r.IntN(3)
-		f := faultproxy.Fault{Match: scriptNamed("reserve"), Do: faultproxy.LoseReply, Part: func(size int) int { return int(share * float64(size)) }}
+		f := faultproxy.Fault{Match: scriptNamed("reserve"), Do: faultproxy.LoseReply,
+			Part: func(size int) int { return int(share * float64(size)) }}
 		if r.IntN(3) == 0 {
 			f.Do = faultproxy.Drop
 		}
@@ -237,7 +244,7 @@ func TestClientsThatDisappearLoseNothing(t *testing.T) {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: most, Lease: lease})
 		cancel()
 		if !errors.Is(err, duly.ErrUnavailable) || len(ds) > 0 {
-			t.Fatalf("a Reserve that was cut off brought %d jobs, %v", len(ds), err)
+			t.Fatalf("a Reserve with a cut connection returned %d jobs, %v", len(ds), err)
 		}
 		<-fault.Done()
 		cut++
@@ -251,7 +258,7 @@ func TestClientsThatDisappearLoseNothing(t *testing.T) {
 		must(t, err)
 		for _, d := range ds {
 			if acked[d.ID] {
-				t.Errorf("job %s came twice", d.ID)
+				t.Errorf("job %s was delivered twice", d.ID)
 			}
 			acked[d.ID] = true
 			errs, err := direct.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
@@ -260,7 +267,8 @@ func TestClientsThatDisappearLoseNothing(t *testing.T) {
 	}
 	st, err := direct.Stats(t.Context(), duly.Q("q"))
 	must(t, err)
-	if c := st.Counters; len(acked) != jobs || st.Sizes != (duly.Sizes{}) || c.Delivered != c.Acked+c.Stalled || c.Stalled == 0 {
-		t.Errorf("%d of %d jobs came after %d clients had gone: %+v", len(acked), jobs, cut, st)
+	if c := st.Counters; len(acked) != jobs || st.Sizes != (duly.Sizes{}) || c.Delivered != c.Acked+c.Stalled ||
+		c.Stalled == 0 {
+		t.Errorf("%d of %d jobs were acked after %d clients had disappeared: %+v", len(acked), jobs, cut, st)
 	}
 }

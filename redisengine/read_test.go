@@ -15,10 +15,11 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// A waiting Read returns what another process publishes. The clock stands still, so the Read does not find it by polling.
+// TestReadWakesForOtherProcesses checks that a waiting Read returns a message that another
+// process publishes. The clock does not advance, so the Read can't find it by polling.
 //
 // C12.141
-func TestReadHearsOfOtherProcesses(t *testing.T) {
+func TestReadWakesForOtherProcesses(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	nodes, clusterPrefix := redistest.SharedCluster(t)
@@ -46,7 +47,8 @@ func TestReadHearsOfOtherProcesses(t *testing.T) {
 
 			pages := make(chan contract.ReadPage, 1)
 			from := duly.FromStart
-			for range 3 { // the second Read finds that its process listens
+			// In the second Read the process is already subscribed.
+			for range 3 {
 				go func() {
 					page, err := reader.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: from, Limit: 1, Wait: time.Minute})
 					if err != nil {
@@ -60,7 +62,7 @@ func TestReadHearsOfOtherProcesses(t *testing.T) {
 				must(t, results[0].Err)
 				page := <-pages
 				if len(page.Entries) != 1 || page.Entries[0].Position != results[0].Position {
-					t.Fatalf("Read returns %+v, want the message at %s", page.Entries, results[0].Position)
+					t.Fatalf("Read returned %+v, want the message at %s", page.Entries, results[0].Position)
 				}
 				from = page.Next
 			}
@@ -68,8 +70,8 @@ func TestReadHearsOfOtherProcesses(t *testing.T) {
 	}
 }
 
-// Reads that wait for a topic share one watcher: while nothing is published, their process sends at most 0.8 calls/s, whatever
-// the number of Reads and shards.
+// TestIdleReadsShareOneWatcher checks that Reads waiting for a topic share one watcher. Without
+// publishes their process sends at most 0.8 calls/s, whatever the number of Reads and shards.
 //
 // C12.141
 func TestIdleReadsShareOneWatcher(t *testing.T) {
@@ -86,7 +88,7 @@ func TestIdleReadsShareOneWatcher(t *testing.T) {
 		}
 		return n
 	}
-	quiet := func() { // no call for a while that is long against that of one
+	quiet := func() { // waits for a pause that is long compared to one call
 		for last, at := -1, 0; at < 50; at++ {
 			if n := calls(); n != last {
 				last, at = n, 0
@@ -114,22 +116,23 @@ func TestIdleReadsShareOneWatcher(t *testing.T) {
 		quiet()
 	}
 	if n, most := calls()-before, int(0.8*lasts.Seconds())+shards; n > most {
-		t.Errorf("%d idle Reads of %d shards send %d calls in %v, want %d at most", reads, shards, n, lasts, most)
+		t.Errorf("%d idle Reads of %d shards sent %d calls in %v, want at most %d", reads, shards, n, lasts, most)
 	}
 
 	_, err := e.Publish(t.Context(), []duly.Message{{Topic: "t"}})
 	must(t, err)
 	for range reads {
 		if page := <-pages; len(page.Entries) != 1 {
-			t.Errorf("a Read returns %d messages, want 1", len(page.Entries))
+			t.Errorf("Read returned %d messages, want 1", len(page.Entries))
 		}
 	}
 }
 
-// The watcher finds a message whose publisher died before it could announce it.
+// TestReadFindsUnannouncedMessages checks that the watcher finds a message whose publisher died
+// before it could announce it.
 //
 // C12.141
-func TestReadFindsWhatNobodyAnnounced(t *testing.T) {
+func TestReadFindsUnannouncedMessages(t *testing.T) {
 	t.Parallel()
 	server, c := redistest.Single(t), clock.NewFake()
 	server.Must("ACL", "SETUSER", "silent", "on", ">secret", "~*", "&*", "+@all", "-spublish")
@@ -161,6 +164,6 @@ func TestReadFindsWhatNobodyAnnounced(t *testing.T) {
 		return len(pages) > 0
 	})
 	if page := <-pages; len(page.Entries) != 1 || c.Mono()-start >= 10*time.Minute {
-		t.Errorf("a Read returns %d messages after %v, want 1 before its end", len(page.Entries), c.Mono()-start)
+		t.Errorf("Read returned %d messages after %v, want 1 before its end", len(page.Entries), c.Mono()-start)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// What can't be opened is refused with one line that says what to do, and
-// without the password.
+// TestOpenNamesTheMistake checks that Open fails with one line that says what to do, without the
+// password.
 //
 // C11.2, C11.3
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenNamesTheMistake(t *testing.T) {
 	t.Parallel()
 	plain, _ := redistest.Shared(t)
 	locked, tls := redistest.Single(t, redistest.Password("s3cret")), redistest.Single(t, redistest.TLS())
@@ -52,20 +52,23 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%q: %v, want %v that names %q", c.url, err, c.code, c.says)
 			continue
 		}
-		if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "s3cret") || strings.Contains(text, "wr0ng") {
-			t.Errorf("%q: %q is more than one line, or tells a password", c.url, text)
+		if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "s3cret") ||
+			strings.Contains(text, "wr0ng") {
+			t.Errorf("%q: the error %q has several lines, or a password", c.url, text)
 		}
 	}
 }
 
-// D5: told so, an engine opens on a server that drops keys, and warns of it.
+// TestOpenWarnsOfEviction checks that an engine with eviction=warn opens on a server that drops
+// keys, and logs a warning (D5).
 //
 // C9.9
 func TestOpenWarnsOfEviction(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
 	var log bytes.Buffer
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?eviction=warn", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?eviction=warn",
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must(t, err)
 	must(t, e.Close())
 	if !strings.Contains(log.String(), "allkeys-lru") {

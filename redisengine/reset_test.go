@@ -25,9 +25,9 @@ func openLogged(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
 	return e, log
 }
 
-// F10: a server that has come back empty is told of once, loudly, and its
-// queues work again.
-func TestStoreResetIsToldOnce(t *testing.T) {
+// TestStoreResetIsLoggedOnce checks that a server which came back empty is logged once as an
+// error, and that its queues work again (F10).
+func TestStoreResetIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e, log := openLogged(t, server.URL())
@@ -50,15 +50,15 @@ func TestStoreResetIsToldOnce(t *testing.T) {
 	}
 	push()
 	if n := log.Count("store reset"); n != 1 {
-		t.Errorf("the reset was told %d times, want once:\n%s", n, log)
+		t.Errorf("the reset was logged %d times, want once:\n%s", n, log)
 	}
 	st, err := e.Stats(context.Background(), duly.Q("q"))
 	if err != nil || st.Sizes.Ready != 1 {
-		t.Errorf("the queue holds %+v, %v", st.Sizes, err)
+		t.Errorf("the queue has the sizes %+v, %v", st.Sizes, err)
 	}
 }
 
-// A queue that another process has destroyed is no reset.
+// TestDestroyIsNoReset checks that a queue which another process destroyed is no reset.
 func TestDestroyIsNoReset(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -73,8 +73,9 @@ func TestDestroyIsNoReset(t *testing.T) {
 	}
 }
 
-// A shard that has lost its configuration is told of and given it again.
-func TestLostShardIsToldOf(t *testing.T) {
+// TestLostShardIsLogged checks that a shard which lost its configuration is logged and gets it
+// again.
+func TestLostShardIsLogged(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e, log := openLogged(t, withPrefix(server.URL(), prefix))
@@ -84,14 +85,14 @@ func TestLostShardIsToldOf(t *testing.T) {
 	server.Must("DEL", prefix+":{default/q/0}:config")
 	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 2})
 	if err != nil || len(ds) != 1 || log.Count("store reset") != 1 {
-		t.Errorf("took %d jobs, %v; log %q", len(ds), err, log)
+		t.Errorf("reserved %d jobs, %v; log %q", len(ds), err, log)
 	}
 }
 
-// A shard whose configuration is cut short, down to less than its version, is
-// told of and given it again by whoever calls next; its jobs stay. And a queue
-// with such a shard can be destroyed.
-func TestConfigurationCutShortIsGivenAgain(t *testing.T) {
+// TestCutConfigurationIsReplaced checks that a shard whose configuration is cut, even below its
+// version, is logged and gets it again by the next call. Its jobs stay. A queue with such a shard
+// can be destroyed.
+func TestCutConfigurationIsReplaced(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	push := func(e *redisengine.Engine, queue string) error {
@@ -101,7 +102,8 @@ func TestConfigurationCutShortIsGivenAgain(t *testing.T) {
 		}
 		return err
 	}
-	for n, short := range []string{"x", "1234567", "12345678", "zzzzzzzzzzzzzzz", strings.Repeat("\xff", 16), strings.Repeat("\xff", 40)} {
+	for n, short := range []string{"x", "1234567", "12345678", "zzzzzzzzzzzzzzz", strings.Repeat("\xff", 16),
+		strings.Repeat("\xff", 40)} {
 		e, log := openLogged(t, withPrefix(server.URL(), prefix))
 		queue := fmt.Sprintf("q%d", n)
 		key := prefix + ":{default/" + queue + "/0}:config"
@@ -112,8 +114,9 @@ func TestConfigurationCutShortIsGivenAgain(t *testing.T) {
 		server.Must("SET", key, short)
 		must(t, push(e, queue))
 		ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{queue}, Max: 2})
-		if now := fmt.Sprint(server.Must("GET", key)); err != nil || len(ds) != 1 || now != whole || log.Count("cut short") != 1 {
-			t.Errorf("%q: took %d jobs, %v; the shard has %q, want %q; log %q", short, len(ds), err, now, whole, log)
+		if now := fmt.Sprint(server.Must("GET", key)); err != nil || len(ds) != 1 || now != whole ||
+			log.Count("cut short") != 1 {
+			t.Errorf("%q: reserved %d jobs, %v; the shard has %q, want %q; log %q", short, len(ds), err, now, whole, log)
 		}
 
 		server.Must("SET", key, short)
@@ -124,10 +127,10 @@ func TestConfigurationCutShortIsGivenAgain(t *testing.T) {
 	}
 }
 
-// Whoever changes a configuration may die before the shard has it. Then pushes
-// of those who know the old one succeed, and who waits with the new one tells
-// the shard instead of sleeping on their jobs.
-func TestWaiterTellsAShardThatIsBehind(t *testing.T) {
+// TestWaiterUpdatesAStaleShard checks the case that a process dies after it changed a
+// configuration in the list, but before the shard has it. Pushes of processes with the old one
+// succeed. A waiter with the new one updates the shard and finds their jobs.
+func TestWaiterUpdatesAStaleShard(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	url := withPrefix(server.URL(), prefix)
@@ -151,9 +154,10 @@ func TestWaiterTellsAShardThatIsBehind(t *testing.T) {
 	}()
 	redistest.Await(t, "the engine waits", func() bool { return waiting.Waiters() == 1 })
 	server.Must("SET", key, before)
-	push(100 * time.Millisecond) // at its moment, who waits looks with the new configuration
+	// At the due time the waiter looks with the new configuration.
+	push(100 * time.Millisecond)
 	if !<-ended {
-		t.Error("slept on a job that was ready")
+		t.Error("the waiter slept although a job was ready")
 	}
 	if now := server.Must("GET", key); now != after {
 		t.Errorf("the shard has %q, want %q", now, after)
@@ -164,14 +168,14 @@ func onlyJob(t *testing.T, e *redisengine.Engine) string {
 	page, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady})
 	must(t, err)
 	if len(page.Jobs) != 1 {
-		t.Fatalf("%d jobs, want 1", len(page.Jobs))
+		t.Fatalf("got %d jobs, want 1", len(page.Jobs))
 	}
 	return page.Jobs[0].ID
 }
 
-// A queue that its namespace's list has lost is entered again as its shard
-// knows it, by whoever pushes next.
-func TestLostListIsHealed(t *testing.T) {
+// TestLostListEntryIsRestored checks that the next push restores a queue in its namespace's list
+// from its shard.
+func TestLostListEntryIsRestored(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
@@ -191,9 +195,9 @@ func TestLostListIsHealed(t *testing.T) {
 	}
 }
 
-// A process that finds its queue made anew by another one, after a reset, tells
-// of the reset as well: it has gone on with an empty store.
-func TestStoreResetIsToldByWhoFindsTheQueueMadeAnew(t *testing.T) {
+// TestStoreResetIsLoggedAfterTheQueueWasCreatedAgain checks that a process logs a reset even if
+// another one has already created the queue again, because it continues with an empty store.
+func TestStoreResetIsLoggedAfterTheQueueWasCreatedAgain(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	first, log := openLogged(t, server.URL())
@@ -208,13 +212,14 @@ func TestStoreResetIsToldByWhoFindsTheQueueMadeAnew(t *testing.T) {
 		must(t, err)
 	}
 	if log.Count("store reset") != 1 || other.Count("store reset") != 1 {
-		t.Errorf("the reset was told %d and %d times, want once by each:\n%s%s", log.Count("store reset"), other.Count("store reset"), log, other)
+		t.Errorf("the reset was logged %d and %d times, want once by each:\n%s%s", log.Count("store reset"),
+			other.Count("store reset"), log, other)
 	}
 }
 
-// Who only waits finds a reset by its looks, and tells of it once, also while
-// nobody makes the queue anew.
-func TestStoreResetIsToldByWhoWaits(t *testing.T) {
+// TestStoreResetIsLoggedByAWaitingProcess checks that a process which only waits detects a reset
+// by its looks and logs it once, even if no process creates the queue again.
+func TestStoreResetIsLoggedByAWaitingProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	waiting, log := openLogged(t, server.URL())
@@ -223,7 +228,7 @@ func TestStoreResetIsToldByWhoWaits(t *testing.T) {
 	go func() {
 		ready, err := waiting.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
 		if err == nil && !ready {
-			err = errors.New("its time was over")
+			err = errors.New("the wait timed out")
 		}
 		ended <- err
 	}()
@@ -231,20 +236,20 @@ func TestStoreResetIsToldByWhoWaits(t *testing.T) {
 		return strings.Contains(fmt.Sprint(server.Must("INFO", "clients")), "blocked_clients:1")
 	})
 	server.Must("FLUSHALL")
-	redistest.Await(t, "the reset is told of", func() bool { return log.Count("store reset") > 0 })
+	redistest.Await(t, "the reset is logged", func() bool { return log.Count("store reset") > 0 })
 	other := open(t, server.URL())
 	_, err := other.Push(t.Context(), []duly.Job{{Queue: "q"}})
 	must(t, err)
 	must(t, <-ended)
 	ds, err := waiting.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 	if err != nil || len(ds) != 1 || log.Count("store reset") != 1 {
-		t.Errorf("took %d jobs, %v; log %q", len(ds), err, log)
+		t.Errorf("reserved %d jobs, %v; log %q", len(ds), err, log)
 	}
 }
 
-// A shard that is called by many while it is told its first configuration has
-// lost nothing, and one that was lost under many calls is told of once.
-func TestLostShardIsToldOfOnceByManyCallers(t *testing.T) {
+// TestLostShardIsLoggedOnceByConcurrentCallers checks that concurrent calls during a shard's
+// first configuration log no loss, and that a loss during concurrent calls is logged once.
+func TestLostShardIsLoggedOnceByConcurrentCallers(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e, log := openLogged(t, withPrefix(server.URL(), prefix))
@@ -263,7 +268,7 @@ func TestLostShardIsToldOfOnceByManyCallers(t *testing.T) {
 		}
 		wg.Wait()
 		if n := log.Count("store reset"); n != round {
-			t.Fatalf("%d resets were told of, and there were %d:\n%s", n, round, log)
+			t.Fatalf("%d resets were logged, but there were %d:\n%s", n, round, log)
 		}
 		server.Must("DEL", prefix+":{default/"+queue+"/0}:config")
 		for range 10 {
@@ -271,18 +276,19 @@ func TestLostShardIsToldOfOnceByManyCallers(t *testing.T) {
 		}
 		wg.Wait()
 		if n := log.Count("store reset"); n != round+1 {
-			t.Fatalf("%d resets were told of, and there were %d:\n%s", n, round+1, log)
+			t.Fatalf("%d resets were logged, but there were %d:\n%s", n, round+1, log)
 		}
 	}
 }
 
-// A reset that nobody's call runs into is found by the sweep, and shows in what
-// the engine tells of it.
+// TestStoreResetIsFoundByTheSweep checks that the sweep detects a reset without other calls, and
+// that LastReset returns it.
 func TestStoreResetIsFoundByTheSweep(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	first, log := openLogged(t, server.URL())
-	swept, other := openLogged(t, server.URL()) // knows the namespaces from its sweep alone
+	// It knows the namespaces only from its sweep.
+	swept, other := openLogged(t, server.URL())
 	for _, namespace := range []string{"default", "shop"} {
 		_, err := first.Push(t.Context(), []duly.Job{{Namespace: namespace, Queue: "q"}})
 		must(t, err)
@@ -290,7 +296,7 @@ func TestStoreResetIsFoundByTheSweep(t *testing.T) {
 	must(t, first.Sweep(t.Context()))
 	must(t, swept.Sweep(t.Context()))
 	if r := swept.LastReset(); !r.At.IsZero() {
-		t.Errorf("a reset is told of, and there was none: %+v", r)
+		t.Errorf("LastReset returned %+v without a reset", r)
 	}
 	server.Must("FLUSHALL")
 	for range 2 {
@@ -303,14 +309,14 @@ func TestStoreResetIsFoundByTheSweep(t *testing.T) {
 	want := []duly.QueueRef{{Namespace: "default"}, {Namespace: "shop"}}
 	for _, e := range []*redisengine.Engine{first, swept} {
 		if r := e.LastReset(); r.At.IsZero() || fmt.Sprint(r.Queues) != fmt.Sprint(want) || r.Tokens {
-			t.Errorf("told of %+v", r)
+			t.Errorf("LastReset returned %+v", r)
 		}
 	}
 }
 
-// Whoever asks for the queues of a namespace that was lost finds that out: so
-// does a server's /readyz.
-func TestStoreResetIsFoundByWhoListsQueues(t *testing.T) {
+// TestStoreResetIsFoundByListingQueues checks that listing the queues of a lost namespace detects
+// the reset, as /readyz of a server does.
+func TestStoreResetIsFoundByListingQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e, log := openLogged(t, server.URL())
@@ -322,29 +328,30 @@ func TestStoreResetIsFoundByWhoListsQueues(t *testing.T) {
 		must(t, err)
 	}
 	if log.Count("store reset") != 1 || e.LastReset().At.IsZero() {
-		t.Errorf("told of %+v, log %s", e.LastReset(), log)
+		t.Errorf("LastReset returned %+v, log %s", e.LastReset(), log)
 	}
 }
 
-// Whoever watches the tokens is told, loudly and once, that they are lost.
-func TestLostTokensAreToldOf(t *testing.T) {
+// TestLostTokensAreLogged checks that lost tokens are logged once as an error by a process that
+// watches tokens.
+func TestLostTokensAreLogged(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e, log := openLogged(t, server.URL())
 	must(t, e.PutToken(t.Context(), token("a")))
 	ctx, cancel := context.WithCancel(t.Context())
-	told, ended := make(chan bool, 1000), make(chan error, 1)
-	go func() { ended <- e.WatchTokens(ctx, func(hearing bool) { told <- hearing }) }()
-	<-told
+	reports, ended := make(chan bool, 1000), make(chan error, 1)
+	go func() { ended <- e.WatchTokens(ctx, func(hearing bool) { reports <- hearing }) }()
+	<-reports
 	if log.Count("store reset") != 0 {
-		t.Errorf("told of a reset, and there was none:\n%s", log)
+		t.Errorf("logged a reset without one:\n%s", log)
 	}
 	server.Must("FLUSHALL")
-	<-told
+	<-reports
 	must(t, e.PutToken(t.Context(), token("b")))
-	<-told
+	<-reports
 	if n := log.Count("store reset: the tokens"); n != 1 || !e.LastReset().Tokens {
-		t.Errorf("told %d times, %+v:\n%s", n, e.LastReset(), log)
+		t.Errorf("the reset was logged %d times, %+v:\n%s", n, e.LastReset(), log)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -352,25 +359,27 @@ func TestLostTokensAreToldOf(t *testing.T) {
 	}
 }
 
-// A marker that somebody has taken who was woken and left is no fault: it comes
-// back before Check would call it one.
-func TestCheckIsSilentAboutWhoWasWokenAndLeft(t *testing.T) {
+// TestCheckIgnoresAMarkerOfACanceledWaiter checks that a marker taken for a woken waiter that
+// left is no fault. It is set again before Check would report it.
+func TestCheckIgnoresAMarkerOfACanceledWaiter(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))
-	for queue, limits := range map[string]duly.QueueConfig{"q": {}, "limited": {MaxLeased: 1}, "slow": {Rate: duly.Rate{PerSecond: 1, Burst: 1}}} {
+	for queue, limits := range map[string]duly.QueueConfig{"q": {}, "limited": {MaxLeased: 1},
+		"slow": {Rate: duly.Rate{PerSecond: 1, Burst: 1}}} {
 		must(t, e.Configure(t.Context(), duly.Q(queue), limits))
 		woken := make(chan error, 1)
 		go func() {
 			_, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{queue}, Timeout: time.Minute})
 			woken <- err
 		}()
-		_, err := e.Push(t.Context(), []duly.Job{{Queue: queue}, {Queue: queue}, {Queue: queue, Delay: 50 * time.Millisecond}})
+		_, err := e.Push(t.Context(), []duly.Job{{Queue: queue}, {Queue: queue},
+			{Queue: queue, Delay: 50 * time.Millisecond}})
 		must(t, err)
 		must(t, <-woken)
 	}
 	report, err := e.Check(t.Context(), contract.CheckParams{})
 	if err != nil || len(report.Faults) > 0 || report.Jobs != 9 {
-		t.Errorf("the check finds %+v, %v", report, err)
+		t.Errorf("Check found %+v, %v", report, err)
 	}
 }

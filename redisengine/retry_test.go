@@ -16,14 +16,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// rivals are two processes: before calls of the one are sent, the other changes
-// the configuration.
+// rivals are two processes. Before a call of one is sent, the other changes the configuration.
 type rivals struct {
 	*testing.T
 	e, other *Engine
 	ref      duly.QueueRef
 	mu       sync.Mutex
-	change   func(script string, n int) bool // before the n-th call of a script?
+	change   func(script string, n int) bool // whether it changes before the n-th call
 	n        map[string]int
 	limit    atomic.Int64
 }
@@ -64,7 +63,7 @@ func (r *rivals) before(script string) {
 	}
 }
 
-// changing says before which calls the configuration is changed from now on.
+// changing sets the calls before which the configuration is changed from now on.
 func (r *rivals) changing(change func(script string, n int) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,11 +78,11 @@ func (r *rivals) must(err error) {
 	}
 }
 
-// A queue of eight shards whose configuration is changed before every second call
-// is walked through: what a shard has answered is not asked again.
+// TestChangingQueueIsProcessedToItsEnd changes the configuration of a queue of eight shards
+// before every second call. Each shard answers only once.
 //
 // C10.15
-func TestAQueueThatKeepsChangingIsWalkedThrough(t *testing.T) {
+func TestChangingQueueIsProcessedToItsEnd(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, "&retry=100ms")
 	for _, c := range []struct {
@@ -110,24 +109,24 @@ func TestAQueueThatKeepsChangingIsWalkedThrough(t *testing.T) {
 		if got, err := c.call(); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v, want %d", c.script, got, err, c.want)
 		}
-		if n := r.n[c.script]; n != 16 { // one that is refused and one that is not, in each shard
-			t.Errorf("%s is sent %d times, want 16", c.script, n)
+		if n := r.n[c.script]; n != 16 { // one stale and one successful call in each shard
+			t.Errorf("%s was sent %d times, want 16", c.script, n)
 		}
 	}
 }
 
-// A call that others overtake goes on for as long as one that is not reached, or
-// until its caller's deadline, however often that is; and not for longer.
-func TestACallIsOvertakenForATime(t *testing.T) {
+// TestConflictingCallRetriesUntilItsDeadline checks that a call whose input keeps changing is
+// retried until its caller's deadline, or as long as an unreachable one, and not longer.
+func TestConflictingCallRetriesUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, "&retry=100ms")
 	r.changing(func(script string, _ int) bool { return script == "step" })
 	_, err := r.e.Step(t.Context(), r.ref)
 	if duly.CodeOf(err) != duly.CodeUnavailable {
-		t.Errorf("a call that is always overtaken: %v, want %s", err, duly.CodeUnavailable)
+		t.Errorf("a call whose input always changes returned %v, want %s", err, duly.CodeUnavailable)
 	}
 	if n := r.n["step"]; n <= store.MaxImmediate {
-		t.Errorf("it was given up after %d tries", n)
+		t.Errorf("the call ended after %d tries", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.changing(func(script string, n int) bool {
@@ -137,14 +136,15 @@ func TestACallIsOvertakenForATime(t *testing.T) {
 		return script == "step"
 	})
 	if _, err := r.e.Step(ctx, r.ref); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call whose caller leaves: %v", err)
+		t.Errorf("a call whose context ended returned %v", err)
 	}
 }
 
-// A call that makes its topic makes it again if another process destroys it meanwhile.
+// TestTopicIsCreatedAgain checks that a call which creates its topic creates it again if another
+// process destroys it meanwhile.
 //
 // C12.25
-func TestTopicIsMadeAgain(t *testing.T) {
+func TestTopicIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*Engine) error{
 		"CreateGroup": func(e *Engine) error {

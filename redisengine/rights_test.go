@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// documented is the rules of the user of docs/redis.md, for a prefix.
+// documented returns the rules of the user in docs/redis.md, for a prefix.
 func documented(t testing.TB, prefix string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/redis.md")
@@ -30,8 +30,7 @@ func documented(t testing.TB, prefix string) []string {
 	return strings.Fields(rules)
 }
 
-// asUser makes a user of the shared server with those rules, and tells the URL
-// for it.
+// asUser creates a user of the shared server with these rules, and returns its URL.
 func asUser(t testing.TB, server *redistest.Server, prefix string, rules []string) string {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", prefix, "reset"}
@@ -45,14 +44,15 @@ func asUser(t testing.TB, server *redistest.Server, prefix string, rules []strin
 	return withPrefix(u.String(), prefix)
 }
 
-// S5: a user who lacks one of the documented commands is refused when the
-// engine is opened with functions, by a line that names it. So the line is as
-// short as it can be, and no script stops in its middle.
-func TestOpenNamesTheRightThatIsLacking(t *testing.T) {
+// TestOpenNamesAMissingRight checks that Open with functions fails, and names the command, for a
+// user that lacks one of the documented commands (S5). The documented line is therefore minimal,
+// and no script fails in its middle.
+func TestOpenNamesAMissingRight(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	rules := documented(t, prefix)
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: asUser(t, server, prefix, rules), Logger: slog.New(slog.DiscardHandler)})
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: asUser(t, server, prefix, rules),
+		Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	must(t, e.Close())
 	for _, rule := range rules {
@@ -67,27 +67,29 @@ func TestOpenNamesTheRightThatIsLacking(t *testing.T) {
 			e.Close()
 		}
 		command, _, _ := strings.Cut(name, "|")
-		if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), command) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), command) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("without %s: %v", rule, err)
 		}
 	}
 }
 
-// A user whose keys begin otherwise is refused too.
+// TestOpenRefusesAnotherPrefix checks that Open fails for a user whose keys have another prefix.
 func TestOpenRefusesAnotherPrefix(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
-	_, err := redisengine.Open(t.Context(), redisengine.Config{URL: asUser(t, server, prefix, documented(t, "other")), Logger: slog.New(slog.DiscardHandler)})
+	_, err := redisengine.Open(t.Context(), redisengine.Config{URL: asUser(t, server, prefix, documented(t, "other")),
+		Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "prefix") {
 		t.Errorf("with another prefix: %v", err)
 	}
 }
 
-// A right that is taken away while the engine runs is named, with what to do:
-// also where the server, up to Redis 7.0, does not say which command of a script
-// it has refused. The script that met it may have stopped in its middle, so a
-// repair is asked for, and mends it; nothing has to be opened anew.
-func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
+// TestRevokedRightIsNamed checks that the error names a right that was revoked while the engine
+// runs, even on servers up to Redis 7.0, which don't name the refused command of a script. The
+// script may have failed in its middle, so the error asks for a repair, which fixes the shard
+// without reopening.
+func TestRevokedRightIsNamed(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, asUser(t, server, prefix, documented(t, prefix)))
@@ -102,13 +104,15 @@ func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
 	must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
 	server.Must("ACL", "SETUSER", prefix, "-hincrby")
 	err := push()
-	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hincrby") || !strings.Contains(err.Error(), "duly check --repair") {
-		t.Errorf("a push without HINCRBY: %v", err)
+	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hincrby") ||
+		!strings.Contains(err.Error(), "duly check --repair") {
+		t.Errorf("Push without HINCRBY returned %v", err)
 	}
 	server.Must("ACL", "SETUSER", prefix, "+hincrby", "-hmget")
 	_, err = e.Stats(t.Context(), duly.Q("q"))
-	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hmget") || strings.Contains(err.Error(), "repair") {
-		t.Errorf("stats without HMGET, which write nothing: %v", err)
+	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hmget") ||
+		strings.Contains(err.Error(), "repair") {
+		t.Errorf("Stats without HMGET, which writes nothing, returned %v", err)
 	}
 	server.Must("ACL", "SETUSER", prefix, "+hmget")
 	_, err = e.Check(t.Context(), contract.CheckParams{Repair: true})
@@ -117,6 +121,6 @@ func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
 	report, err := e.Check(t.Context(), contract.CheckParams{})
 	st, err2 := e.Stats(t.Context(), duly.Q("q"))
 	if err != nil || err2 != nil || len(report.Faults) > 0 || st.Sizes.Ready != 1 {
-		t.Errorf("after the repair: %+v, %v, %+v, %v", report.Faults, err, st.Sizes, err2)
+		t.Errorf("after the repair Check found %+v, %v, and the sizes are %+v, %v", report.Faults, err, st.Sizes, err2)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// oddScores are no moments and no ranks of any job.
+// oddScores are scores that no job's time or rank can have.
 var oddScores = []string{"inf", "-inf", "1e300", "-1e300", "9007199254740992", "-9007199254740992"}
 
-// TestStatsEndWhateverTheScoresAre: Stats counts every job, and tells the oldest
-// and the next one of those whose scores can be right.
-func TestStatsEndWhateverTheScoresAre(t *testing.T) {
+// TestStatsWithOddScores checks that Stats counts every job, and reports the oldest and the next
+// one of those whose scores are possible.
+func TestStatsWithOddScores(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"ready", "delayed"} {
 		for _, score := range oddScores {
@@ -36,23 +36,23 @@ func TestStatsEndWhateverTheScoresAre(t *testing.T) {
 				defer cancel()
 				st, err := r.e.Stats(ctx, damageQueue)
 				if err != nil || st.Sizes.Ready+st.Sizes.Delayed != 4 || st.OldestReady != time.Second {
-					t.Fatalf("Stats answers %+v, %v", st, err)
+					t.Fatalf("Stats returned %+v, %v", st, err)
 				}
 				next := time.Minute
 				if set == "delayed" {
 					next = time.Hour
 				}
 				if want := clock.Epoch.Add(next); !st.NextDue.Equal(want) {
-					t.Errorf("the next one is due at %v, want %v", st.NextDue, want)
+					t.Errorf("the next job is due at %v, want %v", st.NextDue, want)
 				}
 			})
 		}
 	}
 }
 
-// TestStatsGoOnOnlyForward: where an answer sends Stats to the place from which
-// it came, the call ends.
-func TestStatsGoOnOnlyForward(t *testing.T) {
+// TestStatsEndsWithoutProgress checks that the call ends if an answer sends Stats back to its
+// starting position.
+func TestStatsEndsWithoutProgress(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e, err := redisengine.Open(t.Context(), redisengine.Sending(redisengine.Config{
@@ -63,7 +63,7 @@ func TestStatsGoOnOnlyForward(t *testing.T) {
 		}
 		changed := strings.Replace(source, "rank and string.format('%.0f', rank) or ''", "'7'", 1)
 		if changed == source {
-			t.Error("the script is as it was: this test shows nothing")
+			t.Error("the replacement did not change the script")
 		}
 		return changed
 	}))
@@ -73,13 +73,13 @@ func TestStatsGoOnOnlyForward(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := e.Stats(ctx, duly.Q("q")); duly.CodeOf(err) != duly.CodeInternal {
-		t.Errorf("Stats answers %v", err)
+		t.Errorf("Stats returned %v", err)
 	}
 }
 
-// TestCheckMendsScores: a score that nothing of a job's state can have is found
-// and set right, and it is the only fault.
-func TestCheckMendsScores(t *testing.T) {
+// TestCheckRepairsScores checks that an impossible score is found and corrected, and is the only
+// fault.
+func TestCheckRepairsScores(t *testing.T) {
 	t.Parallel()
 	year := strconv.FormatInt(clock.Epoch.Add(400*24*time.Hour).UnixMilli(), 10)
 	week := strconv.FormatInt(clock.Epoch.Add(7*24*time.Hour).UnixMilli(), 10)
@@ -87,7 +87,8 @@ func TestCheckMendsScores(t *testing.T) {
 		kind, set string
 		more      string
 	}{
-		{"taken", "leased", year}, {"head", "leased", year}, {"buried", "dead", week}, {"done", "done", week}, {"behind", "blocked", "5"},
+		{"taken", "leased", year}, {"head", "leased", year}, {"buried", "dead", week}, {"done", "done", week},
+		{"behind", "blocked", "5"},
 		{"plain", "ready", week}, {"later", "delayed", week},
 	} {
 		for _, score := range append([]string{c.more}, oddScores...) {
@@ -105,22 +106,23 @@ func TestCheckMendsScores(t *testing.T) {
 	}
 }
 
-// TestCheckMendsTheEndOfALease: the job whose lease would never end comes back,
-// and what the holder of its receipt does is refused.
-func TestCheckMendsTheEndOfALease(t *testing.T) {
+// TestCheckRepairsTheEndOfALease checks that a job whose lease would never end becomes ready, and
+// that the old receipt is void.
+func TestCheckRepairsTheEndOfALease(t *testing.T) {
 	t.Parallel()
 	r := openRuin(t, 1, clock.NewFake())
 	r.push(duly.Job{Body: []byte("taken")})
 	held := r.reserve()[0]
 	r.locate()
 	r.do("ZADD", r.key(0, "leased"), "inf", r.jobs["taken"].number)
-	if got := r.reserve(); len(got) > 0 { // which tells of the next moment
+	// This sets the next due time.
+	if got := r.reserve(); len(got) > 0 {
 		t.Fatal(got)
 	}
 	r.check(true)
 	again := r.reserve()
 	if len(again) != 1 || again[0].ID != held.ID || again[0].Stalls != 1 {
-		t.Fatalf("after the repair %+v is taken", again)
+		t.Fatalf("after the repair Reserve returned %+v", again)
 	}
 	errs, err := r.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: held.Receipt, As: duly.Ack}})
 	if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost {
@@ -129,14 +131,15 @@ func TestCheckMendsTheEndOfALease(t *testing.T) {
 	r.sound()
 }
 
-// TestCheckMendsWhenAJobEnded: a done job was acked when its expiry says so, or
-// else now, as a dead one died now; it is not kept for ever.
-func TestCheckMendsWhenAJobEnded(t *testing.T) {
+// TestCheckRepairsTheEndOfAJob checks that a done job gets the end that its expiry implies, or
+// else the current time, like a dead one. It is not kept forever.
+func TestCheckRepairsTheEndOfAJob(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind, set, expiry string
 		ago               time.Duration
-	}{{"done", "done", "", time.Minute}, {"done", "done", "inf", 0}, {"done", "done", "-inf", 0}, {"buried", "dead", "", 0}} {
+	}{{"done", "done", "", time.Minute}, {"done", "done", "inf", 0}, {"done", "done", "-inf", 0},
+		{"buried", "dead", "", 0}} {
 		t.Run(c.kind+c.expiry, func(t *testing.T) {
 			t.Parallel()
 			r := newRuin(t, 1, 1)
@@ -149,22 +152,24 @@ func TestCheckMendsWhenAJobEnded(t *testing.T) {
 			r.check(true)
 			at := r.clock.Now().Add(-c.ago)
 			if got, want := v.score(c.set), strconv.FormatInt(at.UnixMilli(), 10); got != want {
-				t.Errorf("it ended at %s, want %s", got, want)
+				t.Errorf("the job ended at %s, want %s", got, want)
 			}
-			if got, want := v.score("expiry"), strconv.FormatInt(at.Add(time.Hour).UnixMilli(), 10); c.kind == "done" && got != want {
-				t.Errorf("it is kept until %s, want %s", got, want)
+			if got, want := v.score("expiry"), strconv.FormatInt(at.Add(time.Hour).UnixMilli(), 10); c.kind == "done" &&
+				got != want {
+				t.Errorf("the job is kept until %s, want %s", got, want)
 			}
 			r.sound()
 		})
 	}
 }
 
-// TestTheLongestLeaseIsNoFault, nor are moments that lie ahead because the
-// server's clock was set back by hours.
+// TestTheLongestLeaseIsNoFault checks that the longest lease is no fault, nor are times in the
+// future after the server's clock was set back by hours.
 func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	t.Parallel()
 	r := openRuin(t, 1, clock.NewFake())
-	r.push(duly.Job{Body: []byte("long"), Lease: duly.MaxLease}, duly.Job{Body: []byte("dead")}, duly.Job{Body: []byte("done"), Retain: time.Hour})
+	r.push(duly.Job{Body: []byte("long"), Lease: duly.MaxLease}, duly.Job{Body: []byte("dead")},
+		duly.Job{Body: []byte("done"), Retain: time.Hour})
 	for _, d := range r.reserve() {
 		switch name(&d.Job) {
 		case "dead":
@@ -178,9 +183,9 @@ func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	r.sound()
 }
 
-// TestALeaseWithoutEndKeepsNobodyBusy: whoever waits beside a lease that can't
-// end looks no more often than beside any other.
-func TestALeaseWithoutEndKeepsNobodyBusy(t *testing.T) {
+// TestLeaseWithoutEndCausesNoPolling checks that a waiter polls no more often because of a lease
+// that can't end.
+func TestLeaseWithoutEndCausesNoPolling(t *testing.T) {
 	t.Parallel()
 	for _, score := range []string{"inf", "1e300"} {
 		t.Run(score, func(t *testing.T) {
@@ -197,14 +202,15 @@ func TestALeaseWithoutEndKeepsNobodyBusy(t *testing.T) {
 			leased := "duly:{default/q/0}:leased"
 			server.Must("ZADD", leased, score, server.Must("ZRANGE", leased, 0, 0).([]any)[0])
 			server.Must("HDEL", "duly:{default/q/0}:tally", "later")
-			reserve() // which tells of the next moment
+			// This sets the next due time.
+			reserve()
 			_, err = e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: 3 * time.Second})
 			must(t, err)
 			stats := server.Must("INFO", "commandstats").(string)
 			_, stats, _ = strings.Cut(stats, "cmdstat_fcall_ro:calls=")
 			calls, _, _ := strings.Cut(stats, ",")
 			if n, err := strconv.Atoi(calls); err != nil || n > 40 {
-				t.Errorf("%s read-only calls in 3 s, %v", calls, err)
+				t.Errorf("got %s read-only calls in 3 s, %v", calls, err)
 			}
 		})
 	}

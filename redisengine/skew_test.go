@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// wallClock is a process's clock that somebody sets while it runs. Its timers
-// are the machine's.
+// wallClock is a process's clock that a test sets while the process runs. Its timers are the
+// machine's.
 type wallClock struct {
 	duly.Clock
 	ahead atomic.Int64
@@ -27,10 +27,10 @@ type wallClock struct {
 
 func (w *wallClock) Now() time.Time { return w.Clock.Now().Add(time.Duration(w.ahead.Load())) }
 
-// skews are how far the processes' clocks are ahead of the server's.
+// skews are the differences of the processes' clocks from the server's.
 var skews = []time.Duration{-time.Hour, -5 * time.Minute, 5 * time.Minute, time.Hour}
 
-// skewed is a server's processes, each with a clock of its own.
+// skewed is a server with several processes, each with another clock.
 type skewed struct {
 	*testing.T
 	server  *redistest.Server
@@ -43,7 +43,8 @@ func newSkewed(t *testing.T) *skewed {
 	for _, ahead := range skews {
 		c := &wallClock{Clock: clock.System()}
 		c.ahead.Store(int64(ahead))
-		e, err := redisengine.Open(t.Context(), redisengine.Skewed(redisengine.Config{URL: s.server.URL(), Logger: slog.New(slog.DiscardHandler)}, c))
+		e, err := redisengine.Open(t.Context(), redisengine.Skewed(redisengine.Config{URL: s.server.URL(),
+			Logger: slog.New(slog.DiscardHandler)}, c))
 		must(t, err)
 		t.Cleanup(func() { e.Close() })
 		s.clocks, s.engines = append(s.clocks, c), append(s.engines, e)
@@ -60,7 +61,7 @@ func (s *skewed) no(err error) {
 	}
 }
 
-// now is the server's clock, in µs.
+// now returns the server's time, in µs.
 func (s *skewed) now() int64 {
 	s.Helper()
 	t := s.server.Must("TIME").([]any)
@@ -70,7 +71,7 @@ func (s *skewed) now() int64 {
 	return seconds*1_000_000 + micros
 }
 
-// set sets the clocks of all processes again and again, until the context ends.
+// set sets the clocks of all processes repeatedly, until the context ends.
 func (s *skewed) set(ctx context.Context) {
 	r := rand.New(rand.NewPCG(1, uint64(s.now())))
 	for ctx.Err() == nil {
@@ -80,7 +81,7 @@ func (s *skewed) set(ctx context.Context) {
 	}
 }
 
-// madeAt is an ID as a client makes it whose clock says so.
+// madeAt returns an ID as a client with this time creates it.
 func madeAt(at time.Time) string {
 	n, ms := duly.NewNumber(), at.UnixMilli()
 	for i := range 6 {
@@ -89,8 +90,8 @@ func madeAt(at time.Time) string {
 	return n.String()
 }
 
-// T1: whatever the clocks of those who push say, and while they are set, a job
-// is due its delay after the push on the server's clock, and comes never before.
+// TestProducersClocksDoNotMatter checks that a job is due after its delay by the server's clock,
+// and is never early, whatever the producers' clocks are (T1).
 //
 // C5.2, C5.4
 func TestProducersClocksDoNotMatter(t *testing.T) {
@@ -142,15 +143,16 @@ func TestProducersClocksDoNotMatter(t *testing.T) {
 	pushing.Wait()
 	for _, d := range got {
 		p := jobs[d.ID]
-		// Moments are rounded down to the millisecond.
+		// Times are rounded down to the millisecond.
 		if at := d.PushedAt.UnixMicro(); at < p.before-999 || at > p.after {
-			t.Errorf("pushed between %d and %d, and told to be at %d", p.before, p.after, at)
+			t.Errorf("pushed between %d and %d, but PushedAt is %d", p.before, p.after, at)
 		}
 		if delay := d.Due.Sub(d.PushedAt); delay != p.delay && delay != p.delay+time.Millisecond {
 			t.Errorf("the delay of %v became %v", p.delay, delay)
 		}
 		if d.Now.UnixMicro()+999 < p.before+p.delay.Microseconds() || d.Now.Before(d.Due) {
-			t.Errorf("early: pushed after %d with %v, delivered at %d, due at %v", p.before, p.delay, d.Now.UnixMicro(), d.Due)
+			t.Errorf("early delivery: pushed after %d with %v, delivered at %d, due at %v", p.before, p.delay,
+				d.Now.UnixMicro(), d.Due)
 		}
 		if ttl := d.ExpiresAt.Sub(d.PushedAt); p.ttl > 0 && (ttl < p.ttl || ttl > p.ttl+time.Millisecond) {
 			t.Errorf("the TTL of %v became %v", p.ttl, ttl)
@@ -161,8 +163,9 @@ func TestProducersClocksDoNotMatter(t *testing.T) {
 // takeAll waits for jobs and acks them.
 func (s *skewed) takeAll(e *redisengine.Engine) []duly.Delivery {
 	s.Helper()
-	if ready, err := e.Wait(s.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: 30 * time.Second}); err != nil || !ready {
-		s.Fatalf("waited for jobs that are due: %t, %v", ready, err)
+	if ready, err := e.Wait(s.Context(), duly.WaitParams{Queues: []string{"q"},
+		Timeout: 30 * time.Second}); err != nil || !ready {
+		s.Fatalf("Wait for due jobs returned %t, %v", ready, err)
 	}
 	ds, err := e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 50, Lease: time.Minute})
 	must(s, err)
@@ -175,32 +178,33 @@ func (s *skewed) takeAll(e *redisengine.Engine) []duly.Delivery {
 	return ds
 }
 
-// C10.15: of two that configure a queue one after the other the later one's
-// word counts, whatever their clocks say.
-func TestTheLaterConfigurationCountsWhateverTheClocksSay(t *testing.T) {
+// TestLaterConfigurationWinsWithAnyClock checks that the later of two Configures wins, whatever
+// the processes' clocks are (C10.15).
+func TestLaterConfigurationWinsWithAnyClock(t *testing.T) {
 	t.Parallel()
 	s := newSkewed(t)
 	for i := range 12 {
 		e := s.engines[(i*3)%len(s.engines)]
 		must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: i + 1}))
 		for _, e := range s.engines {
-			_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}) // hears of it
+			// The push reads the new configuration.
+			_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 			must(t, err)
 			if c, err := e.Config(t.Context(), duly.Q("q")); err != nil || c.MaxLeased != i+1 {
-				t.Fatalf("after change %d a process has %d, %v", i+1, c.MaxLeased, err)
+				t.Fatalf("after change %d a process has the limit %d, %v", i+1, c.MaxLeased, err)
 			}
 		}
 	}
 }
 
-// holding is a delivery as the server's clock saw it.
+// holding is a delivery with its times by the server's clock.
 type holding struct {
-	now, end int64 // µs: handed out; not taken back before
-	settled  bool  // its settle was answered as done
+	now, end int64 // µs: time of delivery; earliest end of the lease
+	settled  bool  // its settle has succeeded
 	acked    bool
 }
 
-// holdings are the deliveries of each job, in their order.
+// holdings has the deliveries of each job, in their order.
 type holdings struct {
 	mu   sync.Mutex
 	jobs map[string][]*holding
@@ -214,9 +218,8 @@ func (h *holdings) note(d *duly.Delivery) *holding {
 	return n
 }
 
-// T2: whatever the clocks of those who work say, and while they are set, no
-// lease is taken back before its end on the server's clock, no job is lost, and
-// none is held twice.
+// TestWorkersClocksDoNotMatter checks that no lease ends early by the server's clock, no job is
+// lost, and none is held twice, whatever the workers' clocks are (T2).
 //
 // C5.2, C1.9, C9.1
 func TestWorkersClocksDoNotMatter(t *testing.T) {
@@ -256,7 +259,7 @@ func TestWorkersClocksDoNotMatter(t *testing.T) {
 	st, err := s.engines[0].Stats(t.Context(), duly.Q("q"))
 	must(t, err)
 	if c := st.Counters; c.Pushed != c.Acked || c.Delivered != c.Acked+c.Stalled+c.Released || len(h.jobs) != jobs {
-		t.Errorf("%d jobs were delivered, and the counters are %+v", len(h.jobs), c)
+		t.Errorf("%d jobs were delivered, but the counters are %+v", len(h.jobs), c)
 	}
 	for id, list := range h.jobs {
 		slices.SortFunc(list, func(a, b *holding) int { return int(a.now - b.now) })
@@ -264,21 +267,21 @@ func TestWorkersClocksDoNotMatter(t *testing.T) {
 			if last := i == len(list)-1; last != n.acked {
 				t.Errorf("job %s: delivery %d of %d: acked %t", id, i+1, len(list), n.acked)
 			} else if !last && !n.settled && list[i+1].now < n.end {
-				t.Errorf("job %s: held until %d, and by another from %d", id, n.end, list[i+1].now)
+				t.Errorf("job %s is held until %d, but by another worker from %d", id, n.end, list[i+1].now)
 			}
 		}
 	}
 }
 
-// work takes jobs, and acks them, gives them back, holds them longer, or for
-// too long.
+// work reserves jobs. It acks them, releases them, extends their leases, or lets them end.
 func (s *skewed) work(ctx context.Context, h *holdings, r *rand.Rand) {
 	for ctx.Err() == nil {
 		e := s.engines[r.IntN(len(s.engines))]
 		if _, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second}); err != nil {
 			continue
 		}
-		ds, err := e.Reserve(context.WithoutCancel(ctx), duly.ReserveParams{Queues: []string{"q"}, Max: 4, Lease: 150 * time.Millisecond})
+		ds, err := e.Reserve(context.WithoutCancel(ctx), duly.ReserveParams{Queues: []string{"q"}, Max: 4,
+			Lease: 150 * time.Millisecond})
 		s.no(err)
 		for i := range ds {
 			n := h.note(&ds[i])

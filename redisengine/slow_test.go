@@ -16,11 +16,11 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// S6: no script takes long however many jobs there are: a million in the long
-// form, ready and delayed, plain and not. What is aimed at is 10 ms at most; the
-// table tells what it was. Asserted is ten times that, and that a quarter of a
-// script's calls took longer in every turn: the machine may be busy with
-// something else, and a third of the calls have the largest batch there is.
+// TestNoScriptTakesLong checks that no script is slow, however many jobs exist (S6). The long
+// form has a million jobs: ready and delayed, plain and not. The aim is at most 10 ms, and the
+// test prints the times. It fails if a quarter of a script's calls took longer than ten times
+// that in every turn, because the machine may be busy and a third of the calls use the largest
+// batch.
 //
 // C4.73
 func TestNoScriptTakesLong(t *testing.T) {
@@ -40,24 +40,25 @@ func TestNoScriptTakesLong(t *testing.T) {
 	}
 	must(t, s.e.Destroy(t.Context(), duly.Q("q")))
 	s.note()
-	s.tell()
+	s.report()
 }
 
-// stopwatch is a server that notes how long each of its commands took.
+// stopwatch is a server that records the duration of its commands.
 type stopwatch struct {
 	*testing.T
 	server *redistest.Server
 	e      *redisengine.Engine
 	conn   *resp.Conn
-	names  map[string]string          // of scripts, by their function
+	names  map[string]string          // names of scripts, by their function
 	took   map[string][]time.Duration // by the script's name
 	turns  int
-	slow   map[string]int // by the script's name: turns in which a quarter of its calls took long
-	called map[string]int // and those in which it was called
+	slow   map[string]int // by the script's name: turns in which a quarter of its calls were slow
+	called map[string]int // by the script's name: turns in which it was called
 }
 
 func newStopwatch(t *testing.T) *stopwatch {
-	s := &stopwatch{T: t, server: redistest.Single(t, redistest.Config("slowlog-max-len 1000000")), names: map[string]string{}, took: map[string][]time.Duration{}, slow: map[string]int{}, called: map[string]int{}}
+	s := &stopwatch{T: t, server: redistest.Single(t, redistest.Config("slowlog-max-len 1000000")),
+		names: map[string]string{}, took: map[string][]time.Duration{}, slow: map[string]int{}, called: map[string]int{}}
 	s.e = open(t, s.server.URL())
 	conn, err := s.server.Dial(t.Context())
 	must(t, err)
@@ -89,7 +90,7 @@ func (s *stopwatch) push(jobs ...duly.Job) {
 	}
 }
 
-// fill stores jobs: ready and delayed ones, one in ten of them with rules.
+// fill stores jobs, ready and delayed. One in ten has rules.
 func (s *stopwatch) fill(n int) {
 	s.Helper()
 	s.do("CONFIG", "SET", "slowlog-log-slower-than", "-1")
@@ -110,13 +111,12 @@ func (s *stopwatch) fill(n int) {
 		s.push(batch...)
 	}
 	s.do("SLOWLOG", "RESET")
-	// µs: a script takes longer, and most of the commands in it do not, which
-	// would be noted, too; a check makes ten for each job.
+	// This is in µs. Scripts take longer. Most of the commands in them don't, and would be
+	// logged, too: a check makes ten for each job.
 	s.do("CONFIG", "SET", "slowlog-log-slower-than", "3")
 }
 
-// useEverything calls every script, in the batches that calls have: one, fifty,
-// and as many as may be.
+// useEverything calls every script, with batches of one, fifty and the maximum.
 func (s *stopwatch) useEverything() {
 	s.Helper()
 	ctx, q := s.Context(), duly.Q("q")
@@ -175,7 +175,7 @@ func (s *stopwatch) useEverything() {
 	s.note()
 }
 
-// useTokens calls what does not read jobs.
+// useTokens calls the scripts that read no jobs.
 func (s *stopwatch) useTokens() {
 	s.Helper()
 	ctx, hash := s.Context(), [32]byte{1}
@@ -187,7 +187,8 @@ func (s *stopwatch) useTokens() {
 	_, err = s.e.Tokens(ctx, "", duly.PageParams{})
 	must(s, err)
 	must(s, s.e.DeleteToken(ctx, hash))
-	must(s, s.e.PutPlacement(ctx, contract.Placement{Namespace: "ns", Pool: "p", Phase: contract.Placed, Version: int64(s.turns)}))
+	must(s, s.e.PutPlacement(ctx, contract.Placement{Namespace: "ns", Pool: "p", Phase: contract.Placed,
+		Version: int64(s.turns)}))
 	_, err = s.e.Placements(ctx, duly.PageParams{})
 	must(s, err)
 	must(s, s.e.PutTarget(ctx, contract.Target{Namespace: "ns", Name: "t"}))
@@ -197,8 +198,8 @@ func (s *stopwatch) useTokens() {
 	must(s, s.e.Configure(ctx, duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
 }
 
-// damage writes what each of Check's scripts has to mend: a member without a
-// job, an order key that a job holds which is not there, a queue without its name.
+// damage makes a fault for each of Check's scripts: a member without a job, an order key of a
+// missing job, a queue without its name.
 func (s *stopwatch) damage() {
 	s.Helper()
 	s.do("ZADD", "duly:{default/q/0}:dead", 1, strings.Repeat("x", 16))
@@ -206,12 +207,12 @@ func (s *stopwatch) damage() {
 	s.do("ZREM", "duly:{default}:queues", "q")
 }
 
-// end takes jobs, holds them longer, and ends them so.
+// end reserves jobs, extends their leases, and settles them.
 func (s *stopwatch) end(n int, as duly.Settlement) {
 	s.Helper()
 	ds, err := s.e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: n, Lease: time.Hour})
 	if err != nil || len(ds) != n {
-		s.Fatalf("took %d of %d jobs, %v", len(ds), n, err)
+		s.Fatalf("reserved %d of %d jobs, %v", len(ds), n, err)
 	}
 	outcomes, receipts := make([]duly.SettleRequest, n), make([]duly.Receipt, n)
 	for i, d := range ds {
@@ -223,7 +224,7 @@ func (s *stopwatch) end(n int, as duly.Settlement) {
 	must(s, errors.Join(append(errs, err)...))
 }
 
-// note takes over what the server has noted.
+// note reads the durations that the server has logged.
 func (s *stopwatch) note() {
 	s.Helper()
 	calls, long := map[string]int{}, map[string]int{}
@@ -249,7 +250,7 @@ func (s *stopwatch) note() {
 	s.do("SLOWLOG", "RESET")
 }
 
-func (s *stopwatch) tell() {
+func (s *stopwatch) report() {
 	s.Helper()
 	var names []string
 	for _, name := range lua.Names() {
@@ -260,14 +261,15 @@ func (s *stopwatch) tell() {
 		}
 		names = append(names, figures(name, list))
 		if s.called[name] >= 3 && s.slow[name] == s.called[name] {
-			s.Errorf("the script %s took longer than 100ms, for a quarter of its calls and more, in each of %d turns", name, s.called[name])
+			s.Errorf("a quarter of the calls of script %s took longer than 100ms in each of %d turns", name, s.called[name])
 		}
 	}
 	s.Logf("on %s:\n%s", s.server.Addr(), strings.Join(names, "\n"))
 }
 
-// figures sorts times and prints how they are spread.
+// figures sorts durations and formats their distribution.
 func figures(name string, list []time.Duration) string {
 	slices.Sort(list)
-	return fmt.Sprintf("%-12s %7d calls, p50 %8v, p99 %8v, max %8v", name, len(list), list[len(list)/2], list[len(list)*99/100], list[len(list)-1])
+	return fmt.Sprintf("%-12s %7d calls, p50 %8v, p99 %8v, max %8v", name, len(list), list[len(list)/2],
+		list[len(list)*99/100], list[len(list)-1])
 }

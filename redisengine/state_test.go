@@ -6,9 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Whoever looks at every queue asks for no more of an idle one than has to be
-// known. What calls need is there for calls, and until a sweep after which none
-// came.
+// TestSweepDropsStateOfIdleQueues checks that a sweep creates no call state for idle queues, and
+// drops the state of queues without calls since the last sweep.
 func TestSweepDropsStateOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
@@ -22,16 +21,16 @@ func TestSweepDropsStateOfIdleQueues(t *testing.T) {
 		}
 	}
 	if _, err := g.e.Stats(t.Context(), duly.Q("q")); err != nil || g.shard().State.Load() != nil {
-		t.Fatal("a queue that nobody uses has state", err)
+		t.Fatal("an unused queue has state", err)
 	}
 	for range 2 {
 		g.push(1, 0)
 		state := g.shard().State.Load()
 		if sweep(); g.shard().State.Load() != state {
-			t.Fatal("the state was dropped, or is another, though a call came since the last sweep")
+			t.Fatal("the state was dropped or replaced, although a call came since the last sweep")
 		}
 		if sweep(); g.shard().State.Load() != nil {
-			t.Fatal("the state is still there after a sweep before which no call came")
+			t.Fatal("the state was kept although no call came since the last sweep")
 		}
 		g.ack(g.reserve(1))
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A Step of a topic with many shards and groups is bounded. The next one continues.
+// TestStepOfATopicIsBounded checks that a Step of a topic with many shards and groups is limited,
+// and that the next one continues.
 //
 // C12.138
 func TestStepOfATopicIsBounded(t *testing.T) {
@@ -36,7 +37,7 @@ func TestStepOfATopicIsBounded(t *testing.T) {
 			}
 		})
 		if n := calls["FCALL"]; n != want.calls || more != want.more {
-			t.Errorf("Step %d makes %d calls and returns more %v, want %d and %v", i, n, more, want.calls, want.more)
+			t.Errorf("Step %d made %d calls and returned more %v, want %d and %v", i, n, more, want.calls, want.more)
 		}
 	}
 }

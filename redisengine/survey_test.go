@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// surveyed is a namespace's survey, by name.
+// surveyed returns a namespace's survey, by name.
 func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]contract.QueueStats {
 	t.Helper()
 	page, err := e.Survey(t.Context(), namespace, duly.PageParams{Limit: duly.MaxBatch})
@@ -26,27 +26,29 @@ func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]
 	return all
 }
 
-// C4.94: idle queues are told of by one call for a hundred shards, others by one
-// for each.
+// TestSurveyOfIdleQueues checks that a survey makes one call for a hundred idle queues, and one
+// for each other queue (C4.94).
 func TestSurveyOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
 	idleQueues(t, e, 1, 50)
-	for range 2 { // one that learns of the queues, and one that knows them
+	for range 2 { // the first one reads the configurations
 		server.Must("CONFIG", "RESETSTAT")
-		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull}) {
+		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 ||
+			all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull}) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}
-	if calls := scriptCalls(server); calls != "fcall_ro 8 " { // three, and five queues with jobs
-		t.Errorf("a survey of 225 idle queues and five others is %s", calls)
+	// Three calls for idle queues, and one for each of five with jobs.
+	if calls := scriptCalls(server); calls != "fcall_ro 8 " {
+		t.Errorf("a survey of 225 idle queues and five others made the calls %s", calls)
 	}
 }
 
-// C4.94: what others have changed, destroyed or made anew since the last survey is
-// told as it is.
-func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
+// TestSurveySeesOtherProcessesChanges checks that a survey reports queues correctly that other
+// processes have changed, destroyed or created again since the last one (C4.94).
+func TestSurveySeesOtherProcessesChanges(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -56,7 +58,7 @@ func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
 		must(t, other.Configure(t.Context(), ref(name), duly.QueueConfig{Shards: map[string]int{"wide": 8}[name]}))
 	}
 	if all := surveyed(t, e, "some"); len(all) != 5 {
-		t.Fatalf("sees %+v", all)
+		t.Fatalf("Survey returned %+v", all)
 	}
 	must(t, other.Configure(t.Context(), ref("changed"), duly.QueueConfig{MaxJobs: 100}))
 	remake(t, other, ref("made"), 4)
@@ -70,7 +72,7 @@ func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
 		c.Advance(advance)
 		all := surveyed(t, e, "some")
 		if len(all) != 5 {
-			t.Errorf("sees %d queues", len(all))
+			t.Errorf("Survey returned %d queues", len(all))
 		}
 		for name, q := range all {
 			want, err := other.Stats(t.Context(), ref(name))
@@ -79,13 +81,14 @@ func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
 			}
 		}
 		if sizes := all["made"].Stats.Sizes; sizes.Delayed+sizes.Ready != 20 {
-			t.Errorf("the queue that was made anew holds %+v", sizes)
+			t.Errorf("the queue that was created again has the sizes %+v", sizes)
 		}
 	}
 }
 
-// C4.94: what is damaged in one queue keeps no other back.
-func TestSurveyGoesOn(t *testing.T) {
+// TestSurveyContinuesAfterADamagedQueue checks that damage in one queue does not affect the
+// others (C4.94).
+func TestSurveyContinuesAfterADamagedQueue(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := at(t, withPrefix(server.URL(), prefix), clock.NewFake())
@@ -103,16 +106,17 @@ func TestSurveyGoesOn(t *testing.T) {
 	server.Must("DEL", prefix+":{default/q2/0}:ready")
 	server.Must("SET", prefix+":{default/q2/0}:ready", "no sorted set")
 	server.Must("HSET", prefix+":{default}:configs", "q3", "no configuration")
-	if err := surveyed(t, at(t, withPrefix(server.URL(), prefix), clock.NewFake()), "")["q3"].Err; duly.CodeOf(err) != duly.CodeCorrupt {
-		t.Errorf("a process that does not know q3 is told %v", err)
+	if err := surveyed(t, at(t, withPrefix(server.URL(), prefix), clock.NewFake()),
+		"")["q3"].Err; duly.CodeOf(err) != duly.CodeCorrupt {
+		t.Errorf("a process that does not know q3 got %v", err)
 	}
-	for name, q := range surveyed(t, e, "") { // to which q3 is what it was
+	for name, q := range surveyed(t, e, "") { // this process has cached q3
 		damaged := name == "q1" || name == "q2"
 		if code := duly.CodeOf(q.Err); damaged && code != duly.CodeCorrupt || !damaged && q.Err != nil {
 			t.Errorf("%s: %v", name, q.Err)
 		}
 		if want := map[bool]int64{true: 1}[name == "q0" || name == "q4" || name == "q6"]; q.Stats.Sizes.Ready != want {
-			t.Errorf("%s holds %+v", name, q.Stats.Sizes)
+			t.Errorf("%s has the sizes %+v", name, q.Stats.Sizes)
 		}
 	}
 }

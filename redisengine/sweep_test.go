@@ -14,10 +14,11 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// at opens an engine by a test's clock.
+// at opens an engine with a test's clock.
 func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	t.Helper()
-	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,26 +26,27 @@ func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	return e
 }
 
-// C4.75: a look at idle queues is one read-only call for 250 shards, and one for a
-// hundred of those that hold jobs; it steps none of them.
+// TestSweepOfIdleQueues checks that a sweep of idle queues makes one read-only call per 250
+// shards, and one per hundred shards with jobs, and steps none of them (C4.75).
 func TestSweepOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
 	idleQueues(t, e, 2, 10)
-	for range 2 { // one that learns of the queues, and one that knows them
+	for range 2 { // the first one reads the configurations
 		server.Must("CONFIG", "RESETSTAT")
 		if err := e.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if calls := scriptCalls(server); calls != "fcall_ro 3 " { // 115 shards of each namespace, jobs in one
-		t.Errorf("a look at 230 idle queues is %s", calls)
+	// 115 shards of each namespace, with jobs in one.
+	if calls := scriptCalls(server); calls != "fcall_ro 3 " {
+		t.Errorf("a sweep of 230 idle queues made the calls %s", calls)
 	}
 }
 
-// idleQueues makes 230 queues in so many namespaces, n0 and on, of which every so
-// many-th has a job that is due later.
+// idleQueues creates 230 queues in some namespaces, n0 and so on. One in `every` has a delayed
+// job.
 func idleQueues(t *testing.T, e *redisengine.Engine, namespaces, every int) {
 	t.Helper()
 	for i := range 230 {
@@ -56,7 +58,7 @@ func idleQueues(t *testing.T, e *redisengine.Engine, namespaces, every int) {
 	}
 }
 
-// remake destroys a queue and makes it anew, with so many shards.
+// remake destroys a queue and creates it again, with this number of shards.
 func remake(t *testing.T, e *redisengine.Engine, ref duly.QueueRef, shards int) {
 	t.Helper()
 	must(t, e.Destroy(t.Context(), ref))
@@ -71,7 +73,7 @@ func pushOne(t *testing.T, e *redisengine.Engine, j duly.Job) {
 	}
 }
 
-// scriptCalls tells how often scripts were called since the last reset.
+// scriptCalls returns how often scripts were called since the last reset.
 func scriptCalls(server *redistest.Server) (calls string) {
 	stats := server.Must("INFO", "commandstats").(string)
 	for _, m := range regexp.MustCompile(`cmdstat_(eval\w*|fcall\w*):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
@@ -80,9 +82,9 @@ func scriptCalls(server *redistest.Server) (calls string) {
 	return calls
 }
 
-// C4.75: whatever is overdue is stepped, also in a queue that another process
-// has changed, made anew or destroyed since the last look.
-func TestSweepFindsWhatIsOverdue(t *testing.T) {
+// TestSweepFindsOverdueJobs checks that overdue jobs are stepped, also in a queue that another
+// process has changed, destroyed or created again since the last sweep (C4.75).
+func TestSweepFindsOverdueJobs(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -100,7 +102,8 @@ func TestSweepFindsWhatIsOverdue(t *testing.T) {
 	}
 	settle := func(d duly.Delivery, as duly.Settlement) {
 		t.Helper()
-		if errs, err := e.Settle(ctx, "some", []duly.SettleRequest{{Receipt: d.Receipt, As: as}}); err != nil || errs[0] != nil {
+		if errs, err := e.Settle(ctx, "some", []duly.SettleRequest{{Receipt: d.Receipt, As: as}}); err != nil ||
+			errs[0] != nil {
 			t.Fatal(errs, err)
 		}
 	}
@@ -115,14 +118,15 @@ func TestSweepFindsWhatIsOverdue(t *testing.T) {
 	pushOne(t, e, duly.Job{Namespace: "some", Queue: "expired", Delay: time.Second, TTL: time.Minute})
 	take("leased")
 	settle(take("done"), duly.Ack)
-	for name, patch := range map[string]duly.QueueConfig{"old": {DeadAge: time.Minute}, "many": {DeadCount: 1}, "kept": {}} {
+	for name, patch := range map[string]duly.QueueConfig{"old": {DeadAge: time.Minute}, "many": {DeadCount: 1},
+		"kept": {}} {
 		settle(take(name), duly.Bury)
 		settle(take(name), duly.Bury)
 		if err := e.Configure(ctx, ref(name), patch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Sweep(ctx); err != nil { // it knows them all
+	if err := e.Sweep(ctx); err != nil { // this reads all configurations
 		t.Fatal(err)
 	}
 	must(t, other.Configure(ctx, ref("changed"), duly.QueueConfig{MaxJobs: 100}))
@@ -131,29 +135,33 @@ func TestSweepFindsWhatIsOverdue(t *testing.T) {
 		pushOne(t, other, duly.Job{Namespace: "some", Queue: "made", Delay: time.Minute})
 	}
 	c.Advance(2 * time.Minute)
-	for range 2 { // what was changed is known to the second
+	for range 2 { // the second one knows the changes
 		if err := e.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, want := range map[string]duly.Sizes{
-		"due": {Ready: 10}, "wide": {Ready: 10}, "changed": {Ready: 10}, "made": {Ready: 10}, "leased": {Ready: 1}, "kept": {Dead: 2}, "many": {Dead: 1},
+		"due": {Ready: 10}, "wide": {Ready: 10}, "changed": {Ready: 10}, "made": {Ready: 10}, "leased": {Ready: 1},
+		"kept": {Dead: 2}, "many": {Dead: 1},
 	} {
 		s, err := e.Stats(ctx, ref(name))
-		page, err2 := e.List(ctx, ref(name), duly.ListParams{State: duly.StateReady}) // as the sets stand
+		// List reads the sets as they are.
+		page, err2 := e.List(ctx, ref(name), duly.ListParams{State: duly.StateReady})
 		if err != nil || err2 != nil || s.Sizes != want || len(page.Jobs) != int(want.Ready) {
-			t.Errorf("%s holds %+v and lists %d ready jobs, want %+v (%v, %v)", name, s.Sizes, len(page.Jobs), want, err, err2)
+			t.Errorf("%s has the sizes %+v and lists %d ready jobs, want %+v (%v, %v)", name, s.Sizes, len(page.Jobs), want,
+				err, err2)
 		}
 	}
 	for _, name := range []string{"expired", "done", "old"} {
 		if s, err := e.Stats(ctx, ref(name)); err != nil || s.Sizes != (duly.Sizes{}) {
-			t.Errorf("%s holds %+v, want nothing (%v)", name, s.Sizes, err)
+			t.Errorf("%s has the sizes %+v, want none (%v)", name, s.Sizes, err)
 		}
 	}
 }
 
-// What is damaged in one queue keeps the others from nothing.
-func TestSweepGoesOn(t *testing.T) {
+// TestSweepContinuesAfterADamagedQueue checks that damage in one queue does not affect the
+// others.
+func TestSweepContinuesAfterADamagedQueue(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -164,7 +172,7 @@ func TestSweepGoesOn(t *testing.T) {
 	server.Must("SET", prefix+":{default/b/0}:policies", "no hash")
 	c.Advance(time.Hour)
 	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeCorrupt {
-		t.Errorf("the sweep answers %v, want %s", err, duly.CodeCorrupt)
+		t.Errorf("Sweep returned %v, want %s", err, duly.CodeCorrupt)
 	}
 	for _, name := range []string{"a", "c"} {
 		page, err := e.List(t.Context(), duly.Q(name), duly.ListParams{State: duly.StateReady})
@@ -174,8 +182,9 @@ func TestSweepGoesOn(t *testing.T) {
 	}
 }
 
-// Nor does a namespace whose list can't be read keep the others from anything.
-func TestSweepOfOtherNamespacesGoesOn(t *testing.T) {
+// TestSweepContinuesAfterADamagedNamespace checks that a namespace whose list can't be read does
+// not affect the others.
+func TestSweepContinuesAfterADamagedNamespace(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
@@ -187,7 +196,7 @@ func TestSweepOfOtherNamespacesGoesOn(t *testing.T) {
 	server.Must("SET", prefix+":{a}:configs", "no hash")
 	c.Advance(time.Hour)
 	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeCorrupt {
-		t.Errorf("the sweep answers %v, want %s", err, duly.CodeCorrupt)
+		t.Errorf("Sweep returned %v, want %s", err, duly.CodeCorrupt)
 	}
 	page, err := e.List(t.Context(), duly.QueueRef{Namespace: "b", Name: "q"}, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(page.Jobs) != 1 {

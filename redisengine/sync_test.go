@@ -66,7 +66,7 @@ func (x *syncRig) push(e *Engine, shard, n int) {
 	}
 }
 
-// take is how many jobs a Reserve hands out.
+// take returns how many jobs a Reserve gets.
 func (x *syncRig) take(e *Engine, most int) int {
 	x.Helper()
 	got, err := e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{x.ref.Name}, Max: most, Lease: time.Minute})
@@ -78,13 +78,13 @@ func (x *syncRig) key(shard int, name string) string {
 	return store.ShardTag(x.prefix, x.ref, shard) + name
 }
 
-// kept is the configuration that a shard keeps, "" for none.
+// kept returns the configuration that a shard has, or "".
 func (x *syncRig) kept(shard int) string {
 	x.Helper()
 	return plainOrNone(x.c.For(x.key(shard, "config")).Must("GET", x.key(shard, "config")))
 }
 
-// listed is the queue's entry in the list.
+// listed returns the queue's entry in the list.
 func (x *syncRig) listed() string {
 	x.Helper()
 	key := x.a.store.ConfigsKey(x.ref.Namespace)
@@ -98,23 +98,22 @@ func plainOrNone(v any) string {
 	return fmt.Sprint(v)
 }
 
-// agreed looks whether list and shards have one configuration, of so many jobs
-// leased at once.
+// agreed checks that list and shards have one configuration, with this max_leased.
 func (x *syncRig) agreed(why string, maxLeased int) {
 	x.Helper()
 	value := x.listed()
 	q, err := x.a.catalog.ReadQueue(x.ref, value)
 	if err != nil || q.Config.MaxLeased != maxLeased {
-		x.Errorf("%s: the list says %q, %v", why, value, err)
+		x.Errorf("%s: the list has %q, %v", why, value, err)
 	}
 	for i := range syncShards {
 		if got := x.kept(i); got != value {
-			x.Errorf("%s: shard %d keeps %q, and the list has %q", why, i, got, value)
+			x.Errorf("%s: shard %d has %q, but the list has %q", why, i, got, value)
 		}
 	}
 }
 
-// held is everything that a shard holds.
+// held returns all data of a shard.
 func (x *syncRig) held(shard int) (all string) {
 	x.Helper()
 	for _, name := range store.ShardKeys {
@@ -124,10 +123,10 @@ func (x *syncRig) held(shard int) (all string) {
 	return all
 }
 
-// C10.15: every shard keeps the configuration with its version, and takes no
-// call that was computed with another one: that changes nothing, and is
-// repeated with the configuration of the list.
-func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
+// TestShardsRejectCallsOfAnotherConfiguration checks that every shard stores the configuration
+// with its version (C10.15). It rejects a call that was computed with another version. The call
+// changes nothing, and is repeated with the list's configuration.
+func TestShardsRejectCallsOfAnotherConfiguration(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
 	x.agreed("made", duly.None)
@@ -155,23 +154,25 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 		_, err := x.b.catalog.Call(t.Context(), old, s, c.Script, c.args...)
 		var other *catalog.Stale
 		if !errors.As(err, &other) || other.Value != x.listed() {
-			t.Errorf("%s: %v, want the configuration that the shard has", c.Name, err)
+			t.Errorf("%s returned %v, want the shard's configuration", c.Name, err)
 		}
 	}
 	if x.held(shard) != before {
-		t.Error("a call of another configuration has changed the shard")
+		t.Error("a call with another configuration has changed the shard")
 	}
-	if n := x.take(x.b, 10); n != 1 { // one leased at once in each of eight shards
-		t.Errorf("a process that was behind has taken %d jobs, want 1", n)
+	// One job can be leased in each of eight shards.
+	if n := x.take(x.b, 10); n != 1 {
+		t.Errorf("a process with an old configuration reserved %d jobs, want 1", n)
 	}
 	if got := x.b.catalog.Cache.Get(x.ref); got == old || got.Config.MaxLeased != syncShards {
-		t.Errorf("it remembers %+v", got.Config)
+		t.Errorf("the process has cached %+v", got.Config)
 	}
 }
 
-// C10.15: making and changing go from the list to the shards, and whoever does
-// it may die in between: the next call of anybody goes on.
-func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
+// TestNextCallUpdatesAStaleShard checks that creating and changing a queue goes from the list to
+// the shards (C10.15). If a process dies in between, the next call of any process finishes the
+// work.
+func TestNextCallUpdatesAStaleShard(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
 	x.push(x.b, 1, 2)
@@ -179,37 +180,37 @@ func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
 	cfg := was.Config
 	cfg.MaxLeased = syncShards
 	now, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), cfg, false))
-	x.must(err) // and dies
+	x.must(err) // the process dies here
 	fresh := x.process()
 	for i := range syncShards {
 		x.push(fresh, i, 2)
 		if x.kept(i) != now.Value {
-			t.Errorf("shard %d was not told", i)
+			t.Errorf("shard %d has the old configuration", i)
 		}
 	}
-	x.agreed("told by the next calls", syncShards)
+	x.agreed("updated by the next calls", syncShards)
 	if n := x.take(x.b, 100); n != syncShards {
-		t.Errorf("took %d jobs, want one of each shard", n)
+		t.Errorf("reserved %d jobs, want one of each shard", n)
 	}
 
-	// One that has none: its node has lost it.
+	// A shard without configuration, because its node has lost it.
 	x.c.For(x.key(5, "config")).Must("DEL", x.key(5, "config"))
 	x.push(x.b, 5, 1)
 	x.agreed("after a loss", syncShards)
 
-	// A list that has lost a change: it is given a number above both.
+	// A list that has lost a change gets a number above both.
 	newer := catalog.PackConfig(x.a.catalog.NextVersion(now.Value), cfg, false)
 	key := x.key(6, "config")
 	x.c.For(key).Must("SET", key, newer)
 	x.push(x.b, 6, 1)
 	if got := x.listed(); got[:catalog.VersionSize] <= newer[:catalog.VersionSize] {
-		t.Errorf("the list has %q, not above %q", got, newer)
+		t.Errorf("the list has %q, want a version above %q", got, newer)
 	}
 }
 
-// C10.15: a client that finds a queue in its shards which the namespace's list
-// does not have enters it there.
-func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
+// TestQueueKnownOnlyToItsShardsIsRestored checks that a client adds a queue to the namespace's
+// list if it finds the queue only in its shards (C10.15).
+func TestQueueKnownOnlyToItsShardsIsRestored(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
 	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: 3 * syncShards}))
@@ -221,55 +222,57 @@ func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
 	x.push(x.b, 2, 1)
 	q, err := x.a.catalog.ReadQueue(x.ref, x.listed())
 	if err != nil || q.Config.MaxLeased != 3*syncShards || q.Config.Shards != syncShards {
-		t.Errorf("entered as %+v, %v", q, err)
+		t.Errorf("the restored queue is %+v, %v", q, err)
 	}
 	page, err := x.b.Queues(t.Context(), "", duly.PageParams{})
 	if err != nil || fmt.Sprint(page.Names) != "[q]" {
 		t.Errorf("the list has %v, %v", page.Names, err)
 	}
 	if n := x.take(x.b, 10); n != 3 {
-		t.Errorf("took %d jobs, want 3", n)
+		t.Errorf("reserved %d jobs, want 3", n)
 	}
 }
 
-// C10.15: Destroy goes the other way round: list, shards, list; whoever meets an
-// emptied shard finishes it.
-func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
+// TestInterruptedDestroyIsFinished checks that Destroy goes from the list to the shards and back
+// to the list (C10.15). A process that finds an emptied shard finishes it.
+func TestInterruptedDestroyIsFinished(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
 	for i := range syncShards {
 		x.push(x.b, i, 1)
 	}
 	was := x.a.catalog.Cache.Get(x.ref)
-	tomb, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), was.Config, true))
+	tomb, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), was.Config,
+		true))
 	x.must(err)
 	half := *tomb
 	half.Shards = tomb.Shards[:3]
-	x.emptied(&half) // and dies
+	x.emptied(&half) // the process dies here
 	if x.kept(0) != tomb.Value || x.kept(7) != was.Value || x.listed() != tomb.Value {
 		t.Fatal("the queue is not half destroyed")
 	}
-	x.push(x.b, 0, 1) // meets an emptied shard; then it makes the queue anew, of one shard
+	// It finds an emptied shard, and then creates the queue again, with one shard.
+	x.push(x.b, 0, 1)
 	for i := range syncShards {
 		if want := map[bool]string{true: x.listed(), false: tomb.Value}[i == 0]; x.kept(i) != want {
-			t.Errorf("made anew, shard %d keeps %q, want %q", i, x.kept(i), want)
+			t.Errorf("after the queue was created again, shard %d has %q, want %q", i, x.kept(i), want)
 		}
 	}
 	if got := x.listed(); got[8:catalog.VersionSize] == was.Value[8:catalog.VersionSize] {
-		t.Error("the new queue has the birth mark of the old one")
+		t.Error("the new queue has the epoch mark of the old one")
 	}
 	if n := x.take(x.b, 100); n != 1 {
-		t.Errorf("%d jobs are there, want the new one alone", n)
+		t.Errorf("the queue has %d jobs, want only the new one", n)
 	}
 	x.must(x.a.Destroy(t.Context(), x.ref))
 	for i := range syncShards {
 		if !strings.Contains(x.kept(i), `"gone":true`) || x.listed() != "" {
-			t.Errorf("after Destroy shard %d keeps %q, the list %q", i, x.kept(i), x.listed())
+			t.Errorf("after Destroy shard %d has %q, and the list has %q", i, x.kept(i), x.listed())
 		}
 	}
 }
 
-// emptied does to shards what the second step of Destroy does.
+// emptied does the second step of Destroy to shards.
 func (x *syncRig) emptied(q *catalog.Queue) {
 	x.Helper()
 	for _, s := range q.Shards {

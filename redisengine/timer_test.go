@@ -14,17 +14,17 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// shard is the one that the sleeper's queue has.
+// shard returns the only shard of the sleeper's queue.
 func (s *sleeper) shard() *catalog.Shard {
 	return s.e.catalog.Cache.Get(duly.Q("q").Normal()).Shards[0]
 }
 
-// A job that is due in a queue whose configuration another process has changed
-// meanwhile is not slept through: who takes the marker keeps its moment whatever
-// the configuration is.
+// TestDueTimerSurvivesAChangeByOthers checks that a job becomes due on time in a queue whose
+// configuration another process has changed. The process that takes the marker sets its timer
+// under any configuration.
 //
 // C5.15, C10.15
-func TestTheMomentIsKeptThroughAChangeByOthers(t *testing.T) {
+func TestDueTimerSurvivesAChangeByOthers(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	other := s.engine()
@@ -40,9 +40,9 @@ func TestTheMomentIsKeptThroughAChangeByOthers(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// Of two looks that were on their way at once the one that saw a later moment
-// may come last: the sooner moment stands.
-func TestTheSoonerMomentStands(t *testing.T) {
+// TestEarlierDueTimerStays checks two concurrent looks. If the one with the later time finishes
+// last, the timer for the earlier time stays.
+func TestEarlierDueTimerStays(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
@@ -56,9 +56,9 @@ func TestTheSoonerMomentStands(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// What passes between a look and the timer that follows from it is not waited
-// for again.
-func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
+// TestDueTimerCountsTheTimeOfItsLook checks that the time between a look and the start of its
+// timer is not waited for twice.
+func TestDueTimerCountsTheTimeOfItsLook(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
@@ -66,7 +66,8 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
-	s.e.hub.Probe().ForgetDueTimer(shard) // as if its look were still on its way
+	// As if its look were still in flight.
+	s.e.hub.Probe().ForgetDueTimer(shard)
 	r := store.Reading{Now: s.clock.Now().UnixMicro(), Sent: s.clock.Mono(), Received: s.clock.Mono()}
 	at := r.Milli() + 1000
 	fires := s.e.store.Until(at, r)
@@ -76,10 +77,10 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// A timer may fire before its moment by the server's clock, by what a reply took
-// on its way. Where nobody waits any more by then, another process keeps the
-// moment, and does not look too early for the last time.
-func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
+// TestEarlyDueTimerIsHandedOn checks a timer that fires early by the server's clock, because a
+// reply was in flight for long. If this process has no waiter any more, another process takes
+// over, and looks again later.
+func TestEarlyDueTimerIsHandedOn(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	other := s.engine()
@@ -94,8 +95,9 @@ func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
 	s.clock.Advance(999 * time.Millisecond)
 	s.e.Quiet()
 	other.Quiet()
-	if got, err := other.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil || len(got) > 0 {
-		t.Fatalf("a millisecond too early %d jobs come, %v", len(got), err)
+	if got, err := other.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil ||
+		len(got) > 0 {
+		t.Fatalf("a millisecond too early Reserve returned %d jobs, %v", len(got), err)
 	}
 	leave()
 	woken, leave := s.wait(other)
@@ -104,9 +106,9 @@ func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// A moment that was told is kept although nothing is due then any more: no
-// script tells of a later one before it has passed.
-func TestTheMomentThatWasToldIsKept(t *testing.T) {
+// TestAnnouncedDueTimeIsKept checks that the timer for an announced time is kept although no job
+// is due then any more. No script announces a later time before that one.
+func TestAnnouncedDueTimeIsKept(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	id := s.push(duly.Job{Delay: time.Second})[0]
@@ -122,8 +124,9 @@ func TestTheMomentThatWasToldIsKept(t *testing.T) {
 	s.awake(woken, "the second job is due")
 }
 
-// A marker that is put back leaves one that says more, or sooner.
-func TestAMarkerThatComesBackHidesNone(t *testing.T) {
+// TestReturnedMarkerKeepsABetterOne checks that a returned marker does not replace one with more
+// jobs or an earlier time.
+func TestReturnedMarkerKeepsABetterOne(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.push(duly.Job{Delay: time.Second}, duly.Job{Delay: time.Second})
@@ -133,20 +136,20 @@ func TestAMarkerThatComesBackHidesNone(t *testing.T) {
 	s.e.hub.PutMarker(shard, "now", 1)
 	s.e.hub.PutMarker(shard, "later", now+2000)
 	if got, want := s.marker(), "now 3, later 1"; got != want {
-		t.Errorf("the marker says %q, want %q", got, want)
+		t.Errorf("the marker is %q, want %q", got, want)
 	}
 	s.e.hub.PutMarker(shard, "now", 4)
 	s.e.hub.PutMarker(shard, "later", now+500)
 	if got, want := s.marker(), "now 4, later 0.5"; got != want {
-		t.Errorf("the marker says %q, want %q", got, want)
+		t.Errorf("the marker is %q, want %q", got, want)
 	}
 }
 
-// A process that keeps the moment of a queue hands it to nobody once the queue is
-// destroyed: the marker would stay for good.
+// TestDestroyedQueueLeavesNoMarker checks that a process with a queue's due timer sets no marker
+// after the queue was destroyed. The marker would stay forever.
 //
 // C4.71
-func TestADestroyedQueueLeavesNoMarker(t *testing.T) {
+func TestDestroyedQueueLeavesNoMarker(t *testing.T) {
 	t.Parallel()
 	for _, own := range []bool{true, false} {
 		for name, end := range map[string]func(s *sleeper){
@@ -162,25 +165,26 @@ func TestADestroyedQueueLeavesNoMarker(t *testing.T) {
 				}
 				_, leave := s.wait(s.e)
 				s.push(duly.Job{Delay: time.Minute})
-				s.e.Quiet() // it keeps the moment
+				// The process has the timer now.
+				s.e.Quiet()
 
 				s.must(destroyer.Destroy(t.Context(), duly.Q("q")))
 				leave()
 				end(s)
 
 				if got := s.marker(); got != "" {
-					t.Errorf("the marker says %q", got)
+					t.Errorf("the marker is %q, want none", got)
 				}
 			})
 		}
 	}
 }
 
-// What is due beyond the bound of one step is told of by each Reserve, also by
-// the one that takes all that the step has made ready.
+// TestMarkerAnnouncesJobsBeyondAStep checks that each Reserve announces due jobs beyond the limit
+// of one step, even if it takes all jobs that the step has made ready.
 //
 // C11.19
-func TestMarkerSaysWhatIsDueBeyondAStep(t *testing.T) {
+func TestMarkerAnnouncesJobsBeyondAStep(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	for range 3 {
@@ -189,10 +193,10 @@ func TestMarkerSaysWhatIsDueBeyondAStep(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	for _, want := range []string{"now 1000, later 60", "now 700, later 60", "later 60"} {
 		if ds := s.reserve(1000); len(ds) == 0 {
-			t.Fatal("nothing was taken")
+			t.Fatal("Reserve returned no jobs")
 		}
 		if got := s.marker(); got != want {
-			t.Errorf("the marker says %q, want %q", got, want)
+			t.Errorf("the marker is %q, want %q", got, want)
 		}
 	}
 }
@@ -205,11 +209,11 @@ func jobsIn(n int, delay time.Duration) []duly.Job {
 	return jobs
 }
 
-// Whoever was woken and does not come in time does not keep the next one from
-// the job: he reserves from another process, or never.
+// TestAnotherWaiterReplacesAWokenOne checks that another waiter gets the job if a woken one does
+// not reserve in time. It may reserve from another process, or never.
 //
 // C5.16
-func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
+func TestAnotherWaiterReplacesAWokenOne(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	first, leave := s.wait(s.e)
@@ -222,8 +226,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	s.clock.Advance(wait.WakeupLife)
 	s.awake(second, "the first does not come")
 
-	// And keeps nobody from the next job where the one that he was woken for
-	// has gone.
+	// The woken waiter does not delay the next job if its own is gone.
 	_, err := s.e.Purge(t.Context(), duly.Q("q"), duly.StateReady, 0)
 	s.must(err)
 	third, leave := s.wait(s.e)
@@ -234,7 +237,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	s.awake(third, "a job is ready")
 	s.e.Quiet()
 	if s.reserve(1); s.marker() != "later 60" {
-		t.Errorf("the marker says %q", s.marker())
+		t.Errorf("the marker is %q", s.marker())
 	}
 	s.clock.Advance(wait.WakeupLife)
 	s.e.Quiet()
@@ -243,11 +246,11 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	}
 }
 
-// GhostBlockedClient: a caller who goes before he has reserved, and a process
-// that ends before that, leave the job to the next one at once.
+// TestCanceledReservePassesTheWakeUpOn checks that a caller which leaves before its Reserve, and
+// a process which ends before, leave the job to the next waiter at once.
 //
 // C11.19
-func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
+func TestCanceledReservePassesTheWakeUpOn(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	first, leave := s.wait(s.e)
@@ -258,8 +261,9 @@ func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
 	s.awake(first, "a job is ready")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.e.Reserve(gone, duly.ReserveParams{Queues: []string{"none", "q"}, Max: 1}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a Reserve of one who has gone is answered %v", err)
+	if _, err := s.e.Reserve(gone, duly.ReserveParams{Queues: []string{"none", "q"}, Max: 1}); !errors.Is(err,
+		context.Canceled) {
+		t.Errorf("a Reserve with an ended context returned %v", err)
 	}
 	s.awake(second, "the first has gone")
 
@@ -267,13 +271,15 @@ func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
 	s.must(err)
 	third, leave := s.wait(s.engine())
 	defer leave()
-	s.lose(0) // a job that the second was woken for: no other marker tells of it
+	// The second waiter was woken for this job, and no other marker announces it.
+	s.lose(0)
 	s.must(s.e.Close())
 	s.awake(third, "the process of the second has ended")
 }
 
-// Who waits hears of a queue as soon as this process reads that it is there.
-func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
+// TestWaiterNoticesANewlyReadQueue checks that a waiter wakes as soon as this process reads that
+// its queue exists.
+func TestWaiterNoticesANewlyReadQueue(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.e.catalog.Cache.Forget(s.e.catalog.Cache.Get(duly.Q("q").Normal()))
@@ -281,17 +287,18 @@ func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	s.push(duly.Job{})
 	w.Wait(t.Context(), clock.System(), 10*time.Second)
 	if !s.e.hub.Leave(w) {
-		t.Error("slept on a job that was ready")
+		t.Error("the waiter slept although a job was ready")
 	}
 }
 
-// Whoever changed a configuration has died before the shard had it. A moment
-// that falls due there meanwhile is not forgotten: who keeps it tells the shard.
-func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
+// TestDueTimeOfAStaleShardIsKept checks the case that a process died after it changed a
+// configuration, but before the shard has it. A job of the shard becomes due on time: the process
+// with the timer updates the shard.
+func TestDueTimeOfAStaleShardIsKept(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	old := s.engine()
-	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // it knows the queue
+	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // this caches the queue
 		t.Fatal(err)
 	}
 	key := s.shard().Name("config")
@@ -304,14 +311,15 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.e.Quiet()
-	s.clock.Advance(100 * time.Millisecond) // the look comes later
+	// The look comes later.
+	s.clock.Advance(100 * time.Millisecond)
 	s.awake(woken, "the job is due")
 }
 
-// A timer fires when the server's clock has reached its moment wherever between
-// question and answer that clock was read, and no whole millisecond later; but
-// an answer that is slow does not put it off.
-func TestATimerFiresAsCloseAsTheAnswerTells(t *testing.T) {
+// TestTimerFiresAtTheServersTime checks that a timer fires after the server's clock has reached
+// its time, wherever between request and reply that clock was read, and less than a millisecond
+// later. A slow reply does not delay it.
+func TestTimerFiresAtTheServersTime(t *testing.T) {
 	t.Parallel()
 	e := &Engine{store: &store.Store{}}
 	asked := e.store.Local().Mono()
@@ -322,7 +330,7 @@ func TestATimerFiresAsCloseAsTheAnswerTells(t *testing.T) {
 	} {
 		fires := e.store.Until(5_001, store.Reading{Now: 5_000_400, Sent: asked, Received: asked + c.took})
 		if got := fires - asked; got != c.want {
-			t.Errorf("after an answer that took %v the timer fires %v after the question, want %v", c.took, got, c.want)
+			t.Errorf("after a reply that took %v the timer fires %v after the request, want %v", c.took, got, c.want)
 		}
 	}
 }

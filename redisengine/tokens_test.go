@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// open opens an engine as programs do, for the length of the test.
+// open opens an engine as programs do, for the duration of the test.
 func open(t *testing.T, url string) *redisengine.Engine {
 	t.Helper()
 	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
@@ -30,7 +30,7 @@ func open(t *testing.T, url string) *redisengine.Engine {
 	return e
 }
 
-// withPrefix is a URL whose keys begin with the prefix.
+// withPrefix returns a URL with the prefix.
 func withPrefix(url, prefix string) string {
 	if strings.Contains(url, "?") {
 		return url + "&prefix=" + prefix
@@ -39,7 +39,8 @@ func withPrefix(url, prefix string) string {
 }
 
 func token(name string) contract.Token {
-	return contract.Token{Hash: sha256.Sum256([]byte(name)), Namespace: "shop", Rights: contract.RightConsume, Description: name, CreatedAt: time.UnixMilli(1).UTC()}
+	return contract.Token{Hash: sha256.Sum256([]byte(name)), Namespace: "shop", Rights: contract.RightConsume,
+		Description: name, CreatedAt: time.UnixMilli(1).UTC()}
 }
 
 func must(t testing.TB, err error) {
@@ -49,51 +50,51 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// hearing is a call of WatchTokens. It looks every token up when it is told
-// that something has changed, as a server does.
+// hearing is a call of WatchTokens. It looks up the token at every report, as a server does.
 type hearing struct {
-	t    *testing.T
-	told chan bool
+	t       *testing.T
+	reports chan bool
 }
 
-// hearWithin is ten times what is promised.
+// hearWithin is ten times the promised time.
 const hearWithin = 10 * time.Second
 
 func hear(t *testing.T, e *redisengine.Engine) hearing {
 	h := hearing{t, make(chan bool, 10_000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- e.WatchTokens(ctx, func(hearing bool) { h.told <- hearing }) }()
+	go func() { done <- e.WatchTokens(ctx, func(hearing bool) { h.reports <- hearing }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("the watch has ended with %v", err)
+			t.Errorf("WatchTokens returned %v", err)
 		}
 	})
-	h.until("it has begun", func(told bool) bool { return told })
+	h.until("the watch has begun", func(connected bool) bool { return connected })
 	return h
 }
 
-// until waits for a notice with which a condition holds.
-func (h hearing) until(why string, holds func(told bool) bool) {
+// until waits for a report for which the condition holds.
+func (h hearing) until(why string, holds func(connected bool) bool) {
 	h.t.Helper()
 	timeout := time.NewTimer(hearWithin)
 	defer timeout.Stop()
 	for {
 		select {
-		case told := <-h.told:
-			if holds(told) {
+		case connected := <-h.reports:
+			if holds(connected) {
 				return
 			}
 		case <-timeout.C:
-			h.t.Fatalf("not told in %v although %s", hearWithin, why)
+			h.t.Fatalf("no report within %v although %s", hearWithin, why)
 		}
 	}
 }
 
-// C4.92: what one engine changes the others on the servers hear of, and then
-// find; on one server, and on a cluster, whatever the node they came by.
-func TestTokensAreOneForAllEngines(t *testing.T) {
+// TestTokensAreSharedByAllEngines checks that engines on the same servers get a report of another
+// engine's change, and then find the token (C4.92). It runs on one server and on a cluster, over
+// any node.
+func TestTokensAreSharedByAllEngines(t *testing.T) {
 	t.Parallel()
 	for name, urls := range map[string]func(t *testing.T) (here, there string){
 		"Single": func(t *testing.T) (string, string) {
@@ -110,10 +111,10 @@ func TestTokensAreOneForAllEngines(t *testing.T) {
 			a, b := urls(t)
 			here, there := open(t, a), open(t, b)
 			h := hear(t, there)
-			found := func(want error) func(told bool) bool {
-				return func(told bool) bool {
+			found := func(want error) func(connected bool) bool {
+				return func(connected bool) bool {
 					_, err := there.FindToken(t.Context(), token("worker").Hash)
-					return told && errors.Is(err, want)
+					return connected && errors.Is(err, want)
 				}
 			}
 			for range 3 {
@@ -126,8 +127,9 @@ func TestTokensAreOneForAllEngines(t *testing.T) {
 	}
 }
 
-// C4.92, F1: the connection is cut, then the server is killed. Each time it is
-// told that nothing is heard, and when it is again. The tokens are there still.
+// TestWatchTokensOutlivesItsServer cuts the connection, then kills the server (C4.92, F1). Each
+// time the watch reports that it is disconnected, and later that it is connected again. The
+// tokens still exist.
 func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.AOF("always"))
@@ -136,8 +138,8 @@ func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	want.Limits = contract.Limits{Produce: 3, Consume: contract.MaxLimit, Per: contract.MaxLimitWindow - time.Nanosecond}
 	must(t, e.PutToken(t.Context(), want))
 	h := hear(t, e)
-	not := func(told bool) bool { return !told }
-	again := func(told bool) bool { return told }
+	not := func(connected bool) bool { return !connected }
+	again := func(connected bool) bool { return connected }
 	s.Must("CLIENT", "KILL", "TYPE", "pubsub")
 	h.until("the connection is cut", not)
 	h.until("there is another one", again)
@@ -150,13 +152,14 @@ func TestWatchTokensOutlivesItsServer(t *testing.T) {
 		t.Errorf("found %+v, %v, want %+v", got, err, want)
 	}
 	must(t, open(t, s.URL()).DeleteToken(t.Context(), want.Hash))
-	h.until("it was revoked", func(told bool) bool {
+	h.until("the token was revoked", func(connected bool) bool {
 		_, err := e.FindToken(t.Context(), want.Hash)
-		return told && errors.Is(err, duly.ErrNotFound)
+		return connected && errors.Is(err, duly.ErrNotFound)
 	})
 }
 
-// All watchers of a process share one connection, which ends with the last of them. One that comes later is told at once.
+// TestWatchersShareAConnection checks that all watchers of a process share one connection, which
+// ends with the last of them. A later watcher gets a report at once.
 func TestWatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -168,13 +171,13 @@ func TestWatchersShareAConnection(t *testing.T) {
 		watchers := []hearing{hear(t, e), hear(t, e), hear(t, e)}
 		must(t, e.PutToken(t.Context(), token("worker")))
 		for _, h := range watchers {
-			h.until("a token was made", func(told bool) bool {
+			h.until("a token was created", func(connected bool) bool {
 				_, err := e.FindToken(t.Context(), token("worker").Hash)
-				return told && err == nil
+				return connected && err == nil
 			})
 		}
 		if n := connections(); n != 1 {
-			t.Errorf("%d connections, want 1", n)
+			t.Errorf("got %d connections, want 1", n)
 		}
 	}) {
 		return
@@ -183,14 +186,16 @@ func TestWatchersShareAConnection(t *testing.T) {
 	hear(t, e)
 }
 
-// C4.84: all engines count together, on the server's clock.
-func TestLimitsAreOneForAllEngines(t *testing.T) {
+// TestLimitsAreSharedByAllEngines checks that all engines count together, by the server's clock
+// (C4.84).
+func TestLimitsAreSharedByAllEngines(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
 	const limit = 20
 	limited := token("worker")
 	limited.Limits = contract.Limits{Consume: limit, Per: time.Hour}
-	engines := []*redisengine.Engine{open(t, withPrefix(s.URL(), prefix)), open(t, withPrefix(s.URL(), prefix)), open(t, withPrefix(s.URL(), prefix))}
+	engines := []*redisengine.Engine{open(t, withPrefix(s.URL(), prefix)), open(t, withPrefix(s.URL(), prefix)),
+		open(t, withPrefix(s.URL(), prefix))}
 	must(t, engines[0].PutToken(t.Context(), limited))
 	now := func() time.Time {
 		answer := s.Must("TIME").([]any)
@@ -210,9 +215,10 @@ func TestLimitsAreOneForAllEngines(t *testing.T) {
 				case err == nil:
 					counted.Add(1)
 					if window.Before(before.Truncate(time.Millisecond)) || window.After(now()) {
-						t.Errorf("the window has begun at %v, the test at %v", window, before)
+						t.Errorf("the window began at %v, before the test at %v", window, before)
 					}
-				case !errors.As(err, &refused) || refused.Code != duly.CodeLimited || refused.RetryAfter <= 0 || refused.RetryAfter > time.Hour:
+				case !errors.As(err, &refused) || refused.Code != duly.CodeLimited || refused.RetryAfter <= 0 ||
+					refused.RetryAfter > time.Hour:
 					t.Error(err)
 				}
 			}
@@ -224,20 +230,22 @@ func TestLimitsAreOneForAllEngines(t *testing.T) {
 	}
 }
 
-// A user who may not publish changes no token: nobody would hear of it.
+// TestTokensNeedTheRightToPublish checks that a user without the right to publish can't change
+// tokens, because other processes would not notice.
 func TestTokensNeedTheRightToPublish(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.User("duly", "s3cret", "~duly:*", "resetchannels", "+@all"))
 	e, root := open(t, s.UserURL("duly")), open(t, s.URL())
 	must(t, root.PutToken(t.Context(), token("old")))
-	if err := e.PutToken(t.Context(), token("new")); !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "channel") {
-		t.Errorf("a token is made: %v", err)
+	if err := e.PutToken(t.Context(), token("new")); !errors.Is(err, duly.ErrForbidden) ||
+		!strings.Contains(err.Error(), "channel") {
+		t.Errorf("PutToken returned %v", err)
 	}
 	if err := e.DeleteToken(t.Context(), token("old").Hash); !errors.Is(err, duly.ErrForbidden) {
-		t.Errorf("a token is revoked: %v", err)
+		t.Errorf("DeleteToken returned %v", err)
 	}
 	if _, err := e.FindToken(t.Context(), token("new").Hash); !errors.Is(err, duly.ErrNotFound) {
-		t.Errorf("the refused one: %v", err)
+		t.Errorf("FindToken of the refused token returned %v", err)
 	}
 	page, err := e.Tokens(t.Context(), "", duly.PageParams{})
 	if err != nil || len(page.Tokens) != 1 || page.Tokens[0] != token("old") {
@@ -247,8 +255,8 @@ func TestTokensNeedTheRightToPublish(t *testing.T) {
 	must(t, e.PutToken(t.Context(), token("new")))
 }
 
-// C9.12: when the memory is full tokens still can be revoked and limited, and
-// calls are counted.
+// TestTokensWhenTheMemoryIsFull checks that tokens can be revoked and limited, and that calls are
+// counted, when the memory is full (C9.12).
 func TestTokensWhenTheMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -263,37 +271,40 @@ func TestTokensWhenTheMemoryIsFull(t *testing.T) {
 	must(t, e.LimitToken(t.Context(), limited.Hash, contract.Limits{}))
 	must(t, e.DeleteToken(t.Context(), limited.Hash))
 	if n := s.Must("HLEN", "duly:{tokens}:windows"); n != int64(0) {
-		t.Errorf("%v windows are left of a revoked token", n)
+		t.Errorf("a revoked token has left %v windows", n)
 	}
 }
 
-// What somebody else has written is said to be damaged, and stays as it is.
-func TestTokensThatCannotBeRead(t *testing.T) {
+// TestDamagedTokens checks that a damaged token is reported as such, and stays unchanged.
+func TestDamagedTokens(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(s.URL(), prefix))
 	must(t, e.PutToken(t.Context(), token("worker")))
 	key := prefix + ":{tokens}:"
 	s.Must("HSET", key+"tokens", fmt.Sprintf("%x", token("worker").Hash), "nonsense")
-	if _, err := e.FindToken(t.Context(), token("worker").Hash); !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), prefix) {
-		t.Errorf("find: %v", err)
+	if _, err := e.FindToken(t.Context(), token("worker").Hash); !errors.Is(err, duly.ErrCorrupt) ||
+		!strings.Contains(err.Error(), prefix) {
+		t.Errorf("FindToken returned %v", err)
 	}
-	if page, err := e.Tokens(t.Context(), "", duly.PageParams{}); !errors.Is(err, duly.ErrCorrupt) || len(page.Tokens) != 0 {
-		t.Errorf("list: %+v, %v", page, err)
+	if page, err := e.Tokens(t.Context(), "", duly.PageParams{}); !errors.Is(err, duly.ErrCorrupt) ||
+		len(page.Tokens) != 0 {
+		t.Errorf("Tokens returned %+v, %v", page, err)
 	}
 	s.Must("DEL", key+"hashes")
 	s.Must("SET", key+"hashes", "nonsense")
 	before := s.Must("GET", key+"changes")
 	if err := e.PutToken(t.Context(), token("other")); !errors.Is(err, duly.ErrCorrupt) {
-		t.Errorf("put: %v", err)
+		t.Errorf("PutToken returned %v", err)
 	}
 	if after := s.Must("GET", key+"changes"); after != before || s.Must("HLEN", key+"tokens") != int64(1) {
-		t.Errorf("a refused put has changed something: %v changes, before %v", after, before)
+		t.Errorf("a refused PutToken changed the number of changes to %v from %v", after, before)
 	}
 }
 
-// C4.85: namespaces whose queues are gone are passed over, however many.
-func TestNamespacesThatAreEmptyCostNoPages(t *testing.T) {
+// TestEmptyNamespacesCostNoPages checks that namespaces without queues are skipped, however many
+// there are (C4.85).
+func TestEmptyNamespacesCostNoPages(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(s.URL(), prefix))
@@ -314,7 +325,7 @@ func TestNamespacesThatAreEmptyCostNoPages(t *testing.T) {
 			page, err := e.Namespaces(t.Context(), p)
 			must(t, err)
 			if len(page.Names) > limit {
-				t.Errorf("a page of %d names, asked for %d", len(page.Names), limit)
+				t.Errorf("got a page of %d names, want at most %d", len(page.Names), limit)
 			}
 			got = append(got, page.Names...)
 			if p.Cursor = page.Next; p.Cursor == "" {
@@ -322,7 +333,7 @@ func TestNamespacesThatAreEmptyCostNoPages(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("in pages of %d: %v, want %v", limit, got, want)
+			t.Errorf("with pages of %d, Namespaces returned %v, want %v", limit, got, want)
 		}
 	}
 }

@@ -16,16 +16,17 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// topicRig is a topic with two groups that hold messages of every kind: any takes all messages, and keyed
-// orders them by key. The body of a message is its name.
+// topicRig is a topic with two groups that hold messages of every kind. The group any takes all
+// messages, and the group keyed orders them by key. The body of a message is its name.
 type topicRig struct {
 	*testing.T
 	clock *clock.Fake
 	e     *redisengine.Engine
-	// held are receipts of leased messages, by group and name. ended are the messages that may not come any more.
+	// held has receipts of leased messages, by group and name. ended has the messages that need
+	// not be delivered any more.
 	held  map[string]duly.Receipt
 	ended map[string]bool
-	names []string // of all messages that must be delivered or dead in each group
+	names []string // messages that each group must deliver, or have among the dead
 }
 
 var rigTopic = duly.Q("t")
@@ -47,16 +48,18 @@ func openTopicRig(t *testing.T, server *redistest.Server, prefix string, options
 	return r
 }
 
-// fill leaves messages of every kind in each group.
+// fill puts messages of every kind into each group.
 func (r *topicRig) fill() {
 	r.Helper()
 	must(r, r.e.ConfigureTopic(r.Context(), rigTopic, duly.TopicConfig{Dedupe: time.Hour}))
 	for _, name := range rigGroups {
 		_, err := r.e.CreateGroup(r.Context(), duly.Q(name), duly.FromStart)
 		must(r, err)
-		must(r, r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Backoff: "fixed:2m"}}))
+		must(r, r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3,
+			Backoff: "fixed:2m"}}))
 	}
-	must(r, r.e.Configure(r.Context(), duly.Q("t@keyed"), duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
+	must(r, r.e.Configure(r.Context(), duly.Q("t@keyed"),
+		duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
 
 	for _, name := range []string{"acked", "failed", "buried", "again", "ready", "leased", "other"} {
 		r.publish(duly.Message{Body: []byte(name)})
@@ -64,7 +67,8 @@ func (r *topicRig) fill() {
 	for _, name := range []string{"first", "second", "third"} {
 		r.publish(duly.Message{Body: []byte(name), Key: "k", ID: name})
 	}
-	r.publish(duly.Message{Body: []byte("later"), ID: "later", Delay: time.Minute}, duly.Message{Body: []byte("latest"), Key: "k", Delay: time.Hour})
+	r.publish(duly.Message{Body: []byte("later"), ID: "later", Delay: time.Minute},
+		duly.Message{Body: []byte("latest"), Key: "k", Delay: time.Hour})
 	for _, group := range rigGroups {
 		r.reserve(group, 1000)
 		r.settle(group, "acked", duly.Ack)
@@ -117,12 +121,13 @@ func (r *topicRig) settle(group, name string, as duly.Settlement) {
 
 func (r *topicRig) list(group string, state duly.State) []duly.JobInfo {
 	r.Helper()
-	page, err := r.e.List(r.Context(), duly.Q(group), duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 1000}})
+	page, err := r.e.List(r.Context(), duly.Q(group), duly.ListParams{State: state, Bodies: true,
+		PageParams: duly.PageParams{Limit: 1000}})
 	must(r, err)
 	return page.Jobs
 }
 
-// id is the ID of a message in a group.
+// id returns the ID of a message in a group.
 func (r *topicRig) id(group, name string) string {
 	r.Helper()
 	for _, state := range duly.States {
@@ -136,8 +141,8 @@ func (r *topicRig) id(group, name string) string {
 	return ""
 }
 
-// mended repairs what an interrupted script has left. Then each group delivers every message that has not ended, or has it among
-// the dead.
+// mended repairs the state after an interrupted script. Then each group must deliver every
+// message that has not ended, or have it among the dead.
 func (r *topicRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.held = t, maps.Clone(r.held)
@@ -154,19 +159,21 @@ func (r *topicRig) check(repair bool) contract.CheckReport {
 func (r *topicRig) sound() {
 	r.Helper()
 	for _, f := range r.check(false).Faults {
-		r.Errorf("after the repair there is %s in %s: %q, %s", f.Kind, f.Queue, f.ID, f.Detail)
+		r.Errorf("after the repair Check found %s in %s: %q, %s", f.Kind, f.Queue, f.ID, f.Detail)
 	}
 }
 
-// drain works until nothing comes any more.
+// drain works until no message is left.
 func (r *topicRig) drain() {
 	r.Helper()
 	if _, err := r.e.Topic(r.Context(), rigTopic); errors.Is(err, duly.ErrNotFound) {
-		return // it was destroyed
+		// The topic was destroyed.
+		return
 	}
 	delivered := map[string]bool{}
 	for range 6 {
-		r.clock.Advance(30 * time.Minute) // over every lease, and what is delayed
+		// The advance ends every lease and delay.
+		r.clock.Advance(30 * time.Minute)
 		_, err := r.e.Step(r.Context(), rigTopic)
 		must(r, err)
 		for _, group := range rigGroups {
@@ -184,7 +191,7 @@ func (r *topicRig) drain() {
 		st, err := r.e.Stats(r.Context(), duly.Q(group))
 		must(r, err)
 		if z := st.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 || st.Group.Lag > 0 {
-			r.Errorf("stuck in %s: %+v, lag %d", group, z, st.Group.Lag)
+			r.Errorf("messages are stuck in %s: %+v, lag %d", group, z, st.Group.Lag)
 		}
 		for _, j := range r.list(group, duly.StateDead) {
 			delivered[group+" "+string(j.Body)] = true
@@ -197,14 +204,14 @@ func (r *topicRig) drain() {
 	}
 }
 
-// topicOperation is something that is done to a topic, and calls scripts.
+// topicOperation is an operation on a topic that calls scripts.
 type topicOperation struct {
 	name string
 	do   func(r *topicRig)
-	ends []string // messages that may not come any more, by name
+	ends []string // messages that need not be delivered afterwards, by name
 }
 
-// onBoth does something to each group.
+// onBoth applies an operation to each group.
 func onBoth(f func(r *topicRig, group string)) func(r *topicRig) {
 	return func(r *topicRig) {
 		for _, group := range rigGroups {
@@ -216,9 +223,11 @@ func onBoth(f func(r *topicRig, group string)) func(r *topicRig) {
 var topicOperations = []topicOperation{
 	{"Publish", func(r *topicRig) {
 		r.try(duly.Message{Body: []byte("new")}, duly.Message{Body: []byte("newer"), Key: "k", ID: "newer"},
-			duly.Message{Body: []byte("in a minute"), ID: "m", Delay: time.Minute}, duly.Message{Body: []byte("first"), Key: "k", ID: "first"})
+			duly.Message{Body: []byte("in a minute"), ID: "m", Delay: time.Minute},
+			duly.Message{Body: []byte("first"), Key: "k", ID: "first"})
 	}, nil},
-	{"PublishPlain", func(r *topicRig) { r.try(duly.Message{Body: []byte("new")}, duly.Message{Body: []byte("newer")}) }, nil},
+	{"PublishPlain", func(r *topicRig) { r.try(duly.Message{Body: []byte("new")}, duly.Message{Body: []byte("newer")}) },
+		nil},
 	{"PublishLater", func(r *topicRig) {
 		r.clock.Advance(2 * time.Minute)
 		r.try(duly.Message{Body: []byte("new")})
@@ -286,7 +295,7 @@ var topicOperations = []topicOperation{
 	{"SeekBack", onBoth(func(r *topicRig, group string) {
 		_, err := r.e.Seek(r.Context(), duly.Q(group), duly.FromStart)
 		must(r, err)
-	}), []string{"again"}}, // the requeued copy is given up
+	}), []string{"again"}}, // the group drops the requeued copy
 	{"Requeue", onBoth(func(r *topicRig, group string) {
 		_, err := r.e.Requeue(r.Context(), duly.Q(group), duly.RequeueParams{N: 5})
 		must(r, err)
@@ -311,7 +320,8 @@ var topicOperations = []topicOperation{
 		must(r, err)
 	}), nil},
 	{"Configure", func(r *topicRig) {
-		must(r, r.e.Configure(r.Context(), duly.Q("t@keyed"), duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}}))
+		must(r, r.e.Configure(r.Context(), duly.Q("t@keyed"),
+			duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}}))
 		r.reserve("t@keyed", 5)
 	}, nil},
 	{"DestroyGroup", func(r *topicRig) {
@@ -325,7 +335,7 @@ var topicOperations = []topicOperation{
 	{"Destroy", func(r *topicRig) { must(r, r.e.DestroyTopic(r.Context(), rigTopic)) }, []string{""}},
 }
 
-// try publishes messages that need not come: the call may be interrupted.
+// try publishes messages that need not be delivered, because the call may be interrupted.
 func (r *topicRig) try(messages ...duly.Message) {
 	r.Helper()
 	names := slices.Clone(r.names)

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// planted is something that another program has done to a topic, and the fault that it makes.
+// planted is a change by another program, and the fault that it makes.
 type planted struct {
 	kind  string
 	plant func(e *Engine)
@@ -25,7 +25,8 @@ func plants(t *testing.T, tag string) []planted {
 	group := tag + "@g:"
 	place := func(e *Engine, key string) string { return e.command(t, "ZRANGE", group+key, "0", "0")[0] }
 	number := func(e *Engine, of, at, value string) {
-		const set = "local n = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) n[tonumber(ARGV[2])] = tonumber(ARGV[3]) redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(n))"
+		const set = "local n = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) n[tonumber(ARGV[2])] = " +
+			"tonumber(ARGV[3]) redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(n))"
 		b := e.store.Link.B().Eval().Script(set).Numkeys(1).Key(tag+"heads").Arg(of, at, value).Build()
 		if _, err := e.store.Link.Do(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -50,10 +51,17 @@ func plants(t *testing.T, tag string) []planted {
 			}
 		}},
 		{"held_beyond_cursor", func(e *Engine) { number(e, "g", "2", "1") }},
-		{"group_missing", func(e *Engine) { e.command(t, "HDEL", tag+"heads", "g") }},                                                   // 5
-		{"group_not_listed", func(e *Engine) { e.command(t, "HSET", tag+"heads", "ghost", e.command(t, "HGET", tag+"heads", "g")[0]) }}, // 6
-		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", "k", place(e, "waiting")) }},                           // 7
-		{"dead_without_copy", func(e *Engine) { e.command(t, "DEL", group+"copies") }},                                                  // 8
+		// 5.
+		{"group_missing", func(e *Engine) { e.command(t, "HDEL", tag+"heads", "g") }},
+		// 6.
+		{"group_not_listed", func(e *Engine) {
+			e.command(t, "HSET", tag+"heads", "ghost",
+				e.command(t, "HGET", tag+"heads", "g")[0])
+		}},
+		// 7.
+		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", "k", place(e, "waiting")) }},
+		// 8.
+		{"dead_without_copy", func(e *Engine) { e.command(t, "DEL", group+"copies") }},
 		{"dead_without_copy", func(e *Engine) { e.command(t, "HSET", group+"copies", place(e, "dead"), "short") }},
 		{"copy_without_entry", func(e *Engine) { e.command(t, "ZREM", group+"dead", place(e, "dead")) }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"ranges") }},
@@ -71,7 +79,8 @@ func plants(t *testing.T, tag string) []planted {
 	}
 }
 
-// Check finds what another program has changed in a topic, and a repair mends it. Then the topic serves again.
+// TestCheckOfATopic checks that Check finds another program's changes to a topic, and that a
+// repair fixes them. Then the topic works again.
 //
 // C12.176
 func TestCheckOfATopic(t *testing.T) {
@@ -95,7 +104,8 @@ func TestCheckOfATopic(t *testing.T) {
 		got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 4})
 		must(err)
 		minute := time.Minute
-		_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[1].Receipt, As: duly.Nack, Delay: &minute}, {Receipt: got[2].Receipt, As: duly.Bury}})
+		_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[1].Receipt, As: duly.Nack, Delay: &minute},
+			{Receipt: got[2].Receipt, As: duly.Bury}})
 		must(err)
 
 		kinds := func(repair bool) (kinds []string) {
@@ -111,25 +121,26 @@ func TestCheckOfATopic(t *testing.T) {
 		}
 		plant(e)
 		if found := kinds(false); !slices.Contains(found, planted.kind) {
-			t.Errorf("%s: the check found %v", kind, found)
+			t.Errorf("%s: Check found %v", kind, found)
 		}
 		kinds(true)
 		if left := kinds(false); len(left) > 0 {
-			t.Errorf("%s: after a repair there is %v", kind, left)
+			t.Errorf("%s: after a repair Check found %v", kind, left)
 		}
 		results, err := e.Publish(ctx, make6()[:1])
 		must(err)
 		must(results[0].Err)
 		if got, err = e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 10}); err != nil || len(got) == 0 {
-			t.Errorf("%s: after a repair, Reserve returns %d messages, %v", kind, len(got), err)
+			t.Errorf("%s: after a repair Reserve returned %d messages, %v", kind, len(got), err)
 		}
 	}
 }
 
-// A shard that scripts can't read is a fault. The check goes on with other shards and queues.
+// TestCheckContinuesAfterAnUnreadableShard checks that a shard which scripts can't read is a
+// fault, and that the check continues with other shards and queues.
 //
 // C12.176
-func TestCheckPassesOverAnUnreadableShard(t *testing.T) {
+func TestCheckContinuesAfterAnUnreadableShard(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	const end = "18446744073709551615-18446744073709551615"
@@ -165,7 +176,8 @@ func TestCheckPassesOverAnUnreadableShard(t *testing.T) {
 			if _, err := e.CreateGroup(ctx, duly.Q("t@g"), duly.FromStart); err != nil {
 				t.Fatal(err)
 			}
-			for range 20 { // in both shards
+			// The messages go to both shards.
+			for range 20 {
 				if _, err := e.Publish(ctx, make6()); err != nil {
 					t.Fatal(err)
 				}
@@ -175,21 +187,25 @@ func TestCheckPassesOverAnUnreadableShard(t *testing.T) {
 
 			r, err := e.Check(ctx, contract.CheckParams{Repair: repair})
 			if err != nil {
-				t.Errorf("%s: the check, repair %v, returns %v", name, repair, err)
+				t.Errorf("%s: Check with repair %v returned %v", name, repair, err)
 				continue
 			}
 			has := func(detail string) bool {
-				return slices.ContainsFunc(r.Faults, func(f contract.Fault) bool { return strings.Contains(f.Kind+" "+f.Detail, detail) })
+				return slices.ContainsFunc(r.Faults, func(f contract.Fault) bool {
+					return strings.Contains(f.Kind+" "+f.Detail,
+						detail)
+				})
 			}
 			if !has("group_not_listed shard 1") || len(r.Faults) < 2 {
-				t.Errorf("%s: the check, repair %v, finds %+v, want the fault of each shard", name, repair, r.Faults)
+				t.Errorf("%s: Check with repair %v found %+v, want the fault of each shard", name, repair, r.Faults)
 			}
 		}
 	}
 }
 
-// What another program has written among the IDs of a topic fails no Publish.
-func TestPublishPassesOverUnreadableIDs(t *testing.T) {
+// TestPublishIgnoresUnreadableIDs checks that another program's data among the IDs of a topic
+// does not fail a Publish.
+func TestPublishIgnoresUnreadableIDs(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
@@ -202,7 +218,7 @@ func TestPublishPassesOverUnreadableIDs(t *testing.T) {
 	for _, want := range []duly.PushStatus{duly.Created, duly.Exists} {
 		results, err := e.Publish(t.Context(), []duly.Message{{Topic: "t", ID: "known"}})
 		if err != nil || results[0].Err != nil || results[0].Status != want {
-			t.Errorf("a Publish returns %+v, %v, want %s", results, err, want)
+			t.Errorf("Publish returned %+v, %v, want %s", results, err, want)
 		}
 	}
 }
@@ -218,7 +234,8 @@ func make6() []duly.Message {
 // command sends a command, and returns the texts of its answer.
 func (e *Engine) command(t *testing.T, words ...string) []string {
 	t.Helper()
-	msg, err := e.store.Link.Do(t.Context(), e.store.Link.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build())
+	msg, err := e.store.Link.Do(t.Context(),
+		e.store.Link.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +249,8 @@ func (e *Engine) command(t *testing.T, words ...string) []string {
 	return []string{text}
 }
 
-// Check names a marker that is gone while messages are deliverable, once no process can be about to reserve them.
+// TestCheckOfAMissingMarkerOfAGroup checks that Check reports a missing marker while messages are
+// deliverable, once no process can be about to reserve them.
 //
 // C12.176
 func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {
@@ -253,7 +271,7 @@ func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		r, err := e.Check(t.Context(), contract.CheckParams{Repair: true})
 		if err != nil || len(r.Faults) != want || want > 0 && r.Faults[0].Kind != "moment_missed" {
-			t.Errorf("the check finds %+v, %v, want %d faults", r.Faults, err, want)
+			t.Errorf("Check found %+v, %v, want %d faults", r.Faults, err, want)
 		}
 	}
 }

@@ -74,8 +74,9 @@ func (r *heldRig) memory(keys ...string) (bytes int) {
 	return bytes
 }
 
-// A message that waits in a group costs at most 200 bytes. If most of its neighbours are acked, its state costs at most 100
-// bytes. Redis shrinks the table of a set later than the set, so that test leaves the sets of places out.
+// TestMemoryOfAHeldMessage checks that a waiting message of a group costs at most 200 bytes. If
+// most of its neighbours are acked, its state costs at most 100 bytes. Redis shrinks the table of
+// a set later than the set, so that part ignores the sets of places.
 func TestMemoryOfAHeldMessage(t *testing.T) {
 	t.Parallel()
 	const messages = 8000
@@ -102,7 +103,7 @@ func TestMemoryOfAHeldMessage(t *testing.T) {
 		stats, err := r.e.Stats(t.Context(), duly.Q("t@g"))
 		r.must(err)
 		if n, each := stats.Sizes.Delayed, int64(r.memory(keys...))/held; n != held || each > most {
-			t.Errorf("%d messages cost %d bytes each, want %d and at most %d", n, each, held, most)
+			t.Errorf("%d messages use %d bytes each, want %d messages and at most %d bytes", n, each, held, most)
 		}
 	}
 
@@ -118,7 +119,8 @@ func TestMemoryOfAHeldMessage(t *testing.T) {
 	wants(messages/1000*84, 100, "held", "run")
 }
 
-// Whatever a group does with the messages that it holds, their states and their sets agree, and none is lost.
+// TestStatesOfHeldMessages checks that the states of a group's messages agree with their sets,
+// and that none is lost, after random operations.
 func TestStatesOfHeldMessages(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]duly.QueueConfig{
@@ -137,7 +139,7 @@ func TestStatesOfHeldMessages(t *testing.T) {
 	}
 }
 
-// disturb does something with a few messages, and checks the group.
+// disturb applies an operation to a few messages, and checks the group.
 func (r *heldRig) disturb() {
 	var outcomes []duly.SettleRequest
 	for _, d := range r.reserve(1 + rand.IntN(60)) {
@@ -145,7 +147,8 @@ func (r *heldRig) disturb() {
 		o := duly.SettleRequest{Receipt: d.Receipt, Delay: &delay}
 		switch rand.IntN(8) {
 		case 0:
-			continue // its lease runs out
+			// Its lease ends.
+			continue
 		case 1:
 			_, err := r.e.Extend(r.Context(), "", []duly.Receipt{d.Receipt}, time.Minute)
 			r.must(err)
@@ -174,11 +177,11 @@ func (r *heldRig) sound() {
 	report, err := r.e.Check(r.Context(), contract.CheckParams{})
 	r.must(err)
 	if len(report.Faults) > 0 {
-		r.Fatalf("the check finds %+v", report.Faults)
+		r.Fatalf("Check found %+v", report.Faults)
 	}
 }
 
-// drain acks every message that is left, and counts the messages that were acked.
+// drain acks every message that is left, and counts the acked messages.
 func (r *heldRig) drain(messages int) {
 	for range 100 {
 		r.clock.Advance(2 * time.Minute)

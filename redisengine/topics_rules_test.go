@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// everything is what a server stores: keys and values in turn.
+// everything returns all data of a server: keys and values alternately.
 func everything(t testing.TB, server *redistest.Server) (all []any) {
 	t.Helper()
 	for _, key := range server.Must("KEYS", "*").([]any) {
@@ -27,7 +27,8 @@ func everything(t testing.TB, server *redistest.Server) (all []any) {
 	return all
 }
 
-// goBack makes a server store what it stored, as a failover that lost the tail or a restored backup does.
+// goBack restores earlier data of a server, as a failover that lost the latest writes or a
+// restored backup does.
 func goBack(t testing.TB, server *redistest.Server, all []any) {
 	t.Helper()
 	const script = `redis.call('FLUSHALL') for i = 1, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`
@@ -42,7 +43,8 @@ func onServer(t *testing.T, server *redistest.Server) enginetest.Suite {
 	}, 1)
 }
 
-// C12.82, C12.173
+// TestStaleReceiptsAfterAFlush runs the tests of stale receipts with a flushed server. C12.82,
+// C12.173
 func TestStaleReceiptsAfterAFlush(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -52,7 +54,8 @@ func TestStaleReceiptsAfterAFlush(t *testing.T) {
 	})
 }
 
-// C12.82, C12.173
+// TestStaleReceiptsAfterALostTail runs the tests of stale receipts with a server that lost its
+// latest writes. C12.82, C12.173
 func TestStaleReceiptsAfterALostTail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -65,7 +68,7 @@ func TestStaleReceiptsAfterALostTail(t *testing.T) {
 		})
 }
 
-// topicRules is a topic with a group on a server of its own.
+// topicRules is a topic with a group on a private server.
 type topicRules struct {
 	*testing.T
 	server *redistest.Server
@@ -90,7 +93,7 @@ func (r *topicRules) group(from duly.From) {
 	must(r, err)
 }
 
-// publish publishes a message with each body as its key as well.
+// publish publishes a message for each body, which is also its key.
 func (r *topicRules) publish(bodies ...string) (positions []duly.Position) {
 	r.Helper()
 	messages := make([]duly.Message, len(bodies))
@@ -139,7 +142,8 @@ func (r *topicRules) delivers(bodies ...string) {
 	}
 }
 
-// What was acked in the lost interval comes again. Its positions are unknown, and come back only if clock and ordinal match.
+// TestLostTailOfATopic checks that messages acked in the lost interval are delivered again. The
+// lost positions are unknown, and can occur again only if clock and ordinal match.
 //
 // C12.172, C12.173, C12.40
 func TestLostTailOfATopic(t *testing.T) {
@@ -163,12 +167,12 @@ func TestLostTailOfATopic(t *testing.T) {
 	r.delivers("a", "b")
 
 	if again := r.publish("new"); again[0] != lost[0] {
-		t.Errorf("at the same moment the position is %s, want that of the lost message: %s", again[0], lost[0])
+		t.Errorf("at the same time the position is %s, want that of the lost message: %s", again[0], lost[0])
 	}
 	goBack(t, r.server, before)
 	r.clock.Advance(time.Millisecond)
 	if again := r.publish("new"); again[0] == lost[0] {
-		t.Errorf("at a later moment the position %s of a lost message returns", lost[0])
+		t.Errorf("at a later time the position %s of a lost message occurs again", lost[0])
 	}
 	r.publish("newer")
 	for _, from := range []duly.From{duly.FromPosition(lost[0]), page.Next} {
@@ -178,13 +182,14 @@ func TestLostTailOfATopic(t *testing.T) {
 	}
 }
 
-// A shard that lacks a group adds it, at the moment of its creation.
+// TestShardAddsAMissingGroup checks that a shard without a group adds it, at the time of its
+// creation.
 //
 // C12.74
-func TestShardAddsAGroupThatItLacks(t *testing.T) {
+func TestShardAddsAMissingGroup(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 2, "")
-	r.publish("1", "2", "3", "4") // keys of both shards
+	r.publish("1", "2", "3", "4") // these are keys of both shards
 	r.clock.Advance(time.Second)
 	r.group(duly.FromEnd)
 	r.publish("5", "6", "7", "8")
@@ -197,15 +202,17 @@ func TestShardAddsAGroupThatItLacks(t *testing.T) {
 	r.delivers("5", "6", "7", "8")
 }
 
-// A shard that lost everything adds the group at its start.
+// TestResetShardAddsItsGroupsAtTheStart checks that a shard which lost all data adds the group at
+// its start.
 //
 // C12.75
-func TestShardThatWasResetAddsItsGroupsAtTheStart(t *testing.T) {
+func TestResetShardAddsItsGroupsAtTheStart(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 2, duly.FromEnd)
 	r.publish("1", "2", "3", "4")
 	r.ack(r.reserve())
-	r.clock.Step(-time.Hour) // what enters now is older than the group
+	// New messages are then older than the group.
+	r.clock.Step(-time.Hour)
 	for _, key := range r.server.Must("KEYS", "*{default/t/*").([]any) {
 		r.server.Must("DEL", key)
 	}
@@ -213,7 +220,7 @@ func TestShardThatWasResetAddsItsGroupsAtTheStart(t *testing.T) {
 	r.delivers("5", "6", "7", "8")
 }
 
-// C12.169
+// TestShardOfATopicHasOneHashTag checks the hash tags of a topic's keys. C12.169
 func TestShardOfATopicHasOneHashTag(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -237,7 +244,8 @@ func TestShardOfATopicHasOneHashTag(t *testing.T) {
 	}
 }
 
-// The stream frees whole nodes, and at rest at most two of invisible messages are left.
+// TestInvisibleMessagesAreFreedInNodes checks that the stream frees whole nodes, and that at rest
+// at most two nodes of invisible messages are left.
 //
 // C12.137, C12.139
 func TestInvisibleMessagesAreFreedInNodes(t *testing.T) {
@@ -262,7 +270,8 @@ func TestInvisibleMessagesAreFreedInNodes(t *testing.T) {
 	}
 }
 
-// A bound drops messages that entered at many moments. It frees them as well.
+// TestDroppedMessagesAreFreed checks that messages which a limit dropped, and which entered at
+// many different times, are freed as well.
 //
 // C12.139
 func TestDroppedMessagesAreFreed(t *testing.T) {
@@ -278,13 +287,15 @@ func TestDroppedMessagesAreFreed(t *testing.T) {
 	}
 }
 
-// A call that takes back or passes over messages without handing them out ends after 8 MiB of them.
-func TestCallsReadFewBytesThatTheyDoNotHandOut(t *testing.T) {
+// TestCallsReadFewUndeliveredBytes checks that a call which skips or returns messages without
+// delivering them ends after 8 MiB.
+func TestCallsReadFewUndeliveredBytes(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 1, duly.FromStart)
 	large := strings.Repeat("m", 1<<20)
 	for range 10 {
-		_, err := r.e.Publish(t.Context(), []duly.Message{{Topic: "t", Body: []byte(large)}, {Topic: "t", Body: []byte(large)}})
+		_, err := r.e.Publish(t.Context(), []duly.Message{{Topic: "t", Body: []byte(large)},
+			{Topic: "t", Body: []byte(large)}})
 		must(t, err)
 	}
 
@@ -297,14 +308,14 @@ func TestCallsReadFewBytesThatTheyDoNotHandOut(t *testing.T) {
 	}
 	r.clock.Advance(time.Hour)
 	if more, err := r.e.Step(t.Context(), duly.Q("t@g")); more || err != nil {
-		t.Errorf("a step over 7 leases of 1 MiB ends early: %t, %v", more, err)
+		t.Errorf("a step over 7 leases of 1 MiB ended early: %t, %v", more, err)
 	}
 	for range 20 {
 		reserveOne()
 	}
 	r.clock.Advance(time.Hour)
 	if more, err := r.e.Step(t.Context(), duly.Q("t@g")); !more || err != nil {
-		t.Errorf("a step over 20 leases of 1 MiB does not end early: %t, %v", more, err)
+		t.Errorf("a step over 20 leases of 1 MiB did not end early: %t, %v", more, err)
 	}
 
 	_, err := r.e.CreateGroup(t.Context(), duly.Q("t@few"), duly.FromStart)
@@ -313,13 +324,15 @@ func TestCallsReadFewBytesThatTheyDoNotHandOut(t *testing.T) {
 	r.server.Must("CONFIG", "RESETSTAT")
 	_, err = r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"t@few"}, Max: 1})
 	must(t, err)
-	calls := regexp.MustCompile(`(?m)^cmdstat_fcall:calls=(\d+)`).FindStringSubmatch(fmt.Sprint(r.server.Must("INFO", "commandstats")))
+	calls := regexp.MustCompile(`(?m)^cmdstat_fcall:calls=(\d+)`).FindStringSubmatch(fmt.Sprint(r.server.Must("INFO",
+		"commandstats")))
 	if len(calls) == 0 || calls[1] == "1" {
-		t.Errorf("a Reserve that passes over 20 MiB makes the calls %v, want several", calls)
+		t.Errorf("a Reserve that skips 20 MiB made the calls %v, want several", calls)
 	}
 }
 
-// A Read of many shards fetches a page, and not a page of each of them.
+// TestReadFetchesOnePage checks that a Read of many shards fetches one page, and not one of each
+// shard.
 func TestReadFetchesOnePage(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 4, "")
@@ -348,13 +361,15 @@ func TestReadFetchesOnePage(t *testing.T) {
 		}
 		now := sent()
 		if n := now - before; n > 8<<20+4<<19+1<<16 {
-			t.Errorf("a page of %d messages fetches %d bytes, want at most 8 MiB and a message of each shard", len(page.Entries), n)
+			t.Errorf("a page of %d messages fetched %d bytes, want at most 8 MiB and a message of each shard",
+				len(page.Entries), n)
 		}
 		read, from, before = read+len(page.Entries), page.Next, now
 	}
 }
 
-// The script makes the position, by the server's clock.
+// TestPositionIsMadeByTheServer checks that the script creates the position, by the server's
+// clock.
 //
 // C12.36
 func TestPositionIsMadeByTheServer(t *testing.T) {
@@ -373,7 +388,7 @@ func TestPositionIsMadeByTheServer(t *testing.T) {
 	must(t, err)
 	parts := contract.PositionPartsOf(results[0].Position)
 	if parts.Millis < before || parts.Millis > millis() {
-		t.Errorf("the position has the moment %d, want one between %d and %d", parts.Millis, before, millis())
+		t.Errorf("the position has the time %d, want one between %d and %d", parts.Millis, before, millis())
 	}
 	entry := server.Must("XREVRANGE", prefix+":{default/t/0}:log", "+", "-", "COUNT", 1).([]any)[0].([]any)
 	if want := fmt.Sprintf("%d-%d", parts.Millis, parts.Ordinal); entry[0] != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// stranger is a process that waits for a queue which nobody has made.
+// stranger opens a process that waits for an unknown queue.
 func (s *sleeper) stranger(options, queue string) (e *Engine, woken chan bool) {
 	s.Helper()
 	e = openOn(s.T, s.server.URL()+options, s.clock)
@@ -28,9 +28,10 @@ func (s *sleeper) stranger(options, queue string) (e *Engine, woken chan bool) {
 	return e, woken
 }
 
-// C5.15: who waits for a queue that nobody has made is woken by its first job at
-// once, due now or later, whoever makes the queue: no look has a part in it.
-func TestTheFirstJobOfAQueueWakesWhoWaitedBefore(t *testing.T) {
+// TestFirstJobOfAQueueWakesEarlierWaiters checks that a waiter for an unknown queue is woken by
+// its first job at once, due now or later, whichever process creates the queue (C5.15). No look
+// is needed.
+func TestFirstJobOfAQueueWakesEarlierWaiters(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	for i, options := range []string{"", "?shards=8"} {
@@ -57,9 +58,10 @@ func pushTo(t *testing.T, e *Engine, j duly.Job) {
 	}
 }
 
-// Who waits for queues that nobody has made asks the list for them, once in two
-// seconds, and does not look at their shards; and of very many it watches some.
-func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
+// TestCostOfWaitingForUnknownQueues checks that a process which waits for unknown queues reads
+// the list once every two seconds, does not poll shards, and watches at most a fixed number of
+// markers.
+func TestCostOfWaitingForUnknownQueues(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	names := make([]string, duly.MaxReserveQueues)
@@ -82,19 +84,20 @@ func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
 		e.hub.Probe().Idle()
 	}
 	stats := s.server.Must("INFO", "commandstats").(string)
-	if strings.Contains(stats, "cmdstat_fcall") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
-		t.Errorf("%d looks: %s", looks, stats)
+	if strings.Contains(stats, "cmdstat_fcall") || !strings.Contains(stats,
+		fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
+		t.Errorf("%d looks made the calls %s", looks, stats)
 	}
 	more := []string{"more0", "more1", "more2"}
 	endMore := waitFor(more)
 	redistest.Await(t, "it waits for more", func() bool { return e.Waiters() == len(names)+len(more) })
 	if n := len(e.hub.Probe().Markers()); n != wait.MaxGuesses {
-		t.Errorf("it watches %d markers, want %d", n, wait.MaxGuesses)
+		t.Errorf("the process watches %d markers, want %d", n, wait.MaxGuesses)
 	}
 	end()
 	endMore()
 	redistest.Await(t, "nobody waits", func() bool { return e.Waiters() == 0 })
 	if markers := e.hub.Probe().Markers(); len(markers) > 0 {
-		t.Errorf("%q are still watched", markers)
+		t.Errorf("the markers %q are still watched", markers)
 	}
 }

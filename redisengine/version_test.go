@@ -13,15 +13,16 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// TestOtherLayouts: a queue that another version of duly has stored is refused
-// with the way out, and nothing of it changes.
+// TestOtherLayouts checks that calls on a queue which another version of duly has stored fail
+// with a remedy, and that the queue does not change.
 func TestOtherLayouts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		layout string
 		says   []string
 	}{
-		"Older": {`"layout":1`, []string{"layout 1 ", "reads layout 2", "no release has written layout 1", "another prefix", "destroy it"}},
+		"Older": {`"layout":1`, []string{"layout 1 ", "reads layout 2", "no release has written layout 1", "another prefix",
+			"destroy it"}},
 		"Newer": {`"layout":3`, []string{"layout 3 ", "reads layout 2", "use a newer duly"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,12 +73,12 @@ func TestOtherLayouts(t *testing.T) {
 				}
 				for _, said := range append(c.says, "default/q") {
 					if !strings.Contains(err.Error(), said) {
-						t.Errorf("%s says %q, and not %q", call, err, said)
+						t.Errorf("the error of %s is %q, want it to contain %q", call, err, said)
 					}
 				}
 			}
 			if after := digest(); after != before {
-				t.Errorf("the store was %s and is %s", before, after)
+				t.Errorf("the store changed from %s to %s", before, after)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// sleeper is an engine on a server of its own and a clock that stands still.
+// sleeper is an engine on a private server, with a clock that does not advance.
 type sleeper struct {
 	*testing.T
 	server *redistest.Server
@@ -31,7 +31,7 @@ func newSleeper(t *testing.T) *sleeper {
 	return s
 }
 
-// engine is another process on the same server.
+// engine opens another process on the same server.
 func (s *sleeper) engine() *Engine { return openOn(s.T, s.server.URL(), s.clock) }
 
 func (s *sleeper) must(err error) {
@@ -74,7 +74,7 @@ func (s *sleeper) settle(d duly.Delivery, as duly.Settlement) {
 	s.must(errs[0])
 }
 
-// marker is what stands in the queue's marker: jobs, and seconds ahead.
+// marker returns the queue's marker: jobs, and seconds ahead.
 func (s *sleeper) marker() string {
 	s.Helper()
 	var text []string
@@ -91,10 +91,10 @@ func (s *sleeper) marker() string {
 	return strings.Join(text, ", ")
 }
 
-// C11.19: every script that leaves deliverable jobs behind, or brings the next
-// moment nearer, says so in the marker in the same step, and what a pause or a
-// limit holds back is not said. Here nobody waits who would take it.
-func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
+// TestMarkerMatchesTheDeliverableJobs checks that every script that leaves deliverable jobs, or
+// makes the next due time earlier, sets the marker in the same step (C11.19). Jobs held back by a
+// pause or a limit don't count. No waiter takes the marker here.
+func TestMarkerMatchesTheDeliverableJobs(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	ctx, q := t.Context(), duly.Q("q")
@@ -108,7 +108,11 @@ func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
 		{"an empty queue", func() {}, ""},
 		{"push, due later", func() { ids = s.push(duly.Job{Delay: 90 * time.Second}) }, "later 90"},
 		{"push, due sooner", func() { s.push(duly.Job{Delay: 80 * time.Second}) }, "later 80"},
-		{"update, due sooner still", func() { d := 70 * time.Second; s.must(s.e.Update(ctx, q, ids[0], duly.Update{Delay: &d})) }, "later 70"},
+		{"update, due sooner still", func() {
+			d := 70 * time.Second
+			s.must(s.e.Update(ctx, q, ids[0],
+				duly.Update{Delay: &d}))
+		}, "later 70"},
 		{"promote", func() { s.must(s.e.Promote(ctx, q, ids[0])) }, "now 1, later 70"},
 		{"push of three plain ones", func() { s.push(duly.Job{}, duly.Job{}, duly.Job{}) }, "now 4, later 70"},
 		{"push of others", func() { s.push(duly.Job{Priority: 1}, duly.Job{Priority: 2}) }, "now 6, later 70"},
@@ -117,11 +121,15 @@ func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
 		{"pause", func() { s.must(s.e.Pause(ctx, q)) }, ""},
 		{"push into a paused queue", func() { s.push(duly.Job{}) }, ""},
 		{"resume", func() { s.must(s.e.Resume(ctx, q)) }, "now 6, later 60"},
-		{"configure: a limit with room for one more", func() { s.must(s.e.Configure(ctx, q, duly.QueueConfig{MaxLeased: 2})) }, "now 1, later 60"},
+		{"configure: a limit with room for one more", func() {
+			s.must(s.e.Configure(ctx, q,
+				duly.QueueConfig{MaxLeased: 2}))
+		}, "now 1, later 60"},
 		{"reserve up to the limit", func() { ds = append(ds, s.reserve(9)...) }, "later 60"},
 		{"push beyond the limit", func() { s.push(duly.Job{}) }, "later 60"},
 		{"settle makes room", func() { s.settle(ds[1], duly.Bury) }, "now 1, later 60"},
-		{"configure: no limit", func() { s.must(s.e.Configure(ctx, q, duly.QueueConfig{MaxLeased: duly.None})) }, "now 6, later 60"},
+		{"configure: no limit", func() { s.must(s.e.Configure(ctx, q, duly.QueueConfig{MaxLeased: duly.None})) },
+			"now 6, later 60"},
 		{"purge", func() { _, err := s.e.Purge(ctx, q, duly.StateReady, 4); s.must(err) }, "now 2, later 60"},
 		{"requeue", func() { _, err := s.e.Requeue(ctx, q, duly.RequeueParams{N: 1}); s.must(err) }, "now 3, later 60"},
 		{"delete of one that is ready", func() {
@@ -134,18 +142,18 @@ func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
 			s.clock.Advance(81 * time.Second)
 			_, err := s.e.Step(ctx, q)
 			s.must(err)
-		}, "now 4, later -21"}, // nobody has taken that one
+		}, "now 4, later -21"}, // no process has taken the second one
 	}
 	for _, step := range steps {
 		step.do()
 		if got := s.marker(); got != step.want {
-			t.Fatalf("%s: the marker says %q, want %q", step.what, got, step.want)
+			t.Fatalf("%s: the marker is %q, want %q", step.what, got, step.want)
 		}
 	}
 }
 
-// C11.19, C10.12: a used-up rate holds ready jobs back. The marker names no job
-// but the moment of the next delivery.
+// TestMarkerNamesTheOpeningOfTheRate checks that the marker of a queue with a used-up rate has no
+// jobs, but the time of the next delivery (C11.19, C10.12).
 func TestMarkerNamesTheOpeningOfTheRate(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -156,20 +164,20 @@ func TestMarkerNamesTheOpeningOfTheRate(t *testing.T) {
 		t.Fatalf("%d jobs were reserved, want 2", len(ds))
 	}
 	if got := s.marker(); got != "later 1" {
-		t.Errorf("the marker says %q, want the opening in 1 s", got)
+		t.Errorf("the marker is %q, want the opening in 1 s", got)
 	}
 }
 
-// C5.13, C11.19: the marker names the end of a lease that comes from the job,
-// and the earlier end that an Extend gives it.
-func TestMarkerNamesTheEndOfTheJobsOwnLease(t *testing.T) {
+// TestMarkerNamesTheEndOfTheJobsLease checks that the marker has the end of a lease that the job
+// sets, and the earlier end after an Extend (C5.13, C11.19).
+func TestMarkerNamesTheEndOfTheJobsLease(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.push(duly.Job{Lease: 10 * time.Second})
 	ds, err := s.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 	s.must(err)
 	if len(ds) != 1 || s.marker() != "later 10" {
-		t.Fatalf("%d jobs were reserved, the marker says %q, want the end in 10 s", len(ds), s.marker())
+		t.Fatalf("%d jobs were reserved, the marker is %q, want the end in 10 s", len(ds), s.marker())
 	}
 
 	waiting := s.engine() // another process
@@ -186,7 +194,7 @@ func TestMarkerNamesTheEndOfTheJobsOwnLease(t *testing.T) {
 	s.awake(woken, "the lease has run out")
 }
 
-// wait begins to wait on an engine, and returns when that is quiet.
+// wait starts to wait on an engine, and returns when the engine is quiet.
 func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
 	ctx, leave := context.WithCancel(s.Context())
 	woken = make(chan bool, 1)
@@ -209,7 +217,7 @@ func (s *sleeper) asleep(woken chan bool, why string) {
 	s.e.Quiet()
 	select {
 	case <-woken:
-		s.Fatalf("woken although %s", why)
+		s.Fatalf("the waiter was woken although %s", why)
 	default:
 	}
 }
@@ -221,17 +229,16 @@ func (s *sleeper) awake(woken chan bool, why string) {
 	select {
 	case ready := <-woken:
 		if !ready {
-			s.Fatalf("the wait ended with nothing although %s", why)
+			s.Fatalf("Wait returned false although %s", why)
 		}
 	case <-timeout.C:
-		s.Fatalf("not woken although %s", why)
+		s.Fatalf("the waiter was not woken although %s", why)
 	}
 }
 
-// C5.15: who takes the marker keeps the moment by a timer of its own: it is
-// woken at that millisecond, long before the server would end its call, and
-// before it looks around.
-func TestTheMomentIsKeptByAnOwnTimer(t *testing.T) {
+// TestDueTimerOfTheProcess checks that the process which takes the marker uses a timer (C5.15).
+// It wakes at that millisecond, long before the blocking call ends, and before the next look.
+func TestDueTimerOfTheProcess(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
@@ -239,7 +246,7 @@ func TestTheMomentIsKeptByAnOwnTimer(t *testing.T) {
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	if got := s.marker(); got != "" {
-		t.Fatalf("the marker says %q: nobody has taken it", got)
+		t.Fatalf("the marker is %q: no process has taken it", got)
 	}
 	s.clock.Advance(time.Second - time.Millisecond)
 	s.asleep(woken, "the job is not due for a millisecond more")
@@ -247,8 +254,9 @@ func TestTheMomentIsKeptByAnOwnTimer(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// C11.19: who has taken a marker and leaves without a Reserve puts it back.
-func TestMarkersComeBack(t *testing.T) {
+// TestMarkersAreReturned checks that a process which has taken a marker and leaves without a
+// Reserve returns it (C11.19).
+func TestMarkersAreReturned(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	keeper := s.engine()
@@ -256,28 +264,28 @@ func TestMarkersComeBack(t *testing.T) {
 	s.push(duly.Job{Delay: time.Minute})
 	keeper.Quiet()
 	if got := s.marker(); got != "" {
-		t.Fatalf("the marker says %q: nobody has taken it", got)
+		t.Fatalf("the marker is %q: no process has taken it", got)
 	}
 	leave()
 	keeper.Close()
 	if got := s.marker(); got != "later 60" {
-		t.Errorf("the process that kept the moment has ended, and the marker says %q", got)
+		t.Errorf("the process with the timer has ended, and the marker is %q", got)
 	}
 
 	woken, _ := s.wait(s.e)
 	s.clock.Advance(time.Minute)
 	s.awake(woken, "the job is due, and this process keeps the moment now")
 	if ds := s.reserve(1); len(ds) != 1 {
-		t.Errorf("took %d jobs", len(ds))
+		t.Errorf("reserved %d jobs", len(ds))
 	}
 }
 
-// C5.17: a lost wake-up, and a process that dies with a moment in its hands,
-// cost two seconds.
-func TestTwoSecondsBoundWhatIsLost(t *testing.T) {
+// TestLostWakeUpCostsTwoSeconds checks that a lost wake-up, and a process that dies with a due
+// timer, cost two seconds (C5.17).
+func TestLostWakeUpCostsTwoSeconds(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
-	for lost, delay := range map[string]time.Duration{"the wake-up": 0, "the keeper of the moment": time.Second} {
+	for lost, delay := range map[string]time.Duration{"the wake-up": 0, "the due timer": time.Second} {
 		woken, leave := s.wait(s.e)
 		s.lose(delay)
 		s.clock.Advance(2*time.Second - time.Millisecond)
@@ -289,8 +297,7 @@ func TestTwoSecondsBoundWhatIsLost(t *testing.T) {
 	}
 }
 
-// lose stores a job that no marker tells of: in one step, so that nobody is
-// handed one.
+// lose stores a job without a marker, in one step, so that no process gets one.
 func (s *sleeper) lose(delay time.Duration) {
 	s.Helper()
 	now, n := clock.Milli(s.clock.Now()), duly.NewNumber()
@@ -314,8 +321,9 @@ func (s *sleeper) lose(delay time.Duration) {
 	}
 }
 
-// C5.17: two hundred who wait for sixty queues send one look in two seconds.
-func TestWhatAWaitingProcessSends(t *testing.T) {
+// TestCallsOfAWaitingProcess checks that two hundred waiters for sixty queues send one look every
+// two seconds (C5.17).
+func TestCallsOfAWaitingProcess(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	var names []string
@@ -342,23 +350,25 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 	for line := range strings.Lines(fmt.Sprint(s.server.Must("INFO", "commandstats"))) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":")
 		sent[name] = true
-		if strings.HasPrefix(line, "cmdstat_fcall") && !strings.HasPrefix(line, fmt.Sprintf("cmdstat_fcall_ro:calls=%d,", looks)) {
-			t.Errorf("%d looks at 60 queues: %s", looks, strings.TrimSpace(line))
+		if strings.HasPrefix(line, "cmdstat_fcall") && !strings.HasPrefix(line,
+			fmt.Sprintf("cmdstat_fcall_ro:calls=%d,", looks)) {
+			t.Errorf("%d looks at 60 queues made the calls %s", looks, strings.TrimSpace(line))
 		}
 	}
-	// Beside the look and what it reads: the blocking call, and the client
-	// library's question of a connection that was silent for ten seconds.
-	for _, known := range []string{"# Commandstats", "fcall_ro", "bzpopmin", "ping", "config|resetstat", "getrange", "exists", "hget"} {
+	// Apart from the look and its reads: the blocking call, and the client library's ping of a
+	// connection that was silent for ten seconds.
+	for _, known := range []string{"# Commandstats", "fcall_ro", "bzpopmin", "ping", "config|resetstat", "getrange",
+		"exists", "hget"} {
 		delete(sent, known)
 	}
 	for name := range sent {
-		t.Errorf("it sends %s as well", name)
+		t.Errorf("the process sends %s as well", name)
 	}
 }
 
-// Who begins to wait looks, but not just behind his own Reserve that has left
-// nothing, and then only once: a job that came in between has set the marker.
-func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
+// TestWaitAfterAnEmptyReserveNeedsNoLook checks that a new waiter looks, except directly after a
+// Reserve that left no job, and then only once. A job that came in between has set the marker.
+func TestWaitAfterAnEmptyReserveNeedsNoLook(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	looks := func(f func()) int {
@@ -379,16 +389,17 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 	}
 	s.reserve(1)
 	if n := looks(wait); n != 0 {
-		t.Errorf("%d looks behind a Reserve that has left nothing", n)
+		t.Errorf("got %d looks after a Reserve that left no job", n)
 	}
 	if n := looks(wait); n != 1 {
-		t.Errorf("%d looks when nobody has reserved since the last wait, want 1", n)
+		t.Errorf("got %d looks without a Reserve since the last wait, want 1", n)
 	}
 	s.reserve(1)
 	s.clock.Advance(store.Recheck)
-	s.e.Quiet() // the look of those who waited before may be on its way
+	// The look of the earlier waiters may be in flight.
+	s.e.Quiet()
 	if n := looks(wait); n != 1 {
-		t.Errorf("%d looks when the Reserve is two seconds ago, want 1", n)
+		t.Errorf("got %d looks two seconds after the Reserve, want 1", n)
 	}
 	s.push(duly.Job{}, duly.Job{})
 	s.reserve(1)
@@ -398,7 +409,7 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 			t.Error(ready, err)
 		}
 	}); n != 1 {
-		t.Errorf("%d looks behind a Reserve that has left a job, want 1", n)
+		t.Errorf("got %d looks after a Reserve that left a job, want 1", n)
 	}
 	s.reserve(2)
 	other := s.engine()
@@ -411,22 +422,22 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 			t.Error(ready, err)
 		}
 	}); n != 0 {
-		t.Errorf("%d looks for a job that came between Reserve and Wait", n)
+		t.Errorf("got %d looks for a job that came between Reserve and Wait", n)
 	}
 }
 
-// rawRecord is the record of a bare job without a body.
+// rawRecord returns the record of a bare job without a body.
 func rawRecord(pushed, due int64) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(pushed))[2:]
 	b = append(b, codec.PlaceBare, codec.HasDue)
 	return string(append(b, binary.BigEndian.AppendUint64(nil, uint64(due))[2:]...))
 }
 
-// A Publish that no filter matches wakes a group in vain. The wake-ups of the group then
-// follow each other more slowly, until it gets a message. The first one comes at once.
+// TestVainWakeUpsSlowDown checks that Publishes which no filter matches wake a group in vain, and
+// that these wake-ups slow down until the group gets a message. The first one comes at once.
 //
 // C12.185
-func TestWakeupsInVainSlowDown(t *testing.T) {
+func TestVainWakeUpsSlowDown(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	ctx := t.Context()
@@ -460,7 +471,7 @@ func TestWakeupsInVainSlowDown(t *testing.T) {
 		s.must(err)
 		return len(ds)
 	}
-	// wakes publishes and wants a wake-up after a pause, and not before.
+	// wakes publishes, and expects a wake-up after a pause, and not before.
 	wakes := func(kind string, pause time.Duration) {
 		t.Helper()
 		woken := sleep()

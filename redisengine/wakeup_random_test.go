@@ -20,11 +20,10 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// C5.11, C5.15, C11.19: nobody sleeps on a due job. Processes come and go,
-// callers wait, leave, take and give back, operators change the queue, all at
-// once and by the lot; the look of every two seconds, which would hide a wake-up
-// that was lost, is switched off. Short rounds, for each event says anew what is
-// there: what is missed is missed for good only if nothing follows.
+// TestNoWakeUpIsLost checks that no waiter sleeps while a job is due (C5.11, C5.15, C11.19).
+// Processes start and end, callers wait, leave, reserve and release, and operators change the
+// queue, all concurrently and at random. The look every two seconds would hide a lost wake-up, so
+// it is switched off. The rounds are short, because a later event may repair a lost wake-up.
 func TestNoWakeUpIsLost(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
@@ -73,19 +72,20 @@ func newVigil(t *testing.T) *waits {
 func (v *waits) open() *Engine {
 	e, err := Open(context.Background(), Config{URL: v.server.URL(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		panic(err) // a server of our own, and not in the goroutine of the test
+		// This is a private server, and may not be the test's goroutine.
+		panic(err)
 	}
 	e.WithoutLook()
 	return e
 }
 
-// randomWaits is one round: queues of its own, which are empty at its end.
+// randomWaits is one round. It has separate queues, which are empty at its end.
 type randomWaits struct {
 	*waits
 	queues []string
 	seed   uint64
 	ctx    context.Context // ends with the round
-	sticky bool            // who was woken reserves from the process that he waited on
+	sticky bool            // a woken caller reserves from the process on which it waited
 }
 
 func (v *waits) round(turn int) {
@@ -100,7 +100,8 @@ func (v *waits) round(turn int) {
 	}
 	var all, pushing sync.WaitGroup
 	for i := range 1 + lot.IntN(4) {
-		all.Go(func() { r.consume(r.random(uint64(i)+100), i > 0) }) // one of them never leaves by itself
+		// One of them stays until the end.
+		all.Go(func() { r.consume(r.random(uint64(i)+100), i > 0) })
 	}
 	for i := range 1 + lot.IntN(3) {
 		pushing.Go(func() { r.produce(r.random(uint64(i) + 200)) })
@@ -133,7 +134,7 @@ func (r *randomWaits) must(err error) {
 	}
 }
 
-// config has a limit now and then.
+// config returns a configuration that sometimes has a limit.
 func (r *randomWaits) config(lot *rand.Rand) duly.QueueConfig {
 	c := duly.QueueConfig{Shards: 1 << lot.IntN(3)}
 	switch lot.IntN(6) {
@@ -145,7 +146,7 @@ func (r *randomWaits) config(lot *rand.Rand) duly.QueueConfig {
 	return c
 }
 
-// rest is a pause of at most that long, often none.
+// rest pauses for at most this time, and often not at all.
 func (r *randomWaits) rest(lot *rand.Rand, most time.Duration) {
 	if lot.IntN(2) == 0 {
 		_ = clock.Sleep(r.ctx, clock.System(), time.Duration(lot.Int64N(int64(most))))
@@ -165,7 +166,7 @@ func (r *randomWaits) produce(lot *rand.Rand) {
 				j.Priority = lot.IntN(3)
 			}
 		}
-		for { // a process that ends takes nothing with it that it has not answered
+		for { // a process that ends has answered all its pushes
 			_, err := r.engine(lot).Push(r.ctx, jobs)
 			if !errors.Is(err, duly.ErrClosed) {
 				r.must(err)
@@ -176,8 +177,8 @@ func (r *randomWaits) produce(lot *rand.Rand) {
 	}
 }
 
-// consume waits and takes. A guest leaves now and then: by the end of his time,
-// by the end of his call, or when he was woken.
+// consume waits and reserves. A guest sometimes leaves: by its timeout, by its context, or after
+// it was woken.
 func (r *randomWaits) consume(lot *rand.Rand, guest bool) {
 	for r.ctx.Err() == nil {
 		e := r.engine(lot)
@@ -193,7 +194,8 @@ func (r *randomWaits) consume(lot *rand.Rand, guest bool) {
 		}
 		ready, err := e.Wait(ctx, p)
 		if ready && leaves {
-			cancel() // and tells the engine so
+			// This ends the call in the engine.
+			cancel()
 		}
 		if !r.sticky {
 			e = r.engine(lot)
@@ -223,7 +225,8 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 		delay := time.Duration(lot.Int64N(int64(5 * time.Millisecond)))
 		switch n := lot.IntN(10); {
 		case lease == duly.MinLease && first:
-			continue // it stalls
+			// This delivery stalls.
+			continue
 		case n == 0 && first:
 			o.As, o.Delay = duly.Nack, &delay
 		case n == 1 && first:
@@ -232,9 +235,11 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 		outcomes = append(outcomes, o)
 	}
 	r.rest(lot, 2*time.Millisecond)
-	for len(outcomes) > 0 { // who holds a job ends it, whatever has become of the process that took it
+	// A caller with a job settles it, even if the process that reserved it has ended.
+	for len(outcomes) > 0 {
 		errs, err := r.engine(lot).Settle(r.Context(), "", outcomes)
-		if !slices.ContainsFunc(append(errs, err), isClosed) { // also of a part: what was settled is lease_lost then
+		// Also for a part: a settled receipt is lease_lost then.
+		if !slices.ContainsFunc(append(errs, err), isClosed) {
 			r.must(err)
 			return
 		}
@@ -243,7 +248,7 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 
 func isClosed(err error) bool { return errors.Is(err, duly.ErrClosed) }
 
-// operate does what makes jobs deliverable, or others' knowledge old.
+// operate makes jobs deliverable, or makes cached configurations stale.
 func (r *randomWaits) operate(lot *rand.Rand) {
 	for range 1 + lot.IntN(3) {
 		q := duly.Q(r.queues[lot.IntN(len(r.queues))])
@@ -275,7 +280,7 @@ func (r *randomWaits) pause(lot *rand.Rand, q duly.QueueRef) {
 	}
 }
 
-// each does something to the delayed jobs of a queue.
+// each applies an operation to the delayed jobs of a queue.
 func (r *randomWaits) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, id string) error) {
 	e := r.engine(lot)
 	page, err := e.List(r.ctx, q, duly.ListParams{State: duly.StateDelayed})
@@ -287,7 +292,7 @@ func (r *randomWaits) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, i
 	}
 }
 
-// renew ends one of the processes, and begins another in its place.
+// renew ends one of the processes, and starts another one.
 func (r *randomWaits) renew(lot *rand.Rand) {
 	r.rest(lot, 8*time.Millisecond)
 	i := lot.IntN(len(r.engines))
@@ -295,8 +300,7 @@ func (r *randomWaits) renew(lot *rand.Rand) {
 	r.must(old.Close())
 }
 
-// awaitEmpty waits until every job was acked. Nothing but wake-ups brings that
-// about.
+// awaitEmpty waits until every job was acked, which only wake-ups can cause.
 func (r *randomWaits) awaitEmpty() {
 	deadline := clock.Monotonic() + 20*time.Second
 	for _, q := range r.queues {
@@ -318,13 +322,14 @@ func (r *randomWaits) awaitEmpty() {
 	}
 }
 
-// state is what there is of a queue where somebody sleeps on a job.
+// state describes a queue in which a waiter sleeps although a job is due.
 func (r *randomWaits) state(q string) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "time", r.server.Must("TIME"))
 	for i := range 4 {
 		key := store.ShardTag("duly", duly.Q(q), i)
-		fmt.Fprintln(&b, "shard", i, "marker", r.server.Must("ZRANGE", key+"marker", 0, -1, "WITHSCORES"), "later", r.server.Must("HGET", key+"tally", "later"),
+		fmt.Fprintln(&b, "shard", i, "marker", r.server.Must("ZRANGE", key+"marker", 0, -1, "WITHSCORES"), "later",
+			r.server.Must("HGET", key+"tally", "later"),
 			"delayed", r.server.Must("ZRANGE", key+"delayed", 0, 0, "WITHSCORES"), "ready", r.server.Must("ZCARD", key+"ready"),
 			"leased", r.server.Must("ZRANGE", key+"leased", 0, 0, "WITHSCORES"))
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// C5.11, C5.15: who was woken and does not come is looked after also where
-// another process has changed the queue meanwhile: the shard does not tell a look
-// of the old configuration what it has.
-func TestWhoDoesNotComeIsLookedAfterOverAChange(t *testing.T) {
+// TestWokenWaiterIsReplacedAfterAChange checks that a woken waiter which does not reserve is
+// replaced even if another process has changed the queue meanwhile (C5.11, C5.15). The shard then
+// rejects a look with the old configuration.
+func TestWokenWaiterIsReplacedAfterAChange(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	q := duly.Q("q")
@@ -31,16 +31,18 @@ func TestWhoDoesNotComeIsLookedAfterOverAChange(t *testing.T) {
 		}()
 	}
 	redistest.Await(t, "both wait", func() bool { return e.Waiters() == cap(woken) })
-	e.Quiet() // they have looked
+	// The waiters have looked.
+	e.Quiet()
 	must(t, other.Configure(t.Context(), q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 3}}))
 	_, err := other.Push(t.Context(), []duly.Job{{Queue: q.Name}})
 	must(t, err)
-	for i := range cap(woken) { // nobody reserves, so the second one is woken in the place of the first
+	// No waiter reserves, so the second one is woken in place of the first.
+	for i := range cap(woken) {
 		select {
 		case err := <-woken:
 			must(t, err)
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%d of two were woken", i)
+			t.Fatalf("%d of two waiters were woken", i)
 		}
 	}
 }

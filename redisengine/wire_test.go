@@ -29,7 +29,7 @@ func anyScript(args []string) bool {
 	return len(args) > 1 && (strings.HasPrefix(args[0], "FCALL") || strings.HasPrefix(args[0], "EVAL"))
 }
 
-// wire is an engine behind a proxy, and one that is connected as usual.
+// wire is an engine behind a proxy, and one with a direct connection.
 type wire struct {
 	*testing.T
 	proxy     *faultproxy.Proxy
@@ -46,7 +46,7 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// push pushes one job and answers what became of it.
+// push pushes one job and returns its result.
 func (w *wire) push(e *redisengine.Engine, j duly.Job) (duly.PushResult, error) {
 	j.Queue = "q"
 	results, err := e.Push(w.Context(), []duly.Job{j})
@@ -60,7 +60,7 @@ func (w *wire) take(lease time.Duration) duly.Delivery {
 	w.Helper()
 	ds, err := w.direct.Reserve(w.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: lease})
 	if err != nil || len(ds) != 1 {
-		w.Fatalf("took %v, %v", ds, err)
+		w.Fatalf("Reserve returned %v, %v", ds, err)
 	}
 	return ds[0]
 }
@@ -72,13 +72,13 @@ func (w *wire) stats() duly.Stats {
 	return st
 }
 
-// lose lets the next reply to a script be lost, and wants the call to say that
-// it may have happened.
+// lose drops the next reply to a script, and expects an error that says that the call may have
+// happened.
 func (w *wire) lose(script string, call func() error) {
 	w.Helper()
 	fault := w.proxy.Inject(faultproxy.Fault{Match: scriptNamed(script), Do: faultproxy.LoseReply})
 	if err := call(); !errors.Is(err, duly.ErrUnavailable) {
-		w.Errorf("%s whose reply was lost: %v, want unavailable", script, err)
+		w.Errorf("%s with a lost reply returned %v, want unavailable", script, err)
 	}
 	<-fault.Done()
 }
@@ -91,7 +91,8 @@ func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
 	return errs[0]
 }
 
-// F6: the reply to a push is lost, the push repeated: there is one job.
+// TestLostReplyToAPushMakesOneJob loses the reply to a push and repeats the push (F6). There is
+// one job.
 //
 // C2.2, C13.12
 func TestLostReplyToAPushMakesOneJob(t *testing.T) {
@@ -104,23 +105,23 @@ func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 		w.lose("push", func() error { _, err := w.push(w.e, j); return err })
 		j.Made = false
 		if r, err := w.push(w.e, j); err != nil || r.Status != duly.Exists || r.State != duly.StateReady {
-			t.Errorf("the repeat: %+v, %v", r, err)
+			t.Errorf("the repeat returned %+v, %v", r, err)
 		}
 		if st := w.stats(); st.Sizes.Ready != 2 || st.Counters.Pushed != 2 {
-			t.Errorf("there are %+v", st)
+			t.Errorf("the queue has %+v", st)
 		}
-		// And if the first was finished before the repeat, it is a new job.
+		// If the first job ended before the repeat, the repeat creates a new job.
 		for range 2 {
 			must(t, w.settle(w.take(time.Minute).Receipt, duly.Ack))
 		}
 		if r, err := w.push(w.e, j); err != nil || r.Status != duly.Created {
-			t.Errorf("the repeat of what was done: %+v, %v", r, err)
+			t.Errorf("the repeat after the end returned %+v, %v", r, err)
 		}
 	}
 }
 
-// F6: what a lost reply has handed out comes back when its lease has ended, and
-// not before.
+// TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd checks that jobs of a lost reply become
+// ready when their leases end, and not before (F6).
 //
 // C4.15, C1.9
 func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
@@ -134,7 +135,7 @@ func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
 	})
 	page, err := w.direct.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateLeased})
 	if err != nil || len(page.Jobs) != 1 {
-		t.Fatalf("leased are %+v, %v", page.Jobs, err)
+		t.Fatalf("the leased jobs are %+v, %v", page.Jobs, err)
 	}
 	ready, err := w.direct.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
 	if err != nil || !ready {
@@ -142,15 +143,15 @@ func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
 	}
 	d := w.take(time.Minute)
 	if d.Stalls != 1 || d.Now.Before(page.Jobs[0].LeaseEnd) {
-		t.Errorf("it came back at %v after %d stalls; its lease ended at %v", d.Now, d.Stalls, page.Jobs[0].LeaseEnd)
+		t.Errorf("the job was delivered at %v after %d stalls; its lease ended at %v", d.Now, d.Stalls, page.Jobs[0].LeaseEnd)
 	}
 }
 
-// F6: a settle whose reply was lost is repeated, and answered lease_lost; what
-// it has done stands.
+// TestLostReplyToASettleKeepsItsResult repeats a settle whose reply was lost (F6). The repeat
+// returns lease_lost, and the first one stays in effect.
 //
 // C4.38
-func TestLostReplyToASettleStands(t *testing.T) {
+func TestLostReplyToASettleKeepsItsResult(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[duly.Settlement]duly.Counters{
 		duly.Ack:     {Pushed: 1, Delivered: 1, Acked: 1},
@@ -164,7 +165,7 @@ func TestLostReplyToASettleStands(t *testing.T) {
 		r := w.take(time.Minute).Receipt
 		w.lose("settle", func() error { return w.settle(r, as) })
 		if err := w.settle(r, as); !errors.Is(err, duly.ErrLeaseLost) {
-			t.Errorf("%v: the repeat: %v, want lease_lost", as, err)
+			t.Errorf("%v: the repeat returned %v, want lease_lost", as, err)
 		}
 		if st := w.stats(); st.Counters != want {
 			t.Errorf("%v: the counters are %+v, want %+v", as, st.Counters, want)
@@ -172,11 +173,11 @@ func TestLostReplyToASettleStands(t *testing.T) {
 	}
 }
 
-// F6: every other operation that is safe to repeat has the same end when its
-// reply was lost and it is repeated.
+// TestOtherLostRepliesMayBeRepeated checks that every other repeatable operation has the same
+// effect after a lost reply and a repeat (F6).
 //
 // C13.12
-func TestLostRepliesOfTheOthersMayBeRepeated(t *testing.T) {
+func TestOtherLostRepliesMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	ctx, q := t.Context(), duly.Q("q")
@@ -204,14 +205,14 @@ func TestLostRepliesOfTheOthersMayBeRepeated(t *testing.T) {
 	}
 	w.lose("requeue", func() error { _, err := requeue(); return err })
 	if r, err := requeue(); !errors.Is(err, duly.ErrConflict) {
-		t.Errorf("the repeated requeue: %+v, %v, want a conflict: it is ready", r, err)
+		t.Errorf("the repeated requeue returned %+v, %v, want a conflict, because the job is ready", r, err)
 	}
 	again("queue_put", func() error { return w.e.Configure(ctx, q, duly.QueueConfig{MaxJobs: 7}) })
 	again("queue_set", func() error { return w.e.Pause(ctx, q) })
 	again("queue_set", func() error { return w.e.Resume(ctx, q) })
 	w.lose("delete", func() error { return w.e.Delete(ctx, q, "x") })
 	if err := w.e.Delete(ctx, q, "x"); !errors.Is(err, duly.ErrNotFound) {
-		t.Errorf("the repeated delete: %v, want not_found", err)
+		t.Errorf("the repeated delete returned %v, want not_found", err)
 	}
 	again("destroy", func() error { return w.e.Destroy(ctx, q) })
 	page, err := w.direct.Queues(ctx, "", duly.PageParams{})
@@ -220,7 +221,8 @@ func TestLostRepliesOfTheOthersMayBeRepeated(t *testing.T) {
 	}
 }
 
-// F7: every request reaches the server twice, and the end is the same as once.
+// TestDoubledRequestsEndAsOne sends every request to the server twice (F7). The result is that of
+// one.
 //
 // C4.38, C2.2
 func TestDoubledRequestsEndAsOne(t *testing.T) {
@@ -234,8 +236,9 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 				t.Fatal(r, err)
 			}
 		}
-		for range jobs { // the second of a doubled Reserve finds nothing when the first has taken all
-			ds, err := w.e.Reserve(context.WithoutCancel(t.Context()), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: 200 * time.Millisecond})
+		for range jobs { // the second of a doubled Reserve gets nothing if the first has all jobs
+			ds, err := w.e.Reserve(context.WithoutCancel(t.Context()),
+				duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: 200 * time.Millisecond})
 			must(t, err)
 			for _, d := range ds {
 				if err := w.settle(d.Receipt, duly.Ack); err != nil && !errors.Is(err, duly.ErrLeaseLost) {
@@ -252,11 +255,11 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 			return w.stats().Counters.Acked == jobs
 		})
 		if st := w.stats(); st.Sizes != (duly.Sizes{}) || st.Counters.Pushed != jobs || st.Counters.Acked != jobs {
-			t.Errorf("the end is %+v", st)
+			t.Errorf("the queue has %+v at the end", st)
 		}
 		report, err := w.direct.Check(t.Context(), contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 || doubled.Count() < 2*jobs {
-			t.Errorf("Check: %v, %+v; %d doubled", err, report.Faults, doubled.Count())
+			t.Errorf("Check returned %v, %+v; %d requests were doubled", err, report.Faults, doubled.Count())
 		}
 	}
 }

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// Load panics with what parseScript says of a script that does not fit its header.
-func TestParseSaysWhatIsWrong(t *testing.T) {
+// TestParseNamesTheMistake checks the errors for a script that does not match its header. Load
+// panics with them.
+func TestParseNamesTheMistake(t *testing.T) {
 	t.Parallel()
 	const whole = "#!lua\n-- KEYS    a\n-- ARGV    b  what it is\n-- RETURNS {}\n--\n-- @include now\nreturn {a, b}\n"
 	if _, err := parseScript("x", whole); err != nil {
@@ -22,13 +23,13 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	} {
 		text := strings.Replace(whole, c.old, c.new, 1)
 		if _, err := parseScript("x", text); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("of %q it says %v, want %q", text, err, c.says)
+			t.Errorf("parseScript(%q) returned %v, want %q", text, err, c.says)
 		}
 	}
 }
 
-// A header may continue in further lines: names, a group of names in parentheses, the
-// description of a name, and the pieces.
+// TestHeadersContinue checks that a header may continue in further lines: names, a group of names in
+// parentheses, the description of a name, and the pieces.
 func TestHeadersContinue(t *testing.T) {
 	t.Parallel()
 	s, err := parseScript("x", `#!lua

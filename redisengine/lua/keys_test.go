@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// C11.14: every key that a script touches was handed to it in KEYS. None is
-// put together, and none is an argument.
+// TestKeysAreNotDerived checks that every key that a script accesses is in KEYS (C11.14). No key
+// is computed, and none is an argument.
 func TestKeysAreNotDerived(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c command) {
@@ -20,20 +20,20 @@ func TestKeysAreNotDerived(t *testing.T) {
 	})
 }
 
-// derived tells why an expression is no key that was handed over.
+// derived returns why an expression is not a key from KEYS, or "".
 func derived(key string, args []string) string {
 	switch {
 	case strings.Contains(key, ".."), strings.Contains(key, "format"):
 		return "is put together"
 	case strings.ContainsAny(key, `'"`):
-		return "stands in the script"
+		return "is a constant"
 	case key == "ARGV" || slices.Contains(args, key) || strings.HasPrefix(key, "ARGV["):
 		return "is an argument"
 	}
 	return ""
 }
 
-// keysOf are the first arguments of the commands, as they are written.
+// keysOf returns the first arguments of the commands, as they are written.
 func keysOf(text string) (keys []string) {
 	call := regexp.MustCompile(`\bp?call\((?:'[A-Z]+'|command), *((?:[^,()]|\([^()]*\))+)`)
 	for _, m := range call.FindAllStringSubmatch(uncommented(text), -1) {
@@ -49,7 +49,7 @@ func TestDerivedKeysAreFound(t *testing.T) {
 		`local x = call('HGET', set[state], field .. 1)`: "",
 		`call('UNLINK', unpack(KEYS))`:                   "",
 		`call('GET', prefix .. ':config')`:               "is put together",
-		`call('GET', 'duly:x')`:                          "stands in the script",
+		`call('GET', 'duly:x')`:                          "is a constant",
 		`redis.pcall('HSCAN', id, cursor)`:               "is an argument",
 		`call(command, ARGV[3], cursor)`:                 "is an argument",
 	} {

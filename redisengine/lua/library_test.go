@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every script belongs to exactly one library.
+// TestEveryScriptHasALibrary checks that every script belongs to exactly one library.
 func TestEveryScriptHasALibrary(t *testing.T) {
 	t.Parallel()
 	var all []string
@@ -23,8 +23,8 @@ func TestEveryScriptHasALibrary(t *testing.T) {
 
 var topLevel = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:,\s*\w+)*)`)
 
-// The functions of a library share one scope. A key or an argument that has the
-// name of a piece's function or constant would overwrite it at a call.
+// TestNamesOfALibraryDoNotCollide checks that no key or argument has the name of a piece's
+// function or constant. The functions of a library share one scope, so a call would overwrite it.
 func TestNamesOfALibraryDoNotCollide(t *testing.T) {
 	t.Parallel()
 	for _, c := range concerns {

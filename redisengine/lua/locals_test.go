@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// A Lua function has at most 200 locals. Library and EVAL form of a script are
-// one function each, and their tests add a few.
+// TestLocalsAreFewEnough checks that no script has more than 200 locals at once, the limit of a
+// Lua function. The library and the EVAL form of a script are one function each, and the tests
+// add a few.
 func TestLocalsAreFewEnough(t *testing.T) {
 	t.Parallel()
 	const most = 195
@@ -27,12 +28,12 @@ func TestLocalsAreFewEnough(t *testing.T) {
 
 var luaToken = regexp.MustCompile(`'(?:\\.|[^'\\])*'|\w+|[^\s\w]`)
 
-// mostLocals is how many locals of the main function are alive at once.
+// mostLocals returns the largest number of live locals of the main function.
 func mostLocals(source string) (most int) {
 	_, body, _ := strings.Cut(source, "\n")
 	tokens := luaToken.FindAllString(body, -1)
 	alive, functions := []int{0}, 0 // by block
-	var blocks []bool               // of the main function, and within: whether a function opened each
+	var blocks []bool               // nested blocks of the main function: whether a function opened each
 
 	for i := 0; i < len(tokens); i++ {
 		switch token := tokens[i]; token {
@@ -68,6 +69,6 @@ func TestLocalsAreCounted(t *testing.T) {
 	const source = "#!lua\nlocal a, b = 1, 'local c'\nlocal function f(x)\n  local y\n  if y then return end\nend\n" +
 		"do\nlocal g\nlocal h, i\nend\nfor j = 1, 2 do local k end\nlocal l\n"
 	if n := mostLocals(source); n != 6 {
-		t.Errorf("%d locals, want 6", n)
+		t.Errorf("got %d locals, want 6", n)
 	}
 }

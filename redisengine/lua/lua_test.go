@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// command is a script as it stands in its file.
+// command is a script with its file.
 type command struct {
 	name, first, header, body string
 	script                    lua.Script
@@ -37,7 +37,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// split takes a file apart: the line of flags, the header, the body.
+// split splits a file into the line of flags, the header and the body.
 func split(text string) (first, header, body string) {
 	first, rest, _ := strings.Cut(text, "\n")
 	for strings.HasPrefix(rest, "--") {
@@ -48,7 +48,7 @@ func split(text string) (first, header, body string) {
 	return first, header, rest
 }
 
-// whole is the text of a command with its pieces, as it is written.
+// whole returns the text of a command with its pieces, as written.
 func (c *command) whole(t *testing.T) string {
 	var b strings.Builder
 	for _, piece := range c.includes {
@@ -57,7 +57,7 @@ func (c *command) whole(t *testing.T) string {
 	return b.String() + c.body
 }
 
-// each runs a test over every command.
+// each runs a test for every command.
 func each(t *testing.T, f func(t *testing.T, c command)) {
 	for _, c := range commands(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func each(t *testing.T, f func(t *testing.T, c command)) {
 	}
 }
 
-// C11.17: what stores more than it takes away is refused when memory is full, as a
-// whole, before it has written; everything else goes on.
+// TestFlags checks that a script that stores more than it deletes fails at full memory, as a
+// whole and before it has written, and that all others run (C11.17).
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	grows := []string{"push", "update", "queue_put", "topic_publish"}
@@ -78,14 +78,15 @@ func TestFlags(t *testing.T) {
 		switch {
 		case slices.Contains(grows, c.name):
 			want = "#!lua"
-		case !writes.MatchString(c.body) && !slices.ContainsFunc(c.includes, func(piece string) bool { return slices.Contains(acting, piece) }):
+		case !writes.MatchString(c.body) && !slices.ContainsFunc(c.includes,
+			func(piece string) bool { return slices.Contains(acting, piece) }):
 			want = "#!lua flags=no-writes"
 		}
 		if c.first != want {
 			t.Errorf("the first line is %q, want %q", c.first, want)
 		}
 		if !strings.HasPrefix(c.script.Source, c.first+"\n") {
-			t.Error("what is sent does not begin with it")
+			t.Error("the sent text does not begin with the first line")
 		}
 	})
 }
@@ -93,7 +94,7 @@ func TestFlags(t *testing.T) {
 // acting are the pieces that a script includes only to write.
 var acting = []string{"forward", "wake", "mend", "close", "announce", "queue_entry", "group_close", "topic", "entering"}
 
-// The commands that scripts may use, as scripts spell them.
+// These are the commands that scripts may use, as scripts spell them.
 var writing, reading = upper(lua.Writing()), upper(lua.Reading())
 
 func upper(names []string) []string {
@@ -103,7 +104,7 @@ func upper(names []string) []string {
 	return names
 }
 
-func TestCommandsThatCanNotFail(t *testing.T) {
+func TestCommandsCannotFail(t *testing.T) {
 	t.Parallel()
 	used := regexp.MustCompile(`\b(?:p?call|send)\(('[A-Z]+'|[^)]*)`)
 	each(t, func(t *testing.T, c command) {
@@ -111,16 +112,17 @@ func TestCommandsThatCanNotFail(t *testing.T) {
 		for _, m := range used.FindAllStringSubmatch(text, -1) {
 			name := strings.Trim(m[1], "'")
 			known := slices.Contains(writing, name) || slices.Contains(reading, name)
-			chosen := strings.HasPrefix(name, "command, ") || strings.HasPrefix(name, "packed.unpack") || strings.HasPrefix(name, "fixed.unpack")
+			chosen := strings.HasPrefix(name, "command, ") || strings.HasPrefix(name, "packed.unpack") ||
+				strings.HasPrefix(name, "fixed.unpack")
 			if !known && !chosen {
-				t.Errorf("call(%s…) is not among the commands that were looked at", m[1])
+				t.Errorf("call(%s…) is not in the lists Writing and Reading", m[1])
 			}
 		}
 		if raising := regexp.MustCompile(`\b(error\(|assert\(|error_reply)|\{err\b|'ERR`).FindString(text); raising != "" {
-			t.Errorf("%s: an answer is a status word, also where it is a refusal", raising)
+			t.Errorf("%s: a refusal must be a status word, too", raising)
 		}
-		// What may be refused by a right that the user lacks comes first, in its piece
-		// and in whoever calls that.
+		// A command for which the user may lack the right comes first, in its piece and in the
+		// callers of the piece.
 		for place, first := range map[string]string{text: "call('PUBLISH'", c.body: "announce()"} {
 			before, _, found := strings.Cut(place, first)
 			for _, w := range writing {
@@ -132,8 +134,8 @@ func TestCommandsThatCanNotFail(t *testing.T) {
 	})
 }
 
-// A right is asked for when a script needs it, and only then.
-func TestEveryCommandThatIsListedIsUsed(t *testing.T) {
+// TestEveryListedCommandIsUsed checks that Open requires no right that no script needs.
+func TestEveryListedCommandIsUsed(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	for _, name := range lua.Names() {
@@ -146,8 +148,8 @@ func TestEveryCommandThatIsListedIsUsed(t *testing.T) {
 	}
 }
 
-// C11.15: a score is a number, or a text that %.0f has written: what .. writes of a
-// number has but fourteen digits.
+// TestScoresAreExact checks that a score is a number, or a text from %.0f (C11.15). The operator
+// .. writes only fourteen digits of a number.
 func TestScoresAreExact(t *testing.T) {
 	t.Parallel()
 	score := regexp.MustCompile(`call\('ZADD',[^\n]*|\bzadd\(\w+, [^,]*,`)
@@ -155,38 +157,40 @@ func TestScoresAreExact(t *testing.T) {
 		text := c.whole(t)
 		for _, line := range score.FindAllString(text, -1) {
 			if strings.Contains(line, "..") {
-				t.Errorf("%s: put together by ..", line)
+				t.Errorf("%s: a score is formatted by ..", line)
 			}
 		}
 		if strings.Contains(text, "tostring") {
-			t.Error("tostring has fourteen digits")
+			t.Error("tostring keeps only fourteen digits")
 		}
 		for line := range strings.Lines(text) {
-			if strings.Contains(line, "..") && strings.Contains(line, "SCORE") && !regexp.MustCompile(`'\(' \.\. (now_text|score|text_of\()`).MatchString(line) {
-				t.Errorf("%s: a bound that .. has put together", strings.TrimSpace(line))
+			if strings.Contains(line, "..") && strings.Contains(line, "SCORE") &&
+				!regexp.MustCompile(`'\(' \.\. (now_text|score|text_of\()`).MatchString(line) {
+				t.Errorf("%s: a bound is formatted by ..", strings.TrimSpace(line))
 			}
 		}
 	})
 }
 
-// C11.17: every loop ends at a bound that has nothing to do with how much the shard
-// holds.
+// TestLoopsAreBounded checks that the bound of every loop is independent of the number of entries
+// in the shard (C11.17).
 func TestLoopsAreBounded(t *testing.T) {
 	t.Parallel()
-	// Loops by a condition, each with what bounds it.
+	// These are the loops with a condition, each with its bound.
 	known := []string{
 		"low < high",                          // list: halves what a set holds
 		"left >= 5",                           // ulid: the bits of a number
 		"parts[at] and seen < tonumber(most)", // check_page
 		"b >= 128 and at <= stop and weight < 2 ^ 21",
 		"b >= 128", "at <= stop", // message: the headers of one message
-		"left > 0 and ordinal <= last",                            // each_left: the messages of a range, at most 1000 and 8 MiB
+		// Each_left: the messages of a range, at most 1000 and 8 MiB.
+		"left > 0 and ordinal <= last",
 		"left > 0",                                                // group_list: the same
 		"at <= #text", "at <= #p.text", "at + STATE - 1 <= #text", // pages: the states of one page
 		"left > 0 and beyond > 0 and passed < 1000 and bytes_read < MOST_READ and not full",
 	}
 	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)
-	// Loops that count: over what a table, a call or a record has, or up to a number.
+	// Counting loops run over a table, a call or a record, or up to a constant.
 	steps := regexp.MustCompile(`\bfor \w+ = [^,\n]+, (.*?)(?:, [^,\n]+)? do\b`)
 	counted := regexp.MustCompile(`^(#\w+( / \d+ - 1)?|n|k|left|groups|triples|2000|#block\.bits|block\.first \+ 8 \* #block\.bits - 1|\d{1,3}|1000|[A-Z_]+( - 1)?|2 \* (died|finished) - 1|most|size|jobs|skips \+ 1|math\.min\(.*)$`)
 	ranges := regexp.MustCompile(`call\('(ZRANGEBYSCORE|ZRANGEBYLEX|HGETALL|HKEYS|HVALS|SMEMBERS|ZRANGE)'[^\n]*`)
@@ -196,22 +200,23 @@ func TestLoopsAreBounded(t *testing.T) {
 		text := uncommented(c.whole(t))
 		for _, m := range loop.FindAllStringSubmatch(text, -1) {
 			if m[1] != "while" || !slices.Contains(known, strings.TrimSpace(m[2])) {
-				t.Errorf("%s: what bounds this loop?", strings.TrimSpace(m[0]))
+				t.Errorf("%s: this loop has no known bound", strings.TrimSpace(m[0]))
 			}
 		}
 		for _, m := range steps.FindAllStringSubmatch(text, -1) {
 			if !counted.MatchString(m[1]) {
-				t.Errorf("%s: what bounds this loop?", m[0])
+				t.Errorf("%s: this loop has no known bound", m[0])
 			}
 		}
 		for _, line := range ranges.FindAllString(text, -1) {
 			if !strings.Contains(line, "'LIMIT'") && !few.MatchString(line) {
-				t.Errorf("%s: how many may that be?", line)
+				t.Errorf("%s: this range has no known bound", line)
 			}
 		}
-		for _, m := range regexp.MustCompile(`\b\d{4,}\b`).FindAllString(strings.Join(ranges.FindAllString(text, -1), "\n"), -1) {
+		for _, m := range regexp.MustCompile(`\b\d{4,}\b`).FindAllString(strings.Join(ranges.FindAllString(text, -1), "\n"),
+			-1) {
 			if m != "1000" {
-				t.Errorf("%s elements are more than 1000", m)
+				t.Errorf("a range of %s elements is larger than 1000", m)
 			}
 		}
 	})
@@ -221,8 +226,8 @@ func uncommented(text string) string {
 	return regexp.MustCompile(`(?m)(^| )--.*$`).ReplaceAllString(text, "")
 }
 
-// C11.17: keys and arguments go by the names of the header; only what repeats there is
-// read by its place.
+// TestHeadersFitBodies checks that keys and arguments are used by their names in the header. Only
+// repeated ones are read by index (C11.17).
 func TestHeadersFitBodies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c command) {
@@ -233,18 +238,18 @@ func TestHeadersFitBodies(t *testing.T) {
 				if regexp.MustCompile(`\b` + name + `\b`).MatchString(text) {
 					used++
 				} else if !c.everyKey() || kind == "ARGV" {
-					t.Errorf("%s has %s, which nothing uses", kind, name)
+					t.Errorf("%s has %s, which is not used", kind, name)
 				}
 			}
 			repeats := regexp.MustCompile(`(?m)^-- *(` + kind + `  +)?(then |\()`).MatchString(section(c.header, kind))
 			for _, m := range regexp.MustCompile(kind+`\[(.*?)\]`).FindAllStringSubmatch(text, -1) {
 				if !repeats {
-					t.Errorf("%s: give it its name in the header", m[0])
+					t.Errorf("%s: use a name in the header instead of the index", m[0])
 				}
 			}
 		}
 		if lines := strings.Count(c.body, "\n"); lines > 400 {
-			t.Errorf("%d lines behind the header, at most 400: make a piece of a part", lines)
+			t.Errorf("the body has %d lines, at most 400 are allowed: move a part to a piece", lines)
 		}
 		if !strings.Contains(section(c.header, "RETURNS"), "{") {
 			t.Error("the header does not say what the script answers")
@@ -252,11 +257,11 @@ func TestHeadersFitBodies(t *testing.T) {
 	})
 }
 
-// everyKey tells whether the command names all keys of a shard: scripts that
-// share pieces share their keys.
+// everyKey reports whether the command names all keys of a shard. Scripts that share pieces share
+// their keys.
 func (c *command) everyKey() bool { return len(c.script.Keys) >= 16 }
 
-// section is the part of a header that begins with a word.
+// section returns the part of a header that begins with a word.
 func section(header, word string) string {
 	m := regexp.MustCompile(`(?s)-- ` + word + `\b.*?(-- (KEYS|ARGV|RETURNS|@include)|$)`).FindStringSubmatch(header)
 	if m == nil {
@@ -265,7 +270,8 @@ func section(header, word string) string {
 	return strings.TrimSuffix(m[0], m[1])
 }
 
-// Every piece that is included is used, and everything that is used is there.
+// TestPiecesAreUsed checks that every included piece is used, and that every used name is
+// declared.
 func TestPiecesAreUsed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c command) {
@@ -279,16 +285,16 @@ func TestPiecesAreUsed(t *testing.T) {
 			later := strings.Join(texts[i+1:], "\n")
 			uses := func(name string) bool { return regexp.MustCompile(`\b` + name + `\b`).MatchString(later) }
 			if len(declared) > 0 && !slices.ContainsFunc(declared, uses) {
-				t.Errorf("nothing uses the piece %s", piece)
+				t.Errorf("the piece %s is not used", piece)
 			}
 		}
 		for _, name := range unknown(c.script.Source) {
-			t.Errorf("%s is nowhere declared: is a piece missing?", name)
+			t.Errorf("%s is not declared: include its piece", name)
 		}
 	})
 }
 
-// declared are the locals of a piece that others may use.
+// declared returns the locals of a piece that others may use.
 func declared(text string) (names []string) {
 	for _, m := range regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:,\s*\w+)*)`).FindAllStringSubmatch(text, -1) {
 		for name := range strings.SplitSeq(m[1], ",") {
@@ -298,21 +304,23 @@ func declared(text string) (names []string) {
 	return names
 }
 
-// globals are what a script finds without declaring it, and Lua's own words.
+// globals are the names that a script can use without declaring them, and Lua's keywords.
 var globals = strings.Fields(`redis cmsgpack struct string table math tonumber type ipairs pairs next pcall unpack KEYS ARGV
 	and break do else elseif end false for function if in local nil not or repeat return then true until while`)
 
-// unknown lists names that are used and never declared. It knows no scopes.
+// unknown returns names that are used but not declared. It ignores scopes.
 func unknown(source string) (names []string) {
 	source = regexp.MustCompile(`'(?:\\.|[^'\\])*'`).ReplaceAllString(source, "''")
 	known := slices.Clone(globals)
-	for _, declares := range []string{`\blocal (?:function )?(\w+(?:,\s*\w+)*)`, `\bfor ([\w, ]+) (?:=|in)`, `\bfunction[\w. ]*\(([\w, ]*)\)`} {
+	for _, declares := range []string{`\blocal (?:function )?(\w+(?:,\s*\w+)*)`, `\bfor ([\w, ]+) (?:=|in)`,
+		`\bfunction[\w. ]*\(([\w, ]*)\)`} {
 		for _, m := range regexp.MustCompile(declares).FindAllStringSubmatch(source, -1) {
 			known = append(known, regexp.MustCompile(`[,\s]+`).Split(m[1], -1)...)
 		}
 	}
 	source = regexp.MustCompile(`([{,])\s*\w+ = `).ReplaceAllString(source, "$1") // fields of tables
-	for _, m := range regexp.MustCompile(`(^|[^.\w:])([A-Za-z_]\w*)`).FindAllStringSubmatch(source[strings.Index(source, "\n"):], -1) {
+	for _, m := range regexp.MustCompile(`(^|[^.\w:])([A-Za-z_]\w*)`).FindAllStringSubmatch(source[strings.Index(source,
+		"\n"):], -1) {
 		if !slices.Contains(known, m[2]) && !slices.Contains(names, m[2]) {
 			names = append(names, m[2])
 		}
@@ -320,13 +328,15 @@ func unknown(source string) (names []string) {
 	return names
 }
 
-// A name that nobody has declared is found.
-func TestSlipsAreFound(t *testing.T) {
+// TestUndeclaredNamesAreFound checks that unknown finds undeclared names.
+func TestUndeclaredNamesAreFound(t *testing.T) {
 	t.Parallel()
-	if got := unknown("#!lua\nlocal a = b(c, 'd e')\nfor i, v in ipairs(a) do f{x = v} end"); !slices.Equal(got, []string{"b", "c", "f"}) {
-		t.Errorf("unknown are %v", got)
+	if got := unknown("#!lua\nlocal a = b(c, 'd e')\nfor i, v in ipairs(a) do f{x = v} end"); !slices.Equal(got,
+		[]string{"b", "c", "f"}) {
+		t.Errorf("unknown returned %v", got)
 	}
-	if got := declared("local a, b = 1\nlocal function c(d)\n  local e = 1\nend\nlocal f,\n  g\n"); !slices.Equal(got, []string{"a", "b", "c", "f", "g"}) {
-		t.Errorf("declared are %v", got)
+	if got := declared("local a, b = 1\nlocal function c(d)\n  local e = 1\nend\nlocal f,\n  g\n"); !slices.Equal(got,
+		[]string{"a", "b", "c", "f", "g"}) {
+		t.Errorf("declared returned %v", got)
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func newTestCatalog() *Catalog {
-	return New(&store.Store{Prefix: "duly", Settings: store.Settings{Shards: 1, Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)}}, nil)
+	return New(&store.Store{Prefix: "duly", Settings: store.Settings{Shards: 1, Clock: clock.NewFake(),
+		Logger: slog.New(slog.DiscardHandler)}}, nil)
 }
 
 func TestConfigurationSurvivesPacking(t *testing.T) {
@@ -42,8 +43,9 @@ func TestDamagedConfigurationIsCorrupt(t *testing.T) {
 	c := newTestCatalog()
 	value := PackConfig(c.NextVersion(""), contract.DefaultQueueConfig(), false)
 	for name, damaged := range map[string]string{
-		"nothing": "", "cut": value[:len(value)-5], "without a version": value[VersionSize:], "a field is missing": strings.Replace(value, `"tries"`, `"other"`, 1),
-		"out of bounds": strings.Replace(value, `"shards":1`, `"shards":3`, 1),
+		"nothing": "", "cut": value[:len(value)-5], "without a version": value[VersionSize:],
+		"a field is missing": strings.Replace(value, `"tries"`, `"other"`, 1),
+		"out of bounds":      strings.Replace(value, `"shards":1`, `"shards":3`, 1),
 	} {
 		if _, err := c.ReadQueue(duly.Q("q").Normal(), damaged); duly.CodeOf(err) != duly.CodeCorrupt {
 			t.Errorf("%s: %v, want corrupt", name, err)
@@ -54,7 +56,8 @@ func TestDamagedConfigurationIsCorrupt(t *testing.T) {
 func TestVersionsRise(t *testing.T) {
 	c := newTestCatalog()
 	first := c.NextVersion("")
-	second := c.NextVersion(first) // in the same moment
+	// This is in the same microsecond.
+	second := c.NextVersion(first)
 	if numberOf(second) <= numberOf(first) || second[8:] != first[8:] {
 		t.Error("a change does not raise the number, or changes the mark of the queue")
 	}
@@ -91,9 +94,9 @@ func TestCacheKeepsOneQueuePerConfiguration(t *testing.T) {
 	}
 }
 
-// A call that a stale shard interrupts goes on at that shard, and starts again for a
-// queue that was destroyed and created again.
-func TestWalkGoesOnWhereItStopped(t *testing.T) {
+// TestWalkContinuesWhereItStopped checks that a call interrupted by a stale shard continues at
+// that shard. For a queue that was destroyed and created again it starts over.
+func TestWalkContinuesWhereItStopped(t *testing.T) {
 	c := newTestCatalog()
 	cfg := contract.DefaultQueueConfig()
 	cfg.Shards = 4
@@ -125,6 +128,6 @@ func TestWalkGoesOnWhereItStopped(t *testing.T) {
 		t.Errorf("visited %v, %v; want 1 2 3 0", seen, err)
 	}
 	if err := visit(read(c.NextVersion("")), -1); err != nil || len(seen) != 8 {
-		t.Errorf("a new queue of that name is walked from %v, %v", seen[4:], err)
+		t.Errorf("the walk of a new queue with this name starts at %v, %v", seen[4:], err)
 	}
 }

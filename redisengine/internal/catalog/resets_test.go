@@ -2,9 +2,9 @@ package catalog
 
 import "testing"
 
-// Of two questions for a namespace's mark that are on their way at once, the one
-// that was asked last may be heard first: that it found none yet is no reset.
-func TestAnAnswerThatWasOvertakenIsNoReset(t *testing.T) {
+// TestLateAnswerIsNoReset checks two concurrent questions for a namespace's mark. If the later
+// one is answered first, the earlier answer without a mark is no reset.
+func TestLateAnswerIsNoReset(t *testing.T) {
 	t.Parallel()
 	var b marks
 	making, looking := b.Begin(), b.Begin()
@@ -15,6 +15,6 @@ func TestAnAnswerThatWasOvertakenIsNoReset(t *testing.T) {
 		t.Error("an answer from before the mark was created was reported as a reset")
 	}
 	if lost, was := b.Update("ns", "", b.Begin()); !lost || was != "mark" {
-		t.Errorf("a mark that has gone: lost %t, was %q", lost, was)
+		t.Errorf("a deleted mark: lost %t, was %q", lost, was)
 	}
 }

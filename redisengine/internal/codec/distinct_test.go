@@ -2,8 +2,8 @@ package codec
 
 import "testing"
 
-// Calls that meet are joined as they come, so the numbers of one may be below those of
-// another. Only an ID that is there twice makes jobs meet.
+// TestJobsAreDistinctInAnyOrder checks that only repeated IDs make jobs equal. Concurrent calls
+// are joined in any order, so the numbers of one may be below those of another.
 func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -13,9 +13,9 @@ func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 		{"rising numbers", []*CallArgs{bare("1", "2"), bare("3")}, true},
 		{"numbers that fall", []*CallArgs{bare("3"), bare("1", "2")}, true},
 		{"a number twice", []*CallArgs{bare("3"), bare("1", "3")}, false},
-		{"own IDs", []*CallArgs{named(bare("1"), "a"), named(bare("2"), "b")}, true},
-		{"an own ID twice", []*CallArgs{named(bare("1"), "a"), named(bare("2"), "a")}, false},
-		{"an own ID that is a number", []*CallArgs{named(bare("1"), "n2"), bare("2")}, false},
+		{"callers' IDs", []*CallArgs{named(bare("1"), "a"), named(bare("2"), "b")}, true},
+		{"a caller's ID twice", []*CallArgs{named(bare("1"), "a"), named(bare("2"), "a")}, false},
+		{"a caller's ID that is a number", []*CallArgs{named(bare("1"), "n2"), bare("2")}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := distinct(c.calls); got != c.distinct {
@@ -29,12 +29,12 @@ func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 	}
 }
 
-// bare is a call with bare jobs that are due now.
+// bare returns a call with bare jobs that are due now.
 func bare(numbers ...string) *CallArgs {
 	return &CallArgs{Args: numbers, kinds: make([]jobKind, len(numbers)), whens: make([]int64, len(numbers))}
 }
 
-// named gives the first job of a call an ID of its own.
+// named gives the first job of a call a caller's ID.
 func named(c *CallArgs, id string) *CallArgs {
 	c.names = []string{id}
 	return c

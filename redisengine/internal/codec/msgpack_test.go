@@ -7,8 +7,10 @@ import (
 )
 
 func TestUnpackerReadsWhatPackerWrites(t *testing.T) {
-	integers := []int64{0, 1, -1, 127, 128, -32, -33, 255, 256, -128, -129, 1 << 16, -1 << 15, -1<<15 - 1, 1 << 32, -1 << 31, -1<<31 - 1, math.MaxInt64, math.MinInt64}
-	texts := []string{"", "a", strings.Repeat("b", 31), strings.Repeat("c", 32), strings.Repeat("d", 255), strings.Repeat("e", 256), strings.Repeat("f", 1<<16)}
+	integers := []int64{0, 1, -1, 127, 128, -32, -33, 255, 256, -128, -129, 1 << 16, -1 << 15, -1<<15 - 1, 1 << 32,
+		-1 << 31, -1<<31 - 1, math.MaxInt64, math.MinInt64}
+	texts := []string{"", "a", strings.Repeat("b", 31), strings.Repeat("c", 32), strings.Repeat("d", 255),
+		strings.Repeat("e", 256), strings.Repeat("f", 1<<16)}
 
 	var p Packer
 	p.Array(len(integers) + len(texts) + 1)
@@ -26,16 +28,16 @@ func TestUnpackerReadsWhatPackerWrites(t *testing.T) {
 	}
 	for _, want := range integers {
 		if got := u.integer(); got != want {
-			t.Errorf("%d is read as %d", want, got)
+			t.Errorf("%d is unpacked as %d", want, got)
 		}
 	}
 	for _, want := range texts {
 		if got := u.Text(); got != want {
-			t.Errorf("a text of %d bytes is read as one of %d", len(want), len(got))
+			t.Errorf("a text of %d bytes is unpacked as one of %d", len(want), len(got))
 		}
 	}
 	if _, ok := u.textOrNo(); ok || u.Bad || u.Rest != "" {
-		t.Errorf("false is read as a text, or %d bytes are left, bad %t", len(u.Rest), u.Bad)
+		t.Errorf("false is unpacked as a text, or %d bytes are left, bad %t", len(u.Rest), u.Bad)
 	}
 }
 
@@ -53,17 +55,17 @@ func TestUnpackerRefusesDamage(t *testing.T) {
 		u.Text()
 		u.Text()
 		if !u.Bad {
-			t.Errorf("%d of %d bytes are read as whole", cut, len(p))
+			t.Errorf("the first %d of %d bytes are unpacked without an error", cut, len(p))
 		}
 	}
 	for _, wrong := range []string{"\xc0", "\xc1", "\xdd"} {
 		u := Unpacker{Rest: wrong}
 		if u.integer(); !u.Bad {
-			t.Errorf("%q is read as a number", wrong)
+			t.Errorf("%q is unpacked as a number", wrong)
 		}
 		u = Unpacker{Rest: wrong}
 		if u.Text(); !u.Bad {
-			t.Errorf("%q is read as a text", wrong)
+			t.Errorf("%q is unpacked as a text", wrong)
 		}
 	}
 }

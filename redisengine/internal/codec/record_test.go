@@ -25,7 +25,7 @@ func TestPolicySurvivesPacking(t *testing.T) {
 		t.Errorf("a lost policy is read as %+v, %t; want the default", got, ok)
 	}
 	if _, ok := readPolicy(full.Pack()[:20]); ok {
-		t.Error("a policy that is cut is read")
+		t.Error("a cut policy is read")
 	}
 }
 
@@ -36,11 +36,12 @@ func TestHeadersSurvivePacking(t *testing.T) {
 		t.Errorf("%v is read as %v, %t", h, got, ok)
 	}
 	if _, ok := UnpackHeaders(packed[:len(packed)-1]); ok {
-		t.Error("headers that are cut are read")
+		t.Error("cut headers are read")
 	}
 }
 
-// A record as the scripts store it: head, due time, and what the flags say.
+// TestJobIsReadFromItsRecord reads a record as the scripts store it: head, due time, and the
+// parts that the flags announce.
 func TestJobIsReadFromItsRecord(t *testing.T) {
 	number := duly.NewNumber()
 	planned := contract.Planned{}
@@ -59,17 +60,18 @@ func TestJobIsReadFromItsRecord(t *testing.T) {
 	if err := j.read(duly.Q("q").Normal(), string(number[:]), string(record), "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if j.ID != "mine" || j.OwnID != "mine" || j.OrderKey != "order" || j.MergeKey != "merge" || j.Priority != -5 || string(j.Body) != "body" || j.Headers["A"] != "b" {
+	if j.ID != "mine" || j.OwnID != "mine" || j.OrderKey != "order" || j.MergeKey != "merge" || j.Priority != -5 ||
+		string(j.Body) != "body" || j.Headers["A"] != "b" {
 		t.Errorf("%+v", j)
 	}
 	if j.PushedAt != 1_700_000_000_000 || j.DueAt != 1_700_000_005_000 || !j.whole() {
-		t.Errorf("pushed at %d, due at %d, whole %t", j.PushedAt, j.DueAt, j.whole())
+		t.Errorf("the job was pushed at %d, is due at %d, whole %t", j.PushedAt, j.DueAt, j.whole())
 	}
 
 	for cut := range len(record) - len("body") {
 		var j Job
 		if j.read(duly.Q("q").Normal(), string(number[:]), string(record[:cut]), "", "") == nil {
-			t.Errorf("%d of %d bytes are read as a job", cut, len(record))
+			t.Errorf("the first %d of %d bytes are read as a job", cut, len(record))
 		}
 	}
 }
@@ -77,11 +79,11 @@ func TestJobIsReadFromItsRecord(t *testing.T) {
 func TestAliasFindsTheID(t *testing.T) {
 	for _, id := range []string{duly.NewNumber().String(), "own", "n", "i"} {
 		if got := IDOf(Alias(id)); got != id {
-			t.Errorf("%q is found as %q", id, got)
+			t.Errorf("the alias of %q has the ID %q", id, got)
 		}
 	}
 	if IDOf("") != "" {
-		t.Error("no alias has an ID")
+		t.Error("an empty alias has an ID")
 	}
 }
 
@@ -90,7 +92,7 @@ func TestShortBackoff(t *testing.T) {
 		duly.DefaultBackoff: "", "": "", "fixed:5s": "s5000", "exp:2s:2h": "e2000,7200000", "1s,2s,1m": "s1000,2000,60000",
 	} {
 		if got := ShortBackoff(backoff); got != want {
-			t.Errorf("%q is %q, want %q", backoff, got, want)
+			t.Errorf("the short form of %q is %q, want %q", backoff, got, want)
 		}
 	}
 }

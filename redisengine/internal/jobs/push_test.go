@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// What is seen at a glance to be plain is what planning finds valid and plain,
-// and nothing else is.
-func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
+// TestPlainJobMatchesPlanning checks that isPlain accepts only jobs that planning finds valid and
+// bare.
+func TestPlainJobMatchesPlanning(t *testing.T) {
 	t.Parallel()
 	s := &store.Store{Settings: store.Settings{MaxBody: 4096, Clock: clock.NewFake()}}
 	e := &Jobs{Catalog: catalog.New(s, nil)}
@@ -63,10 +63,10 @@ func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
 			item.Number, item.Named = duly.ParseNumber(item.ID)
 		}
 		if got := p.isPlain(&item); got != c.glance {
-			t.Errorf("%s: plain at a glance is %t, want %t", what, got, c.glance)
+			t.Errorf("%s: isPlain returns %t, want %t", what, got, c.glance)
 		}
 		if planned, err := p.planJob(&jobs[0]); c.glance && (err != nil || !codec.IsBare(&planned, "")) {
-			t.Errorf("%s: seen to be plain, and planning finds %+v, %v", what, planned, err)
+			t.Errorf("%s: isPlain returns true, but planning returns %+v, %v", what, planned, err)
 		}
 	}
 
@@ -77,12 +77,12 @@ func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
 	}
 	jobs := []duly.Job{{Queue: "q"}}
 	if newQueuePush(e, q, jobs, make([]duly.PushResult, 1)).isPlain(&pushItem{PushJob: codec.PushJob{Job: &jobs[0]}}) {
-		t.Error("a job of a queue with other defaults is seen to be plain")
+		t.Error("a job of a queue with other defaults is plain")
 	}
 
 	s.Settings.MaxBody = 100
 	jobs[0].Body = make([]byte, 101)
 	if newQueuePush(e, usual, jobs, make([]duly.PushResult, 1)).isPlain(&pushItem{PushJob: codec.PushJob{Job: &jobs[0]}}) {
-		t.Error("a job whose body is too long is seen to be plain")
+		t.Error("a job whose body is too long is plain")
 	}
 }

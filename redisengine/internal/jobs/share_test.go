@@ -13,9 +13,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// What came back is divided by what each wants; a number without a record counts
-// for nobody.
-func TestWhatCameBackIsDealt(t *testing.T) {
+// TestJobsAreDealtToTheCallers checks that the jobs of an answer are distributed as each caller
+// wants. A number without a record counts for none.
+func TestJobsAreDealtToTheCallers(t *testing.T) {
 	t.Parallel()
 	records := []string{"a", "", "b", "c", "", "d", "e", ""}
 	var packed codec.Packer
@@ -32,7 +32,7 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 		fmt.Fprintf(&numbers, "%0*d", codec.NumberSize, i)
 	}
 	for _, c := range []struct {
-		wants []int // below 0: has left
+		wants []int // below 0: the caller has left
 		got   []string
 		over  int
 	}{
@@ -43,7 +43,8 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 		{[]int{-5}, []string{""}, 5},
 		{[]int{5, 1}, []string{"abcde", ""}, 0},
 	} {
-		h := codec.Deliveries{N: len(records), Numbers: numbers.String(), Packed: codec.Unpacker{Rest: string(packed)}, DefaultEnd: 7}
+		h := codec.Deliveries{N: len(records), Numbers: numbers.String(), Packed: codec.Unpacker{Rest: string(packed)},
+			DefaultEnd: 7}
 		h.Packed.Array()
 		var calls []*Batched
 		for _, n := range c.wants {
@@ -60,7 +61,8 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 		read := func(h codec.Deliveries) (all string) {
 			for i := range h.N {
 				number, record, there := h.Next(i)
-				if there && records[slices.Index([]string{"0", "1", "2", "3", "4", "5", "6", "7"}, number[codec.NumberSize-1:])] != record {
+				if there && records[slices.Index([]string{"0", "1", "2", "3", "4", "5", "6", "7"},
+					number[codec.NumberSize-1:])] != record {
 					t.Errorf("%s has the record %s", number, record)
 				}
 				all += record
@@ -73,17 +75,19 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 			}
 		}
 		if got := read(h); len(got) != c.over {
-			t.Errorf("%v: %q is left, want %d", c.wants, got, c.over)
+			t.Errorf("%v: %q are left, want %d", c.wants, got, c.over)
 		}
 	}
-	h := codec.Deliveries{N: 3, Runs: make([]rueidis.RedisMessage, 3), Ends: make([]rueidis.RedisMessage, 3), Numbers: strings.Repeat("x", 3*codec.NumberSize)}
+	h := codec.Deliveries{N: 3, Runs: make([]rueidis.RedisMessage, 3), Ends: make([]rueidis.RedisMessage, 3),
+		Numbers: strings.Repeat("x", 3*codec.NumberSize)}
 	h.Packed.Rest = "\xa1a\xa1b\xa1c"
-	if first := h.Cut(2); first.N != 2 || h.N != 1 || h.First != 2 || len(h.Runs) != 1 || len(h.Ends) != 1 || h.Packed.Rest != "\xa1c" {
-		t.Errorf("messages: %d of 3 were cut off", first.N)
+	if first := h.Cut(2); first.N != 2 || h.N != 1 || h.First != 2 || len(h.Runs) != 1 || len(h.Ends) != 1 ||
+		h.Packed.Rest != "\xa1c" {
+		t.Errorf("Cut returned %d of 3 messages", first.N)
 	}
 }
 
-// sentCall is a call that was sent.
+// sentCall returns a call that was sent.
 func sentCall(ctx context.Context, c *Batched) *Batched {
 	c.Begin(ctx)
 	c.Send()

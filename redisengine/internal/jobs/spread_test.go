@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// A run ends after runLength calls and after runTime.
+// TestRunEnds checks that a run ends after runLength calls and after runTime.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"by its length": 0, "by its time": runTime / 10} {
@@ -24,18 +24,18 @@ func TestRunEnds(t *testing.T) {
 			if first := i % length; first == 0 {
 				parts[part]++
 			} else if part != r.part {
-				t.Fatalf("%s: call %d is not of its run", name, i)
+				t.Fatalf("%s: call %d is in another run", name, i)
 			}
 		}
-		// 200 runs draw among 256 parts: so few as 64 is beyond any chance.
+		// 200 runs draw from 256 parts, so fewer than 64 different ones are impossible by chance.
 		if len(parts) < 64 {
 			t.Errorf("%s: 200 runs had %d parts", name, len(parts))
 		}
 	}
 }
 
-// Jobs that are pushed together share a shard, except in a queue whose shards
-// divide a limit, or with keys, which decide.
+// TestJobsPushedTogetherShareAShard checks that jobs of one push share a shard. Exceptions are
+// queues with limits, which the shards divide, and jobs with keys, which choose the shard.
 //
 // C6.16
 func TestJobsPushedTogetherShareAShard(t *testing.T) {
@@ -47,7 +47,7 @@ func TestJobsPushedTogetherShareAShard(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  duly.QueueConfig
 		job  duly.Job
-		most int // different shards
+		most int // upper bound of different shards
 	}{
 		"plain":      {unlimited, duly.Job{}, 2}, // the run may end in the middle
 		"max jobs":   {maxJobs, duly.Job{}, 8},
@@ -60,7 +60,8 @@ func TestJobsPushedTogetherShareAShard(t *testing.T) {
 		q := &catalog.Queue{Config: test.cfg, Shards: shards}
 		seen := map[int]bool{}
 		e.pushes.at(0)
-		e.pushes.ends = 1 << 62 // only its length ends this run
+		// Only its length ends this run.
+		e.pushes.ends = 1 << 62
 		for range runLength {
 			seen[contract.ShardOf(e.makeID(q, &test.job), 8)] = true
 		}

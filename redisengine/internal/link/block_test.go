@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// answer is what Block answers.
+// answer is a result of Block.
 type answer struct {
 	key, member string
 	score       float64
@@ -27,15 +27,14 @@ func block(ctx context.Context, l *Link, timeout time.Duration, keys ...string) 
 	return a
 }
 
-// blockBeside is a call of Block that is on its way; its answer will stand in
-// the channel.
-func blockBeside(ctx context.Context, l *Link, keys ...string) <-chan answer {
+// goBlock calls Block in a goroutine. The channel receives its result.
+func goBlock(ctx context.Context, l *Link, keys ...string) <-chan answer {
 	done := make(chan answer, 1)
 	go func() { done <- block(ctx, l, MaxBlock, keys...) }()
 	return done
 }
 
-// awaitBlocked waits until that many clients block.
+// awaitBlocked waits until n clients block.
 func awaitBlocked(t *testing.T, s *redistest.Server, n int) {
 	t.Helper()
 	redistest.Await(t, fmt.Sprintf("%d blocked clients", n), func() bool {
@@ -52,18 +51,18 @@ func TestBlockTakesTheLowest(t *testing.T) {
 		t.Error("one server has several groups")
 	}
 	if got := block(t.Context(), l, time.Millisecond, a, b); got != (answer{}) {
-		t.Errorf("of nothing: %+v", got)
+		t.Errorf("Block on empty sets returned %+v", got)
 	}
 	s.Must("ZADD", b, "1.5", "now", "-2", "first")
 	if got := block(t.Context(), l, MaxBlock, a, b); got != (answer{key: b, member: "first", score: -2, ok: true}) {
-		t.Errorf("of two: %+v", got)
+		t.Errorf("Block on two members returned %+v", got)
 	}
 	if got := block(t.Context(), l, MaxBlock, a, b); got != (answer{key: b, member: "now", score: 1.5, ok: true}) {
-		t.Errorf("of one: %+v", got)
+		t.Errorf("Block on one member returned %+v", got)
 	}
 	s.Must("SET", a, "x")
 	if got := block(t.Context(), l, MaxBlock, a, b); !errors.Is(got.err, duly.ErrCorrupt) {
-		t.Errorf("of a key of another kind: %+v", got)
+		t.Errorf("Block on a key of another type returned %+v", got)
 	}
 }
 
@@ -72,16 +71,16 @@ func TestBlockWakes(t *testing.T) {
 	s := redistest.Single(t)
 	l := open(t, s.URL())
 	for i := range 3 {
-		done := blockBeside(t.Context(), l, "a", "b")
+		done := goBlock(t.Context(), l, "a", "b")
 		awaitBlocked(t, s, 1)
 		s.Must("ZADD", "b", i, "now")
 		if got := <-done; got != (answer{key: "b", member: "now", score: float64(i), ok: true}) {
-			t.Errorf("a member came: %+v", got)
+			t.Errorf("Block returned %+v for an added member", got)
 		}
 	}
-	// Main and blocking client have one connection each, and the call has one.
+	// The main and the blocking client have one connection each, and the call has one.
 	if n := len(l.dialer.open()); n != 3 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 }
 
@@ -93,9 +92,10 @@ func TestUnblock(t *testing.T) {
 	l.Unblock("none")
 	for range 20 {
 		began := time.Now()
-		done := blockBeside(t.Context(), l, "a")
+		done := goBlock(t.Context(), l, "a")
 		redistest.Await(t, "the call has begun", func() bool { return l.blockers.current("") != nil })
-		l.Unblock("") // before the call has reached the server, or after
+		// This may come before the call has reached the server, or after.
+		l.Unblock("")
 		if got := <-done; got != (answer{}) || time.Since(began) >= MaxBlock {
 			t.Fatalf("unblocked after %v: %+v", time.Since(began), got)
 		}
@@ -103,8 +103,8 @@ func TestUnblock(t *testing.T) {
 	awaitBlocked(t, s, 0)
 }
 
-// blocked is a server on which a blocking call ends with an answer when it was
-// asked for the third time to unblock it: before, the call has not reached it.
+// blocked is a server on which a blocking call returns at the third CLIENT UNBLOCK. The earlier
+// ones come before the call has reached the server.
 func blocked(t *testing.T, answer any) *redistest.Stub {
 	unblocked := make(chan struct{})
 	unblock := inTurn(int64(0), int64(0), int64(1))
@@ -129,17 +129,17 @@ func TestUnblockIsRepeatedUntilItHits(t *testing.T) {
 	t.Parallel()
 	s := blocked(t, nil)
 	l := open(t, s.URL())
-	done := blockBeside(t.Context(), l, "a")
+	done := goBlock(t.Context(), l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	l.Unblock("")
 	if got := <-done; got != (answer{}) {
-		t.Errorf("unblocked: %+v", got)
+		t.Errorf("Block returned %+v after Unblock", got)
 	}
 }
 
-// A server whose writes are paused, as for CLUSTER FAILOVER or SHUTDOWN, holds
-// the blocking call back, and many releases end with a panic when such a call is
-// to be unblocked. It is asked only when the pause is over.
+// TestUnblockWaitsForTheEndOfAPause checks a server whose writes are paused, as for CLUSTER
+// FAILOVER or SHUTDOWN. It delays the blocking call, and many releases crash if such a call is
+// unblocked. Unblock therefore waits for the end of the pause.
 func TestUnblockWaitsForTheEndOfAPause(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -149,48 +149,51 @@ func TestUnblockWaitsForTheEndOfAPause(t *testing.T) {
 	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
 	awaitBlocked(t, s, 1)
 	l.Unblock(l.Group("a"))
-	awaitBlocked(t, s, 2) // the write ahead of the question
+	// The write before CLIENT UNBLOCK waits too.
+	awaitBlocked(t, s, 2)
 	s.Must("CLIENT", "UNPAUSE")
 	if got := <-done; got != (answer{}) {
-		t.Errorf("ended by hand: %+v", got)
+		t.Errorf("Block returned %+v", got)
 	}
 	s.Must("PING")
 }
 
-func TestBlockHandsOverWhatItTookWhileLeaving(t *testing.T) {
+func TestCanceledBlockReturnsARemovedMember(t *testing.T) {
 	t.Parallel()
 	s := blocked(t, []any{"a", "now", 1.5})
 	l := open(t, s.URL())
 	ctx, cancel := context.WithCancel(t.Context())
-	done := blockBeside(ctx, l, "a")
+	done := goBlock(ctx, l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	cancel()
 	if got := <-done; got != (answer{key: "a", member: "now", score: 1.5, ok: true}) {
-		t.Errorf("one that leaves: %+v", got)
+		t.Errorf("a canceled Block returned %+v", got)
 	}
 }
 
-// What was taken is handed to the caller, though it has left.
-func TestBlockKeepsWhatItTook(t *testing.T) {
+// TestBlockKeepsARemovedMember checks that a member which was removed while the caller left is
+// returned.
+func TestBlockKeepsARemovedMember(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
 	ctx, cancel := context.WithCancel(t.Context())
-	done := blockBeside(ctx, l, "a")
+	done := goBlock(ctx, l, "a")
 	awaitBlocked(t, s, 1)
 	cancel()
 	if got := <-done; !errors.Is(got.err, context.Canceled) || got.ok {
-		t.Errorf("one that leaves: %+v", got)
+		t.Errorf("a canceled Block returned %+v", got)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
-	done = blockBeside(ctx, l, "a")
+	done = goBlock(ctx, l, "a")
 	awaitBlocked(t, s, 1)
 	conn, err := s.Dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	s.Pause() // so that the member comes while the caller leaves
+	// The pause makes the member arrive while the caller leaves.
+	s.Pause()
 	if err := conn.Send("ZADD", "a", 7, "now"); err != nil {
 		t.Fatal(err)
 	}
@@ -202,72 +205,74 @@ func TestBlockKeepsWhatItTook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if took := got.ok && got.member == "now"; took == (left != nil) {
-		t.Errorf("the caller has %+v, the server %v", got, left)
+		t.Errorf("the caller got %+v, and the server has %v", got, left)
 	}
 }
 
-// The connection is lost in a blocking call, and between two.
-func TestBlockAfterALoss(t *testing.T) {
+// TestBlockAfterALostConnection loses the connection during a blocking call, and between two.
+func TestBlockAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := blockBeside(t.Context(), l, "a")
+	done := goBlock(t.Context(), l, "a")
 	awaitBlocked(t, s, 1)
 	s.Restart()
 	if got := <-done; !errors.Is(got.err, duly.ErrUnavailable) {
-		t.Errorf("in a call: %+v", got)
+		t.Errorf("a loss during the call returned %+v", got)
 	}
 	if got := block(t.Context(), l, time.Millisecond, "a"); got != (answer{}) {
-		t.Errorf("after it: %+v", got)
+		t.Errorf("the call after it returned %+v", got)
 	}
 	s.Restart()
 	if got := block(t.Context(), l, time.Second, "a"); got != (answer{}) {
-		t.Errorf("between two calls: %+v", got)
+		t.Errorf("a loss between two calls returned %+v", got)
 	}
 	s.Kill()
 	if got := block(t.Context(), l, 20*time.Millisecond, "a"); !errors.Is(got.err, duly.ErrUnavailable) {
-		t.Errorf("nobody there: %+v", got)
+		t.Errorf("Block without a server returned %+v", got)
 	}
 }
 
-// A blocking call may be ended while nobody answers.
+// TestBlockOnASilentServer checks that a blocking call can be ended while the server hangs.
 func TestBlockOnASilentServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := blockBeside(t.Context(), l, "a")
+	done := goBlock(t.Context(), l, "a")
 	awaitBlocked(t, s, 1)
 	s.Pause()
 	defer s.Continue()
 	ctx, cancel := context.WithCancel(t.Context())
-	second := blockBeside(ctx, l, "a")
+	second := goBlock(ctx, l, "a")
 	cancel()
 	if got := <-second; !errors.Is(got.err, context.Canceled) {
-		t.Errorf("one that waits for its turn: %+v", got)
+		t.Errorf("a call that waits for its turn returned %+v", got)
 	}
 	l.Close()
 	if got := <-done; !errors.Is(got.err, duly.ErrClosed) {
-		t.Errorf("after Close: %+v", got)
+		t.Errorf("Block after Close returned %+v", got)
 	}
 }
 
-// The connection that blocks is closed when it was not used for a while.
-func TestIdleLaneIsClosed(t *testing.T) {
+// TestIdleBlockingConnectionIsClosed checks that the blocking connection is closed after some
+// time without calls.
+func TestIdleBlockingConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
 	block(t.Context(), l, time.Millisecond, "a")
 	if n := len(l.dialer.open()); n != 3 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	l.blockers.blocker(l.core, "").retire()
 	redistest.Await(t, "the connection is closed", func() bool { return len(l.dialer.open()) == 2 })
 	if got := block(t.Context(), l, time.Millisecond, "a"); got != (answer{}) {
-		t.Errorf("after it: %+v", got)
+		t.Errorf("the call after it returned %+v", got)
 	}
 }
 
-// Every group may have a call on its way, also where one node has them all.
+// TestManyGroupsBlock checks that every group can have a call in flight, even if one node has
+// them all.
 func TestManyGroupsBlock(t *testing.T) {
 	t.Parallel()
 	c, p := redistest.SharedCluster(t)
@@ -282,7 +287,7 @@ func TestManyGroupsBlock(t *testing.T) {
 			continue
 		}
 		keys[l.Group(key)] = key
-		calls = append(calls, blockBeside(t.Context(), l, key))
+		calls = append(calls, goBlock(t.Context(), l, key))
 	}
 	awaitBlocked(t, first, groups)
 	for group := range keys {
@@ -290,7 +295,7 @@ func TestManyGroupsBlock(t *testing.T) {
 	}
 	for _, done := range calls {
 		if got := <-done; got != (answer{}) {
-			t.Errorf("unblocked: %+v", got)
+			t.Errorf("Block returned %+v after Unblock", got)
 		}
 	}
 }
@@ -305,48 +310,50 @@ func TestBlockOnACluster(t *testing.T) {
 	if to.Addr() == from.Addr() {
 		to = c.Nodes()[1]
 	}
-	done := blockBeside(t.Context(), l, key)
+	done := goBlock(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	from.Must("ZADD", key, 1, "now")
 	if got := <-done; !got.ok || got.key != key {
-		t.Errorf("a member came: %+v", got)
+		t.Errorf("Block returned %+v for an added member", got)
 	}
-	done = blockBeside(t.Context(), l, key)
+	done = goBlock(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	l.Unblock(l.Group(key))
 	if got := <-done; got != (answer{}) {
-		t.Errorf("unblocked: %+v", got)
+		t.Errorf("Block returned %+v after Unblock", got)
 	}
-	done = blockBeside(t.Context(), l, key)
+	done = goBlock(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	c.MoveSlot(c.Slot(key), from, to, nil)
-	awaitBlocked(t, to, 1) // it has followed the slot
+	// The call has followed the slot.
+	awaitBlocked(t, to, 1)
 	to.Must("ZADD", key, 2, "now")
 	if got := <-done; !got.ok || got.score != 2 {
-		t.Errorf("after the move: %+v", got)
+		t.Errorf("Block after the move returned %+v", got)
 	}
-	done = blockBeside(t.Context(), l, key)
+	done = goBlock(t.Context(), l, key)
 	awaitBlocked(t, to, 1)
 	l.Unblock(l.Group(key))
 	if got := <-done; got != (answer{}) {
-		t.Errorf("unblocked after the move: %+v", got)
+		t.Errorf("Block after the move returned %+v after Unblock", got)
 	}
 }
 
-// However often a blocking call is to end, the server is asked by one.
+// TestUnblockAsksOnce checks that one goroutine asks the server, however often Unblock is called.
 func TestUnblockAsksOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewStub(t, redis70, func(args []string) any {
 		switch {
 		case args[0] == "BZPOPMIN", args[0] == "CLIENT" && args[1] == "UNBLOCK":
-			return redistest.Silence{} // it stands still
+			// The server hangs.
+			return redistest.Silence{}
 		case strings.HasPrefix(args[0], "EVAL"):
 			return []any{}
 		}
 		return redistest.Usual{}
 	})
 	l := open(t, s.URL())
-	done := blockBeside(t.Context(), l, "a")
+	done := goBlock(t.Context(), l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	asked := func() (n int) {
 		for _, args := range s.Seen() {
@@ -366,12 +373,12 @@ func TestUnblockAsksOnce(t *testing.T) {
 	s.Drop()
 	<-done
 	if n := asked(); n != 1 {
-		t.Errorf("it was asked %d times", n)
+		t.Errorf("the server was asked %d times", n)
 	}
 }
 
-// While a slot moves, its blocking call is refused again and again; the
-// connection is kept.
+// TestBlockKeepsItsConnectionWhileTheSlotMoves checks that the blocking call fails repeatedly
+// while its slot moves, and that the connection is kept.
 func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
@@ -390,18 +397,21 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 			return
 		}
 		if got := block(t.Context(), l, 100*time.Millisecond, key); !errors.Is(got.err, duly.ErrUnavailable) || got.ok {
-			t.Errorf("while the slot moves: %+v", got)
+			t.Errorf("Block while the slot moves returned %+v", got)
 		}
 		if l.blockers.blocker(l.core, l.Group(key)).conn != lane {
-			t.Error("another connection was made")
+			t.Error("another connection was opened")
 		}
 	})
-	redistest.Await(t, "a blocking call stands on the new node", func() bool { return block(t.Context(), l, time.Millisecond, key) == answer{} })
+	redistest.Await(t, "a blocking call reaches the new node", func() bool {
+		return block(t.Context(), l,
+			time.Millisecond, key) == answer{}
+	})
 }
 
-// Who waits calls again and again: what the server refuses stands in the log
-// once, and again when it comes back.
-func TestARefusalOfWakeUpsIsLoggedOnce(t *testing.T) {
+// TestRefusalOfWakeUpsIsLoggedOnce checks that a repeated refusal is logged once, and again after
+// a success.
+func TestRefusalOfWakeUpsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
 	log, written := newLog()
@@ -410,18 +420,18 @@ func TestARefusalOfWakeUpsIsLoggedOnce(t *testing.T) {
 		s.Must("SET", p, "no sorted set")
 		for range 3 {
 			if got := block(t.Context(), l, time.Millisecond, p); !errors.Is(got.err, duly.ErrCorrupt) {
-				t.Errorf("a call on a text is answered %+v", got)
+				t.Errorf("Block on a text returned %+v", got)
 			}
 		}
 	}
 	refuse()
 	if n := written.Count("wake-ups"); n != 1 {
-		t.Errorf("three refusals are logged %d times: %s", n, written)
+		t.Errorf("three refusals were logged %d times: %s", n, written)
 	}
 	s.Must("DEL", p)
 	block(t.Context(), l, time.Millisecond, p)
 	refuse()
 	if n := written.Count("wake-ups"); n != 2 {
-		t.Errorf("a refusal that has come back is logged %d times: %s", n, written)
+		t.Errorf("a second refusal was logged %d times: %s", n, written)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// refusedOpen opens what is to be refused, and looks at the error: its code,
-// one line, what it names, and no secret.
+// refusedOpen opens a URL that must fail, and checks the error: its code, one line, the names in
+// it, and no secret.
 func refusedOpen(t *testing.T, url string, code duly.Code, names ...string) {
 	t.Helper()
 	l, err := tryOpen(t, url, testLog(t))
@@ -22,17 +22,17 @@ func refusedOpen(t *testing.T, url string, code duly.Code, names ...string) {
 	}
 	if duly.CodeOf(err) != code || err == nil || strings.Contains(err.Error(), "\n") ||
 		strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("Open answers %v; want %s", err, code)
+		t.Errorf("Open returned %v; want %s", err, code)
 		return
 	}
 	for _, name := range names {
 		if !strings.Contains(err.Error(), name) {
-			t.Errorf("Open answers %v; want %q named", err, name)
+			t.Errorf("Open returned %v; want it to name %q", err, name)
 		}
 	}
 }
 
-// hello is a server that says something of itself.
+// hello is a server with these fields in its answer to HELLO.
 func hello(t *testing.T, fields ...any) *redistest.Stub {
 	return redistest.NewStub(t, redis70, func(args []string) any {
 		switch {
@@ -75,7 +75,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-func TestWhatStandsThere(t *testing.T) {
+func TestOpenNamesTheKindOfServer(t *testing.T) {
 	t.Parallel()
 	refusedOpen(t, hello(t, "mode", "sentinel").URL(), duly.CodeInvalid, "redis+sentinel://")
 	refusedOpen(t, hello(t, "mode", "cluster").URL(), duly.CodeInvalid, "redis+cluster://")
@@ -91,7 +91,7 @@ func TestWhatStandsThere(t *testing.T) {
 	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "lower db")
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestOpenWithoutAServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,7 +111,8 @@ func TestNobodyThere(t *testing.T) {
 	refusedOpen(t, "redis://host.invalid:1", duly.CodeUnavailable, "check the host in the URL")
 }
 
-// Open ends with its context, also where somebody listens and says nothing.
+// TestOpenEndsWithItsContext checks that Open ends with its context, even if a server accepts the
+// connection and sends nothing.
 func TestOpenEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewStub(t, redis70, func([]string) any { return redistest.Silence{} })
@@ -120,7 +121,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(within(t, 200*time.Millisecond), o, testLog(t)); !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("answers %v", err)
+		t.Errorf("Open returned %v", err)
 	}
 	for _, say := range []any{redistest.HangUp{}, resp.Error("ERR max number of clients reached")} {
 		s := redistest.NewStub(t, redis70, func([]string) any { return say })
@@ -163,7 +164,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := conn.Do(t.Context(), "GET", "k"); got != "5" {
-		t.Errorf("database 3 has %v, %v", got, err)
+		t.Errorf("database 3 has the value %v, %v", got, err)
 	}
 }
 
@@ -176,7 +177,8 @@ func TestPasswords(t *testing.T) {
 	refusedOpen(t, "redis://nobody:s3cret1@"+s.Addr(), duly.CodeUnauthorized, "password")
 }
 
-// S5: a user with the least rights; and one that lacks some of them.
+// TestRights opens with a user that has only the required rights, and with one that lacks some of
+// them (S5).
 func TestRights(t *testing.T) {
 	t.Parallel()
 	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping",
@@ -189,30 +191,30 @@ func TestRights(t *testing.T) {
 	log, text := newLog()
 	l := openWith(t, s.UserURL("least"), log)
 	if !strings.Contains(text.String(), "+info") {
-		t.Errorf("no warning that names the right to call INFO: %q", text)
+		t.Errorf("the log has no warning about the right to call INFO: %q", text)
 	}
 	if _, err := l.Run(t.Context(), increment("duly:n", 1)); err != nil {
-		t.Errorf("Run: %v", err)
+		t.Errorf("Run returned %v", err)
 	}
 	if _, _, _, _, err := l.Block(t.Context(), "", []string{"duly:z"}, time.Millisecond); err != nil {
-		t.Errorf("Block: %v", err)
+		t.Errorf("Block returned %v", err)
 	}
 	key := "duly:x"
 	if err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hget", key, "f"}); err != nil {
-		t.Errorf("Allowed: %v", err)
+		t.Errorf("Allowed returned %v", err)
 	}
 	err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hset", key, "f", "v"},
 		[]string{"zadd", key, "1", "m"}, []string{"nosuch", key})
 	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "+hset +zadd +nosuch ~duly:*") {
-		t.Errorf("Allowed of what is not: %v", err)
+		t.Errorf("Allowed with missing rights returned %v", err)
 	}
 	refusedOpen(t, s.UserURL("noeval"), duly.CodeForbidden, "eval")
 	refusedOpen(t, s.UserURL("nopop"), duly.CodeForbidden, "+bzpopmin +client|unblock ~duly:*")
 	refusedOpen(t, s.UserURL("nokeys"), duly.CodeForbidden, "~duly:*")
 }
 
-// C9.9: a server that drops keys is refused, or warned of; one that keeps no
-// log is warned of.
+// TestEvictionAndAOF checks that Open fails for a server that drops keys, or logs a warning (C9.9).
+// It also logs a warning for a server without an append-only file.
 func TestEvictionAndAOF(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
@@ -221,13 +223,13 @@ func TestEvictionAndAOF(t *testing.T) {
 	openWith(t, s.URL()+"?eviction=warn&durability=replicas:2", log)
 	for _, part := range []string{"allkeys-lru", "append-only", "replicas"} {
 		if !strings.Contains(text.String(), part) {
-			t.Errorf("no warning of %s: %s", part, text)
+			t.Errorf("the log has no warning about %s: %s", part, text)
 		}
 	}
 	s = redistest.Single(t, redistest.AOF("always"))
 	log, text = newLog()
 	openWith(t, s.URL(), log)
 	if text.String() != "" {
-		t.Errorf("warns of a good server: %s", text)
+		t.Errorf("the log has warnings about a good server: %s", text)
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// three touches several keys of a slot, some of which are never there, as the
-// engine's scripts do.
+// three accesses several keys of a slot, some of which never exist, as the engine's scripts do.
 var three = NewScript("three", `#!lua
 redis.call('EXISTS', KEYS[2])
 redis.call('SADD', KEYS[3], ARGV[1])
@@ -40,7 +39,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Calls find their nodes from any node, one round trip for all.
+// TestClusterCallsFindTheirNodes checks that calls find their nodes from any node, in one round
+// trip for all.
 func TestClusterCallsFindTheirNodes(t *testing.T) {
 	t.Parallel()
 	c, p := redistest.SharedCluster(t)
@@ -52,14 +52,14 @@ func TestClusterCallsFindTheirNodes(t *testing.T) {
 	for round := range 2 {
 		for i, r := range l.RunAll(t.Context(), calls) {
 			if n, _ := r.Msg.AsInt64(); r.Err != nil || n != int64(round+1) {
-				t.Fatalf("call %d answers %d, %v", i, n, r.Err)
+				t.Fatalf("call %d returned %d, %v", i, n, r.Err)
 			}
 		}
 	}
 }
 
-// F8: a slot moves while it is used. Nobody sees MOVED, ASK or TRYAGAIN, and
-// no call runs twice.
+// TestSlotMovesUnderCalls moves a slot while it is used (F8). Callers never see MOVED, ASK or
+// TRYAGAIN, and no call runs twice.
 func TestSlotMovesUnderCalls(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
@@ -98,11 +98,13 @@ func TestSlotMovesUnderCalls(t *testing.T) {
 		})
 	}
 	redistest.Await(t, "calls go through", func() bool { return from.Must("GET", tag+":n") != nil })
-	met := map[redistest.MoveStage]string{redistest.MoveMigrating: "TRYAGAIN", redistest.MoveEmptied: "ASK", redistest.MoveClaimed: "MOVED"}
+	met := map[redistest.MoveStage]string{redistest.MoveMigrating: "TRYAGAIN", redistest.MoveEmptied: "ASK",
+		redistest.MoveClaimed: "MOVED"}
 	from.Must("CONFIG", "RESETSTAT")
 	c.MoveSlot(c.Slot(tag), from, to, func(stage redistest.MoveStage) {
 		if word := met[stage]; word != "" {
-			awaitError(t, from, word) // a call has met the stage
+			// A call has reached this stage of the move.
+			awaitError(t, from, word)
 		}
 	})
 	if _, err := l.Run(t.Context(), touch(tag, 0)); err != nil {
@@ -113,17 +115,20 @@ func TestSlotMovesUnderCalls(t *testing.T) {
 	want := int64(ran[0] + ran[1] + ran[2] + 1)
 	msg, err := l.Do(t.Context(), l.B().Get().Key(tag+":n").Build())
 	if n, _ := msg.AsInt64(); err != nil || n != want {
-		t.Errorf("ran %d times, answered %d times (%v)", n, want, err)
+		t.Errorf("the script ran %d times and was answered %d times (%v)", n, want, err)
 	}
 }
 
-// awaitError waits until the server has answered an error of that word.
+// awaitError waits until the server has returned an error with that word.
 func awaitError(t *testing.T, s *redistest.Server, word string) {
 	t.Helper()
-	redistest.Await(t, "an answer "+word, func() bool { return contains(s.Must("INFO", "errorstats"), "errorstat_"+word+":") })
+	redistest.Await(t, "an answer "+word, func() bool {
+		return contains(s.Must("INFO", "errorstats"),
+			"errorstat_"+word+":")
+	})
 }
 
-// A primary is killed: calls wait for its replica to take over.
+// TestClusterFailover kills a primary. Calls wait until its replica takes over.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
@@ -135,20 +140,20 @@ func TestClusterFailover(t *testing.T) {
 	old := c.For(tag)
 	old.Kill()
 	if _, err := l.Run(within(t, 200*time.Millisecond), touch(tag, 0)); !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("while nobody serves it: %v", err)
+		t.Errorf("a call without a primary returned %v", err)
 	}
 	if _, err := l.Run(within(t, 30*time.Second), touch(tag, 0)); err != nil {
-		t.Errorf("after the failover: %v", err)
+		t.Errorf("a call after the failover returned %v", err)
 	}
 	_, _, err := open(t, c.URL()).RunDurable(within(t, 30*time.Second), touch(tag, 0))
 	if err != nil {
-		t.Errorf("a new link: %v", err)
+		t.Errorf("a call of a new link returned %v", err)
 	}
 }
 
-// F8, F9: a primary stands still, with its connections whole, until its replica
-// has taken its place. What was on its way to it may have happened; what follows
-// goes to the new one, and nobody hears what the old one says when it goes on.
+// TestFrozenPrimaryIsLeft stops a primary, with its connections open, until its replica has
+// replaced it (F8, F9). Calls in flight to it may have happened. Later calls go to the new
+// primary, and answers of the old one are ignored after it continues.
 func TestFrozenPrimaryIsLeft(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
@@ -168,23 +173,24 @@ func TestFrozenPrimaryIsLeft(t *testing.T) {
 	c.AwaitHealthy()
 	begun := time.Now()
 	if err := <-hung; !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("a call on its way: %v", err)
+		t.Errorf("a call in flight returned %v", err)
 	}
 	if _, err := l.Run(within(t, time.Minute), touch(tag, 0)); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 15*time.Second { // a question without an answer ends after twenty
-		t.Errorf("a call was answered %v after the change", took)
+	if took := time.Since(begun); took > 15*time.Second { // a ping without an answer would end after twenty
+		t.Errorf("a call returned %v after the change", took)
 	}
 	old.Continue()
 	c.AwaitHealthy()
 	msg, err := l.Do(within(t, time.Minute), l.B().Get().Key(tag+":n").Build())
 	if n, _ := msg.AsInt64(); err != nil || n != 2 {
-		t.Errorf("ran %d times, answered twice (%v)", n, err)
+		t.Errorf("the script ran %d times and was answered twice (%v)", n, err)
 	}
 }
 
-// A server that stands still and was not replaced keeps its connections.
+// TestFrozenServerKeepsItsConnections checks that a server which hangs and was not replaced keeps
+// its connections.
 func TestFrozenServerKeepsItsConnections(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0, redistest.Config("cluster-node-timeout 60000"))
@@ -202,7 +208,7 @@ func TestFrozenServerKeepsItsConnections(t *testing.T) {
 	}()
 	redistest.Await(t, "its silence is noticed", func() bool { return len(l.dialer.silent()) > 0 })
 	if (&watchdog{l.core}).isReplaced(node.Addr()) {
-		t.Error("it was replaced, others say")
+		t.Error("isReplaced returned true")
 	}
 	node.Continue()
 	if err := <-done; err != nil {

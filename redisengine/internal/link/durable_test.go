@@ -12,18 +12,19 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// runDurable runs one and looks at its answer.
+// runDurable makes a durable call and checks its result.
 func runDurable(t *testing.T, l *Link, want int64, durable bool) {
 	t.Helper()
 	msg, notDurable, err := l.RunDurable(t.Context(), increment("k", 1))
 	if n, _ := msg.AsInt64(); err != nil || n != want {
-		t.Errorf("answers %d, %v; want %d", n, err, want)
+		t.Errorf("RunDurable returned %d, %v; want %d", n, err, want)
 	}
 	if durable && notDurable != nil || !durable && !errors.Is(notDurable, duly.ErrNotDurable) {
-		t.Errorf("durable: %v; want %v", notDurable, durable)
+		t.Errorf("the durability error is %v; want durable = %v", notDurable, durable)
 	}
-	if notDurable != nil && (!strings.Contains(notDurable.Error(), "same IDs") || strings.Contains(notDurable.Error(), "by 1 replicas")) {
-		t.Errorf("says not what to do: %v", notDurable)
+	if notDurable != nil && (!strings.Contains(notDurable.Error(), "same IDs") ||
+		strings.Contains(notDurable.Error(), "by 1 replicas")) {
+		t.Errorf("the error does not say what to do: %v", notDurable)
 	}
 }
 
@@ -32,43 +33,48 @@ func TestDurableWithoutTheOptionIsRun(t *testing.T) {
 	s := stub(t, redis70, inTurn(int64(1)))
 	runDurable(t, open(t, s.URL()), 1, true)
 	if n := s.Count("WAIT") + s.Count("WAITAOF") + s.Count("EVAL"); n != 0 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("the server was asked %d times", n)
 	}
 }
 
-// A replica that stands still confirms nothing; one that goes on does, also
-// for what was stored before, and over a connection that wrote nothing since.
+// TestReplicasConfirm checks that a replica which hangs confirms nothing. After it continues, it
+// also confirms earlier writes, even over a connection that has written nothing since.
 func TestReplicasConfirm(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	host, port, _ := strings.Cut(s.Addr(), ":")
 	replica := redistest.Single(t, redistest.Config("replicaof %s %s", host, port))
-	redistest.Await(t, "the replica is in step", func() bool { return contains(s.Must("INFO", "replication"), "state=online") })
+	redistest.Await(t, "the replica has caught up", func() bool {
+		return contains(s.Must("INFO", "replication"),
+			"state=online")
+	})
 	patient := open(t, s.URL()+"?durability=replicas:1&durability_timeout=30s")
 	hasty := open(t, s.URL()+"?durability=replicas:1&durability_timeout=50ms")
 	runDurable(t, patient, 1, true)
 	replica.Pause()
 	runDurable(t, hasty, 2, false)
-	// A repeat finds everything stored, and writes nothing itself.
+	// A repeat finds the value stored, and writes nothing.
 	repeat := Call{Script: echo, Keys: []string{"k"}, Args: []string{""}}
-	if _, notDurable, err := hasty.RunDurable(t.Context(), repeat); err != nil || !errors.Is(notDurable, duly.ErrNotDurable) {
-		t.Errorf("a repeat that nobody confirms: %v, %v", notDurable, err)
+	if _, notDurable, err := hasty.RunDurable(t.Context(), repeat); err != nil ||
+		!errors.Is(notDurable, duly.ErrNotDurable) {
+		t.Errorf("an unconfirmed repeat returned %v, %v", notDurable, err)
 	}
 	replica.Continue()
 	if _, notDurable, err := patient.RunDurable(t.Context(), repeat); err != nil || notDurable != nil {
-		t.Errorf("a repeat that is confirmed: %v, %v", notDurable, err)
+		t.Errorf("a confirmed repeat returned %v, %v", notDurable, err)
 	}
 }
 
-// C9.7: as many replicas have to confirm as the option says. With replicas:2 and
-// one replica attached nothing is durable.
+// TestReplicasAreCounted checks that the option sets how many replicas must confirm (C9.7). With
+// replicas:2 and one replica, no call is durable.
 func TestReplicasAreCounted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		wanted, confirmed int64
 		durable           bool
 	}{
-		{1, 0, false}, {1, 1, true}, {1, 2, true}, {2, 0, false}, {2, 1, false}, {2, 2, true}, {2, 3, true}, {5, 4, false}, {5, 5, true},
+		{1, 0, false}, {1, 1, true}, {1, 2, true}, {2, 0, false}, {2, 1, false}, {2, 2, true}, {2, 3, true}, {5, 4, false},
+		{5, 5, true},
 	} {
 		s := stub(t, redis70, func(args []string) any {
 			if args[0] == "WAIT" {
@@ -82,17 +88,17 @@ func TestReplicasAreCounted(t *testing.T) {
 		}
 		for _, args := range s.Seen() {
 			if args[0] == "WAIT" && strings.Join(args, " ") != fmt.Sprintf("WAIT %d 70", tt.wanted) {
-				t.Errorf("replicas:%d asks %q", tt.wanted, args)
+				t.Errorf("replicas:%d sends %q", tt.wanted, args)
 			}
 		}
 		if n := s.Count("WAIT"); n != 2 {
-			t.Errorf("replicas:%d asks %d times for two calls", tt.wanted, n)
+			t.Errorf("replicas:%d sends %d commands for two calls", tt.wanted, n)
 		}
 	}
 }
 
-// C9.6: script, write and question go out on one connection, and the question is
-// WAITAOF with its time.
+// TestAOFConfirms checks that script, write and WAITAOF are sent on one connection, with the
+// timeout (C9.6).
 func TestAOFConfirms(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -117,14 +123,15 @@ func TestAOFConfirms(t *testing.T) {
 			own := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "EVAL" && args[1] == count.Source })
 			sent := seen[own:min(own+3, len(seen))]
 			if len(sent) != 3 || sent[1][1] != fenceScript.Source || strings.Join(sent[2], " ") != "WAITAOF 1 0 70" {
-				t.Errorf("was sent %q", sent)
+				t.Errorf("the server received %q", sent)
 			}
 		})
 	}
 }
 
-// What did not run is sent again as a whole; what may have run is not.
-func TestDurableRepeatsAsAWhole(t *testing.T) {
+// TestDurableRetriesTheWholePipeline checks that a call that did not run is sent again
+// completely. A call that may have run is not.
+func TestDurableRetriesTheWholePipeline(t *testing.T) {
 	t.Parallel()
 	serve := func(answers ...any) *redistest.Stub {
 		own := inTurn(answers...)
@@ -142,20 +149,20 @@ func TestDurableRepeatsAsAWhole(t *testing.T) {
 	s := serve(resp.Error("TRYAGAIN wait"), resp.Error("LOADING wait"), int64(1))
 	runDurable(t, open(t, s.URL()+query), 1, true)
 	if a, b := countOwn(s, count), s.Count("WAIT"); a != 3 || b != 3 {
-		t.Errorf("%d scripts, %d questions", a, b)
+		t.Errorf("got %d scripts and %d confirmations", a, b)
 	}
 	s = serve(redistest.HangUp{}, int64(1))
 	_, _, err := open(t, s.URL()+query).RunDurable(t.Context(), increment("k", 1))
 	if n := countOwn(s, count); !errors.Is(err, duly.ErrUnavailable) || n != 1 {
-		t.Errorf("sent %d times, answers %v", n, err)
+		t.Errorf("the call was sent %d times and returned %v", n, err)
 	}
 	s = serve(resp.Error("OOM full"))
 	if _, _, err := open(t, s.URL()+query).RunDurable(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrFull) {
-		t.Errorf("answers %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// A connection is used again, unless it has ended meanwhile.
+// TestDurableConnections checks that a connection is reused, unless it has ended meanwhile.
 func TestDurableConnections(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -164,14 +171,15 @@ func TestDurableConnections(t *testing.T) {
 		runDurable(t, l, int64(i+1), false)
 	}
 	if n := len(l.dialer.open()); n != 2 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 	s.Restart()
 	awaitCut(t, l, s)
 	runDurable(t, l, 1, false)
 }
 
-// On a cluster batches find their node, also while and after the slot moves.
+// TestDurableOnACluster checks that durable calls find their node, also during and after a move
+// of the slot.
 func TestDurableOnACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
@@ -181,9 +189,10 @@ func TestDurableOnACluster(t *testing.T) {
 	run := func(what string) {
 		t.Helper()
 		want++
-		msg, notDurable, err := l.RunDurable(t.Context(), Call{Script: three, Keys: []string{tag + ":n", tag + ":n", tag + ":n2"}, Args: []string{"x"}})
+		msg, notDurable, err := l.RunDurable(t.Context(), Call{Script: three,
+			Keys: []string{tag + ":n", tag + ":n", tag + ":n2"}, Args: []string{"x"}})
 		if n, _ := msg.AsInt64(); err != nil || n != want || !errors.Is(notDurable, duly.ErrNotDurable) {
-			t.Errorf("%s: answers %d, %v, %v", what, n, notDurable, err)
+			t.Errorf("%s: got %d, %v, %v", what, n, notDurable, err)
 		}
 	}
 	for range 3 {

@@ -8,11 +8,11 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// D5: who has accepted a server that drops keys is told so every minute, until
-// the server no longer does.
+// TestEvictionIsLoggedEveryMinute checks that the log warns every minute about an accepted server
+// that drops keys, until it no longer does (D5).
 //
 // C9.9
-func TestEvictionIsWarnedOfEveryMinute(t *testing.T) {
+func TestEvictionIsLoggedEveryMinute(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
 	o, err := ParseURL(s.URL() + "?eviction=warn")
@@ -33,12 +33,12 @@ func TestEvictionIsWarnedOfEveryMinute(t *testing.T) {
 		eventually.True(t, "the link waits for the next minute", rests)
 		now.Advance(evictionEvery - 1)
 		if n := text.Count("allkeys-lru"); n != before {
-			t.Errorf("%d warnings before the minute is over; want %d", n, before)
+			t.Errorf("got %d warnings before the minute is over; want %d", n, before)
 		}
 		now.Advance(1)
 		eventually.True(t, "the link waits for the minute after it", rests)
 		if n := text.Count("allkeys-lru"); n != after {
-			t.Errorf("%d warnings after the minute; want %d", n, after)
+			t.Errorf("got %d warnings after the minute; want %d", n, after)
 		}
 	}
 	minute(1, 2)

@@ -15,7 +15,8 @@ var counting = func() *Script {
 	s := *count
 	s.Function = "duly_count_0123456789"
 	s.Library = &Library{Name: "duly_test_0123456789", Source: "#!lua name=duly_test_0123456789\n" +
-		"redis.register_function('" + s.Function + "', function(KEYS, ARGV) return redis.call('INCRBY', KEYS[1], ARGV[1]) end)"}
+		"redis.register_function('" + s.Function + "', function(KEYS, ARGV) return redis.call('INCRBY', KEYS[1], " +
+		"ARGV[1]) end)"}
 	return &s
 }()
 
@@ -23,16 +24,17 @@ func counted(key string) Call {
 	return Call{Script: counting, Keys: []string{key}, Args: []string{"1"}}
 }
 
-// A call whose function the server doesn't know goes out once more, as text, and
-// loads the library for later calls. It runs also if the library can't be
-// loaded. With durability all that is one pipeline.
-func TestAMissingFunctionIsLoadedWithTheCall(t *testing.T) {
+// TestMissingFunctionIsLoadedWithTheCall checks that a call whose function the server does not
+// know is sent again as text, together with the library for later calls. It runs even if the
+// library can't be loaded. With durability all of that is one pipeline.
+func TestMissingFunctionIsLoadedWithTheCall(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string][]string{
 		"":                       {"FCALL", "FUNCTION LOAD", "EVAL"},
 		"?durability=replicas:1": {"FCALL", "EVAL", "WAIT", "FUNCTION LOAD", "EVAL", "EVAL", "WAIT"},
 	} {
-		for _, loaded := range []any{counting.Library.Name, resp.Error("OOM command not allowed when used memory > 'maxmemory'.")} {
+		for _, loaded := range []any{counting.Library.Name,
+			resp.Error("OOM command not allowed when used memory > 'maxmemory'.")} {
 			s := redistest.NewStub(t, redis70, func(args []string) any {
 				switch {
 				case args[0] == "FCALL":
@@ -55,16 +57,16 @@ func TestAMissingFunctionIsLoadedWithTheCall(t *testing.T) {
 
 			msg, durable, err := l.RunDurable(t.Context(), counted("k"))
 			if n, _ := msg.AsInt64(); err != nil || durable != nil || n != 7 {
-				t.Errorf("%q: answers %d, %v, %v", options, n, durable, err)
+				t.Errorf("%q: got %d, %v, %v", options, n, durable, err)
 			}
 			if sent := since(s.Seen(), "FCALL"); !slices.Equal(sent, want) {
-				t.Errorf("%q: sent are %q, want %q", options, sent, want)
+				t.Errorf("%q: the server received %q, want %q", options, sent, want)
 			}
 		}
 	}
 }
 
-// since are the names of the commands from the first of that name on.
+// since returns the names of the commands from the first one with this name on.
 func since(seen [][]string, name string) (names []string) {
 	for _, args := range seen {
 		command := args[0]
@@ -78,8 +80,8 @@ func since(seen [][]string, name string) (names []string) {
 	return names
 }
 
-// Calls that go out together after the server has lost its functions run once
-// each, and the calls after them are calls of functions again.
+// TestCallsOfALostLibraryRunOnce checks that concurrent calls after the server lost its functions
+// run once each, and that later calls use functions again.
 func TestCallsOfALostLibraryRunOnce(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -91,7 +93,7 @@ func TestCallsOfALostLibraryRunOnce(t *testing.T) {
 		t.Helper()
 		for i, r := range l.RunAll(t.Context(), []Call{counted("a"), counted("b"), counted("c")}) {
 			if n, _ := r.Msg.AsInt64(); r.Err != nil || n != want {
-				t.Errorf("call %d answers %d, %v; want %d", i, n, r.Err, want)
+				t.Errorf("call %d returned %d, %v; want %d", i, n, r.Err, want)
 			}
 		}
 	}
@@ -100,16 +102,19 @@ func TestCallsOfALostLibraryRunOnce(t *testing.T) {
 	run(2)
 	s.Must("CONFIG", "RESETSTAT")
 	run(3)
-	if stats := s.Must("INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_fcall:calls=3,") || strings.Contains(stats, "cmdstat_eval") {
-		t.Errorf("after the library was loaded again, three calls are %s", stats)
+	if stats := s.Must("INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_fcall:calls=3,") ||
+		strings.Contains(stats, "cmdstat_eval") {
+		t.Errorf("after the library was loaded again, the statistics of three calls are %s", stats)
 	}
 }
 
-// A server that has lost its functions and loads none serves every call by EVAL.
-// That is logged once for each reason, and again after a library was loaded.
-func TestARefusedLibraryIsLoggedOnce(t *testing.T) {
+// TestRefusedLibraryIsLoggedOnce checks that a server which lost its functions and can't load
+// them runs every call by EVAL. The log has one line per reason, and another one after a library
+// was loaded.
+func TestRefusedLibraryIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	const noRight, fullMemory = "NOPERM this user has no permissions to run the 'function|load' command", "OOM command not allowed when used memory > 'maxmemory'."
+	const noRight, fullMemory = "NOPERM this user has no permissions to run the 'function|load' command",
+		"OOM command not allowed when used memory > 'maxmemory'."
 	for _, options := range []string{"", "?durability=replicas:1"} {
 		var reply atomic.Value
 		reply.Store(any(counting.Library.Name))
@@ -137,7 +142,7 @@ func TestARefusedLibraryIsLoggedOnce(t *testing.T) {
 		warnings := 0
 		for _, step := range []struct {
 			reply string
-			more  int // warnings
+			more  int // further warnings
 		}{
 			{counting.Library.Name, 0}, {noRight, 1}, {noRight, 0}, {fullMemory, 1}, {fullMemory, 0},
 			{"LOADING Redis is loading the dataset in memory", 0}, {fullMemory, 0}, {counting.Library.Name, 0}, {fullMemory, 1},
@@ -147,7 +152,8 @@ func TestARefusedLibraryIsLoggedOnce(t *testing.T) {
 				t.Fatalf("%q, %q: %v, %v", options, step.reply, durable, err)
 			}
 			warnings += step.more
-			if lines := log.Lines("refuses to load functions"); len(lines) != warnings || step.more > 0 && !strings.Contains(lines[warnings-1], step.reply[:6]) {
+			if lines := log.Lines("refuses to load functions"); len(lines) != warnings || step.more > 0 &&
+				!strings.Contains(lines[warnings-1], step.reply[:6]) {
 				t.Errorf("%q: after %q the log has %q, want %d lines", options, step.reply, lines, warnings)
 			}
 		}

@@ -28,7 +28,7 @@ func receive[T any](t *testing.T, what string, from <-chan T) (got T) {
 	select {
 	case got = <-from:
 	case <-ctx.Done():
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 	return got
 }
@@ -40,8 +40,8 @@ func spublish(t *testing.T, l *Link, channel, message string) {
 	}
 }
 
-// The slot moves: the subscription follows it, reports the gap, and passes on what
-// is published at the new owner.
+// TestHearFollowsItsSlot moves the slot. The subscription follows it, reports the gap, and
+// receives messages from the new owner.
 func TestHearFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
@@ -50,7 +50,7 @@ func TestHearFollowsItsSlot(t *testing.T) {
 	hearing, messages, done := hear(t, l, channel)
 	spublish(t, l, channel, "before")
 	if m := receive(t, "a message", messages); m != "before" {
-		t.Errorf("heard %q", m)
+		t.Errorf("received %q", m)
 	}
 
 	from := c.For(channel)
@@ -67,6 +67,6 @@ func TestHearFollowsItsSlot(t *testing.T) {
 
 	l.Close()
 	if err := receive(t, "the end", done); !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("the subscription ended with %v", err)
 	}
 }

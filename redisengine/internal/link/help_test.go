@@ -17,19 +17,19 @@ func contains(v any, part string) bool {
 	return ok && strings.Contains(text, part)
 }
 
-// newLog is a log, and what is written to it.
+// newLog returns a logger and its output.
 func newLog() (*slog.Logger, *logtest.Log) {
 	log := new(logtest.Log)
 	return log.Logger(), log
 }
 
-// testLog writes to the test's log.
+// testLog returns a logger that writes to the test's log.
 func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }
 
-// stub is a server that answers the scripts of the test's own calls as answer
-// says, and is content with the rest.
+// stub is a server that answers the test's scripts as answer says, and accepts all other
+// commands.
 func stub(t *testing.T, version string, answer func(args []string) any) *redistest.Stub {
 	t.Helper()
 	return redistest.NewStub(t, version, func(args []string) any {
@@ -43,20 +43,20 @@ func stub(t *testing.T, version string, answer func(args []string) any) *rediste
 	})
 }
 
-// inTurn answers one after the other, and the last for ever.
+// inTurn returns the answers one after the other, and then repeats the last one.
 func inTurn(answers ...any) func([]string) any {
 	var n atomic.Int64
 	return func([]string) any { return answers[min(int(n.Add(1)), len(answers))-1] }
 }
 
-// within is a context that ends after d.
+// within returns a context that ends after d.
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// countOwn is how often a stub was sent the script, by hash or whole.
+// countOwn returns how often a stub received the script, by hash or as text.
 func countOwn(s *redistest.Stub, script *Script) int {
 	n := 0
 	for _, args := range s.Seen() {

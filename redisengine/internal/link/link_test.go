@@ -13,9 +13,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// Nothing is left behind. The client library lets a goroutine sleep for five
-// seconds before it closes what a cluster has dropped, so it is looked at more
-// than once.
+// TestMain checks that no goroutine is left. The client library lets a goroutine sleep for five
+// seconds before it closes connections that a cluster has dropped, so the check is repeated.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	err := goleak.Find()
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// open connects to a URL for the length of the test.
+// open connects to a URL for the duration of the test.
 func open(t *testing.T, url string) *Link {
 	t.Helper()
 	return openWith(t, url, testLog(t))
@@ -65,7 +64,7 @@ func increment(key string, by int) Call {
 	return Call{Script: count, Keys: []string{key}, Args: []string{fmt.Sprint(by)}}
 }
 
-func TestRunByHashAndWholeWhereItIsNotKnown(t *testing.T) {
+func TestRunByHashAndAsTextIfUnknown(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
 	l := open(t, s.URL())
@@ -76,16 +75,16 @@ func TestRunByHashAndWholeWhereItIsNotKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, _ := msg.AsInt64(); n != int64(i+1) {
-			t.Errorf("run %d answers %d", i, n)
+			t.Errorf("run %d returned %d", i, n)
 		}
 	}
 	msg, err := l.Run(t.Context(), Call{Script: echo, Keys: []string{key}, Args: []string{"a\x00\r\nb"}})
 	if got, _ := msg.AsStrSlice(); err != nil || len(got) != 2 || got[1] != "a\x00\r\nb" {
-		t.Errorf("echo answers %q, %v", got, err)
+		t.Errorf("echo returned %q, %v", got, err)
 	}
 }
 
-func TestRunAllAnswersInPlace(t *testing.T) {
+func TestRunAllKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
 	l := open(t, s.URL())
@@ -98,10 +97,10 @@ func TestRunAllAnswersInPlace(t *testing.T) {
 	results := l.RunAll(t.Context(), calls)
 	for i, r := range results[:50] {
 		if n, _ := r.Msg.AsInt64(); r.Err != nil || n != int64(i) {
-			t.Errorf("call %d answers %d, %v", i, n, r.Err)
+			t.Errorf("call %d returned %d, %v", i, n, r.Err)
 		}
 	}
 	if err := results[50].Err; !errors.Is(err, duly.ErrCorrupt) {
-		t.Errorf("a key of another kind: %v", err)
+		t.Errorf("a key of another type returned %v", err)
 	}
 }

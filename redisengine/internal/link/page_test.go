@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// C11.3, C11.20: docs/redis.md names every option and every scheme, and no
-// others, and says how to choose the number of shards.
+// TestPageNamesEveryOption checks that docs/redis.md names exactly the options and schemes that
+// exist, and says how to choose the number of shards (C11.3, C11.20).
 func TestPageNamesEveryOption(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/redis.md")
@@ -36,8 +36,9 @@ func TestPageNamesEveryOption(t *testing.T) {
 		}
 	}
 	for _, option := range named {
-		if _, err := ParseURL("redis://h?"+option+"=x", "max_body", "max_queues", "shards"); err != nil && strings.Contains(err.Error(), "unknown option") {
-			t.Errorf("the page names the option %s, which there is not", option)
+		if _, err := ParseURL("redis://h?"+option+"=x", "max_body", "max_queues", "shards"); err != nil &&
+			strings.Contains(err.Error(), "unknown option") {
+			t.Errorf("the page names the option %s, which does not exist", option)
 		}
 	}
 	for _, scheme := range Schemes() {

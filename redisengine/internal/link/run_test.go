@@ -17,12 +17,15 @@ import (
 
 const redis70 = "7.0.15"
 
-// C11.13: what certainly did not run is sent again, and nothing else.
-func TestWhatDidNotRunIsRepeated(t *testing.T) {
+// TestCallThatDidNotRunIsRetried checks that only calls that certainly did not run are sent again
+// (C11.13).
+func TestCallThatDidNotRunIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"TRYAGAIN Multiple keys request during rehashing of slot", "CLUSTERDOWN The cluster is down", "LOADING Redis is loading the dataset in memory",
-		"MASTERDOWN Link with MASTER is down", "BUSY Redis is busy running a script.", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1",
+		"TRYAGAIN Multiple keys request during rehashing of slot", "CLUSTERDOWN The cluster is down",
+		"LOADING Redis is loading the dataset in memory",
+		"MASTERDOWN Link with MASTER is down", "BUSY Redis is busy running a script.", "MOVED 1 127.0.0.1:1",
+		"ASK 1 127.0.0.1:1",
 	} {
 		word, _, _ := strings.Cut(text, " ")
 		t.Run(word, func(t *testing.T) {
@@ -31,17 +34,18 @@ func TestWhatDidNotRunIsRepeated(t *testing.T) {
 			l := open(t, s.URL())
 			msg, err := l.Run(t.Context(), increment("k", 1))
 			if n, _ := msg.AsInt64(); err != nil || n != 7 {
-				t.Errorf("answers %d, %v", n, err)
+				t.Errorf("got %d, %v", n, err)
 			}
 			if n := countOwn(s, count); n != 3 {
-				t.Errorf("sent %d times", n)
+				t.Errorf("the call was sent %d times", n)
 			}
 		})
 	}
 }
 
-// A script that the server doesn't know goes out whole at once, and only once.
-func TestUnknownScriptGoesOutWhole(t *testing.T) {
+// TestUnknownScriptIsSentAsText checks that a script which the server does not know is sent as
+// text at once, and only once.
+func TestUnknownScriptIsSentAsText(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func(args []string) any {
 		if args[0] == "EVALSHA" {
@@ -52,22 +56,22 @@ func TestUnknownScriptGoesOutWhole(t *testing.T) {
 	l := open(t, s.URL())
 	_, err := l.Run(t.Context(), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("answers %v", err)
+		t.Errorf("got %v", err)
 	}
 	if a, b := s.Count("EVALSHA"), s.Count("EVAL"); a != 1 || b != 1 {
-		t.Errorf("%d times by hash, %d times whole", a, b)
+		t.Errorf("the script was sent %d times by hash and %d times as text", a, b)
 	}
 }
 
-// C11.13: the connection ends while a call is on its way: a write may have run and is
-// not sent again, a read is.
-func TestWhatMayHaveRunIsNotRepeated(t *testing.T) {
+// TestCallThatMayHaveRunIsNotRetried breaks the connection while a call is in flight (C11.13). A
+// write may have run and is not sent again. A read is.
+func TestCallThatMayHaveRunIsNotRetried(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(redistest.HangUp{}, int64(7)))
 	l := open(t, s.URL())
 	_, err := l.Run(t.Context(), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "it may have happened") {
-		t.Errorf("a write answers %v", err)
+		t.Errorf("a write returned %v", err)
 	}
 	if n := countOwn(s, count); n != 1 {
 		t.Errorf("a write was sent %d times", n)
@@ -76,15 +80,16 @@ func TestWhatMayHaveRunIsNotRepeated(t *testing.T) {
 	l = open(t, s.URL())
 	msg, err := l.Run(t.Context(), Call{Script: echo, Keys: []string{"k"}})
 	if n, _ := msg.AsInt64(); err != nil || n != 7 {
-		t.Errorf("a read answers %d, %v", n, err)
+		t.Errorf("a read returned %d, %v", n, err)
 	}
 	if n := countOwn(s, echo); n != 3 {
 		t.Errorf("a read was sent %d times", n)
 	}
 }
 
-// In one pipeline each call has its own end.
-func TestRunAllRepeatsOnlyWhatDidNotRun(t *testing.T) {
+// TestRunAllRetriesOnlyCallsThatDidNotRun checks that each call of a pipeline is retried
+// separately.
+func TestRunAllRetriesOnlyCallsThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	first := inTurn(resp.Error("TRYAGAIN wait"), int64(1))
 	s := stub(t, redis70, func(args []string) any {
@@ -101,14 +106,15 @@ func TestRunAllRepeatsOnlyWhatDidNotRun(t *testing.T) {
 	n, _ := results[0].Msg.AsInt64()
 	m, _ := results[2].Msg.AsInt64()
 	if n != 1 || m != 3 || results[0].Err != nil || results[2].Err != nil || !errors.Is(results[1].Err, duly.ErrFull) {
-		t.Errorf("answers %d, %v, %d", n, results[1].Err, m)
+		t.Errorf("got %d, %v, %d", n, results[1].Err, m)
 	}
 	if n := countOwn(s, count); n != 4 {
-		t.Errorf("%d calls were sent", n)
+		t.Errorf("the server received %d calls", n)
 	}
 }
 
-// A refusal is told once, with its code and what to do, in one line.
+// TestRefusals checks that a refused call is not retried, and that its error has a code and says
+// what to do, in one line.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -116,22 +122,32 @@ func TestRefusals(t *testing.T) {
 		code duly.Code
 		text string
 	}{
-		{"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'", duly.CodeFull, "maxmemory"},
-		{"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", duly.CodeFull, "disk"},
+		{"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'", duly.CodeFull,
+			"maxmemory"},
+		{"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.", duly.CodeFull,
+			"disk"},
 		{"NOREPLICAS Not enough good replicas to write.", duly.CodeUnavailable, "nothing was done"},
-		{"WRONGTYPE Operation against a key holding the wrong kind of value script: ab, on @user_script:2.", duly.CodeCorrupt, "prefix duly"},
+		{"WRONGTYPE Operation against a key holding the wrong kind of value script: ab, on @user_script:2.",
+			duly.CodeCorrupt, "prefix duly"},
 		{"NOAUTH Authentication required.", duly.CodeUnauthorized, "PASSWORD@"},
 		{"WRONGPASS invalid username-password pair or user is disabled.", duly.CodeUnauthorized, "password"},
 		{"NOPERM this user has no permissions to run the 'evalsha' command", duly.CodeForbidden, "command evalsha"},
 		{"NOPERM User duly has no permissions to run the 'client|id' command", duly.CodeForbidden, "command client|id"},
-		{"NOPERM this user has no permissions to access one of the keys used as arguments", duly.CodeForbidden, "access to keys under the prefix"},
-		{"ERR The user executing the script can't run this command or subcommand script: ab, on @user_script:1.", duly.CodeForbidden, "see ACL LOG"},
-		{"ERR The user executing the script can't publish to the channel mentioned in the command script: ab, on @user_script:1.", duly.CodeForbidden, "access to a channel"},
-		{"ERR ACL failure in script: User u has no permissions to access the 'duly:c' channel script: ab", duly.CodeForbidden, "access to a channel"},
-		{"ERR The user executing the script can't access at least one of the keys mentioned in the command script: ab", duly.CodeForbidden, "access to keys"},
-		{"ERR ACL failure in script: User u has no permissions to run the 'set' command script: ab", duly.CodeForbidden, "command set"},
+		{"NOPERM this user has no permissions to access one of the keys used as arguments", duly.CodeForbidden,
+			"access to keys under the prefix"},
+		{"ERR The user executing the script can't run this command or subcommand script: ab, on @user_script:1.",
+			duly.CodeForbidden, "see ACL LOG"},
+		{"ERR The user executing the script can't publish to the channel mentioned in the command script: ab, on " +
+			"@user_script:1.", duly.CodeForbidden, "access to a channel"},
+		{"ERR ACL failure in script: User u has no permissions to access the 'duly:c' channel script: ab",
+			duly.CodeForbidden, "access to a channel"},
+		{"ERR The user executing the script can't access at least one of the keys mentioned in the command script: ab",
+			duly.CodeForbidden, "access to keys"},
+		{"ERR ACL failure in script: User u has no permissions to run the 'set' command script: ab", duly.CodeForbidden,
+			"command set"},
 		{"ERR unknown command 'EVALSHA', with args beginning with: ", duly.CodeUnsupported, "command EVALSHA"},
-		{"ERR unknown command `HELLO`, with args beginning with: ", duly.CodeUnsupported, "(command HELLO); duly needs Redis 7.0"},
+		{"ERR unknown command `HELLO`, with args beginning with: ", duly.CodeUnsupported,
+			"(command HELLO); duly needs Redis 7.0"},
 		{"ERR user_script:2: s3cret detail script: ab, on @user_script:2.", duly.CodeInternal, "the log has the details"},
 	}
 	for _, tt := range tests {
@@ -143,23 +159,23 @@ func TestRefusals(t *testing.T) {
 			l := openWith(t, s.URL(), log)
 			_, err := l.Run(t.Context(), increment("k", 1))
 			if duly.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("answers %v", err)
+				t.Errorf("got %v", err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("tells a detail: %v", err)
+				t.Errorf("the error has a secret detail: %v", err)
 			}
 			if tt.code == duly.CodeInternal && !strings.Contains(text.String(), "s3cret detail") {
-				t.Errorf("logged %q", text)
+				t.Errorf("the log is %q", text)
 			}
 			if n := countOwn(s, count); n != 1 {
-				t.Errorf("sent %d times", n)
+				t.Errorf("the call was sent %d times", n)
 			}
 		})
 	}
 }
 
-// A server hides from its callers where the store is. The log shows it to the operator,
-// once a minute.
+// TestRefusalIsLoggedOnceAMinute checks that the log shows the operator the store's address once
+// a minute, because a server hides it from its callers.
 func TestRefusalIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(resp.Error("OOM command not allowed when used memory > 'maxmemory'.")))
@@ -167,29 +183,29 @@ func TestRefusalIsLoggedOnceAMinute(t *testing.T) {
 	l := openWith(t, s.URL(), log)
 	for range 3 {
 		if _, err := l.Run(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrFull) {
-			t.Errorf("answers %v", err)
+			t.Errorf("got %v", err)
 		}
 	}
 	if n := strings.Count(text.String(), "redis at "+s.Addr()); n != 1 {
-		t.Errorf("three refusals write %d lines: %s", n, text)
+		t.Errorf("three refusals wrote %d lines: %s", n, text)
 	}
 }
 
-// Patience ends with the context's deadline, or with the option where there is
-// none; what did not run then is told so.
-func TestRepeatingEnds(t *testing.T) {
+// TestRetriesEnd checks that retries end at the context's deadline, or after the option's time if
+// there is none. The error says that the call did not run.
+func TestRetriesEnd(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(resp.Error("LOADING Redis is loading the dataset in memory")))
 	l := open(t, s.URL()+"?retry=300ms")
 	_, err := l.Run(context.Background(), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "nothing was done") {
-		t.Errorf("without a deadline: %v", err)
+		t.Errorf("a call without a deadline returned %v", err)
 	}
 	if n := countOwn(s, count); n < 2 {
-		t.Errorf("sent %d times", n)
+		t.Errorf("the call was sent %d times", n)
 	}
 	l = open(t, s.URL()+"?retry=1h&durability=replicas:1")
-	// Whenever the deadline comes, a call that was sent is unavailable.
+	// Whenever the deadline comes, a call that was sent returns unavailable.
 	for i := range 60 {
 		for name, run := range map[string]func(context.Context) error{
 			"Run":        func(ctx context.Context) error { _, err := l.Run(ctx, increment("k", 1)); return err },
@@ -198,42 +214,44 @@ func TestRepeatingEnds(t *testing.T) {
 			before := countOwn(s, count)
 			err := run(within(t, time.Duration(i)*time.Millisecond/5))
 			if sent := countOwn(s, count) > before; sent && !errors.Is(err, duly.ErrUnavailable) || !sent && err == nil {
-				t.Errorf("%s after %d: %v", name, i, err)
+				t.Errorf("%s with a deadline after %d steps returned %v", name, i, err)
 			}
 		}
 	}
 	if _, err := l.Run(within(t, 200*time.Millisecond), increment("k", 1)); !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("with a deadline: %v", err)
+		t.Errorf("a call with a deadline returned %v", err)
 	}
 }
 
-// C4.2: a deadline ends the caller's waiting, not a call in flight, nor the
-// connection that others share.
-func TestDeadlineEndsTheWaitingAlone(t *testing.T) {
+// TestDeadlineEndsOnlyTheWaiting checks that a deadline ends the caller's waiting, but neither a
+// call in flight nor the shared connection (C4.2).
+func TestDeadlineEndsOnlyTheWaiting(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	s := stub(t, redis70, inTurn(redistest.Late{When: release, Answer: int64(1)}, int64(2)))
 	l := open(t, s.URL())
 	_, err := l.Run(within(t, 100*time.Millisecond), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the one that left: %v", err)
+		t.Errorf("the call with the deadline returned %v", err)
 	}
 	close(release)
 	msg, err := l.Run(t.Context(), increment("k", 1))
 	if n, _ := msg.AsInt64(); err != nil || n != 2 {
-		t.Errorf("the next one: %d, %v", n, err)
+		t.Errorf("the next call returned %d, %v", n, err)
 	}
-	if n := s.Count("HELLO"); n != 2 { // one to connect, one of the check
-		t.Errorf("%d greetings: the connection was not kept", n)
+	if n := s.Count("HELLO"); n != 2 { // one for the connection, one for the check
+		t.Errorf("got %d greetings: the connection was not kept", n)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Run(gone, increment("k", 1)); !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("one that had left before: %v", err)
+	if _, err := l.Run(gone, increment("k", 1)); !errors.Is(err, duly.ErrUnavailable) ||
+		!errors.Is(err, context.Canceled) {
+		t.Errorf("a call with an ended context returned %v", err)
 	}
 }
 
-// While nobody listens calls wait; they go through as soon as somebody does.
+// TestCallsWaitForAServerThatComesBack checks that calls wait while the server is down, and run
+// as soon as it is back.
 func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -245,7 +263,7 @@ func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	awaitCut(t, l, s)
 	_, err := l.Run(within(t, 200*time.Millisecond), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("while nobody listens: %v", err)
+		t.Errorf("a call without a server returned %v", err)
 	}
 	done := make(chan error)
 	go func() {
@@ -254,26 +272,28 @@ func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	}()
 	s.Restart()
 	if err := <-done; err != nil {
-		t.Errorf("after the restart: %v", err)
+		t.Errorf("the call after the restart returned %v", err)
 	}
 }
 
-// S1: scripts are forgotten all the time, and nobody notices.
+// TestForgottenScripts removes the scripts from the server all the time (S1). Callers see no
+// error.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
 	for i := range 20 {
 		s.Must("SCRIPT", "FLUSH")
-		for k, r := range l.RunAll(t.Context(), []Call{increment("a", 1), increment("b", 1), {Script: echo, Keys: []string{"a"}, Args: []string{"x"}}}) {
+		for k, r := range l.RunAll(t.Context(), []Call{increment("a", 1), increment("b", 1),
+			{Script: echo, Keys: []string{"a"}, Args: []string{"x"}}}) {
 			if n, _ := r.Msg.AsInt64(); r.Err != nil || k < 2 && n != int64(i+1) {
-				t.Fatalf("round %d: call %d answers %d, %v", i, k, n, r.Err)
+				t.Fatalf("round %d: call %d returned %d, %v", i, k, n, r.Err)
 			}
 		}
 	}
 }
 
-// S4: another's script blocks the server; calls wait for its end.
+// TestBusyServer blocks the server with another client's script (S4). Calls wait for its end.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Config("busy-reply-threshold 20"))
@@ -292,7 +312,7 @@ func TestBusyServer(t *testing.T) {
 	})
 	_, err = l.Run(within(t, 100*time.Millisecond), increment("k", 1))
 	if !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("while it is busy: %v", err)
+		t.Errorf("a call to the busy server returned %v", err)
 	}
 	done := make(chan error)
 	go func() {
@@ -301,27 +321,28 @@ func TestBusyServer(t *testing.T) {
 	}()
 	s.Must("SCRIPT", "KILL")
 	if err := <-done; err != nil {
-		t.Errorf("after it: %v", err)
+		t.Errorf("a call after the script returned %v", err)
 	}
 	if got := s.Must("GET", "k"); got != "1" {
-		t.Errorf("ran %v times", got)
+		t.Errorf("the call ran %v times", got)
 	}
 }
 
-// D4: at maxmemory what stores is full, and what says allow-oom runs.
+// TestFullMemory checks that at maxmemory a script that stores fails as full, and a script with
+// allow-oom runs (D4).
 func TestFullMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("1", "noeviction"))
 	l := open(t, s.URL())
 	if _, err := l.Run(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrFull) {
-		t.Errorf("a script that stores: %v", err)
+		t.Errorf("a script that stores returned %v", err)
 	}
 	free := NewScript("free", "#!lua flags=allow-oom\nreturn redis.call('INCR', KEYS[1])", false)
 	if _, err := l.Run(t.Context(), Call{Script: free, Keys: []string{"k"}}); err != nil {
-		t.Errorf("one that may: %v", err)
+		t.Errorf("a script with allow-oom returned %v", err)
 	}
 	if _, err := l.Run(t.Context(), Call{Script: echo, Keys: []string{"k"}, Args: []string{""}}); err != nil {
-		t.Errorf("one that reads: %v", err)
+		t.Errorf("a script that reads returned %v", err)
 	}
 }
 
@@ -331,7 +352,7 @@ func TestDo(t *testing.T) {
 	l := open(t, s.URL())
 	key := p + ":h"
 	if msg, err := l.Do(t.Context(), l.B().Hget().Key(key).Field("f").Build()); err != nil || !msg.IsNil() {
-		t.Errorf("of nothing: %v, %v", msg, err)
+		t.Errorf("a missing key returned %v, %v", msg, err)
 	}
 	if _, err := l.Do(t.Context(), l.B().Hset().Key(key).FieldValue().FieldValue("f", "v").Build()); err != nil {
 		t.Error(err)
@@ -341,15 +362,16 @@ func TestDo(t *testing.T) {
 		t.Errorf("answers %q, %v", got, err)
 	}
 	if _, err := l.Do(t.Context(), l.B().Get().Key(key).Build()); !errors.Is(err, duly.ErrCorrupt) {
-		t.Errorf("a key of another kind: %v", err)
+		t.Errorf("a key of another type returned %v", err)
 	}
 }
 
-// A connection that is lost before its first call has carried none, however
-// it is lost: the call goes out over the next one, and once.
-func TestLostGreetingsAreRepeated(t *testing.T) {
+// TestLostGreetingsAreRetried checks that a call is sent over a new connection, exactly once, if
+// the first one is lost before its first call.
+func TestLostGreetingsAreRetried(t *testing.T) {
 	t.Parallel()
-	greetings := inTurn(redistest.Usual{}, redistest.Usual{}, redistest.HangUp{}, resp.Error("ERR max number of clients reached"), redistest.HangUp{}, redistest.Usual{})
+	greetings := inTurn(redistest.Usual{}, redistest.Usual{}, redistest.HangUp{},
+		resp.Error("ERR max number of clients reached"), redistest.HangUp{}, redistest.Usual{})
 	s := redistest.NewStub(t, redis70, func(args []string) any {
 		switch {
 		case args[0] == "HELLO":
@@ -371,15 +393,15 @@ func TestLostGreetingsAreRepeated(t *testing.T) {
 		return err == nil || s.Count("HELLO") > 2
 	})
 	if n, _ := msg.AsInt64(); err != nil || n != 7 {
-		t.Errorf("answers %d, %v", n, err)
+		t.Errorf("got %d, %v", n, err)
 	}
 	if greeted, ran := s.Count("HELLO"), countOwn(s, count); greeted != 6 || ran != 1 {
-		t.Errorf("%d greetings, %d runs", greeted, ran)
+		t.Errorf("got %d greetings and %d runs", greeted, ran)
 	}
 }
 
-// F9: the server has become a replica. Its name may stand for another address
-// by now, so a new connection is made; and when it is primary again it serves.
+// TestDemotedServer makes the server a replica (F9). Its name may have another address by then,
+// so the link opens a new connection. When it is the primary again, calls succeed.
 func TestDemotedServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -390,8 +412,9 @@ func TestDemotedServer(t *testing.T) {
 	before := l.dialer.open()
 	s.Must("REPLICAOF", "127.0.0.1", "1")
 	_, err := l.Run(within(t, 100*time.Millisecond), increment("k", 1))
-	if !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "replica") {
-		t.Errorf("while it is a replica: %v", err)
+	if !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) &&
+		!strings.Contains(err.Error(), "replica") {
+		t.Errorf("a call to the replica returned %v", err)
 	}
 	if after := l.dialer.open(); len(after) > 0 && after[0] == before[0] {
 		t.Error("the connection was kept")
@@ -403,7 +426,7 @@ func TestDemotedServer(t *testing.T) {
 	}()
 	s.Must("REPLICAOF", "NO", "ONE")
 	if err := <-done; err != nil {
-		t.Errorf("when it is primary again: %v", err)
+		t.Errorf("a call to the primary returned %v", err)
 	}
 }
 
@@ -419,19 +442,19 @@ func TestClosedLink(t *testing.T) {
 	redistest.Await(t, "the call is on its way", func() bool { return countOwn(s, count) == 1 })
 	l.Close()
 	if err := <-done; !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("a call on its way: %v", err)
+		t.Errorf("a call in flight returned %v", err)
 	}
 	if _, err := l.Run(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("a later call: %v", err)
+		t.Errorf("a later call returned %v", err)
 	}
 	if _, _, _, _, err := l.Block(t.Context(), "", []string{"k"}, time.Second); !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("a later blocking call: %v", err)
+		t.Errorf("a later blocking call returned %v", err)
 	}
 	l.Unblock("")
 	l.Close()
 }
 
-// C11.13: hundreds of callers share one connection.
+// TestOneConnectionPerNode checks that hundreds of callers share one connection (C11.13).
 func TestOneConnectionPerNode(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -449,13 +472,13 @@ func TestOneConnectionPerNode(t *testing.T) {
 		}
 	}
 	if n := len(l.dialer.open()); n != 1 {
-		t.Errorf("%d connections", n)
+		t.Errorf("got %d connections", n)
 	}
 }
 
-// What has others to ask is not repeated, although it did not run, and is told
-// that it did not.
-func TestOnceIsNotRepeated(t *testing.T) {
+// TestOnceIsNotRetried checks that a call with Once is not retried although it did not run, and
+// that its error says so.
+func TestOnceIsNotRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		answer    any
@@ -464,7 +487,7 @@ func TestOnceIsNotRepeated(t *testing.T) {
 	}{
 		{resp.Error("LOADING Redis is loading the dataset in memory"), 1, true},
 		{resp.Error("TRYAGAIN Multiple keys request during rehashing of slot"), 1, true},
-		{resp.Error("NOSCRIPT No matching script."), 2, false}, // it is sent whole at once
+		{resp.Error("NOSCRIPT No matching script."), 2, false}, // it is sent as text at once
 		{resp.Error("OOM command not allowed"), 1, false},
 		{redistest.HangUp{}, 1, false}, // it may have run
 	} {
@@ -474,15 +497,14 @@ func TestOnceIsNotRepeated(t *testing.T) {
 		call.Once = true
 		_, err := l.Run(t.Context(), call)
 		if runs := countOwn(s, count); err == nil || runs != c.runs || Untouched(err) != c.untouched {
-			t.Errorf("%v: %v after %d runs, untouched: %v", c.answer, err, runs, Untouched(err))
+			t.Errorf("%v: got %v after %d runs, untouched: %v", c.answer, err, runs, Untouched(err))
 		}
 	}
 	s := redistest.Single(t)
 	l := open(t, s.URL())
 	s.Kill()
-	// A call that finds the broken connection, before the client has noticed, may
-	// have run for all that it knows.
-	redistest.Await(t, "a call that finds nobody there is told so", func() bool {
+	// A call over the broken connection, before the client has noticed, may have run.
+	redistest.Await(t, "a call finds no server", func() bool {
 		call := increment("k", 1)
 		call.Once = true
 		_, err := l.Run(t.Context(), call)
@@ -490,19 +512,19 @@ func TestOnceIsNotRepeated(t *testing.T) {
 	})
 }
 
-// A caller in a hurry is answered once, and soon: what did not run is not sent
-// again, a server that stands still is not waited for, and one of several calls
-// does not wait for another.
+// TestHastyCallsEndSoon checks that a hasty caller is answered once, and soon. A call that did
+// not run is not retried, a hung server is not waited for, and one of several calls does not wait
+// for another.
 func TestHastyCallsEndSoon(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("CLUSTERDOWN The cluster is down") })
 	ctx, cancel := Hasty(t.Context())
 	defer cancel()
 	if _, err := open(t, s.URL()).Run(ctx, increment("k", 1)); !Untouched(err) {
-		t.Errorf("what did not run is answered %v", err)
+		t.Errorf("a call that did not run returned %v", err)
 	}
 	if n := countOwn(s, count); n != 1 {
-		t.Errorf("sent %d times", n)
+		t.Errorf("the call was sent %d times", n)
 	}
 	server := redistest.Single(t)
 	l := open(t, server.URL())
@@ -511,26 +533,27 @@ func TestHastyCallsEndSoon(t *testing.T) {
 	results := l.RunAll(ctx, []Call{increment("a", 1), increment("b", 1)})
 	for _, r := range results {
 		if duly.CodeOf(r.Err) != duly.CodeUnavailable {
-			t.Errorf("a server that stands still: %v", r.Err)
+			t.Errorf("a call to a hung server returned %v", r.Err)
 		}
 	}
 }
 
-// A call of several parts, of which one was refused, does not say that nothing
-// was done.
-func TestAPartSpeaksForItselfAlone(t *testing.T) {
+// TestPartlyDropsNothingWasDone checks that a call with one refused part does not say that
+// nothing was done.
+func TestPartlyDropsNothingWasDone(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("LOADING Redis is loading the dataset in memory") })
 	l := open(t, s.URL()+"?retry=1ms")
 	_, err := l.Run(t.Context(), increment("k", 1))
 	if !Untouched(err) || !strings.Contains(err.Error(), "nothing was done") {
-		t.Fatalf("the part: %v", err)
+		t.Fatalf("the part returned %v", err)
 	}
 	whole := Partly(err)
-	if text := whole.Error(); !errors.Is(whole, duly.ErrUnavailable) || strings.Contains(text, "nothing was done") || !strings.Contains(text, "may have happened") {
-		t.Errorf("the call: %v", whole)
+	if text := whole.Error(); !errors.Is(whole, duly.ErrUnavailable) || strings.Contains(text, "nothing was done") ||
+		!strings.Contains(text, "may have happened") {
+		t.Errorf("Partly returned %v", whole)
 	}
 	if err := errors.New("another"); Partly(err) != err {
-		t.Errorf("another error: %v", Partly(err))
+		t.Errorf("Partly changed another error to %v", Partly(err))
 	}
 }

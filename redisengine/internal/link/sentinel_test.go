@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// F1, F9: the primary is killed, then its successor is demoted while it lives.
-// Calls of every kind wait for the next one and go on there.
+// TestSentinelFailover kills the primary, then demotes its successor while it runs (F1, F9).
+// Calls of every kind wait for the next primary and continue there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
@@ -32,7 +32,7 @@ func TestSentinelFailover(t *testing.T) {
 			return got == answer{}
 		})
 		primary := s.Primary()
-		done := blockBeside(t.Context(), l, "z")
+		done := goBlock(t.Context(), l, "z")
 		awaitBlocked(t, primary, 1)
 		l.Unblock(l.Group("z"))
 		if got := <-done; got != (answer{}) {
@@ -44,7 +44,7 @@ func TestSentinelFailover(t *testing.T) {
 	old.Kill()
 	awaitCut(t, l, old)
 	if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
-		t.Errorf("while nobody is primary: %v", err)
+		t.Errorf("a call without a primary returned %v", err)
 	}
 	s.AwaitHealthy()
 	everything("after the kill")
@@ -58,7 +58,7 @@ func TestSentinelFailover(t *testing.T) {
 	})
 	redistest.Await(t, "another primary", func() bool {
 		if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
-			t.Errorf("while the primary is replaced: %v", err)
+			t.Errorf("a call during the replacement returned %v", err)
 		}
 		return s.Primary().Addr() != demoted.Addr()
 	})
@@ -66,8 +66,8 @@ func TestSentinelFailover(t *testing.T) {
 	everything("after the demotion")
 }
 
-// awaitCut waits until the link has noticed that a server is gone: before, a
-// call may go out to it, and then may have happened.
+// awaitCut waits until the link has noticed that a server is gone. Before that, a call may be
+// sent to it, and may then have happened.
 func awaitCut(t *testing.T, l *Link, s *redistest.Server) {
 	t.Helper()
 	redistest.Await(t, "the link notices", func() bool {

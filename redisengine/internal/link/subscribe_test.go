@@ -13,82 +13,83 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// announce publishes as Subscribe wants it.
+// announce publishes in the form that Subscribe needs.
 var announce = NewScript("announce", `#!lua
 redis.call('PUBLISH', KEYS[1], ARGV[1])
 redis.call('SET', KEYS[1], ARGV[1])
 return 1`, false)
 
-// hearWithin is ten times what is promised.
+// hearWithin is ten times the promised time.
 const hearWithin = 10 * time.Second
 
-// listener is a call of Subscribe, and what it was told.
+// listener is a call of Subscribe, and its reports.
 type listener struct {
-	t      *testing.T
-	told   chan bool
-	falls  atomic.Int32 // how often it was told that the number has fallen
-	cancel context.CancelFunc
-	done   chan error
+	t       *testing.T
+	reports chan bool
+	falls   atomic.Int32 // how often it was called for a lower number
+	cancel  context.CancelFunc
+	done    chan error
 }
 
 func listen(t *testing.T, l *Link, channel string) *listener {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	h := &listener{t: t, told: make(chan bool, 10_000), cancel: cancel, done: make(chan error, 1)}
+	h := &listener{t: t, reports: make(chan bool, 10_000), cancel: cancel, done: make(chan error, 1)}
 	go func() {
-		h.done <- l.Subscribe(ctx, channel, func(hearing bool) { h.told <- hearing }, func() { h.falls.Add(1) })
+		h.done <- l.Subscribe(ctx, channel, func(hearing bool) { h.reports <- hearing }, func() { h.falls.Add(1) })
 	}()
 	return h
 }
 
-// is waits until it is told so.
+// is waits for a report with this value.
 func (h *listener) is(hearing bool, why string) {
 	h.t.Helper()
 	timeout := time.NewTimer(hearWithin)
 	defer timeout.Stop()
 	for {
 		select {
-		case told := <-h.told:
-			if told == hearing {
+		case report := <-h.reports:
+			if report == hearing {
 				return
 			}
 		case err := <-h.done:
-			h.t.Fatalf("%s: it has ended: %v", why, err)
+			h.t.Fatalf("%s: Subscribe has ended: %v", why, err)
 		case <-timeout.C:
-			h.t.Fatalf("%s: not told in %v: hearing = %v", why, hearWithin, hearing)
+			h.t.Fatalf("%s: no report within %v: hearing = %v", why, hearWithin, hearing)
 		}
 	}
 }
 
-// forget drops what was told so far.
+// forget drops all reports so far.
 func (h *listener) forget() {
-	for len(h.told) > 0 {
-		<-h.told
+	for len(h.reports) > 0 {
+		<-h.reports
 	}
 }
 
-// ended waits for the call to return.
+// ended waits until Subscribe returns.
 func (h *listener) ended() error {
 	h.t.Helper()
 	select {
 	case err := <-h.done:
 		return err
 	case <-time.After(hearWithin):
-		h.t.Fatal("it goes on")
+		h.t.Fatal("Subscribe has not returned")
 	}
 	return nil
 }
 
 func publish(t *testing.T, l *Link, channel string, n int) {
 	t.Helper()
-	if _, err := l.Run(within(t, 30*time.Second), Call{Script: announce, Keys: []string{channel}, Args: []string{fmt.Sprint(n)}}); err != nil {
+	if _, err := l.Run(within(t, 30*time.Second), Call{Script: announce, Keys: []string{channel},
+		Args: []string{fmt.Sprint(n)}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Everybody who listens is told, whoever publishes; and nobody of what is said
-// elsewhere.
-func TestSubscribeTellsWhatIsPublished(t *testing.T) {
+// TestSubscribeReportsMessages checks that every subscriber of a channel gets a report, whichever
+// process publishes, and none for other channels.
+func TestSubscribeReportsMessages(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
 	l, other := open(t, s.URL()), open(t, s.URL())
@@ -104,27 +105,27 @@ func TestSubscribeTellsWhatIsPublished(t *testing.T) {
 	}
 	a.cancel()
 	if err := a.ended(); !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("the subscription ended with %v", err)
 	}
 	b.forget()
 	publish(t, l, p+"c", 100)
 	b.is(true, "published after the other has left")
 	other.Close()
 	if err := b.ended(); !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("ended with %v", err)
+		t.Errorf("the subscription ended with %v", err)
 	}
 	if err := other.Subscribe(t.Context(), p+"c", nil, nil); !errors.Is(err, duly.ErrClosed) {
-		t.Errorf("a closed link answers %v", err)
+		t.Errorf("Subscribe on a closed link returned %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Subscribe(ctx, p+"c", nil, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller who has gone is answered %v", err)
+		t.Errorf("Subscribe with an ended context returned %v", err)
 	}
 }
 
-// A connection that is cut, a server that is killed and comes back.
-func TestSubscribeTellsWhenItCannotHear(t *testing.T) {
+// TestSubscribeReportsALostConnection cuts the connection, and kills and restarts the server.
+func TestSubscribeReportsALostConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -144,8 +145,8 @@ func TestSubscribeTellsWhenItCannotHear(t *testing.T) {
 	h.is(true, "published")
 }
 
-// A number that is lower than it was says that what was written there is lost.
-func TestSubscribeTellsOfALowerNumber(t *testing.T) {
+// TestSubscribeReportsALowerNumber checks that a lower number is reported as lost writes.
+func TestSubscribeReportsALowerNumber(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -158,23 +159,23 @@ func TestSubscribeTellsOfALowerNumber(t *testing.T) {
 	h.is(false, "the connection is cut")
 	h.is(true, "there is another one")
 	if n := h.falls.Load(); n != 0 {
-		t.Errorf("told %d times of a fall, and there was none", n)
+		t.Errorf("fell was called %d times without a lower number", n)
 	}
 	s.Must("FLUSHALL")
 	h.is(true, "the number is gone")
 	if n := h.falls.Load(); n != 1 {
-		t.Errorf("told %d times of the fall", n)
+		t.Errorf("fell was called %d times for the lower number", n)
 	}
 	publish(t, l, "c", 1)
 	h.is(true, "published")
 	if n := h.falls.Load(); n != 1 {
-		t.Errorf("told %d times of one fall", n)
+		t.Errorf("fell was called %d times for one lower number", n)
 	}
 }
 
-// A server that stands still is found out by its silence, and keeps its
-// connection.
-func TestSubscribeFindsSilenceOut(t *testing.T) {
+// TestSubscribeDetectsAHungServer checks that a missing answer reveals a hung server, and that
+// its connection is kept.
+func TestSubscribeDetectsAHungServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -182,17 +183,17 @@ func TestSubscribeFindsSilenceOut(t *testing.T) {
 	h.is(true, "at first")
 	before := s.Must("CLIENT", "LIST", "TYPE", "pubsub")
 	s.Pause()
-	h.is(false, "the server stands still")
+	h.is(false, "the server hangs")
 	s.Continue()
-	h.is(true, "it goes on")
+	h.is(true, "Subscribe has not returned")
 	id := func(list any) string { id, _, _ := strings.Cut(fmt.Sprint(list), " "); return id }
 	if after := s.Must("CLIENT", "LIST", "TYPE", "pubsub"); id(before) != id(after) {
-		t.Errorf("another connection: %v, before %v", after, before)
+		t.Errorf("the connections changed to %v from %v", after, before)
 	}
 }
 
-// A message that is lost, and a server that has lost everything, are found out
-// by the key.
+// TestSubscribeMissesNothing checks that the key reveals a lost message, and a server that has
+// lost all data.
 func TestSubscribeMissesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -206,7 +207,7 @@ func TestSubscribeMissesNothing(t *testing.T) {
 	h.is(true, "everything is lost")
 }
 
-// A server that is not there yet is waited for.
+// TestSubscribeWaitsForTheServer checks that Subscribe waits for a server that is not up yet.
 func TestSubscribeWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -214,30 +215,34 @@ func TestSubscribeWaitsForTheServer(t *testing.T) {
 	s.Kill()
 	h := listen(t, l, "c")
 	redistest.Await(t, "the connections have ended", func() bool { return len(l.dialer.open()) == 0 })
-	if len(h.told) > 0 {
-		t.Error("told without a server")
+	if len(h.reports) > 0 {
+		t.Error("got a report without a server")
 	}
 	s.Restart()
 	h.is(true, "it is there")
 }
 
-// A user who lacks the right is told so once, in the log, and heard as soon as
-// it is granted.
+// TestSubscribeNeedsTheRight checks that a missing right is logged once, and that messages arrive
+// as soon as it is granted.
 func TestSubscribeNeedsTheRight(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.User("duly", "s3cret", "~*", "resetchannels", "+@all"))
 	log, text := newLog()
 	l := openWith(t, s.UserURL("duly"), log)
 	h := listen(t, l, "c")
-	redistest.Await(t, "it is logged", func() bool { return strings.Contains(text.String(), "access to a channel") })
+	redistest.Await(t, "the missing right is logged", func() bool {
+		return strings.Contains(text.String(),
+			"access to a channel")
+	})
 	s.Must("ACL", "SETUSER", "duly", "&c")
 	h.is(true, "granted")
 	if n := strings.Count(text.String(), "access to a channel"); n != 1 || strings.Contains(text.String(), "s3cret") {
-		t.Errorf("logged %d times:\n%s", n, text)
+		t.Errorf("the missing right was logged %d times:\n%s", n, text)
 	}
 }
 
-// The key's slot moves: the subscription follows it, and misses nothing.
+// TestSubscribeFollowsItsSlot moves the slot of the key. The subscription follows it, and misses
+// nothing.
 func TestSubscribeFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
@@ -259,13 +264,16 @@ func TestSubscribeFollowsItsSlot(t *testing.T) {
 		publish(t, l, channel, n)
 		h.is(true, "published while the slot moves")
 	})
-	redistest.Await(t, "it has followed", func() bool { return contains(to.Must("CLIENT", "LIST", "TYPE", "pubsub"), "sub=1") })
+	redistest.Await(t, "the subscription has followed", func() bool {
+		return contains(to.Must("CLIENT", "LIST", "TYPE",
+			"pubsub"), "sub=1")
+	})
 	h.forget()
 	publish(t, l, channel, n+1)
 	h.is(true, "published at the new owner")
 }
 
-// The node that owns the key is killed, and its replica takes over.
+// TestSubscribeOutlivesItsNode kills the node that owns the key. Its replica takes over.
 func TestSubscribeOutlivesItsNode(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
@@ -275,15 +283,15 @@ func TestSubscribeOutlivesItsNode(t *testing.T) {
 	h.is(true, "at first")
 	c.For(channel).Kill()
 	h.is(false, "its node is gone")
-	// The connection may break under the first call: that one is the caller's to repeat.
-	redistest.Await(t, "it is published", func() bool {
+	// The connection may break under the first call, which the caller must repeat.
+	redistest.Await(t, "the message is published", func() bool {
 		_, err := l.Run(within(t, 30*time.Second), Call{Script: announce, Keys: []string{channel}, Args: []string{"1"}})
 		return err == nil
 	})
 	h.is(true, "the replica has taken over")
 }
 
-// Another server becomes the primary: what is published there is heard.
+// TestSubscribeFollowsThePrimary checks that messages from a new primary arrive.
 func TestSubscribeFollowsThePrimary(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
@@ -296,7 +304,7 @@ func TestSubscribeFollowsThePrimary(t *testing.T) {
 		return err == nil
 	})
 	redistest.Await(t, "another primary", func() bool { return s.Primary().Addr() != old.Addr() })
-	redistest.Await(t, "it has followed", func() bool {
+	redistest.Await(t, "the subscription has followed", func() bool {
 		return contains(s.Primary().Must("CLIENT", "LIST", "TYPE", "pubsub"), "sub=1")
 	})
 	h.is(true, "at the new primary")

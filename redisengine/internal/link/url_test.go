@@ -14,8 +14,8 @@ func TestParseURL(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		url  string
-		want Options // beside the defaults
-		text string  // what String makes of it; "" for the URL itself
+		want Options // in addition to the defaults
+		text string  // the result of String; "" for the URL itself
 	}{
 		{"redis://localhost", Options{Addrs: []string{"localhost:6379"}}, "redis://localhost:6379"},
 		{"redis://localhost/", Options{Addrs: []string{"localhost:6379"}}, "redis://localhost:6379"},
@@ -26,22 +26,30 @@ func TestParseURL(t *testing.T) {
 		{"redis://u:p@w:x@h:1", Options{Addrs: []string{"h:1"}, User: "u", Password: "p@w:x"}, "redis://***@h:1"},
 		{"rediss://u:p@h:1", Options{Addrs: []string{"h:1"}, User: "u", Password: "p", TLS: &TLS{}}, "rediss://***@h:1"},
 		{"rediss://h:1?tls_ca=/c&tls_cert=/a&tls_key=/k&tls_server_name=n&tls_skip_verify=true",
-			Options{Addrs: []string{"h:1"}, TLS: &TLS{CA: "/c", Cert: "/a", Key: "/k", ServerName: "n", SkipVerify: true}}, "rediss://h:1"},
-		{"redis+unix:///run/r%3F.sock?db=2", Options{Addrs: []string{"/run/r?.sock"}, Unix: true, DB: 2}, "redis+unix:///run/r?.sock?db=2"},
-		{"redis+unix://:pw@/run/r.sock", Options{Addrs: []string{"/run/r.sock"}, Unix: true, Password: "pw"}, "redis+unix://***@/run/r.sock"},
+			Options{Addrs: []string{"h:1"}, TLS: &TLS{CA: "/c", Cert: "/a", Key: "/k", ServerName: "n", SkipVerify: true}},
+			"rediss://h:1"},
+		{"redis+unix:///run/r%3F.sock?db=2", Options{Addrs: []string{"/run/r?.sock"}, Unix: true, DB: 2},
+			"redis+unix:///run/r?.sock?db=2"},
+		{"redis+unix://:pw@/run/r.sock", Options{Addrs: []string{"/run/r.sock"}, Unix: true, Password: "pw"},
+			"redis+unix://***@/run/r.sock"},
 		{"redis+sentinel://a,b:1,[::1]/my%20master/2?sentinel_user=x&sentinel_password=y",
-			Options{Mode: Sentinel, Addrs: []string{"a:26379", "b:1", "[::1]:26379"}, DB: 2, Sentinel: SentinelOptions{Master: "my master", User: "x", Password: "y"}},
+			Options{Mode: Sentinel, Addrs: []string{"a:26379", "b:1", "[::1]:26379"}, DB: 2,
+				Sentinel: SentinelOptions{Master: "my master", User: "x", Password: "y"}},
 			"redis+sentinel://a:26379,b:1,[::1]:26379/my%20master/2"},
-		{"rediss+sentinel://a:1?master=m&addr=b:2", Options{Mode: Sentinel, TLS: &TLS{}, Addrs: []string{"a:1", "b:2"}, Sentinel: SentinelOptions{Master: "m"}},
+		{"rediss+sentinel://a:1?master=m&addr=b:2", Options{Mode: Sentinel, TLS: &TLS{}, Addrs: []string{"a:1", "b:2"},
+			Sentinel: SentinelOptions{Master: "m"}},
 			"rediss+sentinel://a:1,b:2/m"},
 		{"redis+cluster://a:1,b:2", Options{Mode: Cluster, Addrs: []string{"a:1", "b:2"}}, ""},
-		{"redis+cluster://:s@a:1/0?addr=b:2&addr=c:3", Options{Mode: Cluster, Addrs: []string{"a:1", "b:2", "c:3"}, Password: "s"}, "redis+cluster://***@a:1,b:2,c:3"},
+		{"redis+cluster://:s@a:1/0?addr=b:2&addr=c:3", Options{Mode: Cluster, Addrs: []string{"a:1", "b:2", "c:3"},
+			Password: "s"}, "redis+cluster://***@a:1,b:2,c:3"},
 		{"rediss+cluster://a:1", Options{Mode: Cluster, TLS: &TLS{}, Addrs: []string{"a:1"}}, ""},
 		{"redis://h:1?prefix=a.b:c&durability=aof&durability_timeout=2s&eviction=warn&dial_timeout=1s&retry=300ms&max_body=7",
-			Options{Addrs: []string{"h:1"}, Prefix: "a.b:c", Durability: Durability{AOF: true, Timeout: 2 * time.Second}, EvictionWarn: true,
-				Dial: time.Second, Retry: 300 * time.Millisecond, Others: map[string]string{"max_body": "7"}},
+			Options{Addrs: []string{"h:1"}, Prefix: "a.b:c", Durability: Durability{AOF: true, Timeout: 2 * time.Second},
+				EvictionWarn: true,
+				Dial:         time.Second, Retry: 300 * time.Millisecond, Others: map[string]string{"max_body": "7"}},
 			"redis://h:1?durability=aof&eviction=warn&max_body=7&prefix=a.b%3Ac"},
-		{"redis://h:1?durability=replicas:2&eviction=refuse", Options{Addrs: []string{"h:1"}, Durability: Durability{Replicas: 2}}, "redis://h:1?durability=replicas%3A2"},
+		{"redis://h:1?durability=replicas:2&eviction=refuse", Options{Addrs: []string{"h:1"},
+			Durability: Durability{Replicas: 2}}, "redis://h:1?durability=replicas%3A2"},
 		{"redis://h:1?scripts=eval", Options{Addrs: []string{"h:1"}, Scripts: Eval}, ""},
 		{"redis://h:1?scripts=auto", Options{Addrs: []string{"h:1"}}, "redis://h:1"},
 		{"redis://h:1?durability=none", Options{Addrs: []string{"h:1"}}, "redis://h:1"},
@@ -64,7 +72,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-func TestParseURLNamesWhatIsWrong(t *testing.T) {
+func TestParseURLNamesTheMistake(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ url, names string }{
 		{"", "redis://"},
@@ -118,13 +126,14 @@ func TestParseURLNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// C11.5: nothing prints a password, wherever it was put and however it was
-// mistyped.
+// TestURLHidesPasswords checks that no text shows a password, however the URL was mistyped (C11.5).
 func TestURLHidesPasswords(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"redis://:s3cret@h", "redis://u:s3cret@h:x", "redis://u:s3cret@h?a=b", "redis://u:s3cret/x@h", "redis://u:s3?s3cret=x@h", "redis://u:s3#s3cret@h",
-		"redis://:s3cret%@h", "redis://:s3cret@h/x", "redis://:s3cret@", "s3cret@h", "redis:s3cret@h", "redis+unix://:s3cret@h/x",
+		"redis://:s3cret@h", "redis://u:s3cret@h:x", "redis://u:s3cret@h?a=b", "redis://u:s3cret/x@h",
+		"redis://u:s3?s3cret=x@h", "redis://u:s3#s3cret@h",
+		"redis://:s3cret%@h", "redis://:s3cret@h/x", "redis://:s3cret@", "s3cret@h", "redis:s3cret@h",
+		"redis+unix://:s3cret@h/x",
 		"redis+sentinel://:s3cret@h/m?sentinel_password=s3cret&x=y", "redis://h?sentinel_password=s3cret",
 		"redis+sentinel://:s3cret@h/m?sentinel_password=s3cret", "redis+cluster://u:s3cret@h",
 	} {
@@ -133,13 +142,14 @@ func TestURLHidesPasswords(t *testing.T) {
 			t.Errorf("ParseURL(%q): %v", url, err)
 		}
 		if err == nil && strings.Contains(o.String(), "s3cret") {
-			t.Errorf("String shows it: %s", o)
+			t.Errorf("String shows the password: %s", o)
 		}
 	}
 }
 
 func FuzzParseURL(f *testing.F) {
-	for _, url := range []string{"redis://u:p@h:1/2?prefix=x", "redis+sentinel://a,b/m/1?master=m", "rediss+cluster://a?addr=[::1]:2&tls_ca=x", "redis+unix:///a%20b?db=1"} {
+	for _, url := range []string{"redis://u:p@h:1/2?prefix=x", "redis+sentinel://a,b/m/1?master=m",
+		"rediss+cluster://a?addr=[::1]:2&tls_ca=x", "redis+unix:///a%20b?db=1"} {
 		f.Add(url)
 	}
 	f.Fuzz(func(t *testing.T, url string) {
@@ -155,10 +165,10 @@ func FuzzParseURL(f *testing.F) {
 		}
 		again, err := ParseURL(o.String())
 		if err != nil {
-			t.Fatalf("String %q: %v", o, err)
+			t.Fatalf("ParseURL of String %q: %v", o, err)
 		}
 		if again.String() != o.String() && o.User == "" && o.Password == "" {
-			t.Errorf("%q becomes %q", o, again)
+			t.Errorf("%q is parsed as %q", o, again)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-func TestConnectionsNoticeAHostThatVanishes(t *testing.T) {
+func TestConnectionsDetectAVanishedHost(t *testing.T) {
 	t.Parallel()
 	s, _ := redistest.Shared(t)
 	l := open(t, s.URL())
@@ -20,11 +20,14 @@ func TestConnectionsNoticeAHostThatVanishes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var ms int
-		if err := raw.Control(func(fd uintptr) { ms, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) }); err != nil {
+		if err := raw.Control(func(fd uintptr) {
+			ms, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP,
+				tcpUserTimeout)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Duration(ms) * time.Millisecond; got != vanishAfter {
-			t.Errorf("%v", got)
+			t.Errorf("TCP_USER_TIMEOUT is %v", got)
 		}
 	}
 }
