@@ -14,17 +14,15 @@ const (
 	pageHead = "# HTTP API\n\n" +
 		"<!-- Made from the server's table of routes: go test ./server -run HTTPAPIPage -update -->\n\n"
 	otherForms = "A running server shows this page at `/docs` and the OpenAPI 3.1 document at `/openapi.json`.\n\n"
-	rightsText = "## Rights\n\nA token has some of the rights produce, consume and admin (which includes the others) " +
+	rightsText = "A token has some of the rights produce, consume and admin (which includes the others) " +
 		"in one namespace, or in all (`*`). A token may have limits. Beyond them a call is answered `limited` with " +
-		"Retry-After. [security.md](security.md) has the details.\n\n| route | right |\n| --- | --- |\n"
-	errorsText = "\n## Errors\n\nThe answer is `application/problem+json`. " +
+		"Retry-After. [security.md](security.md) has the details."
+	errorsText = "The answer is `application/problem+json`. " +
 		"`fields` names every bad field and its bound, `state` the state that prevents an operation. " +
-		"[troubleshooting.md](troubleshooting.md) says what to do about each code.\n\n" +
-		"```json\n" +
-		`{"type":"about:blank","title":"Bad Request","status":400,"code":"invalid",` +
+		"[troubleshooting.md](troubleshooting.md) says what to do about each code."
+	exampleError = `{"type":"about:blank","title":"Bad Request","status":400,"code":"invalid",` +
 		`"detail":"max is 0, must be between 1 and 1000",` +
-		`"fields":[{"field":"max","problem":"is 0, must be between 1 and 1000"}]}` +
-		"\n```\n\n"
+		`"fields":[{"field":"max","problem":"is 0, must be between 1 and 1000"}]}`
 	otherErrors = "\nTwo more statuses have the code `invalid`: 405 and 408. " +
 		"431 (a head of more than 16 KiB) has no document.\n"
 )
@@ -32,8 +30,9 @@ const (
 // Markdown returns docs/http-api.md.
 func Markdown(parts []Part) []byte {
 	var b strings.Builder
-	b.WriteString(pageHead + intro + "\n\n" + otherForms)
-	b.WriteString(examples + "\n\n```sh\n" + setVariables + "\n```\n\n" + rightsText)
+	b.WriteString(pageHead + wrap(intro) + "\n\n" + otherForms)
+	b.WriteString(wrap(examples) + "\n\n```sh\n" + setVariables + "\n```\n\n## Rights\n\n" + wrap(rightsText) +
+		"\n\n| route | right |\n| --- | --- |\n")
 	for _, p := range parts {
 		for i := range p.Routes {
 			r := &p.Routes[i]
@@ -42,7 +41,7 @@ func Markdown(parts []Part) []byte {
 	}
 
 	for _, p := range parts {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.Title, p.Text)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.Title, wrap(p.Text))
 		for i := range p.Routes {
 			writeRoute(&b, p, &p.Routes[i])
 		}
@@ -53,18 +52,15 @@ func Markdown(parts []Part) []byte {
 }
 
 func writeRoute(b *strings.Builder, p Part, r *route.Route) {
-	fmt.Fprintf(b, "\n### `%s %s`\n\n**%s**", r.Method, r.Path, sentence(r.Doc.Summary))
-	if r.Doc.Text != "" {
-		b.WriteString(" " + r.Doc.Text)
-	}
+	text := "**" + sentence(r.Doc.Summary) + "** " + r.Doc.Text
 	if codes := Codes(r); len(codes) > 0 {
 		names := make([]string, len(codes))
 		for i, c := range codes {
 			names[i] = "`" + string(c) + "`"
 		}
-		fmt.Fprintf(b, " Errors: %s.", strings.Join(names, ", "))
+		text += " Errors: " + strings.Join(names, ", ") + "."
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "\n### `%s %s`\n\n%s\n", r.Method, r.Path, wrap(text))
 
 	writeFields(b, "query parameter", queryFields(r))
 	writeFields(b, "field", RequestFields(r))
@@ -72,7 +68,7 @@ func writeRoute(b *strings.Builder, p Part, r *route.Route) {
 
 	switch {
 	case r.Doc.ExampleAnswer != "":
-		fmt.Fprintf(b, "\n```json\n%s\n```\n", r.Doc.ExampleAnswer)
+		fmt.Fprintf(b, "\n```json\n%s\n```\n", wrapJSON(r.Doc.ExampleAnswer))
 		writeFields(b, "answer", AnswerFields(r))
 	case status(r) == 204:
 		b.WriteString("\nAnswers 204 without a body.\n")
@@ -110,7 +106,7 @@ func sentence(summary string) string {
 }
 
 func writeErrors(b *strings.Builder) {
-	b.WriteString(errorsText)
+	fmt.Fprintf(b, "\n## Errors\n\n%s\n\n```json\n%s\n```\n", wrap(errorsText), wrapJSON(exampleError))
 	writeFields(b, "answer", fieldsOf(wire.ProblemForm))
 	b.WriteString("\n| code | status |\n| --- | --- |\n")
 	for _, code := range duly.Codes() {

@@ -192,21 +192,25 @@ func Curl(p Part, r *route.Route) string {
 		"{receipt}", "mail:0:01J0000000000000000000000B:1",
 	).Replace(r.Path)
 
-	var b strings.Builder
-	b.WriteString("curl -sS")
+	parts := []string{"curl -sS"}
 	if r.Method != "GET" {
-		b.WriteString(" -X " + r.Method)
+		parts[0] += " -X " + r.Method
 	}
 	// An open route works without a token, and its example shows that.
 	if r.Access != auth.Open {
-		b.WriteString(` -H "Authorization: Bearer $DULY_TOKEN"`)
+		parts[0] += ` -H "Authorization: Bearer $DULY_TOKEN"`
 	}
-	fmt.Fprintf(&b, ` "%s%s%s"`, base, path, r.Doc.ExampleQuery)
+	parts = append(parts, fmt.Sprintf(`"%s%s%s"`, base, path, r.Doc.ExampleQuery))
 	if r.Doc.Example != "" {
-		fmt.Fprintf(&b, " -d '%s'", r.Doc.Example)
+		parts = append(parts, "-d '"+wrapJSON(r.Doc.Example)+"'")
 	}
 	if r.Doc.ExampleFile != "" {
-		b.WriteString(" -o " + r.Doc.ExampleFile)
+		parts = append(parts, "-o "+r.Doc.ExampleFile)
 	}
-	return b.String()
+
+	line := strings.Join(parts, " ")
+	if len(line) > width {
+		return strings.Join(parts, " \\\n  ")
+	}
+	return line
 }
