@@ -19,8 +19,8 @@ import (
 //   - A context that ends stops the waiting of the caller, not a call in flight. The caller
 //     then gets [duly.ErrUnavailable] around the context's error, because the call may have
 //     happened. The context's own error means that nothing was done.
-//   - An empty namespace is [duly.DefaultNamespace]. Unknown queues read as empty. Only Push
-//     and Configure create queues.
+//   - An empty namespace is [duly.DefaultNamespace]. Unknown queues read as empty. Only Push,
+//     Configure and PutSchedule create queues.
 type Engine interface {
 	duly.Engine
 	Inspector

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,7 +98,9 @@ func (i *FireItem) Validate() error {
 // created a run, 0 for none. An error means that the queue's settings do not allow the run.
 // Fire then counts the tick as missed.
 func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time, maxBody int) (Planned, error) {
+	// The step may run twice, with other previous runs, so the caller's headers stay as they are.
 	job := *i.Job
+	job.Headers = maps.Clone(job.Headers)
 	SetPrevious(&job, previous)
 	p, err := PlanJob(job, cfg, now, maxBody)
 	if err != nil {
@@ -117,9 +120,13 @@ func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time,
 // different previous runs, which depend on the results, so the engine sets this header in the
 // step that pushes the run.
 func SetPrevious(run *duly.Job, previous int64) {
-	if previous != 0 {
-		run.Headers[duly.HeaderPrevious] = TickText(previous)
+	if previous == 0 {
+		return
 	}
+	if run.Headers == nil {
+		run.Headers = map[string]string{}
+	}
+	run.Headers[duly.HeaderPrevious] = TickText(previous)
 }
 
 // TickText returns a tick as the headers of a run have it.
@@ -212,8 +219,9 @@ type PruneResult struct {
 // PruneSchedules deletes the schedules of one owner in a queue that keep does not name. It
 // returns what it has done also with an error. A deployment calls it after it has put all of
 // its schedules. For a namespace, call it for each queue.
-func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string) (PruneResult, error) {
-	var result PruneResult
+func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string) (
+	result PruneResult, err error,
+) {
 	if owner == "" {
 		return result, Invalid("owner", "is missing; name the owner whose schedules may be deleted")
 	}

@@ -60,15 +60,21 @@ var badSchedules = []struct {
 	{"TemplateDue", func(s *duly.Schedule) { s.Template.Due = clock.Epoch }, "template.due", "leave it out"},
 	{"TemplateQueue", func(s *duly.Schedule) { s.Template.Queue = "other" }, "template.queue", "leave it out"},
 	{"TemplateNamespace", func(s *duly.Schedule) { s.Template.Namespace = "other" }, "template.namespace", "leave it out"},
-	{"LargeBody", func(s *duly.Schedule) { s.Template.Body = make([]byte, duly.MaxTemplateBody+1) }, "template.body", "65536"},
+	{"LargeBody", func(s *duly.Schedule) { s.Template.Body = make([]byte, duly.MaxTemplateBody+1) }, "template.body",
+		"65536"},
 	{"ManyHeaders", func(s *duly.Schedule) { s.Template.Headers = headers(62, 1) }, "template.headers", "at most 61"},
 	{"LargeHeaders", func(s *duly.Schedule) { s.Template.Headers = headers(60, 140) }, "template.headers", "7936"},
-	{"HeaderOfRun", func(s *duly.Schedule) { s.Template.Headers = map[string]string{"Duly-Tick": "x"} }, "template.headers", "duly-tick"},
-	{"HeaderOfTrigger", func(s *duly.Schedule) { s.Template.Headers = map[string]string{"duly-trigger": "x"} }, "template.headers", "duly-trigger"},
+	{"HeaderOfRun", func(s *duly.Schedule) { s.Template.Headers = map[string]string{"Duly-Tick": "x"} },
+		"template.headers", "duly-tick"},
+	{"HeaderOfTrigger", func(s *duly.Schedule) { s.Template.Headers = map[string]string{"duly-trigger": "x"} },
+		"template.headers", "duly-trigger"},
 	{"MergeWithSkip", func(s *duly.Schedule) { s.Template.Merge.Key = "m" }, "template.merge", "allow"},
-	{"MergeWithAll", func(s *duly.Schedule) { s.Overlap, s.Template.Merge.Key = duly.OverlapAll, "m" }, "template.merge", "allow"},
-	{"TTLBelowJitter", func(s *duly.Schedule) { s.Jitter, s.Template.TTL = time.Minute, time.Second }, "template.ttl", "at least jitter"},
-	{"TemplatePriority", func(s *duly.Schedule) { s.Template.Priority = 1001 }, "template.priority", "between -1000 and 1000"},
+	{"MergeWithAll", func(s *duly.Schedule) { s.Overlap, s.Template.Merge.Key = duly.OverlapAll, "m" },
+		"template.merge", "allow"},
+	{"TTLBelowJitter", func(s *duly.Schedule) { s.Jitter, s.Template.TTL = time.Minute, time.Second }, "template.ttl",
+		"at least jitter"},
+	{"TemplatePriority", func(s *duly.Schedule) { s.Template.Priority = 1001 }, "template.priority",
+		"between -1000 and 1000"},
 	{"TemplateOrderKey", func(s *duly.Schedule) { s.Template.OrderKey = "a\nb" }, "template.order_key", "control"},
 }
 
@@ -169,7 +175,8 @@ func TestSchedulesBelongToQueues(t *testing.T) {
 	if fields := badFields(t, contract.ValidateScheduleName(duly.Q("q"), "a b")); fields[0].Field != "name" {
 		t.Errorf("%+v", fields)
 	}
-	if fields := badFields(t, contract.ValidateSchedules(duly.Q("q"), &duly.PageParams{Limit: -1})); fields[0].Field != "limit" {
+	err := contract.ValidateSchedules(duly.Q("q"), &duly.PageParams{Limit: -1})
+	if fields := badFields(t, err); fields[0].Field != "limit" {
 		t.Errorf("%+v", fields)
 	}
 }
@@ -207,10 +214,12 @@ func TestFillSchedule(t *testing.T) {
 		Template: duly.Job{Queue: "q", Namespace: "ns", Made: true, Headers: map[string]string{"A": "1"},
 			Merge: duly.Merge{Key: "m"}},
 	})
-	if got.Zone != "UTC" || got.Window != 24*time.Hour || got.Catchup != duly.CatchupOne || got.Overlap != duly.OverlapSkip {
+	if got.Zone != "UTC" || got.Window != 24*time.Hour || got.Catchup != duly.CatchupOne ||
+		got.Overlap != duly.OverlapSkip {
 		t.Errorf("defaults %+v", got)
 	}
-	if j := got.Template; j.Queue != "" || j.Namespace != "" || j.Made || j.Tries != 0 || j.TTL != 0 || j.Headers["a"] != "1" {
+	if j := got.Template; j.Queue != "" || j.Namespace != "" || j.Made || j.Tries != 0 || j.TTL != 0 ||
+		j.Headers["a"] != "1" {
 		t.Errorf("template %+v", j)
 	}
 	if want := (duly.Merge{Key: "m", Mode: duly.MergeKeep, Until: duly.UntilLeased}); got.Template.Merge != want {
@@ -245,7 +254,8 @@ func TestRunHasKeysOfOverlapPolicy(t *testing.T) {
 		if run.Merge != tt.merge || run.OrderKey != tt.order {
 			t.Errorf("%s: merge %+v, order key %q", tt.overlap, run.Merge, run.OrderKey)
 		}
-		if want := map[string]string{"a": "1", "duly-schedule": "n"}; !maps.Equal(run.Headers, want) || len(s.Template.Headers) != 1 {
+		if want := map[string]string{"a": "1", "duly-schedule": "n"}; !maps.Equal(run.Headers, want) ||
+			len(s.Template.Headers) != 1 {
 			t.Errorf("%s: headers %v, template %v", tt.overlap, run.Headers, s.Template.Headers)
 		}
 		s.Template.OrderKey = "o"
@@ -428,7 +438,8 @@ func TestPlanRun(t *testing.T) {
 	}
 
 	p, err := plan(contract.FireItem{Job: &duly.Job{Headers: map[string]string{}}, ExpiresAt: tick + 90_000}, tick-1)
-	if err != nil || p.ExpiresAt != tick+90_000 || p.TTL != 90*time.Second || p.Headers["duly-previous"] != contract.TickText(tick-1) {
+	if err != nil || p.ExpiresAt != tick+90_000 || p.TTL != 90*time.Second ||
+		p.Headers["duly-previous"] != contract.TickText(tick-1) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// The queue's default has changed since the caller decided that the run has no TTL.
@@ -457,7 +468,9 @@ type scheduler struct {
 	gone []string
 }
 
-func (s *scheduler) Schedules(_ context.Context, _ duly.QueueRef, p duly.PageParams) (page duly.SchedulePage, err error) {
+func (s *scheduler) Schedules(_ context.Context, _ duly.QueueRef, p duly.PageParams) (
+	page duly.SchedulePage, err error,
+) {
 	i := len(p.Cursor)
 	if i < len(s.list) {
 		page.Schedules, page.Next = s.list[i:i+1], strings.Repeat("x", i+1)
@@ -483,11 +496,14 @@ func TestPruneDeletesSchedulesOfOneOwner(t *testing.T) {
 		return duly.ScheduleInfo{Schedule: duly.Schedule{Name: name, Owner: owner}, Version: 1}
 	}
 	s := &scheduler{
-		list: []duly.ScheduleInfo{info("a", "app"), info("b", "app"), info("c", "other"), info("d", ""), info("e", "app"), info("f", "app")},
-		fail: map[string]error{"e": contract.ScheduleVersion(duly.Q("q"), "e", 2), "f": contract.NoSchedule(duly.Q("q"), "f")},
+		list: []duly.ScheduleInfo{info("a", "app"), info("b", "app"), info("c", "other"), info("d", ""), info("e", "app"),
+			info("f", "app")},
+		fail: map[string]error{"e": contract.ScheduleVersion(duly.Q("q"), "e", 2),
+			"f": contract.NoSchedule(duly.Q("q"), "f")},
 	}
 	got, err := contract.PruneSchedules(t.Context(), s, duly.Q("q"), "app", []string{"b"})
-	if err != nil || !slices.Equal(got.Deleted, []string{"a"}) || !slices.Equal(got.Changed, []string{"e"}) || !slices.Equal(s.gone, got.Deleted) {
+	if err != nil || !slices.Equal(got.Deleted, []string{"a"}) || !slices.Equal(got.Changed, []string{"e"}) ||
+		!slices.Equal(s.gone, got.Deleted) {
 		t.Errorf("%+v, %v; deleted %q", got, err, s.gone)
 	}
 
@@ -495,7 +511,8 @@ func TestPruneDeletesSchedulesOfOneOwner(t *testing.T) {
 		t.Errorf("without an owner: %v", err)
 	}
 	s.fail = map[string]error{"b": duly.ErrUnavailable}
-	if got, err := contract.PruneSchedules(t.Context(), s, duly.Q("q"), "app", nil); !errors.Is(err, duly.ErrUnavailable) || len(got.Deleted) != 1 {
+	got, err = contract.PruneSchedules(t.Context(), s, duly.Q("q"), "app", nil)
+	if !errors.Is(err, duly.ErrUnavailable) || len(got.Deleted) != 1 {
 		t.Errorf("with a store that fails: %+v, %v", got, err)
 	}
 	s.fail = map[string]error{"list": duly.ErrUnavailable}

@@ -133,7 +133,8 @@ func tickText(t time.Time) string { return TickText(t.UnixMilli()) }
 // checkPolicies checks the fields that decide what happens to a tick.
 func checkPolicies(f *BadFields, s *duly.Schedule) {
 	if s.Jitter < 0 || s.Jitter > duly.MaxJitter {
-		f.Add("jitter", "is %s, must be between 0s and %s", duly.FormatDuration(s.Jitter), duly.FormatDuration(duly.MaxJitter))
+		f.Add("jitter", "is %s, must be between 0s and %s", duly.FormatDuration(s.Jitter),
+			duly.FormatDuration(duly.MaxJitter))
 	} else if s.Jitter%time.Millisecond != 0 {
 		f.Add("jitter", "is %s, must be a whole number of milliseconds", duly.FormatDuration(s.Jitter))
 	}

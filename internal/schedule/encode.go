@@ -45,7 +45,7 @@ func (t *template) job() duly.Job {
 		Callback: t.Callback, OnDone: t.OnDone, OnDead: t.OnDead, Retain: t.Retain,
 	}
 	if m := t.Merge; m != nil {
-		// A merge without a key merges by the body, which its mode says.
+		// A merge by the body has no key, so it is set by its mode, which may be left out.
 		j.Merge = duly.Merge{Key: m.Key, Mode: m.Mode, MaxWait: m.MaxWait, Until: m.Until}
 		if j.Merge.Mode == "" {
 			j.Merge.Mode = duly.MergeKeep

@@ -52,7 +52,8 @@ func TestDecodeRefusesDamage(t *testing.T) {
 	t.Parallel()
 	s := fullSchedule()
 	text := string(Encode(&s))
-	for _, bad := range []string{"", "{}", text[:len(text)-1], strings.Replace(text, `"spec"`, `"spex"`, 1), `{"spec":1}`} {
+	for _, bad := range []string{"", "{}", text[:len(text)-1], strings.Replace(text, `"spec"`, `"spex"`, 1),
+		`{"spec":1}`} {
 		if got, err := Decode("n", []byte(bad)); err == nil {
 			t.Errorf("%s is read as %+v", bad, got)
 		}

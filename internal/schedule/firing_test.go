@@ -84,7 +84,8 @@ func due(name string, change func(*contract.ScheduleRecord)) contract.ScheduleRe
 
 func TestRoundFiresDueTicks(t *testing.T) {
 	t.Parallel()
-	f, firing, _ := newFirer(due("a", nil), due("b", nil), due("later", func(r *contract.ScheduleRecord) { r.Next += minute }))
+	f, firing, _ := newFirer(due("a", nil), due("b", nil),
+		due("later", func(r *contract.ScheduleRecord) { r.Next += minute }))
 	o, err := firing.Round(t.Context(), duly.Q("q"), 0)
 	if err != nil || o != (Outcome{Fired: 2}) || len(f.calls) != 1 || len(f.calls[0]) != 2 {
 		t.Errorf("%+v, %v after %d calls", o, err, len(f.calls))
@@ -246,9 +247,12 @@ func TestLogHasOneLinePerVersion(t *testing.T) {
 		answer contract.FireResult
 		says   string
 	}{
-		{"UnknownZone", func(r *contract.ScheduleRecord) { r.Zone = "Mars/Phobos" }, contract.FireResult{Status: contract.FireFired}, "Mars/Phobos"},
-		{"ForeignTick", func(r *contract.ScheduleRecord) { r.Next -= 1000 }, contract.FireResult{Status: contract.FireFired}, "differs"},
-		{"RunNotAllowed", nil, contract.FireResult{Status: contract.FireFired, Run: duly.PushResult{Err: duly.ErrInvalid}}, "made no run"},
+		{"UnknownZone", func(r *contract.ScheduleRecord) { r.Zone = "Mars/Phobos" },
+			contract.FireResult{Status: contract.FireFired}, "Mars/Phobos"},
+		{"ForeignTick", func(r *contract.ScheduleRecord) { r.Next -= 1000 },
+			contract.FireResult{Status: contract.FireFired}, "differs"},
+		{"RunNotAllowed", nil, contract.FireResult{Status: contract.FireFired,
+			Run: duly.PushResult{Err: duly.ErrInvalid}}, "made no run"},
 		{"BadItem", nil, contract.FireResult{Err: duly.ErrInvalid}, "refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -107,7 +107,8 @@ func checkAbsence(t *testing.T, r *contract.ScheduleRecord, timing cron.Timing, 
 			break
 		}
 		for _, item := range items {
-			if item.Expected != r.Next || item.Tick < item.Expected || item.Tick > now || item.Tick%period != 0 || item.Version != 7 ||
+			if item.Expected != r.Next || item.Tick < item.Expected || item.Tick > now || item.Tick%period != 0 ||
+				item.Version != 7 ||
 				item.Following != item.Tick+period && item.Following != latest+period {
 				t.Fatalf("next %d, item %+v", r.Next, item)
 			}
@@ -163,7 +164,8 @@ func TestCatchUpFloods(t *testing.T) {
 	for _, spec := range []string{"*/5 * * * * *", "@every 5s"} {
 		r, timing := record(t, duly.Schedule{Spec: spec}, expected)
 		items := Fold(r, timing, expected+14*day+3*second, 0)
-		if len(items) != 1 || items[0].Job == nil || items[0].Tick != expected+14*day || items[0].Missed != contract.MaxMissed {
+		if len(items) != 1 || items[0].Job == nil || items[0].Tick != expected+14*day ||
+			items[0].Missed != contract.MaxMissed {
 			t.Fatalf("items %+v, want one run", items)
 		}
 		fire(r, items[0])
@@ -247,21 +249,26 @@ func TestFoldEdges(t *testing.T) {
 		{"OlderThanWindow", func(r *contract.ScheduleRecord) { r.Window = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
 		{"NoneAfterAMinute", func(r *contract.ScheduleRecord) { r.Catchup = duly.CatchupNone }, tick + minute, 0, "0+ 1 0 -"},
 		{"NoneLater", func(r *contract.ScheduleRecord) { r.Catchup = duly.CatchupNone }, tick + minute + 1, 0, "0 1 1 -"},
-		{"AllOlderThanWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, time.Hour }, tick + 2*day + 2*hour, 0, "2 3 3 -"},
-		{"AllInWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 48*time.Hour }, tick + 3*day, 0, "1+ 2 1 - 2+ 3 0 - 3+ 4 0 -"},
+		{"AllOlderThanWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, time.Hour },
+			tick + 2*day + 2*hour, 0, "2 3 3 -"},
+		{"AllInWindow", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 48*time.Hour },
+			tick + 3*day, 0, "1+ 2 1 - 2+ 3 0 - 3+ 4 0 -"},
 		{"TTL", func(r *contract.ScheduleRecord) { r.Template.TTL = 24 * time.Hour }, tick, 0, "0+ 1 0 1"},
 		{"TTLOfQueue", nil, tick, 24 * time.Hour, "0+ 1 0 1"},
 		{"TTLNone", func(r *contract.ScheduleRecord) { r.Template.TTL = duly.None }, tick, 24 * time.Hour, "0+ 1 0 -"},
 		{"NoTTLOfQueue", nil, tick, duly.None, "0+ 1 0 -"},
 		{"TTLEndsNow", func(r *contract.ScheduleRecord) { r.Template.TTL = time.Hour }, tick + hour, 0, "0+ 1 0 0"},
 		{"Expired", func(r *contract.ScheduleRecord) { r.Template.TTL = time.Hour }, tick + hour + 1, 0, "0 1 1 -"},
-		{"AllExpired", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 366*24*time.Hour }, tick + 9*day, 24 * time.Hour, "8+ 9 8 9 9+ 10 0 10"},
+		{"AllExpired", func(r *contract.ScheduleRecord) { r.Catchup, r.Window = duly.CatchupAll, 366*24*time.Hour },
+			tick + 9*day, 24 * time.Hour, "8+ 9 8 9 9+ 10 0 10"},
 		{"LastTick", func(r *contract.ScheduleRecord) { r.End = at(tick) }, tick + 5*minute, 0, "0+ - 0 -"},
-		{"LastTickAll", func(r *contract.ScheduleRecord) { r.End, r.Catchup = at(tick), duly.CatchupAll }, tick + 5*minute, 0, "0+ - 0 -"},
+		{"LastTickAll", func(r *contract.ScheduleRecord) { r.End, r.Catchup = at(tick), duly.CatchupAll },
+			tick + 5*minute, 0, "0+ - 0 -"},
 		{"AfterEnd", func(r *contract.ScheduleRecord) { r.End = at(tick) }, tick + 9*day, 0, "0 - 1 -"},
 		// The stored next is a tick, also if this process computes another one.
 		{"ForeignNext", func(r *contract.ScheduleRecord) { r.Next = tick + hour }, tick + 2*hour, 0, "0.04167+ 1 0 -"},
-		{"ForeignNextAll", func(r *contract.ScheduleRecord) { r.Next, r.Catchup = tick+hour, duly.CatchupAll }, tick + day, 0, "0.04167+ 1 0 - 1+ 2 0 -"},
+		{"ForeignNextAll", func(r *contract.ScheduleRecord) { r.Next, r.Catchup = tick+hour, duly.CatchupAll },
+			tick + day, 0, "0.04167+ 1 0 - 1+ 2 0 -"},
 		{"ForeignNextMissed", func(r *contract.ScheduleRecord) { r.Next = tick + hour }, tick + 3*day, 0, "3+ 4 3 -"},
 	}
 	for _, tt := range tests {

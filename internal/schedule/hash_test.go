@@ -95,7 +95,8 @@ func eachField(typ reflect.Type, prefix string, index []int, f func(name string,
 // hashes, so a Put of it changes nothing.
 func TestDeployResetsWeeklyRun(t *testing.T) {
 	t.Parallel()
-	short := duly.Schedule{Spec: "0 0 * * 0", Template: duly.Job{Headers: map[string]string{"A": "1"}, Merge: duly.Merge{Key: "m"}}}
+	short := duly.Schedule{Spec: "0 0 * * 0",
+		Template: duly.Job{Headers: map[string]string{"A": "1"}, Merge: duly.Merge{Key: "m"}}}
 	long := duly.Schedule{
 		Spec: "0 0 * * 0", Zone: "UTC", Window: 24 * time.Hour, Catchup: duly.CatchupOne, Overlap: duly.OverlapSkip,
 		Template: duly.Job{

@@ -14,7 +14,8 @@ import (
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // put is a Put that must succeed.
-func put(t *testing.T, old *contract.ScheduleRecord, s duly.Schedule, now int64) (contract.ScheduleRecord, duly.ScheduleStatus) {
+func put(t *testing.T, old *contract.ScheduleRecord, s duly.Schedule, now int64) (contract.ScheduleRecord,
+	duly.ScheduleStatus) {
 	t.Helper()
 	timing, err := Timing(&s)
 	if err != nil {
@@ -48,7 +49,8 @@ func TestPutMovesNextOnlyForAnotherTiming(t *testing.T) {
 	content := s
 	content.Template.Body = []byte("new")
 	r, status = put(t, &first, content, tick0+hour)
-	if status != duly.ScheduleChanged || r.Next != tick0 || r.Version <= first.Version || !r.Paused || string(r.Template.Body) != "new" {
+	if status != duly.ScheduleChanged || r.Next != tick0 || r.Version <= first.Version || !r.Paused ||
+		string(r.Template.Body) != "new" {
 		t.Errorf("another content: %s, %+v", status, r)
 	}
 

@@ -58,7 +58,8 @@ func TestRunIDsDiffer(t *testing.T) {
 		for _, queue := range []string{"a", "b"} {
 			for _, name := range []string{"x", "y"} {
 				for _, tick := range []int64{0, 1, tick0, clock.Milli(duly.MaxTime)} {
-					r := contract.ScheduleRecord{Queue: duly.QueueRef{Namespace: namespace, Name: queue}, Schedule: duly.Schedule{Name: name}}
+					r := contract.ScheduleRecord{Queue: duly.QueueRef{Namespace: namespace, Name: queue},
+						Schedule: duly.Schedule{Name: name}}
 					id := Run(&r, tick).ID
 					n, ok := duly.ParseNumber(id)
 					if at := int64(binary.BigEndian.Uint64(n[:8]) >> 16); !ok || at != tick {
@@ -73,7 +74,8 @@ func TestRunIDsDiffer(t *testing.T) {
 		}
 	}
 
-	named := contract.ScheduleRecord{Queue: duly.QueueRef{Namespace: duly.DefaultNamespace, Name: "a"}, Schedule: duly.Schedule{Name: "x"}}
+	named := contract.ScheduleRecord{Queue: duly.QueueRef{Namespace: duly.DefaultNamespace, Name: "a"},
+		Schedule: duly.Schedule{Name: "x"}}
 	if !seen[Run(&named, tick0).ID] {
 		t.Error("the default namespace has another ID by its name")
 	}
@@ -120,7 +122,8 @@ func TestHeadersOfRun(t *testing.T) {
 		t.Errorf("template %v, runs %v and %v", template.Headers, a.Headers, b.Headers)
 	}
 	for name, want := range map[string]string{
-		"trace": "1", "duly-schedule": "nightly", "duly-tick": "2026-05-02T03:00:00.007Z", "duly-previous": "2026-05-01T03:00:00.000Z",
+		"trace": "1", "duly-schedule": "nightly", "duly-tick": "2026-05-02T03:00:00.007Z",
+		"duly-previous": "2026-05-01T03:00:00.000Z",
 	} {
 		if b.Headers[name] != want {
 			t.Errorf("header %s is %q, want %q", name, b.Headers[name], want)
