@@ -80,7 +80,7 @@ var notToured = map[string]string{
 	"delayed_after":       "a poll without a caller",
 	"delayed_count":       "a poll without a caller",
 	"schedules_":          "readers",
-	"schedule_count":      "readers",
+	"schedule_stats":      "readers",
 	"schedule_aside":      "a repair of an unreadable record",
 	"tick_after":          "a pass without a caller",
 	"delayed_keys":        "a poll without a caller",

@@ -367,7 +367,8 @@ func goldenSchedule() duly.Schedule {
 		Template: duly.Job{
 			Body: []byte("body \x00\xff"), Headers: map[string]string{"a": "b"}, Priority: -3, Tries: 4, MaxStalls: duly.None,
 			Backoff: "fixed:5s", TTL: time.Hour, Lease: time.Minute, OrderKey: "k",
-			Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Second}, Retain: time.Hour,
+			Merge:  duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Second, Until: duly.UntilLeased},
+			Retain: time.Hour,
 		},
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// noTick is the place of a schedule that fires nothing: it is paused, or no tick follows.
-const noTick = 1 << 52
-
 // errRecord marks a schedule whose record cannot be read.
 var errRecord = errors.New("sqliteengine: a schedule's record cannot be read")
 
@@ -131,13 +128,7 @@ func (t readTx) scheduleStats(q *queue, s *duly.Stats) error {
 	if q.kind != kindQueue {
 		return nil
 	}
-	next, ok, err := t.integer(t.stmt("first_tick").Int(1, q.id))
-	if err != nil {
-		return err
-	}
-	if ok {
-		s.NextTick = clock.FromMilli(next)
-	}
-	s.Schedules, err = t.count(t.stmt("schedule_count").Int(1, q.id))
-	return err
+	return eachRow(t.stmt("schedule_stats").Int(1, q.id), func(row *sqliteconn.Stmt) {
+		s.Schedules, s.NextTick = row.ColInt(0), clock.FromMilli(row.ColInt(1)) // NULL is 0
+	})
 }

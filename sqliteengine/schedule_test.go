@@ -70,7 +70,8 @@ func (s *scheduled) get(name string) duly.ScheduleInfo {
 // clock, in the order of delivery.
 func (s *scheduled) runs() string {
 	s.Helper()
-	page, err := s.e.List(s.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
+	page, err := s.e.List(s.Context(), duly.Q("q"),
+		duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
 	s.must(err)
 	var runs []string
 	for _, j := range page.Jobs {
@@ -147,7 +148,8 @@ func TestFullQueueIsFiredAgainAfterAPause(t *testing.T) {
 		s := newScheduled(t, false)
 		ctx := t.Context()
 		s.must(s.e.Configure(ctx, duly.Q("q"), duly.QueueConfig{MaxJobs: 1}))
-		_, err := s.e.Push(ctx, []duly.Job{{Queue: "q", ID: "in-the-way", Headers: map[string]string{"duly-tick": "2030-01-01T00:00:00Z", "duly-schedule": "-"}}})
+		_, err := s.e.Push(ctx, []duly.Job{{Queue: "q", ID: "in-the-way",
+			Headers: map[string]string{"duly-tick": "2030-01-01T00:00:00Z", "duly-schedule": "-"}}})
 		s.must(err)
 		s.put("a", "0 1 0 * * *", nil)
 		s.put("b", "1 1 0 * * *", func(b *duly.Schedule) { b.Overlap = duly.OverlapSkip })
@@ -176,7 +178,8 @@ func TestUnknownZoneStopsOneSchedule(t *testing.T) {
 	s := newScheduled(t, true)
 	s.put("a", "@every 1m", nil)
 	s.put("b", "@every 1m", nil)
-	s.exec(`UPDATE schedules SET record = CAST('{"spec":"@every 1m","zone":"Mars/Phobos","template":{}}' AS BLOB) WHERE name = 'a'`)
+	s.exec(`UPDATE schedules SET record = CAST('{"spec":"@every 1m","zone":"Mars/Phobos","template":{}}' AS BLOB)
+ WHERE name = 'a'`)
 	for range 3 {
 		s.clock.Advance(time.Minute)
 		s.step()
@@ -224,7 +227,8 @@ func TestUnreadableScheduleIsMovedAside(t *testing.T) {
 	if _, err := s.e.GetSchedule(ctx, duly.Q("q"), "a"); !errors.Is(err, duly.ErrCorrupt) {
 		t.Errorf("get: %v, want corrupt", err)
 	}
-	if _, err := s.e.PutSchedule(ctx, duly.Q("q"), duly.Schedule{Name: "a", Spec: "@daily"}); !errors.Is(err, duly.ErrCorrupt) {
+	if _, err := s.e.PutSchedule(ctx, duly.Q("q"), duly.Schedule{Name: "a", Spec: "@daily"}); !errors.Is(err,
+		duly.ErrCorrupt) {
 		t.Errorf("put: %v, want corrupt", err)
 	}
 	if page, err := s.e.Schedules(ctx, duly.Q("q"), duly.PageParams{}); err != nil || len(page.Schedules) != 1 {
@@ -280,7 +284,8 @@ func TestFullDiskRefusesRuns(t *testing.T) {
 	s.put("b", "@daily", func(b *duly.Schedule) { b.Catchup = duly.CatchupNone })
 	s.put("c", "@every 1h", nil)
 	fillDisk(t, s.e, true)
-	if _, err := s.e.PutSchedule(ctx, duly.Q("q"), duly.Schedule{Name: "new", Spec: "@daily"}); !errors.Is(err, duly.ErrFull) {
+	if _, err := s.e.PutSchedule(ctx, duly.Q("q"), duly.Schedule{Name: "new", Spec: "@daily"}); !errors.Is(err,
+		duly.ErrFull) {
 		t.Errorf("put: %v, want full", err)
 	}
 	s.must(s.e.PauseSchedule(ctx, duly.Q("q"), "c"))
@@ -349,7 +354,8 @@ func TestDestroyDeletesScheduleRows(t *testing.T) {
 			break
 		}
 	}
-	if rows := ask(t, s.e, "SELECT (SELECT count(*) FROM schedules) + (SELECT count(*) FROM unreadable_schedules)"); rows != "0" {
+	if rows := ask(t, s.e,
+		"SELECT (SELECT count(*) FROM schedules) + (SELECT count(*) FROM unreadable_schedules)"); rows != "0" {
 		t.Errorf("%s rows are left", rows)
 	}
 }

@@ -39,8 +39,8 @@ SELECT place FROM schedules INDEXED BY schedules_ticks
 SELECT place FROM schedules INDEXED BY schedules_ticks
  WHERE queue = ?1 AND place > ?2 AND place < 4503599627370496 ORDER BY place LIMIT 1;
 
--- name: schedule_count
-SELECT count(*) FROM schedules INDEXED BY schedules_ticks WHERE queue = ?1;
+-- name: schedule_stats
+SELECT count(*), min(nullif(place, 4503599627370496)) FROM schedules INDEXED BY schedules_ticks WHERE queue = ?1;
 
 -- name: schedule_aside
 INSERT INTO unreadable_schedules (queue, name, found, next, last, record)
