@@ -96,7 +96,8 @@ func deployResetsWeeklyRun(s *scene) {
 		got = append(got, run.Headers[duly.HeaderSchedule]+run.Headers[duly.HeaderTick])
 	}
 	const week = 7 * 24 * time.Hour
-	want := []string{"a" + tickText(first), "a" + tickText(first.Add(week)), "b" + tickText(second), "b" + tickText(second.Add(week))}
+	want := []string{"a" + tickText(first), "a" + tickText(first.Add(week)), "b" + tickText(second),
+		"b" + tickText(second.Add(week))}
 	for _, tick := range want {
 		if !slices.Contains(got, tick) {
 			s.Errorf("no run of %s in %q", tick, got)
@@ -199,7 +200,8 @@ func springForwardSkipsRun(s *scene) {
 	}
 	s.Advance(change.Add(-24 * time.Hour).Sub(s.now()))
 	for i, spec := range []string{"30 2 * * *", "0,30 2 * * *", "*/15 2 * * *"} {
-		s.put(duly.Schedule{Name: fmt.Sprintf("s%d", i), Spec: spec, Zone: "America/New_York", Overlap: duly.OverlapAllow, Start: change.Add(-time.Hour)})
+		s.put(duly.Schedule{Name: fmt.Sprintf("s%d", i), Spec: spec, Zone: "America/New_York", Overlap: duly.OverlapAllow,
+			Start: change.Add(-time.Hour)})
 	}
 	s.Advance(24 * time.Hour)
 	s.step()
@@ -208,7 +210,8 @@ func springForwardSkipsRun(s *scene) {
 	// When the clock jumps back, a local time that occurs twice runs once.
 	_, back := change.ZoneBounds()
 	b := s.on("back")
-	b.put(duly.Schedule{Name: "a", Spec: "30 1 * * *", Zone: "America/New_York", Start: back.Add(-time.Hour), Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow})
+	b.put(duly.Schedule{Name: "a", Spec: "30 1 * * *", Zone: "America/New_York", Start: back.Add(-time.Hour),
+		Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow})
 	b.nextIs("a", back.Add(-30*time.Minute))
 	b.Advance(back.Add(2 * time.Hour).Sub(s.now()))
 	b.step()

@@ -233,7 +233,8 @@ func fireInOrder(s *scene) {
 		job := *item.Job
 		job.ID, job.Headers = fmt.Sprintf("run-%d", i), map[string]string{duly.HeaderTick: tickText(ticks[i])}
 		item.Job = &job
-		item.Expected, item.Tick, item.Following = ticks[i].UnixMilli(), ticks[i].UnixMilli(), ticks[i].Add(24*time.Hour).UnixMilli()
+		item.Expected, item.Tick, item.Following = ticks[i].UnixMilli(), ticks[i].UnixMilli(),
+			ticks[i].Add(24*time.Hour).UnixMilli()
 		if i == 2 {
 			item.Job = nil
 		}

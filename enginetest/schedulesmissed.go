@@ -10,7 +10,8 @@ import (
 
 func scheduleMissedTests() []test {
 	return []test{
-		{"MatrixOfAbsences", []string{"C17.96", "C17.97", "C17.98", "C17.99", "C17.100", "C17.102", "C17.103"}, Options{OneShard: true}, missedMatrix},
+		{"MatrixOfAbsences", []string{"C17.96", "C17.97", "C17.98", "C17.99", "C17.100", "C17.102", "C17.103"},
+			Options{OneShard: true}, missedMatrix},
 		{"WindowIncludesItsBound", []string{"C17.97", "C17.99"}, Options{}, missedWindow},
 		{"AllFiresEachTickOnceOverManyCalls", []string{"C17.98", "C17.61"}, Options{OneShard: true}, missedAll},
 		{"ExpiredTickDoesNotFire", []string{"C17.101"}, Options{}, missedExpired},
@@ -162,7 +163,8 @@ func missedAll(s *scene) {
 
 func missedExpired(s *scene) {
 	sch := daily("a")
-	sch.Catchup, sch.Overlap, sch.Window, sch.Template.TTL = duly.CatchupAll, duly.OverlapAllow, 100*24*time.Hour, 49*time.Hour
+	sch.Catchup, sch.Overlap, sch.Window, sch.Template.TTL = duly.CatchupAll, duly.OverlapAllow, 100*24*time.Hour,
+		49*time.Hour
 	tick := s.midnight(time.Second)
 	s.put(sch)
 	s.Advance(time.Second + 9*24*time.Hour)

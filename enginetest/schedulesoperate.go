@@ -85,7 +85,8 @@ func schedulePauseRepeat(s *scene) {
 		first := s.schedule("a")
 		s.Advance(time.Minute)
 		op()
-		if again := s.schedule("a"); again.Version != first.Version || again.Paused != first.Paused || !again.Next.Equal(first.Next) {
+		if again := s.schedule("a"); again.Version != first.Version || again.Paused != first.Paused ||
+			!again.Next.Equal(first.Next) {
 			s.Errorf("a repeat changes\n%+v to\n%+v", first, again)
 		}
 	}
@@ -117,7 +118,8 @@ func scheduleDeleteVersion(s *scene) {
 	changed := daily("a")
 	changed.Template.Priority = 1
 	put := s.put(changed)
-	s.refused("a delete with an old version", s.scheduler().DeleteSchedule(s.ctx, s.ref(), "a", old.Version), duly.CodeConflict)
+	s.refused("a delete with an old version", s.scheduler().DeleteSchedule(s.ctx, s.ref(), "a", old.Version),
+		duly.CodeConflict)
 	s.schedule("a")
 	s.must("a delete with the version", s.scheduler().DeleteSchedule(s.ctx, s.ref(), "a", put.Version))
 	s.noSchedule("a")
@@ -146,7 +148,8 @@ func schedulePrune(s *scene) {
 		sch.Owner = owner
 		return sch
 	}
-	for _, sch := range []duly.Schedule{owned("keep", "app"), owned("old", "app"), owned("other", "web"), owned("none", "")} {
+	for _, sch := range []duly.Schedule{owned("keep", "app"), owned("old", "app"), owned("other", "web"),
+		owned("none", "")} {
 		s.put(sch)
 	}
 	got, err := contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "app", []string{"keep", "new"})

@@ -14,7 +14,8 @@ import (
 func schedulePutTests() []test {
 	return []test{
 		{"IsReadWithEveryField", []string{"C17.1", "C17.3", "C17.13", "C17.135"}, Options{}, schedulePutFull},
-		{"DefaultsAreFilledIn", []string{"C17.5", "C17.7", "C17.8", "C17.9", "C17.10", "C17.11", "C17.135"}, Options{}, schedulePutDefaults},
+		{"DefaultsAreFilledIn", []string{"C17.5", "C17.7", "C17.8", "C17.9", "C17.10", "C17.11", "C17.135"}, Options{},
+			schedulePutDefaults},
 		{"SameNameInAnotherQueueIsAnother", []string{"C17.1", "C17.132"}, Options{}, schedulePutQueues},
 		{"RepeatChangesNothing", []string{"C17.119", "C17.125", "C17.117", "C17.118"}, Options{}, schedulePutRepeat},
 		{"RepeatKeepsADueTick", []string{"C17.119"}, Options{}, schedulePutRepeatDue},
@@ -40,9 +41,11 @@ func fullSchedule(s *scene) duly.Schedule {
 		Name: "full.Name_1-a", Spec: "30 2 * * MON-FRI", Zone: "Europe/Berlin", Start: start, End: start.AddDate(3, 0, 0),
 		Jitter: time.Minute, Window: time.Hour, Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow, Owner: "app.v-1",
 		Template: duly.Job{
-			Body: []byte("body \x00\xff"), Headers: map[string]string{"a": "1", "b": "<&>"}, Priority: -3, Tries: 4, MaxStalls: duly.None,
-			Backoff: "fixed:5s", TTL: time.Hour, Lease: time.Minute, OrderKey: "schedule:full.Name_1-a",
-			Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Second}, Retain: time.Hour,
+			Body: []byte("body \x00\xff"), Headers: map[string]string{"a": "1", "b": "<&>"}, Priority: -3, Tries: 4,
+			MaxStalls: duly.None,
+			Backoff:   "fixed:5s", TTL: time.Hour, Lease: time.Minute, OrderKey: "schedule:full.Name_1-a",
+			Merge:  duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Second, Until: duly.UntilLeased},
+			Retain: time.Hour,
 		},
 	}
 }
@@ -73,7 +76,8 @@ func mustZone(s *scene, name string) *time.Location {
 
 func schedulePutDefaults(s *scene) {
 	s.put(duly.Schedule{
-		Name: "a", Spec: "@daily", Template: duly.Job{Namespace: s.ref().Normal().Namespace, Queue: s.queue, Headers: map[string]string{"UP": "1"}},
+		Name: "a", Spec: "@daily", Template: duly.Job{Namespace: s.ref().Normal().Namespace, Queue: s.queue,
+			Headers: map[string]string{"UP": "1"}},
 	})
 	want := duly.Schedule{
 		Name: "a", Spec: "@daily", Zone: "UTC", Window: 24 * time.Hour, Catchup: duly.CatchupOne, Overlap: duly.OverlapSkip,
@@ -201,7 +205,8 @@ func schedulePutPaused(s *scene) {
 	s.put(daily("a"))
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "a"))
 	s.putIs(daily("a"), duly.ScheduleUnchanged)
-	for _, sch := range []duly.Schedule{every("a", time.Hour), {Name: "a", Spec: "@every 1h", Template: duly.Job{Priority: 1}}} {
+	for _, sch := range []duly.Schedule{every("a", time.Hour),
+		{Name: "a", Spec: "@every 1h", Template: duly.Job{Priority: 1}}} {
 		s.putIs(sch, duly.ScheduleChanged)
 		same(s, "paused", s.schedule("a").Paused, true)
 	}
@@ -345,7 +350,8 @@ func schedulePutTopic(s *scene) {
 	if !s.hasTopics() {
 		s.Skip("the engine has no topics")
 	}
-	s.must("configure", s.log().ConfigureTopic(s.ctx, duly.QueueRef{Namespace: s.namespace, Name: theTopic}, duly.TopicConfig{}))
+	s.must("configure", s.log().ConfigureTopic(s.ctx, duly.QueueRef{Namespace: s.namespace, Name: theTopic},
+		duly.TopicConfig{}))
 	s.refused("a put", s.on(theTopic).putErr(daily("a")), duly.CodeConflict)
 	s.names("a put into a group", s.on(duly.GroupName(theTopic, "g")).putErr(daily("a")), duly.CodeInvalid, "queue")
 }
@@ -364,7 +370,8 @@ func schedulePutDelivery(s *scene) {
 
 func scheduleInputTests() []test {
 	return []test{
-		{"BadFieldsAreInvalid", []string{"C17.2", "C17.4", "C17.5", "C17.19", "C17.20", "C17.21", "C17.22", "C17.23", "C17.24", "C17.26", "C17.34", "C17.36", "C17.37"}, Options{}, scheduleBadInput},
+		{"BadFieldsAreInvalid", []string{"C17.2", "C17.4", "C17.5", "C17.19", "C17.20", "C17.21", "C17.22", "C17.23",
+			"C17.24", "C17.26", "C17.34", "C17.36", "C17.37"}, Options{}, scheduleBadInput},
 		{"NamesAreChecked", []string{"C17.2"}, Options{}, scheduleBadNames},
 		{"BadPagesAreInvalid", []string{"C17.136"}, Options{}, scheduleBadPages},
 	}
@@ -389,7 +396,8 @@ func scheduleBadInput(s *scene) {
 		{"H", func(x *duly.Schedule) { x.Spec = "H * * * *" }, "spec"},
 		{"TZ=", func(x *duly.Schedule) { x.Spec = "TZ=UTC 0 0 * * *" }, "spec"},
 		{"30 February", func(x *duly.Schedule) { x.Spec = "0 0 30 2 *" }, "spec"},
-		{"an end before the first tick", func(x *duly.Schedule) { x.End = s.now().Add(time.Millisecond).UTC().Truncate(time.Millisecond) }, "end"},
+		{"an end before the first tick",
+			func(x *duly.Schedule) { x.End = s.now().Add(time.Millisecond).UTC().Truncate(time.Millisecond) }, "end"},
 		{"zone Local", func(x *duly.Schedule) { x.Zone = "Local" }, "zone"},
 		{"zone Mars/Phobos", func(x *duly.Schedule) { x.Zone = "Mars/Phobos" }, "zone"},
 		{"zone ../etc/passwd", func(x *duly.Schedule) { x.Zone = "../etc/passwd" }, "zone"},
@@ -402,10 +410,13 @@ func scheduleBadInput(s *scene) {
 		{"a template with an ID", func(x *duly.Schedule) { x.Template.ID = "x" }, "template.id"},
 		{"a template with a due time", func(x *duly.Schedule) { x.Template.Due = s.now() }, "template.due"},
 		{"a merge key with overlap skip", func(x *duly.Schedule) { x.Template.Merge.Key = "m" }, "template.merge"},
-		{"a body of 64 KiB + 1", func(x *duly.Schedule) { x.Template.Body = make([]byte, duly.MaxTemplateBody+1) }, "template.body"},
-		{"a reserved header", func(x *duly.Schedule) { x.Template.Headers = map[string]string{"Duly-Tick": ""} }, "template.headers"},
+		{"a body of 64 KiB + 1", func(x *duly.Schedule) { x.Template.Body = make([]byte, duly.MaxTemplateBody+1) },
+			"template.body"},
+		{"a reserved header", func(x *duly.Schedule) { x.Template.Headers = map[string]string{"Duly-Tick": ""} },
+			"template.headers"},
 		{"62 headers", func(x *duly.Schedule) { x.Template.Headers = manyHeaders(62) }, "template.headers"},
-		{"a TTL below the jitter", func(x *duly.Schedule) { x.Jitter, x.Template.TTL = time.Minute, time.Second }, "template.ttl"},
+		{"a TTL below the jitter", func(x *duly.Schedule) { x.Jitter, x.Template.TTL = time.Minute, time.Second },
+			"template.ttl"},
 		{"a priority of 1001", func(x *duly.Schedule) { x.Template.Priority = 1001 }, "template.priority"},
 	} {
 		sch := daily("a")

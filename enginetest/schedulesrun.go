@@ -368,7 +368,8 @@ func scheduleShards(s *scene) {
 	for _, run := range runs {
 		name := run.Headers[duly.HeaderSchedule]
 		same(s, "the tick of "+name, run.Headers[duly.HeaderTick], tickText(tick))
-		same(s, "the shard of the run of "+name, contract.ShardOf(run.ID, manyShards), contract.ScheduleShard(name, manyShards))
+		same(s, "the shard of the run of "+name, contract.ShardOf(run.ID, manyShards),
+			contract.ScheduleShard(name, manyShards))
 	}
 	s.nextIs("s7", tick.Add(24*time.Hour))
 	s.must("delete", s.scheduler().DeleteSchedule(s.ctx, s.ref(), "s7", 0))
