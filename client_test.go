@@ -42,7 +42,7 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// C2.1, C11.9: the client makes a ULID before its first try, and says so.
+// C2.1, C11.9: the client makes a ULID before its first try and sets Made.
 func TestClientMakesIDs(t *testing.T) {
 	t.Parallel()
 	e := &pushes{}
@@ -71,8 +71,7 @@ func TestClientMakesIDs(t *testing.T) {
 	}
 }
 
-// C2.2, C11.10: a repeat has the same ID and does not claim to be the first
-// try.
+// C2.2, C11.10: a repeat has the same ID and does not set Made.
 func TestClientRepeatsUnderTheSameID(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := &pushes{lost: 3}
@@ -96,8 +95,8 @@ func TestClientRepeatsUnderTheSameID(t *testing.T) {
 	})
 }
 
-// C11.9: whoever pushes again what was answered as unavailable, or was not
-// answered at all, does not claim either that it is the first try.
+// C11.9: a caller pushes jobs again after unavailable or after a lost answer. That push is a
+// repeat too and does not set Made.
 func TestPushingTheSameJobsAgainIsARepeat(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{duly.ErrUnavailable, duly.ErrNotDurable, context.Canceled, nil} {
@@ -135,8 +134,7 @@ func (p *parts) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return results, nil
 }
 
-// C13.12: what a repeat may mend is repeated also where it is single jobs, and
-// they alone; the others keep their answers.
+// C13.12: the client repeats only the jobs of a batch that failed. The others keep their results.
 func TestClientRepeatsTheJobsThatFailed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -181,7 +179,7 @@ func TestClientGivesUpAfterItsRepeats(t *testing.T) {
 	})
 }
 
-func TestClientRepeatsNothingButWhatIsUnavailable(t *testing.T) {
+func TestClientRepeatsOnlyAfterUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, failure := range []error{duly.ErrFull, duly.ErrInvalid, duly.ErrClosed, duly.ErrTooLarge, context.Canceled} {
 			e := &pushes{failure: failure}
@@ -262,8 +260,8 @@ func TestOptionsSetTheFieldsOfTheirNames(t *testing.T) {
 	}
 }
 
-// An item that is refused is the single push's error.
-func TestClientTellsTheItemsError(t *testing.T) {
+// The error of the only job is the error of Push.
+func TestPushReturnsTheErrorOfItsJob(t *testing.T) {
 	t.Parallel()
 	e := refuses{}
 	if _, err := duly.NewClient(e, duly.ClientConfig{}).Push(t.Context(), "q", nil); !errors.Is(err, duly.ErrFull) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C13.1: every code, its sentinel, and the status that it travels with.
+// C13.1: every code has a sentinel and an HTTP status.
 func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	t.Parallel()
 	want := []struct {
@@ -50,7 +50,7 @@ func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	}
 }
 
-func TestCodeOfWhatIsNotTheContracts(t *testing.T) {
+func TestCodeOfForeignErrors(t *testing.T) {
 	t.Parallel()
 	if duly.CodeOf(nil) != "" || duly.CodeOf(io.EOF) != duly.CodeInternal {
 		t.Errorf("nil is %q, EOF is %q", duly.CodeOf(nil), duly.CodeOf(io.EOF))
@@ -62,7 +62,7 @@ func TestCodeOfWhatIsNotTheContracts(t *testing.T) {
 
 // C13.2: an error names every bad field and its bound. C13.5: a conflict names
 // the state.
-func TestErrorsSayWhatIsWrong(t *testing.T) {
+func TestErrorsNameEachBadField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  *duly.Error
@@ -89,7 +89,7 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// C13.7: what is only too large is told apart from what is wrong.
+// C13.7: a job whose only fault is its size is too_large and not invalid.
 func TestSizesAloneAreTooLarge(t *testing.T) {
 	t.Parallel()
 	large := duly.Job{Queue: "q", Body: make([]byte, 11)}

@@ -90,7 +90,7 @@ func TestClientSendsAMessageOnceWithoutDedupe(t *testing.T) {
 	})
 }
 
-// C12.56, C12.62: with dedupe a lost answer is asked for again, under the same IDs.
+// C12.56, C12.62: with dedupe the client repeats a publish after a lost answer, with the same IDs.
 func TestClientRepeatsAPublishWithDedupe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := &publishes{dedupe: map[string]time.Duration{"once": time.Minute}, lost: 3}
@@ -107,7 +107,7 @@ func TestClientRepeatsAPublishWithDedupe(t *testing.T) {
 	})
 }
 
-// Of messages of several topics, only those with dedupe are sent again.
+// The client repeats only the messages of topics with dedupe.
 func TestClientRepeatsSingleMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		gone := contract.Errorf(duly.CodeUnavailable, "a shard did not answer")
@@ -127,8 +127,8 @@ func TestClientRepeatsSingleMessages(t *testing.T) {
 	})
 }
 
-// A repeat that may come after the end of the window is not sent, and neither is one
-// after dedupe was taken away.
+// The client sends no repeat that may arrive after the dedupe window, and none after dedupe was
+// removed.
 func TestClientDoesNotRepeatBeyondTheWindow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		late := &publishes{dedupe: map[string]time.Duration{"once": 10 * time.Second}, lost: 1, took: 5 * time.Second}
