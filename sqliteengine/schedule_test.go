@@ -123,6 +123,37 @@ func TestTimerFiresTicks(t *testing.T) {
 	})
 }
 
+// C17.62, C17.107: the ticks of a push queue wake dispatchers, and no worker.
+func TestTimerFiresTicksOfAPushQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduled(t, false)
+		s.put("a", "@every 1h", func(a *duly.Schedule) { a.Template.Callback = "https://example.com/" })
+		s.clock.Advance(time.Hour - time.Millisecond)
+		woken := map[bool]chan bool{false: make(chan bool, 1), true: make(chan bool, 1)}
+		for _, dispatcher := range []bool{false, true} {
+			go func() {
+				p := duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute, Dispatcher: dispatcher}
+				ready, err := s.e.Wait(t.Context(), p)
+				if err != nil {
+					t.Error(err)
+				}
+				woken[dispatcher] <- ready
+			}()
+		}
+		synctest.Wait()
+		s.clock.Advance(time.Millisecond)
+		synctest.Wait()
+		if len(woken[true]) != 1 || !<-woken[true] || len(woken[false]) != 0 {
+			t.Error("the tick does not wake the dispatcher alone")
+		}
+		s.clock.Advance(time.Minute)
+		if <-woken[false] {
+			t.Error("the tick wakes a worker")
+		}
+	})
+}
+
 // C17.113: a store that opens with overdue ticks fires them at once.
 func TestOpenFiresOverdueTicks(t *testing.T) {
 	t.Parallel()
