@@ -63,6 +63,7 @@ func (f *fixture) busy() {
 	receipt("mail") // stalls
 	f.clock.Advance(2 * time.Second)
 	settle(receipt("mail"), "release")
+	f.send("PUT", "/v1/default/queues/mail/schedules/yearly", `{"spec":"@yearly"}`)
 	f.send("PUT", "/v1/default/topics/events/groups/mailer", "")
 	f.send("POST", "/v1/default/topics/events/messages",
 		`{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)
@@ -97,7 +98,9 @@ func TestMetricsMatchDocuments(t *testing.T) {
 	counts := metrics.New(metrics.Config{Version: "v1"})
 	f := serve(t, func(c *Config) {
 		c.Metrics = counts
-		c.Engine = &stumbling{c.Engine, c.Engine.(contract.Topics), contract.SurveyorOf(c.Engine)}
+		c.Engine = &stumbling{
+			c.Engine, c.Engine.(contract.Topics), c.Engine.(duly.Scheduler), contract.SurveyorOf(c.Engine),
+		}
 	})
 	f.busy()
 	counts.Called("redis", "push", 3*time.Millisecond)
@@ -178,6 +181,7 @@ func TestMetricsMatchDocuments(t *testing.T) {
 type stumbling struct {
 	contract.Engine
 	topicMethods
+	duly.Scheduler
 	contract.Surveyor
 }
 

@@ -62,6 +62,9 @@ var (
 		"How long the oldest ready job has been due; 0 without a ready job.")
 	queuePaused = defineQueue("queue_paused", gauge,
 		"1 if the queue is paused, else 0. Queues without series of their own have none.")
+	queueSchedules = defineQueue("queue_schedules", gauge, "Schedules of the queue; absent without one.")
+	queueOverdue   = defineQueue("queue_tick_overdue_seconds", gauge,
+		"How long the earliest tick of the queue's schedules has been due; 0 if none is, absent without a schedule.")
 
 	queueCounters = []queueCounter{
 		{defineQueue("queue_pushed_total", counter, "Pushes with the outcome created or merged."), ofPushed},

@@ -276,6 +276,43 @@ func TestPausedQueuesAreNotLate(t *testing.T) {
 	}
 }
 
+// The queues that have schedules report how late their earliest tick is.
+func TestOverdueTicksAreReported(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	stats := map[string]duly.Stats{
+		"due":   {Schedules: 2, NextTick: c.Now().Add(-3 * time.Second)},
+		"early": {Schedules: 1, NextTick: c.Now().Add(time.Hour)},
+		"none":  {},
+		"ended": {Schedules: 1},
+	}
+	f := &fake{queues: []string{"due", "early", "ended", "none"}}
+	f.stats = func(_ context.Context, q duly.QueueRef) (duly.Stats, error) { return stats[q.Name], nil }
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(survey(f, c, 10))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string]float64{}
+	for _, family := range families {
+		if name := family.GetName(); name == "duly_queue_schedules" || name == "duly_queue_tick_overdue_seconds" {
+			for _, m := range family.GetMetric() {
+				got[name+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	want := map[string]float64{
+		"duly_queue_schedules due": 2, "duly_queue_schedules early": 1, "duly_queue_schedules ended": 1,
+		"duly_queue_tick_overdue_seconds due": 3, "duly_queue_tick_overdue_seconds early": 0,
+		"duly_queue_tick_overdue_seconds ended": 0,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the metrics are %v, want %v", got, want)
+	}
+}
+
 // A survey of many queues needs few calls. Their sum does not depend on their namespaces.
 func TestSurveyReadsPages(t *testing.T) {
 	t.Parallel()

@@ -292,7 +292,7 @@ func sumQueue(to *duly.Stats, q *contract.QueueStats) {
 	sum(to, &s)
 }
 
-// sum adds sizes and counters, and keeps the age of the oldest ready job.
+// sum adds sizes and counters, and keeps the age of the oldest ready job and the earliest tick.
 func sum(to, s *duly.Stats) {
 	for _, state := range duly.States {
 		*to.Sizes.Of(state) += *s.Sizes.Of(state)
@@ -301,12 +301,17 @@ func sum(to, s *duly.Stats) {
 		*c.of(&to.Counters) += *c.of(&s.Counters)
 	}
 	to.OldestReady = max(to.OldestReady, s.OldestReady)
+
+	to.Schedules += s.Schedules
+	if to.NextTick.IsZero() || !s.NextTick.IsZero() && s.NextTick.Before(to.NextTick) {
+		to.NextTick = s.NextTick
+	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*definition{
-		queueJobs, queueOldest, queuePaused, queues, scrapeComplete, scrapeDuration, scrapeAge,
+		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queues, scrapeComplete, scrapeDuration, scrapeAge,
 		groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed,
 	} {
 		ch <- d.desc
@@ -328,7 +333,7 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 	snapshot, age := s.snapshot(context.Background())
 	for i := range snapshot.Queues {
 		q := &snapshot.Queues[i]
-		collectQueue(ch, q.Queue, &q.Stats)
+		s.collectQueue(ch, q.Queue, &q.Stats)
 		gaugeValue(ch, queuePaused, boolValue(q.Paused), q.Queue.Namespace, q.Queue.Name)
 		if q.Stats.Group != nil {
 			collectGroup(ch, q.Queue, q.Stats.Group)
@@ -340,7 +345,7 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 
 	// In an incomplete snapshot the sum would be too small.
 	if snapshot.Complete && snapshot.OtherQueues > 0 {
-		collectQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &snapshot.Other)
+		s.collectQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &snapshot.Other)
 	}
 	gaugeValue(ch, queues, float64(len(snapshot.Queues)+snapshot.OtherQueues))
 	gaugeValue(ch, scrapeComplete, boolValue(snapshot.Complete))
@@ -356,12 +361,23 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-func collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, s *duly.Stats) {
+func (s *Survey) collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, stats *duly.Stats) {
 	for _, state := range duly.States {
-		gaugeValue(ch, queueJobs, float64(*s.Sizes.Of(state)), q.Namespace, q.Name, state.String())
+		gaugeValue(ch, queueJobs, float64(*stats.Sizes.Of(state)), q.Namespace, q.Name, state.String())
 	}
-	gaugeValue(ch, queueOldest, s.OldestReady.Seconds(), q.Namespace, q.Name)
+	gaugeValue(ch, queueOldest, stats.OldestReady.Seconds(), q.Namespace, q.Name)
 	for _, c := range queueCounters {
-		counterValue(ch, c.definition, *c.of(&s.Counters), q.Namespace, q.Name)
+		counterValue(ch, c.definition, *c.of(&stats.Counters), q.Namespace, q.Name)
 	}
+
+	// Most queues have no schedules, and their series would only be zeros.
+	if stats.Schedules == 0 {
+		return
+	}
+	gaugeValue(ch, queueSchedules, float64(stats.Schedules), q.Namespace, q.Name)
+	overdue := time.Duration(0)
+	if !stats.NextTick.IsZero() {
+		overdue = max(0, s.cfg.Clock.Now().Sub(stats.NextTick))
+	}
+	gaugeValue(ch, queueOverdue, overdue.Seconds(), q.Namespace, q.Name)
 }
