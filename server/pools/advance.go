@@ -113,8 +113,8 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 	if err != nil || !m.state.propagated() {
 		return err
 	}
-	// A server that had not seen the move yet may have created a topic.
-	if err := refuseTopics(ctx, m.old, p.Namespace); err != nil {
+	// A server that had not seen the move yet may have created a topic or a schedule.
+	if err := refuseUnmovable(ctx, m.old, p.Namespace); err != nil {
 		return err
 	}
 

@@ -53,10 +53,7 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 	if where.From == "" && where.Pool != to {
 		old, err := r.poolEngine(where.Namespace, where.Pool)
 		if err == nil {
-			err = refuseTopics(ctx, old, where.Namespace)
-		}
-		if err == nil {
-			err = refuseSchedules(ctx, old, where.Namespace)
+			err = refuseUnmovable(ctx, old, where.Namespace)
 		}
 		if err != nil {
 			return where, err
@@ -89,6 +86,14 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 	}
 	where.Pool, where.From, where.Phase = to, where.Pool, contract.Preparing
 	return r.prepare(ctx, where)
+}
+
+// refuseUnmovable returns ErrConflict if an engine has topics or schedules of a namespace.
+func refuseUnmovable(ctx context.Context, old contract.Engine, namespace string) error {
+	if err := refuseTopics(ctx, old, namespace); err != nil {
+		return err
+	}
+	return refuseSchedules(ctx, old, namespace)
 }
 
 // exists reports whether a namespace has a placement, a token of its own, or a queue in the
