@@ -26,20 +26,20 @@ type Schedule struct {
 	// Window is the age up to which a missed tick still fires, 1 min–366 days. Default
 	// 24 h.
 	Window time.Duration
-	// Catchup is what happens to missed ticks. Default [CatchupOne].
+	// Catchup is the policy for missed ticks. Default [CatchupOne].
 	Catchup Catchup
-	// Overlap is what a tick does while an earlier run waits or runs. Default
+	// Overlap is the policy for a tick while an earlier run waits or runs. Default
 	// [OverlapSkip].
 	Overlap Overlap
-	// Owner is what may change the schedule, such as the name of a deployment. A Put with
-	// another owner is [ErrConflict]. It has the characters of Name. Default: none.
+	// Owner names the deployment that may change the schedule. A Put with another owner is
+	// [ErrConflict]. It has the characters of Name. Default: none.
 	Owner string
 	// Template is the job of each tick. It has no ID, Delay and Due, no body above 64 KiB,
 	// and Merge only with [OverlapAllow]. Its queue is that of the schedule.
 	Template Job
 }
 
-// Catchup is what happens to ticks that no process fired in time.
+// Catchup is the policy for ticks that no process fired in time.
 type Catchup string
 
 // The policies for missed ticks.
@@ -52,7 +52,7 @@ const (
 	CatchupNone Catchup = "none"
 )
 
-// Overlap is what a tick does while an earlier run of its schedule waits or runs.
+// Overlap is the policy for a tick while an earlier run of its schedule waits or runs.
 type Overlap string
 
 // The policies for overlaps.
@@ -111,7 +111,7 @@ func (s *Schedule) Run() Job {
 	return job
 }
 
-// ScheduleStatus is what a Put of a schedule did.
+// ScheduleStatus is the outcome of a Put of a schedule.
 type ScheduleStatus string
 
 // The statuses. None of them is an error.

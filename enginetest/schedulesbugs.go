@@ -34,6 +34,7 @@ func secondProcessDoublesTick(s *scene) {
 	tick := s.midnight(time.Minute)
 	s.put(sch)
 	s.Advance(time.Minute)
+
 	for i := range ticks {
 		if i > 0 {
 			s.Advance(24 * time.Hour)
@@ -91,6 +92,7 @@ func deployResetsWeeklyRun(s *scene) {
 		s.putIs(period, duly.ScheduleUnchanged)
 		s.step()
 	}
+
 	var got []string
 	for _, run := range s.runs() {
 		got = append(got, run.Headers[duly.HeaderSchedule]+run.Headers[duly.HeaderTick])
@@ -124,6 +126,8 @@ func deletedRunBreaksChain(s *scene) {
 	sch.Template.TTL = 12 * time.Hour
 	s.put(sch)
 	s.Advance(time.Minute)
+
+	// Each end of a run must leave the next tick as it is.
 	for i, end := range []func(id string){
 		func(id string) { s.must("delete", s.Engine.Delete(s.ctx, s.ref(), id)) },
 		func(string) { s.bury(s.take(), "no") },

@@ -127,6 +127,7 @@ func missedWindow(s *scene) {
 		q.put(sch)
 		q.Advance(time.Second + tt.late)
 		q.step()
+
 		q.nextIs("a", tick.Add(24*time.Hour))
 		if tt.fires {
 			q.ranAt("the tick is in the window", tick)
@@ -144,6 +145,8 @@ func missedAll(s *scene) {
 	first := s.put(sch).Next
 	s.Advance(first.Sub(s.now()) + 2*time.Hour)
 	s.step()
+
+	// Only the last hour is in the window.
 	runs := s.runs()
 	same(s, "the runs", len(runs), 3601)
 	for i, run := range runs {

@@ -152,6 +152,7 @@ func schedulePrune(s *scene) {
 		owned("none", "")} {
 		s.put(sch)
 	}
+
 	got, err := contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "app", []string{"keep", "new"})
 	s.must("prune", err)
 	s.sameIDs("the deleted schedules", got.Deleted, []string{"old"})
@@ -219,6 +220,7 @@ func scheduleList(s *scene) {
 	for _, name := range []string{"p", "b-paused"} {
 		s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), name))
 	}
+
 	s.Advance(30 * time.Minute)
 	s.step()
 	s.nextIs("over", time.Time{})
@@ -280,6 +282,7 @@ func scheduleStats(s *scene) {
 		same(s, "the number in the survey", page.Queues[i].Stats.Schedules, n)
 		sameTime(s, "the next tick in the survey", page.Queues[i].Stats.NextTick, next)
 	}
+
 	check("after two puts", 2, tick.Add(-30*time.Minute))
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "b"))
 	check("with one paused", 2, tick)
@@ -373,6 +376,7 @@ func wakeOne(s *scene) {
 	for _, w := range waiters {
 		w.sleeps("the tick is a minute ahead")
 	}
+
 	s.Advance(time.Minute - time.Millisecond)
 	for _, w := range waiters {
 		w.sleeps("the tick is 1 ms ahead")
@@ -420,10 +424,11 @@ func wakeOwn(s *scene) {
 	s.Advance(time.Millisecond)
 	s.Advance(30 * time.Second) // a remote engine may look again only then
 	s.ranAt("the tick is due", tick)
+
+	// The run wakes a waiter, as any job does.
 	w := s.wait()
 	w.woke("a run is ready")
 	s.ack(s.take())
-	w = s.wait()
 	s.Advance(24*time.Hour - 31*time.Second)
 	w = s.wait()
 	s.Advance(2 * time.Second)

@@ -142,6 +142,8 @@ func schedulePutTiming(s *scene) {
 	tick := s.midnight(time.Hour)
 	sch := daily("a")
 	s.put(sch)
+
+	// Each change adds to those before it.
 	for _, change := range []struct {
 		what string
 		f    func(*duly.Schedule)
@@ -325,6 +327,7 @@ func schedulePutBound(s *scene) {
 		})
 	}
 	callers.Wait()
+
 	s.refused("one more", s.putErr(daily("more")), duly.CodeFull)
 	s.putIs(every("s1-1", time.Minute), duly.ScheduleChanged)
 	same(s, "the number of schedules", s.stats().Schedules, duly.MaxSchedules)

@@ -58,6 +58,7 @@ func runHeaders(s *scene) {
 	sch.Template.Headers = map[string]string{"Trace": "1"}
 	tick := s.midnight(time.Minute)
 	s.put(sch)
+
 	previous := ""
 	for i := range 3 {
 		s.Advance(24 * time.Hour)
@@ -396,6 +397,7 @@ func scheduleShardList(s *scene) {
 	for i := range n {
 		s.put(every(fmt.Sprintf("s%d", i), time.Duration(i+1)*time.Minute))
 	}
+
 	last := map[int]time.Time{}
 	shard := 0
 	for _, i := range s.pagedSchedules(7) {
@@ -408,6 +410,7 @@ func scheduleShardList(s *scene) {
 		}
 		last[in] = i.Next
 	}
+
 	st := s.stats()
 	same(s, "the number of schedules", st.Schedules, n)
 	sameTime(s, "the earliest tick", st.NextTick, s.schedule("s0").Next)

@@ -12,6 +12,7 @@ import (
 // schedules reads every schedule of a queue.
 func (c *check) schedules(ctx context.Context, q *queue) error {
 	last := ""
+	// A page that is not full is the last one.
 	for n := checkPage; n == checkPage; {
 		n = 0
 		s := c.t.stmt("check_schedules").Int(1, q.id).Text(2, last).Int(3, checkPage)
@@ -29,6 +30,7 @@ func (c *check) schedules(ctx context.Context, q *queue) error {
 				c.report(faultSchedule, q, r.Name, err.Error(), repairSchedule(q.ref, r.Name))
 			}
 		}
+
 		if err := ctx.Err(); err != nil {
 			return err
 		}

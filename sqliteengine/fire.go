@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
 // DueSchedules implements contract.Firer. A queue has one shard.
@@ -23,32 +24,39 @@ func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard 
 	}
 
 	var unreadable []string
-	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) (err error) {
 		due, unreadable = contract.DueSchedules{Now: t.now, TTL: duly.None}, nil
 		if q == nil || shard != 0 {
 			return nil
 		}
 		due.TTL = q.cfg.Defaults.TTL
-		s := t.stmt("schedules_due").Int(1, q.id).Int(2, t.now).Int(3, contract.MaxDue)
-		for {
-			row, err := s.Step()
-			if err != nil || !row {
-				return err
-			}
-			r, err := scanSchedule(s, q.ref)
-			if err != nil {
-				unreadable = append(unreadable, r.Name)
-				continue
-			}
-			due.Schedules = append(due.Schedules, r)
-		}
+		due.Schedules, unreadable, err = t.dueSchedules(q)
+		return err
 	})
 	if err != nil || len(unreadable) == 0 {
 		return due, err
 	}
 
 	// An unreadable schedule would stay due, and hide others behind it.
-	return due, e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
+	return due, e.setAllAside(ctx, ref, unreadable)
+}
+
+// dueSchedules reads the due schedules of a queue, and the names of those that cannot be read.
+func (t readTx) dueSchedules(q *queue) (due []contract.ScheduleRecord, unreadable []string, err error) {
+	err = eachRow(t.stmt("schedules_due").Int(1, q.id).Int(2, t.now).Int(3, contract.MaxDue), func(s *sqliteconn.Stmt) {
+		r, err := scanSchedule(s, q.ref)
+		if err != nil {
+			unreadable = append(unreadable, r.Name)
+			return
+		}
+		due = append(due, r)
+	})
+	return due, unreadable, err
+}
+
+// setAllAside moves schedules that cannot be read to another table.
+func (e scheduleAPI) setAllAside(ctx context.Context, ref duly.QueueRef, unreadable []string) error {
+	return e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 		for _, name := range unreadable {
 			if q == nil {
 				return nil
@@ -214,6 +222,8 @@ func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Dur
 		if q == nil {
 			return nil
 		}
+
+		// Another schedule may be due before the pause ends.
 		next, ok, err := t.integer(t.stmt("tick_after").Int(1, q.id).Int(2, t.now))
 		if until = t.now + max(1, clock.Millis(pause)); ok {
 			until = min(until, next)
@@ -223,6 +233,7 @@ func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Dur
 		}
 		return q.readEarliestOf(t, &q.earliest.tick)
 	})
+
 	if err == nil && pause > 0 {
 		e.notifier.holdTicks(ref, until)
 	}

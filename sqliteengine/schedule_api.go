@@ -88,6 +88,7 @@ func (e scheduleAPI) GetSchedule(ctx context.Context, ref duly.QueueRef, name st
 	if err := contract.ValidateScheduleName(ref, name); err != nil {
 		return info, err
 	}
+
 	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if q == nil {
 			return contract.NoSchedule(ref, name)

@@ -213,7 +213,8 @@ func (f *Firing) note(q duly.QueueRef, item *contract.FireItem, result *contract
 			f.logOnce(q, item.Name, item.Version, "a tick made no run, because the settings of its queue do not allow it",
 				"tick", contract.TickText(item.Tick), "error", result.Run.Err)
 		}
-	case contract.FireStale, contract.FireNotFound:
+	case contract.FireStale, contract.FireNotFound: // another process was first
+
 	case contract.FireFull:
 		o.pause(f.hold(q, item.Name, item.Version, item.Expected))
 		return false
