@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// bench is one measurement that goes on.
+// bench is one measurement in progress.
 type bench struct {
 	cfg    Config
 	clock  clock.Clock
@@ -22,37 +22,35 @@ type bench struct {
 	meter  *meter
 	native Native       // nil without a gauge
 	more   []Native     // with other batch sizes
-	stored atomic.Int64 // jobs that native ones have stored and not taken
-	// streams are native messages, and added those that were not taken.
+	stored atomic.Int64 // jobs that native commands have stored and not taken
+	// streams does the native work on messages. added counts its messages that were not taken.
 	streams Native
 	added   atomic.Int64
 	body    []byte
 	name    string // of its queues, without the phase
 
-	queues []duly.QueueRef // that it has made
+	queues []duly.QueueRef // the queues that it has created
 	topics []duly.QueueRef
-	shared *stock   // the queue with the backlog; nil without one
-	left   []*stock // queues that a run has filled, for one that takes
+	shared *stock   // the queue with the backlog; nil if there is none
+	left   []*stock // queues that a run has filled, for a run that takes jobs
 
 	offset clockOffset
-	timed  bool // offset has been found out
+	timed  bool // offset was measured
 
 	progress *ticker
 }
 
-// stock is a queue and the ready jobs that are known to be in it.
+// stock is a queue with its known number of ready jobs.
 type stock struct {
 	queue duly.QueueRef
 	ready int
 }
 
-// cleanTime bounds how long the queues are being removed at the end. Millions
-// of jobs take a while.
+// cleanTime bounds the removal of the queues at the end. Millions of jobs take a while.
 const cleanTime = 5 * time.Minute
 
-// Run measures, and answers what it measured also when it fails on the way or
-// its context ends: the report then holds the phases that were finished. The
-// queues that it made are gone afterwards; an error says so if they are not.
+// Run measures, and returns a report even if it fails or its context ends. The report then has
+// the finished phases. Run removes its queues, and returns an error if that fails.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -76,6 +74,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return report, err
 	}
 
+	// The comparison runs first, because the backlog can't be removed and loaded again as it was.
 	if cfg.Backlog.Compare {
 		if err := b.phases(ctx, &report.Without); err != nil {
 			return report, fmt.Errorf("without the backlog: %w", err)
@@ -108,7 +107,7 @@ func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
 	return err
 }
 
-// phases goes through the phases and keeps what was measured.
+// phases runs the phases and stores their results.
 func (b *bench) phases(ctx context.Context, results *[]Result) error {
 	for _, p := range b.cfg.Phases {
 		result, err := b.phase(ctx, p)
@@ -120,7 +119,7 @@ func (b *bench) phases(ctx context.Context, results *[]Result) error {
 	return nil
 }
 
-// in says of an error in which part of a run it was, unless its first word does.
+// in adds the part of a run to an error, unless its first word names the part.
 func in(part string, err error) error {
 	if strings.HasPrefix(err.Error(), part+": ") {
 		return err
@@ -128,7 +127,7 @@ func in(part string, err error) error {
 	return fmt.Errorf("%s: %w", part, err)
 }
 
-// loadBacklog loads the backlog and opens the engine anew if that was asked.
+// loadBacklog loads the backlog, and reopens the engine if the configuration asks for it.
 func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 	want := b.cfg.Backlog
 	if want.Any() {
@@ -142,10 +141,12 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 			return err
 		}
 		if b.meter.gauge != nil {
-			report.Phases = append(report.Phases, Result{Phase: Memory, Runs: 1, Jobs: int64(want.Ready + want.Delayed), Memory: view})
+			report.Phases = append(report.Phases, Result{Phase: Memory, Runs: 1, Jobs: int64(want.Ready + want.Delayed),
+				Memory: view})
 		}
 	}
 
+	// A reopened engine has nothing of the backlog in memory.
 	if !want.Reopen {
 		return nil
 	}
@@ -155,18 +156,18 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 
 	engine, err := b.cfg.Open(ctx)
 	if err != nil {
-		return fmt.Errorf("opening it again: %w", err)
+		return fmt.Errorf("reopening the engine: %w", err)
 	}
 	b.engine = engine
 	return nil
 }
 
-// load pushes n jobs that are not measured.
+// load pushes n jobs without measuring.
 func (b *bench) load(ctx context.Context, p Progress, q duly.QueueRef, n int, delay time.Duration) error {
 	return b.loadShaped(ctx, p, q, n, delayed(delay))
 }
 
-// loadShaped loads jobs of a shape.
+// loadShaped pushes n jobs of a shape without measuring.
 func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n int, shape shape) error {
 	if n <= 0 {
 		return nil
@@ -181,7 +182,7 @@ func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n i
 	return ctx.Err()
 }
 
-// phase runs one phase as often as it is to be repeated.
+// phase runs one phase as often as configured.
 func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
 	s := specOf(p)
 	if s.whole != nil {
@@ -205,7 +206,8 @@ func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
 func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run, error) {
 	at := Progress{Phase: p, Run: number, Runs: b.cfg.Repeat}
 	jobs := b.cfg.Load.Jobs
-	if s.paced { // lasts as long as its jobs, so the bound in time is one in jobs
+	// The phase lasts as long as its jobs, so the time limit becomes a limit in jobs.
+	if s.paced {
 		jobs = max(1, min(jobs, int(float64(b.cfg.Load.Rate)*b.cfg.Load.Time.Seconds())))
 	}
 
@@ -216,6 +218,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 	r := newRun(ctx, jobs)
 	defer r.stop(nil)
 	b.progress.watch(at, r)
+	// A paced phase ends with its jobs.
 	if !s.paced {
 		defer r.timed(b.clock, b.cfg.Load.Time)()
 	}
@@ -227,7 +230,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 	return r, nil
 }
 
-// measure does a run and fills in what it took.
+// measure runs do and records what it used.
 func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	before, err := b.meter.read(ctx)
 	if err != nil {
@@ -237,7 +240,8 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	cpu := cpuTime()
 	err = do()
 	r.cpu = cpuTime() - cpu
-	if r.elapsed == 0 { // a phase with a worker has looked at the clock itself
+	// A phase with a worker has set it already.
+	if r.elapsed == 0 {
 		r.elapsed = b.clock.Mono() - r.start
 	}
 	if err == nil {
@@ -249,10 +253,9 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	return err
 }
 
-// place is where a phase is run: in the backlog's queue; or, if it takes jobs,
-// in one that an earlier run has filled; or in a new one. No queue is removed
-// before the end, for an engine may go on removing its jobs while the next run
-// is measured.
+// place returns the queue of a phase: the backlog's queue, or, if the phase takes jobs, one that
+// an earlier run has filled, or a new one. Queues are removed only at the end, because an engine
+// may still be removing jobs while the next run is measured.
 func (b *bench) place(s spec, name string) *stock {
 	switch last := len(b.left) - 1; {
 	case s.native:
@@ -268,8 +271,7 @@ func (b *bench) place(s spec, name string) *stock {
 	return &stock{queue: b.queue(name)}
 }
 
-// prepare sees to it that a run finds the jobs that it is to take, and to the
-// clocks' difference where it is needed.
+// prepare loads the jobs that a run takes, and compares the clocks if necessary.
 func (b *bench) prepare(ctx context.Context, at Progress, s spec, place *stock, jobs int) error {
 	if s.apart && !b.timed {
 		if err := b.compareClocks(ctx); err != nil {
@@ -282,6 +284,7 @@ func (b *bench) prepare(ctx context.Context, at Progress, s spec, place *stock, 
 	if !s.loaded {
 		return nil
 	}
+	// A run must not empty the backlog.
 	if place == b.shared {
 		jobs += b.cfg.Backlog.Ready
 	}
@@ -290,7 +293,7 @@ func (b *bench) prepare(ctx context.Context, at Progress, s spec, place *stock, 
 	return b.load(ctx, at, place.queue, missing, 0)
 }
 
-// account keeps the stock of a queue after a run in it.
+// account updates the number of jobs in a queue after a run.
 func (b *bench) account(s spec, r *run, place *stock) {
 	done := int(r.done.Load())
 	switch {
@@ -304,23 +307,23 @@ func (b *bench) account(s spec, r *run, place *stock) {
 	}
 }
 
-// queue names a queue of this measurement and remembers to remove it.
+// queue returns the name of a new queue, which is removed at the end.
 func (b *bench) queue(suffix string) duly.QueueRef {
 	q := duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.name + "-" + suffix}
 	b.queues = append(b.queues, q)
 	return q
 }
 
-// shardedQueue makes a queue with so many shards, whatever is the engine's default.
+// shardedQueue creates a queue with this number of shards, whatever the engine's default.
 func (b *bench) shardedQueue(ctx context.Context, suffix string, shards int) (duly.QueueRef, error) {
 	q := b.queue(suffix)
 	if err := b.engine.Configure(ctx, q, duly.QueueConfig{Shards: shards}); err != nil {
-		return q, fmt.Errorf("making queue %s: %w", q, err)
+		return q, fmt.Errorf("creating queue %s: %w", q, err)
 	}
 	return q, nil
 }
 
-// clean removes every queue, also when the caller has gone.
+// clean removes every queue, even if the caller's context has ended.
 func (b *bench) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -346,7 +349,7 @@ func (b *bench) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// newNative makes another Native, which is removed at the end.
+// newNative returns another Native, which is removed at the end.
 func (b *bench) newNative(batch int) Native {
 	native := b.meter.gauge.Native(batch, b.cfg.Load.Body)
 	b.more = append(b.more, native)
@@ -362,8 +365,8 @@ func (b *bench) drop(ctx context.Context, q duly.QueueRef) error {
 	return nil
 }
 
-// remove removes a queue or a topic. Destroy may be repeated, and over a wire it may have
-// to be: a queue with millions of jobs takes longer than an answer does.
+// remove removes a queue or a topic. It repeats Destroy, because a queue with millions of jobs
+// takes longer than a remote call may.
 func (b *bench) remove(ctx context.Context, q duly.QueueRef, destroy func(context.Context, duly.QueueRef) error) error {
 	err := destroy(ctx, q)
 	for range 9 {

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// paceJobs is how many jobs tell how fast the burst can be loaded.
+	// paceJobs is how many jobs are used to estimate the loading time of a burst.
 	paceJobs = 5000
-	// burstLead is the least time between the loading of a burst and its moment.
+	// burstLead is the least time between loading a burst and its due time.
 	burstLead = 500 * time.Millisecond
 )
 
-// loadBurst pushes the run's jobs so that all of them fall due in the same
-// millisecond, and waits for it. A first few tell how long the rest will take.
+// loadBurst pushes the run's jobs so that all of them become due in the same millisecond, and
+// waits for it. The first jobs show how long the rest will take.
 func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, jobs int) error {
 	at.Loading = true
 	pace := newRun(ctx, min(jobs, paceJobs))
 	defer pace.stop(nil)
 	begin := b.clock.Mono()
-	if err := b.push(ctx, pace, b.queue(fmt.Sprintf("%s-%d-pace", at.Phase, at.Run)), b.cfg.Load.Callers, b.cfg.Load.Batch, 0); err != nil {
+	if err := b.push(ctx, pace, b.queue(fmt.Sprintf("%s-%d-pace", at.Phase, at.Run)), b.cfg.Load.Callers,
+		b.cfg.Load.Batch, 0); err != nil {
 		return err
 	}
 	each := (b.clock.Mono() - begin) / time.Duration(pace.total)
@@ -36,13 +37,14 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 	}
 	left := moment.Sub(b.clock.Now().Add(b.offset.ahead))
 	if left <= b.offset.either {
-		return fmt.Errorf("%d jobs took longer to push than the first %d had promised; repeat, or make jobs smaller", jobs, pace.total)
+		return fmt.Errorf("pushing %d jobs took longer than estimated from the first %d; repeat, or lower jobs", jobs,
+			pace.total)
 	}
 	pause(ctx, b.clock, left+b.offset.either+time.Millisecond)
 	return ctx.Err()
 }
 
-// pushAt pushes jobs that are due at one moment of the engine's clock.
+// pushAt pushes jobs that are due at one time of the engine's clock.
 func (b *bench) pushAt(ctx context.Context, r *run, q duly.QueueRef, due time.Time) error {
 	return b.pushShaped(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, func(_ int64, job *duly.Job) { job.Due = due })
 }

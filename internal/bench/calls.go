@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// callsJobs bounds the jobs of each operation in calls: they change how much
-	// lies in the queue.
+	// callsJobs bounds the jobs of each operation in calls, because they change the size of the
+	// queue.
 	callsJobs = 20_000
-	// callsAmong is how many jobs lie in the queue at least, half of them
-	// delayed, so that an empty queue is not what a full one is compared with.
+	// callsAmong is the least number of jobs in the queue, half of them delayed. A full queue
+	// must not be compared with an empty one.
 	callsAmong = 50_000
 	callsLease = 10 * time.Minute
 )
 
-// calls lets one caller make one call after the other, each operation by
-// itself, in a queue that holds jobs: the backlog, or some of its own.
+// calls makes calls one after another, each operation separately, in a queue with jobs: the
+// backlog, or newly loaded ones.
 func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 	place := b.shared
 	if place == nil {
@@ -76,8 +76,8 @@ func (b *bench) part(ctx context.Context, at Progress, name string, jobs int, do
 	return p, nil
 }
 
-// reserveAll reserves the run's jobs from a number of goroutines and keeps
-// them. A lease of 0 is the job's own.
+// reserveAll reserves the run's jobs from several goroutines and keeps them. A lease of 0 means
+// each job's own.
 func (b *bench) reserveAll(
 	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, lease time.Duration,
 ) (all []duly.Delivery, err error) {
@@ -93,13 +93,14 @@ func (b *bench) reserveAll(
 				return fmt.Errorf("reserve: %w", err)
 			}
 			if len(got) == 0 {
-				return fmt.Errorf("the queue was empty after %d of the %d jobs in it", r.done.Load(), r.total)
+				return fmt.Errorf("the queue was empty after %d of its %d jobs", r.done.Load(), r.total)
 			}
 
 			mu.Lock()
 			all = append(all, got...)
 			mu.Unlock()
 			r.done.Add(int64(len(got)))
+			// Other goroutines can take the jobs that this call did not get.
 			r.unclaim(n - len(got))
 		}
 		return nil
@@ -107,7 +108,7 @@ func (b *bench) reserveAll(
 	return all, err
 }
 
-// ackAll ends the deliveries from a number of goroutines, batch per call.
+// ackAll acks the deliveries from several goroutines, batch per call.
 func (b *bench) ackAll(
 	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, got []duly.Delivery,
 ) error {

@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// clockOffset is how far the engine's clock is ahead of ours, and by how much
-// that may be wrong.
+// clockOffset is how far the engine's clock is ahead of this process's, and the largest possible
+// error.
 type clockOffset struct{ ahead, either time.Duration }
 
 // probes is how often the clocks are compared.
 const probes = 20
 
-// compareClocks finds out the engine's clock offset by taking jobs that are
-// ready: see the package's documentation.
+// compareClocks measures the engine's clock offset with ready jobs, as the package's
+// documentation describes.
 func (b *bench) compareClocks(ctx context.Context) error {
 	q := b.queue("clock")
 	var seen bounds
@@ -32,7 +32,8 @@ func (b *bench) compareClocks(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("comparing clocks: %w", err)
 		}
-		if len(got) == 1 { // else its clock has just stepped back
+		// Without a job, the engine's clock has just gone back.
+		if len(got) == 1 {
 			seen.add(got[0].Now, before, after)
 		}
 	}
@@ -41,14 +42,14 @@ func (b *bench) compareClocks(ctx context.Context) error {
 	return nil
 }
 
-// bounds are what the clocks' difference can be after what was seen.
+// bounds are the limits of the clocks' difference.
 type bounds struct {
 	low, high time.Duration
 	any       bool
 }
 
-// add takes one more sight: the engine named a moment, cut to milliseconds,
-// that lay between before and after on our clock.
+// add takes another probe: the engine reported a time, cut to milliseconds, that was between
+// before and after on this process's clock.
 func (s *bounds) add(engine, before, after time.Time) {
 	low, high := engine.Sub(after), engine.Add(time.Millisecond).Sub(before)
 	if !s.any {
@@ -58,9 +59,9 @@ func (s *bounds) add(engine, before, after time.Time) {
 	s.low, s.high = max(s.low, low), min(s.high, high)
 }
 
-// offset is 0 ± 0 where one clock explains everything, else the middle of what
-// is possible. Sights that contradict each other (a clock stepped) are wrong
-// by at least their distance.
+// offset returns 0 ± 0 if one clock explains all probes, or else the middle of the possible
+// range. If probes contradict each other, because a clock was set, the error is at least their
+// distance.
 func (s *bounds) offset() clockOffset {
 	if s.low <= 0 && 0 <= s.high {
 		return clockOffset{}

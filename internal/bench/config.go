@@ -12,48 +12,46 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Prefix is what the name of every queue that is measured in begins with.
+// Prefix begins the names of all queues of a measurement.
 const Prefix = "bench-"
 
-// Config says what to measure. All but Open may be left zero.
+// Config says what to measure. All fields except Open may be zero.
 type Config struct {
-	// Open opens the engine. It is called once, and once more for
-	// Backlog.Reopen; Run closes what it opened.
+	// Open opens the engine. It is called once, and again for Backlog.Reopen. Run closes the
+	// engine.
 	Open func(context.Context) (contract.Engine, error)
-	// Gauge, if set, opens the gauge of the server behind the engine, once Open
-	// has succeeded. Run closes it.
+	// Gauge, if set, opens the gauge of the server behind the engine, after Open. Run closes it.
 	Gauge func(context.Context) (Gauge, error)
-	// Namespace to measure in. Default [duly.DefaultNamespace].
+	// Namespace is the namespace of the queues. Default [duly.DefaultNamespace].
 	Namespace string
-	// Phases to go through, in this order. Default [Phases], or [GaugePhases]
-	// where there is a gauge; with a backlog, without the native ones and, unless
-	// Kinds are given, Life, which have none, and without Memory, which the
-	// backlog itself tells.
+	// Phases are the phases to run, in this order. Default [Phases], or [GaugePhases] with a
+	// gauge. With a backlog the default omits the native phases, Memory, which the backlog itself
+	// reports, and Life unless Kinds are given.
 	Phases []Phase
 	// Repeat is how often each phase is run, 1…1000. Default 3.
 	Repeat int
-	// Load is what each run does.
+	// Load is the work of each run.
 	Load Load
 	// Kinds are the kinds of jobs in Life and Memory. Default [Kinds].
 	Kinds []Kind
-	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, and
-	// 1, 10 and 50 where that is zero too.
+	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, or 1, 10 and 50 if that
+	// is zero too.
 	Batches []int
 	// Shards of the queue in Spread: a power of two, 1…256. Default 8.
 	Shards int
-	// Against is one server on which Spread does the same, for comparison.
+	// Against is a single server on which Spread repeats its work, for comparison.
 	Against Target
-	// Embedded says that the engine runs in this process, so that the processor
-	// time of this process is the engine's.
+	// Embedded means that the engine runs in this process, so the process's CPU time is the
+	// engine's.
 	Embedded bool
-	// Backlog is what lies in the store meanwhile.
+	// Backlog is the jobs in the store during the measurement.
 	Backlog Backlog
-	// Progress, if set, is told a few times a second how far it is, always
-	// from the same goroutine, and never again once Run has returned.
+	// Progress, if set, is called with the progress a few times a second, always on the same
+	// goroutine, and not after Run returned.
 	Progress func(Progress)
-	// Logger is the worker's. Default: nothing is logged.
+	// Logger is the worker's logger. Default: no logging.
 	Logger *slog.Logger
-	// Clock times everything. Default the system's.
+	// Clock measures all times. Default: the system's clock.
 	Clock clock.Clock
 }
 
@@ -63,42 +61,42 @@ type Target struct {
 	Gauge func(context.Context) (Gauge, error)
 }
 
-// Load is what one run of a phase does. Zero fields take their defaults.
+// Load is the work of one run of a phase. Zero fields have defaults.
 type Load struct {
-	Jobs        int           // bound of a run in jobs, 1…100 000 000; default 100 000
-	Time        time.Duration // bound of a run in time, 10 ms–1 h; default 10 s
+	Jobs        int           // limit of a run in jobs, 1…100 000 000; default 100 000
+	Time        time.Duration // limit of a run in time, 10 ms–1 h; default 10 s
 	Batch       int           // jobs in a batch, 1…1000; default 100
 	Callers     int           // goroutines that push or take batches, 1…10 000; default 4
 	Goroutines  int           // goroutines that push single jobs, 1…10 000; default 64
 	Concurrency int           // jobs that the worker runs at once, 1…10 000; default 64
 	Body        int           // bytes of a job's body, 1 to 64 MiB; default 100
 	Rate        int           // jobs due per second in lateness, 1…100 000; default 1000
-	Queues      int           // that idle waits on, 1…100; default 100
+	Queues      int           // queues that idle waits on, 1…100; default 100
 }
 
-// Backlog are jobs that lie in the store while it is measured.
+// Backlog is jobs that are in the store during the measurement.
 type Backlog struct {
 	Ready   int // 0…100 000 000
 	Delayed int // due from tomorrow on; 0…100 000 000
-	// Reopen closes the engine and opens it again once the backlog is loaded,
-	// so that nothing of it is in the engine's memory.
+	// Reopen closes and reopens the engine after the backlog was loaded, so that the engine's
+	// memory has nothing of it.
 	Reopen bool
-	// Compare goes through the phases without the backlog first.
+	// Compare runs the phases without the backlog first.
 	Compare bool
 }
 
 // Any reports whether there is a backlog.
 func (b Backlog) Any() bool { return b.Ready > 0 || b.Delayed > 0 }
 
-// Progress is how far a measurement is.
+// Progress is the progress of a measurement.
 type Progress struct {
 	Phase Phase
-	// Run is the number of the phase's run, from 1, of Runs. Both are 0 while
-	// the backlog is loaded.
+	// Run is the number of the phase's run, from 1, of Runs. Both are 0 while the backlog is
+	// loaded.
 	Run, Runs int
-	// Loading: the jobs are being prepared, which is not measured.
+	// Loading is set while jobs are prepared, which is not measured.
 	Loading bool
-	// Done jobs of Total. A run that reaches its bound in time ends before
+	// Done is the number of finished jobs of Total. A run that reaches its time limit ends before
 	// Total.
 	Done, Total int64
 }
@@ -170,8 +168,8 @@ func or[T comparable](field *T, value T) {
 	}
 }
 
-// Validate reports [duly.ErrInvalid] with every field that is out of bounds.
-// Zero fields are their defaults and so are good.
+// Validate returns [duly.ErrInvalid] with every field that is out of bounds. Zero fields have
+// defaults and are valid.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var bad contract.BadFields
@@ -199,24 +197,24 @@ func (c Config) Validate() error {
 		bad.Add("shards", "is %d, must be a power of two between 1 and %d", c.Shards, duly.MaxShards)
 	}
 	if c.Against.Open != nil && !slices.Contains(c.Phases, Spread) {
-		bad.Add("against", "is for the phase spread: name it with phases")
+		bad.Add("against", "needs the phase spread: add it to phases")
 	}
 	if c.Backlog.Compare && !c.Backlog.Any() {
-		bad.Add("compare", "is about a backlog: name one with backlog_ready or backlog_delayed")
+		bad.Add("compare", "needs a backlog: set backlog_ready or backlog_delayed")
 	}
 
 	for _, p := range c.Phases {
 		switch {
 		case !slices.Contains(AllPhases(), p):
-			bad.Add("phases", "names %q, must be of %s", p, strings.Join(names(AllPhases()), ", "))
+			bad.Add("phases", "names %q, must be one of %s", p, strings.Join(names(AllPhases()), ", "))
 		case p.needsGauge() && c.Gauge == nil:
-			bad.Add("phases", "names %q, which is for an engine whose server tells what it has used: redis:// and its kin", p)
+			bad.Add("phases", "names %q, which needs a server with a gauge: use redis:// or another form of it", p)
 		}
 	}
 
 	for _, kind := range c.Kinds {
 		if !slices.Contains(Kinds(), kind) {
-			bad.Add("job", "names %q, must be of %s", kind, strings.Join(names(Kinds()), ", "))
+			bad.Add("job", "names %q, must be one of %s", kind, strings.Join(names(Kinds()), ", "))
 		}
 	}
 	return bad.Err()

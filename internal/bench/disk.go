@@ -9,16 +9,15 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Disk is what one commit costs on a machine before any engine has done
-// anything: pages are written at a file's end and synced, one after the other.
-// An engine that answers faster than this commits for several callers at once,
-// one that answers durably can't be faster per call.
+// Disk is the cost of one commit on a machine, without any engine: pages are appended to a file
+// and synced, one after another. An engine with a higher rate commits for several callers at
+// once. A durable call can't be faster than this.
 type Disk struct {
 	Dir  string  `json:"dir"`
 	P50  float64 `json:"fsync_p50_us"`
 	P99  float64 `json:"fsync_p99_us"`
 	Max  float64 `json:"fsync_max_us"`
-	Rate float64 `json:"commits_per_second"` // of a page and a sync, one after the other
+	Rate float64 `json:"commits_per_second"` // of a page and a sync, one after another
 }
 
 const (
@@ -27,9 +26,8 @@ const (
 	diskTime  = 2 * time.Second
 )
 
-// MeasureDisk syncs up to 500 pages of 4 KiB to a new file in dir, for at
-// most two seconds, and removes it. delay is added to each sync, for a disk
-// that is made slow on purpose; 0 adds nothing.
+// MeasureDisk writes and syncs up to 500 pages of 4 KiB to a new file in dir, for at most two
+// seconds, and removes it. delay is added to each sync, to simulate a slow disk.
 func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock.Clock) (_ *Disk, err error) {
 	f, err := os.CreateTemp(dir, "duly-bench-*.sync")
 	if err != nil {
@@ -77,7 +75,7 @@ func pause(ctx context.Context, clk clock.Clock, d time.Duration) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// perSecond is the rate of n in a time; 0 in no time at all.
+// perSecond returns the rate of n in a time, or 0 for no time.
 func perSecond(n int64, d time.Duration) float64 {
 	if d <= 0 {
 		return 0

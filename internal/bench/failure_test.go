@@ -34,7 +34,8 @@ func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
 		// Two pushes of 300 bring what the two takes need; the works need as
 		// much again, and what they took beyond that.
 		over := s.Counters.Acked - 1200
-		if over < 0 || s.Counters.Pushed < 2100 || s.Counters.Pushed > 2100+over || s.Sizes.Delayed != 400 || s.Sizes.Ready > 500 {
+		if over < 0 || s.Counters.Pushed < 2100 || s.Counters.Pushed > 2100+over || s.Sizes.Delayed != 400 ||
+			s.Sizes.Ready > 500 {
 			t.Errorf("backlog: %+v", s)
 		}
 		if s := e.stats["lateness-1"]; s.Counters.Acked != 300 {
@@ -96,7 +97,8 @@ func TestAnErrorNamesItsPhaseAndKeepsWhatWasMeasured(t *testing.T) {
 			e := newEngine()
 			e.fail = tt.fail
 			measure(t, e, Config{Phases: []Phase{Push, Take}}, func(t *testing.T, r *Report, err error) {
-				if !errors.Is(err, duly.ErrFull) || !strings.HasPrefix(err.Error(), tt.phase+": ") || strings.Count(err.Error(), tt.phase+": ") != 1 {
+				if !errors.Is(err, duly.ErrFull) || !strings.HasPrefix(err.Error(), tt.phase+": ") ||
+					strings.Count(err.Error(), tt.phase+": ") != 1 {
 					t.Errorf("got %v", err)
 				}
 				if r == nil || len(r.Phases) != tt.done {
@@ -125,7 +127,7 @@ func TestAQueueThatIsEmptyTooSoonIsAnError(t *testing.T) {
 		jobs[0].Delay = time.Hour // a job in each batch does not come
 	}
 	measure(t, e, Config{Phases: []Phase{Take}}, func(t *testing.T, _ *Report, err error) {
-		if err == nil || !strings.Contains(err.Error(), "after 990 of the 1000 jobs") {
+		if err == nil || !strings.Contains(err.Error(), "after 990 of its 1000 jobs") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -141,7 +143,7 @@ func TestJobsThatDoNotComeEndLateness(t *testing.T) {
 	}
 	cfg := Config{Phases: []Phase{Lateness}, Load: Load{Jobs: 100, Rate: 100}}
 	measure(t, e, cfg, func(t *testing.T, _ *Report, err error) {
-		if err == nil || !strings.Contains(err.Error(), "10 of 100 jobs had not come 30s after") {
+		if err == nil || !strings.Contains(err.Error(), "10 of 100 jobs were not delivered 30s after") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -215,7 +217,8 @@ func TestProgressRisesStepByStep(t *testing.T) {
 	e.slow = 10 * time.Millisecond
 	var seen []Progress
 	cfg := Config{
-		Phases: []Phase{Take}, Repeat: 2, Load: Load{Jobs: 200, Batch: 1, Callers: 2, Time: time.Minute}, Backlog: Backlog{Ready: 200},
+		Phases: []Phase{Take}, Repeat: 2, Load: Load{Jobs: 200, Batch: 1, Callers: 2, Time: time.Minute},
+		Backlog:  Backlog{Ready: 200},
 		Progress: func(p Progress) { seen = append(seen, p) },
 	}
 	measure(t, e, cfg, func(t *testing.T, _ *Report, err error) {

@@ -12,31 +12,30 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Gauge reads what an engine costs the server that it keeps its jobs on. This
-// package knows no engine: who calls Run makes a gauge for the kind of server
-// that is behind it. Read, Watch and About are called by one goroutine at a
+// Gauge reads what an engine costs the server that stores its jobs. This package knows no engine:
+// the caller of Run provides the gauge. Read, Watch and About are called by one goroutine at a
 // time.
 type Gauge interface {
-	// About tells what the gauge reads.
+	// About describes the gauge.
 	About() About
 	// Read reads the server's counters.
 	Read(ctx context.Context) (Reading, error)
-	// Watch counts the requests that the server gets from now on, without those
-	// of the gauge and without what runs inside scripts. The function that it
-	// answers ends that and tells how many there were; it is called once.
+	// Watch counts the requests to the server from now on, without those of the gauge and without
+	// commands in scripts. The returned function ends that and returns the number. It is called
+	// once.
 	Watch(ctx context.Context) (stop func(context.Context) (int64, error), err error)
-	// Native is the work of the phases push and take by the server's own
-	// commands, batch jobs per command.
+	// Native does the work of the phases push and take with the server's commands, batch jobs per
+	// command.
 	Native(batch, body int) Native
-	// Streams is the work of the phases publish and group by a stream of the server.
+	// Streams does the work of the phases publish and group with a stream of the server.
 	Streams(batch, body int) Native
 	// Close ends the gauge.
 	Close()
 }
 
-// Cluster is a gauge that can read the nodes of its server one by one.
+// Cluster is a gauge that can read the nodes of its server separately.
 type Cluster interface {
-	// Nodes lists the nodes that hold jobs.
+	// Nodes returns the nodes that store jobs.
 	Nodes() []Node
 	// Shards returns how many of a queue's shards each of the Nodes holds.
 	Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int, error)
@@ -45,27 +44,26 @@ type Cluster interface {
 // Node is one server of a cluster.
 type Node struct {
 	Name string
-	// Read reads the counters of this node alone.
+	// Read reads the counters of this node only.
 	Read func(ctx context.Context) (Reading, error)
 }
 
-// About is what a gauge tells of itself.
+// About describes a gauge.
 type About struct {
 	Server string // its name and version, and how it keeps data
-	// Resolution says how exactly the percentiles of scripts are known.
+	// Resolution describes the precision of the scripts' percentiles.
 	Resolution string
-	// NativePush and NativeTake are what the native work costs per job at most
-	// where nothing else was running; 0: nobody knows.
+	// NativePush and NativeTake bound the native cost per job on an idle machine. 0 means
+	// unknown.
 	NativePush, NativeTake time.Duration
 }
 
-// Native stores jobs and takes them out again with the least that a server can
-// do for that, and none of a queue's promises. Its methods may be called by
-// several goroutines; each of Lanes has a connection of its own.
+// Native stores and takes jobs with the fewest commands that a server needs for that, without the
+// guarantees of a queue. Several goroutines may call its methods. Each of Lanes has a connection.
 type Native interface {
-	// Lanes is how many may work side by side, each with a number from 0.
+	// Lanes returns how many goroutines may work concurrently, each with a number from 0.
 	Lanes() int
-	// Most is how many jobs one call takes.
+	// Most returns how many jobs one call handles.
 	Most() int
 	// Push stores n jobs.
 	Push(ctx context.Context, lane, n int) error
@@ -73,35 +71,35 @@ type Native interface {
 	Reserve(ctx context.Context, lane, n int) ([]string, error)
 	// Ack removes reserved jobs.
 	Ack(ctx context.Context, lane int, numbers []string) error
-	// Remove removes what is left. It may be repeated.
+	// Remove removes the remaining data. It may be called repeatedly.
 	Remove(ctx context.Context) error
 }
 
 // Reading is what a server has used so far.
 type Reading struct {
-	CPU     time.Duration // of what runs its commands
+	CPU     time.Duration // of the threads that run its commands
 	Memory  int64         // bytes in use
 	Scripts Timings
 }
 
-// Timings is a distribution of calls' times as a server keeps it.
+// Timings is a distribution of call durations as a server keeps it.
 type Timings struct {
 	Count int64
-	Time  time.Duration // of all of them together
-	// Within tells for some bounds how many calls took no longer.
+	Time  time.Duration // sum over all calls
+	// Within has, for some bounds, the number of calls that took no longer.
 	Within map[time.Duration]int64
 }
 
-// Plus is what two servers have used.
+// Plus returns the sum of two readings.
 func (r Reading) Plus(other Reading) Reading {
 	return Reading{CPU: r.CPU + other.CPU, Memory: r.Memory + other.Memory, Scripts: r.Scripts.Plus(other.Scripts)}
 }
 
-// since is what was used after another reading.
+// since returns the difference from an earlier reading.
 func (r Reading) since(before Reading) (Reading, error) {
 	d := Reading{CPU: r.CPU - before.CPU, Memory: r.Memory - before.Memory, Scripts: r.Scripts.minus(before.Scripts)}
 	if d.CPU < 0 || d.Scripts.Count < 0 {
-		return d, errors.New("the server's counters went back: it was restarted, or somebody has reset them")
+		return d, errors.New("the server's counters went back: the server was restarted, or its statistics were reset")
 	}
 	return d, nil
 }
@@ -110,16 +108,16 @@ func (c Timings) minus(before Timings) Timings {
 	return c.with(before, -1)
 }
 
-// Plus is two distributions together.
+// Plus returns the sum of two distributions.
 func (c Timings) Plus(other Timings) Timings {
 	return c.with(other, 1)
 }
 
-// with adds or takes off another distribution. A server leaves out bounds
-// that no call has reached: at a bound that only one of the two has, the
-// other has what stands at its next smaller one.
+// with adds or subtracts another distribution. A server omits bounds that no call has reached.
+// For such a bound the value at the next smaller one counts.
 func (c Timings) with(other Timings, sign int64) Timings {
-	sum := Timings{Count: c.Count + sign*other.Count, Time: c.Time + time.Duration(sign)*other.Time, Within: map[time.Duration]int64{}}
+	sum := Timings{Count: c.Count + sign*other.Count, Time: c.Time + time.Duration(sign)*other.Time,
+		Within: map[time.Duration]int64{}}
 	for _, from := range []Timings{c, other} {
 		for bound := range from.Within {
 			sum.Within[bound] = c.within(bound) + sign*other.within(bound)
@@ -137,8 +135,8 @@ func (c Timings) within(bound time.Duration) int64 {
 	return 0
 }
 
-// Percentile is the smallest bound that at least p % of the calls did not
-// exceed; 0 if there are none.
+// Percentile returns the smallest bound that at least p % of the calls did not exceed, or 0
+// without calls.
 func (c Timings) Percentile(p float64) time.Duration {
 	rank := int64(math.Ceil(p / 100 * float64(c.Count)))
 	bounds := slices.Sorted(maps.Keys(c.Within))
@@ -153,14 +151,14 @@ func (c Timings) Percentile(p float64) time.Duration {
 	return 0
 }
 
-// meter reads a gauge; without one it reads zeros.
+// meter reads a gauge. Without one it returns zeros.
 type meter struct {
 	gauge   Gauge
-	counter func(context.Context) (Reading, error) // of the gauge, or of a node
-	own     time.Duration                          // of the server's processor time, per reading
+	counter func(context.Context) (Reading, error) // reads the gauge, or one node
+	own     time.Duration                          // the server's CPU time per reading
 }
 
-// readings is how often the meter reads to find out what that costs.
+// readings is how often the meter reads to measure the cost of reading.
 const readings = 20
 
 func newMeter(ctx context.Context, g Gauge) (*meter, error) {
@@ -171,7 +169,7 @@ func newMeter(ctx context.Context, g Gauge) (*meter, error) {
 	return m, m.calibrate(ctx)
 }
 
-// calibrate finds out what a reading costs.
+// calibrate measures the cost of a reading.
 func (m *meter) calibrate(ctx context.Context) error {
 	first, err := m.read(ctx)
 	if err != nil {
@@ -199,8 +197,7 @@ func (m *meter) read(ctx context.Context) (Reading, error) {
 	return r, nil
 }
 
-// since is what the server has used after a reading, without what reading
-// costs.
+// since returns what the server has used after a reading, without the cost of reading.
 func (m *meter) since(ctx context.Context, before Reading) (Reading, error) {
 	after, err := m.read(ctx)
 	if err != nil {
@@ -212,14 +209,14 @@ func (m *meter) since(ctx context.Context, before Reading) (Reading, error) {
 }
 
 const (
-	// calmEvery and calmTime are how often and for how long memory is read until
-	// it no longer falls: what calls have needed is given back little by little.
+	// calmEvery and calmTime are the interval and the limit of reading the memory until it no
+	// longer falls, because servers free the memory of calls gradually.
 	calmEvery = 250 * time.Millisecond
 	calmTime  = 5 * time.Second
 	calmBytes = 64 << 10
 )
 
-// memory is the server's memory in use once it has come to rest.
+// memory returns the server's used memory after it has settled.
 func (b *bench) memory(ctx context.Context) (int64, error) {
 	now, err := b.meter.read(ctx)
 	for until := b.clock.Mono() + calmTime; err == nil && b.meter.gauge != nil && b.clock.Mono() < until; {

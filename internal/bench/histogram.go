@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Each power of two of nanoseconds is cut into subBuckets parts, so a value is
-// known to 1/64 of itself; values below subBuckets are exact.
+// Each power of two of nanoseconds has subBuckets buckets, so the error of a value is at most
+// 1/64. Values below subBuckets are exact.
 const (
 	subBits    = 6
 	subBuckets = 1 << subBits
 	buckets    = (64 - subBits) * subBuckets
 )
 
-// Histogram counts durations in fixed buckets of 1.6 % width, from a
-// nanosecond to 292 years. Recording takes no lock and no memory. The zero
-// value is empty and ready; it is safe for concurrent use, and a copy is not.
+// Histogram counts durations in fixed buckets of 1.6 % width, from a nanosecond to 292 years.
+// Recording takes no lock and allocates no memory. The zero value is empty. It is safe for
+// concurrent use, and must not be copied.
 type Histogram struct {
 	counts   [buckets]atomic.Int64
-	negative atomic.Int64 // values below zero, which percentiles tell as min
-	min, max atomic.Int64 // as raise compares them; min by its complement
+	negative atomic.Int64 // values below zero, for which percentiles return min
+	min, max atomic.Int64 // in the order of raise; min is complemented
 	n        atomic.Int64
 }
 
@@ -33,15 +33,14 @@ func (h *Histogram) Record(d time.Duration) {
 	} else {
 		h.counts[bucketOf(v)].Add(1)
 	}
-	// min and max start at 0, meaning none; ordered(v) is never 0 for any v
-	// but math.MinInt64, and rises with v.
+	// min and max start at 0, meaning none. ordered(v) rises with v, and is 0 only for
+	// math.MinInt64.
 	raise(&h.max, ordered(v))
 	raise(&h.min, ordered(^v))
 	h.n.Add(1)
 }
 
-// ordered maps the whole range of v to values of which 0 is the smallest when
-// they are compared without sign.
+// ordered maps v so that unsigned comparison orders the results like v.
 func ordered(v int64) int64 { return v ^ math.MinInt64 }
 
 func raise(a *atomic.Int64, v int64) {
@@ -53,7 +52,7 @@ func raise(a *atomic.Int64, v int64) {
 	}
 }
 
-// bucketOf is the bucket of v ≥ 0.
+// bucketOf returns the bucket of v ≥ 0.
 func bucketOf(v int64) int {
 	if v < subBuckets {
 		return int(v)
@@ -62,7 +61,7 @@ func bucketOf(v int64) int {
 	return shift*subBuckets + int(v>>shift)
 }
 
-// upper is the largest value of a bucket.
+// upper returns the largest value of a bucket.
 func upper(bucket int) int64 {
 	if bucket < 2*subBuckets {
 		return int64(bucket)
@@ -72,10 +71,10 @@ func upper(bucket int) int64 {
 	return low + (1<<shift - 1)
 }
 
-// Count is how many durations were recorded.
+// Count returns how many durations were recorded.
 func (h *Histogram) Count() int64 { return h.n.Load() }
 
-// Min is the smallest duration, exactly; 0 if there is none.
+// Min returns the smallest duration exactly, or 0 if there is none.
 func (h *Histogram) Min() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -83,7 +82,7 @@ func (h *Histogram) Min() time.Duration {
 	return time.Duration(^ordered(h.min.Load()))
 }
 
-// Max is the largest duration, exactly; 0 if there is none.
+// Max returns the largest duration exactly, or 0 if there is none.
 func (h *Histogram) Max() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -91,9 +90,9 @@ func (h *Histogram) Max() time.Duration {
 	return time.Duration(ordered(h.max.Load()))
 }
 
-// Percentile is the smallest duration that at least p % (0–100) of the
-// recorded ones do not exceed, rounded up by at most 1.6 %; 0 if there is
-// none. Among negative durations it does not distinguish: it tells Min.
+// Percentile returns the smallest duration that at least p % (0–100) of the recorded ones do not
+// exceed, rounded up by at most 1.6 %. It returns 0 if there is none. For negative durations it
+// returns Min.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -112,7 +111,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return h.Max()
 }
 
-// Add adds everything that other has counted.
+// Add adds all durations of other.
 func (h *Histogram) Add(other *Histogram) {
 	if other.Count() == 0 {
 		return

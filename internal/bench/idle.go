@@ -10,11 +10,10 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// idleSettle is how long a worker has to come to rest before it is watched.
+// idleSettle is how long a worker has to settle before it is watched.
 const idleSettle = 3 * time.Second
 
-// idle lets a worker wait on empty queues and counts what it asks of the
-// server meanwhile.
+// idle makes a worker wait on empty queues and counts its requests to the server.
 func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 	w := worker.New(b.engine, worker.Config{
 		Namespace: b.cfg.Namespace, Concurrency: b.cfg.Load.Concurrency, Logger: b.cfg.Logger, Clock: b.clock,
@@ -29,6 +28,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
+	// The worker runs during the count, so the count includes its polls.
 	go func() { ended <- w.Run(working) }()
 	requests, length, err := b.watchIdle(ctx, at)
 	end()
@@ -42,7 +42,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 	}, nil
 }
 
-// watchIdle counts for the time of a run.
+// watchIdle counts the requests during the time of a run.
 func (b *bench) watchIdle(ctx context.Context, at Progress) (requests int64, length time.Duration, err error) {
 	pause(ctx, b.clock, idleSettle)
 	stop, err := b.meter.gauge.Watch(ctx)
@@ -61,7 +61,7 @@ func (b *bench) watchIdle(ctx context.Context, at Progress) (requests int64, len
 	return requests, b.clock.Mono() - begin, errors.Join(err, ctx.Err())
 }
 
-// openQueue makes a queue and leaves it empty.
+// openQueue creates a queue and leaves it empty.
 func (b *bench) openQueue(ctx context.Context, q duly.QueueRef) error {
 	jobs := make([]duly.Job, 1)
 	b.fill(jobs, q)

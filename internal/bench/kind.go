@@ -8,20 +8,20 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Kind is a kind of job: which rules of its own the job has.
+// Kind is a kind of job: the rules that it sets.
 type Kind string
 
 // The kinds.
 const (
-	// Plain jobs have no rules of their own.
+	// Plain jobs set no rules.
 	Plain Kind = "plain"
-	// Tries, Lease, Backoff, TTL and Retain jobs have this one rule.
+	// Tries, Lease, Backoff, TTL and Retain jobs set this one rule.
 	Tries   Kind = "tries"
 	Lease   Kind = "lease"
 	Backoff Kind = "backoff"
 	TTL     Kind = "ttl"    // an hour
 	Retain  Kind = "retain" // a minute
-	// ID jobs have IDs of their own, of 18 bytes, which are no ULIDs.
+	// ID jobs have callers' IDs of 18 bytes, which are no ULIDs.
 	ID Kind = "id"
 	// Priority jobs have priorities from 1 to 10.
 	Priority Kind = "priority"
@@ -29,14 +29,14 @@ const (
 	Order Kind = "order"
 	// Merge jobs have a merge key each, so none of them merges.
 	Merge Kind = "merge"
-	// All jobs have tries, ID, priority, order key and TTL of their own.
+	// All jobs set tries, ID, priority, order key and TTL.
 	All Kind = "all"
 
-	// Bare is no kind of job but what [Native] does with one.
+	// Bare is not a kind of job, but the work of [Native].
 	Bare Kind = "bare"
 )
 
-// Kinds lists every kind of job.
+// Kinds returns every kind of job.
 func Kinds() []Kind {
 	return []Kind{Plain, Tries, ID, Priority, Order, Merge, TTL, Retain, Lease, Backoff, All}
 }
@@ -44,8 +44,7 @@ func Kinds() []Kind {
 // orderKeys is how many order keys the jobs of a queue share.
 const orderKeys = 1000
 
-// shape gives a job the rules of its kind. number is the job's in its queue,
-// from 0.
+// shape sets the rules of the kind. number is the job's number in its queue, from 0.
 func (k Kind) shape(number int64, job *duly.Job) {
 	switch k {
 	case Tries:

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// lead is how long before they are due jobs are pushed.
+	// lead is how long before their due time jobs are pushed.
 	lead = time.Second
-	// grace is how late the last job may be before the run is given up.
+	// grace is how late the last job may be before the run fails.
 	grace = 30 * time.Second
 )
 
-// lateness pushes jobs that fall due at even distances, each a second ahead,
-// and measures how late the handlers are entered. The pushing goes on beside
-// it, at the same rate: that is how a queue is used.
+// lateness pushes jobs that become due at even intervals, each a second ahead, and measures how
+// late their handlers start. Pushing continues meanwhile, at the same rate, as in real use.
 func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
 	return b.late(ctx, r, q, func(f *run, delays []time.Duration) error {
 		jobs := make([]duly.Job, len(delays))
@@ -45,9 +44,10 @@ func (b *bench) groupLateness(ctx context.Context, r *run, _ duly.QueueRef) erro
 // storeDelayed stores a job, or a message, with each of these delays.
 type storeDelayed func(f *run, delays []time.Duration) error
 
-// late measures how late a worker on q gets what is stored for it.
+// late measures how late a worker on q gets the jobs that store has stored.
 func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDelayed) error {
-	r.start += lead // when the first job is due
+	// This is when the first job is due.
+	r.start += lead
 	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
 	defer r.timed(b.clock, lead+length+grace)()
 
@@ -56,12 +56,13 @@ func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDe
 		return b.handle(ctx, r, q, func(d *duly.Delivery) { b.recordLateness(r, d) })
 	})
 	if err == nil && r.cut() {
-		return fmt.Errorf("%d of %d jobs had not come %s after the last one was due", r.total-r.done.Load(), r.total, duly.FormatDuration(grace))
+		return fmt.Errorf("%d of %d jobs were not delivered %s after the last one was due", r.total-r.done.Load(), r.total,
+			duly.FormatDuration(grace))
 	}
 	return err
 }
 
-// recordLateness is called when a handler is entered.
+// recordLateness records a delivery when its handler starts.
 func (b *bench) recordLateness(r *run, d *duly.Delivery) {
 	late := b.clock.Now().Add(b.offset.ahead).Sub(d.Due)
 	r.latency.Record(late)
@@ -73,8 +74,7 @@ func (b *bench) recordLateness(r *run, d *duly.Delivery) {
 // schedule stores the jobs of f: job i is due at first + i/rate.
 func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error {
 	rate := b.cfg.Load.Rate
-	// At least ten pushes a second, so that batches do not make a load of fits
-	// and starts.
+	// At least ten pushes per second, so that batches don't make the load uneven.
 	batch := max(1, min(b.cfg.Load.Batch, rate/10))
 	dueAt := func(i int64) time.Duration {
 		return first + time.Duration(float64(i)/float64(rate)*float64(time.Second))
@@ -105,8 +105,8 @@ func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error 
 	})
 }
 
-// feed runs work while push pushes jobs for it, as a run of its own that ends
-// with r. An error of either ends both.
+// feed runs work while push pushes jobs for it, in a separate run that ends with r. An error of
+// either ends both.
 func (b *bench) feed(ctx context.Context, r *run, push func(*run) error, work func() error) error {
 	f := newRun(r.live, int(r.total))
 	defer f.stop(nil)

@@ -8,17 +8,15 @@ import (
 )
 
 const (
-	// lifeJobs bounds the jobs of one kind and batch size in one round. A round
-	// must be short: what else the machine does must meet every kind alike.
+	// lifeJobs bounds the jobs of one kind and batch size in one round. A round must be short, so
+	// that other work on the machine affects all kinds alike.
 	lifeJobs = 10_000
-	// lifeCalls bounds the calls of one stage, so that a round of single jobs is
-	// short too.
+	// lifeCalls bounds the calls of one stage, so that a round of single jobs is short too.
 	lifeCalls = 2000
-	// lifeChunk is how many jobs are in flight at most: as many as can be
-	// reserved together where jobs share the order keys.
+	// lifeChunk bounds the jobs in flight, to the number of jobs with distinct order keys.
 	lifeChunk = orderKeys
-	// restEvery and restTime are how often and for how long the cost of doing
-	// nothing is read until the engine has removed a queue.
+	// restEvery and restTime are the interval and the limit of measuring the idle cost until the
+	// engine has removed a queue.
 	restEvery = 50 * time.Millisecond
 	restTime  = 2 * time.Second
 )
@@ -29,8 +27,8 @@ type lifeStep struct {
 	batch int
 }
 
-// life measures every kind in every batch size, and does so once per round, so
-// that a machine that becomes slower or faster does so for all of them.
+// life measures every kind in every batch size once per round, so that changes of the machine's
+// speed affect all of them.
 func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	steps := b.lifeSteps()
 	bare := map[int]Native{}
@@ -42,8 +40,7 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 
 	l := life{bench: b, bare: bare, most: min(b.cfg.Load.Jobs, lifeChunk), basis: b.basis()}
 
-	// The first calls make connections and load scripts, so nothing of this
-	// round is kept.
+	// The first calls open connections and load scripts, so this round is not counted.
 	at.Loading = true
 	if _, err := l.round(ctx, at, steps); err != nil {
 		return Result{}, err
@@ -60,7 +57,8 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 			return Result{}, err
 		}
 		rounds = append(rounds, costs)
-		slices.Reverse(steps) // so that a step does not always follow the same one
+		// A step then does not always follow the same one.
+		slices.Reverse(steps)
 	}
 
 	table := &LifeTable{
@@ -76,8 +74,8 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	}, nil
 }
 
-// lifeSteps lists what a round measures. Plain jobs are always among it, since
-// the others are compared with them.
+// lifeSteps returns the steps of a round. Plain jobs are always included, because the others are
+// compared with them.
 func (b *bench) lifeSteps() (steps []lifeStep) {
 	for _, batch := range b.cfg.Batches {
 		if b.native != nil {
@@ -92,7 +90,7 @@ func (b *bench) lifeSteps() (steps []lifeStep) {
 	return steps
 }
 
-// basis is the cost that can be measured of the engine.
+// basis returns the kind of cost that can be measured for the engine.
 func (b *bench) basis() Basis {
 	switch {
 	case b.meter.gauge != nil:
@@ -103,28 +101,28 @@ func (b *bench) basis() Basis {
 	return Elapsed
 }
 
-// life is a phase life that goes on.
+// life is a phase life in progress.
 type life struct {
 	*bench
 	bare  map[int]Native // by batch size
 	basis Basis
 	most  int   // jobs per step
-	made  int   // queues so far
-	done  int64 // jobs that were acked
-	cut   int   // steps whose pushes ended at the bound in time
+	made  int   // queues created so far
+	done  int64 // acked jobs
+	cut   int   // steps whose pushes ended at the time limit
 }
 
 // stages are the three stages of the jobs of one step.
 type stages interface {
-	// push makes the run's jobs.
+	// push creates the run's jobs.
 	push(ctx context.Context, r *run) error
 	// reserve reserves the run's jobs and keeps them for ack.
 	reserve(ctx context.Context, r *run) error
-	// ack ends them.
+	// ack acks them.
 	ack(ctx context.Context, r *run) error
 }
 
-// jobs is how many jobs a step has.
+// jobs returns how many jobs a step has.
 func (l *life) jobs(step lifeStep) int { return min(l.most, lifeCalls*step.batch) }
 
 // round measures each step once.
@@ -145,14 +143,14 @@ func (l *life) round(ctx context.Context, at Progress, steps []lifeStep) (map[li
 	return costs, nil
 }
 
-// step measures one step in a queue of its own.
+// step measures one step in a separate queue.
 func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 	if step.kind == Bare {
 		return l.measureStages(ctx, l.jobs(step), &bareStages{native: l.bare[step.batch]})
 	}
 
 	l.made++
-	// With several shards a job that has an order key can't have an ID of its own.
+	// With several shards a job can't have both an order key and a caller's ID.
 	q, err := l.shardedQueue(ctx, fmt.Sprintf("life-%s-%d-%d", step.kind, step.batch, l.made), 1)
 	if err != nil {
 		return LifeCost{}, err
@@ -162,16 +160,16 @@ func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 		return LifeCost{}, err
 	}
 
-	// Retained jobs are still in the queue. Their removal a minute later would
-	// be measured with another kind.
+	// Retained jobs are still in the queue. Their removal a minute later would be counted for
+	// another kind.
 	if err := l.drop(ctx, q); err != nil {
 		return LifeCost{}, fmt.Errorf("removing the queue: %w", err)
 	}
 	return cost, l.rest(ctx)
 }
 
-// measureStages measures the stages of a step of so many jobs. At most lifeChunk
-// jobs are in flight.
+// measureStages measures the stages of a step with this number of jobs. At most lifeChunk jobs
+// are in flight.
 func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost LifeCost, err error) {
 	var spent struct{ push, reserve, ack time.Duration }
 	pushed, err := l.stage(ctx, jobs, l.cfg.Load.Time, s.push, &spent.push)
@@ -199,8 +197,8 @@ func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost Life
 	return cost, nil
 }
 
-// stage measures one stage of n jobs, adds to spent what it has cost, and
-// returns how many jobs went through it. A bound of 0 is none.
+// stage measures one stage of n jobs, adds its cost to spent, and returns how many jobs it
+// handled. A bound of 0 means no limit.
 func (l *life) stage(
 	ctx context.Context, n int, bound time.Duration, do func(context.Context, *run) error, spent *time.Duration,
 ) (int, error) {
@@ -224,8 +222,7 @@ func (l *life) stage(
 	return int(r.done.Load()), nil
 }
 
-// rest waits until the engine has removed what a queue held: until doing
-// nothing costs next to nothing.
+// rest waits until the engine has removed a queue: until idling costs almost nothing.
 func (l *life) rest(ctx context.Context) error {
 	if l.basis == Elapsed {
 		return ctx.Err()

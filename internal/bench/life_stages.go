@@ -30,7 +30,7 @@ func (s *jobStages) ack(ctx context.Context, r *run) error {
 	return s.ackAll(ctx, r, s.queue, s.cfg.Load.Callers, s.step.batch, s.got)
 }
 
-// bareStages are the stages of jobs that are kept by bare commands.
+// bareStages are the stages of jobs that bare commands store.
 type bareStages struct {
 	native Native
 	stored atomic.Int64
@@ -56,7 +56,7 @@ func (s *bareStages) reserve(ctx context.Context, r *run) error {
 		return len(numbers), nil
 	})
 	if err == nil && r.done.Load() < r.total && r.live.Err() == nil {
-		return fmt.Errorf("bare reserve: %d of %d jobs were there", r.done.Load(), r.total)
+		return fmt.Errorf("bare reserve: found only %d of %d jobs", r.done.Load(), r.total)
 	}
 	return err
 }

@@ -2,28 +2,27 @@ package bench
 
 import "slices"
 
-// Basis is what the costs in a [LifeTable] are.
+// Basis is the kind of the costs in a [LifeTable].
 type Basis string
 
-// The bases.
+// These are the bases.
 const (
 	ServerCPU  Basis = "server_cpu"  // processor time of the server behind the engine
 	ProcessCPU Basis = "process_cpu" // processor time of this process, the engine included
 	Elapsed    Basis = "time"        // time, divided by the jobs
 )
 
-// LifeTable is what jobs of each kind cost from push to ack.
+// LifeTable has the costs of jobs of each kind from push to ack.
 type LifeTable struct {
 	Basis   Basis      `json:"basis"`
 	Rounds  int        `json:"rounds"`
 	Callers int        `json:"callers"`
-	Cut     int        `json:"cut_by_time"` // pushes that ended at the bound in time
+	Cut     int        `json:"cut_by_time"` // pushes that ended at the time limit
 	Costs   []LifeCost `json:"costs"`
 }
 
-// LifeCost is the median cost of one kind in calls of one batch size, in
-// microseconds per job. A ratio is the median of the ratios of each round; 0
-// where there was nothing to compare with.
+// LifeCost is the median cost of one kind in calls of one batch size, in microseconds per job. A
+// ratio is the median of the ratios of each round, or 0 without a comparison.
 type LifeCost struct {
 	Kind    Kind    `json:"kind"`
 	Batch   int     `json:"batch"`
@@ -36,7 +35,7 @@ type LifeCost struct {
 	ToBare  float64 `json:"ratio_to_bare"`
 }
 
-// medianCost returns the median cost of a step, and its ratios, of all rounds.
+// medianCost returns the median cost of a step, and its ratios, over all rounds.
 func medianCost(step lifeStep, rounds []map[lifeStep]LifeCost) LifeCost {
 	each := func(cost func(LifeCost) float64) float64 {
 		var all []float64
@@ -66,7 +65,7 @@ func medianCost(step lifeStep, rounds []map[lifeStep]LifeCost) LifeCost {
 	}
 }
 
-// median is the middle value; of an even number the smaller one in the middle.
+// median returns the middle value, or the smaller of the two middle values.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0

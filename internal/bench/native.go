@@ -8,12 +8,12 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// nativePush stores the run's jobs by the server's own commands.
+// nativePush stores the run's jobs with the server's commands.
 func (b *bench) nativePush(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativePush(ctx, r, b.native, &b.stored)
 }
 
-// nativeTake takes them out again.
+// nativeTake takes them with the server's commands.
 func (b *bench) nativeTake(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativeTake(ctx, r, b.native, &b.stored)
 }
@@ -54,8 +54,8 @@ func nativePush(ctx context.Context, r *run, native Native, stored *atomic.Int64
 	})
 }
 
-// nativeEach does the run's jobs on every lane. do gets the number of its first
-// job in the run, and how many there are.
+// nativeEach handles the run's jobs on every lane. do gets the number of its first job in the
+// run, and how many there are.
 func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (int, error)) error {
 	lanes := make(chan int, native.Lanes())
 	for lane := range native.Lanes() {
@@ -69,6 +69,7 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 				return err
 			}
 			r.done.Add(int64(got))
+			// An empty server ends the run early.
 			if r.unclaim(n - got); got == 0 {
 				return nil
 			}
@@ -77,7 +78,7 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 	})
 }
 
-// prepareNative stores what a native take is to find.
+// prepareNative stores the jobs that a native take needs.
 func (b *bench) prepareNative(ctx context.Context, at Progress, native Native, stored *atomic.Int64, jobs int) error {
 	missing := jobs - int(stored.Load())
 	if missing <= 0 {

@@ -16,60 +16,56 @@ const (
 	Push Phase = "push"
 	// Single pushes one job per call from Load.Goroutines goroutines.
 	Single Phase = "single"
-	// Take reserves and acks batches of a loaded queue from Load.Callers
-	// goroutines.
+	// Take reserves and acks batches of a loaded queue from Load.Callers goroutines.
 	Take Phase = "take"
-	// Work empties a loaded queue through the worker.
+	// Work empties a loaded queue with the worker.
 	Work Phase = "work"
-	// Both pushes one job per call from Load.Goroutines goroutines while the
-	// worker works on them.
+	// Both pushes one job per call from Load.Goroutines goroutines while the worker handles them.
 	Both Phase = "both"
-	// Lateness has Load.Rate jobs fall due per second, at even distances,
-	// while the worker works on them.
+	// Lateness makes Load.Rate jobs due per second, at even intervals, while the worker handles
+	// them.
 	Lateness Phase = "lateness"
-	// Calls makes calls from one goroutine, one after the other: pushes of ready
-	// and of delayed jobs, reserves and acks, each by itself.
+	// Calls makes calls from one goroutine: pushes of ready and of delayed jobs, reserves and
+	// acks, each separately.
 	Calls Phase = "calls"
-	// Burst lets Load.Jobs jobs fall due in the same millisecond and takes them
-	// as Take does.
+	// Burst makes Load.Jobs jobs due in the same millisecond and takes them as Take does.
 	Burst Phase = "burst"
 
-	// Life takes jobs of several kinds and in batches of several sizes from push
-	// to ack and tells what each stage costs.
+	// Life measures jobs of several kinds in batches of several sizes from push to ack, and
+	// reports the cost of each stage.
 	Life Phase = "life"
 
 	// Publish publishes batches to a topic from Load.Callers goroutines.
 	Publish Phase = "publish"
 	// Group reserves and acks batches of a group from Load.Callers goroutines.
 	Group Phase = "group"
-	// GroupWork empties a loaded group through a worker that handles batches.
+	// GroupWork empties a loaded group with a worker that handles batches.
 	GroupWork Phase = "group-work"
 	// GroupLateness is Lateness with delayed messages of a topic.
 	GroupLateness Phase = "group-lateness"
 
 	// The following need a gauge.
 
-	// NativePush and NativeTake are Push and Take by the server's own commands.
+	// NativePush and NativeTake are Push and Take with the server's commands.
 	NativePush Phase = "native-push"
 	NativeTake Phase = "native-take"
-	// NativePublish and NativeGroup are Publish and Group by a stream and a group of
-	// the server's own.
+	// NativePublish and NativeGroup are Publish and Group with a stream and a group of the
+	// server.
 	NativePublish Phase = "native-publish"
 	NativeGroup   Phase = "native-group"
-	// Memory loads Load.Jobs ready and as many delayed jobs, and as many of each
-	// kind, and tells what memory they take.
+	// Memory loads Load.Jobs ready jobs, as many delayed ones, and as many of each kind, and
+	// reports their memory.
 	Memory Phase = "memory"
-	// Idle lets a worker wait on Load.Queues empty queues for Load.Time and
-	// counts what it asks of the server.
+	// Idle makes a worker wait on Load.Queues empty queues for Load.Time and counts its requests
+	// to the server.
 	Idle Phase = "idle"
-	// Spread pushes and takes jobs of a queue with several shards in a cluster
-	// and tells what that costs the busiest node. With Against it does the same
-	// on one server.
+	// Spread pushes and takes jobs of a queue with several shards in a cluster and reports the
+	// cost for the busiest node. With Against it does the same on one server.
 	Spread Phase = "spread"
 )
 
-// Phases lists the phases that Run goes through by itself, in their order. A
-// phase that takes jobs stands behind one that leaves some.
+// Phases returns the default phases, in their order. A phase that takes jobs follows one that
+// leaves some.
 func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness, Life} }
 
 // GaugePhases returns the phases of an engine with a gauge, in their order. A phase is next to the
@@ -79,12 +75,13 @@ func GaugePhases() []Phase {
 	return []Phase{Idle, Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Life, Memory}
 }
 
-// AllPhases lists every phase.
+// AllPhases returns every phase.
 func AllPhases() []Phase {
-	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, GroupLateness, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
+	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, GroupLateness, NativePush, NativeTake,
+		NativePublish, NativeGroup, Memory, Idle, Spread)
 }
 
-// needsGauge reports whether a phase is about the server alone.
+// needsGauge reports whether a phase measures only the server.
 func (p Phase) needsGauge() bool {
 	return slices.Contains([]Phase{NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread}, p)
 }
@@ -101,24 +98,24 @@ func names[T ~string](of []T) []string {
 type spec struct {
 	// loaded: the queue must hold the jobs of a run before it begins.
 	loaded bool
-	// apart: the phase uses a queue of its own also when there is a backlog.
+	// apart: the phase uses another queue even if there is a backlog.
 	apart bool
 	// native: the phase uses no queue of the measurement.
 	native bool
-	// paced: Load.Rate jobs fall due per second, and the phase lasts as long as they do.
+	// paced: Load.Rate jobs become due per second, and the phase lasts as long as they do.
 	paced bool
-	// load, if set, prepares a run beside that.
+	// load, if set, prepares a run in addition.
 	load func(b *bench, ctx context.Context, at Progress, q duly.QueueRef, jobs int) error
-	// of is what its latencies are those of.
+	// of names the operation that the latencies measure.
 	of string
-	// measure does the run in queue q.
+	// measure performs the run in queue q.
 	measure func(b *bench, ctx context.Context, r *run, q duly.QueueRef) error
-	// whole, if set, is the phase: it is not a number of runs.
+	// whole, if set, performs the whole phase, which has no separate runs.
 	whole func(b *bench, ctx context.Context, at Progress) (Result, error)
 }
 
-// specOf is a switch and not a table in a variable, for the phases' functions
-// would then initialise themselves.
+// specOf returns how a phase is run. It is a switch, because a table in a variable would be an
+// initialization cycle.
 func specOf(p Phase) spec {
 	switch p {
 	case Push:
@@ -140,25 +137,30 @@ func specOf(p Phase) spec {
 	case NativePush:
 		return spec{native: true, measure: (*bench).nativePush}
 	case NativeTake:
-		return spec{native: true, measure: (*bench).nativeTake, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+		return spec{native: true, measure: (*bench).nativeTake, load: func(b *bench, ctx context.Context, at Progress,
+			_ duly.QueueRef, jobs int) error {
 			return b.prepareNative(ctx, at, b.native, &b.stored, jobs)
 		}}
 	case Publish:
-		return spec{native: true, of: "call", measure: (*bench).publish, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, _ int) error {
-			return b.loadTopic(ctx, at, "publish", 0)
-		}}
+		return spec{native: true, of: "call", measure: (*bench).publish,
+			load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, _ int) error {
+				return b.loadTopic(ctx, at, "publish", 0)
+			}}
 	case Group:
-		return spec{native: true, of: "reserve+ack", measure: (*bench).consume, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
-			return b.loadTopic(ctx, at, "group", jobs)
-		}}
+		return spec{native: true, of: "reserve+ack", measure: (*bench).consume,
+			load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+				return b.loadTopic(ctx, at, "group", jobs)
+			}}
 	case GroupWork:
 		return spec{native: true, measure: (*bench).workGroup, load: specOf(Group).load}
 	case GroupLateness:
-		return spec{native: true, apart: true, paced: true, of: "lateness", measure: (*bench).groupLateness, load: specOf(Publish).load}
+		return spec{native: true, apart: true, paced: true, of: "lateness", measure: (*bench).groupLateness,
+			load: specOf(Publish).load}
 	case NativePublish:
 		return spec{native: true, measure: (*bench).nativePublish}
 	case NativeGroup:
-		return spec{native: true, measure: (*bench).nativeGroup, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+		return spec{native: true, measure: (*bench).nativeGroup, load: func(b *bench, ctx context.Context, at Progress,
+			_ duly.QueueRef, jobs int) error {
 			return b.prepareNative(ctx, at, b.streams, &b.added, jobs)
 		}}
 	case Calls:

@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// ticker reports a measurement's progress from one goroutine of its own, so that
-// the goroutines which measure do nothing for it.
+// ticker reports a measurement's progress from a separate goroutine, so that the measuring
+// goroutines need not.
 type ticker struct {
 	report  func(Progress)
 	watched atomic.Pointer[watched]
@@ -35,7 +35,7 @@ func (t *ticker) watch(at Progress, r *run) {
 	t.watched.Store(&watched{at, r})
 }
 
-// end returns when nothing will be told any more.
+// end stops the reports and waits for the last one.
 func (t *ticker) end() {
 	close(t.quit)
 	<-t.gone

@@ -9,16 +9,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// push pushes the run's jobs in batches from a number of goroutines. With a
-// delay the jobs are due after it, spread over an hour.
+// push pushes the run's jobs in batches from several goroutines. With a delay the jobs are due
+// after it, spread over an hour.
 func (b *bench) push(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, delay time.Duration) error {
 	return b.pushShaped(ctx, r, q, goroutines, batch, delayed(delay))
 }
 
-// shape changes a job before its push. number is the job's in its run, from 0.
+// shape changes a job before its push. number is the job's number in its run, from 0.
 type shape func(number int64, job *duly.Job)
 
-// delayed is the shape of jobs with a delay, if there is one.
+// delayed returns the shape of jobs with a delay, if there is one.
 func delayed(delay time.Duration) shape {
 	return func(number int64, job *duly.Job) {
 		if delay > 0 {
@@ -27,7 +27,7 @@ func delayed(delay time.Duration) shape {
 	}
 }
 
-// pushShaped pushes the run's jobs as push does, in another shape.
+// pushShaped pushes the run's jobs as push does, in a shape.
 func (b *bench) pushShaped(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, shape shape) error {
 	goroutines = min(goroutines, (int(r.total)+batch-1)/batch)
 	return r.each(goroutines, func() error {
@@ -47,7 +47,7 @@ func (b *bench) pushShaped(ctx context.Context, r *run, q duly.QueueRef, gorouti
 	})
 }
 
-// fill makes the jobs as duly's client does, with an ID of its own for each.
+// fill creates the jobs as duly's client does, each with an ID.
 func (b *bench) fill(jobs []duly.Job, q duly.QueueRef) {
 	for i := range jobs {
 		jobs[i] = duly.Job{Made: true, Namespace: q.Namespace, Queue: q.Name, Body: b.body}
@@ -62,8 +62,8 @@ func (b *bench) makeID(j *duly.Job) string {
 	return duly.MakeID(j)
 }
 
-// pushOnce is one timed call of Push. Anything but a new job in every place is
-// an error: it would not be what is measured.
+// pushOnce makes one timed Push. Any result other than a new job is an error, because the
+// measurement would be wrong.
 func (b *bench) pushOnce(ctx context.Context, r *run, jobs []duly.Job) error {
 	before := b.clock.Mono()
 	results, err := b.engine.Push(ctx, jobs)
@@ -72,14 +72,14 @@ func (b *bench) pushOnce(ctx context.Context, r *run, jobs []duly.Job) error {
 		return fmt.Errorf("push: %w", err)
 	}
 	if len(results) != len(jobs) {
-		return fmt.Errorf("push: %d results for %d jobs", len(results), len(jobs))
+		return fmt.Errorf("push: got %d results for %d jobs", len(results), len(jobs))
 	}
 	for i := range results {
 		switch res := &results[i]; {
 		case res.Err != nil:
 			return fmt.Errorf("push: %w", res.Err)
 		case res.Status != duly.Created:
-			return fmt.Errorf("push: a new job was answered %q", res.Status)
+			return fmt.Errorf("push: the status of a new job is %q", res.Status)
 		}
 	}
 	return nil

@@ -6,36 +6,36 @@ import (
 	"slices"
 )
 
-// Report is what was measured. Its JSON is for machines: every number's unit
-// is in its name.
+// Report is the result of a measurement. Its JSON is for programs: the unit of each number is in
+// its name.
 type Report struct {
-	// URL is the engine's, without secrets; set by the caller.
+	// URL is the engine's URL without secrets; set by the caller.
 	URL string `json:"url,omitempty"`
-	// Against is the other server's in the phase spread, without secrets; set by
-	// the caller.
+	// Against is the URL of the other server in the phase spread, without secrets; set by the
+	// caller.
 	Against string  `json:"against,omitempty"`
 	Machine Machine `json:"machine"`
-	// Disk is set by the caller, where the engine's disk is this machine's.
+	// Disk is set by the caller, if the engine's disk is on this machine.
 	Disk      *Disk    `json:"disk,omitempty"`
-	SyncDelay float64  `json:"sync_delay_us,omitempty"` // that was added to each sync; set by the caller
+	SyncDelay float64  `json:"sync_delay_us,omitempty"` // added to each sync; set by the caller
 	Load      LoadView `json:"load"`
 	Repeat    int      `json:"repeat"`
 	Phases    []Result `json:"phases"`
-	// Without is what the phases were without the backlog, if that was asked.
+	// Without has the results of the phases without the backlog, if these were asked for.
 	Without []Result `json:"without_backlog,omitempty"`
-	// Server is nil where there was no gauge.
+	// Server is nil if there was no gauge.
 	Server *ServerView `json:"server,omitempty"`
 }
 
-// Machine is what measured. The engine may run on another one.
+// Machine is the measuring machine. The engine may run on another one.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"` // that the process may use at once
+	CPUs int    `json:"cpus"` // usable by the process at once
 	Go   string `json:"go"`
 }
 
-// LoadView is a [Load] and a [Backlog] as they were used.
+// LoadView shows the used [Load] and [Backlog].
 type LoadView struct {
 	Jobs           int     `json:"jobs"`
 	Seconds        float64 `json:"time_s"`
@@ -51,37 +51,36 @@ type LoadView struct {
 	Reopened       bool    `json:"reopened"`
 }
 
-// Result is what the runs of one phase measured.
+// Result sums up the runs of one phase.
 type Result struct {
 	Phase Phase `json:"phase"`
-	// Jobs, Seconds and PerSecond are those of the run whose rate is the
-	// median (of an even number of runs the slower of the two in the middle).
+	// Jobs, Seconds and PerSecond are from the run with the median rate (of an even number of
+	// runs, the slower of the two in the middle).
 	Jobs      int64   `json:"jobs"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
-	// Slowest and Fastest are the rates of the other ends.
+	// Slowest and Fastest are the lowest and the highest rate.
 	Slowest float64 `json:"slowest_per_second"`
 	Fastest float64 `json:"fastest_per_second"`
-	// CPU is the processor time that the median run took per job, in this
-	// process: measuring, and the engine where it is embedded. Unlike a rate it
-	// hardly depends on what else the machine does. 0 where it is not known.
+	// CPU is the CPU time per job in the median run, of this process: the measurement, and the
+	// engine if it is embedded. Unlike a rate it hardly depends on other work of the machine. 0
+	// if not known.
 	CPU float64 `json:"cpu_us_per_job"`
-	// Runs is how many runs there were, and Cut how many of them ended at
-	// their bound in time.
+	// Runs is the number of runs, and Cut how many of them ended at their time limit.
 	Runs int `json:"runs"`
 	Cut  int `json:"cut_by_time"`
-	// Latency is that of all runs together; nil in phases that have none.
+	// Latency covers all runs; nil in phases without latencies.
 	Latency *Latency `json:"latency,omitempty"`
-	// Lateness alone: jobs of all runs together that came before their time,
-	// that were pushed only when they were due, and how far the latencies may
-	// be wrong because the engine's clock is another one.
+	// Early, Behind and Either are for Lateness, over all runs: jobs delivered before they were
+	// due, jobs pushed after they were due, and the possible error of the latencies, because the
+	// engine has another clock.
 	Early  int64   `json:"early"`
 	Behind int64   `json:"behind"`
 	Either float64 `json:"clock_error_us"`
-	// Server is what the phase cost the server; nil without a gauge.
+	// Server is the server's cost of the phase; nil without a gauge.
 	Server *ServerCost `json:"server,omitempty"`
-	// Parts are those of the phase calls, Life is of life, Spread of spread,
-	// Memory of memory and Idle of idle.
+	// Parts is set in the phase calls, Life in life, Spread in spread, Memory in memory, and Idle
+	// in idle.
 	Parts  []Part       `json:"parts,omitempty"`
 	Life   *LifeTable   `json:"life,omitempty"`
 	Spread *SpreadTable `json:"spread,omitempty"`
@@ -91,7 +90,7 @@ type Result struct {
 
 // Latency is a distribution in microseconds.
 type Latency struct {
-	Of    string  `json:"of"` // what it is the latency of
+	Of    string  `json:"of"` // what was timed
 	Count int64   `json:"count"`
 	Min   float64 `json:"min_us"`
 	P50   float64 `json:"p50_us"`
@@ -113,8 +112,9 @@ func newReport(cfg Config) *Report {
 	}
 }
 
-// summarize makes one result of a phase's runs.
+// summarize combines a phase's runs into one result.
 func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
+	// The caller keeps its runs in their order.
 	runs = slices.Clone(runs)
 	rate := func(r *run) float64 { return perSecond(r.done.Load(), r.elapsed) }
 	slices.SortStableFunc(runs, func(a, b *run) int { return cmp.Compare(rate(a), rate(b)) })
@@ -149,6 +149,7 @@ func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
 
 func latencyOf(of string, h *Histogram) *Latency {
 	return &Latency{
-		Of: of, Count: h.Count(), Min: micros(h.Min()), P50: micros(h.Percentile(50)), P99: micros(h.Percentile(99)), Max: micros(h.Max()),
+		Of: of, Count: h.Count(), Min: micros(h.Min()), P50: micros(h.Percentile(50)), P99: micros(h.Percentile(99)),
+		Max: micros(h.Max()),
 	}
 }

@@ -13,24 +13,23 @@ import (
 // run is one run of a phase, or the loading of jobs before one.
 type run struct {
 	total   int64        // jobs to do
-	claimed atomic.Int64 // jobs that somebody has begun
+	claimed atomic.Int64 // jobs that a goroutine has started
 	done    atomic.Int64 // jobs that are finished
-	early   atomic.Int64 // jobs that came before their time
-	behind  atomic.Int64 // jobs that were pushed only when they were due already
+	early   atomic.Int64 // jobs delivered before they were due
+	behind  atomic.Int64 // jobs pushed after they were due
 	latency Histogram
 	start   time.Duration // on the clock's Mono
 	elapsed time.Duration
-	cpu     time.Duration // of this process, meanwhile
-	server  Reading       // what the server has used meanwhile
+	cpu     time.Duration // of this process during the run
+	server  Reading       // used by the server during the run
 
-	// live ends when no new call is to be made: at the bound in time, at the
-	// first error, or when the caller's context ends. Calls in flight are not
-	// touched by it.
+	// live ends when no new call may start: at the time limit, at the first error, or when the
+	// caller's context ends. Calls in flight continue.
 	live context.Context
 	stop context.CancelCauseFunc
 }
 
-// errTime is why a run ends that has reached its bound in time.
+// errTime ends a run at its time limit.
 var errTime = errors.New("bench: the time is over")
 
 func newRun(ctx context.Context, total int) *run {
@@ -39,18 +38,17 @@ func newRun(ctx context.Context, total int) *run {
 	return r
 }
 
-// timed lets the run end at its bound in time; the function that it returns
-// ends that.
+// timed ends the run at its time limit. The returned function stops the timer.
 func (r *run) timed(clk clock.Clock, bound time.Duration) (cancel func()) {
 	t := clk.AfterFunc(bound, func() { r.stop(errTime) })
 	return func() { t.Stop() }
 }
 
-// cut reports whether the run ended at its bound in time.
+// cut reports whether the run ended at its time limit.
 func (r *run) cut() bool { return context.Cause(r.live) == errTime }
 
-// claim takes up to n jobs to do and tells the number of the first, from 0; n
-// is 0 when there is nothing left to do, or no new call is to be made.
+// claim takes up to n jobs to do and returns the number of the first, from 0. got is 0 when no
+// job is left, or no new call may start.
 func (r *run) claim(n int) (first int64, got int) {
 	for r.live.Err() == nil {
 		first = r.claimed.Load()
@@ -65,11 +63,11 @@ func (r *run) claim(n int) (first int64, got int) {
 	return 0, 0
 }
 
-// unclaim gives back jobs that were claimed and not done.
+// unclaim returns jobs that were claimed and not done.
 func (r *run) unclaim(n int) { r.claimed.Add(-int64(n)) }
 
-// each runs f on n goroutines and returns the first error, which also ends the
-// run for the others.
+// each runs f on n goroutines and returns the first error, which also ends the run for the
+// others.
 func (r *run) each(n int, f func() error) error {
 	var wg sync.WaitGroup
 	var first error

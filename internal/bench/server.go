@@ -2,43 +2,42 @@ package bench
 
 import "slices"
 
-// ServerView is what the gauge was, and what the phases together say of the
-// server.
+// ServerView describes the gauge and what all phases together cost the server.
 type ServerView struct {
 	Server string `json:"server"`
-	// Resolution says how exactly the scripts' percentiles are known.
+	// Resolution is the precision of the scripts' percentiles.
 	Resolution string `json:"script_percentiles"`
-	// NativePush and NativeTake are what the native work may cost per job for
-	// the comparison to count; 0: nobody knows.
+	// NativePush and NativeTake are the most that the native work may cost per job for the ratio
+	// to count; 0 if that is not known.
 	NativePush float64 `json:"native_push_bound_us"`
 	NativeTake float64 `json:"native_take_bound_us"`
 	// Life is nil unless push and take were measured.
 	Life *LifeView `json:"life,omitempty"`
 }
 
-// LifeView is what a job costs the server from its push to its ack, in
-// microseconds of processor time: push and take together.
+// LifeView is the server's cost of a job from its push to its ack, push and take together, in
+// microseconds of CPU time.
 type LifeView struct {
 	CPU float64 `json:"cpu_us_per_job"`
-	// Native is the same of the native work; 0 where it was not measured.
+	// Native is the cost of the native work; 0 if it was not measured.
 	Native float64 `json:"native_cpu_us_per_job"`
-	// Ratio is CPU by Native.
+	// Ratio is CPU divided by Native.
 	Ratio float64 `json:"ratio"`
-	// Counts reports whether the native work was within its bounds. If it was not,
-	// the machine had other things to do, and the ratio says nothing.
+	// Counts reports whether the native work was within its limits. If not, the machine was busy
+	// with other work, and the ratio is meaningless.
 	Counts bool `json:"counts"`
 }
 
-// ServerCost is what one phase costs the server.
+// ServerCost is the server's cost of one phase.
 type ServerCost struct {
-	// CPU is the median run's.
+	// CPU is the cost in the median run.
 	CPU float64 `json:"cpu_us_per_job"`
-	// Scripts is nil where none ran.
+	// Scripts is nil if no script ran.
 	Scripts *ScriptCost `json:"scripts,omitempty"`
 }
 
-// ScriptCost is how long the scripts of all runs took. A percentile is a bound
-// that so many did not exceed: see ServerView.Resolution.
+// ScriptCost is the duration of the scripts of all runs. A percentile is a limit that this share
+// of the calls did not exceed: see ServerView.Resolution.
 type ScriptCost struct {
 	Calls int64   `json:"calls"`
 	Mean  float64 `json:"us_per_call"`
@@ -56,23 +55,23 @@ type Part struct {
 	Server  *ServerCost `json:"server,omitempty"`
 }
 
-// MemoryView is what memory one waiting job takes; 0 where none was loaded.
+// MemoryView is the memory of one waiting job; 0 if none was loaded.
 type MemoryView struct {
 	Ready   float64 `json:"bytes_per_ready_job"`
 	Delayed float64 `json:"bytes_per_delayed_job"`
-	// Kinds is what a ready job of each kind takes.
+	// Kinds is the memory of a ready job of each kind.
 	Kinds []KindMemory `json:"kinds,omitempty"`
 }
 
-// KindMemory is what memory one ready job of a kind takes.
+// KindMemory is the memory of one ready job of a kind.
 type KindMemory struct {
 	Kind  Kind    `json:"kind"`
 	Bytes float64 `json:"bytes_per_ready_job"`
-	// ToPlain is Bytes by those of a plain job; 0 where these are not known.
+	// ToPlain is Bytes divided by that of a plain job; 0 if that is not known.
 	ToPlain float64 `json:"ratio_to_plain"`
 }
 
-// IdleView is what a worker asks of the server while there is nothing to do.
+// IdleView is the number of requests that a worker sends while there are no jobs.
 type IdleView struct {
 	Queues    int     `json:"queues"`
 	Requests  int64   `json:"requests"`
@@ -80,10 +79,11 @@ type IdleView struct {
 }
 
 func newServerView(a About) *ServerView {
-	return &ServerView{Server: a.Server, Resolution: a.Resolution, NativePush: micros(a.NativePush), NativeTake: micros(a.NativeTake)}
+	return &ServerView{Server: a.Server, Resolution: a.Resolution, NativePush: micros(a.NativePush),
+		NativeTake: micros(a.NativeTake)}
 }
 
-// costOf sums up what runs cost the server.
+// costOf sums up the server's cost of all runs.
 func costOf(runs []*run) *ServerCost {
 	var per []float64
 	var scripts Timings
@@ -110,7 +110,7 @@ func costOf(runs []*run) *ServerCost {
 	return c
 }
 
-// rateLife sums up what a whole life costs.
+// rateLife sums up the cost of a job from push to ack.
 func (r *Report) rateLife() {
 	if r.Server == nil {
 		return

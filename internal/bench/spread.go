@@ -11,13 +11,13 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// spreadJobs bounds the jobs of one load in a round, so that rounds are short.
+// spreadJobs limits the jobs of one load in a round, which keeps rounds short.
 const spreadJobs = 20_000
 
 // spreadLoad is one way to load a queue.
 type spreadLoad struct{ batch, callers int }
 
-// spreadSide is a queue in a cluster or on one server.
+// spreadSide is a queue in a cluster or on a single server.
 type spreadSide struct {
 	*bench
 	cluster bool
@@ -32,13 +32,14 @@ type spreadStep struct {
 	side *spreadSide
 }
 
-// spread loads the sides in turn, once per round, so that both are measured on
-// the same machine.
+// spread loads the sides in turn, once per round, so that other work on the machine affects both
+// alike.
 func (b *bench) spread(ctx context.Context, at Progress) (_ Result, failure error) {
 	cluster, ok := b.meter.gauge.(Cluster)
 	if !ok || len(cluster.Nodes()) < 2 {
-		return Result{}, contract.Invalid("phases", "names spread, and this server is one node: use the URL of a cluster, "+
-			"redis+cluster://, and name the one server with against")
+		return Result{}, contract.Invalid("phases",
+			"names spread, but this server is a single node: use the URL of a cluster, "+
+				"redis+cluster://, and give the single server with against")
 	}
 	side, err := b.newSide(ctx, b.meter.gauge, b.cfg.Shards)
 	if err != nil {
@@ -67,7 +68,7 @@ func (b *bench) spread(ctx context.Context, at Progress) (_ Result, failure erro
 	return b.spreadRounds(ctx, at, table, sides)
 }
 
-// newSide makes a queue and a meter for each node.
+// newSide creates a queue, and a meter for each node.
 func (b *bench) newSide(ctx context.Context, g Gauge, shards int) (*spreadSide, error) {
 	q, err := b.shardedQueue(ctx, fmt.Sprintf("spread-%d", shards), shards)
 	if err != nil {
@@ -88,11 +89,11 @@ func (b *bench) newSide(ctx context.Context, g Gauge, shards int) (*spreadSide, 
 	return side, nil
 }
 
-// holders returns how many shards each node of a cluster holds.
+// holders returns how many shards each node of a cluster has.
 func holders(ctx context.Context, cluster Cluster, side *spreadSide) (all []NodeShards, err error) {
 	held, err := cluster.Shards(ctx, side.queue, side.shards)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the shards: %w", err)
+		return nil, fmt.Errorf("finding the shards' nodes: %w", err)
 	}
 	for i, n := range cluster.Nodes() {
 		all = append(all, NodeShards{Node: n.Name, Shards: held[i]})
@@ -100,13 +101,13 @@ func holders(ctx context.Context, cluster Cluster, side *spreadSide) (all []Node
 	return all, nil
 }
 
-// oneServer is the server that a cluster is compared with.
+// oneServer is the single server that a cluster is compared with.
 type oneServer struct {
 	*bench
 	gauge Gauge
 }
 
-// openServer opens the one server.
+// openServer opens the single server.
 func (b *bench) openServer(ctx context.Context) (*oneServer, error) {
 	s := &oneServer{bench: &bench{cfg: b.cfg, clock: b.clock, body: b.body, name: b.name, progress: b.progress}}
 	var err error
@@ -119,8 +120,8 @@ func (b *bench) openServer(ctx context.Context) (*oneServer, error) {
 	return s, nil
 }
 
-// sides are a queue with as many shards as in the cluster, and one with a single
-// shard, which is what the server would have without a cluster.
+// sides returns a queue with as many shards as in the cluster, and one with a single shard, the
+// usual form on a single server.
 func (s *oneServer) sides(ctx context.Context) (all []*spreadSide, err error) {
 	for _, shards := range slices.Compact([]int{s.cfg.Shards, 1}) {
 		side, err := s.newSide(ctx, s.gauge, shards)
@@ -150,8 +151,7 @@ func (b *bench) spreadRounds(
 		}
 	}
 
-	// The first calls make connections and load scripts, so nothing of this
-	// round is kept.
+	// The first round isn't kept: its calls open connections and load scripts.
 	at.Loading = true
 	if _, err := b.spreadRound(ctx, at, steps, min(table.Jobs, 1000)); err != nil {
 		return Result{}, err
@@ -197,8 +197,7 @@ func (b *bench) spreadRound(
 	return costs, nil
 }
 
-// measureLoad pushes and takes jobs. What they cost is that of the node to which
-// both together cost the most.
+// measureLoad pushes and takes jobs. The cost is that of the node with the highest sum of both.
 func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int) (cost SpreadCost, err error) {
 	push := newRun(ctx, jobs)
 	defer push.stop(nil)
@@ -208,6 +207,7 @@ func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int)
 		return cost, err
 	}
 
+	// The push may have ended early at its time limit.
 	done := max(1, int(push.done.Load()))
 	take := newRun(ctx, done)
 	defer take.stop(nil)
@@ -226,7 +226,7 @@ func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int)
 	return cost, nil
 }
 
-// spent returns the processor time that each node uses while do runs.
+// spent returns the CPU time that each node uses while do runs.
 func (s *spreadSide) spent(ctx context.Context, do func() error) ([]time.Duration, error) {
 	before := make([]Reading, len(s.nodes))
 	for i, m := range s.nodes {
@@ -237,6 +237,7 @@ func (s *spreadSide) spent(ctx context.Context, do func() error) ([]time.Duratio
 	}
 	err := do()
 	if err == nil {
+		// A run that was interrupted has no meaningful cost.
 		err = ctx.Err()
 	}
 	if err != nil {

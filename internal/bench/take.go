@@ -7,13 +7,12 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// take reserves and acks the run's jobs in batches. A latency is that of both
-// calls together.
+// take reserves and acks the run's jobs in batches. A latency covers both calls.
 func (b *bench) take(ctx context.Context, r *run, q duly.QueueRef) error {
 	return b.takeBatches(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch)
 }
 
-// takeBatches is take from a number of goroutines.
+// takeBatches is take with the given number of goroutines and batch size.
 func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int) error {
 	err := r.each(goroutines, func() error {
 		outcomes := make([]duly.SettleRequest, batch)
@@ -24,21 +23,23 @@ func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, gorout
 			}
 			r.unclaim(n - got)
 			if got == 0 {
-				return nil // the queue is empty, or the others have the rest
+				// The queue is empty, or the other goroutines have the rest.
+				return nil
 			}
 			r.done.Add(int64(got))
 		}
 		return nil
 	})
 	if done := r.done.Load(); err == nil && ctx.Err() == nil && !r.cut() && done < r.total {
-		return fmt.Errorf("take: the queue was empty after %d of the %d jobs in it", done, r.total)
+		return fmt.Errorf("take: the queue was empty after %d of its %d jobs", done, r.total)
 	}
 
 	return err
 }
 
 // takeOnce reserves up to n jobs and acks what it got.
-func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.SettleRequest) (int, error) {
+func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.SettleRequest) (int,
+	error) {
 	before := b.clock.Mono()
 	deliveries, err := b.engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: n})
 	if err != nil {
@@ -49,6 +50,7 @@ func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, ou
 		return 0, nil
 	}
 	for i := range deliveries {
+		// Both times are the engine's, so a wrong local clock makes no job early.
 		if d := &deliveries[i]; d.Now.Before(d.Due) {
 			r.early.Add(1)
 		}
@@ -62,8 +64,9 @@ func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, ou
 	return len(deliveries), nil
 }
 
-// ack ends deliveries; outcomes is where they are put together.
-func (b *bench) ack(ctx context.Context, namespace string, deliveries []duly.Delivery, outcomes []duly.SettleRequest) error {
+// ack acks deliveries. outcomes is reused for the requests.
+func (b *bench) ack(ctx context.Context, namespace string, deliveries []duly.Delivery,
+	outcomes []duly.SettleRequest) error {
 	for i := range deliveries {
 		outcomes[i] = duly.SettleRequest{Receipt: deliveries[i].Receipt, As: duly.Ack}
 	}

@@ -12,13 +12,14 @@ import (
 // benchGroup is the group of every topic of a measurement.
 const benchGroup = "bench"
 
-// topic makes a topic of this measurement with one group, and remembers to remove it.
+// topic creates a topic of this measurement with one group, and registers it for removal.
 func (b *bench) topic(ctx context.Context, suffix string) (duly.QueueRef, error) {
 	topics, ok := b.engine.(contract.Topics)
 	if !ok {
 		return duly.QueueRef{}, errors.New("the engine has no topics")
 	}
 	ref := duly.QueueRef{Namespace: b.cfg.Namespace, Name: fmt.Sprintf("%s-%s-%d", b.name, suffix, len(b.topics)+1)}
+	// Registered before the call, because a call that fails may have created the topic.
 	b.topics = append(b.topics, ref)
 	_, err := topics.CreateGroup(ctx, groupOf(ref), duly.FromStart)
 	return ref, err
@@ -28,7 +29,7 @@ func groupOf(topic duly.QueueRef) duly.QueueRef {
 	return duly.QueueRef{Namespace: topic.Namespace, Name: duly.GroupName(topic.Name, benchGroup)}
 }
 
-// loadTopic makes the topic of a run, and publishes so many messages to it.
+// loadTopic creates the topic of a run and publishes the given number of messages to it.
 func (b *bench) loadTopic(ctx context.Context, at Progress, suffix string, messages int) error {
 	ref, err := b.topic(ctx, suffix)
 	if err != nil || messages == 0 {
@@ -44,7 +45,7 @@ func (b *bench) loadTopic(ctx context.Context, at Progress, suffix string, messa
 	return ctx.Err()
 }
 
-// lastTopic is the topic of the run that goes on.
+// lastTopic returns the topic of the current run.
 func (b *bench) lastTopic() duly.QueueRef { return b.topics[len(b.topics)-1] }
 
 // publish publishes the run's messages in batches.
@@ -69,7 +70,7 @@ func (b *bench) publishTo(ctx context.Context, r *run, topic duly.QueueRef) erro
 	})
 }
 
-// publishOnce is one timed call of Publish.
+// publishOnce makes one timed call of Publish.
 func (b *bench) publishOnce(ctx context.Context, r *run, messages []duly.Message) error {
 	before := b.clock.Mono()
 	results, err := b.engine.(contract.Topics).Publish(ctx, messages)
@@ -90,7 +91,7 @@ func (b *bench) consume(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return b.take(ctx, r, groupOf(b.lastTopic()))
 }
 
-// workGroup empties the run's group through a worker.
+// workGroup empties the run's group with a worker.
 func (b *bench) workGroup(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return b.handleBatches(ctx, r, groupOf(b.lastTopic()))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// weigh loads ready and delayed jobs and tells what memory each of them takes.
+// weigh loads ready and delayed jobs and returns the memory of each.
 func (b *bench) weigh(ctx context.Context, at Progress) (Result, error) {
 	result := Result{Phase: Memory, Runs: 1, Memory: &MemoryView{}}
 	for _, load := range []struct {
@@ -33,11 +33,12 @@ func (b *bench) weigh(ctx context.Context, at Progress) (Result, error) {
 	return result, nil
 }
 
-// weighKinds loads ready jobs of each kind, one kind after the other.
+// weighKinds loads ready jobs of each kind, one kind after another.
 func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) error {
 	plain := result.Memory.Ready
 	for _, kind := range b.cfg.Kinds {
 		weight := KindMemory{Kind: kind, Bytes: plain}
+		// Plain jobs were loaded by weigh.
 		if kind != Plain {
 			n := b.cfg.Load.Jobs
 			q, err := b.shardedQueue(ctx, "memory-"+string(kind), 1)
@@ -47,6 +48,7 @@ func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) err
 			if weight.Bytes, err = b.loadWeighed(ctx, at, q, n, kind.shape); err != nil {
 				return in(string(kind)+" jobs", err)
 			}
+			// Removed at once, so that the kinds don't add up in the server's memory.
 			if err := b.drop(ctx, q); err != nil {
 				return err
 			}
@@ -61,8 +63,7 @@ func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) err
 	return nil
 }
 
-// loadWeighed loads jobs and tells the server's bytes per job; 0 without a
-// gauge.
+// loadWeighed loads jobs and returns the server's bytes per job, or 0 without a gauge.
 func (b *bench) loadWeighed(ctx context.Context, at Progress, q duly.QueueRef, n int, shape shape) (float64, error) {
 	before, err := b.memory(ctx)
 	if err == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// errEnough is why a run ends whose jobs are all done.
+// errEnough ends a run whose jobs are all done.
 var errEnough = errors.New("bench: every job is done")
 
-// handle runs a worker on q until the run ends: all of its jobs were handled,
-// or its time is over. entered is called when a handler is entered. The run
-// lasts until the worker has drained, so what it counts was also acked.
+// handle runs a worker on q until all jobs of the run were handled, or its time is over. entered
+// is called at the start of each handler. The run lasts until the worker has drained, so every
+// counted job was also acked.
 func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered func(*duly.Delivery)) error {
 	return b.runWorker(ctx, r, q, b.cfg.Load.Concurrency, func(w *worker.Worker) {
 		w.Handle(q.Name, func(_ context.Context, d *worker.Delivery) error {
@@ -28,7 +28,8 @@ func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered fun
 	})
 }
 
-// handleBatches does the same with a handler of batches, which is entered with as many messages as a call has.
+// handleBatches is handle with a handler of batches. It gets as many messages as one reserve call
+// returns.
 func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) error {
 	batch := b.cfg.Load.Batch
 	return b.runWorker(ctx, r, q, 2*b.cfg.Load.Callers*batch, func(w *worker.Worker) {
@@ -41,8 +42,9 @@ func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) erro
 	})
 }
 
-// runWorker runs a worker with the handlers that add gives it.
-func (b *bench) runWorker(ctx context.Context, r *run, q duly.QueueRef, concurrency int, add func(w *worker.Worker)) error {
+// runWorker runs a worker with the handlers that add registers.
+func (b *bench) runWorker(ctx context.Context, r *run, q duly.QueueRef, concurrency int,
+	add func(w *worker.Worker)) error {
 	before, err := b.acked(ctx, q)
 	if err != nil {
 		return err
@@ -61,13 +63,13 @@ func (b *bench) runWorker(ctx context.Context, r *run, q duly.QueueRef, concurre
 		return err
 	}
 
-	// What counts are acks. More handlers than that were entered where a store
-	// was slow or gone and leases ran out.
+	// The acks are counted, not the handlers: on a slow or lost store leases expire, and a job's
+	// handler starts more than once.
 	r.done.Store(after - before)
 	return nil
 }
 
-// acked is how many jobs of a queue were acked so far.
+// acked returns how many jobs of a queue were acked so far.
 func (b *bench) acked(ctx context.Context, q duly.QueueRef) (int64, error) {
 	stats, err := b.engine.Stats(ctx, q)
 	if err != nil {
@@ -76,14 +78,13 @@ func (b *bench) acked(ctx context.Context, q duly.QueueRef) (int64, error) {
 	return stats.Counters.Acked, nil
 }
 
-// work empties a loaded queue through the worker. What handlers cost is left
-// out: they do nothing.
+// work empties a loaded queue with a worker. The handlers do nothing, so they add no cost.
 func (b *bench) work(ctx context.Context, r *run, q duly.QueueRef) error {
 	return b.handle(ctx, r, q, func(*duly.Delivery) {})
 }
 
-// both pushes single jobs while the worker works on them. A latency is the
-// time between a job's push and its handler, on the engine's clock.
+// both pushes single jobs while a worker handles them. A latency is the time from a job's push to
+// its handler, on the engine's clock.
 func (b *bench) both(ctx context.Context, r *run, q duly.QueueRef) error {
 	push := func(f *run) error { return b.push(ctx, f, q, b.cfg.Load.Goroutines, 1, 0) }
 	return b.feed(ctx, r, push, func() error {

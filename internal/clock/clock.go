@@ -7,16 +7,16 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Clock is the root package's, which tests of users implement.
+// Clock is the Clock of the root package, which users implement in their tests.
 type Clock = duly.Clock
 
-// Timer is the root package's.
+// Timer is the Timer of the root package.
 type Timer = duly.Timer
 
-// ChanTimer is the root package's.
+// ChanTimer is the ChanTimer of the root package.
 type ChanTimer = duly.ChanTimer
 
-// Sleep waits for d by a clock, or until ctx has ended, whose error it answers.
+// Sleep waits until d has passed on the clock. If ctx ends first, Sleep returns its error.
 func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 	t := c.NewTimer(d)
 	defer t.Stop()
@@ -31,21 +31,20 @@ func Sleep(ctx context.Context, c Clock, d time.Duration) error {
 // System returns the machine's clock.
 func System() Clock { return duly.SystemClock() }
 
-// Monotonic returns a reading of a clock that never steps, for measuring how
-// long something took. Only differences mean anything.
+// Monotonic returns a reading of a clock that never steps, for measuring durations. Only the
+// difference of two readings has a meaning.
 func Monotonic() time.Duration { return duly.SystemClock().Mono() }
 
-// Deadline returns the time at which Monotonic reads mono, for calls that take
-// deadlines as times. It has a monotonic reading, so a step of the wall clock does
-// not move it.
+// Deadline returns the time at which Monotonic reads mono, for calls that take deadlines as
+// times. The result has a monotonic reading, so a step of the wall clock doesn't affect it.
 func Deadline(mono time.Duration) time.Time { return time.Now().Add(mono - Monotonic()) }
 
-// Milli is t in whole milliseconds since 1970, rounded down: what an engine
-// calls now.
+// Milli returns t in whole milliseconds since 1970, rounded down. Engines use it for the current
+// time.
 func Milli(t time.Time) int64 { return t.UnixMilli() }
 
-// CeilMilli is t in milliseconds since 1970, rounded up: what an engine calls
-// a moment that must not come early.
+// CeilMilli returns t in milliseconds since 1970, rounded up. Engines use it for times before
+// which a job must not run.
 func CeilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
@@ -54,8 +53,8 @@ func CeilMilli(t time.Time) int64 {
 	return ms
 }
 
-// FromMilli is the moment ms milliseconds after 1970 in UTC; 0 is the zero
-// time, which stands for no moment at all.
+// FromMilli returns the time ms milliseconds after 1970 in UTC. 0 is the zero time, which means
+// that there is no time.
 func FromMilli(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -63,8 +62,7 @@ func FromMilli(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// Millis is d in whole milliseconds, rounded up, so that no delay is cut
-// short.
+// Millis returns d in whole milliseconds, rounded up, so that no delay gets shorter.
 func Millis(d time.Duration) int64 {
 	ms := int64(d / time.Millisecond)
 	if d > 0 && d%time.Millisecond != 0 {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Epoch is where a Fake begins: a date that no test mistakes for today, with
-// whole milliseconds.
+// Epoch is the initial time of a Fake: a date that no test mistakes for today, with whole
+// milliseconds.
 var Epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Fake is a Clock that stands still until it is moved.
+// Fake is a Clock that moves only by its methods.
 type Fake struct {
 	mu     sync.Mutex
 	wall   time.Time
 	mono   time.Duration
-	goal   time.Duration // where mono stands when every Advance has returned
+	goal   time.Duration // the value of mono when every Advance has returned
 	timers []*fakeTimer  // unordered; few
 	seq    uint64
 }
 
-// NewFake returns a Fake that stands at Epoch.
+// NewFake returns a Fake at Epoch.
 func NewFake() *Fake { return &Fake{wall: Epoch} }
 
 // Now implements Clock.
@@ -37,9 +37,9 @@ func (f *Fake) Mono() time.Duration {
 	return f.mono
 }
 
-// Advance moves wall and monotonic time by d ≥ 0 and calls every timer that
-// falls due on the way, in order, each at its own moment, before it returns.
-// Those that run at once add up, one that a timer makes too.
+// Advance moves wall and monotonic time by d ≥ 0. Before it returns it calls every timer that
+// falls due on the way, in order, each at its own time. Concurrent calls add up, and so does a
+// call from a timer's function.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	f.goal += d
@@ -52,6 +52,7 @@ func (f *Fake) Advance(d time.Duration) {
 		f.moveLocked(t.at)
 		t.active = false
 		f.removeLocked(t)
+		// The timer's function may use the clock.
 		f.mu.Unlock()
 		t.call(f.Now())
 		f.mu.Lock()
@@ -60,15 +61,15 @@ func (f *Fake) Advance(d time.Duration) {
 	f.mu.Unlock()
 }
 
-// Step moves the wall alone, forwards or backwards, as somebody does who sets
-// the time of a machine. No timer notices.
+// Step moves only the wall clock, forwards or backwards, as setting a machine's time does. Timers
+// are not affected.
 func (f *Fake) Step(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wall = f.wall.Add(d)
 }
 
-// Timers is the number of timers that have not fired yet.
+// Timers returns the number of timers that have not fired yet.
 func (f *Fake) Timers() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,15 +102,15 @@ func (f *Fake) removeLocked(t *fakeTimer) {
 	}
 }
 
-// AfterFunc implements Clock. A d ≤ 0 is called at once, on a goroutine of
-// its own, for the caller may hold a lock.
+// AfterFunc implements Clock. If d ≤ 0, fn is called at once on its own goroutine, because the
+// caller may hold a lock.
 func (f *Fake) AfterFunc(d time.Duration, fn func()) Timer {
 	t := &fakeTimer{clock: f, call: func(time.Time) { fn() }}
 	t.Reset(d)
 	return t
 }
 
-// At implements Clock. A moment that has passed is as a d ≤ 0.
+// At implements Clock. A time that has passed counts as d ≤ 0.
 func (f *Fake) At(mono time.Duration, fn func()) Timer {
 	t := &fakeTimer{clock: f, call: func(time.Time) { fn() }}
 	f.mu.Lock()

@@ -2,9 +2,9 @@ package clock
 
 import "time"
 
-// Later returns a clock that is c, except that its monotonic readings are later
-// by d. Tests in a bubble need it: a bubble begins before the process did, so there
-// the readings of [System] are below zero, which no process sees.
+// Later returns the clock c with monotonic readings that are later by d. Tests in a synctest bubble
+// need it: a bubble's time begins before the process started, so there the readings of [System] are
+// negative, which never happens outside of tests.
 func Later(c Clock, d time.Duration) Clock { return laterClock{c, d} }
 
 type laterClock struct {

@@ -1,28 +1,27 @@
-// Package faultproxy stands between a client and one server, and breaks what
-// goes through it: what a network does, and what can't be waited for to happen
-// by itself.
+// Package faultproxy is a proxy between a client and one server that injects faults: those of a
+// network, and those that happen too rarely to wait for.
 //
 // # Any protocol
 //
-// New passes bytes on. The whole proxy can be slow (Delay), silent in one
-// direction or both (Cut, Heal), gone (Stop, Resume), or break all its
-// connections (Reset). To cut is what a partition does to TCP: nobody is told,
-// connections are still accepted, and what was sent arrives when it is healed.
+// New forwards bytes. The whole proxy can be slow (Delay), silent in one direction or both (Cut,
+// Heal), unreachable (Stop, Resume), or break all its connections (Reset). Cut acts like a network
+// partition on TCP: neither side gets an error, connections are still accepted, and the bytes sent
+// meanwhile arrive after Heal.
 //
 // # Redis
 //
-// Redis also knows where a request and its reply begin and end. Inject names
-// requests by their arguments, and what shall happen to the next of them:
+// Redis also finds the start and end of each request and reply. Inject selects requests by their
+// arguments, and says what happens to the next ones:
 //
-//	LoseReply    the server executes it, the client never hears the answer
+//	LoseReply    the server executes it, the client never gets the reply
 //	Drop         the server never gets it
 //	Twice        the server gets it twice, the client one answer: the first
 //	TwiceLast    … or the second
 //	Answer       the client gets a given answer, the server nothing
 //
-// Replies before that one reach the client, and none after it: a reply that
-// is missing in the stream would give every later request the wrong one. So
-// the connection is closed, or with Silent says nothing more.
+// Replies before the lost one reach the client, and none after it: with a reply missing from the
+// stream, every later request would get the wrong one. So the connection is closed, or with Silent
+// it stays open and sends nothing more.
 //
 // # One connection
 //
@@ -32,11 +31,10 @@
 //	        toClient             ▼         replies
 //	client ◀────────── line ◀─ [match] ◀─ pump ◀────────── server
 //
-// A line is a queue with a delay, which stands still while it is cut. Each
-// request leaves behind what is to be done with its reply. Pushes of protocol 3
-// answer no request and pass. A connection that subscribes in protocol 2,
-// monitors, or turns replies off, has no such order: from there on its replies
-// pass as they come.
+// A line is a queue with a delay. It stops while it is cut. For each request the proxy records
+// what to do with its reply. Pushes of protocol 3 are not replies, and are forwarded. A connection
+// that subscribes in protocol 2, monitors, or turns replies off has no reply per request: from then
+// on its replies are forwarded unchanged.
 //
-// All ends with the test, and no goroutine is left.
+// The proxy and all its goroutines end with the test.
 package faultproxy

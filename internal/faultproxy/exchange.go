@@ -8,34 +8,35 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// exchange is what a link knows of the requests that are on their way.
+// exchange is a link's record of the requests in flight.
 type exchange struct {
-	mu           sync.Mutex // the proxy's lock is taken under it, never the other way round
-	three        bool       // the client has asked for protocol 3
-	unordered    bool       // replies don't answer requests one by one any more
-	expected     []expected // one for each reply that will come, and what stands between
+	mu           sync.Mutex // may be held when the proxy's lock is taken, never the reverse
+	three        bool       // the client has chosen protocol 3
+	unordered    bool       // there is no longer one reply per request
+	expected     []expected // in the order of the replies, including those that the server won't send
 	requestsLost bool       // a request was lost, so no later one arrives
 	repliesLost  bool       // a reply was lost, so no later one arrives
 }
 
-// expected is what is to be done with the next reply.
+// expected says what to do with the next reply.
 type expected struct {
 	action action
-	given  []byte    // the reply, which the server does not send
-	fault  *Injected // takes effect here
+	given  []byte    // the reply, if the server sends none
+	fault  *Injected // happens with this reply
 }
 
 type action int
 
 const (
 	deliver action = iota // pass the reply
-	skip                  // drop it: the request was doubled
-	lose                  // drop it, and all that follow
-	missing               // no reply comes, and none after it
-	give                  // no reply comes: here is one
+	skip                  // drop it: the request was sent twice
+	lose                  // drop it and all later replies
+	missing               // the server sends no reply; drop all later ones
+	give                  // the server sends no reply; use the given one
 )
 
-// fault is what a request meets; nothing, where replies have no order.
+// fault returns the fault for a request, or nil. There is none while the connection has no reply
+// per request.
 func (l *link) fault(args []string) *Injected {
 	x := &l.redis
 	x.mu.Lock()
@@ -47,11 +48,12 @@ func (l *link) fault(args []string) *Injected {
 	return l.proxy.next(args)
 }
 
-// request sends a request on, or not, and notes what comes of it.
+// request forwards a request, unless its fault drops it, and records what to do with its reply.
 func (l *link) request(args []string, raw []byte, fault *Injected) {
 	x := &l.redis
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// A lost request breaks the connection, so the server gets no later request either.
 	if x.requestsLost {
 		return
 	}
@@ -72,6 +74,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 		x.expect(expected{action: missing, fault: fault})
 		x.requestsLost, raw = true, nil
 	case Twice:
+		// Both copies go out together, so no other request comes between them.
 		x.expect(expected{}, expected{action: skip, fault: fault})
 		raw = slices.Concat(raw, raw)
 	case TwiceLast:
@@ -88,7 +91,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 	l.settle()
 }
 
-// reply does with a reply what its request left behind.
+// reply handles a reply as its request's record says.
 func (l *link) reply(raw []byte, push bool) {
 	x := &l.redis
 	x.mu.Lock()
@@ -113,7 +116,7 @@ func (l *link) reply(raw []byte, push bool) {
 	l.settle()
 }
 
-// settle does what waits for no reply of the server's.
+// settle handles the next records for which the server sends no reply.
 func (l *link) settle() {
 	x := &l.redis
 	for len(x.expected) > 0 {
@@ -137,7 +140,7 @@ func (l *link) answer(raw []byte) {
 	}
 }
 
-// silence lets nothing more through to the client.
+// silence drops everything that the client would get from now on.
 func (l *link) silence(fault *Injected) {
 	if l.redis.repliesLost {
 		return
@@ -157,7 +160,7 @@ func (x *exchange) version() int {
 	return 2
 }
 
-// learn notes what a request changes about the replies that follow.
+// learn records how a request changes the form of later replies.
 func (x *exchange) learn(args []string) {
 	name := strings.ToUpper(args[0])
 	switch {
@@ -170,12 +173,11 @@ func (x *exchange) learn(args []string) {
 	}
 }
 
-// answered reports whether a request has one reply, in its turn. In protocol 3
-// subscribing is answered by pushes.
+// answered reports whether a request gets exactly one reply, in order. In protocol 3 a
+// subscription gets pushes instead.
 func (x *exchange) answered(args []string) bool {
 	return !x.unordered && !subscribing(strings.ToUpper(args[0]))
 }
 
-// subscribing reports whether the command is one of SUBSCRIBE, PUNSUBSCRIBE and
-// their like.
+// subscribing reports whether the command is SUBSCRIBE, PUNSUBSCRIBE or another one of that kind.
 func subscribing(name string) bool { return strings.HasSuffix(name, "SUBSCRIBE") }

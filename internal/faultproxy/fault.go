@@ -8,13 +8,14 @@ import (
 	"sync"
 )
 
-// Match reports whether a request is meant, by its name and arguments.
+// Match reports whether a fault is for a request with these arguments. The first is the command's
+// name.
 type Match func(args []string) bool
 
 // Any matches every request.
 func Any([]string) bool { return true }
 
-// Named matches a command, in whatever case: GET, or "CLUSTER SLOTS".
+// Named matches a command in any letter case: GET, or "CLUSTER SLOTS".
 func Named(command string) Match {
 	words := strings.Fields(command)
 	return func(args []string) bool {
@@ -22,8 +23,8 @@ func Named(command string) Match {
 	}
 }
 
-// Script matches the calls of a script by its SHA-1 in hexadecimal, also those
-// that send it whole.
+// Script matches calls of a script by its SHA-1 in hexadecimal, and those that send the script's
+// text.
 func Script(sha string) Match {
 	return func(args []string) bool {
 		if len(args) < 2 {
@@ -40,70 +41,70 @@ func Script(sha string) Match {
 	}
 }
 
-// Function matches the calls of a function by its name.
+// Function matches calls of a function by its name.
 func Function(name string) Match {
 	return func(args []string) bool {
-		return len(args) > 1 && args[1] == name && (strings.EqualFold(args[0], "FCALL") || strings.EqualFold(args[0], "FCALL_RO"))
+		return len(args) > 1 && args[1] == name && (strings.EqualFold(args[0], "FCALL") ||
+			strings.EqualFold(args[0], "FCALL_RO"))
 	}
 }
 
-// Containing matches requests with that text in their name or in any argument.
+// Containing matches requests with the text in their name or in any argument.
 func Containing(text string) Match {
 	return func(args []string) bool {
 		return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, text) })
 	}
 }
 
-// And matches what both match.
+// And matches requests that both match.
 func (m Match) And(other Match) Match {
 	return func(args []string) bool { return m(args) && other(args) }
 }
 
-// Or matches what one of them matches.
+// Or matches requests that at least one of them matches.
 func (m Match) Or(other Match) Match {
 	return func(args []string) bool { return m(args) || other(args) }
 }
 
-// Action is what happens to a request.
+// Action is the effect on a request.
 type Action int
 
-// What can happen.
+// The effects.
 const (
-	// Pass: nothing; for Before, and to count.
+	// Pass forwards it unchanged: for Before, and to count requests.
 	Pass Action = iota
-	// LoseReply: the server gets it, and its reply is lost.
+	// LoseReply forwards it and drops the reply.
 	LoseReply
-	// Drop: the server does not get it.
+	// Drop does not forward it.
 	Drop
-	// Twice: the server gets it twice, and the client the first reply.
+	// Twice sends it to the server twice, and forwards the first reply.
 	Twice
-	// TwiceLast: the server gets it twice, and the client the second reply.
+	// TwiceLast sends it to the server twice, and forwards the second reply.
 	TwiceLast
-	// Answer: the client gets Reply, and the server nothing.
+	// Answer sends Reply to the client, and nothing to the server.
 	Answer
 )
 
-// Fault says which requests are meant and what happens to them.
+// Fault selects requests and says what happens to them.
 type Fault struct {
 	Match Match // nil: Any
 	Do    Action
-	Reply any // of Answer, as package resp writes it
-	Skip  int // that many matching requests pass first
-	Times int // as many are then meant; 0 is one, -1 all
+	Reply any // for Answer, encoded by package resp
+	Skip  int // number of matching requests that pass first
+	Times int // number of requests that are then affected; 0 means one, -1 all
 
-	// Part is how much of a reply of that many bytes the client gets before the
-	// rest is lost, with LoseReply; nil: nothing.
+	// Part returns how many bytes of a reply of the given size the client gets before the rest is
+	// lost, with LoseReply. nil: none.
 	Part func(size int) int
-	// Silent keeps the connection open after LoseReply and Drop; the client
-	// hears nothing more on it.
+	// Silent keeps the connection open after LoseReply and Drop. The client gets nothing more on
+	// it.
 	Silent bool
-	// Before, unless nil, is called before the request goes on, which waits for
-	// it to return, as do later requests of the connection. It must end before
-	// the test does.
+	// Before, if set, is called before the request is forwarded. That request and later ones of
+	// the connection wait until it returns. It must return before the test ends.
 	Before func(args []string)
 }
 
-// Injected is a fault that waits for its requests.
+// Injected is a fault that was injected and waits for matching requests.
 type Injected struct {
 	Fault
 	proxy *Proxy
@@ -113,13 +114,12 @@ type Injected struct {
 	count int
 }
 
-// Inject lets a fault happen to the next requests that match it, on whatever
-// connection, beginning with those that the proxy has not yet read. A request
-// that several faults mean meets the first of them.
+// Inject applies a fault to the next matching requests on any connection, starting with those
+// that the proxy has not yet read. If several faults match a request, it gets the first of them.
 func (p *Proxy) Inject(f Fault) *Injected {
 	p.t.Helper()
 	if !p.redis {
-		p.t.Fatal("faultproxy: a proxy made with New knows no requests; use Redis")
+		p.t.Fatal("faultproxy: a proxy from New can't tell requests apart; use Redis")
 	}
 	if f.Match == nil {
 		f.Match = Any
@@ -134,7 +134,7 @@ func (p *Proxy) Inject(f Fault) *Injected {
 	return i
 }
 
-// next takes the fault that a request meets.
+// next takes the fault for a request.
 func (p *Proxy) next(args []string) *Injected {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,18 +154,18 @@ func (p *Proxy) next(args []string) *Injected {
 	return nil
 }
 
-// Remove takes the fault back. What it has begun goes on.
+// Remove withdraws the fault. Effects that have begun continue.
 func (i *Injected) Remove() {
 	i.proxy.mu.Lock()
 	defer i.proxy.mu.Unlock()
 	i.proxy.faults = slices.DeleteFunc(i.proxy.faults, func(f *Injected) bool { return f == i })
 }
 
-// Done is closed when the fault has happened for the first time: with
-// LoseReply the server has answered by then, with Twice and TwiceLast twice.
+// Done returns a channel that is closed when the fault has happened for the first time. By then
+// the server has answered with LoseReply once, and with Twice and TwiceLast twice.
 func (i *Injected) Done() <-chan struct{} { return i.done }
 
-// Count is how often it has happened.
+// Count returns how often the fault has happened.
 func (i *Injected) Count() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

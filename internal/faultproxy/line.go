@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// parcel is a piece of a stream, to be delivered not before its time.
+// parcel is a piece of a stream that may not be delivered before its time.
 type parcel struct {
 	at   time.Time
 	data []byte
-	then func(net.Conn) // after it
+	then func(net.Conn) // called after the data was delivered
 }
 
-// line is one direction of a connection. It takes whatever comes, so the other
-// direction never waits for it.
+// line is one direction of a connection. It accepts any amount of data, so the other direction
+// never waits for it.
 type line struct {
 	proxy *Proxy
 	way   Direction
@@ -23,7 +23,7 @@ type line struct {
 
 	mu    sync.Mutex
 	queue []parcel
-	more  chan struct{} // has room for one word: there is something in the queue
+	more  chan struct{} // has an element when the queue may not be empty
 }
 
 func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
@@ -53,7 +53,7 @@ func (l *line) take() []parcel {
 	return queue
 }
 
-// run delivers until the connection has ended, or takes nothing more.
+// run delivers until the connection has ended, or its receiver fails.
 func (l *line) run() {
 	for {
 		select {
@@ -78,8 +78,8 @@ func (l *line) run() {
 	}
 }
 
-// open waits until a parcel may be delivered: its time has come, and the line
-// is not cut. It is false if the connection ended before.
+// open waits until a parcel may be delivered: its time has come and the line is not cut. It
+// returns false if the connection ended first.
 func (l *line) open(at time.Time) bool {
 	if wait := time.Until(at); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -92,6 +92,7 @@ func (l *line) open(at time.Time) bool {
 	}
 
 	for {
+		// Checked again after each change, as the line may have been cut in the meantime.
 		barrier := l.proxy.barrier(l.way)
 		if barrier == nil {
 			return true

@@ -10,8 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// link is one client's connection, and the one to the server that belongs to
-// it.
+// link is one client's connection and its connection to the server.
 type link struct {
 	proxy    *Proxy
 	client   net.Conn
@@ -35,7 +34,8 @@ func (l *link) run() {
 	defer l.close()
 	server, err := l.proxy.dial()
 	if err != nil {
-		l.reset() // no server, no connection
+		// Without a server the client gets no connection either.
+		l.reset()
 		return
 	}
 
@@ -52,14 +52,16 @@ func (l *link) run() {
 	}
 
 	var wg sync.WaitGroup
-	wg.Go(l.toServer.run) // a server that has gone may have said something before
+	// When this line fails, the link stays open: a server that closed may have sent replies
+	// before.
+	wg.Go(l.toServer.run)
 	wg.Go(func() {
 		l.toClient.run()
 		l.close()
 	})
 	wg.Go(func() {
 		l.report(requests())
-		// What was sent before the client's end still arrives, and its replies.
+		// Everything that the client sent before its end still arrives, and so do the replies.
 		l.toServer.put(parcel{then: closeWrite})
 	})
 	wg.Go(func() {
@@ -69,7 +71,7 @@ func (l *link) run() {
 	wg.Wait()
 }
 
-// reached notes the connection to the server, unless all has ended meanwhile.
+// reached records the connection to the server, unless the link has been closed.
 func (l *link) reached(server net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +82,7 @@ func (l *link) reached(server net.Conn) bool {
 	return true
 }
 
-// finish closes the connection behind what is on its way to the client.
+// finish closes the connection after everything in flight to the client was delivered.
 func (l *link) finish() { l.toClient.put(parcel{then: func(net.Conn) { l.close() }}) }
 
 // close ends the connection.
@@ -98,7 +100,7 @@ func (l *link) close() {
 	}
 }
 
-// reset ends the connection with a RST to the client, and at once.
+// reset ends the connection at once, with a RST to the client.
 func (l *link) reset() {
 	if c, ok := l.client.(*net.TCPConn); ok {
 		c.SetLinger(0)
@@ -128,7 +130,7 @@ func (l *link) copy(from net.Conn, to *line) error {
 	}
 }
 
-// requests takes the client's requests, each with what is to happen to it.
+// requests reads the client's requests and handles each with its fault.
 func (l *link) requests() error {
 	in := resp.NewReader(l.client)
 	for {
@@ -136,6 +138,7 @@ func (l *link) requests() error {
 		if err != nil {
 			return err
 		}
+		// The reader reuses its buffer for the next request.
 		raw := bytes.Clone(in.Raw())
 		fault := l.fault(args)
 		if fault != nil && fault.Before != nil {
@@ -145,8 +148,7 @@ func (l *link) requests() error {
 	}
 }
 
-// replies takes the server's replies, and does with each what its request left
-// behind.
+// replies reads the server's replies and handles each as its request's record says.
 func (l *link) replies() error {
 	in := resp.NewReader(l.server)
 	for {
@@ -159,8 +161,7 @@ func (l *link) replies() error {
 	}
 }
 
-// report tells the test what is not the end of a connection: bytes that are no
-// RESP.
+// report fails the test on any error other than the end of a connection: bytes that are not RESP.
 func (l *link) report(err error) {
 	var n net.Error
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &n) {

@@ -11,20 +11,20 @@ import (
 	"github.com/dulymq/duly/internal/porttest"
 )
 
-// Direction is a way through the proxy.
+// Direction is one of the two ways through the proxy, or both.
 type Direction int
 
-// The two ways, and both.
+// The directions.
 const (
 	ToServer Direction = 1 << iota
 	ToClient
 	Both = ToServer | ToClient
 )
 
-// dialLimit bounds how long a connection to the server may take to come up.
+// dialLimit is the time limit for a connection to the server.
 const dialLimit = 10 * time.Second
 
-// Proxy stands between clients and one server.
+// Proxy forwards between clients and one server.
 type Proxy struct {
 	t     testing.TB
 	addr  string
@@ -38,19 +38,19 @@ type Proxy struct {
 	accepted int
 	delay    time.Duration
 	cut      Direction
-	healed   chan struct{} // closed when cut has changed
+	healed   chan struct{} // closed when cut changes
 	faults   []*Injected
 	ended    bool
 }
 
-// New starts a proxy, for any protocol, before the server at an address:
-// host:port, or the path of a unix socket.
+// New starts a proxy for any protocol. Its server is at the given address: host:port, or the path
+// of a unix socket.
 func New(t testing.TB, server string) *Proxy {
 	t.Helper()
 	return start(t, server, false)
 }
 
-// Redis starts a proxy that knows the requests of Redis.
+// Redis starts a proxy that understands the requests of Redis.
 func Redis(t testing.TB, server string) *Proxy {
 	t.Helper()
 	return start(t, server, true)
@@ -58,7 +58,8 @@ func Redis(t testing.TB, server string) *Proxy {
 
 func start(t testing.TB, server string, redis bool) *Proxy {
 	t.Helper()
-	p := &Proxy{t: t, redis: redis, server: server, addr: porttest.Address(t), links: map[*link]bool{}, healed: make(chan struct{})}
+	p := &Proxy{t: t, redis: redis, server: server, addr: porttest.Address(t), links: map[*link]bool{},
+		healed: make(chan struct{})}
 	p.Resume()
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -70,34 +71,33 @@ func start(t testing.TB, server string, redis bool) *Proxy {
 	return p
 }
 
-// Addr is where clients connect to, as host:port. It stays the same, and the
-// proxy's, while it is stopped as well.
+// Addr returns the proxy's address for clients, as host:port. It stays the same, and reserved,
+// while the proxy is stopped.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Retarget sends the connections that come from now on to another server.
+// Retarget makes new connections go to another server.
 func (p *Proxy) Retarget(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.server = server
 }
 
-// Delay lets every reply arrive that much later. The requests are not delayed,
-// and nothing gets slower to send.
+// Delay delays each reply by d. Requests are not delayed, and the throughput stays the same.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// Cut lets nothing through in that direction, on no connection, until Heal.
-// With Both, the proxy accepts and never answers.
+// Cut holds back all bytes in that direction, on every connection, until Heal. With Both, the
+// proxy accepts connections and never answers.
 func (p *Proxy) Cut(d Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.setCut(p.cut | d)
 }
 
-// Heal ends every Cut. What was held back arrives.
+// Heal ends every Cut and delivers the bytes that were held back.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *Proxy) setCut(d Direction) {
 	p.healed = make(chan struct{})
 }
 
-// barrier is nil if the direction is open, else what is closed when that may
-// have changed.
+// barrier returns nil if the direction is open, else a channel that is closed when that may have
+// changed.
 func (p *Proxy) barrier(d Direction) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,18 +121,18 @@ func (p *Proxy) barrier(d Direction) <-chan struct{} {
 	return p.healed
 }
 
-// Reset breaks all connections, as a server does that forgets them: the client
-// gets a RST.
+// Reset breaks all connections with a RST, as a server does that has lost them.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	links := slices.Collect(maps.Keys(p.links))
+	// Reset locks again.
 	p.mu.Unlock()
 	for _, l := range links {
 		l.reset()
 	}
 }
 
-// Stop breaks all connections and lets new ones be refused.
+// Stop breaks all connections and refuses new ones.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	if p.listener != nil {
@@ -159,14 +159,14 @@ func (p *Proxy) Resume() {
 	p.wg.Go(func() { p.accept(l) })
 }
 
-// Accepted is how many connections came so far.
+// Accepted returns how many connections the proxy has accepted.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// Open is how many connections there are.
+// Open returns how many connections are open.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,6 +181,7 @@ func (p *Proxy) accept(from net.Listener) {
 		}
 		l := newLink(p, client)
 		if !p.enter(l, from) {
+			// Accepted just before Stop closed the listener.
 			l.reset()
 			continue
 		}
@@ -188,8 +189,8 @@ func (p *Proxy) accept(from net.Listener) {
 	}
 }
 
-// enter notes a connection, so that it can be broken; false if the proxy was
-// stopped meanwhile.
+// enter registers a connection, so that it can be broken. It returns false if the proxy was
+// stopped.
 func (p *Proxy) enter(l *link, from net.Listener) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// patience is how long anything may take that a healthy server does in
-// milliseconds or, in a cluster, in seconds, on a machine that is busy with
-// something else.
+// patience bounds anything that a healthy server does in milliseconds or, in a cluster, in
+// seconds. It is long, because the machine may be busy.
 const patience = 30 * time.Second
 
 // Await is [eventually.True].
@@ -21,27 +20,28 @@ func Await(t testing.TB, what string, holds func() bool) {
 	eventually.True(t, what, holds)
 }
 
-// await is Await for a condition that says what is still missing.
+// await is Await for a condition that returns what is missing.
 func await(t testing.TB, what string, missing func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := until(ctx, func() error { return missing(ctx) }); err != nil {
-		t.Fatalf("waited for this: %s: %v", what, err)
+		t.Fatalf("waited in vain: %s: %v", what, err)
 	}
 }
 
-// until repeats f until it ends without an error. When the context ends first
-// it returns what f last said. It looks often at first, then every 20 ms.
+// until repeats f until it returns no error. If the context ends first, it returns f's last
+// error. It tries often at first, then every 20 ms.
 func until(ctx context.Context, f func() error) error {
-	last := errors.New("not looked at")
+	last := errors.New("not tried yet")
 	for rest := time.Millisecond; ; rest = min(2*rest, 20*time.Millisecond) {
 		err := f()
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil {
-			last = err // and not that the context ended in the middle of it
+			// An error after the end would only be the context's own.
+			last = err
 		}
 		select {
 		case <-ctx.Done():

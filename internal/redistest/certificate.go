@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// certificate is a server's, and the authority that signed it, as files.
+// certificate has the files of a server's certificate and of its certificate authority.
 type certificate struct {
 	caFile, certFile, keyFile string
 	roots                     *x509.CertPool
 }
 
-// makeCertificate makes an authority that signs one certificate and is then
-// forgotten.
+// makeCertificate creates an authority that signs one certificate and is then dropped.
 func makeCertificate(folder string) (*certificate, error) {
 	ca, caKey, err := sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "redistest authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "redistest authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}, nil, nil)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func makeCertificate(folder string) (*certificate, error) {
 
 	leaf, key, err := sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		// A server is the client of its primary and of the other nodes.
+		// A server is also a client of its primary and of the other nodes.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}, ca, caKey)
@@ -47,8 +47,9 @@ func makeCertificate(folder string) (*certificate, error) {
 		return nil, err
 	}
 	c := &certificate{
-		caFile: filepath.Join(folder, "ca.pem"), certFile: filepath.Join(folder, "cert.pem"), keyFile: filepath.Join(folder, "key.pem"),
-		roots: x509.NewCertPool(),
+		caFile: filepath.Join(folder, "ca.pem"), certFile: filepath.Join(folder, "cert.pem"),
+		keyFile: filepath.Join(folder, "key.pem"),
+		roots:   x509.NewCertPool(),
 	}
 	c.roots.AddCert(ca)
 
@@ -58,8 +59,9 @@ func makeCertificate(folder string) (*certificate, error) {
 		writePEM(c.keyFile, "PRIVATE KEY", der))
 }
 
-// sign makes a key and its certificate, signed by parent, or by itself.
-func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// sign creates a key and its certificate. A nil parent makes it self-signed.
+func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey,
+	error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -81,5 +83,5 @@ func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// client is what trusts the certificate.
+// client returns a client's configuration that trusts the certificate.
 func (c *certificate) client() *tls.Config { return &tls.Config{RootCAs: c.roots} }

@@ -18,20 +18,19 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// NeedClocks skips a test that gives servers clocks of their own (Ahead) where
-// that can't be done: it takes Linux and a C compiler. Where CI=true a missing
-// compiler fails it.
+// NeedClocks skips a test of servers with separate clocks (Ahead) if the machine can't provide
+// them. They need Linux and a C compiler. With CI=true a missing compiler fails the test.
 func NeedClocks(t testing.TB) {
 	t.Helper()
 	Need(t)
 	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux, to give a server a clock of its own")
+		t.Skip("needs Linux, to give a server a separate clock")
 	}
 	proctest.Need(t, "cc")
 }
 
-// environment is the server's, nil for ours: with a clock of its own where the
-// options ask for one.
+// environment returns the server's environment, or nil for the process's own. It adds a separate
+// clock if the options want one.
 func (p *process) environment() ([]string, error) {
 	if !p.settings.ownClock {
 		return nil, nil
@@ -45,7 +44,8 @@ func (p *process) environment() ([]string, error) {
 			return nil, fmt.Errorf("cc: %w: %s", err, out)
 		}
 	}
-	if _, err := os.Stat(p.clock()); err != nil { // else it was set, and the server starts again
+	// If it exists, the clock was set, and the server starts again.
+	if _, err := os.Stat(p.clock()); err != nil {
 		if err := p.setClock(p.settings.ahead); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (p *process) environment() ([]string, error) {
 
 func (p *process) clock() string { return filepath.Join(p.folder, "clock") }
 
-// setClock writes what the server reads each time that it looks at its clock.
+// setClock writes the offset that the server reads whenever it uses its clock.
 func (p *process) setClock(ahead time.Duration) error {
 	f, err := os.OpenFile(p.clock(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -65,13 +65,13 @@ func (p *process) setClock(ahead time.Duration) error {
 	return errors.Join(err, f.Close())
 }
 
-// SetClock sets the clock of a server with Ahead, so that it is that much ahead
-// of the machine's from now on, or behind it.
+// SetClock sets the clock of a server with Ahead. From now on it is ahead of the machine's by
+// this much, or behind it.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.t.Helper()
 	s.own(func(p *process) error {
 		if !p.settings.ownClock {
-			return errors.New("the server goes by the machine's clock: start it with Ahead")
+			return errors.New("the server uses the machine's clock: start it with Ahead")
 		}
 		return p.setClock(ahead)
 	})

@@ -10,25 +10,24 @@ import (
 	"testing"
 )
 
-// Shards is how many primaries a cluster has.
+// Shards is the number of primaries in a cluster.
 const Shards = 3
 
-// slots is how many a cluster has.
+// slots is the number of slots in a cluster.
 const slots = 16384
 
-// Cluster is a Redis cluster: three primaries with a third of the slots each,
-// and replicas of them. A node that does not hear from another for two seconds
-// takes it for failed (cluster-node-timeout), unless Config says otherwise.
+// Cluster is a Redis cluster: three primaries with a third of the slots each, and their replicas.
+// A node that does not receive messages from another for two seconds considers it failed
+// (cluster-node-timeout), unless Config sets another time.
 type Cluster struct {
 	t      testing.TB
 	nodes  []*Server // the first three are the first primaries
 	shared bool
 }
 
-// NewCluster starts a cluster for this test alone, each primary with that many
-// replicas: none is cheap and enough for redirects and for moving slots. The
-// call takes a little over two seconds, which each node waits by itself before
-// it serves.
+// NewCluster starts a cluster for this test only, with this number of replicas per primary. Zero
+// is fast, and enough for redirects and for moving slots. The call takes a little over two
+// seconds, which each node waits before it serves.
 func NewCluster(t testing.TB, replicas int, opts ...Option) *Cluster {
 	t.Helper()
 	Need(t)
@@ -45,13 +44,13 @@ func NewCluster(t testing.TB, replicas int, opts ...Option) *Cluster {
 }
 
 var sharedCluster = sync.OnceValues(func() ([]*process, error) {
-	// Nobody kills it, so a node that is silent is a machine that is busy.
+	// No test kills its nodes, so a silent node only means a busy machine.
 	return launchCluster(0, newSettings([]Option{Config("cluster-node-timeout 15000")}))
 })
 
-// SharedCluster is the one cluster of this test process that all tests may
-// use, without replicas, and a prefix for this call's keys as Shared gives it.
-// A test may neither kill its nodes nor move its slots.
+// SharedCluster returns the cluster that all tests of this process share, without replicas, and a
+// prefix for this call's keys as Shared returns it. A test may neither kill its nodes nor move
+// its slots.
 func SharedCluster(t testing.TB) (c *Cluster, prefix string) {
 	t.Helper()
 	Need(t)
@@ -62,25 +61,24 @@ func SharedCluster(t testing.TB) (c *Cluster, prefix string) {
 	return &Cluster{t: t, nodes: servers(t, nodes, true), shared: true}, newPrefix()
 }
 
-// Nodes are all servers of the cluster, first those that began as primaries.
+// Nodes returns all servers of the cluster, starting with the first primaries.
 func (c *Cluster) Nodes() []*Server { return slices.Clone(c.nodes) }
 
-// Addrs is where the nodes listen, as host:port.
+// Addrs returns the addresses of the nodes, as host:port.
 func (c *Cluster) Addrs() []string { return addresses(c.nodes) }
 
-// URL is redis+cluster://HOST:PORT?addr=HOST:PORT&addr=…, with the password if
-// there is one.
+// URL returns redis+cluster://HOST:PORT?addr=HOST:PORT&addr=…, with the password if there is one.
 func (c *Cluster) URL() string {
 	return many("redis+cluster", c.Addrs(), "", c.nodes[0].p.settings.password)
 }
 
-// Slot is the slot of a key.
+// Slot returns the slot of a key.
 func (c *Cluster) Slot(key string) int {
 	c.t.Helper()
 	return int(c.running()[0].Must("CLUSTER", "KEYSLOT", key).(int64))
 }
 
-// Primary is the node that owns a slot, as the first running node sees it.
+// Primary returns the node that owns a slot, as the first running node sees it.
 func (c *Cluster) Primary(slot int) *Server {
 	c.t.Helper()
 	for _, r := range c.ranges(c.running()[0]) {
@@ -92,13 +90,13 @@ func (c *Cluster) Primary(slot int) *Server {
 	return nil
 }
 
-// Shard is the node that owns now what primary i, 0…2, began with.
+// Shard returns the node that now owns the slots that primary i, 0…2, began with.
 func (c *Cluster) Shard(i int) *Server {
 	c.t.Helper()
 	return c.Primary(i * slots / Shards)
 }
 
-// For is the node that serves a key.
+// For returns the node that serves a key.
 func (c *Cluster) For(key string) *Server {
 	c.t.Helper()
 	return c.Primary(c.Slot(key))
@@ -113,12 +111,12 @@ func (c *Cluster) KillPrimary(i int) *Server {
 	return s
 }
 
-// Join starts one more node and introduces it to the others. It is empty: it
-// gets its first slot by MoveSlot. Until then AwaitHealthy waits for that.
+// Join starts one more node and introduces it to the others. The node has no slots until MoveSlot
+// gives it one. AwaitHealthy waits for that.
 func (c *Cluster) Join() *Server {
 	c.t.Helper()
 	if c.shared {
-		c.t.Fatal("a shared cluster belongs to all tests: take one of your own to join a node")
+		c.t.Fatal("a shared cluster belongs to all tests: use NewCluster to add a node")
 	}
 	p, err := launch(c.nodes[0].p.settings)
 	if err != nil {
@@ -127,18 +125,22 @@ func (c *Cluster) Join() *Server {
 	removeAll(c.t, []*process{p})
 
 	joined := &Server{t: c.t, p: p}
+	// Two nodes with the same epoch would have to resolve the conflict first.
 	joined.Must("CLUSTER", "SET-CONFIG-EPOCH", len(c.nodes)+1)
 	for _, node := range c.running() {
 		node.Must("CLUSTER", "MEET", "127.0.0.1", p.port, p.bus)
 		joined.Must("CLUSTER", "MEET", "127.0.0.1", node.p.port, node.p.bus)
 	}
 	c.nodes = append(c.nodes, joined)
-	await(c.t, "the new node knows the cluster", func(ctx context.Context) error { return acquainted(ctx, processes(c.running())) })
+	await(c.t, "the new node knows the cluster", func(ctx context.Context) error {
+		return acquainted(ctx,
+			processes(c.running()))
+	})
 	return joined
 }
 
-// AwaitHealthy waits until every slot is served by nodes that run, every node
-// that runs takes part, all agree on who serves what, and the replicas follow.
+// AwaitHealthy waits until running nodes serve every slot, every running node takes part, all
+// agree on the owners, and the replicas follow.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
 	await(c.t, "the nodes of the cluster agree, and serve every slot", func(ctx context.Context) error {
@@ -164,14 +166,13 @@ func (c *Cluster) ranges(s *Server) []slotRange {
 	return list
 }
 
-// slotRange is who serves a run of slots: the addresses of the primary and of
-// its replicas.
+// slotRange is a range of slots, with the addresses of the primary and its replicas.
 type slotRange struct {
 	from, to int
 	nodes    []string
 }
 
-// slotRanges is how one node sees the cluster, in the order of the slots.
+// slotRanges returns the cluster as one node sees it, in the order of the slots.
 func slotRanges(ctx context.Context, p *process) ([]slotRange, error) {
 	reply, err := p.do(ctx, "CLUSTER", "SLOTS")
 	if err != nil {
@@ -185,15 +186,16 @@ func slotRanges(ctx context.Context, p *process) ([]slotRange, error) {
 			n := node.([]any)
 			r.nodes = append(r.nodes, fmt.Sprintf("%v:%v", n[0], n[1]))
 		}
-		slices.Sort(r.nodes[1:]) // replicas come in no order
+		// Replicas come in no order.
+		slices.Sort(r.nodes[1:])
 		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b slotRange) int { return cmp.Compare(a.from, b.from) })
 	return list, nil
 }
 
-// healthy tells what still keeps the cluster from being served by exactly
-// these nodes, and by all of them alike, and any replica from taking over.
+// healthy returns an error unless exactly these nodes serve the cluster, all of them agree, and
+// each replica can take over.
 func healthy(ctx context.Context, nodes []*process) error {
 	var running []string
 	for _, p := range nodes {
@@ -209,7 +211,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 		}
 		for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots)} {
 			if !strings.Contains(info.(string), want+"\r\n") {
-				return fmt.Errorf("%s has not %s", p.address(), want)
+				return fmt.Errorf("%s does not report %s", p.address(), want)
 			}
 		}
 		view, err := slotRanges(ctx, p)
@@ -220,10 +222,10 @@ func healthy(ctx context.Context, nodes []*process) error {
 			agreed = fmt.Sprint(view)
 		}
 		if fmt.Sprint(view) != agreed {
-			return fmt.Errorf("%s sees %v, and %s sees %s", p.address(), view, nodes[0].address(), agreed)
+			return fmt.Errorf("%s sees %v, but %s sees %s", p.address(), view, nodes[0].address(), agreed)
 		}
 		if in := serving(view); !slices.Equal(in, running) {
-			return fmt.Errorf("%s sees %v serving, %v run", p.address(), in, running)
+			return fmt.Errorf("%s sees %v serving, but %v run", p.address(), in, running)
 		}
 		for _, r := range view {
 			if r.nodes[0] != p.address() {
@@ -238,17 +240,18 @@ func healthy(ctx context.Context, nodes []*process) error {
 	return nil
 }
 
-// acquainted reports which of the nodes does not know all others, or does not
-// see every slot served.
+// acquainted returns an error if a node does not know all others, or does not see every slot
+// served.
 func acquainted(ctx context.Context, nodes []*process) error {
 	for _, p := range nodes {
 		info, err := p.do(ctx, "CLUSTER", "INFO")
 		if err != nil {
 			return err
 		}
-		for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", len(nodes))} {
+		for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots),
+			fmt.Sprintf("cluster_known_nodes:%d", len(nodes))} {
 			if !strings.Contains(info.(string), want+"\r\n") {
-				return fmt.Errorf("%s has not %s", p.address(), want)
+				return fmt.Errorf("%s does not report %s", p.address(), want)
 			}
 		}
 		list, err := p.do(ctx, "CLUSTER", "NODES")
@@ -256,14 +259,14 @@ func acquainted(ctx context.Context, nodes []*process) error {
 			return err
 		}
 		if strings.Contains(list.(string), "handshake") {
-			return fmt.Errorf("%s still shakes hands", p.address())
+			return fmt.Errorf("%s has an unfinished handshake", p.address())
 		}
 	}
 
 	return nil
 }
 
-// serving lists the addresses in a view.
+// serving returns the addresses in a view.
 func serving(view []slotRange) []string {
 	var list []string
 	for _, r := range view {

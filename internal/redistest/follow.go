@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// following tells which of the servers does not follow the primary.
+// following returns an error if a server does not follow the primary.
 func following(ctx context.Context, primary *process, all []*Server) error {
 	var errs []error
 	var replicas []string
@@ -22,18 +22,16 @@ func following(ctx context.Context, primary *process, all []*Server) error {
 		}
 		role, err := one.Do(ctx, "ROLE")
 		if err == nil && !strings.HasPrefix(fmt.Sprint(role), want) {
-			err = fmt.Errorf("%s is %v, not %s…", one.Addr(), role, want)
+			err = fmt.Errorf("%s has the role %v, want %s…", one.Addr(), role, want)
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, acknowledging(ctx, primary, replicas))...)
 }
 
-// acknowledging tells which of the replicas has acknowledged nothing to the
-// primary. A replica calls itself connected when it has been sent everything as
-// of a moment, and what was written since is sent to it only after its first
-// acknowledgement, up to a second later: whoever takes over before lacks all of
-// that.
+// acknowledging returns an error if a replica has not yet acknowledged data to the primary. A replica
+// reports itself as connected after the initial transfer. It gets later writes only after its first
+// acknowledgement, up to a second later. A replica that takes over before would lack them.
 func acknowledging(ctx context.Context, primary *process, replicas []string) error {
 	role, err := primary.do(ctx, "ROLE")
 	if err != nil {
@@ -41,7 +39,7 @@ func acknowledging(ctx context.Context, primary *process, replicas []string) err
 	}
 	fields := role.([]any)
 	if fields[0] != "master" {
-		return fmt.Errorf("%s is %v, not master", primary.address(), fields)
+		return fmt.Errorf("%s has the role %v, want master", primary.address(), fields)
 	}
 
 	var following []string

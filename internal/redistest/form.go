@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// launchCluster starts the nodes and makes a cluster of them: three primaries,
-// then the replicas of the first, the second, the third, and round again.
+// launchCluster starts the nodes and forms a cluster of them: three primaries, then replicas of
+// the first, the second and the third, repeatedly.
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
 	s.lines = append([]string{"cluster-node-timeout 2000"}, s.lines...)
@@ -28,8 +28,7 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 	return nodes, nil
 }
 
-// launchAll starts n servers at once. With an error it returns those that did
-// start.
+// launchAll starts n servers concurrently. With an error it returns those that did start.
 func launchAll(n int, s settings) ([]*process, error) {
 	nodes, errs := make([]*process, n), make([]error, n)
 	var wg sync.WaitGroup
@@ -42,8 +41,8 @@ func launchAll(n int, s settings) ([]*process, error) {
 	return slices.DeleteFunc(nodes, func(p *process) bool { return p == nil }), errors.Join(errs...)
 }
 
-// form makes a cluster of nodes that know of none. Everybody is introduced to
-// everybody, which is quicker than to wait for hearsay.
+// form makes a cluster of unconnected nodes. It introduces every node to every other, which is
+// faster than waiting for gossip.
 func form(ctx context.Context, nodes []*process) error {
 	ids := make([]string, len(nodes))
 	for i, p := range nodes {
@@ -52,6 +51,7 @@ func form(ctx context.Context, nodes []*process) error {
 			return err
 		}
 		ids[i] = id.(string)
+		// Different epochs let the nodes agree without resolving conflicts.
 		if _, err := p.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func form(ctx context.Context, nodes []*process) error {
 	}
 
 	for i, p := range nodes[Shards:] {
-		// It knows its primary as soon as the two have shaken hands.
+		// The node knows its primary as soon as their handshake is done.
 		err := until(ctx, func() error {
 			_, err := p.do(ctx, "CLUSTER", "REPLICATE", ids[i%Shards])
 			return err

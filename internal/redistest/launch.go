@@ -10,10 +10,10 @@ import (
 	"github.com/dulymq/duly/internal/porttest"
 )
 
-// tries is how often a server is started that found its port taken.
+// tries is how often a server is started again because its port was taken.
 const tries = 5
 
-// program is what is started.
+// program returns the name of the server program.
 func program() string {
 	if name := os.Getenv("DULY_REDIS_SERVER"); name != "" {
 		return name
@@ -21,7 +21,7 @@ func program() string {
 	return "redis-server"
 }
 
-// launch makes a folder and starts a server in it, on a free port.
+// launch creates a folder and starts a server in it, on a free port.
 func launch(s settings) (*process, error) {
 	for try := 1; ; try++ {
 		port, claim, err := porttest.Claim()
@@ -35,7 +35,7 @@ func launch(s settings) (*process, error) {
 	}
 }
 
-// taken tells whether a server failed because somebody was on its port first.
+// taken reports whether a server failed because its port was in use.
 func taken(err error) bool { return strings.Contains(err.Error(), "Address already in use") }
 
 func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
@@ -55,7 +55,7 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 	}
 
 	p.claims = append(p.claims, claim)
-	// Not the test's own folder, whose name may be too long for a unix socket.
+	// The test's own folder may have too long a name for a unix socket.
 	if p.folder, err = os.MkdirTemp(p.leash.folder, ""); err != nil {
 		return p, err
 	}
@@ -68,7 +68,7 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 	return p, p.start()
 }
 
-// remove ends the server, removes its folder and gives its ports up.
+// remove ends the server, removes its folder and releases its ports.
 func (p *process) remove() error {
 	err := p.kill()
 	for _, claim := range p.claims {
@@ -81,7 +81,7 @@ func (p *process) remove() error {
 	return err
 }
 
-// configuration is the server's redis.conf. Later lines win.
+// configuration returns the server's redis.conf. Later lines override earlier ones.
 func (p *process) configuration() string {
 	lines := []string{
 		"bind 127.0.0.1", "protected-mode no", "daemonize no", `pidfile ""`,
@@ -93,8 +93,9 @@ func (p *process) configuration() string {
 		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
 	}
 
-	// A replica counts once it has been sent something, be it the ping.
-	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
+	// A replica counts after its first data, which may be the ping.
+	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0",
+		"repl-ping-replica-period 1")
 	if p.settings.tls {
 		lines = append(lines, "port 0", fmt.Sprintf("tls-port %d", p.port), "tls-auth-clients no",
 			fmt.Sprintf("tls-cert-file %q", p.trust.certFile), fmt.Sprintf("tls-key-file %q", p.trust.keyFile),

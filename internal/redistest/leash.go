@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// leashScript is told the servers as they come ("+ pid") and go ("- pid"), and
-// ends what is left when nobody can tell it any more. Its argument is the
-// folder of all. A key that interrupts the tests reaches the shell too, and
-// must not end it first.
+// leashScript receives the pids of servers that start ("+ pid") and end ("- pid"). It kills the
+// remaining ones when the pipe ends. Its argument is the common folder. It ignores the interrupt
+// key, which reaches the shell too.
 const leashScript = `
 trap '' INT TERM HUP
 live=
@@ -25,14 +24,14 @@ for one in $live; do kill -9 "$one"; done
 rm -rf "$1"
 `
 
-// leash holds what ends with this test process.
+// leash holds the servers that must end with this test process.
 type leash struct {
 	folder string // of all its servers
 	mu     sync.Mutex
-	to     io.Writer // never closed: that the process has ended is what its end says
+	to     io.Writer // never closed: its end tells the shell that the process has ended
 }
 
-// theLeash starts the one shell of this test process.
+// theLeash starts the only shell of this test process.
 var theLeash = sync.OnceValues(func() (*leash, error) {
 	folder, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
@@ -49,11 +48,11 @@ var theLeash = sync.OnceValues(func() (*leash, error) {
 	return &leash{folder: folder, to: to}, nil
 })
 
-// hold lets a process that this one has started end with it.
+// hold makes a process end with this one.
 func (l *leash) hold(pid int) error { return l.send("+ %d\n", pid) }
 
-// release is for a process that has ended and is not yet reaped: afterwards
-// its pid may be another's.
+// release removes a process that has ended and was not reaped yet. Its pid may be reused
+// afterwards.
 func (l *leash) release(pid int) error { return l.send("- %d\n", pid) }
 
 func (l *leash) send(format string, args ...any) error {

@@ -2,33 +2,32 @@ package redistest
 
 import "fmt"
 
-// MoveStage is a place between two steps of a slot's move.
+// MoveStage is a point between two steps of a slot's move.
 type MoveStage string
 
-// The stages, in their order.
+// These are the stages, in their order.
 const (
-	// MoveImporting: the target serves what is ASKING for the slot. The source
-	// does not know yet.
+	// MoveImporting: the target serves requests with ASKING for the slot. The source does not
+	// know it yet.
 	MoveImporting MoveStage = "importing"
-	// MoveMigrating: the source answers ASK for keys that it does not have, and
-	// TRYAGAIN for commands on several keys of which it has some.
+	// MoveMigrating: the source answers ASK for missing keys, and TRYAGAIN for commands on
+	// several keys of which it has some.
 	MoveMigrating MoveStage = "migrating"
 	// MoveKey comes after each key that has moved.
 	MoveKey MoveStage = "key"
 	// MoveEmptied: the target has all keys; the slot still belongs to the source.
 	MoveEmptied MoveStage = "emptied"
-	// MoveClaimed: the target says that the slot is its own, the source has
-	// perhaps not heard of it.
+	// MoveClaimed: the target owns the slot, but the source may not know it yet.
 	MoveClaimed MoveStage = "claimed"
 )
 
-// MoveSlot moves a slot with its keys from one node to another, step by step
-// as a resharding does, and calls at (which may be nil) between the steps,
-// while the cluster serves. It returns when all nodes agree.
+// MoveSlot moves a slot with its keys from one node to another, step by step as a resharding
+// does, while the cluster serves. It calls at, which may be nil, between the steps. It returns
+// when all nodes agree.
 func (c *Cluster) MoveSlot(slot int, from, to *Server, at func(MoveStage)) {
 	c.t.Helper()
 	if c.shared {
-		c.t.Fatal("a shared cluster belongs to all tests: take one of your own to move its slots")
+		c.t.Fatal("a shared cluster belongs to all tests: use NewCluster to move its slots")
 	}
 	if at == nil {
 		at = func(MoveStage) {}
@@ -40,13 +39,14 @@ func (c *Cluster) MoveSlot(slot int, from, to *Server, at func(MoveStage)) {
 	at(MoveMigrating)
 	c.moveKeys(slot, from, to, at)
 	at(MoveEmptied)
+	// The target comes first: if the source knew first, no node would serve the slot for a while.
 	to.Must("CLUSTER", "SETSLOT", slot, "NODE", target)
 	at(MoveClaimed)
 	from.Must("CLUSTER", "SETSLOT", slot, "NODE", target)
 	c.AwaitHealthy()
 }
 
-// moveKeys moves one key after the other, until the source has none.
+// moveKeys moves the keys one by one, until the source has none.
 func (c *Cluster) moveKeys(slot int, from, to *Server, at func(MoveStage)) {
 	c.t.Helper()
 	for {
@@ -58,9 +58,9 @@ func (c *Cluster) moveKeys(slot int, from, to *Server, at func(MoveStage)) {
 		if password := to.p.settings.password; password != "" {
 			args = append(args, "AUTH", password)
 		}
-		// NOKEY: a client deleted it in between.
+		// NOKEY means that a client deleted the key in between.
 		if got := from.Must(args...); got != "OK" && got != "NOKEY" {
-			c.t.Fatalf("MIGRATE %v answers %v", keys[0], fmt.Sprint(got))
+			c.t.Fatalf("MIGRATE %v returned %v", keys[0], fmt.Sprint(got))
 		}
 		at(MoveKey)
 	}

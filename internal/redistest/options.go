@@ -9,10 +9,10 @@ import (
 // Option changes how a server is started.
 type Option func(*settings)
 
-// settings are what the options say.
+// settings holds the options of a server.
 type settings struct {
-	lines    []string // of the configuration, after our own
-	password string   // of the user default
+	lines    []string // of the configuration, after the package's lines
+	password string   // of the default user
 	users    map[string]string
 	tls      bool
 	cluster  bool
@@ -32,33 +32,33 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
-// Config adds a line to the server's configuration, as it stands in
-// redis.conf. It wins over what this package writes.
+// Config adds a line to the server's configuration, as in redis.conf. It overrides the package's
+// lines.
 func Config(format string, args ...any) Option {
 	return func(s *settings) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
 }
 
-// AOF turns the append-only file on, synced always, everysec or no. Without it
-// nothing survives the process.
+// AOF turns the append-only file on, synced always, everysec or no. Without it no data survives
+// the process.
 func AOF(sync string) Option {
 	return func(s *settings) { s.lines = append(s.lines, "appendonly yes", "appendfsync "+sync) }
 }
 
-// MaxMemory bounds the data, in bytes or as "100mb", and says what happens at
-// the bound: noeviction, allkeys-lru and so on.
+// MaxMemory limits the data, in bytes or as "100mb", and sets the policy at the limit:
+// noeviction, allkeys-lru and so on.
 func MaxMemory(bound, policy string) Option {
 	return func(s *settings) {
 		s.lines = append(s.lines, "maxmemory "+bound, "maxmemory-policy "+policy)
 	}
 }
 
-// Password is asked for from the user default, and between the servers.
+// Password sets the password of the default user, which the servers use among each other, too.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
 
-// User adds an ACL user with that password and those rules, such as
-// "~duly:*", "+@read". The user default stays what it is.
+// User adds an ACL user with this password and these rules, such as "~duly:*", "+@read". The
+// default user stays unchanged.
 func User(name, password string, rules ...string) Option {
 	return func(s *settings) {
 		s.users[name] = password
@@ -66,16 +66,15 @@ func User(name, password string, rules ...string) Option {
 	}
 }
 
-// TLS lets the port speak TLS alone, with a certificate for localhost and the
-// loopback addresses, made for this server and signed by a throw-away
-// authority. The unix socket stays as it is.
+// TLS makes the port accept only TLS. The certificate is for localhost and the loopback
+// addresses, and a temporary authority signs it. The unix socket stays unchanged.
 func TLS() Option {
 	return func(s *settings) { s.tls = true }
 }
 
-// Ahead lets the server's clock be that far ahead of the machine's, the clock
-// of the second node of a cluster twice as far, and so on. SetClock sets it
-// while the server runs. The test calls NeedClocks first.
+// Ahead sets the server's clock ahead of the machine's. The second node of a cluster is twice as
+// far ahead, and so on. SetClock changes it while the server runs. The test calls NeedClocks
+// first.
 func Ahead(d time.Duration) Option {
 	return func(s *settings) { s.ownClock, s.ahead = true, d }
 }
@@ -87,8 +86,8 @@ func Behind(f func(addr string) string) Option {
 	return func(s *settings) { s.behind = f }
 }
 
-// Under starts the server by a command that runs the rest of its arguments in its
-// own place, such as nsenter.
+// Under starts the server with a command that executes the rest of its arguments in its own
+// process, such as nsenter.
 func Under(command ...string) Option {
 	return func(s *settings) { s.under = command }
 }

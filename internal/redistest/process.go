@@ -19,24 +19,24 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// process is one server: a folder and a port, and while it runs a pid.
+// process is one server: a folder, a port, and a pid while it runs.
 type process struct {
 	settings settings
 	leash    *leash
 	folder   string
 	port     int
-	bus      int // the port of the cluster's own talk
+	bus      int // the port of the cluster bus
 	claims   []io.Closer
 	trust    *certificate
 	front    string // host:port of the proxy that the other servers go through
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil while it does not run
-	output  *os.File  // its standard output and error; ends when it does
+	output  *os.File  // its standard output and error
 	stopped bool      // by SIGSTOP
 }
 
-// running tells whether it was started and not ended, killed or paused.
+// running reports whether it was started and not ended, killed or paused.
 func (p *process) running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,31 +45,31 @@ func (p *process) running() bool {
 
 func (p *process) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
-// known is the address by which the other servers know this one.
+// known returns the address by which the other servers know this one.
 func (p *process) known() string { return cmp.Or(p.front, p.address()) }
 
 func (p *process) socket() string { return filepath.Join(p.folder, "socket") }
 func (p *process) conf() string   { return filepath.Join(p.folder, "conf") }
 func (p *process) log() string    { return filepath.Join(p.folder, "log") }
 
-// start starts the server in its folder, on its port, and returns when it
-// answers.
+// start starts the server in its folder, on its port, and returns when it answers.
 func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd != nil {
-		return errors.New("the server runs already")
+		return errors.New("the server is already running")
 	}
 
-	// Once it is there it is the server's: sentinels rewrite theirs and that of
-	// the servers that they turn into primary and replica.
+	// An existing file belongs to the server: sentinels rewrite their own, and those of the
+	// servers that they promote or demote.
 	if _, err := os.Stat(p.conf()); errors.Is(err, os.ErrNotExist) {
 		if err := os.WriteFile(p.conf(), []byte(p.configuration()), 0o600); err != nil {
 			return err
 		}
 	}
 
-	os.Remove(p.socket()) // a killed server leaves it behind
+	// A killed server leaves its socket behind.
+	os.Remove(p.socket())
 	args := slices.Concat(p.settings.under, []string{program(), p.conf()})
 	if p.settings.sentinel {
 		args = append(args, "--sentinel")
@@ -85,7 +85,7 @@ func (p *process) start() error {
 	}
 	if err := p.ready(); err != nil {
 		p.end()
-		return fmt.Errorf("%s did not come up: %w; the end of its log:\n%s", program(), err, p.tail())
+		return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", program(), err, p.tail())
 	}
 
 	return nil
@@ -127,19 +127,19 @@ func (p *process) ready() error {
 			return fmt.Errorf("no answer in %v: %w %s", patience, err, complaint)
 		}
 
-		// The end of its output is its own end; to wait for that a moment is the
-		// rest between two looks, too.
+		// The end of its output is the end of the process. Waiting briefly for it also is the
+		// pause between two tries.
 		p.output.SetReadDeadline(time.Now().Add(time.Millisecond))
 		more, err := io.ReadAll(p.output)
 		complaint = append(complaint, more...)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("it has ended: %s", complaint)
+			return fmt.Errorf("the server has ended: %s", complaint)
 		}
 	}
 }
 
-// ping asks whether the server is there and has its data. To be refused
-// without a password is an answer as well.
+// ping checks that the server answers and has its data. A refusal for a missing password also
+// counts as an answer.
 func (p *process) ping(ctx context.Context) error {
 	c, err := p.dial(ctx)
 	if err == nil {
@@ -153,7 +153,7 @@ func (p *process) ping(ctx context.Context) error {
 	return err
 }
 
-// dial connects through the unix socket, as the user default.
+// dial connects through the unix socket, as the default user.
 func (p *process) dial(ctx context.Context) (*resp.Conn, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "unix", p.socket())
@@ -170,7 +170,7 @@ func (p *process) dial(ctx context.Context) (*resp.Conn, error) {
 	return c, nil
 }
 
-// do sends one command on a connection of its own.
+// do sends one command on a new connection.
 func (p *process) do(ctx context.Context, args ...any) (any, error) {
 	c, err := p.dial(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *process) do(ctx context.Context, args ...any) (any, error) {
 	return c.Do(ctx, args...)
 }
 
-// tail is the end of the server's log.
+// tail returns the end of the server's log.
 func (p *process) tail() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {
@@ -189,7 +189,7 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// kill ends the server as kill -9 does. It may be repeated.
+// kill ends the server as kill -9 does. It may be called repeatedly.
 func (p *process) kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,23 +199,25 @@ func (p *process) kill() error {
 	return p.end()
 }
 
-// end kills and reaps the process, under the lock. The leash lets it go first:
-// once it is reaped its pid may be another's.
+// end kills and reaps the process. The caller holds the lock. The leash releases it first,
+// because its pid may be reused after it is reaped.
 func (p *process) end() error {
 	p.cmd.Process.Kill()
 	err := p.leash.release(p.cmd.Process.Pid)
-	p.cmd.Wait() // its status is that of a killed process
+	// The exit status of a killed process is no error here.
+	p.cmd.Wait()
 	p.cmd = nil
 	return errors.Join(err, p.output.Close())
 }
 
-// stop asks the server to end, as SIGTERM does, and waits until it has.
+// stop ends the server as SIGTERM does, and waits until it has ended.
 func (p *process) stop() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
 		return nil
 	}
+	// A suspended process would not handle the signal.
 	if err := p.resume(); err != nil {
 		return err
 	}
@@ -224,7 +226,8 @@ func (p *process) stop() error {
 	}
 	p.output.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, p.output); err != nil {
-		return errors.Join(fmt.Errorf("the server did not end in %v; the end of its log:\n%s", patience, p.tail()), p.end())
+		return errors.Join(fmt.Errorf("the server did not end within %v; the end of its log:\n%s", patience, p.tail()),
+			p.end())
 	}
 	return p.end()
 }

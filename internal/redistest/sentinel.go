@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// How many servers and sentinels there are, and how many of the sentinels must
-// agree that the primary is down.
+// These are the numbers of servers and sentinels, and how many sentinels must agree that the
+// primary is down.
 const (
 	sentinelServers = 3
 	sentinelWatch   = 3
@@ -26,16 +26,15 @@ const (
 // PrimaryName is the name under which sentinels watch the primary.
 const PrimaryName = "duly-test"
 
-// Sentinel is a primary with two replicas, watched by three sentinels, who
-// take a server for down when they have not heard from it for a second, and
-// then need a few more to make a replica the primary.
+// Sentinel is a primary with two replicas and three sentinels. A sentinel considers a server down
+// after a second without an answer. Promoting a replica takes a few seconds more.
 type Sentinel struct {
 	t                  testing.TB
 	servers, sentinels []*Server
 }
 
-// NewSentinel starts the servers, with these options, and their sentinels. The
-// call returns when all of them agree.
+// NewSentinel starts the servers with these options, and their sentinels. It returns when all of
+// them agree.
 func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	t.Helper()
 	Need(t)
@@ -50,12 +49,13 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	if settings.behind != nil {
 		primary.p.front = settings.behind(primary.Addr())
 		_, port, _ := net.SplitHostPort(primary.p.front)
-		primary.Must("CONFIG", "SET", "replica-announce-port", port) // once it follows another primary
+		// This is used once it follows another primary.
+		primary.Must("CONFIG", "SET", "replica-announce-port", port)
 	}
 
 	settings.lines = append(slices.Clone(settings.lines), "replicaof "+place(primary.p.known()))
 	s.servers = append(s.servers, several(t, sentinelServers-1, settings)...)
-	// Sentinels learn of replicas from the primary, and ask it seldom.
+	// Sentinels read the list of replicas from the primary, and only rarely.
 	await(t, "the replicas follow", func(ctx context.Context) error { return following(ctx, primary.p, s.servers) })
 	s.sentinels = several(t, sentinelWatch, watch(primary))
 	s.AwaitHealthy()
@@ -63,27 +63,28 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	return s
 }
 
-// watch are the settings of a sentinel.
+// watch returns the settings of a sentinel.
 func watch(primary *Server) settings {
 	set := func(name string, value any) string { return fmt.Sprintf("sentinel %s %s %v", name, PrimaryName, value) }
 	lines := []string{
 		set("monitor", fmt.Sprintf("%s %d", place(primary.p.known()), sentinelQuorum)),
 		set("down-after-milliseconds", 1000),
-		set("failover-timeout", failoverTimeout), // after an election that nobody wins they wait twice that
+		// After an election without a winner they wait twice that.
+		set("failover-timeout", failoverTimeout),
 		set("parallel-syncs", sentinelServers-1),
 	}
 	if password := primary.p.settings.password; password != "" {
 		lines = append(lines, set("auth-pass", password))
 	}
-	// What is not configuration: how often they ask and tell.
+	// This sets the intervals of their queries, which are no configuration.
 	brisk := []any{"SENTINEL", "DEBUG", "info-period", 500, "publish-period", 200, "ask-period", 200, "tilt-period", 1000}
 	return settings{sentinel: true, lines: lines, first: brisk}
 }
 
-// place writes host:port as Redis's configuration does.
+// place formats host:port as Redis's configuration does.
 func place(address string) string { return strings.Replace(address, ":", " ", 1) }
 
-// several starts n servers at once.
+// several starts n servers concurrently.
 func several(t testing.TB, n int, settings settings) []*Server {
 	t.Helper()
 	all, err := launchAll(n, settings)
@@ -94,23 +95,22 @@ func several(t testing.TB, n int, settings settings) []*Server {
 	return servers(t, all, false)
 }
 
-// Servers are the primary and the replicas; the first was the primary at the
-// beginning.
+// Servers returns the primary and the replicas, starting with the first primary.
 func (s *Sentinel) Servers() []*Server { return slices.Clone(s.servers) }
 
-// Sentinels are the sentinels.
+// Sentinels returns the sentinels.
 func (s *Sentinel) Sentinels() []*Server { return slices.Clone(s.sentinels) }
 
-// Addrs is where the sentinels listen, as host:port.
+// Addrs returns the addresses of the sentinels, as host:port.
 func (s *Sentinel) Addrs() []string { return addresses(s.sentinels) }
 
-// URL is redis+sentinel://HOST:PORT/NAME?addr=HOST:PORT&addr=…, with the
-// password of the servers if there is one.
+// URL returns redis+sentinel://HOST:PORT/NAME?addr=HOST:PORT&addr=…, with the servers' password
+// if there is one.
 func (s *Sentinel) URL() string {
 	return many("redis+sentinel", s.Addrs(), PrimaryName, s.servers[0].p.settings.password)
 }
 
-// Primary is the server that the first running sentinel names.
+// Primary returns the server that the first running sentinel names.
 func (s *Sentinel) Primary() *Server {
 	s.t.Helper()
 	up := running(s.sentinels)
@@ -126,8 +126,8 @@ func (s *Sentinel) Primary() *Server {
 	return at(s.t, s.servers, address)
 }
 
-// Failover kills the primary as kill -9 does, waits until all agree on
-// another, and returns the one that was.
+// Failover kills the primary as kill -9 does, waits until all sentinels agree on another one, and
+// returns the old one.
 func (s *Sentinel) Failover() *Server {
 	s.t.Helper()
 	old := s.Primary()
@@ -136,8 +136,8 @@ func (s *Sentinel) Failover() *Server {
 	return old
 }
 
-// AwaitHealthy waits until all sentinels that run name the same primary, which
-// runs, and every other server that runs follows it.
+// AwaitHealthy waits until all running sentinels name the same running primary, and every other
+// running server follows it.
 func (s *Sentinel) AwaitHealthy() {
 	s.t.Helper()
 	await(s.t, "the sentinels agree, and the replicas follow", func(ctx context.Context) error {
@@ -162,17 +162,17 @@ func (s *Sentinel) AwaitHealthy() {
 	})
 }
 
-// Replacement is what a sentinel has begun because it took the primary for down,
-// or was told to: rightly or not.
+// Replacement is an attempt of a sentinel to replace the primary, because it considered it down
+// or was ordered to.
 type Replacement struct {
-	Old  string    // host:port of the primary that was to be replaced, its own also where a proxy stands before it
-	At   time.Time // when it was begun
-	Done time.Time // when the last sentinel named another; where none did, when it was given up at the latest
+	Old  string    // host:port of the primary to be replaced, without a proxy
+	At   time.Time // when the attempt began
+	Done time.Time // when the last sentinel named another primary, or the latest time at which the attempt was given up
 }
 
-// Replacements lists what the sentinels' logs tell of, in the order of time. On
-// a busy machine there may be more than the test has brought about: a primary
-// that gets no processor for a second is down as far as they know.
+// Replacements returns the attempts in the sentinels' logs, in the order of time. On a busy
+// machine there may be more than the test caused: a primary without processor time for a second
+// looks down.
 func (s *Sentinel) Replacements() (all []Replacement) {
 	s.t.Helper()
 	var switches []Replacement
@@ -212,15 +212,15 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 	return all
 }
 
-// givenUp is when a replacement that has come to nothing is over: twice the
-// timeout.
+// givenUp is when an unsuccessful attempt ends: after twice the timeout.
 const givenUp = 2 * failoverTimeout * time.Millisecond
 
-// replacing matches what a sentinel logs of its attempts and of what came of
-// them: the moment, the event, and the old primary.
-var replacing = regexp.MustCompile(`(?m)(\d\d \w{3} \d{4} [\d:.]+) # \+(try-failover|switch-master) (?:master )?` + PrimaryName + ` (\S+) (\d+)`)
+// replacing matches the sentinels' log lines of attempts and their results: the time, the event,
+// and the old primary.
+var replacing = regexp.MustCompile(`(?m)(\d\d \w{3} \d{4} [\d:.]+) # \+(try-failover|switch-master) (?:master )?` +
+	PrimaryName + ` (\S+) (\d+)`)
 
-// named is the address of the primary that a sentinel names.
+// named returns the address of the primary that a sentinel names.
 func named(ctx context.Context, sentinel *process) (string, error) {
 	reply, err := sentinel.do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", PrimaryName)
 	if err != nil {
@@ -228,13 +228,13 @@ func named(ctx context.Context, sentinel *process) (string, error) {
 	}
 	place, ok := reply.([]any)
 	if !ok || len(place) != 2 {
-		return "", fmt.Errorf("it names no primary: %v", reply)
+		return "", fmt.Errorf("the sentinel names no primary: %v", reply)
 	}
 	return fmt.Sprintf("%v:%v", place[0], place[1]), nil
 }
 
-// watching is the primary that a sentinel names, or what keeps it from being
-// able to replace it: it must know the others, and see the servers that run.
+// watching returns the primary that a sentinel names. It returns an error if the sentinel could
+// not replace it: it must know the other sentinels, and see the running servers.
 func watching(ctx context.Context, sentinel *process, up []*Server) (string, error) {
 	address, err := named(ctx, sentinel)
 	if err != nil {
@@ -245,8 +245,9 @@ func watching(ctx context.Context, sentinel *process, up []*Server) (string, err
 		return "", err
 	}
 
-	if p := primary[address]; p["flags"] != "master" || p["num-other-sentinels"] != strconv.Itoa(sentinelWatch-1) || p["num-slaves"] != strconv.Itoa(sentinelServers-1) {
-		return "", fmt.Errorf("it sees its primary as %v", p)
+	if p := primary[address]; p["flags"] != "master" || p["num-other-sentinels"] != strconv.Itoa(sentinelWatch-1) ||
+		p["num-slaves"] != strconv.Itoa(sentinelServers-1) {
+		return "", fmt.Errorf("the sentinel sees its primary as %v", p)
 	}
 	replicas, err := details(ctx, sentinel, "REPLICAS", PrimaryName)
 	if err != nil {
@@ -254,14 +255,15 @@ func watching(ctx context.Context, sentinel *process, up []*Server) (string, err
 	}
 
 	for _, one := range up {
-		if r := replicas[one.p.known()]; one.p.known() != address && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
-			return "", fmt.Errorf("it sees the replica %s as %v", one.Addr(), r)
+		if r := replicas[one.p.known()]; one.p.known() != address &&
+			(r["flags"] != "slave" || r["master-link-status"] != "ok") {
+			return "", fmt.Errorf("the sentinel sees the replica %s as %v", one.Addr(), r)
 		}
 	}
 	return address, nil
 }
 
-// details are what a sentinel says of servers, by address.
+// details returns a sentinel's description of servers, by address.
 func details(ctx context.Context, sentinel *process, about ...any) (map[string]map[string]string, error) {
 	reply, err := sentinel.do(ctx, append([]any{"SENTINEL"}, about...)...)
 	if err != nil {

@@ -14,22 +14,21 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// Server is one Redis server, as one test sees it. Its methods that can go
-// wrong fail that test.
+// Server is one Redis server, for one test. Its methods fail that test on an error.
 type Server struct {
 	t      testing.TB
 	p      *process
 	shared bool
 }
 
-// Need skips a test on a machine without redis-server, by name, and fails it
-// where CI=true. All that starts a server calls it first.
+// Need skips a test on a machine without redis-server, and fails it if CI=true. Every function
+// that starts a server calls it first.
 func Need(t testing.TB) {
 	t.Helper()
 	proctest.Need(t, program(), "sh")
 }
 
-// Single starts a server for this test alone.
+// Single starts a server for this test only.
 func Single(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	Need(t)
@@ -46,8 +45,8 @@ func single(t testing.TB, settings settings) *Server {
 	return &Server{t: t, p: p}
 }
 
-// Replica starts a server that follows this one, for the same test, and returns
-// when it does. Its password is the same.
+// Replica starts a server that follows this one, for the same test, and waits until it does. It
+// has the same password.
 func (s *Server) Replica(opts ...Option) *Server {
 	s.t.Helper()
 	settings := newSettings(opts)
@@ -63,10 +62,9 @@ var (
 	lastPrefix   atomic.Uint32
 )
 
-// Shared is the one server of this test process that all tests may use, as
-// Single without options makes it, and a prefix for this call's keys: letters
-// and digits that no other call's prefix begins with. A test may neither stop
-// nor reconfigure it, nor use what touches all keys, as FLUSHALL does.
+// Shared returns the server that all tests of this process share, as Single without options
+// starts it, and a prefix for this call's keys. No other call's prefix begins with it. A test may
+// neither stop nor reconfigure the server, nor use commands on all keys, such as FLUSHALL.
 func Shared(t testing.TB) (s *Server, prefix string) {
 	t.Helper()
 	Need(t)
@@ -79,23 +77,22 @@ func Shared(t testing.TB) (s *Server, prefix string) {
 
 func newPrefix() string { return fmt.Sprintf("t%06d", lastPrefix.Add(1)) }
 
-// Addr is where the server listens, as host:port.
+// Addr returns the server's address, as host:port.
 func (s *Server) Addr() string { return s.p.address() }
 
-// Socket is the path of its unix socket.
+// Socket returns the path of its unix socket.
 func (s *Server) Socket() string { return s.p.socket() }
 
-// Folder is where it keeps its files.
+// Folder returns the folder of its files.
 func (s *Server) Folder() string { return s.p.folder }
 
-// Log is the end of its log.
+// Log returns the end of its log.
 func (s *Server) Log() string { return s.p.tail() }
 
-// URL is redis://127.0.0.1:PORT, with the password if there is one, and
-// rediss: with TLS.
+// URL returns redis://127.0.0.1:PORT, with the password if there is one, and rediss: with TLS.
 func (s *Server) URL() string { return s.url("", s.p.settings.password) }
 
-// UserURL is URL with the name and password of a user made with User.
+// UserURL is URL with the name and password of a user from the option User.
 func (s *Server) UserURL(name string) string {
 	s.t.Helper()
 	password, ok := s.p.settings.users[name]
@@ -116,7 +113,7 @@ func (s *Server) url(name, password string) string {
 	return u.String()
 }
 
-// SocketURL is redis+unix:///PATH, with the password if there is one.
+// SocketURL returns redis+unix:///PATH, with the password if there is one.
 func (s *Server) SocketURL() string {
 	u := url.URL{Scheme: "redis+unix", Path: s.Socket()}
 	if password := s.p.settings.password; password != "" {
@@ -125,11 +122,10 @@ func (s *Server) SocketURL() string {
 	return u.String()
 }
 
-// CAFile is the file of the authority that signed the certificate of a server
-// with TLS.
+// CAFile returns the file of the authority that signed the certificate of a server with TLS.
 func (s *Server) CAFile() string { return s.trust().caFile }
 
-// TLSConfig is what a client of a server with TLS needs.
+// TLSConfig returns the configuration of a client for a server with TLS.
 func (s *Server) TLSConfig() *tls.Config { return s.trust().client() }
 
 func (s *Server) trust() *certificate {
@@ -140,14 +136,14 @@ func (s *Server) trust() *certificate {
 	return s.p.trust
 }
 
-// Dial connects through the unix socket, as the user default.
+// Dial connects through the unix socket, as the default user.
 func (s *Server) Dial(ctx context.Context) (*resp.Conn, error) { return s.p.dial(ctx) }
 
-// Do sends one command on a connection of its own, as the user default. What
-// the server answers is as package resp says; a refusal is a resp.Error.
+// Do sends one command on a new connection, as the default user. The reply has the types of
+// package resp. A refusal is a resp.Error.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) { return s.p.do(ctx, args...) }
 
-// Must is Do for what can't fail while the server runs.
+// Must is Do for a command that can't fail while the server runs.
 func (s *Server) Must(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -159,47 +155,46 @@ func (s *Server) Must(args ...any) any {
 	return v
 }
 
-// Kill ends the server as kill -9 does: what was not written is lost.
+// Kill ends the server as kill -9 does: unwritten data is lost.
 func (s *Server) Kill() { s.t.Helper(); s.own((*process).kill) }
 
-// Stop ends it as SIGTERM does, and waits until it has ended.
+// Stop ends the server as SIGTERM does, and waits until it has ended.
 func (s *Server) Stop() { s.t.Helper(); s.own((*process).stop) }
 
-// Pause lets the process stand still: it keeps its connections, and the system
-// accepts new ones for it, but nothing is answered.
+// Pause suspends the process. It keeps its connections, and the system accepts new ones, but
+// nothing is answered.
 func (s *Server) Pause() { s.t.Helper(); s.own((*process).pause) }
 
 // Continue ends a Pause.
 func (s *Server) Continue() { s.t.Helper(); s.own((*process).proceed) }
 
-// Restart starts the server again where it was, on the same port, with what
-// its folder holds. It is stopped first if it runs. The call returns when it
-// has loaded its data and answers.
+// Restart starts the server again on the same port, with the data in its folder. A running server
+// is stopped first. The call returns when the server has loaded its data and answers.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.own((*process).stop)
 	s.own((*process).start)
 }
 
-// own does what only the server's own test may do.
+// own runs an operation that only the server's own test may do.
 func (s *Server) own(do func(*process) error) {
 	s.t.Helper()
 	if s.shared {
-		s.t.Fatal("a shared server belongs to all tests: take one of your own to stop it")
+		s.t.Fatal("a shared server belongs to all tests: use Single to stop one")
 	}
 	if err := do(s.p); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// RewriteLog rewrites the append-only file and returns when it is written. A
-// server killed in the middle of a script's changes truncates the file after the
-// last whole command, so the script's MULTI stays without its EXEC. A second load
-// of that file would apply half of the script.
+// RewriteLog rewrites the append-only file and waits until it is written. A server that was
+// killed in the middle of a script's changes truncates the file after the last whole command, so
+// the script's MULTI stays without its EXEC. A second load of that file would apply half of the
+// script.
 func (s *Server) RewriteLog() {
 	s.t.Helper()
-	// The server refuses while it rewrites the log by itself. That rewrite may have begun
-	// before what the caller has done.
+	// The server refuses while it rewrites the log on its own. That rewrite may have begun before
+	// the caller's changes.
 	Await(s.t, "the server begins to rewrite its log", func() bool {
 		_, err := s.Do(s.t.Context(), "BGREWRITEAOF")
 		if err != nil && !strings.Contains(err.Error(), "already in progress") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// servers are processes as a test sees them.
+// servers returns processes as a test uses them.
 func servers(t testing.TB, all []*process, shared bool) []*Server {
 	list := make([]*Server, len(all))
 	for i, p := range all {
@@ -15,7 +15,7 @@ func servers(t testing.TB, all []*process, shared bool) []*Server {
 	return list
 }
 
-// removeAll lets processes end with their test.
+// removeAll removes processes at the end of their test.
 func removeAll(t testing.TB, all []*process) {
 	t.Cleanup(func() {
 		for _, p := range all {
@@ -42,7 +42,7 @@ func addresses(all []*Server) []string {
 	return list
 }
 
-// many is a URL that names several servers.
+// many returns a URL of several servers.
 func many(scheme string, addresses []string, path, password string) string {
 	u := url.URL{Scheme: scheme, Host: addresses[0], Path: path, RawQuery: url.Values{"addr": addresses[1:]}.Encode()}
 	if password != "" {
@@ -51,7 +51,7 @@ func many(scheme string, addresses []string, path, password string) string {
 	return u.String()
 }
 
-// running are those that were started and not ended, killed or paused.
+// running returns the servers that were started and not ended, killed or paused.
 func running(all []*Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(all), func(s *Server) bool { return !s.p.running() })
 }

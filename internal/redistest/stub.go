@@ -14,9 +14,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// Stub is a server in the test's own process that plays given answers: what a
-// real one can't be brought to say, or not on this machine. It speaks protocol
-// 3 to a client that asks for it with HELLO.
+// Stub is a server in the test process with scripted answers: ones that a real server can't
+// easily give, or not on this machine. It uses protocol 3 for a client that asks for it with
+// HELLO.
 type Stub struct {
 	t       testing.TB
 	l       net.Listener
@@ -31,28 +31,27 @@ type Stub struct {
 	seen  [][]string
 }
 
-// What an answer may be beside the values of package resp.
+// These are possible answers in addition to the values of package resp.
 type (
-	// Usual leaves the answer to the stub: an idle server of its version, which
-	// knows what clients say to introduce themselves, and no other command.
+	// Usual leaves the answer to the stub. It answers like an idle server of its version, which
+	// knows only the commands that clients send to introduce themselves.
 	Usual struct{}
-	// Silence answers nothing to this request, and nothing more on this
-	// connection, which stays open.
+	// Silence answers neither this request nor any later one on this connection, which stays
+	// open.
 	Silence struct{}
-	// HangUp closes the connection instead.
+	// HangUp closes the connection.
 	HangUp struct{}
-	// Late answers when the channel is closed; until then the connection answers
-	// nothing, and others do.
+	// Late answers when the channel is closed. Until then this connection answers nothing. Others
+	// do.
 	Late struct {
 		When   <-chan struct{}
 		Answer any
 	}
 )
 
-// NewStub starts a stub that says to be of that version, such as "7.2.4". The
-// function answers each request, its name as the client wrote it. It is called
-// by all connections at once, by each in the order of its requests, and may
-// not wait for anything: that is what Late is for.
+// NewStub starts a stub with this version, such as "7.2.4". The function answers each request,
+// with its name as the client wrote it. All connections call it concurrently, each in the order
+// of its requests. It must not wait: use Late for that.
 func NewStub(t testing.TB, version string, answer func(args []string) any) *Stub {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,20 +69,20 @@ func NewStub(t testing.TB, version string, answer func(args []string) any) *Stub
 	return s
 }
 
-// Addr is where the stub listens, as host:port.
+// Addr returns the stub's address, as host:port.
 func (s *Stub) Addr() string { return s.l.Addr().String() }
 
-// URL is redis://HOST:PORT.
+// URL returns redis://HOST:PORT.
 func (s *Stub) URL() string { return "redis://" + s.Addr() }
 
-// Seen are all requests so far, in the order in which they came.
+// Seen returns all requests so far, in the order of their arrival.
 func (s *Stub) Seen() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
 }
 
-// Count is how many requests of that name came so far.
+// Count returns how many requests with this name have come so far.
 func (s *Stub) Count(name string) int {
 	n := 0
 	for _, args := range s.Seen() {
@@ -107,7 +106,8 @@ func (s *Stub) accept() {
 	for {
 		c, err := s.l.Accept()
 		if err != nil {
-			return // closed
+			// The listener was closed.
+			return
 		}
 		s.wg.Go(func() {
 			defer c.Close()
@@ -122,8 +122,8 @@ func (s *Stub) accept() {
 	}
 }
 
-// enter notes a connection, so that Drop closes it. It is refused once the
-// test has ended.
+// enter registers a connection, so that Drop closes it. It returns false after the end of the
+// test.
 func (s *Stub) enter(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Stub) leave(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// parted tells whether an error is no more than the end of a connection.
+// parted reports whether an error is only the end of a connection.
 func parted(err error) bool {
 	var n net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &n)
@@ -214,12 +214,15 @@ func (c *stubConn) usual(args []string) any {
 		if len(args) > 1 && strings.EqualFold(args[1], "ID") {
 			return c.id
 		}
-		return resp.Simple("OK") // SETINFO, SETNAME, TRACKING, CACHING, NO-TOUCH, …
+		// For SETINFO, SETNAME, TRACKING, CACHING, NO-TOUCH, …
+		return resp.Simple("OK")
 	case "CLUSTER":
 		return resp.Error("ERR This instance has cluster support disabled")
 	case "INFO":
-		return fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
-			"# Persistence\r\nloading:0\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n", c.stub.version)
+		return fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n# "+
+			"Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
+			"# Persistence\r\nloading:0\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# "+
+			"Cluster\r\ncluster_enabled:0\r\n", c.stub.version)
 	}
 
 	return resp.Error(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", args[0]))

@@ -1,4 +1,4 @@
-// Package gaugetest counts what tests ask of Redis.
+// Package gaugetest counts requests to Redis in tests.
 package gaugetest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/internal/bench/redisgauge"
 )
 
-// Requests is how many the servers of a URL get while do runs, from whomever.
+// Requests returns how many requests the servers of a URL get while do runs, from any client.
 func Requests(t testing.TB, url string, do func()) int64 {
 	t.Helper()
 	g, err := redisgauge.Open(t.Context(), url)

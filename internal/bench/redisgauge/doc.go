@@ -1,34 +1,31 @@
-// Package redisgauge is the gauge of Redis and Valkey for package bench: what
-// an engine costs the servers that it keeps its jobs on.
+// Package redisgauge is the gauge of Redis and Valkey for package bench. It reads what an engine
+// costs the servers that store its jobs.
 //
-// What it reads:
+// It reads:
 //
-//   - Processor time is that of the thread that runs commands (INFO cpu,
-//     used_cpu_*_main_thread): how many jobs a server can do depends on it, and
-//     unlike a rate it does not count the time that the thread waits for a core.
-//     Threads that sync the append-only file are not in it.
-//   - Memory is used_memory of INFO memory.
-//   - The times of scripts are those of EVALSHA, EVAL and FCALL, also of their
-//     read-only forms: their number and sum from INFO commandstats, their
-//     distribution from LATENCY HISTOGRAM, which counts to bounds that double.
-//   - Requests are lines of MONITOR, but for those from inside scripts. INFO's
-//     total_commands_processed counts these as well, and nothing else tells the
-//     two apart. MONITOR is on only while somebody counts, for it costs the
-//     server something.
+//   - CPU time of the thread that runs commands (INFO cpu,
+//     used_cpu_*_main_thread). It limits how many jobs a server can handle. Unlike
+//     a rate, it excludes the time that the thread waits for a core. Threads that
+//     sync the append-only file are not included.
+//   - Memory, as used_memory of INFO memory.
+//   - Durations of scripts: those of EVALSHA, EVAL and FCALL with their read-only
+//     forms. Number and sum are from INFO commandstats, the distribution from
+//     LATENCY HISTOGRAM, whose bounds double.
+//   - Requests, as lines of MONITOR without commands in scripts. INFO's
+//     total_commands_processed includes these. MONITOR is on only during a count,
+//     because it costs the server time.
 //
-// Nothing of this changes the server: no statistic is reset and no setting is
-// touched, and differences are told. All of them are of everybody who uses the
-// server, so a server that is measured should have nothing else to do.
+// None of this changes the server: the gauge resets no statistics, changes no settings, and
+// reports differences. All figures include other clients, so a measured server should have no
+// other work.
 //
-// Of a cluster everything is the sum over its primaries, unless its nodes are
-// read one by one.
+// For a cluster all figures are sums over its primaries, unless its nodes are read separately.
 //
 // # The native limit
 //
-// How much work is necessary to keep a job at all? Native does the same work by
-// bare variadic commands: HSET and ZADD to store; ZPOPMIN, HMGET and ZADD to
-// reserve; ZREM and HDEL to end; batch for batch, pipelined, on two connections.
-// It looks at nothing, so it promises nothing: no ID is taken only once, nobody
-// is woken, no clock is asked, and a client that dies between two commands loses
-// jobs. It is what an engine is measured by, not another engine.
+// The native limit is the least work to store a job. Native does it with bare variadic commands:
+// HSET and ZADD to store; ZPOPMIN, HMGET and ZADD to reserve; ZREM and HDEL to end; in the same
+// batches, pipelined, on two connections. It checks nothing and guarantees nothing: IDs may
+// repeat, no waiter is woken, no clock is read, and a client that dies between two commands loses
+// jobs. It is a yardstick for an engine, not another engine.
 package redisgauge

@@ -12,8 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/bench"
 )
 
-// Gauge reads the servers behind one URL of the Redis engine. It implements
-// bench.Gauge.
+// Gauge reads the servers of one URL of the Redis engine. It implements bench.Gauge.
 type Gauge struct {
 	place   place
 	client  rueidis.Client
@@ -30,17 +29,17 @@ var (
 type server struct {
 	addr   string
 	client rueidis.Client
-	info   map[string]string // what it was when the gauge was opened
+	info   map[string]string // read when the gauge was opened
 }
 
-// What the native work costs per job on a core of its own, with batches of 50
-// and bodies of 100 bytes, and a good deal more.
+// These bound the native work per job on an idle core, with batches of 50 and bodies of 100
+// bytes, with a large margin.
 const (
 	nativePush = 2500 * time.Nanosecond
 	nativeTake = 3200 * time.Nanosecond
 )
 
-// Open connects to the servers of a URL which the engine has accepted.
+// Open connects to the servers of a URL that the engine has accepted.
 func Open(ctx context.Context, url string) (*Gauge, error) {
 	p, err := parse(url)
 	if err != nil {
@@ -89,7 +88,7 @@ func (g *Gauge) find(ctx context.Context) error {
 // About implements bench.Gauge.
 func (g *Gauge) About() bench.About { return g.about }
 
-// describe names the server as its own words have it.
+// describe returns the server's name, version and persistence.
 func (g *Gauge) describe() string {
 	info := g.servers[0].info
 	name, version := "redis", info["redis_version"]
@@ -118,10 +117,9 @@ func (g *Gauge) Read(ctx context.Context) (sum bench.Reading, err error) {
 	return sum, nil
 }
 
-// connect makes a client of one connection per node. It asks nothing by itself,
-// for its own requests must not be among those that are counted. The histogram
-// needs RESP2: in RESP3 it is a map with numbers for keys, which the client
-// library can't read.
+// connect creates a client with one connection per node. It sends nothing on its own, because its
+// requests must not be counted. The histogram needs RESP2: in RESP3 it is a map with numeric
+// keys, which the client library can't read.
 func (p place) connect(resp2 bool) (rueidis.Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: p.addrs, Username: p.user, Password: p.password, SelectDB: p.db, ClientName: "duly-bench",

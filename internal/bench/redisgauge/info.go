@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/bench"
 )
 
-// infoOf asks a server for sections of INFO.
+// infoOf reads sections of a server's INFO.
 func infoOf(ctx context.Context, client rueidis.Client, sections ...string) (map[string]string, error) {
 	text, err := client.Do(ctx, client.B().Info().Section(sections...).Build()).ToString()
 	if err != nil {
@@ -22,7 +22,7 @@ func infoOf(ctx context.Context, client rueidis.Client, sections ...string) (map
 	return parseInfo(text), nil
 }
 
-// parseInfo reads lines of name:value.
+// parseInfo parses lines of name:value.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -33,8 +33,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// scripts are the commands that run a script or a function. A server without
-// functions counts none of them.
+// scripts are the commands that run a script or a function. A server without functions counts
+// none of the latter.
 var scripts = []string{"evalsha", "eval", "fcall", "fcall_ro", "evalsha_ro", "eval_ro"}
 
 // read reads one server's counters.
@@ -50,7 +50,7 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 	for _, name := range []string{"used_cpu_user_main_thread", "used_cpu_sys_main_thread"} {
 		spent, err := seconds(info[name])
 		if err != nil {
-			return r, fmt.Errorf("%s of INFO cpu is %q: only servers from 6.2 on tell it, on Linux and BSD", name, info[name])
+			return r, fmt.Errorf("%s of INFO cpu is %q: this needs Redis 6.2 or later, on Linux or BSD", name, info[name])
 		}
 		r.CPU += spent
 	}
@@ -67,13 +67,13 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 	return r, nil
 }
 
-// seconds reads a number of seconds to the microsecond.
+// seconds parses a number of seconds, precise to the microsecond.
 func seconds(text string) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	return time.Duration(s*1e6+0.5) * time.Microsecond, err
 }
 
-// parseStat reads a line of commandstats: calls=…,usec=…,…
+// parseStat parses a line of commandstats: calls=…,usec=…,…
 func parseStat(text string) (calls int64, spent time.Duration) {
 	for field := range strings.SplitSeq(text, ",") {
 		switch name, value, _ := strings.Cut(field, "="); name {
@@ -87,8 +87,8 @@ func parseStat(text string) (calls int64, spent time.Duration) {
 	return calls, spent
 }
 
-// histogram is LATENCY HISTOGRAM of the scripts: how many of them took no
-// longer than each bound. Bounds that no call has reached are left out.
+// histogram returns the server's LATENCY HISTOGRAM of the scripts: for each limit, how many calls
+// took no longer. Limits that no call reached are left out.
 func (s server) histogram(ctx context.Context) (map[time.Duration]int64, error) {
 	answer, err := s.client.Do(ctx, s.client.B().LatencyHistogram().Command(scripts...).Build()).AsMap()
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 
 const (
 	nativeLanes = 2
-	// nativeDepth is how many batches are on their way on one connection.
+	// nativeDepth is the number of batches in flight on one connection.
 	nativeDepth = 4
-	// recordHead is what the Redis engine keeps of a job beside its body.
+	// recordHead is the size of the Redis engine's record of a job without its body.
 	recordHead = 14
-	// nativeLease is how long a job is said to be leased, in ms.
+	// nativeLease is the lease of a job, in ms.
 	nativeLease = 30_000
 )
 
-// native is bench.Native: a hash of records, and sets of those that are ready
-// and leased.
+// native implements bench.Native with a hash of records, and sorted sets of ready and leased
+// jobs.
 type native struct {
 	place                  place
 	batch                  int
@@ -34,7 +34,7 @@ type native struct {
 	records, ready, leased string // keys, in one slot
 
 	mu      sync.Mutex
-	clients [nativeLanes]rueidis.Client // made by the first call
+	clients [nativeLanes]rueidis.Client // created by the first call
 }
 
 // Native implements bench.Gauge.
@@ -62,7 +62,7 @@ func (n *native) lane(i int) (rueidis.Client, error) {
 	return n.clients[i], err
 }
 
-// batches cuts a number of jobs.
+// batches splits a number of jobs into batches.
 func (n *native) batches(jobs int) (sizes []int) {
 	for ; jobs > 0; jobs -= n.batch {
 		sizes = append(sizes, min(jobs, n.batch))
@@ -111,6 +111,8 @@ func (n *native) Reserve(ctx context.Context, lane, jobs int) ([]string, error) 
 		}
 	}
 
+	// All numbers are popped before any is leased, as the server has to answer the first command
+	// to name them.
 	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
 	_, err = n.send(ctx, lane, func(client rueidis.Client) (reserve rueidis.Commands) {
 		for numbers := range slices.Chunk(all, n.batch) {
@@ -136,9 +138,10 @@ func (n *native) Ack(ctx context.Context, lane int, all []string) error {
 	return err
 }
 
-// send sends commands together on the connection of a lane, and returns their results.
-// An empty reply, as of a read that finds nothing, is no error.
-func (n *native) send(ctx context.Context, lane int, commands func(rueidis.Client) rueidis.Commands) ([]rueidis.RedisResult, error) {
+// send sends commands together on the connection of a lane, and returns their results. A nil
+// reply, as of a read that finds nothing, is no error.
+func (n *native) send(ctx context.Context, lane int,
+	commands func(rueidis.Client) rueidis.Commands) ([]rueidis.RedisResult, error) {
 	client, err := n.lane(lane)
 	if err != nil {
 		return nil, err
@@ -161,7 +164,7 @@ func command(client rueidis.Client, name, key string, args []string) rueidis.Com
 	return client.B().Arbitrary(name).Keys(key).Args(args...).Build()
 }
 
-// Remove implements bench.Native. The connections are closed with it.
+// Remove implements bench.Native. It also closes the connections.
 func (n *native) Remove(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,7 +25,7 @@ func (g *Gauge) Nodes() (nodes []bench.Node) {
 	return nodes
 }
 
-// Shards implements bench.Cluster. A shard is where the slot of its keys is.
+// Shards implements bench.Cluster. A shard is on the node that has the slot of its keys.
 func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int, error) {
 	held := make([]int, len(g.servers))
 	if g.place.mode != cluster {
@@ -33,6 +33,7 @@ func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int,
 		return held, nil
 	}
 
+	// Each node is asked about itself, so a stale view of another node doesn't matter.
 	owners := make([]slotSet, len(g.servers))
 	for i, s := range g.servers {
 		text, err := s.client.Do(ctx, s.client.B().ClusterNodes().Build()).ToString()
@@ -53,7 +54,7 @@ func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int,
 	return held, nil
 }
 
-// slotSet are ranges of slots, first and last.
+// slotSet is a list of slot ranges, each with its first and last slot.
 type slotSet [][2]int64
 
 func (s slotSet) has(slot int64) bool {
@@ -65,9 +66,9 @@ func (s slotSet) has(slot int64) bool {
 	return false
 }
 
-// slotsOfNode reads the slots of the node that has written the text of CLUSTER
-// NODES: the fields behind the eighth of the line that says "myself". A slot that
-// is being moved is in brackets there, and in a range too.
+// slotsOfNode parses a node's answer to CLUSTER NODES and returns that node's slots: the fields
+// from the ninth on, in the line with the flag "myself". A slot that is being moved is in
+// brackets there, and also in a range.
 func slotsOfNode(text string) (all slotSet) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -79,6 +80,7 @@ func slotsOfNode(text string) (all slotSet) {
 			if !isRange {
 				to = from
 			}
+			// A slot in brackets isn't a number and is skipped.
 			first, err1 := strconv.ParseInt(from, 10, 64)
 			last, err2 := strconv.ParseInt(to, 10, 64)
 			if err1 == nil && err2 == nil {

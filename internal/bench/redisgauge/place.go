@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// mode is what stands at the addresses.
+// mode is the kind of the servers at the addresses.
 type mode int
 
 const (
@@ -28,8 +28,8 @@ var modes = map[string]mode{
 	"redis+cluster": cluster, "rediss+cluster": cluster,
 }
 
-// place is what a URL of the Redis engine says of the way to the servers. The
-// engine has judged the URL before, so nothing is judged here again.
+// place is the part of a Redis URL that says how to connect. The engine has already checked the
+// URL, so it is not checked again.
 type place struct {
 	mode             mode
 	unix             bool
@@ -42,7 +42,7 @@ type place struct {
 	tls              *tls.Config
 }
 
-// parse reads a URL. Its errors repeat nothing of it, for it may hold secrets.
+// parse parses a URL. Its errors repeat no part of the URL, which may contain a password.
 func parse(raw string) (place, error) {
 	bad := errors.New("redisgauge: the URL can't be read")
 	scheme, rest, _ := strings.Cut(raw, "://")
@@ -100,7 +100,7 @@ func parse(raw string) (place, error) {
 	return p, err
 }
 
-// hosts takes the servers, with the ports that are usual.
+// hosts sets the servers' addresses, with the default ports.
 func (p *place) hosts(authority string, more []string) {
 	if p.unix {
 		return
@@ -147,5 +147,6 @@ func (p place) dial(ctx context.Context, addr string, d *net.Dialer, config *tls
 	if config == nil {
 		return d.DialContext(ctx, network, addr)
 	}
-	return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, network, addr) // it takes the name from addr
+	// tls.Dialer takes the server name from addr.
+	return (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, network, addr)
 }

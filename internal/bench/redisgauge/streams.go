@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/bench"
 )
 
-// streams is bench.Native for messages: a stream, and a group of the server's own.
+// streams implements bench.Native for messages with a stream and a consumer group of the server.
 type streams struct {
 	native
 	body string
@@ -25,7 +25,8 @@ const streamGroup = "g"
 // Streams implements bench.Gauge.
 func (g *Gauge) Streams(batch, body int) bench.Native {
 	key := "{" + bench.Prefix + strings.ToLower(duly.NewNumber().String()) + "}stream"
-	return &streams{native: native{place: g.place, batch: batch, records: key, ready: key, leased: key}, body: strings.Repeat("x", body)}
+	return &streams{native: native{place: g.place, batch: batch, records: key, ready: key, leased: key},
+		body: strings.Repeat("x", body)}
 }
 
 // Push implements bench.Native.
@@ -53,7 +54,8 @@ func (s *streams) Push(ctx context.Context, lane, messages int) error {
 func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, error) {
 	results, err := s.send(ctx, lane, func(client rueidis.Client) (read rueidis.Commands) {
 		for _, size := range s.batches(messages) {
-			read = append(read, client.B().Xreadgroup().Group(streamGroup, "lane"+strconv.Itoa(lane)).Count(int64(size)).Streams().Key(s.records).Id(">").Build())
+			read = append(read, client.B().Xreadgroup().Group(streamGroup,
+				"lane"+strconv.Itoa(lane)).Count(int64(size)).Streams().Key(s.records).Id(">").Build())
 		}
 		return read
 	})
@@ -65,7 +67,7 @@ func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, er
 	for _, result := range results {
 		entries, err := result.AsXRead()
 		if rueidis.IsRedisNil(err) {
-			break // there are no more
+			break // the stream has no more
 		}
 		if err != nil {
 			return nil, err

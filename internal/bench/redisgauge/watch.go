@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// patience bounds the wait for what a server that is there says at once.
+// patience limits the wait for an answer that a working server gives at once.
 const patience = 10 * time.Second
 
 // Watch implements bench.Gauge, with MONITOR on every server.
@@ -55,12 +55,11 @@ type monitor struct {
 	conn   net.Conn
 	token  string // ends the count when a request names it
 	done   chan error
-	n      int64 // for the one that has received from done
+	n      int64 // read only after a receive from done
 }
 
-// monitor begins to count. The line protocol that this needs is so small that
-// a connection of its own is spoken to by hand: the client library expects an
-// answer per request.
+// monitor starts counting. It uses its own connection and writes the protocol itself: the client
+// library expects one answer per request, and MONITOR sends many.
 func (g *Gauge) monitor(ctx context.Context, s server) (*monitor, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -75,12 +74,13 @@ func (g *Gauge) monitor(ctx context.Context, s server) (*monitor, error) {
 		conn.Close()
 		return nil, err
 	}
+	// The count lasts as long as the measurement.
 	conn.SetDeadline(time.Time{})
 	go func() { m.done <- m.count(in) }()
 	return m, nil
 }
 
-// greet logs in and asks to be told of every request.
+// greet logs in and sends MONITOR.
 func (g *Gauge) greet(conn net.Conn, in *bufio.Reader) error {
 	calls := [][]string{{"MONITOR"}}
 	if p := g.place; p.password != "" {
@@ -111,7 +111,7 @@ func (g *Gauge) greet(conn net.Conn, in *bufio.Reader) error {
 	return nil
 }
 
-// count counts lines until one has the token.
+// count counts lines until one contains the token.
 func (m *monitor) count(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadString('\n')
@@ -127,15 +127,15 @@ func (m *monitor) count(in *bufio.Reader) error {
 	}
 }
 
-// inside reports whether a line of MONITOR is of a command that a script has
-// called: +1700000000.123456 [0 lua] "zcard" "key"
+// inside reports whether a line of MONITOR is for a command called by a script, for example:
+// +1700000000.123456 [0 lua] "zcard" "key"
 func inside(line string) bool {
 	_, rest, _ := strings.Cut(line, "[")
 	source, _, _ := strings.Cut(rest, "]")
 	return strings.HasSuffix(source, " lua")
 }
 
-// stop sends the token and waits until the count has come to it.
+// stop sends the token and waits until the count has reached it.
 func (m *monitor) stop(ctx context.Context) (int64, error) {
 	if err := m.client.Do(ctx, m.client.B().Echo().Message(m.token).Build()).Error(); err != nil {
 		return 0, err

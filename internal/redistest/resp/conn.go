@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Conn is a connection of a client. It serves one caller at a time.
+// Conn is a client's connection. It serves one caller at a time.
 type Conn struct {
 	net.Conn
 	in *Reader
 }
 
-// NewConn speaks over c, which the Conn closes.
+// NewConn returns a Conn over c, and closes c with it.
 func NewConn(c net.Conn) *Conn { return &Conn{Conn: c, in: NewReader(c)} }
 
-// Do sends one command and reads its reply. An error that the server answered
-// comes as an Error; after any other error the connection is of no use.
+// Do sends one command and reads its reply. The server's error is returned as an Error. After any
+// other error the connection can't be used.
 func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	defer c.until(ctx)()
 	if err := c.Send(args...); err != nil {
@@ -26,13 +26,13 @@ func (c *Conn) Do(ctx context.Context, args ...any) (any, error) {
 	return v, because(ctx, err)
 }
 
-// Send writes one command and waits for nothing.
+// Send writes one command without waiting.
 func (c *Conn) Send(args ...any) error {
 	_, err := c.Write(AppendCommand(nil, args...))
 	return err
 }
 
-// Receive reads the next value that the server says.
+// Receive reads the next value from the server.
 func (c *Conn) Receive() (any, error) {
 	v, err := c.in.Read()
 	if err != nil {
@@ -44,14 +44,13 @@ func (c *Conn) Receive() (any, error) {
 	return v, nil
 }
 
-// until ends reading and writing with the context; the function it returns
-// ends that.
+// until ends reads and writes when the context ends. The returned function stops that.
 func (c *Conn) until(ctx context.Context) (release func()) {
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }
 }
 
-// because prefers the context's reason over the time-out that it caused.
+// because returns the context's error instead of the timeout that it caused.
 func because(ctx context.Context, err error) error {
 	if _, answered := err.(Error); err == nil || answered || ctx.Err() == nil {
 		return err

@@ -1,9 +1,7 @@
-// Package resp is the wire form of Redis, protocol versions 2 and 3, for test
-// support alone: a client, a server that plays given answers, and a proxy that
-// has to know where a request ends.
+// Package resp implements the wire format of Redis, protocol versions 2 and 3, only for tests: a
+// client, a server with scripted answers, and a proxy that must find the end of a request.
 //
-// It shares nothing with the client library that the engine uses, so a fault
-// in one is seen by the other.
+// It shares no code with the engine's client library, so tests find mistakes of either.
 //
 // A value in Go, and its form on the wire:
 //
@@ -19,6 +17,5 @@
 //	Set          ~ set      (protocol 2: array)
 //	Push         > push     (protocol 2: array)
 //
-// A big number is read as the string of its digits; an attribute is read and
-// dropped.
+// A big number is read as the string of its digits. An attribute is read and dropped.
 package resp

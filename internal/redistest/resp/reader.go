@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// What a reader takes before it says that this is no RESP: a length that was
-// cut off or shifted would otherwise be believed.
+// These limits detect a stream that is not RESP. Otherwise a cut or shifted length would be
+// believed.
 const (
-	maxBulk  = 512 << 20 // Redis's own bound
+	maxBulk  = 512 << 20 // Redis's limit
 	maxItems = 1 << 20
 	maxLine  = 256 << 10 // MONITOR shows a library in one line
 	maxDepth = 64
 )
 
-// Reader reads values, requests as well as replies.
+// Reader reads values, both requests and replies.
 type Reader struct {
 	in  *bufio.Reader
 	raw []byte
 }
 
-// NewReader reads from in. It may read ahead of the value that it returns.
+// NewReader returns a reader of in. It may read ahead of the value that it returns.
 func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReader(in)} }
 
-// Raw is the last value as it came, valid until the next Read.
+// Raw returns the bytes of the last value, valid until the next Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
-// Read reads one value. io.EOF says that the stream ended between two values,
-// io.ErrUnexpectedEOF that it ended within one. An error that the server
-// answered is a value, of type Error.
+// Read reads one value. It returns io.EOF if the stream ended between two values, and
+// io.ErrUnexpectedEOF if it ended within one. A server's error is a value, of type Error.
 func (r *Reader) Read() (any, error) {
 	r.raw = r.raw[:0]
 	v, err := r.value(0)
@@ -49,12 +48,12 @@ func (r *Reader) ReadCommand() ([]string, error) {
 	}
 	items, ok := v.([]any)
 	if !ok || len(items) == 0 {
-		return nil, fmt.Errorf("resp: a request that is no array: %.40q", r.raw)
+		return nil, fmt.Errorf("resp: the request %.40q is not an array", r.raw)
 	}
 	args := make([]string, len(items))
 	for i, item := range items {
 		if args[i], ok = item.(string); !ok {
-			return nil, fmt.Errorf("resp: a request with %T in it: %.40q", item, r.raw)
+			return nil, fmt.Errorf("resp: the request %.40q has an item of type %T", r.raw, item)
 		}
 	}
 	return args, nil
@@ -85,10 +84,10 @@ func (r *Reader) value(depth int) (any, error) {
 		return r.list(kind, text, depth)
 	}
 
-	return nil, fmt.Errorf("resp: no value begins with %q", kind)
+	return nil, fmt.Errorf("resp: invalid type byte %q", kind)
 }
 
-// line reads up to the next line end, which it leaves out. It is never empty.
+// line reads a line without its end. It is never empty.
 func (r *Reader) line() (string, error) {
 	at := len(r.raw)
 	for {
@@ -103,7 +102,7 @@ func (r *Reader) line() (string, error) {
 	}
 	text := r.raw[at:]
 	if len(text) < 3 || text[len(text)-2] != '\r' {
-		return "", fmt.Errorf("resp: a line %.40q", text)
+		return "", fmt.Errorf("resp: invalid line %.40q", text)
 	}
 	return string(text[:len(text)-2]), nil
 }
@@ -111,7 +110,7 @@ func (r *Reader) line() (string, error) {
 func length(text string, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < -1 || n > most {
-		return 0, fmt.Errorf("resp: a length of %q", text)
+		return 0, fmt.Errorf("resp: invalid length %q", text)
 	}
 	return n, nil
 }
@@ -126,21 +125,22 @@ func (r *Reader) bulk(kind byte, text string) (any, error) {
 		return nil, err
 	}
 	if end := string(r.raw[at+n:]); end != "\r\n" {
-		return nil, fmt.Errorf("resp: a string of %d bytes ends with %q", n, end)
+		return nil, fmt.Errorf("resp: a string of %d bytes ends with %q instead of CRLF", n, end)
 	}
 
 	body := string(r.raw[at : at+n])
 	switch kind {
 	case '!':
 		return Error(body), nil
-	case '=': // its first four bytes are the format: "txt:"
+	// The first four bytes are the format, such as "txt:".
+	case '=':
 		_, body, _ = strings.Cut(body, ":")
 	}
 
 	return body, nil
 }
 
-// take reads n bytes, and makes room for no more than have come.
+// take reads n bytes. It allocates memory only for bytes that have arrived.
 func (r *Reader) take(n int) error {
 	for n > 0 {
 		at, part := len(r.raw), min(n, 64<<10)
@@ -159,7 +159,7 @@ func (r *Reader) list(kind byte, text string, depth int) (any, error) {
 		return nil, err
 	}
 	if depth == maxDepth {
-		return nil, fmt.Errorf("resp: a value within more than %d others", maxDepth)
+		return nil, fmt.Errorf("resp: values are nested more than %d deep", maxDepth)
 	}
 
 	if kind == '%' || kind == '|' {
@@ -181,14 +181,15 @@ func (r *Reader) list(kind byte, text string, depth int) (any, error) {
 		return Push(items), nil
 	case '%':
 		return Map(items), nil
-	case '|': // an attribute stands before the value that it speaks of
+	// An attribute comes before its value.
+	case '|':
 		return r.value(depth + 1)
 	}
 
 	return items, nil
 }
 
-// cut names an end that came within a value.
+// cut replaces io.EOF within a value by io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

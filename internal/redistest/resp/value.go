@@ -5,26 +5,26 @@ import (
 	"strconv"
 )
 
-// Simple is written as a simple string, such as the OK that ends a SET.
+// Simple is written as a simple string, such as the OK of a SET.
 type Simple string
 
-// Error is an error that the server answered: its code, a space, and the text.
+// Error is a server's error: its code, a space, and the text.
 type Error string
 
 // Error implements error.
 func (e Error) Error() string { return string(e) }
 
-// Map is a map as its keys and values in turn, in the order of the wire.
+// Map has the keys and values of a map alternately, in the order of the wire.
 type Map []any
 
 // Set is a set, in the order of the wire.
 type Set []any
 
-// Push is what a server says unasked.
+// Push is a message that a server sends without a request.
 type Push []any
 
-// Append adds v in the form of that protocol version, 2 or 3. A type that has
-// no form is a fault of the caller's, and panics.
+// Append appends v in the format of a protocol version, 2 or 3. It panics for a type without a
+// format.
 func Append(dst []byte, v any, version int) []byte {
 	switch v := v.(type) {
 	case string:
@@ -41,7 +41,7 @@ func Append(dst []byte, v any, version int) []byte {
 		return list(dst, '*', v, len(v), version)
 	case Map:
 		if len(v)%2 != 0 {
-			panic("resp: a map with a key that has no value")
+			panic("resp: a map has a key without a value")
 		}
 		if version < 3 {
 			return list(dst, '*', v, len(v), version)
@@ -55,7 +55,7 @@ func Append(dst []byte, v any, version int) []byte {
 	return append3(dst, v)
 }
 
-// append2 adds what protocol 2 has no type of its own for.
+// append2 appends a type that protocol 2 has no format for.
 func append2(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -72,7 +72,7 @@ func append2(dst []byte, v any) []byte {
 	case Push:
 		return list(dst, '*', v, len(v), 2)
 	}
-	panic(fmt.Sprintf("resp: %T has no form on the wire", v))
+	panic(fmt.Sprintf("resp: type %T has no wire format", v))
 }
 
 func append3(dst []byte, v any) []byte {
@@ -91,11 +91,11 @@ func append3(dst []byte, v any) []byte {
 	case Push:
 		return list(dst, '>', v, len(v), 3)
 	}
-	panic(fmt.Sprintf("resp: %T has no form on the wire", v))
+	panic(fmt.Sprintf("resp: type %T has no wire format", v))
 }
 
-// AppendCommand adds a request: an array of bulk strings. What is neither a
-// string nor bytes is written as fmt prints it.
+// AppendCommand appends a request: an array of bulk strings. Arguments other than strings and
+// bytes are formatted by fmt.
 func AppendCommand(dst []byte, args ...any) []byte {
 	dst = line(dst, '*', strconv.Itoa(len(args)))
 	for _, a := range args {
