@@ -257,7 +257,12 @@ type SettleRequest struct {
 	// Delay is when a nacked job is tried again, instead of its backoff, and for how
 	// long a released job waits. 0 is now. Nil is the backoff, or the old due time.
 	Delay *time.Duration
-	// Error is the text of a failure or the reason of a bury. It is cut at 4 KiB.
+	// Slow closes the queue for so long, because the service that its workers call has no
+	// capacity. It goes with a release, is 0 to [MaxSlow], and 0 closes nothing. An engine
+	// that cannot close a queue returns [ErrUnsupported].
+	Slow *time.Duration
+	// Error is the text of a failure, or the reason of a bury or of a closing. It is cut at
+	// 4 KiB, and for a closing at 200 bytes.
 	Error string
 	// Result is stored with an acked job that is retained, else it is dropped. It has
 	// at most 64 KiB.

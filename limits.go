@@ -63,6 +63,8 @@ const (
 	// MaxJobsBound is the largest number that a queue's bounds (dead count,
 	// max jobs, max leased) can be set to.
 	MaxJobsBound = 1_000_000_000_000
+	// MaxSlow bounds how long a release closes its queue.
+	MaxSlow = time.Hour
 	// MaxSchedules is the number of schedules of a queue.
 	MaxSchedules = 10_000
 	// MaxScheduleName is the length of the name and of the owner of a schedule, in bytes.

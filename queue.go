@@ -38,6 +38,10 @@ type QueueConfig struct {
 	Rate Rate
 	// Paused is changed by Pause and Resume only. Configure ignores it.
 	Paused bool
+	// Closing is made by a release with Slow. Configure ignores it.
+	Closing Closing
+	// Reopen ends the closing of the queue. It is set only for Configure.
+	Reopen bool
 	// Group has the settings of a group. It is zero for a queue.
 	Group GroupConfig
 	// Delivery is how the jobs are delivered. It can change only while the queue is
@@ -45,6 +49,14 @@ type QueueConfig struct {
 	Delivery DeliveryMode
 	// Push has the settings of a push queue. It is zero for any other queue.
 	Push PushConfig
+}
+
+// Closing is a time in which a queue delivers no job. A release with Slow closes a queue.
+type Closing struct {
+	// Until is when the queue opens. Zero: it is open.
+	Until time.Time
+	// Reason is the error text of the release. It has at most 200 bytes.
+	Reason string
 }
 
 // Stats are the sizes, counters and ages of a queue.
@@ -59,6 +71,8 @@ type Stats struct {
 	// Zero: there is none.
 	Schedules int64
 	NextTick  time.Time
+	// Closing is the closing of the shard that opens last.
+	Closing Closing
 	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
 	// Delivery is that of the configuration. It is empty for a group, and for a queue

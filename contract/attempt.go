@@ -51,9 +51,12 @@ func StallReason(stalls int) string {
 
 // CutError returns an error text in the form that engines store: valid UTF-8 without NUL, with
 // at most [duly.MaxErrorText] bytes.
-func CutError(text string) string {
-	if len(text) > duly.MaxErrorText {
-		text = text[:duly.MaxErrorText]
+func CutError(text string) string { return cutText(text, duly.MaxErrorText) }
+
+// cutText returns a text of at most that many bytes, in valid UTF-8 and without zero bytes.
+func cutText(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
 		for i := 0; i < utf8.UTFMax && len(text) > 0; i++ { // remove a rune that was cut
 			if r, n := utf8.DecodeLastRuneInString(text); r != utf8.RuneError || n != 1 {
 				break

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,9 +37,14 @@ func TestConfigIsChangedFieldByField(t *testing.T) {
 		t.Error("no rate is one")
 	}
 	// Whatever field is added later must be changed by a patch as well.
+	notPatched := []string{"Paused", "Closing", "Reopen"} // states, which other calls change
 	v, w := reflect.ValueOf(full), reflect.ValueOf(contract.PatchConfig(base, full))
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; name != "Paused" && (v.Field(i).IsZero() || !v.Field(i).Equal(w.Field(i))) {
+		name := v.Type().Field(i).Name
+		if slices.Contains(notPatched, name) {
+			continue
+		}
+		if v.Field(i).IsZero() || !v.Field(i).Equal(w.Field(i)) {
 			t.Errorf("%s is not changed by a patch", name)
 		}
 	}

@@ -158,6 +158,15 @@ func ValidateSettle(r *duly.SettleRequest) error {
 		}
 	}
 
+	if r.Slow != nil {
+		switch {
+		case r.As != duly.Release:
+			f.Add("slow", "goes with release only")
+		case *r.Slow < 0 || *r.Slow > duly.MaxSlow:
+			f.Add("slow", "is %s, must be between 0s and %s", duly.FormatDuration(*r.Slow), duly.FormatDuration(duly.MaxSlow))
+		}
+	}
+
 	if len(r.Result) > duly.MaxResult {
 		f.size("result", "has %d bytes, may have at most %d", len(r.Result), duly.MaxResult)
 	}

@@ -52,7 +52,7 @@ func (s *settleCall) validate() {
 	s.parts, s.invalid = make([]contract.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if s.invalid[i] = contract.ValidateSettle(o); s.invalid[i] != nil {
+		if s.invalid[i] = contract.ValidatePlainSettle(o); s.invalid[i] != nil {
 			continue
 		}
 		if s.parts[i], _ = contract.ParseReceipt(o.Receipt); s.parts[i].Shard != 0 {

@@ -173,7 +173,7 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 	var numbers []byte // arguments of plain acks
 	for i := range outcomes {
 		o := &outcomes[i]
-		if results[i] = contract.ValidateSettle(o); results[i] != nil {
+		if results[i] = contract.ValidatePlainSettle(o); results[i] != nil {
 			continue
 		}
 		p, _ := contract.ParseReceipt(o.Receipt)

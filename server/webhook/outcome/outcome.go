@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // MaxReleases is the number of deliveries of a job that may end in release. After
 // that, a throttled try counts as failed.
-const MaxReleases = 1000
+const MaxReleases = contract.MaxReleases
 
 // NoRetry is the header with which a receiver asks for no more tries of a job.
 const NoRetry = "duly-no-retry"

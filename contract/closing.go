@@ -1,0 +1,68 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// maxReason is the length of the reason of a closing in bytes.
+const maxReason = 200
+
+// MaxReleases is the number of deliveries of a job that may end in a release with Slow. The next
+// one is a nack, so that no job waits without end.
+const MaxReleases = 1000
+
+// Closing is the closing of a shard in the form that an engine stores. The zero Closing is open.
+type Closing struct {
+	Until  int64 // in ms on the engine's clock
+	Reason string
+}
+
+// Extend returns the closing after a release with Slow. The later end wins, with its reason.
+func (c Closing) Extend(slow time.Duration, reason string, now time.Time) Closing {
+	c = c.Clip(clock.Milli(now))
+	if until := clock.CeilMilli(now.Add(slow)); slow > 0 && until > c.Until {
+		return Closing{until, cutText(reason, maxReason)}
+	}
+	return c
+}
+
+// Clip returns the closing at a time, in ms: the zero Closing if it has ended. After a step back of
+// the clock, it lasts [duly.MaxSlow] at most. An engine stores the result in each Reserve and step.
+func (c Closing) Clip(now int64) Closing {
+	if c.Until <= now {
+		return Closing{}
+	}
+	c.Until = min(c.Until, now+clock.Millis(duly.MaxSlow))
+	return c
+}
+
+// Info returns the closing in the form that callers get.
+func (c Closing) Info() duly.Closing {
+	return duly.Closing{Until: clock.FromMilli(c.Until), Reason: c.Reason}
+}
+
+// BoundSlow returns the request as which a release with Slow is settled. It is a nack for a job with
+// [MaxReleases] releases. delivery is the number of the delivery, from 1. Other requests stay as they
+// are.
+func BoundSlow(r duly.SettleRequest, delivery uint64, failures, stalls int) duly.SettleRequest {
+	releases := int64(delivery) - 1 - int64(failures) - int64(stalls)
+	if r.As == duly.Release && r.Slow != nil && releases >= MaxReleases {
+		r.As, r.Slow = duly.Nack, nil
+	}
+	return r
+}
+
+// ValidatePlainSettle is [ValidateSettle] for an engine that cannot close a queue. It returns
+// [duly.ErrUnsupported] for a request with Slow.
+func ValidatePlainSettle(r *duly.SettleRequest) error {
+	if err := ValidateSettle(r); err != nil {
+		return err
+	}
+	if r.Slow != nil {
+		return Errorf(duly.CodeUnsupported, "this engine cannot close a queue; release the job with a delay instead of slow")
+	}
+	return nil
+}
