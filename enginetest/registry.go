@@ -78,6 +78,9 @@ func (s Suite) Run(t *testing.T) {
 	if s.hasSchedules(t) {
 		all = append(all, scheduleSubjects()...)
 	}
+	if s.closesQueues(t) {
+		all = append(all, subject{"Slow", slowTests()})
+	}
 	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue

@@ -140,7 +140,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 		return st, nil
 	}
 	_, now := e.now()
-	st.Delivery = q.cfg.Delivery
+	st.Delivery, st.Closing = q.cfg.Delivery, q.closing(now)
 	for _, s := range q.shards {
 		s.addStats(&st, now)
 		s.addSchedules(&st)
@@ -221,7 +221,10 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfi
 	if q == nil {
 		return e.usual(), nil
 	}
-	return q.cfg, nil
+	_, now := e.now()
+	cfg := q.cfg
+	cfg.Closing = q.closing(now)
+	return cfg, nil
 }
 
 // cursor is the place behind which a list goes on: everything that any set

@@ -275,9 +275,19 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		e.pushChanged(q) // as it was
 		q.configure(cfg)
 		e.pushChanged(q)
+		if patch.Reopen {
+			q.reopen()
+		}
 	}
 
 	return err
+}
+
+// reopen ends the closing of every shard.
+func (q *queue) reopen() {
+	for _, s := range q.shards {
+		s.closing = contract.Closing{}
+	}
 }
 
 // Pause implements contract.Operator.

@@ -70,6 +70,7 @@ type shard struct {
 	merges   map[mergeKey]*job // → the job that holds it
 
 	schedules scheduleSet
+	closing   contract.Closing
 
 	reader *reader // nil for a shard of a queue that is not a group
 }

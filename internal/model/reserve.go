@@ -157,9 +157,12 @@ func (s *shard) headSuspect(now int64) bool {
 	return contract.Suspect(&j.Planned.Job, j.failures, j.stalls)
 }
 
-// open is how many more deliveries pause and limits allow now.
+// closed reports whether a release with Slow has closed the shard.
+func (s *shard) closed(now int64) bool { return s.closing.Clip(now).Until != 0 }
+
+// open is how many more deliveries pause, closing and limits allow now.
 func (s *shard) open(now int64) int {
-	if s.cfg.Paused {
+	if s.cfg.Paused || s.closed(now) {
 		return 0
 	}
 	n := int(^uint(0) >> 1)

@@ -28,13 +28,38 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 			continue
 		}
 		t, _ := e.now()
-		s.settle(j, o, t)
+		settled := *o
+		if !j.isMessage { // the fence of a message is no count
+			settled = contract.BoundSlow(*o, j.ended+1, j.failures, j.stalls)
+		}
+		s.settle(j, &settled, t)
+		if settled.Slow != nil {
+			e.find(s.ref).close(*settled.Slow, settled.Error, t)
+		}
 		if s.reader != nil {
 			s.reader.log.trim(clock.Milli(t))
 		}
 	}
 
 	return results, nil
+}
+
+// close closes all shards. In the engines, the other shards follow a little later.
+func (q *queue) close(slow time.Duration, reason string, t time.Time) {
+	for _, s := range q.shards {
+		s.closing = s.closing.Extend(slow, reason, t)
+	}
+}
+
+// closing returns the closing of the shard that opens last.
+func (q *queue) closing(now int64) duly.Closing {
+	var last contract.Closing
+	for _, s := range q.shards {
+		if c := s.closing.Clip(now); c.Until > last.Until {
+			last = c
+		}
+	}
+	return last.Info()
 }
 
 // Extend implements duly.Engine.

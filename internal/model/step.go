@@ -63,6 +63,7 @@ func (q *queue) step(now int64) (more bool) {
 
 // step moves the shard forward to now; more says that it ended at its bound.
 func (s *shard) step(now int64) (more bool) {
+	s.closing = s.closing.Clip(now)
 	n := 0
 	for ; n < stepBound && s.ending.size > 0 && s.ending.first().over(now); n++ {
 		s.drop(s.ending.first(), now)

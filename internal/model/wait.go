@@ -200,6 +200,9 @@ func (q *queue) deliverable(now int64, most int) (n int) {
 }
 
 func (s *shard) deliverable(now int64, most int) int {
+	if s.closed(now) {
+		return 0
+	}
 	open := s.open(now)
 	first := s.sets[duly.StateLeased].first()
 	runOut := first != nil && first.leaseEnd <= now
@@ -300,6 +303,7 @@ func (s *shard) moments(now int64, soonest func(int64)) {
 		soonest(j.leaseEnd)
 		break
 	}
+	soonest(s.closing.Clip(now).Until)
 	if s.cfg.Rate.Limited() {
 		soonest(s.bucket.Fill(s.cfg.Rate, now).OpensAt(s.cfg.Rate))
 	}
