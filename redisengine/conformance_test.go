@@ -94,7 +94,7 @@ func TestConformanceByEval(t *testing.T) {
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
 		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits",
-			"TopicReserve", "TopicSettle", "TopicOrder"}
+			"TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake", "ScheduleMissed"}
 	}
 	s.Run(t)
 }
@@ -186,6 +186,17 @@ func TestClusterTopics(t *testing.T) {
 		"TopicShards", "TopicStats"}
 	if testing.Short() {
 		s.Subjects = []string{"TopicShards"}
+	}
+	neverAcrossSlots(t)
+	s.Run(t)
+}
+
+// Schedules on a cluster. Their tests set the shards of a queue themselves.
+func TestClusterSchedules(t *testing.T) {
+	s := suite(t, cluster, 1)
+	s.Subjects = []string{"SchedulePut", "ScheduleOperate", "ScheduleRead", "ScheduleFire", "ScheduleWake", "ScheduleShards"}
+	if testing.Short() {
+		s.Subjects = []string{"ScheduleShards"}
 	}
 	neverAcrossSlots(t)
 	s.Run(t)

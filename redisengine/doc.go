@@ -15,6 +15,7 @@
 //	wait          Wait: markers, wake-ups, looks
 //	catalog       the cache of configurations with their versions, and lost stores
 //	tokens        the registry of tokens and placements
+//	schedules     PutSchedule, DueSchedules, Fire: schedules and the passes that fire their ticks
 //	topics        Publish, Read, Delete: topics and their consumer groups
 //	messages      messages of topics as the scripts store them
 //	cancel        reports of removed jobs

@@ -26,9 +26,9 @@ var largest = map[string]int{
 	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
 	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
 	"look": 1, "overdue": 1, "idle": 12, // of each shard they read the first entries, or counters
-	"holding":    250,
+	"holding":    500,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
-	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1,
+	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 18, "queue_put": 1, "queue_set": 1,
 	"mark":          1,
 	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000,
 	"topic_message": 1, "topic_cancel": 1,
@@ -38,6 +38,8 @@ var largest = map[string]int{
 	"group_requeue": 999, "group_check": 200,
 	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
 	"target_put": 1, "target_drop": 1, "push_queue": 1,
+	"schedule_put": 1, "schedule_set": 1, "schedule_drop": 1, "schedule_get": 1, "schedule_list": 1000,
+	"schedule_fire": 1000, "check_schedules": 50, "check_schedule": 1,
 }
 
 // These are the limits of a script. It works on up to a thousand entries of several kinds, as
@@ -62,6 +64,7 @@ func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
 	c.useEverything()
 	c.useRegistry()
 	c.useTopics()
+	c.useManySchedules()
 	c.useManyShards()
 	c.useManyPriorities()
 	c.fallDue()
@@ -310,6 +313,40 @@ func (c *counting) useRegistry() {
 	must(c, err)
 	must(c, c.at.GiveBack(c.Context(), hash, contract.RightConsume, begin))
 	must(c, c.at.DeleteToken(c.Context(), hash))
+}
+
+// useManySchedules lists a full page of schedules, and fires a thousand ticks at once.
+func (c *counting) useManySchedules() {
+	c.Helper()
+	q := duly.Q("scheduled")
+	for i := range mostAtOnce {
+		_, err := c.at.PutSchedule(c.Context(), q, duly.Schedule{Name: fmt.Sprint("s", i), Spec: "@yearly"})
+		must(c, err)
+	}
+	page, err := c.at.Schedules(c.Context(), q, duly.PageParams{Limit: mostAtOnce})
+	if err != nil || len(page.Schedules) != mostAtOnce || page.Next != "" {
+		c.Fatalf("a page of %d schedules, behind which comes %q, %v", len(page.Schedules), page.Next, err)
+	}
+
+	_, err = c.at.PutSchedule(c.Context(), q, often("often"))
+	must(c, err)
+	c.fake.Advance((mostAtOnce + 100) * time.Second)
+	fired := 0
+	for _, r := range fireOnce(c, c.at, q) {
+		if r.Status == contract.FireFired {
+			fired++
+		}
+	}
+	if fired != mostAtOnce {
+		c.Errorf("one call has fired %d ticks", fired)
+	}
+	useSchedules(c, c.at, duly.Q("unscheduled"))
+	report, err := c.at.Check(c.Context(), contract.CheckParams{})
+	must(c, err)
+	if len(report.Faults) > 0 {
+		c.Errorf("the check finds %+v", report.Faults)
+	}
+	must(c, c.at.Destroy(c.Context(), q))
 }
 
 // useManyShards polls more shards than one call may ask about.

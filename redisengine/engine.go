@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/jobs"
 	"github.com/dulymq/duly/redisengine/internal/maintain"
 	"github.com/dulymq/duly/redisengine/internal/operate"
+	"github.com/dulymq/duly/redisengine/internal/schedules"
 	"github.com/dulymq/duly/redisengine/internal/store"
 	"github.com/dulymq/duly/redisengine/internal/tokens"
 	"github.com/dulymq/duly/redisengine/internal/topics"
@@ -20,8 +21,8 @@ import (
 )
 
 // Engine is an engine on Redis. It implements contract.Engine, contract.Maintainer,
-// contract.Registry and contract.CancelWatcher, and is safe for concurrent use. Any number of
-// engines, in any number of processes, may share the servers.
+// contract.Registry, contract.Firer and contract.CancelWatcher, and is safe for concurrent use.
+// Any number of engines, in any number of processes, may share the servers.
 type Engine struct {
 	store   *store.Store
 	catalog *catalog.Catalog
@@ -36,6 +37,8 @@ type Engine struct {
 	*maintainer
 	*registry
 	*topicCalls
+	*scheduleCalls
+	passes *schedules.Passes
 }
 
 // These aliases embed the parts without exporting their names.
@@ -46,6 +49,8 @@ type (
 	maintainer = maintain.Maintainer
 	registry   = tokens.Tokens
 	topicCalls = topics.Topics
+
+	scheduleCalls = schedules.Schedules
 )
 
 var (
@@ -61,6 +66,7 @@ var (
 	_ contract.CancelWatcher = (*Engine)(nil)
 	_ contract.Passer        = (*Engine)(nil)
 	_ contract.Topics        = (*Engine)(nil)
+	_ contract.Firer         = (*Engine)(nil)
 )
 
 // Open connects, checks that the servers can hold queues and that the user has the rights, and
@@ -80,6 +86,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{store: s, cancels: cancel.New(s)}
 	e.catalog = catalog.New(s, e.cancels)
 	e.hub = wait.New(e.catalog)
+	e.scheduleCalls, e.passes = schedules.New(e.catalog, e.hub.Go)
 	e.maintainer = maintain.New(e.catalog)
 	e.calls = jobs.New(e.catalog, e.hub, e.cancels, e.maintainer.Repairer)
 	e.topicCalls = topics.New(e.catalog, e.cancels)
@@ -122,6 +129,7 @@ func (e *Engine) Close() error {
 		cut := clock.System().AfterFunc(closeLimit, s.Link.Close)
 		// Waiters and watchers end first: they would block until their own deadlines.
 		e.hub.Close()
+		e.passes.Close()
 		e.cancels.Close()
 		// Tasks in flight still use the link, so it closes last.
 		s.Tasks.Close()

@@ -101,7 +101,7 @@ func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 func inOrder(plain bool) []operation {
 	rank := map[string]int{"Check": -1, "Configure": 1, "Destroy": 2}
 	alone := func(d operation) bool { return strings.Contains(d.name, "Plain") || strings.HasSuffix(d.name, "Alone") }
-	list := slices.DeleteFunc(slices.Clone(operations), func(d operation) bool { return alone(d) && !plain })
+	list := slices.DeleteFunc(slices.Concat(operations, scheduleOperations), func(d operation) bool { return alone(d) && !plain })
 	slices.SortStableFunc(list, func(a, b operation) int { return rank[a.name] - rank[b.name] })
 	return list
 }

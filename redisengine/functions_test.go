@@ -52,6 +52,7 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	must(t, err)
 	must(t, published[0].Err)
 
+	useSchedules(t, e, q)
 	must(t, e.PutToken(ctx, token("shop")))
 	report, err := e.Check(ctx, contract.CheckParams{})
 	must(t, err)

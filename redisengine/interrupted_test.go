@@ -52,7 +52,7 @@ func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) 
 			over(begin(t, x))
 		})
 	}
-	for _, d := range operations {
+	for _, d := range slices.Concat(operations, scheduleOperations) {
 		run(d.name, d.begin)
 	}
 	others := []string{"token_", "placement_", "target_", "push_queue"}

@@ -247,6 +247,10 @@ func TestAFewKeysHoldAllJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if _, err := e.PutSchedule(t.Context(), duly.Q("q"), duly.Schedule{Name: "nightly", Spec: "@daily"}); err != nil {
+		t.Fatal(err)
+	}
+
 	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs",
 		prefix + ":{default}:queues", prefix + ":{tokens}:libraries"}
 	for _, name := range store.ShardKeys {

@@ -163,6 +163,7 @@ func (s *stopwatch) useEverything() {
 	must(s, s.e.Pause(ctx, q))
 	must(s, s.e.Resume(ctx, q))
 	must(s, s.e.Configure(ctx, q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 16}}))
+	useSchedules(s, s.e, q)
 	s.useTokens()
 	if s.turns++; s.turns <= 4 {
 		s.note()
@@ -199,12 +200,13 @@ func (s *stopwatch) useTokens() {
 }
 
 // damage makes a fault for each of Check's scripts: a member without a job, an order key of a
-// missing job, a queue without its name.
+// missing job, a queue without its name, a tick without its schedule.
 func (s *stopwatch) damage() {
 	s.Helper()
 	s.do("ZADD", "duly:{default/q/0}:dead", 1, strings.Repeat("x", 16))
 	s.do("HSET", "duly:{default/q/0}:busy", "nobody", strings.Repeat("x", 16))
 	s.do("ZREM", "duly:{default}:queues", "q")
+	s.do("ZADD", "duly:{default/q/0}:ticks", 1, "nobody")
 }
 
 // end reserves jobs, extends their leases, and settles them.

@@ -21,9 +21,9 @@ func TestOtherLayouts(t *testing.T) {
 		layout string
 		says   []string
 	}{
-		"Older": {`"layout":1`, []string{"layout 1 ", "reads layout 2", "no release has written layout 1", "another prefix",
+		"Older": {`"layout":2`, []string{"layout 2 ", "reads layout 3", "no release has written layout 2", "another prefix",
 			"destroy it"}},
-		"Newer": {`"layout":3`, []string{"layout 3 ", "reads layout 2", "use a newer duly"}},
+		"Newer": {`"layout":4`, []string{"layout 4 ", "reads layout 3", "use a newer duly"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +34,7 @@ func TestOtherLayouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := maker.catalog.Cache.Get(duly.Q("q").Normal())
-			stored := strings.Replace(q.Value, `"layout":2`, c.layout, 1)
+			stored := strings.Replace(q.Value, `"layout":3`, c.layout, 1)
 			server.Must("HSET", maker.store.ConfigsKey(q.Ref.Namespace), "q", stored)
 			server.Must("SET", q.Shards[0].Name("config"), stored)
 

@@ -2,6 +2,7 @@
 -- Checks an alias, a busy key or a policy, and repairs it: a name is removed if the job that it names does not hold it.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         of      alias, busy, or policies
 --         name    the field
@@ -9,7 +10,8 @@
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a
 --         place, '' for none
 --
--- @include guard clock now limits pending careful policy job sets keys finish bucket moments marker wake judge close
+-- @include guard clock now limits ticks pending careful policy job sets keys finish bucket moments marker wake
+-- @include judge close
 local mend = {}
 
 function mend.alias()

@@ -2,6 +2,7 @@
 -- Checks one number that may be a job, and repairs it.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         n         the number
 --         entry     the member of the blocked set that names it, if that is how it was found; else ''
@@ -13,14 +14,11 @@
 --         removed  1 if the repair removed a job
 --         reason   the error of a job that the repair made dead
 --
--- @include guard clock now limits pending careful policy job sets keys finish bucket moments marker wake
+-- @include guard clock now limits ticks pending careful policy job sets keys finish bucket moments marker wake
 -- @include judge mend close
 bound_by(limits)
 wakes = true
 check_all_kinds()
-
--- Each mend may bring up the next fault; the root comes first.
-local ROUNDS = 12
 
 local function look_at()
   flush()
@@ -33,7 +31,7 @@ end
 local j, faults = look_at()
 local found, id = faults, j.id
 if repair == '1' and #faults > 0 then
-  for _ = 1, ROUNDS do
+  for _ = 1, 12 do -- each mend may bring up the next fault; the root comes first
     mends[faults[1][1]](j, faults[1][2])
     j, faults = look_at()
     if #faults == 0 then break end

@@ -2,6 +2,7 @@
 -- Walks over the next entries of the shard, and returns those to check one by one.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version  as in reserve
 --         part    the part that the walk has reached, from 1
 --         cursor  in that part; 0 at its beginning
@@ -11,7 +12,7 @@
 --         looked at, and how many there are; the suspects: of is job, blocked (a member of that set), alias, busy or
 --         policies
 --
--- @include guard clock now limits pending careful policy job sets judge
+-- @include guard clock now limits ticks pending careful policy job sets judge
 local parts = {
   {'policies', policies}, -- before the jobs that have them
   {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done},

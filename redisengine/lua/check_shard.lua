@@ -2,15 +2,17 @@
 -- Checks the shard's counters and its marker, and repairs them.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         repair  '1' to repair
 --         seen    the snapshot that the previous call returned; '' at the first call
 -- RETURNS {'config', value}
---         {'ok', {{kind, detail}, ...}, snapshot}: snapshot is not '' if jobs are deliverable without a marker.
+--         {'ok', {{kind, detail}, ...}, snapshot}: snapshot is not '' if jobs are deliverable or a tick is due without
+--         a marker.
 --         A process may have taken the marker just now. So the caller calls again after the time that this process may
 --         take. If the snapshot is the same then, it is a fault
 --
--- @include guard clock now limits pending counters bucket moments marker wake
+-- @include guard clock now limits ticks pending counters bucket moments marker wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
@@ -44,14 +46,23 @@ if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
   local announced = tonumber(call('HGET', tally, 'later') or '0') or 0
   local first = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  local due = tonumber(first[2])
+  local due, tick = not paused and tonumber(first[2]), tick_ahead()
+  if tick and (not due or tick < due) then due = tick end
   if next_one and (announced == 0 or due and due < announced) and not call('ZSCORE', marker, 'later') then
     found('moment_missed', string.format('the marker for the moment %.0f is missing; no job is lost: '
-      .. 'a waiter finds the job by itself, at most 2s late; a repair sets the marker', next_one))
+      .. 'a waiter finds the job or the tick by itself, at most 2s late; a repair sets the marker', next_one))
   end
-  if deliverable > 0 and not call('ZSCORE', marker, 'now') then
-    snapshot = table.concat(sizes, ' ') .. string.format(' %.0f %.0f', totals.delivered or 0, sum)
-    if snapshot == seen then
+
+  local lone = deliverable > 0 and not call('ZSCORE', marker, 'now')
+  local late = (first_tick() or math.huge) <= now and not call('ZSCORE', marker, 'later')
+  if lone or late then
+    snapshot = table.concat(sizes, ' ')
+      .. string.format(' %.0f %.0f %.0f', totals.delivered or 0, sum, late and first_tick() or 0)
+    if late and snapshot == seen then
+      found('moment_missed', string.format('the tick %.0f is due, and no marker says so; no tick is lost: '
+        .. 'a waiter finds it within 2s, and a server within 30s; a repair sets the marker', first_tick()))
+    end
+    if lone and snapshot == seen then
       found('moment_missed', string.format('%d jobs are deliverable, and no marker says so: the process that took it '
         .. 'has died, or it was removed; no job is lost: a waiter finds them by itself within 2s, and a new one at '
         .. 'once; a repair sets the marker', deliverable))
@@ -61,6 +72,7 @@ if #broken == 0 or repair == '1' then
     if #faults > 0 then wake() end
     -- The process that kept the marker may have died.
     if next_one and call('ZSCORE', marker, 'later') == false then call('ZADD', marker, next_one, 'later') end
+    if late and snapshot == seen then call('ZADD', marker, first_tick(), 'later') end
   end
 end
 if repair == '1' then write_tally() end

@@ -3,12 +3,13 @@
 -- while. The namespace's list already has the configuration. A damaged configuration counts as none.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock   as in reserve
 --         value   the configuration; its first eight bytes are a number that rises
 --         limits  the limits of the configuration, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version pending bucket moments marker wake
+-- @include clock now limits version ticks pending bucket moments marker wake
 bound_by(limits)
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end

@@ -2,12 +2,13 @@
 -- Removes jobs in any state. The receipt of a leased job becomes void.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         then for each job the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of IDs that no job has
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake forward close
+-- @include guard clock now limits ticks pending policy job sets keys finish bucket moments marker wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.
 local function numbers_of(names)
   local raws, at = {}, {}

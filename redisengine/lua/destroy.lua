@@ -4,6 +4,7 @@
 -- back.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    tomb  the configuration that marks the queue as destroyed
 -- RETURNS {'ok'}
 --

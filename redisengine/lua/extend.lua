@@ -2,13 +2,14 @@
 -- Sets the ends of leases, later or sooner.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         lease  from now, in microseconds; 0: the job's own
 --         then for each receipt the job's number (16 bytes) and then the delivery's number
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of receipts that are not current
 --
--- @include guard clock now limits pending policy job bucket moments marker wake
+-- @include guard clock now limits ticks pending policy job bucket moments marker wake
 bound_by(limits)
 local numbers, deliveries = {}, {}
 for i = 5, #ARGV do

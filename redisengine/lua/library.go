@@ -34,17 +34,26 @@ var concerns = []concern{
 	{
 		name: "jobs",
 		pieces: strings.Fields(`
-			guard clock now limits version pending policy job sets keys finish find due_at backoff bucket moments
-			marker wake mark_new forward ulid close less behind report counters`),
-		rare: strings.Fields("version find due_at backoff mark_new forward ulid less behind report counters"),
+			guard clock now limits version ticks pending policy job sets keys finish find due_at backoff bucket moments
+			marker wake mark_new pushing forward ulid close less behind report counters`),
+		rare: strings.Fields("version find due_at backoff mark_new pushing forward ulid less behind report counters"),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy`),
 	},
 	{
+		name: "schedules",
+		pieces: strings.Fields(`
+			guard clock now limits ticks pending policy job sets keys finish find due_at bucket moments
+			marker wake pushing schedule put_schedule less behind`),
+		scripts: strings.Fields(`
+			schedule_put schedule_set schedule_drop schedule_get schedule_list schedule_fire
+			check_schedules check_schedule`),
+	},
+	{
 		name: "check",
 		pieces: strings.Fields(`
-			guard clock now limits pending careful policy job sets keys finish counters bucket moments
+			guard clock now limits ticks pending careful policy job sets keys finish counters bucket moments
 			marker wake judge mend close`),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},

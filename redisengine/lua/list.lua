@@ -2,6 +2,7 @@
 -- Returns a page of one state's set, in its order.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version  as in reserve
 --         state   the state of the set
 --         limit   1...1000 jobs
@@ -11,7 +12,7 @@
 --         member  likewise
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow
 --
--- @include guard clock now limits pending policy job less behind report
+-- @include guard clock now limits ticks pending policy job less behind report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 

@@ -71,7 +71,7 @@ func each(t *testing.T, f func(t *testing.T, c command)) {
 // whole and before it has written, and that all others run (C11.17).
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	grows := []string{"push", "update", "queue_put", "topic_publish"}
+	grows := []string{"push", "update", "queue_put", "topic_publish", "schedule_put", "schedule_fire"}
 	writes := regexp.MustCompile(`call\('(` + strings.Join(writing, "|") + `)'`)
 	each(t, func(t *testing.T, c command) {
 		want := "#!lua flags=allow-oom"

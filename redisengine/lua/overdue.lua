@@ -1,13 +1,14 @@
 #!lua flags=no-writes
--- Returns which shards of one node need a step. Each shard has six keys and two arguments.
+-- Returns which shards of one node need a step, and their first ticks. Each shard has seven keys and two arguments.
 --
--- KEYS    (config delayed leased expiry dead done)...
+-- KEYS    (config delayed leased expiry dead done ticks)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {position, ...}, from 1, of shards where something is overdue; minus the position of a shard with another
---         configuration
+-- RETURNS {us, {position, ...}, {position, tick, ...}}: the clock in microseconds; the positions, from 1, of shards
+--         where something is overdue, and minus the position of a shard with another configuration; the first tick of
+--         each shard that has one
 --
--- @include clock now limits
+-- @include clock now limits ticks
 local function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end
@@ -27,13 +28,15 @@ local function overdue(limits)
   return call('ZCARD', done) > done_count
 end
 
-local result = {}
-for i = 0, #KEYS / 6 - 1 do
-  config, delayed, leased, expiry, dead, done = unpack(KEYS, 6 * i + 1, 6 * i + 6)
+local places, firsts = {}, {}
+for i = 0, #KEYS / 7 - 1 do
+  config, delayed, leased, expiry, dead, done, ticks = unpack(KEYS, 7 * i + 1, 7 * i + 7)
+  ticks_changed()
   if call('GETRANGE', config, '0', '15') ~= ARGV[2 + 2 * i] then
-    result[#result + 1] = -i - 1
-  elseif call('EXISTS', delayed, leased, expiry, dead, done) > 0 and overdue(ARGV[3 + 2 * i]) then
-    result[#result + 1] = i + 1
+    places[#places + 1] = -i - 1
+  elseif call('EXISTS', delayed, leased, expiry, dead, done, ticks) > 0 then
+    if overdue(ARGV[3 + 2 * i]) then places[#places + 1] = i + 1 end
+    if first_tick() then firsts[#firsts + 1], firsts[#firsts + 2] = i + 1, first_tick() end
   end
 end
-return result
+return {us, places, firsts}

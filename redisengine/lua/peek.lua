@@ -2,10 +2,11 @@
 -- Returns the first job that is ready by the clock, even if a pause or a limit holds it back.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version  as in reserve
 -- RETURNS {'config', value} | {'none'} | {'behind'} if the shard needs steps first | {'ok', now, job}
 --
--- @include guard clock now limits pending policy job sets find less report
+-- @include guard clock now limits ticks pending policy job sets find less report
 local first, rank
 local candidates = call('ZRANGE', ready, 0, 999)
 for _, n in ipairs(candidates) do

@@ -2,11 +2,12 @@
 -- Makes a waiting job due now.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         id  the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'ok'}
 --
--- @include guard clock now limits pending policy job sets keys finish find bucket moments marker wake close
+-- @include guard clock now limits ticks pending policy job sets keys finish find bucket moments marker wake close
 bound_by(limits)
 wakes = true
 local j = find(id)

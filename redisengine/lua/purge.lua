@@ -2,12 +2,13 @@
 -- Removes the first jobs of one state's set.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         state  the state of the set
 --         most   1...1000 jobs
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake close
+-- @include guard clock now limits ticks pending policy job sets keys finish bucket moments marker wake close
 local function set_of(name)
   return ({delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done})[name]
 end

@@ -2,6 +2,7 @@
 -- Requeues dead jobs: they count as pushed now, and keep their numbers.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         tries  the jobs' new number of tries; 0: their own
 --         ttl    from now, in microseconds; -1: none
@@ -12,7 +13,7 @@
 --         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {state, number, own alias}, or
 --         {'merged', number, own alias, number and own alias of the job that it was merged into}
 --
--- @include guard clock now limits pending policy job sets keys finish find bucket moments marker wake close
+-- @include guard clock now limits ticks pending policy job sets keys finish find bucket moments marker wake close
 local function requeue(j)
   if not j then return {'none'} end
   if j.state ~= 'dead' then return {'conflict', state_now(j)} end

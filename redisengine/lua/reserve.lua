@@ -2,6 +2,7 @@
 -- Moves the shard forward and hands out up to max deliverable jobs.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock    microseconds since 1970 that a test goes by; '' in production
 --         version  of the configuration that the call was computed with
 --         limits   the limits of that configuration, packed
@@ -18,9 +19,11 @@
 --         end      when a lease of the usual length ends; ends has the end of each job if they differ, else it is empty
 --         bodies   those that are not in their records, each after the position of its job, from 1
 --         more     1 if forward ended at its bound; 2 if the next job can't be in the same answer, because its body
---                  has no room or one of the jobs is a suspect
+--                  has no room or one of the jobs is a suspect; 4 more if a tick is due, which only a call reports that
+--                  looked for the next moment
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake forward
+-- @include guard clock now limits ticks pending policy job sets keys finish bucket moments marker wake forward
+local RUN_SIZE = 26 -- bytes of a run state, without the rest
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
 local texts        -- the policies of the jobs, places and texts in turn
@@ -197,6 +200,14 @@ local function lease_usual(numbers, found, places, expiring, usual)
   return size / 2, same and {} or ends
 end
 
+-- begin_run marks a delivery that may be overtaken. At most one job of a key has an r. Every other running job of the
+-- key was overtaken and has an o.
+local function begin_run(j)
+  if not replaceable(j) then return end
+  alias_set('o' .. j.n, false) -- left behind by an older version
+  alias_set(merge_alias(j, 'r'), j.n)
+end
+
 -- lease_all leases the jobs. It returns how many have a record, and when their leases end, {} if all end at the same
 -- time.
 local function lease_all(jobs, usual)
@@ -343,6 +354,7 @@ take_rate(delivered)
 if looks then wake() end
 write_tally()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
+if looks and (first_tick() or math.huge) <= now then code = code + 4 end
 if has_options() or has_runs() then
   return {'ok', code, now, usual, together, cmsgpack.pack(found), texts, runs, ends, large}
 end

@@ -2,6 +2,7 @@
 -- Ends deliveries.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number
 --         alone. Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's
@@ -9,8 +10,8 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
--- @include guard clock limits pending policy job sets keys finish due_at backoff bucket moments marker wake forward
--- @include ulid close
+-- @include guard clock limits ticks pending policy job sets keys finish due_at backoff bucket moments marker wake
+-- @include forward ulid close
 local settle = {}
 
 function settle.ack(j, o)
@@ -37,6 +38,14 @@ local function id_text(j, number_text)
   if j.id == '' then return number_text end
   if byte(j.id) == 110 then return ulid(string.sub(j.id, 2)) end
   return string.sub(j.id, 2)
+end
+
+-- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit
+-- the stalls as well.
+local function attempt_of(j)
+  local r = j.run or {failures = 0, stalls = 0}
+  if policy_of(j).max_stalls == -1 then return r.failures + r.stalls + 1 end
+  return r.failures + 1
 end
 
 function settle.nack(j, o)

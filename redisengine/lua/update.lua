@@ -3,6 +3,7 @@
 -- the script changes nothing and Go reads again.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+--         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         id  the alias of its ID, as in include/find.lua
 --         read_run read_record  what was read: the run state, '' for none; the SHA-1 of the record
@@ -13,7 +14,8 @@
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ok'}
 --         {'ttl'} if the TTL ends before the job is due
 --
--- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments marker wake close
+-- @include guard clock now limits ticks pending policy job sets keys finish find due_at bucket moments marker wake
+-- @include close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it
 -- is due.
 local function new_times(j)

@@ -25,8 +25,21 @@ type Catalog struct {
 
 	// OnChange, if set, is called with a queue whose configuration was read.
 	OnChange func(q *Queue)
+	// Ticks fires the ticks of schedules.
+	Ticks Ticks
 	// NewCalls creates the call state of a shard on first use.
 	NewCalls func(q *Queue, s *Shard) any
+}
+
+// Ticks fires the ticks of schedules. The calls that find a due tick report it here.
+type Ticks interface {
+	// Start starts to fire the due ticks of a shard, unless that goes on already.
+	Start(at ShardRef)
+	// Round reads the due schedules of a shard once and fires their ticks. more reports that
+	// another round may find due ticks. If a round goes on already, Round waits for that one.
+	Round(ctx context.Context, at ShardRef) (more bool, err error)
+	// Keep makes this process fire the ticks of a shard on time. tick is the first one.
+	Keep(at ShardRef, tick int64, r store.Reading)
 }
 
 // New returns an empty catalog. It reports removed jobs to cancels.

@@ -14,8 +14,8 @@ import (
 )
 
 // layout is the version of the keys and their values. Queues of another layout fail to open. No
-// release of duly has written layout 1, so nothing converts it.
-const layout = 2
+// release of duly has written layouts 1 and 2, so nothing converts them.
+const layout = 3
 
 // VersionSize is the length of the version that begins a configuration. A version is a number
 // that rises with every change, and a random mark that is unique to this queue.

@@ -89,6 +89,10 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	if next := clock.FromMilli(codec.Integer(&r[3])); !next.IsZero() && (st.NextDue.IsZero() || next.Before(st.NextDue)) {
 		st.NextDue = next
 	}
+	if tick := clock.FromMilli(codec.Integer(&r[7])); !tick.IsZero() && (st.NextTick.IsZero() || tick.Before(st.NextTick)) {
+		st.NextTick = tick
+	}
+	st.Schedules += codec.Integer(&r[6])
 	fields := codec.Elements(&r[4])
 	for i := 0; i+1 < len(fields); i += 2 {
 		if field, ok := counters[codec.Text(&fields[i])]; ok {

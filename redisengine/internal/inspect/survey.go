@@ -18,7 +18,7 @@ import (
 const maxIdle = 100
 
 // idleKeys are the keys of one shard that the idle script reads.
-var idleKeys = []string{"config", "records", "tally"}
+var idleKeys = []string{"config", "records", "tally", "ticks"}
 
 // Survey implements contract.Surveyor. It reads the counters of a hundred shards per call. They
 // describe a shard without jobs completely. It calls Stats for each of the others. Stats also

@@ -143,6 +143,7 @@ type share struct {
 	handed  codec.Deliveries
 	more    int64
 	joint   bool // the batch had other callers
+	tickDue bool // a tick of a schedule is due
 	// For groups: the consumer's name, and the deliveries.
 	consumer string
 	messages []duly.Delivery

@@ -69,7 +69,9 @@ type Reservation struct {
 	wakeup wakeup
 	share  share // result of the batched call in flight
 	Got    []duly.Delivery
-	broken error // the error of a job that could not be read
+	broken error              // the error of a job that could not be read
+	due    []catalog.ShardRef // shards that have reported a due tick
+	fired  bool               // the ticks of due were fired
 }
 
 // wakeup is a shard that a waiter was woken for and that was not asked since.
@@ -103,11 +105,22 @@ func (t *Reservation) run(ctx context.Context) error {
 		switch {
 		case len(t.Got) > 0:
 			return nil
+		case err == nil && len(t.due) > 0 && !t.fired:
+			t.fireTicks(ctx)
 		case err == nil:
 			return t.broken
 		case !link.Untouched(err) || !p.Wait():
 			return err
 		}
+	}
+}
+
+// fireTicks fires due ticks, so that a Reserve that has found nothing gets their runs. If that
+// fails, the ticks stay due.
+func (t *Reservation) fireTicks(ctx context.Context) {
+	t.fired = true
+	for _, at := range t.due {
+		_, _ = t.e.Ticks.Round(ctx, at)
 	}
 }
 
@@ -255,6 +268,9 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 		if t.noteAsked(s, err); err != nil {
 			return err
 		}
+		if t.share.tickDue {
+			t.due = append(t.due, catalog.ShardRef{Ref: q.Ref, Index: s.Index})
+		}
 		before := len(t.Got)
 		if q.View != nil {
 			t.readMessages()
@@ -361,6 +377,8 @@ const (
 	noMore int64 = iota
 	moreSteps
 	noRoom // the next job does not fit into the answer
+
+	tickDue int64 = 4 // is added if a tick of a schedule is due
 )
 
 // errUnsent means that a caller left before its call was sent. Callers of the engine never see
@@ -427,6 +445,10 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		}
 
 		h, more := codec.ReadDeliveries(r.Rest), codec.Integer(&r.Rest[0])
+		due := more&tickDue != 0
+		if more &^= tickDue; due {
+			e.Ticks.Start(catalog.ShardRef{Ref: q.Ref, Index: s.Index})
+		}
 		// An empty shard lets a new waiter skip its first poll.
 		if h.N < most && more == noMore {
 			s.Emptied.Store(int64(asked) + 1)
@@ -435,7 +457,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 			e.hub.LeasesGranted(q, s, at, store.Reading{Now: h.Now * 1000, Sent: asked, Received: e.Local().Mono()})
 		}
 		// The rest was leased for callers that have left.
-		if deal(calls, &h, more); h.N > 0 {
+		if deal(calls, &h, more, due); h.N > 0 {
 			e.Tasks.Go(func() { e.giveBack(q, s, h) })
 		}
 
@@ -445,10 +467,10 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 
 // deal distributes the jobs of an answer to the callers, in the order in which they came. The
 // rest was leased for callers that have left.
-func deal(calls []*Batched, h *codec.Deliveries, more int64) {
+func deal(calls []*Batched, h *codec.Deliveries, more int64, due bool) {
 	for _, c := range calls {
 		if c.Claim() {
-			c.share.more, c.share.joint = more, len(calls) > 1
+			c.share.more, c.share.joint, c.share.tickDue = more, len(calls) > 1, due
 			c.share.handed = h.Cut(c.Items)
 		}
 	}

@@ -57,7 +57,7 @@ func TestJobsAreDealtToTheCallers(t *testing.T) {
 			}
 			defer leave()
 		}
-		deal(calls, &h, noMore)
+		deal(calls, &h, noMore, false)
 		read := func(h codec.Deliveries) (all string) {
 			for i := range h.N {
 				number, record, there := h.Next(i)

@@ -31,6 +31,9 @@ func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err
 			return there, err
 		}
 
+		if err := c.schedules(ctx, at); err != nil {
+			return false, err
+		}
 		standing, err := c.totals(ctx, at, "")
 		if err != nil {
 			return false, err

@@ -87,19 +87,23 @@ const (
 	faultPolicyMissing  = "policy_missing"       // a job whose policy is missing in the shard or damaged
 	// An entry of the policies that leads to no policy, or a policy without an entry.
 	faultPolicyWrong   = "policy_wrong"
-	faultRunMissing    = "run_missing"        // a dead or done job without its run state
-	faultRunStray      = "run_without_job"    // a run state without its job
-	faultAliasMissing  = "alias_missing"      // a caller's ID that finds no job
-	faultAliasStray    = "alias_without_job"  // an alias that leads to no job
-	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
-	faultExpiryStray   = "expiry_without_job" // an entry without its job, or of a job that does not expire
-	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"    // a merge key or run mark without its job
-	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
-	faultKeyStray      = "order_key_wrong"    // an order key without a holder
-	faultBlockedByNone = "blocked_by_nobody"  // a blocked job whose order key is free
-	faultCounters      = "counters_differ"    // the counters do not add up
-	faultMoment        = "moment_missed"      // a due job without a marker
+	faultRunMissing    = "run_missing"           // a dead or done job without its run state
+	faultRunStray      = "run_without_job"       // a run state without its job
+	faultAliasMissing  = "alias_missing"         // a caller's ID that finds no job
+	faultAliasStray    = "alias_without_job"     // an alias that leads to no job
+	faultExpiryMissing = "expiry_missing"        // a TTL or Retain without its entry
+	faultExpiryStray   = "expiry_without_job"    // an entry without its job, or of a job that does not expire
+	faultMergeMissing  = "merge_key_missing"     // a waiting job that does not hold its merge key
+	faultMergeStray    = "merge_key_wrong"       // a merge key or run mark without its job
+	faultKeyNotHeld    = "order_key_not_held"    // ready or leased without its order key
+	faultKeyStray      = "order_key_wrong"       // an order key without a holder
+	faultBlockedByNone = "blocked_by_nobody"     // a blocked job whose order key is free
+	faultNoTick        = "schedule_without_tick" // a schedule without its entry in the order of the ticks
+	faultTickStray     = "tick_without_schedule" // an entry of that order without its schedule
+	faultTickWrong     = "tick_wrong"            // an entry of that order at another tick than its schedule
+	faultSchedule      = "schedule_unreadable"   // a schedule whose record cannot be read
+	faultCounters      = "counters_differ"       // the counters do not add up
+	faultMoment        = "moment_missed"         // a due job or tick without a marker
 )
 
 // scriptFault is a fault as a script returns it.

@@ -1,6 +1,7 @@
 package maintain
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,22 +14,35 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Step implements contract.Maintainer.
+// Step implements contract.Maintainer. It also fires due ticks, one round for each shard.
 func (e *Maintainer) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	if err := e.Admit(ctx, ref); err != nil {
 		return false, err
 	}
 	var w catalog.Walk
+	var due []catalog.ShardRef // shards with a due tick
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if q == nil {
 			return nil
 		}
 		return w.Each(q, 0, func(s *catalog.Shard) error {
 			r, err := e.Call(ctx, q, s, store.ScriptStep, s.Limits)
-			more = more || err == nil && codec.Integer(&r.Rest[0]) == 1
-			return err
+			if err != nil {
+				return err
+			}
+			more = more || codec.Integer(&r.Rest[0]) == 1
+			if tick := codec.Integer(&r.Rest[3]); tick != 0 && tick <= codec.Integer(&r.Rest[1]) {
+				due = append(due, catalog.ShardRef{Ref: q.Ref, Index: s.Index})
+			}
+			return nil
 		})
 	})
+
+	// A pass reads the configuration by itself, so it runs outside the walk.
+	for _, at := range due {
+		again, failed := e.Ticks.Round(ctx, at)
+		more, err = more || again, cmp.Or(err, failed)
+	}
 	return more, err
 }
 
@@ -41,8 +55,8 @@ const (
 
 // These are the keys of one shard that the two scripts read.
 var (
-	holdingKeys = []string{"config", "records"}
-	overdueKeys = []string{"config", "delayed", "leased", "expiry", "dead", "done"}
+	holdingKeys = []string{"config", "records", "ticks"}
+	overdueKeys = []string{"config", "delayed", "leased", "expiry", "dead", "done", "ticks"}
 )
 
 // sweeps lets one sweep run at a time, and counts them.
@@ -237,29 +251,49 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 	}
 
-	err = holding.Run(ctx, s.eachPlace(ctx, ref, func(at catalog.Target, _ bool) error {
-		overdue.Add(at, at.Version, at.Limits[at.Shard])
-		return nil
+	err = holding.Run(ctx, s.each(ctx, ref, func(targets []catalog.Target, answer *rueidis.RedisMessage) error {
+		return eachPlace(targets, answer, func(at catalog.Target, _ bool) error {
+			overdue.Add(at, at.Version, at.Limits[at.Shard])
+			return nil
+		})
 	}))
 
 	if err != nil {
 		return err
 	}
 
-	return overdue.Run(s.pace(ctx), s.eachPlace(ctx, ref, func(at catalog.Target, other bool) error {
-		if other {
-			// The configuration has changed, so the next sweep must read it again.
-			s.e.Summaries.Forget(ref(at.Queue), at.Summary)
-		}
-		return s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard})
+	asked := s.e.Local().Mono()
+	return overdue.Run(s.pace(ctx), s.each(ctx, ref, func(targets []catalog.Target, answer *rueidis.RedisMessage) error {
+		parts := codec.Elements(answer)
+		r := store.Reading{Now: codec.Integer(&parts[0]), Sent: asked, Received: s.e.Local().Mono()}
+		s.ticks(ref, targets, codec.Elements(&parts[2]), r)
+		return eachPlace(targets, &parts[1], func(at catalog.Target, other bool) error {
+			if other {
+				// The configuration has changed, so the next sweep must read it again.
+				s.e.Summaries.Forget(ref(at.Queue), at.Summary)
+			}
+			return s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard})
+		})
 	}))
 }
 
-// eachPlace returns a handler that calls f for the shards in a call's answer. other is set if a
-// shard has another configuration. If a call failed because of damaged data in one of its shards,
-// each shard is stepped alone.
-func (s *sweep) eachPlace(
-	ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error,
+// ticks makes this process fire ticks: those that are due now, and the others on time. firsts has
+// the first tick of each shard that has one.
+func (s *sweep) ticks(ref func(int) duly.QueueRef, targets []catalog.Target, firsts []rueidis.RedisMessage, r store.Reading) {
+	for i := 0; i+1 < len(firsts); i += 2 {
+		at := targets[codec.Integer(&firsts[i])-1]
+		shard, tick := catalog.ShardRef{Ref: ref(at.Queue).Normal(), Index: at.Shard}, codec.Integer(&firsts[i+1])
+		s.e.Ticks.Keep(shard, tick, r)
+		if tick <= r.Milli() {
+			s.e.Ticks.Start(shard)
+		}
+	}
+}
+
+// each returns a handler that calls f with each answer. If a call failed because of damaged data
+// in one of its shards, each shard is stepped alone.
+func (s *sweep) each(
+	ctx context.Context, ref func(int) duly.QueueRef, f func(targets []catalog.Target, answer *rueidis.RedisMessage) error,
 ) func([]catalog.Target, *rueidis.RedisMessage, error) error {
 	return func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		if err != nil && duly.CodeOf(err) != duly.CodeCorrupt {
@@ -276,17 +310,22 @@ func (s *sweep) eachPlace(
 			return nil
 		}
 
-		places := codec.Elements(answer)
-		for i := range places {
-			// A negative index means another configuration.
-			place := codec.Integer(&places[i])
-			if err := f(targets[max(place, -place)-1], place < 0); err != nil {
-				return err
-			}
-		}
-
-		return nil
+		return f(targets, answer)
 	}
+}
+
+// eachPlace calls f for the shards whose indexes an answer has. other is set if a shard has another
+// configuration.
+func eachPlace(targets []catalog.Target, answer *rueidis.RedisMessage, f func(at catalog.Target, other bool) error) error {
+	places := codec.Elements(answer)
+	for i := range places {
+		// A negative index means another configuration.
+		place := codec.Integer(&places[i])
+		if err := f(targets[max(place, -place)-1], place < 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // step steps a shard until no more work is due.

@@ -8,7 +8,7 @@
 // {namespace/queue/shard}. The same scripts therefore run on one server and on a cluster.
 // docs/redis-layout.md describes every key and every script.
 //
-// The scripts are functions of four libraries (Redis Functions). Each process loads them when it
+// The scripts are functions of five libraries (Redis Functions). Each process loads them when it
 // opens, and again when a call finds a function missing. Their names contain a hash of their
 // text, so several versions of duly work concurrently. If functions can't be used, the same
 // scripts are sent by EVAL.

@@ -11,7 +11,7 @@ import (
 // docs/redis-layout.md explains each.
 var ShardKeys = [...]string{
 	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead",
-	"done", "busy", "expiry", "marker", "tally",
+	"done", "busy", "expiry", "marker", "tally", "schedules", "ticks",
 }
 
 // ShardTag returns the beginning of the names of a shard's keys: the prefix and the shard's hash

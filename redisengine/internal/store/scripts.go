@@ -70,6 +70,16 @@ var (
 	ScriptQueueSet  = load("queue_set")
 	ScriptMark      = load("mark")
 
+	ScriptSchedulePut  = load("schedule_put")
+	ScriptScheduleSet  = load("schedule_set")
+	ScriptScheduleDrop = load("schedule_drop")
+	ScriptScheduleGet  = load("schedule_get")
+	ScriptScheduleList = load("schedule_list")
+	ScriptScheduleFire = load("schedule_fire")
+
+	ScriptCheckSchedules = load("check_schedules")
+	ScriptCheckSchedule  = load("check_schedule")
+
 	ScriptHolding    = load("holding")
 	ScriptOverdue    = load("overdue")
 	ScriptIdle       = load("idle")

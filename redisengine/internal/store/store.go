@@ -62,6 +62,7 @@ var keyKinds = map[string]link.Kind{
 	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet,
 	"dead": link.SortedSet, "done": link.SortedSet,
 	"expiry": link.SortedSet, "marker": link.SortedSet,
+	"schedules": link.Hash, "ticks": link.SortedSet,
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
 	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash,
 	"changes": link.Text, "placements": link.Hash, "placed": link.SortedSet, "targets": link.Hash,

@@ -15,7 +15,7 @@ import (
 )
 
 // lookKeys are the keys of one shard that the look script reads.
-var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally"}
+var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally", "ticks"}
 
 // lookResult is the result of a look at one shard.
 type lookResult struct {
@@ -23,6 +23,7 @@ type lookResult struct {
 	deliverable int   // upper bound of deliverable jobs
 	next        int64 // the next time at which a job may become deliverable, 0 for none
 	announced   int64 // the announced time for which the server expects a timer, 0 for none
+	tickDue     bool  // a tick of a schedule is due
 	clock       store.Reading
 }
 
@@ -120,7 +121,8 @@ func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookR
 			all,
 			lookResult{
 				stale: n < 0, deliverable: int(n), next: codec.Integer(&r[1]), announced: codec.Integer(&r[2]),
-				clock: store.Reading{Now: now, Sent: asked, Received: heard},
+				tickDue: len(r) > 3 && codec.Integer(&r[3]) == 1, // groups have no schedules
+				clock:   store.Reading{Now: now, Sent: asked, Received: heard},
 			},
 		)
 	}
@@ -176,7 +178,12 @@ func (h *Hub) lookAtQueues(ctx context.Context, doors []Door, once bool) *lookSu
 	}
 
 	g := &lookSummary{dispatcher: doors[0].Dispatcher}
-	g.err = h.look(ctx, shards, once, func(i int, l lookResult) { g.add(shards[i].q, l) })
+	g.err = h.look(ctx, shards, once, func(i int, l lookResult) {
+		g.add(shards[i].q, l)
+		if l.tickDue {
+			h.Ticks.Start(catalog.ShardRef{Ref: shards[i].q.Ref, Index: shards[i].s.Index})
+		}
+	})
 	for _, d := range g.changed {
 		if g.ready {
 			break

@@ -65,14 +65,6 @@ local function die(j, reason)
   free_key(j)
 end
 
--- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit
--- the stalls as well.
-local function attempt_of(j)
-  local r = j.run or {failures = 0, stalls = 0}
-  if policy_of(j).max_stalls == -1 then return r.failures + r.stalls + 1 end
-  return r.failures + 1
-end
-
 local function exhausted(j)
   local r, p = running(j), policy_of(j)
   if p.max_stalls == -1 then return r.failures + r.stalls >= p.tries end

@@ -10,7 +10,6 @@
 local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
 local any_run -- whether any job of the shard has a run state; nil: nobody has asked
-local RUN_SIZE = 26 -- bytes, without the rest
 local flags_of, has_runs, own_alias, order_of, merge_alias_of, decode, write_record, parse_run, rest_of, job_of,
   read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of

@@ -1,16 +1,18 @@
 -- Estimates what a Reserve would find, without changing anything: the number of deliverable jobs, at most 1000, and the
--- next time that may bring one.
+-- next time that may bring one, or at which a tick is due.
 local function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end
 
 local function look()
-  if paused then return 0, false end
-  local due, out = head_of(delayed), head_of(leased)
   local next_one = false
   local function soonest(at) -- what lies beyond 2^53 is no moment, and no timer could keep it
     if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
   end
+  soonest(tick_ahead()) -- a pause holds back no tick
+  if paused then return 0, next_one end
+
+  local due, out = head_of(delayed), head_of(leased)
   local n = call('ZCARD', ready)
   if due and due <= now then
     n = n + call('ZCOUNT', delayed, '-inf', now_text)

@@ -10,7 +10,6 @@ local any_pending
 local wakes -- whether to set the marker: a job has become ready or delayed
 local checked = {} -- keys that are known to be of their kind, or not to exist
 local alias_now, busy_now = {}, {} -- what this call has read or changed: name → number, or false for none
-local alias_changed, busy_changed = {}, {} -- the names that it has changed
 local MOST = 1000 -- how many elements one command takes at most
 local counted = {} -- what is added to the tally, once per call: field → number
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
@@ -18,6 +17,8 @@ local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, 
   flush, flush_last, count, write_tally
 
 do
+local alias_changed, busy_changed = {}, {} -- the names that this call has changed
+
 function list_of(lists, key)
   any_pending = true
   local list = lists[key]
@@ -138,12 +139,14 @@ end
 function check_look()
   for _, key in ipairs({delayed, ready, blocked, leased, expiry, marker}) do is_sorted_set(key) end
   is_hash(tally)
+  first_tick()
 end
 
 -- check_all_kinds does the same for a call that may write anything.
 function check_all_kinds()
   for _, key in ipairs({records, bodies, policies, run, alias, busy, tally}) do is_hash(key) end
   for _, key in ipairs({delayed, ready, blocked, leased, dead, done, expiry, marker}) do is_sorted_set(key) end
+  first_tick()
 end
 
 local function send(command, key, list, step)
@@ -215,6 +218,7 @@ local function write()
     send_one('HSET', fields, policies, 2)
     send_one('HSET', fields, run, 2)
     send_one('HSET', fields, records, 2)
+    send_one('HSET', fields, schedules, 2)
   end
   send_all('ZADD', members, 2)
   send_one('HSET', fields, alias, 2)

@@ -22,14 +22,6 @@ local function replaceable(j)
   return p.merge_mode == 'replace' and p.merge_until ~= 'done'
 end
 
--- begin_run marks a delivery that may be overtaken. At most one job of a key has an r. Every other running job of the
--- key was overtaken and has an o.
-local function begin_run(j)
-  if not replaceable(j) then return end
-  alias_set('o' .. j.n, false) -- left behind by an older version
-  alias_set(merge_alias(j, 'r'), j.n)
-end
-
 local function end_run(j)
   if not replaceable(j) then return end
   local name = merge_alias(j, 'r')

@@ -1,0 +1,134 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/schedule"
+)
+
+// A record is what the hash schedules holds of a schedule. lua/include/schedule.lua
+// describes its bytes.
+
+// scheduleHead is the length of what the engine maintains in a record.
+const scheduleHead = 39
+
+const schedulePaused = 1
+
+// ScheduleHead returns what the engine maintains of a schedule, in its stored form.
+func ScheduleHead(r *contract.ScheduleRecord) string {
+	b := make([]byte, 0, scheduleHead)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Version))
+	flags := byte(0)
+	if r.Paused {
+		flags |= schedulePaused
+	}
+	b = append(b, flags)
+	for _, n := range [...]int64{r.Next, r.Last, r.Fired, r.Skipped, r.Missed} {
+		b = binary.BigEndian.AppendUint16(b, uint16(n>>32))
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	return string(b)
+}
+
+// PackSchedule returns the record of a schedule.
+func PackSchedule(r *contract.ScheduleRecord) string {
+	return ScheduleHead(r) + string(schedule.Encode(&r.Schedule))
+}
+
+// idlePlace is the score of a schedule that fires nothing.
+const idlePlace = 1 << 52
+
+// TickScore returns the score of a schedule in the order of the ticks.
+func TickScore(r *contract.ScheduleRecord) string {
+	if r.Paused || r.Next == 0 {
+		return strconv.Itoa(idlePlace)
+	}
+	return strconv.FormatInt(r.Next, 10)
+}
+
+// ScheduleVersion returns a version in its stored form.
+func ScheduleVersion(version int64) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(version)))
+}
+
+// ReadScheduleVersion is the reverse of ScheduleVersion.
+func ReadScheduleVersion(m *rueidis.RedisMessage) int64 {
+	u := Unpacker{Rest: Text(m)}
+	return int64(u.number(8))
+}
+
+// ReadSchedule reads a record. It fails for one that another program has written.
+func ReadSchedule(ref duly.QueueRef, name, text string) (r contract.ScheduleRecord, err error) {
+	r.Queue = ref
+	u := Unpacker{Rest: text}
+	r.Version = int64(u.number(8))
+	r.Paused = u.head()&schedulePaused != 0
+	for _, n := range [...]*int64{&r.Next, &r.Last, &r.Fired, &r.Skipped, &r.Missed} {
+		*n = int64(u.number(6))
+	}
+	if u.Bad || r.Version <= 0 {
+		return r, errors.New("the record is cut short")
+	}
+	r.Schedule, err = schedule.Decode(name, []byte(u.Rest))
+	return r, err
+}
+
+// FireArgs appends an item of a Fire as the script takes it. p is the planned run, nil for
+// none, and number the number of its job.
+func FireArgs(args []string, item *contract.FireItem, missed int, p *contract.Planned, number duly.Number) []string {
+	var w Packer
+	w.Array(7)
+	w.Text(item.Name)
+	w.Text(ScheduleVersion(item.Version))
+	w.Integer(item.Expected)
+	w.Integer(item.Tick)
+	w.Integer(item.Following)
+	w.Integer(int64(missed))
+	if p == nil {
+		w.No()
+		return append(args, rueidis.BinaryString(w), "", "")
+	}
+
+	alias := Alias(p.ID)
+	flags := Flags(p, alias)
+	rest := AppendTail(nil, p, alias)
+	policy := PolicyOf(p)
+	w.Array(11)
+	w.Text(string(number[:]))
+	w.Text(alias)
+	w.Integer(p.DueAt)
+	w.Text(p.OrderKey)
+	w.Text(p.MergeKey)
+	w.Integer(int64(p.Priority))
+	w.Integer(int64(flags))
+	w.Text(policy.Pack())
+	w.Integer(p.ExpiresAt)
+	w.Integer(int64(1 + headersBegin(p, alias))) // Lua counts from 1
+	w.Bool(flags&hasHeaders != 0)
+
+	body := ""
+	if len(p.Body) > BigBody {
+		body = string(p.Body)
+	}
+	return append(args, rueidis.BinaryString(w), rueidis.BinaryString(rest), body)
+}
+
+// headersBegin returns where the headers begin behind the priority of a record, from 0, with
+// their length.
+func headersBegin(p *contract.Planned, alias string) (at int) {
+	for _, text := range [...]string{alias, p.OrderKey, p.MergeKey} {
+		if text != "" {
+			at += 1 + len(text)
+		}
+	}
+	if len(p.Body) > BigBody {
+		at += 4
+	}
+	return at
+}

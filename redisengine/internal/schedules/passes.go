@@ -1,0 +1,156 @@
+package schedules
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/schedule"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Passes fire the due ticks of this process. It implements catalog.Ticks.
+type Passes struct {
+	store  *store.Store
+	firing *schedule.Firing
+	// run runs a function on a goroutine that ends before the engine does.
+	run func(func())
+
+	mu      sync.Mutex
+	closed  bool
+	running map[catalog.ShardRef]bool
+	timers  map[catalog.ShardRef]*tickTimer
+}
+
+// tickTimer starts a pass when a tick is due.
+type tickTimer struct {
+	fires time.Duration // monotonic
+	timer clock.Timer
+}
+
+// New returns the schedules of a catalog, and the passes that fire them. run runs a function on a
+// goroutine that ends before the engine does.
+func New(c *catalog.Catalog, run func(func())) (*Schedules, *Passes) {
+	p := &Passes{
+		store: c.Store, run: run,
+		running: map[catalog.ShardRef]bool{}, timers: map[catalog.ShardRef]*tickTimer{},
+	}
+	e := &Schedules{Catalog: c, passes: p}
+	p.firing = schedule.NewFiring(e, c.Local(), c.Settings.Logger)
+	c.Ticks = p
+	return e, p
+}
+
+// Close ends the timers and waits for the pass under way.
+func (p *Passes) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, t := range p.timers {
+		if t.timer != nil {
+			t.timer.Stop()
+		}
+	}
+	p.mu.Unlock()
+	p.firing.Close()
+}
+
+// Start implements catalog.Ticks.
+func (p *Passes) Start(at catalog.ShardRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.running[at] {
+		return
+	}
+	p.running[at] = true
+	p.run(func() { p.pass(at) })
+}
+
+// pass fires the ticks of a shard until none is due, or none can fire now. Two seconds later, a
+// timer starts another pass, or the look of a process with waiters.
+func (p *Passes) pass(at catalog.ShardRef) {
+	o, err := schedule.Outcome{More: true}, error(nil)
+	for o.More && err == nil {
+		o, err = p.firing.Round(p.store.Quit, at.Ref, at.Index)
+	}
+	if err != nil {
+		o.Pause = contract.FullPause
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, at)
+	if o.Pause > 0 && p.timers[at] != nil && !p.closed {
+		p.setTimer(at, p.store.Local().Mono()+o.Pause)
+	}
+}
+
+// Round implements catalog.Ticks.
+func (p *Passes) Round(ctx context.Context, at catalog.ShardRef) (more bool, err error) {
+	o, err := p.firing.Round(ctx, at.Ref, at.Index)
+	return o.More, err
+}
+
+// Keep implements catalog.Ticks.
+func (p *Passes) Keep(at catalog.ShardRef, tick int64, r store.Reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.store.Settings.Manual {
+		return
+	}
+	if p.timers[at] == nil {
+		p.timers[at] = &tickTimer{}
+	}
+	p.setTimer(at, p.store.Until(tick, r))
+}
+
+// noteNext sets the timer of a shard that this process keeps ticks of. A tick of 0 is none. A pass
+// handles a tick that is due.
+func (p *Passes) noteNext(at catalog.ShardRef, tick int64, r store.Reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timers[at] == nil || p.closed {
+		return
+	}
+	if tick == 0 {
+		if t := p.timers[at].timer; t != nil {
+			t.Stop()
+		}
+		delete(p.timers, at)
+		return
+	}
+	if tick > r.Milli() {
+		p.setTimer(at, p.store.Until(tick, r))
+	}
+}
+
+// setTimer sets the timer of a shard, unless it fires sooner: the pass that follows finds the
+// next tick. The caller holds the lock.
+func (p *Passes) setTimer(at catalog.ShardRef, fires time.Duration) {
+	t := p.timers[at]
+	if t.timer != nil && t.fires <= fires {
+		return
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	set := &tickTimer{fires: fires}
+	p.timers[at] = set
+	set.timer = p.store.Local().At(fires, func() { p.tickTimerFired(at, set) })
+}
+
+// tickTimerFired starts a pass. By the server's clock the tick may still lie ahead. The pass then
+// finds nothing due, and sets the timer again.
+func (p *Passes) tickTimerFired(at catalog.ShardRef, t *tickTimer) {
+	p.mu.Lock()
+	current := p.timers[at] == t
+	if current {
+		p.timers[at] = &tickTimer{}
+	}
+	p.mu.Unlock()
+	if current {
+		p.Start(at)
+	}
+}

@@ -1,0 +1,366 @@
+package redisengine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/faultproxy"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/schedule"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// often is a schedule with a tick in each second, whose runs are independent.
+func often(name string) duly.Schedule {
+	return duly.Schedule{Name: name, Spec: "@every 1s", Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow}
+}
+
+// openAt opens an engine whose clock the test sets. Only Reserve and Step fire ticks.
+func openAt(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
+	t.Helper()
+	cfg := redisengine.Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)}
+	e, err := redisengine.Open(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// stepAll steps a queue until nothing is left to do.
+func stepAll(t *testing.T, e *redisengine.Engine, q duly.QueueRef) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = e.Step(t.Context(), q)
+		must(t, err)
+	}
+}
+
+// eachRanOnce wants one run of each tick of each schedule, and no other.
+func eachRanOnce(t *testing.T, e *redisengine.Engine, q duly.QueueRef, schedules, ticks int) {
+	t.Helper()
+	seen := map[string]bool{}
+	p := duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
+	for {
+		page, err := e.List(t.Context(), q, p)
+		must(t, err)
+		for _, j := range page.Jobs {
+			run := j.Headers[duly.HeaderSchedule] + " " + j.Headers[duly.HeaderTick]
+			if seen[run] {
+				t.Errorf("the tick %s has two runs", run)
+			}
+			seen[run] = true
+		}
+		if p.Cursor = page.Next; p.Cursor == "" {
+			break
+		}
+	}
+	if len(seen) != schedules*ticks {
+		t.Errorf("%d ticks have runs, want %d", len(seen), schedules*ticks)
+	}
+
+	page, err := e.Schedules(t.Context(), q, duly.PageParams{Limit: duly.MaxBatch})
+	must(t, err)
+	for _, s := range page.Schedules {
+		if s.Fired != int64(ticks) || s.Skipped != 0 || s.Missed != 0 {
+			t.Errorf("schedule %s has fired %d ticks, skipped %d and missed %d, want %d, 0 and 0",
+				s.Name, s.Fired, s.Skipped, s.Missed, ticks)
+		}
+	}
+}
+
+// Two processes step one queue at the same time. The long form has 10 000 ticks.
+//
+// C17.89, C17.91, C17.111
+func TestTwoProcessesFireEachTickOnce(t *testing.T) {
+	t.Parallel()
+	const schedules = 20
+	rounds, perRound := 8, 2
+	if long() {
+		rounds, perRound = 100, 5
+	}
+
+	server, prefix := redistest.Shared(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	processes := []*redisengine.Engine{
+		openAt(t, withPrefix(server.URL(), prefix), c), openAt(t, withPrefix(server.URL(), prefix), c),
+	}
+	must(t, processes[0].Configure(t.Context(), q, duly.QueueConfig{Shards: 4}))
+	for i := range schedules {
+		_, err := processes[0].PutSchedule(t.Context(), q, often(fmt.Sprint("s", i)))
+		must(t, err)
+	}
+
+	for range rounds {
+		c.Advance(time.Duration(perRound) * time.Second)
+		var all sync.WaitGroup
+		for _, e := range processes {
+			all.Go(func() { stepAll(t, e, q) })
+		}
+		all.Wait()
+	}
+	eachRanOnce(t, processes[1], q, schedules, rounds*perRound)
+}
+
+// C17.90, S3: the reply of a Fire is lost. The repeat is stale, and the tick has one run.
+func TestLostReplyToAFireMakesOneRun(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	proxy := faultproxy.Redis(t, server.Addr())
+	e, direct := openAt(t, withPrefix("redis://"+proxy.Addr(), prefix), c), openAt(t, withPrefix(server.URL(), prefix), c)
+	_, err := direct.PutSchedule(t.Context(), q, often("a"))
+	must(t, err)
+	c.Advance(time.Second)
+	due, err := direct.DueSchedules(t.Context(), q, 0)
+	must(t, err)
+	timing, err := schedule.Timing(&due.Schedules[0].Schedule)
+	must(t, err)
+	items := schedule.Fold(&due.Schedules[0], timing, due.Now, due.TTL)
+
+	fault := proxy.Inject(faultproxy.Fault{Match: scriptNamed("schedule_fire"), Do: faultproxy.LoseReply})
+	if _, err := e.Fire(t.Context(), q, items); !errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("a Fire whose reply was lost: %v, want unavailable", err)
+	}
+	<-fault.Done()
+	results, err := e.Fire(t.Context(), q, items)
+	must(t, err)
+	if results[0].Status != contract.FireStale {
+		t.Errorf("the repeat is %s, want stale", results[0].Status)
+	}
+	eachRanOnce(t, direct, q, 1, 1)
+}
+
+// C17.125, C17.141: the reply of a Put is lost. The repeat changes nothing.
+func TestLostReplyToAPutChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	put := func() (duly.SchedulePut, error) {
+		return w.e.PutSchedule(w.Context(), duly.Q("q"), duly.Schedule{Name: "a", Spec: "@yearly"})
+	}
+	w.lose("schedule_put", func() error { _, err := put(); return err })
+	if p, err := put(); err != nil || p.Status != duly.ScheduleUnchanged {
+		t.Errorf("the repeat: %+v, %v, want unchanged", p, err)
+	}
+	w.lose("schedule_drop", func() error { return w.e.DeleteSchedule(w.Context(), duly.Q("q"), "a", 0) })
+	if err := w.e.DeleteSchedule(w.Context(), duly.Q("q"), "a", 0); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("the repeat of a delete: %v, want not_found", err)
+	}
+}
+
+// C11.17: a server that has lost its scripts gets them again, and every tick fires.
+func TestTicksFireAfterALossOfScripts(t *testing.T) {
+	t.Parallel()
+	for _, form := range scriptForms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Single(t)
+			c, q := clock.NewFake(), duly.Q("q")
+			e := openAt(t, server.URL()+"?scripts="+form, c)
+			_, err := e.PutSchedule(t.Context(), q, often("a"))
+			must(t, err)
+			for range 5 {
+				server.Must("FUNCTION", "FLUSH")
+				server.Must("SCRIPT", "FLUSH")
+				c.Advance(time.Second)
+				stepAll(t, e, q)
+			}
+			eachRanOnce(t, e, q, 1, 5)
+		})
+	}
+}
+
+// C9.11, C17.83, C17.140: without memory, ticks wait, and a Put is full. Delete, Pause and Resume
+// go on.
+func TestTicksWaitForMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	e := openAt(t, server.URL(), c)
+	for _, name := range []string{"a", "b"} {
+		_, err := e.PutSchedule(t.Context(), q, often(name))
+		must(t, err)
+	}
+	c.Advance(time.Second)
+	server.Must("CONFIG", "SET", "maxmemory", "1")
+	stepAll(t, e, q)
+	eachRanOnce(t, e, q, 2, 0)
+	if _, err := e.PutSchedule(t.Context(), q, often("c")); !errors.Is(err, duly.ErrFull) {
+		t.Errorf("a put without memory: %v, want full", err)
+	}
+	must(t, e.PauseSchedule(t.Context(), q, "b"))
+	must(t, e.ResumeSchedule(t.Context(), q, "b"))
+	must(t, e.DeleteSchedule(t.Context(), q, "b", 0))
+
+	server.Must("CONFIG", "SET", "maxmemory", "0")
+	c.Advance(contract.FullPause)
+	stepAll(t, e, q)
+	eachRanOnce(t, e, q, 1, 3)
+}
+
+// C17.116: a shard without schedules pays one length check in a step and in a look, and none in the
+// life of a plain job.
+func TestShardWithoutSchedulesPaysOneLengthCheck(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e, q := openAt(t, withPrefix(server.URL(), prefix), clock.NewFake()), duly.Q("q")
+	for range 5 {
+		pushOne(t, e, duly.Job{Queue: "q"})
+	}
+	takeOne(t, e, q) // the first Reserve announces the end of its lease
+
+	var d duly.Delivery
+	for _, x := range []struct {
+		call string
+		do   func()
+		want int
+	}{
+		{"push", func() { pushOne(t, e, duly.Job{Queue: "q"}) }, 0},
+		{"reserve", func() { d = takeOne(t, e, q) }, 0},
+		{"ack", func() {
+			_, err := e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})
+			must(t, err)
+		}, 0},
+		{"step", func() { _, err := e.Step(t.Context(), q); must(t, err) }, 1},
+		{"look", func() {
+			_, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}})
+			must(t, err)
+		}, 1},
+	} {
+		var commands []string
+		for _, line := range commandsOn(t, server, prefix+":{default/q/0}:ticks", x.do) {
+			if !strings.Contains(line, "EXISTS") { // look asks for several keys at once
+				commands = append(commands, line)
+			}
+		}
+		if len(commands) != x.want {
+			t.Errorf("a %s sends %d commands to the key of the ticks, want %d: %q", x.call, len(commands), x.want, commands)
+		}
+	}
+}
+
+// commandsOn returns the commands that scripts send to a key while f runs.
+func commandsOn(t *testing.T, server *redistest.Server, key string, f func()) (lines []string) {
+	t.Helper()
+	monitor, err := server.Dial(context.Background())
+	must(t, err)
+	defer monitor.Close()
+	_, err = monitor.Do(t.Context(), "MONITOR")
+	must(t, err)
+	f()
+	end := "end " + t.Name() + key
+	server.Must("ECHO", end)
+	for {
+		line, err := monitor.Receive()
+		must(t, err)
+		text := fmt.Sprint(line)
+		if strings.Contains(text, end) {
+			return lines
+		}
+		if strings.Contains(text, " lua] ") && strings.Contains(text, `"`+key+`"`) {
+			lines = append(lines, strings.ToUpper(text))
+		}
+	}
+}
+
+// C17.60: the script writes the header of the previous run, for every moment that a tick can have.
+func TestPreviousTickIsWrittenAsGoWritesIt(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	q := duly.Q("q")
+	for _, tick := range []time.Time{
+		time.Date(1970, 1, 1, 0, 0, 1, 0, time.UTC), time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC),
+		time.Date(2000, 2, 29, 12, 0, 0, 0, time.UTC), time.Date(2028, 2, 29, 23, 59, 59, 0, time.UTC),
+		time.Date(2100, 2, 28, 23, 59, 59, 0, time.UTC), time.Date(2100, 3, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2400, 12, 31, 1, 2, 3, 0, time.UTC), time.Date(9998, 12, 31, 23, 59, 59, 0, time.UTC),
+	} {
+		c := clock.NewFake()
+		for first := tick.Add(-time.Second); !c.Now().Equal(first); { // a duration has at most 292 years
+			c.Step(first.Sub(c.Now()))
+		}
+		e := openAt(t, withPrefix(server.URL(), prefix+fmt.Sprint(tick.Unix())), c)
+		_, err := e.PutSchedule(t.Context(), q, often("a"))
+		must(t, err)
+		c.Advance(2 * time.Second)
+		stepAll(t, e, q)
+		page, err := e.List(t.Context(), q, duly.ListParams{State: duly.StateReady})
+		must(t, err)
+		if len(page.Jobs) != 2 || page.Jobs[1].Headers[duly.HeaderPrevious] != contract.TickText(tick.UnixMilli()) {
+			t.Errorf("after the tick %s there are %+v", tick, page.Jobs)
+		}
+	}
+}
+
+// C17.113: a server fires the ticks of a queue without waiters on time, from the sweep that has
+// found them on. The sweep itself fires what is due.
+func TestServerFiresTicksOfItsSweepOnTime(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	other := openAt(t, withPrefix(server.URL(), prefix), c) // keeps no timer
+	must(t, other.Configure(t.Context(), q, duly.QueueConfig{Shards: 4}))
+	must(t, other.Pause(t.Context(), q)) // a pause holds back no tick
+	for i := range 8 {
+		sch := often(fmt.Sprint("s", i))
+		sch.Spec = "@every 1m"
+		_, err := other.PutSchedule(t.Context(), q, sch)
+		must(t, err)
+	}
+	cfg := redisengine.Config{URL: withPrefix(server.URL(), prefix), Clock: c, Logger: slog.New(slog.DiscardHandler)}
+	e, err := redisengine.Open(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(func() { e.Close() })
+
+	eachRanOnce(t, e, q, 8, 0)
+	must(t, e.Sweep(t.Context()))
+	for i := range 3 {
+		c.Advance(time.Minute)
+		e.Quiet()
+		eachRanOnce(t, e, q, 8, i+1)
+	}
+
+	// Schedules that are newer than the sweep fire with the next one.
+	for i := range 3 {
+		sch := often(fmt.Sprint("new-", i))
+		sch.Spec = "@every 1s"
+		_, err := other.PutSchedule(t.Context(), duly.Q("new"), sch)
+		must(t, err)
+	}
+	c.Advance(time.Second)
+	e.Quiet()
+	eachRanOnce(t, e, duly.Q("new"), 3, 0)
+	must(t, e.Sweep(t.Context()))
+	e.Quiet()
+	eachRanOnce(t, e, duly.Q("new"), 3, 1)
+}
+
+// C17.94: Fire does not wait until its writes are durable, as a push does.
+func TestFireDoesNotWaitForDurability(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	e := openAt(t, withPrefix(server.URL(), prefix)+"&durability=replicas:1&durability_timeout=1ms", c)
+	results, err := e.Push(t.Context(), []duly.Job{{Queue: "other"}})
+	must(t, err)
+	if !errors.Is(results[0].Err, duly.ErrNotDurable) {
+		t.Errorf("a push without replicas: %v, want not_durable", results[0].Err)
+	}
+
+	_, err = e.PutSchedule(t.Context(), q, often("a"))
+	must(t, err)
+	c.Advance(time.Second)
+	for _, r := range fireOnce(t, e, q) {
+		if r.Status != contract.FireFired || r.Err != nil || r.Run.Err != nil {
+			t.Errorf("fire without replicas: %s, %v, %v, want fired", r.Status, r.Err, r.Run.Err)
+		}
+	}
+	eachRanOnce(t, e, q, 1, 1)
+}
