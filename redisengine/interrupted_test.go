@@ -73,13 +73,11 @@ func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) 
 	}
 }
 
-// interrupter makes scripts fail at any of their commands. It has a private server, whose
-// commands it records.
+// interrupter makes scripts fail at any of their commands. It has a private server.
 type interrupter struct {
 	server  *redistest.Server
 	form    string // one of scriptForms
 	conn    *resp.Conn
-	monitor *resp.Conn
 	usual   map[string]callWords // call a script, by its name
 	raising map[string]callWords // call the failing form of a script
 	names   map[string]string    // names of scripts, by their hash or function
@@ -114,24 +112,24 @@ func newInterrupter(t *testing.T, form string) *interrupter {
 		server: redistest.Single(t, redistest.Config("enable-debug-command yes")), form: form,
 		usual: map[string]callWords{}, raising: map[string]callWords{}, names: map[string]string{}, raised: map[string]int{},
 	}
-	dial := func() *resp.Conn {
-		c, err := x.server.Dial(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	x.conn, x.monitor = dial(), dial()
+	x.conn = x.dial(t)
 	if form == "eval" {
 		x.loadScripts(t)
 	} else {
 		x.loadFunctions(t)
 	}
-	if _, err := x.monitor.Do(context.Background(), "MONITOR"); err != nil {
+	return x
+}
+
+// dial returns a connection that ends with the test.
+func (x *interrupter) dial(t *testing.T) *resp.Conn {
+	t.Helper()
+	c, err := x.server.Dial(context.Background())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return x
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // loadScripts loads every script for EVALSHA, in its normal and its failing form.
@@ -278,13 +276,21 @@ func (x *interrupter) restore(t *testing.T, all []any) {
 // listen runs f and returns the script calls that the server received.
 func (x *interrupter) listen(t *testing.T, f func()) (calls []scriptCall) {
 	t.Helper()
+	// Only the connection of this call monitors, because a server with a monitor
+	// reports every command of every script and every restored key.
+	monitor := x.dial(t)
+	defer monitor.Close()
+	if _, err := monitor.Do(t.Context(), "MONITOR"); err != nil {
+		t.Fatal(err)
+	}
+
 	begin, end := "begin "+t.Name(), "end "+t.Name()
 	x.must(t, "ECHO", begin)
 	f()
 	x.must(t, "ECHO", end)
 	heard := false
 	for {
-		line, err := x.monitor.Receive()
+		line, err := monitor.Receive()
 		if err != nil {
 			t.Fatal(err)
 		}
