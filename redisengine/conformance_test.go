@@ -155,24 +155,28 @@ func long() bool { return os.Getenv("DULY_LONG") != "" }
 
 // TestModel has a short form, which leaves the rare transitions to the engines without a server.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	s := suite(t, single, 1)
 	s.Sequences = 150
 	s.Model(t)
 }
 
 func TestTopicModel(t *testing.T) {
+	t.Parallel()
 	s := suite(t, single, 1)
 	s.Sequences = 40
 	s.TopicModel(t)
 }
 
 func TestTopicModelByEval(t *testing.T) {
+	t.Parallel()
 	s := suite(t, byEval, 1)
 	s.Sequences = 10
 	s.TopicModel(t)
 }
 
 func TestClusterTopicModel(t *testing.T) {
+	t.Parallel()
 	s := suite(t, cluster, 1)
 	s.Sequences = 10
 	neverAcrossSlots(t)
@@ -217,6 +221,7 @@ func TestShardedModel(t *testing.T) {
 }
 
 func TestClusterModel(t *testing.T) {
+	t.Parallel()
 	s := suite(t, cluster, shards)
 	s.Sequences = 60
 	if testing.Short() {

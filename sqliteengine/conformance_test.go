@@ -12,7 +12,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/sqliteengine"
 )
 
@@ -45,11 +44,13 @@ func TestConformance(t *testing.T) { suite(sqliteengine.Config{}).Run(t) }
 
 // The model's run ends no process, so it need not wait for the disk.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Model(t)
 }
 
 // The engine and the model agree on random scripts with topics and groups.
 func TestTopicModel(t *testing.T) {
+	t.Parallel()
 	s := suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal})
 	s.Sequences = 100
 	s.TopicModel(t)
@@ -106,11 +107,11 @@ func TestConformanceGathering(t *testing.T) {
 }
 
 func TestModelGathering(t *testing.T) {
+	t.Parallel()
 	secondRun(t)
-	if !proctest.Long() && os.Getenv("DULY_MODEL_SEQUENCES") == "" {
-		t.Setenv("DULY_MODEL_SEQUENCES", "60")
-	}
-	gathering().Model(t)
+	s := gathering()
+	s.Sequences = 60
+	s.Model(t)
 }
 
 // secondRun skips the second run of a suite in short tests; TestGatherAnswersAllCallers is

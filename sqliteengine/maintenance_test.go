@@ -72,7 +72,7 @@ func TestBusyCheckpointIsNotLogged(t *testing.T) {
 	var callers sync.WaitGroup
 	for caller := range 8 {
 		callers.Go(func() {
-			for i := range 2000 {
+			for i := range 500 {
 				push := pushed(fmt.Sprint(caller, "-", i), nil)
 				if err := errors.Join(e.change(t.Context(), push), e.change(t.Context(), longLog)); err != nil {
 					t.Errorf("a push is answered %v", err)
