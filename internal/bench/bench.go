@@ -27,7 +27,7 @@ type bench struct {
 	streams Native
 	added   atomic.Int64
 	body    []byte
-	name    string // of its queues, without the phase
+	name    string // of the queues, without the phase
 
 	queues []duly.QueueRef // the queues that it has created
 	topics []duly.QueueRef
@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	return report, err
 }
 
-// openGauge opens the gauge, if there is one.
+// openGauge opens the gauge if one is configured.
 func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
 	var g Gauge
 	if b.cfg.Gauge != nil {
@@ -236,6 +236,7 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	if err != nil {
 		return err
 	}
+
 	r.start = b.clock.Mono()
 	cpu := cpuTime()
 	err = do()
@@ -244,6 +245,7 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	if r.elapsed == 0 {
 		r.elapsed = b.clock.Mono() - r.start
 	}
+
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -328,6 +330,7 @@ func (b *bench) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	var errs []error
+
 	if b.native != nil {
 		for _, native := range append(b.more, b.native, b.streams) {
 			if err := native.Remove(ctx); err != nil {
@@ -336,6 +339,7 @@ func (b *bench) clean(ctx context.Context) error {
 		}
 		b.meter.gauge.Close()
 	}
+
 	for _, q := range b.queues {
 		if err := b.remove(ctx, q, b.engine.Destroy); err != nil {
 			errs = append(errs, fmt.Errorf("can't remove queue %s: %w", q, err))
@@ -356,7 +360,7 @@ func (b *bench) newNative(batch int) Native {
 	return native
 }
 
-// drop removes a queue before the end.
+// drop removes a queue before the end of the measurement.
 func (b *bench) drop(ctx context.Context, q duly.QueueRef) error {
 	if err := b.remove(ctx, q, b.engine.Destroy); err != nil {
 		return err

@@ -27,6 +27,7 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 		return err
 	}
 	each := (b.clock.Mono() - begin) / time.Duration(pace.total)
+	// Twice the estimate leaves room for a queue that gets slower as it grows.
 	moment := b.clock.Now().Add(b.offset.ahead + 2*each*time.Duration(jobs) + burstLead).Truncate(time.Millisecond)
 
 	r := newRun(ctx, jobs)
@@ -35,6 +36,7 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 	if err := b.pushAt(ctx, r, q, moment); err != nil {
 		return err
 	}
+
 	left := moment.Sub(b.clock.Now().Add(b.offset.ahead))
 	if left <= b.offset.either {
 		return fmt.Errorf("pushing %d jobs took longer than estimated from the first %d; repeat, or lower jobs", jobs,

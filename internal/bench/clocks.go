@@ -12,7 +12,7 @@ import (
 // error.
 type clockOffset struct{ ahead, either time.Duration }
 
-// probes is how often the clocks are compared.
+// probes is the number of comparisons of the clocks.
 const probes = 20
 
 // compareClocks measures the engine's clock offset with ready jobs, as the package's

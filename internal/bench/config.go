@@ -28,7 +28,7 @@ type Config struct {
 	// gauge. With a backlog the default omits the native phases, Memory, which the backlog itself
 	// reports, and Life unless Kinds are given.
 	Phases []Phase
-	// Repeat is how often each phase is run, 1…1000. Default 3.
+	// Repeat is the number of runs of each phase, 1…1000. Default 3.
 	Repeat int
 	// Load is the work of each run.
 	Load Load
@@ -37,7 +37,7 @@ type Config struct {
 	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, or 1, 10 and 50 if that
 	// is zero too.
 	Batches []int
-	// Shards of the queue in Spread: a power of two, 1…256. Default 8.
+	// Shards is the number of shards of the queue in Spread: a power of two, 1…256. Default 8.
 	Shards int
 	// Against is a single server on which Spread repeats its work, for comparison.
 	Against Target
@@ -68,7 +68,7 @@ type Load struct {
 	Batch       int           // jobs in a batch, 1…1000; default 100
 	Callers     int           // goroutines that push or take batches, 1…10 000; default 4
 	Goroutines  int           // goroutines that push single jobs, 1…10 000; default 64
-	Concurrency int           // jobs that the worker runs at once, 1…10 000; default 64
+	Concurrency int           // jobs that the worker handles at once, 1…10 000; default 64
 	Body        int           // bytes of a job's body, 1 to 64 MiB; default 100
 	Rate        int           // jobs due per second in lateness, 1…100 000; default 1000
 	Queues      int           // queues that idle waits on, 1…100; default 100

@@ -63,7 +63,7 @@ func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock
 	}, ctx.Err()
 }
 
-// pause waits for d, or until the context ends.
+// pause waits until d has passed or ctx ends.
 func pause(ctx context.Context, clk clock.Clock, d time.Duration) {
 	t := clk.NewTimer(d)
 	defer t.Stop()

@@ -29,7 +29,7 @@ type Gauge interface {
 	Native(batch, body int) Native
 	// Streams does the work of the phases publish and group with a stream of the server.
 	Streams(batch, body int) Native
-	// Close ends the gauge.
+	// Close closes the gauge.
 	Close()
 }
 
@@ -37,7 +37,7 @@ type Gauge interface {
 type Cluster interface {
 	// Nodes returns the nodes that store jobs.
 	Nodes() []Node
-	// Shards returns how many of a queue's shards each of the Nodes holds.
+	// Shards returns the number of a queue's shards on each of the Nodes.
 	Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int, error)
 }
 
@@ -75,7 +75,7 @@ type Native interface {
 	Remove(ctx context.Context) error
 }
 
-// Reading is what a server has used so far.
+// Reading is the total usage of a server at one time.
 type Reading struct {
 	CPU     time.Duration // of the threads that run its commands
 	Memory  int64         // bytes in use

@@ -27,7 +27,7 @@ const (
 	Priority Kind = "priority"
 	// Order jobs share 1,000 order keys.
 	Order Kind = "order"
-	// Merge jobs have a merge key each, so none of them merges.
+	// Merge jobs have different merge keys, so none of them merges.
 	Merge Kind = "merge"
 	// All jobs set tries, ID, priority, order key and TTL.
 	All Kind = "all"
@@ -41,7 +41,7 @@ func Kinds() []Kind {
 	return []Kind{Plain, Tries, ID, Priority, Order, Merge, TTL, Retain, Lease, Backoff, All}
 }
 
-// orderKeys is how many order keys the jobs of a queue share.
+// orderKeys is the number of order keys that the jobs of a queue share.
 const orderKeys = 1000
 
 // shape sets the rules of the kind. number is the job's number in its queue, from 0.

@@ -29,7 +29,7 @@ func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
 	})
 }
 
-// groupLateness does the same with messages of the run's topic.
+// groupLateness is lateness with messages of the run's topic.
 func (b *bench) groupLateness(ctx context.Context, r *run, _ duly.QueueRef) error {
 	topic := b.lastTopic()
 	return b.late(ctx, r, groupOf(topic), func(f *run, delays []time.Duration) error {
@@ -41,7 +41,7 @@ func (b *bench) groupLateness(ctx context.Context, r *run, _ duly.QueueRef) erro
 	})
 }
 
-// storeDelayed stores a job, or a message, with each of these delays.
+// storeDelayed stores a job or a message with each of the delays.
 type storeDelayed func(f *run, delays []time.Duration) error
 
 // late measures how late a worker on q gets the jobs that store has stored.
@@ -71,7 +71,7 @@ func (b *bench) recordLateness(r *run, d *duly.Delivery) {
 	}
 }
 
-// schedule stores the jobs of f: job i is due at first + i/rate.
+// schedule stores the jobs of f. Job i is due at first + i/rate.
 func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error {
 	rate := b.cfg.Load.Rate
 	// At least ten pushes per second, so that batches don't make the load uneven.
@@ -89,8 +89,10 @@ func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error 
 			if f.live.Err() != nil {
 				return nil
 			}
+
 			now := b.clock.Mono()
 			for k := range delays[:n] {
+				// A job that is already due would count as late through no fault of the engine.
 				delay := dueAt(i+int64(k)) - now
 				if delay < 0 {
 					f.behind.Add(1)

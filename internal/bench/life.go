@@ -21,7 +21,7 @@ const (
 	restTime  = 2 * time.Second
 )
 
-// lifeStep is one kind in calls of one batch size.
+// lifeStep is one kind of job in calls of one batch size.
 type lifeStep struct {
 	kind  Kind
 	batch int

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// jobStages are the stages of jobs in a queue of the engine.
+// jobStages implements stages with jobs in a queue of the engine.
 type jobStages struct {
 	*bench
 	queue duly.QueueRef

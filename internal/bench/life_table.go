@@ -8,8 +8,8 @@ type Basis string
 // These are the bases.
 const (
 	ServerCPU  Basis = "server_cpu"  // processor time of the server behind the engine
-	ProcessCPU Basis = "process_cpu" // processor time of this process, the engine included
-	Elapsed    Basis = "time"        // time, divided by the jobs
+	ProcessCPU Basis = "process_cpu" // processor time of this process, including the engine
+	Elapsed    Basis = "time"        // elapsed time divided by the number of jobs
 )
 
 // LifeTable has the costs of jobs of each kind from push to ack.

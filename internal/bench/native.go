@@ -18,17 +18,17 @@ func (b *bench) nativeTake(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativeTake(ctx, r, b.native, &b.stored)
 }
 
-// nativePublish adds the run's messages to a stream.
+// nativePublish adds the run's messages to a native stream.
 func (b *bench) nativePublish(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativePush(ctx, r, b.streams, &b.added)
 }
 
-// nativeGroup reads and acks them as a group of the stream.
+// nativeGroup reads and acks the run's messages as a group of the native stream.
 func (b *bench) nativeGroup(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativeTake(ctx, r, b.streams, &b.added)
 }
 
-// nativeTake takes the run's jobs on every lane.
+// nativeTake takes the run's jobs on all lanes and subtracts them from stored.
 func nativeTake(ctx context.Context, r *run, native Native, stored *atomic.Int64) error {
 	return nativeEach(r, native, func(lane int, _ int64, n int) (int, error) {
 		numbers, err := native.Reserve(ctx, lane, n)
@@ -43,7 +43,7 @@ func nativeTake(ctx context.Context, r *run, native Native, stored *atomic.Int64
 	})
 }
 
-// nativePush stores the run's jobs on every lane and counts them in stored.
+// nativePush stores the run's jobs on all lanes and adds them to stored.
 func nativePush(ctx context.Context, r *run, native Native, stored *atomic.Int64) error {
 	return nativeEach(r, native, func(lane int, _ int64, n int) (int, error) {
 		if err := native.Push(ctx, lane, n); err != nil {
@@ -61,6 +61,7 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 	for lane := range native.Lanes() {
 		lanes <- lane
 	}
+
 	return r.each(native.Lanes(), func() error {
 		lane := <-lanes
 		for first, n := r.claim(native.Most()); n > 0; first, n = r.claim(native.Most()) {
@@ -68,6 +69,7 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 			if err != nil {
 				return err
 			}
+
 			r.done.Add(int64(got))
 			// An empty server ends the run early.
 			if r.unclaim(n - got); got == 0 {

@@ -44,7 +44,7 @@ const (
 	// GroupLateness is Lateness with delayed messages of a topic.
 	GroupLateness Phase = "group-lateness"
 
-	// The following need a gauge.
+	// These phases need a gauge.
 
 	// NativePush and NativeTake are Push and Take with the server's commands.
 	NativePush Phase = "native-push"
@@ -68,9 +68,9 @@ const (
 // leaves some.
 func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness, Life} }
 
-// GaugePhases returns the phases of an engine with a gauge, in their order. A phase is next to the
-// phase that it is compared with. Idle is first: the engine takes one step some time after, in
-// each queue that another phase has used, and Idle would count those steps.
+// GaugePhases returns the default phases of an engine with a gauge, in order. Phases that are
+// compared with each other are adjacent. Idle is first: the engine later runs one maintenance
+// step in each used queue, and Idle would count those requests.
 func GaugePhases() []Phase {
 	return []Phase{Idle, Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Life, Memory}
 }
@@ -94,13 +94,13 @@ func names[T ~string](of []T) []string {
 	return all
 }
 
-// spec says how one phase is run.
+// spec describes how a phase is run.
 type spec struct {
-	// loaded: the queue must hold the jobs of a run before it begins.
+	// loaded means that the queue must hold the jobs of a run before it begins.
 	loaded bool
 	// apart: the phase uses another queue even if there is a backlog.
 	apart bool
-	// native: the phase uses no queue of the measurement.
+	// native means that the phase uses no queue of the engine.
 	native bool
 	// paced: Load.Rate jobs become due per second, and the phase lasts as long as they do.
 	paced bool
@@ -137,32 +137,22 @@ func specOf(p Phase) spec {
 	case NativePush:
 		return spec{native: true, measure: (*bench).nativePush}
 	case NativeTake:
-		return spec{native: true, measure: (*bench).nativeTake, load: func(b *bench, ctx context.Context, at Progress,
-			_ duly.QueueRef, jobs int) error {
-			return b.prepareNative(ctx, at, b.native, &b.stored, jobs)
-		}}
+		return spec{native: true, measure: (*bench).nativeTake, load: (*bench).loadNative}
 	case Publish:
-		return spec{native: true, of: "call", measure: (*bench).publish,
-			load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, _ int) error {
-				return b.loadTopic(ctx, at, "publish", 0)
-			}}
+		return spec{native: true, of: "call", measure: (*bench).publish, load: (*bench).loadEmptyTopic}
 	case Group:
-		return spec{native: true, of: "reserve+ack", measure: (*bench).consume,
-			load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
-				return b.loadTopic(ctx, at, "group", jobs)
-			}}
+		return spec{native: true, of: "reserve+ack", measure: (*bench).consume, load: (*bench).loadGroup}
 	case GroupWork:
-		return spec{native: true, measure: (*bench).workGroup, load: specOf(Group).load}
+		return spec{native: true, measure: (*bench).workGroup, load: (*bench).loadGroup}
 	case GroupLateness:
-		return spec{native: true, apart: true, paced: true, of: "lateness", measure: (*bench).groupLateness,
-			load: specOf(Publish).load}
+		return spec{
+			native: true, apart: true, paced: true, of: "lateness",
+			measure: (*bench).groupLateness, load: (*bench).loadEmptyTopic,
+		}
 	case NativePublish:
 		return spec{native: true, measure: (*bench).nativePublish}
 	case NativeGroup:
-		return spec{native: true, measure: (*bench).nativeGroup, load: func(b *bench, ctx context.Context, at Progress,
-			_ duly.QueueRef, jobs int) error {
-			return b.prepareNative(ctx, at, b.streams, &b.added, jobs)
-		}}
+		return spec{native: true, measure: (*bench).nativeGroup, load: (*bench).loadStream}
 	case Calls:
 		return spec{whole: (*bench).calls}
 	case Life:
@@ -176,4 +166,19 @@ func specOf(p Phase) spec {
 	}
 
 	return spec{apart: true, paced: true, of: "lateness", measure: (*bench).lateness}
+}
+func (b *bench) loadNative(ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+	return b.prepareNative(ctx, at, b.native, &b.stored, jobs)
+}
+
+func (b *bench) loadStream(ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+	return b.prepareNative(ctx, at, b.streams, &b.added, jobs)
+}
+
+func (b *bench) loadEmptyTopic(ctx context.Context, at Progress, _ duly.QueueRef, _ int) error {
+	return b.loadTopic(ctx, at, "publish", 0)
+}
+
+func (b *bench) loadGroup(ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+	return b.loadTopic(ctx, at, "group", jobs)
 }

@@ -29,7 +29,7 @@ func tick(clk clock.Clock, report func(Progress)) *ticker {
 	return t
 }
 
-// watch reports the progress of another run from now on.
+// watch switches to the progress of another run.
 func (t *ticker) watch(at Progress, r *run) {
 	at.Total = r.total
 	t.watched.Store(&watched{at, r})

@@ -133,14 +133,14 @@ func (s *oneServer) sides(ctx context.Context) (all []*spreadSide, err error) {
 	return all, nil
 }
 
-// leave removes the queues and closes the server.
+// leave removes the queues and closes the engine and the gauge.
 func (s *oneServer) leave(ctx context.Context) error {
 	err := errors.Join(s.clean(ctx), s.engine.Close())
 	s.gauge.Close()
 	return err
 }
 
-// spreadRounds fills in the costs of a table.
+// spreadRounds runs all rounds and fills in the costs of a table.
 func (b *bench) spreadRounds(
 	ctx context.Context, at Progress, table *SpreadTable, sides []*spreadSide,
 ) (Result, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// benchGroup is the group of every topic of a measurement.
+// benchGroup is the name of the group in every topic of a measurement.
 const benchGroup = "bench"
 
 // topic creates a topic of this measurement with one group, and registers it for removal.

@@ -9,8 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A monotonic reading in Now would hide a step of the wall from every
-// subtraction.
+// A time with a monotonic reading would hide steps of the wall clock from every subtraction.
 func TestSystemNowIsWallTimeInUTC(t *testing.T) {
 	t.Parallel()
 	now := clock.System().Now()
@@ -32,7 +31,7 @@ func TestSystemTimers(t *testing.T) {
 
 		timer.Reset(time.Minute)
 		if !timer.Stop() || timer.Stop() {
-			t.Error("Stop tells true the first time and false the second")
+			t.Error("Stop must return true the first time and false the second")
 		}
 		ticker := c.NewTimer(2 * time.Second)
 		<-ticker.C

@@ -1,4 +1,4 @@
-// Package clock is the only place in duly that reads the time.
+// Package clock is the only package in duly that reads the time.
 //
 // Every package takes a [Clock] and so can be run by a [Fake] in tests: a
 // delay of a week then passes in a microsecond. A clock has two kinds of time,

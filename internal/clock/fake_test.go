@@ -54,8 +54,7 @@ func TestAdvanceCallsTimersThatTimersSet(t *testing.T) {
 	}
 }
 
-// What is set for a moment fires at it, however far the clock has moved since
-// the moment was reckoned.
+// The clock may have moved between the computation of a time and the call of At.
 func TestAtFiresAtItsMoment(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
@@ -94,13 +93,13 @@ func TestStopPreventsTheCall(t *testing.T) {
 	called := 0
 	timer := f.AfterFunc(time.Second, func() { called++ })
 	if !timer.Stop() || timer.Stop() {
-		t.Error("Stop tells true the first time and false the second")
+		t.Error("Stop must return true the first time and false the second")
 	}
 	f.Advance(time.Minute)
 	timer.Reset(time.Second) // it may be set again
 	f.Advance(time.Second)
 	if timer.Stop() {
-		t.Error("Stop of a timer that was called tells true")
+		t.Error("Stop returned true for a timer that has fired")
 	}
 	if called != 1 {
 		t.Errorf("called %d times, want once", called)

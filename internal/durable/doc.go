@@ -1,7 +1,6 @@
-// Package durable lets files appear whole or not at all, and last.
+// Package durable writes files that appear completely or not at all, and survive a power cut.
 //
-// A file is written under another name beside its place, synced, renamed, and
-// the folder is synced too: before that a power cut may take the new name back.
-// Whenever the process dies there is either what was there before or the whole
-// new file; what may be left over is the other name.
+// A file is written under a temporary name in the same folder, synced and renamed. Then the
+// folder is synced, because a power cut may undo a rename that was not synced. A crash at any
+// point leaves either the old file or the complete new one, and perhaps the temporary file.
 package durable

@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file that its owner alone can read, in place of what is
-// there.
+// WriteFile writes a file that only its owner can read. It replaces an existing file.
 func WriteFile(path string, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
@@ -21,10 +20,10 @@ func WriteFile(path string, text string) error {
 	return Place(f, path)
 }
 
-// Place syncs and closes a file that was written beside path and gives it that
-// name, in place of what is there. After an error the file is closed; whoever
-// made it removes it.
+// Place syncs and closes f, which must be in the folder of path, and renames it to path. It
+// replaces an existing file. After an error f is closed and the caller must remove it.
 func Place(f *os.File, path string) error {
+	// The data must be on disk before the name is, or a power cut could leave an empty file.
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ func TestAFileThatCantBePlacedLeavesWhatWasThere(t *testing.T) {
 	alone(t, path)
 }
 
-// alone proves that nothing was left beside the file.
+// alone fails the test if the folder holds anything except the file.
 func alone(t *testing.T, path string) {
 	t.Helper()
 	if found, _ := os.ReadDir(filepath.Dir(path)); len(found) != 1 {
-		t.Errorf("beside it stands %v", found)
+		t.Errorf("the folder holds %v, want only the file", found)
 	}
 }

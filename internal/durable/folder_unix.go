@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// SyncFolder makes a rename in the folder survive a power cut.
+// SyncFolder syncs a folder, so that a rename in it survives a power cut.
 func SyncFolder(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,5 +1,4 @@
 package durable
 
-// SyncFolder has nothing to do: Windows has no sync of a folder, and NTFS logs
-// renames.
+// SyncFolder does nothing: Windows can't sync a folder, and NTFS logs renames.
 func SyncFolder(string) error { return nil }

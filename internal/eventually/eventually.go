@@ -1,5 +1,4 @@
-// Package eventually waits, in tests, for what happens by itself and tells
-// nobody when it has.
+// Package eventually lets tests wait for conditions that nothing signals.
 package eventually
 
 import (
@@ -7,12 +6,12 @@ import (
 	"time"
 )
 
-// patience is how long anything may take that takes milliseconds, on a machine
-// that is busy with something else.
+// patience is the longest wait. What tests wait for takes milliseconds, but a busy machine
+// may be much slower.
 const patience = 30 * time.Second
 
-// True looks at a condition until it holds, often at first and then every 20 ms,
-// and fails the test after half a minute. It says what was waited for.
+// True polls a condition until it holds: often at first, then every 20 ms. It fails the test
+// after 30 seconds. what describes the condition in the failure message.
 func True(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	limit := time.NewTimer(patience)
@@ -26,8 +25,8 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Receive returns the next value of a channel, or the zero value of one that is
-// closed. It fails the test after half a minute. It says what was waited for.
+// Receive returns the next value of a channel, or the zero value if the channel is closed. It
+// fails the test after 30 seconds. what describes the value in the failure message.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	limit := time.NewTimer(patience)

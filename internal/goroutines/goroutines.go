@@ -1,18 +1,17 @@
-// Package goroutines tells a test whether what it has begun has come to rest.
-// It is for tests over real sockets; in a bubble of testing/synctest nobody
-// needs it.
+// Package goroutines reports whether the goroutines that a test started are idle. Tests over
+// real sockets use it; a testing/synctest bubble does not need it.
 //
-// The runtime tells the states of goroutines only in its dump of their stacks,
-// of which each begins with a line like
+// The runtime reports the states of goroutines only in a stack dump. Each stack in it begins
+// with a line like
 //
 //	goroutine 18 [chan receive, 2 minutes]:
 //
-// and ends with the goroutine that began it:
+// and ends with the goroutine that created it:
 //
 //	created by net/http.(*Server).Serve in goroutine 7
 //
-// The dump is asked for some hundred times a second, under the race detector
-// too, so it is read without regular expressions and into one buffer.
+// Tests read the dump hundreds of times a second, also under the race detector. The parser
+// therefore uses no regular expressions and reuses one buffer.
 package goroutines
 
 import (
@@ -22,17 +21,17 @@ import (
 	"sync"
 )
 
-// ID is the number of a goroutine.
+// ID is a goroutine's number.
 type ID uint64
 
-// Own is the number of the goroutine that calls it.
+// Own returns the number of the calling goroutine.
 func Own() ID {
 	b := make([]byte, 64)
 	id, _, _ := head(b[:runtime.Stack(b, false)])
 	return id
 }
 
-// Busy reports whether a goroutine that descends from the root runs, or could.
+// Busy reports whether a descendant of the root goroutine is running or runnable.
 func Busy(root ID) bool {
 	var busy []ID
 	parents := map[ID]ID{}
@@ -67,7 +66,7 @@ func descends(id, root ID, parents map[ID]ID) bool {
 	return false
 }
 
-// head reads the first line of a stack: its goroutine's number and state.
+// head parses the first line of a stack and returns the goroutine's number and state.
 func head(stack []byte) (ID, []byte, bool) {
 	rest, ok := bytes.CutPrefix(stack, []byte("goroutine "))
 	if !ok {
@@ -83,7 +82,7 @@ func head(stack []byte) (ID, []byte, bool) {
 	return ID(id), state, ok && err == nil
 }
 
-// creator reads who began the goroutine of a stack.
+// creator parses the last line of a stack and returns the goroutine that created it.
 func creator(stack []byte) (ID, bool) {
 	i := bytes.LastIndex(stack, []byte("\ncreated by "))
 	if i < 0 {
@@ -100,11 +99,12 @@ var dump = struct {
 	b []byte
 }{b: make([]byte, 1<<20)}
 
-// eachStack calls f with the stack of each goroutine, one after the other.
+// eachStack calls f with the stack of each goroutine in turn.
 func eachStack(f func(stack []byte)) {
 	dump.Lock()
 	defer dump.Unlock()
 	n := runtime.Stack(dump.b, true)
+	// A full buffer means that the dump was cut off.
 	for ; n == len(dump.b); n = runtime.Stack(dump.b, true) {
 		dump.b = make([]byte, 2*len(dump.b))
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly/internal/goroutines"
 )
 
-func TestBusyTellsWhetherADescendantRuns(t *testing.T) {
+func TestBusyReportsARunningDescendant(t *testing.T) {
 	t.Parallel()
 	own, begun, stop, over := make(chan goroutines.ID), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	park, hold := make(chan struct{}), make(chan struct{})

@@ -1,7 +1,6 @@
-// Package hook has the rules about the destinations and headers of HTTP push that
-// the root package and the server share: the form of a URL, and the names of headers
-// that a request can't take from a job.
+// Package hook holds the rules for URLs and headers of HTTP push that the root package and
+// the server share: the form of a URL, and the header names that a job can't set.
 //
-// It decides about the form alone. Whether a URL may be called is decided by package
-// guard of the server, which knows the server's configuration.
+// It checks the form only. The server's package guard, which knows the configuration,
+// decides whether a URL may be called.
 package hook

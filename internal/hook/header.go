@@ -1,17 +1,17 @@
 package hook
 
-// HeaderKind says who sets a header of a request.
+// HeaderKind classifies a request header by the component that sets it.
 type HeaderKind uint8
 
 // The kinds.
 const (
 	// Free headers come from the job or its target.
 	Free HeaderKind = iota
-	// Own headers have a value of duly's on every request.
+	// Own headers are set by duly on every request.
 	Own
-	// Connection headers mean something for the connection, not for the receiver.
+	// Connection headers describe the connection and are not meant for the receiver.
 	Connection
-	// Credential headers belong into a target, which keeps them sealed.
+	// Credential headers must be set in a target, which encrypts them.
 	Credential
 )
 
@@ -30,8 +30,8 @@ func KindOf(lower string) HeaderKind {
 	return Free
 }
 
-// Reason returns why a job can't have a header of that kind, to stand behind its
-// name, or "".
+// Reason returns why a job can't have a header of this kind, as a phrase to put after the
+// header's name. It returns "" for headers that a job can have.
 func (k HeaderKind) Reason() string {
 	switch k {
 	case Own:

@@ -2,17 +2,18 @@ package hook
 
 import "testing"
 
-// C16.35, C16.36: the names that a job of a push queue must not have.
+// C16.35, C16.36: a job of a push queue can't have these header names.
 func TestKindOf(t *testing.T) {
 	t.Parallel()
 	for kind, names := range map[HeaderKind][]string{
 		Free: {"content-type", "traceparent", "tracestate", "x-a", "idempotency-key", "webhook", "accept", "duly"},
 		Own: {
-			"webhook-id", "webhook-timestamp", "webhook-signature", "duly-namespace", "duly-queue", "duly-id", "duly-attempt", "duly-tries", "duly-due", "user-agent",
+			"webhook-id", "webhook-timestamp", "webhook-signature", "duly-namespace", "duly-queue", "duly-id",
+			"duly-attempt", "duly-tries", "duly-due", "user-agent",
 		},
 		Connection: {
-			"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-			"host", "content-length", "expect",
+			"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
+			"te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect",
 		},
 		Credential: {"authorization", "cookie"},
 	} {

@@ -11,8 +11,8 @@ import (
 
 const hasFragment = "has a fragment, which no server gets; remove #…"
 
-// ParseURL checks the form of a URL and returns the reason to refuse it, or "". The
-// reason repeats nothing of the path or the query.
+// ParseURL parses a URL and checks its form. It returns the reason to refuse the URL, or "".
+// The reason never contains the path or the query, which may hold secrets.
 func ParseURL(text string) (u *url.URL, reason string) {
 	if len(text) > duly.MaxURL {
 		return nil, "has " + strconv.Itoa(len(text)) + " bytes, may have at most " + strconv.Itoa(duly.MaxURL)
@@ -34,8 +34,8 @@ func ParseURL(text string) (u *url.URL, reason string) {
 	return u, ""
 }
 
-// CheckForm checks the parts of a URL that decide what is called, and returns the
-// reason to refuse it, or "".
+// CheckForm checks the parts of a URL that decide which host is called. It returns the reason
+// to refuse the URL, or "".
 func CheckForm(u *url.URL) string {
 	switch {
 	case u.Opaque != "":
@@ -73,8 +73,8 @@ func checkHost(u *url.URL) string {
 	if !isName(host) {
 		return "has no valid host; write a name such as example.com, or an address"
 	}
-	// Resolvers read 127.1, 0x7f.1 and 2130706433 as 127.0.0.1. No name of the
-	// Internet ends in a number.
+	// Resolvers read 127.1, 0x7f.1 and 2130706433 as 127.0.0.1. No Internet domain name ends
+	// in a number, so every such host is refused.
 	if last := lastLabel(host); isNumber(last) {
 		if _, err := netip.ParseAddr(host); err != nil {
 			return "has a host that ends in a number; write an IPv4 address as four decimal numbers, such as 192.0.2.1"
@@ -83,7 +83,7 @@ func checkHost(u *url.URL) string {
 	return ""
 }
 
-// Port returns the port of a URL, or the one of its scheme.
+// Port returns the port of a URL, or the default port of its scheme.
 func Port(u *url.URL) (uint16, bool) {
 	text := u.Port()
 	if text == "" {
@@ -96,8 +96,8 @@ func Port(u *url.URL) (uint16, bool) {
 	return uint16(port), err == nil && port > 0 && text[0] != '0'
 }
 
-// isName reports whether a host is a name of the DNS: labels of 1 to 63 letters,
-// digits, - and _, at most 253 bytes, with one dot at the end at most.
+// isName reports whether a host is a DNS name: labels of 1 to 63 letters, digits, - and _,
+// at most 253 bytes in total, with an optional dot at the end.
 func isName(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if host == "" || len(host) > 253 {
@@ -121,8 +121,8 @@ func lastLabel(host string) string {
 	return host[strings.LastIndexByte(host, '.')+1:]
 }
 
-// isNumber reports whether a resolver may read a label as a number: digits, or 0x
-// and hexadecimal digits.
+// isNumber reports whether a resolver may read a label as a number: decimal digits, or 0x
+// followed by hexadecimal digits.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""

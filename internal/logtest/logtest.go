@@ -1,4 +1,4 @@
-// Package logtest is a log that a test reads while it is written.
+// Package logtest provides a log that a test can read while it is being written.
 package logtest
 
 import (
@@ -8,34 +8,33 @@ import (
 	"sync"
 )
 
-// Log is what was logged so far, by as many goroutines as like. The zero Log is
-// empty.
+// Log collects log output. It is safe for concurrent use, and its zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// Logger logs into it, in slog's text form, from the level info on.
+// Logger returns a logger that writes to l in slog's text format, at level info and above.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Write implements io.Writer, for a handler of another form.
+// Write implements io.Writer, so that other slog handlers can write to l too.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-// String is all of it.
+// String returns everything that was logged.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Count is how often a text stands in it.
+// Count returns the number of times a text occurs in the log.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
 
-// Lines are those in which a text stands.
+// Lines returns the lines that contain a text.
 func (l *Log) Lines(with string) (lines []string) {
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, with) {

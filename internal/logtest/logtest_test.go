@@ -28,6 +28,6 @@ func TestALogKeepsWhatManyWrite(t *testing.T) {
 		t.Errorf("%d lines, %d of them of one writer: %q", log.Count("msg=from"), len(lines), log.String())
 	}
 	if log.Count("nothing") != 0 || log.Lines("nothing") != nil {
-		t.Errorf("what nobody wrote was found in %q", log.String())
+		t.Errorf("a text that was never logged was found in %q", log.String())
 	}
 }

@@ -1,6 +1,6 @@
-// Package porttest gives tests ports of the loopback that stay theirs while
-// nobody listens there: a server that is down comes back on its port, and
-// whoever connects meanwhile is refused.
+// Package porttest reserves loopback ports for tests. A reserved port stays reserved while
+// nothing listens on it: a stopped server can restart on its port, and clients that connect
+// in between are refused.
 package porttest
 
 import (
@@ -14,15 +14,14 @@ import (
 	"testing"
 )
 
-// Ports are taken from below those that systems give to outgoing connections,
-// and to servers that name none, so none of these sits on the port of a server
-// that is about to come back.
+// The range lies below the ephemeral ports that systems give to outgoing connections and to
+// listeners on port 0. So no other socket can take the port of a stopped server.
 const firstPort, ports = 15_000, 17_000
 
 var lastPort atomic.Uint32
 
-// Address is an address of the loopback for a server of the test's own. Nobody
-// else is given it while the test runs, also while that server is down.
+// Address returns a loopback address for a server of the test. No other test gets it until
+// this test ends, even while the server is down.
 func Address(t testing.TB) string {
 	t.Helper()
 	port, claim, err := Claim()
@@ -33,10 +32,9 @@ func Address(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// Claim is a port of the loopback that nobody listens on, and the claim to it:
-// while that is held nobody else is given the port, in whatever test process,
-// also while the server that it is for is down. Nothing speaks UDP here, so the
-// same number there is the claim. Test processes begin at different places.
+// Claim returns a free loopback port and a claim to it. No test process gets the port while
+// the claim is open, even if no server listens there. The claim is a UDP socket with the same
+// number, which tests never use otherwise. Processes start their search at different ports.
 func Claim() (port int, claim io.Closer, err error) {
 	for range ports {
 		port := firstPort + (os.Getpid()*31+int(lastPort.Add(1)))%ports

@@ -2,15 +2,14 @@ package porttest
 
 import "testing"
 
-// The port of a server that is down is kept for it, also from other processes,
-// which see that nobody listens there.
+// The claim protects a port also from other processes, which see that nothing listens there.
 func TestThePortOfAServerThatIsDownIsKept(t *testing.T) {
 	port, claim, err := Claim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer claim.Close()
-	lastPort.Store(lastPort.Load() - 1) // as another process, which counts for itself
+	lastPort.Store(lastPort.Load() - 1) // another process has its own counter
 	next, other, err := Claim()
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,13 @@
-// Package proctest runs parts of a test in processes of their own, so that
-// they can be killed, traced and starved.
+// Package proctest runs parts of a test in separate processes, so that the test can kill,
+// trace or starve them.
 //
 // A test binary names its roles in TestMain:
 //
 //	func TestMain(m *testing.M) { proctest.Main(m, proctest.Roles{"store": runStore}) }
 //
-// Start then runs the same binary again in one of them. What the child writes
-// to its standard output is the history that the test judges it by: a line
-// that was written before a kill has been written, whatever happens to the
-// process. Only processes that Start has started are ever signalled, by pid.
+// Start then runs the same binary in one of these roles. The test checks what the child
+// printed to standard output. A line that was printed before a kill is never lost. Only
+// processes that Start started are signalled, by process ID.
 package proctest
 
 import (
@@ -28,12 +27,12 @@ import (
 // roleVariable names the role of a child process.
 const roleVariable = "DULY_PROCTEST_ROLE"
 
-// Roles are the parts that a test binary can be started in. A role ends with
-// the process's error.
+// Roles maps the name of a role to its function. If the function returns an error, the
+// process prints it and exits with status 1.
 type Roles map[string]func(args []string) error
 
-// Main runs the role that the process was started in, or else the tests: a
-// testing.M, or what wraps one.
+// Main runs the role of this process if it has one, and the tests otherwise. m is a
+// testing.M or a wrapper of one.
 func Main(m interface{ Run() int }, roles Roles) {
 	name := os.Getenv(roleVariable)
 	if name == "" {
@@ -51,8 +50,8 @@ func Main(m interface{ Run() int }, roles Roles) {
 	os.Exit(0)
 }
 
-// Need skips a test whose tool is not installed, by name, and fails it where
-// CI=true promises that everything is there.
+// Need skips a test if one of the tools is not installed. It fails the test instead if
+// CI=true, where every tool must be installed.
 func Need(t testing.TB, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
@@ -66,7 +65,7 @@ func Need(t testing.TB, tools ...string) {
 	}
 }
 
-// NeedRoot skips a test that only root can run, and fails it where CI=true.
+// NeedRoot skips a test that needs root. It fails the test instead if CI=true.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	switch {
@@ -78,7 +77,7 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// Long reports whether the suites run with their full counts.
+// Long reports whether the suites run at full length.
 func Long() bool { return os.Getenv("DULY_LONG") == "1" }
 
 // Process is a running child.
@@ -88,27 +87,25 @@ type Process struct {
 	err   error
 	mu    sync.Mutex
 	lines []string
-	more  chan struct{} // closed and made anew with every line
+	more  chan struct{} // closed and replaced at every line
 }
 
-// Environ is the environment of a test binary that is started in a role. Under
-// the race detector it ends as soon as it is done, unless this environment says
-// otherwise: by default it would sleep for a second first.
+// Environ returns the environment of a test binary that is started in a role. Under the race
+// detector a process sleeps for a second before it exits; Environ turns that off unless
+// GORACE is already set.
 func Environ(role string) []string {
 	return append([]string{"GORACE=atexit_sleep_ms=0"}, append(os.Environ(), roleVariable+"="+role)...)
 }
 
 // Options changes how a child is started.
 type Options struct {
-	// Before is a command that the child is run under, such as strace with its
-	// flags.
+	// Before is a command that runs the child, such as strace with its flags.
 	Before []string
-	// Prepare may change the command, for instance its namespaces.
+	// Prepare may change the command, for example its namespaces.
 	Prepare func(*exec.Cmd)
 }
 
-// Start runs the test binary in a role. The child is killed when the test
-// ends.
+// Start runs the test binary in a role. It kills the child when the test ends.
 func Start(t testing.TB, o Options, role string, args ...string) *Process {
 	t.Helper()
 	self, err := os.Executable()
@@ -142,7 +139,7 @@ func (p *Process) read(out io.Reader) {
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			break // a line that a kill cut off was not said
+			break // a line that a kill cut off does not count
 		}
 		p.mu.Lock()
 		p.lines = append(p.lines, strings.TrimSuffix(line, "\n"))
@@ -154,20 +151,19 @@ func (p *Process) read(out io.Reader) {
 	close(p.done)
 }
 
-// Kill ends the child as kill -9 does, and waits until it has gone. It may be
-// repeated.
+// Kill ends the child like kill -9 and waits until it is gone. It may be called again.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Stop asks the child to end, as SIGTERM does. It does not wait for that.
+// Stop sends SIGTERM to the child and does not wait.
 func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 
-// Pid is the child's.
+// Pid returns the child's process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Wait waits until the child has ended by itself and tells its error.
+// Wait waits until the child exits and returns its error.
 func (p *Process) Wait(limit time.Duration) error {
 	select {
 	case <-p.done:
@@ -177,15 +173,15 @@ func (p *Process) Wait(limit time.Duration) error {
 	}
 }
 
-// Lines is what the child has printed so far.
+// Lines returns the lines that the child has printed so far.
 func (p *Process) Lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.lines...)
 }
 
-// Await waits until the child has printed n lines with that beginning; false if
-// it ended or the limit passed before.
+// Await waits until the child has printed n lines with a prefix. It returns false if the
+// child exits or the limit passes first.
 func (p *Process) Await(prefix string, n int, limit time.Duration) bool {
 	timeout := time.After(limit)
 	for {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A process is at rest if it takes no more than a twentieth of a processor. It
-// has a minute to come to that.
+// A process is at rest if it uses at most 5 % of a processor. It must reach that state
+// within a minute.
 const (
 	window   = 500 * time.Millisecond
 	atRest   = window / 20
 	restless = time.Minute
 )
 
-// AwaitRest waits until a process is at rest: until it is done with what it had
-// still to do, such as to collect garbage, when all its answers had been given.
+// AwaitRest waits until a process is at rest. After its last response a process may still
+// have work to do, such as garbage collection.
 func AwaitRest(t testing.TB, pid int) {
 	t.Helper()
 	for end := time.Now().Add(restless); time.Now().Before(end); {

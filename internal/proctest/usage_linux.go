@@ -13,23 +13,21 @@ import (
 // tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// CPU is the processor time that a process has used so far, in all its threads,
-// in the kernel and outside of it: what getrusage tells the process itself. It
-// is told in steps of 10 ms.
+// CPU returns the processor time that a process has used in all its threads, in user and
+// kernel mode, as getrusage returns it. The resolution is 10 ms.
 func CPU(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The name of the program, in parentheses, may hold anything; behind it
-	// come the third field and the following.
+	// The program's name is in parentheses and may contain spaces. The third field follows it.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	const user, system = 14 - 3, 15 - 3
 	return time.Duration(number(t, fields[user])+number(t, fields[system])) * tick
 }
 
-// Memory is what a process has in RAM, in bytes.
+// Memory returns the resident memory of a process in bytes.
 func Memory(t testing.TB, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
