@@ -81,8 +81,10 @@ func TestIdleReadsShareOneWatcher(t *testing.T) {
 	defer e.Close()
 	const reads, shards, lasts = 20, 16, 5 * time.Minute
 	must(t, e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Shards: shards}))
+	counter := regexp.MustCompile(`(?m)^cmdstat_fcall(?:_ro)?:calls=(\d+)`)
 	calls := func() (n int) {
-		for _, m := range regexp.MustCompile(`(?m)^cmdstat_fcall(?:_ro)?:calls=(\d+)`).FindAllStringSubmatch(server.Must("INFO", "commandstats").(string), -1) {
+		info := server.Must("INFO", "commandstats").(string)
+		for _, m := range counter.FindAllStringSubmatch(info, -1) {
 			some, _ := strconv.Atoi(m[1])
 			n += some
 		}

@@ -6,25 +6,25 @@ const (
 	slowFactor   = 3
 	raiseFactor  = 2
 	halvePause   = time.Second
-	learnShare   = 4 // the usual latency moves by a quarter of the difference
+	learnShare   = 4 // the usual latency changes by a quarter of the difference
 	unknownTook  = 100 * time.Millisecond
-	aloneSamples = 3 // are enough for learning at a limit of 1
-	queueShare   = 4 // calls that take a quarter longer than usual wait for each other
+	aloneSamples = 3 // calls from which a window at a limit of 1 is learned
+	queueShare   = 4 // calls a quarter slower than usual are taken to be queued by the other party
 )
 
-// Limiter is an adaptive limit. Make one with [New].
+// Limiter is an adaptive limit. Create one with [New].
 type Limiter struct {
 	limit, max int
 	goods      int // since the limit changed
 	halvedAt   time.Duration
-	halved     bool // halvedAt means something
+	halved     bool // halvedAt is set
 	usual      time.Duration
 	mean       time.Duration // of the last window
 	throughput float64       // of the last full window
 	window     window
 }
 
-// New returns a limiter that begins at start and never exceeds most.
+// New returns a limiter that starts at start and never exceeds most.
 func New(start, most int) Limiter {
 	l := Limiter{limit: start}
 	l.Bound(most)
@@ -37,7 +37,7 @@ func (l *Limiter) Limit() int { return l.limit }
 // Usual returns the usual latency, and 0 while it is unknown.
 func (l *Limiter) Usual() time.Duration { return l.usual }
 
-// Known reports whether Rate is more than a guess.
+// Known reports whether Rate is based on a measurement.
 func (l *Limiter) Known() bool { return l.mean > 0 }
 
 // Bound sets the highest limit, at least 1.
@@ -51,8 +51,8 @@ func (l *Limiter) Restart() {
 	l.limit, l.goods, l.throughput, l.window = 1, 0, 0, window{}
 }
 
-// Rate returns how many calls per second end at a limit: by the mean latency of
-// the last window, or a guess while that is unknown.
+// Rate returns how many calls per second end at a limit. It uses the mean latency of the last
+// window, or a guess if there is none.
 func (l *Limiter) Rate(limit int) float64 {
 	took := l.mean
 	if took <= 0 {
@@ -61,17 +61,17 @@ func (l *Limiter) Rate(limit int) float64 {
 	return float64(limit) / took.Seconds()
 }
 
-// Throughput returns how many good calls per second the other party can take: how many
-// ended in the last full window since a restart, if they took a quarter longer than
-// usual on average. It returns 0 if that is unknown. A window is full if nine in ten of
-// its calls ended at the limit. Other windows, and calls as fast as usual, say how many
-// calls there were.
+// Throughput returns how many good calls per second the other party can handle, or 0 if that is
+// unknown. It is the rate of the last full window since a restart, provided that its calls took
+// on average a quarter longer than usual: faster calls show only how many calls were made. A
+// window is full if nine in ten of its calls ended while the limit was reached.
 func (l *Limiter) Throughput() float64 { return l.throughput }
 
-// Good notes a good call that took so long. full reports whether as many calls as
-// the limit says were in flight until it ended.
+// Good records a good call and its duration. full reports whether the limit was reached until the
+// call ended.
 func (l *Limiter) Good(now, took time.Duration, full bool) {
-	if l.window.open && now-l.window.from > windowMost { // it ended between two calls
+	// The window ended between two calls.
+	if l.window.open && now-l.window.from > windowMost {
 		l.closeWindow(now)
 	}
 	l.window.begin(now, l.limit == 1)
@@ -80,6 +80,7 @@ func (l *Limiter) Good(now, took time.Duration, full bool) {
 		l.closeWindow(now)
 	}
 
+	// A slow call doesn't count towards a higher limit.
 	if l.over(raiseFactor, took) {
 		return
 	}
@@ -89,13 +90,14 @@ func (l *Limiter) Good(now, took time.Duration, full bool) {
 	}
 }
 
-// Bad notes a bad call.
+// Bad records a bad call.
 func (l *Limiter) Bad(now time.Duration) { l.halve(now) }
 
-// over reports whether a latency is more than so many times the usual one.
+// over reports whether a latency is more than factor times the usual one.
 func (l *Limiter) over(factor, took time.Duration) bool { return l.usual > 0 && took > factor*l.usual }
 
 func (l *Limiter) halve(now time.Duration) {
+	// Calls in flight at the time of a halving can't show its effect yet.
 	if l.halved && now-l.halvedAt < halvePause {
 		return
 	}
@@ -103,7 +105,7 @@ func (l *Limiter) halve(now time.Duration) {
 	l.limit, l.goods = max(l.limit/2, 1), 0
 }
 
-// closeWindow learns from a window and begins the next one.
+// closeWindow learns from a window and starts the next one.
 func (l *Limiter) closeWindow(now time.Duration) {
 	w := &l.window
 	l.mean = w.mean()
@@ -121,6 +123,7 @@ func (l *Limiter) closeWindow(now time.Duration) {
 		switch {
 		case l.usual == 0 && decides:
 			l.usual = p90
+		// At other limits a slower window may be the effect of the calls themselves.
 		case l.usual > 0 && (p90 < l.usual || w.alone):
 			l.usual += (p90 - l.usual) / learnShare
 		}

@@ -16,7 +16,7 @@ func feed(l *Limiter, now *time.Duration, n int, every, took time.Duration) {
 	}
 }
 
-// C16.89: after as many good answers as the limit says, it rises by 1.
+// C16.89: after as many good calls as the limit, it rises by 1. A slow call does not count.
 func TestLimitRisesByOne(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 64), time.Duration(0)
@@ -75,7 +75,7 @@ func TestSlowWindowHalves(t *testing.T) {
 }
 
 // C16.93: nine of ten decide. One slow answer in ten is usual for many hosts.
-func TestOneSlowAnswerInTenIsNoSlowWindow(t *testing.T) {
+func TestOneSlowCallInTenDoesNotMakeAWindowSlow(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 16), time.Duration(0)
 	for range 500 {
@@ -88,7 +88,7 @@ func TestOneSlowAnswerInTenIsNoSlowWindow(t *testing.T) {
 }
 
 // C16.93: the usual latency rises at a limit of 1 alone.
-func TestUsualLatencyRisesOnlyAlone(t *testing.T) {
+func TestUsualLatencyRisesOnlyAtALimitOfOne(t *testing.T) {
 	t.Parallel()
 	l, now := New(8, 8), time.Duration(0)
 	feed(&l, &now, 600, ms, 10*ms)
@@ -107,7 +107,7 @@ func TestUsualLatencyRisesOnlyAlone(t *testing.T) {
 
 // C16.93: a window lasts a second at most, and fewer than ten answers decide
 // nothing.
-func TestFewAnswersDecideNothing(t *testing.T) {
+func TestAWindowWithFewCallsChangesNothing(t *testing.T) {
 	t.Parallel()
 	l, now := New(8, 8), time.Duration(0)
 	feed(&l, &now, 600, ms, 10*ms)
@@ -118,7 +118,7 @@ func TestFewAnswersDecideNothing(t *testing.T) {
 }
 
 // C16.92: after a restart the limit is 1.
-func TestRestart(t *testing.T) {
+func TestRestartSetsTheLimitToOne(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 64), time.Duration(0)
 	feed(&l, &now, 1000, ms, 10*ms)
@@ -133,7 +133,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-func TestBound(t *testing.T) {
+func TestBoundCapsTheLimit(t *testing.T) {
 	t.Parallel()
 	l := New(4, 2)
 	if l.Limit() != 2 {
@@ -182,7 +182,7 @@ func TestRateAndThroughput(t *testing.T) {
 }
 
 // Nine in ten calls at the limit make a full window.
-func TestFullWindow(t *testing.T) {
+func TestThroughputNeedsAFullWindow(t *testing.T) {
 	t.Parallel()
 	for full, want := range map[int]bool{10: true, 9: true, 8: false, 0: false} {
 		l, now := New(4, 4), time.Duration(0)
@@ -198,7 +198,7 @@ func TestFullWindow(t *testing.T) {
 }
 
 // The histogram is right to an eighth, for every latency up to half an hour.
-func TestHistogram(t *testing.T) {
+func TestHistogramPercentilesAreWithinAnEighth(t *testing.T) {
 	t.Parallel()
 	check := func(n uint32) bool {
 		took := time.Duration(n%(1800*1e6)+1) * time.Microsecond

@@ -1,10 +1,10 @@
 // Package aimd is an adaptive limit of concurrency: additive increase,
 // multiplicative decrease.
 //
-// A [Limiter] finds out how many calls another party can take at once. It learns
-// from the ends of the calls alone: good or bad, and how long they took.
+// A [Limiter] finds out how many concurrent calls another party can handle. It learns
+// only from the results of the calls: good or bad, and how long they took.
 //
-//   - After as many good calls as the limit says, the limit rises by 1. A call
+//   - After as many good calls as the limit, the limit rises by 1. A call
 //     that took more than twice the usual latency does not count.
 //   - The limit halves after a bad call, and after a slow window: at most once a
 //     second, and never below 1.
@@ -12,28 +12,28 @@
 // # Window and usual latency
 //
 // A window has the good calls of half a second. If these are fewer than ten, the
-// window goes on until it has ten or a second has passed. A window with fewer
-// than ten calls decides nothing. The first window ends with its tenth call,
+// window continues until it has ten or a second has passed. A window with fewer
+// than ten calls changes nothing. The first window ends with its tenth call,
 // before the limit has risen by much.
 //
 // The usual latency follows the 90th percentile of the windows, by a quarter of
 // the difference. A faster window always lowers it. A slower window raises it
 // only while the limit is 1: at any other limit the calls themselves may be what
 // makes the other party slow, and the usual latency would follow the overload.
-// At a limit of 1 a party that has become slow for good is learned within
-// seconds.
+// At a limit of 1 the limiter learns within seconds that a party has become slow
+// permanently.
 //
 // A window is slow if its 90th percentile is more than three times the usual
-// latency. Like is compared with like, so a party whose latency always varies is
-// not slow.
+// latency. Both are 90th percentiles, so a party whose latency always varies does
+// not count as slow.
 //
 // # Precision
 //
 // A window keeps its calls in a histogram with four steps per octave, from 1 µs
-// to half an hour. Its percentiles are right to an eighth.
+// to half an hour. Its percentiles are within an eighth of the exact value.
 //
 // # Clock
 //
-// A Limiter reads no clock. Each method takes a reading of monotonic time, and
-// a Limiter does the same for the same calls. It is not safe for concurrent use.
+// A Limiter reads no clock. Each method takes a reading of monotonic time, so the
+// same calls always give the same limits. A Limiter is not safe for concurrent use.
 package aimd

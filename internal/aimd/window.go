@@ -13,14 +13,14 @@ const (
 	steps         = 4 // per octave
 )
 
-// window is a histogram of the good calls of a short time.
+// window is a histogram of the good calls in a short period.
 type window struct {
 	open  bool
-	alone bool // the limit was 1 for all of it
+	alone bool // the limit was 1 during the whole window
 	from  time.Duration
 	last  time.Duration // when the last call ended
 	count int
-	full  int // calls that ended at the limit
+	full  int // calls that ended while the limit was reached
 	sum   time.Duration
 	hist  [octaves * steps]uint16
 }
@@ -62,7 +62,7 @@ func (w *window) p90() time.Duration {
 	return middle(len(w.hist) - 1)
 }
 
-// step returns the place of a latency in the histogram.
+// step returns the index of a latency in the histogram.
 func step(took time.Duration) int {
 	us := uint64(max(took.Microseconds(), 1))
 	octave := bits.Len64(us) - 1

@@ -20,7 +20,7 @@ var wallTimeAllowed = []exception{
 	{"cmd", "a program shows people how long something took, and waits for a server to come up"},
 	{"examples", "a program"},
 	{"test", "the long suites time real processes"},
-	{"internal/eventually", "it waits for what tells no clock"},
+	{"internal/eventually", "it waits for conditions outside of any clock"},
 	{"internal/proctest", "it waits for real processes"},
 	{"internal/redistest", "it waits for real processes"},
 	{"internal/faultproxy", "it delays real connections"},
@@ -104,7 +104,8 @@ func randFaults(files []source) []string {
 	var faults []string
 	for _, s := range files {
 		if !s.isTest() && !excepted(mathRandAllowed, s.dir()) && importsAny(s, "math/rand", "math/rand/v2") {
-			faults = append(faults, s.path+" imports math/rand: what nobody may guess comes from crypto/rand, what must repeat from a fixed function")
+			faults = append(faults, s.path+" imports math/rand: what nobody may guess comes from crypto/rand, what must "+
+				"repeat from a fixed function")
 		}
 	}
 	return faults

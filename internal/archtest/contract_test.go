@@ -104,7 +104,7 @@ func parseContract(text string) (rules map[rule]clause, faults []string) {
 				faults = append(faults, fmt.Sprintf("%s:%d: %s is given twice", contractFile, i+1, r))
 			}
 			if r.section != section {
-				faults = append(faults, fmt.Sprintf("%s:%d: %s stands in section %d", contractFile, i+1, r, section))
+				faults = append(faults, fmt.Sprintf("%s:%d: %s is in section %d", contractFile, i+1, r, section))
 			}
 			end := len(line)
 			if n+1 < len(marks) {
@@ -114,7 +114,8 @@ func parseContract(text string) (rules map[rule]clause, faults []string) {
 		}
 		// The introduction speaks of the mark; from §1 on each one belongs to a number.
 		if section > 0 && anyMark.MatchString(numberMark.ReplaceAllString(line, "")) {
-			faults = append(faults, fmt.Sprintf("%s:%d: a mark that is not of the form **[C1.2]** *(not built yet)*", contractFile, i+1))
+			faults = append(faults, fmt.Sprintf("%s:%d: a mark that is not of the form **[C1.2]** *(not built yet)*",
+				contractFile, i+1))
 		}
 	}
 

@@ -18,5 +18,5 @@
 // planted fault (planted_test.go): a check that finds nothing proves nothing
 // until it has been seen to find something.
 //
-// Where a rule has exceptions they stand in the test, each with its reason.
+// A rule's exceptions are in its test, each with its reason.
 package archtest

@@ -17,9 +17,12 @@ var (
 	// choosers may name an engine: they put a program together.
 	choosers = []string{"cmd", "open", "examples", "test"}
 	// support is for tests, users' and our own, and is linked into nothing else.
-	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually", "internal/logtest", "internal/memnet", "internal/certtest", "internal/porttest", "internal/redistest", "internal/proctest", "internal/faultproxy"}
+	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually",
+		"internal/logtest", "internal/memnet", "internal/certtest", "internal/porttest", "internal/redistest",
+		"internal/proctest", "internal/faultproxy"}
 	// testModules are linked into tests only.
-	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron"}
+	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine",
+		"github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron"}
 )
 
 // inputOutput is what the root, which is the domain, does not do.
@@ -37,7 +40,8 @@ var importRules = []importRule{
 		return from == "." && (!standard(path) || slices.Contains(inputOutput, path))
 	}},
 	{"contract imports the root and three internal packages alone, and does no I/O", func(from, path, to string) bool {
-		return from == "contract" && (!standard(path) && !slices.Contains([]string{".", "internal/clock", "internal/cron", "internal/hook"}, to) ||
+		return from == "contract" && (!standard(path) && !slices.Contains([]string{".", "internal/clock", "internal/cron",
+			"internal/hook"}, to) ||
 			slices.Contains(inputOutput, path))
 	}},
 	{"internal/clock imports the standard library and the root alone", func(from, path, to string) bool {
@@ -56,7 +60,8 @@ var importRules = []importRule{
 		return under(to, engines...) && !under(from, choosers...) && top(from) != top(to)
 	}},
 	{"the reference model and test support are linked into tests only", func(from, _, to string) bool {
-		return under(to, append([]string{"internal/model"}, support...)...) && !under(from, append([]string{"internal/model"}, support...)...)
+		return under(to, append([]string{"internal/model"}, support...)...) &&
+			!under(from, append([]string{"internal/model"}, support...)...)
 	}},
 	{"modules for tests are linked into tests only", func(from, path, _ string) bool {
 		return under(path, testModules...) && !under(from, support...)
@@ -83,7 +88,7 @@ func standard(path string) bool {
 	return !strings.Contains(top(path), ".")
 }
 
-// folder is where a package of this module stands, "" for another module's.
+// folder returns the folder of a package of this module, or "" for another module's package.
 func folder(path string) string {
 	if path == module {
 		return "."
@@ -135,7 +140,8 @@ func sharedFaults(files []source) []string {
 	remote := uses("httpengine")
 	for to := range uses("server/native") {
 		if remote[to] && !slices.Contains([]string{".", "contract", "internal/clock", "internal/hook", "internal/wire"}, to) {
-			faults = append(faults, fmt.Sprintf("server/native and httpengine both import %s: they share internal/wire and nothing else", to))
+			faults = append(faults, fmt.Sprintf("server/native and httpengine both import %s: they share internal/wire and "+
+				"nothing else", to))
 		}
 	}
 
@@ -158,15 +164,19 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 		noModules bool     // links the standard library and this module alone
 		forbids   []string // import paths, and all below them
 	}{
-		{dir: ".", noModules: true, forbids: append(within("contract", "internal"), "net/http", "database/sql", "time/tzdata")},
+		{dir: ".", noModules: true, forbids: append(within("contract", "internal"), "net/http", "database/sql",
+			"time/tzdata")},
 		{dir: "internal/cron", noModules: true, forbids: []string{"time/tzdata", "net/http"}},
-		{dir: "contract", noModules: true, forbids: append(within(slices.Concat(engines, servers)...), "net/http", "database/sql", "time/tzdata")},
+		{dir: "contract", noModules: true, forbids: append(within(slices.Concat(engines, servers)...), "net/http",
+			"database/sql", "time/tzdata")},
 		{dir: "worker", noModules: true, forbids: append(within(engines...), module+"/server", "net/http")},
 		{dir: "dulytest", noModules: true, forbids: append(within(engines...), module+"/server")},
 		{dir: "sqliteengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "github.com/spf13")},
-		{dir: "redisengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "modernc.org", "github.com/spf13")},
+		{dir: "redisengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "modernc.org",
+			"github.com/spf13")},
 		{dir: "httpengine", forbids: append(within(servers...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
-		{dir: "otelduly", forbids: append(within(engines...), module+"/server", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters")},
+		{dir: "otelduly", forbids: append(within(engines...), module+"/server", "go.opentelemetry.io/otel/sdk",
+			"go.opentelemetry.io/otel/exporters")},
 		{dir: "server", forbids: append(within(engines...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
 	}
 

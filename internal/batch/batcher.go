@@ -9,39 +9,39 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// minHalf is the least number of items for which a batch of its own pays.
+// minHalf is the smallest half for which a second batch is worth its cost.
 const minHalf = 16
 
 // Batcher joins concurrent calls into batches. Its senders run while calls wait.
-// It is safe for concurrent use. Send, Go and Limits must be set before.
+// It is safe for concurrent use. Send, Go and Limits must be set before the first call.
 type Batcher[T Caller] struct {
 	// Send runs a batch and fills in the results of its calls. ctx has the values
-	// of the first caller's context and never ends. The error is that of every call.
+	// of the first caller's context and never ends. An error applies to every call.
 	// If calls fail for different reasons, Send sets [Call.Err] of each and returns
 	// nil. Send may not keep calls.
 	Send func(ctx context.Context, calls []T) error
 	// Go runs f on a goroutine that the owner waits for. It returns false, without
 	// running f, after the owner was closed.
 	Go func(f func()) bool
-	// Limits bounds a batch.
+	// Limits is the maximum size of a batch.
 	Limits Limits
-	// InFlight is how many batches are in flight at once. Default 1.
+	// InFlight is the number of concurrent batches. Default 1.
 	InFlight int
 	// Together, if set, reports whether a call can share a batch with the first
 	// call of that batch.
 	Together func(first, call T) bool
-	// Panicked, if set, is called after a panic in Send with its value and stack. The
-	// calls of the batch fail as internal, and the next batch is sent.
+	// Panicked, if set, is called after a panic in Send with its value and stack. The calls of
+	// the batch fail with an internal error, and the next batch is sent.
 	Panicked func(value any, stack []byte)
 
 	mu       sync.Mutex
 	queue    []T   // oldest first
-	idle     int   // items of calls that came while no batch was in flight
+	idle     int   // items of calls queued while no batch was in flight
 	spare    [][]T // memory for the next batches
 	senders  int
 	inFlight int // batches
-	held     int // by Hold
-	last     int // calls of the last batch
+	held     int // calls of Hold without a release
+	last     int // number of calls in the last batch
 }
 
 // Do queues a call and waits for its result. The error is that of [Call.Wait], or
@@ -55,7 +55,7 @@ func (b *Batcher[T]) Do(ctx context.Context, call T) error {
 	return c.Wait()
 }
 
-// DoAlone is Do in a batch of its own, which waits for no other.
+// DoAlone is Do with a separate batch that doesn't wait for others.
 func (b *Batcher[T]) DoAlone(ctx context.Context, call T) error {
 	c := call.part()
 	c.Begin(ctx)
@@ -85,9 +85,8 @@ func (b *Batcher[T]) Sending() int {
 	return b.inFlight
 }
 
-// Hold stops senders from starting until release is called, as if batches were in
-// flight. Tests use it to decide which calls share a batch. It returns nil if a
-// sender runs.
+// Hold prevents senders from starting until release is called, as if batches were in flight.
+// Tests use it to choose the calls of a batch. It returns nil if a sender is running.
 func (b *Batcher[T]) Hold() (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +104,7 @@ func (b *Batcher[T]) Hold() (release func()) {
 	}
 }
 
-// enqueue lets a call wait. It returns false if the owner was closed.
+// enqueue queues a call. It returns false if the owner was closed.
 func (b *Batcher[T]) enqueue(call T) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,16 +113,18 @@ func (b *Batcher[T]) enqueue(call T) bool {
 		b.idle += call.part().Items
 	}
 
-	if !b.start() { // no sender runs, so no other call waits
+	// Without a sender no earlier call is waiting either.
+	if !b.start() {
 		b.queue, b.idle = nil, 0
 		return false
 	}
 	return true
 }
 
-// start starts another sender unless there are enough. It returns false if none
-// runs. The caller holds the lock.
+// start starts another sender unless there are enough. It returns false if none is running. The
+// caller holds the lock.
 func (b *Batcher[T]) start() bool {
+	// The release starts the sender.
 	if b.held > 0 {
 		return true
 	}
@@ -145,10 +146,13 @@ func (b *Batcher[T]) run() {
 		err := b.send(calls)
 
 		b.mu.Lock()
+		// Before the answers, so that the next calls of these callers count as queued while
+		// nothing is in flight.
 		b.inFlight--
 		b.mu.Unlock()
 		answer(calls, err)
 
+		// The slice is reused and must not keep the calls alive.
 		clear(calls)
 		b.mu.Lock()
 		b.spare = append(b.spare, calls[:0])
@@ -156,8 +160,8 @@ func (b *Batcher[T]) run() {
 	}
 }
 
-// send runs a batch. A panic is the error of the batch: the callers' own goroutines
-// have not panicked, and a process serves many.
+// send runs a batch. A panic becomes the error of the batch: it would otherwise end the process,
+// although the callers' own goroutines did nothing wrong.
 func (b *Batcher[T]) send(calls []T) (err error) {
 	defer func() {
 		p := recover()
@@ -172,7 +176,7 @@ func (b *Batcher[T]) send(calls []T) (err error) {
 	return b.Send(values(calls), calls)
 }
 
-// values returns the context of a batch.
+// values returns the context for a batch.
 func values[T Caller](calls []T) context.Context {
 	return context.WithoutCancel(calls[0].part().ctx)
 }
@@ -183,8 +187,8 @@ func answer[T Caller](calls []T, err error) {
 	}
 }
 
-// gather lets the callers of the last batch come back. A caller that was alone does
-// not wait for others.
+// gather waits for the callers of the last batch to queue their next calls. After a batch with
+// one call it doesn't wait.
 func (b *Batcher[T]) gather() {
 	b.mu.Lock()
 	last := b.last
@@ -200,6 +204,8 @@ func (b *Batcher[T]) take() []T {
 	defer b.mu.Unlock()
 
 	items := b.Limits.Items
+	// Callers that return together from one batch are sent as two halves, so that the server
+	// works on one while the other is prepared.
 	if b.InFlight > 1 && b.inFlight == 0 && b.idle >= 2*minHalf {
 		items = min(items, b.items()-b.idle/2)
 	}
@@ -222,7 +228,7 @@ func (b *Batcher[T]) take() []T {
 	return calls
 }
 
-// pick removes the first call and later ones that go with it, and drops those whose
+// pick removes the first call and later ones that fit into the same batch, and drops calls whose
 // callers have left. The caller holds the lock.
 func (b *Batcher[T]) pick(limits Limits) (calls []T) {
 	if last := len(b.spare) - 1; last >= 0 {
@@ -237,6 +243,7 @@ func (b *Batcher[T]) pick(limits Limits) (calls []T) {
 			rest = append(rest, call)
 			continue
 		}
+		// Once a call didn't fit, later ones wait too, to keep the order.
 		full = full || len(calls) > 0 && (items+c.Items > limits.Items || bytes+c.Bytes > limits.Bytes)
 		switch {
 		case full:
@@ -247,12 +254,13 @@ func (b *Batcher[T]) pick(limits Limits) (calls []T) {
 		}
 	}
 
+	// The unused end of the array must not keep the calls alive.
 	clear(b.queue[len(rest):])
 	b.queue = rest
 	return calls
 }
 
-// items counts the items that wait. The caller holds the lock.
+// items counts the queued items. The caller holds the lock.
 func (b *Batcher[T]) items() (n int) {
 	for _, call := range b.queue {
 		n += call.part().Items

@@ -259,7 +259,7 @@ func TestCallerLeavesItsBatch(t *testing.T) {
 	})
 }
 
-func TestClaimKeepsTheCaller(t *testing.T) {
+func TestAClaimedCallWaitsForItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(Limits{Items: 10, Bytes: 100}, 1)
 		claimed := make(chan struct{})
@@ -287,7 +287,7 @@ func TestClaimKeepsTheCaller(t *testing.T) {
 	})
 }
 
-func TestBatchErrorIsEachCallers(t *testing.T) {
+func TestABatchErrorGoesToEachCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(Limits{Items: 10, Bytes: 100}, 1)
 		first := r.call(t.Context(), newItem("a"))
@@ -379,7 +379,7 @@ func TestDoAloneWaitsForNoOther(t *testing.T) {
 	})
 }
 
-func TestHoldDecidesWhoSharesABatch(t *testing.T) {
+func TestHeldCallsShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(Limits{Items: 100, Bytes: 100}, 2)
 		close(r.open)
@@ -413,7 +413,7 @@ func TestHoldIsRefusedWhileASenderRuns(t *testing.T) {
 }
 
 // Many callers each get their own result.
-func TestBatcherUnderLoad(t *testing.T) {
+func TestBatcherAnswersEveryCallUnderLoad(t *testing.T) {
 	r := newRecorder(Limits{Items: 7, Bytes: 100}, 2)
 	r.Send = func(_ context.Context, calls []*item) error {
 		for _, c := range calls {

@@ -11,7 +11,7 @@ import (
 // Call is one caller's part of a batch. The zero value is ready for Begin. After
 // Wait has returned and [Call.Answered] is true, it may be used for another call.
 type Call struct {
-	// Items is how many items the call adds to its batch, and Bytes their size.
+	// Items is the number of items that the call adds to its batch, and Bytes their size.
 	// The caller sets both before the call is queued.
 	Items, Bytes int
 	// Err is the call's error, set by the sender.
@@ -47,9 +47,8 @@ func (c *Call) Begin(ctx context.Context) {
 // Context returns the caller's context.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// Send marks the call as sent. It returns false if the caller has left or its
-// context has ended: the call must then be skipped. A sender that tries a batch
-// again calls Send again.
+// Send marks the call as sent. It returns false if the caller has left or its context has ended,
+// and the call must then be skipped. A sender that retries a batch calls Send again.
 func (c *Call) Send() bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -57,15 +56,14 @@ func (c *Call) Send() bool {
 	return c.state.CompareAndSwap(stateQueued, stateSent) || c.state.Load() == stateSent
 }
 
-// Claim reports whether the caller of a sent call takes the result. After true it
-// waits for [Call.Answer], whatever happens to its context.
+// Claim reports whether the caller of a sent call accepts the result. After true the caller waits
+// for [Call.Answer], even if its context ends.
 func (c *Call) Claim() bool {
 	return c.ctx.Err() == nil && c.state.CompareAndSwap(stateSent, stateAnswered)
 }
 
-// Answer ends the call: with err, or with [Call.Err] where err is nil. It returns
-// false if the caller has left, so that the result belongs to nobody. Afterwards the
-// call belongs to its caller again.
+// Answer ends the call with err, or with [Call.Err] if err is nil. It returns false if the caller
+// has left, so that nobody uses the result. After true the sender must not use the call any more.
 func (c *Call) Answer(err error) bool {
 	for {
 		switch state := c.state.Load(); state {
@@ -85,9 +83,9 @@ func (c *Call) Answer(err error) bool {
 	}
 }
 
-// Wait blocks until the call was answered and returns its error. If the caller's
-// context ends before, Wait returns the context's error for a call that was not
-// sent, and never will be. For one that was, it returns [contract.Unanswered].
+// Wait blocks until the call was answered, and returns its error. If the caller's context ends
+// first, Wait returns the context's error for a call that was not sent, which then is never sent.
+// For a sent call it returns [contract.Unanswered].
 func (c *Call) Wait() error {
 	select {
 	case <-c.done:
@@ -102,16 +100,15 @@ func (c *Call) Wait() error {
 		return contract.Unanswered(c.ctx.Err())
 	}
 
-	<-c.done // it was answered in the same moment
+	// The answer came first and is on its way.
+	<-c.done
 	return c.Err
 }
 
-// Answered reports whether the call was answered. If not, its sender may still use
-// it.
+// Answered reports whether the call was answered. If not, its sender may still be using it.
 func (c *Call) Answered() bool { return c.state.Load() == stateAnswered }
 
-// Deadline returns when the last of the callers stops waiting. It returns false if
-// one of them has no deadline.
+// Deadline returns the latest deadline of the callers. It returns false if one of them has none.
 func Deadline[T Caller](calls []T) (last time.Time, ok bool) {
 	for _, call := range calls {
 		deadline, ok := call.part().ctx.Deadline()

@@ -1,37 +1,37 @@
 // Package batch joins concurrent calls into batches. While a batch is in flight,
-// the next calls queue. They go out as one batch when it has returned. No timer
-// takes part: a lone call is sent at once, and under load the batches grow with
-// the time that one takes.
+// the next calls queue. They are sent as one batch when it has returned. There is
+// no timer: a single call is sent at once, and under load the batches grow with
+// the duration of a batch.
 //
 // # Parts
 //
-//   - [Queue] holds what waits and takes off as much as fits into a batch. Its
-//     owner has a goroutine of its own, such as the writer of a database.
-//   - [Batcher] has a queue and starts senders when calls come. It suits a client
-//     that talks to a server.
+//   - [Queue] holds waiting values and returns as many as fit into a batch. Its
+//     owner has its own goroutine, such as the writer of a database.
+//   - [Batcher] has a queue and starts senders when there are calls. It suits a
+//     client of a server.
 //   - [Call] is one caller's part of a batch. Callers embed it in a struct with
 //     the input and the result.
 //
 // # States of a call
 //
-// A caller may leave at any moment, because its context ends. A call so has a
-// state that decides who acts on the result:
+// A caller may leave at any time, because its context ends. So a call has a state,
+// which decides who uses the result:
 //
 //	queued → sent → answered   the caller takes the result, however late
 //	queued → left              the call is never sent; Wait returns the context's error
 //	sent → left                the call may have happened; Wait returns contract.Unanswered
 //
-// The sender moves a call to sent when it is taken off the queue, and to answered
-// when there is a result. [Call.Claim] does the latter early: a sender that deals
-// out leased jobs calls it before it decides to whom a job goes. If Claim returns
-// false, the job goes to another caller or is released.
+// The sender moves a call to sent when it leaves the queue, and to answered when
+// there is a result. [Call.Claim] does the latter early: a sender that distributes
+// leased jobs calls it before it gives a job to a caller. If Claim returns false,
+// the job goes to another caller or is released.
 //
-// What a caller passed in belongs to the caller again after Wait has returned, also
-// when it left. A call that can be left must hold copies.
+// After Wait has returned, the caller may reuse the values that it passed in, even
+// if it left before the answer. So a call that a caller can leave must hold copies.
 //
 // # Order and size
 //
-// Calls are sent in the order in which they came. A batch has at least one call,
+// Calls are sent in the order in which they were queued. A batch has at least one call,
 // and no more than [Limits] allow. [Batcher.Together] keeps calls apart that
 // can't share a batch. Later calls that can do not wait for them.
 //
@@ -43,6 +43,6 @@
 //
 // The error of [Batcher.Send] is the error of each call in the batch. If calls fail
 // for different reasons, the sender sets [Call.Err] of each instead. A panic in a
-// sender is an internal error of its batch. This package sends nothing again: only the
-// sender knows whether a failed batch may have happened.
+// sender is an internal error of its batch. This package retries nothing: only the
+// sender knows whether a failed batch may have been executed.
 package batch

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Limits bounds a batch. A single call may exceed it.
+// Limits is the maximum size of a batch. A single call may exceed it.
 type Limits struct {
 	Items, Bytes int
 }
 
-// Queue holds what waits for the next batch, oldest first. It is safe for
-// concurrent use. Size must be set before.
+// Queue holds the values for the next batches, oldest first. It is safe for
+// concurrent use. Size must be set before the first Put.
 type Queue[T any] struct {
 	// Size returns how many items and bytes v adds to a batch.
 	Size func(v T) (items, bytes int)
@@ -33,15 +33,15 @@ func (q *Queue[T]) Put(values ...T) bool {
 	return true
 }
 
-// PutFirst puts values back in front of the others, also after Close.
+// PutFirst puts values back in front of the others, even after Close.
 func (q *Queue[T]) PutFirst(values ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.list = slices.Insert(q.list, 0, values...)
 }
 
-// Take removes the oldest values, as many as fit into one batch and at least one.
-// It returns them in the memory of into, which may be nil.
+// Take removes the oldest values, as many as fit into one batch and at least one. It returns them
+// in the memory of into, which may be nil.
 func (q *Queue[T]) Take(into []T, limits Limits) []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,14 +68,14 @@ func (q *Queue[T]) Len() int {
 	return len(q.list)
 }
 
-// Close makes Put fail. What waits can still be taken.
+// Close makes Put fail. Queued values can still be taken.
 func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 }
 
-// Closed reports whether the queue was closed. A Take after true misses nothing.
+// Closed reports whether the queue was closed. After true, a Take gets all remaining values.
 func (q *Queue[T]) Closed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,13 +85,12 @@ func (q *Queue[T]) Closed() bool {
 // Gather calls [Gather] with the queue's length.
 func (q *Queue[T]) Gather(want int) int { return Gather(want, q.Len) }
 
-// maxYields bounds the turns of the scheduler that Gather waits.
+// maxYields limits how often Gather yields.
 const maxYields = 16
 
-// Gather yields the processor until waiting returns want, or no longer grows. It
-// returns the last count. Callers that one batch has answered come back together,
-// and the first of them should not go out alone. This costs turns of the
-// scheduler, not time.
+// Gather yields the processor until waiting returns want, or no longer grows. It returns the last
+// count. The callers that one batch has answered make their next calls almost at once, and the
+// first of these should not be sent alone. Yielding takes no noticeable time.
 func Gather(want int, waiting func() int) int {
 	n := waiting()
 	for range maxYields {

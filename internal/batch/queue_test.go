@@ -13,7 +13,7 @@ func newQueue(values ...int) *Queue[int] {
 	return q
 }
 
-func TestQueueTakesWhatFits(t *testing.T) {
+func TestTakeReturnsTheValuesThatFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits Limits
 		want   []int
@@ -86,7 +86,7 @@ func TestGatherEndsWhenNothingMoreComes(t *testing.T) {
 	}
 }
 
-func TestGatherIsBounded(t *testing.T) {
+func TestGatherYieldsALimitedNumberOfTimes(t *testing.T) {
 	n := 0
 	Gather(1<<30, func() int { n++; return n })
 	if n != maxYields+1 {
@@ -94,7 +94,7 @@ func TestGatherIsBounded(t *testing.T) {
 	}
 }
 
-func TestDeadlineIsTheLast(t *testing.T) {
+func TestDeadlineIsTheLatestOfTheCalls(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	call := func(d time.Duration) *item {
 		ctx := context.Background()
@@ -107,7 +107,8 @@ func TestDeadlineIsTheLast(t *testing.T) {
 		i.Begin(ctx)
 		return i
 	}
-	if last, ok := Deadline([]*item{call(time.Second), call(time.Minute), call(time.Hour), call(time.Second)}); !ok || last != begin.Add(time.Hour) {
+	if last, ok := Deadline([]*item{call(time.Second), call(time.Minute), call(time.Hour), call(time.Second)}); !ok ||
+		last != begin.Add(time.Hour) {
 		t.Error(last, ok)
 	}
 	if _, ok := Deadline([]*item{call(time.Second), call(0)}); ok {

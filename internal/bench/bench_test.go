@@ -14,11 +14,12 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// engine is the model with a look at what is asked of it, and a hand in it.
+// engine is the model engine with hooks: it shows its calls to the test and changes their
+// results.
 type engine struct {
 	contract.Engine
 	topicCalls
-	slow   time.Duration         // of each Push, Reserve and Settle
+	slow   time.Duration         // duration of each Push, Reserve and Settle
 	push   func([]duly.Job)      // sees each Push
 	answer func(*duly.Delivery)  // changes each delivery
 	fail   func(op string) error // "push", "reserve", "destroy", "close"
@@ -36,7 +37,7 @@ func newEngine() *engine {
 	return &engine{Engine: m, topicCalls: m, stats: map[string]duly.Stats{}}
 }
 
-// open is an engine's Config.Open. What one process stored the next one finds.
+// open is the engine's Config.Open. A second open finds the jobs of the first.
 func (e *engine) open(context.Context) (contract.Engine, error) {
 	e.opened++
 	return e, nil
@@ -96,19 +97,19 @@ func (e *engine) Destroy(ctx context.Context, q duly.QueueRef) error {
 	return e.Engine.Destroy(ctx, q)
 }
 
-// suffix is a queue's name behind the measurement's.
+// suffix returns the part of a queue's name behind the measurement's name.
 func suffix(name string) string {
 	_, rest, _ := strings.Cut(strings.TrimPrefix(name, Prefix), "-")
 	return rest
 }
 
-// Close leaves the model open, as a closed file leaves its jobs on the disk.
+// Close leaves the model open, so that its jobs survive like those of a closed file.
 func (e *engine) Close() error {
 	e.closed++
 	return e.failing("close")
 }
 
-// measure runs a Config in a bubble on e; small loads, fast.
+// measure runs a Config in a bubble on e, with small loads.
 func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Report, err error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +137,7 @@ func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Re
 func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	e.slow = time.Millisecond // else no time passes in the bubble
+	e.slow = time.Millisecond // without it no time passes in the bubble
 	cfg := Config{Namespace: "shop", Repeat: 2, Kinds: []Kind{Plain}, Batches: []int{10}}
 	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {
@@ -146,9 +147,10 @@ func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 		for _, p := range r.Phases {
 			got = append(got, p.Phase)
 			if p.Life != nil {
-				continue // it has a test of its own
+				continue // it has its own test
 			}
-			if p.Jobs != 1000 || p.Runs != 2 || p.Cut != 0 || p.PerSecond <= 0 || p.Early != 0 || p.Behind != 0 || p.Either != 0 {
+			if p.Jobs != 1000 || p.Runs != 2 || p.Cut != 0 || p.PerSecond <= 0 || p.Early != 0 || p.Behind != 0 ||
+				p.Either != 0 {
 				t.Errorf("%+v", p)
 			}
 			if l := p.Latency; (l == nil) != (p.Phase == Work) || l != nil && (l.Count < 20 || l.P50 > l.P99 || l.P99 > l.Max) {
@@ -160,11 +162,12 @@ func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 			t.Errorf("phases %v", got)
 		}
 
-		// What push and single have left is what take and work took.
+		// Take and work used the jobs that push and single had left.
 		if len(e.stats) != 2*4+1+3 {
 			t.Errorf("used the queues %v", e.stats)
 		}
-		for _, q := range []string{"push-1", "push-2", "single-1", "single-2", "both-1", "both-2", "lateness-1", "lateness-2"} {
+		for _, q := range []string{"push-1", "push-2", "single-1", "single-2", "both-1", "both-2", "lateness-1",
+			"lateness-2"} {
 			if c := e.stats[q].Counters; c.Pushed != 1000 || c.Acked != 1000 || c.Stalled != 0 {
 				t.Errorf("%s: %+v", q, c)
 			}
@@ -172,7 +175,7 @@ func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestTakeAndWorkLoadWhatNobodyHasLeft(t *testing.T) {
+func TestTakeAndWorkLoadTheirOwnJobsWithoutABacklog(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = time.Millisecond
@@ -188,7 +191,7 @@ func TestTakeAndWorkLoadWhatNobodyHasLeft(t *testing.T) {
 	})
 }
 
-func TestPushAndSingleAreWhatTheySay(t *testing.T) {
+func TestPushUsesBatchesAndSingleOneJobPerCall(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = time.Millisecond
@@ -229,7 +232,7 @@ func TestPushAndSingleAreWhatTheySay(t *testing.T) {
 	})
 }
 
-func TestLatenessIsZeroWhereTimeIsExact(t *testing.T) {
+func TestLatenessIsZeroOnAnExactClock(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []Phase{Lateness, GroupLateness} {
 		e := newEngine()
@@ -250,7 +253,7 @@ func TestLatenessIsZeroWhereTimeIsExact(t *testing.T) {
 	}
 }
 
-func TestASlowEngineIsLate(t *testing.T) {
+func TestLatenessIncludesTheEnginesDelay(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = 20 * time.Millisecond
@@ -259,7 +262,7 @@ func TestASlowEngineIsLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It falls due, and the Reserve that then brings it takes 20 ms.
+		// The Reserve that delivers a due job takes 20 ms.
 		if l := r.Phases[0].Latency; l.Min < 20_000 || l.P50 > 45_000 {
 			t.Errorf("lateness %+v", l)
 		}
@@ -286,7 +289,7 @@ func TestAnEarlyJobIsCounted(t *testing.T) {
 	})
 }
 
-func TestARunEndsAtItsTime(t *testing.T) {
+func TestARunEndsAtItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Phase{Push, Single, Take, Work, Both} {
 		t.Run(string(p), func(t *testing.T) {
@@ -307,7 +310,7 @@ func TestARunEndsAtItsTime(t *testing.T) {
 	}
 }
 
-func TestLatenessIsBoundedInTimeByItsJobs(t *testing.T) {
+func TestLatenessPlansOnlyTheJobsOfItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Phases: []Phase{Lateness}, Load: Load{Jobs: 1_000_000, Rate: 100, Time: 2 * time.Second}}
 	measure(t, newEngine(), cfg, func(t *testing.T, r *Report, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-func TestOneClockIsFoundToBeOne(t *testing.T) {
+func TestAnEngineOnTheSameClockHasNoOffset(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var seen bounds
@@ -27,7 +27,7 @@ func TestOneClockIsFoundToBeOne(t *testing.T) {
 	})
 }
 
-func TestAnotherClockIsFoundWithinTheError(t *testing.T) {
+func TestTheOffsetOfAnotherClockIsWithinTheReportedError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ahead := time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(t, "ahead"))
@@ -43,7 +43,7 @@ func TestAnotherClockIsFoundWithinTheError(t *testing.T) {
 
 		got := seen.offset()
 		if got == (clockOffset{}) {
-			if ahead.Abs() > 11*time.Millisecond { // a call and a millisecond can hide no more
+			if ahead.Abs() > 11*time.Millisecond { // a call and the rounding hide at most this much
 				t.Fatalf("%s ahead was taken for one clock", ahead)
 			}
 			return
@@ -55,7 +55,7 @@ func TestAnotherClockIsFoundWithinTheError(t *testing.T) {
 	})
 }
 
-func TestAClockThatStepsMakesTheErrorAsLargeAsTheContradiction(t *testing.T) {
+func TestASteppingClockEnlargesTheReportedError(t *testing.T) {
 	t.Parallel()
 	var seen bounds
 	at := clock.Epoch

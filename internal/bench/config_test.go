@@ -8,14 +8,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-func TestTheZeroConfigIsGood(t *testing.T) {
+func TestTheZeroConfigIsValid(t *testing.T) {
 	t.Parallel()
 	if err := (Config{}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestABadConfigNamesEveryField(t *testing.T) {
+func TestValidateNamesEachInvalidField(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		field string
@@ -50,7 +50,8 @@ func TestABadConfigNamesEveryField(t *testing.T) {
 		{"compare", Config{Backlog: Backlog{Compare: true}}},
 	} {
 		var e *duly.Error
-		if err := tt.cfg.Validate(); !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) != 1 || e.Fields[0].Field != tt.field {
+		if err := tt.cfg.Validate(); !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) != 1 ||
+			e.Fields[0].Field != tt.field {
 			t.Errorf("%s: got %v", tt.field, err)
 		}
 	}
@@ -75,7 +76,7 @@ func TestEveryBatchSizeIsCheckedOnce(t *testing.T) {
 	}
 }
 
-func TestOneBodyLargerThanABatchMayBeMeasuredAlone(t *testing.T) {
+func TestALargeBodyIsValidInABatchOfOne(t *testing.T) {
 	t.Parallel()
 	if err := (Config{Load: Load{Body: 16 << 20, Batch: 1}}).Validate(); err != nil {
 		t.Error(err)

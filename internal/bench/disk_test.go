@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-func TestMeasuringTheDiskSyncsAndLeavesNothing(t *testing.T) {
+func TestMeasuringTheDiskSyncsAndLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, err := MeasureDisk(t.Context(), dir, 0, clock.System())
@@ -44,7 +44,7 @@ func TestAnAddedDelayIsPartOfEachSync(t *testing.T) {
 	})
 }
 
-func TestAFolderThatIsNotThereCannotBeMeasured(t *testing.T) {
+func TestMeasuringTheDiskFailsInAMissingFolder(t *testing.T) {
 	t.Parallel()
 	_, err := MeasureDisk(t.Context(), filepath.Join(t.TempDir(), "none"), 0, clock.System())
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
+func TestTheBacklogIsInTheMeasuredQueue(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = time.Millisecond
@@ -31,8 +31,8 @@ func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
 		}
 
 		s := e.stats["backlog"]
-		// Two pushes of 300 bring what the two takes need; the works need as
-		// much again, and what they took beyond that.
+		// Two pushes of 300 supply the jobs of both takes. The works need as many
+		// again, and the jobs that they took beyond that.
 		over := s.Counters.Acked - 1200
 		if over < 0 || s.Counters.Pushed < 2100 || s.Counters.Pushed > 2100+over || s.Sizes.Delayed != 400 ||
 			s.Sizes.Ready > 500 {
@@ -70,7 +70,7 @@ func TestTheDelayedBacklogIsDueFromTomorrowOn(t *testing.T) {
 	})
 }
 
-// failOnce answers an error to one call of an operation: the nth.
+// failOnce returns err for the nth call of an operation.
 func failOnce(op string, nth int64, err error) func(string) error {
 	var calls atomic.Int64
 	return func(got string) error {
@@ -109,7 +109,7 @@ func TestAnErrorNamesItsPhaseAndKeepsWhatWasMeasured(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfLoadingSaysSo(t *testing.T) {
+func TestAnErrorWhileLoadingNamesTheLoading(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.fail = failOnce("push", 5, contract.Errorf(duly.CodeFull, "no room"))
@@ -120,11 +120,11 @@ func TestAnErrorOfLoadingSaysSo(t *testing.T) {
 	})
 }
 
-func TestAQueueThatIsEmptyTooSoonIsAnError(t *testing.T) {
+func TestTakeFailsWhenTheQueueIsEmptyTooSoon(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.push = func(jobs []duly.Job) {
-		jobs[0].Delay = time.Hour // a job in each batch does not come
+		jobs[0].Delay = time.Hour // one job of each batch is not delivered
 	}
 	measure(t, e, Config{Phases: []Phase{Take}}, func(t *testing.T, _ *Report, err error) {
 		if err == nil || !strings.Contains(err.Error(), "after 990 of its 1000 jobs") {
@@ -133,7 +133,7 @@ func TestAQueueThatIsEmptyTooSoonIsAnError(t *testing.T) {
 	})
 }
 
-func TestJobsThatDoNotComeEndLateness(t *testing.T) {
+func TestLatenessFailsWhenJobsAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.push = func(jobs []duly.Job) {
@@ -177,7 +177,7 @@ func TestAnInterruptEndsEveryPhaseAndCleansUp(t *testing.T) {
 	}
 }
 
-func TestRemovingAQueueIsRepeatedOverABrokenWireAndElseReported(t *testing.T) {
+func TestRemovingAQueueIsRetriedAndItsFailureReported(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.fail = failOnce("destroy", 1, contract.Errorf(duly.CodeUnavailable, "no answer"))
@@ -211,7 +211,7 @@ func TestABadConfigOpensNothing(t *testing.T) {
 	}
 }
 
-func TestProgressRisesStepByStep(t *testing.T) {
+func TestProgressReportsEachStepInOrder(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = 10 * time.Millisecond
@@ -253,7 +253,7 @@ func TestProgressRisesStepByStep(t *testing.T) {
 	})
 }
 
-func TestAnEngineOnAnotherClockIsMeasuredOnItsOwn(t *testing.T) {
+func TestLatenciesUseTheEnginesClock(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	const ahead = 90 * time.Minute

@@ -12,9 +12,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// gauge is of a server whose costs are known: every call of the engine takes
-// 100 µs of its processor and runs one script, every native job takes native,
-// and a reading of it takes 30 µs.
+// gauge reads a fake server with known costs: every call of the engine takes 100 µs of CPU time and
+// runs one script, every native job takes native, and reading the gauge takes 30 µs.
 type gauge struct {
 	native  time.Duration
 	fail    func(op string) error // "open", "read", "watch", "native push", "native take", "remove"
@@ -22,13 +21,13 @@ type gauge struct {
 	memory  atomic.Int64
 	calls   atomic.Int64
 	stored  atomic.Int64 // native jobs
-	ebbing  atomic.Int64 // bytes that go back little by little
+	ebbing  atomic.Int64 // bytes that are freed little by little
 	watched atomic.Int64
 	removed atomic.Int64
 	closed  atomic.Int64
 }
 
-// on lets a gauge see what an engine does.
+// on makes the gauge count an engine's calls.
 func (g *gauge) on(e *engine) *engine {
 	e.slow = time.Millisecond
 	e.fail = func(op string) error {
@@ -108,7 +107,7 @@ func (g *gauge) Remove(context.Context) error {
 	return g.failing("remove")
 }
 
-// gauged is a Config with that gauge, and its load: 1000 jobs, 50 at once.
+// gauged returns a Config with the gauge and its load: 1000 jobs, 50 per batch.
 func (g *gauge) gauged(cfg Config) Config {
 	cfg.Gauge = g.open
 	cfg.Load.Batch = 50
@@ -117,7 +116,7 @@ func (g *gauge) gauged(cfg Config) Config {
 
 func near(got, want float64) bool { return got > want*0.9999 && got < want*1.0001 }
 
-func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
+func TestAGaugeMeasuresTheCostOfAJob(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
 	cfg := g.gauged(Config{Phases: []Phase{Push, NativePush, Take, NativeTake}, Repeat: 3})
@@ -134,7 +133,8 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 			}
 		}
 
-		if s := r.Phases[0].Server.Scripts; s == nil || *s != (ScriptCost{Calls: 60, Mean: 100, P50: 128, P99: 128, P9999: 128}) {
+		if s := r.Phases[0].Server.Scripts; s == nil || *s != (ScriptCost{Calls: 60, Mean: 100, P50: 128, P99: 128,
+			P9999: 128}) {
 			t.Errorf("the scripts of push: %+v", s)
 		}
 		if s := r.Phases[1].Server.Scripts; s != nil {
@@ -151,8 +151,8 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 	})
 }
 
-// The phases of topics publish, reserve and ack what they were asked for, beside native ones.
-func TestPhasesOfTopics(t *testing.T) {
+// The phases of topics publish, reserve and ack their messages, and the native ones do too.
+func TestTopicPhasesPublishAndAckTheirMessages(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
 	cfg := g.gauged(Config{Phases: []Phase{Publish, NativePublish, Group, NativeGroup, GroupWork}, Repeat: 2})
@@ -173,7 +173,7 @@ func TestPhasesOfTopics(t *testing.T) {
 	})
 }
 
-func TestABusyMachineGivesNoRatio(t *testing.T) {
+func TestARatioFromABusyMachineDoesNotCount(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: 3 * time.Microsecond}
 	cfg := g.gauged(Config{Phases: []Phase{Push, NativePush, Take, NativeTake}})
@@ -184,20 +184,21 @@ func TestABusyMachineGivesNoRatio(t *testing.T) {
 	})
 }
 
-func TestNativeTakeStoresWhatItTakes(t *testing.T) {
+func TestNativeTakeStoresItsJobsFirst(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
-	measure(t, g.on(newEngine()), g.gauged(Config{Phases: []Phase{NativeTake}, Repeat: 2}), func(t *testing.T, r *Report, err error) {
-		if err != nil || r.Phases[0].Jobs != 1000 || !near(r.Phases[0].Server.CPU, 1) || g.stored.Load() != 0 {
-			t.Errorf("%+v, %d are left, %v", r.Phases, g.stored.Load(), err)
-		}
-		if r.Server.Life != nil {
-			t.Errorf("a life without push and take: %+v", r.Server.Life)
-		}
-	})
+	measure(t, g.on(newEngine()), g.gauged(Config{Phases: []Phase{NativeTake}, Repeat: 2}),
+		func(t *testing.T, r *Report, err error) {
+			if err != nil || r.Phases[0].Jobs != 1000 || !near(r.Phases[0].Server.CPU, 1) || g.stored.Load() != 0 {
+				t.Errorf("%+v, %d are left, %v", r.Phases, g.stored.Load(), err)
+			}
+			if r.Server.Life != nil {
+				t.Errorf("a life without push and take: %+v", r.Server.Life)
+			}
+		})
 }
 
-func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
+func TestMemoryIsReadWhenItNoLongerShrinks(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
 	e := g.on(newEngine())
@@ -207,7 +208,7 @@ func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// What is left of a megabyte that ebbs away is below 64 KiB.
+		// Of the megabyte that is freed slowly, less than 64 KiB may remain.
 		m := r.Phases[0].Memory
 		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 ||
 			r.Phases[0].Jobs != 4000 {
@@ -230,7 +231,7 @@ func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 	})
 }
 
-func TestIdleWatchesAWorkerThatWaits(t *testing.T) {
+func TestIdleCountsTheRequestsOfAWaitingWorker(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
 	e := g.on(newEngine())
@@ -239,7 +240,8 @@ func TestIdleWatchesAWorkerThatWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if of := r.Phases[0]; of.Idle == nil || *of.Idle != (IdleView{Queues: 3, Requests: 7, PerSecond: 0.7}) || of.Seconds != 10 {
+		if of := r.Phases[0]; of.Idle == nil || *of.Idle != (IdleView{Queues: 3, Requests: 7, PerSecond: 0.7}) ||
+			of.Seconds != 10 {
 			t.Errorf("%+v", of.Idle)
 		}
 		for i := range 3 {
@@ -254,27 +256,29 @@ func TestCallsAreMeasuredOneByOne(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
 	e := g.on(newEngine())
-	measure(t, e, g.gauged(Config{Phases: []Phase{Calls}, Load: Load{Jobs: 500}}), func(t *testing.T, r *Report, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		of := r.Phases[0]
-
-		var got []string
-		for _, p := range of.Parts {
-			got = append(got, p.Name)
-			if p.Jobs != 500 || p.Latency.Count != 10 || p.Server.Scripts == nil || p.Server.Scripts.Calls != 10 || p.Server.Scripts.Mean != 100 {
-				t.Errorf("%+v, %+v, %+v", p, p.Latency, p.Server)
+	measure(t, e, g.gauged(Config{Phases: []Phase{Calls}, Load: Load{Jobs: 500}}),
+		func(t *testing.T, r *Report, err error) {
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			of := r.Phases[0]
 
-		if !slices.Equal(got, []string{"push", "delay", "reserve", "ack"}) || of.Jobs != 2000 {
-			t.Errorf("%v, %d jobs", got, of.Jobs)
-		}
-		if s := e.stats["calls"]; s.Sizes.Ready != 25_000 || s.Sizes.Delayed != 25_500 || s.Counters.Acked != 500 {
-			t.Errorf("%+v", s)
-		}
-	})
+			var got []string
+			for _, p := range of.Parts {
+				got = append(got, p.Name)
+				if p.Jobs != 500 || p.Latency.Count != 10 || p.Server.Scripts == nil || p.Server.Scripts.Calls != 10 ||
+					p.Server.Scripts.Mean != 100 {
+					t.Errorf("%+v, %+v, %+v", p, p.Latency, p.Server)
+				}
+			}
+
+			if !slices.Equal(got, []string{"push", "delay", "reserve", "ack"}) || of.Jobs != 2000 {
+				t.Errorf("%v, %d jobs", got, of.Jobs)
+			}
+			if s := e.stats["calls"]; s.Sizes.Ready != 25_000 || s.Sizes.Delayed != 25_500 || s.Counters.Acked != 500 {
+				t.Errorf("%+v", s)
+			}
+		})
 }
 
 func TestABurstFallsDueInOneMillisecond(t *testing.T) {
@@ -290,23 +294,24 @@ func TestABurstFallsDueInOneMillisecond(t *testing.T) {
 		}
 	}
 
-	measure(t, e, Config{Phases: []Phase{Burst}, Load: Load{Jobs: 6000, Callers: 1}}, func(t *testing.T, r *Report, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(dues) != 1 || !dues[0].Equal(dues[0].Truncate(time.Millisecond)) {
-			t.Errorf("due at %v", dues)
-		}
-		if of := r.Phases[0]; of.Jobs != 6000 || of.Early != 0 || of.Latency.Count != 60 || of.Seconds > 0.2 {
-			t.Errorf("%+v", of)
-		}
-		if c := e.stats["burst-1"].Counters; c.Acked != 6000 {
-			t.Errorf("%+v", c)
-		}
-	})
+	measure(t, e, Config{Phases: []Phase{Burst}, Load: Load{Jobs: 6000, Callers: 1}},
+		func(t *testing.T, r *Report, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(dues) != 1 || !dues[0].Equal(dues[0].Truncate(time.Millisecond)) {
+				t.Errorf("due at %v", dues)
+			}
+			if of := r.Phases[0]; of.Jobs != 6000 || of.Early != 0 || of.Latency.Count != 60 || of.Seconds > 0.2 {
+				t.Errorf("%+v", of)
+			}
+			if c := e.stats["burst-1"].Counters; c.Acked != 6000 {
+				t.Errorf("%+v", c)
+			}
+		})
 }
 
-func TestABurstThatIsEarlyIsCounted(t *testing.T) {
+func TestEarlyJobsOfABurstAreCounted(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.answer = func(d *duly.Delivery) {
@@ -321,7 +326,7 @@ func TestABurstThatIsEarlyIsCounted(t *testing.T) {
 	})
 }
 
-func TestABurstThatTakesTooLongToLoadIsNone(t *testing.T) {
+func TestABurstFailsIfLoadingTakesTooLong(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	calls := 0
@@ -330,18 +335,20 @@ func TestABurstThatTakesTooLongToLoadIsNone(t *testing.T) {
 			e.slow = time.Second
 		}
 	}
-	measure(t, e, Config{Phases: []Phase{Burst}, Load: Load{Jobs: 6000, Callers: 1}}, func(t *testing.T, r *Report, err error) {
-		if err == nil || len(r.Phases) != 0 {
-			t.Errorf("%+v, %v", r.Phases, err)
-		}
-	})
+	measure(t, e, Config{Phases: []Phase{Burst}, Load: Load{Jobs: 6000, Callers: 1}},
+		func(t *testing.T, r *Report, err error) {
+			if err == nil || len(r.Phases) != 0 {
+				t.Errorf("%+v, %v", r.Phases, err)
+			}
+		})
 }
 
-func TestTheBacklogIsComparedWithNone(t *testing.T) {
+func TestCompareRunsThePhasesWithoutTheBacklogToo(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
 	e := g.on(newEngine())
-	cfg := g.gauged(Config{Load: Load{Jobs: 300, Queues: 2, Rate: 1000}, Backlog: Backlog{Ready: 1000, Delayed: 500, Compare: true}})
+	cfg := g.gauged(Config{Load: Load{Jobs: 300, Queues: 2, Rate: 1000},
+		Backlog: Backlog{Ready: 1000, Delayed: 500, Compare: true}})
 	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -372,7 +379,7 @@ func phasesOf(results []Result) (phases []Phase) {
 	return phases
 }
 
-func TestAGaugesErrorsEndTheMeasurement(t *testing.T) {
+func TestAnErrorOfTheGaugeEndsTheMeasurement(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, tt := range []struct {
@@ -382,7 +389,7 @@ func TestAGaugesErrorsEndTheMeasurement(t *testing.T) {
 	}{
 		{"open", 1, []Phase{Push}},
 		{"read", 1, []Phase{Push}},
-		{"read", 23, []Phase{Push}}, // before a run, as 22 was after the first
+		{"read", 23, []Phase{Push}}, // before a run; 22 is after the first
 		{"watch", 1, []Phase{Idle}},
 		{"native push", 2, []Phase{NativePush}},
 		{"native take", 2, []Phase{NativeTake}},
@@ -391,19 +398,20 @@ func TestAGaugesErrorsEndTheMeasurement(t *testing.T) {
 		t.Run(fmt.Sprint(tt.op, tt.nth), func(t *testing.T) {
 			t.Parallel()
 			g := &gauge{fail: failOnce(tt.op, tt.nth, broken)}
-			measure(t, g.on(newEngine()), g.gauged(Config{Phases: tt.phases, Repeat: 2}), func(t *testing.T, _ *Report, err error) {
-				if !errors.Is(err, broken) {
-					t.Errorf("got %v", err)
-				}
-				if want := int64(1); tt.op != "open" && g.closed.Load() != want {
-					t.Errorf("closed %d times", g.closed.Load())
-				}
-			})
+			measure(t, g.on(newEngine()), g.gauged(Config{Phases: tt.phases, Repeat: 2}),
+				func(t *testing.T, _ *Report, err error) {
+					if !errors.Is(err, broken) {
+						t.Errorf("got %v", err)
+					}
+					if want := int64(1); tt.op != "open" && g.closed.Load() != want {
+						t.Errorf("closed %d times", g.closed.Load())
+					}
+				})
 		})
 	}
 }
 
-func TestCountersThatGoBackAreAnError(t *testing.T) {
+func TestDecreasingCountersAreAnError(t *testing.T) {
 	t.Parallel()
 	before := Reading{CPU: 5, Scripts: Timings{Count: 3}}
 	for _, after := range []Reading{{CPU: 4, Scripts: Timings{Count: 3}}, {CPU: 6, Scripts: Timings{Count: 2}}} {
@@ -413,17 +421,19 @@ func TestCountersThatGoBackAreAnError(t *testing.T) {
 	}
 }
 
-func TestTimingsAreDifferencesOfWhatTheServerHasCounted(t *testing.T) {
+func TestTimingsAreDifferencesOfTheServersCounts(t *testing.T) {
 	t.Parallel()
 	const us = time.Microsecond
 	before := Timings{Count: 10, Time: 100 * us, Within: map[time.Duration]int64{8 * us: 4, 32 * us: 10}}
-	after := Timings{Count: 110, Time: 5100 * us, Within: map[time.Duration]int64{8 * us: 4, 16 * us: 54, 32 * us: 105, 512 * us: 110}}
+	after := Timings{Count: 110, Time: 5100 * us, Within: map[time.Duration]int64{8 * us: 4, 16 * us: 54, 32 * us: 105,
+		512 * us: 110}}
 	d := after.minus(before)
 	if d.Count != 100 || d.Time != 5000*us {
 		t.Errorf("%+v", d)
 	}
 
-	for p, want := range map[float64]time.Duration{0.1: 16 * us, 50: 16 * us, 51: 32 * us, 95: 32 * us, 95.1: 512 * us, 100: 512 * us} {
+	for p, want := range map[float64]time.Duration{0.1: 16 * us, 50: 16 * us, 51: 32 * us, 95: 32 * us, 95.1: 512 * us,
+		100: 512 * us} {
 		if got := d.Percentile(p); got != want {
 			t.Errorf("p%g is %s, want %s of %v", p, got, want, d.Within)
 		}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAnEmptyHistogramTellsZero(t *testing.T) {
+func TestAnEmptyHistogramReturnsZero(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	if h.Count() != 0 || h.Min() != 0 || h.Max() != 0 || h.Percentile(50) != 0 || h.Percentile(0) != 0 {
@@ -18,7 +18,7 @@ func TestAnEmptyHistogramTellsZero(t *testing.T) {
 	}
 }
 
-func TestPercentilesAreWithinABucketOfTheTruth(t *testing.T) {
+func TestPercentilesAreExactToOneBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 1, 300).Draw(t, "values")
@@ -39,7 +39,7 @@ func TestPercentilesAreWithinABucketOfTheTruth(t *testing.T) {
 	})
 }
 
-func TestNegativeDurationsShowInMinAndRank(t *testing.T) {
+func TestNegativeDurationsCountInMinAndPercentiles(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	for _, d := range []time.Duration{-3, -time.Millisecond, 5, 7} {
@@ -66,7 +66,7 @@ func TestOnlyNegativeDurationsHaveANegativeMax(t *testing.T) {
 	}
 }
 
-func TestAddingHistogramsIsRecordingInOne(t *testing.T) {
+func TestAddedHistogramsEqualOneWithAllValues(t *testing.T) {
 	t.Parallel()
 	var a, b, sum Histogram
 	for i := range 1000 {
@@ -93,7 +93,7 @@ func TestAddingHistogramsIsRecordingInOne(t *testing.T) {
 	}
 }
 
-func TestRecordingFromManyGoroutinesLosesNothing(t *testing.T) {
+func TestConcurrentRecordingCountsEveryValue(t *testing.T) {
 	t.Parallel()
 	var h Histogram
 	var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func TestRecordingFromManyGoroutinesLosesNothing(t *testing.T) {
 	}
 }
 
-func TestRecordingTakesNoMemory(t *testing.T) {
+func TestRecordingDoesNotAllocate(t *testing.T) {
 	var h Histogram
 	if n := testing.AllocsPerRun(100, func() { h.Record(time.Millisecond) }); n != 0 {
 		t.Errorf("Record allocates %v times", n)

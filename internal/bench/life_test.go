@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// costs lists what a table says of a kind in calls of one batch size.
+// costs returns the table's costs of a kind with one batch size.
 func costs(t *testing.T, table *LifeTable, kind Kind, batch int) LifeCost {
 	t.Helper()
 	for _, c := range table.Costs {
@@ -72,7 +72,7 @@ func TestLifeMeasuresEveryStageOfEveryKind(t *testing.T) {
 		if table.Costs[0].Kind != Bare || table.Costs[1].Kind != Plain || table.Costs[0].Batch != 1 {
 			t.Errorf("the table begins with %+v, %+v", table.Costs[0], table.Costs[1])
 		}
-		// Two natives of this phase, the usual one and that of topics.
+		// This phase has two natives: the usual one and the one for topics.
 		if g.removed.Load() != 4 || g.stored.Load() != 0 {
 			t.Errorf("removed %d times, %d are stored", g.removed.Load(), g.stored.Load())
 		}
@@ -84,7 +84,7 @@ func TestLifeMeasuresEveryStageOfEveryKind(t *testing.T) {
 	})
 }
 
-func TestLifeWithoutAServerMeasuresTime(t *testing.T) {
+func TestLifeWithoutAGaugeMeasuresElapsedTime(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = time.Millisecond
@@ -104,7 +104,7 @@ func TestLifeWithoutAServerMeasuresTime(t *testing.T) {
 	})
 }
 
-func TestLifeOfAnEmbeddedEngineIsProcessorTime(t *testing.T) {
+func TestLifeOfAnEmbeddedEngineMeasuresCPUTime(t *testing.T) {
 	t.Parallel()
 	if cpuTime() == 0 {
 		t.Skip("this system does not report its processor time")
@@ -117,8 +117,8 @@ func TestLifeOfAnEmbeddedEngineIsProcessorTime(t *testing.T) {
 	})
 }
 
-// Jobs pushed in the time of a run go through the other stages, however few.
-func TestLifeIsCutAtItsTime(t *testing.T) {
+// The jobs that were pushed within the time limit go through all other stages.
+func TestLifeEndsAtItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = 10 * time.Millisecond
@@ -138,7 +138,7 @@ func TestLifeIsCutAtItsTime(t *testing.T) {
 	})
 }
 
-func TestJobsAreOfTheirKind(t *testing.T) {
+func TestJobsHaveOnlyTheSettingsOfTheirKind(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	var mu sync.Mutex
@@ -161,7 +161,7 @@ func TestJobsAreOfTheirKind(t *testing.T) {
 			t.Fatalf("%+v, %v", r.Phases, err)
 		}
 		for _, kind := range Kinds() {
-			// 1000 to warm up and 2000 that are measured.
+			// 1000 to warm up and 2000 to measure.
 			if len(jobs[kind]) != 3000 {
 				t.Errorf("%s: %d IDs of 3000 jobs", kind, len(jobs[kind]))
 			}
@@ -170,7 +170,7 @@ func TestJobsAreOfTheirKind(t *testing.T) {
 	})
 }
 
-// checkKind checks that jobs have the rules of their kind and no others.
+// checkKind checks that jobs have the settings of their kind and no others.
 func checkKind(t *testing.T, kind Kind, jobs []duly.Job) {
 	t.Helper()
 	has := func(kinds ...Kind) bool { return slices.Contains(kinds, kind) }
@@ -203,7 +203,7 @@ func checkKind(t *testing.T, kind Kind, jobs []duly.Job) {
 	}
 }
 
-func TestLifesErrorsNameTheKind(t *testing.T) {
+func TestErrorsOfLifeNameTheKind(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, op := range []string{"push", "reserve", "settle", "destroy"} {

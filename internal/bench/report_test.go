@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ran is a finished run of n jobs.
+// ran returns a finished run of n jobs.
 func ran(n int64, elapsed time.Duration, latencies ...time.Duration) *run {
 	r := newRun(context.Background(), int(n))
 	r.stop(errEnough)
@@ -19,7 +19,7 @@ func ran(n int64, elapsed time.Duration, latencies ...time.Duration) *run {
 	return r
 }
 
-func TestAPhaseIsItsMedianRun(t *testing.T) {
+func TestAPhaseReportsItsMedianRun(t *testing.T) {
 	t.Parallel()
 	runs := []*run{ran(100, time.Second), ran(300, time.Second), ran(100, 500*time.Millisecond)}
 	runs[2].cpu = time.Millisecond
@@ -27,7 +27,8 @@ func TestAPhaseIsItsMedianRun(t *testing.T) {
 	if got.CPU != 10 {
 		t.Errorf("CPU per job is %g µs, want the median run's 10", got.CPU)
 	}
-	if got.PerSecond != 200 || got.Seconds != 0.5 || got.Jobs != 100 || got.Slowest != 100 || got.Fastest != 300 || got.Runs != 3 {
+	if got.PerSecond != 200 || got.Seconds != 0.5 || got.Jobs != 100 || got.Slowest != 100 || got.Fastest != 300 ||
+		got.Runs != 3 {
 		t.Errorf("three runs: %+v", got)
 	}
 	if got := summarize(Push, specOf(Push), runs[:2], clockOffset{}); got.PerSecond != 100 {
@@ -38,7 +39,7 @@ func TestAPhaseIsItsMedianRun(t *testing.T) {
 	}
 }
 
-func TestLatenciesEarlyAndCutAreThoseOfAllRuns(t *testing.T) {
+func TestLatenciesEarlyAndCutCoverAllRuns(t *testing.T) {
 	t.Parallel()
 	a, b := ran(2, time.Second, time.Millisecond, 3*time.Millisecond), ran(1, time.Second, 2*time.Millisecond)
 	a.early.Store(1)
@@ -55,14 +56,14 @@ func TestLatenciesEarlyAndCutAreThoseOfAllRuns(t *testing.T) {
 	}
 }
 
-func TestARunInNoTimeHasNoRate(t *testing.T) {
+func TestARunOfZeroDurationHasNoRate(t *testing.T) {
 	t.Parallel()
 	if got := summarize(Push, specOf(Push), []*run{ran(100, 0)}, clockOffset{}); got.PerSecond != 0 {
 		t.Errorf("got %g", got.PerSecond)
 	}
 }
 
-func TestTheReportIsJSONWithUnitsInItsNames(t *testing.T) {
+func TestTheJSONReportHasUnitsInItsNames(t *testing.T) {
 	t.Parallel()
 	report := newReport(Config{}.withDefaults())
 	report.Disk = &Disk{Dir: "/data"}
@@ -81,7 +82,8 @@ func TestTheReportIsJSONWithUnitsInItsNames(t *testing.T) {
 		t.Fatalf("phases %s: %v", loose["phases"], err)
 	}
 
-	for name, want := range map[string]any{"phase": "work", "jobs": 10.0, "per_second": 10.0, "seconds": 1.0, "runs": 1.0, "early": 0.0} {
+	for name, want := range map[string]any{"phase": "work", "jobs": 10.0, "per_second": 10.0, "seconds": 1.0,
+		"runs": 1.0, "early": 0.0} {
 		if phases[0][name] != want {
 			t.Errorf("phase's %s is %v, want %v", name, phases[0][name], want)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-func TestEveryJobIsClaimedOnceAndUnclaimedOnesAgain(t *testing.T) {
+func TestUnclaimedJobsAreClaimedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRun(t.Context(), 1000)
 	defer r.stop(nil)
@@ -36,7 +36,7 @@ func TestEveryJobIsClaimedOnceAndUnclaimedOnesAgain(t *testing.T) {
 	}
 }
 
-func TestNothingIsClaimedAfterTheEnd(t *testing.T) {
+func TestNoJobIsClaimedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	r := newRun(t.Context(), 10)
 	r.stop(errTime)
@@ -45,7 +45,7 @@ func TestNothingIsClaimedAfterTheEnd(t *testing.T) {
 	}
 }
 
-func TestTheFirstErrorEndsTheOthers(t *testing.T) {
+func TestTheFirstErrorEndsTheOtherGoroutines(t *testing.T) {
 	t.Parallel()
 	r := newRun(t.Context(), 1<<40)
 	broken := errors.New("broken")
@@ -63,7 +63,7 @@ func TestTheFirstErrorEndsTheOthers(t *testing.T) {
 	}
 }
 
-func TestARunIsCutAtItsTimeUnlessThatIsTakenBack(t *testing.T) {
+func TestARunEndsAtItsTimeLimitUnlessTheTimerWasStopped(t *testing.T) {
 	t.Parallel()
 	clk := clock.NewFake()
 	r, other := newRun(t.Context(), 1), newRun(t.Context(), 1)
@@ -79,11 +79,11 @@ func TestARunIsCutAtItsTimeUnlessThatIsTakenBack(t *testing.T) {
 		t.Error("did not end")
 	}
 	if other.live.Err() != nil {
-		t.Error("ended although its bound was taken back")
+		t.Error("ended although its timer was stopped")
 	}
 }
 
-func TestARunThatIsInterruptedIsNotCut(t *testing.T) {
+func TestAnInterruptedRunIsNotCut(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	r := newRun(ctx, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// clustered is a gauge of three nodes, of which the first does half of the work.
+// clustered is a gauge of three nodes. The first one does half of the work.
 type clustered struct{ *gauge }
 
 func (c clustered) Nodes() (nodes []Node) {
@@ -30,8 +30,8 @@ func (c clustered) Shards(_ context.Context, q duly.QueueRef, shards int) ([]int
 	return []int{shards - 3, 1, 2}, c.failing("shards")
 }
 
-// spreading is a Config for the phase spread, on a fake cluster against a fake
-// server, each of whose calls takes 100 µs.
+// spreading returns a Config for the phase spread, with a fake cluster and a fake single server.
+// Each call takes 100 µs.
 func spreading(g, against *gauge, other *engine) Config {
 	return Config{
 		Phases: []Phase{Spread}, Shards: 4, Load: Load{Jobs: 1000, Batch: 50},
@@ -58,7 +58,7 @@ func TestSpreadComparesTheBusiestNodeWithOneServer(t *testing.T) {
 			t.Errorf("nodes %+v", table.Nodes)
 		}
 
-		// A call costs 100 µs: 2 µs per job and call of 50, of which half are the first node's.
+		// A call costs 100 µs, which is 2 µs per job in a call of 50. Half of it is the first node's.
 		about := func(got, want float64) bool { return got > want*0.99 && got < want*1.01 }
 		for i, want := range []SpreadCost{
 			{Batch: 50, Callers: 4, Cluster: true, Shards: 4, Push: 1, Take: 2, Sum: 3, All: 6, ToServer: 0.5},
@@ -91,7 +91,7 @@ func TestSpreadComparesTheBusiestNodeWithOneServer(t *testing.T) {
 	})
 }
 
-func TestSpreadMayBeMeasuredAlone(t *testing.T) {
+func TestSpreadRunsWithoutASingleServer(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
 	cfg := spreading(g, nil, nil)
@@ -117,7 +117,7 @@ func TestSpreadNeedsACluster(t *testing.T) {
 	})
 }
 
-func TestSpreadsErrorsLeaveNothing(t *testing.T) {
+func TestErrorsOfSpreadLeaveNoQueue(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, op := range map[string]string{"shards": "shards", "node": "node", "push": "push", "settle": "settle"} {

@@ -1,5 +1,5 @@
-// Package cancels passes reports of removed jobs on to the watchers of one
-// process. Engines share it.
+// Package cancels forwards reports of removed jobs to the watchers in one process. Several engines
+// use it.
 package cancels
 
 import (
@@ -10,19 +10,18 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// mostPending bounds what a slow watcher has not taken yet. Beyond it all of that is
-// dropped, as in a gap.
+// mostPending limits the events that a slow watcher has not taken yet. One more drops them all,
+// and the watcher gets a gap instead.
 const mostPending = 10_000
 
-// Source follows a namespace in another process until ctx ends or it can't be
-// followed any more. It calls w as [contract.CancelWatcher] does. Its calls need not
-// come one after the other.
+// Source watches a namespace in another process until ctx ends or the watch fails. It calls w as
+// [contract.CancelWatcher] does, except that calls may be concurrent.
 type Source func(ctx context.Context, namespace string, w contract.CancelWatch) error
 
 // Hub holds the watchers of an engine. The zero value works for an engine that
 // calls Publish itself for every removed job.
 type Hub struct {
-	// Source, if set, runs once per namespace while it has watchers, however many.
+	// Source, if set, runs once per namespace while it has watchers.
 	Source Source
 
 	mu      sync.Mutex
@@ -34,17 +33,17 @@ type Hub struct {
 // feed is a namespace with watchers.
 type feed struct {
 	watchers map[*watcher]struct{}
-	ready    bool // reports arrive
+	ready    bool // the source delivers reports
 	stop     context.CancelFunc
 }
 
 type watcher struct {
 	pending []event
 	end     error         // why the watch is over; nil while it is not
-	wake    chan struct{} // holds one ring
+	wake    chan struct{} // has an element when the watcher should look
 }
 
-// event is a removed job, or that the watch has begun, again after a gap.
+// event is a removed job, or with ready the start of the watch, at the beginning or after a gap.
 type event struct {
 	ready    bool
 	canceled contract.Canceled
@@ -89,7 +88,7 @@ func (h *Hub) Watch(ctx context.Context, namespace string, w contract.CancelWatc
 	}
 }
 
-// Close ends every Watch, and returns when no Source runs any more.
+// Close ends every Watch, and returns when no Source is running.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -98,6 +97,7 @@ func (h *Hub) Close() {
 	}
 	h.mu.Unlock()
 
+	// Sources take the lock, so it must be free here.
 	h.running.Wait()
 }
 
@@ -115,12 +115,13 @@ func (h *Hub) add(namespace string) (*watcher, error) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	f.watchers[w] = struct{}{}
 	if f.ready {
+		// A later watcher of a running source misses its Ready call.
 		w.pass(event{ready: true})
 	}
 	return w, nil
 }
 
-// beginLocked makes the feed of a namespace, and starts its source.
+// beginLocked creates the feed of a namespace, and starts its source.
 func (h *Hub) beginLocked(namespace string) *feed {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &feed{watchers: map[*watcher]struct{}{}, ready: h.Source == nil, stop: stop}
@@ -161,8 +162,8 @@ func (f *feed) pass(e event) {
 	}
 }
 
-// pass adds an event. One more than fit becomes a gap, which makes up for all reports
-// that are dropped.
+// pass adds an event. If the list is full, a gap replaces all its
+// reports.
 func (w *watcher) pass(e event) {
 	if len(w.pending) >= mostPending {
 		w.pending, e = nil, event{ready: true}
@@ -174,7 +175,7 @@ func (w *watcher) pass(e event) {
 func (w *watcher) ring() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // the last ring was not answered yet
+	default: // already set
 	}
 }
 
@@ -191,7 +192,7 @@ func (h *Hub) endLocked(namespace string, f *feed, err error) {
 	}
 }
 
-// remove ends the feed with its last watcher.
+// remove removes a watcher, and ends the feed after its last one.
 func (h *Hub) remove(namespace string, w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package certtest makes certificates for tests.
+// Package certtest creates certificates for tests.
 package certtest
 
 import (
@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// CA is an authority, made for one test.
+// CA is a certificate authority for one test.
 type CA struct {
 	t    testing.TB
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// File holds its certificate, in PEM.
+	// File is the path of its certificate in PEM.
 	File string
 }
 
-// Pair names a certificate and its key, each a file in PEM.
+// Pair is the paths of a certificate and its key, both in PEM.
 type Pair struct{ Cert, Key string }
 
-// NewCA makes an authority of a name.
+// NewCA creates an authority with a name.
 func NewCA(t testing.TB, name string) *CA {
 	t.Helper()
 	ca := &CA{t: t, dir: t.TempDir(), key: newKey(t)}
@@ -39,7 +39,7 @@ func NewCA(t testing.TB, name string) *CA {
 	return ca
 }
 
-// Server makes a certificate for the hosts, which are names or addresses.
+// Server creates a server certificate for hosts, which are names or addresses.
 func (ca *CA) Server(name string, hosts ...string) Pair {
 	ca.t.Helper()
 	template := template(name)
@@ -54,7 +54,7 @@ func (ca *CA) Server(name string, hosts ...string) Pair {
 	return ca.pair(name, template)
 }
 
-// Client makes a certificate for a client.
+// Client creates a client certificate.
 func (ca *CA) Client(name string) Pair {
 	ca.t.Helper()
 	template := template(name)

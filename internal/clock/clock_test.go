@@ -43,7 +43,7 @@ func TestSystemTimers(t *testing.T) {
 	})
 }
 
-func TestMillisecondsRoundToTheSafeSide(t *testing.T) {
+func TestCeilMilliAndMillisRoundUp(t *testing.T) {
 	t.Parallel()
 	at := time.UnixMilli(1_000)
 	moments := []struct {
@@ -72,7 +72,7 @@ func TestMillisecondsRoundToTheSafeSide(t *testing.T) {
 	}
 }
 
-func TestFromMilliIsTheInverse(t *testing.T) {
+func TestFromMilliInvertsMilli(t *testing.T) {
 	t.Parallel()
 	if got := clock.FromMilli(0); !got.IsZero() {
 		t.Errorf("0 is %s, want no moment", got)

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-func TestFakeStandsStillAtTheEpoch(t *testing.T) {
+func TestFakeStaysAtTheEpoch(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	if a, b := f.Now(), f.Now(); !a.Equal(clock.Epoch) || !b.Equal(a) {
@@ -20,7 +20,7 @@ func TestFakeStandsStillAtTheEpoch(t *testing.T) {
 	}
 }
 
-func TestAdvanceCallsTimersInOrderAtTheirMoments(t *testing.T) {
+func TestAdvanceCallsTimersInOrderAtTheirTimes(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	var got []string
@@ -29,7 +29,7 @@ func TestAdvanceCallsTimersInOrderAtTheirMoments(t *testing.T) {
 	}
 	f.AfterFunc(3*time.Second, note("c"))
 	f.AfterFunc(time.Second, note("a"))
-	f.AfterFunc(time.Second, note("b")) // of one moment: the one that was set first
+	f.AfterFunc(time.Second, note("b")) // at the same time as a: called in the order of setting
 	f.AfterFunc(5*time.Second, note("late"))
 	f.Advance(4 * time.Second)
 	if want := []string{"a 1s", "b 1s", "c 3s"}; !slices.Equal(got, want) {
@@ -40,8 +40,8 @@ func TestAdvanceCallsTimersInOrderAtTheirMoments(t *testing.T) {
 	}
 }
 
-// A timer that a timer sets is called in the same Advance if its time comes.
-func TestAdvanceCallsTimersThatTimersSet(t *testing.T) {
+// A timer that a timer sets is called in the same Advance if it falls due.
+func TestAdvanceCallsTimersSetByTimers(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	ticks := 0
@@ -71,7 +71,7 @@ func TestAtFiresAtItsMoment(t *testing.T) {
 	<-past
 }
 
-func TestStepMovesTheWallAlone(t *testing.T) {
+func TestStepMovesOnlyTheWallClock(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	called := false
@@ -96,7 +96,7 @@ func TestStopPreventsTheCall(t *testing.T) {
 		t.Error("Stop must return true the first time and false the second")
 	}
 	f.Advance(time.Minute)
-	timer.Reset(time.Second) // it may be set again
+	timer.Reset(time.Second) // a stopped timer can be set again
 	f.Advance(time.Second)
 	if timer.Stop() {
 		t.Error("Stop returned true for a timer that has fired")
@@ -118,7 +118,7 @@ func TestResetMovesATimer(t *testing.T) {
 	}
 }
 
-func TestNewTimerSendsTheMomentOnce(t *testing.T) {
+func TestNewTimerSendsTheTimeOnce(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	timer := f.NewTimer(time.Second)
@@ -129,13 +129,13 @@ func TestNewTimerSendsTheMomentOnce(t *testing.T) {
 	timer.Reset(time.Second)
 	f.Advance(time.Second)
 	timer.Reset(time.Second)
-	f.Advance(time.Second) // nobody has read: the channel holds one value
+	f.Advance(time.Second) // the channel has room for one value and was not read
 	if at := <-timer.C; !at.Equal(clock.Epoch.Add(time.Hour + time.Second)) {
 		t.Errorf("sent %s, want the first of the two", at)
 	}
 }
 
-func TestSleepLastsItsTimeOrItsContext(t *testing.T) {
+func TestSleepEndsAtItsTimeOrWithItsContext(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,19 +150,18 @@ func TestSleepLastsItsTimeOrItsContext(t *testing.T) {
 	sleep()
 	f.Advance(time.Second)
 	if err := <-ended; err != nil {
-		t.Errorf("after its time it answers %v", err)
+		t.Errorf("after its time it returned %v", err)
 	}
 
 	sleep()
 	cancel()
 	if err := <-ended; err != context.Canceled || f.Timers() != 0 {
-		t.Errorf("cancelled it answers %v and leaves %d timers", err, f.Timers())
+		t.Errorf("canceled it returned %v and left %d timers", err, f.Timers())
 	}
 }
 
-// A timer for now does not wait for the clock to move, and is not called under
-// a lock that its setter holds.
-func TestTimerForNowIsCalledAtOnce(t *testing.T) {
+// Its function runs without a lock that the caller holds, and before the clock moves.
+func TestATimerOfZeroIsCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := clock.NewFake()
@@ -180,7 +179,7 @@ func TestTimerForNowIsCalledAtOnce(t *testing.T) {
 	})
 }
 
-func TestFakeAdvancesThatRunAtOnceAddUp(t *testing.T) {
+func TestConcurrentAdvancesAddUp(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
 	f.AfterFunc(time.Millisecond, func() { f.Advance(2 * time.Millisecond) })

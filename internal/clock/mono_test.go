@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestMonoSeesTimePassAndNoStep(t *testing.T) {
+func TestMonoIgnoresSteps(t *testing.T) {
 	t.Parallel()
 	f := NewFake()
 	before := f.Mono()
@@ -17,7 +17,7 @@ func TestMonoSeesTimePassAndNoStep(t *testing.T) {
 	}
 }
 
-func TestMonoRunsOnTheTimeOfABubble(t *testing.T) {
+func TestMonoFollowsTheTimeOfASynctestBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := System()
@@ -29,7 +29,7 @@ func TestMonoRunsOnTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-func TestLaterReadsLater(t *testing.T) {
+func TestLaterShiftsMonotonicReadings(t *testing.T) {
 	t.Parallel()
 	f := NewFake()
 	c := Later(f, time.Hour)

@@ -1,4 +1,4 @@
-// Package consumer names the process for the groups that it reserves from.
+// Package consumer names this process as a consumer of groups.
 package consumer
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// mostHost is how much of the host's name is used, in bytes.
+// mostHost is the maximum length of the host's part, in bytes.
 const mostHost = 63
 
 // Name returns the process's name as a consumer: HOST-PID-RANDOM. The random part
@@ -36,6 +36,7 @@ func name(host string, pid int, random []byte) string {
 	if len(host) > mostHost {
 		host = host[:mostHost]
 	}
+	// A consumer's name must not be empty or begin with a dot.
 	if host == "" || host[0] == '.' {
 		host = "host" + host
 	}

@@ -16,8 +16,11 @@ func TestName(t *testing.T) {
 		t.Error("the process has two names")
 	}
 	names := []string{Name()}
-	for host, want := range map[string]string{"db-1.example": "db-1.example-7-00ff", "": "host-7-00ff", ".local": "host.local-7-00ff", "büro pc": "b-ro-pc-7-00ff",
-		strings.Repeat("x", 300): strings.Repeat("x", 63) + "-7-00ff"} {
+	for host, want := range map[string]string{
+		"db-1.example": "db-1.example-7-00ff", "": "host-7-00ff",
+		".local": "host.local-7-00ff", "büro pc": "b-ro-pc-7-00ff",
+		strings.Repeat("x", 300): strings.Repeat("x", 63) + "-7-00ff",
+	} {
 		got := name(host, 7, []byte{0, 255})
 		if got != want {
 			t.Errorf("on the host %q: %s, want %s", host, got, want)

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/durable"
 )
 
-func TestAFileIsReplacedAndItsOwnersAlone(t *testing.T) {
+func TestWriteFileReplacesTheFileAndOnlyItsOwnerCanReadIt(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	for _, text := range []string{"a longer text", "short"} {
@@ -27,7 +27,7 @@ func TestAFileIsReplacedAndItsOwnersAlone(t *testing.T) {
 	alone(t, path)
 }
 
-func TestAFileThatCantBePlacedLeavesWhatWasThere(t *testing.T) {
+func TestAFailedPlaceKeepsTheOldFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "taken")
 	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {

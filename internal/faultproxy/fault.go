@@ -119,7 +119,7 @@ type Injected struct {
 func (p *Proxy) Inject(f Fault) *Injected {
 	p.t.Helper()
 	if !p.redis {
-		p.t.Fatal("faultproxy: a proxy from New can't tell requests apart; use Redis")
+		p.t.Fatal("faultproxy: a proxy from New doesn't parse requests; use Redis")
 	}
 	if f.Match == nil {
 		f.Match = Any

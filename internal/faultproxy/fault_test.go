@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// rig is a proxy before the shared server, and a client of it.
+// rig is a proxy in front of the shared server, with a client.
 type rig struct {
 	*testing.T
 	server *redistest.Server
@@ -44,7 +44,7 @@ func (r *rig) connect() *resp.Conn {
 	return resp.NewConn(nc)
 }
 
-// send sends commands in one piece; a key is written with a colon before it.
+// send sends commands in one write. A word with a colon is a key and gets the test's prefix.
 func (r *rig) send(commands ...string) {
 	r.Helper()
 	var all []byte
@@ -80,7 +80,7 @@ func (r *rig) ends() {
 	}
 }
 
-// has is the value of a counter at the server.
+// has checks the value of a counter on the server.
 func (r *rig) has(key string, want any) {
 	r.Helper()
 	if got := r.server.Must("GET", r.prefix+":"+key); got != want {
@@ -93,11 +93,11 @@ func (r *rig) happens(f *Injected) {
 	select {
 	case <-f.Done():
 	case <-time.After(30 * time.Second):
-		r.Fatal("the fault does not happen")
+		r.Fatal("the fault did not happen")
 	}
 }
 
-func TestLoseReplyExecutesAndTellsNobody(t *testing.T) {
+func TestLoseReplyExecutesTheRequestAndDropsTheReply(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	f := r.proxy.Inject(Fault{Match: Containing(":b"), Do: LoseReply})
@@ -106,7 +106,7 @@ func TestLoseReplyExecutesAndTellsNobody(t *testing.T) {
 	r.ends()
 	r.happens(f)
 	r.has("b", "1")
-	r.Conn = r.connect() // a new connection, and the fault was for once
+	r.Conn = r.connect() // the fault was for one request only
 	r.send("INCR :b")
 	r.receive(2)
 }
@@ -129,13 +129,16 @@ func TestSilentKeepsTheConnection(t *testing.T) {
 			if got, err := r.Receive(); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("received %v, %v", got, err)
 			}
-			redistest.Await(t, "what follows has its effect", func() bool { return r.server.Must("GET", r.prefix+":c") == tt.c })
+			redistest.Await(t, "the next command was executed", func() bool {
+				return r.server.Must("GET",
+					r.prefix+":c") == tt.c
+			})
 			r.has("b", tt.b)
 		})
 	}
 }
 
-func TestDropReachesNobody(t *testing.T) {
+func TestDropKeepsTheRequestFromTheServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	f := r.proxy.Inject(Fault{Match: Containing(":b"), Do: Drop})
@@ -148,7 +151,7 @@ func TestDropReachesNobody(t *testing.T) {
 	r.has("c", nil)
 }
 
-func TestTwiceReachesTheServerTwice(t *testing.T) {
+func TestTwiceSendsTheRequestTwice(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -166,7 +169,7 @@ func TestTwiceReachesTheServerTwice(t *testing.T) {
 	}
 }
 
-func TestAnswerIsGivenInItsTurn(t *testing.T) {
+func TestAnswerIsSentInOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	moved := resp.Error("MOVED 1 127.0.0.1:1")
@@ -182,7 +185,7 @@ func TestAnswerIsGivenInItsTurn(t *testing.T) {
 	r.receive(resp.Map{"k", true}, nil)
 }
 
-func TestWhichRequestsAreMeant(t *testing.T) {
+func TestMatchSelectsRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	script := "return 'x'"
@@ -241,9 +244,9 @@ func TestWhichRequestsAreMeant(t *testing.T) {
 	}
 }
 
-// In protocol 3 the pushes of subscriptions come between the replies, and a
-// fault still meets the right one.
-func TestPushesAreNoReplies(t *testing.T) {
+// In protocol 3 pushes of subscriptions come between the replies, and a fault must still affect
+// the right reply.
+func TestPushesAreNotCountedAsReplies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.send("HELLO 3")
@@ -252,12 +255,12 @@ func TestPushesAreNoReplies(t *testing.T) {
 	}
 
 	f := r.proxy.Inject(Fault{Match: Named("INCR"), Do: LoseReply})
-	every := r.proxy.Inject(Fault{Match: Named("SUBSCRIBE"), Do: Drop}) // subscribing is never meant
+	every := r.proxy.Inject(Fault{Match: Named("SUBSCRIBE"), Do: Drop}) // faults never apply to subscribing
 	defer every.Remove()
 	r.send("SUBSCRIBE :ch", "PUBLISH :ch hello", "GET :none", "INCR :a")
 
 	received := map[string]bool{}
-	for range 4 { // in an order of the server's
+	for range 4 { // in any order
 		v, err := r.Receive()
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +280,7 @@ func TestPushesAreNoReplies(t *testing.T) {
 	r.has("a", "1")
 }
 
-func TestRepliesWithoutOrderPass(t *testing.T) {
+func TestRepliesWithoutOrderAreForwarded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.proxy.Inject(Fault{Match: Named("PING"), Do: Drop})
@@ -290,10 +293,11 @@ func TestRepliesWithoutOrderPass(t *testing.T) {
 	r.receive([]any{"pong", ""})
 }
 
-func TestTheClientLibraryMeetsFaults(t *testing.T) {
+func TestTheClientLibraryGetsTheFaults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.proxy.Addr()}, ForceSingleClient: true, DisableRetry: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.proxy.Addr()}, ForceSingleClient: true,
+		DisableRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +342,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.text += fmt.Sprintf(format, args...)
 }
 
-func TestWhatIsNoRequestIsReported(t *testing.T) {
+func TestBytesThatAreNotARequestFailTheTest(t *testing.T) {
 	t.Parallel()
 	c := &complaints{TB: t}
 	t.Cleanup(func() { // after the proxy's own

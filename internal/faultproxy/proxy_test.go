@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a server that answers each line with itself, and keeps all it got.
+// echo is a server that sends each line back and keeps everything it received.
 type echo struct {
 	net.Listener
 	mu    sync.Mutex
 	lines []string
-	ends  int // connections whose client has finished
+	ends  int // connections that the client has closed
 }
 
 func newEcho(t *testing.T) *echo {
@@ -94,7 +94,7 @@ func (e *echo) finished() int {
 	return e.ends
 }
 
-// caller is a client of it.
+// caller is a client of the echo server.
 type caller struct {
 	t *testing.T
 	*net.TCPConn
@@ -142,7 +142,7 @@ func (c *caller) ends(want error) {
 	}
 }
 
-func TestPassesBytesOn(t *testing.T) {
+func TestNewForwardsBytes(t *testing.T) {
 	t.Parallel()
 	e := newEcho(t)
 	p := New(t, e.Addr().String())
@@ -153,13 +153,13 @@ func TestPassesBytesOn(t *testing.T) {
 		c.receive(line)
 	}
 
-	p.Delay(20 * time.Millisecond) // the end of the server overtakes nothing
+	p.Delay(20 * time.Millisecond) // the server's close must not overtake its data
 	c.send("last")
 	if err := c.CloseWrite(); err != nil {
 		t.Error(err)
 	}
 
-	c.receive("last") // what was sent before the end is answered
+	c.receive("last") // lines sent before the end are answered
 	c.ends(io.EOF)
 	eventually.True(t, "the connection is forgotten", func() bool { return p.Open() == 0 })
 	if p.Accepted() != 1 {
@@ -167,7 +167,7 @@ func TestPassesBytesOn(t *testing.T) {
 	}
 }
 
-func TestDelayIsForReplies(t *testing.T) {
+func TestDelayDelaysOnlyReplies(t *testing.T) {
 	t.Parallel()
 	e := newEcho(t)
 	p := New(t, e.Addr().String())
@@ -187,7 +187,7 @@ func TestDelayIsForReplies(t *testing.T) {
 	if took < delay {
 		t.Errorf("answered after %v", took)
 	}
-	if took > 10*delay { // not one delay for each
+	if took > 10*delay { // the delays must not add up
 		t.Errorf("20 lines took %v", took)
 	}
 	p.Delay(time.Hour)
@@ -195,7 +195,7 @@ func TestDelayIsForReplies(t *testing.T) {
 	eventually.True(t, "the request arrives", func() bool { return strings.HasSuffix(e.got(), "still arrives") })
 }
 
-func TestCutHoldsOneWayUntilHealed(t *testing.T) {
+func TestCutHoldsBytesBackUntilHeal(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -213,7 +213,7 @@ func TestCutHoldsOneWayUntilHealed(t *testing.T) {
 			c.send("held")
 			c.receivesNothing()
 			eventually.True(t, "the server has got "+tt.got, func() bool { return e.got() == tt.got })
-			late := call(t, p) // accepted, and not answered either
+			late := call(t, p) // accepted, but not answered
 			late.receivesNothing()
 			p.Heal()
 			c.receive("held")
@@ -253,7 +253,7 @@ func TestStopRefusesUntilResume(t *testing.T) {
 	}
 	if claim, err := net.ListenPacket("udp", p.Addr()); err == nil {
 		claim.Close()
-		t.Error("anybody may take the port of a stopped proxy")
+		t.Error("the port of a stopped proxy is free for others")
 	}
 
 	at := p.Addr()
@@ -267,16 +267,16 @@ func TestStopRefusesUntilResume(t *testing.T) {
 	c.receive("b")
 }
 
-func TestServersComeAndGo(t *testing.T) {
+func TestRetargetMovesNewConnections(t *testing.T) {
 	t.Parallel()
 	gone, other := newEcho(t), newEcho(t)
 	p := New(t, gone.Addr().String())
 	gone.Close()
-	if c, err := net.Dial("tcp", p.Addr()); err == nil { // the break may be quicker than the connection
+	if c, err := net.Dial("tcp", p.Addr()); err == nil { // the reset may come before the connection is complete
 		c.SetReadDeadline(time.Now().Add(30 * time.Second))
-		// The system reports a break before the first read as the end.
+		// A reset before the first read is reported as the end.
 		if got, err := bufio.NewReader(c).ReadString('\n'); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
-			t.Errorf("received %q, %v, want that the connection ends", got, err)
+			t.Errorf("received %q, %v, want the end of the connection", got, err)
 		}
 		c.Close()
 	}

@@ -16,8 +16,8 @@ const Slots = 1 << 14
 // Of returns the hash slot of a key: CRC-16/XMODEM, modulo Slots, of its hash tag.
 func Of(key string) uint16 { return sum(0, TagOf(key)) % Slots }
 
-// TagOf returns the part of a key that decides on its slot: what its first braces
-// hold, or all of it where that is nothing.
+// TagOf returns the part of a key that decides its slot: the text in its first braces, or the
+// whole key if there is none.
 func TagOf(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -27,7 +27,7 @@ func TagOf(key string) string {
 	return key
 }
 
-// sum continues the CRC of a text, which begins at 0, with more of it.
+// sum continues the CRC of a text with more text. The CRC of an empty text is 0.
 func sum[T string | []byte](crc uint16, text T) uint16 {
 	for i := range len(text) {
 		crc ^= uint16(text[i]) << 8
@@ -43,32 +43,32 @@ func sum[T string | []byte](crc uint16, text T) uint16 {
 }
 
 // ShardTag returns the hash tag of a shard's keys: NAMESPACE/QUEUE/0 for the first
-// shard, and NAMESPACE/QUEUE/N.xxxx for each other one. The four characters put
-// the shard into its slot.
+// shard, and NAMESPACE/QUEUE/N.xxxx for each other one. The four characters are chosen so that the
+// tag has the shard's slot.
 //
-// The slots of a queue's shards divide those of a cluster evenly, beginning at the
-// first shard's, whatever power of two their number is. So each of three nodes
-// holds two or three of eight shards.
+// The shards' slots are spaced evenly over all slots of a cluster, starting at the first shard's
+// slot, for any power of two. So each of three nodes has two or three of eight shards.
 func ShardTag(ref duly.QueueRef, index int) string {
 	name := contract.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/"
 	if index == 0 {
 		return name + "0"
 	}
+	// Reversed bits spread any number of first shards evenly.
 	slot := sum(0, name+"0") + bits.Reverse16(uint16(index))>>2
 	name += strconv.Itoa(index) + "."
 	return name + suffixFor(name, slot)
 }
 
-// suffixFor returns the four characters that put a hash tag which begins so into a
-// slot. A CRC is linear: the sum of a text with a suffix is the sum of the text
-// with as many zero bytes, XOR the sum of the suffix.
+// suffixFor returns the four characters that give a hash tag with this beginning the slot. A CRC
+// is linear: the CRC of text+suffix is the CRC of the text followed by as many zero bytes, XOR
+// the CRC of the suffix.
 func suffixFor(begins string, slot uint16) string {
 	zeros := sum(sum(0, begins), "\x00\x00\x00\x00")
 	return string(suffixes()[(slot^zeros)%Slots][:])
 }
 
-// suffixes returns a suffix for each slot: the first of digits and letters whose
-// sum is that slot.
+// suffixes returns a suffix for each slot: the first text of digits and lowercase letters whose
+// CRC has that slot.
 var suffixes = sync.OnceValue(func() *[Slots][4]byte {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
 	var all [Slots][4]byte

@@ -24,7 +24,8 @@ func TestShardsAreSpreadOverTheSlots(t *testing.T) {
 				}
 				for node, n := range held {
 					if most := (shards + nodes - 1) / nodes; n > most {
-						t.Fatalf("%s: node %d of %d holds %d of %d shards, at most %d are its share", ref.Name, node, nodes, n, shards, most)
+						t.Fatalf("%s: node %d of %d holds %d of %d shards, at most %d are its share", ref.Name, node, nodes, n, shards,
+							most)
 					}
 				}
 			}
@@ -32,12 +33,13 @@ func TestShardsAreSpreadOverTheSlots(t *testing.T) {
 	}
 }
 
-// The examples of the cluster specification.
+// These are the examples of the cluster specification.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]uint16{
-		"123456789": 0x31c3, "foo{hash_tag}": Of("hash_tag"), "foo{}bar": Of("foo{}bar"), "{user1000}.following": Of("user1000"),
-		"foo{{bar}}zap": Of("{bar"), "foo{bar}{zap}": Of("bar"),
+		"123456789": 0x31c3, "foo{hash_tag}": Of("hash_tag"), "foo{}bar": Of("foo{}bar"),
+		"{user1000}.following": Of("user1000"),
+		"foo{{bar}}zap":        Of("{bar"), "foo{bar}{zap}": Of("bar"),
 	} {
 		if got := Of(key); got != want {
 			t.Errorf("the slot of %s is %d, want %d", key, got, want)
@@ -62,7 +64,7 @@ func TestShardTags(t *testing.T) {
 }
 
 // The tags are part of the layout: these must never change.
-func TestShardTagsStay(t *testing.T) {
+func TestShardTagsNeverChange(t *testing.T) {
 	t.Parallel()
 	for i, want := range []string{
 		"default/mail/0", "default/mail/1.0mj6", "default/mail/2.0ael", "default/mail/3.09b1",

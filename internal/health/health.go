@@ -39,7 +39,7 @@ func New(c clock.Clock, tolerate int) *Tracker {
 	return &Tracker{clock: c, tolerate: tolerate, subjects: map[string]*subject{}}
 }
 
-// Event is what a call has changed.
+// Event is the change that a call has caused.
 type Event struct {
 	// Down and Up mean that the subject went down, or is up again.
 	Down, Up bool
@@ -87,6 +87,7 @@ func (t *Tracker) failLocked(name, reason string, now time.Duration) (e Event) {
 		s = &subject{}
 		t.subjects[name] = s
 	}
+	// A subject that is called again is no longer abandoned.
 	s.abandoned = false
 
 	if s.failures <= t.tolerate {
@@ -110,6 +111,7 @@ func (t *Tracker) succeedLocked(name string, now time.Duration) (e Event) {
 		delete(t.subjects, name)
 	}
 
+	// Nobody calls an abandoned subject, so it would never have a success of its own.
 	for _, s := range t.subjects {
 		if s.abandoned && s.failures > t.tolerate {
 			t.down--
@@ -119,7 +121,7 @@ func (t *Tracker) succeedLocked(name string, now time.Duration) (e Event) {
 	return e
 }
 
-// Abandon notes that a subject is not called for now. Then the next success of any other
+// Abandon records that a subject will not be called for now. Then the next success of any other
 // subject ends its outage.
 func (t *Tracker) Abandon(name string) {
 	t.mu.Lock()
@@ -144,8 +146,8 @@ func (t *Tracker) Forget(gone func(name string) bool) {
 	t.failed.Store(int32(len(t.subjects)))
 }
 
-// reason returns the text of an error without its digits: other ports and durations are no
-// other reason.
+// reason returns the text of an error without its digits, so that errors with other ports or
+// durations count as the same reason.
 func reason(err error) string {
 	return strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {

@@ -52,8 +52,9 @@ func run(t *testing.T, tracker *Tracker, c *clock.Fake, calls []call) {
 	}
 }
 
-// Each outage and each reason is one event. Numbers in an error are no other reason.
-func TestOutageIsOneEvent(t *testing.T) {
+// Each outage and each reason is one event. Errors that differ only in numbers have the same
+// reason.
+func TestAnOutageIsOneEvent(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	run(t, New(c, 0), c, []call{
@@ -64,7 +65,7 @@ func TestOutageIsOneEvent(t *testing.T) {
 	})
 }
 
-// A failure that is tolerated is no event.
+// A tolerated failure is no event.
 func TestToleratedFailures(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()

@@ -1,4 +1,4 @@
-// Package logcursor writes and parses the Next of a [contract.ReadPage] for the engines.
+// Package logcursor formats and parses the Next of a [contract.ReadPage] for the engines.
 package logcursor
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Place is where a reader goes on in one shard.
+// Place is the position of a reader in one shard.
 type Place struct {
-	// Ordinal is the first message that the reader has not seen.
+	// Ordinal is the number of the first message that the reader has not seen.
 	Ordinal uint64
 	// Seen is the entry time of the message before it, in ms; 0 if the reader has not
-	// seen it. A shard that has another message there has lost writes.
+	// seen that. If the shard has a different message there, it has lost writes.
 	Seen int64
 }
 
-// Next returns the text for a place in each shard.
+// Next returns the text for a list of places, one per shard.
 func Next(places []Place) duly.From {
 	text := []byte(contract.NextPrefix)
 	for i, p := range places {
@@ -33,8 +33,8 @@ func Next(places []Place) duly.From {
 	return duly.From(text)
 }
 
-// Parse returns the places of a text without [contract.NextPrefix]. It returns
-// [duly.ErrInvalid] unless it has one for each shard.
+// Parse returns the places in a text without [contract.NextPrefix]. It returns [duly.ErrInvalid]
+// unless the text has one place for each shard.
 func Parse(text string, shards int) ([]Place, error) {
 	parts := strings.Split(text, ".")
 	places := make([]Place, len(parts))
@@ -47,7 +47,8 @@ func Parse(text string, shards int) ([]Place, error) {
 			places[i].Seen = int64(ms)
 		}
 		if err != nil || places[i].Ordinal == 0 || len(parts) != shards {
-			return nil, contract.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
+			return nil, contract.Invalid("from",
+				"is not the next of a page of this topic; begin with start, end, a time or a position")
 		}
 	}
 	return places, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 )
 
-func TestALogKeepsWhatManyWrite(t *testing.T) {
+func TestALogKeepsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 50
 	var log logtest.Log

@@ -1,5 +1,4 @@
-// Package memnet is a network in memory, for tests of clients and servers in a
-// bubble of testing/synctest: there a connection of the kernel's would keep
-// time from standing still, and hide from the bubble whether something is
-// still on its way.
+// Package memnet is an in-memory network for tests of clients and servers in a bubble of
+// testing/synctest. With a real connection the bubble could not see whether data is still in
+// flight, so its time would not advance correctly.
 package memnet

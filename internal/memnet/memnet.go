@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Listener accepts the connections that its own Dial makes. Nothing is
-// buffered: a write ends when the other side has read it.
+// Listener accepts connections from its own Dial method. There is no buffer: a write returns when
+// the other side has read it.
 type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -16,13 +16,13 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// Listen returns a listener at a place that only its own Dial reaches.
+// Listen returns a listener that only its own Dial can reach.
 func Listen() *Listener {
 	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial connects to the listener, whatever the address. It has the form that
-// net/http.Transport wants. After Close it is refused as by a kernel.
+// Dial connects to the listener; the address is ignored. It can be used as the DialContext of a
+// net/http.Transport. After Close it fails as a refused connection does.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
 	var err error
@@ -48,7 +48,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It may be repeated.
+// Close implements net.Listener. It may be called again.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return nil

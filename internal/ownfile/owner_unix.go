@@ -10,7 +10,7 @@ import (
 // modes reports whether files have an owner and a mode.
 const modes = true
 
-// dontWait lets Open return at once for a named pipe that nobody writes to.
+// dontWait makes Open return at once for a named pipe without a writer.
 const dontWait = syscall.O_NONBLOCK
 
 // trusted reports whether the owner of a file is this user or root.

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 )
 
-// credentials names the variable with the folder in which a service manager
-// passes secrets to one service.
+// credentials is the environment variable with the folder in which a service manager passes
+// secrets to one service.
 const credentials = "CREDENTIALS_DIRECTORY"
 
-// Open opens a file with secrets for reading. It fails if [Check] does. A named pipe
-// that nobody writes to reads as an empty file.
+// Open opens a file with secrets for reading. It fails if [Check] does. A named pipe without a
+// writer reads as an empty file.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|dontWait, 0)
 	if err != nil {
@@ -25,10 +25,9 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Check refuses a file that another user owns or can read: its content is no
-// secret any more, or another user wrote it. Credentials of a service manager
-// pass whatever their mode is: systemd grants the service access by an access
-// list, which shows as a right of the group.
+// Check refuses a file that another user owns or can read: its content may not be secret, or may
+// come from that user. Credentials of a service manager pass with any mode, because systemd gives
+// the service access by an access list, which appears as a permission of the group.
 func Check(f *os.File) error {
 	if dir := os.Getenv(credentials); dir != "" && filepath.Dir(f.Name()) == filepath.Clean(dir) {
 		return nil
@@ -48,7 +47,8 @@ func checkFile(path string, info fs.FileInfo, me int) error {
 	case !trusted(info, me):
 		return fmt.Errorf("%s belongs to another user, who can change it; chown it, or delete it if it is not yours", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s can be read by others (mode %04o); chmod 600 it, and replace its secrets if another user may have read it",
+		return fmt.Errorf("%s can be read by others (mode %04o); chmod 600 it, and replace its secrets if another user "+
+			"may have read it",
 			path, info.Mode().Perm())
 	}
 	return nil

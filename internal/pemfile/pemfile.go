@@ -1,4 +1,4 @@
-// Package pemfile reads the files that TLS is configured by.
+// Package pemfile reads the certificate and key files of a TLS configuration.
 package pemfile
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Pool reads certificates of authorities. What is wrong is added to bad, under
-// the name of the field that names the file.
+// Pool reads the certificates of authorities. Errors are added to bad, for the field that has the
+// path.
 func Pool(bad *contract.BadFields, field, path string) *x509.CertPool {
 	pool := x509.NewCertPool()
 	if text := read(bad, field, path); text != nil && !pool.AppendCertsFromPEM(text) {
@@ -21,7 +21,7 @@ func Pool(bad *contract.BadFields, field, path string) *x509.CertPool {
 	return pool
 }
 
-// Pair reads a certificate and its key, each named by a field.
+// Pair reads a certificate and its key, from the paths in two fields.
 func Pair(bad *contract.BadFields, certField, cert, keyField, key string) []tls.Certificate {
 	certText, keyText := read(bad, certField, cert), read(bad, keyField, key)
 	if certText == nil || keyText == nil {
@@ -41,6 +41,7 @@ func read(bad *contract.BadFields, field, path string) []byte {
 	}
 	var e *fs.PathError
 	if errors.As(err, &e) {
+		// The message has the path already.
 		err = e.Err
 	}
 	bad.Add(field, "names a file that can't be read: %s: %v", path, err)

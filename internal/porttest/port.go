@@ -44,6 +44,7 @@ func Claim() (port int, claim io.Closer, err error) {
 			err = failed
 			continue
 		}
+		// Another program may be listening on the TCP port.
 		l, failed := net.Listen("tcp", at)
 		if failed == nil {
 			return port, claim, l.Close()

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// roleVariable names the role of a child process.
+// roleVariable is the environment variable with the role of a child process.
 const roleVariable = "DULY_PROCTEST_ROLE"
 
 // Roles maps the name of a role to its function. If the function returns an error, the

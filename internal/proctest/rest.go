@@ -24,5 +24,5 @@ func AwaitRest(t testing.TB, pid int) {
 			return
 		}
 	}
-	t.Fatalf("process %d has not come to rest in %s", pid, restless)
+	t.Fatalf("process %d is not idle after %s", pid, restless)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tick is the unit of processor time in /proc: USER_HZ is 100 on every Linux.
+// tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
 // CPU returns the processor time that a process has used in all its threads, in user and

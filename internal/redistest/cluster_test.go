@@ -30,7 +30,7 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 	}
 
 	if len(used) != Shards {
-		t.Errorf("20 keys live on %d nodes", len(used))
+		t.Errorf("20 keys are on %d nodes", len(used))
 	}
 	for i := range Shards {
 		if c.Shard(i).Addr() != c.Nodes()[i].Addr() {
@@ -39,20 +39,23 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 	}
 
 	if c.Slot("{a}b") != c.Slot("a") {
-		t.Error("a hash tag does not count")
+		t.Error("the hash tag was ignored")
 	}
 	for what, do := range map[string]func(*Cluster){
 		"KillPrimary": func(c *Cluster) { c.KillPrimary(0) },
 		"MoveSlot":    func(c *Cluster) { c.MoveSlot(0, c.Shard(0), c.Shard(1), nil) },
 		"Join":        func(c *Cluster) { c.Join() },
 	} {
-		if f := failing(t, func(tb testing.TB) { do(&Cluster{t: tb, nodes: servers(tb, processes(c.Nodes()), true), shared: true}) }); !f.failed {
-			t.Errorf("%s of the shared cluster was done", what)
+		if f := failing(t, func(tb testing.TB) {
+			do(&Cluster{t: tb, nodes: servers(tb, processes(c.Nodes()), true),
+				shared: true})
+		}); !f.failed {
+			t.Errorf("%s of the shared cluster was allowed", what)
 		}
 	}
 }
 
-func TestANodeJoinsAndTakesASlot(t *testing.T) {
+func TestANewNodeTakesASlot(t *testing.T) {
 	t.Parallel()
 	c := NewCluster(t, 0, Password("geheim"))
 	joined := c.Join()
@@ -66,10 +69,11 @@ func TestANodeJoinsAndTakesASlot(t *testing.T) {
 	}
 }
 
-func TestReplicaTakesOverFromAKilledPrimary(t *testing.T) {
+func TestAReplicaReplacesAKilledPrimary(t *testing.T) {
 	t.Parallel()
 	c := NewCluster(t, 1, Password("geheim"), Config("cluster-node-timeout 1000"))
-	if got, want := c.URL(), "redis+cluster://:geheim@"+c.Addrs()[0]+"?addr="; !strings.HasPrefix(got, want) || len(c.Addrs()) != 2*Shards {
+	if got, want := c.URL(), "redis+cluster://:geheim@"+c.Addrs()[0]+"?addr="; !strings.HasPrefix(got, want) ||
+		len(c.Addrs()) != 2*Shards {
 		t.Errorf("URL %s, want %s…", got, want)
 	}
 	key := "k"
@@ -91,18 +95,18 @@ func TestReplicaTakesOverFromAKilledPrimary(t *testing.T) {
 		t.Errorf("the killed primary comes back as %v", role)
 	}
 
-	// A node that stands still is replaced as well, and learns of it afterwards.
+	// A paused node is replaced as well, and finds out when it continues.
 	frozen := c.Shard(0)
 	frozen.Pause()
 	c.AwaitHealthy()
 	if c.Shard(0) == frozen {
-		t.Error("a paused primary serves")
+		t.Error("a paused primary answered")
 	}
 	frozen.Continue()
 	c.AwaitHealthy()
 }
 
-func TestMoveSlotStepByStep(t *testing.T) {
+func TestMoveSlotCallsBackAtEachStage(t *testing.T) {
 	t.Parallel()
 	c := NewCluster(t, 0, Password("geheim"))
 	keys := []any{"{a}1", "{a}2", "{a}3"}
@@ -138,7 +142,7 @@ func TestMoveSlotStepByStep(t *testing.T) {
 		case MoveEmptied:
 			answers(from, "ASK", all...)
 			answers(to, "MOVED", all...)
-		case MoveClaimed: // the source has perhaps heard of it
+		case MoveClaimed: // the source may know it already
 			answers(to, "", all...)
 		}
 	})

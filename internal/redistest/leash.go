@@ -28,7 +28,7 @@ rm -rf "$1"
 type leash struct {
 	folder string // of all its servers
 	mu     sync.Mutex
-	to     io.Writer // never closed: its end tells the shell that the process has ended
+	to     io.Writer // never closed, so the shell sees its end when the process ends
 }
 
 // theLeash starts the only shell of this test process.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A replica that is put in the primary's place at once has everything.
-func TestHealthyReplicasAreSentWhatIsWritten(t *testing.T) {
+// A replica that becomes the primary at once has all writes.
+func TestHealthyReplicasGetAllWrites(t *testing.T) {
 	t.Parallel()
 	sends := func(primary *Server, want int) {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 		t.Fatalf("%v replicas have it", got)
 	}
 
-	s.Sentinels()[0].Kill() // two are enough
+	s.Sentinels()[0].Kill() // two of three can still decide
 	killed := time.Now().Truncate(time.Millisecond)
 	if old := s.Failover(); old != first {
 		t.Errorf("killed %s", old.Addr())
@@ -52,7 +52,7 @@ func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 	if i := slices.IndexFunc(replaced, func(r Replacement) bool {
 		return r.Old == first.Addr() && !r.At.Before(killed) && r.Done.After(r.At) && !r.Done.After(time.Now())
 	}); i < 0 {
-		t.Errorf("it was killed at %v, and the logs tell of %+v", killed, replaced)
+		t.Errorf("it was killed at %v, but the logs have %+v", killed, replaced)
 	}
 	second := s.Primary()
 	if second == first || second.Must("GET", "k") != "v" {
@@ -66,7 +66,7 @@ func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 
 	s.Sentinels()[0].Restart()
 	first.Restart()
-	s.AwaitHealthy() // it comes back as a primary, and is told
+	s.AwaitHealthy() // it starts as a primary, and becomes a replica
 	if role := roleOf(first); role != "slave" {
 		t.Errorf("the killed primary is %s", role)
 	}

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	proctest.Main(leakChecked{m}, proctest.Roles{"owner": runOwner})
 }
 
-// leakChecked fails the tests when they leave a goroutine behind. The shared
-// servers run on, and have none.
+// leakChecked fails the tests if they leave a goroutine behind. The shared servers keep running,
+// but have no goroutines.
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
@@ -36,7 +36,7 @@ func (l leakChecked) Run() int {
 	return code
 }
 
-func TestSingleAnswersAndEndsWithItsTest(t *testing.T) {
+func TestSingleRunsUntilItsTestEnds(t *testing.T) {
 	t.Parallel()
 	var folder, address string
 	t.Run("Answers", func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestSingleAnswersAndEndsWithItsTest(t *testing.T) {
 	gone(t, address, folder)
 }
 
-// over asks through TCP, as a client does.
+// over sends a request through TCP, as a client does.
 func over(t *testing.T, address string, config *tls.Config) {
 	t.Helper()
 	nc, err := net.Dial("tcp", address)
@@ -108,7 +108,7 @@ func refusal(t *testing.T, err error) resp.Error {
 	return e
 }
 
-func TestSharedIsOneServerWithAPrefixForEach(t *testing.T) {
+func TestSharedReturnsOneServerAndAPrefixPerTest(t *testing.T) {
 	t.Parallel()
 	a, one := Shared(t)
 	b, two := Shared(t)
@@ -118,19 +118,20 @@ func TestSharedIsOneServerWithAPrefixForEach(t *testing.T) {
 	if one == two || strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
 		t.Errorf("prefixes %s and %s", one, two)
 	}
-	for what, do := range map[string]func(*Server){"Kill": (*Server).Kill, "Stop": (*Server).Stop, "Pause": (*Server).Pause, "Restart": (*Server).Restart} {
+	for what, do := range map[string]func(*Server){"Kill": (*Server).Kill, "Stop": (*Server).Stop,
+		"Pause": (*Server).Pause, "Restart": (*Server).Restart} {
 		if f := failing(t, func(t testing.TB) { do(&Server{t: t, p: a.p, shared: true}) }); !f.failed {
-			t.Errorf("%s of the shared server was done", what)
+			t.Errorf("%s of the shared server was allowed", what)
 		}
 	}
 	a.Must("SET", one, "still there")
 }
 
-// failing runs f as a test of its own, which may fail.
+// failing runs f as a separate test that may fail.
 func failing(t *testing.T, f func(testing.TB)) *failed {
 	tb := &failed{TB: t}
 	done := make(chan struct{})
-	go func() { // Fatal ends its goroutine
+	go func() { // Fatal ends the goroutine
 		defer close(done)
 		f(tb)
 	}()
@@ -158,7 +159,7 @@ func (f *failed) Skipf(format string, args ...any) {
 }
 func (f *failed) Helper() {}
 
-func TestWithoutTheProgramATestIsSkippedByName(t *testing.T) {
+func TestAMissingServerProgramSkipsTheTest(t *testing.T) {
 	t.Setenv("DULY_REDIS_SERVER", "no-such-server")
 	for _, ci := range []string{"", "true"} {
 		t.Setenv("CI", ci)
@@ -169,7 +170,7 @@ func TestWithoutTheProgramATestIsSkippedByName(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenSurvivesAsTheSettingSays(t *testing.T) {
+func TestWritesSurviveAsTheOptionsPromise(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
@@ -188,10 +189,10 @@ func TestWhatIsWrittenSurvivesAsTheSettingSays(t *testing.T) {
 			s.Must("SET", "k", "v")
 			tt.end(s)
 			if _, err := s.Do(t.Context(), "PING"); err == nil {
-				t.Error("it answers after its end")
+				t.Error("it answered after its end")
 			}
 
-			tt.end(s) // may be repeated
+			tt.end(s) // may be called again
 			s.Restart()
 			if s.Addr() != address {
 				t.Errorf("was at %s, is at %s", address, s.Addr())
@@ -203,7 +204,7 @@ func TestWhatIsWrittenSurvivesAsTheSettingSays(t *testing.T) {
 	}
 }
 
-func TestRestartOfARunningServerKeepsWhatWasWritten(t *testing.T) {
+func TestRestartOfARunningServerKeepsItsData(t *testing.T) {
 	t.Parallel()
 	s := Single(t, AOF("no"))
 	was := s.Must("INFO", "server")
@@ -239,13 +240,15 @@ func TestPauseAnswersNothingUntilContinue(t *testing.T) {
 	s.Pause()
 	s.Stop() // a paused server can be stopped
 	s.Restart()
-	s.Pause() // and one that is paused ends with its test
+	s.Pause() // and a paused one ends with its test
 }
 
 func TestOptionsReachTheServer(t *testing.T) {
 	t.Parallel()
-	s := Single(t, Password("geheim"), MaxMemory("3mb", "allkeys-lru"), User("half", "pw:@/?", "~duly:*", "+@read"), Config("slowlog-max-len %d", 7))
-	for parameter, want := range map[string]string{"maxmemory": "3145728", "maxmemory-policy": "allkeys-lru", "slowlog-max-len": "7"} {
+	s := Single(t, Password("geheim"), MaxMemory("3mb", "allkeys-lru"), User("half", "pw:@/?", "~duly:*", "+@read"),
+		Config("slowlog-max-len %d", 7))
+	for parameter, want := range map[string]string{"maxmemory": "3145728", "maxmemory-policy": "allkeys-lru",
+		"slowlog-max-len": "7"} {
 		if got := s.Must("CONFIG", "GET", parameter); fmt.Sprint(got) != fmt.Sprintf("[%s %s]", parameter, want) {
 			t.Errorf("CONFIG GET %s: %v", parameter, got)
 		}
@@ -267,7 +270,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.Do(t.Context(), "SET", "duly:x", "1"); !strings.HasPrefix(string(refusal(t, err)), "NOPERM") {
-		t.Errorf("a reader writes: %v", err)
+		t.Errorf("a user with read access wrote: %v", err)
 	}
 	if got, want := s.URL(), "redis://:geheim@"+s.Addr(); got != want {
 		t.Errorf("URL %s, want %s", got, want)
@@ -289,11 +292,11 @@ func TestReplicaFollows(t *testing.T) {
 		t.Errorf("%v replicas have it", got)
 	}
 	if _, err := r.Do(t.Context(), "SET", "k", "w"); !strings.HasPrefix(string(refusal(t, err)), "READONLY ") {
-		t.Errorf("a replica writes: %v", err)
+		t.Errorf("a replica accepted a write: %v", err)
 	}
 }
 
-func TestTLSIsSpokenByThePortAlone(t *testing.T) {
+func TestOnlyTheTCPPortUsesTLS(t *testing.T) {
 	t.Parallel()
 	s := Single(t, TLS())
 	over(t, s.Addr(), s.TLSConfig())
@@ -306,14 +309,14 @@ func TestTLSIsSpokenByThePortAlone(t *testing.T) {
 	nc, err := tls.Dial("tcp", s.Addr(), &tls.Config{ServerName: "localhost"})
 	if err == nil {
 		nc.Close()
-		t.Error("the throw-away authority is trusted without being named")
+		t.Error("the test's authority is trusted without being configured")
 	}
 	if got := s.Must("PING"); got != "PONG" {
 		t.Errorf("the unix socket answers %v", got)
 	}
 }
 
-func TestAServerThatDoesNotComeUpSaysWhy(t *testing.T) {
+func TestAServerThatFailsToStartReportsTheReason(t *testing.T) {
 	t.Parallel()
 	Need(t)
 	for _, tt := range []struct{ name, line, want string }{
@@ -330,8 +333,8 @@ func TestAServerThatDoesNotComeUpSaysWhy(t *testing.T) {
 	}
 }
 
-// A port that somebody took between the choice and the start is not a failure.
-func TestATakenPortIsNotTakenTwice(t *testing.T) {
+// A port that another program took before the start is not a failure: another one is tried.
+func TestATakenPortIsRecognizedAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := Single(t)
 	if _, err := launchAt(newSettings(nil), s.p.port, io.NopCloser(nil)); err == nil || !taken(err) {
@@ -365,7 +368,7 @@ func TestServersEndWithAKilledTestProcess(t *testing.T) {
 	Need(t)
 	p := proctest.Start(t, proctest.Options{}, "owner")
 	if !p.Await("ready", 1, patience) {
-		t.Fatal("the owner has started nothing:", p.Lines())
+		t.Fatal("the owner has started no server:", p.Lines())
 	}
 	p.Kill()
 	for _, line := range p.Lines()[:2] {

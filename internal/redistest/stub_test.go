@@ -15,11 +15,11 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// client connects as the engine's client library does, with all that it says
-// to introduce itself.
+// client connects as the engine's client library does, with its introduction.
 func client(t *testing.T, address string) rueidis.Client {
 	t.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableRetry: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true,
+		DisableRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func client(t *testing.T, address string) rueidis.Client {
 	return c
 }
 
-// raw connects in protocol 2, as nobody in particular.
+// raw connects in protocol 2, without an introduction.
 func raw(t *testing.T, address string) *resp.Conn {
 	t.Helper()
 	nc, err := net.Dial("tcp", address)
@@ -38,7 +38,7 @@ func raw(t *testing.T, address string) *resp.Conn {
 	return resp.NewConn(nc)
 }
 
-func TestStubIsAServerToTheClientLibrary(t *testing.T) {
+func TestTheClientLibraryConnectsToAStub(t *testing.T) {
 	t.Parallel()
 	s := NewStub(t, "6.2.14", func(args []string) any {
 		if args[0] == "WAITAOF" {
@@ -70,16 +70,19 @@ func TestStubIsAServerToTheClientLibrary(t *testing.T) {
 	if v, err := proto.AsInt64(); v != 3 {
 		t.Errorf("HELLO says protocol %d, %v", v, err)
 	}
-	if err := ask("NOSUCH").Error(); err == nil || !strings.HasPrefix(err.Error(), "unknown command") && !strings.HasPrefix(err.Error(), "ERR unknown command") {
+	if err := ask("NOSUCH").Error(); err == nil || !strings.HasPrefix(err.Error(), "unknown command") &&
+		!strings.HasPrefix(err.Error(), "ERR unknown command") {
 		t.Errorf("NOSUCH: %v", err)
 	}
 }
 
-func TestStubAnswersWhatItIsTold(t *testing.T) {
+func TestStubSendsTheGivenErrors(t *testing.T) {
 	t.Parallel()
 	refusals := []string{
-		"READONLY You can't write against a read only replica.", "LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
-		"MISCONF Errors writing to the AOF file", "OOM command not allowed when used memory > 'maxmemory'.", "TRYAGAIN Multiple keys request during rehashing of slot",
+		"READONLY You can't write against a read only replica.", "LOADING Redis is loading the dataset in memory",
+		"BUSY Redis is busy running a script.",
+		"MISCONF Errors writing to the AOF file", "OOM command not allowed when used memory > 'maxmemory'.",
+		"TRYAGAIN Multiple keys request during rehashing of slot",
 		"CLUSTERDOWN The cluster is down", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1", "NOSCRIPT No matching script.",
 	}
 	s := NewStub(t, "7.2.4", func(args []string) any {
@@ -115,7 +118,7 @@ func TestStubAnswersWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestStubIsLateSilentOrGone(t *testing.T) {
+func TestStubDelaysAndDropsReplies(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	s := NewStub(t, "7.2.4", func(args []string) any {
@@ -165,17 +168,17 @@ func TestStubIsLateSilentOrGone(t *testing.T) {
 	if _, err := late.Receive(); err != io.EOF {
 		t.Errorf("dropped: %v", err)
 	}
-	if err := raw(t, s.Addr()).Send("NEVER"); err != nil { // ends with the test all the same
+	if err := raw(t, s.Addr()).Send("NEVER"); err != nil { // must not block the end of the test
 		t.Error(err)
 	}
 }
 
-func TestStubReportsWhatIsNoRequest(t *testing.T) {
+func TestStubFailsTheTestOnInvalidRequests(t *testing.T) {
 	t.Parallel()
 	tb := &failed{TB: t}
 	t.Cleanup(func() { // after the stub's own
 		if !tb.failed {
-			t.Error("a client spoke HTTP, unnoticed")
+			t.Error("a client sent HTTP, and the test did not fail")
 		}
 	})
 	s := NewStub(tb, "7.2.4", func([]string) any { return Usual{} })

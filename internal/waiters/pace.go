@@ -3,23 +3,22 @@ package waiters
 import "time"
 
 const (
-	// leastPause is the pause after the first Reserve in vain. Each further one doubles it.
+	// leastPause is the pause after the first Reserve without a job. Each further one doubles it.
 	leastPause = time.Millisecond
-	// MaxPause bounds the pause.
+	// MaxPause limits the pause.
 	MaxPause = 25 * time.Millisecond
-	// paceMemory is how long a pause is kept that no Reserve in vain has prolonged.
+	// paceMemory is how long a pause is kept after it was last extended.
 	paceMemory = time.Second
 )
 
-// pace is how fast the wake-ups of a key may follow each other.
+// pace is the shortest interval between the wake-ups of a key.
 type pace struct {
 	pause time.Duration
 	until time.Duration // monotonic
 }
 
-// Vain notes a woken caller whose Reserve of a key has found nothing. The next wake-up
-// of the key is then due a pause later: 1 ms, and twice as long after each further
-// Reserve in vain, up to [MaxPause].
+// Vain records that a woken caller's Reserve of a key found no job. The next wake-up of the key
+// is then due after a pause: 1 ms, doubled by each further such Reserve, up to [MaxPause].
 func (r *Registry[K]) Vain(key K, now time.Duration) {
 	if r.paces == nil {
 		r.paces = map[K]pace{}
@@ -29,6 +28,7 @@ func (r *Registry[K]) Vain(key K, now time.Duration) {
 	p.until = now + p.pause
 	r.paces[key] = p
 
+	// Old pauses are removed only when the map has doubled, so a call stays cheap on average.
 	if len(r.paces) <= r.manyPaces {
 		return
 	}
@@ -40,13 +40,13 @@ func (r *Registry[K]) Vain(key K, now time.Duration) {
 	r.manyPaces = 2*len(r.paces) + 100
 }
 
-// Delivered notes a Reserve of a key that has found jobs: the next wake-up is due at once.
+// Delivered records that a Reserve of a key found jobs: the next wake-up is due at once.
 func (r *Registry[K]) Delivered(key K) { delete(r.paces, key) }
 
-// Pause returns how long the next wake-up of a key has to wait, 0 for not at all.
+// Pause returns how long the next wake-up of a key has to wait; 0 if it is due.
 func (r *Registry[K]) Pause(key K, now time.Duration) time.Duration {
 	return max(0, r.paces[key].until-now)
 }
 
-// Paces returns how many keys had a Reserve in vain and no delivery since.
+// Paces returns how many keys had a Reserve without a job, and no delivery since.
 func (r *Registry[K]) Paces() int { return len(r.paces) }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Registry keeps the waiters of an engine by the keys of their queues. Its owner
-// guards it with a lock.
+// Registry has the waiters of an engine by the keys of their queues. Its owner protects it with a
+// lock.
 type Registry[K comparable] struct {
-	// Life is how long a wake-up is outstanding if no Reserve comes.
+	// Life is how long a wake-up is outstanding if there is no Reserve.
 	Life time.Duration
 	// Emptied, if set, is called when the last waiter of a key has left.
 	Emptied func(key K)
@@ -18,7 +18,7 @@ type Registry[K comparable] struct {
 	waiting     map[K]*list.List // of *Waiter, oldest first, never empty
 	outstanding map[K][]Wakeup[K]
 	paces       map[K]pace
-	manyPaces   int // above which old ones are forgotten
+	manyPaces   int // size of paces above which old ones are removed
 	closed      bool
 }
 
@@ -45,21 +45,22 @@ func (r *Registry[K]) Add(keys ...K) *Waiter[K] {
 	return w
 }
 
-// Remove removes a waiter whose Wait ends, and reports whether it was woken.
+// Remove removes a waiter whose Wait has ended, and reports whether it was woken.
 func (r *Registry[K]) Remove(w *Waiter[K]) (woken bool) {
 	r.remove(w)
 	return w.wakeup != nil
 }
 
-// Leave removes a waiter whose caller has gone. If it was woken, the caller will not
-// reserve: Leave takes a wake-up back and returns for what another waiter must be
-// woken. It does so once.
+// Leave removes a waiter whose caller has left. If the waiter was woken, its caller will not
+// reserve: Leave then withdraws a wake-up and returns it, so that the engine can wake another
+// waiter. A second call returns false.
 func (r *Registry[K]) Leave(w *Waiter[K]) (wakeup Wakeup[K], woken bool) {
 	r.remove(w)
 	if w.wakeup == nil {
 		return wakeup, false
 	}
 	wakeup, w.wakeup = *w.wakeup, nil
+	// Wake-ups of a key are interchangeable, so the oldest is withdrawn.
 	r.Arrive(wakeup.Key)
 	return wakeup, true
 }
@@ -103,7 +104,7 @@ func (r *Registry[K]) Wake(key K, tag, jobs int, now time.Duration) {
 	}
 }
 
-// WakeOne wakes a waiter for a job of key that was there when the waiter was added.
+// WakeOne wakes a waiter for a job of key that was already deliverable when the waiter was added.
 func (r *Registry[K]) WakeOne(w *Waiter[K], key K, tag int, now time.Duration) {
 	r.wake(w, Wakeup[K]{key, tag, now})
 }
@@ -117,8 +118,8 @@ func (r *Registry[K]) wake(w *Waiter[K], wakeup Wakeup[K]) {
 
 func (r *Registry[K]) expired(w Wakeup[K], now time.Duration) bool { return now-w.at >= r.Life }
 
-// Arrive notes a Reserve for a key. It takes the oldest outstanding wake-up and
-// returns its tag.
+// Arrive records a Reserve for a key. It takes the oldest outstanding wake-up and returns its
+// tag.
 func (r *Registry[K]) Arrive(key K) (tag int, ok bool) {
 	list := r.outstanding[key]
 	if len(list) == 0 {
@@ -138,8 +139,8 @@ func (r *Registry[K]) Outstanding(key K, tag int) (n int) {
 	return n
 }
 
-// Trim forgets the oldest wake-ups of a key until at most n are outstanding: more
-// callers would come in vain.
+// Trim removes the oldest wake-ups of a key until at most n are outstanding, because more callers
+// would find no job.
 func (r *Registry[K]) Trim(key K, n int) {
 	if list := r.outstanding[key]; len(list) > n {
 		r.setOutstanding(key, list[len(list)-n:])
@@ -154,8 +155,8 @@ func (r *Registry[K]) NextExpiry(key K) (at time.Duration, ok bool) {
 	return 0, false
 }
 
-// Expire forgets the wake-ups for which no Reserve has come within Life, and returns
-// them. more reports whether others are outstanding.
+// Expire removes and returns the wake-ups without a Reserve within Life. more reports whether
+// others are outstanding.
 func (r *Registry[K]) Expire(now time.Duration) (expired []Wakeup[K], more bool) {
 	for key, list := range r.outstanding {
 		n := 0
@@ -176,8 +177,8 @@ func (r *Registry[K]) setOutstanding(key K, list []Wakeup[K]) {
 	r.outstanding[key] = list
 }
 
-// Close ends all waiters, and returns the wake-ups that were outstanding. Somebody
-// else must be woken for them.
+// Close ends all waiters, and returns the outstanding wake-ups. Waiters elsewhere must be woken
+// for them.
 func (r *Registry[K]) Close() (outstanding []Wakeup[K]) {
 	r.closed = true
 	for _, line := range r.waiting {

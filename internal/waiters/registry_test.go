@@ -84,7 +84,7 @@ func TestWakeOneWakesThatWaiter(t *testing.T) {
 	}
 }
 
-func TestLeaveOfAWokenWaiterSaysForWhat(t *testing.T) {
+func TestLeaveReturnsTheWakeupOfAWokenWaiter(t *testing.T) {
 	r := newRegistry()
 	a, b := r.Add("q"), r.Add("q")
 	r.Wake("q", 3, 1, 0)
@@ -115,7 +115,7 @@ func TestArriveTakesTheOldest(t *testing.T) {
 	}
 }
 
-func TestExpireReturnsWhatWasMissed(t *testing.T) {
+func TestExpireReturnsTheExpiredWakeups(t *testing.T) {
 	r := newRegistry()
 	for range 3 {
 		r.Add("q")

@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Waiter is one Wait under way.
+// Waiter is one running Wait.
 type Waiter[K comparable] struct {
 	keys   []K
-	places []*list.Element // in the lists of keys
+	places []*list.Element // the waiter's elements in the lists of keys
 	wakeup *Wakeup[K]      // nil until it was woken
 	done   chan struct{}   // closed when it was woken or the registry was closed
 }
 
-// Wakeup says for what a waiter was woken.
+// Wakeup is the key and tag for which a waiter was woken.
 type Wakeup[K comparable] struct {
 	Key K
 	Tag int

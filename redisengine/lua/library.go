@@ -135,7 +135,7 @@ func (c concern) library() (*Library, error) {
 	return l, nil
 }
 
-// hashPlace stands in the text where the hash is inserted later.
+// hashPlace is replaced by the hash later.
 const hashPlace = "@HASH@"
 
 // definePieces writes the shared part of the functions: the command, all keys, the arguments that

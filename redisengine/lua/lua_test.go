@@ -192,10 +192,14 @@ func TestLoopsAreBounded(t *testing.T) {
 	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)
 	// Counting loops run over a table, a call or a record, or up to a constant.
 	steps := regexp.MustCompile(`\bfor \w+ = [^,\n]+, (.*?)(?:, [^,\n]+)? do\b`)
-	counted := regexp.MustCompile(`^(#\w+( / \d+ - 1)?|n|k|left|groups|triples|2000|#block\.bits|block\.first \+ 8 \* #block\.bits - 1|\d{1,3}|1000|[A-Z_]+( - 1)?|2 \* (died|finished) - 1|most|size|jobs|skips \+ 1|math\.min\(.*)$`)
+	counted := regexp.MustCompile(`^(#\w+( / \d+ - 1)?|n|k|left|groups|triples|2000|#block\.bits|` +
+		`block\.first \+ 8 \* #block\.bits - 1|\d{1,3}|1000|[A-Z_]+( - 1)?|` +
+		`2 \* (died|finished) - 1|most|size|jobs|skips \+ 1|math\.min\(.*)$`)
 	ranges := regexp.MustCompile(`call\('(ZRANGEBYSCORE|ZRANGEBYLEX|HGETALL|HKEYS|HVALS|SMEMBERS|ZRANGE)'[^\n]*`)
-	few := regexp.MustCompile(`ZRANGE', .*, ('0'|0|start|middle), (0|'0'|999|middle|start \+ most - 1|text_of\((most|(most|n|free) - 1)\))[,)]|` +
-		`call\('ZRANGEBYSCORE', delayed, '-inf', now\)\) do|call\('HGETALL', heads\)|'0', '(0|999)'|'0', text_of\(left - 1\)|'BYSCORE', 'REV', 'LIMIT'|text_of\(start \+ (most|PAGE) - 1\)`)
+	few := regexp.MustCompile(`ZRANGE', .*, ('0'|0|start|middle), (0|'0'|999|middle|start \+ most - 1|` +
+		`text_of\((most|(most|n|free) - 1)\))[,)]|` +
+		`call\('ZRANGEBYSCORE', delayed, '-inf', now\)\) do|call\('HGETALL', heads\)|` +
+		`'0', '(0|999)'|'0', text_of\(left - 1\)|'BYSCORE', 'REV', 'LIMIT'|text_of\(start \+ (most|PAGE) - 1\)`)
 	each(t, func(t *testing.T, c command) {
 		text := uncommented(c.whole(t))
 		for _, m := range loop.FindAllStringSubmatch(text, -1) {

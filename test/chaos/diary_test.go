@@ -27,7 +27,7 @@ import (
 //	X AT RECEIPT ok|lease_lost END         … and answered
 //	error TEXT                             what must not be
 //
-// END tells two deliveries with one receipt apart. A crash may undo a delivery, and the next one
+// END distinguishes two deliveries with one receipt. A crash may undo a delivery, and the next one
 // then gets the same receipt. Without END, the latest delivery is meant.
 //
 // A call without an answer (no P, S or X line) may have been executed.

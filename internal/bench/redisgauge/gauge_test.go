@@ -15,13 +15,12 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// The client library's goroutine sleeps for some seconds after each look at a
-// cluster's nodes.
+// The client library's goroutine sleeps for some seconds after each look at a cluster's nodes.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
-// open opens a gauge that is closed with the test.
+// open opens a gauge and closes it at the end of the test.
 func open(t *testing.T, url string) *Gauge {
 	t.Helper()
 	g, err := Open(t.Context(), url)
@@ -41,7 +40,7 @@ func read(t *testing.T, g *Gauge) bench.Reading {
 	return r
 }
 
-// most is how many calls the largest bound has counted.
+// most returns the count of calls below the largest limit.
 func most(of bench.Timings) (n int64) {
 	for _, count := range of.Within {
 		n = max(n, count)
@@ -49,7 +48,7 @@ func most(of bench.Timings) (n int64) {
 	return n
 }
 
-func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
+func TestAReadingHasTheServersCounters(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	g := open(t, s.URL())
@@ -68,8 +67,8 @@ func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
 		t.Errorf("%d scripts in the histogram, want %d", n, calls)
 	}
 
-	// Two million rounds of a loop take some milliseconds on any machine, and
-	// they are both the server's time and the scripts'.
+	// A loop of two million rounds takes some milliseconds on any machine. They count as the server's
+	// time and as the scripts'.
 	if cpu := after.CPU - before.CPU; cpu < time.Millisecond {
 		t.Errorf("the server took %s for %d scripts", cpu, calls)
 	}
@@ -127,7 +126,7 @@ func TestRequestsFromInsideFunctionsAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestRequestsAreCountedAndNotWhatScriptsCall(t *testing.T) {
+func TestCommandsCalledByScriptsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	g := open(t, s.URL())
@@ -145,13 +144,13 @@ func TestRequestsAreCountedAndNotWhatScriptsCall(t *testing.T) {
 	}
 }
 
-func TestLinesFromInsideScripts(t *testing.T) {
+func TestMonitorLinesOfScriptsAreRecognized(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		`+1700000000.123456 [0 lua] "zcard" "k"`:                    true,
 		`+1700000000.123456 [15 lua] "zcard" "k"`:                   true,
 		`+1700000000.123456 [0 127.0.0.1:4000] "set" "[0 lua]" "v"`: false,
-		`+1700000000.123456 [0 unix:/tmp/a lua] "ping"`:             true, // a socket of that name is nobody's
+		`+1700000000.123456 [0 unix:/tmp/a lua] "ping"`:             true, // no real socket has this name
 		`+1700000000.123456 [0 [::1]:4000] "ping"`:                  false,
 	} {
 		if got := inside(line); got != want {
@@ -160,7 +159,7 @@ func TestLinesFromInsideScripts(t *testing.T) {
 	}
 }
 
-func TestAServerThatHasGoneIsAnError(t *testing.T) {
+func TestAStoppedServerIsAnError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	g := open(t, s.URL())
@@ -184,7 +183,7 @@ func TestAServerThatHasGoneIsAnError(t *testing.T) {
 	}
 }
 
-func TestEveryWayToAServer(t *testing.T) {
+func TestEveryURLFormReachesTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Password("s3cret/:@"), redistest.User("bench", "p?", "allcommands", "allkeys"))
 	secure := redistest.Single(t, redistest.TLS(), redistest.Password("s3cret"))
@@ -212,7 +211,7 @@ func TestEveryWayToAServer(t *testing.T) {
 	}
 }
 
-func TestSentinelsNameTheServer(t *testing.T) {
+func TestSentinelsLeadToThePrimary(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
 	g := open(t, s.URL())
@@ -237,7 +236,7 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 		c.Shard(i).Must("EVAL", "return 1", 0)
 	}
 
-	// Others use the cluster too.
+	// Other tests use the cluster too.
 	if n := read(t, g).Scripts.Count - before.Scripts.Count; n < 3 {
 		t.Errorf("%d scripts on three servers, want 3", n)
 	}
@@ -258,7 +257,7 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 	}
 }
 
-func TestNodesAreReadOneByOne(t *testing.T) {
+func TestEachNodeHasItsOwnReading(t *testing.T) {
 	t.Parallel()
 	c, _ := redistest.SharedCluster(t)
 	g := open(t, c.URL())
@@ -278,7 +277,7 @@ func TestNodesAreReadOneByOne(t *testing.T) {
 	for range 50 {
 		c.Shard(0).Must("EVAL", "return 1", 0)
 	}
-	// Others use the cluster too, with a script or two each.
+	// Other tests use the cluster too, with a script or two each.
 	for i, n := range counts() {
 		if ran := n - before[i]; (ran >= 50) != (i == busy) {
 			t.Errorf("node %d ran %d scripts; node %d ran 50", i, ran, busy)
@@ -286,7 +285,7 @@ func TestNodesAreReadOneByOne(t *testing.T) {
 	}
 }
 
-func TestShardsAreWhereTheirSlotsAre(t *testing.T) {
+func TestShardsAreOnTheNodesOfTheirSlots(t *testing.T) {
 	t.Parallel()
 	c, _ := redistest.SharedCluster(t)
 	g := open(t, c.URL())
@@ -311,7 +310,7 @@ func TestShardsAreWhereTheirSlotsAre(t *testing.T) {
 	}
 }
 
-func TestSlotsOfTheNodeThatAnswers(t *testing.T) {
+func TestSlotsAreThoseOfTheAnsweringNode(t *testing.T) {
 	t.Parallel()
 	got := slotsOfNode("a1 127.0.0.1:7000@17000 master - 0 0 1 connected 0-10\n" +
 		"b2 127.0.0.1:7001@17001,host myself,master - 0 0 2 connected 11-20 30 [12->-a1] 40-41\n" +
@@ -329,7 +328,7 @@ func TestSlotsOfTheNodeThatAnswers(t *testing.T) {
 	}
 }
 
-func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
+func TestNativeWorkTakesAllStoredJobs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	g := open(t, s.URL())
@@ -382,36 +381,45 @@ func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
 	}
 }
 
-func TestTheServerIsNamed(t *testing.T) {
+func TestAboutNamesTheServersProgramAndVersion(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.AOF("everysec"))
-	if about := open(t, s.URL()).About(); !strings.HasSuffix(about.Server, ", append-only file on") || about.NativePush <= 0 || about.Resolution == "" {
+	if about := open(t, s.URL()).About(); !strings.HasSuffix(about.Server, ", append-only file on") ||
+		about.NativePush <= 0 || about.Resolution == "" {
 		t.Errorf("%+v", about)
 	}
-	g := &Gauge{servers: []server{{info: map[string]string{"redis_version": "7.2.4", "valkey_version": "8.1.0", "aof_enabled": "0"}}}}
+	g := &Gauge{servers: []server{{info: map[string]string{"redis_version": "7.2.4", "valkey_version": "8.1.0",
+		"aof_enabled": "0"}}}}
 	if got := g.describe(); got != "valkey 8.1.0, append-only file off" {
 		t.Error(got)
 	}
 }
 
-func TestWhatAURLSays(t *testing.T) {
+func TestParseReadsEveryPartOfAURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]place{
-		"redis://h":                                                       {addrs: []string{"h:6379"}},
-		"redis://u:p%40@[::1]:7/3?retry=1s":                               {addrs: []string{"[::1]:7"}, user: "u", password: "p@", db: 3},
-		"redis+unix:///a/b%3Fc?db=2":                                      {unix: true, addrs: []string{"/a/b?c"}, db: 2},
-		"redis+cluster://a:1,b?addr=c:3&addr=d":                           {mode: cluster, addrs: []string{"a:1", "b:6379", "c:3", "d:6379"}},
-		"redis+sentinel://a,b:1/m%2F/4":                                   {mode: sentinels, addrs: []string{"a:26379", "b:1"}, master: "m/", db: 4},
-		"redis+sentinel://a?master=m&sentinel_user=u&sentinel_password=p": {mode: sentinels, addrs: []string{"a:26379"}, master: "m", sentinelUser: "u", sentinelPassword: "p"},
+		"redis://h": {addrs: []string{"h:6379"}},
+		"redis://u:p%40@[::1]:7/3?retry=1s": {addrs: []string{"[::1]:7"}, user: "u",
+			password: "p@", db: 3},
+		"redis+unix:///a/b%3Fc?db=2": {unix: true, addrs: []string{"/a/b?c"}, db: 2},
+		"redis+cluster://a:1,b?addr=c:3&addr=d": {mode: cluster,
+			addrs: []string{"a:1", "b:6379", "c:3", "d:6379"}},
+		"redis+sentinel://a,b:1/m%2F/4": {mode: sentinels,
+			addrs: []string{"a:26379", "b:1"}, master: "m/", db: 4},
+		"redis+sentinel://a?master=m&sentinel_user=u&sentinel_password=p": {mode: sentinels, addrs: []string{"a:26379"},
+			master: "m", sentinelUser: "u", sentinelPassword: "p"},
 	} {
 		got, err := parse(raw)
-		if err != nil || !slices.Equal(got.addrs, want.addrs) || got.mode != want.mode || got.unix != want.unix || got.user != want.user || got.password != want.password ||
-			got.db != want.db || got.master != want.master || got.sentinelUser != want.sentinelUser || got.sentinelPassword != want.sentinelPassword || got.tls != nil {
+		if err != nil || !slices.Equal(got.addrs, want.addrs) || got.mode != want.mode || got.unix != want.unix ||
+			got.user != want.user || got.password != want.password ||
+			got.db != want.db || got.master != want.master || got.sentinelUser != want.sentinelUser ||
+			got.sentinelPassword != want.sentinelPassword || got.tls != nil {
 			t.Errorf("%s: got %+v, %v", raw, got, err)
 		}
 	}
 
-	for _, raw := range []string{"redis://s%zz@h", "redis://h/x", "redis://h?%zz", "rediss://h?tls_ca=/nowhere", "redis+sentinel://h/%zz", "redis+unix:///%zz"} {
+	for _, raw := range []string{"redis://s%zz@h", "redis://h/x", "redis://h?%zz", "rediss://h?tls_ca=/nowhere",
+		"redis+sentinel://h/%zz", "redis+unix:///%zz"} {
 		if _, err := parse(raw); err == nil || strings.Contains(err.Error(), "zz") {
 			t.Errorf("%s: %v", raw, err)
 		}

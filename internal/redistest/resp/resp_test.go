@@ -12,13 +12,13 @@ import (
 	"testing/iotest"
 )
 
-func TestValuesInBothVersions(t *testing.T) {
+func TestValuesAreWrittenAndReadInBothVersions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
 		value      any
 		two, three string
-		back       any // what version 3 is read as, where it is not the value
+		back       any // the value read from version 3, if it differs
 	}{
 		{"Bulk", "a\r\n", "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n", nil},
 		{"Empty", "", "$0\r\n\r\n", "$0\r\n\r\n", nil},
@@ -70,10 +70,11 @@ func TestValuesInBothVersions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoValueIsRefused(t *testing.T) {
+func TestInvalidValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
-		"GET k\r\n", "$x\r\n", "$-2\r\n", "$999999999999\r\n", "*99999999\r\n", "\r\n", "+OK\n", ":x\r\n", "$1\r\nabcd", strings.Repeat("*1\r\n", 100),
+		"GET k\r\n", "$x\r\n", "$-2\r\n", "$999999999999\r\n", "*99999999\r\n", "\r\n", "+OK\n", ":x\r\n", "$1\r\nabcd",
+		strings.Repeat("*1\r\n", 100),
 	} {
 		if v, err := NewReader(strings.NewReader(raw)).Read(); err == nil || err == io.EOF {
 			t.Errorf("%.20q is read as %v, %v", raw, v, err)
@@ -86,7 +87,7 @@ func TestWhatIsNoValueIsRefused(t *testing.T) {
 	}
 }
 
-func TestCommands(t *testing.T) {
+func TestReadCommandReadsArraysOfStrings(t *testing.T) {
 	t.Parallel()
 	sent := AppendCommand(nil, "SET", []byte("k"), 7, 1.5)
 	if got, err := NewReader(bytes.NewReader(sent)).ReadCommand(); err != nil || strings.Join(got, " ") != "SET k 7 1.5" {
@@ -128,7 +129,7 @@ func FuzzReader(f *testing.F) {
 			if !bytes.HasPrefix(raw[at:], r.Raw()) {
 				t.Fatalf("raw %q at %d of %q", r.Raw(), at, raw)
 			}
-			Append(Append(nil, v, 2), v, 3) // what is read can be written
+			Append(Append(nil, v, 2), v, 3) // every value that was read can be written
 		}
 	})
 }
