@@ -93,6 +93,8 @@ type outcomeSpec struct {
 	Forge  forgery
 	As     duly.Settlement
 	Delay  time.Duration // negative: absent
+	Slow   bool          // closes the queue for For
+	For    time.Duration
 	Error  string
 	Result int // bytes
 }
@@ -113,10 +115,14 @@ func (o settleOp) play(p *pair) {
 			if spec.Delay >= 0 {
 				outcomes[i].Delay = &spec.Delay
 			}
+			if spec.Slow && p.closes {
+				outcomes[i].Slow = &spec.For
+			}
 		}
 		errs, err := s.in(namespace).Settle(p.ctx, namespace, outcomes)
 		return errorTexts(errs), err
 	})
+	p.h.Quiet() // an engine closes the other shards after the settle
 
 	for _, spec := range o.Outcomes {
 		p.getIssued(p.which(spec.Which))

@@ -74,6 +74,12 @@ var openings = []script{
 	},
 	// An empty push queue.
 	{configureOp{At: 2, Patch: duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t"}}}},
+	// A queue that was closed and reopened.
+	{
+		pushOp{[]jobSpec{{Job: duly.Job{Backoff: "fixed:0s"}}}}, reserveOp{Queues: []queueSpec{0}, Max: 1},
+		settleOp{[]outcomeSpec{{As: duly.Release, Delay: -1, Slow: true, For: 5 * time.Second}}},
+		configureOp{Patch: duly.QueueConfig{Reopen: true}},
+	},
 	// Two dead jobs: one failed, one was buried.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}},
@@ -150,6 +156,10 @@ func drawOutcome(t *rapid.T) outcomeSpec {
 	if o.As == duly.Nack || o.As == duly.Release || rarely(t, 12) {
 		o.Delay = of(t, []time.Duration{-1, 0, time.Second, 1500 * time.Microsecond})
 	}
+	if o.As == duly.Release && rarely(t, 4) || rarely(t, 40) {
+		o.Slow, o.For = true, of(t, []time.Duration{0, time.Second, time.Second, 1500 * time.Microsecond, 5 * time.Second, -1,
+			duly.MaxSlow + 1})
+	}
 	if o.As != duly.Ack {
 		o.Error = of(t, []string{"", "boom"})
 	} else if rarely(t, 3) {
@@ -199,7 +209,7 @@ func drawConfigure(t *rapid.T) operation {
 
 	c := &o.Patch
 	// Some values are out of bounds, so both sides must refuse them.
-	switch rapid.IntRange(0, 9).Draw(t, "setting") {
+	switch rapid.IntRange(0, 10).Draw(t, "setting") {
 	case 0:
 		c.Defaults.Tries = of(t, []int{1, 2, duly.MaxTries + 1})
 	case 1:
@@ -228,6 +238,8 @@ func drawConfigure(t *rapid.T) operation {
 		}
 		c.Push.URL = of(t, []string{"", duly.NoDestination, "https://example.com/", "target:t"})
 		c.Push.OnDead = of(t, []string{"", "", "target:t", "ftp://example.com"})
+	case 10:
+		c.Reopen = true
 	}
 
 	return o

@@ -197,6 +197,14 @@ func plantedBugs() []plantedBug {
 			return n
 		}},
 		{name: "ReservesASuspectAmongOthers", crowded: true},
+		{name: "ClosesNothing", settle: func(_ *buggy, _ string, o *duly.SettleRequest) { o.Slow = nil }},
+		{name: "ClosesForAMillisecondMore", settle: func(_ *buggy, _ string, o *duly.SettleRequest) {
+			if o.Slow != nil && *o.Slow > 0 && *o.Slow < duly.MaxSlow {
+				longer := *o.Slow + time.Millisecond
+				o.Slow = &longer
+			}
+		}},
+		{name: "ReopensNothing", configure: func(c *duly.QueueConfig) { c.Reopen = false }},
 		{name: "SleepsOn", wait: func(bool) bool { return false }},
 	}
 }
