@@ -23,6 +23,7 @@ func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard i
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		due = contract.DueSchedules{TTL: duly.None}
 		if shard < 0 || q.Shard(shard) == nil {
+			e.passes.noteNext(catalog.ShardRef{Ref: ref.Normal(), Index: shard}, 0, store.Reading{})
 			now, err := e.Now(ctx)
 			due.Now = now.UnixMilli()
 			return err

@@ -21,7 +21,7 @@ type Passes struct {
 
 	mu      sync.Mutex
 	closed  bool
-	running map[catalog.ShardRef]bool
+	running map[catalog.ShardRef]bool // true: a tick was reported since the pass began its last round
 	timers  map[catalog.ShardRef]*tickTimer
 }
 
@@ -61,30 +61,45 @@ func (p *Passes) Close() {
 func (p *Passes) Start(at catalog.ShardRef) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.running[at] {
+	if p.closed {
 		return
 	}
-	p.running[at] = true
+	if _, running := p.running[at]; running {
+		p.running[at] = true // its last read may be older than the tick
+		return
+	}
+	p.running[at] = false
 	p.run(func() { p.pass(at) })
 }
 
 // pass fires the ticks of a shard until none is due, or none can fire now. Two seconds later, a
 // timer starts another pass, or the look of a process with waiters.
 func (p *Passes) pass(at catalog.ShardRef) {
-	o, err := schedule.Outcome{More: true}, error(nil)
-	for o.More && err == nil {
-		o, err = p.firing.Round(p.store.Quit, at.Ref, at.Index)
+	for {
+		o, err := p.firing.Round(p.store.Quit, at.Ref, at.Index)
+		if err != nil {
+			o = schedule.Outcome{Pause: contract.FullPause}
+		}
+		if !o.More && p.ended(at, o, err) {
+			return
+		}
 	}
-	if err != nil {
-		o.Pause = contract.FullPause
-	}
+}
 
+// ended ends a pass after its last round, unless a tick was reported since then.
+func (p *Passes) ended(at catalog.ShardRef, o schedule.Outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.running[at] && err == nil {
+		p.running[at] = false
+		return false
+	}
+
 	delete(p.running, at)
 	if o.Pause > 0 && p.timers[at] != nil && !p.closed {
 		p.setTimer(at, p.store.Local().Mono()+o.Pause)
 	}
+	return true
 }
 
 // Round implements catalog.Ticks.
