@@ -58,6 +58,7 @@ func (a *app) withSession(ctx context.Context, create bool, do func(s *session) 
 	if err != nil {
 		return err
 	}
+	// Closing may fail too, for example if a file was not synced. The first error counts.
 	err = do(s)
 	if closeErr := s.Close(); err == nil {
 		err = closeErr
@@ -93,6 +94,7 @@ func (a *app) checkFileExists(at endpoint) error {
 	if path == "" {
 		return nil
 	}
+	// A mistyped path must not create an empty store.
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil // the engine reports other errors of the file
 	}
@@ -161,6 +163,7 @@ func (a *app) findEndpoint() (endpoint, error) {
 		if err != nil {
 			return at, err
 		}
+		// A flag for the admin address overrides that of the folder.
 		if at.adminURL == "" {
 			at.adminURL, at.adminCertFile = local.adminURL, local.adminCertFile
 		}
@@ -192,6 +195,7 @@ func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 		at.token = a.env.Getenv("DULY_TOKEN")
 	}
 	if at.token != "" {
+		// An error of the transport may contain the URL.
 		a.hide(at.token)
 		u.User = url.User(at.token)
 	}
@@ -267,11 +271,13 @@ func readEndpoint(dir string) (endpoint, error) {
 		to   *string
 	}{{auth.URLFile, &at.url}, {auth.AdminURLFile, &at.adminURL}, {auth.TokenFile, &at.token}} {
 		text, err := os.ReadFile(filepath.Join(dir, f.name))
+		// A server on Redis has no token file, and its user sets DULY_TOKEN.
 		if err != nil && (f.to == &at.url || !errors.Is(err, fs.ErrNotExist)) {
 			return at, err
 		}
 		*f.to = strings.TrimSpace(string(text))
 	}
+	// A server that is starting has created the file, but not written it.
 	if at.url == "" {
 		return at, &fs.PathError{Op: "read", Path: filepath.Join(dir, auth.URLFile), Err: fs.ErrNotExist}
 	}
@@ -302,6 +308,7 @@ func shellQuote(word string) string {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("%+,-./:=@_~\\", r)
 	}
+	// A word with a doubtful character is quoted, because a shell may expand it.
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !isSafe(r) }) {
 		return word
 	}

@@ -72,6 +72,7 @@ func (a *app) importLmstfy(ctx context.Context, p *printer, f *importFlags) erro
 		}
 	}
 
+	// An import is long, and its user should know what may be lost.
 	a.warnings = warnAlways
 	source, err := lmstfyimport.Open(ctx, f.from)
 	if err != nil {
@@ -79,6 +80,7 @@ func (a *app) importLmstfy(ctx context.Context, p *printer, f *importFlags) erro
 	}
 	defer source.Close()
 
+	// lmstfy keeps tokens in a Redis of its own, or in the same one.
 	tokens := source
 	if f.adminFrom != "" {
 		if tokens, err = lmstfyimport.Open(ctx, f.adminFrom); err != nil {
@@ -97,6 +99,7 @@ func (a *app) importInto(
 ) error {
 	bar := a.newProgress("import", 0)
 	targets := importTargets{a: a, at: at, open: map[string]contract.Engine{}}
+	// One file or Redis serves every namespace. A server has a URL for each.
 	if local, ok := admin.(localAdmin); ok {
 		targets.single = local.engine
 	}
@@ -116,6 +119,7 @@ func (a *app) importInto(
 	if f.noTokens {
 		im.Admin = nil
 	}
+	// The journal names both stores, so it cannot be used for another import.
 	if f.journal != "" && f.journal != "none" && !f.dryRun {
 		journal, err := lmstfyimport.OpenJournal(f.journal, open.Redact(f.from)+" to "+open.Redact(at.url))
 		if err != nil {
@@ -127,6 +131,7 @@ func (a *app) importInto(
 
 	report, err := im.Run(ctx)
 	bar.end()
+	// An import of nothing is most likely a wrong URL.
 	empty := err == nil && report.Empty()
 	if empty {
 		err = emptySourceError(f)
@@ -170,6 +175,7 @@ type importTargets struct {
 }
 
 func (t *importTargets) get(ctx context.Context, namespace string) (contract.Engine, error) {
+	// Connections stay open, because an import changes between namespaces.
 	if t.single != nil {
 		return t.single, nil
 	}

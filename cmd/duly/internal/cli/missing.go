@@ -14,6 +14,7 @@ import (
 // engine answers for an unknown queue as for an empty one, so mustExist lists the
 // names. It does so only for a queue without jobs and counters.
 func (a *app) mustExist(ctx context.Context, s *session, name string) error {
+	// Stats of an unknown queue are zero, so only an unused one needs the list.
 	stats, err := s.Stats(ctx, s.queue(name))
 	isGroup := s.queue(name).IsGroup()
 	switch {
@@ -66,6 +67,7 @@ func (a *app) missingTopic(ctx context.Context, s *session, topics contract.Topi
 	if !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}
+	// A list that fails costs only the suggestion.
 	near, _, _ := findName(ctx, name, func(page duly.PageParams) (duly.NamePage, error) {
 		return topics.Topics(ctx, s.namespace, page)
 	})
@@ -154,6 +156,7 @@ func (a *app) noteMissing(ctx context.Context, s *session, names []string) {
 		if err != nil || isUsed(&stats) || isGroup {
 			continue
 		}
+		// A worker may start before its first producer, so this is only a note.
 		if near, exists, err := findQueue(ctx, s, name); err == nil && !exists {
 			a.note("no such queue %s yet%s", name, didYouMean(near))
 		}

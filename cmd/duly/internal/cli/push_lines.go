@@ -64,6 +64,7 @@ type lineSender struct {
 // pushLines pushes one job per line.
 func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 	return a.sendLines(ctx, p, func(s *session) (lineSender, error) {
+		// The client repeats calls that may not have arrived, with the same IDs.
 		client := a.client(s)
 		send := func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
 			jobs := make([]duly.Job, len(bodies))
@@ -110,6 +111,7 @@ func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (li
 	}
 	if err != nil {
 		hint := "push the rest: tail -n +%d"
+		// Nobody knows whether the last batch has arrived.
 		if errors.Is(err, duly.ErrUnavailable) {
 			hint = "the next lines, up to 1000, may be sent too; push the rest, some lines perhaps twice: tail -n +%d"
 		}
@@ -160,6 +162,7 @@ func (a *app) countResults(c *lineCounts, results []duly.PushResult) {
 		switch {
 		case r.Err != nil:
 			c.failed++
+			// A million refused lines must not fill the terminal.
 			if c.lastErr, c.lastLine = r.Err, c.lines; c.failed <= maxShownErrors {
 				a.printError(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", c.lines, r.Err), "")
 			}
@@ -212,6 +215,7 @@ func newLineReader(in io.Reader) *lineReader {
 
 func (r *lineReader) read(in io.Reader) {
 	scan := bufio.NewScanner(in)
+	// Two bytes more are for the end of a line.
 	scan.Buffer(make([]byte, 64<<10), duly.MaxMaxBody+2)
 	for scan.Scan() {
 		if !r.put(bytes.Clone(scan.Bytes())) {
@@ -236,6 +240,7 @@ func (r *lineReader) read(in io.Reader) {
 func (r *lineReader) put(line []byte) bool {
 	r.mu.Lock()
 	isFull := func() bool {
+		// A single line larger than a batch is still taken, and refused by the engine.
 		return len(r.lines) >= duly.MaxBatch || len(r.lines) > 0 && r.size+len(line) > duly.MaxBatchBytes
 	}
 	for !r.stopped && isFull() {
@@ -265,6 +270,7 @@ func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 		}
 		r.mu.Lock()
 		lines, err := r.lines, r.err
+		// The caller takes all lines that are there, so a slow input makes small batches.
 		r.lines, r.size = nil, 0
 		r.room.Signal()
 		r.mu.Unlock()

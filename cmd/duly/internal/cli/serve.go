@@ -88,6 +88,7 @@ const gcFloor = 64 << 20
 func (a *app) serve(
 	ctx context.Context, p *printer, c *config.Loaded, load func() (*config.Loaded, error),
 ) (err error) {
+	// A larger heap makes the collector run less often when there are few jobs.
 	floor := make([]byte, gcFloor)
 	defer runtime.KeepAlive(floor)
 
@@ -109,6 +110,7 @@ func (a *app) serve(
 	}
 	defer telemetry.shutdown()
 
+	// The hints of these codes are about a server's token or a file.
 	if open.Redis(url) {
 		defer func() { err = withoutRedisHints(err) }()
 	}
@@ -121,10 +123,12 @@ func (a *app) serve(
 			err = closeErr
 		}
 	}()
+	// The folder is made after the engine has opened, so a wrong URL leaves none.
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return withHint(err, "choose a writable folder: --data")
 	}
 
+	// A service manager waits for the notice that the server listens.
 	r := &reloader{
 		app: a, manager: sdnotify.New(a.env.Getenv(sdnotify.Variable)), log: log, output: handler.logOutput,
 		certs: [2]certReloader{newCertReloader(c.TLS), newCertReloader(c.AdminTLS)},
@@ -159,6 +163,7 @@ func warnAboutKeys(log *slog.Logger, c *config.Loaded) {
 		if t.Config == nil {
 			continue
 		}
+		// A warning is enough: a key may be readable by a group of administrators.
 		f, err := ownfile.Open(t.Key)
 		if err != nil {
 			log.Warn("other users may know the private key", "setting", key, "problem", err.Error())
@@ -192,6 +197,7 @@ func checkStart(ctx context.Context, data string, c *config.Loaded) (cleanUp fun
 			return nil, withHint(err, "")
 		}
 	}
+	// A folder that exists is not ours to remove.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return func(error) {}, nil
 	}
@@ -248,6 +254,7 @@ func (a *app) newServer(r *reloader, engine contract.Engine, maxBody int, t *tel
 	}
 	c.Push = push
 	t.addTo(&c)
+	// Pools have a store of their own, in the default pool.
 	if in, ok := engine.(*pools.Pools); ok {
 		c.Pools = in
 		return server.New(c)
@@ -291,6 +298,7 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 	p.printf("duly %s serves %s\n\n", a.version().Version, open.Redact(engine))
 	token := filepath.Join(data, auth.TokenFile)
 	note := ""
+	// Without a first token, the user has one elsewhere.
 	if _, err := os.Stat(token); errors.Is(err, os.ErrNotExist) {
 		note, token = ", with a token in DULY_TOKEN", ""
 	}
@@ -305,6 +313,7 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 	for _, line := range a.exampleCommands(data) {
 		p.printf("  %s\n", line)
 	}
+	// The jobs are on Redis, not in the data folder.
 	if open.Redis(engine) {
 		data = open.Redact(engine)
 	}

@@ -51,6 +51,7 @@ func (r *reloader) serve(ctx context.Context) error {
 		r.printState("draining", "running requests may finish; a second signal ends them at once")
 	})
 	err := r.server.Serve(ctx)
+	// The notice has begun, and must not come after the next one.
 	if !removeDrain() {
 		<-draining
 	}
@@ -92,6 +93,7 @@ func (r *reloader) watchHangups(ctx context.Context) (_ context.Context, stop fu
 				return
 			case <-hangups:
 			}
+			// The terminal was closed, so HUP means the end and no reload.
 			if hadTerminal && !r.hasTerminal() {
 				cancel()
 				return
@@ -121,6 +123,7 @@ func (r *reloader) reload(ctx context.Context) {
 		return
 	}
 	warnAboutKeys(r.log, next)
+	// Some settings need a restart. The log names them, because the file has them already.
 	reloaded, restart := r.current.Changed(&next.Settings)
 	r.output.configure(&next.Log)
 	r.reloadCertificates(next)
@@ -138,6 +141,7 @@ func (r *reloader) reload(ctx context.Context) {
 func (r *reloader) reloadCertificates(next *config.Loaded) {
 	configs := [2]*tls.Config{r.current.TLS.Config, r.current.AdminTLS.Config}
 	for i, t := range [...]config.TLS{next.TLS, next.AdminTLS} {
+		// TLS cannot be switched on or off while the server listens.
 		if r.certs[i].Source != nil && t.Config != nil {
 			r.certs[i].Set(t.Config)
 			configs[i] = t.Config

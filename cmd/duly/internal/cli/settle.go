@@ -64,6 +64,7 @@ func buryCommand(a *app) *cobra.Command {
 func (a *app) settleCommand(as duly.Settlement, short, examples string, fill func(*duly.SettleRequest)) *cobra.Command {
 	cmd := a.command(as.String()+" RECEIPT…", short, receiptsLong, examples,
 		func(ctx context.Context, p *printer, args []string) error {
+			// All receipts are read before the first call, so a wrong line settles nothing.
 			receipts, err := a.receipts(args)
 			if err != nil {
 				return err
@@ -133,6 +134,7 @@ const maxNextStates = 100
 func (s *session) nextStates(
 	ctx context.Context, as duly.Settlement, n int, now func() time.Time,
 ) func(duly.Receipt) nextState {
+	// An acked job has no next state. Many receipts would need a call each.
 	if as == duly.Ack || n > maxNextStates {
 		return nil
 	}
@@ -169,6 +171,7 @@ func (a *app) forEachBatch(
 	}()
 
 	for batch := range slices.Chunk(receipts, duly.MaxBatch) {
+		// An error of the call concerns the whole batch, and the rest is not tried.
 		errs, err := do(batch)
 		if err != nil {
 			return err
@@ -241,6 +244,7 @@ func (a *app) readReceipts() (receipts []duly.Receipt, err error) {
 			continue
 		}
 
+		// The output of reserve --json can be piped into this command.
 		if strings.HasPrefix(text, "{") {
 			var d struct {
 				Receipt string `json:"receipt"`

@@ -53,6 +53,7 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	// Clip prevents that concurrent commands append to the same array.
 	cmd.Env = append(slices.Clip(x.inherited), jobVariables(d)...)
 	cmd.Stdin = bytes.NewReader(d.Body)
+	// The end of the output is the error of the job, and most often names the cause.
 	stderrTail := &tailWriter{limit: duly.MaxErrorText}
 	cmd.Stderr = io.MultiWriter(stderrTail, x.env.Stderr)
 	result := &headWriter{limit: duly.MaxResult}
@@ -91,6 +92,7 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 
 // command returns the command of a delivery.
 func (x *executor) command(ctx context.Context) *exec.Cmd {
+	// Without a shell, no part of a job can be a command.
 	if argv := x.flags.argv; len(argv) > 0 {
 		return exec.CommandContext(ctx, argv[0], argv[1:]...)
 	}
@@ -108,6 +110,7 @@ func (x *executor) name() string {
 // inherited returns the environment for commands. It leaves out the engine's URL
 // and token, unless passURL is set.
 func (a *app) inherited(s *session, passURL bool) []string {
+	// The command gets the user's variables, but no right on the engine by itself.
 	all := os.Environ()
 	if a.env.Environ != nil {
 		all = a.env.Environ()
@@ -135,6 +138,7 @@ func (x *executor) outcome(err error, tail *tailWriter) error {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
 		// ErrWaitDelay: the command succeeded, but a process that it started has its pipes.
 		return nil
+	// This status is a request to try later, and uses no try.
 	case errors.As(err, &exit) && exit.ExitCode() == exitSnooze:
 		return worker.Snooze(x.flags.snooze)
 	}
@@ -149,6 +153,7 @@ func (x *executor) outcome(err error, tail *tailWriter) error {
 func (x *executor) start(cmd *exec.Cmd) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// A command that starts now would outlive the program.
 	if x.killed {
 		return errStopping
 	}
@@ -185,6 +190,7 @@ func jobVariables(d *worker.Delivery) []string {
 		"DUE=" + stamp(d.Due), "PUSHED_AT=" + stamp(d.PushedAt),
 		"EXPIRES_AT=" + stamp(d.ExpiresAt), "LEASE_END=" + stamp(d.LeaseEnd),
 	}
+	// A prefix keeps a header from being another variable, such as PATH.
 	for name, value := range d.Headers {
 		vars = append(vars, "HEADER_"+variableName(name)+"="+value)
 	}
@@ -221,6 +227,7 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 
 // text returns the kept text. It leaves room for the exit status before it.
 func (t *tailWriter) text() string {
+	// The end of a text says more than its beginning.
 	const statusLen = 64
 	kept := t.kept[max(0, len(t.kept)-(t.limit-statusLen)):]
 	return strings.ToValidUTF8(strings.TrimSpace(string(kept)), "?")

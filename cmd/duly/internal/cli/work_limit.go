@@ -41,6 +41,7 @@ func (l *limitedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]du
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The request is over, so jobs that it did not get may be requested again.
 	l.requested -= p.Max
 	l.taken += len(got)
 	for i := range got {
@@ -67,6 +68,7 @@ func (l *limitedEngine) request(n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.max > 0 {
+		// Concurrent requests must not take more than the maximum together.
 		n = min(n, l.max-l.taken-l.requested)
 	}
 	l.requested += n
@@ -111,11 +113,13 @@ func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, erro
 	// idle must be read first: a job that ends later may make another one due.
 	waiting, idle := l.beginWait(ctx)
 	now := p
+	// Only a Wait without a time says that no job is due now.
 	now.Timeout = 0
 	ready, err := l.Engine.Wait(ctx, now)
 	if err != nil || ready {
 		return ready, err
 	}
+	// Nothing runs and nothing is due, so no more work can come from here.
 	if idle && !l.heldBack(ctx, p) {
 		l.stop()
 		<-ctx.Done()
@@ -148,6 +152,7 @@ func (l *limitedEngine) heldBack(ctx context.Context, p duly.WaitParams) bool {
 		if err != nil || stats.Sizes.Ready == 0 {
 			continue
 		}
+		// A limit opens by itself, but a pause may last.
 		if config, err := l.Config(ctx, q); err == nil && !config.Paused {
 			return true
 		}
@@ -165,6 +170,7 @@ func (l *limitedEngine) wrapObserver(o worker.Observer) worker.Observer {
 	o.LeaseLost = func(d *worker.Delivery, _ error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		// Its settle never comes, so the end of the command counts.
 		if _, runs := l.running[d.Receipt]; runs {
 			l.running[d.Receipt] = true
 		}

@@ -68,6 +68,7 @@ func parseText(_ *Setting, raw any) (any, string) {
 	if !ok {
 		return "", fmt.Sprintf("is %s, must be text in quotes", quote(raw))
 	}
+	// A line end in a value could write a line of its own into the log.
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' }) {
 		return "", "has a control character"
 	}
@@ -131,6 +132,7 @@ func parseDuration(s *Setting, raw any) (any, string) {
 }
 
 func parseCount(s *Setting, raw any) (any, string) {
+	// A file has a number. Variables and flags have a text.
 	n, ok := raw.(int64)
 	if value, isText := raw.(string); isText {
 		var err error
@@ -180,6 +182,7 @@ func ParseSize(text string) (bytes int64, ok bool) {
 		}
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
+	// The bound prevents an overflow of the product.
 	if err != nil || n < 0 || n > (1<<62)/unit {
 		return 0, false
 	}
@@ -188,6 +191,7 @@ func ParseSize(text string) (bytes int64, ok bool) {
 
 func formatSize(n int64) string {
 	for _, u := range units {
+		// The largest unit that divides the number comes first.
 		if n > 0 && n%u.bytes == 0 {
 			return fmt.Sprintf("%d%s", n/u.bytes, u.name)
 		}
@@ -268,6 +272,7 @@ func parseProxy(s *Setting, raw any) (any, string) {
 // converted too.
 func readNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
+	// An address is a network of itself alone.
 	if a, addrErr := netip.ParseAddr(text); addrErr == nil {
 		network, err = netip.PrefixFrom(a, a.BitLen()), nil
 	}

@@ -42,6 +42,7 @@ func mapLayer(values map[string]any, origin func(key string) Origin) layer {
 func envLayer(getenv func(string) string) layer {
 	values := map[string]any{}
 	for _, s := range Table {
+		// An empty variable counts as not set, as in other programs.
 		if value := getenv(s.Variable()); value != "" {
 			values[s.Key] = value
 		}
@@ -53,6 +54,7 @@ func envLayer(getenv func(string) string) layer {
 func flagLayer(flags *pflag.FlagSet) layer {
 	values := map[string]any{}
 	for _, s := range Table {
+		// A flag that was not given must not override the file with its default.
 		if f := flags.Lookup(s.Flag); f != nil && f.Changed {
 			values[s.Key] = f.Value.String()
 		}
@@ -103,6 +105,7 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer f.Close()
 
+	// A wrong path, such as a device, could fill the memory.
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(text) > maxFile {
 		err = fmt.Errorf("it has more than %d bytes", maxFile)
@@ -151,10 +154,12 @@ func addKeyLine(p *unstable.Parser, e *unstable.Node, table []string, lines map[
 	names, line := append([]string(nil), table...), 0
 	for key := e.Key(); key.Next(); {
 		names = append(names, string(key.Node().Data))
+		// A dotted key begins at its first name.
 		if line == 0 {
 			line = p.Shape(key.Node().Raw).Start.Line
 		}
 	}
+	// The first line counts: a table may be named again for an inner one.
 	if full := strings.Join(names, dot); lines[full] == 0 {
 		lines[full] = line
 	}

@@ -65,6 +65,7 @@ func Load(src Sources) (*Loaded, error) {
 	if src.Lmstfy != "" {
 		l.readLmstfy()
 	}
+	// Later layers override earlier ones.
 	l.layers = append(l.layers, envLayer(src.Getenv), flagLayer(src.Flags))
 	l.merge()
 
@@ -73,6 +74,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	l.validate()
 
+	// All faults are reported at once, in the order of the file.
 	if len(l.errs) > 0 {
 		slices.SortStableFunc(l.errs, func(a, b Error) int { return a.Origin.Line - b.Origin.Line })
 		return nil, l.errs
@@ -96,6 +98,7 @@ func (l *loader) merge() {
 	l.merged = koanf.New(dot)
 	for _, layer := range l.layers {
 		for _, key := range layer.Keys() {
+			// A misspelled key would leave its setting at the default.
 			if !isKnown(key) && !isEmptyTable(layer, key) {
 				l.errs.add(layer.origin(key), key, "%s", unknownKey(key))
 			}
@@ -142,6 +145,7 @@ func (l *loader) origin(key string) Origin {
 func (l *loader) set(s *Setting) {
 	v := Value{Setting: s, Text: s.Default, Origin: l.origin(s.Key)}
 	var raw any = s.Default
+	// The default is not merged, because its text has a form of its own.
 	if v.Origin != (Origin{}) {
 		raw = l.merged.Get(s.Key)
 	}
@@ -174,6 +178,7 @@ func (l *loader) validate() {
 	for name, url := range s.Pools {
 		l.checkURL("pools."+name, url)
 	}
+	// Two values would need a rule about which one wins.
 	if s.Memory.MaxBody > 0 && open.MaxBody(s.Engine) > 0 {
 		l.addError("max_body", "is also set in the URL of the engine; leave one of them out")
 	}
@@ -201,6 +206,7 @@ func (l *loader) checkURL(key, url string) {
 		return
 	}
 
+	// An error of one option names the option. Others are about the URL as a whole.
 	var e *duly.Error
 	if !errors.As(err, &e) || len(e.Fields) == 0 {
 		l.addError(key, "%s", problemOf(err))
@@ -223,6 +229,7 @@ func (l *loader) readTLS(table string, t *TLS) {
 	for _, f := range []struct{ key, value, other string }{{"cert", t.Cert, "key"}, {"key", t.Key, "cert"}} {
 		if f.value == "" {
 			other := table + "." + f.other
+			// The error names a key that the user has written.
 			if l.origin(other) == (Origin{}) {
 				other = table + ".client_ca"
 			}

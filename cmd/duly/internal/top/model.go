@@ -63,6 +63,7 @@ func (r *row) limited() bool {
 	}
 
 	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= int64(t.MaxLeased)
+	// A rate is never quite reached, because tokens come one by one.
 	fast := t.Rate.Limited() && r.elapsed > 0 && r.rate(r.delta.Delivered) >= nearly*t.Rate.PerSecond
 	return full || fast
 }
@@ -183,6 +184,7 @@ func (m *Model) HandleKey(key string) Command {
 		return Quit
 	}
 	m.message = ""
+	// While the user types a name, no letter is a command.
 	if m.typing {
 		m.typeFilter(key)
 		return Nothing
@@ -237,6 +239,7 @@ func (m *Model) typeFilter(key string) {
 		if m.filter != "" {
 			m.filter = m.filter[:len(m.filter)-1]
 		}
+	// Names have no other characters.
 	case len(key) == 1 && key[0] > ' ' && key[0] < 0x7f && len(m.filter) < duly.MaxName:
 		m.filter += key
 	}

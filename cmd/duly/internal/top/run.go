@@ -49,6 +49,7 @@ func (l *LiveView) Enter() (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	// The terminal must not stay raw after an error.
 	if _, err := io.WriteString(l.Terminal, enterScreen); err != nil {
 		restore()
 		return nil, err

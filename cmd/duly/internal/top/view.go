@@ -67,6 +67,7 @@ func rateColumn(title, key string, drop int, grown func(r *row) int64) column {
 	return column{
 		title: title, key: key, drop: drop, number: func(r *row) float64 { return float64(grown(r)) },
 		text: func(f *Format, r *row) string {
+			// A rate needs two samples.
 			if r.elapsed == 0 {
 				return "-"
 			}
@@ -82,6 +83,7 @@ func withAlarm(c column) column {
 
 // perSecond returns a rate, with one decimal if it is small.
 func perSecond(f *Format, rate float64) string {
+	// A larger rate would round to two digits before the point.
 	if rate > 0 && rate < 9.95 {
 		return strconv.FormatFloat(rate, 'f', 1, 64)
 	}
@@ -107,6 +109,7 @@ func (f *Format) line(width int, spans ...span) string {
 	for _, s := range spans {
 		text := truncate(s.text, width)
 		width -= utf8.RuneCountInString(text)
+		// Escapes have no width, so the text is cut before.
 		if f.Colour && s.style != plain && text != "" {
 			text = "\x1b[" + s.style + "m" + text + "\x1b[0m"
 		}
@@ -142,11 +145,13 @@ func (m *Model) View(f *Format, width, height int) []string {
 	rows := m.rows()
 	lines := []string{m.headLine(f, width, len(rows)), m.totalLine(f, width, rows), m.statusLine(f, width)}
 
+	// Hosts get a third at most, because queues matter more.
 	room := max(height-len(lines)-2, 0) // without the titles and the help
 	hosts := m.hostTable(f, width, room/3)
 	if len(hosts) > 0 {
 		room -= len(hosts) + 1
 	}
+	// The list may have become shorter since the last key.
 	m.offset = min(max(m.offset, 0), max(len(rows)-room, 0))
 
 	table := m.table(f, rows, width)
@@ -155,6 +160,7 @@ func (m *Model) View(f *Format, width, height int) []string {
 		visible = append(visible[:1:1], table[1+m.offset:min(1+m.offset+room, len(table))]...)
 	}
 	lines = append(lines, visible...)
+	// Hosts and help keep their place at the bottom.
 	for len(lines) < height-1-len(hosts) {
 		lines = append(lines, "")
 	}
@@ -282,6 +288,7 @@ func (m *Model) cell(k, line int, rows []row, text string, width int) []span {
 	case text == "0" || text == "-":
 		style = dim
 	}
+	// The mark must stay visible, however long the name is.
 	if line > 0 && k == 0 && rows[line-1].mark() != "" {
 		text, style = markedName(text, rows[line-1].mark(), width), yellow
 	}
@@ -317,6 +324,7 @@ func fitColumns(widths []int, width int) []int {
 				next = k
 			}
 		}
+		// Names keep a minimum width, and columns are dropped before it.
 		if need+min(widths[0], minNameWidth) <= width || next == 0 {
 			widths[0] = max(min(widths[0], width-need), 1)
 			break
