@@ -182,7 +182,8 @@ func unused(cfg Config, factor float64, latency time.Duration, random bool) int 
 // each second would halve it, and its successes would double it again.
 func TestSuccessesBetweenOverloadsRaiseNothing(t *testing.T) {
 	t.Parallel()
-	s := newSimulation(rated(0.01), 64, 1_000_000, &limited{capacity: 20, burst: 2, latency: 50 * time.Millisecond, random: rand.New(rand.NewPCG(1, 1))})
+	service := &limited{capacity: 20, burst: 2, latency: 50 * time.Millisecond, random: rand.New(rand.NewPCG(1, 1))}
+	s := newSimulation(rated(0.01), 64, 1_000_000, service)
 	s.run(10 * time.Second)
 	if s.state.Factor > 0.3 {
 		t.Errorf("after 10 s at a fifth of the capacity the factor is %v", s.state.Factor)

@@ -66,7 +66,7 @@ func parseMacro(fields []string) (*Expr, error) {
 	case !ok:
 		return nil, bad("is %.40q, which is no macro; %s", fields[0], macroForms)
 	case len(fields) > 1:
-		return nil, bad("has %.40q after %s; a macro stands alone", fields[1], fields[0])
+		return nil, bad("has %.40q after %s; write a macro alone", fields[1], fields[0])
 	}
 
 	return parseFields(strings.Fields(expansion))

@@ -62,8 +62,8 @@ func (j *job) dueIn(state duly.State, due int64) int64 {
 	return due
 }
 
-// public is the job as it is told: defaults filled in, its due moment. Nothing
-// in it is the model's own: a caller may write into what it was given.
+// public returns the job as callers see it, with defaults and its due time. It shares nothing with
+// the model, so a caller may change it.
 func (j *job) public(state duly.State, body bool) duly.Job {
 	p := j.Job
 	p.Headers, p.Body = maps.Clone(j.Headers), nil

@@ -70,7 +70,7 @@ func TestLeaseIsTakenBackAfterTheWallWasSetBack(t *testing.T) {
 	}
 }
 
-// Idle tells workers that wait from workers that work.
+// Idle counts workers that wait, but not workers that handle jobs.
 func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestIdleCountsNoWaiterWhoseTimeIsOver(t *testing.T) {
 		go func() {
 			ready, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
 			if ready {
-				t.Error("it was told of a job")
+				t.Error("Wait reports a job in an empty queue")
 			}
 			ended <- err
 		}()
@@ -210,8 +210,8 @@ func TestWakeUpsArePassedOn(t *testing.T) {
 	}
 }
 
-// Whoever was woken for a job that is gone again keeps nobody from the next one.
-func TestWhoComesInVainIsNotCounted(t *testing.T) {
+// A waiter that was woken for a deleted job does not keep the next waiter asleep.
+func TestDeletedJobDoesNotCountAgainstTheNextWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := own(t)

@@ -325,9 +325,8 @@ func (s *shard) merger(j *job, now int64) *job {
 	return nil
 }
 
-// replan puts a waiting job where its changed fields say: due later is
-// delayed, due now is ready or blocked. A job that has become ready stays so
-// unless it is told another due moment.
+// replan moves a waiting job to the state of its changed fields: due later is delayed, due now is
+// ready or blocked. A ready job stays ready unless its due time changes.
 func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, change func()) {
 	from := j.state
 	s.place(j, from, change)

@@ -45,7 +45,9 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 // read returns the page without waiting. changed is closed when another read may return
 // more. It sets of to the topic. If of is set, read returns [duly.ErrNotFound] for another
 // topic of the name.
-func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p contract.ReadParams, of **topic) (page contract.ReadPage, changed <-chan struct{}, err error) {
+func (e *Engine) read(
+	ctx context.Context, ref duly.QueueRef, p contract.ReadParams, of **topic,
+) (page contract.ReadPage, changed <-chan struct{}, err error) {
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
 		return page, nil, err

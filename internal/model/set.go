@@ -10,10 +10,9 @@ import (
 // blockSize is where a block of a set is cut in two.
 const blockSize = 512
 
-// set is jobs in an order. A job's sort key must not change while it is in
-// one. The jobs stand in short sorted blocks, one behind the other, so that a
-// queue of 100 000 jobs moves hundreds of pointers with each change and not
-// all of them.
+// set is a sorted set of jobs. The sort key of a job must not change while it is in a set. The jobs
+// are in short sorted blocks, so a change in a queue of 100 000 jobs moves hundreds of pointers and
+// not all of them.
 type set struct {
 	blocks  [][]*job // none is empty
 	size    int

@@ -63,9 +63,8 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return e.await(ctx, w)
 }
 
-// overtime ends a Wait. It is no waiter any more when the clock that was moved
-// stands still again, however long its goroutine takes to return: for Idle it
-// must not pass for one that sleeps.
+// overtime ends a Wait whose time has passed. It removes the waiter while the clock moves, before
+// the goroutine returns, because Idle must not count it as asleep.
 func (e *Engine) overtime(w *waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -283,7 +282,7 @@ func (e *Engine) setTimer(t time.Time) {
 	})
 }
 
-// moments tells each moment at which the queue may have a deliverable job.
+// moments calls soonest with each moment at which the queue may have a deliverable job.
 func (q *queue) moments(now int64, soonest func(int64)) {
 	for _, s := range q.shards {
 		s.moments(now, soonest)

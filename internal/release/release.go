@@ -135,7 +135,8 @@ func (b *builder) readCommit(ctx context.Context) error {
 func (b *builder) prepare(ctx context.Context) error {
 	b.logf("build the tools")
 	tools := filepath.Join(b.work, "tools") + string(filepath.Separator)
-	if _, err := b.run(ctx, filepath.Join(b.Root, "packaging", "tools"), nil, b.Go, "build", "-trimpath", "-buildvcs=false", "-o", tools, "tool"); err != nil {
+	folder := filepath.Join(b.Root, "packaging", "tools")
+	if _, err := b.run(ctx, folder, nil, b.Go, "build", "-trimpath", "-buildvcs=false", "-o", tools, "tool"); err != nil {
 		return err
 	}
 	roots, err := b.run(ctx, b.work, nil, tools+"cacerts")
