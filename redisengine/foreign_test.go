@@ -226,12 +226,14 @@ func TestSettleReportsFailedShardsPerReceipt(t *testing.T) {
 func TestUnreadableListEntryIsRepaired(t *testing.T) {
 	t.Parallel()
 	good := "\x00\x06\x00\x00\x00\x00\x00\x01birthday"
-	fields := `"layout":3,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","lease":30000000000,"ttl":-1,"dead_age":1,"dead_count":1,"max_jobs":-1,"max_leased":-1,"rate":-1`
+	fields := `"layout":3,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","lease":30000000000,` +
+		`"ttl":-1,"dead_age":1,"dead_count":1,"max_jobs":-1,"max_leased":-1,"rate":-1`
 	for name, entry := range map[string]string{
 		"short": "x", "garbage": "a text that is no configuration at all", "no JSON": good + "{",
 		"no version": strings.Repeat("\xff", 16) + `{"shards":1,` + fields + `}`,
-		"nothing":    good + "{}", "no shards": good + `{` + fields + `}`, "three shards": good + `{"shards":3,` + fields + `}`,
-		"no defaults": good + `{"layout":3,"shards":1}`, "no tries": good + `{"shards":1,` + strings.Replace(fields,
+		"nothing":    good + "{}", "no shards": good + `{` + fields + `}`,
+		"three shards": good + `{"shards":3,` + fields + `}`,
+		"no defaults":  good + `{"layout":3,"shards":1}`, "no tries": good + `{"shards":1,` + strings.Replace(fields,
 			`"tries":16`, `"tries":0`, 1) + `}`,
 		"a wrong backoff": good + `{"shards":1,` + strings.Replace(fields, "exp:1s:1h", "soon", 1) + `}`,
 	} {

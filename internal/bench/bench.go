@@ -68,6 +68,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	b.progress = tick(cfg.Clock, cfg.Progress)
 	defer func() {
 		b.progress.end()
+		// A failed measurement must not leave its queues in the store.
 		err = errors.Join(err, b.clean(ctx), b.engine.Close())
 	}()
 	if err := b.openGauge(ctx, report); err != nil {
@@ -102,6 +103,7 @@ func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
 	}
 	if b.meter, err = newMeter(ctx, g); err != nil && g != nil {
 		g.Close()
+		// clean then removes nothing and does not close the gauge again.
 		b.native = nil
 	}
 	return err
@@ -175,6 +177,7 @@ func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n i
 	r := newRun(ctx, n)
 	defer r.stop(nil)
 	p.Loading = true
+	// The user sees that jobs are loaded, which can take long.
 	b.progress.watch(p, r)
 	if err := b.pushShaped(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, shape); err != nil {
 		return err
@@ -185,6 +188,7 @@ func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n i
 // phase runs one phase as often as configured.
 func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
 	s := specOf(p)
+	// Such a phase makes its own runs and its own result.
 	if s.whole != nil {
 		return s.whole(b, ctx, Progress{Phase: p, Run: 1, Runs: 1})
 	}
@@ -238,6 +242,7 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	}
 
 	r.start = b.clock.Mono()
+	// Read last before the work and first after it, so that the readings themselves don't count.
 	cpu := cpuTime()
 	err = do()
 	r.cpu = cpuTime() - cpu
@@ -262,6 +267,7 @@ func (b *bench) place(s spec, name string) *stock {
 	switch last := len(b.left) - 1; {
 	case s.native:
 		return &stock{}
+	// Other jobs in the queue would change the delays.
 	case s.apart:
 	case b.shared != nil:
 		return b.shared
@@ -340,6 +346,7 @@ func (b *bench) clean(ctx context.Context) error {
 		b.meter.gauge.Close()
 	}
 
+	// All removals are tried, and every failure is reported.
 	for _, q := range b.queues {
 		if err := b.remove(ctx, q, b.engine.Destroy); err != nil {
 			errs = append(errs, fmt.Errorf("can't remove queue %s: %w", q, err))
@@ -377,6 +384,7 @@ func (b *bench) remove(ctx context.Context, q duly.QueueRef, destroy func(contex
 		if !errors.Is(err, duly.ErrUnavailable) || ctx.Err() != nil {
 			break
 		}
+		// The store may still be working on the previous call.
 		pause(ctx, b.clock, time.Second)
 		err = destroy(ctx, q)
 	}

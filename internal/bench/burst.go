@@ -37,11 +37,13 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 		return err
 	}
 
+	// The engine's clock decides when the jobs are due.
 	left := moment.Sub(b.clock.Now().Add(b.offset.ahead))
 	if left <= b.offset.either {
 		return fmt.Errorf("pushing %d jobs took longer than estimated from the first %d; repeat, or lower jobs", jobs,
 			pace.total)
 	}
+	// All jobs are due after this, even with the largest error of the offset.
 	pause(ctx, b.clock, left+b.offset.either+time.Millisecond)
 	return ctx.Err()
 }

@@ -32,6 +32,7 @@ func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 		}
 	}
 
+	// The parts must not change the size of the queue much.
 	n := min(b.cfg.Load.Jobs, callsJobs)
 	result := Result{Phase: Calls, Runs: 1}
 	var got []duly.Delivery
@@ -96,6 +97,7 @@ func (b *bench) reserveAll(
 				return fmt.Errorf("the queue was empty after %d of its %d jobs", r.done.Load(), r.total)
 			}
 
+			// The lock is outside of the timed part.
 			mu.Lock()
 			all = append(all, got...)
 			mu.Unlock()

@@ -37,6 +37,7 @@ func (b *bench) compareClocks(ctx context.Context) error {
 			seen.add(got[0].Now, before, after)
 		}
 	}
+	// One comparison is enough for all phases.
 	b.offset, b.timed = seen.offset(), true
 
 	return nil
@@ -51,6 +52,7 @@ type bounds struct {
 // add takes another probe: the engine reported a time, cut to milliseconds, that was between
 // before and after on this process's clock.
 func (s *bounds) add(engine, before, after time.Time) {
+	// The engine's time was cut to a millisecond, so it may have been up to 1 ms later.
 	low, high := engine.Sub(after), engine.Add(time.Millisecond).Sub(before)
 	if !s.any {
 		*s = bounds{low, high, true}

@@ -47,6 +47,7 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	}
 	at.Loading = false
 
+	// From here on the rounds count.
 	l.most, l.done, l.cut = min(b.cfg.Load.Jobs, lifeJobs), 0, 0
 	begin := b.clock.Mono()
 	var rounds []map[lifeStep]LifeCost
@@ -64,6 +65,7 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	table := &LifeTable{
 		Basis: l.basis, Rounds: b.cfg.Repeat, Callers: b.cfg.Load.Callers, Cut: l.cut,
 	}
+	// Taken again, because slices.Reverse has changed the order of steps.
 	for _, step := range b.lifeSteps() {
 		cost := medianCost(step, rounds)
 		cost.Jobs = l.jobs(step)

@@ -14,9 +14,9 @@ import (
 
 // Importer imports the data of a Source. Source and Target must be set.
 type Importer struct {
-	// Source has the jobs, Admin the tokens. Admin nil: no tokens are imported.
+	// Source has the jobs, and Admin the tokens. If Admin is nil, no tokens are imported.
 	Source, Admin *Source
-	// Pool is lmstfy's name for the source among its pools.
+	// Pool is the name of the source among lmstfy's pools.
 	Pool string
 	// Namespaces are the namespaces to import. Empty: all of them.
 	Namespaces []string
@@ -45,19 +45,20 @@ type Importer struct {
 type Report struct {
 	Namespaces int `json:"namespaces"`
 	Queues     int `json:"queues"`
-	// Tokens were created, Limited of them with limits. KnownTokens existed.
+	// Tokens is the number of created tokens, and Limited how many of them have limits. KnownTokens
+	// existed before.
 	Tokens      int `json:"tokens"`
 	Limited     int `json:"limited"`
 	KnownTokens int `json:"known_tokens"`
-	// Ready and Delayed jobs were pushed, Dead jobs buried.
+	// Ready and Delayed count pushed jobs, and Dead counts buried ones.
 	Ready   int64 `json:"ready"`
 	Delayed int64 `json:"delayed"`
 	Dead    int64 `json:"dead"`
-	// Known jobs were imported before.
+	// Known counts jobs that were imported before.
 	Known int64 `json:"known"`
-	// Gone are entries of jobs that were acked or have expired.
+	// Gone counts entries of jobs that were acked or have expired.
 	Gone int64 `json:"gone"`
-	// Left counts what was not imported, by reason. Examples names some of it.
+	// Left counts the items that were not imported, by reason. Examples names some of them.
 	Left     map[string]int64 `json:"left"`
 	Examples []string         `json:"examples"`
 }
@@ -68,7 +69,7 @@ func (r *Report) Empty() bool {
 	return r.Namespaces == 0 && r.Tokens+r.KnownTokens == 0 && jobs == 0 && len(r.Left) == 0
 }
 
-// maxExamples bounds the examples of a report.
+// maxExamples limits the examples of a report.
 const maxExamples = 20
 
 // skip counts an item that is not imported.
@@ -113,6 +114,7 @@ func (im *Importer) run(ctx context.Context) error {
 		return err
 	}
 
+	// Data of lmstfy's second storage engine is reported but not imported.
 	for _, key := range []string{"m2/ns", "timer_set_v2"} {
 		if n, err := im.Source.size(ctx, "EXISTS", key); err != nil {
 			return err
@@ -149,6 +151,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 			continue
 		}
 		im.report.Namespaces++
+		// An invalid name can't be placed; its jobs are reported later.
 		if im.Place != nil && !im.DryRun && contract.ValidateNamespace(namespace) == nil {
 			if err := im.Place(ctx, namespace); err != nil {
 				return nil, err
@@ -193,6 +196,7 @@ func (im *Importer) countEntries(ctx context.Context, queues []duly.QueueRef) (e
 func (im *Importer) progress(n int) {
 	im.done += int64(n)
 	if im.Progress != nil {
+		// Jobs that are pushed during the import can exceed the counted total.
 		im.Progress(im.done, max(im.total, im.done))
 	}
 }
@@ -235,6 +239,7 @@ func (im *Importer) importToken(
 	what := fmt.Sprintf("a token of namespace %s (%x)", namespace, t.Hash[:4])
 	if err := l.Validate(); err != nil {
 		im.report.skip(whyLimits+reason(err), what)
+		// The token is still useful without its limits.
 		t.Limits = contract.Limits{}
 	}
 
@@ -259,7 +264,7 @@ func (im *Importer) importToken(
 	return nil
 }
 
-// validDescription converts a description to one that the contract accepts.
+// validDescription converts a description to a form that the contract accepts.
 func validDescription(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 {
@@ -268,6 +273,7 @@ func validDescription(text string) string {
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
 	if len(text) > contract.MaxDescription {
+		// The cut may have split a character.
 		text = strings.ToValidUTF8(text[:contract.MaxDescription], "")
 	}
 	return text

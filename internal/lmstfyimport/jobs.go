@@ -60,6 +60,7 @@ func (im *Importer) importPass(
 			if seen[items[i]] {
 				continue
 			}
+			// A later pass must not report it again, even if it is unreadable.
 			seen[items[i]] = true
 			e, ok := unpackEntry(items[i])
 			if !ok {
@@ -74,6 +75,7 @@ func (im *Importer) importPass(
 		if err := im.importEntries(ctx, q, fresh); err != nil {
 			return found, err
 		}
+		// A short page is the end of the list.
 		if len(items) < page {
 			return found, nil
 		}
@@ -85,6 +87,7 @@ func (im *Importer) importTimers(ctx context.Context) error {
 	seen := map[string]bool{}
 	options := []string{"COUNT", strconv.Itoa(page)}
 	return im.Source.scan(ctx, []string{"ZSCAN", "timer_set"}, options, func(items []string) error {
+		// Each push goes to one queue.
 		byQueue := map[duly.QueueRef][]listed{}
 		for ; len(items) > 1; items = items[2:] {
 			if seen[items[0]] {
@@ -103,6 +106,7 @@ func (im *Importer) importTimers(ctx context.Context) error {
 			case contract.ValidateQueue(q) != nil:
 				im.report.skip(whyName, "queue "+q.String())
 			default:
+				// The scores are whole seconds.
 				due := time.Unix(int64(score), 0)
 				byQueue[q] = append(byQueue[q], listed{entry: e, kind: duly.StateDelayed, due: due})
 			}
@@ -167,6 +171,7 @@ func (im *Importer) importBatch(ctx context.Context, q duly.QueueRef, entries []
 		if !ok {
 			continue
 		}
+		// A single body may exceed the limit and is pushed alone.
 		if size += len(job.Body); size > batchBytes && len(jobs) > 0 {
 			if err := im.store(ctx, q, jobs); err != nil {
 				return err
@@ -205,6 +210,7 @@ func (im *Importer) convert(q duly.QueueRef, e listed, s stored) (job importJob,
 		Tries: max(1, e.tries), MaxStalls: duly.None, Backoff: duly.Fixed(0), TTL: duly.None,
 	}}
 	switch {
+	// A dead job keeps neither its delay nor its TTL.
 	case e.kind == duly.StateDead:
 		return job, true
 	case e.tries == 0 && e.due.After(im.now):
@@ -221,6 +227,7 @@ func (im *Importer) convert(q duly.QueueRef, e listed, s stored) (job importJob,
 	if e.kind == duly.StateDelayed {
 		job.Delay = max(0, e.due.Sub(im.now))
 	}
+	// The job would expire in Duly before it is due too.
 	if s.ttl > 0 && s.ttl < job.Delay {
 		im.report.skip(whyExpires, what)
 		return job, false

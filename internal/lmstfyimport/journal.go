@@ -46,6 +46,7 @@ func (j *Journal) read(about string) error {
 			return err
 		}
 		if err != nil {
+			// Without a newline the file may be a journal whose first line was cut off.
 			if n == 0 && !strings.HasPrefix(header, line) {
 				return otherJournal(j.file.Name())
 			}
@@ -103,6 +104,7 @@ func (j *Journal) add(q duly.QueueRef, ids []string) error {
 	if _, err := j.file.WriteString(text.String()); err != nil {
 		return err
 	}
+	// A job must not be imported twice after a power cut.
 	return j.file.Sync()
 }
 

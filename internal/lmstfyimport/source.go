@@ -23,15 +23,18 @@ type Source struct{ client rueidis.Client }
 // Sentinel.
 func Open(ctx context.Context, url string) (*Source, error) {
 	option, err := rueidis.ParseURL(strings.Replace(url, "redis+unix://", "unix://", 1))
-	if err != nil { // its text may have the password
+	if err != nil {
+		// The text of err may contain the password.
 		return nil, contract.Invalid("from", "is not a URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
 	}
+	// The import reads each value once.
 	option.DisableCache, option.ForceSingleClient = true, option.Sentinel.MasterSet == ""
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, failed(err)
 	}
 	s := &Source{client}
+	// An unreachable server should fail here, not in the middle of the import.
 	if _, err := s.do(ctx, "PING").ToString(); err != nil {
 		client.Close()
 		return nil, failed(err)
@@ -49,6 +52,7 @@ func failed(err error) error {
 	}
 	if redis, ok := rueidis.IsRedisErr(err); ok {
 		code := duly.CodeUnavailable
+		// A wrong password has its own error code, because trying again is useless.
 		if strings.HasPrefix(redis.Error(), "NOAUTH") || strings.HasPrefix(redis.Error(), "WRONGPASS") {
 			code = duly.CodeUnauthorized
 		}
@@ -126,6 +130,7 @@ func (s *Source) scan(
 		if err != nil {
 			return failed(err)
 		}
+		// Cursor 0 marks the last page.
 		if err := page(items); err != nil || cursor == "0" {
 			return err
 		}
@@ -140,6 +145,7 @@ func (s *Source) tokens(ctx context.Context, pool string) (map[string]map[string
 	err := s.scan(ctx, []string{"SCAN"}, []string{"MATCH", "tk/*", "COUNT", "1000"}, func(keys []string) error {
 		for _, key := range keys {
 			namespace, ok := strings.CutPrefix(key, prefix)
+			// SCAN may return a key twice.
 			if !ok || all[namespace] != nil {
 				continue
 			}
@@ -182,6 +188,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.L
 		}
 		limits := contract.Limits{Consume: int(max(0, l.Read)), Produce: int(max(0, l.Write))}
 		if limits != (contract.Limits{}) {
+			// An interval without limits would be invalid.
 			limits.Per = time.Duration(l.Interval) * time.Second
 		}
 		all[of] = limits
@@ -193,7 +200,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.L
 // stored is the value of a job's own key.
 type stored struct {
 	text string
-	ttl  time.Duration // left; 0: none
+	ttl  time.Duration // remaining; 0 means none
 	gone bool
 }
 
@@ -221,6 +228,7 @@ func (s *Source) read(ctx context.Context, namespace, queue string, entries []en
 		if err != nil {
 			return nil, failed(err)
 		}
+		// PTTL returns -2 if the key expired after the GET.
 		jobs[i] = stored{text: text, gone: ms == -2 || ms == 0}
 		if ms > 0 {
 			jobs[i].ttl = time.Duration(ms) * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// maxPushes is how often a push with an unknown result is sent.
+// maxPushes is how often a push with an unknown result is repeated.
 const maxPushes = 3
 
 // store pushes a batch and adds it to the journal.
@@ -29,6 +29,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []importJob
 	if err != nil {
 		return err
 	}
+	// The queue must exist with its settings before its first job.
 	if err := keepDead(ctx, engine, q); err != nil {
 		return err
 	}
@@ -42,6 +43,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []importJob
 		}
 	}
 
+	// Dead jobs come first, so that a reserve for them gets no live ones.
 	if err := im.bury(ctx, engine, q, dead); err != nil {
 		return err
 	}
@@ -60,9 +62,10 @@ func (im *Importer) count(kind duly.State) {
 	}
 }
 
-// keepDead creates a new queue without a bound on dead letters, as the lmstfy API does.
+// keepDead creates a new queue without a limit on dead letters, as the lmstfy API does.
 func keepDead(ctx context.Context, engine contract.Engine, q duly.QueueRef) error {
 	stats, err := engine.Stats(ctx, q)
+	// A queue that is in use keeps its settings.
 	if err != nil || stats.Counters.Pushed > 0 {
 		return err
 	}
@@ -89,6 +92,7 @@ func (im *Importer) push(
 	var results []duly.PushResult
 	for try := 1; ; try++ {
 		results, err = engine.Push(ctx, plain)
+		// Jobs have their IDs, so a repeated push creates no second job.
 		if err == nil || try == maxPushes || !errors.Is(err, duly.ErrUnavailable) {
 			break
 		}
@@ -220,6 +224,7 @@ func (im *Importer) buryAll(
 ) (buried []string, err error) {
 	for len(open) > 0 {
 		got, err := engine.Reserve(ctx, duly.ReserveParams{
+			// A larger batch would lease more jobs of others.
 			Namespace: q.Namespace, Queues: []string{q.Name}, Max: max(len(open), 2), Lease: buryLease,
 		})
 		if err != nil || len(got) == 0 {
@@ -228,6 +233,7 @@ func (im *Importer) buryAll(
 
 		outcomes := make([]duly.SettleRequest, len(got))
 		for i, d := range got {
+			// Jobs that are not to be buried go back at once.
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 			if _, ours := open[d.ID]; ours {
 				outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: deadReason}
@@ -249,6 +255,7 @@ func (im *Importer) buryAll(
 				buried = append(buried, d.ID)
 			}
 		}
+		// No progress: the rest is leased or hidden by jobs with a higher priority.
 		if len(buried) == before {
 			return buried, nil
 		}

@@ -129,6 +129,7 @@ func (c *Cluster) Join() *Server {
 	joined.Must("CLUSTER", "SET-CONFIG-EPOCH", len(c.nodes)+1)
 	for _, node := range c.running() {
 		node.Must("CLUSTER", "MEET", "127.0.0.1", p.port, p.bus)
+		// Both sides meet, so the result doesn't depend on which is faster.
 		joined.Must("CLUSTER", "MEET", "127.0.0.1", node.p.port, node.p.bus)
 	}
 	c.nodes = append(c.nodes, joined)
@@ -218,6 +219,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 		if err != nil {
 			return err
 		}
+		// All nodes must have the view of the first one.
 		if i == 0 {
 			agreed = fmt.Sprint(view)
 		}
@@ -228,6 +230,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 			return fmt.Errorf("%s sees %v serving, but %v run", p.address(), in, running)
 		}
 		for _, r := range view {
+			// Each primary is asked about its own replicas.
 			if r.nodes[0] != p.address() {
 				continue
 			}
@@ -258,6 +261,7 @@ func acquainted(ctx context.Context, nodes []*process) error {
 		if err != nil {
 			return err
 		}
+		// A node in a handshake can't take a slot yet.
 		if strings.Contains(list.(string), "handshake") {
 			return fmt.Errorf("%s has an unfinished handshake", p.address())
 		}

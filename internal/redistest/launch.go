@@ -29,6 +29,7 @@ func launch(s settings) (*process, error) {
 			return nil, err
 		}
 		p, err := launchAt(s, port, claim)
+		// Another program may take the port before the server does.
 		if err == nil || !taken(err) || try == tries {
 			return p, err
 		}
@@ -42,6 +43,7 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 	p = &process{settings: s, port: port, claims: []io.Closer{claim}}
 	defer func() {
 		if err != nil {
+			// A failed start must leave no process, folder or port behind.
 			err = errors.Join(err, p.remove())
 			p = nil
 		}
@@ -50,6 +52,7 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 	if p.leash, err = theLeash(); err != nil {
 		return p, err
 	}
+	// A cluster needs a second port, for the nodes' own connections.
 	if p.bus, claim, err = porttest.Claim(); err != nil {
 		return p, err
 	}

@@ -50,6 +50,7 @@ func single(t testing.TB, settings settings) *Server {
 func (s *Server) Replica(opts ...Option) *Server {
 	s.t.Helper()
 	settings := newSettings(opts)
+	// The replica needs it to log in to its primary.
 	settings.password = s.p.settings.password
 	settings.lines = append([]string{fmt.Sprintf("replicaof 127.0.0.1 %d", s.p.port)}, settings.lines...)
 	r := single(s.t, settings)

@@ -166,6 +166,7 @@ func (s *Stub) serve(c net.Conn) error {
 			return err
 		}
 		s.mu.Lock()
+		// Recorded even if there is no reply.
 		s.seen = append(s.seen, args)
 		s.mu.Unlock()
 		if conn.silent {

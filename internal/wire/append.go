@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// isText reports whether bytes travel as a string: they are UTF-8 without NUL.
+// isText reports whether bytes are sent as a string: they are UTF-8 without NUL.
 func isText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
 func (f *fields) writeBytes(name string, b []byte) {
@@ -56,6 +56,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 		if c >= utf8.RuneSelf {
 			ascii = false
 		}
+		// Bytes that need no escape are copied together, in one append.
 		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
@@ -65,6 +66,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	}
 
 	dst = append(dst, s[from:]...)
+	// Checking only texts with other characters keeps the common case fast.
 	if !ascii && !utf8.Valid(dst[start:]) {
 		dst = append(dst[:start], strings.ToValidUTF8(string(dst[start:]), "\ufffd")...)
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// MaxCursor bounds the cursor of a request for removed jobs, in bytes.
+// MaxCursor is the maximum length of the cursor in a request for removed jobs, in bytes.
 const MaxCursor = 512
 
 // CanceledAsk is the request for the jobs that were removed after a cursor. Without a
-// cursor any leased job may be gone. Wait is how long it waits for one, 0 to duly.MaxWait.
+// cursor the answer says that any leased job may be gone. Wait is how long the server waits for a
+// removed job, 0 to duly.MaxWait.
 type CanceledAsk struct {
 	After string
 	Wait  time.Duration

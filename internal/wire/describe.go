@@ -4,10 +4,9 @@ import "errors"
 
 // Described is a form, for the documents.
 type Described interface {
-	// Describe returns the description of the form.
+	// Describe describes the form.
 	Describe() *Object
-	// Check returns what is wrong with a text of the form: a strict reader's error, or that
-	// of an item.
+	// Check returns the error of reading a text strictly, or the error of an item in it.
 	Check(text string) error
 }
 
@@ -26,9 +25,9 @@ type Field struct {
 	// List is set for an array of the kind.
 	List     bool
 	Required bool
-	// Keywords are the bounds as JSON Schema has them, in the form of a struct tag.
+	// Keywords are the limits as keywords of JSON Schema, in the form of a struct tag.
 	Keywords string
-	// Doc is the meaning, with "Bound: ….", and "Default: …." at its end.
+	// Doc describes the field. It ends with its limit and its default: "Bound: …. Default: …."
 	Doc string
 	// Object describes the values of Nested.
 	Object *Object
@@ -48,8 +47,8 @@ const (
 	RateOrNone
 	Time
 	Base64
-	TextMap    // from names to texts
-	IntegerMap // from names to integers
+	TextMap    // names with texts
+	IntegerMap // names with integers
 	Nested     // an object
 )
 
@@ -87,14 +86,14 @@ func (f *fields) describe(name string, kind Kind, p presence, keywords, doc stri
 	return &f.form.Fields[len(f.form.Fields)-1]
 }
 
-// request names the form of a request, and a form that requests and answers share.
+// request sets the name of a form for requests, or for requests and answers.
 func (f *fields) request(name string) {
 	if f.task == describing {
 		f.form.Name = name
 	}
 }
 
-// answer names the form of an answer.
+// answer sets the name of a form for answers.
 func (f *fields) answer(name string) {
 	if f.task == describing {
 		f.form.Name, f.form.Answer = name, true

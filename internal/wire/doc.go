@@ -3,14 +3,14 @@
 //
 // # Forms
 //
-// A form is a method of fields that names each field of a JSON object once: its name, its
-// kind, its place in a Go value, its bounds and its meaning. The same method writes the
+// A form is a method of fields that lists the fields of a JSON object, each with its name,
+// kind, place in a Go value, limits and description. The same method writes the
 // object, reads it, and describes it for the OpenAPI document. Reflection is not used, so
 // a push of one small job is read in about a microsecond.
 //
 // # Readers
 //
-// A request is read strictly (strict). An unknown or doubled field, a wrong type, text
+// A request is read strictly (strict). An unknown or repeated field, a wrong type, text
 // that is not UTF-8, half of a surrogate pair, or more text after the value is
 // [duly.ErrInvalid] for the whole request.
 //
@@ -19,12 +19,12 @@
 //
 // # Errors
 //
-// A fault of the envelope refuses the request. A fault of a value in an item of a batch,
-// such as a number beyond its range, is the error of that item alone.
+// An error in the request itself refuses the whole request. An error in a value of one item of a
+// batch, such as a number that is out of range, is the error of that item only.
 //
 // # Values
 //
 // Durations are text ("1h30m"), times RFC 3339 with milliseconds. "none" is [duly.None].
 // Bytes are a string if they are UTF-8 without NUL. Otherwise they are base64, in a field
-// with "_base64" behind its name. Null is the same as absent.
+// whose name has "_base64" added. Null means the same as an absent field.
 package wire

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Public returns what may leave the process of an error. An error that is not the
-// contract's, or whose text may show the inside of the store, becomes its code alone.
+// Public returns the part of an error that clients may see. An error that is not from the
+// contract, or whose text may contain internals of the store, is reduced to its code.
 func Public(err error) *duly.Error {
 	var own ownError
 	if errors.As(err, &own) {
@@ -24,15 +24,14 @@ func Public(err error) *duly.Error {
 	case duly.CodeInternal, duly.CodeCorrupt, duly.CodeUnavailable, duly.CodeClosed:
 		return catalogued(e.Code)
 	case duly.CodeFull, duly.CodeNotDurable, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported:
-		if e.Cause != nil { // the store refused, and the text names its address
+		if e.Cause != nil { // the store refused, and the text may have its address
 			return catalogued(e.Code)
 		}
 	}
 	return e
 }
 
-// Own marks an error of the server itself. Its text may leave the process, whatever its
-// code.
+// Own marks an error of the server itself. Clients may see its text, whatever its code.
 func Own(e *duly.Error) error { return ownError{e} }
 
 type ownError struct{ e *duly.Error }
@@ -40,7 +39,7 @@ type ownError struct{ e *duly.Error }
 func (o ownError) Error() string { return o.e.Error() }
 func (o ownError) Unwrap() error { return o.e }
 
-// catalogued returns the error of a code with the text of the catalogue.
+// catalogued returns the error of a code with its standard text.
 func catalogued(code duly.Code) *duly.Error {
 	for _, known := range [...]error{
 		duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed,
@@ -53,7 +52,7 @@ func catalogued(code duly.Code) *duly.Error {
 	return duly.ErrInternal.(*duly.Error)
 }
 
-// Problem is the error of a whole request, as RFC 9457 has it.
+// Problem is the error of a whole request in the form of RFC 9457.
 type Problem struct {
 	Type, Title string
 	Status      int
@@ -116,6 +115,6 @@ func ReadProblem(text string) (e *duly.Error, ok bool) {
 	return &p.Err, err == nil && p.Err.Code != ""
 }
 
-// RetryAfterSeconds returns a duration as the Retry-After header has it: whole seconds,
+// RetryAfterSeconds returns a duration for the Retry-After header: whole seconds,
 // rounded up.
 func RetryAfterSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -2,11 +2,11 @@ package wire
 
 import "strings"
 
-// fields goes over the fields of one form: a JSON object of the API. A form is a method
+// fields processes the fields of one form, which is a JSON object of the API. A form is a method
 // that calls one method of fields per field, in the order of the answer. The same
 // method writes the object, reads it, and describes it for the documents.
 //
-// A form must call the same methods whatever it has read so far.
+// A form must always call the same methods, independently of the values that it has read.
 type fields struct {
 	task task
 	dst  []byte // while writing
@@ -16,7 +16,7 @@ type fields struct {
 	form    *Object // while describing
 }
 
-// task is what fields does with each field.
+// task is the operation on each field.
 type task uint8
 
 const (
@@ -25,11 +25,11 @@ const (
 	describing
 )
 
-// object is where the reading of an object is.
+// object is the state of reading an object.
 type object struct {
 	key   string // the key whose value comes next
 	more  bool   // there is such a key
-	found bool   // a field of this pass had the key
+	found bool   // a field in this pass had the key
 	index int    // the field of this pass, counted from 1
 	seen  uint64 // one bit per field that was read
 	// zeroDelay is set if the object has a delay of 0.
@@ -44,9 +44,9 @@ const (
 	required presence = iota
 	// optional fields are left out when they are empty.
 	optional
-	// given fields are left out when they are nil: empty is a value of theirs.
+	// given fields are left out when they are nil. Empty is a valid value.
 	given
-	// always is for fields that a reader does not need, and a writer always writes.
+	// always fields are always written, but readers accept an object without them.
 	always
 )
 
@@ -83,6 +83,7 @@ func (f *fields) read(form func()) {
 	if f.r.null() || !f.r.open('{') {
 		return
 	}
+	// An object inside another one starts with its own state.
 	outer := f.object
 	f.object = object{}
 
@@ -90,6 +91,7 @@ func (f *fields) read(form func()) {
 		f.index, f.found = 0, false
 		form()
 		if f.more && !f.found {
+			// No field had the key in a whole pass.
 			f.r.unknown(f.key)
 			f.next()
 		}
@@ -112,7 +114,7 @@ func (f *fields) atBase64(name string) bool {
 	return ok && rest == "_base64" && f.more && f.take()
 }
 
-// take notes that the current key is read. A strict reader refuses a key that comes twice.
+// take records that the current key was read. A strict reader refuses a repeated key.
 func (f *fields) take() bool {
 	bit := uint64(1) << f.index
 	if f.seen&bit != 0 && f.r.mode == strict {
@@ -126,10 +128,10 @@ func (f *fields) take() bool {
 	return true
 }
 
-// next goes on to the next key.
+// next reads the next key.
 func (f *fields) next() { f.key, f.more = f.r.nextKey() }
 
-// nested is an object in an object. empty reports whether a writer may leave it out.
+// nested is an object inside an object. A writer may leave it out if empty is set.
 func (f *fields) nested(name string, empty bool, p presence, doc string, form func()) {
 	switch f.task {
 	case writing:
@@ -154,7 +156,7 @@ func (f *fields) nested(name string, empty bool, p presence, doc string, form fu
 	}
 }
 
-// pointer is an object in an object that is nil if it is absent.
+// pointer is an object inside an object. It is nil if it is absent.
 func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields, *T)) {
 	switch f.task {
 	case writing:
@@ -187,6 +189,7 @@ func list[T any](f *fields, name string, items *[]T, p presence, doc string, for
 			outer := f.r.in
 			f.r.in = ""
 			for i := range f.r.array {
+				// Appended first, so that the form fills it in place.
 				var zero T
 				*items = append(*items, zero)
 				f.read(func() { form(f, &(*items)[i]) })

@@ -27,8 +27,8 @@ func (form Form[T]) ReadAnswer(text string) (v T, err error) {
 	return v, err
 }
 
-// The forms of producers and workers. Pushes, settles, and the reading of most others have
-// functions of their own.
+// The forms of producers and workers. There are separate functions for pushes and settles, and for
+// reading most of the others.
 var (
 	PushForm      = Form[Items[duly.Job]]((*fields).push)
 	PushedForm    = Form[[]duly.PushResult]((*fields).pushed)
@@ -78,7 +78,7 @@ var (
 	TopicForm       = Form[Topic]((*fields).topic)
 	TopicsForm      = namesForm("Topics", "topics", "Name")
 	TopicConfigForm = Form[duly.TopicConfig]((*fields).topicConfig)
-	// TrimmedForm reports whether a trim ended at its bound.
+	// TrimmedForm reports whether a trim ended at its limit.
 	TrimmedForm = Form[bool]((*fields).trimmed)
 
 	GroupsForm = namesForm("Groups", "groups", "Name")
@@ -111,7 +111,7 @@ var (
 
 // The forms of the admin address, and of errors.
 var (
-	// CheckForm asks whether to repair.
+	// CheckForm says whether to repair.
 	CheckForm     = Form[bool]((*fields).check)
 	CheckLineForm = Form[CheckLine]((*fields).checkLine)
 	ReportForm    = Form[contract.CheckReport]((*fields).report)

@@ -5,7 +5,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// names is a page of names. The plural names the list, and form one of its objects.
+// names is a page of names. plural is the name of the list, and form the name of its objects' form.
 func (f *fields) names(plural, form string, p *duly.NamePage) {
 	list(f, plural, &p.Names, required, "The "+plural+" of this page, by name.", func(f *fields, name *string) {
 		f.answer(form)
@@ -53,7 +53,7 @@ func (f *fields) surveyed(q *contract.QueueStats) {
 	f.error(&q.Err, "Instead of stats: why this queue could not be read.")
 }
 
-// throttle is what holds the jobs of a queue back. Bounds that are not set are absent.
+// throttle is the limits on a queue's deliveries. Limits that are not set are absent.
 func (f *fields) throttle(t *contract.Throttle) {
 	f.bool("paused", &t.Paused, optional, "With stats=true: true if the queue is paused.")
 	countOrNone(f, "max_leased", &t.MaxLeased, optional,
@@ -68,11 +68,13 @@ func ReadSurvey(text string) (p contract.SurveyPage, err error) {
 	p, err = QueuesForm.ReadAnswer(text)
 	for i := range p.Queues {
 		q := &p.Queues[i]
+		// A queue with an error has no statistics, so its limits are unknown.
 		if q.Err != nil {
 			q.Throttle = contract.Throttle{}
 			continue
 		}
 
+		// An absent limit means that there is none.
 		if q.Throttle.MaxLeased == 0 {
 			q.Throttle.MaxLeased = duly.None
 		}

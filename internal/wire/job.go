@@ -17,7 +17,7 @@ const (
 	priorityDoc = "A higher priority goes first. Default: 0."
 )
 
-// Bounds of fields, as JSON Schema has them.
+// The limits of fields as keywords of JSON Schema.
 const (
 	maxHeaders    = `maxProperties:"64"`
 	idBounds      = `maxLength:"128" pattern:"^[A-Za-z0-9_][A-Za-z0-9._:-]*$"`
@@ -67,7 +67,7 @@ func (f *fields) destinations(j *duly.Job) {
 }
 
 // schedule is the delay and the due time of a job or a message. A reader refuses a delay
-// of 0 together with a due time here: the root package cannot see such a delay.
+// of 0 together with a due time here, because the root package can't tell 0 from an absent delay.
 func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc string) {
 	switch f.task {
 	case reading:
@@ -82,6 +82,7 @@ func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc
 		}
 		if f.zeroDelay && !due.IsZero() {
 			f.r.bad("delay", "and due are both set, give one of them")
+			// Reported once per object.
 			f.zeroDelay = false
 		}
 
@@ -91,7 +92,7 @@ func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc
 	}
 }
 
-// rules are the rules that a push and an update share.
+// rules are the settings that a push and an update share.
 func (f *fields) rules(tries, maxStalls *int, backoff *duly.Backoff, ttl, lease, retain *time.Duration) {
 	f.count("tries", tries, optional, triesRange,
 		"How many deliveries may fail before the job is dead. Default: the queue's, 16.")

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// Join returns one request with the items of several, in order. The requests must be
-// pushes, settles or publishes as this package writes them: objects with one list.
+// Join combines several requests into one with all their items, in order. The requests must be
+// pushes, settles or publishes written by this package: objects with one list.
 func Join(requests [][]byte) []byte {
 	size := 0
 	for _, r := range requests {
@@ -12,6 +12,7 @@ func Join(requests [][]byte) []byte {
 	joined := make([]byte, 0, size)
 
 	for _, r := range requests {
+		// The list is the only field, so its bracket is the first one.
 		from := bytes.IndexByte(r, '[') + 1
 		items := r[from : len(r)-len("]}")]
 		switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The methods in this file are the kinds of fields. keywords and doc describe the field,
+// Each method in this file is for one kind of field. keywords and doc describe the field,
 // see [Field].
 
 // text is a string, which may be empty.
@@ -200,7 +200,7 @@ func (f *fields) duration(name string, v *time.Duration, p presence, doc string)
 	}
 }
 
-// durationIfGiven is a duration that is nil where it is absent.
+// durationIfGiven is a duration that is nil if it is absent.
 func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
 	switch {
 	case f.task == reading:
@@ -246,7 +246,7 @@ func (f *fields) periodOrNone(name string, v *time.Duration, p presence, doc str
 	}
 }
 
-// within is a duration whose bounds are checked elsewhere, except that 0 is refused here.
+// within is a duration whose limits are checked elsewhere. Only 0 is refused here.
 // A writer leaves out 0.
 func (f *fields) within(name string, v *time.Duration, least, most time.Duration, p presence, doc string) {
 	switch f.task {
@@ -284,8 +284,8 @@ func (f *fields) time(name string, v *time.Time, p presence, doc string) {
 	}
 }
 
-// due is the due time that a request asks for. A writer moves times before 1970 to 1970,
-// which is in the past too: RFC 3339 has no year before 0.
+// due is the due time in a request. A writer changes times before 1970 to 1970, which is in the
+// past as well, because RFC 3339 has no year before 0.
 func (f *fields) due(v *time.Time, doc string) {
 	if f.task == writing && !v.IsZero() && v.Before(time.Unix(0, 0)) {
 		epoch := time.Unix(0, 0)
@@ -295,8 +295,8 @@ func (f *fields) due(v *time.Time, doc string) {
 	f.time("due", v, optional, doc)
 }
 
-// bytes is a string if the bytes are text, else base64 under the name with "_base64"
-// behind it. base64Doc describes that field.
+// bytes is a string if the bytes are text, else base64 in a field with "_base64" added to its
+// name. base64Doc describes that field.
 func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string) {
 	switch f.task {
 	case writing:
@@ -306,6 +306,7 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 
 	case reading:
 		if f.at(name) {
+			// The two fields may come in any order, and only one may be set.
 			*v = f.r.either(name, f.r.bytes(name), *v)
 			f.next()
 		}
@@ -316,19 +317,20 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 
 	default:
 		if p == required {
-			p = optional // one of the two is there
+			p = optional // only one of the two fields is present
 		}
 		f.describe(name, Text, p, "", doc)
 		f.describe(name+"_base64", Base64, p, "", base64Doc)
 	}
 }
 
-// sentBytes is bytes in a request, which never more than double: text that is mostly
-// escapes goes as base64, because servers bound requests by what bodies need.
+// sentBytes is bytes in a request. It never takes more than twice their length: text with many
+// escapes is sent as base64, because servers limit requests by the size of their bodies.
 func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc string) {
 	start := len(f.dst)
 	f.bytes(name, v, p, doc, base64Doc)
 	if f.task == writing && len(f.dst)-start > 2*len(*v)+64 {
+		// Replaces the text that was just written.
 		f.dst = f.dst[:start]
 		f.writeBase64(name, *v)
 	}
@@ -352,8 +354,8 @@ func (f *fields) headers(v *map[string]string, p presence, keywords, doc string)
 	}
 }
 
-// texts is an array of strings. Of more than most a reader keeps one too many, so that
-// the validation of the request sees it.
+// texts is an array of strings. If there are more than most, a reader keeps one too many, so that
+// the validation of the request refuses it.
 func texts[T ~string](f *fields, name string, v *[]T, most int, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -412,7 +414,7 @@ func (f *fields) ints(name string, v *[]int, most int, keywords, doc string) {
 // integer is a required integer.
 func (f *fields) integer(name string, v *int64, doc string) { f.int64(name, v, required, "", doc) }
 
-// integers is an object of integers, whose names doc lists.
+// integers is an object of integers. doc lists their names.
 func (f *fields) integers(name, doc string, form func()) {
 	if f.task == describing {
 		f.describe(name, IntegerMap, required, "", doc)

@@ -16,6 +16,7 @@ func (r *reader) number(field string) string {
 
 	r.skipByte("-")
 	whole := r.digits()
+	// JSON has no leading zeros.
 	if whole == 0 || whole > 1 && r.text[r.at-whole] == '0' {
 		r.broken("needs a number for %s", r.path(field))
 		return ""
@@ -53,8 +54,8 @@ func (r *reader) digits() (n int) {
 	return n
 }
 
-// int reads an integer; null is 0. A number beyond the range of int64 becomes the bound
-// of that range. No field allows so much, so the validation of the field names its bounds.
+// int reads an integer; null is 0. A number out of the range of int64 becomes the end of that
+// range. No field allows that value, so the field's validation refuses it and names its limits.
 func (r *reader) int(field string) int64 {
 	if r.null() {
 		return 0

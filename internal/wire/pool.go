@@ -15,7 +15,7 @@ func (f *fields) pool(p *contract.PoolState) {
 	f.bool("ready", &p.Ready, required, "Whether the pool's engine answers.")
 }
 
-// move is where a namespace is. Queues and Left are absent if it does not move.
+// move says in which pool a namespace is. Queues and Left are absent if it is not being moved.
 func (f *fields) move(m *contract.MoveState) {
 	f.answer("Move")
 	f.text("namespace", &m.Namespace, required, "", "The namespace's name.")

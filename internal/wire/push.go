@@ -14,7 +14,7 @@ type Items[T any] struct {
 	Errs   []error
 }
 
-// Good returns the indexes of the items without an error. It returns nil if that is all.
+// Good returns the indexes of the items without an error. It returns nil if no item has one.
 func (it *Items[T]) Good() []int {
 	if it.Errs == nil {
 		return nil
@@ -44,7 +44,7 @@ func (it *Items[T]) Fail(i int, err error) {
 	it.Errs[i] = err
 }
 
-// given returns the error of the request, which must have the items.
+// given returns err, or an error if the request has no list of items.
 func (it *Items[T]) given(name string, err error) error {
 	if err == nil && it.Values == nil {
 		return missing(name)
@@ -52,7 +52,7 @@ func (it *Items[T]) given(name string, err error) error {
 	return err
 }
 
-// validate adds to the errors of bad items what validate returns, so that an error names
+// validate adds the result of validate to the errors of bad items, so that an error names
 // every bad field.
 func (it *Items[T]) validate(validate func(*T) error) {
 	for i, fault := range it.Errs {
@@ -80,6 +80,7 @@ func items[T any](f *fields, name string, it *Items[T], doc string, form func(*f
 // readItems reads an array of at most MaxBatch items.
 func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *T)) {
 	r := &f.r
+	// The capacity is a guess from the text's length, so that a short request allocates little.
 	it.Values = make([]T, 0, min(1+len(r.text)/256, duly.MaxBatch))
 
 	for i := range r.array {
@@ -103,6 +104,7 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 			*f.itemErr = err
 		}
 		if err != nil && it.Errs == nil {
+			// The items before this one have no error.
 			it.Errs = make([]error, i, duly.MaxBatch)
 		}
 		if it.Errs != nil {
@@ -182,7 +184,7 @@ func ReadPushOne(text string, queue duly.QueueRef) (j duly.Job, err error) {
 	return j, err
 }
 
-// pushOne is a job whose queue is in the path.
+// pushOne is a job without its queue, which is in the path.
 func (f *fields) pushOne(j *duly.Job) {
 	f.request("OneJob")
 	f.jobWithoutQueue(j)

@@ -21,10 +21,11 @@ func (f *fields) queue(q *Queue) {
 	f.nested("stats", false, required, "Sizes and counters.", func() { f.stats(&q.Stats) })
 }
 
-// config is a patch of a queue's configuration.
+// config is a change of a queue's configuration: absent fields stay as they are.
 func (f *fields) config(c *duly.QueueConfig) {
 	f.request("Config")
 	if f.task == reading && f.at("paused") {
+		// The generic error for an unknown field would not name the right call.
 		f.r.fail("can't set paused here; it is changed by POST to the queue's /pause and /resume")
 		f.more = false
 	}
@@ -32,7 +33,7 @@ func (f *fields) config(c *duly.QueueConfig) {
 	f.settings(c)
 }
 
-// wholeConfig is the configuration that an answer shows.
+// wholeConfig is the configuration in an answer.
 func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.shards(&c.Shards, "queue")
 	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")

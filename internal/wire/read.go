@@ -7,22 +7,22 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// mode says what a reader does with a field that it does not know.
+// mode says how a reader handles unknown fields.
 type mode bool
 
 // The modes.
 const (
-	// strict refuses unknown fields, and fields that come twice: for requests.
+	// strict refuses unknown and repeated fields. It is for requests.
 	strict mode = false
-	// lenient skips unknown fields: for answers.
+	// lenient skips unknown fields. It is for answers.
 	lenient mode = true
 )
 
-// maxDepth bounds the nesting of what a lenient reader skips.
+// maxDepth limits the nesting of values that a lenient reader skips.
 const maxDepth = 64
 
-// reader reads one JSON text. The first fault of the envelope ends the reading: after it,
-// every method returns zero at once. Faults of an item's values are collected in faults.
+// reader reads one JSON text. The first error in the request itself ends the reading: after it,
+// every method returns zero at once. Errors in an item's values are collected in faults.
 type reader struct {
 	text  string
 	at    int
@@ -30,7 +30,7 @@ type reader struct {
 	depth int
 	in    string // the object of the current fields, for errors
 	err   error
-	// faults are the faults of the current item. itemErr returns and clears them.
+	// faults are the errors in the current item. itemErr returns and clears them.
 	faults contract.BadFields
 }
 
@@ -38,6 +38,7 @@ type reader struct {
 func parse(text string, mode mode, value func(*fields)) error {
 	f := fields{r: reader{text: text, mode: mode}}
 	r := &f.r
+	// Checked once here, so that strings need no check later.
 	if !utf8.ValidString(text) {
 		return contract.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
 	}
@@ -54,15 +55,15 @@ func parse(text string, mode mode, value func(*fields)) error {
 	return r.itemErr()
 }
 
-// fail records a fault of the envelope. The error never repeats the input.
+// fail records an error in the request itself. The error never repeats the input.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = contract.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
 	}
 }
 
-// broken records that the text is not JSON here. If the text is empty or has ended, the
-// error says so instead.
+// broken records that the text is not valid JSON here. If the text is empty or has ended, the
+// error says that instead.
 func (r *reader) broken(format string, args ...any) {
 	switch r.space(); {
 	case r.at < len(r.text):
@@ -74,14 +75,14 @@ func (r *reader) broken(format string, args ...any) {
 	}
 }
 
-// bad records a fault of an item's value.
+// bad records an error in an item's value.
 func (r *reader) bad(field, format string, args ...any) {
 	if r.err == nil {
 		r.faults.Add(r.path(field), format, args...)
 	}
 }
 
-// path returns the field's name with that of its object.
+// path returns the field's name after the name of its object.
 func (r *reader) path(field string) string {
 	if r.in == "" {
 		return field
@@ -89,8 +90,7 @@ func (r *reader) path(field string) string {
 	return r.in + "." + field
 }
 
-// itemErr returns the faults collected so far as one error, nil if there are none, and
-// clears them.
+// itemErr returns the collected errors as one error, or nil, and clears them.
 func (r *reader) itemErr() error {
 	err := r.faults.Err()
 	r.faults = contract.BadFields{}
@@ -126,8 +126,8 @@ func (r *reader) null() bool {
 	return false
 }
 
-// firstKey reads the first key of an object, after its bracket. ok is false at the
-// object's end, which it skips, and after a fault.
+// firstKey reads the first key of an object, after its bracket. ok is false after an error, and at
+// the object's end, which it skips.
 func (r *reader) firstKey() (key string, ok bool) {
 	if r.peek() == '}' {
 		r.close()
@@ -162,6 +162,7 @@ func (r *reader) readKey() (key string, ok bool) {
 		return "", false
 	}
 	r.at++
+	// The key itself may have been invalid.
 	return key, r.err == nil
 }
 
@@ -208,6 +209,7 @@ func (r *reader) open(c byte) bool {
 		r.broken("needs %s here", map[byte]string{'{': "an object", '[': "an array"}[c])
 		return false
 	}
+	// The limit protects the stack, as skip is recursive.
 	if r.depth++; r.depth > maxDepth {
 		r.fail("is nested deeper than %d levels", maxDepth)
 		return false
@@ -221,7 +223,7 @@ func (r *reader) close() {
 	r.at++
 }
 
-// twice refuses a key that its object has had.
+// twice refuses a repeated key.
 func (r *reader) twice(key string) { r.fail("has the field %s twice", contract.Quoted(key)) }
 
 // unknown refuses or skips the value of a key that the form does not have.

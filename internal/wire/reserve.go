@@ -12,7 +12,7 @@ const (
 	leaseBounds  = " Bound: 100ms to 366d. Default: each job's own."
 )
 
-// Reserve is the request of a reserve. Wait is how long it waits for a first job, 0 to
+// Reserve is the request of a reserve. Wait is how long the server waits for a first job, 0 to
 // duly.MaxWait.
 type Reserve struct {
 	duly.ReserveParams

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/dulymq/duly"
 
-// The bounds of schedules, as JSON Schema has them.
+// The limits of schedules as keywords of JSON Schema.
 const (
 	specBounds     = `maxLength:"255" example:"0 3 * * *"`
 	zoneBounds     = `maxLength:"64" example:"Europe/Berlin"`
@@ -12,7 +12,7 @@ const (
 	scheduleStatus = `enum:"created,changed,unchanged"`
 )
 
-// scheduleSettings is a schedule as a request sends it. The path has the name.
+// scheduleSettings is a schedule in a request. Its name is in the path.
 func (f *fields) scheduleSettings(s *duly.Schedule) {
 	f.request("Schedule")
 	f.scheduleFields(s)
@@ -40,7 +40,8 @@ func (f *fields) scheduleFields(s *duly.Schedule) {
 // template is the job of a schedule. It has no queue, and nothing that each run gets from its tick.
 func (f *fields) template(j *duly.Job) {
 	f.request("Template")
-	f.sentBytes("body", &j.Body, optional, "The body, if it is UTF-8 without NUL. Bound: 64 KiB. Default: empty.", base64Doc)
+	f.sentBytes("body", &j.Body, optional, "The body, if it is UTF-8 without NUL. Bound: 64 KiB. Default: empty.",
+		base64Doc)
 	f.headers(&j.Headers, optional, `maxProperties:"61"`,
 		"Names and values that travel with each run. Names become lower case. Bound: 61 headers, 7936 bytes together.")
 	f.int("priority", &j.Priority, optional, priorityRange, priorityDoc)
@@ -59,7 +60,7 @@ func (f *fields) schedulePut(p *duly.SchedulePut) {
 	f.time("next", &p.Next, optional, "The next tick; absent if there is none.")
 }
 
-// scheduleInfo is a schedule as an engine returns it.
+// scheduleInfo is a schedule returned by an engine.
 func (f *fields) scheduleInfo(s *duly.ScheduleInfo) {
 	f.answer("ScheduleInfo")
 	f.text("name", &s.Name, required, "", "The name.")
@@ -75,7 +76,8 @@ func (f *fields) scheduleInfo(s *duly.ScheduleInfo) {
 
 func (f *fields) schedules(p *duly.SchedulePage) {
 	f.answer("Schedules")
-	list(f, "schedules", &p.Schedules, required, "The schedules of this page, the next tick first.", (*fields).scheduleInfo)
+	list(f, "schedules", &p.Schedules, required, "The schedules of this page, the next tick first.",
+		(*fields).scheduleInfo)
 	f.cursor(&p.Next)
 }
 

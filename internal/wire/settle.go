@@ -24,7 +24,7 @@ func (f *fields) settlement(out *duly.SettleRequest) {
 		"The result as base64, instead of result.")
 }
 
-// errorText is the error of a nack or the reason of a bury. A writer cuts it as an engine
+// errorText is the error of a nack or the reason of a bury. A writer shortens it as an engine
 // does.
 func (f *fields) errorText(v *string) {
 	text := *v
@@ -67,7 +67,7 @@ func (f *fields) result(err *error) {
 	f.error(err, "Instead of ok.")
 }
 
-// Extend is the request of an extend. A Lease of 0 is each job's own.
+// Extend is the request of an extend. A Lease of 0 means each job's own lease.
 type Extend struct {
 	Receipts []duly.Receipt
 	Lease    time.Duration

@@ -8,15 +8,15 @@ import (
 )
 
 // The size of an answer is computed before it is written, so that its memory is reserved
-// and allocated once. The size of a short answer is an estimate: looking at every byte
-// pays only for a long one.
+// and allocated once. The size of a short answer is an estimate, as reading every byte is worth its
+// cost only for a long one.
 
 const (
-	// jobSize bounds the names, numbers and times of a job, in bytes.
+	// jobSize is an upper limit for the names, numbers and times of a job, in bytes.
 	jobSize = 640
-	// escaped is the most bytes that one byte of a text becomes.
+	// escaped is the largest number of bytes that one byte of text takes.
 	escaped = 6
-	// short is the largest estimate that is good enough.
+	// short is the largest estimate that is used as the size.
 	short = 64 << 10
 )
 
@@ -91,6 +91,7 @@ func (s sizer) info(j *duly.JobInfo, body bool) int {
 }
 
 func (s sizer) stored(j *duly.Job, body bool) int {
+	// These texts may contain characters that need an escape.
 	escapable := len(j.OrderKey) + len(j.Merge.Key) + len(j.Callback) + len(j.OnDone) + len(j.OnDead)
 	n := jobSize + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*escapable + s.headers(j.Headers)
 	if body {
@@ -99,7 +100,7 @@ func (s sizer) stored(j *duly.Job, body bool) int {
 	return n
 }
 
-// message has half the names of a job.
+// message is the size of a message. It has half the names of a job.
 func (s sizer) message(m *duly.Message, body bool) int {
 	n := jobSize/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
 	if body {

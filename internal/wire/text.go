@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string. Without escapes it is a part of the text and allocates nothing.
+// str reads a string. A string without escapes is a part of the text, so nothing is allocated.
 func (r *reader) str() string {
 	from := r.at + 1
 
@@ -62,8 +62,8 @@ func (r *reader) escaped(from, i int) string {
 
 const escapes = `""\\//b` + "\b" + "f\fn\nr\rt\t"
 
-// escape appends the character of the escape whose letter is at i. It returns the index
-// after the escape.
+// escape appends the character of an escape. i is the index of its letter. escape returns the index
+// after it.
 func (r *reader) escape(b []byte, i int) ([]byte, int) {
 	switch {
 	case i == len(r.text):
@@ -83,6 +83,7 @@ func (r *reader) escape(b []byte, i int) ([]byte, int) {
 }
 
 func (r *reader) unicode(b []byte, i int) ([]byte, int) {
+	// The text ends within the escape.
 	if i+5 > len(r.text) && strings.IndexByte(r.text[i:], '"') < 0 {
 		r.at = len(r.text)
 		r.broken("")
@@ -91,6 +92,7 @@ func (r *reader) unicode(b []byte, i int) ([]byte, int) {
 
 	c, ok := hex4(r.text, i+1)
 	i += 5
+	// Characters above U+FFFF are written as a pair of escapes.
 	if ok && utf16.IsSurrogate(c) {
 		var low rune
 		if ok = strings.HasPrefix(r.text[min(i, len(r.text)):], `\u`); ok {
@@ -155,7 +157,7 @@ func (r *reader) name(field string) string {
 	return s
 }
 
-// bytes reads a string as bytes. They are nil for null alone.
+// bytes reads a string as bytes. Only null is nil.
 func (r *reader) bytes(field string) []byte {
 	if r.null() {
 		return nil
@@ -163,7 +165,7 @@ func (r *reader) bytes(field string) []byte {
 	return append([]byte{}, r.string(field)...)
 }
 
-// base64 reads bytes in base64. They are nil for null alone.
+// base64 reads bytes in base64. Only null is nil.
 func (r *reader) base64(field string) []byte {
 	if r.null() {
 		return nil
@@ -174,13 +176,14 @@ func (r *reader) base64(field string) []byte {
 		r.bad(field, "is not standard base64 with padding")
 		return nil
 	}
+	// Empty base64 is an empty value and not an absent one.
 	if b == nil {
 		b = []byte{}
 	}
 	return b
 }
 
-// either returns the bytes of the one of two fields that is set. Both is a fault.
+// either returns the bytes of the one field of two that is set. Setting both is an error.
 func (r *reader) either(field string, b, had []byte) []byte {
 	if had != nil && b != nil {
 		r.bad(field, "and %s_base64 are both set, give one of them", field)

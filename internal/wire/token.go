@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Token is a token with its text, which the server shows only once. Its hash travels as
+// Token is a token with its text, which the server shows only once. Its hash is sent as
 // its ID.
 type Token struct {
 	contract.Token
@@ -26,10 +26,11 @@ func ParseTokenID(id string) (hash [32]byte, err error) {
 	}
 
 	// The error does not repeat the ID, because it may be a token in the wrong place.
-	return [32]byte{}, contract.Invalid("id", "is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
+	return [32]byte{}, contract.Invalid("id",
+		"is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
 }
 
-// newToken is a token that a caller asks for.
+// newToken is a request for a new token.
 func (f *fields) newToken(t *contract.Token) {
 	f.request("Token")
 	f.tokenSettings(t)

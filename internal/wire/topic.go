@@ -43,7 +43,7 @@ func ReadPublish(text string, topic duly.QueueRef) (messages Items[duly.Message]
 	return messages, messages.given("messages", err)
 }
 
-// setTopic sets what the path of a request says about messages.
+// setTopic sets the messages' namespace and topic, which are in the path of a request.
 func setTopic(messages []duly.Message, topic duly.QueueRef) {
 	for i := range messages {
 		messages[i].Namespace, messages[i].Topic = topic.Namespace, topic.Name
@@ -95,7 +95,7 @@ func (r *reader) position(field string) duly.Position {
 	return p
 }
 
-// storedMessage is what messages in the log and delayed messages have in common.
+// storedMessage has the fields that messages in the log and delayed messages share.
 func (f *fields) storedMessage(m *duly.Message) {
 	f.text("key", &m.Key, optional, "", "The message's key.")
 	f.headers(&m.Headers, optional, "", "The message's headers, names in lower case.")
@@ -165,13 +165,13 @@ func ReadDelayedMessage(text string, topic duly.QueueRef) (m duly.Message, err e
 	return m, err
 }
 
-// from is the place in the log where a new group begins.
+// from is the position in the log where a new group starts.
 func (f *fields) from(from *duly.From) {
 	f.request("From")
 	f.name("from", (*string)(from), optional, "", fromDoc+" Default: start.")
 }
 
-// seek is the place in the log that a group moves to.
+// seek is the position in the log that a group moves to.
 func (f *fields) seek(from *duly.From) {
 	f.request("Seek")
 	f.name("from", (*string)(from), required, "", fromDoc)
@@ -187,6 +187,7 @@ func ReadFrom(text string) (from duly.From, err error) {
 
 func (f *fields) groupCreated(existed *bool) {
 	f.answer("GroupCreated")
+	// The field has one of two words, but the value is a bool.
 	outcome := duly.Created
 	if *existed {
 		outcome = duly.Exists

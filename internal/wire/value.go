@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// duration reads a duration, and reports whether there was one.
+// duration reads a duration. given is false for null.
 func (r *reader) duration(field string) (d time.Duration, given bool) {
 	if r.null() {
 		return 0, false
@@ -28,18 +28,19 @@ func (r *reader) duration(field string) (d time.Duration, given bool) {
 	return d, true
 }
 
-// refused records the error of the root package about a value.
+// refused records an error from the root package about a value.
 func (r *reader) refused(field string, err error) {
 	problem := err.Error()
 	var e *duly.Error
 	if errors.As(err, &e) && len(e.Fields) == 1 {
+		// The field's name is added by bad.
 		problem = e.Fields[0].Problem
 	}
 	r.bad(field, "%s", problem)
 }
 
 // period reads a duration of at least 1 ms, or none if that is allowed. It refuses 0,
-// because 0 would count as absent.
+// because 0 means absent.
 func (r *reader) period(field string, none bool) time.Duration {
 	if none && r.none() {
 		return duly.None
@@ -52,8 +53,8 @@ func (r *reader) period(field string, none bool) time.Duration {
 	return d
 }
 
-// within reads a duration whose bounds are checked elsewhere. It refuses 0, because 0
-// would count as absent.
+// within reads a duration whose limits are checked elsewhere. It refuses 0, because 0 means
+// absent.
 func (r *reader) within(field string, least, most time.Duration) time.Duration {
 	d, given := r.duration(field)
 	if given && d == 0 {
@@ -71,6 +72,7 @@ func (r *reader) count(field string, none bool) int {
 		return duly.None
 	}
 
+	// A number that int has refused must not be reported twice.
 	faults := r.faults.Len()
 	n := r.int(field)
 	if n < 1 && r.faults.Len() == faults {
@@ -134,8 +136,8 @@ func (r *reader) time(field string) time.Time {
 	return t.UTC()
 }
 
-// headers reads an object of strings. Of more than a job may have it keeps one too many,
-// so that the validation of the job sees it.
+// headers reads an object of strings. If there are more than a job may have, it keeps one too many,
+// so that the validation of the job refuses it.
 func (r *reader) headers() map[string]string {
 	if r.null() {
 		return nil
@@ -147,6 +149,7 @@ func (r *reader) headers() map[string]string {
 		if _, twice := headers[name]; twice {
 			r.bad("headers", "have the name %s twice", contract.Quoted(name))
 		}
+		// The rest is read but not kept, so memory is limited.
 		if len(headers) <= duly.MaxHeaders {
 			headers[name] = value
 		}
@@ -154,13 +157,14 @@ func (r *reader) headers() map[string]string {
 	return headers
 }
 
-// readTexts reads an array of strings and keeps most of them, and one more. Null is nil.
+// readTexts reads an array of strings and keeps at most one more than most. Null is nil.
 func readTexts[T ~string](r *reader, field string, most int) []T {
 	if r.null() {
 		return nil
 	}
 	list := []T{}
 	for i := range r.array {
+		// The rest is read but not kept, so memory is limited.
 		if s := r.string(field); i <= most {
 			list = append(list, T(s))
 		}
@@ -182,7 +186,7 @@ func (r *reader) ints(field string, most int) (numbers []int) {
 	return numbers
 }
 
-// unmarshal reads a value of one of the root package's lists.
+// unmarshal reads a value of one of the root package's enumerations.
 func unmarshal[T interface{ UnmarshalText([]byte) error }](r *reader, field string, value T) {
 	text := r.string(field)
 	if r.err != nil {

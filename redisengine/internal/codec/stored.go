@@ -146,6 +146,12 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 		s.Size = int(size)
 	}
 
+	s.applyPolicy(p)
+	return ok && sound && !u.Bad
+}
+
+// applyPolicy sets the properties that a job's policy has.
+func (s *Job) applyPolicy(p policy) {
 	s.Tries, s.MaxStalls, s.Backoff, s.Lease, s.Retain, s.TTL = p.tries, p.maxStalls, p.backoff, p.lease, p.retain,
 		duly.None
 	// A job without an expiry never gets a TTL from the policy.
@@ -159,7 +165,6 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 			s.Merge.Key = ""
 		}
 	}
-	return ok && sound && !u.Bad
 }
 
 // setDefaults gives a job the properties of a bare one.

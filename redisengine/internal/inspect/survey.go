@@ -116,25 +116,26 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 		return nil
 	})
-
 	if err != nil {
 		return err
 	}
+	return busy.Run(ctx, s.addAnswer)
+}
 
-	return busy.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
-		at := targets[0]
-		items := codec.Elements(answer)
-		switch {
-		case err != nil:
-			s.refused(targets, err)
-		case len(items) > 1 && codec.Text(&items[0]) == "ok" && codec.Text(&items[6]) == "":
-			addStats(&s.queues[at.Queue].Stats, items[1:])
-		default:
-			s.e.Summaries.Forget(s.ref(at.Queue), at.Summary)
-			s.askLater(at.Queue)
-		}
-		return nil
-	})
+// addAnswer adds the statistics of a busy shard to those of its queue.
+func (s *survey) addAnswer(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+	at := targets[0]
+	items := codec.Elements(answer)
+	switch {
+	case err != nil:
+		s.refused(targets, err)
+	case len(items) > 1 && codec.Text(&items[0]) == "ok" && codec.Text(&items[6]) == "":
+		addStats(&s.queues[at.Queue].Stats, items[1:])
+	default:
+		s.e.Summaries.Forget(s.ref(at.Queue), at.Summary)
+		s.askLater(at.Queue)
+	}
+	return nil
 }
 
 // surveyed lists the queues and groups of one page. The cursor may be the name of either.

@@ -257,11 +257,14 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 			return nil
 		})
 	}))
-
 	if err != nil {
 		return err
 	}
+	return s.stepOverdue(ctx, overdue, ref)
+}
 
+// stepOverdue steps the shards with overdue work.
+func (s *sweep) stepOverdue(ctx context.Context, overdue *catalog.MultiCall, ref func(int) duly.QueueRef) error {
 	asked := s.e.Local().Mono()
 	return overdue.Run(s.pace(ctx), s.each(ctx, ref, func(targets []catalog.Target, answer *rueidis.RedisMessage) error {
 		parts := codec.Elements(answer)
@@ -279,7 +282,8 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 
 // ticks makes this process fire ticks: those that are due now, and the others on time. firsts has
 // the first tick of each shard that has one.
-func (s *sweep) ticks(ref func(int) duly.QueueRef, targets []catalog.Target, firsts []rueidis.RedisMessage, r store.Reading) {
+func (s *sweep) ticks(ref func(int) duly.QueueRef, targets []catalog.Target, firsts []rueidis.RedisMessage,
+	r store.Reading) {
 	for i := 0; i+1 < len(firsts); i += 2 {
 		at := targets[codec.Integer(&firsts[i])-1]
 		shard, tick := catalog.ShardRef{Ref: ref(at.Queue).Normal(), Index: at.Shard}, codec.Integer(&firsts[i+1])
@@ -316,7 +320,8 @@ func (s *sweep) each(
 
 // eachPlace calls f for the shards whose indexes an answer has. other is set if a shard has another
 // configuration.
-func eachPlace(targets []catalog.Target, answer *rueidis.RedisMessage, f func(at catalog.Target, other bool) error) error {
+func eachPlace(targets []catalog.Target, answer *rueidis.RedisMessage,
+	f func(at catalog.Target, other bool) error) error {
 	places := codec.Elements(answer)
 	for i := range places {
 		// A negative index means another configuration.

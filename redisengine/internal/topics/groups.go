@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -334,22 +335,8 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 		return result, err
 	}
 
-	switch parts.Kind {
-	case contract.KindTime:
-		now, err := e.Now(ctx)
-		if err != nil {
-			return result, err
-		}
-		if parts.Time.After(now) {
-			return result, contract.AheadOfLog(to)
-		}
-	case contract.KindPosition:
-		if ahead, err := e.isAhead(ctx, topic, parts.Position); err != nil || ahead {
-			if err == nil {
-				err = contract.AheadOfLog(to)
-			}
-			return result, err
-		}
+	if err := e.checkSeek(ctx, topic, to, parts); err != nil {
+		return result, err
 	}
 
 	// A retry keeps the counts of the shards that have moved.
@@ -375,6 +362,24 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 		e.cancels.Report(ref)
 	}
 	return result, err
+}
+
+// checkSeek refuses a target of a Seek that is after the end of the log.
+func (e *Topics) checkSeek(ctx context.Context, topic duly.QueueRef, to duly.From, parts contract.FromParts) error {
+	ahead := false
+	var err error
+	switch parts.Kind {
+	case contract.KindTime:
+		var now time.Time
+		now, err = e.Now(ctx)
+		ahead = parts.Time.After(now)
+	case contract.KindPosition:
+		ahead, err = e.isAhead(ctx, topic, parts.Position)
+	}
+	if err == nil && ahead {
+		err = contract.AheadOfLog(to)
+	}
+	return err
 }
 
 // seekArgs returns the target of a Seek in one shard.
