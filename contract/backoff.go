@@ -30,6 +30,7 @@ func BackoffDelay(b duly.Backoff, id string, n int) time.Duration {
 	if b == "" {
 		b = duly.DefaultBackoff
 	}
+	// Stored policies are valid. If one is not, the job must still wait.
 	p, err := parseBackoff(b)
 	if err != nil {
 		p, _ = parseBackoff(duly.DefaultBackoff)

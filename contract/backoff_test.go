@@ -176,7 +176,10 @@ func TestBucketSurvivesAClockThatStepsBack(t *testing.T) {
 
 func TestBucketOpensWhenItSaysSo(t *testing.T) {
 	t.Parallel()
-	for _, r := range []duly.Rate{{PerSecond: 3}, {PerSecond: 0.1}, {PerSecond: 0.001, Burst: 1}, {PerSecond: 7, Burst: 1}, {PerSecond: 1e6, Burst: 1e6}} {
+	for _, r := range []duly.Rate{
+		{PerSecond: 3}, {PerSecond: 0.1}, {PerSecond: 0.001, Burst: 1}, {PerSecond: 7, Burst: 1},
+		{PerSecond: 1e6, Burst: 1e6},
+	} {
 		now := int64(1_900_000_000_000)
 		b := contract.Bucket{}.Fill(r, now)
 		b = b.Take(b.Free(r))
@@ -190,12 +193,14 @@ func TestBucketOpensWhenItSaysSo(t *testing.T) {
 	}
 }
 
-// What is wrong with a policy is told with what was written.
+// The error repeats the text that is wrong.
 func TestBackoffSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"exp:5": `"exp:5" needs two delays`, "exp:5s": `"exp:5s" needs two delays`, "exp:1s:1h:2h": `"exp:1s:1h:2h" needs two delays`, "exp:": "needs two delays",
-		"fixed:1s,2s": `"fixed:1s,2s" needs one delay`, "fixed:": `"" is not a delay`, "often": `"often" is not a delay`, "exp:1:5": `"1" is not a delay`,
+		"exp:5": `"exp:5" needs two delays`, "exp:5s": `"exp:5s" needs two delays`,
+		"exp:1s:1h:2h": `"exp:1s:1h:2h" needs two delays`, "exp:": "needs two delays",
+		"fixed:1s,2s": `"fixed:1s,2s" needs one delay`, "fixed:": `"" is not a delay`,
+		"often": `"often" is not a delay`, "exp:1:5": `"1" is not a delay`,
 		"exp:1h:1s": "the first delay must be at least 1ms and at most the cap", strings.Repeat("1s,", 200) + "1s": "has 201 steps",
 	} {
 		err := contract.ValidateBackoff(duly.Backoff(text))

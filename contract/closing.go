@@ -22,6 +22,7 @@ type Closing struct {
 
 // Extend returns the closing after a release with Slow. The later end wins, with its reason.
 func (c Closing) Extend(slow time.Duration, reason string, now time.Time) Closing {
+	// After a step back of the clock, the old end must not win by its distance.
 	c = c.Clip(clock.Milli(now))
 	if until := clock.CeilMilli(now.Add(slow)); slow > 0 && until > c.Until {
 		return Closing{until, cutText(reason, maxReason)}

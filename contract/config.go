@@ -164,12 +164,14 @@ func withDelivery(c duly.QueueConfig, mode duly.DeliveryMode) duly.QueueConfig {
 		return c
 	}
 
+	// Values that the user has set differ from the old defaults, so they stay.
 	old, now := defaultsOf(c.Delivery), defaultsOf(mode)
 	replace(&c.Defaults.Tries, old.Tries, now.Tries)
 	replace(&c.Defaults.MaxStalls, old.MaxStalls, now.MaxStalls)
 	replace(&c.Defaults.Backoff, old.Backoff, now.Backoff)
 	replace(&c.Defaults.Lease, old.Lease, now.Lease)
 
+	// The destinations of the old mode mean nothing in the new one.
 	c.Delivery, c.Push = mode, duly.PushConfig{}
 	if mode == duly.DeliverPush {
 		c.Push = duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination, OnDead: duly.NoDestination}

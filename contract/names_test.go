@@ -122,7 +122,8 @@ func TestRightsTravelByName(t *testing.T) {
 			t.Errorf("%v is read as %d, not %d (%v)", rights.Names(), again, rights, err)
 		}
 	}
-	if _, err := contract.ParseRights([]string{"produce", "everything"}); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), `"everything"`) {
+	_, err := contract.ParseRights([]string{"produce", "everything"})
+	if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), `"everything"`) {
 		t.Errorf("an unknown right is refused with %v", err)
 	}
 }

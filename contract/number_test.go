@@ -43,7 +43,7 @@ func TestNumberRefusesOtherText(t *testing.T) {
 	}
 }
 
-// C6.2: the numbers of one process rise, whoever asks.
+// C6.2: the numbers of one process increase, also across goroutines.
 func TestNumbersRise(t *testing.T) {
 	t.Parallel()
 	const routines, each = 8, 5000

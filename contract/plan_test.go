@@ -29,7 +29,8 @@ func plan(t *testing.T, j duly.Job, d duly.Defaults) contract.Planned {
 func TestPlanTakesTheDefaults(t *testing.T) {
 	t.Parallel()
 	p := plan(t, duly.Job{}, duly.Defaults{})
-	if p.Tries != 16 || p.MaxStalls != 8 || p.Backoff != "exp:1s:1h" || p.Lease != 30*time.Second || p.TTL != duly.None || p.Retain != duly.None ||
+	if p.Tries != 16 || p.MaxStalls != 8 || p.Backoff != "exp:1s:1h" || p.Lease != 30*time.Second ||
+		p.TTL != duly.None || p.Retain != duly.None ||
 		p.Namespace != "default" || p.PushedAt != planNow.UnixMilli() || p.DueAt != p.PushedAt || p.ExpiresAt != 0 {
 		t.Errorf("a plain job is planned as %+v", p)
 	}

@@ -123,7 +123,10 @@ func TestUpdateAppliesOrRefuses(t *testing.T) {
 	}
 	delay, zero, priority := 10*time.Minute, time.Duration(0), 0
 	changed := p
-	u := duly.Update{Delay: &delay, Priority: &priority, Body: []byte{}, Headers: map[string]string{"C": "d"}, TTL: duly.None, MaxStalls: duly.None}
+	u := duly.Update{
+		Delay: &delay, Priority: &priority, Body: []byte{}, Headers: map[string]string{"C": "d"},
+		TTL: duly.None, MaxStalls: duly.None,
+	}
 	if err := contract.ApplyUpdate(&u, &changed, later); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +156,10 @@ func TestMergeRulesOnTwoJobs(t *testing.T) {
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Minute}
 	old := plan(t, duly.Job{ID: "old", TTL: time.Hour, Body: []byte("1"), OrderKey: "k", Merge: merge}, duly.Defaults{})
 	at := planNow.Add(50 * time.Second)
-	newer, err := contract.PlanJob(duly.Job{ID: "new", Queue: "q", Body: []byte("2"), Delay: 30 * time.Second, TTL: 2 * time.Hour, OrderKey: "k", Merge: merge}, &duly.QueueConfig{}, at, 0)
+	job := duly.Job{
+		ID: "new", Queue: "q", Body: []byte("2"), Delay: 30 * time.Second, TTL: 2 * time.Hour, OrderKey: "k", Merge: merge,
+	}
+	newer, err := contract.PlanJob(job, &duly.QueueConfig{}, at, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func TestErrorsRepeatNoToken(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if text := contract.NotFound(duly.Q("q"), strings.Repeat("a", duly.MaxID)).Error(); !strings.Contains(text, strings.Repeat("a", duly.MaxID)) {
+	longID := strings.Repeat("a", duly.MaxID)
+	if text := contract.NotFound(duly.Q("q"), longID).Error(); !strings.Contains(text, longID) {
 		t.Errorf("the ID is cut: %s", text)
 	}
 }

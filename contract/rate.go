@@ -34,6 +34,7 @@ func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 
 // Free returns the number of whole deliveries in a bucket that Fill has returned.
 func (b Bucket) Free(r duly.Rate) int {
+	// The tolerance absorbs the rounding errors of many small refills.
 	return int(math.Floor(burst(r) - b.Taken + 1e-9))
 }
 
@@ -49,5 +50,6 @@ func (b Bucket) OpensAt(r duly.Rate) int64 {
 	if missing <= 1e-9 {
 		return b.At
 	}
+	// The tolerance keeps a rounding error from adding a whole millisecond.
 	return b.At + int64(math.Ceil(missing*1000/r.PerSecond-1e-6))
 }

@@ -47,6 +47,7 @@ func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")
 	number, delivery, ok3 := strings.Cut(rest, ":")
+	// The length is bounded first, because the text may come from anywhere.
 	if !ok1 || !ok2 || !ok3 || len(r) > 2*duly.MaxName+65 || !validQueue(queue) {
 		return p, false
 	}

@@ -213,6 +213,7 @@ type LimitWindow struct {
 // [duly.ErrLimited] if the limit is used up.
 func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error) {
 	end := w.Begin + clock.Millis(l.Per)
+	// A window in the future would block the token until the clock has caught up.
 	if w.Calls == 0 || now >= end || now < w.Begin {
 		return LimitWindow{now, 1}, nil
 	}

@@ -46,7 +46,10 @@ func TestLimitWindowCountsAndOpensAgain(t *testing.T) {
 func TestLimitsAreOfTwoRights(t *testing.T) {
 	t.Parallel()
 	l := contract.Limits{Produce: 2, Consume: 3, Per: time.Minute}
-	for right, want := range map[contract.Right]int{contract.RightProduce: 2, contract.RightConsume: 3, contract.RightAdmin: 0, contract.RightProduce | contract.RightConsume: 0, 0: 0} {
+	for right, want := range map[contract.Right]int{
+		contract.RightProduce: 2, contract.RightConsume: 3, contract.RightAdmin: 0,
+		contract.RightProduce | contract.RightConsume: 0, 0: 0,
+	} {
 		if got := l.Of(right); got != want {
 			t.Errorf("the limit for %v is %d, want %d", right.Names(), got, want)
 		}

@@ -42,7 +42,7 @@ func TestNumbersWithoutANamePassForNoOther(t *testing.T) {
 		"state(200)": duly.State(200), "event(200)": contract.Event(200), "outcome(9)": duly.PushStatus(9), "settlement(9)": duly.Settlement(9),
 	} {
 		if got := value.String(); got != want {
-			t.Errorf("%s is told as %s", want, got)
+			t.Errorf("the name of %s is %s", want, got)
 		}
 	}
 }
@@ -107,10 +107,12 @@ func TestTableReachesEveryState(t *testing.T) {
 	}
 }
 
-// A receipt means something for a leased job alone.
+// Only a leased job has a current receipt.
 func TestTableRefusesEverySettleButOfALeasedJob(t *testing.T) {
 	t.Parallel()
-	for _, e := range []contract.Event{contract.EventAck, contract.EventNack, contract.EventRelease, contract.EventBury, contract.EventExtend} {
+	for _, e := range []contract.Event{
+		contract.EventAck, contract.EventNack, contract.EventRelease, contract.EventBury, contract.EventExtend,
+	} {
 		for _, s := range duly.States {
 			if refused := contract.Next(s, e).Refused == duly.CodeLeaseLost; refused == (s == duly.StateLeased) {
 				t.Errorf("%s of a %s job: refused %t", e, s, refused)

@@ -36,6 +36,7 @@ func ApplyUpdate(u *duly.Update, p *Planned, now time.Time) error {
 		p.Headers = lowerHeaders(u.Headers)
 	}
 
+	// Zero means unchanged, because none of these fields can be zero.
 	set(&p.Tries, u.Tries)
 	set(&p.MaxStalls, u.MaxStalls)
 	set(&p.Backoff, u.Backoff)

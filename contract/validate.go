@@ -90,6 +90,7 @@ func checkRules(f *BadFields, in string, r rules) {
 		f.Add(in+"max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, duly.MaxTries)
 	}
 
+	// The error of a policy names its own field, so only the problem is taken from it.
 	if err := ValidateBackoff(r.backoff); err != nil {
 		f.Add(in+"backoff", "%s", err.(*duly.Error).Fields[0].Problem)
 	}

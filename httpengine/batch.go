@@ -63,6 +63,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 	}
 
 	results, err := b.request(ctx, wire.Join(bodies), items)
+	// A refused request changed nothing, so each call is sent again and gets its own error.
 	if refused(err) {
 		for i, p := range parts {
 			_ = b.send(context.WithoutCancel(p.Context()), parts[i:i+1])

@@ -80,6 +80,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 
+	// Waits and watches end first. Otherwise Close would last as long as they do.
 	e.end()
 	e.cancels.Close()
 	e.calls.Wait()
@@ -194,6 +195,7 @@ func detach[T any](
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
+	// The caller can't leave without a context that ends, so no goroutine is needed.
 	if ctx.Done() == nil {
 		return call(ctx)
 	}

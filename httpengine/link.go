@@ -142,6 +142,7 @@ func (l *link) exchange(ctx context.Context, q request, read func(*http.Response
 	defer resp.Body.Close()
 
 	body := io.Reader(timedReader{resp.Body, timer})
+	// A stream may pause between its lines, so only its beginning has a timeout.
 	if q.stream {
 		timer.stop()
 		body = resp.Body
@@ -154,6 +155,7 @@ func (l *link) exchange(ctx context.Context, q request, read func(*http.Response
 		err = read(resp, body)
 	}
 
+	// Half an answer doesn't say whether the operation happened.
 	var broken *brokenAnswer
 	if errors.As(err, &broken) {
 		return l.noAnswer(ctx, timed, broken.error)
@@ -215,6 +217,7 @@ func (l *link) readAll(resp *http.Response, body io.Reader, max int64) (string, 
 		b.Grow(int(resp.ContentLength) + bytes.MinRead) // with room to read the end
 	}
 
+	// One byte more than max shows that the answer is too long.
 	_, err := b.ReadFrom(io.LimitReader(body, max+1))
 	switch {
 	case err != nil:

@@ -88,6 +88,7 @@ func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n
 		}
 
 		purged += deleted
+		// A step that deleted less than it could has found the end.
 		if deleted < step || purged == n {
 			return purged, nil
 		}

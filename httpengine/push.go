@@ -58,6 +58,7 @@ func isUTF8(headers map[string]string, texts ...string) bool {
 
 func (e *Engine) push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results, err := e.pushes.do(ctx, wire.AppendPush(nil, jobs), len(jobs), contract.BodyBytes(jobs))
+	// The server may allow smaller requests than the contract does.
 	if errors.Is(err, duly.ErrTooLarge) {
 		return sendHalves(jobs, err, func(jobs []duly.Job) ([]duly.PushResult, error) {
 			return e.push(ctx, jobs)
@@ -110,6 +111,7 @@ func sendValid[T, R any](
 			valid = append(valid, i)
 		}
 	}
+	// Usually all items are valid and need no copy.
 	switch len(valid) {
 	case 0:
 		return results, nil
@@ -141,6 +143,7 @@ func sendHalves[T, R any](
 		return []R{failed(&items[0], refusal)}, nil
 	}
 	first, err := send(items[:len(items)/2])
+	// Nothing has happened if the first half fails, so the whole call fails.
 	if err != nil {
 		return nil, err
 	}

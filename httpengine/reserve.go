@@ -25,6 +25,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 
 	body := wire.ReserveForm.Append(nil, wire.Reserve{ReserveParams: p})
 	r := request{method: "POST", path: e.base + "/reserve", body: body, max: maxJobs}
+	// If the caller has gone, release returns its jobs to the queue at once.
 	return detach(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
 		return fetch(ctx, e.link, r, func(text string) ([]duly.Delivery, error) {
 			return wire.ReadDeliveries(text, e.link.namespace)

@@ -48,6 +48,7 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	return p, func() {
 		e.publishers.mu.Lock()
 		defer e.publishers.mu.Unlock()
+		// Idle batchers are dropped, so that the map does not keep every topic ever used.
 		if p.users--; p.users == 0 {
 			delete(e.publishers.all, topic)
 		}
@@ -111,6 +112,7 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 			own[n] = messages[i]
 		}
 		answers, err := e.publishTo(ctx, topic, own)
+		// Later failures belong to their own topics, because earlier messages are stored.
 		if err != nil && k == 0 {
 			return nil, err
 		}
@@ -187,6 +189,7 @@ func (e *Engine) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadP
 			if err != nil {
 				return false, err
 			}
+			// A poll without messages may have passed a gap, which the caller must still see.
 			next.Gap += page.Gap
 			page, p.From = next, next.Next
 			return len(page.Entries) > 0, nil

@@ -78,6 +78,7 @@ func (e *Engine) pollFor(
 		if left = wait - (now - begin); left <= 0 {
 			return nil
 		}
+		// A server that stops answers early. The pause keeps polls from spinning meanwhile.
 		if now-polled < timeout/2 {
 			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
 				return err

@@ -176,8 +176,8 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 	}
 }
 
-// Each order key has at most one leased job, whoever reserves. C4.16: a caller that has left
-// gets nothing, and its jobs go to the next one.
+// Each order key has at most one leased job, also if Reserves run concurrently. C4.16: a caller
+// that has left gets nothing, and its jobs go to the next one.
 func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -191,7 +191,7 @@ func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 		func() { leave(); <-gone; rs[3].run(e)() }}
 	together(t, e, calls...)
 	if !errors.Is(rs[1].err, context.Canceled) {
-		t.Errorf("who has gone was answered %v", rs[1].err)
+		t.Errorf("the Reserve of the caller that left returned %v", rs[1].err)
 	}
 	sameGot(t, fmt.Sprint(rs[0].got, rs[1].got, rs[2].got, rs[3].got), "[a1] [] [b1 c] []")
 	if s := balanced(t, e); s.Sizes.Leased != 3 || s.Sizes.Blocked != 1 || s.Counters.Delivered != 3 {

@@ -105,6 +105,6 @@ func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 	}
 	if j, err := e.Get(t.Context(), duly.Q("q"), "two"); err != nil || j.State != duly.StateDead ||
 		j.LastError != "broken" {
-		t.Errorf("what was buried is %v with %q, %v", j.State, j.LastError, err)
+		t.Errorf("the buried job is %v with %q, %v", j.State, j.LastError, err)
 	}
 }

@@ -44,7 +44,8 @@ var damages = []damage{
 		""},
 	{"7 BodyWithoutJob", "INSERT INTO bodies SELECT min(id), zeroblob(16), x'00' FROM queues", faultBodyStray, ""},
 	{"7 BodyLost", "DELETE FROM bodies", faultBodyMissing, ""},
-	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1", faultBodyTwice, ""},
+	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1",
+		faultBodyTwice, ""},
 	// 8–10: a job in two sets. A job is one row with one state.
 	{"8 SameJobTwice", "INSERT INTO jobs SELECT * FROM jobs LIMIT 1", "", "UNIQUE"},
 	{"9 PlaceOfAnotherState", "UPDATE jobs SET place = place + 1000000000000 WHERE state = 1", faultPlace, ""},
@@ -71,7 +72,8 @@ var damages = []damage{
 	{"15 MergeKeyLost", "DELETE FROM merges", faultMergeMissing, ""},
 	{"15 OvertakenWithoutJob", "INSERT INTO replaceable SELECT min(id), zeroblob(16), '', 'm', 1 FROM queues",
 		faultMergeStray, ""},
-	{"15 ReplaceableThatWaits", "INSERT INTO replaceable SELECT queue, number, '', 'm', 0 FROM jobs WHERE state = 2 LIMIT 1", faultMergeStray, ""},
+	{"15 ReplaceableThatWaits",
+		"INSERT INTO replaceable SELECT queue, number, '', 'm', 0 FROM jobs WHERE state = 2 LIMIT 1", faultMergeStray, ""},
 	// 16: expiries.
 	{"16 ExpiryWithoutJob", "INSERT INTO expiries SELECT min(id), 5, zeroblob(16) FROM queues", faultExpiryStray, ""},
 	{"16 ExpiryLost", "DELETE FROM expiries", faultExpiryMissing, ""},

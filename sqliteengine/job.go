@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// inlineBody is the largest body that stands in the job's own row.
+// inlineBody is the largest body that is stored in the job's own row.
 const inlineBody = 1024
 
 // job is a job as read from the tables. The embedded plan holds what was pushed. Its

@@ -84,7 +84,7 @@ func TestBusyCheckpointIsNotLogged(t *testing.T) {
 
 	callers.Wait()
 	if n := log.Count("will be repeated"); n > 0 {
-		t.Errorf("the log is told %d times", n)
+		t.Errorf("the failure was logged %d times", n)
 	}
 }
 
@@ -113,16 +113,16 @@ func TestCheckpointIsRepeatedUntilItStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const told = "will be repeated"
-	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
+	const failure = "will be repeated"
+	eventually.True(t, "the failure to be logged", func() bool { return log.Count(failure) == 1 })
 	for _, id := range []string{"a", "b", "c"} {
 		if err := e.change(t.Context(), pushed(id, nil)); err != nil {
 			t.Fatalf("a push is answered %v", err)
 		}
 	}
 
-	if n := pagesLogged(t, e); n < checkpointPages || log.Count(told) != 1 {
-		t.Errorf("%d pages, told %d times", n, log.Count(told))
+	if n := pagesLogged(t, e); n < checkpointPages || log.Count(failure) != 1 {
+		t.Errorf("%d pages, logged %d times", n, log.Count(failure))
 	}
 
 	connectTo(t, e, path)
@@ -151,7 +151,7 @@ func TestFailedMaintenanceIsLoggedOnce(t *testing.T) {
 		}
 	}
 
-	eventually.True(t, "the log to be told", func() bool { return log.Count("will be repeated") == 1 })
+	eventually.True(t, "the failure to be logged", func() bool { return log.Count("will be repeated") == 1 })
 	if err := e.change(t.Context(), func(tx *tx) error {
 		delete(tx.conn.named, "grave_next")
 		return nil
@@ -167,7 +167,7 @@ func TestFailedMaintenanceIsLoggedOnce(t *testing.T) {
 	})
 
 	if n := log.Count("will be repeated"); n != 1 {
-		t.Errorf("the log was told %d times of %d transactions", n, tries)
+		t.Errorf("the failure was logged %d times for %d transactions", n, tries)
 	}
 }
 

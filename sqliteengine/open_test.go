@@ -171,7 +171,7 @@ func TestForeignFilesStayUnchanged(t *testing.T) {
 		code  duly.Code
 		says  string
 	}{
-		{"text", []byte("dear diary, today nothing happened, and so it goes on for more than a hundred bytes in all of these lines"), duly.CodeCorrupt, "not a SQLite file"},
+		{"text", bytes.Repeat([]byte("dear diary, nothing happened today. "), 4), duly.CodeCorrupt, "not a SQLite file"},
 		{"short", []byte("x"), duly.CodeCorrupt, "not a SQLite file"},
 		{"foreign", foreignBytes, duly.CodeCorrupt, "another program"},
 		{"newer", changed(func(b []byte) []byte {

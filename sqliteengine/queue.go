@@ -155,6 +155,7 @@ func (q *queue) readEarliest(c *conn) error {
 		q.earliest = noEvents
 		return q.asTopic().readDelayed(c)
 	}
+
 	s := c.stmt("queue_moments").Int(1, q.id)
 	if _, err := s.Step(); err != nil {
 		return err
@@ -164,6 +165,7 @@ func (q *queue) readEarliest(c *conn) error {
 			*m = s.ColInt(i)
 		}
 	}
+
 	q.aliased = s.ColInt(4) != 0
 	if q.earliest.tick = never; !s.ColNull(5) {
 		q.earliest.tick = s.ColInt(5)

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// A full disk must not block the store for ever. An ack frees pages of the file, but it
+// A full disk must not block the store permanently. An ack frees pages of the file, but it
 // is itself a write: it needs space in the WAL, and the WAL needs space in the file at
 // the next checkpoint. The ballast, a file that only occupies space, provides both.
 //

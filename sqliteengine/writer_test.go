@@ -87,7 +87,8 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		code duly.Code
 	}{
 		"an error after a change": {pushed("bad", broken), duly.CodeUnavailable},
-		"a constraint":            {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
+		"a constraint": {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") },
+			duly.CodeInternal},
 		"a panic": {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") },
 			duly.CodeInternal},
 		"a panic in what several share": {func(t *tx) error {

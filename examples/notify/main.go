@@ -1,14 +1,12 @@
-// Command notify tells a receiver of an event by HTTP, and goes on telling it
-// on a staircase of delays until it has taken it: the way in which payment
-// providers notify their merchants.
+// Command notify posts an event to a receiver by HTTP, and retries with growing delays until
+// the receiver accepts it. Payment providers notify their merchants in this way.
 //
-//	go run ./examples/notify                                   (tries it out, see below)
+//	go run ./examples/notify                                   (a demonstration, see below)
 //	go run ./examples/notify --to https://example.com/hook '{"paid":17}'
 //	go run ./examples/notify --url http://TOKEN@127.0.0.1:7777/default --to … '{"paid":17}'
 //
-// Without --to it brings a receiver of its own, which takes the event at the
-// third try, and climbs a staircase of seconds. It ends when the notification
-// was taken, or is dead.
+// Without --to it starts its own receiver, which accepts the event at the third try, and uses
+// delays of seconds. The program ends when the notification was accepted or is dead.
 package main
 
 import (
@@ -29,7 +27,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// The staircase of a real notifier, and one to look at.
+// The delays of a production notifier, and short ones for the demonstration.
 const (
 	staircase      duly.Backoff = "15s,3m,10m,30m,30m,1h,2h,6h,15h"
 	shortStaircase duly.Backoff = "1s,2s,4s"
@@ -44,7 +42,7 @@ func main() {
 	}
 }
 
-// settings are what the arguments say.
+// settings are the parsed arguments.
 type settings struct {
 	url, to, event string
 	steps          duly.Backoff
@@ -58,6 +56,7 @@ func parse(args []string) (s settings, err error) {
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
+
 	s.steps = staircase
 	if s.to == "" {
 		s.steps = shortStaircase
@@ -65,6 +64,7 @@ func parse(args []string) (s settings, err error) {
 	if *steps != "" {
 		s.steps = duly.Backoff(*steps)
 	}
+
 	s.event = `{"paid":17}`
 	if flags.NArg() > 0 {
 		s.event = flags.Arg(0)
@@ -77,6 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+
 	if s.url == "" {
 		dir, err := os.MkdirTemp("", "notify")
 		if err != nil {
@@ -85,6 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer os.RemoveAll(dir)
 		s.url = open.File(filepath.Join(dir, "notify.db"))
 	}
+
 	if s.to == "" {
 		receiver, end, err := demoReceiver()
 		if err != nil {
@@ -93,6 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer end()
 		s.to = receiver
 	}
+
 	engine, err := open.Engine(ctx, s.url)
 	if err != nil {
 		return err
@@ -101,14 +104,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return notify(ctx, engine, s, out)
 }
 
-// notify pushes the notification and works until it has come to its end.
+// notify pushes the notification and runs a worker until it is accepted or dead.
 func notify(ctx context.Context, engine contract.Engine, s settings, out io.Writer) error {
 	n := NewNotifier(duly.NewClient(engine, duly.ClientConfig{}), &http.Client{}, out)
-	w := worker.New(engine, worker.Config{Logger: slog.New(slog.DiscardHandler)}) // the notifier itself tells of each try
+	// The notifier reports each try, so the worker's log would only repeat it.
+	w := worker.New(engine, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 	n.Register(w)
 	if err := n.Notify(ctx, s.to, s.event, s.steps); err != nil {
 		return err
 	}
+
 	working, finish := context.WithCancel(ctx)
 	defer finish()
 	ended := make(chan error, 1)
@@ -117,7 +122,7 @@ func notify(ctx context.Context, engine contract.Engine, s settings, out io.Writ
 	case <-n.Ended():
 		finish()
 		return <-ended
-	case err := <-ended: // as ctx does, or because nothing can be done
+	case err := <-ended: // ctx has ended, or the worker can't run
 		return err
 	}
 }

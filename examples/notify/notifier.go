@@ -17,11 +17,11 @@ import (
 
 const (
 	notifications = "notifications"
-	// answerTime is how long a receiver may take.
+	// answerTime limits one request.
 	answerTime = 10 * time.Second
 )
 
-// Notification is what a job carries.
+// Notification is the body of a job.
 type Notification struct {
 	To    string `json:"to"`
 	Event string `json:"event"`
@@ -29,11 +29,11 @@ type Notification struct {
 
 // Doer is the part of an http.Client that a Notifier uses.
 type Doer interface {
-	// Do sends a request and brings its answer.
+	// Do sends a request and returns the response.
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Notifier tells receivers of events.
+// Notifier posts events to receivers.
 type Notifier struct {
 	jobs  *duly.Client
 	http  Doer
@@ -43,31 +43,31 @@ type Notifier struct {
 	out io.Writer
 }
 
-// NewNotifier makes a Notifier that says on out what it does.
+// NewNotifier returns a Notifier that writes its progress to out.
 func NewNotifier(jobs *duly.Client, client Doer, out io.Writer) *Notifier {
 	return &Notifier{jobs: jobs, http: client, out: out, ended: make(chan struct{}, 1)}
 }
 
-// Register says how notifications are handled.
+// Register adds the handler of notifications to a worker.
 func (n *Notifier) Register(w *worker.Worker) {
 	w.Handle(notifications, worker.JSON(n.deliver), worker.Timeout(answerTime))
 }
 
-// Ended tells of each notification that was taken, or given up.
+// Ended receives a value for each notification that was accepted or given up.
 func (n *Notifier) Ended() <-chan struct{} { return n.ended }
 
-// Notify pushes one notification. There is one try more than the staircase has
-// steps.
+// Notify pushes one notification. It has one try more than there are delays.
 func (n *Notifier) Notify(ctx context.Context, to, event string, steps duly.Backoff) error {
 	tries := strings.Count(string(steps), ",") + 2
 	_, err := n.jobs.PushJSON(ctx, notifications, Notification{to, event}, duly.Retry(steps), duly.Tries(tries))
 	return err
 }
 
-// deliver is the handler: nil ends the notification, an error is the next step
-// of the staircase.
+// deliver handles a job. If it returns nil the notification is done; after an error it is tried
+// again after the next delay.
 func (n *Notifier) deliver(ctx context.Context, job *worker.Job[Notification]) error {
 	answer, err := n.post(ctx, job)
+
 	var outcome error
 	switch {
 	case err != nil:
@@ -76,19 +76,22 @@ func (n *Notifier) deliver(ctx context.Context, job *worker.Job[Notification]) e
 		n.say(job, answer.Status+", taken")
 		n.end()
 		return nil
-	case answer.StatusCode == http.StatusGone: // the receiver wants no more of it
+	case answer.StatusCode == http.StatusGone: // the receiver asks for no more retries
 		n.say(job, answer.Status+", given up")
 		n.end()
 		return worker.Bury(errors.New(answer.Status))
 	default:
 		outcome = errors.New(answer.Status)
 	}
+
 	if job.Attempt >= job.Tries {
 		n.say(job, outcome.Error()+", given up: that was the last try")
 		n.end()
 		return outcome
 	}
+
 	n.say(job, outcome.Error())
+	// The receiver knows best when it can accept the event.
 	if wait, ok := retryAfter(answer); ok {
 		return worker.RetryAfter(wait, outcome)
 	}
@@ -101,7 +104,7 @@ func (n *Notifier) post(ctx context.Context, job *worker.Job[Notification]) (*ht
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	// The same for every try, so that the receiver can tell a repeat.
+	// The key is the same for every try, so that the receiver recognizes repeats.
 	req.Header.Set("Idempotency-Key", job.ID)
 	answer, err := n.http.Do(req)
 	if err != nil {
@@ -110,7 +113,7 @@ func (n *Notifier) post(ctx context.Context, job *worker.Job[Notification]) (*ht
 	return answer, answer.Body.Close()
 }
 
-// retryAfter is what a receiver asks for, if it does, within an hour.
+// retryAfter returns the delay that the receiver asks for, at most an hour.
 func retryAfter(answer *http.Response) (time.Duration, bool) {
 	if answer == nil {
 		return 0, false

@@ -42,7 +42,7 @@ func (r *receiver) Do(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// play notifies the receiver, lets two weeks pass, and tells what was said.
+// play notifies the receiver, lets two weeks pass, and returns the output.
 func play(t *testing.T, r *receiver) (string, *dulytest.Engine) {
 	t.Helper()
 	e := dulytest.New(t)

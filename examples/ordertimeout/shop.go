@@ -18,14 +18,13 @@ const (
 	timeouts  = "order-timeouts"
 )
 
-// Order is what the jobs carry.
+// Order is the body of a job.
 type Order struct {
 	ID   string `json:"id"`
 	Item string `json:"item"`
 }
 
-// Shop takes orders. What it knows of them stands in memory here, where a real
-// one has a database.
+// Shop accepts orders. It keeps them in memory, where a real shop has a database.
 type Shop struct {
 	jobs    *duly.Client
 	timeout time.Duration
@@ -36,23 +35,23 @@ type Shop struct {
 	open map[string]bool // placed, and neither paid nor closed
 }
 
-// NewShop makes a shop whose orders may stay unpaid for timeout.
+// NewShop returns a shop that closes orders which are unpaid after timeout.
 func NewShop(jobs *duly.Client, timeout time.Duration, out io.Writer) *Shop {
 	return &Shop{jobs: jobs, timeout: timeout, closed: make(chan struct{}, 1), out: out, open: map[string]bool{}}
 }
 
-// Register says how the shop's jobs are handled.
+// Register adds the handlers of the shop's jobs to a worker.
 func (s *Shop) Register(w *worker.Worker) {
 	w.Handle(timeouts, worker.JSON(s.close))
 	w.Handle(reminders, worker.JSON(s.remind))
 }
 
-// Closed tells of each order that was closed unpaid.
+// Closed receives a value for each order that was closed unpaid.
 func (s *Shop) Closed() <-chan struct{} { return s.closed }
 
-// Place takes an order. The jobs' IDs are made from the order's, so that Pay
-// finds them without having kept anything, and so that placing an order again
-// after a crash in between pushes nothing twice.
+// Place accepts an order and pushes its jobs. Their IDs are derived from the order's ID, so Pay
+// can cancel them without storing anything. If Place is repeated after a crash, the same IDs
+// keep it from pushing the jobs twice.
 func (s *Shop) Place(ctx context.Context, o Order) error {
 	s.note(o, "placed", true)
 	_, err := s.jobs.PushJSON(ctx, timeouts, o, duly.ID("close-"+o.ID), duly.Delay(s.timeout))
@@ -63,9 +62,8 @@ func (s *Shop) Place(ctx context.Context, o Order) error {
 	return err
 }
 
-// Pay ends the waiting for an order's money. A job that is gone already has
-// done its work; whether the order was still open is the database's to say, and
-// never the queue's.
+// Pay marks an order as paid and cancels its jobs. A missing job has already run. Only the
+// database decides whether the order is still open, never the queue.
 func (s *Shop) Pay(ctx context.Context, id string) error {
 	if !s.note(Order{ID: id}, "paid", false) {
 		return fmt.Errorf("order %s is not open", id)
@@ -78,8 +76,8 @@ func (s *Shop) Pay(ctx context.Context, id string) error {
 	return nil
 }
 
-// remind and close are handlers. A job may be delivered again after its work
-// was done, so both ask what the order's state is, and doing nothing is fine.
+// The handlers remind and close may run again for a job that was already handled. Both check
+// the order's state first, so a second run does nothing.
 
 func (s *Shop) remind(_ context.Context, job *worker.Job[Order]) error {
 	s.mu.Lock()
@@ -100,7 +98,8 @@ func (s *Shop) close(_ context.Context, job *worker.Job[Order]) error {
 	return nil
 }
 
-// note opens an order or ends an open one, and says so; false: it was not open.
+// note opens an order, or ends an open one, and prints what happened. It returns false if the
+// order to end is not open.
 func (s *Shop) note(o Order, what string, open bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

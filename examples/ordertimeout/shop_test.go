@@ -92,7 +92,7 @@ func TestProgramOnAFile(t *testing.T) {
 	if err := run(t.Context(), []string{"--url", url, "--timeout", "300ms"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	// On a machine that stands still meanwhile the reminder comes too late to be one.
+	// On a machine that stops meanwhile, the order is closed before its reminder.
 	said := strings.Replace(out.String(), "reminded the buyer of a lamp\n", "", 1)
 	if want := "placed a teapot\nplaced a lamp\npaid\nclosed, for it was not paid: a lamp\n"; said != want {
 		t.Errorf("the program says\n%s\nwant\n%s", out.String(), want)

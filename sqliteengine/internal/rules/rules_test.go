@@ -53,7 +53,10 @@ func TestRulesRoundTrip(t *testing.T) {
 			p.TTL, p.ExpiresAt = 1, 253402300799999
 		},
 		"lease":  func(p *contract.Planned) { p.Lease = duly.MaxLease },
-		"retain": func(p *contract.Planned) { p.Retain = 1 }, "headers": func(p *contract.Planned) { p.Headers = map[string]string{"x": "", "y": "é"} },
+		"retain": func(p *contract.Planned) { p.Retain = 1 },
+		"headers": func(p *contract.Planned) {
+			p.Headers = map[string]string{"x": "", "y": "é"}
+		},
 		"order": func(p *contract.Planned) { p.OrderKey = "ключ" },
 		"merge": func(p *contract.Planned) {
 			p.Merge = duly.Merge{Mode: duly.MergeKeep, Until: duly.UntilDone}
