@@ -183,6 +183,28 @@ func TestClusterTopicModel(t *testing.T) {
 	s.TopicModel(t)
 }
 
+func TestScheduleModel(t *testing.T) {
+	t.Parallel()
+	s := suite(t, single, 1)
+	s.Sequences = 40
+	s.ScheduleModel(t)
+}
+
+func TestScheduleModelByEval(t *testing.T) {
+	t.Parallel()
+	s := suite(t, byEval, 1)
+	s.Sequences = 10
+	s.ScheduleModel(t)
+}
+
+func TestClusterScheduleModel(t *testing.T) {
+	t.Parallel()
+	s := suite(t, cluster, 1)
+	s.Sequences = 10
+	neverAcrossSlots(t)
+	s.ScheduleModel(t)
+}
+
 // TestClusterTopics runs the topic tests on a cluster. They set the number of shards themselves.
 func TestClusterTopics(t *testing.T) {
 	s := suite(t, cluster, 1)

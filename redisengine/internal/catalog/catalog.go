@@ -33,8 +33,9 @@ type Catalog struct {
 
 // Ticks fires the ticks of schedules. The calls that find a due tick report it here.
 type Ticks interface {
-	// Start starts to fire the due ticks of a shard, unless that goes on already.
-	Start(at ShardRef)
+	// Start starts to fire the due ticks of a shard, unless that goes on already. It reports false
+	// if this process leaves them alone for now, because it could not fire them a moment ago.
+	Start(at ShardRef) bool
 	// Round reads the due schedules of a shard once and fires their ticks. more reports that
 	// another round may find due ticks. If a round goes on already, Round waits for that one.
 	Round(ctx context.Context, at ShardRef) (more bool, err error)

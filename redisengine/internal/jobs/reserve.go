@@ -445,10 +445,8 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		}
 
 		h, more := codec.ReadDeliveries(r.Rest), codec.Integer(&r.Rest[0])
-		due := more&tickDue != 0
-		if more &^= tickDue; due {
-			e.Ticks.Start(catalog.ShardRef{Ref: q.Ref, Index: s.Index})
-		}
+		due := more&tickDue != 0 && e.Ticks.Start(catalog.ShardRef{Ref: q.Ref, Index: s.Index})
+		more &^= tickDue
 		// An empty shard lets a new waiter skip its first poll.
 		if h.N < most && more == noMore {
 			s.Emptied.Store(int64(asked) + 1)

@@ -23,6 +23,8 @@ type Passes struct {
 	closed  bool
 	running map[catalog.ShardRef]bool // true: a tick was reported since the pass began its last round
 	timers  map[catalog.ShardRef]*tickTimer
+	// held has until when, on the monotonic clock, the due ticks of a shard are left alone.
+	held map[catalog.ShardRef]time.Duration
 }
 
 // tickTimer starts a pass when a tick is due.
@@ -37,6 +39,7 @@ func New(c *catalog.Catalog, run func(func())) (*Schedules, *Passes) {
 	p := &Passes{
 		store: c.Store, run: run,
 		running: map[catalog.ShardRef]bool{}, timers: map[catalog.ShardRef]*tickTimer{},
+		held: map[catalog.ShardRef]time.Duration{},
 	}
 	e := &Schedules{Catalog: c, passes: p}
 	p.firing = schedule.NewFiring(e, c.Local(), c.Settings.Logger)
@@ -58,28 +61,42 @@ func (p *Passes) Close() {
 }
 
 // Start implements catalog.Ticks.
-func (p *Passes) Start(at catalog.ShardRef) {
+func (p *Passes) Start(at catalog.ShardRef) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return
+	if p.closed || p.held[at] > p.store.Local().Mono() {
+		return false
 	}
 	if _, running := p.running[at]; running {
 		p.running[at] = true // its last read may be older than the tick
-		return
+		return true
 	}
 	p.running[at] = false
 	p.run(func() { p.pass(at) })
+	return true
+}
+
+// round fires due ticks once. It leaves those alone for a while that cannot fire now.
+func (p *Passes) round(ctx context.Context, at catalog.ShardRef) (schedule.Outcome, error) {
+	o, err := p.firing.Round(ctx, at.Ref, at.Index)
+	if err != nil {
+		o = schedule.Outcome{Pause: contract.FullPause}
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.held, at)
+	if o.Pause > 0 && !o.More {
+		p.held[at] = p.store.Local().Mono() + o.Pause
+	}
+	return o, err
 }
 
 // pass fires the ticks of a shard until none is due, or none can fire now. Two seconds later, a
 // timer starts another pass, or the look of a process with waiters.
 func (p *Passes) pass(at catalog.ShardRef) {
 	for {
-		o, err := p.firing.Round(p.store.Quit, at.Ref, at.Index)
-		if err != nil {
-			o = schedule.Outcome{Pause: contract.FullPause}
-		}
+		o, err := p.round(p.store.Quit, at)
 		if !o.More && p.ended(at, o, err) {
 			return
 		}
@@ -104,7 +121,7 @@ func (p *Passes) ended(at catalog.ShardRef, o schedule.Outcome, err error) bool 
 
 // Round implements catalog.Ticks.
 func (p *Passes) Round(ctx context.Context, at catalog.ShardRef) (more bool, err error) {
-	o, err := p.firing.Round(ctx, at.Ref, at.Index)
+	o, err := p.round(ctx, at)
 	return o.More, err
 }
 

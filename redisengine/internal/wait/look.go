@@ -179,10 +179,11 @@ func (h *Hub) lookAtQueues(ctx context.Context, doors []Door, once bool) *lookSu
 
 	g := &lookSummary{dispatcher: doors[0].Dispatcher}
 	g.err = h.look(ctx, shards, once, func(i int, l lookResult) {
-		g.add(shards[i].q, l)
-		if l.tickDue {
-			h.Ticks.Start(catalog.ShardRef{Ref: shards[i].q.Ref, Index: shards[i].s.Index})
+		// A due tick wakes a waiter as a job does: its Reserve waits until the tick is fired.
+		if h.startTicks(shards[i], l) {
+			l.deliverable = max(l.deliverable, 1)
 		}
+		g.add(shards[i].q, l)
 	})
 	for _, d := range g.changed {
 		if g.ready {
@@ -196,6 +197,11 @@ func (h *Hub) lookAtQueues(ctx context.Context, doors []Door, once bool) *lookSu
 	}
 
 	return g
+}
+
+// startTicks fires due ticks that a look has found. It reports whether that goes on.
+func (h *Hub) startTicks(d *watchedShard, l lookResult) bool {
+	return l.tickDue && h.Ticks.Start(catalog.ShardRef{Ref: d.q.Ref, Index: d.s.Index})
 }
 
 func (g *lookSummary) add(q *catalog.Queue, l lookResult) {

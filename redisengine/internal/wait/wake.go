@@ -21,9 +21,7 @@ func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper b
 	if l.deliverable > 0 && !h.wake(doorOf(d.q), d.s.Index, l.deliverable) && keeper {
 		h.PutMarker(d.s, "now", int64(l.deliverable))
 	}
-	if l.tickDue {
-		h.Ticks.Start(catalog.ShardRef{Ref: d.q.Ref, Index: d.s.Index})
-	}
+	h.startTicks(d, l)
 	if at := l.keepUntil(); keeper && at != 0 {
 		h.SetDueTimer(d.s, at, h.Until(at, l.clock))
 	}
