@@ -100,6 +100,7 @@ func New(cfg Config) (*Server, error) {
 func observedEngine(cfg *Config) *observe.Engine {
 	log := newHealthLog(cfg)
 	e := observe.New(cfg.Engine, cfg.Metrics.Observer())
+	// Pools report the results of their engines, so the log has the right pool.
 	if cfg.Pools == nil {
 		e.Observe(log.observer())
 	}
@@ -142,6 +143,7 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 		compatible.SetDefaults(*cfg.Lmstfy.Defaults)
 	}
 
+	// The API needs the engine, so its observer can be added only now.
 	observed.Observe(compatible.Observer())
 
 	scheduler, _ := bare.(duly.Scheduler)

@@ -69,6 +69,7 @@ func appendFields(rows []Field, path string, o *wire.Object) []Field {
 			Default: preset, Bound: join(bound, bounds(f)), Meaning: meaning,
 		})
 
+		// An error is a link to its own table.
 		if f.Object == nil || isError(f) {
 			continue
 		}

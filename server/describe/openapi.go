@@ -64,6 +64,7 @@ func OpenAPI(version string, parts []Part) map[string]any {
 	d := document{schemas: object{}}
 	var tags []object
 	paths := map[string]object{}
+	// A path has one object for all its methods.
 	for _, p := range parts {
 		tags = append(tags, object{"name": p.Title, "description": p.Text})
 		for i := range p.Routes {
@@ -103,6 +104,7 @@ func (d *document) operation(p Part, r *route.Route) object {
 		"description": strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Access.String() + "."),
 		"x-right":     r.Access.String(), "security": security(r),
 	}
+	// The admin address is another server, so its routes override the list of servers.
 	if p.Admin {
 		op["servers"] = []object{
 			{"url": "http://127.0.0.1:7778", "description": "The admin address of a local server"},
@@ -136,6 +138,7 @@ func security(r *route.Route) []object {
 	if r.Access != auth.Open {
 		list = append(list, object{"token": []string{}})
 	}
+	// Accounts exist for the admin address only.
 	if r.Access == auth.Operator {
 		list = append(list, object{"account": []string{}})
 	}
@@ -152,6 +155,7 @@ func parameters(r *route.Route) (list []object) {
 		q := queries[name]
 		schema := object{"type": q.kind}
 		p := object{"name": name, "in": "query", "description": q.text, "schema": schema}
+		// The only query parameter without a default is the state of a list.
 		if name == requiredQuery {
 			p["required"] = true
 			schema["enum"] = strings.Split(states, ", ")
@@ -186,10 +190,12 @@ func (d *document) success(r *route.Route) object {
 
 // Codes lists the errors of a request as a whole.
 func Codes(r *route.Route) []duly.Code {
+	// The errors of tokens cannot occur without a token.
 	if r.Access == auth.Open {
 		return r.Doc.Errors
 	}
 	codes := slices.Concat(everywhere, r.Doc.Errors)
+	// A request without a body cannot be too large.
 	if r.MaxBody > 0 && !slices.Contains(codes, duly.CodeTooLarge) {
 		codes = append(codes, duly.CodeTooLarge)
 	}
@@ -227,6 +233,7 @@ func (d *document) media(form route.Form, example string) object {
 
 // reference returns a reference to the schema of an object, which it adds to the document.
 func (d *document) reference(o *wire.Object) object {
+	// The schema is stored before its fields are described, because a field may refer to it.
 	if d.schemas[o.Name] == nil {
 		properties, required := object{}, []string{}
 		schema := object{"type": "object", "properties": properties, "additionalProperties": o.Answer}
@@ -253,6 +260,7 @@ func (d *document) property(f *wire.Field) object {
 	} else {
 		schema = kindSchema(f.Kind)
 	}
+	// Some keywords are about the list, and some about its items.
 	if f.List {
 		items := schema
 		schema = object{"type": "array", "items": items}

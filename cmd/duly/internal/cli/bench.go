@@ -170,6 +170,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	}
 	defer target.remove()
 	var disk *bench.Disk
+	// The time of a sync explains most of what a file can do.
 	if target.folder != "" {
 		if disk, err = bench.MeasureDisk(ctx, target.folder, b.syncDelay, a.env.Clock); err != nil {
 			return err
@@ -183,6 +184,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	report, err := bench.Run(ctx, b.Config)
 	bar.end()
 
+	// An interrupted run still prints the phases that it has measured.
 	if report != nil && len(report.Phases)+len(report.Without) > 0 {
 		report.Against, report.URL = open.Redact(b.against), open.Redact(target.url)
 		report.Disk, report.SyncDelay = disk, float64(b.syncDelay)/float64(time.Microsecond)
@@ -234,6 +236,7 @@ func (b *benchFlags) fillConfig(a *app) {
 		}
 	}
 
+	// Redis needs other batches than a file to be busy.
 	if b.Gauge != nil {
 		b.Load.Batch, b.Load.Concurrency = gaugeLoad.Batch, gaugeLoad.Concurrency
 	}
@@ -248,6 +251,7 @@ func (b *benchFlags) fillConfig(a *app) {
 
 // earlyError returns an error if a job came before its due time.
 func earlyError(report *bench.Report) error {
+	// Never early is a promise, so a single early job fails the benchmark.
 	var early int64
 	for _, phases := range [][]bench.Result{report.Without, report.Phases} {
 		for i := range phases {
@@ -307,6 +311,7 @@ func (a *app) temporaryTarget(parent string) (t benchTarget, err error) {
 		return t, withHint(err, "choose a writable folder: --data")
 	}
 	removeFolder := func() { os.RemoveAll(t.folder) }
+	// A second signal ends the program without the deferred calls.
 	removeHook := a.onAbort(removeFolder)
 	t.remove = func() { removeHook(); removeFolder() }
 	t.endpoint = endpoint{url: open.File(filepath.Join(t.folder, "bench.db")), namespace: contract.NamespaceOr(a.namespace)}

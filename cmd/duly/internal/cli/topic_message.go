@@ -193,6 +193,7 @@ const tailWait = 30 * time.Second
 func (a *app) tail(
 	ctx context.Context, p *printer, s *session, topics contract.Topics, topic string, f tailFlags,
 ) error {
+	// A long wait saves calls, and ends at Ctrl-C all the same.
 	read := contract.ReadParams{From: f.from.from, Wait: tailWait}
 	if f.once {
 		read.Wait = 0
@@ -205,12 +206,14 @@ func (a *app) tail(
 
 		page, err := topics.Read(ctx, s.queue(topic), read)
 		switch {
+		// Ctrl-C is the normal end of tail.
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return a.withTailHint(ctx, s, topics, err, topic)
 		}
 
+		// A reader that is slower than the retention must notice what it has missed.
 		if page.Gap > 0 {
 			a.note("%s gone before the oldest stored message", plural(page.Gap, "message"))
 		}
@@ -250,6 +253,7 @@ func (p *printer) entries(page *contract.ReadPage, bodies bool) error {
 			p.printf("%s\n", e.Body)
 		default:
 			key := e.Key
+			// A column must not be empty, because awk and cut count fields.
 			if key == "" {
 				key = "-"
 			}
