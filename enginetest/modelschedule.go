@@ -65,7 +65,6 @@ var scheduleSituations = []string{
 	"fire fired", "fire stale", "fire early", "fire full", "fire not_found", "fire invalid",
 	"run created", "run merged", "run exists", "run invalid",
 	"delete conflict", "trigger created", "trigger merged", "pass full", "ticks fired", "ticks skipped", "ticks missed",
-	"tick woke a waiter",
 }
 
 func (v situations) missing() (names []string) {

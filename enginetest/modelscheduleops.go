@@ -214,10 +214,6 @@ func (f fireForgery) apply(items []contract.FireItem) []contract.FireItem {
 		return append(items, items[0])
 	case fireUnknown:
 		first.Name = "unknown"
-	case fireSameRun:
-		if first.Job != nil {
-			first.Job.ID = "the-run" // a second push of it exists
-		}
 	}
 	return items
 }
@@ -276,6 +272,10 @@ func (o fireOp) items(p *pair, s side) (all []contract.FireItem, err error) {
 		// A tick that is not due makes an item that is early.
 		now := max(p.h.Clock.Now().UnixMilli(), r.Next)
 		items := spec.Forge.apply(schedule.Fold(&r, timing, now, config.Defaults.TTL))
+		if spec.Forge == fireSameRun && items[0].Job != nil {
+			// A second push of it exists.
+			items[0].Job.ID = schedule.Run(&r, p.ticks.start.UnixMilli()).ID
+		}
 		if spec.NoJob {
 			items[len(items)-1].Job = nil
 		}
@@ -304,35 +304,14 @@ func (o tickOp) play(p *pair) {
 	p.h.Advance(max(by, 0))
 }
 
-// scheduleReserveOp waits and reserves. A due tick must wake the waiter. A step then fires it,
-// because an engine may fire it before or after it reserves.
+// scheduleReserveOp steps the queues, waits and reserves. The step fires due ticks, because an
+// engine may fire them before or after it reserves.
 type scheduleReserveOp struct{ reserveOp }
 
 func (o scheduleReserveOp) play(p *pair) {
-	params, count := o.params(), p.counting()
-	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues, Dispatcher: params.Dispatcher}
-	if due := p.dueFor(o.reserveOp); due {
-		p.both("wait with a due tick", func(s side) (string, error) {
-			ready, err := s.taker(params.Namespace, params.Dispatcher).Wait(p.ctx, wait)
-			count("tick woke a waiter")
-			return fmt.Sprint(ready), err
-		})
-	}
-	p.stepAll(params)
-	p.deliver(params)
-}
-
-// dueFor reports whether the model has a due tick in a queue that serves the caller.
-func (p *pair) dueFor(o reserveOp) bool {
-	p.tick()
-	for _, at := range o.Queues {
-		st, err := p.sides[1].in(at.ref().Namespace).Stats(p.ctx, at.ref())
-		serves := o.Dispatcher == (st.Delivery == duly.DeliverPush)
-		if err == nil && serves && p.dueTick(at.ref()) {
-			return true
-		}
-	}
-	return false
+	p.stepAll(o.params())
+	waitOp{o.reserveOp}.play(p)
+	p.h.Quiet() // an engine may fire ticks after a Reserve has returned
 }
 
 // dueTick reports whether the model has a due tick.

@@ -47,9 +47,6 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 	if q != nil {
 		shards = q.cfg.Shards
 	}
-	if err := contract.CheckScheduleShard(&s, shards); err != nil {
-		return r, "", err
-	}
 
 	var old *contract.ScheduleRecord
 	if stored := q.schedule(s.Name); stored != nil {
@@ -66,7 +63,11 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 		return r, "", err
 	}
 	now, _ := e.now()
-	return schedule.Put(old, ref, s, timing, now)
+	r, status, err = schedule.Put(old, ref, s, timing, now)
+	if err == nil && status != duly.ScheduleUnchanged {
+		err = contract.CheckScheduleShard(&s, shards)
+	}
+	return r, status, err
 }
 
 // storeSchedule stores the record of a Put. It creates the queue if that does not exist.
