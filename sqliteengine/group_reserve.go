@@ -51,6 +51,7 @@ func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
 	if topic.missing() {
 		return contract.NoTopic(q.group.topic)
 	}
+	// New messages must not starve behind ready ones that come back again and again.
 	if q.lag(topic) > 0 && q.heldRoom() > 0 {
 		if err := r.fromReady(t, s, (n+1)/2); err != nil {
 			return err
@@ -102,6 +103,7 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) er
 func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, error) {
 	w, g := &s.new, s.q.asGroup()
 	if w.next == len(w.all) && g.lag(topic) > 0 {
+		// Later Reserves of the transaction use the same messages.
 		limit := min(max(n, t.wanted(s.q.ref)), duly.MaxBatch)
 		if err := w.read(t, topic, g.group.n.cursor+1, limit); err != nil {
 			return nil, err
@@ -119,6 +121,7 @@ func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, e
 
 // read reads messages of the log, up to the bound on the bodies of one call.
 func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error {
+	// Messages of this transaction are not in the table before the flush.
 	if err := t.messages.flush(t); err != nil {
 		return err
 	}
@@ -232,6 +235,7 @@ func (s *readyBuffer) flushNew(t *tx) error {
 	}
 	w.leased = w.leased[:0]
 	clear(w.keys)
+	// The rows are stored now, so lookups find the keys without this map.
 	return nil
 }
 
@@ -243,6 +247,7 @@ func (q groupQueue) unread(t *tx, most int) (int64, error) {
 		return 0, nil
 	}
 	n := q.lag(topic)
+	// Due messages enter the log at the next step, so they count too.
 	if topic.earliest.due <= t.now {
 		due, err := t.count(t.stmt("delayed_count").Int(1, topic.id).Int(2, t.now).Int(3, countBound))
 		if err != nil {

@@ -91,6 +91,7 @@ func newNotifier(e *store) *notifier {
 func (h *notifier) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// The mode of delivery is unknown here, and only one of the two views is in use.
 	for _, d := range []waitKey{{ref, false}, {ref, true}} {
 		if v := h.views[d]; v != nil && v.exists && v.kind != kindTopic {
 			return v.cfg, true
@@ -124,6 +125,7 @@ func (v *queueView) clear() {
 func (h *notifier) reset(queues map[duly.QueueRef]*queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// Queues that are gone keep their waiters, which see an unknown queue.
 	for d, v := range h.views {
 		if q := queues[d.ref]; q == nil || q.waitKey() != d {
 			h.clear(v)
@@ -228,6 +230,7 @@ func (h *notifier) clearOther(q *queue) {
 // wake wakes waiters for n deliverable jobs, within the limits and except for waiters
 // already woken. If a time has passed, it requests a poll to count further jobs.
 func (h *notifier) wake(v *queueView, now, n int64) {
+	// A queue that nobody waits on needs no count.
 	if h.waiters.Waiting(v.key) == 0 {
 		return
 	}
@@ -276,6 +279,7 @@ func (h *notifier) forget(v *queueView) {
 	if v.exists {
 		return
 	}
+	// The timer must not visit a queue that is gone.
 	delete(h.leasing, v)
 	delete(h.scheduled, v)
 	if h.waiters.Waiting(v.key) == 0 {
@@ -358,6 +362,7 @@ func (h *notifier) arm(now int64) {
 	for v := range h.scheduled {
 		at = min(at, h.nextCheck(v, now, mono, false))
 	}
+	// Without anything to watch the engine uses no processor time.
 	if !anyone {
 		h.armed = never
 		return
@@ -367,6 +372,7 @@ func (h *notifier) arm(now int64) {
 
 func (h *notifier) set(at int64) {
 	h.armed = at
+	// A commit after Close must not start the timer again.
 	if h.closed {
 		return
 	}
@@ -416,6 +422,7 @@ func (h *notifier) overdueQueues() map[waitKey]int {
 	defer h.mu.Unlock()
 	now := h.now()
 	queues := map[waitKey]int{}
+	// Other queues are left out, because a poll costs a read.
 	for d := range h.waiters.Keys() {
 		if v := h.views[d]; v.exists && v.outdated(now) {
 			queues[d] = h.waiters.Waiting(d) + h.waiters.Outstanding(d, 0)

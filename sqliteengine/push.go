@@ -18,6 +18,7 @@ func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	if err := contract.CheckBatch(len(jobs), size); err != nil {
 		return nil, err
 	}
+	// An empty call must not wait for a transaction.
 	if len(jobs) == 0 {
 		return []duly.PushResult{}, e.checkOpen(ctx)
 	}
@@ -72,6 +73,7 @@ func (p *pushCall) plan(e *store, jobs []duly.Job) {
 
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
+		// Batches are mostly for one queue, so its configuration is read once.
 		if r := (duly.QueueRef{Namespace: contract.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
 			ref = r
 			cfg, there = e.notifier.config(r)
@@ -97,6 +99,7 @@ func (p *pushCall) plan(e *store, jobs []duly.Job) {
 // because an earlier job may create the queue.
 func (p *pushItem) keepOriginal(j *duly.Job) *duly.Job {
 	fresh := *j
+	// The ID must be the same in both plans, because the caller gets it.
 	if fresh.ID == "" {
 		fresh.ID, fresh.Made = duly.MakeID(&fresh), true
 	}
@@ -156,12 +159,14 @@ func (p *pushCall) run(t *tx) error {
 			err = contract.CheckDelivery(&item.Planned.Job, &q.cfg)
 		}
 		if err != nil {
+			// A refusal is the result of this job; any other error ends the transaction.
 			if !isRefusal(err) {
 				return err
 			}
 			*result = duly.PushResult{ID: item.ID, Err: err}
 			continue
 		}
+		// Aliases and bounds need a look at other jobs, so such jobs are stored one by one.
 		if item.simple && !q.aliased && q.cfg.MaxJobs == duly.None {
 			if err := t.pushes.add(t, simplePush{q, item, result}); err != nil {
 				return err
@@ -190,6 +195,7 @@ func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 		return duly.PushResult{}, err
 	}
 	if old != nil {
+		// The stored state may be outdated, because no step has run.
 		state, err := old.currentState(t)
 		return duly.PushResult{ID: p.ID, Status: duly.Exists, State: state}, err
 	}
@@ -220,6 +226,7 @@ func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 
 // Accepts implements contract.Accepter.
 func (e jobAPI) Accepts(ctx context.Context) error {
+	// After a full disk the store may accept jobs again, which only an attempt shows.
 	if !e.diskFull.Load() {
 		return e.checkOpen(ctx)
 	}

@@ -16,6 +16,7 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 		return nil, err
 	}
 
+	// The caller may reuse its slice after it has left, while the writer still reads it.
 	p.Namespace, p.Queues = contract.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
 	for {
 		r := &reserveCall{p: p}
@@ -28,6 +29,7 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 			}
 			return nil, err
 		}
+		// An empty reply would be wrong while a step or a tick may still bring jobs.
 		if len(r.deliveries) == 0 && (r.more || e.fireTicks(ctx, r.ticks)) {
 			continue
 		}
@@ -35,6 +37,7 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 		if len(r.deliveries) > 0 {
 			e.notifier.reserved(r.ticks)
 		}
+		// The wake-ups of queues that were not visited go to other waiters.
 		e.notifier.pass(p.Namespace, p.Queues[r.visited:], p.Dispatcher)
 		return r.deliveries, nil
 	}
@@ -101,6 +104,7 @@ func (r *reserveCall) run(t *tx) error {
 			q.reserves++
 		}
 		if q.group != nil {
+			// Consumers are visible even if they find no message.
 			q.asGroup().noteCall(t, r.p.Consumer)
 		}
 		if q.earliest.tick <= t.now {
@@ -109,6 +113,7 @@ func (r *reserveCall) run(t *tx) error {
 		if err := r.reserveFrom(t, q); err != nil {
 			return err
 		}
+		// Later queues are visited only if there is room, because their order is a priority.
 		if len(r.deliveries) == r.p.Max || r.full || r.more {
 			return nil
 		}
@@ -131,6 +136,7 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 	r.more = s.more
 	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {
+		// A pause hides the jobs of further steps, so a repeat would find nothing.
 		r.more = r.more && !q.cfg.Paused
 		return nil
 	}
@@ -170,6 +176,7 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 		}
 		return nil
 	}
+	// The message of a pointer may have been deleted by a bound.
 	if err := j.readBody(t.conn); err == errGone {
 		return j.missOne(t)
 	} else if err != nil {
@@ -219,6 +226,7 @@ func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	t, q := b.t, b.q
 	end := j.newLeaseEnd(t, lease)
 	if end != b.end || q.group != nil && j.ended != b.ended {
+		// One statement has one lease end, so jobs with another one need the next statement.
 		if err := b.flush(); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ func (e jobAPI) Settle(ctx context.Context, namespace string, outcomes []duly.Se
 	}
 	s := &settleCall{ref: duly.QueueRef{Namespace: contract.NamespaceOr(namespace)},
 		outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
+	// Without this the call would take a transaction and change nothing.
 	if len(outcomes) == 0 {
 		return s.results, nil
 	}
@@ -55,6 +56,7 @@ func (s *settleCall) validate() {
 		if s.invalid[i] = contract.ValidatePlainSettle(o); s.invalid[i] != nil {
 			continue
 		}
+		// This engine has no shards, so such a receipt is from another engine.
 		if s.parts[i], _ = contract.ParseReceipt(o.Receipt); s.parts[i].Shard != 0 {
 			s.invalid[i] = duly.ErrLeaseLost
 		}
@@ -75,6 +77,7 @@ func (s *settleCall) space() spaceClass {
 func (s *settleCall) run(t *tx) error {
 	s.topics = s.topics[:0]
 	for i := range s.outcomes {
+		// A bad receipt fails alone.
 		if s.results[i] = s.invalid[i]; s.results[i] != nil {
 			continue
 		}
@@ -141,6 +144,7 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 		if acked == 1 {
 			q.counters.Acked++
 			q.sizes.Leased--
+			// The acked message may have been the first that the group held.
 			if q.group != nil {
 				q.group.stale = true
 			}
@@ -178,6 +182,8 @@ func (e jobAPI) Extend(ctx context.Context, namespace string, receipts []duly.Re
 	}
 	return x.results, nil
 }
+
+// The job may have ended or been reserved again since the receipt was made.
 
 // extendCall is one Extend call.
 type extendCall struct {
@@ -217,6 +223,7 @@ func (x *extendCall) run(t *tx) error {
 // extend sets a new lease end. It returns false if the receipt is not current.
 func (x *extendCall) extend(t *tx, q *queue, p *contract.ReceiptParts) (bool, error) {
 	lease := x.lease
+	// Without a lease in the call the job's own applies, and only its row has that.
 	if lease == 0 {
 		j, err := q.current(t, p)
 		if err != nil || j == nil {
@@ -230,6 +237,7 @@ func (x *extendCall) extend(t *tx, q *queue, p *contract.ReceiptParts) (bool, er
 	if err != nil || held == 0 {
 		return false, err
 	}
+	// The bound may keep the old lease end, which only costs an early check.
 	lower(&q.earliest.leaseEnd, end)
 	return true, nil
 }

@@ -39,6 +39,7 @@ func (q *queue) overdue(now int64) bool {
 
 // dropExpired deletes waiting jobs past their TTL and done jobs past their Retain.
 func (q *queue) dropExpired(t *tx) (more bool, err error) {
+	// The earliest time is a lower bound, so most steps need no read.
 	if q.earliest.expiry >= t.now {
 		return false, nil
 	}
@@ -64,6 +65,7 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 		j, err := q.byNumber(t, e.number)
 		switch {
 		case err != nil:
+		// The entry may be older than the job's present expiry, as after an update.
 		case j != nil && j.stored.expiry == e.moment:
 			_, err = j.unexpired(t)
 		default: // the entry has no job
@@ -81,6 +83,7 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 // time again.
 func (q *queue) partDone(t *tx, moment *int64, n int) (more bool, err error) {
 	if n >= stepBound {
+		// A time in the past makes the next step continue here.
 		*moment = min(*moment, t.now-1)
 		return true, nil
 	}
@@ -191,6 +194,7 @@ func (q *queue) trim(t *tx, state duly.State, most int) (more bool, err error) {
 		over, name = func(int64) bool { return q.sizes.Done > duly.MaxDone }, "done_first"
 	}
 
+	// The deferred call also counts what was deleted before an error.
 	n := 0
 	defer func() { q.noteDrop(t, state, n) }()
 	for over(t.now) {
@@ -227,6 +231,7 @@ func (q *queue) noteDrop(t *tx, state duly.State, n int) {
 	if n == 0 {
 		return
 	}
+	// One line per queue and state is enough for the log.
 	for i := range t.drops {
 		if t.drops[i].ref == q.ref && t.drops[i].state == state {
 			t.drops[i].n += n

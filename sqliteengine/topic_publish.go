@@ -53,6 +53,7 @@ func (p *publishCall) validate(e *store, messages []duly.Message, copyBodies boo
 			planned, item.due, item.err = contract.PlanMessage(*m, now)
 			item.ref = duly.QueueRef{Namespace: planned.Namespace, Name: planned.Topic}
 			item.message = message{id: m.ID, key: m.Key, headers: rules.PackHeaders(planned.Headers), body: m.Body}
+			// The caller may reuse its memory before the writer stores the message.
 			if copyBodies {
 				item.body = bytes.Clone(m.Body)
 			}
@@ -76,6 +77,7 @@ func (p *publishCall) run(t *tx) error {
 		if item.err != nil {
 			continue
 		}
+		// Messages of one topic mostly follow each other, so the topic is looked up once.
 		if q.missing() || q.ref != item.ref {
 			next, err := t.makeTopic(item.ref)
 			if err != nil {
@@ -159,6 +161,7 @@ func (p *publishCall) dropAhead(t *tx, q topicQueue) (more bool, err error) {
 	if _, size, err := crowd(int64(len(p.items))); err != nil || size <= room {
 		return false, err
 	}
+	// The cheap estimate counts repeats too, so only a large one needs the exact count.
 	fresh, err := p.countFresh(t, q)
 	if err != nil {
 		return false, err
@@ -217,6 +220,7 @@ func (q topicQueue) publishOne(t *tx, p *publishItem, r *duly.PublishResult) err
 			return err
 		}
 	} else if delayed {
+		// A delayed message needs an ID by which it can be cancelled.
 		m.id = duly.NewNumber().String()
 		r.ID = m.id
 	}
@@ -227,6 +231,7 @@ func (q topicQueue) publishOne(t *tx, p *publishItem, r *duly.PublishResult) err
 		return err
 	}
 
+	// Exists and full are decided, so from here on the message is stored.
 	l.n.published++
 	if delayed {
 		return q.delay(t, &m, p.due)

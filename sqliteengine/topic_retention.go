@@ -17,6 +17,7 @@ import (
 // once its transaction has deleted about 8 MiB, because other calls wait for it.
 func (q topicQueue) trimLog(t *tx) (more bool, err error) {
 	l := q.log
+	// Messages of this transaction must be in the table, or their deletion would miss them.
 	if err := t.messages.flush(t); err != nil {
 		return false, err
 	}
@@ -30,6 +31,7 @@ func (q topicQueue) trimLog(t *tx) (more bool, err error) {
 			return true, nil
 		}
 
+		// The bounds cut the range, so that no transaction takes long.
 		last = min(last, l.n.first+left-1)
 		if room := duly.MaxBatchBytes - t.trimmedBytes; l.n.bytes() > room {
 			full, err := q.firstAtSize(t, l.n.goneBytes+room)
@@ -82,6 +84,7 @@ func (q topicQueue) isHeld(t *tx, ordinal int64) bool {
 // unneeded returns the last message that no group needs.
 func (q topicQueue) unneeded(t *tx) (int64, error) {
 	l := q.log
+	// Without groups every message is kept, for groups that are created later.
 	if len(l.groups) == 0 {
 		return 0, nil
 	}
@@ -133,6 +136,7 @@ func (q topicQueue) overflow(t *tx, messages, bytes int64) (last int64, err erro
 		return last, nil
 	}
 
+	// With overflow refuse, a message that a group needs stays, and the publisher is refused.
 	floor, err := q.floor(t)
 	return min(last, floor-1), err
 }
@@ -224,6 +228,7 @@ func (q topicQueue) deleteUntil(t *tx, last int64, counter *int64) error {
 	if err != nil {
 		return err
 	}
+	// The positions are read before the deletion, because they come from the deleted rows.
 	if _, err := t.stmt("messages_drop").Int(1, q.id).Int(2, last).Run(); err != nil {
 		return err
 	}
@@ -236,6 +241,7 @@ func (q topicQueue) deleteUntil(t *tx, last int64, counter *int64) error {
 		if g == nil || g.group.floor() > last {
 			continue
 		}
+		// Only a group that misses something gets a draft.
 		g = t.queue(ref)
 		held, err := q.heldBetween(t, g, from, to)
 		if err != nil {
@@ -263,6 +269,7 @@ func (q topicQueue) floor(t *tx) (int64, error) {
 			}
 		}
 
+		// A stale bound may be too low. It is read again only for the lowest group.
 		if lowest == nil || !lowest.group.stale {
 			q.log.noteHolder(lowest, t.now)
 			return floor, nil

@@ -67,6 +67,7 @@ func (t *tx) queue(ref duly.QueueRef) *queue {
 			return q
 		}
 	}
+	// Most transactions create no queue, so they have no overlay and look here.
 	q := t.w.queues[ref]
 	if q == nil {
 		return nil
@@ -123,6 +124,7 @@ func (t *tx) addQueue(q *queue) error {
 	}
 	q.id, q.earliest = s.ColInt(0), noEvents
 	s.Reset()
+	// The draft needs a base that apply can fill in, as an existing queue has.
 	q.base = &queue{id: q.id, ref: q.ref, kind: q.kind, cfg: q.cfg, earliest: q.earliest, draft: q}
 	t.touched = append(t.touched, q)
 	t.setOverlay(q.ref, q)
@@ -138,6 +140,7 @@ func (t *tx) destroy(q *queue) error {
 		names = append(names, "topic_drop", "log_drop")
 	case kindGroup:
 		names = append(names, "group_drop", "cursor_drop")
+		// These are in memory only, so no statement removes them.
 		t.w.e.consumers.forget(q.id)
 		delete(t.w.misses, q.ref)
 	}
@@ -166,6 +169,7 @@ func (t *tx) setOverlay(ref duly.QueueRef, q *queue) {
 func (t *tx) queuesIn(namespace string) int {
 	n := t.w.perNamespace[namespace]
 	for ref, q := range t.overlay {
+		// A queue that was destroyed and created again changes nothing.
 		before := t.w.queues[ref] != nil
 		switch {
 		case ref.Namespace != namespace || ref.IsGroup():
@@ -209,6 +213,7 @@ func (t *tx) apply() {
 		}
 	}
 
+	// The base is overwritten in place, because the map of queues refers to it.
 	for _, q := range t.touched {
 		truth := q.base
 		*truth = *q
@@ -218,6 +223,7 @@ func (t *tx) apply() {
 
 // discard discards the drafts after a rollback.
 func (t *tx) discard() {
+	// The next transaction must start from the committed state.
 	for _, q := range t.touched {
 		q.base.draft = nil
 	}
@@ -280,6 +286,7 @@ func (t *tx) collectInto(jobs []job, s *sqliteconn.Stmt, q *queue, bytes int) ([
 		}
 	}
 
+	// Quarantine writes to the table that the statement reads, so it comes after the read.
 	for _, u := range unreadable {
 		if err := q.quarantine(t, u); err != nil {
 			return jobs, err
@@ -425,6 +432,7 @@ func (t *tx) topic(ref duly.QueueRef) (topicQueue, error) {
 // mayCreate returns the first message of a new group, or the error if its topic cannot
 // have another group. It changes nothing.
 func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts contract.FromParts) (first int64, err error) {
+	// The group may be the first user of its topic.
 	q := t.peek(topic)
 	if q == nil || q.kind != kindTopic {
 		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}

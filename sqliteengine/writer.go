@@ -54,6 +54,7 @@ func (w *writer) run() {
 			w.serve(w.batch)
 			w.e.readers.long.writeEnds()
 			answered := len(w.batch)
+			// Finished operations must not keep their bodies alive.
 			clear(w.batch)
 			w.maintainUnderLoad()
 			if w.e.cfg.Gather {
@@ -91,6 +92,7 @@ func (w *writer) maintainUnderLoad() {
 // serve runs a batch of operations and answers them.
 func (w *writer) serve(ops []*op) {
 	err := w.attempt(ops)
+	// A lost disk fails every operation alike, so a second attempt would be useless.
 	if err != nil && len(ops) > 1 && w.failure == nil && !w.mustReopen(err) {
 		// One bad operation must not fail the others, so each runs alone.
 		for _, o := range ops {
@@ -151,6 +153,7 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 		return err
 	}
 
+	// Operations of one kind share statements, so they run next to each other.
 	sortByKind(ops)
 	for i, o := range ops {
 		if o.err = cmp.Or(o.start(), w.space.admit(o.space)); o.err != nil {
@@ -201,9 +204,11 @@ func (w *writer) afterCommit(t *tx) {
 	w.logMisses(t)
 	pages := w.c.PagesWritten()
 	w.walPages += pages
+	// A slow disk is simulated before anyone learns of the commit.
 	if d := w.e.cfg.SyncDelay; d > 0 && pages > 0 {
 		<-w.clock.NewTimer(d).C
 	}
+	// Waiters must see the commit, so they are woken only now.
 	w.e.notifier.applyCommit(t)
 	if t.tokensChanged {
 		w.e.tokenWatchers.notify()
@@ -226,6 +231,7 @@ func (w *writer) logMisses(t *tx) {
 				m.first, m.n = min(m.first, before.first), m.n+before.n
 			}
 		}
+		// The log must not grow with every message that is missed.
 		if m.logged == 0 || t.now >= m.logged+clock.Millis(missPause) {
 			w.log.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
 				"group", m.group.String(), "first", m.first, "last", m.last, "messages", m.n)
@@ -251,6 +257,7 @@ const missPause = time.Minute
 func (w *writer) poll() {
 	for d, waiters := range w.e.notifier.overdueQueues() {
 		err := w.runTx([]*op{{run: func(t *tx) error {
+			// The queue may have been destroyed since the notifier looked.
 			q := t.queueFor(d)
 			if q == nil {
 				return nil
