@@ -105,7 +105,8 @@ func New(cfg Config) *Engine {
 	return &Engine{
 		cfg: cfg, queues: map[duly.QueueRef]*queue{}, topics: map[duly.QueueRef]*topic{}, moves: map[Move]int{},
 		tokens: map[[32]byte]contract.Token{}, placements: map[string]contract.Placement{},
-		targets: map[targetKey]contract.Target{}, targetCounts: map[string]int{}, windows: map[spent]contract.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
+		targets: map[targetKey]contract.Target{}, targetCounts: map[string]int{},
+		windows: map[spent]contract.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
 }
 

@@ -272,7 +272,7 @@ func parseProxy(s *Setting, raw any) (any, string) {
 // converted too.
 func readNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
-	// An address is a network of itself alone.
+	// A single address is a network with one member.
 	if a, addrErr := netip.ParseAddr(text); addrErr == nil {
 		network, err = netip.PrefixFrom(a, a.BitLen()), nil
 	}
