@@ -233,6 +233,7 @@ func (s *readyBuffer) flushNew(t *tx) error {
 		}
 		rest = rest[n:]
 	}
+
 	w.leased = w.leased[:0]
 	clear(w.keys)
 	// The rows are stored now, so lookups find the keys without this map.

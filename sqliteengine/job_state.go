@@ -36,6 +36,7 @@ func (j *job) unexpired(t *tx) (*job, error) {
 		return nil, nil
 	case !j.expired(t.now):
 		return j, nil
+	// A done job was acked, so it does not count as expired.
 	case j.state == duly.StateDone:
 		return nil, j.remove(t)
 	}
@@ -45,6 +46,7 @@ func (j *job) unexpired(t *tx) (*job, error) {
 // currentState returns the state at the current time: a due job is ready, or blocked if
 // another unexpired job holds its order key.
 func (j *job) currentState(t *tx) (duly.State, error) {
+	// Only a delayed job can be outdated: steps move it, not the passing of its due time.
 	if j.state != duly.StateDelayed || j.DueAt > t.now {
 		return j.state, nil
 	}
@@ -56,6 +58,7 @@ func (j *job) currentState(t *tx) (duly.State, error) {
 		return duly.StateReady, err
 	}
 	holder, err := j.q.byNumber(t, n)
+	// An expired holder blocks nothing, although its row is still there.
 	if err != nil || holder == nil || holder.expired(t.now) {
 		return duly.StateReady, err
 	}
@@ -72,6 +75,7 @@ func (j *job) enter(t *tx) (err error) {
 	if err := j.put(t); err != nil {
 		return err
 	}
+	// A newer job in replace mode ends the retries of leased ones.
 	return j.markReplaced(t)
 }
 
@@ -183,11 +187,13 @@ func (j *job) passTimesTo(t *tx, due, expires int64) error {
 // makeDead makes a job a dead letter. The caller sets lastError.
 func (j *job) makeDead(t *tx) error {
 	j.finished = t.now
+	// A dead job is kept by the bounds of the queue, not by its TTL.
 	j.TTL, j.ExpiresAt = duly.None, 0
 	j.q.counters.Dead++
 	if err := j.storeDead(t); err != nil {
 		return err
 	}
+	// The bound holds at once, without waiting for a step.
 	_, err := j.q.trim(t, duly.StateDead, trimWithEach)
 	return err
 }
@@ -301,6 +307,7 @@ func (j *job) freeKey(t *tx) error {
 		return nil
 	}
 	held, err := t.stmt("head_drop").Int(1, j.q.id).Text(2, j.OrderKey).Blob(3, j.number[:]).Run()
+	// The job may be blocked itself, and then it has no key to pass on.
 	if err != nil || held == 0 {
 		return err
 	}
@@ -319,6 +326,7 @@ func (j *job) markReplaced(t *tx) error {
 
 // isReplaced reports whether markReplaced has marked the leased job.
 func (j *job) isReplaced(t *tx) (bool, error) {
+	// The row says whether the table has an entry, which saves a read for most jobs.
 	if !j.stored.replaceable {
 		return false, nil
 	}
@@ -384,6 +392,7 @@ func (j *job) deleteCounted(t *tx) error {
 // revive makes a dead job due now, under its old ID and number.
 func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 	j.q.counters.Requeued++
+	// A requeued job starts again like a new one.
 	j.finished = 0
 	j.failures, j.stalls, j.lastError = 0, 0, ""
 	if j.q.group != nil {
@@ -396,6 +405,7 @@ func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 	if p.TTL > 0 {
 		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.time.Add(p.TTL))
 	}
+	// The TTL is set before the job moves, so that it is stored with the new expiry.
 	if err := j.makeDue(t); err != nil {
 		return err
 	}
@@ -404,6 +414,7 @@ func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 
 // settle ends the current delivery with that outcome.
 func (j *job) settle(t *tx, o *duly.SettleRequest) error {
+	// The attempt is that of the delivery that ends, so it is read before the counters rise.
 	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 	j.ended++
 	switch o.As {

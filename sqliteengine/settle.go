@@ -85,6 +85,7 @@ func (s *settleCall) run(t *tx) error {
 		if err != nil {
 			return err
 		}
+		// The job may have ended or been reserved again since the receipt was made.
 		if !done {
 			s.results[i] = duly.ErrLeaseLost
 			continue
@@ -183,8 +184,6 @@ func (e jobAPI) Extend(ctx context.Context, namespace string, receipts []duly.Re
 	return x.results, nil
 }
 
-// The job may have ended or been reserved again since the receipt was made.
-
 // extendCall is one Extend call.
 type extendCall struct {
 	namespace string
@@ -231,6 +230,7 @@ func (x *extendCall) extend(t *tx, q *queue, p *contract.ReceiptParts) (bool, er
 		}
 		lease = j.Lease
 	}
+
 	end := clock.CeilMilli(t.time.Add(lease))
 	s := t.stmt("extend_to").Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Int(4, end)
 	held, err := s.Run()

@@ -202,6 +202,7 @@ func (w *writer) afterCommit(t *tx) {
 		w.log.Info("dropped over a bound", "queue", d.ref.String(), "state", d.state.String(), "jobs", d.n)
 	}
 	w.logMisses(t)
+
 	pages := w.c.PagesWritten()
 	w.walPages += pages
 	// A slow disk is simulated before anyone learns of the commit.
@@ -225,6 +226,7 @@ func (w *writer) logMisses(t *tx) {
 		if w.misses == nil {
 			w.misses = map[duly.QueueRef]missedRange{}
 		}
+
 		if before, ok := w.misses[m.group]; ok {
 			m.logged = before.logged
 			if before.n > 0 {
@@ -268,6 +270,7 @@ func (w *writer) poll() {
 			}
 			return err
 		}}})
+
 		if err != nil {
 			w.backgroundError(err)
 			return
