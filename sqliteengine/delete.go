@@ -61,6 +61,7 @@ func (d *deleteCall) run(t *tx) error {
 	if d.q = t.queue(d.ref); d.q == nil {
 		return d.notFound()
 	}
+	// These jobs have more than a row, so they can't share a statement.
 	if !d.numbered || d.q.aliased || d.q.group != nil {
 		return d.runAlone(t)
 	}
@@ -88,6 +89,7 @@ type deleteBatch []*deleteCall
 // flush runs the waiting Deletes.
 func (b *deleteBatch) flush(t *tx) error {
 	all := *b
+	// Sorting puts the jobs of a queue together and matches the order of the rows.
 	slices.SortStableFunc(all, func(a, b *deleteCall) int {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
@@ -126,6 +128,7 @@ func (b deleteBatch) run(t *tx, q *queue) error {
 	}
 	q.counters.Deleted += int64(len(simple))
 	q.sizes.Leased -= int64(len(simple))
+	// A Delete without its job fails alone, as it would outside of a batch.
 	for _, d := range others {
 		if d.err = d.runAlone(t); d.err != nil && !isRefusal(d.err) {
 			return d.err

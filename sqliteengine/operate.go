@@ -53,6 +53,7 @@ func (e operatorAPI) Promote(ctx context.Context, ref duly.QueueRef, id string) 
 		case j.state != duly.StateDelayed:
 			return nil
 		}
+		// A due time in the past decides the order among ready jobs, so it stays.
 		j.DueAt = min(j.DueAt, t.now)
 		return j.makeDue(t)
 	})
@@ -119,6 +120,7 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 		numbers[i] = jobs[i].number
 	}
 
+	// The cursor is read before the deletions, because they may move the last job.
 	if len(jobs) > 0 {
 		p.from = jobs[len(jobs)-1].cursor()
 	}

@@ -79,6 +79,7 @@ func (e registryAPI) DeleteToken(ctx context.Context, hash [32]byte) error {
 		}
 		return err
 	})
+	// The same secret may be stored again, and must then start with a new window.
 	if err == nil {
 		e.tokenUsage.forget(hash)
 	}
@@ -93,6 +94,7 @@ func (e registryAPI) Tokens(ctx context.Context, namespace string, p duly.PagePa
 	}
 
 	err = e.read(ctx, func(c *conn) error {
+		// One row more than the page shows whether another page follows.
 		s := c.stmt("token_list").Blob(1, after).Int(2, int64(p.Limit)+1).Text(3, namespace)
 		for {
 			row, err := s.Step()
@@ -217,14 +219,14 @@ func (w *tokenWatchers) notify() {
 }
 
 // WatchTokens implements contract.Watcher.
-func (e registryAPI) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+func (e registryAPI) WatchTokens(ctx context.Context, changed func(watching bool)) error {
 	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
 	bell := e.tokenWatchers.add()
 	defer e.tokenWatchers.remove(bell)
 	for {
-		tell(true)
+		changed(true)
 		select {
 		case <-bell:
 		case <-ctx.Done():

@@ -89,6 +89,7 @@ func (c *requeueCall) requeue(t *tx, q *queue, id string, r *duly.RequeueResult)
 		return err
 	}
 
+	// A newer job already does this work, so the dead one merges into it.
 	if holder != nil {
 		q.counters.Merged++
 		r.Merged = holder.ID
@@ -98,6 +99,7 @@ func (c *requeueCall) requeue(t *tx, q *queue, id string, r *duly.RequeueResult)
 		return err
 	}
 
+	// The state is read last, because the order key may be busy.
 	r.State, err = j.currentState(t)
 	return err
 }
