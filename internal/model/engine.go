@@ -119,6 +119,8 @@ func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.
 func (e *Engine) Moves() map[Move]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
+	// A copy: the caller reads it without the lock.
 	moves := make(map[Move]int, len(e.moves))
 	for m, n := range e.moves {
 		moves[m] = n
@@ -130,14 +132,20 @@ func (e *Engine) Moves() map[Move]int {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
+	// begin checks closed under the same lock, so no operation starts after this point.
 	e.closed = true
 	if e.timer != nil {
 		e.timer.Stop()
 	}
+
+	// A waiter returns ErrClosed, because closed is set and nothing woke it.
 	for _, w := range e.waiters {
 		close(w.done)
 	}
 	e.waiters = nil
+
+	// A closed bell ends WatchTokens. A send would only report a change.
 	for bell := range e.watchers {
 		close(bell)
 	}
@@ -153,6 +161,8 @@ func (e *Engine) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
+	// The lock stays held on success, so an operation and its end are one atomic step.
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -163,6 +173,7 @@ func (e *Engine) begin(ctx context.Context) error {
 
 // end wakes whom the operation has made something deliverable for.
 func (e *Engine) end() {
+	// The lock is still held: a waiter that wakes must find what the operation has changed.
 	e.wake()
 	e.notify()
 	e.mu.Unlock()
@@ -185,6 +196,7 @@ func (e *Engine) known(ref duly.QueueRef) error {
 	case !isGroup && e.topics[ref] != nil:
 		return contract.IsTopic(ref)
 	case isGroup && e.topics[name] == nil:
+		// A group's name contains its topic's, so a missing topic is the error to report first.
 		return contract.NoTopic(name)
 	case isGroup && e.queues[ref] == nil:
 		return contract.NoGroup(ref)
@@ -221,6 +233,8 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	if q := e.queues[ref]; q != nil {
 		return q, nil
 	}
+
+	// A queue and a topic of one namespace never share a name (C12.181).
 	if e.topics[ref] != nil {
 		return nil, contract.IsTopic(ref)
 	}
@@ -229,6 +243,8 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	}
 	q := newQueue(ref, cfg, e.moves)
 	e.queues[ref] = q
+
+	// A dispatcher watches the list of push queues, and this may be a new one of them.
 	e.pushChanged(q)
 	return q, nil
 }
@@ -236,6 +252,7 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 // hasRoom returns [duly.ErrFull] for a namespace with the maximum number of queues and
 // topics.
 func (e *Engine) hasRoom(namespace string) error {
+	// A group does not count: its topic has a bound on groups of its own.
 	n := 0
 	for ref := range e.queues {
 		if ref.Namespace == namespace && !ref.IsGroup() {

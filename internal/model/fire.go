@@ -25,12 +25,16 @@ func (e *Engine) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int)
 	}
 	defer e.mu.Unlock()
 	_, due.Now = e.now()
+
+	// An unknown queue reads as empty (C4.86), and its TTL as unset.
 	due.TTL = duly.None
 	if q == nil || shard < 0 || shard >= len(q.shards) {
 		return due, nil
 	}
 
 	due.TTL = q.cfg.Defaults.TTL
+
+	// Copies: the caller reads the records after the lock is released.
 	for _, r := range q.shards[shard].schedules.due(due.Now, contract.MaxDue) {
 		due.Schedules = append(due.Schedules, r.copy())
 	}
@@ -44,6 +48,8 @@ func (e *Engine) Fire(ctx context.Context, ref duly.QueueRef, items []contract.F
 	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
 		return nil, err
 	}
+
+	// Bodies of a call are bounded together (C4.6), so the sum comes before any item.
 	size := 0
 	for i := range items {
 		if items[i].Job != nil {
@@ -73,6 +79,8 @@ func (e *Engine) Fire(ctx context.Context, ref duly.QueueRef, items []contract.F
 func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireResult) {
 	t, now := e.now()
 	r := q.schedule(item.Name)
+
+	// A nil record reaches Refuses too, so that it alone decides about a deleted schedule.
 	var record *contract.ScheduleRecord
 	if r != nil {
 		record = &r.ScheduleRecord
@@ -82,12 +90,17 @@ func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireRe
 	}
 
 	if item.Job != nil {
+		// r.Last is read before Advance overwrites it below.
 		result.Run = e.pushRun(q, item, r.Last, t)
+
+		// A full queue leaves the tick due, so the schedule must not advance.
 		if errors.Is(result.Run.Err, duly.ErrFull) {
 			return contract.FireResult{Status: contract.FireFull, Err: result.Run.Err}
 		}
 	}
 	result.Status = contract.FireFired
+
+	// Advance works on a copy: put needs the old place to find the stored record.
 	next := r.ScheduleRecord
 	next.Advance(item, result.Run)
 	q.scheduleShard(item.Name).schedules.put(next)
@@ -96,6 +109,7 @@ func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireRe
 
 // pushRun pushes the run of an item. previous is the last tick that created a run.
 func (e *Engine) pushRun(q *queue, item *contract.FireItem, previous int64, t time.Time) duly.PushResult {
+	// The item belongs to the caller, so the run gets a job and headers of its own.
 	run, own := *item, *item.Job
 	own.Namespace, own.Queue = q.ref.Namespace, q.ref.Name
 	own.Headers = maps.Clone(own.Headers)
@@ -116,6 +130,8 @@ func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 	if !e.canFire(s) {
 		return false
 	}
+
+	// A hold is a pause of this process. The monotonic clock keeps it correct if the wall clock is set.
 	_, now := e.now()
 	mono := e.cfg.Clock.Mono()
 	for _, r := range s.schedules.due(now, contract.MaxDue) {
@@ -124,6 +140,8 @@ func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 		}
 
 		timing, err := schedule.Timing(&r.Schedule)
+
+		// A bad zone or expression stays bad. The hold keeps it from being tried at every operation.
 		if err != nil {
 			r.holdFor(contract.FullPause, mono)
 			continue
@@ -131,6 +149,7 @@ func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 
 		for _, item := range schedule.Fold(&r.ScheduleRecord, timing, now, q.cfg.Defaults.TTL) {
 			if e.fire(q, &item).Status != contract.FireFired {
+				// fire may have replaced the record r, so the hold goes to the current one.
 				s.schedules.byName[r.Name].holdFor(contract.FullPause, mono)
 				break
 			}
@@ -164,6 +183,7 @@ func (e *Engine) tickMoments(q *queue, now int64, soonest func(int64)) {
 	mono := e.cfg.Clock.Mono()
 	for _, s := range q.shards {
 		for _, r := range s.schedules.byTick {
+			// Schedules without a tick sort last, so none follows.
 			if r.place() == noTick {
 				break
 			}

@@ -54,6 +54,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	}
 	defer e.end()
 
+	// Create makes a missing topic, but t is stored only after every check has passed.
 	t := e.topics[topicRef]
 	if t == nil {
 		t = newTopic(topicRef, e.usualTopic())
@@ -63,6 +64,8 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	}
 
 	now, ms := e.now()
+
+	// All shards are placed before anything changes: an invalid From creates no group.
 	places, err := t.places(from, parts, now)
 	if err != nil {
 		return false, err
@@ -104,8 +107,11 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 		s := newShard(ref, i, e.moves)
 		s.reader = &reader{
 			log: l, held: &set{compare: byNumber}, copies: map[string]*job{},
+			// The start may be trimmed away, so the cursor is never before the oldest stored message.
 			cursor: max(places[i].wanted, l.first()) - 1,
 		}
+
+		// A group counts what already lies beyond its cursor as entered, so that its equation holds.
 		s.reader.stats.Entered = s.lag()
 		g.shards = append(g.shards, s)
 	}
@@ -118,6 +124,8 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 // blocked ones ready if the group has no order.
 func (s *shard) applyConfig() {
 	s.reader.filter, _ = contract.FilterConditions(s.cfg.Group.Filter) // Configure has validated it
+
+	// A held message has no settings of its own (C12.85). It follows the group's.
 	for _, set := range s.sets {
 		for j := range set.all() {
 			s.setValues(j)
@@ -126,7 +134,11 @@ func (s *shard) applyConfig() {
 	if s.cfg.Group.Order == duly.OrderKeys {
 		return
 	}
+
+	// Without an order no message holds a key, so none has a reason to stay blocked.
 	clear(s.heads)
+
+	// firstOf copies the jobs first, because move changes the set.
 	for _, j := range firstOf(s.sets[duly.StateBlocked].all(), s.size(duly.StateBlocked)) {
 		s.move(j, contract.EventKeyFreed, duly.StateReady, nil)
 	}
@@ -142,6 +154,9 @@ func (q *queue) mayOrder(order duly.GroupOrder) error {
 	if q.group == nil || order != duly.OrderKeys || q.cfg.Group.Order == duly.OrderKeys {
 		return nil
 	}
+
+	// Without an order the messages of a key may be leased in any order. Order by key can start
+	// only when none of them is held (C12.103).
 	held := 0
 	for _, s := range q.shards {
 		held += s.held()
@@ -158,6 +173,8 @@ func (g *group) reserved(consumer string, now int64) {
 	if consumer == "" {
 		return
 	}
+
+	// The names are bounded: a consumer never signs off (C12.108).
 	g.consumers[consumer] = now
 	for name, at := range g.consumers {
 		if forgotten(at, now) || len(g.consumers) > duly.MaxConsumers && name != consumer {
@@ -187,11 +204,17 @@ func (s *shard) room() int { return max(0, s.cfg.Group.MaxHeld-s.held()) }
 // ready ones fill the rest. more reports that passing over messages stopped at its bound.
 func (t *taking) fromGroup(s *shard, n int) (more bool) {
 	more = s.reader.log.enterDue(t.now)
+
+	// end is what t.left is when n are taken, so both kinds of message share one bound.
 	end := t.left - n
+
+	// New messages would starve behind retries without a part of the call (C12.88).
 	if s.lag() > 0 && s.room() > 0 {
 		t.leaseReady(s, (n+1)/2)
 		more = t.leaseNew(s, t.left-end) || more
 	}
+
+	// Whatever new messages left over goes to the ready ones.
 	t.leaseReady(s, t.left-end)
 	return more
 }
@@ -201,9 +224,13 @@ func (t *taking) leaseNew(s *shard, n int) (more bool) {
 	r := s.reader
 	for passed := 0; n > 0 && s.room() > 0 && s.lag() > 0 && !t.full; {
 		m := s.beyondCursor()[0]
+
+		// This comes before the cursor moves: a message that does not fit must stay beyond it.
 		if t.full = len(t.got) > 0 && t.bytes+len(m.Body) > duly.MaxBatchBytes; t.full {
 			return false
 		}
+
+		// One step passes over a bounded number of messages (C12.118).
 		if passed == duly.MaxPassed {
 			return true
 		}
@@ -214,6 +241,8 @@ func (t *taking) leaseNew(s *shard, n int) (more bool) {
 			passed++
 			continue
 		}
+
+		// A message whose key is busy is held as blocked, so that the cursor can pass it (C12.101).
 		j := s.hold(m, t.now)
 		if j.state == duly.StateBlocked {
 			passed++
@@ -240,12 +269,15 @@ func (s *shard) hold(m *message, now int64) *job {
 // filter passes over count as one: until a Reserve has passed them the log keeps them, and
 // a full topic could not take the message that the group waits for.
 func (s *shard) unread(now int64, most int) (n int) {
+	// Of the new messages of one key only the first is deliverable, so busy counts each key once.
 	room, filtered := s.room(), false
 	busy := map[string]bool{}
 	for m := range s.waiting(now) {
 		if n >= most || room == 0 {
 			break
 		}
+
+		// This comes before room: a filtered message takes no place in the group.
 		if !contract.Matches(s.reader.filter, m.Key, m.Headers) {
 			filtered = true
 			continue
@@ -294,11 +326,14 @@ func (s *shard) holds(m *message) *job {
 
 // miss updates the group after the loss of a message.
 func (s *shard) miss(m *message, now int64) {
+	// The group had not reached the message. The cursor skips it, and only this group misses it.
 	if m.ordinal > s.reader.cursor {
 		s.reader.cursor = m.ordinal
 		s.reader.stats.Missed++
 		return
 	}
+
+	// A dead copy does not depend on the log, so it stays.
 	if j := s.holds(m); j != nil {
 		s.giveUp(j)
 		s.freeKey(j, now)
@@ -320,6 +355,7 @@ func (s *shard) dropCopy(id string) {
 
 // floor returns the ordinal of the first message that the group needs.
 func (s *shard) floor() uint64 {
+	// The oldest held message may lie before the cursor, and its body is still needed.
 	if first := s.reader.held.first(); first != nil {
 		return contract.PositionPartsOf(first.number).Ordinal
 	}
@@ -345,6 +381,8 @@ func (q *queue) lookUp(id string) (*shard, *job) {
 		return nil, nil
 	}
 	s := q.of(id)
+
+	// The held message comes before a dead copy, because only it can be leased.
 	j := s.byID[id]
 	if j == nil && s.reader != nil {
 		j = s.reader.copies[id]

@@ -24,18 +24,23 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 	defer e.end()
 
 	t, now := e.now()
+
+	// All shards are placed before one moves: an invalid target changes nothing.
 	places, err := q.group.topic.places(to, parts, t)
 	if err != nil {
 		return r, err
 	}
 
 	for i, s := range q.shards {
+		// A target that was trimmed away becomes the oldest stored message.
 		skipped, replayed := s.seek(max(places[i].wanted, s.reader.log.first()) - 1)
 		r.Skipped += skipped
 		r.Replayed += replayed
 		r.Clipped = r.Clipped || places[i].clipped
 		s.reader.log.noteHolder(now)
 	}
+
+	// The receipts of all held messages are void, so their workers must ask.
 	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return r, nil
 }
@@ -43,13 +48,19 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 // seek gives up every held message and sets the cursor.
 func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
 	skipped = int64(s.held())
+
+	// Dead copies survive a Seek: they are apart from the log (C12.111).
 	for _, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased} {
 		for _, j := range firstOf(s.sets[state].all(), s.size(state)) {
+			// firstOf copies the jobs first, because giveUp changes the set.
 			s.giveUp(j)
 		}
 	}
+
+	// No held message is left, so no key is busy.
 	clear(s.heads)
 
+	// The lag before and after separates replay from skip. Their sum keeps the group's equation.
 	before := s.lag()
 	s.reader.cursor = cursor
 	if moved := s.lag() - before; moved > 0 {

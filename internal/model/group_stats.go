@@ -19,6 +19,7 @@ func (q *queue) groupStats(now int64) *duly.GroupStats {
 	}
 
 	for key, n := range blocked {
+		// Equal counts go to the lesser key, so that the result does not depend on map order.
 		if most := blocked[st.Key]; n > most || n == most && key < st.Key {
 			st.Key = key
 		}
@@ -30,6 +31,8 @@ func (q *queue) groupStats(now int64) *duly.GroupStats {
 		}
 	}
 	slices.SortFunc(st.Consumers, func(a, b duly.Consumer) int { return cmp.Compare(a.Name, b.Name) })
+
+	// A parked group needs no message, whatever its cursor says.
 	if st.Parked {
 		st.OldestNeeded = 0
 	}
@@ -46,10 +49,13 @@ func (s *shard) addGroupStats(st *duly.GroupStats, now int64, blocked map[string
 	st.Skipped += r.stats.Skipped
 	st.Replayed += r.stats.Replayed
 	st.Missed += r.stats.Missed
+
+	// At the end of the log the floor has no message yet, so there is no age.
 	if floor := s.floor(); floor <= r.log.last.Ordinal {
 		st.OldestNeeded = max(st.OldestNeeded, time.Duration(now-r.log.from(floor)[0].entered)*time.Millisecond)
 	}
 
+	// A shard at its bound without lag holds nothing back (C12.106).
 	if s.room() > 0 || s.lag() == 0 {
 		return
 	}
@@ -87,6 +93,8 @@ func (s *shard) checkReader() (faults []contract.Fault) {
 			fault("held_without_message", j.ID)
 		}
 	}
+
+	// The cursor decides what counts as lag, so the equation also checks the cursor.
 	sizes := s.lag() + int64(s.held()+s.size(duly.StateDead))
 	if r.stats.Entered+r.stats.Replayed != sizes+c.Acked+r.stats.Filtered+r.stats.Skipped+r.stats.Missed+c.Deleted+c.Dropped {
 		fault("not_conserved", "")

@@ -17,6 +17,8 @@ func (e *Engine) Idle(ctx context.Context, waiters int) error {
 			return err
 		}
 		idle := len(e.waiters) >= waiters && e.leased() == 0
+
+		// The channel is taken under the lock, so no change between the check and the select is missed.
 		if e.changed == nil {
 			e.changed = make(chan struct{})
 		}
@@ -56,6 +58,8 @@ func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	defer e.mu.Unlock()
 	_, now := e.now()
 	next := int64(0)
+
+	// A moment that has passed already is no reason for the clock to move.
 	soonest := func(at int64) {
 		if at > now && (next == 0 || at < next) {
 			next = at

@@ -24,11 +24,14 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 		return duly.JobInfo{}, err
 	}
 	defer e.mu.Unlock()
+
+	// A foreign ID in a group is a mistake of the caller, not a missing message.
 	if err := q.checkID(id); err != nil {
 		return duly.JobInfo{}, err
 	}
 	_, now := e.now()
 	if s, j := q.lookUp(id); j != nil {
+		// A job whose TTL is over is not found, although no step has dropped it (C2.24).
 		if state := s.stateNow(j, now); state != duly.StateNone {
 			return j.info(state, true), nil
 		}
@@ -49,9 +52,13 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 	}
 	defer e.mu.Unlock()
 	_, now := e.now()
+
+	// The shard comes from the receipt, which the caller may have made up.
 	if q != nil && p.Shard < len(q.shards) {
 		s := q.shards[p.Shard]
 		j := s.byNumber[p.Number]
+
+		// A message that died has left byNumber. Its copy is the job of that delivery.
 		if j == nil && s.reader != nil {
 			j = s.reader.copies[p.Number.String()]
 		}
@@ -79,6 +86,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 	if q != nil {
 		_, now := e.now()
 		for _, s := range q.shards {
+			// Peek ignores pause and limits (C4.48), so it reads the sets and not open.
 			for j := range s.readyJobs(now) {
 				if first == nil || byRank(j, first) < 0 {
 					first = j
@@ -98,6 +106,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 func (s *shard) dueJobs(now int64) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for j := range s.sets[duly.StateDelayed].all() {
+			// The set is sorted by due time: no job after the first future one is due.
 			if j.DueAt > now || !yield(j) {
 				return
 			}
@@ -140,6 +149,8 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 		return st, nil
 	}
 	_, now := e.now()
+
+	// These are per queue. The loop below adds only what every shard has.
 	st.Delivery, st.Closing = q.cfg.Delivery, q.closing(now)
 	for _, s := range q.shards {
 		s.addStats(&st, now)
@@ -162,6 +173,7 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	}
 	page.Next = names.Next
 	for _, name := range names.Names {
+		// Each queue is read by a call of its own, so an error of one stays with it (C4.94).
 		page.Queues = append(page.Queues, contract.ReadQueueStats(ctx, e, duly.QueueRef{Namespace: namespace, Name: name}))
 	}
 	return page, nil
@@ -178,6 +190,7 @@ func (s *shard) addStats(st *duly.Stats, now int64) {
 		oldest = min(oldest, j.DueAt)
 	}
 
+	// Sizes are by the clock (C4.56): a due job moves from delayed to ready or blocked.
 	for j := range s.dueJobs(now) {
 		st.Sizes.Delayed--
 		if h := s.heads[j.OrderKey]; h != nil && h != j && !h.over(now) {
@@ -193,6 +206,8 @@ func (s *shard) addStats(st *duly.Stats, now int64) {
 			st.NextDue = due
 		}
 	}
+
+	// The oldest is never later than now, so the age is not negative (C5.10).
 	st.OldestReady = max(st.OldestReady, time.Duration(now-oldest)*time.Millisecond)
 }
 
@@ -222,6 +237,8 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfi
 		return e.usual(), nil
 	}
 	_, now := e.now()
+
+	// cfg is a copy, so the closing never enters the stored configuration.
 	cfg := q.cfg
 	cfg.Closing = q.closing(now)
 	return cfg, nil
@@ -254,6 +271,8 @@ func cursorOf(j *job, shard int) string {
 func placeOf(text string, state duly.State) (*job, int, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor
+
+	// The cursor of another state would point into a set with another order.
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
 		return nil, 0, contract.BadCursor()
 	}
@@ -294,6 +313,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 
 // walk is the jobs of one state behind a place, shard by shard.
 func (q *queue) walk(state duly.State, from *job, first int) iter.Seq2[int, *job] {
+	// A cursor with a shard beyond the last one yields an empty page.
 	return func(yield func(int, *job) bool) {
 		for shard := first; shard < len(q.shards); shard++ {
 			jobs := q.shards[shard].sets[state].all()
@@ -316,7 +336,10 @@ func page(jobs iter.Seq2[int, *job], p duly.ListParams) (page duly.ListPage) {
 		if p.Bodies {
 			bytes += len(j.Body) + len(j.result)
 		}
+
+		// The first job always fits: a larger body is a page of its own (C4.6).
 		if n := len(page.Jobs); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
+			// next is the last job of the page, so a cursor is set only if another job follows.
 			page.Next = next
 			break
 		}

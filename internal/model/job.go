@@ -66,10 +66,14 @@ func (j *job) dueIn(state duly.State, due int64) int64 {
 // the model, so a caller may change it.
 func (j *job) public(state duly.State, body bool) duly.Job {
 	p := j.Job
+
+	// The model keeps its maps and slices to itself. Headers and body are therefore cloned.
 	p.Headers, p.Body = maps.Clone(j.Headers), nil
 	if body {
 		p.Body = slices.Clone(j.Body)
 	}
+
+	// A reader gets the due time alone: a Delay would count from a push that is over.
 	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.dueIn(state, j.DueAt)), false
 	return p
 }

@@ -23,13 +23,18 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 	_, now := e.now()
 	err = q.checkID(id)
 	if s, j := q.lookUp(id); err == nil && j != nil {
+		// A job that is over is dropped here, as if a step had run before (C2.24).
 		if j = s.alive(j, now); j != nil {
 			return s, j, nil
 		}
 	}
+
+	// A dead copy has the same ID, so the cursor matters only if lookUp found nothing.
 	if err == nil && q.beyond(id) {
 		err = contract.NotBeyondCursor(ref, id)
 	}
+
+	// alive may have freed a key, so the operation ends like a change.
 	e.end()
 	if err == nil {
 		err = q.missing(ref, id)
@@ -47,11 +52,14 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	_, now := e.now()
 	s.delete(j, now)
 	ref = ref.Normal()
+
+	// A worker may still run the job. It asks about its lease after this report (C4.97).
 	e.cancels.Publish(ref.Namespace, contract.Canceled{Queue: ref.Name, IDs: []string{id}})
 	return nil
 }
 
 func (s *shard) delete(j *job, now int64) {
+	// A done job was counted as acked, and each job counts once in the equation (C4.59).
 	if j.state != duly.StateDone {
 		s.counters.Deleted++
 	}
@@ -76,6 +84,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		return s.conflict(j, contract.EventUpdate)
 	}
 
+	// The update applies to a copy: an error leaves the job as it was.
 	next := j.Planned
 	if err := contract.ApplyUpdate(&u, &next, t); err != nil {
 		return err
@@ -106,6 +115,7 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	case !j.state.Waiting():
 		return s.conflict(j, contract.EventPromote)
 	case j.state == duly.StateDelayed:
+		// A due job keeps its earlier time, so Promote does not move it behind others.
 		s.become(j, contract.EventPromote, now, func() { j.DueAt = min(j.DueAt, now) })
 	default:
 		s.count(contract.EventPromote, j.state, j.state)
@@ -123,6 +133,8 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 		return nil, err
 	}
 	defer e.end()
+
+	// The IDs are chosen before any requeue, which changes the order of the dead.
 	ids := p.IDs
 	if q != nil && p.N > 0 {
 		for _, j := range q.oldestDead(p.N) {
@@ -140,6 +152,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 // oldestDead are the first n over all shards.
 func (q *queue) oldestDead(n int) (jobs []*job) {
 	for _, s := range q.shards {
+		// The n oldest may all be in one shard, so each shard contributes n.
 		jobs = append(jobs, firstOf(s.sets[duly.StateDead].all(), n)...)
 	}
 	slices.SortFunc(jobs, byFinished)
@@ -151,6 +164,8 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 	if r.Err = contract.ValidateID(id); r.Err != nil {
 		return r
 	}
+
+	// In a group, an ID of another topic must not report a missing message.
 	if r.Err = q.checkID(id); r.Err != nil {
 		return r
 	}
@@ -161,6 +176,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 	}
 
 	switch {
+	// A message beyond the cursor will be delivered anyway. Its old copy would come twice.
 	case j != nil && j.state == duly.StateDead && q.beyond(id), j == nil && q.beyond(id):
 		r.Err = contract.NotBeyondCursor(ref, id)
 	case j == nil:
@@ -169,6 +185,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		s.count(contract.EventRequeue, j.state, j.state)
 		r.Err = contract.Conflict(s.stateNow(j, now), "job %q is %s, not dead", id, s.stateNow(j, now))
 	default:
+		// A newer job with the merge key replaces this one (C4.68).
 		if holder := s.merger(j, now); holder != nil {
 			s.counters.Merged++
 			s.gone(j, contract.EventRequeue, now)
@@ -177,6 +194,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		}
 		s.revive(j, p, now)
 		if p.TTL > 0 {
+			// place moves the job, because the expiry is a sort key of the ending set.
 			s.place(j, j.state, func() { j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.Add(p.TTL)) })
 		}
 		r.State = s.stateNow(j, now)
@@ -190,6 +208,8 @@ func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.counters.Requeued++
 	s.become(j, contract.EventRequeue, now, func() {
 		j.finished, j.requeued = 0, true
+
+		// A message keeps its entry time, which is its place among the ready ones.
 		if !j.isMessage {
 			j.DueAt, j.PushedAt = now, now
 		}
@@ -198,6 +218,8 @@ func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 			j.Tries = p.Tries
 		}
 	})
+
+	// The job waits again, so the next push of its merge key must find it.
 	s.holdMerge(j)
 	s.overtake(j)
 }
@@ -220,16 +242,21 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	purged := 0
 	for _, s := range q.shards {
 		most := n - purged
+
+		// Without a count the whole state goes, shard by shard.
 		if n == 0 {
 			most = s.size(state)
 		}
 		jobs := firstOf(s.sets[state].all(), most)
+
+		// firstOf has copied the jobs, because delete changes the set.
 		for _, j := range jobs {
 			s.delete(j, now)
 		}
 		purged += len(jobs)
 	}
 
+	// The report names the queue and no IDs, because one call may remove many jobs.
 	if state == duly.StateLeased && purged > 0 {
 		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
@@ -251,14 +278,20 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	}
 	defer e.end()
 	cfg := e.usual()
+
+	// Every check comes before make: a refused Configure creates no queue (C4.87).
 	if q != nil {
 		cfg = q.cfg
 		if err := q.mayOrder(patch.Group.Order); err != nil {
 			return err
 		}
+
+		// A bridge pushes jobs into the target, and a topic takes no jobs.
 		if to := patch.Group.Target; e.topics[duly.QueueRef{Namespace: q.ref.Namespace, Name: to}] != nil {
 			return contract.TargetIsTopic(to)
 		}
+
+		// Jobs of a pull queue have no destination, so delivery changes only while the queue is empty.
 		if patch.Delivery != "" && patch.Delivery != cfg.Delivery && !q.isEmpty() {
 			return contract.DeliveryInUse(ref, cfg.Delivery)
 		}
@@ -272,6 +305,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		return err
 	}
 	if q, err = e.make(ref, cfg); err == nil {
+		// Both states matter: a queue that stops or begins to be a push queue changes the list.
 		e.pushChanged(q) // as it was
 		q.configure(cfg)
 		e.pushChanged(q)
@@ -306,6 +340,8 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 		return err
 	}
 	defer e.end()
+
+	// Only a push, Configure or PutSchedule creates a queue (C4.87).
 	if q == nil {
 		return contract.Errorf(duly.CodeNotFound, "no queue %s", ref)
 	}
@@ -325,14 +361,22 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	}
 	defer e.end()
 	ref = ref.Normal()
+
+	// A topic has its own Destroy, which also removes its groups.
 	if e.topics[ref] != nil {
 		return contract.IsTopic(ref)
 	}
+
+	// A group that stays in its topic would keep the messages of the log.
 	if topic, group, ok := ref.Group(); ok && e.topics[topic] != nil {
 		delete(e.topics[topic].groups, group)
 	}
+
+	// The queue is still there, so that its way of delivery can be read.
 	e.pushChanged(e.queues[ref])
 	delete(e.queues, ref)
+
+	// The receipts are void at once, and the workers must learn that.
 	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return nil
 }

@@ -19,12 +19,16 @@ func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
 	}
 	defer e.mu.Unlock()
 	p.Namespace = contract.NamespaceOr(p.Namespace)
+
+	// The version is the one that the caller read: two servers must not overwrite each other.
 	if e.placements[p.Namespace].Version != p.Version {
 		return contract.PlacementConflict(p.Namespace)
 	}
 	p.Version++
 	p.Former = slices.Clone(p.Former)
 	e.placements[p.Namespace] = p
+
+	// Servers follow placements by the same watch as tokens.
 	e.tokensChanged()
 	return nil
 }

@@ -26,6 +26,8 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	for i := range messages {
 		results[i] = p.publish(messages[i])
 	}
+
+	// A step or a new message may have moved the floor. One look at the end covers the call.
 	for l := range p.stepped {
 		l.noteHolder(now)
 	}
@@ -60,14 +62,20 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	next := &message{Message: stored, due: due}
 	delayed := due > p.now
 	l := topic.logs[p.shard(topic, &stored, delayed)]
+
+	// Retention runs before the bounds are checked, once for each shard of the call.
 	if !p.stepped[l] {
 		l.step(p.now)
 		p.stepped[l] = true
 	}
+
+	// The check for a repeat comes before the one for room: a repeat succeeds on a full topic.
 	if first := l.repeated(next, delayed, p.now); first != nil {
 		l.counters.Exists++
 		return duly.PublishResult{Status: duly.Exists, Position: first.position, ID: first.ID}
 	}
+
+	// A delayed message has no position yet. A cancel needs an ID that names its shard.
 	if delayed && next.ID == "" {
 		next.ID = duly.NewNumberIn(byte(l.index)).String()
 	}
@@ -85,6 +93,8 @@ func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
 	if shard, fixed := contract.MessageShard(m, t.cfg, delayed); fixed {
 		return shard
 	}
+
+	// One shard per call keeps the messages of the call in order (C12.22, C12.29).
 	shard, known := p.chosen[t]
 	if known {
 		return shard
@@ -119,6 +129,8 @@ func (l *log) repeated(m *message, delayed bool, now int64) *message {
 func (l *log) add(m *message, delayed bool, now int64) {
 	l.counters.Published++
 	l.bytes += m.size()
+
+	// A delayed message counts for the window too, so that its repeat is found (C12.57).
 	l.see(m, now)
 	if delayed {
 		l.delay(m)

@@ -21,6 +21,8 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	}
 	defer e.end()
 	results := make([]duly.PushResult, len(jobs))
+
+	// Numbers of one queue must rise within the call, or its jobs change places (C6.2).
 	last := map[duly.QueueRef]duly.Number{}
 	for i := range jobs {
 		ref := refOf(&jobs[i])
@@ -48,16 +50,20 @@ func inTurn(j *duly.Job, last duly.Number) duly.Number {
 func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.PushResult {
 	t, _ := e.now()
 	cfg := contract.ConfigForNew(e.usual(), &j)
+
+	// A job's callback decides about the delivery of a new queue only.
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
 	}
 
+	// The caller may reuse its slices and maps after Push.
 	j.Body, j.Headers = slices.Clone(j.Body), maps.Clone(j.Headers)
 	p, err := e.plan(j, cfg, t)
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
 	}
 
+	// The queue is made after the job was checked: an invalid job creates none.
 	q, err := e.make(ref, cfg)
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
@@ -70,6 +76,7 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 
 // store adds a planned job, unless it exists, is merged, or finds the queue full.
 func (q *queue) store(p contract.Planned, number duly.Number, now int64) duly.PushResult {
+	// The order of the checks is the contract's: exists, merged, full (C2.36).
 	s := q.of(p.ID)
 	next := &job{Planned: p}
 	if old := s.alive(s.byID[p.ID], now); old != nil {
@@ -80,6 +87,8 @@ func (q *queue) store(p contract.Planned, number duly.Number, now int64) duly.Pu
 		s.mergeInto(holder, next, now)
 		return duly.PushResult{ID: holder.ID, Status: duly.Merged}
 	}
+
+	// MaxJobs comes last, so a repeat and a merge succeed on a full queue.
 	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
 		return duly.PushResult{ID: p.ID, Err: contract.QueueFull(q.ref, q.cfg.MaxJobs)}
 	}
@@ -100,6 +109,8 @@ func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (contract
 		return contract.Planned{}, err
 	}
 	p, err := contract.PlanJob(j, &cfg, now, e.cfg.MaxBody)
+
+	// The ID comes after the checks. Its shard depends on the keys of the job.
 	if p.ID == "" {
 		p.ID, p.Made = duly.MakeID(&p.Job), true
 	}
@@ -122,15 +133,20 @@ func (s *shard) enter(j *job, now int64) {
 	}
 	s.place(j, to, nil)
 	s.holdMerge(j)
+
+	// Under replace, a running job of the key is outdated now (C7.10).
 	s.overtake(j)
 }
 
 // mergeInto lets a push change the job that holds its merge key.
 func (s *shard) mergeInto(holder, next *job, now int64) {
+	// A merged push counts as pushed and as merged, so the equation holds (C4.59).
 	s.counters.Pushed++
 	s.counters.Merged++
 	if next.Merge.Mode == duly.MergeKeep {
 		s.count(contract.EventMerge, holder.state, holder.state)
+
+		// Only the expiry changes, and the ending set is sorted by it.
 		s.place(holder, holder.state, func() { holder.Keep(&next.Planned) })
 		return
 	}
@@ -140,6 +156,7 @@ func (s *shard) mergeInto(holder, next *job, now int64) {
 	}
 	s.replan(holder, contract.EventMerge, now, true, func() {
 		holder.Replace(&next.Planned)
+		// The last write wins, so the earlier failures no longer count (C7.5).
 		holder.failures, holder.stalls, holder.lastError = 0, 0, ""
 	})
 	s.overtake(holder)

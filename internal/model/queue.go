@@ -115,6 +115,7 @@ func (s *shard) move(j *job, e contract.Event, to duly.State, change func()) {
 
 // place is move for a job that is not there yet.
 func (s *shard) place(j *job, to duly.State, change func()) {
+	// The sets are sorted by fields that change may set. The job leaves them first.
 	if j.state != duly.StateNone {
 		s.sets[j.state].remove(j)
 	}
@@ -122,9 +123,13 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 	if change != nil {
 		change()
 	}
+
+	// A dead copy has an index of its own, so a change of kind starts with no index.
 	if to == duly.StateNone || s.isCopy(j.state) != s.isCopy(to) {
 		s.forget(j)
 	}
+
+	// A mark of being overtaken ends with the delivery.
 	j.state, j.overtaken = to, j.overtaken && to == duly.StateLeased
 	if to == duly.StateNone {
 		return
@@ -187,6 +192,8 @@ func (s *shard) drop(j *job, now int64) {
 		s.gone(j, contract.EventTrim, now)
 		return
 	}
+
+	// A done job that Retain ends was counted as acked already.
 	s.counters.Expired++
 	s.gone(j, contract.EventExpire, now)
 }
@@ -197,6 +204,8 @@ func (s *shard) alive(j *job, now int64) *job {
 	if j == nil || !j.over(now) {
 		return j
 	}
+
+	// The caller is about to use its ID or keys, so it cannot wait for the next step.
 	s.drop(j, now)
 	return nil
 }
@@ -234,6 +243,8 @@ func (s *shard) dueState(j *job, now int64) duly.State {
 func (s *shard) become(j *job, e contract.Event, now int64, change func()) {
 	from := j.state
 	s.place(j, s.dueState(j, now), change)
+
+	// The table speaks of states by the clock, so a job that waits for its step counts as due.
 	s.count(e, from, s.stateNow(j, now))
 }
 
@@ -261,6 +272,8 @@ func (s *shard) freeKey(j *job, now int64) {
 		return
 	}
 	delete(s.heads, j.OrderKey)
+
+	// A blocked job may have expired before it gets the key, so the first live one takes it.
 	for {
 		next := s.firstBlocked(j.OrderKey)
 		if next == nil {
@@ -277,6 +290,7 @@ func (s *shard) freeKey(j *job, now int64) {
 }
 
 func (s *shard) firstBlocked(key string) *job {
+	// A place before every job of the key: it has the key and a priority above all.
 	place := &job{Planned: contract.Planned{Job: duly.Job{OrderKey: key, Priority: duly.MaxPriority + 1}}}
 	for j := range s.sets[duly.StateBlocked].behind(place) {
 		if j.OrderKey == key {
@@ -290,6 +304,7 @@ func (s *shard) firstBlocked(key string) *job {
 func (j *job) mergeKey() mergeKey { return mergeKey{j.OrderKey, j.MergeKey} }
 
 func (s *shard) freeMerge(j *job) {
+	// A newer job may hold the key by now, and it must keep it.
 	if j.MergeKey != "" && s.merges[j.mergeKey()] == j {
 		delete(s.merges, j.mergeKey())
 	}
@@ -307,6 +322,8 @@ func (s *shard) overtake(j *job) {
 	if j.Merge.Mode != duly.MergeReplace {
 		return
 	}
+
+	// The mark is set at the push. The newer job may be gone when the running one comes back.
 	for other := range s.sets[duly.StateLeased].all() {
 		if other.Merge.Mode == duly.MergeReplace && other.mergeKey() == j.mergeKey() {
 			other.overtaken = true
@@ -329,6 +346,8 @@ func (s *shard) merger(j *job, now int64) *job {
 // ready or blocked. A ready job stays ready unless its due time changes.
 func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, change func()) {
 	from := j.state
+
+	// The change comes first: dueState walks the delayed set, which must be sorted by the new fields.
 	s.place(j, from, change)
 	to := from
 	if dueChanged {
@@ -340,6 +359,8 @@ func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, cha
 		}
 	}
 	s.move(j, e, to, nil)
+
+	// A job that was never delivered holds no key while it is delayed (C6.10, C6.12).
 	if from != duly.StateDelayed && to == duly.StateDelayed && j.ended == 0 {
 		s.freeKey(j, now)
 	}
@@ -347,13 +368,18 @@ func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, cha
 
 // die makes a job a dead letter.
 func (s *shard) die(j *job, e contract.Event, reason string, now int64) {
+	// After a Seek back a message may die twice. Only the newer copy stays.
 	s.dropCopy(j.ID)
 	s.move(j, e, duly.StateDead, func() {
 		j.finished, j.lastError = now, contract.CutError(reason)
+
+		// A dead job has no TTL: only the bounds of the dead end it (C3.6).
 		j.TTL, j.ExpiresAt = duly.None, 0
 	})
 	s.counters.Dead++
 	s.freeMerge(j)
 	s.freeKey(j, now)
+
+	// One job came and up to two leave: the set shrinks to a lowered bound, and each call stays cheap.
 	s.trim(duly.StateDead, now, 2)
 }

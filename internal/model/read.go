@@ -21,6 +21,8 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 		return contract.ReadPage{}, err
 	}
 	over := make(chan struct{})
+
+	// One timeout covers all tries of the loop, so an empty try does not restart it.
 	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
 	defer timeout.Stop()
 
@@ -53,6 +55,8 @@ func (e *Engine) read(
 		return page, nil, err
 	}
 	defer e.mu.Unlock()
+
+	// A topic of that name may be destroyed and made again. Its positions mean other messages.
 	if *of != nil && *of != t {
 		return page, nil, contract.NoTopic(ref)
 	}
@@ -70,6 +74,8 @@ func (e *Engine) read(
 
 	page.Entries = t.merged(next, p.Limit)
 	page.Next = logcursor.Next(next)
+
+	// The channel is taken under the lock, so no message after this page goes unnoticed.
 	if e.changed == nil {
 		e.changed = make(chan struct{})
 	}
@@ -100,6 +106,8 @@ func (t *topic) merged(next []logcursor.Place, limit int) (entries []contract.En
 		if least == nil {
 			break
 		}
+
+		// The first message always fits: a larger body is a page of its own (C4.6).
 		if bytes += len(least.Body); len(entries) > 0 && bytes > duly.MaxBatchBytes {
 			break
 		}
@@ -242,6 +250,8 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 			if p.Bodies {
 				bytes += len(m.Body)
 			}
+
+			// The first message always fits, and after is the last one of the page.
 			if n := len(page.Messages); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
 				text, _ := json.Marshal(after) // plain fields: can't fail
 				page.Next = base64.RawURLEncoding.EncodeToString(text)

@@ -52,6 +52,8 @@ func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 		return contract.NoToken()
 	}
 	delete(e.tokens, hash)
+
+	// A new token with the same hash begins with full limits.
 	delete(e.windows, spent{hash, contract.RightProduce})
 	delete(e.windows, spent{hash, contract.RightConsume})
 	e.tokensChanged()
@@ -121,6 +123,8 @@ func (e *Engine) WatchTokens(ctx context.Context, notify func(listening bool)) e
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
+
+	// One place is enough: a watcher reads all tokens at each ring.
 	bell := make(chan struct{}, 1)
 	e.watchers[bell] = struct{}{}
 	e.mu.Unlock()

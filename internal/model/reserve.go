@@ -181,7 +181,11 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 	if lease == 0 {
 		lease = j.Lease
 	}
+
+	// The lease end is rounded up: a lease never ends early (C1.9).
 	s.move(j, contract.EventReserve, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(lease)) })
+
+	// The key goes to the next push, because the running job works on old data (C7.9).
 	if j.Merge.Until != duly.UntilDone {
 		s.freeMerge(j)
 	}

@@ -24,12 +24,15 @@ func (l *log) readers() iter.Seq[*shard] {
 // nor keep needs, and drops messages that exceed a bound. more reports that it stopped at
 // its own bound.
 func (l *log) trim(now int64) (more bool) {
+	// The group at the floor is only known when the loop has ended.
 	defer l.noteHolder(now)
 	for n := 0; len(l.messages) > 0; n++ {
 		m := l.messages[0]
 		needed := l.needs(m, now)
 		kept := l.topic.cfg.Keep != duly.None && !tooOld(m, l.topic.cfg.Keep, now)
 		trimmed := !needed && !kept && len(l.topic.groups) > 0
+
+		// With overflow refuse, a count or byte bound never drops a needed message (C12.127).
 		dropped := tooOld(m, l.topic.cfg.MaxAge, now) || l.mayDrop(needed) && l.over(0, 0) != ""
 		if !trimmed && !dropped {
 			return false
@@ -84,6 +87,8 @@ func (l *log) over(messages int, bytes int64) (setting string) {
 // nothing, if dropping is not allowed or not enough.
 func (l *log) makeRoom(m *message, now int64) error {
 	drop, bytes := 0, m.size()
+
+	// The loop only counts. Nothing is dropped until it is known that m will fit.
 	for ; ; drop++ {
 		setting := l.over(1-drop, bytes)
 		if setting == "" {
@@ -109,6 +114,8 @@ func (l *log) makeRoom(m *message, now int64) error {
 // removeFirst deletes the oldest message. Each group that needed it counts it as missed.
 func (l *log) removeFirst(now int64) {
 	m := l.messages[0]
+
+	// The array outlives the slice of it, so the entry is cleared to free the message.
 	l.messages[0] = nil
 	l.messages = l.messages[1:]
 	l.bytes -= m.size()

@@ -53,6 +53,8 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 		old = &stored.ScheduleRecord
 	}
 	index := contract.ScheduleShard(s.Name, shards)
+
+	// A schedule that exists may always be changed, even at the bound.
 	if most := contract.ScheduleMaxPart(shards, index); old == nil && q != nil &&
 		len(q.shards[index].schedules.byTick) >= most {
 		return r, "", contract.SchedulesFull(ref, most)
@@ -140,6 +142,8 @@ func (e *Engine) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name str
 		return err
 	}
 	defer e.end()
+
+	// Version 0 means any version.
 	if version != 0 && version != r.Version {
 		return contract.ScheduleVersion(ref, name, r.Version)
 	}

@@ -84,6 +84,7 @@ func (s *scheduleSet) remove(name string) {
 
 // due returns up to n schedules whose tick is due, the earliest first.
 func (s *scheduleSet) due(now int64, n int) []*stored {
+	// A copy: firing a tick changes the order of byTick.
 	for i, r := range s.byTick {
 		if i == n || r.place() > now {
 			return slices.Clone(s.byTick[:i])

@@ -45,6 +45,8 @@ func (s *set) add(j *job) {
 	}
 	block := slices.Insert(s.blocks[b], i, j)
 	s.blocks[b] = block
+
+	// The first half keeps its capacity bounded, so an append does not write into the second.
 	if half := blockSize / 2; len(block) > blockSize {
 		s.blocks[b] = block[:half:half]
 		s.blocks = slices.Insert(s.blocks, b+1, slices.Clone(block[half:]))

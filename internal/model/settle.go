@@ -19,6 +19,8 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 	results := make([]error, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
+
+		// A bad item does not fail its neighbours (C4.4).
 		if results[i] = contract.ValidateSettle(o); results[i] != nil {
 			continue
 		}
@@ -33,9 +35,13 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 			settled = contract.BoundSlow(*o, j.ended+1, j.failures, j.stalls)
 		}
 		s.settle(j, &settled, t)
+
+		// A slow release closes the queue, not only the shard of its job.
 		if settled.Slow != nil {
 			e.find(s.ref).close(*settled.Slow, settled.Error, t)
 		}
+
+		// The group may no longer need the front of its log.
 		if s.reader != nil {
 			s.reader.log.trim(clock.Milli(t))
 		}
@@ -135,6 +141,8 @@ func (e *Engine) current(namespace string, r duly.Receipt, event contract.Event)
 func (s *shard) settle(j *job, o *duly.SettleRequest, t time.Time) {
 	now := clock.Milli(t)
 	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
+
+	// This comes first: the receipt of the delivery is void, whatever follows.
 	j.ended++
 	switch o.As {
 	case duly.Ack:
@@ -184,6 +192,7 @@ func (s *shard) stall(j *job, now int64) {
 // comeBack is how a delivery ends that was neither acked nor buried, in the
 // contract's order: expired, merged away, dead, waiting again.
 func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
+	// The order of the rules is that of chapter 4: expired, merged, dead, waiting.
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, now) {
 		s.counters.Expired++
 		s.gone(j, e, now)
@@ -219,6 +228,8 @@ func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
 	if due <= now {
 		to = duly.StateReady // it still holds its order key
 	}
+
+	// The due time is a sort key, so it changes between the sets.
 	s.move(j, e, to, func() { j.DueAt = j.dueIn(to, due) })
 	s.holdMerge(j)
 }

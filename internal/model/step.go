@@ -65,6 +65,8 @@ func (q *queue) step(now int64) (more bool) {
 func (s *shard) step(now int64) (more bool) {
 	s.closing = s.closing.Clip(now)
 	n := 0
+
+	// Expired jobs go first: a stall or a due time must not bring one back.
 	for ; n < stepBound && s.ending.size > 0 && s.ending.first().over(now); n++ {
 		s.drop(s.ending.first(), now)
 	}
@@ -75,6 +77,8 @@ func (s *shard) step(now int64) (more bool) {
 	}
 	more = more || n == stepBound
 	delayed := s.sets[duly.StateDelayed]
+
+	// Due jobs become ready one by one in (due, number) order (C6.5).
 	for n = 0; n < stepBound && delayed.size > 0 && delayed.first().DueAt <= now; n++ {
 		j := delayed.first()
 		to := s.readyOrBlocked(j, now)

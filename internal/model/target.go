@@ -28,6 +28,8 @@ func (e *Engine) PutTarget(ctx context.Context, t contract.Target) error {
 	defer e.mu.Unlock()
 
 	key := targetOf(t.Namespace, t.Name)
+
+	// The target without a name is the namespace's secret, and does not count.
 	switch stored, there := e.targets[key]; {
 	case stored.Version != t.Version:
 		return contract.TargetConflict(t.Namespace, t.Name)

@@ -223,10 +223,14 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	defer e.end()
 
 	ref = ref.Normal()
+
+	// A caller may repeat Destroy, so an unknown topic is no error (C12.32).
 	t := e.topics[ref]
 	if t == nil {
 		return nil
 	}
+
+	// The groups go with their topic, and every receipt of them is void.
 	for _, g := range t.groups {
 		delete(e.queues, g.ref)
 		e.cancels.Publish(ref.Namespace, contract.Canceled{Queue: g.ref.Name})

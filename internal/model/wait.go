@@ -49,6 +49,8 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	t, _ := e.now()
 	w.until = clock.CeilMilli(t.Add(p.Timeout))
 	e.waiters = append(e.waiters, w)
+
+	// wake comes before the timer: a job that is there ends the Wait at once.
 	e.wake()
 	if w.woken || p.Timeout == 0 {
 		e.leave(w)
@@ -83,6 +85,7 @@ func (e *Engine) await(ctx context.Context, w *waiter) (bool, error) {
 	defer e.mu.Unlock()
 	e.leave(w)
 	switch {
+	// The caller has gone, but the job that woke it is still there.
 	case w.woken && err != nil:
 		e.pass(w.queues, w.dispatcher) // nobody will reserve what this one was woken for
 		return false, err
@@ -141,6 +144,7 @@ func (e *Engine) wake() {
 		e.takeBack(now)
 	}
 
+	// A copy, because a waiter that wakes leaves the list.
 	for _, w := range slices.Clone(e.waiters) {
 		for _, ref := range w.queues {
 			q := e.queues[ref]
@@ -205,6 +209,8 @@ func (s *shard) deliverable(now int64, most int) int {
 	open := s.open(now)
 	first := s.sets[duly.StateLeased].first()
 	runOut := first != nil && first.leaseEnd <= now
+
+	// A run-out lease frees a place at the next step, so it counts as one open place.
 	if runOut && !s.cfg.Paused && s.cfg.MaxLeased != duly.None {
 		open = max(open, 1)
 	}
