@@ -9,6 +9,7 @@ import (
 // put stores a changed job: its row, its entries in other tables and its queue's sizes.
 // A job in StateNone is deleted. Only a new job's body is written; see putBody.
 func (j *job) put(t *tx) error {
+	// A held message has no due time of its own, so its rows sort by the entry into the log.
 	if j.q.group != nil && j.state != duly.StateDelayed {
 		j.DueAt = j.PushedAt
 	}
@@ -31,6 +32,7 @@ func (j *job) putRow(t *tx) error {
 	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
 	s.BlobOrNull(10, j.packed()).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
 	changed, err := s.Run()
+	// The transaction has just read the row, so a missing row means a damaged store.
 	if err == nil && changed != 1 {
 		err = fmt.Errorf("%w: job %s of queue %s disappeared while it was changed", errJob, j.ID, q.ref)
 	}
@@ -88,6 +90,7 @@ func (j *job) putBody(t *tx) error {
 		s.Blob(3, j.Body)
 	}
 
+	// The row changes first. A body that moves is saved or dropped afterwards.
 	if _, err := s.Run(); err != nil {
 		return err
 	}
@@ -111,6 +114,7 @@ func (j *job) deleteRow(t *tx) error {
 	if _, err := t.stmt("job_delete").Int(1, j.q.id).Blob(2, j.number[:]).Run(); err != nil {
 		return err
 	}
+	// The deleted message may have been the first that the group held.
 	if j.pointer {
 		j.q.group.stale = true
 	}
@@ -154,6 +158,7 @@ func (j *job) putEntries(t *tx) error {
 		}
 	}
 
+	// The earliest times are lower bounds, so they only fall here; a step raises them.
 	q.countMove(was.state, is.state)
 	switch is.state {
 	case duly.StateDelayed:

@@ -19,6 +19,7 @@ func (q *queue) one(t *tx, s *sqliteconn.Stmt) (*job, error) {
 	}
 	j := new(job)
 	err = j.scanJob(s, q)
+	// The row's columns are gone after the reset, so the state is read before.
 	state := duly.State(s.ColInt(1))
 	s.Reset()
 	if err != nil {
@@ -43,6 +44,7 @@ func (q *queue) byID(t *tx, id string) (*job, error) {
 		}
 	}
 
+	// Without an alias only a job whose number is its ID can have this ID.
 	n, ok := duly.ParseNumber(id)
 	if !ok {
 		return nil, nil
@@ -56,7 +58,7 @@ func (q *queue) byID(t *tx, id string) (*job, error) {
 	return j, nil
 }
 
-// find returns a job that has not expired, or nil if there is none. It deletes an
+// findJob returns a job that has not expired, or nil if there is none. It deletes an
 // expired job.
 func (q *queue) findJob(t *tx, id string) (*job, error) {
 	j, err := q.byID(t, id)
@@ -140,6 +142,7 @@ func (q *queue) passKey(t *tx, key string) error {
 
 // firstBlocked returns the job that gets an order key next, or nil if none waits.
 func (q *queue) firstBlocked(t *tx, key string) (*job, error) {
+	// The length comes first in the sort key, so that no key is a prefix of another one.
 	from := append([]byte{byte(len(key))}, key...)
 	behind := append(from[:len(from):len(from)], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	return q.one(t, t.stmt("blocked_first").Int(1, q.id).Blob(2, from).Blob(3, behind))
@@ -155,6 +158,7 @@ type unreadableRow struct {
 // quarantine buries a row that can't be read. The job keeps its body and loses its
 // rules.
 func (q *queue) quarantine(t *tx, u unreadableRow) error {
+	// A read must not write. The next transaction that meets the row repairs it.
 	if t.readOnly {
 		return nil
 	}
@@ -165,6 +169,7 @@ func (q *queue) quarantine(t *tx, u unreadableRow) error {
 	if err != nil || changed != 1 {
 		return err
 	}
+	// The state may be damaged too, and then no size has counted the row.
 	if u.state >= duly.StateDelayed && u.state <= duly.StateDone {
 		q.countMove(u.state, duly.StateDead)
 	}

@@ -79,12 +79,13 @@ func (s *readyBuffer) first(t *tx, n int) (*job, error) {
 
 // read reads as many jobs as this caller and the waiting ones want.
 func (s *readyBuffer) read(t *tx, n int) (err error) {
+	// The assigned jobs are still ready in the table, so the read would return them again.
 	if err := s.leases.flush(); err != nil {
 		return err
 	}
 	n = min(max(n, t.wanted(s.q.ref)), duly.MaxBatch, s.q.allowance(t.now))
 	s.jobs, err = t.collectInto(s.jobs, t.stmt("ready_first").Int(1, s.q.id).Int(2, int64(n)), s.q, math.MaxInt)
-	// fewer than n do not mean the end: unreadable rows are skipped
+	// Fewer than n jobs do not mean the end, because unreadable rows are skipped.
 	s.next, s.last, s.used = 0, len(s.jobs) == 0, max(s.used, len(s.jobs))
 	return err
 }

@@ -28,6 +28,7 @@ func (e jobAPI) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	}
 
 	var w *waiter
+	// Without a timeout the caller doesn't wait, so it must not take another one's wake-up.
 	if p.Timeout > 0 {
 		w = e.notifier.register(keys)
 		defer e.notifier.unregister(w)
@@ -58,6 +59,7 @@ func (e jobAPI) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, 
 		}
 		return false, err
 	}
+	// Close wakes all waiters, so a wake-up alone does not mean a job.
 	if e.closing.Load() {
 		return false, duly.ErrClosed
 	}
@@ -168,6 +170,7 @@ func (h *notifier) wakeNext(d waitKey) {
 // pollQueues polls queues for which a time has passed.
 func (e jobAPI) pollQueues(ctx context.Context, keys []waitKey) (ready bool, err error) {
 	err = e.write(ctx, &op{Call: items(1), run: func(t *tx) error {
+		// The transaction may run twice.
 		ready = false
 		for _, d := range keys {
 			if q := t.queueFor(d); q != nil {
