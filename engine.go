@@ -111,7 +111,7 @@ type NamePage struct {
 type RequeueParams struct {
 	IDs []string
 	N   int
-	// Tries is the jobs' new number of tries. 0: their own.
+	// Tries is the new number of tries of each job. 0 means that each job keeps its own.
 	Tries int
 	// TTL counts from now. 0 or None: none.
 	TTL time.Duration

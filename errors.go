@@ -52,7 +52,7 @@ var catalogue = []struct {
 	{CodeLimited, 429, "too many calls, or too many attempts that failed; come again later"},
 	{CodeFull, 507, "no room for more jobs"},
 	{CodeNotDurable, 503, "stored, but not confirmed as durable"},
-	{CodeUnavailable, 503, "the store was not reached or did not answer: it may have happened"},
+	{CodeUnavailable, 503, "the store was not reached or did not answer; the call may have happened"},
 	{CodeClosed, 503, "the engine is closed"},
 	{CodeUnsupported, 501, "not supported by this engine or version"},
 	{CodeCorrupt, 500, "the store is damaged or not duly's"},

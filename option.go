@@ -49,8 +49,8 @@ func Once(key string) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep, Until: UntilDone} }
 }
 
-// Replace replaces a waiting job with the same key. With a Delay that is a debounce:
-// maxWait bounds how long pushes can put the job off. 0: no bound.
+// Replace replaces a waiting job with the same key. With [Delay], each push postpones the job
+// again. maxWait bounds how long pushes can postpone it. 0 means no bound.
 func Replace(key string, maxWait time.Duration) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeReplace, MaxWait: maxWait} }
 }

@@ -10,9 +10,9 @@ type Defaults struct {
 	Tries     int           // 1…65535; 16
 	MaxStalls int           // 1…65535 or None; 8
 	Backoff   Backoff       // exp:1s:1h
-	Lease     time.Duration // 100 ms–366 days; 30 s
-	TTL       time.Duration // at least 1 ms, or None; None
-	Retain    time.Duration // at least 1 ms, or None; None
+	Lease     time.Duration // 100 ms–366 days; default 30 s
+	TTL       time.Duration // at least 1 ms, or None; default None
+	Retain    time.Duration // at least 1 ms, or None; default None
 }
 
 // QueueConfig is a queue's configuration. The engine stores it, and it can change at any

@@ -181,7 +181,7 @@ func NoToken() *duly.Error { return Errorf(duly.CodeNotFound, "no such token") }
 func Unanswered(cause error) *duly.Error {
 	return &duly.Error{
 		Code: duly.CodeUnavailable, Cause: cause,
-		Message: "the caller did not wait for the answer (" + cause.Error() + "); it may have happened",
+		Message: "the caller did not wait for the answer (" + cause.Error() + "); the call may have happened",
 	}
 }
 

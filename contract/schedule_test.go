@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// badSchedules break one bound of chapter 17 each. The error names the field.
+// badSchedules are invalid schedules. Each breaks one bound, and the error must name the field.
 var badSchedules = []struct {
 	name   string
 	change func(*duly.Schedule)

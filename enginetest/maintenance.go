@@ -89,7 +89,7 @@ func stepBounded(s *scene) {
 		}
 	}
 	if steps < 2 {
-		s.Errorf("%d jobs were moved by %d step", many, steps)
+		s.Errorf("%d jobs were moved by %d steps, want at least 2", many, steps)
 	}
 
 	page, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateDelayed})

@@ -382,7 +382,7 @@ func (s *scene) auditLog() {
 		p := contract.PositionPartsOf(e.Position)
 		// Ordinals have no gaps, and times never decrease.
 		if before, ok := last[p.Shard]; ok && (p.Ordinal != before.Ordinal+1 || p.Millis < before.Millis) {
-			s.Errorf("topic %s: position %+v comes after %+v", s.topic(), p, before)
+			s.Errorf("topic %s: position %+v follows %+v, want the next ordinal and no earlier time", s.topic(), p, before)
 		}
 		last[p.Shard] = p
 	}

@@ -115,9 +115,8 @@ func filterTrims(s *scene) {
 	same(s, "trimmed", s.info().Stats.Trimmed, 2)
 }
 
-// filterWaits runs a worker that waits and reserves. A message that does not match wakes it.
-// Otherwise the group would hold the log until a message matches, and a full topic would refuse
-// new ones.
+// filterWaits checks that a message without a match wakes a waiting worker, whose Reserve then skips
+// it. Without that, the topic could not trim the message and would fill up.
 func filterWaits(s *scene) {
 	g := s.filtered("g", "a=yes")
 	s.configureTopic(duly.TopicConfig{MaxCount: 2})

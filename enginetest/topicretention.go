@@ -364,7 +364,7 @@ func retainLowered(s *scene) {
 	g.delivers("c", "d")
 }
 
-// retainHeld drops messages that a group holds in each state.
+// retainHeld checks that retention drops the messages that a group holds, except for dead ones.
 func retainHeld(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"),

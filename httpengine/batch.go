@@ -83,7 +83,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, error) {
 	results, err := b.post(ctx, body)
 	if err == nil && len(results) != items {
-		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; it may have happened",
+		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; the call may have happened",
 			items, len(results))
 	}
 	if err != nil {

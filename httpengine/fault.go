@@ -45,7 +45,7 @@ func (l *link) noAnswer(caller, timed context.Context, err error) error {
 	if notSent {
 		e.Message = "the server at " + l.address.String() + " was not reached: " + err.Error()
 	} else {
-		e.Message = "no answer from " + l.address.String() + ": " + err.Error() + "; it may have happened"
+		e.Message = "no answer from " + l.address.String() + ": " + err.Error() + "; the call may have happened"
 	}
 	return e
 }

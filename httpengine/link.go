@@ -230,5 +230,5 @@ func (l *link) readAll(resp *http.Response, body io.Reader, max int64) (string, 
 
 func (l *link) tooLong(max int64) error {
 	return contract.Errorf(duly.CodeUnavailable,
-		"the answer of %s has more than %d bytes; is it a duly server? it may have happened", l.address, max)
+		"the answer of %s has more than %d bytes; check that it is a duly server; the call may have happened", l.address, max)
 }

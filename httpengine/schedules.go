@@ -87,8 +87,8 @@ func (e *Engine) ResumeSchedule(ctx context.Context, q duly.QueueRef, name strin
 	return e.onSchedule(ctx, q, name, request{method: "POST", path: "/resume"})
 }
 
-// onSchedule makes a request about a schedule that has no result. The path of r follows the
-// schedule's.
+// onSchedule sends a request whose answer has no result. It appends the path of r to that of the
+// schedule.
 func (e *Engine) onSchedule(ctx context.Context, q duly.QueueRef, name string, r request) error {
 	path, err := e.beginSchedule(q, name)
 	if err != nil {

@@ -75,7 +75,7 @@ type reserveCall struct {
 	full       bool            // the next job does not fit
 	more       bool            // a step ended at its bound
 	ticks      []duly.QueueRef // visited queues that have due ticks
-	token      uint64          // the fence of reserved messages; drawn with the first message
+	token      uint64          // the fencing token of reserved messages, created for the first message
 }
 
 // run reserves from the queues in order. It may run more than once.

@@ -444,8 +444,8 @@ func TestRestoreEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A kill between the second name of the old file and the rename leaves a file with two names.
-func TestOpenRemovesNameOfKilledRestore(t *testing.T) {
+// A restore that is killed before its rename leaves the old file with a second hard link.
+func TestOpenRemovesTheLinkOfAKilledRestore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
 	r.must(foldWAL(r.path))

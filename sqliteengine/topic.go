@@ -269,8 +269,7 @@ func (q topicQueue) stepLog(t *tx) (more bool, err error) {
 	return more || again, err
 }
 
-// logOverdue reports whether a topic may need a step although no call and no timer
-// steps it.
+// logOverdue reports whether a topic may have work for a step that no call and no timer does.
 func (q topicQueue) logOverdue(t *tx) bool {
 	c, n := &q.log.cfg, &q.log.n
 	if q.earliest.due <= t.now || n.ids > 0 {

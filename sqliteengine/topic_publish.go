@@ -141,9 +141,9 @@ func (p *publishCall) stepTopics(t *tx) (topics []topicQueue, more bool, err err
 	return topics, more, nil
 }
 
-// dropAhead drops messages in advance if max_count drops large messages for the call's
-// small ones: the call publishes in one transaction, which may delete 8 MiB. more reports
-// that the transaction has reached that bound.
+// dropAhead deletes messages before the call publishes. A publish is one transaction, which may
+// delete at most 8 MiB, and max_count can require more: a few small messages replace large ones.
+// more reports that further deletes need another transaction.
 func (p *publishCall) dropAhead(t *tx, q topicQueue) (more bool, err error) {
 	n := &q.log.n
 	room := max(0, duly.MaxBatchBytes-t.trimmedBytes)

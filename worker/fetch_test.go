@@ -49,8 +49,8 @@ func TestOneReserveFillsAllFreeSlots(t *testing.T) {
 	})
 }
 
-// With a backlog, the store works on one Reserve while the handlers work on the jobs of
-// the other. Together they ask for no more jobs than there are slots.
+// With a backlog, the worker has two Reserves in flight. Together, the two Reserves ask for no
+// more jobs than there are free slots.
 func TestBacklogHasTwoReservesInFlight(t *testing.T) {
 	var mu sync.Mutex
 	var inFlight, most int

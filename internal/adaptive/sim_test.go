@@ -22,7 +22,7 @@ type simulation struct {
 	leased int
 	tokens float64
 	filled int64 // up to where tokens has the bucket
-	wake   int64 // a pending attempt to reserve
+	wake   int64 // the time of the next attempt to reserve
 
 	tries, probes, released int
 	answers                 []answer

@@ -421,7 +421,7 @@ func TestDecreasingCountersAreAnError(t *testing.T) {
 	}
 }
 
-func TestTimingsAreDifferencesOfTheServersCounts(t *testing.T) {
+func TestTimingsSubtractTheCountsBefore(t *testing.T) {
 	t.Parallel()
 	const us = time.Microsecond
 	before := Timings{Count: 10, Time: 100 * us, Within: map[time.Duration]int64{8 * us: 4, 32 * us: 10}}

@@ -62,9 +62,8 @@ type Result struct {
 	// Slowest and Fastest are the lowest and the highest rate.
 	Slowest float64 `json:"slowest_per_second"`
 	Fastest float64 `json:"fastest_per_second"`
-	// CPU is the CPU time per job in the median run, of this process: the measurement, and the
-	// engine if it is embedded. Unlike a rate it hardly depends on other work of the machine. 0
-	// if not known.
+	// CPU is the CPU time per job that this process used in the median run. It includes an
+	// embedded engine. Other load on the machine hardly affects it. 0 means unknown.
 	CPU float64 `json:"cpu_us_per_job"`
 	// Runs is the number of runs, and Cut how many of them ended at their time limit.
 	Runs int `json:"runs"`

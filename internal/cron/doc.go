@@ -66,9 +66,9 @@
 // "0 0 30 2 *", costs a few µs too. No tick lies outside of the years 1 to 9999.
 //
 // Package time does not define which offset time.Date takes in a gap or an overlap. This
-// package therefore computes moments from the offsets on both sides of a change. Beyond
-// its tables, time.ZoneBounds counts 365 days for each year, so a bound is no proof of a
-// change, and on 31 December of a leap year the end lies before the moment itself.
+// package therefore computes moments from the offsets on both sides of a change. After the
+// last entry of a zone, time.ZoneBounds assumes years of 365 days. Its bounds are then no real
+// changes. On 31 December of a leap year, it even returns an end before the given moment.
 //
 // # Zones
 //

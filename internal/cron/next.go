@@ -5,7 +5,7 @@ import "time"
 // MaxSearch is the number of years within which Next and Prev find a tick.
 const MaxSearch = 10
 
-// The first and the last moment of a tick, as Unix times: the years 1 to 9999.
+// The bounds of the time of a tick, as Unix times: the years 1 to 9999.
 const (
 	earliest = -62_135_596_800
 	latest   = 253_402_300_799

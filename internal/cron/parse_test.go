@@ -53,7 +53,7 @@ func TestEitherDayField(t *testing.T) {
 		"0 0 */31 * 5": "2026-02-06T00:00:00Z",
 		"0 0 20 * */7": "2026-02-08T00:00:00Z", // a Sunday
 		"0 0 20 * ?":   "2026-02-20T00:00:00Z",
-		"0 0 20 * 0-7": "2026-02-05T00:00:00Z", // restricted to every day
+		"0 0 20 * 0-7": "2026-02-05T00:00:00Z", // matches every day, but counts as restricted
 	} {
 		got, _ := parse(t, spec).Next(moment(t, "2026-02-04T12:00:00Z"), time.UTC)
 		if got.Format(rfc) != want {

@@ -48,7 +48,7 @@ func Parse(text string, shards int) ([]Place, error) {
 		}
 		if err != nil || places[i].Ordinal == 0 || len(parts) != shards {
 			return nil, contract.Invalid("from",
-				"is not the next of a page of this topic; begin with start, end, a time or a position")
+				"is not the Next of a page of this topic; begin with start, end, a time or a position")
 		}
 	}
 	return places, nil

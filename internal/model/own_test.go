@@ -41,7 +41,7 @@ func reserve(t *testing.T, e *model.Engine, n int) []duly.Delivery {
 	return ds
 }
 
-// C4.74: nobody asks, and yet a lease that ends is taken back at its end.
+// C4.74: the engine ends an expired lease on time, even if nobody calls Reserve.
 func TestLeaseIsTakenBackByItself(t *testing.T) {
 	t.Parallel()
 	e, c := own(t)

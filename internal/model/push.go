@@ -125,7 +125,7 @@ func (s *shard) free(number duly.Number) duly.Number {
 	return number
 }
 
-// enter puts a job that is new, or lives again, where its due moment says.
+// enter adds a new or requeued job to the shard. Its due time decides its state.
 func (s *shard) enter(j *job, now int64) {
 	to := duly.StateDelayed
 	if j.DueAt <= now {

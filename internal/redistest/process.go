@@ -199,8 +199,8 @@ func (p *process) kill() error {
 	return p.end()
 }
 
-// end kills and reaps the process. The caller holds the lock. The leash releases it first,
-// because its pid may be reused after it is reaped.
+// end kills and reaps the process. The caller holds the lock. end takes the pid off the leash
+// before it reaps the process, because the system can reuse a reaped pid.
 func (p *process) end() error {
 	p.cmd.Process.Kill()
 	err := p.leash.release(p.cmd.Process.Pid)

@@ -10,9 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C14.9: the error of a number that a field can't have is the item's, and it has the form of numbers or
-// the bounds of the field.
-func TestErrorOfNumberHasItsBounds(t *testing.T) {
+// C14.9: a bad number fails only its own item. The error names the form or the range.
+func TestNumberErrorNamesTheRange(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]string{
 		"1.5":                           "priority is 1.5, must be a whole number",

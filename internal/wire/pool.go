@@ -65,7 +65,7 @@ func ReadMoving(text string) (m Moving, err error) {
 	return m, bad.Err()
 }
 
-// place is the request to place a namespace.
+// place describes the request that gives a namespace its pool.
 func (f *fields) place(pool *string) {
 	f.request("Place")
 	f.name("pool", pool, required, `example:"orders"`, "The pool for the namespace.")

@@ -27,7 +27,7 @@ func (r *Pools) scheduler(ctx context.Context, namespace string) (duly.Scheduler
 			return schedules, nil
 		}
 	}
-	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no schedules",
+	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s does not support schedules; use a pool whose engine does",
 		contract.NamespaceOr(namespace))
 }
 

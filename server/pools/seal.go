@@ -137,7 +137,8 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 	if slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Err != nil }) {
 		return false, nil
 	}
-	// The shards are part of the patch so that it fails for another queue with this name.
+	// The shard count of a queue never changes. With it, Configure fails if the queue was created
+	// again with another count.
 	err = old.Configure(ctx, q, duly.QueueConfig{Shards: config.Shards, MaxJobs: config.Shards})
 	// With other shards, the queue was created again.
 	if errors.Is(err, duly.ErrInvalid) {

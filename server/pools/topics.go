@@ -28,7 +28,7 @@ func (r *Pools) topics(ctx context.Context, namespace string) (contract.Topics, 
 			return observedTopics{topics, e}, nil
 		}
 	}
-	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics",
+	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s does not support topics; use a pool whose engine does",
 		contract.NamespaceOr(namespace))
 }
 

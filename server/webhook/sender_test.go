@@ -86,8 +86,8 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// C16.32, C16.33, C16.34, C16.41, C16.42: the requests of a receiver.
-func TestRequest(t *testing.T) {
+// C16.32, C16.33, C16.34, C16.41, C16.42: a request has the body, the headers and a valid signature.
+func TestRequestIsSignedAndHasTheHeaders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	library, err := standardwebhooks.NewWebhook(r.secret.V1.Reveal())

@@ -68,7 +68,7 @@ func (r *rest) stays() bool {
 // still reports whether everything is idle now.
 func (r *rest) still() bool { return !goroutines.Busy(r.root) && r.level() }
 
-// level reports whether both ends have the same waits.
+// level reports whether the Waits that are open at clients are those that block in the engine.
 func (r *rest) level() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

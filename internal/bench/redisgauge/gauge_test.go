@@ -310,7 +310,7 @@ func TestShardsAreOnTheNodesOfTheirSlots(t *testing.T) {
 	}
 }
 
-func TestSlotsAreThoseOfTheAnsweringNode(t *testing.T) {
+func TestSlotsOfNodeReturnsOnlyItsOwnSlots(t *testing.T) {
 	t.Parallel()
 	got := slotsOfNode("a1 127.0.0.1:7000@17000 master - 0 0 1 connected 0-10\n" +
 		"b2 127.0.0.1:7001@17001,host myself,master - 0 0 2 connected 11-20 30 [12->-a1] 40-41\n" +

@@ -56,7 +56,7 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 	}
 
 	if r.Memory, err = strconv.ParseInt(info["used_memory"], 10, 64); err != nil {
-		return r, fmt.Errorf("used_memory of INFO is %q", info["used_memory"])
+		return r, fmt.Errorf("used_memory in the answer to INFO is %q, want a number", info["used_memory"])
 	}
 	for _, name := range scripts {
 		calls, spent := parseStat(info["cmdstat_"+name])

@@ -222,7 +222,7 @@ func (e *Reporter) publish(namespace, message string) {
 				"grant it: ACL SETUSER USER +spublish &"+o.Prefix+":*",
 				slog.String("setting", "acl"), slog.String("server", strings.Join(o.Addrs, ",")), slog.String("error", err.Error()))
 		})
-	// The answer counts receivers. Without one, the next message can be short.
+	// The answer is the number of receivers. Without receivers, the next message names only queues.
 	case err == nil && codec.Integer(&msg) == 0:
 		a.unheard[namespace] = true
 	case err == nil:

@@ -106,7 +106,7 @@ func (p *storedPush) read(c *duly.QueueConfig) {
 	c.Push = duly.PushConfig{URL: cmp.Or(p.URL, none), OnDone: cmp.Or(p.OnDone, none), OnDead: cmp.Or(p.OnDead, none)}
 }
 
-// PackConfig returns a configuration behind its version, as it is stored.
+// PackConfig returns the stored form of a configuration: the version, then the JSON.
 func PackConfig(version string, c duly.QueueConfig, gone bool) string {
 	text, err := json.Marshal(storeConfig(c, gone))
 	if err != nil {

@@ -171,7 +171,7 @@ func verdictOf(err error) verdict {
 	}
 	return verdict{
 		class: unknown, code: duly.CodeUnavailable,
-		advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened",
+		advice: "the connection broke before the answer came (" + cause(err) + "); the call may have happened",
 	}
 }
 

@@ -45,7 +45,7 @@ func (l *core) asError(v verdict, err error) error {
 	// Close breaks connections, which says nothing about the server.
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
 		return &duly.Error{Code: duly.CodeClosed,
-			Message: "the engine was closed before the answer came; it may have happened", Cause: err}
+			Message: "the engine was closed before the answer came; the call may have happened", Cause: err}
 	}
 	advice := v.advice
 	if l.o.Unix {

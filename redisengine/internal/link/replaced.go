@@ -115,7 +115,7 @@ func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, er
 	defer client.Close()
 	place, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(l.o.Sentinel.Master).Build()).AsStrSlice()
 	if err == nil && len(place) != 2 {
-		err = errors.New("it names no primary")
+		err = fmt.Errorf("the Sentinel knows no primary %s; check the name in the URL", l.o.Sentinel.Master)
 	}
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func TestCallThatMayHaveRunIsNotRetried(t *testing.T) {
 	s := stub(t, redis70, inTurn(redistest.HangUp{}, int64(7)))
 	l := open(t, s.URL())
 	_, err := l.Run(t.Context(), increment("k", 1))
-	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "it may have happened") {
+	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "the call may have happened") {
 		t.Errorf("a write returned %v", err)
 	}
 	if n := countOwn(s, count); n != 1 {

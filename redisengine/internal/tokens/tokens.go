@@ -149,7 +149,7 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 
 	set, low, high := "hashes", "("+hex.EncodeToString(after), "+"
 	if namespace != "" {
-		// The members are NAMESPACE/HASH, and the character 0 follows the slash.
+		// A member is NAMESPACE/HASH. In ASCII, 0 follows the slash, so NAMESPACE0 is after all of them.
 		set, low, high = "owned", "("+namespace+"/"+hex.EncodeToString(after), "("+namespace+"0"
 	}
 

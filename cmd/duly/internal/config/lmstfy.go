@@ -106,7 +106,7 @@ func (f *lmstfyFile) ignoreTable(table, reason string) {
 	}
 }
 
-// ignoreRest lists the keys that lmstfy has had once, and unknown keys.
+// ignoreRest notes the keys that lmstfy no longer has, and unknown keys.
 func (f *lmstfyFile) ignoreRest() {
 	f.ignoreTable("SecondaryStorage", "the engine stores jobs of every delay")
 	for key, spelled := range f.spelling {
