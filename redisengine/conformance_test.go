@@ -169,20 +169,6 @@ func TestTopicModel(t *testing.T) {
 }
 
 // The engine and the model agree on random scripts with schedules.
-func TestScheduleModel(t *testing.T) {
-	t.Parallel()
-	s := suite(t, single, 1)
-	s.Sequences = 40
-	s.ScheduleModel(t)
-}
-
-func TestClusterScheduleModel(t *testing.T) {
-	s := suite(t, cluster, shards)
-	s.Sequences = 10
-	neverAcrossSlots(t)
-	s.ScheduleModel(t)
-}
-
 func TestTopicModelByEval(t *testing.T) {
 	t.Parallel()
 	s := suite(t, byEval, 1)

@@ -164,6 +164,7 @@ func addStats(a, b duly.Stats) duly.Stats {
 	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
 		a.NextDue = b.NextDue
 	}
+	a.Closing = laterClosing(a.Closing, b.Closing)
 	// The queue of the new pool is the one that stays.
 	if b.Delivery != "" {
 		a.Delivery = b.Delivery
@@ -171,9 +172,31 @@ func addStats(a, b duly.Stats) duly.Stats {
 	return a
 }
 
+// laterClosing returns the closing that ends last. A slow release closes the queue in the pool of its
+// job.
+func laterClosing(a, b duly.Closing) duly.Closing {
+	if b.Until.After(a.Until) {
+		return b
+	}
+	return a
+}
+
 // Config implements contract.Inspector.
 func (m *migratingEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	return m.target.Config(ctx, q)
+	config, err := m.target.Config(ctx, q)
+	if err != nil {
+		return config, err
+	}
+
+	// The settings are the same in both pools, but each pool has closings of its own.
+	for _, e := range []contract.Engine{m.old, m.new} {
+		other, err := e.Config(ctx, q)
+		if err != nil {
+			return config, err
+		}
+		config.Closing = laterClosing(config.Closing, other.Closing)
+	}
+	return config, nil
 }
 
 // inBoth calls do with both pools. It succeeds if one of them does not have the job or queue.
