@@ -133,6 +133,8 @@ func (s *State) closedUntil(now int64) int64 { return min(s.ClosedUntil, now+mil
 // leased jobs, without this one.
 func (s *State) Deliver(c Config, now int64, leased int) (probe bool) {
 	s.stepBack(now)
+
+	// Until now the shard had the old number of leased jobs, so the time is counted before the delivery.
 	s.count(c, now, leased)
 	s.Delivered++
 	s.ProbeOut = s.Probing
@@ -149,6 +151,7 @@ func (s *State) Settle(c Config, now int64, o Outcome, leased int) {
 	switch {
 	case o.Probe && s.ProbeOut:
 		s.endProbe(c, now, o.Class)
+	// While the shard is probing, only the probe itself decides.
 	case s.Probing || o.Class == Neutral:
 	case o.Class == Success:
 		s.success(c, now, leased)
@@ -257,10 +260,13 @@ func (s *State) increase(now int64) {
 		return
 	}
 
+	// A success after a long pause raises the factor no more than one after increaseTime.
 	t := increaseTime.Seconds()
 	if s.ChangedAt != 0 {
 		t = min(t, float64(now-s.ChangedAt)/1000)
 	}
+
+	// The factor rises fast to shortly below the last one that worked, and slowly where failures began.
 	if most := goodShare * s.Good; s.Factor < most {
 		doublings := min(t/doublingTime.Seconds(), 1.0/doublingSuccesses)
 		s.Factor = min(s.Factor*math.Exp2(doublings), most)
@@ -316,8 +322,11 @@ func (s *State) endProbe(c Config, now int64, class Class) {
 	case Success:
 		s.Probing = false
 		s.setFactor(now, c.Floor)
+
+		// An outage is no lack of jobs, so it belongs to no window.
 		s.newWindow(now)
 		s.Used = 0
+	// A neutral end says nothing about the service, so the closing does not grow.
 	case Neutral:
 		s.close(now, s.closing())
 	default:
