@@ -171,6 +171,7 @@ func or[T comparable](field *T, value T) {
 // Validate returns [duly.ErrInvalid] with every field that is out of bounds. Zero fields have
 // defaults and are valid.
 func (c Config) Validate() error {
+	// Zero fields are valid, so their defaults are validated instead.
 	c = c.withDefaults()
 	var bad contract.BadFields
 	bound := func(field string, n, low, high int) {
@@ -223,14 +224,19 @@ func (c Config) Validate() error {
 // validateBatches reports each batch size that is out of bounds, once.
 func (c Config) validateBatches(bad *contract.BadFields) {
 	sizes := []int{c.Load.Batch}
+
+	// Only Life uses Batches.
 	if slices.Contains(c.Phases, Life) {
 		sizes = append(sizes, c.Batches...)
 	}
+
+	// A size may be in both settings, and is reported once.
 	slices.Sort(sizes)
 	for _, size := range slices.Compact(sizes) {
 		switch {
 		case size < 1 || size > duly.MaxBatch:
 			bad.Add("batch", "is %d, must be between %d and %d", size, 1, duly.MaxBatch)
+		// A batch of one may exceed the bound, because a larger body is a call of its own (C4.6).
 		case size > 1 && size*c.Load.Body > duly.MaxBatchBytes:
 			bad.Add("batch", "of %d bodies of %d bytes is over %d bytes: make one of the two smaller",
 				size, c.Load.Body, duly.MaxBatchBytes)

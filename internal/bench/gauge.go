@@ -118,6 +118,8 @@ func (c Timings) Plus(other Timings) Timings {
 func (c Timings) with(other Timings, sign int64) Timings {
 	sum := Timings{Count: c.Count + sign*other.Count, Time: c.Time + time.Duration(sign)*other.Time,
 		Within: map[time.Duration]int64{}}
+
+	// Each side may have bounds that the other lacks.
 	for _, from := range []Timings{c, other} {
 		for bound := range from.Within {
 			sum.Within[bound] = c.within(bound) + sign*other.within(bound)
@@ -127,6 +129,7 @@ func (c Timings) with(other Timings, sign int64) Timings {
 }
 
 func (c Timings) within(bound time.Duration) int64 {
+	// The counts are cumulative, so the next lower bound has the count for a missing one.
 	for _, b := range slices.Backward(slices.Sorted(maps.Keys(c.Within))) {
 		if b <= bound {
 			return c.Within[b]
@@ -175,6 +178,8 @@ func (m *meter) calibrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// A reading costs CPU time itself, which since subtracts.
 	last := first
 	for range readings {
 		if last, err = m.read(ctx); err != nil {
@@ -204,6 +209,8 @@ func (m *meter) since(ctx context.Context, before Reading) (Reading, error) {
 		return Reading{}, err
 	}
 	spent, err := after.since(before)
+
+	// own is a mean, so it may be more than a short run has used.
 	spent.CPU = max(0, spent.CPU-m.own)
 	return spent, err
 }
@@ -219,6 +226,8 @@ const (
 // memory returns the server's used memory after it has settled.
 func (b *bench) memory(ctx context.Context) (int64, error) {
 	now, err := b.meter.read(ctx)
+
+	// A server frees memory later than a call returns, so the reading waits until it is calm.
 	for until := b.clock.Mono() + calmTime; err == nil && b.meter.gauge != nil && b.clock.Mono() < until; {
 		pause(ctx, b.clock, calmEvery)
 		last := now

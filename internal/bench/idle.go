@@ -44,6 +44,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 
 // watchIdle counts the requests during the time of a run.
 func (b *bench) watchIdle(ctx context.Context, at Progress) (requests int64, length time.Duration, err error) {
+	// The first requests of the worker are no idle cost.
 	pause(ctx, b.clock, idleSettle)
 	stop, err := b.meter.gauge.Watch(ctx)
 	if err != nil {
@@ -57,6 +58,8 @@ func (b *bench) watchIdle(ctx context.Context, at Progress) (requests int64, len
 		pause(ctx, b.clock, min(left, time.Second))
 		r.done.Add(1)
 	}
+
+	// The watch ends even if the caller's context has ended.
 	requests, err = stop(context.WithoutCancel(ctx))
 	return requests, b.clock.Mono() - begin, errors.Join(err, ctx.Err())
 }

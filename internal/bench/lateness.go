@@ -115,12 +115,16 @@ func (b *bench) feed(ctx context.Context, r *run, push func(*run) error, work fu
 	pushed := make(chan error, 1)
 	go func() {
 		err := push(f)
+
+		// Without more jobs, the worker would wait until the time limit.
 		if err != nil {
 			r.stop(err)
 		}
 		pushed <- err
 	}()
 	err := work()
+
+	// The pushes end with the work. The wait below would otherwise last until the last push.
 	f.stop(nil)
 	err = errors.Join(<-pushed, err)
 	r.behind.Store(f.behind.Load())

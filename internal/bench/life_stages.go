@@ -55,6 +55,8 @@ func (s *bareStages) reserve(ctx context.Context, r *run) error {
 		s.mu.Unlock()
 		return len(numbers), nil
 	})
+
+	// Lost jobs would make the cost per job wrong.
 	if err == nil && r.done.Load() < r.total && r.live.Err() == nil {
 		return fmt.Errorf("bare reserve: found only %d of %d jobs", r.done.Load(), r.total)
 	}

@@ -82,6 +82,7 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 
 // prepareNative stores the jobs that a native take needs.
 func (b *bench) prepareNative(ctx context.Context, at Progress, native Native, stored *atomic.Int64, jobs int) error {
+	// Earlier runs may have left jobs.
 	missing := jobs - int(stored.Load())
 	if missing <= 0 {
 		return nil

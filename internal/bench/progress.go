@@ -53,6 +53,8 @@ func (t *ticker) loop(clk clock.Clock) {
 		}
 		if w := t.watched.Load(); w != nil {
 			p := w.at
+
+			// A worker may finish more jobs than the run has asked for.
 			p.Done = min(w.run.done.Load(), p.Total)
 			t.report(p)
 		}

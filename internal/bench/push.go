@@ -21,6 +21,7 @@ type shape func(number int64, job *duly.Job)
 // delayed returns the shape of jobs with a delay, if there is one.
 func delayed(delay time.Duration) shape {
 	return func(number int64, job *duly.Job) {
+		// Different due times, as in real use.
 		if delay > 0 {
 			job.Delay = delay + time.Duration(number)*time.Millisecond%time.Hour
 		}
@@ -29,6 +30,7 @@ func delayed(delay time.Duration) shape {
 
 // pushShaped pushes the run's jobs as push does, in a shape.
 func (b *bench) pushShaped(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, shape shape) error {
+	// More goroutines than batches would have no work.
 	goroutines = min(goroutines, (int(r.total)+batch-1)/batch)
 	return r.each(goroutines, func() error {
 		jobs := make([]duly.Job, batch)

@@ -50,6 +50,7 @@ func (r *run) cut() bool { return context.Cause(r.live) == errTime }
 // claim takes up to n jobs to do and returns the number of the first, from 0. got is 0 when no
 // job is left, or no new call may start.
 func (r *run) claim(n int) (first int64, got int) {
+	// A run that has ended gives out no more jobs.
 	for r.live.Err() == nil {
 		first = r.claimed.Load()
 		got = int(min(int64(n), r.total-first))
@@ -75,6 +76,7 @@ func (r *run) each(n int, f func() error) error {
 	for range n {
 		wg.Go(func() {
 			if err := f(); err != nil {
+				// The first error counts: the stop below causes others.
 				once.Do(func() { first = err })
 				r.stop(err)
 			}

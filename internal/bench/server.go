@@ -122,6 +122,7 @@ func (r *Report) rateLife() {
 		}
 	}
 
+	// Without both halves there is no cost of a whole job.
 	if cpu[Push] == 0 || cpu[Take] == 0 {
 		return
 	}

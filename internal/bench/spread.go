@@ -74,6 +74,8 @@ func (b *bench) newSide(ctx context.Context, g Gauge, shards int) (*spreadSide, 
 	if err != nil {
 		return nil, err
 	}
+
+	// A single server counts as one node.
 	nodes := []Node{{Read: g.Read}}
 	if cluster, ok := g.(Cluster); ok {
 		nodes = cluster.Nodes()
@@ -123,6 +125,7 @@ func (b *bench) openServer(ctx context.Context) (*oneServer, error) {
 // sides returns a queue with as many shards as in the cluster, and one with a single shard, the
 // usual form on a single server.
 func (s *oneServer) sides(ctx context.Context) (all []*spreadSide, err error) {
+	// With one shard, both sides would be the same.
 	for _, shards := range slices.Compact([]int{s.cfg.Shards, 1}) {
 		side, err := s.newSide(ctx, s.gauge, shards)
 		if err != nil {
@@ -219,6 +222,8 @@ func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int)
 	for i := range s.nodes {
 		push, take := micros(pushed[i])/float64(done), micros(taken[i])/float64(done)
 		cost.All += push + take
+
+		// The busiest node limits the cluster, so its cost is the one to report.
 		if push+take > cost.Sum {
 			cost.Push, cost.Take, cost.Sum = push, take, push+take
 		}

@@ -55,6 +55,8 @@ func (b *bench) publish(ctx context.Context, r *run, _ duly.QueueRef) error {
 
 func (b *bench) publishTo(ctx context.Context, r *run, topic duly.QueueRef) error {
 	batch := b.cfg.Load.Batch
+
+	// More goroutines than batches would have no work.
 	return r.each(min(b.cfg.Load.Callers, (int(r.total)+batch-1)/batch), func() error {
 		messages := make([]duly.Message, batch)
 		for i := range messages {

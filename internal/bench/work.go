@@ -45,6 +45,7 @@ func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) erro
 // runWorker runs a worker with the handlers that add registers.
 func (b *bench) runWorker(ctx context.Context, r *run, q duly.QueueRef, concurrency int,
 	add func(w *worker.Worker)) error {
+	// The queue may have acks of earlier runs.
 	before, err := b.acked(ctx, q)
 	if err != nil {
 		return err
