@@ -45,6 +45,8 @@ func parseDuration(text string) (time.Duration, bool) {
 		if whole, text = time.Duration(n)*day, rest; text == "" {
 			return whole, true
 		}
+
+		// ParseDuration would accept a second sign here, as in 1d-2h.
 		if text[0] == '+' || text[0] == '-' {
 			return 0, false
 		}
@@ -67,6 +69,8 @@ func (e *Expr) nextEvery(after, anchor time.Time) time.Time {
 // prevEvery returns the last tick before a moment.
 func (e *Expr) prevEvery(before, anchor time.Time) time.Time {
 	ms, from, period := before.UnixMilli(), anchor.UnixMilli(), e.every.Milliseconds()
+
+	// A tick at the moment itself is not before it.
 	if before.Nanosecond()%1e6 == 0 {
 		ms--
 	}
@@ -76,6 +80,7 @@ func (e *Expr) prevEvery(before, anchor time.Time) time.Time {
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {
+		// Go's division rounds toward zero, which is wrong before the anchor.
 		q--
 	}
 	return q

@@ -155,6 +155,8 @@ func (k kind) bounds() string {
 // form says what to write instead of a text that is no value.
 func (k kind) form(text string) string {
 	form := k.bounds() + ", a range such as 1-5, a list such as 1,3,5, or a step such as */2"
+
+	// Texts of other cron programs get a hint that names the replacement here.
 	switch upper := strings.ToUpper(text); {
 	case text == "?":
 		return form + "; only the two day fields may be \"?\""
@@ -168,6 +170,7 @@ func (k kind) form(text string) string {
 
 // parseDigits reads a number of 1 to 9 digits.
 func parseDigits(text string) (n int, ok bool) {
+	// Nine digits fit into every int.
 	if len(text) == 0 || len(text) > 9 {
 		return 0, false
 	}

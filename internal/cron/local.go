@@ -29,6 +29,8 @@ func (e *Expr) nextLocal(local, limit int64) (int64, bool) {
 			return local, local <= limit
 		}
 	}
+
+	// Every matching day begins with the same second, so it is found once.
 	first, _ := e.nextClock(0)
 
 	for dom++; ; year, month, dom = following(year, month) {
@@ -50,6 +52,7 @@ func (e *Expr) prevLocal(local, limit int64) (int64, bool) {
 	clock := int(local - days*secondsPerDay)
 	year, month, dom := civil(days)
 
+	// The rest of the first day, up to the clock. Every other day is searched from its end.
 	if e.days(year, month).has(dom) {
 		if at, ok := e.prevClock(clock); ok {
 			local = days*secondsPerDay + int64(at)
@@ -131,6 +134,7 @@ func (e *Expr) prevClock(clock int) (int, bool) {
 		return hour*3600 + e.minute.last()*60 + e.second.last(), true
 	}
 
+	// The hour matches. Its last match may be after the clock, and then the hour before decides.
 	if minute, ok := e.minute.prev(m); ok {
 		if minute < m {
 			return hour*3600 + minute*60 + e.second.last(), true

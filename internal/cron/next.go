@@ -37,6 +37,7 @@ func (e *Expr) next(after time.Time, zone *time.Location, anchor time.Time) (tim
 		return t.In(zone), t.Unix() <= latest
 	}
 
+	// The bound ends the search for a date that never exists, such as February 30.
 	limit := min(after.AddDate(MaxSearch, 0, 0).Unix(), latest)
 	var at int64
 	var ok bool
@@ -45,6 +46,8 @@ func (e *Expr) next(after time.Time, zone *time.Location, anchor time.Time) (tim
 	} else {
 		at, ok = e.nextFixed(after.Unix(), limit, zone)
 	}
+
+	// The searches pass the limit in local time, so the moment is checked again.
 	if !ok || at > limit {
 		return time.Time{}, false
 	}
@@ -87,6 +90,7 @@ func (e *Expr) prev(before time.Time, zone *time.Location, anchor time.Time) (ti
 func (e *Expr) nextFixed(after, limit int64, zone *time.Location) (int64, bool) {
 	local := reached(after, zone)
 	for {
+		// Local times differ from moments by less than maxChange, so the bound loses no tick.
 		var ok bool
 		if local, ok = e.nextLocal(local, limit+maxChange); !ok {
 			return 0, false
@@ -95,12 +99,15 @@ func (e *Expr) nextFixed(after, limit int64, zone *time.Location) (int64, bool) 
 		if ok {
 			return unix, true
 		}
+
+		// The gap is a change of the date line: its local times have no tick at all.
 		local = gap.end
 	}
 }
 
 // prevFixed returns the last tick up to a second.
 func (e *Expr) prevFixed(until, limit int64, zone *time.Location) (int64, bool) {
+	// until itself may be a tick. reached is the end of the local times, so the last one is before it.
 	local := reached(until, zone) - 1
 	for {
 		var ok bool

@@ -47,6 +47,7 @@ func Parse(spec string) (*Expr, error) {
 	switch {
 	case len(fields) == 0:
 		return nil, bad("is blank; write five fields, such as \"0 3 * * *\"")
+	// @every comes before the macros, because it alone has an argument.
 	case fields[0] == "@every":
 		return parseEvery(fields[1:])
 	case strings.HasPrefix(fields[0], "TZ=") || strings.HasPrefix(fields[0], "CRON_TZ="):
@@ -98,6 +99,8 @@ func parseFields(fields []string) (*Expr, error) {
 	if e.dow.has(7) { // 0 and 7 are Sunday
 		e.dow = e.dow&^(1<<7) | 1
 	}
+
+	// With a wildcard, a repeated hour ticks twice. A fixed hour ticks once.
 	e.wildcard = strings.ContainsAny(fields[2], "*/")
 	e.anyDom = fields[3] == "*" || fields[3] == "?"
 	e.anyDow = fields[5] == "*" || fields[5] == "?"

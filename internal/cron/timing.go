@@ -15,6 +15,7 @@ type Timing struct {
 // Next returns the first tick after a moment, and false if there is none within
 // [MaxSearch] years after the later of that moment and Start.
 func (t Timing) Next(after time.Time) (time.Time, bool) {
+	// A tick exactly at Start counts, so the search begins just before it.
 	if before := t.Start.Add(-1); !t.Start.IsZero() && after.Before(before) {
 		after = before
 	}
@@ -28,6 +29,7 @@ func (t Timing) Next(after time.Time) (time.Time, bool) {
 // Prev returns the last tick before a moment, and false if there is none within
 // [MaxSearch] years before the earlier of that moment and End.
 func (t Timing) Prev(before time.Time) (time.Time, bool) {
+	// A tick exactly at End counts, so the search begins just after it.
 	if after := t.End.Add(1); !t.End.IsZero() && before.After(after) {
 		before = after
 	}
@@ -45,6 +47,7 @@ func (t Timing) Check(now time.Time) error {
 		return nil
 	}
 
+	// The error names the field to change: End if a later tick exists, else the expression.
 	from, name := now, "now"
 	if t.Start.After(now) {
 		from, name = t.Start, "start"

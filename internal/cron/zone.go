@@ -23,6 +23,8 @@ func LoadZone(name string) (*time.Location, error) {
 	if name == "Local" || name == "localtime" {
 		return nil, badZone("is %q, which differs from host to host; %s", name, zoneForm)
 	}
+
+	// LoadLocation opens a file, so only the form of a name may reach it.
 	if !zoneName(name) {
 		return nil, badZone("is %.64q, which is no name of a zone; %s", name, zoneForm)
 	}
@@ -93,6 +95,8 @@ func segmentAt(unix int64, loc *time.Location) segment {
 func reached(unix int64, loc *time.Location) int64 {
 	s := segmentAt(unix, loc)
 	most := unix + s.offset + 1
+
+	// Only a change within maxChange can have reached a later local time.
 	for s.start > unix-maxChange {
 		start := s.start
 		s = segmentAt(start-1, loc)
@@ -105,6 +109,7 @@ func reached(unix int64, loc *time.Location) int64 {
 // that it lies in. If that gap is longer than maxGap, ok is false, and the result is the
 // gap itself: the local times from gap.start, and before gap.end.
 func first(local int64, loc *time.Location) (unix int64, gap segment, ok bool) {
+	// No offset differs by maxChange, so the local time is not yet reached in this segment.
 	s := segmentAt(local-maxChange, loc)
 	for {
 		unix = local - s.offset
