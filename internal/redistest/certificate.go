@@ -70,6 +70,8 @@ func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x50
 		parent, parentKey = template, key
 	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+
+	// An hour back covers clocks that differ a little.
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
 	if err != nil {

@@ -36,6 +36,8 @@ func (p *process) environment() ([]string, error) {
 		return nil, nil
 	}
 	source, library := filepath.Join(p.folder, "clock.c"), filepath.Join(p.folder, "clock.so")
+
+	// A server that starts again finds its library.
 	if _, err := os.Stat(library); err != nil {
 		if err := os.WriteFile(source, clockSource, 0o600); err != nil {
 			return nil, err
@@ -57,6 +59,7 @@ func (p *process) clock() string { return filepath.Join(p.folder, "clock") }
 
 // setClock writes the offset that the server reads whenever it uses its clock.
 func (p *process) setClock(ahead time.Duration) error {
+	// The file is not truncated, because the server may read it at any moment.
 	f, err := os.OpenFile(p.clock(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ func acknowledging(ctx context.Context, primary *process, replicas []string) err
 
 	var following []string
 	for _, entry := range fields[2].([]any) {
+		// An offset of 0 means that the replica has not acknowledged anything.
 		if r := entry.([]any); r[2] != "0" {
 			following = append(following, net.JoinHostPort(r[0].(string), r[1].(string)))
 		}

@@ -12,6 +12,8 @@ import (
 // the first, the second and the third, repeatedly.
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
+
+	// The line comes first, so that an option can override it.
 	s.lines = append([]string{"cluster-node-timeout 2000"}, s.lines...)
 	nodes, err := launchAll(Shards*(1+replicas), s)
 	if err == nil {
@@ -20,6 +22,7 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 		err = form(ctx, nodes)
 	}
 	if err != nil {
+		// The nodes that have started must not outlive the failed call.
 		for _, p := range nodes {
 			err = errors.Join(err, p.remove())
 		}
@@ -33,6 +36,7 @@ func launchAll(n int, s settings) ([]*process, error) {
 	nodes, errs := make([]*process, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
+		// Each node gets a copy, because their clocks differ.
 		s := s
 		s.ahead *= time.Duration(i + 1)
 		wg.Go(func() { nodes[i], errs[i] = launch(s) })

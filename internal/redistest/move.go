@@ -50,6 +50,7 @@ func (c *Cluster) MoveSlot(slot int, from, to *Server, at func(MoveStage)) {
 func (c *Cluster) moveKeys(slot int, from, to *Server, at func(MoveStage)) {
 	c.t.Helper()
 	for {
+		// One key at a time, so that the test can observe a slot that is half moved.
 		keys := from.Must("CLUSTER", "GETKEYSINSLOT", slot, 1).([]any)
 		if len(keys) == 0 {
 			return

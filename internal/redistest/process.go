@@ -96,6 +96,8 @@ func (p *process) spawn(cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
+
+	// Only the server keeps the writing end, so the end of its output is its own end.
 	defer its.Close()
 	cmd.Stdout, cmd.Stderr = its, its
 	if err := cmd.Start(); err != nil {

@@ -53,6 +53,7 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 		primary.Must("CONFIG", "SET", "replica-announce-port", port)
 	}
 
+	// A copy, because the primary has the same slice.
 	settings.lines = append(slices.Clone(settings.lines), "replicaof "+place(primary.p.known()))
 	s.servers = append(s.servers, several(t, sentinelServers-1, settings)...)
 	// Sentinels read the list of replicas from the primary, and only rarely.
@@ -199,6 +200,8 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 	slices.SortFunc(switches, func(a, b Replacement) int { return a.At.Compare(b.At) })
 	for i := range all {
 		r, seen := &all[i], false
+
+		// Each sentinel logs its own switch, and the latest one ends the attempt.
 		for _, w := range switches {
 			if w.Old == r.Old && !w.At.Before(r.At) && w.At.Before(r.At.Add(givenUp)) {
 				if !seen || w.At.After(r.Done) {

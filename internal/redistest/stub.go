@@ -61,6 +61,7 @@ func NewStub(t testing.TB, version string, answer func(args []string) any) *Stub
 	s := &Stub{t: t, l: l, version: version, answer: answer, end: make(chan struct{}), conns: map[net.Conn]bool{}}
 	s.wg.Go(s.accept)
 	t.Cleanup(func() {
+		// end closes first, so that no connection enters after Drop.
 		close(s.end)
 		l.Close()
 		s.Drop()
@@ -169,6 +170,8 @@ func (s *Stub) serve(c net.Conn) error {
 		// Recorded even if there is no reply.
 		s.seen = append(s.seen, args)
 		s.mu.Unlock()
+
+		// A silent connection still reads, so that the client's writes do not block.
 		if conn.silent {
 			continue
 		}
