@@ -27,6 +27,8 @@ func Decode(name string, text []byte) (duly.Schedule, error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return duly.Schedule{}, fmt.Errorf("the stored schedule is not valid: %w", err)
 	}
+
+	// An empty object is valid JSON, but a schedule without a spec has no ticks.
 	if e.Spec == "" {
 		return duly.Schedule{}, fmt.Errorf("the stored schedule has no spec")
 	}

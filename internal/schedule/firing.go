@@ -81,6 +81,8 @@ func NewFiring(engine contract.Firer, clock duly.Clock, log *slog.Logger) *Firin
 func (f *Firing) Close() {
 	f.mu.Lock()
 	f.closed = true
+
+	// A round takes the lock to end, so the lock is released before the wait.
 	f.mu.Unlock()
 	f.running.Wait()
 }
@@ -128,6 +130,8 @@ func (f *Firing) join(ctx context.Context, p place) (*round, error) {
 	started := f.goLocked(func() {
 		// Others may join the round, so it outlives the call that started it.
 		r.outcome, r.err = f.round(context.WithoutCancel(ctx), p)
+
+		// A later call must start a round of its own, because this one may have read too early.
 		f.mu.Lock()
 		delete(f.rounds, p)
 		f.mu.Unlock()
@@ -146,6 +150,8 @@ func (f *Firing) round(ctx context.Context, p place) (o Outcome, err error) {
 		return o, err
 	}
 	items, more := f.items(&due, &o)
+
+	// All due schedules are held, so another round would find the same.
 	if len(items) == 0 {
 		return o, nil
 	}
@@ -158,6 +164,8 @@ func (f *Firing) round(ctx context.Context, p place) (o Outcome, err error) {
 	for i := range results {
 		progress = f.note(p.queue, &items[i], &results[i], &o) || progress
 	}
+
+	// Without progress another round would find the same ticks, so it would spin.
 	o.More = progress && (more || len(due.Schedules) == contract.MaxDue)
 	return o, nil
 }
@@ -240,6 +248,8 @@ func (f *Firing) hold(q duly.QueueRef, schedule string, version, next int64) tim
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Mono()
+
+	// Forgetting a hold costs one try in vain, and the map stays small.
 	if len(f.held) >= maxRemembered {
 		clear(f.held)
 	}
@@ -256,6 +266,8 @@ func (f *Firing) holds(r *contract.ScheduleRecord) time.Duration {
 	if !ok {
 		return 0
 	}
+
+	// A hold ends early if the schedule has changed: the reason may be gone.
 	if left := h.until - f.clock.Mono(); left > 0 && h.version == r.Version && h.next == r.Next {
 		return left
 	}
@@ -278,6 +290,7 @@ func (f *Firing) logOnce(q duly.QueueRef, schedule string, version int64, messag
 	f.logged[key] = version
 	f.mu.Unlock()
 
+	// The logger may block, so it is called without the lock.
 	if !ok || last != version {
 		f.log.Warn(message, append([]any{"queue", q.String(), "schedule", schedule}, args...)...)
 	}

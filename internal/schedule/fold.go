@@ -56,6 +56,8 @@ func millisOf(ttl, byDefault time.Duration) int64 {
 	if ttl <= 0 {
 		return 0
 	}
+
+	// Rounded up: no run expires before its TTL.
 	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
 }
 
@@ -85,6 +87,7 @@ func (f *fold) all() []contract.FireItem {
 		}
 	}
 
+	// The ticks that are too old count as missed, together with the first one that fires.
 	missed := countTicks(f.timing, expected, tick)
 	var items []contract.FireItem
 	for range f.most() {
@@ -111,6 +114,7 @@ func (f *fold) fires(tick int64) bool { return tick >= f.oldest() }
 
 // most returns the number of items of a call, whose bodies have a bound together.
 func (f *fold) most() int {
+	// An empty body counts as one byte, because the bound is divided by the size.
 	size := max(len(f.record.Template.Body), 1)
 	return min(duly.MaxBatch, duly.MaxBatchBytes/size)
 }

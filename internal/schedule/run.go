@@ -27,6 +27,8 @@ func Run(r *contract.ScheduleRecord, tick int64) duly.Job {
 // full name, in which one byte carries the shard.
 func runID(r *contract.ScheduleRecord, tick int64, part byte) (id duly.Number) {
 	sum := sha256.Sum256([]byte(fullName(r)))
+
+	// The ID begins with the tick in 48 bits, as a ULID does, so runs sort by their ticks.
 	binary.BigEndian.PutUint64(id[:8], uint64(tick)<<16)
 	copy(id[6:], sum[:10])
 	id[shardByte] = part

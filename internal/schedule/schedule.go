@@ -32,6 +32,8 @@ func loadZone(name string) (*time.Location, error) {
 		return zone.(*time.Location), nil
 	}
 	zone, err := cron.LoadZone(name)
+
+	// An error is not cached: the host may get the zone later.
 	if err == nil {
 		zones.Store(name, zone)
 	}
