@@ -60,6 +60,8 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
+
+		// The bytes before an escape are copied here, in one piece.
 		dst = append(dst, s[from:i]...)
 		dst = appendEscape(dst, c)
 		from = i + 1
@@ -68,6 +70,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, s[from:]...)
 	// Checking only texts with other characters keeps the common case fast.
 	if !ascii && !utf8.Valid(dst[start:]) {
+		// Escapes are ASCII, so the repair after them changes none.
 		dst = append(dst[:start], strings.ToValidUTF8(string(dst[start:]), "\ufffd")...)
 	}
 	return append(dst, '"')
@@ -107,6 +110,7 @@ func appendTime(dst []byte, t time.Time) []byte {
 
 // appendPadded writes n ≥ 0 with at least width digits, of at most 4.
 func appendPadded(dst []byte, n, width int) []byte {
+	// The loop stops before the last digit, which AppendInt always writes.
 	for least := [...]int{0, 0, 10, 100, 1000}; width > 1 && n < least[width]; width-- {
 		dst = append(dst, '0')
 	}

@@ -66,6 +66,7 @@ func (f *fields) removed(c *contract.Canceled) {
 
 // SizeOfCanceled returns at least the number of bytes that AppendCanceled adds.
 func SizeOfCanceled(c Canceled) int {
+	// The names of the fields and the brackets of an entry take less than this.
 	const names, quotes = 64, 3
 	n := names + len(c.Cursor)
 	for i := range c.Canceled {

@@ -61,6 +61,8 @@ func (form Form[T]) Describe() *Object {
 // Check implements [Described].
 func (form Form[T]) Check(text string) error {
 	var v T
+
+	// The form runs on a zero value, and the pointer receives the first error inside a batch.
 	var item error
 	err := readForm(text, strict, func(f *fields) {
 		f.itemErr = &item
@@ -71,6 +73,7 @@ func (form Form[T]) Check(text string) error {
 
 // inner describes an object inside the current one.
 func (f *fields) inner(form func()) *Object {
+	// Forms call each other while they describe, so the outer description is put back.
 	outer := f.form
 	f.form = &Object{}
 	form()
@@ -83,6 +86,8 @@ func (f *fields) inner(form func()) *Object {
 func (f *fields) describe(name string, kind Kind, p presence, keywords, doc string) *Field {
 	field := Field{Name: name, Kind: kind, Required: p == required, Keywords: keywords, Doc: doc}
 	f.form.Fields = append(f.form.Fields, field)
+
+	// A pointer, because the caller adds a list or an object to the field.
 	return &f.form.Fields[len(f.form.Fields)-1]
 }
 

@@ -11,6 +11,7 @@ import (
 // Public returns the part of an error that clients may see. An error that is not from the
 // contract, or whose text may contain internals of the store, is reduced to its code.
 func Public(err error) *duly.Error {
+	// Own comes first: the code of such an error may be one that is reduced below.
 	var own ownError
 	if errors.As(err, &own) {
 		return own.e
@@ -41,6 +42,7 @@ func (o ownError) Unwrap() error { return o.e }
 
 // catalogued returns the error of a code with its standard text.
 func catalogued(code duly.Code) *duly.Error {
+	// Only codes that Public reduces are here. An unknown one must not leak, so it is internal.
 	for _, known := range [...]error{
 		duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed,
 		duly.ErrFull, duly.ErrNotDurable, duly.ErrUnauthorized, duly.ErrForbidden, duly.ErrUnsupported,
@@ -92,6 +94,8 @@ func (f *fields) error(v *error, doc string) {
 		f.answer("Error")
 		f.details(e)
 	})
+
+	// An error without a code is not an error of this API, and stays unread.
 	if e != nil && e.Code != "" && f.task == reading {
 		*v = e
 	}
@@ -112,6 +116,8 @@ func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 // error of this API, such as the page of a proxy.
 func ReadProblem(text string) (e *duly.Error, ok bool) {
 	p, err := ProblemForm.ReadAnswer(text)
+
+	// A proxy may send JSON of its own, so the text must also have a code.
 	return &p.Err, err == nil && p.Err.Code != ""
 }
 

@@ -61,6 +61,7 @@ func (f *fields) end() []byte { return append(f.dst, '}') }
 
 // write writes the key of a field, with a comma if it is not the first.
 func (f *fields) write(key string) {
+	// Only an opening bracket can be before the first key, because every value ends differently.
 	if f.dst[len(f.dst)-1] != '{' {
 		f.dst = append(f.dst, ',')
 	}
@@ -103,6 +104,7 @@ func (f *fields) read(form func()) {
 // at reports whether the text has the value of the field next. It is called once per
 // field and pass.
 func (f *fields) at(name string) bool {
+	// The index rises for every field, also for one without a value: take needs a stable number.
 	f.index++
 	return f.key == name && f.more && f.take()
 }
@@ -116,9 +118,12 @@ func (f *fields) atBase64(name string) bool {
 
 // take records that the current key was read. A strict reader refuses a repeated key.
 func (f *fields) take() bool {
+	// The field's number is its bit, so a form has fewer than 64 fields.
 	bit := uint64(1) << f.index
 	if f.seen&bit != 0 && f.r.mode == strict {
 		f.r.twice(f.key)
+
+		// The loop in read ends, because the request has an error already.
 		f.more = false
 		return false
 	}
@@ -144,6 +149,7 @@ func (f *fields) nested(name string, empty bool, p presence, doc string, form fu
 
 	case reading:
 		if f.at(name) {
+			// Errors in the object name it before the field.
 			outer := f.r.in
 			f.r.in = name
 			f.read(form)
@@ -165,6 +171,7 @@ func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields
 		}
 	case reading:
 		if f.at(name) {
+			// Null leaves the pointer nil, as if the field were absent.
 			if !f.r.null() {
 				*v = new(T)
 				f.read(func() { form(f, *v) })
@@ -186,6 +193,7 @@ func list[T any](f *fields, name string, items *[]T, p presence, doc string, for
 
 	case reading:
 		if f.at(name) {
+			// Fields of an item are named without the list, because each error belongs to one item.
 			outer := f.r.in
 			f.r.in = ""
 			for i := range f.r.array {
@@ -218,6 +226,7 @@ func writeList[T any](f *fields, name string, items []T, form func(*fields, *T))
 }
 
 func describeList[T any](f *fields, name string, p presence, keywords, doc string, form func(*fields, *T)) {
+	// inner describes into another object, so the pointer to this field stays valid.
 	field := f.describe(name, Nested, p, keywords, doc)
 	field.List = true
 	field.Object = f.inner(func() { form(f, new(T)) })

@@ -31,6 +31,7 @@ func AppendNames(dst []byte, plural string, p duly.NamePage) []byte {
 
 // ReadNames reads a page of names in the list plural.
 func ReadNames(text, plural string) (p duly.NamePage, err error) {
+	// The name of the list is a parameter, so there is no fixed form for it.
 	err = readForm(text, lenient, func(f *fields) { f.names(plural, "", &p) })
 	return p, err
 }
@@ -46,6 +47,8 @@ func (f *fields) survey(p *contract.SurveyPage) {
 func (f *fields) surveyed(q *contract.QueueStats) {
 	f.answer("ListedQueue")
 	f.text("name", &q.Name, required, "", "The queue's name.")
+
+	// Zero statistics would look like an empty queue, so a queue with an error has none.
 	if f.task != writing || q.Err == nil {
 		f.nested("stats", false, optional, "With stats=true: sizes and counters.", func() { f.stats(&q.Stats) })
 		f.throttle(&q.Throttle)

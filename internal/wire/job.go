@@ -73,6 +73,8 @@ func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc
 	case reading:
 		if f.at("delay") {
 			d, given := f.r.duration("delay")
+
+			// Only an explicit 0 counts here: a Delay of 0 and no Delay are equal in Go.
 			*delay, f.zeroDelay = d, given && d == 0
 			f.next()
 		}
@@ -80,6 +82,8 @@ func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc
 			*due = f.r.time("due")
 			f.next()
 		}
+
+		// The fields may come in any order, so the check runs in every pass.
 		if f.zeroDelay && !due.IsZero() {
 			f.r.bad("delay", "and due are both set, give one of them")
 			// Reported once per object.
@@ -148,6 +152,7 @@ func (f *fields) stored(j *duly.Job, body bool) {
 
 // storedBody is a body that a writer leaves out unless show is set.
 func (f *fields) storedBody(v *[]byte, show bool) {
+	// A reader accepts a body in any case: the answer decides, not the caller.
 	if show || f.task != writing {
 		f.bytes("body", v, always, "The body, if it is UTF-8 without NUL.",
 			"The body as base64, if it is anything else.")
@@ -193,6 +198,8 @@ func (f *fields) info(j *duly.JobInfo, body bool) {
 // ReadDeliveries reads the answer to a reserve.
 func ReadDeliveries(text, namespace string) (deliveries []duly.Delivery, err error) {
 	deliveries, err = DeliveriesForm.ReadAnswer(text)
+
+	// The namespace is in the request and not in the answer.
 	for i := range deliveries {
 		deliveries[i].Namespace = namespace
 	}

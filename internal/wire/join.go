@@ -14,9 +14,12 @@ func Join(requests [][]byte) []byte {
 	for _, r := range requests {
 		// The list is the only field, so its bracket is the first one.
 		from := bytes.IndexByte(r, '[') + 1
+
+		// Requests of this package end with these two brackets.
 		items := r[from : len(r)-len("]}")]
 		switch {
 		case len(joined) == 0:
+			// An empty list adds no comma, and none follows an open bracket.
 			joined = append(joined, r[:from]...)
 		case len(items) > 0 && joined[len(joined)-1] != '[':
 			joined = append(joined, ',')

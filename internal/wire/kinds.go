@@ -53,6 +53,7 @@ func enum[T interface {
 }](f *fields, name string, v P, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
+		// Zero is no value of an enumeration, so it has no text.
 		var zero T
 		if *v != zero {
 			f.write(name)
@@ -105,6 +106,7 @@ func (f *fields) int64(name string, v *int64, p presence, keywords, doc string) 
 }
 
 func (f *fields) int(name string, v *int, p presence, keywords, doc string) {
+	// A copy, because int64 reads into a value of its own type.
 	n := int64(*v)
 	f.int64(name, &n, p, keywords, doc)
 	if f.task == reading { // a writer may share the value with other goroutines
@@ -133,6 +135,7 @@ func countOrNone[T int | int64](f *fields, name string, v *T, p presence, doc st
 	switch f.task {
 	case writing:
 		switch {
+		// Zero means absent, and in an optional field none does as well.
 		case *v == 0 || *v == duly.None && p == optional:
 		case *v == duly.None:
 			f.none(name)
@@ -205,6 +208,7 @@ func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
 	switch {
 	case f.task == reading:
 		if f.at(name) {
+			// Only a duration that was read gives a pointer: null means absent.
 			if d, ok := f.r.duration(name); ok {
 				*v = &d
 			}
@@ -288,6 +292,7 @@ func (f *fields) time(name string, v *time.Time, p presence, doc string) {
 // past as well, because RFC 3339 has no year before 0.
 func (f *fields) due(v *time.Time, doc string) {
 	if f.task == writing && !v.IsZero() && v.Before(time.Unix(0, 0)) {
+		// A time of its own: the writer must not change the caller's.
 		epoch := time.Unix(0, 0)
 		f.time("due", &epoch, optional, "")
 		return

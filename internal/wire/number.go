@@ -14,6 +14,7 @@ func (r *reader) number(field string) string {
 		return ""
 	}
 
+	// This is the grammar of RFC 8259, because ParseFloat accepts more than JSON does.
 	r.skipByte("-")
 	whole := r.digits()
 	// JSON has no leading zeros.

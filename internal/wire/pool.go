@@ -23,6 +23,8 @@ func (f *fields) move(m *contract.MoveState) {
 	f.text("from", &m.From, optional, "", "The pool that it moves out of.")
 	f.text("phase", (*string)(&m.Phase), optional, `enum:"prepare,drain"`, "The phase of the move.")
 	f.time("since", &m.Since, optional, "When the phase began, on that server's clock.")
+
+	// Zeros would look like a move that has nothing left to do.
 	if f.task == writing && m.From == "" {
 		return
 	}

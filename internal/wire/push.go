@@ -19,6 +19,8 @@ func (it *Items[T]) Good() []int {
 	if it.Errs == nil {
 		return nil
 	}
+
+	// The slice is not nil even if no item is good, because nil means that all are.
 	good := make([]int, 0, len(it.Values))
 	for i, err := range it.Errs {
 		if err == nil {
@@ -46,6 +48,7 @@ func (it *Items[T]) Fail(i int, err error) {
 
 // given returns err, or an error if the request has no list of items.
 func (it *Items[T]) given(name string, err error) error {
+	// An empty list is a valid request. Only a missing one is an error.
 	if err == nil && it.Values == nil {
 		return missing(name)
 	}
@@ -55,6 +58,7 @@ func (it *Items[T]) given(name string, err error) error {
 // validate adds the result of validate to the errors of bad items, so that an error names
 // every bad field.
 func (it *Items[T]) validate(validate func(*T) error) {
+	// Items without an error are validated by the engine, so only the bad ones are here.
 	for i, fault := range it.Errs {
 		if fault != nil {
 			it.Errs[i] = withFaults(fault, validate(&it.Values[i]))
@@ -90,6 +94,8 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 			}
 			return
 		}
+
+		// Null would otherwise read as an object without fields.
 		if r.null() {
 			r.fail("has null for %s[%d]; it needs an object there", name, i)
 			return
@@ -100,6 +106,8 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 		f.read(func() { form(f, &it.Values[i]) })
 
 		err := r.itemErr()
+
+		// Check returns no items, so it gets the error of an item here.
 		if err != nil && f.itemErr != nil {
 			*f.itemErr = err
 		}
@@ -124,6 +132,8 @@ func withFaults(err, more error) error {
 	}
 
 	var bad contract.BadFields
+
+	// The errors of reading come first: they name what the caller has written.
 	bad.Take(err)
 	for _, f := range m.Fields {
 		if !hasField(err.(*duly.Error).Fields, f.Field) {
@@ -151,6 +161,8 @@ func ReadPush(text, namespace string) (jobs Items[duly.Job], err error) {
 	for i := range jobs.Values {
 		jobs.Values[i].Namespace = namespace
 	}
+
+	// The namespace is set before, because the validation includes it.
 	jobs.validate(validateJob)
 	return jobs, jobs.given("jobs", err)
 }
@@ -176,6 +188,7 @@ func ReadPushOne(text string, queue duly.QueueRef) (j duly.Job, err error) {
 			f.r.bad("queue", "is in the path; leave it out of the body")
 		}
 
+		// The validation must not report the queue a second time.
 		j.Namespace, j.Queue = queue.Namespace, queue.Name
 		if fault := f.r.itemErr(); fault != nil {
 			f.r.faults.Take(withFaults(fault, validateJob(&j)))

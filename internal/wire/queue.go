@@ -27,6 +27,8 @@ func (f *fields) config(c *duly.QueueConfig) {
 	if f.task == reading && f.at("paused") {
 		// The generic error for an unknown field would not name the right call.
 		f.r.fail("can't set paused here; it is changed by POST to the queue's /pause and /resume")
+
+		// The value is not read, so the object must end here.
 		f.more = false
 	}
 	f.shards(&c.Shards, "queue")
@@ -111,6 +113,7 @@ func (f *fields) stats(s *duly.Stats) {
 }
 
 func (f *fields) sizes(s *duly.Sizes) {
+	// The names come from the list of states, so a new state is never missing here.
 	for _, state := range duly.States {
 		f.integer(state.String(), s.Of(state), "Jobs in this state.")
 	}

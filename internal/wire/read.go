@@ -44,6 +44,8 @@ func parse(text string, mode mode, value func(*fields)) error {
 	}
 
 	value(&f)
+
+	// Spaces may follow the value, and nothing else.
 	r.space()
 	if r.err == nil && r.at < len(text) {
 		r.fail("has more text after its JSON value")
@@ -57,6 +59,7 @@ func parse(text string, mode mode, value func(*fields)) error {
 
 // fail records an error in the request itself. The error never repeats the input.
 func (r *reader) fail(format string, args ...any) {
+	// The first error counts: later ones are often its consequences.
 	if r.err == nil {
 		r.err = contract.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
 	}
@@ -77,6 +80,7 @@ func (r *reader) broken(format string, args ...any) {
 
 // bad records an error in an item's value.
 func (r *reader) bad(field, format string, args ...any) {
+	// After an error in the text its values are not reliable.
 	if r.err == nil {
 		r.faults.Add(r.path(field), format, args...)
 	}
@@ -93,6 +97,8 @@ func (r *reader) path(field string) string {
 // itemErr returns the collected errors as one error, or nil, and clears them.
 func (r *reader) itemErr() error {
 	err := r.faults.Err()
+
+	// A new value and not a cleared slice, because the error keeps the fields.
 	r.faults = contract.BadFields{}
 	return err
 }
@@ -188,6 +194,7 @@ func (r *reader) array(yield func(i int) bool) {
 	}
 
 	for i := 0; r.err == nil; i++ {
+		// The body may have failed, and the next character then means nothing.
 		if !yield(i) || r.err != nil {
 			return
 		}
@@ -237,6 +244,7 @@ func (r *reader) unknown(key string) {
 
 // skip skips any value.
 func (r *reader) skip() {
+	// Skipped values are checked like read ones, so broken JSON never passes.
 	switch c := r.peek(); {
 	case c == '{':
 		for range r.members {

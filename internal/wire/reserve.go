@@ -34,6 +34,7 @@ func (f *fields) reserve(q *Reserve) {
 
 // ReadReserve reads the request of a reserve. Max is 1 if it is absent.
 func ReadReserve(text, namespace string) (q Reserve, err error) {
+	// The default is set before the reading, so an explicit 0 reaches the validation.
 	q.Namespace, q.Max = namespace, 1
 	err = readForm(text, strict, func(f *fields) { f.reserve(&q) })
 	return q, err

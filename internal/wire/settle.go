@@ -27,6 +27,7 @@ func (f *fields) settlement(out *duly.SettleRequest) {
 // errorText is the error of a nack or the reason of a bury. A writer shortens it as an engine
 // does.
 func (f *fields) errorText(v *string) {
+	// A copy: the writer must not shorten the caller's text.
 	text := *v
 	if f.task == writing {
 		text = contract.CutError(text)
@@ -48,6 +49,7 @@ func AppendSettle(dst []byte, outcomes []duly.SettleRequest) []byte {
 func ReadSettle(text string) (outcomes Items[duly.SettleRequest], err error) {
 	outcomes, err = SettleForm.ReadRequest(text)
 	for i := range outcomes.Values {
+		// An outcome with an error already has a better one than this.
 		if outcomes.Values[i].As == 0 && outcomes.Err(i) == nil {
 			outcomes.Fail(i, contract.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
 		}
@@ -62,6 +64,8 @@ func (f *fields) results(errs *[]error) {
 
 func (f *fields) result(err *error) {
 	f.answer("Result")
+
+	// A reader ignores ok: the error alone decides.
 	ok := *err == nil
 	f.bool("ok", &ok, optional, "True if the item succeeded.")
 	f.error(err, "Instead of ok.")
@@ -83,6 +87,8 @@ func (f *fields) extend(e *Extend) {
 // ReadExtend reads the request of an extend.
 func ReadExtend(text string) (e Extend, err error) {
 	e, err = ExtendForm.ReadRequest(text)
+
+	// An empty list is a valid request. Only a missing one is an error.
 	if err == nil && e.Receipts == nil {
 		err = missing("receipts")
 	}

@@ -77,6 +77,8 @@ func SizeOfDelayed(p contract.DelayedPage, bodies bool) int {
 
 func size(of func(s sizer) int) int {
 	n := of(sizer{})
+
+	// Reading every byte is worth its cost only for a long answer.
 	if n > short {
 		n = of(sizer{exact: true})
 	}
@@ -126,6 +128,7 @@ func (s sizer) bytes(b []byte) int {
 
 func (s sizer) text(b []byte) int {
 	if !s.exact {
+		// Every byte may need the longest escape, so the estimate is never too small.
 		return escaped * len(b)
 	}
 	n := len(b)

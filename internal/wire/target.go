@@ -46,6 +46,7 @@ func (f *fields) sharedSettings(s *contract.PushTargetSettings) {
 	f.text("ca", &s.CA, optional, `maxLength:"65536"`, "More authorities for the receiver's certificate, in PEM. "+
 		"Default: those of the system alone.")
 
+	// The field is the opposite of Disabled, so that its default is true.
 	enabled := !s.Disabled
 	f.bool("enabled", &enabled, always, "false: nothing is sent, and jobs wait. Default: true.")
 	if f.task == reading {

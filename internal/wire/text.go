@@ -25,6 +25,7 @@ func (r *reader) str() string {
 		}
 	}
 
+	// broken reports that the text has ended, so it needs no message.
 	r.at = len(r.text)
 	r.broken("")
 	return ""
@@ -32,6 +33,7 @@ func (r *reader) str() string {
 
 // escaped reads the rest of a string that begins at from and has its first escape at i.
 func (r *reader) escaped(from, i int) string {
+	// Room for the rest of a short string, so that it is allocated once.
 	b := make([]byte, i-from, i-from+64)
 	copy(b, r.text[from:i])
 
@@ -134,6 +136,7 @@ func hex4(text string, i int) (c rune, ok bool) {
 func (r *reader) string(field string) string {
 	switch r.peek() {
 	case '"':
+		// Another word that begins with n is an error below.
 		return r.str()
 	case 'n':
 		if r.null() {
@@ -162,6 +165,8 @@ func (r *reader) bytes(field string) []byte {
 	if r.null() {
 		return nil
 	}
+
+	// An empty string is an empty value and not an absent one.
 	return append([]byte{}, r.string(field)...)
 }
 

@@ -18,6 +18,7 @@ func TokenID(hash [32]byte) string { return hex.EncodeToString(hash[:]) }
 
 // ParseTokenID returns the hash of an ID that TokenID returned, or [duly.ErrInvalid].
 func ParseTokenID(id string) (hash [32]byte, err error) {
+	// The length comes first: Decode writes into the fixed array.
 	if len(id) == hex.EncodedLen(len(hash)) {
 		_, err = hex.Decode(hash[:], []byte(id))
 		if err == nil {
@@ -46,6 +47,7 @@ func (f *fields) tokenSettings(t *contract.Token) {
 
 // rights is a list of rights.
 func (f *fields) rights(v *contract.Right) {
+	// The value is a set of bits, so it is not read in place like a list.
 	if f.task == reading {
 		if f.at("rights") {
 			var err error
@@ -95,6 +97,7 @@ func (f *fields) madeToken(t *Token) {
 func (f *fields) tokenID(hash *[32]byte, doc string) {
 	switch f.task {
 	case writing:
+		// A zero hash means that there is no ID to send.
 		if *hash != [32]byte{} {
 			f.write("id")
 			f.dst = appendString(f.dst, TokenID(*hash))
@@ -121,6 +124,8 @@ func (f *fields) tokens(p *contract.TokenPage) {
 // limitToken is a change of a token's limits.
 func (f *fields) limitToken(l *contract.Limits, given *bool) {
 	f.request("LimitToken")
+
+	// nested does not report whether the field was there, and {} is a valid value.
 	*given = *given || f.task == reading && f.key == "limits"
 	f.nested("limits", false, required, "All limits; {} removes them.", func() { f.limits(l) })
 }

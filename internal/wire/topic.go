@@ -38,6 +38,8 @@ func AppendPublish(dst []byte, messages []duly.Message) []byte {
 // field.
 func ReadPublish(text string, topic duly.QueueRef) (messages Items[duly.Message], err error) {
 	messages, err = PublishForm.ReadRequest(text)
+
+	// The topic is set before, because the validation includes it.
 	setTopic(messages.Values, topic)
 	messages.validate(func(m *duly.Message) error { return contract.ValidateMessage(m, duly.MaxMaxBody) })
 	return messages, messages.given("messages", err)
@@ -70,6 +72,7 @@ func (f *fields) publishResult(p *duly.PublishResult) {
 func (f *fields) position(name string, v *duly.Position, p presence, doc string) {
 	switch f.task {
 	case writing:
+		// Zero is no position: a delayed message has none.
 		if *v != (duly.Position{}) {
 			f.write(name)
 			f.dst = appendString(f.dst, v.String())
@@ -179,6 +182,7 @@ func (f *fields) seek(from *duly.From) {
 
 // ReadFrom reads the request that creates or moves a group.
 func ReadFrom(text string) (from duly.From, err error) {
+	// The body may be empty: the group then starts at the default.
 	if text == "" {
 		return from, nil
 	}
