@@ -70,6 +70,8 @@ func (s *scene) refused(what string, err error, code duly.Code) {
 func (s *scene) lost(what string, err error) {
 	s.Helper()
 	s.refused(what, err, duly.CodeLeaseLost)
+
+	// The code alone is not enough: callers compare with errors.Is.
 	if !errors.Is(err, duly.ErrLeaseLost) {
 		s.Errorf("%s: errors.Is(%v, ErrLeaseLost) is false", what, err)
 	}
@@ -84,6 +86,7 @@ func (s *scene) names(what string, err error, code duly.Code, field string) {
 		return
 	}
 	for _, f := range e.Fields {
+		// The text must name the field too, because logs show nothing else.
 		if f.Field == field && f.Problem != "" && strings.Contains(err.Error(), field) {
 			return
 		}
@@ -131,6 +134,7 @@ func (s *scene) gone(id string) {
 	s.Helper()
 	info, err := s.Engine.Get(s.ctx, s.ref(), id)
 	if err == nil {
+		// Get goes by the clock, so no step has to run before it.
 		s.Errorf("job %q is still there, %s", id, info.State)
 		return
 	}
@@ -169,6 +173,8 @@ func (s *scene) takes(ids ...string) []duly.Delivery {
 // sizes steps the queue and compares its sizes.
 func (s *scene) sizes(want duly.Sizes) {
 	s.Helper()
+
+	// Stats may count expired jobs until the next step (C4.61).
 	s.step()
 	same(s, "sizes", s.stats().Sizes, want)
 }

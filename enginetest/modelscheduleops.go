@@ -130,6 +130,7 @@ func (o onScheduleOp) play(p *pair) {
 			version = info.Version
 		}
 		if o.Do == deleteOldVersion {
+			// 0 would mean any version, so an old version is at least 1.
 			version = max(1, version-1)
 		}
 		err := e.DeleteSchedule(p.ctx, ref, name, version)
@@ -227,6 +228,7 @@ type fireOp struct {
 func (o fireOp) play(p *pair) {
 	ref, count := o.At.ref(), p.counting()
 	p.both("fire", func(s side) (string, error) {
+		// Each side makes the items from its own record, so that a difference between the records shows.
 		items, err := o.items(p, s)
 		if err != nil {
 			return "", err
@@ -294,6 +296,7 @@ type tickOp struct {
 func (o tickOp) play(p *pair) {
 	by := o.By
 	if o.ToTick {
+		// The model decides about the next tick, so that the script does not depend on the engine.
 		st, err := p.sides[1].in(o.At.ref().Namespace).Stats(p.ctx, o.At.ref())
 		if err != nil || st.NextTick.IsZero() {
 			return

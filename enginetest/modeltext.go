@@ -19,6 +19,8 @@ func errorText(err error) string {
 	if err == nil {
 		return "ok"
 	}
+
+	// The message is left out: engines may word an error as they like.
 	text := string(duly.CodeOf(err))
 	var e *duly.Error
 	if errors.As(err, &e) {
@@ -65,6 +67,7 @@ func infoText(i duly.JobInfo) string {
 }
 
 func deliveryText(d duly.Delivery) string {
+	// Of a receipt only the shard is compared, because each side draws its own numbers.
 	parts, _ := contract.ParseReceipt(d.Receipt)
 	return fmt.Sprintf("%s shard %d attempt %d failures %d stalls %d lease end %s now %s pushed %s expires %s",
 		jobText(d.Job), parts.Shard, d.Attempt, d.Failures, d.Stalls, moment(d.LeaseEnd), moment(d.Now), moment(d.PushedAt),

@@ -71,6 +71,7 @@ func subjects() []subject {
 
 // Run runs all tests of the contract. Each gets a new engine.
 func (s Suite) Run(t *testing.T) {
+	// An engine without an optional part gets none of its tests.
 	all := subjects()
 	if s.hasTopics(t) {
 		all = append(all, topicSubjects()...)
@@ -86,6 +87,7 @@ func (s Suite) Run(t *testing.T) {
 			continue
 		}
 		t.Run(sub.name, func(t *testing.T) {
+			// Each test has its own engine and clock, so tests never share time.
 			t.Parallel()
 			for _, c := range sub.tests {
 				t.Run(c.Name, func(t *testing.T) {

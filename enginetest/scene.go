@@ -36,6 +36,8 @@ func play(t *testing.T, h *Harness, f func(s *scene)) {
 	s := &scene{T: t, Harness: h, ctx: t.Context(), queue: theQueue, namespaces: []string{""}}
 	s.root = s
 	f(s)
+
+	// A failed test leaves the engine in any state, so an audit would only add noise.
 	if !t.Failed() && !s.closed {
 		s.audit()
 	}
@@ -56,11 +58,15 @@ func (s *scene) Fatalf(format string, args ...any) {
 func (s *scene) in(namespace string) *scene {
 	other := *s
 	other.namespace = namespace
+
+	// A server has one client per namespace, so the engine changes as well.
 	if s.In != nil {
 		h := *s.Harness
 		h.Engine = s.In(namespace)
 		other.Harness = &h
 	}
+
+	// The audit visits every namespace that the test has used.
 	if !slices.Contains(s.root.namespaces, namespace) {
 		s.root.namespaces = append(s.root.namespaces, namespace)
 	}
@@ -80,6 +86,7 @@ func (s *scene) now() time.Time { return s.Clock.Now() }
 
 // pushed calls Push once. Jobs without a queue go to the scene's queue.
 func (s *scene) pushed(jobs ...duly.Job) ([]duly.PushResult, error) {
+	// The jobs belong to the caller.
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Namespace = s.namespace
@@ -152,6 +159,8 @@ func (s *scene) take() duly.Delivery {
 // takeAll reserves all jobs that are deliverable now.
 func (s *scene) takeAll() (all []duly.Delivery) {
 	s.Helper()
+
+	// One call may stop at a bound or at a suspect, so only an empty one is the end.
 	for {
 		ds := s.reserve(duly.MaxBatch)
 		if len(ds) == 0 {
@@ -230,6 +239,8 @@ func (s *scene) get(id string) duly.JobInfo {
 // step steps the queue until nothing more is due.
 func (s *scene) step() {
 	s.Helper()
+
+	// The bound turns an engine that never ends its step into a failed test.
 	for range 10_000 {
 		more, err := s.Maintainer.Step(s.ctx, s.ref())
 		s.must("step", err)
@@ -244,6 +255,8 @@ func (s *scene) step() {
 func (s *scene) list(state duly.State) (jobs []duly.JobInfo) {
 	s.Helper()
 	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
+
+	// The bound turns a cursor that never ends into a failed test.
 	for range 10_000 {
 		page, err := s.Engine.List(s.ctx, s.ref(), p)
 		s.must("list", err)

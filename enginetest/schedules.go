@@ -42,6 +42,8 @@ func (s Suite) hasSchedules(t *testing.T) (yes bool) {
 			if !ok {
 				t.Skip("the engine has no schedules")
 			}
+
+			// A call decides, because a server may have an engine without schedules.
 			_, err := schedules.Schedules(t.Context(), duly.Q("q"), duly.PageParams{})
 			yes = !errors.Is(err, duly.ErrConflict) && !errors.Is(err, duly.ErrUnsupported)
 		})
@@ -223,6 +225,8 @@ func (s *scene) item(name string) contract.FireItem {
 func (s *scene) pagedSchedules(limit int) (all []duly.ScheduleInfo) {
 	s.Helper()
 	p := duly.PageParams{Limit: limit}
+
+	// The bound turns a cursor that never ends into a failed test.
 	for range 10_000 {
 		page, err := s.scheduler().Schedules(s.ctx, s.ref(), p)
 		s.must("list of schedules", err)

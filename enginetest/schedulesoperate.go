@@ -30,6 +30,8 @@ func schedulePause(s *scene) {
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "a"))
 	same(s, "paused", s.schedule("a").Paused, true)
 	s.nextIs("a", tick)
+
+	// Two days, so that a pause that only delays a tick would show.
 	s.Advance(48 * time.Hour)
 	s.step()
 	s.nothing("the schedule is paused")
@@ -47,6 +49,8 @@ func scheduleResume(s *scene) {
 	s.Advance(time.Minute + 3*24*time.Hour)
 	s.must("resume", s.scheduler().ResumeSchedule(s.ctx, s.ref(), "a"))
 	s.nextIs("a", tick.Add(4*24*time.Hour))
+
+	// The resume counts every tick that passed in the pause.
 	s.ticked("a", 0, 0, 4)
 	s.step()
 	s.ranAt("the ticks of the pause never fire")
@@ -54,6 +58,7 @@ func scheduleResume(s *scene) {
 	s.step()
 	s.ranAt("the schedule ticks again", tick.Add(4*24*time.Hour))
 
+	// More ticks pass than are counted, so the counter ends at its bound.
 	fast := every("fast", time.Second)
 	s.put(fast)
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "fast"))
@@ -83,6 +88,8 @@ func schedulePauseRepeat(s *scene) {
 	for _, op := range []func(){pause, resume} {
 		op()
 		first := s.schedule("a")
+
+		// Time passes between the two calls, so a repeat that writes would change the version.
 		s.Advance(time.Minute)
 		op()
 		if again := s.schedule("a"); again.Version != first.Version || again.Paused != first.Paused ||
@@ -102,6 +109,8 @@ func scheduleDelete(s *scene) {
 	s.noSchedule("a")
 	s.ranAt("a deleted schedule keeps its run", tick, tick)
 	s.listed("after a delete", "b")
+
+	// The next day shows that nothing of the schedule is left.
 	s.Advance(24 * time.Hour)
 	s.step()
 	s.ranAt("a deleted schedule fires nothing", tick, tick)
@@ -128,6 +137,8 @@ func scheduleDeleteVersion(s *scene) {
 func scheduleUnknown(s *scene) {
 	s.on("known").put(daily("b"))
 	e := s.scheduler()
+
+	// One queue is unknown, the other only lacks the schedule.
 	for _, queue := range []string{"unknown", "known"} {
 		ref := s.on(queue).ref()
 		_, err := e.GetSchedule(s.ctx, ref, "a")
@@ -156,6 +167,8 @@ func schedulePrune(s *scene) {
 	got, err := contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "app", []string{"keep", "new"})
 	s.must("prune", err)
 	s.sameIDs("the deleted schedules", got.Deleted, []string{"old"})
+
+	// A prune deletes what the owner no longer names, and leaves the other owners alone.
 	s.sameIDs("the changed schedules", got.Changed, nil)
 	s.listed("after a prune", "keep", "none", "other")
 	_, err = contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "", nil)
@@ -223,6 +236,8 @@ func scheduleList(s *scene) {
 
 	s.Advance(30 * time.Minute)
 	s.step()
+
+	// The schedule over has passed its end, so it sorts with the paused ones.
 	s.nextIs("over", time.Time{})
 	s.listed("by tick and name", "z", "a", "c", "b-paused", "over", "p")
 	for _, i := range s.pagedSchedules(duly.MaxBatch) {
@@ -238,6 +253,8 @@ func schedulePages(s *scene) {
 		s.put(daily(name))
 		want = append(want, name)
 	}
+
+	// The limits end a page before, at and after the end of the list.
 	for _, limit := range []int{1, 7, 24, 25, 26} {
 		var got []string
 		for _, i := range s.pagedSchedules(limit) {
@@ -275,6 +292,8 @@ func scheduleStats(s *scene) {
 		sameTime(s, "the next tick, "+why, st.NextTick, next)
 		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
 		s.must("survey", err)
+
+		// The survey must agree with Stats, although it reads many queues at once.
 		i := slices.IndexFunc(page.Queues, func(q contract.QueueStats) bool { return q.Name == s.queue })
 		if i < 0 {
 			s.Fatalf("the survey has no queue %s", s.queue)
@@ -292,6 +311,8 @@ func scheduleStats(s *scene) {
 	check("with a due tick", 1, tick)
 	s.step()
 	check("after a tick", 1, tick.Add(24*time.Hour))
+
+	// A tick counts in NextTick only, because no job exists before it (C4.57).
 	same(s, "a tick is no job", s.stats().NextDue.IsZero(), true)
 }
 
@@ -340,6 +361,8 @@ func wakeSweep(s *scene) {
 	for _, queue := range []string{"x", "y"} {
 		s.on(queue).put(daily("a"))
 	}
+
+	// A sweep must leave a queue alone whose tick is not due.
 	s.on("later").put(duly.Schedule{Name: "a", Spec: "0 12 * * *"})
 	s.Advance(2 * time.Minute)
 	s.must("sweep", s.Maintainer.Sweep(s.ctx))
@@ -363,9 +386,13 @@ func wakeStep(s *scene) {
 			break
 		}
 	}
+
+	// The clock may begin within a second, so one more tick may be due.
 	if n := len(s.runs()); n < 3600 || n > 3601 || steps < 2 {
 		s.Errorf("%d steps made %d runs", steps, n)
 	}
+
+	// Thousands of runs would only make the audit slow.
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 }
 
@@ -400,6 +427,8 @@ func wakeEarlier(s *scene) {
 	w := s.wait()
 	s.put(daily("a"))
 	w.sleeps("the tick is 10 min ahead")
+
+	// The waiter sleeps for the first tick, so it must learn of the earlier one.
 	s.put(duly.Schedule{Name: "b", Spec: "55 23 * * *"})
 	s.Advance(5 * time.Minute)
 	w.woke("an earlier tick was put")
@@ -430,6 +459,8 @@ func wakeOwn(s *scene) {
 	w.woke("a run is ready")
 	s.ack(s.take())
 	s.Advance(24*time.Hour - 31*time.Second)
+
+	// The waiter begins a second before the tick, so only the tick can wake it.
 	w = s.wait()
 	s.Advance(2 * time.Second)
 	w.woke("the next tick is due")
@@ -441,6 +472,8 @@ func wakePaused(s *scene) {
 	s.put(daily("a"))
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "a"))
 	w := s.wait()
+
+	// The next tick passes while the waiter sleeps.
 	s.Advance(5 * time.Minute)
 	w.sleeps("the schedule is paused")
 	w.end()

@@ -59,6 +59,8 @@ func schedulePutFull(s *scene) {
 	}
 	same(s, "its version", got.Version, put.Version)
 	sameTime(s, "its next tick", got.Next, put.Next)
+
+	// The hour in the schedule's zone shows that the zone was stored.
 	if !got.Next.After(s.now()) || got.Next.In(mustZone(s, "Europe/Berlin")).Hour() != 2 {
 		s.Errorf("the next tick is %s at %s", got.Next, s.now())
 	}
@@ -102,6 +104,8 @@ func schedulePutQueues(s *scene) {
 func schedulePutRepeat(s *scene) {
 	sch := fullSchedule(s)
 	first := s.put(sch)
+
+	// Time passes, so a repeat that writes would get another version.
 	s.Advance(time.Minute)
 	for range 3 {
 		again := s.putIs(sch, duly.ScheduleUnchanged)

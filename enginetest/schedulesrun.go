@@ -38,6 +38,8 @@ func runID(s *scene) {
 	for _, run := range s.ranAt("both are due", tick, tick) {
 		name := run.Headers[duly.HeaderSchedule]
 		var want duly.Number
+
+		// The ID is computed here from the rule of the contract, not by the package that makes it.
 		sum := sha256.Sum256([]byte(s.ref().Normal().String() + "/" + name))
 		binary.BigEndian.PutUint64(want[:8], uint64(tick.UnixMilli())<<16)
 		copy(want[6:], sum[:10])
@@ -64,6 +66,8 @@ func runHeaders(s *scene) {
 		s.Advance(24 * time.Hour)
 		s.step()
 		last := s.runs()[i]
+
+		// The first run has no previous tick, so it has one header less.
 		same(s, "the number of headers", len(last.Headers), 3+min(i, 1))
 		same(s, "the header of the template", last.Headers["trace"], "1")
 		same(s, "the schedule", last.Headers["duly-schedule"], "a")
@@ -71,6 +75,8 @@ func runHeaders(s *scene) {
 		same(s, "the previous tick", last.Headers["duly-previous"], previous)
 		previous = last.Headers["duly-tick"]
 	}
+
+	// The headers of a run must not reach the stored template.
 	same(s, "the headers of the template", len(s.schedule("a").Template.Headers), 1)
 }
 
@@ -79,6 +85,8 @@ func runOffset(s *scene) {
 	sch.Jitter = time.Hour
 	tick := s.midnight(time.Minute)
 	s.put(sch)
+
+	// The offset is computed here from the rule of the contract.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/a/%d", s.ref().Normal(), tick.UnixMilli()))
 	offset := time.Duration(binary.BigEndian.Uint64(sum[:8])%3_600_000) * time.Millisecond
 
@@ -105,6 +113,8 @@ func runTTL(s *scene) {
 	s.step()
 	run := s.ranAt("the tick is 30 min late", tick)[0]
 	sameTime(s, "the expiry", run.ExpiresAt, tick.Add(2*time.Hour))
+
+	// The last millisecond of the TTL still counts.
 	s.Advance(90*time.Minute + time.Millisecond)
 	s.step()
 	s.gone(run.ID)
@@ -150,6 +160,8 @@ func runSeconds(s *scene) {
 	} {
 		sch := duly.Schedule{Name: "a", Spec: spec}
 		got := s.put(sch).Next
+
+		// The ticks of @every are multiples of the period since 1970.
 		if want == 0 {
 			period := time.Minute + 500*time.Millisecond
 			want = time.UnixMilli((tick.UnixMilli()/period.Milliseconds() + 1) * period.Milliseconds()).Sub(tick)
@@ -199,6 +211,8 @@ func scheduleOverlapTests() []test {
 func overlapping(s *scene, policy duly.Overlap) (next func() time.Time) {
 	sch := daily("a")
 	sch.Overlap = policy
+
+	// The lease covers every tick of the test, so no run stalls.
 	sch.Template.Lease = 300 * 24 * time.Hour
 	tick := s.midnight(time.Minute)
 	s.put(sch)
@@ -224,6 +238,8 @@ func overlapSkip(s *scene) {
 	next()
 	s.ranAt("the first run is leased", first)
 	s.nackFor(d, 30*time.Hour)
+
+	// A run that waits for a retry still holds the merge key (C7.13).
 	next()
 	s.ranAt("the first run waits for a retry", first)
 	s.ticked("a", 1, 3, 0)
@@ -287,6 +303,8 @@ func overlapExpiry(s *scene) {
 	s.Advance(time.Minute)
 	s.step()
 	first := s.ranAt("the tick is due", tick)[0]
+
+	// The second put changes the template of a run that already waits.
 	sch.Template.Body, sch.Template.Priority = []byte("new"), 5
 	s.put(sch)
 	s.Advance(24 * time.Hour)
@@ -322,6 +340,8 @@ func overlapTrigger(s *scene) {
 	s.must("trigger", err)
 	same(s, "the outcome while a run waits", again.Status, duly.Merged)
 	same(s, "the waiting run", again.ID, r.ID)
+
+	// The run of the trigger still waits, so the tick is merged into it.
 	s.Advance(time.Minute)
 	s.step()
 	s.ticked("a", 0, 1, 0)
@@ -355,6 +375,8 @@ func scheduleShards(s *scene) {
 	}
 	s.Advance(2 * time.Minute)
 	total := 0
+
+	// Each shard reports its own schedules only.
 	for shard := range manyShards {
 		for _, r := range s.due(shard).Schedules {
 			same(s, "the shard of "+r.Name, contract.ScheduleShard(r.Name, manyShards), shard)
@@ -383,6 +405,8 @@ func scheduleShardKey(s *scene) {
 		sch := daily("a")
 		sch.Template.OrderKey = fmt.Sprintf("key-%d", i)
 		err := s.putErr(sch)
+
+		// A run must be in the shard of its schedule, which fixes the shards of its keys.
 		if contract.KeyShard(sch.Template.OrderKey, manyShards) == contract.ScheduleShard("a", manyShards) {
 			s.must("a put with a key of the same shard", err)
 			continue
@@ -402,6 +426,8 @@ func scheduleShardList(s *scene) {
 	shard := 0
 	for _, i := range s.pagedSchedules(7) {
 		in := contract.ScheduleShard(i.Name, manyShards)
+
+		// Shards follow one another, so the shard in the list never falls.
 		if in < shard {
 			s.Errorf("%s of shard %d is listed after shard %d", i.Name, in, shard)
 		}

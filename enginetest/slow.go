@@ -50,12 +50,16 @@ func closesQueues(ctx context.Context, e duly.Engine) bool {
 func (s *scene) slow(d duly.Delivery, slow time.Duration, reason string) {
 	s.Helper()
 	s.must("slow release", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Slow: &slow, Error: reason}))
+
+	// An engine may close the other shards after the call.
 	s.Quiet()
 }
 
 // closedUntil compares the closing in the statistics and in the configuration.
 func (s *scene) closedUntil(why string, until time.Time, reason string) {
 	s.Helper()
+
+	// Both must have the closing, because operators read either of them.
 	for what, c := range map[string]duly.Closing{"stats": s.stats().Closing, "config": s.config().Closing} {
 		if !c.Until.Equal(until) || c.Reason != reason {
 			s.Errorf("%s, %s: closed until %s for %q, want %s for %q", what, why, c.Until, c.Reason, until, reason)
@@ -83,6 +87,8 @@ func slowReleases(s *scene) {
 
 func slowCloses(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"})
+
+	// Another queue of the same engine must stay open.
 	s.on("other").push(duly.Job{ID: "c"})
 	s.slow(s.take(), 10*time.Second, "")
 	s.nothing("the queue is closed")
@@ -109,6 +115,8 @@ func slowLaterEnd(s *scene) {
 	ds := s.takes("j0000", "j0001", "j0002")
 	start := s.now()
 	s.slow(ds[0], time.Minute, "first")
+
+	// A shorter closing must not shorten the one before it.
 	s.slow(ds[1], 2*time.Second, "second")
 	s.closedUntil("a shorter one does not shorten it", start.Add(time.Minute), "first")
 	s.Advance(30 * time.Second)
@@ -152,6 +160,8 @@ func slowInvalid(s *scene) {
 func slowClockBack(s *scene) {
 	s.push(duly.Job{ID: "a"})
 	s.slow(s.take(), time.Hour, "")
+
+	// The wall clock goes back five hours. The closing must still end within an hour.
 	s.Clock.Step(-5 * time.Hour)
 	s.nothing("the queue is closed")
 	s.Advance(time.Hour - time.Millisecond)
@@ -162,12 +172,16 @@ func slowClockBack(s *scene) {
 
 func slowBound(s *scene) {
 	s.push(duly.Job{ID: "a", Tries: 2, Backoff: "fixed:1m"})
+
+	// A failure before the releases shows that they use no try.
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
 	for range contract.MaxReleases {
 		s.slow(s.take(), 0, "429")
 	}
 	same(s, "the failures", s.get("a").Failures, 1)
+
+	// One release more than the bound counts as a nack, and this job has one try left.
 	s.slow(s.take(), time.Minute, "429")
 	info := s.get("a")
 	same(s, "the state", info.State, duly.StateDead)
@@ -180,6 +194,8 @@ func slowOthers(s *scene) {
 		duly.Job{ID: "c", Lease: 2 * time.Minute})
 	ds := s.takes("a", "b", "c")
 	s.slow(ds[0], 10*time.Minute, "")
+
+	// The clock must still make jobs due while the queue is closed.
 	s.push(duly.Job{ID: "d", Delay: time.Second})
 	s.must("extend", s.extend(ds[1].Receipt, time.Minute))
 	s.ack(ds[1])
@@ -197,6 +213,8 @@ func slowReopen(s *scene) {
 	s.push(duly.Job{ID: "a"})
 	s.slow(s.take(), time.Hour, "429")
 	w := s.wait()
+
+	// A patch of another setting must not reopen the queue.
 	s.configure(duly.QueueConfig{MaxJobs: 5})
 	w.sleeps("another setting opens nothing")
 	s.configure(duly.QueueConfig{Reopen: true})
@@ -211,6 +229,8 @@ func slowShards(s *scene) {
 		s.Skip("the engine keeps a queue in one shard")
 	}
 	s.configure(duly.QueueConfig{Shards: 4})
+
+	// Forty jobs are enough to reach every one of the four shards.
 	s.pushAll(numbered(40, "j")...)
 	s.slow(s.take(), 10*time.Second, "")
 	s.nothing("every shard is closed")

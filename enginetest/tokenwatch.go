@@ -87,6 +87,7 @@ func (w *watch) ended() error {
 func watchChanges(s *scene) {
 	w, r := s.watch(), s.registry()
 	for range 3 {
+		// A change may be reported twice, so earlier notices are dropped before the next change.
 		w.forget()
 		t := s.token("a", "worker", contract.RightConsume)
 		w.notified("a token was made")
@@ -151,6 +152,8 @@ func watchClosed(s *scene) {
 		s.Skip("the registry is not the engine's")
 	}
 	w := s.watch()
+
+	// The audit cannot use a closed engine.
 	s.closed = true
 	s.must("close", owner.Close())
 	s.refused("a watch when the engine closes", w.ended(), duly.CodeClosed)

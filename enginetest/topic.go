@@ -55,6 +55,8 @@ func (s *scene) hasTopics() bool {
 	if !ok {
 		return false
 	}
+
+	// A call decides, because a server may have an engine without topics.
 	_, err := topics.Topics(s.ctx, s.namespace, duly.PageParams{})
 	if code := duly.CodeOf(err); code == duly.CodeUnsupported || code == duly.CodeConflict {
 		return false
@@ -78,6 +80,8 @@ func (s *scene) topic() duly.QueueRef {
 	if topic, _, ok := s.ref().Group(); ok {
 		return topic
 	}
+
+	// The queue of a new scene names no topic.
 	if s.queue == theQueue {
 		return duly.QueueRef{Namespace: s.namespace, Name: theTopic}
 	}
@@ -90,6 +94,8 @@ func (s *scene) onTopic(topic string) *scene { return s.on(topic) }
 // published calls Publish once. Messages without a topic go to the scene's topic.
 func (s *scene) published(messages ...duly.Message) ([]duly.PublishResult, error) {
 	sent := make([]duly.Message, len(messages))
+
+	// The messages belong to the caller.
 	for i, m := range messages {
 		m.Namespace = s.namespace
 		if m.Topic == "" {
@@ -239,6 +245,8 @@ func (s *scene) topics() []string {
 // allNames returns all names of a list, read in pages of three.
 func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (names []string) {
 	s.Helper()
+
+	// Three, so that short lists have several pages too.
 	p := duly.PageParams{Limit: 3}
 	for {
 		page, err := list(p)
@@ -285,6 +293,7 @@ func (s *scene) readAll(from duly.From) (entries []contract.Entry) {
 	for {
 		page := s.readPage(contract.ReadParams{From: from, Limit: duly.MaxBatch})
 		if len(page.Entries) == 0 {
+			// The end of the log is an empty page, because next is never empty.
 			return entries
 		}
 		entries, from = append(entries, page.Entries...), page.Next
@@ -334,6 +343,8 @@ func (s *scene) sameStats(what string, got, want duly.Stats) {
 
 func statsText(st duly.Stats) string {
 	group := st.Group
+
+	// The pointer would print as an address.
 	st.Group = nil
 	if group == nil {
 		return fmt.Sprintf("%+v", st)
@@ -363,6 +374,8 @@ func (s *scene) auditTopics() {
 	}
 	for _, topic := range s.topics() {
 		t := s.onTopic(topic)
+
+		// Due messages and overdue trims come first, so that the numbers are at rest.
 		t.step()
 		t.auditLog()
 		for _, group := range t.groups() {
