@@ -109,7 +109,7 @@ func reached(unix int64, loc *time.Location) int64 {
 // that it lies in. If that gap is longer than maxGap, ok is false, and the result is the
 // gap itself: the local times from gap.start, and before gap.end.
 func first(local int64, loc *time.Location) (unix int64, gap segment, ok bool) {
-	// No offset differs by maxChange, so the local time is not yet reached in this segment.
+	// No offset is as large as maxChange, so the search begins before the local time.
 	s := segmentAt(local-maxChange, loc)
 	for {
 		unix = local - s.offset
