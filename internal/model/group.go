@@ -269,8 +269,9 @@ func (s *shard) hold(m *message, now int64) *job {
 // filter passes over count as one: until a Reserve has passed them the log keeps them, and
 // a full topic could not take the message that the group waits for.
 func (s *shard) unread(now int64, most int) (n int) {
-	// Of the new messages of one key only the first is deliverable, so busy counts each key once.
 	room, filtered := s.room(), false
+
+	// Of the new messages of one key only the first is deliverable, so busy counts each key once.
 	busy := map[string]bool{}
 	for m := range s.waiting(now) {
 		if n >= most || room == 0 {
