@@ -19,8 +19,8 @@ func Join(requests [][]byte) []byte {
 		items := r[from : len(r)-len("]}")]
 		switch {
 		case len(joined) == 0:
-			// An empty list adds no comma, and none follows an open bracket.
 			joined = append(joined, r[:from]...)
+		// An empty list adds no comma, and none follows an open bracket.
 		case len(items) > 0 && joined[len(joined)-1] != '[':
 			joined = append(joined, ',')
 		}

@@ -136,9 +136,9 @@ func hex4(text string, i int) (c rune, ok bool) {
 func (r *reader) string(field string) string {
 	switch r.peek() {
 	case '"':
-		// Another word that begins with n is an error below.
 		return r.str()
 	case 'n':
+		// Another word that begins with n is an error below.
 		if r.null() {
 			return ""
 		}
