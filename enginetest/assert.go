@@ -132,9 +132,10 @@ func (s *scene) is(id string, want duly.State) {
 // gone reports an error if the job still exists.
 func (s *scene) gone(id string) {
 	s.Helper()
+
+	// Get goes by the clock, so no step has to run before it.
 	info, err := s.Engine.Get(s.ctx, s.ref(), id)
 	if err == nil {
-		// Get goes by the clock, so no step has to run before it.
 		s.Errorf("job %q is still there, %s", id, info.State)
 		return
 	}

@@ -164,11 +164,10 @@ func schedulePrune(s *scene) {
 		s.put(sch)
 	}
 
+	// A prune deletes what the owner no longer names, and leaves the other owners alone.
 	got, err := contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "app", []string{"keep", "new"})
 	s.must("prune", err)
 	s.sameIDs("the deleted schedules", got.Deleted, []string{"old"})
-
-	// A prune deletes what the owner no longer names, and leaves the other owners alone.
 	s.sameIDs("the changed schedules", got.Changed, nil)
 	s.listed("after a prune", "keep", "none", "other")
 	_, err = contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "", nil)
@@ -290,10 +289,10 @@ func scheduleStats(s *scene) {
 		st := s.stats()
 		same(s, "the number of schedules, "+why, st.Schedules, n)
 		sameTime(s, "the next tick, "+why, st.NextTick, next)
-		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
-		s.must("survey", err)
 
 		// The survey must agree with Stats, although it reads many queues at once.
+		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
+		s.must("survey", err)
 		i := slices.IndexFunc(page.Queues, func(q contract.QueueStats) bool { return q.Name == s.queue })
 		if i < 0 {
 			s.Fatalf("the survey has no queue %s", s.queue)

@@ -269,9 +269,11 @@ func drawMessage(t *rapid.T) messageSpec {
 		m.Delay = of(t, someDelays)
 	}
 	if rarely(t, 20) {
+		// The bound of a body is lower in the scripts.
 		m.Body = "far too long"
 	}
 	if rarely(t, 20) {
+		// A control character makes the key invalid (C1.13).
 		m.Key = "\x00"
 	}
 	return m

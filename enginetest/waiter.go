@@ -21,6 +21,8 @@ func (s *scene) wait(queues ...string) *waiter { return s.waitFor(duly.MaxWait, 
 
 func (s *scene) waitFor(timeout time.Duration, queues ...string) *waiter {
 	w := s.begin(timeout, queues...)
+
+	// The waiter blocks from here on, so what the test does next has to wake it.
 	s.Quiet()
 	return w
 }
@@ -57,6 +59,8 @@ func (w *waiter) returned() bool {
 // woke reports an error unless the waiter has returned true.
 func (w *waiter) woke(why string) {
 	w.s.Helper()
+
+	// The engine may wake the waiter on another goroutine.
 	w.s.Quiet()
 	if !w.returned() {
 		w.cancel()
