@@ -47,5 +47,6 @@ func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
 	if c.stored == nil || len(c.stored) >= maxNoted {
 		c.stored = map[consumer]time.Duration{}
 	}
+	// Without the clone, the map would keep the caller's whole text in memory.
 	c.stored[consumer{g.Birth, strings.Clone(name)}] = now
 }

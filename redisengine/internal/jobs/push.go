@@ -65,6 +65,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 	if ctx.Err() != nil && len(groups) > 1 {
 		return nil, link.Partly(groups[at].err)
 	}
+	// After the caller has left, late answers may still write into the results, so they are not read.
 	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Status != 0 }) {
 		return nil, groups[at].err
 	}
@@ -110,6 +111,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 			continue
 		}
 
+		// This plan has results of its own, because the job is planned again when it is pushed.
 		p := newQueuePush(e, nil, jobs, make([]duly.PushResult, len(jobs)))
 		p.plan([]int{i})
 		if err := p.checkTTL(ctx); err != nil {
@@ -234,6 +236,7 @@ func (p *queuePush) refuse(err error) error {
 // sendPush returns the sender of batched pushes.
 func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
+		// The wait is shorter only if every job of the batch has waited before.
 		waited := !slices.ContainsFunc(calls, func(c *Batched) bool { return !c.waited })
 		// Most batches need no more, so the array stays on the stack.
 		all := make([]*codec.CallArgs, 0, 16)
@@ -317,6 +320,7 @@ func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs i
 // send sends the items to their shards. A failed shard does not affect the answers of the others.
 func (p *queuePush) send(ctx context.Context) error {
 	err := p.sendItems(ctx, p.items)
+	// The retry after a stale shard also plans the left jobs again, because they have no answers.
 	if err != nil && ctx.Err() != nil || errors.As(err, new(*catalog.Stale)) {
 		return err
 	}

@@ -71,6 +71,7 @@ func (p *queuePush) planOne(place int) {
 	n := len(p.items)
 	p.items = append(p.items, pushItem{PushJob: codec.PushJob{Job: &p.jobs[place], ID: p.jobs[place].ID}, place: place})
 	item := &p.items[n]
+	// Only an ID that the client created for this push can also be the job's number.
 	if item.Job.Made {
 		item.Number, item.Named = duly.ParseNumber(item.ID)
 	}

@@ -109,6 +109,7 @@ func (t *Reservation) run(ctx context.Context) error {
 			t.fireTicks(ctx)
 		case err == nil:
 			return t.broken
+		// A call that may have run may have leased jobs, so it is not repeated.
 		case !link.Untouched(err) || !p.Wait():
 			return err
 		}
@@ -262,6 +263,7 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 	if q.Dispatched() != t.p.Dispatcher {
 		return t.stepOnly(ctx, q, s)
 	}
+	// A new waiter must not skip its first poll because of an older answer.
 	s.Emptied.Store(0)
 	for {
 		err := t.join(ctx, q, s)

@@ -66,10 +66,12 @@ func (l *blockingCalls) Block(
 		return "", "", 0, false, err
 	}
 
+	// The keys are copied, because the call may outlive its caller.
 	call := &blockingCall{
 		link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}),
 		timeout: max(minBlock, min(timeout, MaxBlock)),
 	}
+	// The buffer lets the call end after its caller has left.
 	done := make(chan popResult, 1)
 	b.begin(call)
 	// The call may remove a member after its caller has left, so it runs on its own.
@@ -163,6 +165,7 @@ type blockingCall struct {
 
 // run blocks, with retries, until there is a member or the timeout is over.
 func (c *blockingCall) run() popResult {
+	// The caller's context is not used: a member removed just before its end would be lost.
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout+blockGrace)
 	defer cancel()
 	p := Backoff{ctx: ctx, clock: c.link.clock, pause: firstPause, end: c.link.clock.Mono() + c.timeout}
@@ -398,6 +401,7 @@ func (w *blockers) end(l *core) {
 			continue
 		}
 		if id := call.ending(); id != 0 {
+			// A closed link refuses enter, so this goroutine is counted here.
 			l.calls.Go(func() { call.unblock(id) })
 		}
 	}
@@ -426,6 +430,7 @@ func (b *blocker) end() {
 	close(b.call.over)
 	b.call = nil
 	b.mu.Unlock()
+	// The timer is set before the turn ends. Otherwise it could run during the next call.
 	b.idle.Reset(connIdle)
 	<-b.turn
 }
@@ -436,6 +441,7 @@ func (b *blocker) retire() {
 	case b.turn <- struct{}{}:
 		b.drop()
 		<-b.turn
+	// A call uses the connection, and its end starts the timer again.
 	default:
 	}
 }

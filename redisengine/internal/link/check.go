@@ -53,6 +53,7 @@ func (l *checks) check(ctx context.Context) error {
 		}
 	}
 
+	// checkRights runs a script, which needs a node that answers.
 	l.answered = nodes[0].client
 	return l.checkRights(ctx)
 }

@@ -176,6 +176,7 @@ func (l *core) refresh() {
 		return
 	}
 	now := int64(l.clock.Mono())
+	// Many calls notice a failover at once, and one drop is enough for all.
 	if last := l.refreshed.Load(); now-last >= int64(refreshEvery) && l.refreshed.CompareAndSwap(last, now) {
 		l.dialer.drop()
 	}
@@ -256,5 +257,6 @@ func (p *Backoff) Wait() bool {
 		}
 		pause = min(pause, left)
 	}
+	// The context may have ended together with the pause.
 	return clock.Sleep(p.ctx, p.clock, pause) == nil && p.ctx.Err() == nil
 }

@@ -81,6 +81,7 @@ func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, w
 
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	// Closing the link must not wait for a server that does not accept connections.
 	defer context.AfterFunc(d.ctx, cancel)()
 	raw, err := (&net.Dialer{Control: vanished}).DialContext(ctx, d.network, addr)
 	if err != nil {
@@ -112,6 +113,7 @@ func encrypt(ctx context.Context, raw net.Conn, addr string, config *tls.Config)
 		if err != nil {
 			host = addr
 		}
+		// Other connections use the same config at the same time.
 		config = config.Clone()
 		config.ServerName = host
 	}
@@ -170,6 +172,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			return 0, unsent{net.ErrClosed, atGreet}
 		}
 	}
+	// The time is stored before the call is sent, because the answer may arrive before Write returns.
 	c.asked.CompareAndSwap(0, int64(c.home.clock.Mono()))
 	n, err := c.Conn.Write(p)
 	return n, c.judge(err)
@@ -238,6 +241,7 @@ func (d *dialer) avoid(addr string) {
 	d.mu.Lock()
 	d.avoided[addr] = d.clock.Mono() + avoidFor
 	d.mu.Unlock()
+	// The lock is free here, because Close takes it.
 	for _, c := range d.open() {
 		if c.addr == addr {
 			c.Close()

@@ -118,6 +118,7 @@ func (b *durableCall) try() durableReply {
 		l.noteLoad(replies[0])
 	}
 
+	// ASKING and FUNCTION LOAD have replies of their own, before these.
 	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()
 	// The connection is kept only if the server answered and is still the right one.
@@ -312,6 +313,7 @@ func (s *durableConns) owner(l *core, key string) string {
 	s.mu.Lock()
 	place := s.owners[hashslot.Of(key)]
 	s.mu.Unlock()
+	// The last known owner may have left the cluster.
 	if nodes[place] != nil {
 		return place
 	}
@@ -348,6 +350,7 @@ func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 			break
 		}
 		select {
+		// The server may have closed the connection while it was idle.
 		case <-lane.dead:
 			lane.client.Close()
 		default:
@@ -396,6 +399,7 @@ func (s *durableConns) put(place string, lane *durableConn, good bool) {
 func (s *durableConns) close() {
 	s.mu.Lock()
 	all := s.idle
+	// A call in flight must not put its connection back after this.
 	s.idle, s.closed = nil, true
 	s.mu.Unlock()
 	for _, idle := range all {

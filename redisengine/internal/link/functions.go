@@ -151,6 +151,7 @@ func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, err
 		return nil
 	})
 
+	// Each node lists the same libraries, so most names appear several times.
 	slices.Sort(all)
 	return slices.Compact(all), err
 }

@@ -72,6 +72,7 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 	defer conn.Close()
 
 	moved := make(chan struct{}, 1)
+	// The hooks are set before the subscription, so that no message arrives without them.
 	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) { h.message(m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
@@ -255,6 +256,7 @@ func (s *subscription) listen(ctx context.Context) error {
 		return err
 	}
 
+	// After a failover the channel's messages go to another server.
 	for l.primary(client) == place {
 		if err := s.ask(ctx, conn); err != nil {
 			return err
@@ -352,6 +354,7 @@ func (s *subscription) late(beat uint64) {
 func (s *subscription) disconnected() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// late then ignores the query in flight.
 	s.beats++
 	if s.hearing {
 		s.hearing, heard = false, true

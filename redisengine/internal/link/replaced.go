@@ -54,6 +54,7 @@ func (l *watchdog) isReplaced(addr string) bool {
 		if other == addr {
 			continue
 		}
+		// This server may hang, too, and must not block the watchdog.
 		ctx, cancel := context.WithTimeout(l.life, silence)
 		primaries, err := ask(ctx, other)
 		cancel()

@@ -72,6 +72,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 			return err
 		case q != nil && q.Topic != nil && !q.Tomb:
 			return contract.IsTopic(ref)
+		// The shards must be empty before a new queue can have the name.
 		case q != nil && q.Tomb:
 			if err := e.FinishDestroy(ctx, q); err != nil {
 				return err

@@ -137,6 +137,7 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 			answered: make([]bool, len(ids))}
 		some.p.IDs = ids
 		err = some.byID(ctx, q)
+		// These jobs count even if a later shard has failed, because a retry goes on after them.
 		for i, result := range some.results {
 			if some.answered[i] && result.Err == nil {
 				r.results = append(r.results, result)
@@ -162,6 +163,7 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 		for i := range walks {
 			// A merge of the shards' lists, each read page by page.
 			w := &walks[i]
+			// Twice an even share means that most shards need only one page.
 			if err := w.fill(ctx, e, q, max(8, 2*n/len(walks))); err != nil {
 				return nil, err
 			}

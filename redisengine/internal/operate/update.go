@@ -172,6 +172,7 @@ func (e *Operator) purgeShard(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool,
 ) (removed int, err error) {
 	if all {
+		// The first answer then sets the bound: the jobs that exist at that time.
 		n = math.MaxInt
 	}
 	for n > 0 {

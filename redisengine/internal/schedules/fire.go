@@ -23,6 +23,7 @@ func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard i
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		due = contract.DueSchedules{TTL: duly.None}
 		if shard < 0 || q.Shard(shard) == nil {
+			// The shard no longer exists, so its timer must not fire again.
 			e.passes.noteNext(catalog.ShardRef{Ref: ref.Normal(), Index: shard}, 0, store.Reading{})
 			now, err := e.Now(ctx)
 			due.Now = now.UnixMilli()
@@ -55,6 +56,7 @@ func (e *Schedules) setAside(ctx context.Context, q *catalog.Queue, shard int, u
 		if err != nil {
 			return err
 		}
+		// Another process may have moved it aside first, so only one of them logs it.
 		if r.Word == "ok" && text != "" {
 			e.Settings.Logger.Error("a schedule cannot be read and was moved aside in its hash; put it again",
 				"queue", q.Ref.String(), "shard", shard, "schedule", name)
@@ -81,6 +83,7 @@ func (e *Schedules) Fire(ctx context.Context, ref duly.QueueRef, items []contrac
 
 	f := &fireCall{e: e, ref: ref, items: items, results: make([]contract.FireResult, len(items))}
 	for i := range items {
+		// An invalid item must not fail the others.
 		f.results[i].Err = items[i].Validate()
 	}
 	if err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error { return f.queue(ctx, q) }); err != nil {
@@ -168,6 +171,7 @@ func (f *fireCall) shard(ctx context.Context, q *catalog.Queue, p *firePart) err
 // plan plans the run of an item. Whether its TTL ends before it is due depends on the engine's
 // clock, so the script decides that.
 func (f *fireCall) plan(q *catalog.Queue, s *catalog.Shard, item *contract.FireItem) (*contract.Planned, error) {
+	// The caller's item must not change, so the plan works on copies.
 	run, job := *item, *item.Job
 	job.Namespace, job.Queue = q.Ref.Namespace, q.Ref.Name
 	run.Job = &job

@@ -57,6 +57,7 @@ func (p *Passes) Close() {
 		}
 	}
 	p.mu.Unlock()
+	// A pass under way needs the lock to end, so Close waits for it without the lock.
 	p.firing.Close()
 }
 
@@ -80,6 +81,7 @@ func (p *Passes) Start(at catalog.ShardRef) bool {
 func (p *Passes) round(ctx context.Context, at catalog.ShardRef) (schedule.Outcome, error) {
 	o, err := p.firing.Round(ctx, at.Ref, at.Index)
 	if err != nil {
+		// Without a pause, each report of the tick would start a pass that fails again.
 		o = schedule.Outcome{Pause: contract.FullPause}
 	}
 
@@ -113,6 +115,7 @@ func (p *Passes) ended(at catalog.ShardRef, o schedule.Outcome, err error) bool 
 	}
 
 	delete(p.running, at)
+	// Ticks that could not fire stay due, so a timer must start the next pass.
 	if o.Pause > 0 && p.timers[at] != nil && !p.closed {
 		p.setTimer(at, p.store.Local().Mono()+o.Pause)
 	}
@@ -179,6 +182,7 @@ func (p *Passes) tickTimerFired(at catalog.ShardRef, t *tickTimer) {
 	p.mu.Lock()
 	current := p.timers[at] == t
 	if current {
+		// The entry stays, because noteNext sets timers only for shards that have one.
 		p.timers[at] = &tickTimer{}
 	}
 	p.mu.Unlock()

@@ -100,6 +100,7 @@ func (p *putCall) store(ctx context.Context, q *catalog.Queue) (put duly.Schedul
 		return put, false, err
 	}
 	most := contract.ScheduleMaxPart(len(q.Shards), s.Index)
+	// The script checks the bound again, because concurrent Puts may reach it first.
 	if f.record == nil && f.stored >= int64(most) {
 		return put, false, contract.SchedulesFull(p.ref, most)
 	}
@@ -109,11 +110,13 @@ func (p *putCall) store(ctx context.Context, q *catalog.Queue) (put duly.Schedul
 		return put, false, err
 	}
 	put = duly.SchedulePut{Status: status, Version: r.Version, Next: clock.FromMilli(r.Next)}
+	// A process that has just started keeps no tick of the schedule yet.
 	if status == duly.ScheduleUnchanged {
 		p.e.keep(q, &r, f.clock)
 		return put, true, nil
 	}
 
+	// The script writes only if this head is still stored.
 	old := ""
 	if f.record != nil {
 		old = codec.ScheduleHead(f.record)

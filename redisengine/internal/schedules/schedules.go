@@ -153,6 +153,7 @@ func (e *Schedules) change(
 			if err != nil {
 				return err
 			}
+			// f changes the record in place, so the old head is packed first.
 			old := codec.ScheduleHead(got.record)
 			if changed, err := f(got.record, got.clock.Now); err != nil || !changed {
 				return err
@@ -201,6 +202,7 @@ func readPlace(cursor string) (p place, err error) {
 	}
 	p.shard, err = strconv.Atoi(parts[0])
 	p.score, p.member = parts[1], parts[2]
+	// A cursor comes from a caller, and its parts become arguments of a script.
 	if err != nil || p.shard < 0 || (p.score == "") != (p.member == "") || p.score != "" && !tickScore.MatchString(p.score) {
 		return p, contract.BadCursor()
 	}
@@ -220,6 +222,7 @@ func (e *Schedules) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pag
 	}
 
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		// With may call this function again, after an attempt that has filled a part of the page.
 		page = duly.SchedulePage{}
 		if q == nil {
 			return nil
@@ -275,6 +278,7 @@ func (e *Schedules) list(ctx context.Context, q *catalog.Queue, from place, due 
 	pairs := codec.Elements(&r.Rest[1])
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, text := codec.Text(&pairs[i]), codec.Text(&pairs[i+1])
+		// Unreadable records count, too, because the answer has carried them.
 		l.bytes += len(text)
 		record, err := codec.ReadSchedule(q.Ref, name, text)
 		if err != nil {
