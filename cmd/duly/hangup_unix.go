@@ -12,5 +12,7 @@ import (
 // the process.
 func hangups(to chan<- os.Signal) (stop func()) {
 	signal.Notify(to, syscall.SIGHUP)
+
+	// Stop restores the default action: a later HUP ends the process again.
 	return func() { signal.Stop(to) }
 }

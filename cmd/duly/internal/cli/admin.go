@@ -62,6 +62,8 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 	if err != nil {
 		return err
 	}
+
+	// A remote engine has its admin operations at an address of its own, which its URL does not contain.
 	if !isRemote(at.url) {
 		return a.withSession(ctx, create, func(s *session) error { return do(a.newLocalAdmin(s.Engine), at) })
 	}
@@ -75,6 +77,8 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 		token = u.User.Username()
 		a.hide(token)
 	}
+
+	// The admin server has a certificate of its own, so the engine's TLS configuration does not fit.
 	secure, err := a.tlsConfig(at.adminCertFile)
 	if err != nil {
 		return err
@@ -83,6 +87,8 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 	if err != nil {
 		return err
 	}
+
+	// The hint names the admin URL, because the engine's own URL may be right.
 	err = a.withConnectHint(do(admin, at), endpoint{url: at.adminURL})
 	return withHintFor(duly.CodeNotFound, err, "check that %s is the server's admin address", open.Redact(at.adminURL))
 }
@@ -99,6 +105,8 @@ type localAdmin struct {
 
 func (a *app) newLocalAdmin(engine contract.Engine) Admin {
 	l := localAdmin{engine: engine, clock: a.env.Clock}
+
+	// An engine may lack some of these interfaces. The methods report a missing one as unsupported.
 	l.maintainer, _ = engine.(contract.Maintainer)
 	l.backuper, _ = engine.(contract.Backuper)
 	l.registry, _ = engine.(contract.Registry)
@@ -144,6 +152,8 @@ func (l localAdmin) CreateTokenIn(ctx context.Context, pool string, t contract.T
 	if l.registry == nil {
 		return "", unsupported("tokens")
 	}
+
+	// The guard creates the token, so that a local token follows the same rules as a server's.
 	secret, _, err = l.guard().Create(ctx, t)
 	return secret, err
 }
@@ -185,6 +195,7 @@ func (l localAdmin) DeleteToken(ctx context.Context, hash [32]byte) error {
 
 // guard returns a Guard, which creates and revokes tokens.
 func (l localAdmin) guard() *auth.Guard {
+	// A registry may keep no limits. The guard accepts nil and then refuses tokens with limits.
 	limiter, _ := l.registry.(contract.Limiter)
 	return auth.NewGuard(auth.Config{Registry: l.registry, Limiter: limiter, Clock: l.clock})
 }

@@ -31,13 +31,19 @@ func backupCommand(a *app) *cobra.Command {
   duly check --url sqlite:duly-2030-01-01.db`,
 		func(ctx context.Context, p *printer, args []string) error {
 			path := args[0]
+
+			// A pipe has no name to rename, so the snapshot goes to standard output directly.
 			if path == "-" {
 				return a.withAdmin(ctx, func(admin Admin, _ endpoint) error { return admin.BackupOf(ctx, pool, p.out) })
 			}
+
+			// Lstat also finds a dangling link, which the rename would replace.
 			if _, err := os.Lstat(path); err == nil && !force {
 				err := &fs.PathError{Op: "backup", Path: path, Err: fs.ErrExist}
 				return withHint(err, "choose another name, or add --force to replace it")
 			}
+
+			// Not even --force may replace a store in use.
 			if belongsToStore(path) {
 				err := &fs.PathError{Op: "backup", Path: path, Err: errStoreInUse}
 				return withHint(err, "choose another name")
@@ -58,6 +64,8 @@ var errStoreInUse = errors.New("belongs to a store that is open or was not close
 // the old file, which no longer has a name.
 func belongsToStore(path string) bool {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+
+	// SQLite removes these files when the last connection closes, so their presence means a store in use.
 	if exists(path+"-wal") || exists(path+"-shm") {
 		return true
 	}
@@ -81,6 +89,8 @@ func (a *app) backupTo(ctx context.Context, p *printer, pool, path string) (err 
 		}
 		return err
 	}
+
+	// A second signal skips deferred calls, so the temporary file needs an abort hook too.
 	remove := a.onAbort(func() { os.Remove(f.Name()) })
 	defer remove()
 	defer func() {
@@ -94,10 +104,13 @@ func (a *app) backupTo(ctx context.Context, p *printer, pool, path string) (err 
 	if bar != nil {
 		bar.bytes = true
 	}
+
+	// The size of a snapshot is known only at its end, so the bar counts bytes without a total.
 	w := &countingWriter{w: f, bar: bar}
 	err = a.withAdmin(ctx, func(admin Admin, _ endpoint) error { return admin.BackupOf(ctx, pool, w) })
 	bar.end()
 	if err == nil {
+		// Place syncs before it renames, so that the name survives a crash only with a complete file.
 		err = durable.Place(f, path)
 	}
 	if err != nil {

@@ -106,6 +106,7 @@ func benchCommand(a *app) *cobra.Command {
 	b := benchFlags{Config: bench.Config{Repeat: 3, Load: defaultLoad}}
 	cmd := a.command("bench", "Measure an engine", benchLong, benchExamples,
 		func(ctx context.Context, p *printer, _ []string) error {
+			// Warnings about the server explain bad figures, so a benchmark always prints them.
 			a.warnings = warnAlways
 			return a.bench(ctx, p, &b)
 		})
@@ -156,6 +157,7 @@ func texts[T ~string](names []T) []string {
 // bench measures and prints the report. After an error or an interrupt it prints the
 // phases before it.
 func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
+	// The comparison reads the CPU time of a Redis process, which other engines do not report.
 	if b.against != "" && !open.Redis(b.against) {
 		return usageErrorf("--against is %s, must be the redis:// URL of one server", open.Redact(b.against))
 	}
@@ -179,6 +181,8 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 
 	bar := &benchBar{app: a}
 	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
+
+	// An engine in this process shares its CPU with the callers, so its CPU is that of the process.
 	b.Embedded = !isRemote(target.url) && !open.Redis(target.url)
 	b.Open = a.benchOpen(b, target.url)
 	report, err := bench.Run(ctx, b.Config)
@@ -188,6 +192,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	if report != nil && len(report.Phases)+len(report.Without) > 0 {
 		report.Against, report.URL = open.Redact(b.against), open.Redact(target.url)
 		report.Disk, report.SyncDelay = disk, float64(b.syncDelay)/float64(time.Microsecond)
+		// The error of the run is more useful than that of printing its partial report.
 		if printErr := p.benchReport(report); err == nil {
 			err = printErr
 		}
@@ -219,6 +224,7 @@ func (b *benchFlags) fillConfig(a *app) {
 		b.Phases = append(b.Phases, bench.Life)
 	}
 	for _, name := range b.kinds {
+		// The value contains all kinds, so the names after it add nothing.
 		if name == everyKind {
 			b.Kinds = bench.Kinds()
 			break
@@ -226,6 +232,7 @@ func (b *benchFlags) fillConfig(a *app) {
 		b.Kinds = append(b.Kinds, bench.Kind(name))
 	}
 
+	// Only Redis has a gauge. Its absence selects the defaults of a file.
 	if a.env.Gauge != nil {
 		b.Gauge = a.env.Gauge(a.url)
 	}
@@ -241,6 +248,8 @@ func (b *benchFlags) fillConfig(a *app) {
 		b.Load.Batch, b.Load.Concurrency = gaugeLoad.Batch, gaugeLoad.Concurrency
 	}
 	b.Batches = []int{1, 10, 50}
+
+	// life measures each size. The other phases have only one, the largest.
 	if len(b.batches) > 0 {
 		b.Load.Batch, b.Batches = slices.Max(b.batches), b.batches
 	}
@@ -273,8 +282,10 @@ type benchTarget struct {
 
 // benchTarget returns the engine of --url, else a temporary file.
 func (a *app) benchTarget(b *benchFlags) (t benchTarget, err error) {
+	// Every return has a remove function, so the caller can defer it before it looks at the URL.
 	t.remove = func() {}
 	switch {
+	// DULY_URL is ignored here, so that a benchmark never loads a server by mistake.
 	case a.url == "":
 		if t, err = a.temporaryTarget(b.folder); err != nil {
 			return t, err
@@ -290,6 +301,7 @@ func (a *app) benchTarget(b *benchFlags) (t benchTarget, err error) {
 		}
 	}
 
+	// These flags change how this process opens a file. A server would ignore them.
 	if isRemote(t.url) || open.Redis(t.url) {
 		switch {
 		case b.syncDelay > 0:

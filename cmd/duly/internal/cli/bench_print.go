@@ -45,6 +45,7 @@ func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB",
 		">MIN", ">P50", ">P99", ">MAX", "OF")
 	for i := range phases {
+		// Phases with a table of their own have no rate, so a row here would be empty.
 		if of := &phases[i]; of.Memory == nil && of.Idle == nil && of.Life == nil && of.Spread == nil {
 			t.add(benchRow(r, of)...)
 		}
@@ -55,6 +56,8 @@ func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 			t.add(append(row, latencyCells(part.Latency)...)...)
 		}
 	}
+
+	// A run of life or memory alone leaves this table empty. Its titles are then noise.
 	if len(t.rows) > 0 {
 		t.flush()
 		p.printf("\n")
@@ -148,6 +151,7 @@ const memorySync = 5.0
 
 // benchNotes prints notes about the results.
 func (p *printer) benchNotes(r *bench.Report) {
+	// A sync this fast never reaches a disk. The reader must not take the figures for those of one.
 	if r.Disk != nil && r.Disk.P50 < memorySync {
 		p.benchNote(yellow, "A sync takes %s, so %s is probably in memory. The figures are not those of a disk.",
 			micros(r.Disk.P50), oneLine(r.Disk.Dir))
@@ -172,6 +176,8 @@ func (p *printer) benchPhaseNotes(r *bench.Report, of *bench.Result) {
 	if of.Either > 0 {
 		p.benchNote(dim, "%s: the engine has another clock; a latency may be wrong by %s.", of.Phase, micros(of.Either))
 	}
+
+	// Only the lateness phases always print the count. In other phases zero early jobs is no result.
 	if of.Phase != bench.Lateness && of.Phase != bench.GroupLateness {
 		if of.Early > 0 {
 			p.benchNote(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
@@ -202,6 +208,8 @@ func rate(perSecond float64) string {
 func micros(us float64) string {
 	d := time.Duration(us * float64(time.Microsecond))
 	unit := time.Nanosecond
+
+	// The unit grows with the duration, so that both 1.23 µs and 1.23 s keep three digits.
 	for abs := d.Abs(); abs/unit >= 1000; unit *= 10 {
 	}
 	return d.Round(unit).String()
@@ -219,6 +227,7 @@ type benchBar struct {
 
 // show shows the progress of a run.
 func (b *benchBar) show(at bench.Progress) {
+	// A new run gets a new bar, because a bar computes its rate from its own start.
 	if name := benchStep(at); name != b.name || at.Total != b.progress.Total {
 		b.bar.end()
 		b.name, b.progress, b.bar = name, at, b.app.newProgress(name, at.Total)

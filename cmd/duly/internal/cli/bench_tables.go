@@ -16,6 +16,7 @@ var basisTexts = map[bench.Basis]string{
 
 // benchLife prints the cost of jobs of each kind from push to ack.
 func (p *printer) benchLife(l *bench.LifeTable) {
+	// Bare commands are measured by the CPU of the server only, so other bases have no such column.
 	hasBare := l.Basis == bench.ServerCPU
 	titles := []string{"LIFE", ">PER CALL", ">JOBS", ">PUSH", ">RESERVE", ">ACK", ">SUM", ">× PLAIN"}
 	if hasBare {
@@ -38,6 +39,8 @@ func (p *printer) benchLife(l *bench.LifeTable) {
 	text := fmt.Sprintf("%s: medians of %s over all kinds, %s.", basisTexts[l.Basis],
 		plural(int64(l.Rounds), "round"), plural(int64(l.Callers), "caller"))
 	p.printf("%s\n", p.paint(dim, text))
+
+	// A measurement with fewer jobs is noisier. The reader should know.
 	if l.Cut > 0 {
 		p.printf("%s\n", p.paint(dim, fmt.Sprintf(
 			"life: %s stopped at the time limit, with fewer jobs.", plural(int64(l.Cut), "measurement"))))
@@ -113,6 +116,7 @@ func (p *printer) benchServer(r *bench.Report) {
 		}
 	}
 
+	// The sums combine several phases and may exist without any row in the table.
 	sums := benchSums(r)
 	if len(t.rows) == 0 && len(sums) == 0 {
 		return
@@ -165,6 +169,8 @@ func benchSums(r *bench.Report) (pairs []cell) {
 // nativeText compares the cost of a job with that of bare commands.
 func nativeText(s *bench.ServerView) cell {
 	l := s.Life
+
+	// Other load makes bare commands look too expensive, so the ratio would be meaningless.
 	if !l.Counts {
 		text := fmt.Sprintf("%s: not valid, because the machine was busy (the maximum is %s + %s)",
 			micros(l.Native), micros(s.NativePush), micros(s.NativeTake))
@@ -183,12 +189,14 @@ func (p *printer) benchCompare(r *bench.Report) {
 	t := p.newTable("BACKLOG", ">PER SECOND", ">WITHOUT", ">RATIO", ">SERVER CPU/JOB", ">WITHOUT", ">RATIO",
 		">SCRIPT", ">WITHOUT", ">RATIO")
 	for _, of := range partsOf(r.Phases) {
+		// A phase that was not measured without the backlog has no ratio.
 		before, ok := without[of.name]
 		if !ok {
 			continue
 		}
 		row := []cell{{of.name, bold}, txt(rate(of.rate)), txt(rate(before.rate)), {percent(of.rate, before.rate), green}}
 		for _, pair := range [][2]float64{{of.cpu, before.cpu}, {of.script, before.script}} {
+			// Both figures must be known, because a ratio to zero means nothing.
 			if pair[0] > 0 && pair[1] > 0 {
 				row = append(row, txt(micros(pair[0])), txt(micros(pair[1])), cell{percent(pair[0], pair[1]), green})
 			}
@@ -219,6 +227,8 @@ func partsOf(phases []bench.Result) (all []measuredPart) {
 	}
 	for i := range phases {
 		of := &phases[i]
+
+		// The parts replace their phase, or its jobs would be in the table twice.
 		if of.PerSecond > 0 && of.Parts == nil {
 			part(string(of.Phase), of.PerSecond, of.Server)
 		}

@@ -19,6 +19,7 @@ it needs the admin address. For Redis, it also prints warnings about settings th
   duly check --repair
   duly check --url sqlite:backup.db --json`,
 		func(ctx context.Context, p *printer, _ []string) error {
+			// A check is the command that an operator runs to find unsafe settings.
 			a.warnings = warnAlways
 			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
 				bar := a.newProgress("check", 0)
@@ -58,6 +59,7 @@ func (a *app) printCheck(p *printer, report *contract.CheckReport) error {
 	if remaining == 0 {
 		return nil
 	}
+	// The report must precede the error, which goes to another stream.
 	if err := p.flush(); err != nil {
 		return err
 	}
@@ -73,6 +75,8 @@ func (p *printer) printFaults(faults []contract.Fault) {
 			repaired = cell{"yes", green}
 		}
 		queue := ""
+
+		// A fault of a namespace or a topic has no queue.
 		if f.Queue != (duly.QueueRef{}) {
 			queue = f.Queue.String()
 		}

@@ -21,6 +21,7 @@ type completions = func(cmd *cobra.Command, args []string, word string) ([]strin
 // arguments if n is 0. It does not open a file, because that would lock the file.
 func (a *app) completeQueues(n int) completions {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		// All names are typed. Without the directive the shell would offer files.
 		if n > 0 && len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -68,6 +69,7 @@ func (a *app) namesWithPrefix(
 	}
 	defer s.Close()
 
+	// One page is enough, because completion must be fast. It fails silently, or the text would end up at the prompt.
 	page, err := list(s, duly.PageParams{Limit: duly.MaxBatch})
 	if err != nil {
 		return nil
@@ -83,6 +85,7 @@ func (a *app) namesWithPrefix(
 // completeValues completes the value of a flag that has only these values.
 func completeValues(cmd *cobra.Command, flag string, values ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	// A missing flag is a mistake in this program, not of its user.
 	if err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())
 	}
@@ -90,6 +93,7 @@ func completeValues(cmd *cobra.Command, flag string, values ...string) {
 
 // completePrefixes completes the scheme of a URL.
 func completePrefixes(cmd *cobra.Command, flag string, schemes []string) {
+	// NoSpace, because the user continues with the rest of the URL.
 	complete := cobra.FixedCompletions(schemes, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())

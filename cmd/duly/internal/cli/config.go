@@ -79,9 +79,12 @@ no engine and changes nothing. It prints every error with its origin. The exit s
 		func(_ context.Context, p *printer, _ []string) error {
 			c, err := a.loadConfig(files, cmd.Flags())
 			var errs config.Errors
+			// Errors of the settings are results here. Any other error ends the command.
 			if err != nil && !errors.As(err, &errs) {
 				return err
 			}
+
+			// Unknown variables are collected too, so that one run shows everything to correct.
 			if unknown := a.unknownVariables(); len(errs)+len(unknown) > 0 {
 				return a.printConfigErrors(p, errs, unknown)
 			}
@@ -96,6 +99,8 @@ no engine and changes nothing. It prints every error with its origin. The exit s
 // printConfigSummary prints the number of settings of a valid configuration.
 func printConfigSummary(p *printer, c *config.Loaded) error {
 	given := 0
+
+	// The zero origin is that of a default.
 	for _, v := range c.Values {
 		if v.Origin != (config.Origin{}) {
 			given++
@@ -121,10 +126,12 @@ func (a *app) printConfigErrors(p *printer, errs, unknown config.Errors) error {
 			return err
 		}
 	}
+	// The lines must precede the error on the other stream.
 	if err := p.flush(); err != nil {
 		return err
 	}
 
+	// A server ignores unknown variables, so the message must not claim that it would fail.
 	if len(errs) == 0 {
 		err := contract.Errorf(duly.CodeInvalid, "the environment has %s; duly serve would start without them",
 			plural(int64(len(unknown)), "unknown variable"))

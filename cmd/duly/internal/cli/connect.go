@@ -70,6 +70,7 @@ func (a *app) withSession(ctx context.Context, create bool, do func(s *session) 
 // caller closes it. create allows it to create the engine's file.
 func (a *app) connect(ctx context.Context, create bool) (*session, error) {
 	at, err := a.findEndpoint()
+	// A command that only reads must not create an empty file.
 	if err == nil && !create {
 		err = a.checkFileExists(at)
 	}
@@ -132,6 +133,7 @@ func withoutRedisHints(err error) error {
 // namingURLFlag adds the flag to an error about the URL of Redis or of a file. The
 // options of the URL have the same names as other flags.
 func namingURLFlag(err error, url, flag string) error {
+	// The URL of a server has no options, so its errors are about other input.
 	if !open.Redis(url) && !strings.HasPrefix(url, "sqlite:") {
 		return err
 	}
@@ -188,6 +190,7 @@ func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 		return at, usageErrorf("%s is not a URL; write it like http://TOKEN@HOST/NAMESPACE", open.Redact(at.url))
 	}
 
+	// The token in the URL overrides the variable, because it is nearer to the command.
 	if u.User != nil {
 		at.token = u.User.Username()
 	}
@@ -225,6 +228,8 @@ func (a *app) localEndpoint() (endpoint, error) {
 		if err == nil {
 			return at, nil
 		}
+
+		// A file that exists but is unreadable must not lead to another server in the next folder.
 		if !errors.Is(err, fs.ErrNotExist) {
 			return at, withHint(err, "run as the server's user, or set --url")
 		}
@@ -236,6 +241,7 @@ func (a *app) localEndpoint() (endpoint, error) {
 // dataFolders returns the folders in which this machine's server may store its address:
 // the given one, else the default ones.
 func (a *app) dataFolders() []string {
+	// A given folder is the only one: falling back would reach another server unnoticed.
 	if dir := a.setting(a.data, "DULY_DATA"); dir != "" {
 		return []string{dir}
 	}
@@ -282,6 +288,7 @@ func readEndpoint(dir string) (endpoint, error) {
 		return at, &fs.PathError{Op: "read", Path: filepath.Join(dir, auth.URLFile), Err: fs.ErrNotExist}
 	}
 
+	// The certificate counts only for HTTPS. An old file may remain after a switch to plain HTTP.
 	if strings.HasPrefix(at.url, "https:") {
 		at.certFile = filepath.Join(dir, certFile)
 	}
@@ -317,6 +324,7 @@ func shellQuote(word string) string {
 
 // hide removes a secret from every error line.
 func (a *app) hide(secret string) {
+	// A token may come from several places. Once in the list is enough.
 	if secret != "" && !slices.Contains(a.secrets, secret) {
 		a.secrets = append(a.secrets, secret)
 	}

@@ -63,6 +63,8 @@ ends the command between two calls. It prints how many jobs were requeued.`,
   duly dead requeue orders --target crm --rate 100/s`,
 		func(ctx context.Context, out *printer, args []string) error {
 			f.IDs, f.TTL = args[1:], ttl
+
+			// IDs already limit the jobs, so a second selection could only contradict them.
 			switch {
 			case len(f.IDs) > 0 && f.N > 0:
 				return usageErrorf("--limit and IDs are both given, give one of them")
@@ -103,6 +105,7 @@ func (c *requeueCounts) String() string {
 // requeue requeues at most as many jobs as are dead at its start, so that jobs that die
 // again meanwhile stay dead.
 func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, f *requeueFlags) error {
+	// A missing queue and an empty one have the same statistics. A misspelled name should fail.
 	if err := a.mustExist(ctx, s, queue); err != nil {
 		return err
 	}
@@ -114,6 +117,7 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 		a: a, out: out, s: s, queue: s.queue(queue), flags: f, dead: int(stats.Sizes.Dead), batch: duly.MaxBatch,
 	}
 	if f.rate > 0 { // ten calls per second
+		// At low rates a call still has one job, or nothing would be requeued.
 		r.batch = max(1, min(int(f.rate/10), duly.MaxBatch))
 	}
 
@@ -123,11 +127,14 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 		err = r.requeueAll(ctx)
 	}
 	r.bar.end()
+
+	// The counts are printed after an error too, because the calls before it took effect.
 	if !out.json {
 		out.printf("%s\n", r.counts.String())
 	}
 
 	switch {
+	// A repeat with the same IDs requeues no other jobs. Without IDs it may.
 	case err != nil && len(f.IDs) == 0:
 		return withHintFor(duly.CodeUnavailable, err, "some jobs may be requeued; check before you repeat: %s dead list %s",
 			a.program(), shellQuote(queue))
@@ -156,6 +163,8 @@ type requeuer struct {
 // requeueAll requeues the jobs with the command's IDs, or the oldest jobs.
 func (r *requeuer) requeueAll(ctx context.Context) error {
 	ids, left := r.flags.IDs, max(len(r.flags.IDs), r.flags.N)
+
+	// N is the command's limit. Without it, the number of dead jobs at the start bounds the loop.
 	if left == 0 {
 		left = r.dead
 	}
@@ -170,6 +179,7 @@ func (r *requeuer) requeueAll(ctx context.Context) error {
 			call.N = n
 		}
 		found, err := r.call(ctx, call, n)
+		// No result means that no dead jobs are left, although the count promised more.
 		if err != nil || found == 0 {
 			return err
 		}
@@ -181,6 +191,7 @@ func (r *requeuer) requeueAll(ctx context.Context) error {
 
 // requeueTarget lists the dead jobs, the oldest first, and requeues those for the target.
 func (r *requeuer) requeueTarget(ctx context.Context) error {
+	// The prefix is optional in the flag, so that a target can be copied from either form.
 	target := contract.TargetPrefix + strings.TrimPrefix(r.flags.target, contract.TargetPrefix)
 	cfg, err := r.s.Config(ctx, r.queue)
 	if err != nil {
@@ -195,6 +206,8 @@ func (r *requeuer) requeueTarget(ctx context.Context) error {
 			return err
 		}
 		var ids []string
+
+		// The last page may hold jobs that died after the start. They stay dead.
 		for i := range found.Jobs[:min(left, len(found.Jobs))] {
 			if j := &found.Jobs[i]; cmp.Or(j.Callback, cfg.Push.URL) == target {
 				ids = append(ids, j.ID)
@@ -219,6 +232,7 @@ func (r *requeuer) requeueIDs(ctx context.Context, ids []string) (done bool, err
 	for part := range slices.Chunk(ids, r.batch) {
 		call := r.flags.RequeueParams
 		if call.N = 0; r.flags.N > 0 {
+			// Results that failed do not count, so the limit is one of requeued jobs.
 			part = part[:min(len(part), r.flags.N-int(r.counts.total()))]
 		}
 		if len(part) == 0 {
@@ -257,6 +271,7 @@ func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found
 // printRequeued prints and counts results.
 func (a *app) printRequeued(out *printer, queue string, results []duly.RequeueResult, c *requeueCounts) error {
 	if out.json {
+		// The lines go out unchanged. The loop below still counts the results for the exit status.
 		out.lines(wire.RequeuedForm.Append(nil, results))
 	}
 

@@ -29,11 +29,16 @@ func (l *deferredLog) Write(line []byte) (int, error) {
 	if !l.holding {
 		return l.to.Write(line)
 	}
+
+	// The newest lines explain the present state, so the oldest one goes.
 	if len(l.lines) == maxHeldLines {
 		l.lines, l.dropped = l.lines[1:], l.dropped+1
 	}
+
+	// The logger reuses its buffer after Write returns.
 	l.lines = append(l.lines, bytes.Clone(line))
 	select {
+	// A full channel must not block the engine that logs. Every line is also held.
 	case l.viewer <- string(bytes.TrimSpace(line)):
 	default: // the view has not shown the lines before
 	}
@@ -45,6 +50,8 @@ func (l *deferredLog) Write(line []byte) (int, error) {
 func (l *deferredLog) hold() (held <-chan string, release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
+	// A few lines are enough, because the view shows only the newest.
 	lines := make(chan string, 8)
 	l.holding, l.viewer = true, lines
 
@@ -58,6 +65,8 @@ func (l *deferredLog) hold() (held <-chan string, release func()) {
 		for _, line := range l.lines {
 			_, _ = l.to.Write(line) // a log drops its own errors
 		}
+
+		// A second release must not write the lines again.
 		l.lines, l.dropped = nil, 0
 	}
 }

@@ -42,6 +42,7 @@ func withHint(err error, format string, args ...any) error {
 
 // withHintFor sets the hint of errors of one code, unless they have one.
 func withHintFor(code duly.Code, err error, format string, args ...any) error {
+	// A hint near the failure is more exact than that of the code, so the first one wins.
 	if duly.CodeOf(err) != code || hasHint(err) {
 		return err
 	}
@@ -57,6 +58,7 @@ func (a *app) hint(cmd *cobra.Command, code duly.Code, err error) string {
 	var e *duly.Error
 	isContract := errors.As(err, &e)
 	switch {
+	// The order matters: an explicit hint replaces every hint that follows from the code.
 	case errors.As(err, &hinted):
 		return hinted.hint
 	case code == duly.CodeInvalid && cmd != nil:
@@ -144,6 +146,7 @@ func (a *app) withJobHint(err error, queue, id string) error {
 		return withHint(err, "requeue it first: %s", jobCommand("dead requeue"))
 	case e.State == duly.StateDone:
 		return withHint(err, "it is finished; push a new one")
+	// No state means that no job is in the way, so there is nothing to look at.
 	case e.State == duly.StateNone:
 		return err
 	}
@@ -159,11 +162,13 @@ func (a *app) jobError(ctx context.Context, s *session, err error, queue, id str
 // withFullHint adds a hint to the error of a push into a full queue. The code does not
 // say what is full, so withFullHint compares the queue with its bounds.
 func (a *app) withFullHint(ctx context.Context, s *session, err error, queue string) error {
+	// Only a full queue needs the two extra calls below.
 	if duly.CodeOf(err) != duly.CodeFull || hasHint(err) {
 		return err
 	}
 	stats, statsErr := s.Stats(ctx, s.queue(queue))
 	config, configErr := s.Config(ctx, s.queue(queue))
+	// The hint is optional. Its failure must not hide the error of the push.
 	if statsErr != nil || configErr != nil {
 		return err
 	}

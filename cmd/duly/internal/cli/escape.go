@@ -13,6 +13,8 @@ import (
 // the value stays the same.
 func escapeJSON(text []byte) []byte {
 	risky := func(r rune) bool { return r != '\n' && isUnsafe(r) }
+
+	// Most texts need no escape. Invalid UTF-8 takes the loop, which replaces it.
 	if utf8.Valid(text) && !bytes.ContainsFunc(text, risky) {
 		return text
 	}
@@ -23,6 +25,7 @@ func escapeJSON(text []byte) []byte {
 		case !risky(r):
 			escaped = utf8.AppendRune(escaped, r)
 		case r > 0xffff:
+			// JSON escapes have four digits, so a rune outside the basic plane needs two surrogates.
 			high, low := utf16.EncodeRune(r)
 			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
 		default:
@@ -37,6 +40,7 @@ type escapingWriter struct{ to io.Writer }
 
 // Write implements io.Writer. A call writes whole lines.
 func (e escapingWriter) Write(lines []byte) (int, error) {
+	// The count of escaped bytes differs from that of the input, and io.Writer must return the latter.
 	if _, err := e.to.Write(escapeJSON(lines)); err != nil {
 		return 0, err
 	}

@@ -172,6 +172,7 @@ func (f timeFlag) Type() string { return "time" }
 
 // Set implements pflag.Value.
 func (f timeFlag) Set(text string) error {
+	// RFC 3339 comes first, because only it has an offset.
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		*f.to = t
 		return nil
@@ -202,6 +203,8 @@ func (f headersFlag) Set(text string) error {
 	if !ok {
 		return usageErrorf("write it like name=value")
 	}
+
+	// The map is made late, because nil means that the field is not set.
 	if *f.to == nil {
 		*f.to = map[string]string{}
 	}
@@ -264,6 +267,8 @@ func (f countsFlag) Set(text string) error {
 		if err := (countFlag{to: &n}).Set(item); err != nil {
 			return err
 		}
+
+		// A repeated size would be measured twice.
 		if !slices.Contains(all, n) {
 			all = append(all, n)
 		}

@@ -19,6 +19,7 @@ func newProcessGroup(*exec.Cmd) {}
 
 // killGroup kills p and its descendants. Windows has no signal that asks a program to end.
 func killGroup(p *os.Process, _ bool) error {
+	// taskkill also ends the children, which Kill leaves running.
 	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.Pid)).Run() == nil {
 		return nil
 	}

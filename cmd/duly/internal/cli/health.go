@@ -24,6 +24,8 @@ func healthCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+
+			// A file has no process that answers, so a check of it would always succeed.
 			if !isRemote(at.url) {
 				return usageErrorf("%s is not a server; set --url to http(s)://HOST", open.Redact(at.url))
 			}

@@ -27,6 +27,7 @@ func oneLine(text string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
+		// A valid U+FFFD and an invalid byte look the same to range. Only the text tells them apart.
 		case r == utf8.RuneError && strings.HasPrefix(text[i:], "\ufffd"):
 			b.WriteRune(r)
 		case r == utf8.RuneError:
@@ -44,6 +45,7 @@ func isUnsafe(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
 // preview returns the beginning of a body for a table.
 func preview(body []byte, runes int) string {
+	// A rune has at most four bytes, so this prefix contains enough of them without escaping a large body.
 	text := oneLine(string(body[:min(len(body), 4*runes)]))
 	if n := utf8.RuneCountInString(text); n <= runes && len(body) <= 4*runes {
 		return text
@@ -58,6 +60,8 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%d B", n)
 	}
 	f, unit := float64(n), 0
+
+	// 1023.5 is the first value that rounds to 1024, which belongs to the next unit.
 	for f >= 1023.5 && unit < 5 {
 		f, unit = f/1024, unit+1
 	}
@@ -66,6 +70,7 @@ func bytesText(n int64) string {
 
 // threeDigits rounds a number to an integer, or to one decimal if it is below 10.
 func threeDigits(f float64) string {
+	// 9.95 rounds to 10.0, which would have three digits.
 	if f < 9.95 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
 	}
@@ -79,6 +84,8 @@ func countText(n int64) string {
 	if n < 0 {
 		sign, digits = "-", digits[1:]
 	}
+
+	// The groups are cut from the end, so the positions before it stay valid.
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + " " + digits[i:]
 	}

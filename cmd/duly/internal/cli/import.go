@@ -116,6 +116,8 @@ func (a *app) importInto(
 			return admin.Place(ctx, namespace, f.pool)
 		}
 	}
+
+	// Without Admin the importer reads no tokens.
 	if f.noTokens {
 		im.Admin = nil
 	}
@@ -136,6 +138,8 @@ func (a *app) importInto(
 	if empty {
 		err = emptySourceError(f)
 	}
+
+	// The JSON is printed even for an empty source, because a script expects one value.
 	if p.json || !empty {
 		p.imported(&report, f.dryRun)
 	}
@@ -187,6 +191,8 @@ func (t *importTargets) get(ctx context.Context, namespace string) (contract.Eng
 	if err != nil {
 		return nil, usageErrorf("%s is not a URL", open.Redact(t.at.url))
 	}
+
+	// An engine of a server accepts only the namespace of its URL.
 	u.Path = "/" + namespace
 	secure, err := t.a.tlsConfig(t.at.certFile)
 	if err != nil {
@@ -234,6 +240,8 @@ func (p *printer) imported(r *lmstfyimport.Report, dry bool) {
 		return
 	}
 	p.printf("\nNot imported:\n")
+
+	// Sorted, because the order of a map changes from run to run.
 	for _, reason := range slices.Sorted(maps.Keys(r.Left)) {
 		p.printf("  %s: %s\n", countText(r.Left[reason]), oneLine(reason))
 	}

@@ -32,6 +32,7 @@ func jobGetCommand(a *app) *cobra.Command {
 					return a.jobError(ctx, s, err, args[0], args[1])
 				}
 				if body {
+					// No escapes and no line end, so that a file gets exactly the body.
 					_, err := p.out.Write(j.Body)
 					return err
 				}
@@ -62,6 +63,8 @@ func jobRescheduleCommand(a *app) *cobra.Command {
 			return s.Update(ctx, q, id, u)
 		})
 	dueVars(cmd.Flags(), &u)
+
+	// Without a time the command would change nothing, which is certainly a mistake.
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !anyFlagSet(cmd) {
 			return usageErrorf("the time is missing; give --delay 1h, or --due 2030-01-01T06:00")
@@ -131,6 +134,7 @@ func (a *app) forEach(ctx context.Context, p *printer, names []string, done stri
 			err = p.value(idView{ID: name, OK: true})
 		case err == nil:
 			p.printf("%s %s\n", done, oneLine(name))
+		// After the only name nothing is left to continue with. The other errors would repeat for each name.
 		case len(names) == 1 || ctx.Err() != nil || endsCommand(code):
 			return err
 		default:

@@ -84,6 +84,8 @@ func (a *app) listJobs(
 
 	t := p.jobTable()
 	found := 0
+
+	// Without a limit, left is negative and never reaches zero.
 	for left := f.limit; left != 0 && !l.ended(); {
 		n := duly.DefaultPage
 		if left > 0 {
@@ -91,6 +93,7 @@ func (a *app) listJobs(
 		}
 		page, err := l.next(ctx, n, f.bodies)
 		if err != nil {
+			// The jobs before the error are still worth printing.
 			t.flush()
 			return a.orMissing(ctx, s, err, queue)
 		}
@@ -108,6 +111,8 @@ func (a *app) listJobs(
 	if err := p.flush(); err != nil {
 		return err
 	}
+
+	// An unknown queue looks like an empty one. A list that continues has found the queue before.
 	if found == 0 && f.cursor == "" {
 		if err := a.mustExist(ctx, s, queue); err != nil {
 			return err
@@ -135,10 +140,14 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 	}
 
 	view := moreView{Cursor: cursor}
+
+	// The number is only a courtesy, so an error of Stats leaves it out.
 	if stats, err := l.session.Stats(ctx, l.queue); err == nil && fromStart {
 		for _, state := range l.states {
 			view.Jobs += *stats.Sizes.Of(state)
 		}
+
+		// The queue may have changed since, but the page above had at least one more job.
 		view.Jobs = max(view.Jobs-int64(found), 1)
 	}
 
@@ -177,6 +186,8 @@ func (l *jobLister) resume(cursor string) error {
 	}
 	name, after, _ := strings.Cut(cursor, ":")
 	l.index = slices.IndexFunc(l.states, func(s duly.State) bool { return s.String() == name })
+
+	// A cursor of another state would start at a position that means nothing here.
 	if l.index < 0 {
 		return contract.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")
 	}
@@ -203,6 +214,8 @@ func (l *jobLister) next(ctx context.Context, n int, bodies bool) (duly.ListPage
 	if err != nil {
 		return page, err
 	}
+
+	// An empty cursor ends the state, so the next call begins with the next one.
 	if l.after = page.Next; l.after == "" {
 		l.index++
 	}

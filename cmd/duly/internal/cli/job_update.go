@@ -29,6 +29,7 @@ failures do not change.`,
 				return usageErrorf("--header and --no-headers are both set, give one of them")
 			}
 			if noHeaders {
+				// nil headers mean no change. Only an empty map removes them.
 				u.Headers = map[string]string{}
 			}
 
@@ -91,6 +92,8 @@ func (a *app) newBody(u *duly.Update, text *string) (err error) {
 	default:
 		u.Body = []byte(*text)
 	}
+
+	// nil means no change, so empty input must become an empty body.
 	if u.Body == nil {
 		u.Body = []byte{}
 	}

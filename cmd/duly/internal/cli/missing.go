@@ -85,10 +85,13 @@ func (a *app) missingGroup(ctx context.Context, s *session, err error, full stri
 		return err
 	}
 
+	// The suggestion has to be a group of the same topic, so the name is split first.
 	ref, group, _ := s.queue(full).Group()
 	near, _, listErr := findName(ctx, group, func(page duly.PageParams) (duly.NamePage, error) {
 		return topics.Groups(ctx, ref, page)
 	})
+
+	// If even the topic is unknown, its name is the one to correct.
 	if errors.Is(listErr, duly.ErrNotFound) {
 		return a.missingTopic(ctx, s, topics, listErr, ref.Name)
 	}

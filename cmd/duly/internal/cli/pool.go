@@ -82,6 +82,8 @@ func (p *printer) moves(moves []contract.MoveState) {
 	for i := range moves {
 		m := &moves[i]
 		since := ""
+
+		// The phase and its start have a meaning only while the namespace moves.
 		if m.From != "" {
 			since = relative(m.Since, p.now())
 		}
@@ -131,6 +133,7 @@ with the old pool reverses a move.`,
 				m, err := admin.Move(ctx, args[0], to)
 				err = withHintFor(duly.CodeNotFound, err, "see the namespaces: %s queues --namespaces", a.program())
 				err = withHintFor(duly.CodeConflict, err, "see its progress: %s pool status %s", a.program(), shellQuote(args[0]))
+				// The server continues the move, so the command may end here.
 				if err != nil || detach {
 					if err == nil {
 						p.moves([]contract.MoveState{m})
@@ -154,12 +157,15 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m contract
 	var total int64 // the largest number of remaining jobs
 	var printed contract.MovePhase
 	for m.From != "" {
+		// Without a bar, a line per phase shows that the command is alive.
 		if bar == nil && printed != m.Phase {
 			printed = m.Phase
 			a.printMovePhase(&m)
 		}
 
 		moves, err := admin.Moves(ctx, m.Namespace)
+
+		// An interrupt is no failure of the move. It only ends the view.
 		if ctx.Err() != nil {
 			return a.endWatch(ctx, m.Namespace)
 		}
@@ -172,6 +178,8 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m contract
 		for _, state := range duly.States {
 			remaining += *m.Left.Of(state)
 		}
+
+		// The number may rise, for example after a requeue. The maximum keeps the finished part at zero or more.
 		total = max(total, remaining)
 		bar.set(total-remaining, total, 0)
 		if m.From == "" {

@@ -21,6 +21,7 @@ func (a *app) newPrinter() *printer {
 	return &printer{
 		out: bufio.NewWriter(a.env.Stdout), json: a.json, now: a.env.Clock.Now,
 		escape: terminal,
+		// NO_COLOR and TERM=dumb are the two conventions by which users turn colours off.
 		colour: terminal && a.env.Getenv("NO_COLOR") == "" && a.env.Getenv("TERM") != "dumb",
 	}
 }

@@ -28,6 +28,7 @@ type progress struct {
 const barInterval = 100 * time.Millisecond
 
 func (a *app) newProgress(name string, total int64) *progress {
+	// Progress in a log file is noise, and with --json the stream may be read by a program.
 	if a.json || !a.env.Terminal(a.env.Stderr) {
 		return nil
 	}
@@ -47,6 +48,8 @@ func (b *progress) set(done, total, counted int64) {
 		return
 	}
 	b.done, b.total, b.counted = done, total, counted
+
+	// A fast loop calls set thousands of times per second. Drawing each time would slow it down.
 	if now := b.clock.Now(); now.Sub(b.drawn) >= barInterval {
 		b.drawn = now
 		b.draw(now)
@@ -58,6 +61,7 @@ func (b *progress) draw(now time.Time) {
 	const width = 30
 	text := ""
 	if b.total > 0 {
+		// The number may exceed a total that was counted before the work began.
 		part := min(float64(b.done)/float64(b.total), 1)
 		full := int(part * width)
 		text = fmt.Sprintf("[%s%s] %3.0f%%  ", strings.Repeat("█", full), strings.Repeat("░", width-full), part*100)
@@ -72,6 +76,8 @@ func (b *progress) draw(now time.Time) {
 		format = bytesText
 	}
 	text += format(count)
+
+	// In the first second the rate is too random to show.
 	if passed := now.Sub(b.start).Seconds(); passed >= 1 {
 		text += fmt.Sprintf("  %s/s", format(int64(float64(count)/passed)))
 	}
@@ -80,6 +86,7 @@ func (b *progress) draw(now time.Time) {
 
 // end removes the bar.
 func (b *progress) end() {
+	// A bar that was never drawn leaves nothing to erase.
 	if b != nil && !b.drawn.IsZero() {
 		fmt.Fprint(b.out, "\r\x1b[K")
 	}
@@ -91,6 +98,8 @@ func inputSize(in io.Reader) int64 {
 	if !ok {
 		return 0
 	}
+
+	// Only a regular file has a size before it is read.
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 		return info.Size()
 	}

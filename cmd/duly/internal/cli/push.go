@@ -48,6 +48,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
 			if !lines {
 				return a.push(ctx, p, job, args[1:])
 			}
+			// With one job per line, an ID or a body in the arguments would belong to no particular line.
 			if err := checkLines(args[1:], job.ID, "job"); err != nil {
 				return err
 			}
@@ -101,6 +102,8 @@ func setKind(job *duly.Job, kind string) error {
 	if kind == "" {
 		return nil
 	}
+
+	// Header names compare without case, so a duplicate may be spelled differently.
 	for name := range job.Headers {
 		if strings.EqualFold(name, duly.KindHeader) {
 			return usageErrorf("--kind and --header %s both set the kind; leave one of them out", name)
@@ -118,6 +121,7 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 	}
 	job.Body = body
 	return a.withNewEngine(ctx, func(s *session) error {
+		// PushMany writes the generated ID into the slice, and the hint below needs it.
 		jobs := []duly.Job{job}
 		result, err := a.client(s).PushMany(ctx, jobs)
 		if err == nil {
@@ -128,6 +132,7 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 		}
 
 		p.pushed(result[0], &job)
+		// The result must be printed before the note on the other stream.
 		if err := p.flush(); err != nil {
 			return err
 		}
@@ -144,6 +149,8 @@ func (a *app) withPushHint(ctx context.Context, s *session, err error, job *duly
 	if httpengine.NotSent(err) {
 		return err
 	}
+
+	// A conflict may mean that the name belongs to a topic.
 	if duly.CodeOf(err) == duly.CodeConflict {
 		err = a.orMissing(ctx, s, err, job.Queue)
 	}
@@ -176,6 +183,7 @@ func (a *app) body(rest []string) ([]byte, error) {
 
 // readInput reads standard input up to the largest body that any engine accepts.
 func (a *app) readInput() ([]byte, error) {
+	// One byte more than the limit shows that the input is too large, without reading all of it.
 	body, err := io.ReadAll(io.LimitReader(a.env.Stdin, duly.MaxMaxBody+1))
 	if err != nil {
 		return nil, withHint(err, "check standard input")
@@ -220,6 +228,8 @@ func (p *printer) lines(list []byte) {
 	if json.Unmarshal(list, &object) != nil {
 		return // package wire encodes valid JSON
 	}
+
+	// The list has one field besides the cursor. Its name differs from form to form.
 	for name, value := range object {
 		if name != "next" && json.Unmarshal(value, &items) == nil {
 			for _, item := range items {

@@ -99,6 +99,8 @@ func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (li
 		defer bar.end()
 
 		err = a.sendBatches(ctx, p, &sender, in, bar, &counts)
+
+		// The last error is printed also after a failed batch, because it may explain the failure.
 		a.printLastError(&sender, &counts)
 		if err == nil && sender.done != nil {
 			sender.done(&counts)
@@ -106,6 +108,7 @@ func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (li
 		return err
 	})
 
+	// A signal ends the input early. The command must not report that as success.
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -120,6 +123,8 @@ func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (li
 	if !p.json {
 		p.printf("%s\n", counts.String())
 	}
+
+	// The errors of single lines are on standard error already.
 	if counts.failed > 0 {
 		return errReported
 	}
@@ -145,6 +150,8 @@ func (a *app) sendBatches(
 			return err
 		}
 		a.countResults(counts, results)
+
+		// The bar counts bytes of input, but people want to see lines.
 		bar.add(read, counts.lines)
 		if p.json {
 			p.lines(json)
@@ -227,6 +234,7 @@ func (r *lineReader) read(in io.Reader) {
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = contract.TooLarge("line", "has more than %d bytes", duly.MaxMaxBody)
 	}
+	// The scanner returns nil at the end of the input. io.EOF distinguishes that from an input with more lines.
 	if err == nil {
 		err = io.EOF
 	}
@@ -255,6 +263,7 @@ func (r *lineReader) put(line []byte) bool {
 }
 
 func (r *lineReader) wake() {
+	// One pending signal is enough, because next takes all lines at once.
 	select {
 	case r.ready <- struct{}{}:
 	default:
@@ -276,6 +285,7 @@ func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 		r.mu.Unlock()
 
 		switch {
+		// Lines come before the error, so that the lines in front of a bad one are sent.
 		case len(lines) > 0:
 			return lines, nil
 		case errors.Is(err, io.EOF):
@@ -294,6 +304,8 @@ func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 func (r *lineReader) stop() {
 	r.mu.Lock()
 	r.stopped = true
+
+	// The reader may wait for room that nobody will make any more.
 	r.room.Signal()
 	r.mu.Unlock()
 }
