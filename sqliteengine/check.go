@@ -56,6 +56,7 @@ func (c *check) report(kind string, q *queue, id, detail string, m repair) {
 	if q != nil {
 		f.Queue = q.ref
 	}
+	// A repair may unbalance these groups, so balanceGroups visits them at the end.
 	c.groups = c.affectedGroups(q)
 	c.result.Faults = append(c.result.Faults, f)
 	c.repairs = append(c.repairs, m)
@@ -84,6 +85,7 @@ func (c *check) run(ctx context.Context, r *conn) error {
 	for _, q := range queues {
 		c.total += q.held() + q.sizes.Dead + q.sizes.Done
 		if q.kind == kindTopic {
+			// Delayed messages are in the numbers of the log, not in the sizes.
 			c.total += q.log.n.delayed
 		}
 	}
@@ -141,6 +143,7 @@ func (c *check) strayRows() error {
 			if _, err := t.stmt("tallies_drop").Int(1, id).Run(); err != nil {
 				return false, err
 			}
+			// Maintenance deletes the rows of a grave in small steps, so the repair stays short.
 			_, err := t.stmt("grave_add").Int(1, id).Run()
 			return true, err
 		})
@@ -151,6 +154,7 @@ func (c *check) strayRows() error {
 func (c *check) progress(ctx context.Context) error {
 	if c.p.Progress != nil {
 		done := c.result.Jobs + c.result.Messages
+		// The total comes from the stored counters, which may be too small.
 		c.p.Progress(done, max(c.total, done))
 	}
 	return c.e.checkOpen(ctx)
@@ -167,6 +171,7 @@ func (c *check) counters(q *queue, counted duly.Sizes) {
 			repairCounters(q.ref))
 		return
 	}
+	// The sum includes the sizes, so it means something only if they are correct.
 	if sum := q.accounted(); sum != q.counters.Pushed {
 		c.report(faultCounters, q, "", fmt.Sprintf("pushed is %d, but the other counters add up to %d",
 			q.counters.Pushed, sum), repairCounters(q.ref))
@@ -179,6 +184,7 @@ func repairCounters(ref duly.QueueRef) repair {
 		if q == nil {
 			return false, nil
 		}
+		// Calls have changed the queue since the check read it, so the repair counts again.
 		counted, err := t.recount(q)
 		if err != nil || counted == q.sizes && q.accounted() == q.counters.Pushed {
 			return false, err
@@ -206,6 +212,7 @@ func (t checkTx) recount(q *queue) (z duly.Sizes, err error) {
 func (c *check) earliestTimes(ctx context.Context) error {
 	var late []duly.QueueRef
 	err := c.e.change(ctx, func(t *tx) error {
+		// A transaction runs again after a full disk, so it begins with an empty list.
 		late = nil
 		for ref, q := range t.w.queues {
 			// Earlier calls of the same transaction may have changed the queue.
@@ -248,9 +255,11 @@ func (m eventTimes) isLater(truth eventTimes) bool {
 // repair repairs each fault in a transaction of its own.
 func (c *check) repair(ctx context.Context) error {
 	for i, m := range c.repairs {
+		// A damaged file has no repair; it needs a backup.
 		if m == nil {
 			continue
 		}
+		// Each repair verifies its fault again, because calls ran since the check found it.
 		found := false
 		err := c.e.change(ctx, func(t *tx) (err error) {
 			found, err = m(checkTx{t})

@@ -84,9 +84,11 @@ func scanChecked(s *sqliteconn.Stmt, q *queue) (k checked) {
 }
 
 func (c *check) job(q *queue, k *checked, counted *duly.Sizes) error {
+	// The raw state counts, because an unreadable row has no other one.
 	*counted.Of(k.rawState)++
 	faults, err := c.t.faultsOf(k)
 	for _, f := range faults {
+		// The repair runs after the whole check. These copies let the page be freed until then.
 		number, kind := k.number, f.kind
 		c.report(kind, q, k.ID, f.detail, func(t checkTx) (bool, error) { return t.repairJob(q.ref, number, kind) })
 	}
@@ -99,6 +101,7 @@ func (t checkTx) faultsOf(k *checked) (faults []jobFault, err error) {
 		faults = append(faults, jobFault{kind, fmt.Sprintf(format, args...)})
 	}
 	if k.bad != nil {
+		// The other columns mean nothing if the row can't be read.
 		found(faultUnreadable, "%v", k.bad)
 		return faults, nil
 	}
@@ -196,6 +199,7 @@ func (t checkTx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (
 	}
 
 	k := scanChecked(s, q)
+	// The statement ends before the repair changes the row that it reads.
 	s.Reset()
 	faults, err := t.faultsOf(&k)
 	if err != nil {
@@ -260,6 +264,7 @@ func (t checkTx) buryWithoutBody(j *job) error {
 		return nil
 	}
 	if j.state == duly.StateLeased {
+		// This fences the receipt of the running delivery.
 		j.ended++
 	}
 	j.lastError = "the stored body is lost"
@@ -280,6 +285,7 @@ func (t checkTx) repairAlias(j *job) error {
 	if _, err := t.stmt("alias_clear").Int(1, j.q.id).Text(2, j.ID).Run(); err != nil {
 		return err
 	}
+	// Lookups skip the aliases of a queue without this mark.
 	j.q.aliased = true
 	_, err = t.stmt("alias_add").Int(1, j.q.id).Text(2, j.ID).Blob(3, j.number[:]).Run()
 	return err

@@ -26,6 +26,7 @@ func (c *check) schedules(ctx context.Context, q *queue) error {
 			}
 			n++
 			r, err := scanSchedule(s, q.ref)
+			// An unreadable schedule also has its name, so the next page starts after it.
 			if last = r.Name; err != nil {
 				c.report(faultSchedule, q, r.Name, err.Error(), repairSchedule(q.ref, r.Name))
 			}

@@ -77,6 +77,7 @@ func (c *check) topic(q *queue) error {
 
 // recountLog computes the numbers of a topic from its rows.
 func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
+	// The counters of past events can't be recounted, so they stay.
 	n = q.log.n
 	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sqliteconn.Stmt) {
 		// An empty log begins after its last message.
@@ -90,6 +91,7 @@ func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 		if last := s.ColInt(1); last > n.last || n.last-n.first+1 != s.ColInt(2) {
 			n.last = last
 		}
+		// Entry times never fall, even after a repair.
 		n.lastMs, n.enteredBytes = max(n.lastMs, s.ColInt(3)), s.ColInt(4)
 	})
 
@@ -103,6 +105,7 @@ func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
 	}
 	err = eachRow(t.stmt("messages_from").Int(1, q.id).Int(2, n.first).Int(3, 1), func(s *sqliteconn.Stmt) {
 		m := message{id: s.ColText(2), key: s.ColText(3), headers: s.ColRaw(4), body: s.ColRaw(5)}
+		// The running total of a message includes the message itself.
 		n.goneBytes = first.entered - m.size()
 	})
 	return n, t.recountDelayed(q, &n, err)
@@ -118,6 +121,7 @@ func (t checkTx) recountDelayed(q *queue, n *logNumbers, err error) error {
 		m := message{id: s.ColText(0), key: s.ColText(1), headers: s.ColRaw(2)}
 		n.delayed++
 		n.delayedBytes += m.size() + s.ColInt(3)
+		// A seq is never used again, even if its message has left.
 		n.delayedSeq = max(n.delayedSeq, s.ColInt(4))
 	})
 	if err == nil {
@@ -276,6 +280,7 @@ func (t checkTx) messageFaults(k *checked, found func(kind, format string, args 
 	case k.ordinal() > k.q.group.n.cursor:
 		found(faultBeyondCursor, "%s", k.state)
 	default:
+		// readMessageHead sets fields of the job, so it gets a copy.
 		j := k.job
 		if _, err := j.readMessageHead(t.conn); err == errGone {
 			found(faultMessageGone, "%s", k.state)
@@ -294,6 +299,7 @@ func (t checkTx) repairMessage(j *job, kind string) error {
 	case faultBeyondCursor: // the cursor will reach it
 		return j.remove(t.tx)
 	case faultCopyMissing:
+		// The dead letter stays visible to operators, with an empty body.
 		j.pointer, j.lastError = false, "the copy of the message is lost"
 		if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
 			return err
@@ -336,6 +342,7 @@ func (q groupQueue) imbalance(topic topicQueue) int64 {
 // with each other.
 func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	topic := q.asGroup().topic(c.t.tx)
+	// These faults make the equation meaningless. balanceGroups corrects it after their repair.
 	if topic.missing() || q.asGroup().cursorFault(topic) != "" {
 		return
 	}
@@ -384,6 +391,7 @@ func (c *check) affectedGroups(q *queue) map[duly.QueueRef]bool {
 	if c.groups == nil {
 		c.groups = map[duly.QueueRef]bool{}
 	}
+	// A topic gets false, so balanceGroups skips it. Its log is a side of every group's equation.
 	if c.groups[q.ref] = q.kind == kindGroup; q.log != nil {
 		for _, ref := range q.log.groups {
 			c.groups[ref] = true
@@ -398,6 +406,7 @@ func (c *check) balanceGroups(ctx context.Context) error {
 		if !isGroup {
 			continue
 		}
+		// A transaction for each group lets other calls run in between.
 		err := c.e.change(ctx, func(t *tx) error {
 			_, err := repairGroupCounters(ref)(checkTx{t})
 			return err

@@ -113,6 +113,7 @@ func scanTopic(s *sqliteconn.Stmt, ref duly.QueueRef) *topicLog {
 // saveTopic writes the changed rows of a topic.
 func (q topicQueue) saveTopic(c *conn) error {
 	l := q.log
+	// Without a base the topic is new, or a check repairs its missing rows.
 	if q.cfgDirty || q.base.log == nil {
 		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4,
 			int64(l.cfg.MaxAge))
@@ -149,6 +150,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 	}
 
 	err := eachRow(c.stmt("topics_load"), func(s *sqliteconn.Stmt) {
+		// A damaged file may have rows of no topic, which Check reports.
 		if q := byID[s.ColInt(0)]; q != nil && q.kind == kindTopic {
 			q.log = scanTopic(s, q.ref)
 		}
@@ -172,6 +174,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 // damaged file lacks, so that no other code has to expect that.
 func linkGroups(queues map[duly.QueueRef]*queue) {
 	for _, q := range queues {
+		// This loop comes first, because the next one adds groups to the logs.
 		if q.kind == kindTopic && q.log == nil {
 			q.log = newTopicLog(q.ref)
 		}
@@ -194,6 +197,7 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 
 	for _, q := range queues {
 		if q.log != nil {
+			// A map has no order, and the list must be sorted by name.
 			slices.SortFunc(q.log.groups, compareNames)
 		}
 	}
@@ -230,6 +234,7 @@ func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
 		if err != nil {
 			return p, err
 		}
+		// The place after the last message is late enough, whatever its time.
 		if p.ordinal <= n.last && p.ms < ms {
 			low = p.ordinal + 1
 		} else {
@@ -241,6 +246,7 @@ func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
 
 // stepAll moves a topic and all its groups forward.
 func (q topicQueue) stepAll(t *tx) (more bool, err error) {
+	// The log moves first, so that the groups get the messages that are due now.
 	if more, err = q.stepLog(t); err != nil {
 		return false, err
 	}
@@ -298,6 +304,7 @@ func (q topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
 	if err := t.addQueue(g); err != nil {
 		return err
 	}
+	// Other versions of the topic share the old list, so it is replaced.
 	groups := append(slices.Clone(q.log.groups), ref)
 	slices.SortFunc(groups, compareNames)
 	q.log.groups = groups
@@ -314,6 +321,7 @@ type seekPoint struct {
 
 // findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
 func (q topicQueue) findPlace(t *tx, from duly.From, parts contract.FromParts) (seekPoint, error) {
+	// A future time would pass over messages that enter before it.
 	if parts.Kind == contract.KindTime && parts.Time.After(t.time) {
 		return seekPoint{}, contract.AheadOfLog(from)
 	}
@@ -336,6 +344,7 @@ func (q topicQueue) point(t *tx, p contract.FromParts) (at seekPoint, ahead bool
 		parts := contract.PositionPartsOf(p.Position)
 		at.wanted = int64(parts.Ordinal)
 		at.clipped = at.wanted < n.first
+		// A topic has only one shard here, so a position in another one does not exist.
 		ahead = parts.Shard != 0 || at.wanted > n.last
 	default:
 		at.wanted = n.first
@@ -354,6 +363,7 @@ func (q topicQueue) pointAtTime(t *tx, ms int64) (at seekPoint, err error) {
 			return at, err
 		}
 	}
+	// Only a log whose beginning is deleted can lack messages since ms.
 	p, err := q.firstSince(t, ms)
 	return seekPoint{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
 }

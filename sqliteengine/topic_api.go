@@ -49,11 +49,13 @@ func (e topicAPI) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 
 	var groups []duly.QueueRef
 	err := e.change(ctx, func(t *tx) error {
+		// A transaction runs again after a full disk, so it begins with no groups.
 		groups = nil
 		q := t.queue(ref.Normal())
 		if q == nil || q.kind != kindTopic {
 			return nil
 		}
+		// The list is replaced, never changed, so destroy does not disturb the loop.
 		groups = q.log.groups
 		for _, group := range groups {
 			if g := t.queue(group); g != nil {
@@ -136,6 +138,7 @@ func (e topicAPI) Delayed(ctx context.Context, topic duly.QueueRef, p contract.D
 
 	err = e.onTopicSnapshot(ctx, topic, func(t readTx, q topicQueue) error {
 		page = contract.DelayedPage{}
+		// One row more shows whether there is another page.
 		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5,
 			int64(p.Limit)+1).Int(6, boolean(p.Bodies))
 		defer rows.Reset()
@@ -148,6 +151,7 @@ func (e topicAPI) Delayed(ctx context.Context, topic duly.QueueRef, p contract.D
 			}
 			m := scanDelayed(rows)
 			bytes += len(m.body)
+			// The first message always fits, so that every page advances.
 			if n := len(page.Messages); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
 				page.Next = delayedCursor(&last)
 				return nil
@@ -202,6 +206,7 @@ func (e topicAPI) Groups(ctx context.Context, ref duly.QueueRef, p duly.PagePara
 	err = e.onTopicSnapshot(ctx, ref, func(t readTx, q topicQueue) error {
 		page = duly.NamePage{}
 		s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, p.Cursor)).Int(2, int64(p.Limit)+1)
+		// "A" follows "@", so the range holds exactly the groups of this topic.
 		s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
 		return eachRow(s, func(s *sqliteconn.Stmt) {
 			_, name, _ := strings.Cut(s.ColText(0), "@")
@@ -243,6 +248,7 @@ func (e topicAPI) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r 
 	})
 
 	if err == nil {
+		// The dropped messages may be running, so their handlers are canceled.
 		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
 	return r, err
@@ -297,6 +303,7 @@ func (e topicAPI) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPa
 		select {
 		case <-entered:
 		case <-timeout.C:
+			// A last read finds messages that entered together with the timeout.
 			p.Wait = 0
 		case <-ctx.Done():
 			return contract.ReadPage{}, ctx.Err()

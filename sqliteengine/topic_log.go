@@ -25,6 +25,7 @@ func (q topicQueue) delay(t *tx, m *message, due int64) error {
 	if _, err := s.Text(4, m.id).Text(5, m.key).BlobOrNull(6, m.headers).Blob(7, m.body).Run(); err != nil {
 		return err
 	}
+	// The timer would otherwise miss a message that is due before the others.
 	lower(&q.earliest.due, due)
 	return q.remember(t, m.id, -n.delayedSeq, 0)
 }
@@ -63,6 +64,7 @@ func (q topicQueue) enterDue(t *tx) (more bool, err error) {
 		}
 	}
 
+	// More may be due, so the earliest time stays in the past for the next step.
 	if len(due) == stepBound {
 		return true, nil
 	}
@@ -75,6 +77,7 @@ func (q topicQueue) enterOne(t *tx, m *delayedMessage) error {
 		return err
 	}
 	ordinal, err := q.enterLog(t, &m.message)
+	// Without stored IDs, no row waits for the position.
 	if err != nil || q.log.n.ids == 0 {
 		return err
 	}
@@ -127,6 +130,7 @@ func delayedCursor(m *delayedMessage) string {
 }
 
 func parseDelayedCursor(text string) (m delayedMessage, err error) {
+	// Every due time is later, so the first page begins with the first message.
 	if m.due = -1; text == "" {
 		return m, nil
 	}
@@ -154,6 +158,7 @@ type appended struct {
 // flush stores the waiting messages.
 func (b *messageBatch) flush(t *tx) error {
 	for rest := *b; len(rest) > 0; {
+		// A few fixed widths keep the number of prepared statements small.
 		w := width(len(rest))
 		s := t.conn.many("message_add_many", w)
 		for k := range rest[:w] {
@@ -200,10 +205,12 @@ func (q topicQueue) seen(t *tx, id string, r *duly.PublishResult) (bool, error) 
 	}
 	at, ordinal, ms := s.ColInt(0), s.ColInt(1), s.ColInt(2)
 	s.Reset()
+	// The row of an ended window stays until forgetIDs drops it.
 	if past(at+clock.Millis(q.log.cfg.Dedupe), t.now) {
 		return false, nil
 	}
 	q.log.n.existing++
+	// A message that is still delayed has no position.
 	if r.Status = duly.Exists; ordinal > 0 {
 		r.Position = q.log.position(ordinal, ms)
 	}
@@ -243,6 +250,7 @@ func (q topicQueue) forgetIDs(t *tx, window int64) error {
 	if n.ids == 0 {
 		return nil
 	}
+	// The list is complete before the deletions, which would disturb a running read.
 	old, err := q.oldIDs(t, window)
 	if err != nil {
 		return err
