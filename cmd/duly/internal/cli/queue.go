@@ -40,6 +40,7 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
   duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withNewEngine(ctx, func(s *session) error {
+				// A burst needs the rate that the queue has now, so the check is a call before the change.
 				if err := checkBurst(ctx, s, args[0], c); err != nil {
 					return err
 				}
@@ -99,6 +100,7 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 		return a.withConfigureHint(ctx, s, err, queue, patch)
 	}
 
+	// The configuration is read back, so that the output has the values that the engine filled in.
 	q, err := describeQueue(ctx, s, queue)
 	if err != nil {
 		return err
@@ -119,6 +121,7 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 func (a *app) withConfigureHint(
 	ctx context.Context, s *session, err error, queue string, patch duly.QueueConfig,
 ) error {
+	// The conflict of this change is with jobs of the group, so the hint lists them.
 	if s.queue(queue).IsGroup() && patch.Group.Order == duly.OrderKeys {
 		err = withHintFor(duly.CodeConflict, err, "see them: %s job list %s", a.program(), shellQuote(queue))
 	}
@@ -133,6 +136,8 @@ func checkBurst(ctx context.Context, s *session, queue string, patch duly.QueueC
 	if patch.Rate.Burst == 0 || patch.Rate.Limited() {
 		return nil
 	}
+
+	// A queue that does not exist yet will get the defaults.
 	config := contract.DefaultQueueConfig()
 	if current, err := s.Config(ctx, s.queue(queue)); err == nil {
 		config = current
@@ -161,6 +166,7 @@ func (f rateFlag) Set(text string) error {
 		return nil
 	}
 	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
+	// The negated comparison also refuses NaN, which compares false with everything.
 	if err != nil || !(n > 0) {
 		return usageErrorf("write a number above 0, such as 100 or 100/s (0.1 is one in ten seconds), or none")
 	}
@@ -217,6 +223,7 @@ given.`,
 func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.State, f purgeFlags) error {
 	return a.withEngine(ctx, func(s *session) error {
 		q := s.queue(queue)
+		// The check comes before the question, so that nobody confirms the removal from a misspelled queue.
 		if err := a.mustExist(ctx, s, queue); err != nil {
 			return err
 		}
@@ -227,6 +234,7 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 			}
 			n := *stats.Sizes.Of(state)
 			if f.limit > 0 {
+				// The limit may be larger than the number of jobs. The question has the number that is really removed.
 				n = min(n, int64(f.limit))
 			}
 			jobs := plural(n, state.String()+" job")
@@ -280,10 +288,13 @@ func queueDestroyCommand(a *app) *cobra.Command {
 // confirm asks before a removal. If there is no terminal to ask on, it returns an error
 // that names --yes.
 func (a *app) confirm(what string) error {
+	// Without a person at both streams, nobody could read the question and answer it.
 	if a.json || !a.env.Terminal(a.env.Stdin) || !a.env.Terminal(a.env.Stderr) {
 		return usageErrorf("%s; add --yes to confirm", what)
 	}
 	fmt.Fprintf(a.env.Stderr, "%s. Continue? [y/N] ", what)
+
+	// An error leaves the answer empty, which means no.
 	answer, _ := bufio.NewReader(a.env.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil

@@ -53,10 +53,14 @@ func listQueues(ctx context.Context, p *printer, s *session, namesOnly bool) err
 			}
 			return p.flush()
 		}
+
+		// A queue that fails does not end the list: the others are still worth seeing.
 		failures = errors.Join(failures, p.queueRows(ctx, s, t, names))
 		if err := p.flush(); err != nil {
 			return err
 		}
+
+		// If the engine is unavailable, every further page would wait and fail too.
 		if errors.Is(failures, duly.ErrUnavailable) {
 			return errReported // ends the list; failures has the errors
 		}
@@ -85,6 +89,7 @@ func (p *printer) queueRows(ctx context.Context, s *session, t *table, names []s
 	queues, errs := describe(ctx, s, names)
 	for i, q := range queues {
 		switch {
+		// The error of this queue is returned with the others.
 		case errs[i] != nil:
 		case p.json:
 			p.line(wire.QueueForm.Append(nil, q))
@@ -100,6 +105,8 @@ func (p *printer) queueRows(ctx context.Context, s *session, t *table, names []s
 func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, []error) {
 	const concurrency = 8
 	queues, errs := make([]wire.Queue, len(names)), make([]error, len(names))
+
+	// The slots bound the calls in flight, because a page has many queues and a server has limits.
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
 	for i, name := range names {

@@ -26,6 +26,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	}
 
 	code := duly.CodeOf(err)
+	// Before a command runs, every error is one of its command line.
 	if errors.As(err, new(usageError)) || !a.started {
 		code = duly.CodeInvalid
 	}
@@ -71,6 +72,7 @@ func flagNameOf(cmd *cobra.Command, field string) string {
 	name := flagName(field)
 	flag := cmd.Flags().Lookup(name)
 	if flag == nil {
+		// A repeated flag has the singular of the field: --header for headers.
 		flag = cmd.Flags().Lookup(strings.TrimSuffix(name, "s"))
 	}
 	if flag == nil && field == "from" { // the field of a seek
@@ -99,11 +101,15 @@ func (a *app) message(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) && (!isContract || e.Cause == context.DeadlineExceeded) {
 		text = "no answer in time"
 	}
+
+	// The code is printed in front of the text, or in a field of its own.
 	if isContract {
 		text = strings.Replace(text, string(e.Code)+": ", "", 1)
 	}
 
 	text = uniqueLines(text)
+
+	// Secrets are removed last, because any step above may bring one in.
 	for _, s := range a.secrets {
 		text = strings.ReplaceAll(text, s, "***")
 	}
@@ -116,6 +122,8 @@ func uniqueLines(text string) string {
 	var unique []string
 	for line := range strings.SplitSeq(text, "\n") {
 		repeats := func(earlier string) bool { return line == earlier || strings.HasSuffix(line, ": "+earlier) }
+
+		// A line that wraps an earlier one adds only its prefix.
 		if !slices.ContainsFunc(unique, repeats) {
 			unique = append(unique, line)
 		}
@@ -144,6 +152,8 @@ func (a *app) errorView(code duly.Code, err error, hint string) *errorView {
 		for _, f := range e.Fields {
 			v.Fields = append(v.Fields, fieldView(f))
 		}
+
+		// A nil pointer is left out of the JSON. The zero state would look like a state.
 		if e.State != duly.StateNone {
 			v.State = &e.State
 		}
@@ -162,6 +172,8 @@ func (a *app) printError(code duly.Code, err error, hint string) {
 	if hint != "" {
 		text += "; " + hint
 	}
+
+	// An error of this machine has this code too, but the word would suggest a bug in duly.
 	if code != duly.CodeInternal || errors.As(err, new(*duly.Error)) {
 		text = string(code) + ": " + text
 	}
@@ -175,6 +187,7 @@ func (a *app) wantsJSON() bool {
 		return a.json
 	}
 	for _, arg := range a.env.Args[1:] {
+		// Flags end here. A later --json is an argument.
 		if arg == "--" {
 			break
 		}

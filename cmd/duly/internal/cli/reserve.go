@@ -56,6 +56,7 @@ is due. While it waits it holds no job.`,
 
 func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []string, f *reserveFlags) error {
 	params := duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: f.max, Lease: f.lease}
+	// An invalid parameter should fail before the notes below are printed.
 	if err := contract.ValidateReserve(&params); err != nil {
 		return err
 	}
@@ -91,6 +92,7 @@ func (a *app) withReserveHint(ctx context.Context, s *session, err error, queues
 		return err
 	}
 	for _, name := range queues {
+		// A group can be reserved only if it has no target, which receives its messages instead.
 		if s.queue(name).IsGroup() {
 			return withHint(err, "to remove the target: %s queue set %s --target none", a.program(), shellQuote(name))
 		}
@@ -121,6 +123,8 @@ func (a *app) reserveOrWait(
 		}
 
 		wait := duly.MaxWait
+
+		// One wait has a maximum duration, so a longer --timeout needs several.
 		if f.timeout > 0 {
 			wait = min(wait, deadline.Sub(a.env.Clock.Now()))
 		}
@@ -141,6 +145,8 @@ func releaseAll(ctx context.Context, s *session, deliveries []duly.Delivery, cau
 	for i, d := range deliveries {
 		outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 	}
+
+	// A signal may have ended the context. The release must still reach the engine.
 	if _, err := s.Settle(context.WithoutCancel(ctx), s.namespace, outcomes); err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ func (a *app) restore(ctx context.Context, p *printer, from string, discard bool
 	}
 	params := sqliteengine.RestoreParams{From: from, DiscardOld: discard, Clock: a.env.Clock}
 	if from == "-" {
+		// Reading a terminal would wait silently for a person to type a database.
 		if a.env.Terminal(a.env.Stdin) {
 			return usageErrorf("FILE is -, but standard input is a terminal; pipe a backup into it")
 		}
@@ -80,6 +81,7 @@ const storeFile = "duly.db"
 // storeToReplace returns the URL of the store. The server does not run, so the command
 // cannot use the address in the data folder.
 func (a *app) storeToReplace() (string, error) {
+	// A given URL or folder is the only candidate, so that no other store is replaced by accident.
 	if url := a.setting(a.url, "DULY_URL"); url != "" {
 		return url, nil
 	}
@@ -117,6 +119,7 @@ type stageBars struct {
 }
 
 func (b *stageBars) set(stage sqliteengine.RestoreStage, done, total int64) {
+	// Each stage counts something else, so each has its own bar.
 	if stage != b.stage {
 		b.end()
 		b.stage, b.bar = stage, b.a.newProgress(string(stage), total)

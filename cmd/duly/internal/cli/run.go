@@ -98,6 +98,8 @@ func Run(ctx context.Context, env Env) int {
 		switch {
 		case !signalled:
 			signalled, first = true, now
+
+			// Cancellation lets the command drain. The loop continues to wait for its exit status.
 			drain()
 		case now-first >= signalGap: // a sooner signal belongs to the first one
 			a.abort()
@@ -154,9 +156,11 @@ func (a *app) command(use, short, long, examples string, run runFunc) *cobra.Com
 		Use: use, Short: short, Long: short + ".\n\n" + long, Example: examples,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// Flags and arguments are valid from here on, so an error is the command's own.
 			a.started = true
 			p := a.newPrinter()
 			err := run(cmd.Context(), p, args)
+			// The output may fail only here, for example on a full disk. The error of the command is more important.
 			if flushErr := p.flush(); err == nil {
 				err = flushErr
 			}
@@ -170,6 +174,7 @@ func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Com
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// Help with status 0 would hide the mistake from a script.
 			if len(args) == 0 {
 				return usageErrorf("%s needs a subcommand", cmd.CommandPath())
 			}
@@ -190,6 +195,8 @@ func (a *app) onAbort(f func()) (remove func()) {
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+
+		// The slot stays, because other removals use its later indexes.
 		a.abortHooks[i] = func() {}
 	}
 }

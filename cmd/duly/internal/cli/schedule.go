@@ -27,6 +27,7 @@ func (a *app) withSchedules(
 	ctx context.Context, create bool, do func(s *session, schedules duly.Scheduler) error,
 ) error {
 	return a.withSession(ctx, create, func(s *session) error {
+		// Schedules are an optional part of an engine.
 		schedules, ok := s.Engine.(duly.Scheduler)
 		if !ok {
 			return withHint(unsupported("schedules"), "use an engine with schedules")
@@ -189,6 +190,8 @@ func (a *app) forEachSchedule(
 func (p *printer) scheduleOf(queue string, info *duly.ScheduleInfo) {
 	line := append([]byte(`{"queue":"`), queue...) // the name of a queue needs no escapes
 	line = append(line, `",`...)
+
+	// The brace of the schedule's object is cut off, because the queue's field goes in front.
 	p.line(append(line, wire.ScheduleInfoForm.Append(nil, *info)[1:]...))
 }
 
@@ -237,6 +240,7 @@ func (p *printer) schedule(info *duly.ScheduleInfo) {
 	now, job := p.now(), &info.Template
 	state := "active"
 	switch {
+	// Paused comes first, because a paused schedule may have no next tick either.
 	case info.Paused:
 		state = "paused"
 	case info.Next.IsZero():
@@ -380,6 +384,7 @@ func (a *app) pruneSchedules(
 	err := a.forEachSchedule(ctx, s, schedules, args, func(queue string, page []duly.ScheduleInfo) error {
 		for i := range page {
 			if page[i].Owner == flags.owner && !slices.Contains(flags.keep, page[i].Name) {
+				// The version guards the delete: a schedule that changed after the list stays.
 				old = append(old, pruned{queue, page[i].Name, page[i].Version})
 				names = append(names, queue+"/"+page[i].Name)
 			}
@@ -394,6 +399,7 @@ func (a *app) pruneSchedules(
 		return nil
 	}
 
+	// The names are part of the question, because the owner's name alone does not show what is lost.
 	if !flags.yes {
 		what := "this deletes " + plural(int64(len(names)), "schedule") + ": " + oneLine(strings.Join(names, ", "))
 		if err := a.confirm(what); err != nil {
@@ -403,6 +409,7 @@ func (a *app) pruneSchedules(
 	for i, schedule := range old {
 		err := schedules.DeleteSchedule(ctx, s.queue(schedule.queue), schedule.name, schedule.version)
 		switch duly.CodeOf(err) {
+		// A deployment may put the schedule again meanwhile. That is no error of this command.
 		case duly.CodeConflict, duly.CodeNotFound:
 			a.note("%s has changed meanwhile and stays", names[i])
 			continue

@@ -50,6 +50,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 		})
 
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		// The number of arguments depends on --spec, which takesArgs cannot express.
 		switch {
 		case flags.spec == "" && len(args) != 2:
 			return usageErrorf("%s needs QUEUE and NAME, or --spec", cmd.CommandPath())
@@ -75,6 +76,7 @@ type dayFlag struct{ timeFlag }
 
 // Set implements pflag.Value.
 func (f dayFlag) Set(text string) error {
+	// timeFlag refuses a day without a time.
 	if day, err := time.ParseInLocation(time.DateOnly, text, f.local); err == nil {
 		*f.to = day
 		return nil
@@ -89,6 +91,7 @@ func (p *printer) ticks(s *duly.Schedule, flags *nextFlags) error {
 	addCronFault(&bad, err)
 	zone, err := cron.LoadZone(s.Zone)
 	addCronFault(&bad, err)
+	// Both faults are collected, so that one run shows both.
 	if err := bad.Err(); err != nil {
 		return err
 	}
@@ -96,6 +99,8 @@ func (p *printer) ticks(s *duly.Schedule, flags *nextFlags) error {
 	timing := cron.Timing{Expr: expr, Zone: zone, Start: s.Start, End: s.End}
 	t := p.newTable("TICK", "UTC", "")
 	tick, ok := timing.Next(flags.from)
+
+	// The count bounds the loop, because most expressions have no last tick.
 	for n := 0; ok && n < flags.count; n++ {
 		if p.json {
 			if err := p.value(map[string]string{"tick": stamp(tick)}); err != nil {

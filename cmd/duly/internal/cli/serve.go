@@ -175,6 +175,7 @@ func warnAboutKeys(log *slog.Logger, c *config.Loaded) {
 
 // dataAndEngine returns the data folder and the URL of the engine.
 func dataAndEngine(c *config.Loaded) (data, engine string) {
+	// The ./ shows in messages that the folder is relative.
 	if data = c.Data; data == "" {
 		data = "." + string(filepath.Separator) + defaultData
 	}
@@ -227,6 +228,8 @@ func (a *app) openServedEngine(
 		}
 		return nil, err
 	}
+
+	// Without pools there is nothing to route, so the engine serves directly.
 	if len(c.Pools) == 0 {
 		return engine, nil
 	}
@@ -261,6 +264,8 @@ func (a *app) newServer(r *reloader, engine contract.Engine, maxBody int, t *tel
 	}
 
 	c.Store = server.StoreOf(engine)
+
+	// The tokens protect the API, so an engine without them must not be served.
 	if c.Store.Registry == nil {
 		return nil, contract.Errorf(duly.CodeUnsupported,
 			"this engine stores no tokens, so it cannot be served; set --engine to a file or Redis")
@@ -273,6 +278,8 @@ func (a *app) listen(ctx context.Context, r *reloader, url string) error {
 	if err := r.server.Listen(ctx); err != nil {
 		return err
 	}
+
+	// The server works without these files. Only the local commands need them.
 	if err := storeCertificates(r.data, r.current.TLS.Config, r.current.AdminTLS.Config); err != nil {
 		r.log.Warn("cannot store the certificates for other commands; set their --ca", "data", r.data, "error", err)
 	}
@@ -336,6 +343,7 @@ func lmstfyLine(mode string) string {
 func (a *app) exampleCommands(data string) []string {
 	duly, flag := a.program(), ""
 	if defaultDir, err := filepath.Abs(defaultData); err == nil {
+		// In the default folder the commands find the server without a flag.
 		if dir, err := filepath.Abs(data); err == nil && dir != defaultDir {
 			flag = " --data " + shellQuote(data)
 		}

@@ -43,12 +43,15 @@ func (o *logOutput) configure(c *config.Log) {
 
 // Enabled implements slog.Handler.
 func (l logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	// The level is shared, so Enabled needs no handler, which a reload may replace.
 	return level >= l.level.Level()
 }
 
 // Handle implements slog.Handler.
 func (l logHandler) Handle(ctx context.Context, r slog.Record) error {
 	h := *l.handler.Load()
+
+	// The wrappers are applied per record, so that older loggers follow a change of the format.
 	for _, wrap := range l.wrappers {
 		h = wrap(h)
 	}
@@ -67,5 +70,6 @@ func (l logHandler) WithGroup(name string) slog.Handler {
 
 // wrap returns a logHandler with a further wrapper.
 func (l logHandler) wrap(wrapper func(slog.Handler) slog.Handler) slog.Handler {
+	// Clip prevents two loggers derived from one from sharing the last element.
 	return logHandler{l.logOutput, append(slices.Clip(l.wrappers), wrapper)}
 }

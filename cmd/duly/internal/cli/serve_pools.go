@@ -20,6 +20,8 @@ func (a *app) openPools(
 	log *slog.Logger, counts *metrics.Metrics,
 ) (_ contract.Engine, err error) {
 	engines := map[string]pools.Engine{contract.DefaultPool: {Open: engine}}
+
+	// After a success the pools own the engines.
 	defer func() {
 		if err == nil {
 			return
@@ -41,6 +43,7 @@ func (a *app) openPools(
 		}
 		e, err := opener(ctx)
 		switch {
+		// A pool that is down must not keep the other pools from serving.
 		case errors.Is(err, duly.ErrUnavailable):
 			log.Error("cannot reach the pool; its namespaces are unavailable", "pool", name, "engine", open.Redact(url))
 			engines[name] = pools.Engine{Opener: opener}
@@ -48,6 +51,8 @@ func (a *app) openPools(
 		case err != nil:
 			return nil, contract.Errorf(duly.CodeOf(err), "pool %s: %w", name, err)
 		}
+
+		// A pool must be a storage. A remote engine would only forward to another server.
 		if _, ok := e.(contract.Maintainer); !ok {
 			e.Close()
 			return nil, contract.Errorf(duly.CodeUnsupported, "pool %s: this engine has no storage; use a file or Redis", name)
@@ -64,6 +69,7 @@ func (a *app) openPools(
 
 // maxBodyOf returns the largest limit of a body of all pools.
 func maxBodyOf(url string, poolURLs map[string]string) int {
+	// A URL without the option has the default, not zero.
 	limit := func(url string) int { return cmp.Or(open.MaxBody(url), duly.DefaultMaxBody) }
 	result := limit(url)
 	for _, url := range poolURLs {

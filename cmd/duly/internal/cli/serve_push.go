@@ -21,6 +21,8 @@ func newPushConfig(settings *config.Push, data string, t *telemetry) (*server.Pu
 		Off: settings.Enabled == "false", Slots: settings.Concurrency, Memory: settings.Memory,
 	}
 	var err error
+
+	// A key file of the user is never created, because a typo would then seal secrets with a new key.
 	if settings.Keys == "" {
 		c.Keys, err = seal.Create(filepath.Join(data, keyFile))
 	} else {

@@ -40,6 +40,7 @@ type reloader struct {
 
 // serve serves until the context ends, and reports its state to the service manager.
 func (r *reloader) serve(ctx context.Context) error {
+	// HUP is watched before Ready, because a manager may reload as soon as it gets the notice.
 	ctx, stop := r.watchHangups(ctx)
 	defer stop()
 	r.manager.Notify(sdnotify.Ready, sdnotify.Status("serves at "+r.server.URL()))
@@ -82,6 +83,8 @@ func (r *reloader) watchHangups(ctx context.Context) (_ context.Context, stop fu
 		return ctx, cancel
 	}
 	hangups := make(chan os.Signal, 1)
+
+	// The signal is taken over before the goroutine starts, or an early HUP would end the process.
 	stopSignals := r.app.env.Hangups(hangups)
 	hadTerminal := r.hasTerminal()
 
@@ -110,6 +113,7 @@ func (r *reloader) hasTerminal() bool {
 
 // reload applies all changes of the configuration, or none if it has errors.
 func (r *reloader) reload(ctx context.Context) {
+	// The manager must see Ready again after an error too, because the server still runs.
 	r.manager.Notify(sdnotify.Reloading)
 	defer r.manager.Notify(sdnotify.Ready)
 
@@ -139,6 +143,7 @@ func (r *reloader) reload(ctx context.Context) {
 
 // reloadCertificates replaces the certificates of both addresses, and stores them.
 func (r *reloader) reloadCertificates(next *config.Loaded) {
+	// An address without a reload keeps its certificate, and its file must stay.
 	configs := [2]*tls.Config{r.current.TLS.Config, r.current.AdminTLS.Config}
 	for i, t := range [...]config.TLS{next.TLS, next.AdminTLS} {
 		// TLS cannot be switched on or off while the server listens.
@@ -147,6 +152,8 @@ func (r *reloader) reloadCertificates(next *config.Loaded) {
 			configs[i] = t.Config
 		}
 	}
+
+	// The running server has the new certificates already, so an error here is only logged.
 	if err := storeCertificates(r.data, configs[0], configs[1]); err != nil {
 		r.log.Error("cannot store the certificates for other commands", "error", err.Error())
 	}

@@ -31,6 +31,7 @@ func (a *app) newTelemetry(ctx context.Context, log *slog.Logger) (*telemetry, e
 	version := a.version().Version
 	t := &telemetry{metrics: metrics.New(metrics.Config{Version: version})}
 	cfg, err := otlp.FromEnv(a.env.Getenv)
+	// Without a collector no provider is made, so that tracing costs nothing.
 	if err != nil || cfg == nil {
 		return t, err
 	}
@@ -41,6 +42,8 @@ func (a *app) newTelemetry(ctx context.Context, log *slog.Logger) (*telemetry, e
 	if err != nil {
 		return nil, contract.Invalid("OTEL_RESOURCE_ATTRIBUTES", "must be like name=value,name=value")
 	}
+
+	// The SDK's default handler writes to standard error and ignores the log format.
 	otel.SetErrorHandler(logLostTraces(log, a.env.Clock))
 	t.spans = sdk.NewTracerProvider(sdk.WithBatcher(otlp.New(*cfg)), sdk.WithResource(about))
 	return t, nil
@@ -54,6 +57,8 @@ func logLostTraces(log *slog.Logger, c clock.Clock) otel.ErrorHandlerFunc {
 	return func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
+
+		// A collector that is down fails every batch. One line per minute is enough.
 		if now := c.Mono(); now >= next {
 			next = now + time.Minute
 			log.Warn("traces are lost", "error", route.Fault(err))
@@ -74,6 +79,8 @@ func (t *telemetry) shutdown() {
 	if t.spans == nil {
 		return
 	}
+
+	// The context of the command may have ended. The bound keeps a dead collector from delaying the exit.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = t.spans.Shutdown(ctx) // the error handler logs the error

@@ -249,6 +249,8 @@ func (a *app) readReceipts() (receipts []duly.Receipt, err error) {
 			var d struct {
 				Receipt string `json:"receipt"`
 			}
+
+			// A JSON line without a receipt is the output of another command.
 			if json.Unmarshal([]byte(text), &d) != nil || d.Receipt == "" {
 				return nil, usageErrorf("line %d of standard input is JSON without a receipt", n)
 			}

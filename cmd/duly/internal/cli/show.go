@@ -58,6 +58,7 @@ func (p *printer) job(j *duly.JobInfo) {
 	)
 
 	if len(j.Body) > 0 {
+		// The body comes last, because it is the longest part.
 		p.printf("\n%s\n", preview(j.Body, 2000))
 	}
 }
@@ -122,6 +123,8 @@ func headersText(headers map[string]string) string {
 	for name, value := range headers {
 		parts = append(parts, name+"="+value)
 	}
+
+	// The order of a map changes from run to run.
 	slices.Sort(parts)
 	return strings.Join(parts, " ")
 }
@@ -135,6 +138,8 @@ func (p *printer) jobTable() *table {
 // tries.
 func (t *table) addJob(j *duly.JobInfo) {
 	when := j.Due
+
+	// Each state has one time that matters: the end of its lease, its finish, or its due time.
 	switch j.State {
 	case duly.StateLeased:
 		when = j.LeaseEnd
@@ -143,6 +148,7 @@ func (t *table) addJob(j *duly.JobInfo) {
 	}
 	about := j.LastError
 	switch {
+	// The last error is the most useful text of a job, then its body, then its key.
 	case about != "":
 	case len(j.Body) > 0:
 		about = preview(j.Body, 48)

@@ -26,6 +26,7 @@ QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 				switch {
 				case errors.Is(err, duly.ErrConflict): // the name belongs to a topic
 					return topicStats(ctx, p, s, args[0])
+				// An unused queue may be a misspelled name. A group reports its absence by itself.
 				case err == nil && !isUsed(&q.Stats) && !s.queue(args[0]).IsGroup():
 					err = a.checkListed(ctx, s, args[0])
 				}
@@ -170,6 +171,8 @@ func (p *printer) config(c *duly.QueueConfig) {
 	group := c.Group != (duly.GroupConfig{})
 
 	t.add(txt("paused"), paused)
+
+	// The topic sets the shards of its groups.
 	if !group {
 		t.add(txt("shards"), txt(countOrNone(c.Shards)))
 	}
@@ -189,6 +192,7 @@ func (p *printer) config(c *duly.QueueConfig) {
 	t.add(txt("max leased"), txt(countOrNone(c.MaxLeased)))
 	t.add(txt("rate"), txt(rate))
 
+	// Other queues have no destination, and empty rows would suggest a missing setting.
 	if c.Delivery == duly.DeliverPush {
 		t.add(txt("delivery"), txt(string(c.Delivery)))
 		t.add(txt("push url"), txt(c.Push.URL))

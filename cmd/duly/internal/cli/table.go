@@ -44,6 +44,7 @@ func (p *printer) newTable(titles ...string) *table {
 // add adds a row. It makes every text safe to print.
 func (t *table) add(cells ...cell) {
 	for i := range cells {
+		// Escaping comes before the width is measured, because it changes the length.
 		cells[i].text = oneLine(cells[i].text)
 		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cells[i].text))
 	}
@@ -67,6 +68,8 @@ func (t *table) flush() {
 	for _, row := range t.rows {
 		t.write(row)
 	}
+
+	// The widths stay, so that the columns of the next page align with this one.
 	t.rows = t.rows[:0]
 }
 
@@ -80,6 +83,7 @@ func (t *table) write(row []cell) {
 
 	var b strings.Builder
 	for i, c := range row[:last+1] {
+		// The padding is computed without the style, whose escape sequences have no width.
 		gap := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.text))
 		if i > 0 {
 			b.WriteString("  ")
@@ -99,6 +103,7 @@ func (t *table) write(row []cell) {
 func (p *printer) pairs(cells ...cell) {
 	width := 0
 	for i := 0; i < len(cells); i += 2 {
+		// A pair without a text is not printed, so its name must not widen the column.
 		if cells[i+1].text != "" {
 			width = max(width, len(cells[i].text))
 		}

@@ -43,6 +43,7 @@ func (a *app) withTargets(ctx context.Context, do func(t targetStore) error) err
 		switch e := s.Engine.(type) {
 		case targetStore:
 			targets = e
+		// A client of a server reaches them through HTTPPush.
 		case interface{ HTTPPush() *httpengine.Push }:
 			targets = e.HTTPPush()
 		}
@@ -99,6 +100,8 @@ func (t *table) addTarget(target *contract.PushTarget) {
 			state = "closed"
 		}
 	}
+
+	// Disabled comes last, because it overrides the state of the host's gate.
 	if target.Settings.Disabled {
 		state = "disabled"
 	}
@@ -179,6 +182,8 @@ func (a *app) readFileFlag(path string) (string, error) {
 		defer f.Close()
 		in = f
 	}
+
+	// One byte more than the limit shows that the file is too large.
 	text, err := io.ReadAll(io.LimitReader(in, maxFlagFile+1))
 	if err == nil && len(text) > maxFlagFile {
 		err = usageErrorf("%s has more than %d bytes", path, maxFlagFile)
@@ -193,6 +198,8 @@ func (a *app) readSecretFlag(path string) (string, error) {
 	if err == nil && path != "" && text == "" {
 		err = usageErrorf("--secret-file has no secret")
 	}
+
+	// The secret may appear in an error of the server, so it is hidden from now on.
 	if text != "" {
 		a.hide(text)
 	}
@@ -311,6 +318,7 @@ another rotation.`,
 				return err
 			}
 			return a.withTargets(ctx, func(targets targetStore) error {
+				// No argument is the secret of the namespace, whose name is empty.
 				name := strings.Join(args, "")
 				if err := targets.RotateSecret(ctx, name, r); err != nil {
 					return err
@@ -319,6 +327,8 @@ another rotation.`,
 				if name != "" {
 					command += " " + shellQuote(name)
 				}
+
+				// The secret is not printed, because a terminal keeps its output.
 				a.noteOnTerminal("rotated the secret; to see it: %s", command)
 				return nil
 			})
@@ -338,6 +348,7 @@ func parseOverlap(text string) (*time.Duration, error) {
 	case "":
 		return nil, nil
 	case "now":
+		// nil means the default, so an overlap of zero needs a pointer.
 		return new(time.Duration), nil
 	}
 	d, err := duly.ParseDuration(text)

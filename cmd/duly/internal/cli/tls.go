@@ -45,11 +45,13 @@ func (a *app) tlsConfig(certFile string) (*tls.Config, error) {
 		Key:  a.setting(a.tls.Key, "DULY_CLIENT_KEY"),
 	}
 	c, err := files.Config()
+	// A given authority overrides the certificate in the folder.
 	if err != nil || files.CA != "" || certFile == "" {
 		return c, err
 	}
 
 	text, err := os.ReadFile(certFile)
+	// Storing the file may have failed. The system's authorities may still know the certificate.
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -69,6 +71,7 @@ func trustOnly(c *tls.Config, certificate []byte) {
 	// VerifyConnection verifies the certificate, also when a session is resumed.
 	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
+		// Only the first certificate is that of the server. The others are its authorities.
 		if len(s.PeerCertificates) > 0 && string(s.PeerCertificates[0].Raw) == string(certificate) {
 			return nil
 		}
@@ -132,6 +135,7 @@ func storeCertificates(data string, api, admin *tls.Config) error {
 	for name, c := range map[string]*tls.Config{certFile: api, adminCertFile: admin} {
 		path := filepath.Join(data, name)
 		if c == nil {
+			// A file of an earlier start would make clients trust a certificate that is no longer used.
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

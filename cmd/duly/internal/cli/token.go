@@ -36,6 +36,7 @@ namespace to one of the server's pools.`,
 				return err
 			}
 			return a.withNewAdmin(ctx, func(admin Admin, at endpoint) error {
+				// The namespace of a server's URL counts too, not only the flag.
 				t.Namespace = at.namespace
 				secret, err := admin.CreateTokenIn(ctx, pool, t)
 				err = withHintFor(duly.CodeConflict, err, "see its pool: %s pool status %s", a.program(), shellQuote(t.Namespace))
@@ -46,6 +47,8 @@ namespace to one of the server's pools.`,
 					p.line(wire.MadeTokenForm.Append(nil, wire.Token{Secret: secret, Token: t}))
 					return nil
 				}
+
+				// The secret goes to standard output alone, so that a shell can store it in a variable.
 				p.printf("%s\n", secret)
 				a.noteOnTerminal("for namespace %s with %s; it is not shown again",
 					t.Namespace, strings.Join(t.Rights.Names(), ", "))
@@ -80,6 +83,7 @@ func parseRights(names []string) (contract.Right, error) {
 		names[i] = strings.TrimSpace(names[i])
 	}
 	rights, err := contract.ParseRights(names)
+	// A token without rights would be valid but useless.
 	if err == nil && rights == 0 {
 		err = usageErrorf("the rights are missing; give --rights %s", allRights)
 	}
@@ -160,6 +164,7 @@ time to retry. An ID may be shortened.`,
 		`  duly token limit 4f0c1d2e3a5b --limit-produce 1000 --limit-consume 100 --limit-per 1m
   duly token limit 4f0c1d2e3a5b --none`,
 		func(ctx context.Context, p *printer, args []string) error {
+			// No limits and --none together, or neither, do not say what the caller wants.
 			if none == (l != contract.Limits{}) {
 				return usageErrorf("give limits (--limit-produce, --limit-consume, --limit-per), or --none")
 			}
@@ -237,6 +242,7 @@ func (a *app) tokenIDs(args []string) (ids []string, err error) {
 }
 
 func (a *app) tokenID(text string) string {
+	// A secret as an argument may appear in an error, so it is hidden first.
 	if strings.HasPrefix(text, auth.Prefix) {
 		a.hide(text)
 	}
@@ -248,6 +254,7 @@ func (a *app) tokenID(text string) string {
 
 // findToken finds the token whose ID begins with id.
 func findToken(ctx context.Context, admin Admin, id string) (found [32]byte, err error) {
+	// A whole ID needs no search.
 	if hash, err := wire.ParseTokenID(id); err == nil {
 		return hash, nil
 	}
@@ -259,6 +266,7 @@ func findToken(ctx context.Context, admin Admin, id string) (found [32]byte, err
 	n := 0
 	err = eachToken(ctx, admin, "", func(tokens []contract.Token) error {
 		for i := range tokens {
+			// The search continues after a match, because the beginning must be unique.
 			if strings.HasPrefix(wire.TokenID(tokens[i].Hash), id) {
 				found = tokens[i].Hash
 				n++

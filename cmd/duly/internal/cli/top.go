@@ -68,6 +68,7 @@ func (a *app) top(
 		return err
 	}
 	for _, name := range names {
+		// A queue that could not be read is missing too, but it exists.
 		if !first.Has(name) && first.Failed == nil {
 			if err := a.mustExist(ctx, s, name); err != nil {
 				return err
@@ -78,6 +79,8 @@ func (a *app) top(
 	format := &top.Format{Count: countText, Duration: shortDuration, Safe: oneLine, Colour: p.colour}
 	model := top.NewModel(fmt.Sprintf("%s  namespace %s", open.Redact(s.url), s.namespace), interval)
 	isTerminal := a.env.Terminal(a.env.Stdout) && a.env.Terminal(a.env.Stdin)
+
+	// Without a terminal, keys cannot be read and the screen cannot be redrawn.
 	if once || p.json || a.env.Screen == nil || !isTerminal {
 		return a.topOnce(ctx, p, model, sampler, first, format)
 	}
@@ -87,6 +90,8 @@ func (a *app) top(
 	if err != nil {
 		return err
 	}
+
+	// A second signal must restore the screen too, or the shell would be unusable.
 	remove := a.onAbort(leave)
 	defer func() { remove(); leave() }()
 	return live.Run(ctx, first)
@@ -103,6 +108,7 @@ func (a *app) newSampler(s *session, names []string) *top.Sampler {
 
 	named := map[string]bool{}
 	for _, name := range names {
+		// Groups are not in the list of queues, so the sampler reads each by its name.
 		if named[name] = true; s.queue(name).IsGroup() && !slices.Contains(sampler.Groups, name) {
 			sampler.Groups = append(sampler.Groups, name)
 		}
@@ -129,11 +135,14 @@ func hostsOf(s *session) func(ctx context.Context) ([]contract.PushHost, error) 
 // the newest line, and leave writes all lines after the screen was restored.
 func (a *app) enterScreen(live *top.LiveView) (leave func(), err error) {
 	release := func() {}
+
+	// If standard error is a file, the log does not disturb the screen.
 	if a.env.Terminal(a.env.Stderr) {
 		live.Log, release = a.log.hold()
 	}
 	leaveScreen, err := live.Enter()
 	if err != nil {
+		// The log must not stay held after a failed start.
 		release()
 		return nil, err
 	}
@@ -146,6 +155,7 @@ func (a *app) topOnce(
 	ctx context.Context, p *printer, model *top.Model, sampler *top.Sampler, first *top.Sample, format *top.Format,
 ) error {
 	model.Add(first, nil)
+	// Rates are differences, so one sample has none.
 	if err := clock.Sleep(ctx, a.env.Clock, model.Interval); err != nil {
 		return nil // the command was interrupted
 	}

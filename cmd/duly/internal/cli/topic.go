@@ -76,6 +76,7 @@ a group, use duly queue set TOPIC@GROUP.`,
   duly topic set events --max-age 30d --max-bytes none`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
+				// A set of a misspelled topic would create it, so the topic must exist.
 				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
 					return a.missingTopic(ctx, s, topics, err, args[0])
 				}
@@ -120,6 +121,7 @@ func (a *app) configureTopic(
 		return err
 	}
 
+	// The configuration is read back, so that the output has the values that the engine filled in.
 	info, err := topics.Topic(ctx, s.queue(name))
 	if err != nil {
 		return err
@@ -284,6 +286,8 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics contract.
 	if err != nil {
 		return err
 	}
+
+	// A step is small, so a signal ends the loop soon.
 	for more := true; more && ctx.Err() == nil; {
 		if more, err = step(ctx, ref); err != nil {
 			return err
@@ -308,6 +312,7 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics contract.
 // trimStep returns the engine's trim step: a call to the server, or Step for an engine with
 // a storage.
 func trimStep(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
+	// A server has its own route. An engine in this process has Step, which does all of its maintenance.
 	switch e := s.Engine.(type) {
 	case interface {
 		Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error)
@@ -326,6 +331,7 @@ func topicDestroyCommand(a *app) *cobra.Command {
 		`  duly topic destroy events --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, topics contract.Topics) error {
+				// The check comes before the question, so that nobody confirms the removal of a misspelled topic.
 				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
 					return a.missingTopic(ctx, s, topics, err, args[0])
 				}

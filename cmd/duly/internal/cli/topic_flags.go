@@ -24,6 +24,7 @@ func (f *fromFlag) Type() string { return "from" }
 // Set implements pflag.Value.
 func (f *fromFlag) Set(text string) error {
 	p, err := contract.ParseFrom(duly.From(text))
+	// The next cursor of a page is valid only for a read.
 	if err == nil && text != "" && p.Kind != contract.KindNext {
 		f.from = duly.From(text)
 		return nil
@@ -52,6 +53,8 @@ func (f byteCountFlag) Set(text string) error {
 		return nil
 	}
 	n, ok := config.ParseSize(text)
+
+	// Zero would mean that the field is unchanged.
 	if !ok || n < 1 {
 		return usageErrorf("write a number of bytes like 500000, 500KiB or 20GiB, or none")
 	}
@@ -81,6 +84,8 @@ func (f *filterFlag) Set(text string) error {
 	if !ok || strings.HasSuffix(name, "!") { // conditions like type!=paid do not exist
 		return usageErrorf("write a condition like type=paid or @key=customer-7, or none")
 	}
+
+	// A repeated flag adds a condition, so the filter is built again from all of them.
 	f.conditions = append(f.conditions, duly.Condition{Name: name, Value: value})
 	*f.to = duly.FilterOf(f.conditions...)
 	return nil
