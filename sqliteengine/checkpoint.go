@@ -76,6 +76,7 @@ func (k *checkpoints) run(p phase) {
 	go func() {
 		left, err := k.passes()
 		k.done <- passResult{left, err}
+		// The writer finishes the checkpoint and may be idle.
 		k.w.e.inbox.signal()
 	}()
 }
@@ -172,6 +173,7 @@ func (k *checkpoints) end() {
 // stop waits for running passes and ends the checkpoint.
 func (k *checkpoints) stop() {
 	if k.phase == phasePasses || k.phase == phasePassesAlone {
+		// The result does not matter, because the caller closes the store or moves the WAL itself.
 		<-k.done
 	}
 	k.end()
@@ -196,6 +198,7 @@ func (k *checkpoints) restart() (bool, error) {
 
 	_, _, err := c.Checkpoint(sqliteconn.Restart)
 	restarted := err == nil
+	// A read needs the WAL, which is no failure of the store.
 	if sqliteconn.IsBusy(err) {
 		err = nil
 	}

@@ -58,6 +58,7 @@ func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly
 	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
+		// A queue has only one shard here, so a receipt of another one names no job.
 		if q == nil || p.Shard != 0 {
 			return contract.NotFound(ref, p.Number.String())
 		}
@@ -81,9 +82,11 @@ func (t readTx) byReceipt(q *queue, n duly.Number) (*job, error) {
 
 // foundInfo sets info to a found job, or returns an error for nil.
 func (t readTx) foundInfo(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
+	// An expired job stays in the file until a step deletes it, but no caller sees it.
 	if j == nil || j.expired(t.now) {
 		return notFoundIn(q, id)
 	}
+	// The log may have deleted the message that a pointer names.
 	if *info, err = t.fullInfo(j); err == errGone {
 		return notFoundIn(q, id)
 	}
@@ -259,6 +262,7 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 		v.page.Queues = append(v.page.Queues, contract.QueueStats{Name: q.ref.Name, Stats: stats,
 			Throttle: contract.ThrottleOf(q.cfg)})
 		v.behind = q.ref.Name
+		// The check follows an append, so that every slice advances.
 		if s.timeUp() {
 			return true, nil
 		}
@@ -285,6 +289,7 @@ func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 		if err := t.countDue(q, &s.Sizes, &oldest); err != nil {
 			return s, err
 		}
+		// countDue has handled the due jobs, so the next due time is later than now.
 		next, ok, err := t.integer(t.stmt("next_due").Int(1, q.id).Int(2, t.now))
 		if err != nil {
 			return s, err
@@ -298,6 +303,7 @@ func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 		return s, err
 	}
 
+	// The difference is negative if the clock was set back.
 	s.OldestReady = time.Duration(max(0, t.now-oldest)) * time.Millisecond
 	return s, nil
 }
@@ -403,6 +409,7 @@ func (t readTx) size(j *job, row *sqliteconn.Stmt) (int, error) {
 func (t readTx) readKind(q *queue) error {
 	switch q.kind {
 	case kindTopic:
+		// A damaged file may lack the other rows. The defaults then remain.
 		q.log = newTopicLog(q.ref)
 		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.log = scanTopic(s, q.ref) })
 	case kindGroup:
@@ -411,6 +418,7 @@ func (t readTx) readKind(q *queue) error {
 			func(s *sqliteconn.Stmt) { q.asGroup().scanGroup(s) }); err != nil {
 			return err
 		}
+		// The notifier knows later calls, which are not saved yet.
 		q.group.called = max(q.group.called, t.w.e.notifier.called(q.ref))
 		topic, _, _ := q.ref.Group()
 		s := t.stmt("topic_id").Text(1, topic.Namespace).Text(2, topic.Name)

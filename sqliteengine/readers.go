@@ -48,6 +48,7 @@ func (e *store) onReader(caller context.Context, f func(ctx context.Context, c *
 	}
 
 	select {
+	// The slot comes before the connection, so pause waits for all reads by taking every slot.
 	case e.readers.slots <- struct{}{}:
 		defer func() { <-e.readers.slots }()
 	case <-caller.Done():
@@ -56,6 +57,7 @@ func (e *store) onReader(caller context.Context, f func(ctx context.Context, c *
 		return duly.ErrClosed
 	}
 
+	// pause must be able to end the read although its caller still waits.
 	ctx, interrupt := context.WithCancel(caller)
 	defer interrupt()
 	c, err := e.readers.acquire(e, interrupt)
@@ -79,6 +81,7 @@ func (e *store) runOn(ctx context.Context, c *conn, f func(ctx context.Context, 
 
 	err = interruptible(ctx, c, func(c *conn) error { return f(ctx, c) })
 	var broken *sqliteconn.Error
+	// After an error of SQLite, the state of the connection is uncertain.
 	reusable = !errors.As(err, &broken)
 	return err
 }
@@ -126,6 +129,7 @@ func (e *store) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (e
 		return err
 	}
 	defer func() {
+		// An open read would keep the WAL from restarting. SQLite ends some failed transactions itself.
 		if c.InTx() {
 			_, end := c.stmt("commit").Run()
 			err = errors.Join(err, end)
@@ -164,6 +168,7 @@ func (r *readers) release(c *conn, sound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.inUse, c)
+	// pause empties the pool, so no connection may return to it afterwards.
 	if r.down || !sound {
 		c.close()
 		return
@@ -179,6 +184,7 @@ func (r *readers) pause() error {
 	for _, interrupt := range r.inUse {
 		interrupt()
 	}
+	// The interrupted reads need the lock to release their connections.
 	r.mu.Unlock()
 
 	// The pool is empty once this call holds every token.
@@ -195,6 +201,7 @@ func (r *readers) pause() error {
 	defer r.mu.Unlock()
 	var err error
 	for _, c := range r.free {
+		// The WAL must stay as it is, even if this is the last connection.
 		err = errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
 	r.free = nil
@@ -277,6 +284,7 @@ func (e *store) findKnown(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
 	case q != nil && q.kind == kindTopic:
 		err = contract.IsTopic(ref)
 	case q == nil && isGroup:
+		// The error names what is missing: the topic, or only its group.
 		topic, readErr := t.readQueue(topicRef)
 		if err = readErr; err == nil && (topic == nil || topic.kind != kindTopic) {
 			err = contract.NoTopic(topicRef)
@@ -302,6 +310,7 @@ func (e *store) newReadTx(c *conn) readTx {
 func (e *store) readLong(ctx context.Context, f func(c *conn, s *readSlice) (more bool, err error)) error {
 	l := e.readers.long
 	select {
+	// There are fewer tokens than readers, so pages never occupy every reader.
 	case l.tokens <- struct{}{}:
 		defer func() { <-l.tokens }()
 	case <-ctx.Done():

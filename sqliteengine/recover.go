@@ -54,6 +54,7 @@ func (w *writer) fail(why error) {
 
 // disconnect closes all connections and keeps the WAL unchanged.
 func (w *writer) disconnect() {
+	// The passes of a checkpoint use a connection of their own, so they end first.
 	w.checkpoints.stop()
 	w.e.readers.pause()
 	if w.c != nil {
@@ -84,6 +85,7 @@ func (w *writer) tryReopen() {
 		w.log.Error("the store can't be reopened yet", "path", w.e.cfg.Path, "error", err)
 	}
 	f.why, f.retryAt = err, mono+f.pause
+	// An idle writer waits for its inbox, so the timer wakes it for the next try.
 	w.clock.AfterFunc(f.pause, w.e.inbox.signal)
 	f.pause = min(2*f.pause, longestPause)
 }
@@ -93,6 +95,7 @@ func (w *writer) reopen() error {
 	if err := w.space.borrow(); err != nil {
 		return err
 	}
+	// No connection is open yet, so nothing changes the WAL while it is rewritten.
 	if err := rewrite(w.e.cfg.Path + "-wal"); err != nil {
 		return err
 	}
@@ -114,6 +117,7 @@ func (w *writer) reopen() error {
 
 	w.c, w.walPages = c, 0
 	w.sizeBallast()
+	// Reads begin only now, because the file is checked and the state is loaded.
 	w.e.readers.resume()
 	w.e.notifier.reset(w.queues)
 	w.e.tokenWatchers.notify()
@@ -192,6 +196,7 @@ func (w *writer) open() error {
 	if err != nil {
 		return err
 	}
+	// The layout is checked first, so that a file of a newer version stays unchanged.
 	if err = w.loadState(c); err == nil {
 		err = useWAL(c)
 	}
@@ -232,6 +237,7 @@ func (w *writer) loadState(c *conn) error {
 
 	w.perNamespace = map[string]int{}
 	for ref := range w.queues {
+		// Groups do not count against the bound of the namespace.
 		if !ref.IsGroup() {
 			w.perNamespace[ref.Namespace]++
 		}

@@ -81,6 +81,7 @@ func Restore(ctx context.Context, p RestoreParams) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
+	// No process may open the store before the path names one complete store.
 	held, err := storefile.Lock(r.path, "stop it, then restore")
 	if err != nil {
 		return Restored{}, err
@@ -120,6 +121,7 @@ func newRestore(p RestoreParams) (*restore, error) {
 		}
 	}
 
+	// The rename would otherwise replace a symbolic link instead of its target.
 	path, err := resolvePath(p.Path)
 	if err == nil {
 		err = checkRegular(path)
@@ -141,11 +143,13 @@ func (r *restore) checkIsBackup() error {
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
 		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
 	}
+	// A copy of the file alone would lack the changes in its WAL.
 	if log, err := os.Stat(from + "-wal"); err == nil && log.Size() > 0 {
 		return contract.Errorf(duly.CodeInvalid,
 			"%s is a store that is open or was not closed, its last changes are in %s-wal; "+
 				"make a backup of it first", from, from)
 	}
+	// An open store may change during the copy, even if its WAL is empty.
 	if owner := storefile.Holder(from); owner != "" {
 		return contract.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first",
 			from, owner)
@@ -163,11 +167,13 @@ func (r *restore) run(ctx context.Context) error {
 	if err := dropLeftovers(r.path); err != nil {
 		return storefile.NotWritable(r.path, err)
 	}
+	// A file of another program is refused before the long copy.
 	old, err := hasReplaceable(r.path)
 	if err != nil {
 		return err
 	}
 
+	// makeCopy may fail after it has created the file.
 	defer r.dropCopy()
 	if err := r.makeCopy(old); err != nil {
 		return err
@@ -179,6 +185,7 @@ func (r *restore) run(ctx context.Context) error {
 		return err
 	}
 
+	// The old store changes only now, after the copy has passed its check.
 	if old {
 		if err := foldWAL(r.path); err != nil {
 			return err
@@ -195,6 +202,7 @@ func (r *restore) run(ctx context.Context) error {
 // makeCopy creates the file of the copy next to the store, readable only by the store's
 // owner.
 func (r *restore) makeCopy(old bool) error {
+	// Only a file of the same folder can be renamed to the path in one step.
 	f, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+restoreMark+"*"+copySuffix)
 	if err != nil {
 		return storefile.NotWritable(r.path, err)
@@ -205,6 +213,7 @@ func (r *restore) makeCopy(old bool) error {
 	if !old {
 		owner = filepath.Dir(r.path)
 	}
+	// Root may have created the lock file too, and the store's user must be able to open it.
 	if err := errors.Join(storefile.GiveTo(owner, f), storefile.GiveTo(owner, r.lock)); err != nil {
 		return restoreError(err,
 			"%s belongs to another user, as whom this process can't make files; restore as that user", owner)
@@ -229,6 +238,7 @@ func (r *restore) copyBackup(ctx context.Context) error {
 
 	to := &progressWriter{w: r.copy, progress: func(n int64) { r.p.Progress(RestoreCopy, n, total) }}
 	if _, err := io.Copy(to, contextReader{ctx, from}); err != nil {
+		// The cancellation is the cause. The failed read only follows from it.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -266,6 +276,7 @@ func (w *progressWriter) Write(b []byte) (int, error) {
 func (r *restore) place() error {
 	err := durable.Place(r.copy, r.path)
 	if err == nil {
+		// The file is the store now, so dropCopy must not remove it.
 		r.copy = nil
 		return nil
 	}
@@ -277,6 +288,7 @@ func (r *restore) place() error {
 				"store may be back",
 				r.path, storefile.Reason(err))}
 	}
+	// The old store still has its path, so it needs no second name.
 	if r.done.Kept != "" {
 		_ = os.Remove(r.done.Kept) // if this fails, Open removes it
 	}

@@ -35,9 +35,11 @@ func (r *restore) check(ctx context.Context) error {
 	if err := voidReceipts(copied); err != nil {
 		return r.backupError(storeError(copied, err))
 	}
+	// Only the file itself is renamed, and the last changes are still in its WAL.
 	if err := removeWAL(copied); err != nil {
 		return r.backupError(storeError(copied, err))
 	}
+	// The size is final only after the WAL was moved into the file.
 	info, err := os.Stat(copied)
 	if err != nil {
 		return err
@@ -75,6 +77,7 @@ func checkFile(ctx context.Context, path string, progress func(done, total int64
 		return contract.CheckReport{}, storeError(path, err)
 	}
 
+	// With Manual, the copy stays as the backup was: no timer takes back a lease.
 	cfg := Config{Path: path, Logger: slog.New(slog.DiscardHandler), Manual: true, isCopy: true}.withDefaults()
 	e, err := newEngine(cfg, current)
 	if err != nil {

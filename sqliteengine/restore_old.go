@@ -51,6 +51,7 @@ func foldWAL(path string) error {
 	}
 
 	for _, end := range []string{"-wal", "-journal"} {
+		// Both are empty now, unless another program uses the store.
 		if info, err := os.Stat(path + end); err == nil && info.Size() > 0 {
 			return contract.Errorf(duly.CodeUnavailable,
 				"%s%s is still in use; nothing was restored: end the program that has %s open", path, end, path)
@@ -61,6 +62,7 @@ func foldWAL(path string) error {
 			return storefile.NotWritable(path, err)
 		}
 	}
+	// After a power cut, a WAL that is back would be read into the new file.
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
@@ -69,6 +71,7 @@ func moveOldWAL(path string) error {
 	if err != nil {
 		return err
 	}
+	// The last changes must be on the disk before foldWAL removes the WAL.
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA synchronous = FULL;
 PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 	if err == nil {
@@ -89,9 +92,11 @@ PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 func (r *restore) keepOld() error {
 	name := r.path + keptMark + r.p.Clock.Now().UTC().Format(keptTime)
 	kept := name
+	// Two restores within a second need different names.
 	for n := 2; exists(kept); n++ {
 		kept = fmt.Sprintf("%s-%d", name, n)
 	}
+	// A rename would leave the path without a store until place.
 	err := os.Link(r.path, kept)
 	if err != nil {
 		err = copyFile(r.path, kept)
@@ -110,6 +115,7 @@ func copyFile(path, to string) error {
 		return err
 	}
 	defer from.Close()
+	// Open removes a file of this name, which a kill may leave incomplete.
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+restoreMark+"*"+copySuffix)
 	if err != nil {
 		return err
@@ -130,6 +136,7 @@ var copySuffixes = []string{"", "-wal", "-shm", "-journal", storefile.BallastSuf
 // dropKept removes the second name of a store that a killed restore has not replaced. The
 // caller holds the lock.
 func dropKept(path string, beside []os.DirEntry) (err error) {
+	// Without a file at the path, a second name is the only one of the store.
 	info, missing := os.Stat(path)
 	if missing != nil {
 		return nil
@@ -147,6 +154,7 @@ func keptNames(path string, info os.FileInfo, beside []os.DirEntry) (names []str
 			continue
 		}
 		name := filepath.Join(filepath.Dir(path), f.Name())
+		// A symbolic link to the store is no second name of its file.
 		if kept, err := os.Lstat(name); err == nil && os.SameFile(kept, info) {
 			names = append(names, name)
 		}

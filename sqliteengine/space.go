@@ -99,6 +99,7 @@ func (r *diskSpace) cover(c *conn) error {
 	pages := s.ColInt(0)
 	s.Reset()
 
+	// Most commits add no page and need no look at the file system.
 	if pages == r.covered {
 		return nil
 	}
@@ -120,6 +121,7 @@ func (r *diskSpace) cover(c *conn) error {
 
 // borrow frees half of the ballast for the WAL.
 func (r *diskSpace) borrow() error {
+	// The ballast shrinks, so the next commit must compare it with the WAL again.
 	r.shortage, r.covered = true, 0
 	return r.Cut(r.Size() / 2)
 }
@@ -132,6 +134,7 @@ func (w *writer) isFull(err error) bool {
 // attempt runs operations in one transaction. On a full disk it frees space and tries
 // again.
 func (w *writer) attempt(ops []*op) error {
+	// The disk may have space again, and these operations would be refused without it.
 	if w.space.shortage && anyAtLeast(ops, spaceSome) {
 		w.reclaim()
 	}
@@ -197,6 +200,7 @@ func (w *writer) sizeBallast() {
 
 // trimBallast cuts a ballast that grew large while a reader kept the WAL for long.
 func (r *diskSpace) trimBallast() error {
+	// The wide margin keeps the ballast from growing and shrinking all the time.
 	if r.Size() <= 3*r.Base() {
 		return nil
 	}
@@ -207,6 +211,7 @@ func (r *diskSpace) trimBallast() error {
 // freeSpace moves the whole WAL into the file, using the space of the ballast, and
 // truncates the WAL.
 func (w *writer) freeSpace() error {
+	// Passes of another connection would make this checkpoint fail as busy.
 	w.checkpoints.stop()
 	err := w.moveWAL(func() error {
 		err := w.truncateWAL()
@@ -218,6 +223,7 @@ func (w *writer) freeSpace() error {
 		defer w.e.readers.resume()
 		return w.truncateWAL()
 	})
+	// Only this error leaves the state of the disk unknown. After others the caller tries again.
 	if sqliteconn.IsIO(err) {
 		return err
 	}
@@ -263,6 +269,7 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 	if err == nil {
 		w.walPages, w.mayShrink = 0, true
 	}
+	// Also after an error, other processes must not take the freed space.
 	w.refillBallast()
 	return err
 }
@@ -279,6 +286,7 @@ func (w *writer) refillBallast() {
 	if r.Grow(want) != nil || !r.shortage {
 		return
 	}
+	// The additional quarter has only shown that the disk has space.
 	if err := r.Cut(r.Base()); err != nil {
 		w.warnOnce(err)
 	}
@@ -307,9 +315,11 @@ func (w *writer) reclaim() (again bool) {
 	}
 
 	given, err := w.releasePages()
+	// The freed pages return to the disk only with the checkpoint.
 	if err == nil && (given || w.walPages >= shortagePages) {
 		w.checkpoints.stop()
 		err = w.moveWAL(func() error {
+			// A passive checkpoint never waits for readers. The store serves calls in between.
 			log, moved, err := w.c.Checkpoint(sqliteconn.Passive)
 			if err == nil && log != moved {
 				err = errNotMoved

@@ -82,6 +82,7 @@ func packFields(p *contract.Planned, alias string, bits uint64) []byte {
 
 	w.text(bits&hasOrderKey, p.OrderKey)
 	if bits&hasMerge != 0 {
+		// One bit covers all fields of a merge, so each is written even if it is empty.
 		w.text(1, p.Merge.Key)
 		w.text(1, p.MergeKey)
 		w.text(1, string(p.Merge.Mode))
@@ -182,6 +183,7 @@ func HasEntries(rules []byte) bool {
 
 // unpackFields is Unpack for a given set of known bits.
 func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, err error) {
+	// A field without a bit has its default.
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
 	if b == nil {
@@ -190,6 +192,7 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 
 	r := &unpacker{rest: b}
 	bits := r.uvarint()
+	// The length of an unknown field is not known. No rules without bits are ever written.
 	if bits&^known != 0 || bits == 0 {
 		return "", ErrInvalid
 	}
@@ -220,6 +223,7 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 	p.Callback = r.text(bits & hasCallback)
 	p.OnDone = r.text(bits & hasOnDone)
 	p.OnDead = r.text(bits & hasOnDead)
+	// Bytes that are left over show that the bits and the fields disagree.
 	if r.bad || len(r.rest) > 0 {
 		return "", ErrInvalid
 	}
@@ -273,6 +277,7 @@ func (r *unpacker) text(wanted uint64) string {
 		return ""
 	}
 	n := r.uvarint()
+	// The comparison is unsigned, because a damaged length may exceed an int.
 	if n > uint64(len(r.rest)) {
 		r.bad = true
 		return ""
@@ -284,6 +289,7 @@ func (r *unpacker) text(wanted uint64) string {
 
 func (r *unpacker) headers() map[string]string {
 	n := r.number(1)
+	// The bound keeps a damaged number from allocating much memory.
 	if n < 1 || n > duly.MaxHeaders {
 		r.bad = true
 		return nil

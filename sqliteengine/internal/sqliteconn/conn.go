@@ -51,6 +51,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 	}
 	defer libc.Xfree(tls, name)
 
+	// One goroutine at a time uses the connection, so SQLite needs no mutex.
 	rc := sqlite3.Xsqlite3_open_v2(tls, name, c.out, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
 	// SQLite sets the handle even if opening failed. It must be closed then too.
 	c.db = *(*uintptr)(at(c.out))
@@ -137,6 +138,7 @@ func (c *Conn) configure(option int32) error {
 // Interrupt makes the running statement of the connection fail soon. It is the only
 // method that other goroutines may call, and only while the connection is open.
 func (c *Conn) Interrupt() {
+	// A TLS belongs to one goroutine, and the running statement uses that of the connection.
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
@@ -214,6 +216,7 @@ func (c *Conn) fail(rc int32) error {
 	message := libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))
 	if c.db != 0 {
 		message = libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db))
+		// The extended code may be that of an earlier error, so it must belong to rc.
 		if extended := sqlite3.Xsqlite3_extended_errcode(c.tls, c.db); extended&0xff == rc&0xff {
 			rc = extended
 		}

@@ -37,11 +37,13 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 		return nil, fmt.Errorf("sqliteconn: %w", err)
 	}
 	defer libc.Xfree(c.tls, text)
+	// A persistent statement does not occupy SQLite's lookaside memory.
 	rc := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, c.out, 0)
 	if rc != sqlite3.SQLITE_OK {
 		return nil, c.fail(rc)
 	}
 	s := &Stmt{c: c, p: *(*uintptr)(at(c.out))}
+	// SQLite compiles an empty text or a comment to no statement.
 	if s.p == 0 {
 		return nil, fmt.Errorf("sqliteconn: no statement in %q", sql)
 	}
@@ -162,6 +164,7 @@ func (s *Stmt) copy(from *byte, n int) uintptr {
 	case n < bufBytes-s.used:
 		s.used += n
 	default:
+		// The additional byte makes the size of an empty argument more than 0.
 		p = libc.Xmalloc(s.c.tls, libc.Tsize_t(n+1))
 		s.extra = append(s.extra, p)
 	}
@@ -190,6 +193,7 @@ func (s *Stmt) Step() (bool, error) {
 		s.Reset()
 		return false, nil
 	default:
+		// The message belongs to SQLite's last call, so it is read before the reset.
 		err := s.c.fail(rc)
 		s.Reset()
 		return false, err
@@ -234,6 +238,7 @@ func (s *Stmt) ColNull(i int) bool {
 // ColRaw returns the bytes of a column without a copy. They are valid until the next Step
 // or Reset. NULL is nil.
 func (s *Stmt) ColRaw(i int) []byte {
+	// The pointer comes first: it may convert the column, which changes the length.
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))
 	if p == 0 {

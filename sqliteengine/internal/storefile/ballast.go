@@ -55,6 +55,7 @@ func OpenBallast(path string) *Ballast {
 		b.base = min(max(total/8, leastBallast), mostBallast)
 	}
 
+	// A full disk must not keep the store from opening.
 	if err := b.open(); err != nil {
 		return b
 	}
@@ -69,6 +70,7 @@ func (b *Ballast) open() error {
 	if b.f != nil {
 		return nil
 	}
+	// Growing through a symbolic link would change a file of somebody else.
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
 		return contract.Errorf(duly.CodeUnavailable,

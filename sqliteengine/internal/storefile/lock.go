@@ -53,6 +53,7 @@ func Lock(path, advice string) (*os.File, error) {
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
+		// The error of a symbolic link differs between systems, so the file is examined instead.
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
 			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it",
 				path)
@@ -99,6 +100,7 @@ func Holder(path string) string {
 
 // lockOwner describes the process that holds the lock, as its lock file says.
 func lockOwner(f *os.File) string {
+	// Any program may have written the file, so only the length of a number is read.
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	pid, bad := strconv.Atoi(strings.TrimSpace(string(text)))
 	switch {
