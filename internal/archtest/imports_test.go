@@ -155,8 +155,8 @@ func TestDependencyRule(t *testing.T) {
 	report(t, sharedFaults(files))
 }
 
-// A direct import may be innocent and what it pulls in not; so what a program
-// gets by importing one package is asked of the go command.
+// A direct import can be allowed while its own imports are not. The go command lists what a program
+// links if it imports one package.
 func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -192,6 +192,20 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 				if under(path, tt.forbids...) || tt.noModules && foreign {
 					t.Errorf("%s pulls in %s", tt.dir, path)
 				}
+			}
+		})
+	}
+}
+
+// C17.38: every package that fires ticks has the zones. A producer does not link them, which
+// TestImportingOnePackageDoesNotPullInAnother checks.
+func TestPackagesThatFireTicksHaveTheZones(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"sqliteengine", "redisengine", "internal/model", "cmd/duly"} {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(dependencies(t, dir), "time/tzdata") {
+				t.Errorf("%s does not import time/tzdata, so its zones depend on the host", dir)
 			}
 		})
 	}
