@@ -40,6 +40,7 @@ func main() {
 func stopSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
+	// Room for two signals, so that the second one is not lost while the first is handled.
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	return stop
@@ -65,11 +66,13 @@ func isPiped(stream any) bool {
 // gauge returns a function that opens a gauge of the server behind an engine's URL.
 // It returns nil if that server has no statistics.
 func gauge(url string) func(context.Context) (bench.Gauge, error) {
+	// nil, and not a function that fails, makes the benchmark leave out what it cannot measure.
 	if !open.Redis(url) {
 		return nil
 	}
 	return func(ctx context.Context) (bench.Gauge, error) {
 		g, err := redisgauge.Open(ctx, url)
+		// A nil *Gauge in the interface would not compare equal to nil.
 		if err != nil {
 			return nil, err
 		}

@@ -42,6 +42,8 @@ func (s *screen) Keys() <-chan string {
 		defer close(keys)
 		for b := make([]byte, 64); ; {
 			n, err := s.in.Read(b)
+
+			// A read may return text together with the error that ends the input.
 			if n > 0 {
 				keys <- string(b[:n])
 			}

@@ -61,6 +61,7 @@ func (a *app) listGroups(
 		groups, errs := describe(ctx, s, full)
 		for i := range groups {
 			switch {
+			// The error of this group is returned with the others.
 			case errs[i] != nil:
 			case p.json:
 				p.line(wire.QueueForm.Append(nil, groups[i]))
@@ -157,6 +158,7 @@ func topicGroupDeleteCommand(a *app) *cobra.Command {
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, _ contract.Topics) error {
 				name := duly.GroupName(args[0], args[1])
+				// The check comes before the question, so that nobody confirms the removal of a misspelled group.
 				if err := a.mustExist(ctx, s, name); err != nil {
 					return err
 				}
@@ -221,6 +223,8 @@ func seekText(r contract.SeekResult) string {
 	if r.Skipped > 0 {
 		parts = append(parts, plural(r.Skipped, "message")+" skipped")
 	}
+
+	// A seek to the present position is valid and moves nothing.
 	if len(parts) == 0 {
 		parts = append(parts, "the position is unchanged")
 	}

@@ -96,6 +96,8 @@ func (p *printer) published(r duly.PublishResult, m *duly.Message) {
 		return
 	}
 	name := r.ID
+
+	// A delayed message has no position until it enters the log.
 	if r.Position != (duly.Position{}) {
 		name = r.Position.String()
 	}
@@ -119,6 +121,7 @@ func entry(m *duly.Message, now time.Time) string {
 // publishLines publishes one message per line.
 func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) error {
 	return a.sendLines(ctx, p, func(s *session) (lineSender, error) {
+		// An engine without topics should fail before the first line is read.
 		if _, err := s.topics(); err != nil {
 			return lineSender{}, err
 		}
@@ -133,6 +136,7 @@ func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) e
 			results, err := client.PublishMany(ctx, messages)
 			counted := make([]duly.PushResult, len(results))
 			for i, r := range results {
+				// sendLines counts only the status. The positions are in the JSON.
 				counted[i] = duly.PushResult{Status: r.Status, Err: r.Err}
 			}
 			return counted, wire.PublishedForm.Append(nil, results), err
@@ -222,6 +226,8 @@ func (a *app) tail(
 		}
 
 		left -= len(page.Entries)
+
+		// Without --once, an empty page only means that nothing entered during the wait.
 		if f.limit > 0 && left <= 0 || f.once && len(page.Entries) == 0 {
 			return nil
 		}
@@ -299,6 +305,7 @@ func (a *app) listDelayed(
 		}
 		page, err := topics.Delayed(ctx, s.queue(topic), params)
 		if err != nil {
+			// The messages before the error are still worth printing.
 			t.flush()
 			return a.missingTopic(ctx, s, topics, err, topic)
 		}
@@ -351,6 +358,8 @@ func topicCancelCommand(a *app) *cobra.Command {
 					if !errors.Is(err, duly.ErrNotFound) {
 						return err
 					}
+
+					// An unknown topic and an unknown message have the same code.
 					if _, missing := topics.Topic(ctx, s.queue(args[0])); missing != nil {
 						return a.missingTopic(ctx, s, topics, missing, args[0])
 					}
@@ -387,6 +396,7 @@ all messages. --from creates the group if it does not exist.`,
 		})
 
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		// The words after the dash are a command, not names.
 		topics, _ := splitAtDash(cmd, args)
 		return takesArgs("TOPIC")(cmd, topics)
 	}

@@ -45,6 +45,8 @@ func (a *app) versionFlag(root *cobra.Command) {
 		if !*requested || len(args) > 0 {
 			return help(cmd, args)
 		}
+
+		// This function runs outside of command, which sets started for the others.
 		a.started = true
 		p := a.newPrinter()
 		return errors.Join(a.printVersion(p), p.flush())
@@ -101,6 +103,7 @@ func (a *app) version() versionView {
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
+			// The settings have no fixed order, so "+dirty" may be there before the revision.
 			v.Commit = s.Value + v.Commit
 		case s.Key == "vcs.modified" && s.Value == "true":
 			v.Commit += "+dirty"

@@ -52,6 +52,8 @@ func (a *app) engineLog(url string) *slog.Logger {
 	if !open.Redis(url) {
 		return a.logger(slog.LevelWarn)
 	}
+
+	// Of other records only errors are printed. Enabled passes the warnings about settings.
 	return slog.New(warningHandler{a.logger(slog.LevelError).Handler(), a})
 }
 
@@ -75,6 +77,7 @@ func (h warningHandler) Handle(ctx context.Context, r slog.Record) error {
 		return true
 	})
 
+	// A record without a setting is an ordinary one. Enabled let it through only because of its level.
 	if setting == "" {
 		if !h.Handler.Enabled(ctx, r.Level) {
 			return nil

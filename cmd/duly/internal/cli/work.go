@@ -83,6 +83,7 @@ func workCommand(a *app) *cobra.Command {
 		})
 
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		// The words after the dash are a command, not names of queues.
 		queues, _ := splitAtDash(cmd, args)
 		return takesArgs("QUEUE…")(cmd, queues)
 	}
@@ -105,6 +106,8 @@ func (a *app) startWork(ctx context.Context, p *printer, queues, argv []string, 
 		f.max = 1
 	}
 	f.argv = argv
+
+	// A worker runs long, so its operator should see every warning.
 	a.warnings = warnAlways
 	return a.withEngine(ctx, func(s *session) error { return a.work(ctx, p, s, queues, f) })
 }
@@ -150,6 +153,8 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 		engine, observer = limited.withTopics(), limited.wrapObserver(observer)
 	}
 	drain := f.drain
+
+	// Zero would mean the worker's default.
 	if drain == 0 {
 		drain = duly.None
 	}
@@ -168,6 +173,8 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 		}
 		w.Handle(q, x.run, opts...)
 	}
+
+	// With --from, the worker creates missing groups, so they need no note.
 	if f.from.from == "" {
 		a.noteMissing(ctx, s, queues)
 	}

@@ -76,6 +76,8 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 		return x.startFailed(d, err)
 	}
 	err := cmd.Wait()
+
+	// The process has ended. Its number may belong to another process soon, so killAll must not use it.
 	x.remove(cmd.Process)
 	if ctx.Err() != nil {
 		killGroup(cmd.Process, true) // processes that the command left running
@@ -142,6 +144,8 @@ func (x *executor) outcome(err error, tail *tailWriter) error {
 	case errors.As(err, &exit) && exit.ExitCode() == exitSnooze:
 		return worker.Snooze(x.flags.snooze)
 	}
+
+	// The end of the output says more than "exit status 1".
 	if text := tail.text(); text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
@@ -219,6 +223,8 @@ type tailWriter struct {
 // Write implements io.Writer.
 func (t *tailWriter) Write(b []byte) (int, error) {
 	t.kept = append(t.kept, b[max(0, len(b)-t.limit):]...)
+
+	// The kept bytes move to the front, so that the buffer stays small.
 	if over := len(t.kept) - t.limit; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}

@@ -102,6 +102,7 @@ func (l *limitedEngine) withTopics() contract.Engine {
 
 // Wait implements duly.Engine. A worker calls it when a Reserve left slots free.
 func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	// The worker still waits for its running jobs, and must not reserve more.
 	if l.finished() {
 		<-ctx.Done() // finish stops the worker when the last job is settled
 		return false, ctx.Err()
@@ -138,6 +139,8 @@ func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, erro
 func (l *limitedEngine) beginWait(ctx context.Context) (waiting context.Context, idle bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
+	// The previous Wait is over, so its context is released.
 	l.wake()
 	waiting, l.wake = context.WithCancel(ctx)
 	return waiting, len(l.running) == 0
@@ -184,17 +187,22 @@ func (l *limitedEngine) wrapObserver(o worker.Observer) worker.Observer {
 func (l *limitedEngine) finish(r duly.Receipt, settled bool) {
 	l.mu.Lock()
 	lost, runs := l.running[r]
+
+	// A delivery ends once: by its settle, or after a lost lease by the end of its command.
 	if !runs || !settled && !lost {
 		l.mu.Unlock()
 		return
 	}
 	delete(l.running, r)
+
+	// A Wait in progress must look again whether jobs are due.
 	if len(l.running) == 0 {
 		l.wake()
 	}
 	done := l.max > 0 && l.taken >= l.max && len(l.running) == 0
 	l.mu.Unlock()
 
+	// stop ends calls that need the mutex, so it is called without it.
 	if done {
 		l.stop()
 	}

@@ -80,6 +80,7 @@ func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 	l.mu.Unlock()
 
 	if !ran {
+		// An exit status of 0 would look like a success.
 		r.exit = -1
 	}
 	v := workedView{
@@ -100,12 +101,14 @@ func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 func (l *jobLog) write() {
 	defer close(l.done)
 	for v := range l.lines {
+		// The lines are still received, or the worker's goroutines would block.
 		if l.err != nil {
 			continue
 		}
 		l.readState(&v)
 		l.print(&v)
 		if l.err = l.p.flush(); l.err != nil {
+			// Nobody reads the log any more, so the worker stops.
 			l.stop()
 		}
 	}
@@ -116,9 +119,12 @@ const readStateTimeout = 2 * time.Second
 
 // readState sets the state of a job that is not done.
 func (l *jobLog) readState(v *workedView) {
+	// These results are final or not known, so they need no call.
 	if v.As == duly.Ack.String() || v.As == asCanceled || v.Error != nil {
 		return
 	}
+
+	// The context of the worker may have ended while it drains.
 	ctx, cancel := context.WithTimeout(context.Background(), readStateTimeout)
 	defer cancel()
 	j, err := l.engine.Get(ctx, v.job, v.ID)
@@ -162,6 +168,7 @@ func (l *jobLog) print(v *workedView) {
 
 // close prints the remaining lines and ends the log. It may be called twice.
 func (l *jobLog) close() error {
+	// A second close of the channel would panic.
 	l.once.Do(func() { close(l.lines) })
 	<-l.done
 	return l.err

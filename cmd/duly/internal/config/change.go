@@ -13,6 +13,7 @@ import (
 func (s *Settings) Changed(next *Settings) (reload, restart []string) {
 	for _, setting := range Table {
 		switch {
+		// A file with the same name may have another content, for example after a renewal of its certificate.
 		case reflect.DeepEqual(setting.field(s), setting.field(next)) && !setting.fileChanged(s, next):
 		case setting.canReload(s, next):
 			reload = append(reload, setting.Key)

@@ -10,6 +10,7 @@ import (
 // accept any text, because [Load] validates all values together.
 func Flags(to *pflag.FlagSet) {
 	for _, s := range Table {
+		// The root command adds these for every command.
 		if s.shared {
 			continue
 		}

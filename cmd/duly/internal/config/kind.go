@@ -53,6 +53,8 @@ func quote(raw any) string {
 		b, _ := json.Marshal(raw)
 		value = string(b)
 	}
+
+	// The text is redacted before it is cut, or a cut URL would no longer be recognized.
 	value = open.Redact(value)
 	if len(value) > maxLen {
 		value = value[:maxLen] + "…"
@@ -167,6 +169,7 @@ func parseSize(s *Setting, raw any) (any, string) {
 
 // sizeBounds returns the bounds of a size for an error.
 func (s *Setting) sizeBounds() string {
+	// No user reaches this bound, so the error does not show it.
 	if s.max >= 1<<62 {
 		return "at least " + formatSize(s.min)
 	}
@@ -276,9 +279,13 @@ func readNetwork(text string) (netip.Prefix, error) {
 	if a, addrErr := netip.ParseAddr(text); addrErr == nil {
 		network, err = netip.PrefixFrom(a, a.BitLen()), nil
 	}
+
+	// A shorter prefix contains addresses that are no IPv4, so it stays as it is.
 	if a := network.Addr(); err == nil && a.Is4In6() && network.Bits() >= 96 {
 		network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
 	}
+
+	// The bits after the prefix are cleared, so that equal networks compare equal.
 	return network.Masked(), err
 }
 

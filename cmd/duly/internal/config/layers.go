@@ -66,6 +66,7 @@ func flagLayer(flags *pflag.FlagSet) layer {
 func fileLayer(path string, errs *Errors) layer {
 	text, err := readFile(path)
 	if err != nil {
+		// The origin has the path already, so the error leaves it out.
 		errs.add(Origin{Source: path, file: true}, "", "cannot be read: %v", err)
 		return mapLayer(nil, nil)
 	}

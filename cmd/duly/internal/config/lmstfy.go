@@ -39,6 +39,8 @@ func lmstfyLayer(path string, errs *Errors) (*lmstfyFile, layer) {
 		layer: fileLayer(path, errs), errs: errs, spelling: map[string]string{}, used: map[string]bool{},
 		settings: map[string]any{}, source: map[string]string{},
 	}
+
+	// Nothing else can be checked in a file that cannot be read.
 	if len(*errs) > before {
 		return f, mapLayer(nil, nil)
 	}
@@ -51,12 +53,15 @@ func lmstfyLayer(path string, errs *Errors) (*lmstfyFile, layer) {
 	f.readDefaults()
 	f.readAccounts()
 	f.readPools()
+
+	// The rest is known only after everything else was read.
 	f.ignoreRest()
 	return f, mapLayer(f.settings, func(key string) Origin { return f.origin(f.source[key]) })
 }
 
 // get returns the value of a key and marks the key as used.
 func (f *lmstfyFile) get(key string) (value any, ok bool) {
+	// A key counts as used even if its value is wrong: it has an error of its own.
 	f.used[strings.ToLower(key)] = true
 	spelled, ok := f.spelling[strings.ToLower(key)]
 	if !ok {
@@ -114,6 +119,8 @@ func (f *lmstfyFile) ignoreRest() {
 			f.ignore(key, "it is not a key of lmstfy")
 		}
 	}
+
+	// The order of a map is random. The order of the file is easier to follow.
 	slices.SortFunc(f.ignored, func(a, b Ignored) int { return a.Origin.Line - b.Origin.Line })
 }
 
@@ -121,6 +128,8 @@ func (f *lmstfyFile) ignoreRest() {
 func (f *lmstfyFile) text(key string) string {
 	value, ok := f.get(key)
 	text, isText := value.(string)
+
+	// Without the key, value is no text either, but that is no error.
 	if ok && !isText {
 		f.addError(key, "is %s, must be text in quotes", quote(value))
 	}
@@ -146,6 +155,7 @@ func (f *lmstfyFile) number(key string, lowest, highest, missing int64) int64 {
 func (f *lmstfyFile) namesIn(table string) (names []string) {
 	for key, spelled := range f.spelling {
 		if rest, ok := strings.CutPrefix(key, strings.ToLower(table)+dot); ok {
+			// rest is the end of the lower-case key, so the end of the spelled key has the same length.
 			name, _, _ := strings.Cut(spelled[len(spelled)-len(rest):], dot)
 			names = append(names, name)
 		}
@@ -166,6 +176,7 @@ func (f *lmstfyFile) readAddresses() {
 
 	adminHost := f.text("AdminHost")
 	if adminHost == "" {
+		// The admin address must not be public by default.
 		adminHost = "127.0.0.1"
 	}
 	if port := f.port("AdminPort"); port != "" {
@@ -179,6 +190,8 @@ func (f *lmstfyFile) port(key string) string {
 	if port > 0 {
 		return strconv.FormatInt(port, 10)
 	}
+
+	// A value that is no port has its error from number already.
 	if _, ok := f.spelling[strings.ToLower(key)]; !ok {
 		f.addMissing(key)
 	}
@@ -232,6 +245,7 @@ func (f *lmstfyFile) readDefaults() {
 		{"TTRSecond", "lmstfy_ttr"},
 		{"TimeoutSecond", "lmstfy_timeout"},
 	} {
+		// lmstfy has no value -1, so it means a missing key.
 		if n := f.number(d.key, 0, maxSeconds/second, -1); n >= 0 {
 			f.set(d.setting, fmt.Sprintf("%ds", n), d.key)
 		}
@@ -247,6 +261,7 @@ func (f *lmstfyFile) readAccounts() {
 		key := "Accounts" + dot + name
 		account, err := auth.NewAccount(name, f.text(key))
 		if err != nil {
+			// The first error does not end the loop: every account is checked.
 			f.addError(key, "cannot be an account: %s", problemOf(err))
 		}
 		f.accounts = append(f.accounts, account)
@@ -292,6 +307,8 @@ func (f *lmstfyFile) redisURL(table string) string {
 	if password := f.text(table + ".Password"); password != "" {
 		u.User = url.UserPassword("", password)
 	}
+
+	// The text is read in any case, so that the key counts as used.
 	if sentinel := f.text(table + ".SentinelPassword"); master != "" {
 		u.Scheme, u.Path = "redis+sentinel", "/"+master+u.Path
 		if sentinel != "" {

@@ -19,6 +19,8 @@ func parsePools(_ *Setting, raw any) (any, string) {
 		table, ok = map[string]any{}, true
 		for _, item := range strings.Fields(text) {
 			name, url, _ := strings.Cut(item, "=")
+
+			// A second URL would silently replace the first one.
 			if _, duplicate := table[name]; duplicate {
 				return pools, fmt.Sprintf("has two pools %s", quote(name))
 			}
@@ -34,6 +36,7 @@ func parsePools(_ *Setting, raw any) (any, string) {
 // addPools adds the pools of a table, whose names begin with prefix. TOML reads a name
 // with a dot as a table within the table.
 func addPools(to map[string]string, prefix string, table map[string]any) (problem string) {
+	// The keys are sorted, so that the same file always has the same first error.
 	for _, key := range slices.Sorted(maps.Keys(table)) {
 		name := prefix + key
 		if inner, isTable := table[key].(map[string]any); isTable {
@@ -61,6 +64,7 @@ func formatPools(v any) string {
 	pools := v.(map[string]string)
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		// The URL of a pool holds a password.
 		texts = append(texts, name+"="+open.Redact(pools[name]))
 	}
 	return strings.Join(texts, " ")

@@ -17,6 +17,7 @@ func suggestKey(key string) string {
 	for _, setting := range Table {
 		d := distance(key, setting.Key)
 		if _, name := cutLast(setting.Key); name == last && name != setting.Key { // in another table
+			// A right name in the wrong table is nearly right, however long the table's name is.
 			d = min(d, 1)
 		}
 		s.add(setting.Key, d)
@@ -51,6 +52,7 @@ func newSuggestion(name string) *Suggestion {
 func (s *Suggestion) Add(name string) { s.add(name, distance(s.name, name)) }
 
 func (s *Suggestion) add(name string, distance int) {
+	// Only a nearer name replaces the candidate, so the first of several equal ones stays.
 	if distance < s.limit {
 		s.best, s.limit = name, distance
 	}
@@ -62,6 +64,8 @@ func (s *Suggestion) Best() string { return s.best }
 // cutLast splits a key before its last name.
 func cutLast(key string) (table, name string) {
 	at := strings.LastIndexByte(key, '.')
+
+	// Without a dot LastIndexByte returns -1, and the whole key is the name.
 	return key[:max(at, 0)], key[at+1:]
 }
 
@@ -72,6 +76,7 @@ func distance(a, b string) int {
 	normalize := strings.NewReplacer("-", "_", ".", "_")
 	a, b = normalize.Replace(strings.ToLower(a)), normalize.Replace(strings.ToLower(b))
 
+	// One row of the matrix is enough, because each row depends only on the one before.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

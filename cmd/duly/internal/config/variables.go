@@ -29,6 +29,7 @@ var serviceLink = regexp.MustCompile(
 // UnknownVariables returns an error for each variable that begins with DULY_ and that
 // nothing reads. It skips empty variables, because they count as not set.
 func UnknownVariables(environ []string) (unknown Errors) {
+	// Sorted, so that the order of the environment does not change the output.
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(name, prefix) || value == "" || isKnownVariable(name) || serviceLink.MatchString(entry) {
@@ -54,6 +55,8 @@ func isKnownVariable(name string) bool {
 // is near. The name may also be spelled like the flag.
 func suggestVariable(name string) string {
 	suffix := strings.TrimPrefix(name, prefix)
+
+	// The prefix is right in every such name, so it must not widen the limit.
 	suggestion := newSuggestion(suffix)
 	for _, s := range Table {
 		suggestion.add(s.Variable(), min(distance(suffix, s.Key), distance(suffix, s.Flag)))

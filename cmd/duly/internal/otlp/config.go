@@ -34,6 +34,8 @@ const (
 // traces, and [duly.ErrInvalid] for values that it cannot parse.
 func FromEnv(getenv func(string) string) (*Config, error) {
 	address := tracesURL(getenv)
+
+	// OpenTelemetry defines each of these as a way to turn traces off.
 	if address == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") ||
 		getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
@@ -45,6 +47,8 @@ func FromEnv(getenv func(string) string) (*Config, error) {
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		bad.Add(forAll+"ENDPOINT", "must be like http://localhost:4318")
 	}
+
+	// The default ports of a collector differ by protocol, so the error names the right one.
 	if get("PROTOCOL") == "grpc" {
 		bad.Add(forAll+"PROTOCOL", "is grpc, must be http/json; use the collector's port for HTTP (4318)")
 	}
@@ -78,12 +82,15 @@ func tracesURL(getenv func(string) string) string {
 // a URL. It returns false if the text has another form.
 func readHeaders(header http.Header, text string) bool {
 	for pair := range strings.SplitSeq(text, ",") {
+		// An empty member, such as after a comma at the end, is harmless.
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
+
+		// A line end in a header would add another header to the request.
 		if !ok || name == "" || err != nil ||
 			strings.ContainsAny(name, " \r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
 			return false

@@ -82,6 +82,7 @@ func encode(spans []sdk.ReadOnlySpan) request {
 	var r request
 	resourceIndex, scopeIndex := map[attribute.Distinct]int{}, map[[2]any]int{}
 	for _, s := range spans {
+		// Spans of one batch mostly have the same resource and scope, which are sent once for each group.
 		key := s.Resource().Equivalent()
 		i, ok := resourceIndex[key]
 		if !ok {
@@ -113,6 +114,8 @@ func encodeSpan(s sdk.ReadOnlySpan) span {
 		Start: encodeTime(s.StartTime()), End: encodeTime(s.EndTime()),
 		Attributes: encodeAttributes(s.Attributes()), Status: encodeStatus(s.Status()),
 	}
+
+	// A root span has no parent, and an ID of zeros is not valid in OTLP.
 	if parent := s.Parent().SpanID(); parent.IsValid() {
 		out.ParentID = parent.String()
 	}

@@ -55,6 +55,7 @@ func (e *Exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	pause := firstPause
 	for try := 1; ; try++ {
 		retry, err := e.send(ctx, body)
+		// Sleep fails if the context has ended, for example during a shutdown.
 		if err == nil || !retry || try == tries || clock.Sleep(ctx, clock.System(), pause) != nil {
 			return err
 		}
@@ -75,6 +76,7 @@ func (e *Exporter) send(ctx context.Context, body []byte) (retry bool, err error
 
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.cfg.URL, bytes.NewReader(body))
 	if err != nil {
+		// The text of the parser's error has the address, which may hold a secret.
 		return false, errors.New("otlp: the collector's address is not a URL")
 	}
 	for name, values := range e.cfg.Header {

@@ -17,8 +17,11 @@ func (m *Model) hosts() []contract.PushHost {
 	if m.current == nil {
 		return nil
 	}
+
+	// The sample belongs to the model, and drawing must not change it.
 	hosts := slices.Clone(m.current.Hosts)
 	slices.SortStableFunc(hosts, func(a, b contract.PushHost) int {
+		// A host that is not open is the reason to look at this table.
 		if a.Open != b.Open {
 			if b.Open {
 				return -1
@@ -43,6 +46,8 @@ func hostState(h *contract.PushHost) string {
 // hostTable returns the hosts as a table of at most maxLines lines, nil if there are none.
 func (m *Model) hostTable(f *Format, width, maxLines int) []string {
 	hosts := m.hosts()
+
+	// A table of one line would have only the titles.
 	if len(hosts) == 0 || maxLines < 2 {
 		return nil
 	}
@@ -55,6 +60,8 @@ func (m *Model) hostTable(f *Format, width, maxLines int) []string {
 	for i := range hosts {
 		h := &hosts[i]
 		state, usual := hostState(h), ""
+
+		// Only a closed host has a remaining time.
 		if h.Closed > 0 {
 			state += " " + f.Duration(h.Closed)
 		}

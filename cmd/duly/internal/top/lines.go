@@ -36,12 +36,15 @@ func (m *Model) Lines() (lines []Line) {
 		for _, state := range duly.States {
 			line.Sizes[state.String()] = *r.Stats.Sizes.Of(state)
 		}
+
+		// Without ready jobs the age has no meaning.
 		if r.Stats.Sizes.Ready > 0 {
 			line.OldestReady = duly.FormatDuration(r.Stats.OldestReady)
 		}
 
 		// The first sample has no sample before, so it has no rates.
 		if r.elapsed > 0 {
+			// Three digits are enough, and keep the lines short.
 			per := func(n int64) float64 { return math.Round(r.rate(n)*1000) / 1000 }
 			g := &r.delta
 			line.PerSecond = &Rates{

@@ -34,6 +34,7 @@ func NewModel(title string, interval time.Duration) *Model {
 
 // Add adds a sample, or the error of an attempt to take one.
 func (m *Model) Add(s *Sample, err error) {
+	// An error keeps the last sample, so that the table stays visible.
 	if m.err = err; err == nil {
 		m.previous, m.current = m.current, s
 	}
@@ -132,6 +133,8 @@ func (m *Model) order(a, b row) int {
 	if m.reverse {
 		result = -result
 	}
+
+	// Equal values are ordered by name, or rows would jump with each sample.
 	return cmp.Or(result, strings.Compare(a.Name, b.Name))
 }
 
@@ -144,6 +147,8 @@ func sumRows(rows []row) row {
 			*t.Stats.Sizes.Of(state) += *r.Stats.Sizes.Of(state)
 		}
 		t.Stats.OldestReady = max(t.Stats.OldestReady, r.Stats.OldestReady)
+
+		// New rows have no time yet. The others have the same one.
 		t.elapsed = max(t.elapsed, r.elapsed)
 		t.delta.Pushed += r.delta.Pushed
 		t.delta.Delivered += r.delta.Delivered
@@ -180,6 +185,7 @@ const (
 
 // HandleKey handles a key.
 func (m *Model) HandleKey(key string) Command {
+	// Ctrl-C quits always, even while the user types. Raw mode sends it as a key.
 	if key == keyCtrlC {
 		return Quit
 	}
@@ -218,6 +224,7 @@ func (m *Model) HandleKey(key string) Command {
 	default:
 		for i := range columns {
 			if columns[i].key == key {
+				// The same key again reverses the order.
 				m.sort, m.reverse = i, m.sort == i && !m.reverse
 			}
 		}
@@ -243,6 +250,8 @@ func (m *Model) typeFilter(key string) {
 	case len(key) == 1 && key[0] > ' ' && key[0] < 0x7f && len(m.filter) < duly.MaxName:
 		m.filter += key
 	}
+
+	// The filter changes the rows, so the view begins at the top again.
 	m.offset = 0
 }
 

@@ -95,6 +95,7 @@ func (l *LiveView) Run(ctx context.Context, first *Sample) error {
 			return err
 		}
 		select {
+		// An interrupt is the normal end of a live view.
 		case <-ctx.Done():
 			return nil
 		case text, ok := <-keys:
@@ -106,9 +107,12 @@ func (l *LiveView) Run(ctx context.Context, first *Sample) error {
 		case result := <-samples:
 			sampling = false
 			l.Model.Add(result.sample, result.err)
+
+			// The interval begins after the sample, so that a slow engine gets a pause.
 			timer.Reset(l.Model.Interval)
 		case <-timer.C:
 			if l.Model.Frozen() {
+				// The timer goes on, because a key may end the freeze.
 				timer.Reset(l.Model.Interval)
 			} else {
 				take()
@@ -142,11 +146,15 @@ func (l *LiveView) draw() error {
 func splitKeys(text string) (keys []string) {
 	for len(text) > 0 {
 		n := 1
+
+		// Escape alone is a key too. Only these two begin a longer sequence.
 		if strings.HasPrefix(text, "\x1b[") || strings.HasPrefix(text, "\x1bO") {
 			n = 2
 			for n < len(text) && (text[n] < '@' || text[n] > '~') {
 				n++
 			}
+
+			// The sequence may be cut off at the end of the text.
 			n = min(n+1, len(text))
 		}
 		// Terminals send one of two sequences for an arrow.

@@ -58,6 +58,8 @@ func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
 	if err := read(ctx, sample); err != nil {
 		return nil, err
 	}
+
+	// A sample without any queue would look like an empty namespace.
 	if len(sample.Queues) == 0 && sample.Failed != nil {
 		return nil, sample.Failed
 	}
@@ -105,6 +107,7 @@ func (s *Sampler) readAll(ctx context.Context, into *Sample) error {
 	surveyor := contract.SurveyorOf(s.Engine)
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		page, err := surveyor.Survey(ctx, s.Namespace, p)
+		// An interrupted survey may return errors of single queues, which would look like faults.
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -146,6 +149,8 @@ func (s *Sampler) readEach(ctx context.Context, into *Sample) error {
 	}
 
 	queues := make([]contract.QueueStats, len(names))
+
+	// The slots bound the calls in flight, because the filter may select many queues.
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
 	for i, name := range names {
@@ -158,6 +163,7 @@ func (s *Sampler) readEach(ctx context.Context, into *Sample) error {
 	wg.Wait()
 
 	for i := range queues {
+		// A queue or a group that was destroyed since the list is no failure.
 		if !errors.Is(queues[i].Err, duly.ErrNotFound) {
 			into.add(&queues[i])
 		}

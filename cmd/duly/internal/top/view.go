@@ -157,6 +157,7 @@ func (m *Model) View(f *Format, width, height int) []string {
 	table := m.table(f, rows, width)
 	visible := table[:1]
 	if room > 0 {
+		// The capacity is cut, so that append copies the rows instead of overwriting the table.
 		visible = append(visible[:1:1], table[1+m.offset:min(1+m.offset+room, len(table))]...)
 	}
 	lines = append(lines, visible...)
@@ -167,6 +168,8 @@ func (m *Model) View(f *Format, width, height int) []string {
 
 	lines = append(lines, hosts...)
 	lines = append(lines, f.line(width, span{dim, m.helpLine(len(rows), room)}))
+
+	// A terminal with a few rows has no room for all lines.
 	return lines[:min(len(lines), max(height, 0))]
 }
 
@@ -202,6 +205,7 @@ func (m *Model) totalLine(f *Format, width int, rows []row) string {
 
 // statusLine returns the line with the filter, an error or a message.
 func (m *Model) statusLine(f *Format, width int) string {
+	// What the user types now is more important than an error, and an error more than a message.
 	switch {
 	case m.typing:
 		return f.line(width, span{bold, "filter: "}, span{plain, m.filter + "_"})
@@ -262,6 +266,7 @@ func (m *Model) table(f *Format, rows []row, width int) []string {
 		}
 	}
 
+	// The widths of the rows that are not visible count too, so that columns do not move while scrolling.
 	visible := fitColumns(widths, width)
 	lines := make([]string, len(cells))
 	for i := range cells {
@@ -315,6 +320,8 @@ func fitColumns(widths []int, width int) []int {
 	dropped := map[int]bool{}
 	for {
 		need, next := 0, 0 // the width of the numbers, and the next column to drop
+
+		// The name is column 0, which is never left out.
 		for k := 1; k < len(columns); k++ {
 			if dropped[k] {
 				continue
