@@ -11,6 +11,7 @@ import (
 // Attempt returns the number of the running or the next delivery: failures + 1, plus the stalls
 // if MaxStalls is None.
 func Attempt(j *duly.Job, failures, stalls int) int {
+	// Without a bound of its own, a stall uses up a try like a failure.
 	if j.MaxStalls == duly.None {
 		return failures + stalls + 1
 	}
@@ -21,6 +22,7 @@ func Attempt(j *duly.Job, failures, stalls int) int {
 // delivery, so its attempt is the last one.
 func AttemptIn(j *duly.Job, state duly.State, failures, stalls int) int {
 	if state == duly.StateDead {
+		// After the last failure, Attempt is one more than Tries.
 		return min(Attempt(j, failures, stalls), j.Tries)
 	}
 	return Attempt(j, failures, stalls)
@@ -64,6 +66,7 @@ func cutText(text string, most int) string {
 			text = text[:len(text)-1]
 		}
 	}
+	// The replacements never make the text longer, so the bound still holds.
 	text = strings.ToValidUTF8(text, "?")
 	return strings.ReplaceAll(text, "\x00", "?")
 }

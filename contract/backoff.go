@@ -74,6 +74,7 @@ func parseBackoff(b duly.Backoff) (policy, error) {
 		return policy{steps: steps}, err
 	case strings.HasPrefix(text, "exp:"):
 		steps, err := backoffSteps(text[len("exp:"):], ":", 2, 2)
+		// A first delay of 0 would stay 0 when it is doubled.
 		if err == nil && (steps[0] <= 0 || steps[1] < steps[0]) {
 			err = Invalid("backoff", "%s: the first delay must be at least 1ms and at most the cap", Quoted(text))
 		}
@@ -99,6 +100,7 @@ func wrongCount(text, sep string) string {
 
 // backoffSteps parses between least and most delays.
 func backoffSteps(text, sep string, least, most int) ([]time.Duration, error) {
+	// The count is checked first, so that a long text is not split.
 	n := strings.Count(text, sep) + 1
 	if n < least || n > most {
 		return nil, Invalid("backoff", "%s", wrongCount(text, sep))

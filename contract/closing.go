@@ -49,6 +49,7 @@ func (c Closing) Info() duly.Closing {
 // [MaxReleases] releases. delivery is the number of the delivery, from 1. Other requests stay as they
 // are.
 func BoundSlow(r duly.SettleRequest, delivery uint64, failures, stalls int) duly.SettleRequest {
+	// Each earlier delivery has ended in a failure, a stall or a release.
 	releases := int64(delivery) - 1 - int64(failures) - int64(stalls)
 	if r.As == duly.Release && r.Slow != nil && releases >= MaxReleases {
 		r.As, r.Slow = duly.Nack, nil

@@ -117,6 +117,7 @@ func checkRate(r duly.Rate, f *BadFields) {
 // it.
 func checkParts(c duly.QueueConfig, f *BadFields) {
 	check := func(field string, n int) {
+		// A shard whose part is 0 could hold or deliver nothing.
 		if n > 0 && n < c.Shards {
 			f.Add(field, "is %d, must be at least %d: each of the queue's shards enforces its part", n, c.Shards)
 		}
@@ -135,6 +136,7 @@ func ConfigOfShard(c duly.QueueConfig, i int) duly.QueueConfig {
 	for _, limit := range []*int{&c.DeadCount, &c.MaxJobs, &c.MaxLeased, &c.Rate.Burst, &c.Group.MaxHeld} {
 		*limit = ShardPart(*limit, c.Shards, i)
 	}
+	// A rate has fractions, so all shards get the same part.
 	if c.Rate.Limited() {
 		c.Rate.PerSecond /= float64(c.Shards)
 	}
@@ -247,6 +249,7 @@ func CheckDelivery(j *duly.Job, c *duly.QueueConfig) error {
 		f.Add("callback", "is missing; give a URL or target:NAME, or set push_url of queue %s", queue)
 	}
 	for name := range j.Headers {
+		// A plan checks the job before its headers get lower-case names.
 		lower := strings.ToLower(name)
 		if reason := hook.KindOf(lower).Reason(); reason != "" {
 			f.Add("headers", "have %s, %s", lower, reason)
@@ -297,6 +300,7 @@ func checkGroupConfig(g duly.GroupConfig, f *BadFields) {
 // reserve messages of the group.
 func CheckGroupTarget(g duly.GroupConfig, group duly.QueueRef, target string) error {
 	own := g.Target
+	// A Reserve without a target has the empty text.
 	if own == duly.NoTarget {
 		own = ""
 	}

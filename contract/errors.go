@@ -13,6 +13,7 @@ import (
 // has. To leave a cause out of the text, set Cause.
 func Errorf(code duly.Code, format string, args ...any) *duly.Error {
 	err := fmt.Errorf(format, args...)
+	// The cause stays reachable for errors.Is, although the message has its text.
 	return &duly.Error{Code: code, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
@@ -33,6 +34,7 @@ func Conflict(state duly.State, format string, args ...any) *duly.Error {
 
 // NotFound returns a [duly.ErrNotFound] for the job.
 func NotFound(q duly.QueueRef, id string) *duly.Error {
+	// A caller may have passed a token as the queue or the ID.
 	return Errorf(duly.CodeNotFound, "no job %s in queue %s", quoted(id, duly.MaxID), withoutSecret(q.String()))
 }
 
@@ -109,6 +111,7 @@ func GroupsFull(topic duly.QueueRef) *duly.Error {
 // the position of the last message, empty if the log never had one.
 func LogEnds(from duly.From, end string) *duly.Error {
 	if end == "" {
+		// A log without messages has no last position to name.
 		end = "its start"
 	}
 	return Errorf(duly.CodeConflict, "from is %s, but the log ends at %s: the store has lost its last writes",
@@ -141,6 +144,7 @@ func NamespaceFull(namespace string, maxQueues int) *duly.Error {
 
 // EndsTooSoon returns a [duly.ErrInvalid] for a job whose TTL ends before it is due.
 func EndsTooSoon(ttl time.Duration, byDefault bool) *duly.Error {
+	// The job itself names no TTL, so the error says where the TTL comes from.
 	if byDefault {
 		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay",
 			duly.FormatDuration(ttl))
@@ -230,6 +234,7 @@ func (f *BadFields) Err() error {
 	switch len(f.fields) {
 	case 0:
 		return nil
+	// Every fault is a size, so a smaller input would be accepted.
 	case f.sizes:
 		return fieldsError(duly.CodeTooLarge, f.fields)
 	}

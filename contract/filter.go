@@ -13,6 +13,7 @@ func FilterConditions(f duly.Filter) ([]duly.Condition, error) {
 	if f == "" || f == duly.NoFilter {
 		return nil, nil
 	}
+	// The text is split before it is unescaped, so that values may contain & and =.
 	parts := strings.Split(string(f), "&")
 	if len(parts) > duly.MaxConditions {
 		return nil, Invalid("filter", "has %d conditions, may have at most %d", len(parts), duly.MaxConditions)
@@ -28,9 +29,11 @@ func FilterConditions(f duly.Filter) ([]duly.Condition, error) {
 			return nil, Invalid("filter",
 				"has %s, must be conditions like header=value or @key=value, joined by &", quoted(part, duly.MaxID))
 		}
+		// Stored headers have lower-case names.
 		all[i] = duly.Condition{Name: strings.ToLower(name), Value: value}
 	}
 
+	// No header has a longer value, so such a condition would never be met.
 	if i := slices.IndexFunc(all, func(c duly.Condition) bool { return len(c.Value) > duly.MaxHeaderBytes }); i >= 0 {
 		return nil, Invalid("filter", "has a value of %d bytes, may have at most %d", len(all[i].Value), duly.MaxHeaderBytes)
 	}
@@ -49,6 +52,7 @@ func Matches(conditions []duly.Condition, key string, headers map[string]string)
 	for _, c := range conditions {
 		got, there := headers[c.Name]
 		if c.Name == duly.FilterKey {
+			// A message without a key meets no condition on the key.
 			got, there = key, key != ""
 		}
 		if !there || got != c.Value {

@@ -62,6 +62,7 @@ func ParseFromIn(f duly.From, topic duly.QueueRef, next bool) (FromParts, error)
 		return p, err
 	case p.Kind == KindNext && !next:
 		return p, Invalid("from", "is the next of a page, which only a read accepts; give start, end, a time or a position")
+	// A position of another topic would name an unrelated message.
 	case p.Kind == KindPosition && PositionPartsOf(p.Position).Topic != TopicChecksum(topic):
 		return p, Invalid("from", "is a position of another topic than %s", topic)
 	}

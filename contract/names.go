@@ -73,6 +73,7 @@ func validQueue(name string) bool {
 }
 
 func validName(name string) bool {
+	// These are the rules of checkName, without the errors that allocate.
 	if len(name) == 0 || len(name) > duly.MaxName || !alphanumeric(name[0]) && name[0] != '-' {
 		return false
 	}
@@ -100,6 +101,7 @@ func checkChars(f *BadFields, field, name, first, rest string) {
 		f.Add(field, "is %s, must begin with a letter, a digit%s", Quoted(name), orAny(first))
 		return
 	}
+	// Every allowed character is ASCII, so bytes suffice.
 	for i := 1; i < len(name); i++ {
 		if !alphanumeric(name[i]) && strings.IndexByte(rest, name[i]) < 0 {
 			f.Add(field, "is %s, may contain only A-Z a-z 0-9 and %s", Quoted(name), rest)
@@ -138,6 +140,7 @@ func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 // checkHeaders checks the headers of a job or a message.
 func checkHeaders(f *BadFields, headers map[string]string) {
+	// The sizes come first, because they bound the other checks.
 	if len(headers) > duly.MaxHeaders {
 		f.size("headers", "are %d, may be at most %d", len(headers), duly.MaxHeaders)
 		return
@@ -155,6 +158,7 @@ func checkHeaders(f *BadFields, headers map[string]string) {
 			f.Add("headers", "value of %s must be UTF-8 without CR, LF and NUL", Quoted(name))
 		}
 	}
+	// Stored names are in lower case, so one of the two headers would be lost.
 	if len(lowerHeaders(headers)) != len(headers) {
 		f.Add("headers", "have two names that differ only in case")
 	}
@@ -172,6 +176,7 @@ func headerBytes(headers map[string]string) (n int) {
 func lowerHeaders(headers map[string]string) map[string]string {
 	for name := range headers {
 		if strings.ToLower(name) != name {
+			// The map belongs to the caller, so it is copied.
 			lower := make(map[string]string, len(headers))
 			for name, value := range headers {
 				lower[strings.ToLower(name)] = value

@@ -14,6 +14,7 @@ func CheckBatch(items int, bodyBytes int) error {
 	if items > duly.MaxBatch {
 		return TooLarge("batch", "has %d items, may have at most %d; send several calls", items, duly.MaxBatch)
 	}
+	// The body of a single item has a bound of its own, which may be larger.
 	if items > 1 && bodyBytes > duly.MaxBatchBytes {
 		return TooLarge("batch", "has %d bytes of bodies, may have at most %d; send several calls",
 			bodyBytes, duly.MaxBatchBytes)
@@ -100,6 +101,7 @@ func ValidateNamePage(p *duly.PageParams) error {
 	if err := ValidatePage(p); err != nil {
 		return err
 	}
+	// This rule also accepts the empty cursor of the first page.
 	if ValidateNamespace(p.Cursor) != nil {
 		return BadCursor()
 	}
@@ -112,6 +114,7 @@ func ValidateTokenPage(p *duly.PageParams) (after []byte, err error) {
 	if err := ValidatePage(p); err != nil {
 		return nil, err
 	}
+	// An empty cursor decodes to an empty hash, which is before every other one.
 	after, err = hex.DecodeString(p.Cursor)
 	if err != nil || p.Cursor != "" && len(after) != sha256.Size {
 		return nil, BadCursor()
@@ -154,6 +157,7 @@ func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
 	}
 	namespace, name, _ := strings.Cut(p.Cursor, "/")
 	after = duly.QueueRef{Namespace: namespace, Name: name}
+	// ValidateQueue accepts an empty namespace, but every cursor names one.
 	if namespace == "" || ValidateQueue(after) != nil {
 		return after, BadCursor()
 	}
@@ -165,6 +169,7 @@ func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
 func ValidateRequeueFor(p *duly.RequeueParams, q duly.QueueRef) error {
 	var f BadFields
 	err := ValidateRequeue(p)
+	// The faults below make an invalid request, so too_large is returned first.
 	if err != nil && duly.CodeOf(err) != duly.CodeInvalid {
 		return err
 	}

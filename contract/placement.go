@@ -111,6 +111,7 @@ func (p *Placement) FormerText() string { return strings.Join(p.Former, ",") }
 
 // ParseFormer parses the text that FormerText returns.
 func ParseFormer(text string) []string {
+	// Split would return one empty name.
 	if text == "" {
 		return nil
 	}

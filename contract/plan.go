@@ -39,6 +39,7 @@ func PlanJob(j duly.Job, cfg *duly.QueueConfig, now time.Time, maxBody int) (Pla
 	p.fill(cfg.Defaults)
 	p.DueAt = dueAt(j.Delay, j.Due, now)
 	if p.TTL != duly.None {
+		// The end is rounded up, so that no job lives shorter than its TTL.
 		p.ExpiresAt = clock.CeilMilli(now.Add(p.TTL))
 	}
 	return p, p.checkExpiry(j.TTL == 0)
@@ -96,6 +97,7 @@ func dueAt(delay time.Duration, due, now time.Time) int64 {
 	if due.After(now) {
 		return clock.CeilMilli(due)
 	}
+	// A due time in the past counts as now.
 	return DueIn(delay, now)
 }
 
@@ -144,6 +146,7 @@ func (p *Planned) Replace(newer *Planned) {
 // ComeBack merges a running job, which is dropped after its delivery, into the newer waiting
 // job p. With MergeKeep, p gets the earlier due time and the later expiry.
 func (p *Planned) ComeBack(dueAt, expiresAt int64) {
+	// With MergeReplace, the newer push decides all times.
 	if p.Merge.Mode != duly.MergeKeep {
 		return
 	}

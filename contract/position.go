@@ -30,6 +30,7 @@ func (p PositionParts) Position() (n duly.Position) {
 	binary.BigEndian.PutUint64(n[:8], uint64(p.Millis)<<16|p.Ordinal>>24&0xffff)
 	binary.BigEndian.PutUint32(n[7:11], uint32(p.Ordinal))
 	n[6] = byte(p.Ordinal >> 32)
+	// Byte 11 names the shard in every number, see duly.Number.Part.
 	n[11] = byte(p.Shard)
 	binary.BigEndian.PutUint32(n[12:], p.Topic)
 	return n

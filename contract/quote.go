@@ -17,6 +17,7 @@ func Quoted(text string) string { return quoted(text, 40) }
 // quoted is Quoted with another bound.
 func quoted(text string, most int) string {
 	if n := min(most, beforeSecret(text)); n < len(text) {
+		// The quotation escapes a rune that the cut has split.
 		return strconv.QuoteToASCII(text[:n]) + "…"
 	}
 	return strconv.QuoteToASCII(text)

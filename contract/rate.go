@@ -11,6 +11,7 @@ func burst(r duly.Rate) float64 {
 	if r.Burst > 0 {
 		return float64(r.Burst)
 	}
+	// A bucket smaller than 1 would never have room for a delivery.
 	return math.Max(1, math.Ceil(r.PerSecond))
 }
 
@@ -27,6 +28,7 @@ func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 	if elapsed := now - b.At; elapsed > 0 {
 		b.Taken -= float64(elapsed) * r.PerSecond / 1000
 	}
+	// The rate may have changed, and a smaller bucket can't miss more than it holds.
 	b.Taken = min(max(b.Taken, 0), burst(r))
 	b.At = now
 	return b

@@ -63,11 +63,13 @@ func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 
 // parseCount parses the text that strconv writes for a number from 0 to 2⁶³−1, and no other.
 func parseCount(text string) (n uint64, ok bool) {
+	// 19 digits cannot overflow a uint64.
 	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
 		return 0, false
 	}
 	for i := range len(text) {
 		c := text[i] - '0'
+		// The difference is unsigned, so it is also too large for a character before 0.
 		if c > 9 {
 			return 0, false
 		}

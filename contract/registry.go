@@ -230,6 +230,7 @@ func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error
 
 // GiveBack removes a call that was counted in the window with this beginning.
 func (w LimitWindow) GiveBack(begin int64) LimitWindow {
+	// A window that has begun since then has not counted the call.
 	if w.Begin == begin && w.Calls > 0 {
 		w.Calls--
 	}

@@ -181,11 +181,13 @@ func (r *ScheduleRecord) Advance(item *FireItem, run duly.PushResult) {
 	missed := item.Missed
 	switch {
 	case item.Job == nil:
+	// The queue's settings did not allow the run, so the tick passes without one.
 	case run.Err != nil:
 		missed = min(missed+1, MaxMissed)
 	case run.Status == duly.Created:
 		r.Fired++
 		r.Last = item.Tick
+	// An earlier run still exists, or the push was merged into it.
 	default:
 		r.Skipped++
 	}

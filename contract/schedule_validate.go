@@ -29,6 +29,7 @@ func FillSchedule(s duly.Schedule) duly.Schedule {
 	s.Start, s.End = utc(s.Start), utc(s.End)
 
 	t := &s.Template
+	// Each run gets these from its schedule, so they must not make two schedules differ.
 	t.Namespace, t.Queue, t.Made = "", "", false
 	t.Headers = lowerHeaders(t.Headers)
 	t.Merge, _ = fillMerge(t.Merge, t.Body)
@@ -123,6 +124,7 @@ func checkMoment(f *BadFields, field string, t time.Time) {
 	case t.IsZero():
 	case t.Before(time.Unix(0, 0)) || t.After(duly.MaxTime):
 		f.Add(field, "is %s, must be between 1970 and %s", tickText(t), tickText(duly.MaxTime))
+	// Engines store milliseconds, so they would change a finer time.
 	case t.Nanosecond()%int(time.Millisecond) != 0:
 		f.Add(field, "is %s, must be a whole millisecond", t.UTC().Format(time.RFC3339Nano))
 	}
@@ -163,6 +165,7 @@ func checkTemplate(f *BadFields, q duly.QueueRef, s *duly.Schedule, maxBody int)
 	if n := len(t.Body); n > duly.MaxTemplateBody {
 		f.Add("template.body", "has %d bytes, may have at most %d; store the rest elsewhere, and name its place in the body",
 			n, duly.MaxTemplateBody)
+		// ValidateJob must not report the same body again.
 		t.Body = nil
 	}
 	checkTemplateHeaders(f, &t)
@@ -235,6 +238,7 @@ func CheckTicks(s *duly.Schedule, now time.Time) error {
 	addCron(&f, err)
 	zone, err := cron.LoadZone(s.Zone)
 	addCron(&f, err)
+	// Without an expression and a zone there are no ticks to check.
 	if f.Len() == 0 {
 		addCron(&f, cron.Timing{Expr: expr, Zone: zone, Start: s.Start, End: s.End}.Check(now))
 	}
@@ -260,6 +264,7 @@ func CheckScheduleShard(s *duly.Schedule, shards int) error {
 		return nil
 	}
 
+	// If a run has both keys, the order key decides its shard.
 	field := "template.order_key"
 	if run.OrderKey == "" {
 		field = "template.merge"

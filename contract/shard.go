@@ -28,8 +28,10 @@ func MessageShard(m *duly.Message, c duly.TopicConfig, delayed bool) (shard int,
 		return KeyShard(m.Key, c.Shards), true
 	case m.ID == "":
 		return 0, false
+	// Messages with the same ID must meet in the shard that remembers the ID.
 	case c.Dedupe > 0:
 		return KeyShard(m.ID, c.Shards), true
+	// CancelDelayed must find the message by its ID.
 	case delayed:
 		return ShardOf(m.ID, c.Shards), true
 	}
@@ -56,6 +58,7 @@ func ShardPart(limit, shards, i int) int {
 		return duly.None
 	}
 	part := limit / shards
+	// The first shards share the remainder, so that the parts add up to the limit.
 	if i < limit%shards {
 		part++
 	}

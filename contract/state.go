@@ -90,6 +90,7 @@ func (t Transition) Possible() bool { return t.To != nil }
 // Next returns the transition of a job in state from at the event e. It is the state table
 // of the contract.
 func Next(from duly.State, e Event) Transition {
+	// The types have more values than the table.
 	if int(e) >= len(Events) || int(from) >= len(row{}) {
 		return Transition{}
 	}

@@ -79,6 +79,7 @@ func ReadQueueStats(ctx context.Context, e Inspector, ref duly.QueueRef) QueueSt
 		cfg, q.Err = e.Config(ctx, ref)
 	}
 	if q.Err != nil {
+		// An entry with an error must not look like a queue that was read.
 		q.Stats = duly.Stats{}
 		return q
 	}

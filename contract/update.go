@@ -45,6 +45,7 @@ func ApplyUpdate(u *duly.Update, p *Planned, now time.Time) error {
 
 	if u.TTL != 0 {
 		p.TTL, p.ExpiresAt = u.TTL, 0
+		// None only removes the expiry.
 		if u.TTL > 0 {
 			p.ExpiresAt = clock.CeilMilli(now.Add(u.TTL))
 		}

@@ -17,6 +17,7 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 		checkID(&f, "id", j.ID)
 	}
 	checkNamespace(&f, j.Namespace)
+	// checkQueue accepts the name of a group, which takes no jobs.
 	if strings.IndexByte(j.Queue, '@') >= 0 {
 		f.Add("queue", "is %s; a job cannot be pushed into a group: publish a message to its topic", Quoted(j.Queue))
 	} else {
@@ -27,6 +28,7 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 	if len(j.Headers) > 0 {
 		checkHeaders(&f, j.Headers)
 	}
+	// In a job, a delay of 0 is not set, so it may go with a due time.
 	var delay *time.Duration
 	if j.Delay != 0 {
 		delay = &j.Delay
@@ -133,9 +135,11 @@ func checkMerge(m duly.Merge, f *BadFields) {
 	if m.MaxWait < 0 {
 		f.Add("merge.max_wait", "is %s, must be at least 1ms", duly.FormatDuration(m.MaxWait))
 	}
+	// Only a replacement can make the waiting job wait longer.
 	if m.MaxWait > 0 && m.Mode != duly.MergeReplace {
 		f.Add("merge.max_wait", "goes with mode replace only")
 	}
+	// Until it is done, the job may be running, and a running job can't be replaced.
 	if m.Until == duly.UntilDone && m.Mode == duly.MergeReplace {
 		f.Add("merge.until", "done goes with mode keep only")
 	}

@@ -62,11 +62,13 @@ func parseAddress(text, token, form string) (a address, err error) {
 		}
 		token = u.User.Username()
 	}
+	// Otherwise each request would fail because of its header.
 	if !isPrintable(token) {
 		return address{}, contract.Invalid("token", "has a character that no token has; copy it completely, without spaces")
 	}
 
 	a = address{scheme: u.Scheme, host: u.Host, token: token}
+	// An escaped slash stays escaped, so the check of the name refuses it.
 	a.namespace = strings.Trim(u.EscapedPath(), "/")
 	if form == adminForm && a.namespace != "" {
 		return bad("has a path")

@@ -34,6 +34,7 @@ type AdminConfig struct {
 func (c AdminConfig) String() string {
 	a, err := parseAddress(c.URL, c.Token, adminForm)
 	if err != nil {
+		// A URL that cannot be parsed may still have a token.
 		return "httpengine.AdminConfig with a bad URL"
 	}
 	return a.String()
@@ -90,7 +91,9 @@ func (a *Admin) Check(ctx context.Context, p contract.CheckParams) (report contr
 // readCheck reads lines until the one with the report.
 func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none contract.CheckReport, err error) {
 	lines := bufio.NewScanner(body)
+	// The default bound would refuse a last line with many faults.
 	lines.Buffer(nil, maxLine)
+	// A line that breaks off must not be parsed as a whole one.
 	lines.Split(wholeLines)
 
 	for lines.Scan() {
@@ -133,6 +136,7 @@ func (a *Admin) BackupOf(ctx context.Context, pool string, w io.Writer) error {
 		if !isType(resp, "application/octet-stream") {
 			return a.link.unexpected(resp)
 		}
+		// An error of w is the caller's own, and does not mean that the answer broke off.
 		out := &errWriter{w: w}
 		_, err := io.Copy(out, body)
 		if err == nil || errors.Is(err, out.err) && out.err != nil {
@@ -166,6 +170,7 @@ func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t contract.Token
 	body := wire.NewTokenForm.Append(nil, t)
 	r := request{method: "POST", path: "/admin/tokens", query: inPool(pool), body: body}
 	created, err := fetch(ctx, a.link, r, wire.MadeTokenForm.ReadAnswer)
+	// The server shows the secret only once, so the token would be useless.
 	if err == nil && created.Secret == "" {
 		err = a.link.malformed("the creation of a token without one")
 	}

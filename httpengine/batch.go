@@ -37,6 +37,7 @@ func (b *batcher[R]) start(run func(func()) bool, post func(ctx context.Context,
 // do sends the items of one call, alone or with others. If the context ends before they are
 // sent, do returns the error of the context.
 func (b *batcher[R]) do(ctx context.Context, body []byte, items, bytes int) ([]R, error) {
+	// Only a call that was not sent may return the context's own error.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -66,6 +67,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 	// A refused request changed nothing, so each call is sent again and gets its own error.
 	if refused(err) {
 		for i, p := range parts {
+			// A single part stores its own error.
 			_ = b.send(context.WithoutCancel(p.Context()), parts[i:i+1])
 		}
 		return nil
@@ -75,6 +77,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 	}
 
 	for _, p := range parts {
+		// The capacity is cut, because a caller may append to its results.
 		p.results, results = results[:p.Items:p.Items], results[p.Items:]
 	}
 	return nil
@@ -82,6 +85,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 
 func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, error) {
 	results, err := b.post(ctx, body)
+	// With another number, results would go to the wrong items.
 	if err == nil && len(results) != items {
 		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; the call may have happened",
 			items, len(results))

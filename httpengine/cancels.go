@@ -46,6 +46,7 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 		case isPermanent(err):
 			return err
 		case err != nil:
+			// The cursor stays, so the next answer also has what was missed meanwhile.
 			failures++
 			if err := clock.Sleep(ctx, e.cfg.Clock, backoff(failures, err)); err != nil {
 				return err
@@ -73,6 +74,7 @@ func (e *Engine) pollCanceled(ctx context.Context, after string) (wire.Canceled,
 }
 
 func report(answer *wire.Canceled, w contract.CancelWatch) {
+	// After a gap, the watcher must ask about all its jobs.
 	if answer.Any && w.Ready != nil {
 		w.Ready()
 	}
@@ -106,6 +108,7 @@ func isPermanent(err error) bool {
 // that the clients of a server do not return all at once.
 func backoff(n int, err error) time.Duration {
 	d := maxBackoff
+	// The bound keeps the shift from overflowing after many failures.
 	if n < 6 {
 		d = min(minBackoff<<(n-1), maxBackoff)
 	}
@@ -115,6 +118,7 @@ func backoff(n int, err error) time.Duration {
 
 	var e *duly.Error
 	if errors.As(err, &e) {
+		// A long Retry-After must not keep reports away for as long.
 		d = max(d, min(e.RetryAfter, 2*maxBackoff))
 	}
 	return d

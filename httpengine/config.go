@@ -37,6 +37,7 @@ type Config struct {
 func (c Config) String() string {
 	a, err := parseAddress(c.URL, c.Token, engineForm)
 	if err != nil {
+		// A URL that cannot be parsed may still have a token.
 		return "httpengine.Config with a bad URL"
 	}
 	return a.String()

@@ -99,12 +99,14 @@ func (e *Engine) begin(namespace string) error {
 	if e.closed {
 		return duly.ErrClosed
 	}
+	// Close sets closed under the same lock, so no call is added after its Wait has begun.
 	e.calls.Add(1)
 	return nil
 }
 
 // foreignNamespace returns the error of another namespace than that of the URL.
 func (e *Engine) foreignNamespace(namespace string) error {
+	// A name that is no namespace is invalid, not forbidden.
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
@@ -192,6 +194,7 @@ func detach[T any](
 	ctx context.Context, e *Engine, call func(context.Context) (T, error), unwanted func(T),
 ) (T, error) {
 	var none T
+	// After this check, the request may be sent, and the context's own error would deny that.
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
@@ -205,6 +208,7 @@ func detach[T any](
 		err   error
 	}
 	results := make(chan result) // unbuffered, so that a result is never sent without a receiver
+	// The caller's own call is still counted, so Close cannot have finished its Wait.
 	e.calls.Add(1)
 	go func() {
 		defer e.calls.Done()

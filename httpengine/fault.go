@@ -27,6 +27,7 @@ func (b *brokenAnswer) Unwrap() error { return b.error }
 // noAnswer returns the error of a request without a whole answer. timed is the caller's context
 // with the timeout.
 func (l *link) noAnswer(caller, timed context.Context, err error) error {
+	// The request ends with its caller's context, so its own error says nothing more.
 	if caller.Err() != nil {
 		return unanswered(caller)
 	}
@@ -34,11 +35,13 @@ func (l *link) noAnswer(caller, timed context.Context, err error) error {
 	if cause := context.Cause(timed); cause != nil {
 		err = cause
 	}
+	// The text of a url.Error repeats the URL.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
 
+	// scrub may replace the error, so its type is checked first.
 	notSent := NotSent(err)
 	err = l.scrub(err)
 	e := &duly.Error{Code: duly.CodeUnavailable, Cause: err}
@@ -142,6 +145,7 @@ func speaksTLS(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "" {
 		return false
 	}
+	// The beginning suffices, so the rest of the body is not read.
 	begin := make([]byte, 64)
 	n, _ := io.ReadFull(resp.Body, begin)
 	return strings.HasPrefix(string(begin[:n]), "Client sent an HTTP request to an HTTPS server")
@@ -182,6 +186,7 @@ func retryAfter(resp *http.Response) time.Duration {
 }
 
 func isType(resp *http.Response, name string) bool {
+	// Parameters, such as a charset, do not matter.
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(mediaType), name)
 }

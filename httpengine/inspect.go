@@ -28,6 +28,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 		return duly.JobInfo{}, err
 	}
 	defer e.calls.Done()
+	// The receipt becomes a part of the path.
 	if err := contract.ValidateReceipt(r); err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -76,6 +77,7 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 
 // page returns the query for a page.
 func page(p duly.PageParams) (url.Values, error) {
+	// The cursor becomes a part of the URL, whose length servers limit.
 	if len(p.Cursor) > maxCursor {
 		return nil, contract.BadCursor()
 	}

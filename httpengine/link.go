@@ -61,6 +61,7 @@ func newLink(a address, secure *tls.Config, client *http.Client, timeout time.Du
 }
 
 func (l *link) close() {
+	// A transport of the user may serve other clients, so its connections stay open.
 	if l.own != nil {
 		l.own.CloseIdleConnections()
 	}
@@ -85,6 +86,7 @@ func (t *idleTimer) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
+	// The transport may still read after stop, and must not start the timer again.
 	if t.timer != nil {
 		t.timer.Reset(t.timeout)
 	}
@@ -132,6 +134,7 @@ func (l *link) exchange(ctx context.Context, q request, read func(*http.Response
 	}
 	timed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The server may use the whole wait before it sends the first byte.
 	timer := newIdleTimer(l.timeout+q.wait, func() { cancel(errSilence) })
 	defer timer.stop()
 
@@ -171,6 +174,7 @@ var (
 // build builds the request. net/http uses GetBody only if nothing of the request was sent,
 // because it considers no method except GET safe to repeat.
 func (l *link) build(ctx context.Context, q request, timer *idleTimer) *http.Request {
+	// The parts of the URL are valid already, so none is parsed again.
 	r := &http.Request{
 		Method: q.method, URL: &url.URL{Scheme: l.scheme, Host: l.host, Path: q.path}, Host: l.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -196,6 +200,7 @@ func (l *link) build(ctx context.Context, q request, timer *idleTimer) *http.Req
 
 // readJSON reads a whole answer of at most max bytes.
 func (l *link) readJSON(resp *http.Response, body io.Reader, max int64) (string, error) {
+	// An answer without content has no type.
 	if resp.StatusCode == http.StatusNoContent {
 		return "", nil
 	}
@@ -209,6 +214,7 @@ func (l *link) readJSON(resp *http.Response, body io.Reader, max int64) (string,
 }
 
 func (l *link) readAll(resp *http.Response, body io.Reader, max int64) (string, error) {
+	// The declared length decides how much memory is reserved below.
 	if resp.ContentLength > max {
 		return "", l.tooLong(max)
 	}

@@ -18,6 +18,7 @@ func (e *Engine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 
 // Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
+	// JSON cannot carry these values, so the server could not report them.
 	if u.Due.After(duly.MaxTime) || !isUTF8(u.Headers, string(u.Backoff)) {
 		return contract.ValidateUpdate(&u, duly.MaxMaxBody)
 	}

@@ -38,6 +38,7 @@ func (e *Engine) validateJob(j *duly.Job) error {
 		m.Key, string(m.Mode), string(m.Until), j.Callback, j.OnDone, j.OnDead) {
 		return nil
 	}
+	// The check reports the fault as the server would.
 	return contract.ValidateJob(j, duly.MaxMaxBody)
 }
 

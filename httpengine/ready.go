@@ -17,11 +17,13 @@ func Ready(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	// The check needs no token, so a wrong server must not receive one.
 	a.token, a.namespace = "", ""
 
 	l := newLink(a, cfg.TLS, cfg.Client, cfg.Timeout)
 	defer l.close()
 	text, err := l.call(ctx, request{method: "GET", path: "/readyz"})
+	// A duly server that is ready answers with a body.
 	if err == nil && text == "" {
 		err = duly.ErrUnavailable
 	}

@@ -49,6 +49,7 @@ func (e *Engine) release(deliveries []duly.Delivery) {
 	for i := range deliveries {
 		outcomes[i] = duly.SettleRequest{Receipt: deliveries[i].Receipt, As: duly.Release}
 	}
+	// The caller's context has ended, so the release needs another one.
 	_, _ = e.settle(context.Background(), outcomes)
 }
 
@@ -76,6 +77,7 @@ func (e *Engine) extend(ctx context.Context, receipts []duly.Receipt, lease time
 	body := wire.ExtendForm.Append(nil, wire.Extend{Receipts: receipts, Lease: lease})
 	r := request{method: "POST", path: e.base + "/extend", body: body}
 	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
+	// Results belong to receipts by their order.
 	if err == nil && len(errs) != len(receipts) {
 		err = e.link.malformed("an extend with another number of results")
 	}

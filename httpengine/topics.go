@@ -43,6 +43,7 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 		}
 		e.publishers.all[topic] = p
 	}
+	// The count keeps the batcher in the map while a call uses it.
 	p.users++
 
 	return p, func() {
@@ -101,6 +102,7 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 		}
 		indexes[name] = append(indexes[name], i)
 	}
+	// The usual call needs no copies.
 	if len(topics) == 1 {
 		return e.publishTo(ctx, topics[0], messages)
 	}
@@ -151,6 +153,7 @@ func (e *Engine) beginTopic(topic duly.QueueRef) (duly.QueueRef, error) {
 		e.calls.Done()
 		return topic, err
 	}
+	// The checksum in a position includes the namespace.
 	topic.Namespace = e.link.namespace
 	return topic, nil
 }

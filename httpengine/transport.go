@@ -36,6 +36,7 @@ func newTransport(secure *tls.Config) *http.Transport {
 		},
 		TLSClientConfig:     secure,
 		TLSHandshakeTimeout: dialTimeout,
+		// Without this, a DialContext or a TLS config of our own turns HTTP/2 off.
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingTime, PingTimeout: pingTime},
 		MaxIdleConnsPerHost: maxIdle,

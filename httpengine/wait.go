@@ -53,6 +53,7 @@ func (e *Engine) untilClosed(ctx context.Context, call func(open context.Context
 	switch {
 	case err == nil:
 		return nil
+	// open also ends with the engine, so its error does not say which of the two has ended.
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case e.closing.Err() != nil:
