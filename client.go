@@ -97,6 +97,7 @@ func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Opti
 // is pushing jobs again whose results are [ErrUnavailable] or [ErrNotDurable].
 func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	for i := range jobs {
+		// IDs are set before the first try, so that a repeat cannot double a job.
 		c.complete(&jobs[i])
 	}
 
@@ -146,6 +147,7 @@ func (c *Client) pushFailed(ctx context.Context, jobs []Job, results []PushResul
 	again, err := c.push(ctx, failed)
 	for k, i := range indexes {
 		if err != nil {
+			// The job may be stored, so its result keeps the ID.
 			results[i].Err = err
 			continue
 		}
@@ -179,6 +181,7 @@ type idMaker interface{ MakeID(j *Job) string }
 
 func (c *Client) makeID(j *Job) string {
 	if m, ok := c.engine.(idMaker); ok {
+		// The engine chooses the shard, so that it can store jobs together.
 		return m.MakeID(j)
 	}
 	return MakeID(j)

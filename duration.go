@@ -30,9 +30,11 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 
 	r, err := time.ParseDuration(rest)
+	// A second sign is not part of the form, even before a zero.
 	if err != nil || r < 0 || strings.ContainsAny(rest[:1], "+-") {
 		return bad()
 	}
+	// The sign in front applies to the whole text.
 	if n < 0 {
 		r = -r
 	}
@@ -59,6 +61,7 @@ func notADuration(text string) string {
 
 // tooLong reports whether a text would be a duration if its numbers were smaller.
 func tooLong(text string) bool {
+	// With zeros for its digits, the text keeps its form and is never too long.
 	zero := strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
 			return '0'

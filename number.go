@@ -46,6 +46,7 @@ func (n Number) Append(b []byte) []byte {
 
 // ParseNumber parses the text of a number. It returns false for any other text.
 func ParseNumber(text string) (n Number, ok bool) {
+	// 26 characters have 130 bits, and a number has 128.
 	if len(text) != numberText || text[0] > '7' {
 		return n, false
 	}
@@ -107,6 +108,7 @@ func (s *numberSource) next() (n Number) {
 	} else {
 		s.seq++
 		if s.seq>>40 != 0 {
+			// Numbers then run ahead of the clock until it has caught up.
 			s.ms, s.seq = s.ms+1, 0
 		}
 	}

@@ -44,6 +44,7 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 		}
 	}
 
+	// The window counts from the first try, which may have stored the IDs.
 	begin := c.cfg.Clock.Mono()
 	results, err := topics.Publish(ctx, messages)
 	pause := c.cfg.Pause

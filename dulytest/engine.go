@@ -84,9 +84,11 @@ func (noTest) Fatalf(format string, args ...any) {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	workers := e.workers
+	// A second Close must not stop the workers again.
 	e.workers = nil
 	e.mu.Unlock()
 
+	// The workers settle their last jobs, so the engine closes after them.
 	for _, w := range workers {
 		w.stop()
 	}

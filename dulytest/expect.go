@@ -57,6 +57,7 @@ func (e *Engine) Published(topic string) (all []contract.Entry) {
 	for {
 		page, err := e.Read(context.Background(), duly.Q(topic), p)
 		e.must(err)
+		// The Next of a page is never empty, so an empty page is the end.
 		if len(page.Entries) == 0 {
 			return all
 		}
@@ -78,6 +79,7 @@ func (e *Engine) step(name string) {
 func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
 	e.tb.Helper()
 	ctx, q := context.Background(), duly.Q(queue)
+	// Only a step lets due jobs become ready and ended leases end.
 	e.step(queue)
 	p := duly.ListParams{State: state, Bodies: true}
 	for {

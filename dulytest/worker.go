@@ -36,6 +36,7 @@ func (e *Engine) Start(w Runner) {
 	ended, end := context.WithCancelCause(context.Background())
 
 	e.mu.Lock()
+	// The worker is registered before it runs, so that Idle waits for it.
 	e.workers = append(e.workers, &startedWorker{cancel: cancel, ended: ended})
 	e.mu.Unlock()
 	go func() { end(w.Run(ctx)) }()
@@ -54,6 +55,7 @@ func (e *Engine) countWorkers() int {
 func (e *Engine) Idle() {
 	e.tb.Helper()
 	e.mu.Lock()
+	// The lock is not held during the wait, because Start takes it.
 	workers := e.workers
 	e.mu.Unlock()
 	if len(workers) == 0 {

@@ -129,6 +129,7 @@ func (l *link) call(ctx context.Context, q request) (text string, err error) {
 // exchange makes one request and calls read with a successful answer. Every error is one of the
 // contract, or the context's own if nothing was sent.
 func (l *link) exchange(ctx context.Context, q request, read func(*http.Response, io.Reader) error) error {
+	// Nothing was sent yet, so the context's own error is right.
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ func MaxBody(url string) int {
 	if c, err := sqliteengine.ParseURL(url); err == nil {
 		return c.MaxBody
 	}
+	// The body of a job over HTTP is bounded by its server.
 	return 0
 }
 

@@ -89,6 +89,7 @@ func StoreSchemes() []string {
 
 func openServer(ctx context.Context, url string, o *options) (contract.Engine, error) {
 	config := o.tls
+	// Files that cannot be read must not fail a connection that does not use them.
 	if config == nil && strings.HasPrefix(url, "https:") {
 		var err error
 		files := httpengine.TLS{

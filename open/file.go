@@ -11,6 +11,7 @@ import (
 
 // File returns the URL of a file of the embedded engine.
 func File(path string) string {
+	// ParseURL unescapes the path, and a ? would begin the options.
 	return "sqlite:" + strings.NewReplacer("%", "%25", "?", "%3F").Replace(filepath.ToSlash(path))
 }
 

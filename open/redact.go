@@ -46,6 +46,7 @@ func redactQuery(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
+		// An engine reads the name without its escapes.
 		if plain, err := url.QueryUnescape(name); err == nil && isSecret(plain) {
 			pairs[i] = name + "=" + hidden
 		}

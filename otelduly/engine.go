@@ -131,6 +131,7 @@ func pushAttributes(jobs []duly.Job) []attribute.KeyValue {
 		attribute.String("messaging.destination.name", destination(jobs)),
 		attribute.String("duly.namespace", contract.NamespaceOr(jobs[0].Namespace)),
 	}
+	// A batch has no single ID and no single size.
 	if len(jobs) > 1 {
 		return append(attrs, attribute.Int("messaging.batch.message_count", len(jobs)))
 	}
@@ -170,6 +171,7 @@ func withTrace(ctx context.Context, jobs []duly.Job) []duly.Job {
 	if len(headers) == 0 {
 		return jobs
 	}
+	// The handlers of a batch run independently, so they link to its one span.
 	if len(jobs) > 1 {
 		headers[relationHeader] = relationLink
 	}

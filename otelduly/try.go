@@ -27,6 +27,7 @@ func Tries(opts ...Option) func(
 		w3c.Inject(ctx, propagation.MapCarrier(headers))
 
 		return headers, func(status int, as duly.Settlement) {
+			// 0 means that no answer came.
 			if status > 0 {
 				span.SetAttributes(attribute.Int("http.response.status_code", status))
 			}

@@ -47,6 +47,7 @@ func start(
 	}
 	pushCtx := w3c.Extract(ctx, propagation.MapCarrier(d.Headers))
 	switch push := trace.SpanContextFromContext(pushCtx); {
+	// Without a trace context in the job, Extract returns the span that ctx already has.
 	case d.Headers[parentHeader] == "" || !push.IsValid():
 	case d.Headers[relationHeader] == relationLink:
 		opts = append(opts, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: push}))

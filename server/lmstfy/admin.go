@@ -65,6 +65,7 @@ func (a *Admin) Routes() []route.Route {
 		routes[i].Access = auth.Operator
 		routes[i].Dialect = &route.Dialect{JSON: jsonType, Fail: failAdmin, Admit: a.admit}
 		if routes[i].Path == "/metrics" {
+			// Metrics name every namespace, so even an open API requires credentials for them.
 			routes[i].Dialect.Admit = admitAuthenticated
 		}
 	}
@@ -107,6 +108,7 @@ func admitAuthenticated(c *route.Call) (*auth.Grant, error) {
 func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && isLocal(c.R) {
+		// A browser on this machine may send a request of another site.
 		return nil, c.CheckOrigin()
 	}
 	return admitAuthenticated(c)
@@ -135,6 +137,7 @@ func isLocal(r *http.Request) bool {
 func loopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
+		// A Host header may have no port.
 		host = strings.Trim(hostport, "[]")
 	}
 	addr, err := netip.ParseAddr(host)
@@ -162,6 +165,7 @@ func eachPage(ctx context.Context, page func(p duly.PageParams) (next string, er
 		if err != nil || next == "" {
 			return err
 		}
+		// A list may be long, so it ends with its caller.
 		if err := ctx.Err(); err != nil {
 			return err
 		}

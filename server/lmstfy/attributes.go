@@ -22,6 +22,7 @@ func readAttributes(h http.Header) (attributes map[string]string, versioned bool
 		return nil, false, nil
 	}
 
+	// The order decides which of two equal names counts.
 	for _, header := range slices.Sorted(maps.Keys(h)) {
 		name, ok := strings.CutPrefix(header, attributePrefix)
 		value := h.Get(header)

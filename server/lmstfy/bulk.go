@@ -19,6 +19,7 @@ type publishedBulk struct {
 
 // publishBulk publishes the elements of an array, each as its raw JSON.
 func (a *API) publishBulk(c *route.Call) error {
+	// Bad parameters are refused before the body takes memory.
 	r, err := readRules(query(c), a.defaults)
 	if err != nil {
 		return err
@@ -69,6 +70,7 @@ func elements(text []byte) ([][]byte, error) {
 		if len(list) == 0 && len(element) == 0 {
 			return nil, badRequest("no jobs")
 		}
+		// The bound is checked before the list grows, because a text may have millions of elements.
 		if len(list) == maxJobs {
 			return nil, badRequest("too many jobs")
 		}

@@ -96,6 +96,7 @@ func (a *API) deleteDead(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// The bound fits into an int on every platform.
 	_, err = a.engine.Purge(c.Context(), queue(c), duly.StateDead, int(min(limit, math.MaxInt32)))
 	if err != nil {
 		return err

@@ -53,6 +53,7 @@ func fail(_ *route.Call, err error) (status int, body []byte) {
 // translate converts an error of the contract without a text of lmstfy's own.
 func translate(err error) *refusal {
 	code := duly.CodeOf(err)
+	// The error of a store may name its address, so callers do not get it.
 	status, text := http.StatusInternalServerError, "internal error"
 
 	switch code {
@@ -107,6 +108,7 @@ func (a *API) rateLimitError(action string) func(*route.Call, error) error {
 // succeed. The refund comes before the answer, so that the next call can use it.
 func refundFailures(handle route.Handler) route.Handler {
 	return func(c *route.Call) error {
+		// The deferred refund also covers a handler that panics.
 		success := false
 		defer func() {
 			if !success {

@@ -30,6 +30,7 @@ func withDelay(n duly.Number, delay uint32) duly.Number {
 
 // createdAt returns the time in an ID. ok is false if the ID has none.
 func createdAt(id string) (at time.Time, ok bool) {
+	// A ULID may begin with the same digit, so the length decides.
 	if len(id) == len(version)+26 && id[:len(version)] == version {
 		id = id[len(version):]
 	}

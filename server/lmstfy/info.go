@@ -35,6 +35,7 @@ func poolOr(name string) string {
 func (a *Admin) info(c *route.Call) error {
 	name := poolOr(c.R.URL.Query().Get("pool"))
 	if !a.Pools.Has(name) {
+		// For an unknown pool, lmstfy's answer is empty.
 		return c.ReplyAs(http.StatusOK, "text/plain; charset=utf-8", nil)
 	}
 

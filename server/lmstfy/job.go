@@ -49,6 +49,7 @@ func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended boo
 }
 
 func (a *API) peekQueue(c *route.Call) error {
+	// The memory is reserved before the engine reads a body of unknown size.
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}

@@ -99,6 +99,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*contract.Token) e
 
 func (a *Admin) limiter(c *route.Call) error {
 	t, err := a.token(c)
+	// For lmstfy, an unknown token is one without a limiter.
 	if err != nil && err != errNoSuchToken {
 		return err
 	}
@@ -113,6 +114,7 @@ func (a *Admin) deleteLimiter(c *route.Call) error {
 	if err == nil {
 		err = a.Guard.Limit(c.Context(), t.Hash, contract.Limits{})
 	}
+	// An unknown token has no limiter, so there is nothing to delete.
 	if err != nil && !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}

@@ -168,6 +168,7 @@ func (m *metrics) consumedJobs(jobs []job) {
 func (m *metrics) ackedJob(q duly.QueueRef, id string, now time.Time) {
 	m.pool(q.Namespace).deleted().Inc()
 	if at, ok := createdAt(id); ok {
+		// The clock of the server that made the ID may be ahead of this one.
 		m.queue(q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
 	}
 }
@@ -238,6 +239,7 @@ func newSlots(m *metrics) *own.Slots[slotKey, *queueSeries] {
 			return newQueueSeries(m, k.pool, k.Namespace, k.Name)
 		},
 		Evict: func(k slotKey, _ *queueSeries) {
+			// Otherwise the series of every queue ever used would stay in memory.
 			labels := []string{k.pool, k.Namespace, k.Name}
 			m.into.DeleteLabelValues(labels...)
 			m.from.DeleteLabelValues(labels...)

@@ -37,6 +37,7 @@ func checkNames(namespace, queue string) error {
 		return errTooLong
 	case !isName(namespace):
 		return errNamespace
+	// The router matches no empty segment, so the queue has a first byte.
 	case queue[0] == '_' || !isName(queue):
 		return errQueue
 	}
@@ -59,6 +60,7 @@ func checkList(namespace, list string) error {
 		switch {
 		case len(q) > duly.MaxName:
 			return errTooLong
+		// queueList drops empty names, so each has a first byte.
 		case q[0] == '_':
 			return errQueue
 		}

@@ -39,6 +39,7 @@ func query(c *route.Call) params { return readParams(c.R.URL.RawQuery) }
 
 // readParams parses a query. It makes no map for a query without escapes, which nearly all are.
 func readParams(raw string) params {
+	// Package url decodes escapes and spaces, and rejects semicolons.
 	if strings.ContainsAny(raw, "%+;") {
 		return params{values: (&url.URL{RawQuery: raw}).Query()}
 	}

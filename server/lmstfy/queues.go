@@ -108,6 +108,7 @@ func (q *queueCache) forget(ref duly.QueueRef) {
 
 	if _, ok := q.checked[ref.Normal()]; ok {
 		q.destroyed++
+		// The count of every new queue is below this, so the next check configures it again.
 		q.checked[ref.Normal()] = queueCheck{pushed: math.MaxInt64, destroyed: q.destroyed}
 	}
 }

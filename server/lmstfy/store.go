@@ -31,6 +31,7 @@ func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	for rest := jobs; len(rest) > 0; {
 		n := batchSize(rest)
 		if err := a.push(c.Context(), rest[:n]); err != nil {
+			// A single job needs no undo, and a colliding ID belongs to a job of another caller.
 			if len(jobs) > 1 && err != errCollision {
 				a.deleteAll(c, jobs)
 			}
@@ -47,6 +48,7 @@ func batchSize(jobs []duly.Job) int {
 	size := 0
 	for i := range jobs {
 		size += len(jobs[i].Body)
+		// A single job has a bound of its own, so it always fits.
 		if i > 0 && size > duly.MaxBatchBytes {
 			return i
 		}
@@ -65,10 +67,12 @@ func (a *API) push(ctx context.Context, jobs []duly.Job) error {
 		if err == nil || try == maxPushes || !mayBeStored(err) {
 			return err
 		}
+		// The error of the push says more than the end of the caller's context.
 		if clock.Sleep(ctx, a.clock, pause) != nil {
 			return err
 		}
 		pause *= 2
+		// The other jobs are stored and need no repeat.
 		jobs = failed
 	}
 }
@@ -87,6 +91,7 @@ func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed
 	}
 
 	for i, r := range results {
+		// In a repeat, the existing job is the one that an earlier push has stored.
 		if r.Status == duly.Exists && !again {
 			r.Err = errCollision
 		}

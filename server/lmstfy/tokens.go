@@ -109,6 +109,7 @@ func (a *Admin) readToken(c *route.Call, form url.Values) (t contract.Token, tex
 	if inPool != "" && !a.Pools.Has(inPool) {
 		return t, "", "", errNotAPool
 	}
+	// Only the description has not been checked yet.
 	if err := t.Validate(); err != nil {
 		return t, "", "", badRequest("invalid description")
 	}
@@ -122,6 +123,7 @@ func readForm(c *route.Call) (url.Values, error) {
 	if err != nil {
 		return nil, badBody(err)
 	}
+	// The parser of net/http needs a request. The body has been read within its own bound.
 	r := &http.Request{
 		Method: http.MethodPost, URL: c.R.URL, Header: c.R.Header, Body: io.NopCloser(bytes.NewReader(body)),
 	}
@@ -197,6 +199,7 @@ func (a *Admin) token(c *route.Call) (contract.Token, error) {
 	}
 	for _, hash := range candidates {
 		t, err := a.Registry.FindToken(c.Context(), hash)
+		// The token of another namespace counts as unknown, so that callers can't probe for it.
 		if err == nil && t.Namespace == c.Namespace && shows(c, &t) {
 			return t, nil
 		}

@@ -44,6 +44,7 @@ type job struct {
 func (j *job) size() int {
 	n := 256 + base64.StdEncoding.EncodedLen(len(j.data)) + len(j.id) + len(j.namespace) + len(j.queue)
 	for name, value := range j.attributes {
+		// An escape turns one byte of a value into up to six.
 		n += 8 + len(name) + 6*len(value)
 	}
 	return n

@@ -93,6 +93,7 @@ func (r *Pools) listMoves(ctx context.Context) (moves, ended []contract.Placemen
 	}
 
 	r.mu.RLock()
+	// The cache counts only while reports of changes arrive.
 	cached := r.watching && r.loadedVersion == r.version
 	if cached {
 		for _, p := range r.placements {

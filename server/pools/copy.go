@@ -72,6 +72,7 @@ func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do fun
 	var last duly.QueueConfig
 	for range maxCopies {
 		now, err := e.Config(ctx, q)
+		// The first round never ends here, because no configuration of a queue is zero.
 		if err != nil || now == last {
 			return err
 		}

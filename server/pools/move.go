@@ -148,6 +148,7 @@ func (r *Pools) storePhase(ctx context.Context, p contract.Placement) (contract.
 	p.Former = p.Former[max(0, len(p.Former)-contract.MaxFormer):]
 
 	err := r.storePlacement(ctx, p)
+	// PutPlacement raises the stored version in the same way.
 	p.Version++
 	return p, err
 }

@@ -96,6 +96,7 @@ func (s *phaseState) readOld(ctx context.Context, old contract.Engine, q duly.Qu
 		next.empty = false
 		return next
 	}
+	// 0 would mean that the queue was never read.
 	next.readAt, next.empty = max(now, 1), unfinished(&stats.Sizes) == 0
 	if s.propagated() {
 		next.updateKeys(ctx, old, q, &stats.Sizes)

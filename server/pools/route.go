@@ -93,6 +93,7 @@ const passTimeout = 2 * time.Second
 
 // Pass implements contract.Passer.
 func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
+	// The caller may have left, and another waiter must still be woken.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passTimeout)
 	defer cancel()
 	if engine, err := r.engineOf(ctx, namespace); err == nil {

@@ -86,6 +86,7 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 func (m *migratingEngine) sealJobsIn(ctx context.Context, q duly.QueueRef) (ids []string, empty bool, err error) {
 	stats, err := m.old.Stats(ctx, q)
 	n := stats.Sizes.Delayed
+	// A queue has one seal job for each shard at most, and no job in another state.
 	if err != nil || n > duly.MaxShards || stats.Sizes != (duly.Sizes{Delayed: n}) {
 		return nil, false, err
 	}
@@ -208,6 +209,7 @@ func (m *migratingEngine) unseal(ctx context.Context, q duly.QueueRef) error {
 	if err != nil {
 		return err
 	}
+	// Another bound was set by a caller since, so it stays.
 	if config.MaxJobs == config.Shards && before.MaxJobs != config.MaxJobs {
 		if err := step.Configure(ctx, q, duly.QueueConfig{MaxJobs: before.MaxJobs}); err != nil {
 			return err

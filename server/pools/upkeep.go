@@ -40,6 +40,7 @@ func (r *Pools) eachPool(do func(p *pool) error) error {
 // LastReset implements contract.Resetter. It returns the latest reset of all pools.
 func (r *Pools) LastReset() (last contract.Reset) {
 	for _, p := range r.all {
+		// A pool that cannot be opened has found no reset.
 		engine, _ := p.get()
 		if e, ok := engine.(contract.Resetter); ok {
 			if reset := e.LastReset(); reset.At.After(last.At) {
@@ -104,6 +105,7 @@ func (r *Pools) poolsWhere(is func(engine contract.Engine, err error) bool) (nam
 func (r *Pools) Sweep(ctx context.Context) error {
 	return r.eachPool(func(p *pool) error {
 		m, err := p.maintainer()
+		// An engine without maintenance has nothing to sweep.
 		if errors.Is(err, duly.ErrUnsupported) {
 			return nil
 		}
@@ -150,6 +152,7 @@ func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract
 		}
 	}
 	if err != nil {
+		// A partial report would look as if the other pools had no faults.
 		return contract.CheckReport{}, err
 	}
 	return sum, nil

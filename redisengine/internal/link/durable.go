@@ -228,6 +228,7 @@ func (b *durableCall) refreshSlots() {
 	}
 	go func() {
 		defer l.calls.Done()
+		// Any call to the slot finds the owner, and this one changes nothing.
 		l.main.Do(context.Background(), Call{Script: mayCallScript, Keys: []string{key}}.command(l.main.B(), byHash))
 	}()
 }

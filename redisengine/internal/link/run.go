@@ -122,6 +122,7 @@ func (l *core) request(c Call) *request {
 		if f == byFunction {
 			load := c.Script.Library.load(b)
 			if len(c.Keys) > 0 {
+				// Each primary has its own libraries, so the load goes to the node of the call.
 				load = load.SetSlot(c.Keys[0])
 			}
 			cmds = append(cmds, load)
@@ -271,6 +272,7 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 	cmds, last := make([]rueidis.Completed, 0, len(open)), make([]int, len(open))
 	for k, i := range open {
 		cmds = requests[i].build(b, cmds)
+		// A request may have several commands, and the last reply is its answer.
 		last[k] = len(cmds) - 1
 	}
 	// One command needs no pipeline.

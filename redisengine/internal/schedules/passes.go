@@ -171,6 +171,7 @@ func (p *Passes) setTimer(at catalog.ShardRef, fires time.Duration) {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
+	// tickTimerFired recognizes a replaced timer by its old value.
 	set := &tickTimer{fires: fires}
 	p.timers[at] = set
 	set.timer = p.store.Local().At(fires, func() { p.tickTimerFired(at, set) })

@@ -178,6 +178,7 @@ func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 		return err
 	}
 	standing, err := c.call(ctx, q, s, "marker", "")
+	// A process may have just taken the marker, so it is checked again at the end.
 	if standing != "" {
 		c.silent = append(c.silent, silent{q, s, standing})
 	}

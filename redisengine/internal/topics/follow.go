@@ -75,6 +75,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 	if r.listens(ref) {
 		return nil
 	}
+	// The subscription also serves other Reads, so this caller's context must not end it.
 	q, err := e.Find(e.Ctx, ref)
 	if err != nil {
 		return err

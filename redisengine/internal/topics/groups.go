@@ -145,6 +145,7 @@ func beginGroup(g *catalog.Group, p contract.FromParts, shards int) {
 func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Position) (ahead bool, err error) {
 	parts := contract.PositionPartsOf(p)
 	err = e.WithTopic(ctx, topic, func(q *catalog.Queue) error {
+		// A shard that the topic does not have has no messages.
 		if ahead = parts.Shard >= len(q.Shards); ahead {
 			return nil
 		}
@@ -198,6 +199,7 @@ func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 			groups := slices.Clone(q.Topic.Groups)
 			for i, g := range groups {
 				if g.Name == name {
+					// Other goroutines read the cached group, so the mark goes into a copy.
 					gone := *g
 					gone.Gone, groups[i] = true, &gone
 				}
@@ -207,6 +209,7 @@ func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 		if err != nil {
 			return err
 		}
+		// Workers may be running messages of the group.
 		e.cancels.Report(ref)
 	}
 	_, err = e.forgetGone(ctx, q)
@@ -218,6 +221,7 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 	f func(c *duly.QueueConfig) error) error {
 	topic, name, _ := ref.Group()
 	q, err := e.find(ctx, topic)
+	// If a queue has the topic's name, there is no such topic either.
 	if duly.CodeOf(err) == duly.CodeConflict || err == nil && q == nil {
 		return contract.NoTopic(topic)
 	}
@@ -231,6 +235,7 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 		groups := slices.Clone(q.Topic.Groups)
 		for i, g := range groups {
 			if g.Name == name {
+				// A change that fails must leave the cached group as it is.
 				changed := *g
 				if err := f(&changed.Config); err != nil {
 					return q.Topic.Config, nil, err

@@ -41,6 +41,7 @@ func readNumbers(packed string, names []string) (n numbers, text string) {
 	u := codec.Unpacker{Rest: packed}
 	size := u.Array()
 	n = make(numbers, size)
+	// Another version may have stored more numbers, or fewer.
 	for i := range min(size, len(names)) {
 		if names[i] == "birth" || names[i] == "holder" && u.IsText() {
 			text = u.Text()
@@ -141,6 +142,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 		names = append(names, name)
 	}
 
+	// The order makes the choice between groups with the same need repeatable.
 	slices.Sort(names)
 	for _, name := range names {
 		g := groups[name]
@@ -148,6 +150,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 		if g["idle"] > 0 && now > g["called"]+g["idle"] {
 			continue
 		}
+		// Earlier messages were trimmed, so no group keeps them.
 		low := max(g["low"], topic["first"])
 		if low < lowest {
 			f.Group, next, lowest = name, lowest, low
@@ -169,6 +172,7 @@ func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Sta
 	var w catalog.Walk
 	var sum *groupSum
 	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		// When the walk starts over, so does the sum.
 		if w.Begin(q) || sum == nil {
 			sum = newGroupSum()
 		}
@@ -380,6 +384,7 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 	}
 
 	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		// A retry after another configuration starts over.
 		page = duly.ListPage{}
 		at, room := from, duly.MaxBatchBytes
 		for at.Shard < len(q.Shards) {

@@ -154,6 +154,7 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 			return err
 		}
 		if tomb != nil {
+			// This process must not use the topic while its shards are being emptied.
 			e.Cache.Forget(q)
 			// Waiting Reads then end.
 			defer e.announce(q)

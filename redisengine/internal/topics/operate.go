@@ -48,6 +48,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 		return contract.NoMessage(ref, id)
 	}
 
+	// A worker may be running the message.
 	e.cancels.Report(ref, id)
 	return nil
 }
@@ -81,6 +82,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 					left = int(codec.Integer(&r.Rest[1]))
 				}
 				removed += gone
+				// A call that deletes nothing ends the loop, even if its messages were counted before.
 				if left = max(0, left-gone); gone == 0 {
 					left = 0
 				}
@@ -316,6 +318,7 @@ func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, e
 		if group := at.next/shards - 1; group >= 0 {
 			of.Name = duly.GroupName(ref.Name, names[group])
 		}
+		// After an error the round is lost, and the next Step begins with the first shard.
 		again, err := e.stepShard(ctx, of, at.next%shards)
 		if err != nil {
 			return false, err

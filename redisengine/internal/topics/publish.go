@@ -160,6 +160,7 @@ func (p *publish) refuse(places []int, err error) error {
 
 // send sends the messages to their shards.
 func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) error {
+	// This clock only chooses the shard. The script compares due times with the server's clock.
 	now := p.e.Local().Now()
 	parts := map[int][]*item{}
 	// Messages without a key go to one shard together, which saves calls.

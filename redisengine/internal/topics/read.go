@@ -139,6 +139,7 @@ func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart) error {
 	most := r.limit
 	if from.end {
+		// Only the end is wanted, so no message is read.
 		most = 0
 	}
 	reply, err := r.call(ctx, e, q, s, from, most)
@@ -173,6 +174,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 		next.Seen = from.seen.Millis
 	}
 	r.next[s.Index] = next
+	// Both times are of the server's clock, so the difference needs no other clock.
 	if due := codec.Integer(&reply.Rest[6]); due > 0 {
 		if d := time.Duration(max(1, due-now)) * time.Millisecond; r.due == 0 || d < r.due {
 			r.due = d

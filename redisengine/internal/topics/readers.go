@@ -55,6 +55,7 @@ type room struct {
 func (r *room) change() {
 	select {
 	case r.changed <- struct{}{}:
+	// A change is already pending, and the watcher handles both at once.
 	default:
 	}
 }
@@ -82,6 +83,7 @@ func (r *readers) enter(topic duly.QueueRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := r.room(topic)
+	// The watcher rests while no Read waits, so the first one must wake it.
 	if room.waiting++; room.waiting == 1 {
 		room.change()
 	}
@@ -101,6 +103,7 @@ func (r *readers) leave(topic duly.QueueRef) {
 		delete(r.topics, topic)
 		return
 	}
+	// The count shows empty whether another Read has left since. That one starts its own timer.
 	left := room.left
 	clock.System().AfterFunc(lingers, func() { r.empty(topic, left) })
 }

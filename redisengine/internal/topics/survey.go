@@ -47,6 +47,7 @@ func (e *Topics) EachTopic(ctx context.Context, namespace string,
 // Behind implements inspect.Groups.
 func (e *Topics) Behind(ctx context.Context, namespace, after string) (names []string, err error) {
 	err = e.EachTopic(ctx, namespace, func(topic string, q *catalog.Queue, err error) error {
+		// The check reports unreadable topics.
 		if err != nil || q.Tomb || q.Topic == nil {
 			return nil
 		}

@@ -34,6 +34,7 @@ func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (f
 		default:
 			note(e.sweep(ctx, q, n%stepAll == 1))
 		}
+		// An error of one topic must not stop the sweep of the others.
 		return ctx.Err()
 	})
 	// After an error some topics were not visited.
@@ -101,6 +102,7 @@ func (e *Topics) sweepGroups(ctx context.Context, q *catalog.Queue, s *catalog.S
 
 // sweepMisses counts and logs the messages that groups of a shard have missed.
 func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	// Most topics have no such limit and need no further call.
 	if !mayMiss(q) {
 		return nil
 	}

@@ -140,6 +140,7 @@ func (h *Hub) Go(f func()) {
 
 // goLocked is Go for a caller that holds the lock and has checked that the hub is open.
 func (h *Hub) goLocked(f func()) {
+	// The count rises before the goroutine starts, so that a test never sees an idle hub in between.
 	h.busy.begin()
 	h.Tasks.Go(func() {
 		defer h.busy.end()

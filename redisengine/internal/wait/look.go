@@ -46,6 +46,7 @@ type lookCall struct {
 // dropShards removes the first shards of the call, which were polled.
 func (c *lookCall) dropShards(n int) {
 	keys, args := len(c.Keys)/c.shards, (len(c.Args)-1)/c.shards
+	// The sent arguments belong to the link, so the next request gets a copy.
 	c.Keys, c.Args = c.Keys[n*keys:], append(c.Args[:1:1], c.Args[1+n*args:]...)
 	c.from, c.shards = c.from+n, c.shards-n
 }

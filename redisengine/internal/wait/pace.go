@@ -43,6 +43,7 @@ func (h *Hub) Reserved(d Door, found, woken bool) {
 // wakeLater delays a wake-up. Others for the same shard join it. The caller holds the lock.
 func (h *Hub) wakeLater(k laterKey, n int, pause time.Duration) {
 	if l := h.later[k]; l != nil {
+		// Both numbers count jobs of the same shard, so they are not added.
 		l.n = max(l.n, n)
 		return
 	}

@@ -106,6 +106,7 @@ func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, erro
 		h.leaveGone(w)
 		return false, ctx.Err()
 	}
+	// Close also ends this wait, and that is no wake-up for a job.
 	if h.Closing.Load() {
 		return false, duly.ErrClosed
 	}
@@ -195,6 +196,7 @@ func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	if v.q == q && (q != nil || v.guess != nil && guess) {
 		return
 	}
+	// unwatch and unguess need the old queue, so they come before the change.
 	h.unwatch(v)
 	h.unguess(v)
 	if guess && h.guesses < MaxGuesses {
@@ -316,6 +318,7 @@ func (h *Hub) setQuiet(doors []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range doors {
+		// An unknown queue may not be watched, so it is never quiet.
 		if v := h.views[d]; v != nil && v.q != nil {
 			v.quiet = true
 		}

@@ -60,6 +60,7 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 	if v == nil {
 		return false
 	}
+	// The next waiter must look, because jobs may be left for it.
 	v.quiet = false
 	if pause := h.waiters.Pause(d, h.Local().Mono()); pause > 0 && !h.closed {
 		h.wakeLater(laterKey{d, shard}, n, pause)
@@ -75,6 +76,7 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 // WakeAnother wakes one more waiter for a shard, in addition to those already woken.
 func (h *Hub) WakeAnother(d Door, shard int) {
 	h.mu.Lock()
+	// wake subtracts the waiters that were already woken.
 	n := 1 + h.waiters.Outstanding(d, shard)
 	h.mu.Unlock()
 	if q := h.Cache.Get(d.Ref); q != nil && shard < len(q.Shards) && !h.wake(d, shard, n) {
@@ -186,6 +188,7 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 // takeOver makes this process responsible for a shard's next time, after a marker or a timer. A
 // look finds how far off that time is by the server's clock, and which other time needs a timer.
 func (h *Hub) takeOver(marker string, at int64) {
+	// Each change of the configuration costs a round, and several in a row are rare.
 	for range 3 {
 		h.mu.Lock()
 		d := h.watched[marker]
@@ -230,6 +233,7 @@ func (h *Hub) keepDueTimer(marker string, at int64) {
 		s = d.s
 	}
 	h.mu.Unlock()
+	// SetDueTimer takes the lock itself.
 	if s != nil {
 		h.SetDueTimer(s, at, h.Local().Mono()+WakeupLife)
 	}

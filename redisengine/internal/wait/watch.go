@@ -58,6 +58,7 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	for _, s := range q.Shards {
 		marker := s.Name("marker")
 		d := h.watched[marker]
+		// The view of the other door may have taken over the marker.
 		if d == nil || d.v != v {
 			continue
 		}
@@ -129,6 +130,7 @@ func (w *watcher) next() (keys []string) {
 	w.asked, w.nudged = nil, false
 	w.turns++
 	if len(w.shards) == 0 || w.h.ctx.Err() != nil {
+		// For a later shard of the group, watch starts another watcher.
 		delete(w.h.watches, w.group)
 		return nil
 	}
@@ -190,6 +192,7 @@ func (h *Hub) recheckAll() {
 		others.Wait()
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		// The next look is set after this one, so that two never overlap.
 		h.tick = nil
 		if len(h.views) > 0 {
 			h.startTick()
@@ -203,6 +206,7 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 	defer h.mu.Unlock()
 	for _, w := range h.watches {
 		for _, d := range w.shards {
+			// No shard has the version of a guess, so a look would only find it stale.
 			if d.q.Version != guessed {
 				shards = append(shards, d.copied())
 			}
