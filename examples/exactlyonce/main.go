@@ -72,6 +72,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		if tries++; d.Attempt == 1 {
 			return worker.RetryAfter(0, errors.New("died before the ack"))
 		}
+		// Each of the three payments has two tries.
 		if tries == 6 {
 			stop()
 		}
@@ -80,6 +81,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err := w.Run(ctx); err != nil {
 		return err
 	}
+	// stop has canceled ctx, but the balances are still read.
 	balances, err := b.balances(context.WithoutCancel(ctx))
 	fmt.Fprintf(out, "%d deliveries, %s\n", tries, balances)
 	return err

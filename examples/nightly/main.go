@@ -82,8 +82,10 @@ func report(ctx context.Context, engine contract.Engine, set settings, out io.Wr
 		return err
 	}
 
+	// finish ends the worker alone, as an interrupt would.
 	working, finish := context.WithCancel(ctx)
 	defer finish()
+	// The worker handles one job at a time, so made needs no lock.
 	made := 0
 	reporter := &Reporter{Shop: shop, Publish: func(r Report) error {
 		fmt.Fprintln(out, r)
@@ -121,6 +123,7 @@ func Deploy(ctx context.Context, engine duly.Engine, spec, zone string) error {
 		}
 		names = append(names, s.Name)
 	}
+	// Only schedules of this owner are deleted, so programs can share a queue.
 	_, err := contract.PruneSchedules(ctx, scheduler, ref, owner, names)
 	return err
 }

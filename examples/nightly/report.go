@@ -75,8 +75,10 @@ func (r *Reporter) Handle(_ context.Context, d *worker.Delivery) error {
 	var report Report
 	var err error
 	if report.To, err = time.Parse(time.RFC3339, d.Headers[duly.HeaderTick]); err != nil {
+		// A retry can't repair the headers, so the job is buried at once.
 		return worker.Bury(fmt.Errorf("the job is not the run of a tick: %w", err))
 	}
+	// The first run of a schedule has no previous one.
 	if previous := d.Headers[duly.HeaderPrevious]; previous != "" {
 		if report.From, err = time.Parse(time.RFC3339, previous); err != nil {
 			return worker.Bury(err)

@@ -84,6 +84,7 @@ func (n *Notifier) deliver(ctx context.Context, job *worker.Job[Notification]) e
 		outcome = errors.New(answer.Status)
 	}
 
+	// The engine buries the job after this error, so here it is only reported.
 	if job.Attempt >= job.Tries {
 		n.say(job, outcome.Error()+", given up: that was the last try")
 		n.end()
@@ -110,6 +111,7 @@ func (n *Notifier) post(ctx context.Context, job *worker.Job[Notification]) (*ht
 	if err != nil {
 		return nil, err
 	}
+	// Only the status and the headers matter, so the body is not read.
 	return answer, answer.Body.Close()
 }
 
@@ -133,6 +135,7 @@ func (n *Notifier) say(job *worker.Job[Notification], what string) {
 }
 
 func (n *Notifier) end() {
+	// A handler must not block if nobody receives the value.
 	select {
 	case n.ended <- struct{}{}:
 	default:

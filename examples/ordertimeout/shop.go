@@ -53,6 +53,7 @@ func (s *Shop) Closed() <-chan struct{} { return s.closed }
 // can cancel them without storing anything. If Place is repeated after a crash, the same IDs
 // keep it from pushing the jobs twice.
 func (s *Shop) Place(ctx context.Context, o Order) error {
+	// The order is open before its jobs exist, so an early timeout finds it.
 	s.note(o, "placed", true)
 	_, err := s.jobs.PushJSON(ctx, timeouts, o, duly.ID("close-"+o.ID), duly.Delay(s.timeout))
 	if err != nil {
@@ -65,6 +66,7 @@ func (s *Shop) Place(ctx context.Context, o Order) error {
 // Pay marks an order as paid and cancels its jobs. A missing job has already run. Only the
 // database decides whether the order is still open, never the queue.
 func (s *Shop) Pay(ctx context.Context, id string) error {
+	// The order is paid before its jobs are canceled, so a timeout that runs now changes nothing.
 	if !s.note(Order{ID: id}, "paid", false) {
 		return fmt.Errorf("order %s is not open", id)
 	}

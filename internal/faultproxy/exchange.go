@@ -96,6 +96,7 @@ func (l *link) reply(raw []byte, push bool) {
 	x := &l.redis
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	// A push answers no request, so no record belongs to it.
 	if push || x.unordered || len(x.expected) == 0 {
 		l.answer(raw)
 		return

@@ -142,10 +142,12 @@ func (p *Proxy) next(args []string) *Injected {
 		if !f.Match(args) {
 			continue
 		}
+		// A skipped request may still match a later fault.
 		if f.Skip > 0 {
 			f.Skip--
 			continue
 		}
+		// From -1 it never becomes 0, so that fault stays.
 		if f.Times--; f.Times == 0 {
 			p.faults = slices.Delete(p.faults, n, n+1)
 		}
@@ -173,6 +175,7 @@ func (i *Injected) Count() int {
 }
 
 func (i *Injected) happened() {
+	// A request without a fault has a record too.
 	if i == nil {
 		return
 	}

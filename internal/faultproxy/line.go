@@ -33,12 +33,14 @@ func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
 func (l *line) send(data []byte) { l.put(parcel{data: data}) }
 
 func (l *line) put(x parcel) {
+	// Only replies are delayed, so a delay is that of a whole round trip.
 	if l.way == ToClient {
 		x.at = l.proxy.due()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, x)
+	// One signal is enough, because run takes the whole queue.
 	select {
 	case l.more <- struct{}{}:
 	default:

@@ -39,6 +39,7 @@ func (l *link) run() {
 		return
 	}
 
+	// The proxy was stopped while this link connected.
 	if !l.reached(server) {
 		server.Close()
 		return
@@ -103,6 +104,7 @@ func (l *link) close() {
 // reset ends the connection at once, with a RST to the client.
 func (l *link) reset() {
 	if c, ok := l.client.(*net.TCPConn); ok {
+		// Without lingering, the close sends a RST instead of a FIN.
 		c.SetLinger(0)
 	}
 	l.close()
@@ -119,6 +121,7 @@ func (l *link) copyReplies() error  { return l.copy(l.server, l.toClient) }
 
 func (l *link) copy(from net.Conn, to *line) error {
 	for {
+		// The line keeps the slice until it is delivered, so each read gets a new one.
 		buf := make([]byte, 32<<10)
 		n, err := from.Read(buf)
 		if n > 0 {

@@ -63,6 +63,7 @@ func start(t testing.TB, server string, redis bool) *Proxy {
 	p.Resume()
 	t.Cleanup(func() {
 		p.mu.Lock()
+		// A connection that is accepted now must not enter after Stop has broken the others.
 		p.ended = true
 		p.mu.Unlock()
 		p.Stop()
@@ -106,6 +107,7 @@ func (p *Proxy) Heal() {
 
 func (p *Proxy) setCut(d Direction) {
 	p.cut = d
+	// Every waiting line then checks its direction again.
 	close(p.healed)
 	p.healed = make(chan struct{})
 }

@@ -27,6 +27,7 @@ type entry struct {
 // files are in one folder.
 func (b *builder) archive(t Target, files []entry) error {
 	folder := "duly_" + b.Version[1:] + "_" + t.String()
+	// The package uses the same entries later, so only copies get other names.
 	inside := make([]entry, len(files))
 	for i, f := range files {
 		inside[i] = f

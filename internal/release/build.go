@@ -71,6 +71,7 @@ func (b *builder) notices(ctx context.Context, t Target) ([]byte, error) {
 		return nil, err
 	}
 	const form = `{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}	{{.Dir}}{{end}}{{end}}`
+	// The linked modules differ between platforms.
 	list, err := b.run(ctx, b.Root, t.env(), b.Go, "list", "-deps", "-f", form, "./cmd/duly")
 	if err != nil {
 		return nil, err
@@ -118,6 +119,7 @@ func writeLicences(out *bytes.Buffer, name, dir string) error {
 		writeText(out, text)
 	}
 
+	// Without its licence, a module may not be distributed.
 	if !found {
 		return fmt.Errorf("%s has no licence file in %s", name, dir)
 	}

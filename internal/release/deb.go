@@ -60,6 +60,7 @@ func (b *builder) stage(dir string, files []entry) error {
 		if err := os.WriteFile(path, f.body, os.FileMode(f.mode)); err != nil {
 			return err
 		}
+		// The package stores the times of the files, which must not depend on the build.
 		if err := os.Chtimes(path, b.date, b.date); err != nil {
 			return err
 		}
@@ -69,6 +70,7 @@ func (b *builder) stage(dir string, files []entry) error {
 
 // packageUnit returns the unit for the binary of the package.
 func packageUnit(unit []byte) ([]byte, error) {
+	// With another count, the unit has changed and this replacement may be wrong.
 	if n := bytes.Count(unit, []byte(localBinary)); n != 1 {
 		return nil, fmt.Errorf("duly.service names %s %d times, want once", localBinary, n)
 	}

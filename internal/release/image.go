@@ -100,6 +100,7 @@ func (b *builder) image(t Target, binary []byte) error {
 	if err := writeImage(f, t, b.stamp, b.date, binary, b.roots); err != nil {
 		return err
 	}
+	// Close may report a failed write, which the deferred call hides.
 	return f.Close()
 }
 
@@ -110,6 +111,7 @@ func writeImage(w io.Writer, t Target, s Stamp, date time.Time, binary, roots []
 	if err != nil {
 		return err
 	}
+	// The configuration names a layer by its plain bytes, and the manifest by the compressed ones.
 	config := imageConfig{
 		Created: s.Date, Architecture: t.Arch, OS: t.OS, Config: containerConfig(s),
 		RootFS:  rootFS{Type: "layers", DiffIDs: []string{digest(plain)}},
@@ -166,6 +168,7 @@ func containerConfig(s Stamp) runConfig {
 // layer returns the root file system, plain and compressed.
 func layer(date time.Time, binary, roots []byte) (plain, packed []byte, err error) {
 	files := []entry{
+		// A new volume gets the owner of this folder, so the server can write to it.
 		{name: "data/", mode: 0o700, user: nobody},
 		{name: "duly", mode: 0o755, body: binary},
 		{name: "etc/", mode: 0o755},

@@ -55,6 +55,7 @@ func Run(ctx context.Context, c Config) error {
 			return fmt.Errorf("%s: %w", t, err)
 		}
 	}
+	// The checksums cover every file in the folder, so they come last.
 	return writeSums(c.Out)
 }
 
@@ -78,6 +79,7 @@ func newBuilder(ctx context.Context, c Config) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The archives contain the changelog, so a missing section can't be added later.
 	if heading := "\n## [" + c.Version[1:] + "]"; !strings.Contains(string(log), heading) {
 		return nil, fmt.Errorf("CHANGELOG.md has no section %q: add it before the release", heading[1:])
 	}
@@ -108,6 +110,7 @@ func (b *builder) readCommit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The stamp names a commit, so the files must be exactly those of it.
 	if changes != "" {
 		return errors.New("the clone has changes that no commit has: commit or stash them first")
 	}
@@ -126,6 +129,7 @@ func (b *builder) readCommit(ctx context.Context) error {
 		return fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds", seconds)
 	}
 
+	// UTC keeps the machine's time zone out of the files.
 	b.date = time.Unix(n, 0).UTC()
 	b.stamp = Stamp{Version: b.Version, Commit: commit, Date: b.date.Format(time.RFC3339)}
 	return nil
@@ -143,6 +147,7 @@ func (b *builder) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// run cuts the last line end, which a PEM file needs.
 	b.roots = []byte(roots + "\n")
 
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
@@ -188,6 +193,7 @@ func (b *builder) target(ctx context.Context, t Target) error {
 	if err := b.sbom(ctx, t, binary); err != nil {
 		return err
 	}
+	// The unit, the image and the package are for Linux only.
 	if t.OS != "linux" {
 		return b.archive(t, files)
 	}
@@ -208,6 +214,7 @@ func (b *builder) path(format string, args ...any) string {
 // The error has what the program wrote to its standard error.
 func (b *builder) run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	// The last value of a variable counts, so env overrides the machine's.
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	var errs strings.Builder
 	cmd.Stderr = &errs

@@ -141,6 +141,7 @@ func split(description string) (meaning, bound, fallback string) {
 	}
 	if m := bounded.FindStringSubmatchIndex(description); m != nil {
 		bound = description[m[2]:m[3]]
+		// The bound ends the meaning. What follows has columns of its own.
 		return description[:m[0]], bound, fallback
 	}
 

@@ -180,6 +180,7 @@ func (d *document) success(r *route.Route) object {
 			contentType = "application/json"
 		}
 		response["content"] = object{contentType: d.media(r.Doc.Answer, r.Doc.ExampleAnswer)}
+	// A content type without a form means a file.
 	case contentType != "":
 		response["content"] = object{contentType: object{"schema": object{
 			"type": "string", "format": "binary", "contentMediaType": "application/octet-stream",
@@ -212,6 +213,7 @@ func failures(r *route.Route) map[int][]string {
 }
 
 func exampleProblem(status int, code string) string {
+	// Texts and a number always marshal.
 	b, _ := json.Marshal(object{
 		"type": "about:blank", "title": http.StatusText(status), "status": status,
 		"code": code, "detail": "what is wrong, and what to do",
@@ -224,6 +226,7 @@ func (d *document) media(form route.Form, example string) object {
 	if example != "" {
 		var v any
 		if err := json.Unmarshal([]byte(example), &v); err != nil {
+			// Examples are constants, so a bad one is a mistake in the program.
 			panic("server: an example is not JSON: " + example)
 		}
 		media["example"] = v
@@ -236,6 +239,7 @@ func (d *document) reference(o *wire.Object) object {
 	// The schema is stored before its fields are described, because a field may refer to it.
 	if d.schemas[o.Name] == nil {
 		properties, required := object{}, []string{}
+		// Requests refuse unknown fields, but a later version may add fields to answers.
 		schema := object{"type": "object", "properties": properties, "additionalProperties": o.Answer}
 		d.schemas[o.Name] = schema
 
@@ -290,6 +294,7 @@ func addKeywords(schema object, keywords string, names ...string) {
 		case "pattern":
 			schema[name] = text
 		default:
+			// The other keywords are numbers, which JSON must not quote.
 			schema[name] = json.Number(text)
 		}
 	}

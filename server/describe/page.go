@@ -25,6 +25,7 @@ var pageStyle string
 // Policy returns the Content-Security-Policy of the page: it loads and runs nothing except
 // its own style sheet and icon.
 func Policy() string {
+	// The hash allows this style sheet only, so an injected style has no effect.
 	sum := sha256.Sum256([]byte(pageStyle))
 	return "default-src 'none'; img-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -60,6 +61,7 @@ type page struct{ bytes.Buffer }
 func (p *page) put(format string, args ...any) {
 	for i, a := range args {
 		if _, ok := a.(markup); !ok {
+			// The argument becomes a text, so every format is %s.
 			args[i] = html.EscapeString(fmt.Sprint(a))
 		}
 	}
@@ -185,6 +187,7 @@ func Curl(p Part, r *route.Route) string {
 	if r.Method == "PUT" { // the import of a token that was made elsewhere
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
+	// Names and IDs differ by folder, so these pairs replace the folder too.
 	path := strings.NewReplacer(
 		"/schedules/{name}", "/schedules/nightly", "{name}", "shop", "{namespace}", "default",
 		"{queue}", "mail", "{topic}", "events", "{group}", "mailer",

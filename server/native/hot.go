@@ -55,6 +55,7 @@ type API struct {
 
 // New returns the API of an engine.
 func New(cfg Config) *API {
+	// Handlers call these functions without a check for nil.
 	if cfg.Polling == nil {
 		cfg.Polling = func(int) {}
 	}
@@ -77,6 +78,7 @@ func (a *API) push(c *route.Call) error {
 		return err
 	}
 
+	// A bad destination refuses only its job, not the batch.
 	a.checkJobs(&jobs)
 	results, err := callWithGood(&jobs, func(good []duly.Job) ([]duly.PushResult, error) {
 		return a.engine.Push(c.Context(), good)
@@ -207,6 +209,7 @@ func (a *API) canceled(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// A fault is reported before the call waits.
 	if err := ask.Validate(); err != nil {
 		return err
 	}
@@ -224,6 +227,7 @@ func (a *API) canceled(c *route.Call) error {
 		return err
 	}
 
+	// A waiting call holds no memory, so it is reserved only for the answer.
 	size := wire.SizeOfCanceled(answer)
 	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err

@@ -22,6 +22,7 @@ func (a *API) jobs(c *route.Call) error {
 		return err
 	}
 
+	// The engine holds the page in memory, so its bound is reserved before the call.
 	if err := c.ReserveMemory(a.pageSize(p)); err != nil {
 		return err
 	}
@@ -72,6 +73,7 @@ func (a *API) job(c *route.Call) error {
 
 // replyJob answers with a job and its body.
 func (a *API) replyJob(c *route.Call, find func() (duly.JobInfo, error)) error {
+	// The size is unknown before the read, so the bound of a body is reserved.
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}

@@ -84,6 +84,7 @@ func (a *API) configure(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// The engine stores any URL. Only the server knows which it may call.
 	if err := a.checkDestinations("push_url", patch.Push.URL, patch.Push.OnDone, patch.Push.OnDead); err != nil {
 		return err
 	}
@@ -100,6 +101,7 @@ func (a *API) configure(c *route.Call) error {
 // plain returns a handler of an operation on a queue that has no parameters and no result.
 func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handler {
 	return func(c *route.Call) error {
+		// A field would have no effect, so it is refused before the operation.
 		err := empty(c)
 		if err == nil {
 			err = operate(c, queue(c))

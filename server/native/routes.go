@@ -23,7 +23,9 @@ const produce, consume = contract.RightProduce, contract.RightConsume
 
 // Routes returns the table of routes.
 func (a *API) Routes() []route.Route {
+	// The factor 2 is for a body as base64 or with escapes.
 	one := int64(2*a.poll.MaxBody() + smallBody)
+	// A batch with one job of the largest body must fit.
 	batch := max(one, batchBody)
 	return slices.Concat(
 		a.hotRoutes(batch, one), a.queueRoutes(), a.jobRoutes(one), a.scheduleRoutes(), a.topicRoutes(batch),

@@ -87,6 +87,7 @@ func (a *API) schedule(c *route.Call, schedules duly.Scheduler, q duly.QueueRef,
 	if err != nil {
 		return err
 	}
+	// A single schedule is small, so its memory is reserved after the read.
 	size := wire.SizeOfSchedules(duly.SchedulePage{Schedules: []duly.ScheduleInfo{info}})
 	if err := c.ReserveMemory(int64(len(info.Template.Body) + size)); err != nil {
 		return err
@@ -102,6 +103,7 @@ func (a *API) schedules(c *route.Call, schedules duly.Scheduler, q duly.QueueRef
 	if err != nil {
 		return err
 	}
+	// The validation sets the default of the limit, which bounds the memory.
 	if err := contract.ValidateSchedules(q, &p); err != nil {
 		return err
 	}
@@ -163,6 +165,7 @@ func (a *API) triggerSchedule(c *route.Call, schedules duly.Scheduler, q duly.Qu
 	job.Headers[duly.HeaderTrigger] = "manual"
 	results, err := a.engine.Push(c.Context(), []duly.Job{job})
 	if err == nil {
+		// A single job has no list of results, so its error becomes the answer.
 		err = results[0].Err
 	}
 	if err != nil {

@@ -75,6 +75,7 @@ func wireTarget(t *target.Target, hosts []contract.PushHost) contract.PushTarget
 	if len(t.Generations) > 1 {
 		w.OverlapUntil = t.Generations[1].Until
 	}
+	// All targets of a host share its gate.
 	host := webhook.HostOfURL(t.URL)
 	if i := slices.IndexFunc(hosts, func(h contract.PushHost) bool { return h.Host == host }); i >= 0 {
 		w.Host = &hosts[i]
@@ -163,6 +164,7 @@ func (a *API) enable(enabled bool) pushHandler {
 		if err := targets.Enable(c.Context(), c.Namespace, name, enabled); err != nil {
 			return err
 		}
+		// Deliveries start or stop, so the log names the caller.
 		c.Log().Info("a target was enabled or disabled",
 			"namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Caller())
 		return nil
@@ -181,12 +183,14 @@ func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	}
 
 	overlap := sign.DefaultOverlap
+	// An overlap of 0 is a valid choice, so only an absent one gets the default.
 	if p.Overlap != nil {
 		overlap = *p.Overlap
 	}
 	if _, err := targets.Rotate(c.Context(), c.Namespace, name, keys, overlap); err != nil {
 		return err
 	}
+	// Receivers may refuse later signatures, so the log names the caller.
 	c.Log().Info("a secret was rotated",
 		"namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Caller())
 	return nil

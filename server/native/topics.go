@@ -129,6 +129,7 @@ func (a *API) awaitMessage(
 	a.cfg.Polling(1)
 	defer a.cfg.Polling(-1)
 	return poll.Until(c, func(ctx context.Context) error {
+		// One message is enough to end the wait, and needs no memory for a page.
 		_, err := topics.Read(ctx, topic, contract.ReadParams{From: from, Limit: 1, Wait: left})
 		return err
 	})

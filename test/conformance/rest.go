@@ -189,6 +189,7 @@ type numbering struct{ *http.Transport }
 // RoundTrip implements http.RoundTripper.
 func (n numbering) RoundTrip(req *http.Request) (*http.Response, error) {
 	if number, ok := req.Context().Value(numberKey{}).(string); ok {
+		// A RoundTripper must not change the request of its caller.
 		req = req.Clone(req.Context())
 		req.Header.Set(numberHeader, number)
 	}

@@ -77,6 +77,7 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = web.Serve(l) })
 	t.Cleanup(func() {
+		// Each part ends before the part that it calls.
 		r.close(t)
 		if err := web.Close(); err != nil {
 			t.Errorf("the server's end: %v", err)

@@ -150,6 +150,7 @@ func (g *goSites) arguments(n *ast.CallExpr) {
 
 	for i := 0; i+1 < len(n.Args); i++ {
 		a, b := g.plain(n.Args[i]), g.plain(n.Args[i+1])
+		// A context never has the type of its neighbor.
 		if a == "" || b == "" || a == b || a == "ctx" || b == "ctx" {
 			continue
 		}
@@ -176,6 +177,7 @@ func (g *goSites) statement(s ast.Stmt) {
 			return
 		}
 	case *ast.AssignStmt:
+		// Without a declaration the function would not compile.
 		if s.Tok == token.DEFINE {
 			return
 		}

@@ -28,6 +28,7 @@ func (k killers) add(file, test string) {
 func (k killers) pattern(file string) string {
 	var levels [][]string
 	for _, test := range k[file][max(0, len(k[file])-mostKillers):] {
+		// go test matches each level of subtests by a pattern of its own.
 		for i, part := range strings.Split(test, "/") {
 			if i == len(levels) {
 				levels = append(levels, nil)

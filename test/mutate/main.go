@@ -159,6 +159,7 @@ func (s *session) all(ctx context.Context, picked []target) error {
 		if err != nil {
 			return err
 		}
+		// The whole sample is drawn, because invalid mutants need replacements.
 		queues[i] = sample(all, s.seed, len(all))
 	}
 
@@ -174,6 +175,7 @@ func (s *session) all(ctx context.Context, picked []target) error {
 			left = true
 
 			o, err := s.one(ctx, t, m)
+			// An early end still reports the verdicts so far.
 			if errors.Is(err, errTime) || ctx.Err() != nil {
 				s.report(picked)
 				return nil
@@ -203,6 +205,7 @@ func (s *session) one(ctx context.Context, t target, m mutant) (verdict, error) 
 	if time.Since(s.began) > s.time {
 		return "", errTime
 	}
+	// It comes late, because a target whose verdicts are known needs no baseline.
 	if err := s.runner.baseline(ctx, t.tests); err != nil {
 		return "", err
 	}
@@ -243,6 +246,7 @@ func (s *session) report(picked []target) {
 				explained++
 			}
 		}
+		// Invalid mutants never ran, so they do not count.
 		tested := count[killed] + count[hung] + count[survived]
 		score := "-"
 		if tested > explained {

@@ -75,6 +75,7 @@ func (r *results) get(m mutant) (result, bool) {
 // killers returns the tests that found mutants so far, by file.
 func (r *results) killers() killers {
 	k := killers{}
+	// The order decides which tests run first, so it is the same in every run.
 	for _, key := range slices.Sorted(maps.Keys(r.by)) {
 		file, _, _ := strings.Cut(key, " ")
 		k.add(file, r.by[key].By)
@@ -91,6 +92,7 @@ func (r *results) put(t target, m mutant, o outcome, took time.Duration) error {
 		return err
 	}
 	r.by[one.Key] = one
+	// One write includes the line end, so a kill leaves at most one incomplete line.
 	_, err = r.file.Write(append(line, '\n'))
 
 	return err

@@ -55,6 +55,7 @@ func (r *runner) baseline(ctx context.Context, suites []suite) error {
 		}
 
 		begin := time.Now()
+		// The usual time is not known yet, so this limit only ends a hang.
 		o, err := r.test(ctx, s, "", time.Hour)
 		if err != nil {
 			return err
@@ -79,6 +80,7 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 		return outcome{}, err
 	}
 
+	// A test that found a mutant of this file is likely to find another.
 	first := r.killers.pattern(m.file)
 	for _, s := range t.tests {
 		// Tests that do not contain the file can't find the mutant.
@@ -88,6 +90,7 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 			continue
 		}
 
+		// A busy machine may need more than the usual time.
 		o, err := r.test(ctx, s, overlay, max(r.limit, 3*r.usual[s]), first)
 		if err != nil || o.verdict != survived {
 			r.killers.add(m.file, o.by)
@@ -105,6 +108,7 @@ func (r *runner) depends(ctx context.Context, pkg, file string) (bool, error) {
 		return true, nil
 	}
 
+	// go list is slow, so its answer is kept for all mutants.
 	if r.folders[pkg] == nil {
 		list := exec.CommandContext(ctx, "go", "list", "-test", "-deps", "-f", "{{.Dir}}", pkg)
 		list.Dir = r.root
@@ -125,6 +129,7 @@ func (r *runner) overlay(m mutant, text string) (string, error) {
 		return "", err
 	}
 
+	// With an overlay the source stays as it is, even if the run is killed.
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(r.root, m.file): changed}})
 	if err != nil {
 		return "", err
@@ -153,9 +158,11 @@ func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.D
 		if overlay == "" {
 			return outcome{}, fmt.Errorf("build the tests of %s: %w\n%s", s.pkg, err, text)
 		}
+		// A change that does not compile can't be tested.
 		return outcome{verdict: invalid}, nil
 	}
 
+	// The limit is for the tests alone, not for the build.
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -173,13 +180,16 @@ func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.D
 // watch runs a test binary and kills it at the first failed test, because the other tests do not
 // matter.
 func (r *runner) watch(ctx context.Context, binary, folder, pattern string) (outcome, error) {
+	// ctx is the limit. A timeout of the binary itself would look like a failed test.
 	tests := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout", "0", "-test.run", pattern)
 	tests.Dir = folder
+	// A child of a killed test may keep the pipe open.
 	tests.WaitDelay = 5 * time.Second
 	out, err := tests.StdoutPipe()
 	if err != nil {
 		return outcome{}, err
 	}
+	// A panic is written to standard error.
 	tests.Stderr = tests.Stdout
 	if err := tests.Start(); err != nil {
 		return outcome{}, err

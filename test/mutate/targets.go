@@ -75,6 +75,7 @@ func (t target) files(root string) ([]string, error) {
 			}
 		}
 	}
+	// A file may match several patterns.
 	slices.Sort(names)
 
 	return slices.Compact(names), nil

@@ -150,6 +150,7 @@ func balanced(line string) bool {
 		case ')', '}', ']':
 			depth--
 		}
+		// The line closes a bracket of an earlier line.
 		if depth < 0 {
 			return false
 		}

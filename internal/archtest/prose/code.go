@@ -29,6 +29,7 @@ func (m *measurement) addGo(name, text string) error {
 			take(&m.sample.comments, name, line(group.Pos()), text)
 		}
 		for _, c := range group.List {
+			// A block comment is one entry with several lines.
 			for i, text := range strings.Split(c.Text, "\n") {
 				m.addLine(name, line(c.Pos())+i, text)
 			}
@@ -42,6 +43,7 @@ func (m *measurement) addGo(name, text string) error {
 		if !ok || f.Body == nil {
 			continue
 		}
+		// Tests may be long and dense, so only their names are read.
 		if !strings.HasSuffix(name, "_test.go") {
 			m.addFunction(name, f.Name.Name, line(f.Pos()), line(f.Body.Lbrace), line(f.Body.Rbrace), lines)
 			continue
@@ -70,6 +72,7 @@ func (m *measurement) addTexts(name string, file *ast.File, line func(token.Pos)
 			if !ok {
 				break
 			}
+			// No user reads the errors that tests make.
 			if !strings.HasSuffix(name, "_test.go") {
 				take(&m.sample.errors, name, line(n.Pos()), text)
 			}
@@ -109,6 +112,7 @@ func errorText(call *ast.CallExpr) (string, bool) {
 // the line body.
 func (m *measurement) addFunction(file, name string, first, body, last int, lines []string) {
 	blank := false
+	// A function in one line has no line of its own for its body.
 	for _, l := range lines[min(body, last-1) : last-1] {
 		l = strings.TrimSpace(l)
 		blank = blank || l == ""
@@ -123,6 +127,7 @@ func (m *measurement) addFunction(file, name string, first, body, last int, line
 		m.longFunctions++
 		m.place(file, first, "the function %s has %d lines", name, size)
 	}
+	// A short function needs no paragraphs.
 	if size < 20 {
 		return
 	}

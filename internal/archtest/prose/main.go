@@ -16,8 +16,10 @@ func main() {
 	m, err := measureTree(*root)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prose:", err)
+		// The status 1 is for figures out of bounds.
 		os.Exit(2)
 	}
+	// A sample is for readers, so it has no bounds.
 	if *seed != 0 {
 		m.sample.print(os.Stdout, *seed)
 		return

@@ -28,6 +28,7 @@ func (m *measurement) addDocs(name, text string) error {
 		if trimmed != "" {
 			m.addLine(name, i+1, line)
 		}
+		// A block of code has lines, but no sentences.
 		if strings.HasPrefix(trimmed, "```") {
 			flush()
 			code = !code
@@ -58,6 +59,7 @@ func (m *measurement) addSentences(name string, line int, text string) {
 	text = link.ReplaceAllString(inlineCode.ReplaceAllString(text, "code"), "$1")
 	for _, s := range sentence.Split(abbreviate.Replace(text), -1) {
 		n := len(strings.Fields(s))
+		// The text after the last full stop is empty.
 		if n == 0 {
 			continue
 		}

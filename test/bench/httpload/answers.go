@@ -52,6 +52,7 @@ func (a *answers) next() (status int, body []byte, err error) {
 	}
 	a.body = a.body[:0]
 	switch {
+	// A 204 has neither a body nor a length.
 	case status == 204:
 	case chunked:
 		err = a.chunks()
@@ -65,6 +66,7 @@ func (a *answers) next() (status int, body []byte, err error) {
 
 // line returns the next line without its line ending.
 func (a *answers) line() ([]byte, error) {
+	// No copy is needed, because every caller is done with a line before the next read.
 	line, err := a.r.ReadSlice('\n')
 	if err == io.EOF && len(line) == 0 {
 		return nil, errors.New("the server closed the connection")

@@ -83,6 +83,7 @@ func parse(args []string, token string, stderr io.Writer) (o options, err error)
 		o.namespace = duly.DefaultNamespace
 	}
 	o.base.Path = "/v1/" + o.namespace
+	// Each run has a queue of its own, so that old jobs do not change the result.
 	o.queue = "bench-http-" + strings.ToLower(duly.NewNumber().String())
 	return o, nil
 }
@@ -144,6 +145,7 @@ func (r result) print(w io.Writer) error {
 
 // destroy destroys the queue.
 func destroy(o options) error {
+	// An interrupt ends the run, but the queue must still be destroyed.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, o.base.String()+"/queues/"+o.queue, nil)
