@@ -197,20 +197,6 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 	}
 }
 
-// C17.38: every package that fires ticks has the zones. A producer does not link them, which
-// TestImportingOnePackageDoesNotPullInAnother checks.
-func TestPackagesThatFireTicksHaveTheZones(t *testing.T) {
-	t.Parallel()
-	for _, dir := range []string{"sqliteengine", "redisengine", "internal/model", "cmd/duly"} {
-		t.Run(dir, func(t *testing.T) {
-			t.Parallel()
-			if !slices.Contains(dependencies(t, dir), "time/tzdata") {
-				t.Errorf("%s does not import time/tzdata, so its zones depend on the host", dir)
-			}
-		})
-	}
-}
-
 // within are the import paths of folders of this module.
 func within(dirs ...string) []string {
 	paths := make([]string, len(dirs))
