@@ -65,7 +65,7 @@ var errStoreInUse = errors.New("belongs to a store that is open or was not close
 func belongsToStore(path string) bool {
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 
-	// SQLite removes these files when the last connection closes, so their presence means a store in use.
+	// SQLite removes these files when the last connection closes, so the store is open or was not closed.
 	if exists(path+"-wal") || exists(path+"-shm") {
 		return true
 	}

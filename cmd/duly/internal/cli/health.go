@@ -25,7 +25,7 @@ func healthCommand(a *app) *cobra.Command {
 				return err
 			}
 
-			// A file has no process that answers, so a check of it would always succeed.
+			// A file has no process that could answer.
 			if !isRemote(at.url) {
 				return usageErrorf("%s is not a server; set --url to http(s)://HOST", open.Redact(at.url))
 			}

@@ -121,7 +121,7 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 func (a *app) withConfigureHint(
 	ctx context.Context, s *session, err error, queue string, patch duly.QueueConfig,
 ) error {
-	// The conflict of this change is with jobs of the group, so the hint lists them.
+	// A group changes to key order only while it holds no message, so the hint lists them.
 	if s.queue(queue).IsGroup() && patch.Group.Order == duly.OrderKeys {
 		err = withHintFor(duly.CodeConflict, err, "see them: %s job list %s", a.program(), shellQuote(queue))
 	}

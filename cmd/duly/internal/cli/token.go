@@ -83,7 +83,7 @@ func parseRights(names []string) (contract.Right, error) {
 		names[i] = strings.TrimSpace(names[i])
 	}
 	rights, err := contract.ParseRights(names)
-	// A token without rights would be valid but useless.
+	// Otherwise the command might create the engine's file before the engine refuses the token.
 	if err == nil && rights == 0 {
 		err = usageErrorf("the rights are missing; give --rights %s", allRights)
 	}

@@ -312,7 +312,7 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics contract.
 // trimStep returns the engine's trim step: a call to the server, or Step for an engine with
 // a storage.
 func trimStep(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
-	// A server has its own route. An engine in this process has Step, which does all of its maintenance.
+	// A server has a route for it. An engine in this process trims in Step.
 	switch e := s.Engine.(type) {
 	case interface {
 		Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error)

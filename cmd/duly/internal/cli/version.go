@@ -103,7 +103,7 @@ func (a *app) version() versionView {
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			// The settings have no fixed order, so "+dirty" may be there before the revision.
+			// No order of the settings is promised, so "+dirty" may be there before the revision.
 			v.Commit = s.Value + v.Commit
 		case s.Key == "vcs.modified" && s.Value == "true":
 			v.Commit += "+dirty"

@@ -140,7 +140,7 @@ func (l *limitedEngine) beginWait(ctx context.Context) (waiting context.Context,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	// The previous Wait is over, so its context is released.
+	// Without this call, the context of the previous Wait would leak.
 	l.wake()
 	waiting, l.wake = context.WithCancel(ctx)
 	return waiting, len(l.running) == 0
