@@ -171,6 +171,7 @@ func (c *Client) complete(j *Job) {
 	if j.Namespace == "" {
 		j.Namespace = c.cfg.Namespace
 	}
+	// The caller may have pushed its own ID before, so Made stays unset for that.
 	if j.ID == "" {
 		j.ID, j.Made = c.makeID(j), true
 	}

@@ -104,6 +104,7 @@ func sentinel(code Code) *Error {
 			return &Error{Code: code, Message: e.message}
 		}
 	}
+	// The sentinels are made when the program starts, so a missing entry shows at once.
 	panic("duly: code without an entry in the catalogue: " + string(code))
 }
 

@@ -70,6 +70,7 @@ type Job struct {
 
 // ShardKey returns the key that decides the job's shard. If it is empty, the ID decides.
 func (j *Job) ShardKey() string {
+	// All jobs of an order key share a shard, so that key goes before the merge key.
 	if j.OrderKey == "" && j.Merge.Set() {
 		return j.Merge.EffectiveKey(j.Body)
 	}
@@ -154,6 +155,7 @@ func (s PushStatus) MarshalText() ([]byte, error) { return []byte(s.String()), n
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *PushStatus) UnmarshalText(text []byte) error {
 	for i, name := range pushStatusNames {
+		// The first name is that of the zero value, which is no status.
 		if i > 0 && name == string(text) {
 			*s = PushStatus(i)
 			return nil

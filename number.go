@@ -121,6 +121,7 @@ func (s *numberSource) next() (n Number) {
 
 // random fills b from the kernel's source, which it reads in larger pieces.
 func (s *numberSource) random(b []byte) {
+	// Random bytes are used once, so a rest that is too short is dropped.
 	if len(s.left) < len(b) {
 		rand.Read(s.pool[:]) // never fails, see crypto/rand
 		s.left = s.pool[:]

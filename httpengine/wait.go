@@ -84,6 +84,7 @@ func (e *Engine) pollFor(
 			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
 				return err
 			}
+			// The pause may have used up the rest. A last poll then asks without waiting.
 			left = max(0, wait-(e.cfg.Clock.Mono()-begin))
 		}
 	}

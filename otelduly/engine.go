@@ -203,6 +203,7 @@ func mergeHeaders(traceContext, headers map[string]string) map[string]string {
 	for name, value := range all {
 		size += len(name) + len(value)
 	}
+	// A push without a trace is better than one that is refused for its headers.
 	if len(all) > duly.MaxHeaders || size > duly.MaxHeaderBytes {
 		return headers
 	}

@@ -49,6 +49,7 @@ func start(
 	switch push := trace.SpanContextFromContext(pushCtx); {
 	// Without a trace context in the job, Extract returns the span that ctx already has.
 	case d.Headers[parentHeader] == "" || !push.IsValid():
+	// A job of a batch begins a trace of its own, and the link names the push.
 	case d.Headers[relationHeader] == relationLink:
 		opts = append(opts, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: push}))
 	default:

@@ -31,7 +31,7 @@ func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	for rest := jobs; len(rest) > 0; {
 		n := batchSize(rest)
 		if err := a.push(c.Context(), rest[:n]); err != nil {
-			// A single job needs no undo, and a colliding ID belongs to a job of another caller.
+			// Only several jobs can be half stored, and a colliding ID belongs to a job that must stay.
 			if len(jobs) > 1 && err != errCollision {
 				a.deleteAll(c, jobs)
 			}

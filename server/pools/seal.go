@@ -86,7 +86,7 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 func (m *migratingEngine) sealJobsIn(ctx context.Context, q duly.QueueRef) (ids []string, empty bool, err error) {
 	stats, err := m.old.Stats(ctx, q)
 	n := stats.Sizes.Delayed
-	// A queue has one seal job for each shard at most, and no job in another state.
+	// Seal jobs are delayed, and there are at most as many as a queue can have shards.
 	if err != nil || n > duly.MaxShards || stats.Sizes != (duly.Sizes{Delayed: n}) {
 		return nil, false, err
 	}

@@ -176,7 +176,7 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 		if results[i] = contract.ValidatePlainSettle(o); results[i] != nil {
 			continue
 		}
-		// The validation has already parsed the receipt once.
+		// The receipt can be parsed, because the validation has checked its form.
 		p, _ := contract.ParseReceipt(o.Receipt)
 		var arg string
 		ref := duly.QueueRef{Namespace: contract.NamespaceOr(namespace), Name: p.Queue}
