@@ -75,6 +75,7 @@ func trade(ctx context.Context, engine contract.Engine, timeout time.Duration, o
 
 	if err := story(ctx, shop, out); err != nil {
 		finish()
+		// The worker uses the engine, so it ends before the engine is closed.
 		return errors.Join(err, <-ended)
 	}
 	select {

@@ -24,6 +24,7 @@ func (a *API) queues(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// Sizes need reads of every queue, so a list has them only on request.
 	if stats {
 		return a.survey(c, p)
 	}

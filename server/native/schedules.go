@@ -71,6 +71,7 @@ func (a *API) putSchedule(c *route.Call, schedules duly.Scheduler, q duly.QueueR
 	}
 	s.Name = name
 	t := &s.Template
+	// A schedule with a bad destination would push jobs that fail at every tick.
 	if err := a.checkDestinations("callback", t.Callback, t.OnDone, t.OnDead); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type pushHandler func(c *route.Call, targets *target.Store, name string) error
 // onTargets returns a handler for the target that the path names.
 func (a *API) onTargets(h pushHandler) route.Handler {
 	return func(c *route.Call) error {
+		// The routes exist on every server, so that the error names the reason.
 		if a.cfg.Push.Targets == nil {
 			return contract.Errorf(duly.CodeUnsupported,
 				"this server has no HTTP push; use another server, or an engine that stores targets")

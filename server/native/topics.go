@@ -20,6 +20,7 @@ type topicHandler func(c *route.Call, topics contract.Topics, topic duly.QueueRe
 // topics is unsupported.
 func (a *API) onTopic(h topicHandler) route.Handler {
 	return func(c *route.Call) error {
+		// The routes exist for every engine, so that the error names the reason.
 		if a.cfg.Topics == nil {
 			return contract.Errorf(duly.CodeUnsupported,
 				"this server's engine has no topics; use a queue, or an engine with topics")
@@ -149,6 +150,7 @@ func (a *API) delayed(c *route.Call, topics contract.Topics, topic duly.QueueRef
 			return err
 		}
 	}
+	// The engine holds the page in memory, so its bound is reserved before the call.
 	if err := c.ReserveMemory(a.pageSize(duly.ListParams{PageParams: page, Bodies: p.Bodies})); err != nil {
 		return err
 	}

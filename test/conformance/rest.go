@@ -126,6 +126,7 @@ func (r *rest) waits(ctx context.Context, wait func(context.Context) error) erro
 	r.last++
 	number := strconv.Itoa(r.last)
 	r.mu.Unlock()
+	// The wait is open before its request is sent, so quiet never misses it.
 	r.enter(r.open, number)
 	defer r.leave(r.open, number)
 	err := wait(context.WithValue(ctx, numberKey{}, number))

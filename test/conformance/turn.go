@@ -29,6 +29,7 @@ func newTurn(t testing.TB) *turn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// One connection is enough, so the listener closes after it.
 	defer l.Close()
 
 	if p.near, err = net.Dial("tcp", l.Addr().String()); err != nil {

@@ -202,6 +202,7 @@ func (s *session) one(ctx context.Context, t target, m mutant) (verdict, error) 
 	if r, ok := s.known.get(m); ok && (!s.retry || r.Verdict == killed || r.Verdict == invalid) {
 		return r.Verdict, nil
 	}
+	// Known verdicts cost no time, so the limit is only for new ones.
 	if time.Since(s.began) > s.time {
 		return "", errTime
 	}
@@ -249,6 +250,7 @@ func (s *session) report(picked []target) {
 		// Invalid mutants never ran, so they do not count.
 		tested := count[killed] + count[hung] + count[survived]
 		score := "-"
+		// Without a mutant to find, a share has no meaning.
 		if tested > explained {
 			score = fmt.Sprintf("%.0f %%", 100*float64(count[killed]+count[hung])/float64(tested-explained))
 		}

@@ -63,6 +63,7 @@ func (c *collector) add(rule, function string, body string, start, end int, repl
 		line: strings.Count(c.source[:start], "\n") + 1, text: strings.TrimSpace(c.source[first:last]),
 		block: hash(body), start: start, end: end, replacement: replacement,
 	}
+	// Equal changes on equal lines differ only by their number.
 	c.seen[m.key()]++
 	m.nth = c.seen[m.key()]
 	c.all = append(c.all, m)

@@ -47,6 +47,7 @@ func openResults(name string) (*results, error) {
 		lines := bufio.NewScanner(old)
 		for lines.Scan() {
 			var one result
+			// The last verdict of a mutant counts, because a retry appends another.
 			if json.Unmarshal(lines.Bytes(), &one) == nil {
 				r.by[one.Key] = one
 			}

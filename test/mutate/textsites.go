@@ -103,6 +103,7 @@ func (s *textSites) tokens() {
 		for _, by := range s.swaps[word] {
 			s.replace(by.rule, place[0], place[1], by.by)
 		}
+		// Strings and comments are tokens too, but none of them is a number.
 		if v, err := strconv.Atoi(word); err == nil {
 			s.replace("number", place[0], place[1], strconv.Itoa(v+1))
 		}

@@ -122,6 +122,7 @@ func serve(ctx context.Context, c server.Config, token bool) error {
 	secret := "-"
 	if token {
 		all := contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin}
+		// The token exists before the line is printed, because a test uses it at once.
 		if secret, _, err = s.Guard().Create(ctx, all); err != nil {
 			return err
 		}

@@ -123,6 +123,7 @@ func (m *measurement) addColumns(name, text string) {
 		if strings.HasSuffix(name, ".md") && strings.HasPrefix(strings.TrimSpace(line), "|") {
 			continue
 		}
+		// A column is a character, not a byte.
 		if n := len([]rune(line)); n > 140 {
 			m.wideLines++
 			m.place(name, i+1, "%d columns", n)

@@ -40,6 +40,7 @@ func (m *measurement) addDocs(name, text string) error {
 		case trimmed == "", strings.HasPrefix(trimmed, "#"), strings.HasPrefix(trimmed, "|"):
 			flush()
 		default:
+			// Each item of a list is a paragraph of its own.
 			if listItem.MatchString(line) {
 				flush()
 			}

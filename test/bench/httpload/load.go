@@ -32,13 +32,13 @@ func load(ctx context.Context, o options) (result, error) {
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
-	// A clean run of one connection is not enough: any error makes the result invalid.
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	r := result{
 		Connections: o.connections, Requests: latency.Count(), Seconds: elapsed.Seconds(),
 		PerSecond: float64(latency.Count()) / elapsed.Seconds(),
 		P50:       micros(latency.Percentile(50)), P99: micros(latency.Percentile(99)), Max: micros(latency.Max()),
 	}
+	// A clean run of one connection is not enough: any error makes the result invalid.
 	if err := errors.Join(errs...); err != nil {
 		// The connections mostly fail for the same reason, so one line suffices.
 		first, _, _ := strings.Cut(err.Error(), "\n")

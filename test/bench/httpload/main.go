@@ -78,6 +78,7 @@ func parse(args []string, token string, stderr io.Writer) (o options, err error)
 	if o.token = token; o.base.User != nil {
 		o.token = o.base.User.Username()
 	}
+	// The token must not appear in paths or errors.
 	o.base.User = nil
 	if o.namespace = strings.Trim(o.base.Path, "/"); o.namespace == "" {
 		o.namespace = duly.DefaultNamespace

@@ -89,6 +89,7 @@ func takes(o *options, x *exchange) func() (bool, error) {
 // flows publishes over every fourth connection. The others wait for jobs, consume and acknowledge
 // them. Acknowledged jobs are counted.
 func flows(o *options, x *exchange) func() (bool, error) {
+	// The number decides, so every run has the same share of producers.
 	if x.number%4 == 0 {
 		publish := publishes(o, x)
 		return func() (bool, error) {
@@ -124,6 +125,7 @@ func acks(o *options, x *exchange) func(consumed []byte) error {
 	return func(consumed []byte) error {
 		_, rest, _ := bytes.Cut(consumed, jobID)
 		id, _, _ := bytes.Cut(rest, []byte{'"'})
+		// The buffer is reused, so an ack allocates nothing.
 		request = append(append(append(request[:0], before...), id...), after...)
 		_, err := x.ask(request, 204, nil)
 		return err
