@@ -353,6 +353,9 @@ func TestDestroyedQueueIsDeletedGradually(t *testing.T) {
 
 // C11.30: disk space is returned after a backlog.
 func TestFreedSpaceIsReturned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test waits for the size of a file")
+	}
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
