@@ -4,9 +4,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// With several shards the scripts still use few IDs and keys. What they push falls into two
-// neighbouring shards, one of which has one more of each limit. Only the last own ID and jobs
-// that merge by their bodies may fall into other shards.
+// With several shards the scripts still use few IDs and keys. Most of their jobs are in two
+// adjacent shards. The first of them has one more of each limit than the second. The last own ID and
+// jobs that merge by their bodies may be in other shards.
 
 // scriptByte is the shard byte of the first of the two shards. Its shard is the last one with one
 // more of a limit. Every script key hashes to it.

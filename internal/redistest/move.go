@@ -10,8 +10,8 @@ const (
 	// MoveImporting: the target serves requests with ASKING for the slot. The source does not
 	// know it yet.
 	MoveImporting MoveStage = "importing"
-	// MoveMigrating: the source answers ASK for missing keys, and TRYAGAIN for commands on
-	// several keys of which it has some.
+	// MoveMigrating: the source answers ASK for missing keys. It answers TRYAGAIN if it has only some
+	// keys of a command.
 	MoveMigrating MoveStage = "migrating"
 	// MoveKey comes after each key that has moved.
 	MoveKey MoveStage = "key"

@@ -67,7 +67,7 @@ func (f *fields) destinations(j *duly.Job) {
 }
 
 // schedule is the delay and the due time of a job or a message. A reader refuses a delay
-// of 0 together with a due time here, because the root package can't tell 0 from an absent delay.
+// of 0 together with a due time here. In the root package, 0 is the same as an absent delay.
 func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc string) {
 	switch f.task {
 	case reading:

@@ -214,7 +214,7 @@ func abandon(t *testing.T, engine closer) {
 	missed := int(s.Group.Missed)
 	t.Logf("%d messages: %d missed, %d delivered", messages, missed, given)
 	if missed+given != messages || missed != least || given > kept {
-		t.Errorf("the group missed %d and received %d from message %d on, of %d messages of which the topic keeps %d",
+		t.Errorf("the group missed %d and received %d, from message %d on; %d messages were published, and the topic keeps %d",
 			missed, given, least, messages, kept)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// three accesses several keys of a slot, some of which never exist, as the engine's scripts do.
+// three accesses three keys of one slot. Like the scripts of the engine, it also reads a key that
+// does not exist.
 var three = NewScript("three", `#!lua
 redis.call('EXISTS', KEYS[2])
 redis.call('SADD', KEYS[3], ARGV[1])
