@@ -209,6 +209,32 @@ func (i *FireItem) Refuses(r *ScheduleRecord, now int64) FireStatus {
 	return 0
 }
 
+// QueuesWithSchedules calls do with the name of each queue of a namespace that has schedules, until
+// do returns an error. It also ends with the error of a queue that cannot be read, because that
+// queue may have schedules.
+func QueuesWithSchedules(ctx context.Context, e Inspector, namespace string, do func(queue string) error) error {
+	// Most queues have no schedules. The stats of a page of queues are one call.
+	surveyor := SurveyorOf(e)
+	for cursor := ""; ; {
+		page, err := surveyor.Survey(ctx, namespace, duly.PageParams{Cursor: cursor, Limit: duly.MaxBatch})
+		if err != nil {
+			return err
+		}
+		for _, q := range page.Queues {
+			err := q.Err
+			if err == nil && q.Stats.Schedules > 0 {
+				err = do(q.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			return nil
+		}
+	}
+}
+
 // PruneResult is the result of [PruneSchedules].
 type PruneResult struct {
 	// Deleted are the names of the deleted schedules.
@@ -221,19 +247,27 @@ type PruneResult struct {
 // PruneSchedules deletes the schedules of one owner in a queue that keep does not name. It
 // returns what it has done also with an error. A deployment calls it after it has put all of
 // its schedules. For a namespace, call it for each queue.
-func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string) (
-	result PruneResult, err error,
-) {
+func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string) (PruneResult, error) {
+	old, err := SchedulesToPrune(ctx, e, q, owner, keep)
+	if err != nil {
+		return PruneResult{}, err
+	}
+	return DeleteUnchanged(ctx, e, q, old)
+}
+
+// SchedulesToPrune returns the schedules that [PruneSchedules] would delete.
+func SchedulesToPrune(
+	ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string,
+) (old []duly.ScheduleInfo, err error) {
 	if owner == "" {
-		return result, Invalid("owner", "is missing; name the owner whose schedules may be deleted")
+		return nil, Invalid("owner", "is missing; name the owner whose schedules may be deleted")
 	}
 
 	// The list is complete before the first delete, which would move its pages.
-	var old []duly.ScheduleInfo
 	for cursor := ""; ; {
 		page, err := e.Schedules(ctx, q, duly.PageParams{Cursor: cursor, Limit: duly.MaxBatch})
 		if err != nil {
-			return result, err
+			return nil, err
 		}
 		for _, s := range page.Schedules {
 			if s.Owner == owner && !slices.Contains(keep, s.Name) {
@@ -241,10 +275,16 @@ func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owne
 			}
 		}
 		if cursor = page.Next; cursor == "" {
-			break
+			return old, nil
 		}
 	}
+}
 
+// DeleteUnchanged deletes schedules of a queue that have not changed since they were read. It
+// returns what it has done also with an error.
+func DeleteUnchanged(
+	ctx context.Context, e duly.Scheduler, q duly.QueueRef, old []duly.ScheduleInfo,
+) (result PruneResult, err error) {
 	for _, s := range old {
 		err := e.DeleteSchedule(ctx, q, s.Name, s.Version)
 		switch {

@@ -223,8 +223,8 @@ func (f kindFlag) Type() string { return "kind" }
 
 // Set implements pflag.Value.
 func (f kindFlag) Set(text string) error {
-	if err := duly.ValidateKind(text); err != nil {
-		return usageErrorf("it %s", problemOf(err))
+	if duly.ValidateKind(text) != nil { // flagParseError quotes the text, as the problem does
+		return usageErrorf("write 1 to 100 of A-Z a-z 0-9 . _ -, and begin with a letter or a digit")
 	}
 	*f.to = text
 	return nil

@@ -27,7 +27,7 @@ func oneLine(text string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		// A valid U+FFFD and an invalid byte look the same to range. Only the text tells them apart.
+		// range yields U+FFFD for an invalid byte too. Only the bytes of the text show the difference.
 		case r == utf8.RuneError && strings.HasPrefix(text[i:], "\ufffd"):
 			b.WriteRune(r)
 		case r == utf8.RuneError:

@@ -102,9 +102,9 @@ func TestPushKind(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
-		`it is "send mail", must be 1 to 100 of A-Z a-z 0-9 . _ - and begin with a letter`: {"--kind", "send mail"},
-		`it is "", must be 1 to 100`:                                    {"--kind", ""},
-		"--kind and --header Duly-Kind both set the kind; leave one of": {"--kind", "a", "--header", "Duly-Kind=b"},
+		`cannot be "send mail": write 1 to 100 of A-Z a-z 0-9 . _ -, and begin with a letter`: {"--kind", "send mail"},
+		`cannot be "": write 1 to 100 of A-Z`:                                                 {"--kind", ""},
+		"--kind and --header Duly-Kind both set the kind; leave one of":                       {"--kind", "a", "--header", "Duly-Kind=b"},
 	} {
 		code, _, errs := r.run(append([]string{"push", "q", "{}"}, args...)...)
 		if code != exitUsage || !strings.Contains(errs, want) {

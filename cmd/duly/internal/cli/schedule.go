@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"strings"
 	"time"
 
@@ -123,15 +123,8 @@ func scheduleListCommand(a *app) *cobra.Command {
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withSchedules(ctx, false, func(s *session, schedules duly.Scheduler) error {
 				t := p.newTable("QUEUE", "SCHEDULE", "SPEC", "ZONE", "NEXT", "LAST", ">FIRED", ">SKIPPED", ">MISSED", "")
-				err := a.forEachSchedule(ctx, s, schedules, args, func(queue string, page []duly.ScheduleInfo) error {
-					for i := range page {
-						if p.json {
-							p.scheduleOf(queue, &page[i])
-						} else {
-							t.addSchedule(queue, &page[i])
-						}
-					}
-					return p.flush()
+				err := s.forEachQueueWithSchedules(ctx, args, func(queue string) error {
+					return p.listSchedules(ctx, s, schedules, t, queue)
 				})
 				t.flush()
 				return err
@@ -143,44 +136,35 @@ func scheduleListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// forEachSchedule calls do for each page of schedules: of the queue that args names, or of every
-// queue of the namespace.
-func (a *app) forEachSchedule(
-	ctx context.Context, s *session, schedules duly.Scheduler, args []string,
-	do func(queue string, page []duly.ScheduleInfo) error,
-) error {
-	pages := func(queue string) error {
-		for page := (duly.PageParams{}); ; {
-			found, err := schedules.Schedules(ctx, s.queue(queue), page)
-			if err == nil {
-				err = do(queue, found.Schedules)
-			}
-			if page.Cursor = found.Next; err != nil || page.Cursor == "" {
-				return err
-			}
-		}
-	}
+// forEachQueueWithSchedules calls do for the queue that args names, or for every queue of the
+// namespace that has schedules.
+func (s *session) forEachQueueWithSchedules(ctx context.Context, args []string, do func(queue string) error) error {
 	if len(args) > 0 {
-		return pages(args[0])
+		return do(args[0])
 	}
+	return contract.QueuesWithSchedules(ctx, s.Engine, s.namespace, do)
+}
 
-	// Most queues have no schedules. The stats of a page of queues are one request.
-	surveyor := contract.SurveyorOf(s.Engine)
+// listSchedules prints the schedules of a queue.
+func (p *printer) listSchedules(
+	ctx context.Context, s *session, schedules duly.Scheduler, t *table, queue string,
+) error {
 	for page := (duly.PageParams{}); ; {
-		survey, err := surveyor.Survey(ctx, s.namespace, page)
+		found, err := schedules.Schedules(ctx, s.queue(queue), page)
 		if err != nil {
 			return err
 		}
-		for _, q := range survey.Queues {
-			err := q.Err
-			if err == nil && q.Stats.Schedules > 0 {
-				err = pages(q.Name)
-			}
-			if err != nil {
-				return err
+		for i := range found.Schedules {
+			if p.json {
+				p.scheduleOf(queue, &found.Schedules[i])
+			} else {
+				t.addSchedule(queue, &found.Schedules[i])
 			}
 		}
-		if page.Cursor = survey.Next; page.Cursor == "" {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		if page.Cursor = found.Next; page.Cursor == "" {
 			return nil
 		}
 	}
@@ -369,32 +353,30 @@ prints what it deletes and asks first, unless --yes is given. A schedule that ch
 	return cmd
 }
 
-// pruned is a schedule that prune deletes if it has not changed.
+// pruned are the schedules of a queue that prune deletes unless they change.
 type pruned struct {
-	queue, name string
-	version     int64
+	queue string
+	old   []duly.ScheduleInfo
 }
 
 // pruneSchedules lists the schedules to delete, asks, and deletes them.
 func (a *app) pruneSchedules(
 	ctx context.Context, p *printer, s *session, schedules duly.Scheduler, args []string, flags *pruneFlags,
 ) error {
-	var old []pruned
+	var all []pruned
 	var names []string
-	err := a.forEachSchedule(ctx, s, schedules, args, func(queue string, page []duly.ScheduleInfo) error {
-		for i := range page {
-			if page[i].Owner == flags.owner && !slices.Contains(flags.keep, page[i].Name) {
-				// The version guards the delete: a schedule that changed after the list stays.
-				old = append(old, pruned{queue, page[i].Name, page[i].Version})
-				names = append(names, queue+"/"+page[i].Name)
-			}
+	err := s.forEachQueueWithSchedules(ctx, args, func(queue string) error {
+		old, err := contract.SchedulesToPrune(ctx, schedules, s.queue(queue), flags.owner, flags.keep)
+		for i := range old {
+			names = append(names, queue+"/"+old[i].Name)
 		}
-		return nil
+		all = append(all, pruned{queue, old})
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if len(old) == 0 {
+	if len(names) == 0 {
 		a.noteOnTerminal("owner %s has no other schedules", flags.owner)
 		return nil
 	}
@@ -406,20 +388,28 @@ func (a *app) pruneSchedules(
 			return err
 		}
 	}
-	for i, schedule := range old {
-		err := schedules.DeleteSchedule(ctx, s.queue(schedule.queue), schedule.name, schedule.version)
-		switch duly.CodeOf(err) {
-		// A deployment may put the schedule again meanwhile. That is no error of this command.
-		case duly.CodeConflict, duly.CodeNotFound:
-			a.note("%s has changed meanwhile and stays", names[i])
-			continue
-		}
-		if err == nil {
-			err = a.forEach(ctx, p, names[i:i+1], "deleted schedule", func(string) error { return nil })
-		}
-		if err != nil {
+	for _, of := range all {
+		if err := a.deleteUnchanged(ctx, p, s, schedules, of); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deleteUnchanged deletes the schedules of a queue and prints the result of each.
+func (a *app) deleteUnchanged(
+	ctx context.Context, p *printer, s *session, schedules duly.Scheduler, of pruned,
+) error {
+	result, failure := contract.DeleteUnchanged(ctx, schedules, s.queue(of.queue), of.old)
+	// A deployment may put a schedule again meanwhile. That is no error of this command.
+	for _, name := range result.Changed {
+		a.note("%s/%s has changed meanwhile and stays", of.queue, name)
+	}
+
+	deleted := make([]string, len(result.Deleted))
+	for i, name := range result.Deleted {
+		deleted[i] = of.queue + "/" + name
+	}
+	err := a.forEach(ctx, p, deleted, "deleted schedule", func(string) error { return nil })
+	return errors.Join(failure, err)
 }

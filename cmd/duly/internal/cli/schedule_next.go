@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	_ "time/tzdata" // zones exist on every host, as in the engines
@@ -11,7 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/cron"
+	"github.com/dulymq/duly/internal/schedule"
 )
 
 // maxTicks bounds the ticks that a command prints.
@@ -35,7 +34,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 				flags.from = p.now()
 			}
 			if flags.spec != "" {
-				return p.ticks(&duly.Schedule{Spec: flags.spec, Zone: flags.zone}, &flags)
+				return p.ticks(&duly.Schedule{Name: "next", Spec: flags.spec, Zone: flags.zone}, &flags)
 			}
 			return a.withSchedules(ctx, false, func(s *session, schedules duly.Scheduler) error {
 				info, err := schedules.GetSchedule(ctx, s.queue(args[0]), args[1])
@@ -86,17 +85,14 @@ func (f dayFlag) Set(text string) error {
 
 // ticks prints the next ticks of a schedule.
 func (p *printer) ticks(s *duly.Schedule, flags *nextFlags) error {
-	var bad contract.BadFields
-	expr, err := cron.Parse(s.Spec)
-	addCronFault(&bad, err)
-	zone, err := cron.LoadZone(s.Zone)
-	addCronFault(&bad, err)
-	// Both faults are collected, so that one run shows both.
-	if err := bad.Err(); err != nil {
+	if err := contract.ValidateSchedule(duly.Q("next"), s, 0); err != nil {
+		return err
+	}
+	timing, err := schedule.Timing(s)
+	if err != nil {
 		return err
 	}
 
-	timing := cron.Timing{Expr: expr, Zone: zone, Start: s.Start, End: s.End}
 	t := p.newTable("TICK", "UTC", "")
 	tick, ok := timing.Next(flags.from)
 
@@ -107,18 +103,10 @@ func (p *printer) ticks(s *duly.Schedule, flags *nextFlags) error {
 				return err
 			}
 		} else {
-			t.add(txt(tick.In(zone).Format("Mon 2006-01-02 15:04:05 -07:00")), txt(stamp(tick)), txt(relative(tick, p.now())))
+			t.add(txt(tick.In(timing.Zone).Format("Mon 2006-01-02 15:04:05 -07:00")), txt(stamp(tick)), txt(relative(tick, p.now())))
 		}
 		tick, ok = timing.Next(tick)
 	}
 	t.flush()
 	return nil
-}
-
-// addCronFault adds the error of an expression or of a zone, nil for none.
-func addCronFault(bad *contract.BadFields, err error) {
-	var fault *cron.Error
-	if errors.As(err, &fault) {
-		bad.Add(fault.Field, "%s", fault.Problem)
-	}
 }
