@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -33,11 +34,11 @@ func (a *API) scheduleRoutes() []route.Route {
 
 		{
 			Method: "POST", Path: schedulePath + "/pause", Access: auth.Produce, MaxBody: noBody,
-			Handler: a.onSchedules(a.pauseSchedule), Doc: pauseScheduleDoc,
+			Handler: a.onSchedules(changeSchedule(duly.Scheduler.PauseSchedule)), Doc: pauseScheduleDoc,
 		},
 		{
 			Method: "POST", Path: schedulePath + "/resume", Access: auth.Produce, MaxBody: noBody,
-			Handler: a.onSchedules(a.resumeSchedule), Doc: resumeScheduleDoc,
+			Handler: a.onSchedules(changeSchedule(duly.Scheduler.ResumeSchedule)), Doc: resumeScheduleDoc,
 		},
 		{
 			Method: "POST", Path: schedulePath + "/trigger", Access: auth.Produce, LimitedBy: produce, MaxBody: noBody,
@@ -130,24 +131,17 @@ func (a *API) schedules(c *route.Call, schedules duly.Scheduler, q duly.QueueRef
 	return c.Reply(http.StatusOK, wire.SchedulesForm.Append(c.Room(size), page))
 }
 
-func (a *API) pauseSchedule(c *route.Call, schedules duly.Scheduler, q duly.QueueRef, name string) error {
-	if err := empty(c); err != nil {
-		return err
+// changeSchedule returns the handler of a pause or a resume.
+func changeSchedule(change func(duly.Scheduler, context.Context, duly.QueueRef, string) error) scheduleHandler {
+	return func(c *route.Call, schedules duly.Scheduler, q duly.QueueRef, name string) error {
+		if err := empty(c); err != nil {
+			return err
+		}
+		if err := change(schedules, c.Context(), q, name); err != nil {
+			return err
+		}
+		return c.Empty()
 	}
-	if err := schedules.PauseSchedule(c.Context(), q, name); err != nil {
-		return err
-	}
-	return c.Empty()
-}
-
-func (a *API) resumeSchedule(c *route.Call, schedules duly.Scheduler, q duly.QueueRef, name string) error {
-	if err := empty(c); err != nil {
-		return err
-	}
-	if err := schedules.ResumeSchedule(c.Context(), q, name); err != nil {
-		return err
-	}
-	return c.Empty()
 }
 
 // triggerSchedule pushes a run through the engine that the routes of pushes use.

@@ -11,25 +11,34 @@ import (
 
 var _ contract.Topics = (*Pools)(nil)
 
-// topics returns the topics of a namespace's pool. It returns conflict for a namespace that
-// moves, because a move drains queues and cannot drain a log.
+// topics returns the topics of a namespace's pool. A move drains queues and cannot drain a log.
 func (r *Pools) topics(ctx context.Context, namespace string) (contract.Topics, error) {
+	topics, engine, err := optional[contract.Topics](ctx, r, namespace, "topics")
+	return observedTopics{topics, engine}, err
+}
+
+// optional returns an optional interface of the engine of a namespace's pool, and that engine. It
+// returns conflict for a namespace that moves, because a move does not carry over what the interface
+// stores. plural names that in errors.
+func optional[T any](ctx context.Context, r *Pools, namespace, plural string) (part T, e *observedEngine, err error) {
 	engine, err := r.engineOf(ctx, namespace)
 	if err != nil {
-		return nil, err
+		return part, nil, err
 	}
+
 	switch e := engine.(type) {
 	case *migratingEngine:
-		return nil, contract.Errorf(duly.CodeConflict,
-			"namespace %s is moving to another pool and cannot have topics until the move ends; see duly pool status",
-			contract.NamespaceOr(namespace))
+		return part, nil, contract.Errorf(duly.CodeConflict,
+			"namespace %s is moving to another pool and cannot have %s until the move ends; see duly pool status",
+			contract.NamespaceOr(namespace), plural)
 	case *observedEngine:
-		if topics, ok := e.Engine.(contract.Topics); ok {
-			return observedTopics{topics, e}, nil
+		if part, ok := e.Engine.(T); ok {
+			return part, e, nil
 		}
 	}
-	return nil, contract.Errorf(duly.CodeUnsupported, "the engine of namespace %s does not support topics; use a pool whose engine does",
-		contract.NamespaceOr(namespace))
+	return part, nil, contract.Errorf(duly.CodeUnsupported,
+		"the engine of namespace %s does not support %s; use a pool whose engine does",
+		contract.NamespaceOr(namespace), plural)
 }
 
 // maxNamed is the maximum number of topics in an error.
@@ -79,24 +88,26 @@ func (h observedTopics) Publish(ctx context.Context, messages []duly.Message) ([
 	return results, err
 }
 
-// withTopics calls f with the topics of a namespace.
-func withTopics[T any](
-	ctx context.Context, r *Pools, namespace string, f func(t contract.Topics) (T, error),
+// with calls f with an optional interface of a namespace's pool, which find returns.
+func with[P, T any](
+	ctx context.Context, namespace string, find func(context.Context, string) (P, error), f func(P) (T, error),
 ) (none T, err error) {
-	topics, err := r.topics(ctx, namespace)
+	part, err := find(ctx, namespace)
 	if err != nil {
 		return none, err
 	}
-	return f(topics)
+	return f(part)
 }
 
-// doWithTopics is withTopics for a call that returns only an error.
-func (r *Pools) doWithTopics(ctx context.Context, namespace string, do func(t contract.Topics) error) error {
-	topics, err := r.topics(ctx, namespace)
+// do is with for a call that returns only an error.
+func do[P any](
+	ctx context.Context, namespace string, find func(context.Context, string) (P, error), f func(P) error,
+) error {
+	part, err := find(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	return do(topics)
+	return f(part)
 }
 
 // Publish implements contract.Topics. The messages of each namespace go to its pool.
@@ -145,14 +156,14 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 
 // publish publishes messages of one namespace.
 func (r *Pools) publish(ctx context.Context, namespace string, some []duly.Message) ([]duly.PublishResult, error) {
-	return withTopics(ctx, r, namespace, func(t contract.Topics) ([]duly.PublishResult, error) {
+	return with(ctx, namespace, r.topics, func(t contract.Topics) ([]duly.PublishResult, error) {
 		return t.Publish(ctx, some)
 	})
 }
 
 // Read implements contract.Topics.
 func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadParams) (contract.ReadPage, error) {
-	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.ReadPage, error) {
+	return with(ctx, topic.Namespace, r.topics, func(t contract.Topics) (contract.ReadPage, error) {
 		return t.Read(ctx, topic, p)
 	})
 }
@@ -161,68 +172,68 @@ func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p contract.ReadPa
 func (r *Pools) Delayed(
 	ctx context.Context, topic duly.QueueRef, p contract.DelayedParams,
 ) (contract.DelayedPage, error) {
-	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (contract.DelayedPage, error) {
+	return with(ctx, topic.Namespace, r.topics, func(t contract.Topics) (contract.DelayedPage, error) {
 		return t.Delayed(ctx, topic, p)
 	})
 }
 
 // DelayedMessage implements contract.Topics.
 func (r *Pools) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
-	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.Message, error) {
+	return with(ctx, topic.Namespace, r.topics, func(t contract.Topics) (duly.Message, error) {
 		return t.DelayedMessage(ctx, topic, key, id)
 	})
 }
 
 // CancelDelayed implements contract.Topics.
 func (r *Pools) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
-	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error {
+	return do(ctx, topic.Namespace, r.topics, func(t contract.Topics) error {
 		return t.CancelDelayed(ctx, topic, key, id)
 	})
 }
 
 // Topics implements contract.TopicOperator.
 func (r *Pools) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
-	return withTopics(ctx, r, namespace, func(t contract.Topics) (duly.NamePage, error) {
+	return with(ctx, namespace, r.topics, func(t contract.Topics) (duly.NamePage, error) {
 		return t.Topics(ctx, namespace, p)
 	})
 }
 
 // Topic implements contract.TopicOperator.
 func (r *Pools) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
-	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.TopicInfo, error) {
+	return with(ctx, topic.Namespace, r.topics, func(t contract.Topics) (duly.TopicInfo, error) {
 		return t.Topic(ctx, topic)
 	})
 }
 
 // ConfigureTopic implements contract.TopicOperator.
 func (r *Pools) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
-	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error {
+	return do(ctx, topic.Namespace, r.topics, func(t contract.Topics) error {
 		return t.ConfigureTopic(ctx, topic, patch)
 	})
 }
 
 // DestroyTopic implements contract.TopicOperator.
 func (r *Pools) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
-	return r.doWithTopics(ctx, topic.Namespace, func(t contract.Topics) error { return t.DestroyTopic(ctx, topic) })
+	return do(ctx, topic.Namespace, r.topics, func(t contract.Topics) error { return t.DestroyTopic(ctx, topic) })
 }
 
 // Groups implements contract.TopicOperator.
 func (r *Pools) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
-	return withTopics(ctx, r, topic.Namespace, func(t contract.Topics) (duly.NamePage, error) {
+	return with(ctx, topic.Namespace, r.topics, func(t contract.Topics) (duly.NamePage, error) {
 		return t.Groups(ctx, topic, p)
 	})
 }
 
 // CreateGroup implements contract.TopicOperator.
 func (r *Pools) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
-	return withTopics(ctx, r, group.Namespace, func(t contract.Topics) (bool, error) {
+	return with(ctx, group.Namespace, r.topics, func(t contract.Topics) (bool, error) {
 		return t.CreateGroup(ctx, group, from)
 	})
 }
 
 // Seek implements contract.TopicOperator.
 func (r *Pools) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (contract.SeekResult, error) {
-	return withTopics(ctx, r, group.Namespace, func(t contract.Topics) (contract.SeekResult, error) {
+	return with(ctx, group.Namespace, r.topics, func(t contract.Topics) (contract.SeekResult, error) {
 		return t.Seek(ctx, group, to)
 	})
 }
