@@ -207,25 +207,28 @@ func (s *refillStore) push() (string, error) {
 	return j.ID, err
 }
 
-// fill pushes until the disk is full. Then several pushes in a row must be refused.
+// fill pushes until the disk is full: several pushes in a row are refused, and the engine
+// reports that it accepts no more. Each of these calls may free some space for the next one.
 func (s *refillStore) fill() {
-	pushed, refused := 0, 0
-	for refused < 3 {
+	for pushed, refused := 0, 0; ; {
 		_, err := s.push()
-		switch {
-		case err == nil:
+		if err == nil {
 			pushed, refused = pushed+1, 0
-		case errors.Is(err, duly.ErrFull):
-			refused++
-		default:
+			continue
+		}
+
+		if refused++; refused >= 3 && errors.Is(err, duly.ErrFull) {
+			err = s.engine.Accepts(context.Background())
+			if errors.Is(err, duly.ErrFull) {
+				fmt.Println("full", pushed)
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, duly.ErrFull) {
 			s.bad("a push on a full disk: %v", err)
 			return
 		}
 	}
-	if err := s.engine.Accepts(context.Background()); !errors.Is(err, duly.ErrFull) {
-		s.bad("the engine says of the full disk: %v", err)
-	}
-	fmt.Println("full", pushed)
 }
 
 // operate calls what must still work on a full disk.
