@@ -48,7 +48,7 @@ func TestLargeBacklogSlowsNothing(t *testing.T) {
 	b.fill(due, time.Hour)
 	b.memory(ready + due)
 
-	// All of them become due in this millisecond.
+	// All delayed jobs become due in this millisecond.
 	b.clock.Advance(time.Hour)
 	b.moveAll(due)
 	b.judge()
@@ -58,7 +58,7 @@ func TestLargeBacklogSlowsNothing(t *testing.T) {
 type backlog struct {
 	*stopwatch
 	clock    *clock.Fake
-	empty    int64 // used memory before the jobs, in bytes
+	empty    int64 // the server's used memory before the first push, in bytes
 	reserves []time.Duration
 	steps    []time.Duration
 }
@@ -175,7 +175,7 @@ func (b *backlog) moveAll(due int) {
 		(b.processor()-begun)/time.Duration(calls), calls)
 }
 
-// moved returns how many jobs are left, and fails if one call moved more than stepBound.
+// moved returns how many jobs are still delayed, and fails if one call moved more than stepBound.
 func (b *backlog) moved(call string, before int) (left int) {
 	b.Helper()
 	left = b.delayed()
@@ -200,11 +200,12 @@ func (b *backlog) judge() {
 	}
 	b.Logf("call %s", figures("Step", b.steps))
 	b.Logf("call %s", figures("Reserve", b.reserves))
-	if p99 := b.reserves[len(b.reserves)*99/100]; long() && p99 > 100*time.Millisecond { // ten times 10 ms
-		b.Errorf("one Reserve in a hundred took %v", p99)
+	// Ten times the aim of 10 ms.
+	if p99 := b.reserves[len(b.reserves)*99/100]; long() && p99 > 100*time.Millisecond {
+		b.Errorf("the p99 of Reserve is %v, want at most 100ms", p99)
 	}
 	if n := b.slow["step"] + b.slow["reserve"]; long() && n > 0 {
-		b.Error("a quarter of the calls of a script took longer than 100ms")
+		b.Error("a quarter of the script's calls took longer than 100ms, want at most 100ms")
 	}
 }
 
@@ -213,7 +214,7 @@ func needMemory(t *testing.T, bytes int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		// Without /proc/meminfo, the caller is responsible for the size.
+		// Without /proc/meminfo the free memory is unknown, so the test runs.
 		return
 	}
 	_, rest, _ := strings.Cut(string(text), "MemAvailable:")

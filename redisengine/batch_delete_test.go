@@ -46,7 +46,7 @@ func TestBatchedDeletesMatchSingleOnes(t *testing.T) {
 	retried := push(duly.Job{Backoff: "fixed:1h"})
 	settle(1, duly.Nack)
 	leased, own, key := push(duly.Job{}), push(duly.Job{ID: "own"}), push(duly.Job{OrderKey: "k"})
-	// This job is blocked behind the first.
+	// The next job is blocked, because the first job holds its order key.
 	next := push(duly.Job{OrderKey: "k"})
 	g.reserve(3)
 	ready, delayed := push(duly.Job{}), push(duly.Job{Delay: time.Hour})
@@ -65,12 +65,12 @@ func TestBatchedDeletesMatchSingleOnes(t *testing.T) {
 		g.open()
 		for i, answer := range answers {
 			if err := <-answer; there[i] && err != nil || !there[i] && !errors.Is(err, duly.ErrNotFound) {
-				t.Errorf("delete %d of %s: %v", i, ids[i], err)
+				t.Errorf("delete %d of %s in a batch returned %v, want the result of a single delete", i, ids[i], err)
 			}
 		}
 	})
 	if n := counts["FCALL"]; n != 1 {
-		t.Errorf("got %d script calls", n)
+		t.Errorf("%d script calls, want 2", n)
 	}
 	st := g.stats()
 	if st.Sizes != (duly.Sizes{Ready: 1}) || st.Counters.Deleted != 7 {
@@ -102,11 +102,11 @@ func TestDeleteOfALeasedJobWakesAWaiter(t *testing.T) {
 	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 1 })
 	g.e.Quiet()
 	if len(woken) > 0 {
-		t.Error("the waiter was woken too early")
+		t.Error("the waiter was woken before the leased job was deleted")
 	}
 	g.delete(d.ID)
 	if !<-woken {
-		t.Error("the waiter was not woken")
+		t.Error("the waiter was not woken after the leased job was deleted")
 	}
 }
 
@@ -131,7 +131,7 @@ func TestDeleteContinuesWithoutItsCaller(t *testing.T) {
 		ready()
 		cancel()
 		if err := <-answer; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller whose context ended got %v", err)
+			t.Errorf("a caller whose context ended got %v, want context.Canceled", err)
 		}
 	}
 

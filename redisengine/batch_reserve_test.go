@@ -56,13 +56,13 @@ func (g *gate) hold() {
 // open sends the gathered calls.
 func (g *gate) open() { g.release() }
 
-// there waits until n callers have gathered.
+// there blocks until n callers wait in the batcher.
 func (g *gate) there(n int) {
 	g.Helper()
 	redistest.Await(g, fmt.Sprintf("%d callers are there", n), func() bool { return g.batcher.Waiting() == n })
 }
 
-// taken is the result of one Reserve.
+// taken is the result of one Reserve: its deliveries and its error.
 type taken struct {
 	ds  []duly.Delivery
 	err error
@@ -99,7 +99,7 @@ func TestConcurrentReservesShareACall(t *testing.T) {
 	g := newGate(t, callers)
 	g.hold()
 	var answers []<-chan taken
-	// They want one and two jobs alternately: 90 of the 60 that exist.
+	// Half of the callers want one job, the others two: 90 jobs in total. Only 60 exist.
 	for i := range callers / 2 {
 		answers = append(answers, g.ask(t.Context(), 2*i, duly.ReserveParams{Max: 1}),
 			g.ask(t.Context(), 2*i+1, duly.ReserveParams{Max: 2}))
@@ -188,8 +188,8 @@ func TestReserveWithJobsCallsAlone(t *testing.T) {
 }
 
 // TestBatchedReservesKeepTheByteLimit checks that a caller whose jobs have no room in a batched
-// answer asks again, and does not continue with the next queue (C4.3, C4.6, C4.7). Each caller
-// gets what it would get alone.
+// answer calls again, and does not continue with the next queue (C4.3, C4.6, C4.7). Each caller
+// gets the jobs that a single call would return.
 func TestBatchedReservesKeepTheByteLimit(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
@@ -290,7 +290,8 @@ func TestReserveCanceledInFlightReleasesItsJobs(t *testing.T) {
 		g.open()
 		g.there(0)
 		cancel()
-		if a := <-gone; !errors.Is(a.err, context.Canceled) || a.ds != nil { // while the server hangs
+		// While the server does not answer.
+		if a := <-gone; !errors.Is(a.err, context.Canceled) || a.ds != nil {
 			t.Errorf("the canceled caller got %+v, %v", a.ds, a.err)
 		}
 		g.server.Continue()
@@ -377,8 +378,8 @@ func TestCanceledReservesLoseNoJob(t *testing.T) {
 	})
 }
 
-// TestCloseAnswersGatheredReserves checks that Close answers the gathered callers, and that later
-// ones fail.
+// TestCloseAnswersGatheredReserves checks that Close answers callers that wait in the batcher, and
+// that later calls fail.
 func TestCloseAnswersGatheredReserves(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 4)
@@ -436,8 +437,8 @@ func TestBatchedReservesFollowANewConfiguration(t *testing.T) {
 	}
 }
 
-// TestBatchedReservesOfSeveralShards checks that each caller begins at another shard, and gets
-// jobs if there are any.
+// TestBatchedReservesOfSeveralShards checks that each caller starts at a different shard, and gets
+// jobs if any shard has some.
 func TestBatchedReservesOfSeveralShards(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)

@@ -20,8 +20,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// twins are two queues with the same operations. One gets calls of one item each, the other calls
-// of many.
+// twins are two queues that get the same operations. One queue gets calls of one item each, the
+// other calls of many.
 type twins struct {
 	*testing.T
 	*rand.Rand
@@ -29,12 +29,12 @@ type twins struct {
 	e       *Engine
 	clock   *clock.Fake
 	ids     []string                   // IDs of pushed jobs
-	held    map[string][]duly.Delivery // by queue: deliveries in flight
-	past    map[string][]duly.Receipt  // by queue: settled receipts
+	held    map[string][]duly.Delivery // deliveries in flight, by queue
+	past    map[string][]duly.Receipt  // settled receipts, by queue
 	seen    map[string]int             // how often each result occurred
 	next    int                        // number of the next body
 	most    int                        // largest number of jobs in a call
-	ordered bool                       // only IDs depend on the numbers of jobs without keys
+	ordered bool                       // whether only IDs depend on the numbers of jobs without keys
 }
 
 const one, many = "one", "many"
@@ -57,9 +57,9 @@ func TestBatchMatchesSingleCalls(t *testing.T) {
 		"requeued large")
 	for name, c := range map[string]struct {
 		cfg   duly.QueueConfig
-		full  bool     // all policy indexes are used
+		full  bool     // whether all 254 policy indexes are in use
 		query string   // appended to the engine's URL
-		wants []string // further results that must occur
+		wants []string // results that must occur, in addition to the usual ones
 	}{
 		"Unbounded": {},
 		"FewDead":   {cfg: duly.QueueConfig{DeadCount: 5}},
@@ -124,7 +124,7 @@ func (x *twins) round() {
 		all[i]()
 	}
 
-	// No job is delivered meanwhile.
+	// No job is delivered between the calls.
 	if x.IntN(10) == 0 {
 		for _, queue := range bothQueues {
 			x.must(x.e.Pause(x.Context(), duly.Q(queue)))
@@ -138,7 +138,7 @@ func (x *twins) round() {
 	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, time.Millisecond, 300*time.Millisecond, time.Second, time.Minute))
 }
 
-// takePlaces gives both shards more policies than they can index.
+// takePlaces gives both shards more policies than their indexes can hold.
 func (x *twins) takePlaces() {
 	x.Helper()
 	var jobs []duly.Job
@@ -148,7 +148,7 @@ func (x *twins) takePlaces() {
 	for _, queue := range bothQueues {
 		results, err := x.e.Push(x.Context(), in(queue, jobs))
 		x.must(err)
-		// One stays, otherwise the indexes would be free again.
+		// One job remains, because a shard without jobs frees all its indexes.
 		for i, r := range results[1:] {
 			x.must(x.e.Delete(x.Context(), duly.Q(queue), jobs[i+1].ID))
 			x.must(r.Err)
@@ -183,7 +183,7 @@ func (x *twins) push() {
 		jobs[i] = pick(x, kinds...)
 		jobs[i].Body = append(fmt.Appendf(nil, "%d ", x.next), jobs[i].Body...)
 		x.next++
-		// Numbers that the client made come first, so they rise.
+		// Jobs with client-made numbers are pushed first, so the numbers rise.
 		if mixed {
 			made = i < len(jobs)/2
 		}
@@ -214,7 +214,7 @@ func pushed(r duly.PushResult) string {
 	return r.Status.String()
 }
 
-// in returns the jobs, for a queue.
+// in returns copies of the jobs for a queue.
 func in(queue string, jobs []duly.Job) []duly.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -223,7 +223,7 @@ func in(queue string, jobs []duly.Job) []duly.Job {
 	return jobs
 }
 
-// job returns a job of a random kind, whose TTL may be too short.
+// job returns a job of a random kind, whose TTL may be invalid because it is too short.
 func (x *twins) job() (j duly.Job) {
 	if x.IntN(3) > 0 {
 		j.Priority, j.Tries, j.MaxStalls = pick(x, 0, 5, -700), pick(x, 0, 1, 2), pick(x, 0, duly.None, 1)
@@ -272,7 +272,7 @@ func (x *twins) name(j *duly.Job, made bool) {
 		j.ID, j.Made = duly.MakeID(j), true
 	case len(x.ids) > 0 && x.IntN(3) == 0:
 		j.ID = pick(x, x.ids[max(0, len(x.ids)-20):]...)
-	case x.IntN(4) == 0: // the text has the form of a number
+	case x.IntN(4) == 0: // the ID has the form of a job number
 		j.ID = duly.MakeID(j)
 	default:
 		j.ID = fmt.Sprint("own-", x.IntN(60))
@@ -520,8 +520,8 @@ func (x *twins) stored(queue string) map[string]string {
 	return all
 }
 
-// lineDiff returns the lines that are only in one of two texts, shortened: -1 for lines of b, 1
-// for lines of a.
+// lineDiff returns the lines that only one of two texts has, shortened. -1 marks lines of b, 1
+// lines of a.
 func lineDiff(a, b string) string {
 	in := map[string]int{}
 	for _, l := range strings.Split(a, "\n") {

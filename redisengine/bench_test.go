@@ -22,13 +22,14 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// rig is an engine on a private server. It measures the server's main thread and this process.
+// rig is an engine on a private server. It measures the processor time of the server's main thread
+// and of this process.
 type rig struct {
 	*testing.B
 	server *redistest.Server
 	e      *redisengine.Engine
-	cpu    float64 // µs of the server
-	own    float64 // ns
+	cpu    float64 // processor time of the server, in µs
+	own    float64 // processor time of this process, in ns
 	rules  duly.Job
 }
 
@@ -48,17 +49,18 @@ func newRig(b *testing.B) *rig {
 // patience is how long an unanswered call is retried.
 const patience = time.Minute
 
-// persist repeats a call until it is answered. On a busy machine a server that waits for its disk
-// or the processor may be silent for longer than a dial (5 s) or an idle connection (20 s)
-// allows. Calls in flight are then unavailable. Their figures mean little, which persist logs,
-// but no benchmark fails. Any other error is returned with the end of the server's log.
+// persist repeats a call until it succeeds. On a busy machine, a server that waits for its disk or
+// the processor may not answer within the limits for a dial (5 s) or an idle connection (20 s).
+// Calls in flight then fail as unavailable. persist logs such a failure, because it distorts the
+// figures, but the benchmark continues. Any other error is returned with the end of the server's
+// log.
 func (r *rig) persist(call func() error) error {
 	err := call()
 	for begun := clock.Monotonic(); err != nil; err = call() {
 		if !errors.Is(err, duly.ErrUnavailable) || clock.Monotonic()-begun > patience {
 			return fmt.Errorf("%w; the end of the server's log:\n%s", err, r.server.Log())
 		}
-		r.Log("a call is made again, and the figures count for less by that:", err)
+		r.Log("repeating the call makes the benchmark's figures less exact:", err)
 	}
 	return nil
 }
@@ -182,7 +184,7 @@ func BenchmarkReserveAck50(b *testing.B) {
 }
 
 // BenchmarkSweepOfKnownQueues measures queues that this process knows and does not use: their
-// memory, and a sweep over them.
+// memory, and the time of a sweep over them.
 func BenchmarkSweepOfKnownQueues(b *testing.B) {
 	const queues = 10_000
 	r := newRig(b)
@@ -200,7 +202,7 @@ func BenchmarkSweepOfKnownQueues(b *testing.B) {
 	r.each(b.N, 1, sweep)
 	r.end(queues * b.N)
 	r.ReportMetric((moreBytes-bytes)/queues, "B/queue")
-	// The garbage collector visits these.
+	// The garbage collector has to visit these objects.
 	r.ReportMetric((moreObjects-objects)/queues, "objects/queue")
 }
 

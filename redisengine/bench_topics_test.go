@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// topicCallers is the number of concurrent goroutines, each with messagesPerCall.
+// topicCallers is the number of concurrent goroutines. Each call has messagesPerCall messages.
 const topicCallers, messagesPerCall = 4, 100
 
 // info returns a number from the server's INFO.
@@ -86,8 +86,8 @@ func BenchmarkGroupReserveAck100(b *testing.B) {
 	})
 }
 
-// nackOnce reserves `most` messages with each call. It nacks a message at its first delivery, and
-// acks it at the second.
+// nackOnce reserves `most` messages with each call. It nacks each message at its first delivery,
+// and acks it at its second delivery.
 func (r *rig) nackOnce(most, calls int) {
 	if _, err := r.e.CreateGroup(r.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
 		r.Fatal(err)

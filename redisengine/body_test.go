@@ -42,7 +42,8 @@ func TestDamagedBodyIsNotDelivered(t *testing.T) {
 // id returns the ID of a job without a caller's ID.
 func (v victim) id() string { return duly.Number([]byte(v.number)).String() }
 
-// refused checks that reads of the job fail as damaged. A list without bodies still has it.
+// refused checks that reads of the job fail as damaged. A List without bodies still returns the
+// job.
 func (v victim) refused() {
 	v.Helper()
 	ctx, priority := v.Context(), 1

@@ -34,7 +34,7 @@ func TestBytesOfATopicWithMixedSizes(t *testing.T) {
 				}
 			}
 		}
-		for range 3 { // the first half of the messages
+		for range 3 { // the first half of the messages is published
 			ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{topic + "@g"}, Max: 1000})
 			must(t, err)
 			outcomes := make([]duly.SettleRequest, len(ds))

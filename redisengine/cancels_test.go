@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// reports holds what an engine has reported to one watcher.
+// reports holds the removals that an engine has reported to one watcher.
 type reports struct {
 	hearing  chan struct{}
 	canceled chan contract.Canceled
@@ -81,8 +81,9 @@ func TestDeleteIsReportedToAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestCancelWatchReconnects checks that watchers of one namespace share a connection, which sends
-// no queries. After it ends it is opened again, and the watchers are notified of the gap.
+// TestCancelWatchReconnects checks that the watchers of one namespace share a connection, which
+// sends no queries. If the connection ends, the engine opens a new one and reports the gap to the
+// watchers.
 func TestCancelWatchReconnects(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -101,8 +102,9 @@ func TestCancelWatchReconnects(t *testing.T) {
 	receive(t, "the report", second.canceled)
 }
 
-// TestReportsOfDeletedJobsAreJoined checks that a thousand deletes need far fewer messages.
-// Without watchers the messages name no jobs. An ack of the lmstfy-compatible API is a Delete.
+// TestReportsOfDeletedJobsAreJoined checks that a thousand deletes send far fewer messages, and
+// that the messages name no jobs if there is no watcher. The ack of the lmstfy-compatible API is a
+// Delete.
 func TestReportsOfDeletedJobsAreJoined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -126,7 +128,7 @@ func TestReportsOfDeletedJobsAreJoined(t *testing.T) {
 	}
 	took := clock.Monotonic() - began
 	if got := receive(t, "the report", r.canceled); got.IDs != nil {
-		t.Errorf("the first report after one without a receiver names %q", got.IDs)
+		t.Errorf("the report after a Delete without watchers names %q, want no IDs", got.IDs)
 	}
 	for named := false; !named; {
 		named = slices.Contains(receive(t, "the last report", r.canceled).IDs, ids[jobs-1])

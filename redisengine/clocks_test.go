@@ -13,8 +13,8 @@ import (
 )
 
 // TestEveryShardUsesTheClockOfItsNode checks that in a cluster every shard uses its own node's
-// clock (C5.3, C5.4). The nodes' clocks differ by an hour. Each job is delivered when its delay
-// is over and never early, and all its times are by its node.
+// clock (C5.3, C5.4). The nodes' clocks differ by an hour. No job is delivered before its delay is
+// over, and all times of a job are from its node's clock.
 func TestEveryShardUsesTheClockOfItsNode(t *testing.T) {
 	t.Parallel()
 	redistest.NeedClocks(t)
@@ -22,7 +22,7 @@ func TestEveryShardUsesTheClockOfItsNode(t *testing.T) {
 	e := open(t, c.URL())
 	ctx, q := t.Context(), duly.Q("q")
 	must(t, e.Configure(ctx, q, duly.QueueConfig{Shards: clockShards}))
-	offset := map[int]time.Duration{} // of each shard's clock
+	offset := map[int]time.Duration{} // difference of each shard's clock from the real time
 	used := map[time.Duration]bool{}
 	for i := range clockShards {
 		node := c.For(store.ShardTag("duly", duly.Q("q"), i) + "config")
@@ -39,13 +39,13 @@ func TestEveryShardUsesTheClockOfItsNode(t *testing.T) {
 	x := &clocks{T: t, e: e, offset: offset}
 	// The replies show this process each node's clock.
 	x.round(time.Second)
-	// The process now uses the clocks that it has seen.
+	// From now on the process uses the clocks that it has read from the nodes.
 	x.round(0)
 	for _, d := range x.round(500 * time.Millisecond) {
 		errs, err := e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Second)
 		must(t, errors.Join(append(errs, err)...))
 	}
-	// Leases that end by different clocks return their jobs, each once.
+	// Leases that end by different clocks make their jobs ready again, once each.
 	taken := map[string]int{}
 	redistest.Await(t, "the leases have run out", func() bool {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 100, Lease: time.Hour})
@@ -65,10 +65,10 @@ const clockShards = 8
 type clocks struct {
 	*testing.T
 	e      *redisengine.Engine
-	offset map[int]time.Duration // of each shard's clock from the process's clock
+	offset map[int]time.Duration // difference of each shard's clock from the process's clock
 }
 
-// round pushes a job with this delay into each shard, and reserves them.
+// round pushes a job with this delay into each shard, and reserves the jobs.
 func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 	x.Helper()
 	const lease = time.Hour
@@ -93,7 +93,7 @@ func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 			if !fresh[d.ID] {
 				x.Errorf("%s was delivered twice", d.ID)
 			}
-			x.judge(d, pushed, delay, lease)
+			x.checkTimes(d, pushed, delay, lease)
 			taken = append(taken, d)
 		}
 		return len(taken) == clockShards
@@ -101,8 +101,8 @@ func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
 	return taken
 }
 
-// judge compares a delivery's times with the clock of its node.
-func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Duration) {
+// checkTimes compares a delivery's times with the clock of its node.
+func (x *clocks) checkTimes(d duly.Delivery, pushed time.Time, delay, lease time.Duration) {
 	x.Helper()
 	now := time.Now()
 	p, _ := contract.ParseReceipt(d.Receipt)
@@ -118,7 +118,6 @@ func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Dura
 	}
 }
 
-// jobOf gives a job an ID of a shard.
 func jobOf(shard, shards int, j duly.Job) duly.Job {
 	j.Made = true
 	for j.ID == "" || contract.ShardOf(j.ID, shards) != shard {

@@ -60,8 +60,8 @@ func (s *settable) ack(d *duly.Delivery) error {
 	return errs[0]
 }
 
-// collect makes the worker wait for jobs, reserve and ack them, until it has n. It polls every
-// two seconds. The test allows ten times that.
+// collect makes the worker wait for jobs, reserve and ack them, until it has n jobs. The worker
+// polls every two seconds, and the test allows ten times that.
 func (s *settable) collect(n int) (all []duly.Delivery) {
 	s.Helper()
 	for limit := clock.Monotonic() + 20*time.Second; len(all) < n; {
@@ -138,7 +138,7 @@ func TestServerClockSetAhead(t *testing.T) {
 		s.take(1, time.Minute)
 		s.server.SetClock(time.Duration(i+2) * time.Hour)
 	}
-	// This also buries it.
+	// Reserve also makes the job a dead letter.
 	s.take(0, time.Minute)
 	s.sound(duly.Counters{Pushed: 11, Delivered: 18, Stalled: 8, Acked: 10, Dead: 1})
 }
@@ -157,7 +157,7 @@ func TestServerClockSetBack(t *testing.T) {
 	s.push(3, duly.Job{Delay: 700 * time.Millisecond})
 	s.server.SetClock(-time.Hour)
 	s.push(3, duly.Job{Delay: 100 * time.Millisecond})
-	// The ready job, and the new ones.
+	// The job that was ready before, and the new ones.
 	s.collect(4)
 	s.nothing(1200 * time.Millisecond)
 	if err := s.ack(&held[0]); err != nil {
@@ -175,7 +175,7 @@ func TestServerClockSetBack(t *testing.T) {
 
 	s.push(3, duly.Job{Delay: 200 * time.Millisecond})
 	s.server.SetClock(-2 * time.Second)
-	// They are late by at most the step. The test allows ten times that.
+	// The jobs are late by at most the step of the clock. The test allows ten times that.
 	s.collect(3)
 	s.sound(duly.Counters{Pushed: 12, Delivered: 13, Stalled: 1, Acked: 12})
 }
@@ -262,7 +262,7 @@ func (s *settable) work(ctx context.Context, e *redisengine.Engine, b *books, r 
 			}
 			b.mu.Unlock()
 			if r.IntN(20) == 0 {
-				// This delivery stalls.
+				// This delivery is not settled, so its lease ends.
 				continue
 			}
 			errs, err := e.Settle(context.WithoutCancel(ctx), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}})

@@ -95,7 +95,7 @@ func (c *Config) parse() (link.Options, error) {
 	return o, c.validate()
 }
 
-// The bounds of the engine's options, for errors.
+// The texts that errors use for the allowed values of the options.
 var (
 	boundBody   = fmt.Sprintf("a number of bytes between 1 and %d", duly.MaxMaxBody)
 	boundQueues = fmt.Sprintf("a number between 1 and %d", math.MaxInt32)

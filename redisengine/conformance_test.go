@@ -54,7 +54,8 @@ func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisen
 	return e
 }
 
-// suite creates an engine for every test, whose queues have this number of shards.
+// suite returns a function that creates an engine for each test. Its queues have the given number
+// of shards.
 func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	redistest.Need(t)
 	return enginetest.Suite{Shards: shards, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
@@ -81,7 +82,7 @@ func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	}}
 }
 
-// shards is the number of shards in the tests with several.
+// shards is the number of shards per queue in the tests with several shards.
 const shards = 8
 
 func TestConformance(t *testing.T) { suite(t, single, 1).Run(t) }
@@ -206,7 +207,8 @@ func TestClusterScheduleModel(t *testing.T) {
 	s.ScheduleModel(t)
 }
 
-// TestClusterTopics runs the topic tests on a cluster. They set the number of shards themselves.
+// TestClusterTopics runs the topic tests on a cluster. The tests set the number of shards
+// themselves.
 func TestClusterTopics(t *testing.T) {
 	s := suite(t, cluster, 1)
 	s.Subjects = []string{"TopicPublish", "TopicDelayed", "TopicGroup", "TopicReserve", "TopicSettle", "TopicSeek",
@@ -218,7 +220,8 @@ func TestClusterTopics(t *testing.T) {
 	s.Run(t)
 }
 
-// Schedules on a cluster. Their tests set the shards of a queue themselves.
+// TestClusterSchedules runs the schedule tests on a cluster. The tests set the number of shards
+// themselves.
 func TestClusterSchedules(t *testing.T) {
 	s := suite(t, cluster, 1)
 	s.Subjects = []string{"SchedulePut", "ScheduleOperate", "ScheduleRead", "ScheduleFire", "ScheduleWake", "ScheduleShards"}

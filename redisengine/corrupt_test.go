@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// bothWays runs a test on a queue of one shard and on one of four.
+// bothWays runs a test twice: on a queue of one shard and on a queue of four.
 func bothWays(t *testing.T, f func(t *testing.T, shards int)) {
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%dShards", shards), func(t *testing.T) {
@@ -168,9 +168,9 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 	r.sound()
 }
 
-// TestReserveRepairsDamage checks that damage is repaired without a call of Check (P6). A reserve
-// that fails because of a damaged job has the shard repaired, and the next ones get its jobs. A
-// job whose policy is damaged is delivered with the defaults.
+// TestReserveRepairsDamage checks that damage is repaired without a call of Check (P6). A Reserve
+// that fails on a damaged job starts a repair of the shard, and the next Reserves return its jobs.
+// A job whose policy is damaged is delivered with the default policy.
 func TestReserveRepairsDamage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -251,8 +251,8 @@ func TestInlinePolicyIsNoFault(t *testing.T) {
 	r.sound()
 }
 
-// TestCheckMarkerMissing checks the nineteenth fault, by the server's clock: jobs are
-// deliverable, the marker is gone, and no waiter is there.
+// TestCheckMarkerMissing checks the nineteenth fault, by the server's clock: jobs are deliverable,
+// but the marker is missing and no waiter is woken.
 func TestCheckMarkerMissing(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
@@ -290,7 +290,7 @@ func TestCheckMarkerTaken(t *testing.T) {
 	take()
 	looks := 0
 	report, err := r.e.Check(t.Context(), contract.CheckParams{Progress: func(int64, int64) {
-		// This is the look at the other queue; the first queue was checked.
+		// This look reads the second queue, so the first queue was already checked.
 		if looks++; looks == 2 {
 			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name},
 				Max: 1}); err != nil || len(got) != 1 {
@@ -347,7 +347,7 @@ func TestCheckDuringOtherCalls(t *testing.T) {
 	})
 }
 
-// bustle is one turn of one of the concurrent callers.
+// bustle makes one random call, as one of the concurrent callers.
 func (r *damageRig) bustle(who, turn int) {
 	key := fmt.Sprint("k", turn%3)
 	jobs := []duly.Job{
@@ -383,7 +383,7 @@ func (r *damageRig) bustle(who, turn int) {
 	}
 	outcomes := make([]duly.SettleRequest, 0, len(got))
 	for i, d := range got {
-		// The other deliveries stall.
+		// The other deliveries are not settled, so their leases end.
 		if i%9 < 8 {
 			outcomes = append(outcomes, duly.SettleRequest{Receipt: d.Receipt,
 				As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})

@@ -38,7 +38,7 @@ func (g *gauge) calls(f func()) map[string]int {
 		}
 	}
 	delete(counts, "CONFIG|RESETSTAT")
-	// No call waits for it, and many calls share one.
+	// SPUBLISH does not delay a call, and many calls share one.
 	delete(counts, "SPUBLISH")
 	return counts
 }
@@ -88,8 +88,8 @@ func (g *gauge) delete(id string) {
 }
 
 // TestCommonPathCostsTheDocumentedCommands checks that the common path's commands don't grow with
-// the batch, and match docs/redis-layout.md (C11.16). One command more would be the check of an
-// unused feature.
+// the batch, and match docs/redis-layout.md (C11.16). So no call pays for a feature that it does
+// not use.
 func TestCommonPathCostsTheDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
@@ -123,15 +123,16 @@ func TestCommonPathCostsTheDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestEachShardCostsTheDocumentedCommands checks that a shard of several costs what a single one
-// does: divided limits are still no limits.
+// TestEachShardCostsTheDocumentedCommands checks that each shard of a sharded queue costs as many
+// commands as a queue of one shard. Limits that are divided between shards cost nothing if they are
+// not set.
 func TestEachShardCostsTheDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
 	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 2}); err != nil {
 		t.Fatal(err)
 	}
-	// All in one shard happens once in 2⁹⁹ times.
+	// The probability that all jobs are in one shard is 2⁻⁹⁹.
 	const n = 100
 	page := layoutPage(t)
 	// The first calls create the queue and set the next due times.
@@ -144,15 +145,15 @@ func TestEachShardCostsTheDocumentedCommands(t *testing.T) {
 	g.compare(page, "push of ready jobs", g.calls(func() { g.push(n, 0) }), 2)
 	var ds []duly.Delivery
 	counts := g.calls(func() { ds = g.reserve(n) })
-	// No job is left, so a marker is removed where the page has one set.
+	// No job is left, so the script removes a marker where the documented call sets one.
 	counts["ZADD"] += counts["ZREM"]
 	delete(counts, "ZREM")
 	g.compare(page, "reserve", counts, 2)
 	g.compare(page, "ack", g.calls(func() { g.ack(ds) }), 2)
 }
 
-// compare reads the row of the page, in which ×2 follows a command that is called twice. It
-// applies to each of some shards.
+// compare reads the row of the page. In a row, ×2 follows a command that is called twice. The row
+// applies to each of the given number of shards.
 func (g *gauge) compare(page, what string, got map[string]int, shards int) {
 	g.Helper()
 	_, rest, found := strings.Cut(page, "| "+what+" | `")

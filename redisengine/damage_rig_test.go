@@ -25,13 +25,13 @@ type damageRig struct {
 	server *redistest.Server
 	prefix string
 	shards int
-	clock  *clock.Fake // nil: the server's clock
+	clock  *clock.Fake // nil means the server's clock
 	e      *redisengine.Engine
-	jobs   map[string]place        // by name
-	held   map[string]duly.Receipt // of leased jobs, by kind
-	next   map[string]int          // the next undamaged copy of a kind
+	jobs   map[string]place        // locations of the pushed jobs, by name
+	held   map[string]duly.Receipt // receipts of leased jobs, by kind
+	next   map[string]int          // index of the next undamaged job, by kind
 	gone   map[string]bool         // jobs whose record was deleted
-	bodies map[string]bool         // the pushed bodies
+	bodies map[string]bool         // bodies of the pushed jobs
 	acked  map[string]bool
 }
 
@@ -245,7 +245,7 @@ func (r *damageRig) take(kind string) victim {
 	return victim{r, p, name}
 }
 
-// on runs a command on a key of the job's shard.
+// on runs a command on one of the keys of the job's shard.
 func (v victim) on(command, key string, args ...any) any {
 	v.Helper()
 	return v.do(append([]any{command, v.key(v.shard, key)}, args...)...)
@@ -378,8 +378,8 @@ func (r *damageRig) dump() map[string]string {
 	return all
 }
 
-// drain works on the queue until no job is left. Every job that was not lost with its record must
-// be delivered or dead.
+// drain reserves and settles jobs until none is left. Every job must be delivered or dead, except
+// those that were lost with their records.
 func (r *damageRig) drain() {
 	r.Helper()
 	for range 4 {

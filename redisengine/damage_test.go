@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// damage is one way to damage a store. The numbers are those of the nineteen faults that an index
-// over jobs can have.
+// damage is one way to damage a store. The numbers are those of the nineteen possible faults of job
+// indexes.
 type damage struct {
 	name string
 	harm func(r *damageRig)
 	// found is the kind of fault that Check reports.
 	found string
-	// alone: any other repair in the shard fixes it as well.
+	// any other repair in the shard also repairs this damage, so the test applies it alone
 	alone bool
 }
 
-// nobody is a number that no job has.
+// nobody is a job number that no job has.
 const nobody = "0123456789abcdef"
 
 // lost deletes the record of a job.
@@ -24,7 +24,7 @@ func lost(kind string) func(r *damageRig) {
 	return func(r *damageRig) { r.take(kind).lose() }
 }
 
-// stray adds a member without a job to a set.
+// stray adds a member that belongs to no job to a set.
 func stray(set string, more ...any) func(r *damageRig) {
 	return func(r *damageRig) {
 		r.do(append([]any{"ZADD", r.key(0, set), 1, "stray-in-" + (set + "-------")[:7]}, more...)...)
@@ -94,7 +94,7 @@ func (v victim) policyName() string {
 func (v victim) inline(policy string) {
 	v.Helper()
 	record, at := v.hash("records", v.number), 8
-	for _, moment := range []byte{1, 2} { // due and expiry
+	for _, moment := range []byte{1, 2} { // 1 is the due time, 2 the expiry
 		if record[7]&moment != 0 {
 			at += 6
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// makesQueue is a push that creates its queue. It adds the queue to the list of its namespace,
-// configures the shard and stores the job, in one call each.
+// makesQueue is a push that creates its queue. It makes three calls: one adds the queue to the list
+// of its namespace, one configures the shard, and one stores the job.
 var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 	if err := r.e.Destroy(r.Context(), damageQueue); err != nil {
 		r.Fatal(err)
@@ -20,9 +20,9 @@ var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 	r.try(duly.Job{Body: []byte("new-0")}, duly.Job{Body: []byte("new-1"), OrderKey: "k", TTL: time.Minute})
 }, nil}
 
-// TestDeathBetweenAnyTwoCalls ends a process between any two calls of an operation (C8). Each
-// script is one step, and TestInterrupted ends it at each of its commands. Here the calls before
-// that point have run, and no other. One repair fixes the rest, and no job is lost.
+// TestDeathBetweenAnyTwoCalls stops an operation between any two of its calls, as if the process
+// died there (C8). TestInterrupted stops single scripts at each of their commands. Here all calls
+// before the stop have run completely. One repair then fixes the store, and no job is lost.
 //
 // C4.76, C9.2
 func TestDeathBetweenAnyTwoCalls(t *testing.T) {
@@ -50,8 +50,8 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	}
 }
 
-// dieBetween runs the first calls of an operation, one more each time, and repairs the store
-// afterwards.
+// dieBetween runs the first calls of an operation, one call more each time, and repairs the store
+// after each run.
 func (x *interrupter) dieBetween(o trial) (points int) {
 	before := x.snapshot(o.t)
 	calls := x.listen(o.t, o.do)

@@ -89,7 +89,7 @@ func TestCloseWhileTheServerHangs(t *testing.T) {
 		reserved <- err
 	}()
 	redistest.Await(t, "both are on their way", func() bool {
-		// The watch is one of them.
+		// The watch is one of these three tasks.
 		return e.store.Tasks.Running() >= 3
 	})
 	began := clock.Monotonic()
@@ -188,7 +188,7 @@ func TestSweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 		down = c.Nodes()[1]
 	}
 	for c.For("duly:{"+up+"/q/0}:config") == down || c.For("duly:{"+up+"}:configs") == down {
-		// Its name sorts after the others.
+		// The name of this namespace must sort after the names of the other namespaces.
 		up += "z"
 	}
 	for i := 0; below < many; i++ {
@@ -209,7 +209,7 @@ func TestSweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 	if took := clock.Monotonic() - began; took > many*retry/2 {
 		t.Errorf("Sweep took %s: it waited for each of %d namespaces", took, many)
 	}
-	// The list reads the sets as they are.
+	// List does not move jobs between sets, so it shows what the sweep has done.
 	page, err := e.List(t.Context(), last, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(page.Jobs) != 1 {
 		t.Errorf("%d jobs of the last namespace were moved, %v", len(page.Jobs), err)

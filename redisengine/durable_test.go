@@ -24,7 +24,7 @@ type newer struct {
 	mu     sync.Mutex
 	server *redistest.Server
 	answer any
-	asked  chan struct{} // receives when WAITAOF is called
+	asked  chan struct{} // receives a value for each call of WAITAOF
 }
 
 func newNewer(t *testing.T) *newer {
@@ -36,7 +36,7 @@ func newNewer(t *testing.T) *newer {
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	n.Stub = redistest.NewStub(t, "7.2.4", func(args []string) any {
-		// The real server may not know the command, whose right is asked for.
+		// The real server may not know WAITAOF, so this stub answers whether the user may call it.
 		if slices.Contains(args, "waitaof") {
 			return []any{}
 		}
@@ -85,9 +85,9 @@ func (n *newer) open(t *testing.T) *redisengine.Engine {
 	return e
 }
 
-// TestAOFIsConfirmedOrNotDurable checks that under durability=aof a push and a settle succeed
-// only after the server has confirmed that they are on its disk (C9.6, C9.7, C13.10). Otherwise
-// they are stored and fail as not_durable, and the same push confirms itself.
+// TestAOFIsConfirmedOrNotDurable checks that under durability=aof a push and a settle succeed only
+// after the server has confirmed that they are on its disk (C9.6, C9.7, C13.10). Without that, the
+// push is stored but fails as not_durable. A repeat of the same push succeeds once it is confirmed.
 func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
@@ -113,7 +113,7 @@ func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 		"nothing of any sense": "OK",
 		"the connection's end": redistest.HangUp{},
 	} {
-		for _, priority := range []int{0, 1} { // a plain job and another one
+		for _, priority := range []int{0, 1} { // priority 0 is a plain job, priority 1 is not
 			j := duly.Job{ID: duly.NewNumber().String(), Priority: priority}
 			n.say(answer)
 			r := push(j)
@@ -146,9 +146,9 @@ func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
 	}
 }
 
-// TestAOFIsWaitedFor checks that a call is answered only after the server's confirmation (C9.6).
-// A caller that does not wait that long gets an error that allows for success. The script, a
-// write and the WAITAOF are sent in this order.
+// TestAOFIsWaitedFor checks that a call is answered only after the server's confirmation (C9.6). A
+// caller whose deadline comes earlier gets an error that says that the call may have succeeded. The
+// script, a write and the WAITAOF are sent one after the other.
 func TestAOFIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
@@ -215,9 +215,9 @@ func TestRepeatedPushWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestRenumberedPushWaitsOnce checks a push whose number another job has, which is sent twice. If
-// the first call is not confirmed, the second one waits a tenth of the time. If the first is
-// confirmed, the second has all of it.
+// TestRenumberedPushWaitsOnce checks a push whose number belongs to another job, and which is
+// therefore sent twice. If the first call is not confirmed, the second one may wait only a tenth of
+// the time. If the first call is confirmed, the second one may wait the whole time.
 //
 // C9.6
 func TestRenumberedPushWaitsOnce(t *testing.T) {

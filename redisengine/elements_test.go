@@ -21,11 +21,11 @@ import (
 )
 
 // largest is the most elements that one command of each script may return or take on one key. The
-// test makes each script reach its number. A script that is not listed here fails the test.
+// test makes each script reach its limit, and fails for a script that is not in this map.
 var largest = map[string]int{
 	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
 	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
-	"look": 1, "overdue": 1, "idle": 12, // of each shard they read the first entries, or counters
+	"look": 1, "overdue": 1, "idle": 12, // these scripts read the first entries or the counters of each shard
 	"holding":    500,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
 	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 18, "queue_put": 1, "queue_set": 1,
@@ -42,9 +42,9 @@ var largest = map[string]int{
 	"schedule_fire": 1000, "check_schedules": 50, "check_schedule": 1,
 }
 
-// These are the limits of a script. It works on up to a thousand entries of several kinds, as
-// step does on expired jobs, ended leases, due, dead and done jobs, and reads each of them more
-// than once.
+// These limits belong to scripts that work on up to a thousand entries of several kinds. An example
+// is step, which handles expired jobs, ended leases, and due, dead and done jobs. It reads each
+// entry more than once.
 const (
 	mostAtOnce   = 1000
 	mostTogether = 10 * mostAtOnce
@@ -77,11 +77,12 @@ func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
 }
 
 // counted makes a script write to the server's log which command has returned or taken the most
-// elements, which one has the most in all its calls on one key, and their numbers.
+// elements, and which command has the largest sum over its calls on one key. The log line contains
+// both numbers.
 func counted(name, source string) string {
 	first, body, ok := strings.Cut(source, "local call = redis.call\n")
 	if !ok {
-		// This is one of the link's own scripts, which access no data.
+		// This script belongs to the package link and accesses no data.
 		return source
 	}
 	return first + countingLua + "local body = function()\n" + strings.ReplaceAll(body, "redis.pcall(",
@@ -127,7 +128,7 @@ end
 type counting struct {
 	*stopwatch
 	fake *clock.Fake
-	at   *redisengine.Engine // uses the fake clock
+	at   *redisengine.Engine // the same store, opened with a fake clock
 }
 
 func newCounting(t *testing.T) *counting {
@@ -349,7 +350,7 @@ func (c *counting) useManySchedules() {
 	must(c, c.at.Destroy(c.Context(), q))
 }
 
-// useManyShards polls more shards than one call may ask about.
+// useManyShards polls more shards than one script call may cover.
 func (c *counting) useManyShards() {
 	c.Helper()
 	must(c, c.at.Configure(c.Context(), duly.Q("wide"), duly.QueueConfig{Shards: duly.MaxShards}))
@@ -372,7 +373,8 @@ func (c *counting) useManyShards() {
 	must(c, c.at.Sweep(c.Context()))
 }
 
-// useManyPriorities has a ready job of each priority. The job with the lowest one is the oldest.
+// useManyPriorities has a ready job of each priority. The job with the lowest priority is the
+// oldest.
 func (c *counting) useManyPriorities() {
 	c.Helper()
 	c.pushTo("many", 1, func(int) duly.Job { return duly.Job{Priority: duly.MinPriority} })
@@ -441,7 +443,8 @@ func (c *counting) runOut() {
 		}
 		return j
 	})
-	// A third of them replaces waiting jobs. The others exist already.
+	// A third of these jobs replace waiting jobs. The IDs of the other two thirds
+	// exist already.
 	c.pushTo("out", mostAtOnce, func(i int) duly.Job {
 		j := job(i, "")
 		j.Body = make([]byte, 8<<10+1)
@@ -476,15 +479,15 @@ func (c *counting) outgrowBounds() {
 	must(c, c.at.Destroy(c.Context(), q))
 }
 
-// skipExpired ends the holders of a thousand order keys. Behind each wait twelve expired jobs: to
-// find the next job, one script would have to drop twelve thousand. The short form has one way to
-// end the holders.
+// skipExpired ends the holders of a thousand order keys. Twelve expired jobs wait for each key, so
+// a script that looks for the next job of each key would have to drop twelve thousand jobs. The
+// short form ends the holders in only one way.
 func (c *counting) skipExpired() {
 	c.Helper()
 	const each = 12
 	for _, trial := range []struct {
 		queue string
-		ttl   time.Duration // of the holders
+		ttl   time.Duration // TTL of the jobs that hold the keys
 		end   func(queue string)
 		over  int64
 	}{
@@ -513,7 +516,7 @@ func (c *counting) purge(queue string) {
 	}
 }
 
-// mend damages what each of Check's scripts examines.
+// mend damages everything that the scripts of Check examine, and repairs it.
 func (c *counting) mend() {
 	c.Helper()
 	c.stopwatch.damage()
@@ -525,7 +528,7 @@ func (c *counting) mend() {
 }
 
 // TestCheckOfHashesInOnePiece checks a server that stores even large hashes in one piece and
-// returns all of them at once (C11.17). Check works there, too.
+// returns all of them at once (C11.17). Check works on such a server, too.
 func TestCheckOfHashesInOnePiece(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t, redistest.Config("hash-max-listpack-entries 100000"))

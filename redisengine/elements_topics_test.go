@@ -70,7 +70,7 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	info, err := e.GetByReceipt(ctx, "", held[0])
 	must(t, err)
 	must(t, e.Delete(ctx, group, info.ID))
-	// They die at once.
+	// These messages become dead letters at once.
 	settle(held[1:], duly.Nack)
 	_, err = e.Requeue(ctx, group, duly.RequeueParams{N: mostAtOnce})
 	must(t, err)

@@ -28,7 +28,7 @@ type Engine struct {
 	catalog *catalog.Catalog
 	hub     *wait.Hub
 	cancels *cancel.Reporter
-	once    sync.Once // guards Close
+	once    sync.Once // makes Close run once
 
 	// Each part implements some of the interfaces.
 	*calls
@@ -82,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 
-	// The parts depend on each other in this order: the catalog first, then the calls.
+	// The catalog is created first, because the other parts use it.
 	e := &Engine{store: s, cancels: cancel.New(s)}
 	e.catalog = catalog.New(s, e.cancels)
 	e.hub = wait.New(e.catalog)
@@ -90,7 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.maintainer = maintain.New(e.catalog)
 	e.calls = jobs.New(e.catalog, e.hub, e.cancels, e.maintainer.Repairer)
 	e.topicCalls = topics.New(e.catalog, e.cancels)
-	// Maintainer and topics need each other, so this one is set afterwards.
+	// Maintainer and topics need each other, so the maintainer's field is set after both exist.
 	e.maintainer.Logs = e.topicCalls
 	e.inspector = &inspect.Inspector{Catalog: e.catalog, Of: e.topicCalls}
 	e.operator = &operate.Operator{Catalog: e.catalog, Cancels: e.cancels}
@@ -108,11 +108,12 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.store.Rights(ctx); err != nil {
 		return err
 	}
-	// Rights come first: without them, loading fails with a less helpful error.
+	// Provide checks the rights first, because without rights the later calls fail with a less
+	// helpful error.
 	if err := e.store.Link.Provide(ctx, store.FunctionLibraries...); err != nil {
 		return err
 	}
-	// Other processes must not delete the library that this one uses.
+	// The entry keeps other processes from deleting the library that this process uses.
 	return e.maintainer.Libraries.RecordOwn(ctx)
 }
 
@@ -127,7 +128,8 @@ func (e *Engine) Close() error {
 		s.Closing.Store(true)
 		// A hung server must not block Close, so a timer cuts its connections.
 		cut := clock.System().AfterFunc(closeLimit, s.Link.Close)
-		// Waiters and watchers end first: they would block until their own deadlines.
+		// Waiters and watchers end first, because they would otherwise block until their own
+		// deadlines.
 		e.hub.Close()
 		e.passes.Close()
 		e.cancels.Close()

@@ -17,19 +17,19 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Quiet blocks until no call is in flight between the engine's waiters and the server: every
-// marker was taken and handled. It is for tests that control the clock.
+// Quiet blocks until no call between the engine's waiters and the server is in flight: the engine
+// has taken and handled every marker. It is for tests that control the clock.
 func (e *Engine) Quiet() {
 	for !settled(e.hub) {
 		Pause()
 	}
 }
 
-// Recheck is the interval at which a process polls what it waits for.
+// Recheck is the interval at which a process polls the queues that its waiters wait for.
 const Recheck = store.Recheck
 
-// WithoutLook switches the poll every two seconds off, for an engine without waiters. A lost
-// wake-up is then never replaced.
+// WithoutLook switches off the poll every two seconds, for an engine without waiters. A lost
+// wake-up is then never repaired.
 func (e *Engine) WithoutLook() {
 	e.hub.Probe().DisableRecheck()
 }
@@ -40,8 +40,8 @@ func Skewed(cfg Config, wall duly.Clock) Config {
 	return cfg
 }
 
-// Sending returns the configuration of an engine that sends other scripts: what as returns for
-// each name and source.
+// Sending returns the configuration of an engine that sends modified scripts. as returns the source
+// to send for a script's name and source.
 func Sending(cfg Config, as func(name, source string) string) Config {
 	var mu sync.Mutex
 	made := map[*link.Script]*link.Script{}
@@ -82,14 +82,14 @@ func OtherVersion(cfg Config) Config {
 // Pause yields the processor to the server and its connections.
 func Pause() { _ = clock.Sleep(context.Background(), clock.System(), time.Millisecond) }
 
-// settled ends every blocking call in flight, and reports whether none of them returned a marker
-// and none is left.
+// settled ends every blocking call in flight. It reports whether none of these calls returned a
+// marker and none is in flight any more.
 func settled(h *wait.Hub) bool {
 	p := h.Probe()
 	began, turns := p.Idle(), p.Turns()
 	for group, turn := range turns {
 		for i := 0; p.Turns()[group] == turn; i++ {
-			// The call may not have been in flight.
+			// The call may not have been in flight yet when it was ended, so it is ended again.
 			if i%16 == 0 {
 				h.Store.Link.Unblock(group)
 			}
@@ -104,7 +104,7 @@ func settled(h *wait.Hub) bool {
 			return false
 		}
 	}
-	for group, turn := range p.Turns() { // each ended call was followed by another
+	for group, turn := range p.Turns() { // each ended call was followed by a new one
 		began += turn - turns[group]
 	}
 	return p.Idle() == began
@@ -113,8 +113,8 @@ func settled(h *wait.Hub) bool {
 // ShardKeys are the names of a shard's keys.
 var ShardKeys = store.ShardKeys[:]
 
-// LateConfigure returns a call that sends every shard of a queue the configuration that the queue has
-// now, however late it is made.
+// LateConfigure returns a call that sends the queue's present configuration to every shard. A test
+// makes the call later, after the configuration has changed.
 func (e *Engine) LateConfigure(ref duly.QueueRef) func(context.Context) error {
 	q := e.catalog.Cache.Get(ref.Normal())
 	return func(ctx context.Context) error { return e.catalog.Propagate(ctx, q, q.Shards...) }
@@ -141,7 +141,7 @@ func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []st
 	return e.calls.Batchers(q, q.Shards[0]).Remove.Send(ctx, began(ctx, calls))
 }
 
-// began returns calls that are sent without a batcher.
+// began returns calls that are sent at once, without a batcher.
 func began(ctx context.Context, calls []*jobs.Batched) []*jobs.Batched {
 	for _, c := range calls {
 		c.Begin(ctx)

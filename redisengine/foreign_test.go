@@ -48,7 +48,7 @@ func (x *interrupter) takeAllKeys(o trial) {
 			digest := x.must(t, "DEBUG", "DIGEST")
 			_, err := x.conn.Do(t.Context(), x.usual[c.name].with(c.args...)...)
 			switch {
-			case err == nil: // the script does not need this key now
+			case err == nil: // the script did not access this key
 			case !strings.HasPrefix(err.Error(), "WRONGTYPE"):
 				t.Errorf("%s with a foreign %s: %v", c.name, key, err)
 			case x.must(t, "DEBUG", "DIGEST") != digest:
@@ -170,7 +170,7 @@ func TestPushReportsFailedQueuesPerJob(t *testing.T) {
 }
 
 // TestSettleReportsFailedShardsPerReceipt checks that an unusable shard is reported at its own
-// receipts. The settled ones are reported as settled.
+// receipts. Receipts of other shards are settled, and reported as settled.
 //
 // C4.4
 func TestSettleReportsFailedShardsPerReceipt(t *testing.T) {
@@ -242,7 +242,8 @@ func TestUnreadableListEntryIsRepaired(t *testing.T) {
 				t.Parallel()
 				server, prefix := redistest.Shared(t)
 				maker := open(t, withPrefix(server.URL(), prefix))
-				// Each shard may lease 25 jobs, so it leases all jobs of the queue wherever they are.
+				// The limit is 25 leased jobs in each shard, so one Reserve can lease all jobs,
+				// wherever they are.
 				must(t, maker.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 4, MaxLeased: 100}))
 				jobs := make([]duly.Job, 20)
 				for i := range jobs {

@@ -29,7 +29,8 @@ func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
 		t.Skip("a short run looks for data races, and a script runs in the server's one thread")
 	}
 	x := newInterrupter(t, "functions")
-	x.must(t, "CONFIG", "SET", "activerehashing", "no") // which makes scans differ by chance
+	// Rehashing would change the order of scans at random.
+	x.must(t, "CONFIG", "SET", "activerehashing", "no")
 	for _, name := range lua.Names() {
 		x.must(t, "SCRIPT", "LOAD", lua.Load(name).Source)
 	}
@@ -71,8 +72,8 @@ type recorded struct {
 	calls     []scriptCall
 }
 
-// record applies all operations to one store, with jobs of every kind or only plain jobs, and
-// then some to tokens and placements.
+// record applies all operations to one store, either with jobs of every kind or only with plain
+// jobs. Afterwards it applies some operations to tokens and placements.
 func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	x.must(t, "FLUSHALL")
 	r := openRuinOn(t, x.server, "s4", 1, clock.NewFake(), "scripts=functions")
@@ -96,8 +97,9 @@ func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	return s
 }
 
-// inOrder returns the operations in order. Check comes first, because it damages undamaged jobs.
-// Configure and Destroy come last, because they change the version that the calls carry.
+// inOrder returns the operations in the order in which they must run. Check comes first, because it
+// damages jobs on purpose. Configure and Destroy come last, because they change the configuration's
+// version, which all calls carry.
 func inOrder(plain bool) []operation {
 	rank := map[string]int{"Check": -1, "Configure": 1, "Destroy": 2}
 	alone := func(d operation) bool { return strings.Contains(d.name, "Plain") || strings.HasSuffix(d.name, "Alone") }
@@ -129,10 +131,10 @@ func registryDeed(r *damageRig) {
 	must(r, r.e.DeleteToken(ctx, hash))
 }
 
-// step is a call, before which another program may overwrite a key.
+// step is a script call. Another program may overwrite a key before it.
 type step struct {
 	call    scriptCall
-	foreign any // the overwritten key; nil: none
+	foreign any // the key that is overwritten; nil means none
 }
 
 // steps returns calls in random order, some of them repeated.
@@ -183,7 +185,7 @@ func (x *interrupter) callKept(t *testing.T, c scriptCall) (any, error) {
 	return x.conn.Do(t.Context(), x.usual[c.name].with(c.args...)...)
 }
 
-// callFresh loads a new library for this one call.
+// callFresh loads a new library that is used only for this one call.
 func (x *interrupter) callFresh(t *testing.T, c scriptCall) (any, error) {
 	x.must(t, "FUNCTION", "LOAD", "REPLACE", lua.Load(c.name).Library.Source)
 	return x.callKept(t, c)

@@ -84,8 +84,9 @@ func ownLibraries() (names []string) {
 	return names
 }
 
-// TestLostFunctionsAreLoadedAgain checks that a server which lost its functions gets them again,
-// without an error for callers. Restart is a server that keeps its jobs but not its functions.
+// TestLostFunctionsAreLoadedAgain checks that the engine reloads its functions on a server that
+// lost them, without an error for callers. In the case "restart" the server keeps its jobs but not
+// its functions.
 //
 // C11.17
 func TestLostFunctionsAreLoadedAgain(t *testing.T) {
@@ -118,7 +119,7 @@ func TestLostFunctionsAreLoadedAgain(t *testing.T) {
 				t.Errorf("the server has the libraries %v, want duly's", names)
 			}
 			if log.Count("functions") > 0 {
-				t.Errorf("unexpected log: %s", log)
+				t.Errorf("the log is %q, want no line about functions", log)
 			}
 		})
 	}
@@ -271,7 +272,7 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 	type place struct {
 		url  string
 		code error
-		says []string // parts of the error and the warning
+		says []string // texts that the error and the warning must contain
 	}
 	places := map[string]func(t *testing.T) place{}
 	for _, right := range []string{"function|load", "fcall", "fcall_ro"} {
@@ -324,8 +325,8 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 	}
 }
 
-// TestRevokedRightToFunctions checks that a process uses EVAL after the right to load functions
-// was revoked. Without the right to call functions the error names it.
+// TestRevokedRightToFunctions checks that a process uses EVAL after the right to load functions was
+// revoked. Without the right to call functions, the error names the missing right.
 func TestRevokedRightToFunctions(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// This file has the operations on queues that consumer groups have as well, or lack.
+// This file has the operations on queues that differ for consumer groups.
 
 // Get implements contract.Inspector.
 func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
@@ -132,7 +132,8 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 
 // Step implements contract.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
-	// Step bypasses the methods that validate, so it validates here.
+	// Step is also called without the methods that validate the name, so it validates the name
+	// itself.
 	if err := e.store.Admit(ctx, ref); err != nil {
 		return false, err
 	}
@@ -140,7 +141,7 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A topic has no lease timers of its own: its groups share one step.
+	// A topic has no lease timers: one step of the topic covers all its groups.
 	if ref.IsGroup() || q != nil && q.Topic != nil {
 		return e.topicCalls.Step(ctx, ref)
 	}

@@ -17,8 +17,9 @@ import (
 )
 
 // TestInterrupted makes every command of every script fail once, in each form of the scripts (S3,
-// C8). Before the first write nothing has changed. After it, one repair fixes the shard, and no
-// job or message is lost. The short form repairs only some of the states.
+// C8). A failure before the script's first write has changed nothing. After a later failure, one
+// repair fixes the shard, and no job or message is lost. The short form of the test repairs only
+// some of the states.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, form := range scriptForms {
@@ -34,17 +35,19 @@ func TestInterrupted(t *testing.T) {
 // scriptForms are the values of the option scripts that fix the form of the engine's calls.
 var scriptForms = []string{"functions", "eval"}
 
-// trial is an operation that is prepared.
+// trial is an operation whose store is prepared.
 type trial struct {
 	t      *testing.T
 	do     func()
-	mended func(t *testing.T) // one repair fixes the state after an interrupted script
-	// every is how many interruptions the short form makes for each one that it repairs.
+	mended func(t *testing.T) // repairs the store once after an interrupted script, and checks it
+	// every is the number of interruptions in the short form for each interruption whose result is
+	// repaired.
 	every int
 }
 
-// overAll runs all operations. It reports the scripts in which no operation has failed. Those of
-// the registry belong to no shard. The short form tests topics in only one form of the scripts.
+// overAll runs all operations, and reports every script none of whose commands has failed. Scripts
+// of the registry belong to no shard, so they are exempt. The short form tests topics in only one
+// form of the scripts.
 func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) {
 	run := func(name string, begin func(t *testing.T, x *interrupter) trial) {
 		t.Run(name, func(t *testing.T) {
@@ -78,20 +81,20 @@ type interrupter struct {
 	server  *redistest.Server
 	form    string // one of scriptForms
 	conn    *resp.Conn
-	usual   map[string]callWords // call a script, by its name
-	raising map[string]callWords // call the failing form of a script
+	usual   map[string]callWords // words that call a script in its normal form, by its name
+	raising map[string]callWords // words that call a script in its failing form, by its name
 	names   map[string]string    // names of scripts, by their hash or function
-	raised  map[string]int       // how many of their commands have failed
-	harmed  int                  // how often that has changed the store
+	raised  map[string]int       // number of commands of each script that have failed
+	harmed  int                  // number of failures after which the store was changed
 }
 
 // callWords are the first words of the command that calls a script.
 type callWords [2]any
 
-// with returns the command for a call with these arguments.
+// with returns the command that calls the script with these keys and arguments.
 func (w callWords) with(args ...any) []any { return append(w[:], args...) }
 
-// scriptCall is one call of a script: the number of keys, the keys, the arguments.
+// scriptCall is one call of a script: the name, the number of keys, the keys and the arguments.
 type scriptCall struct {
 	name string
 	args []any
@@ -239,8 +242,8 @@ type checked interface {
 	drain()
 }
 
-// mend repairs a store once. The store must then be sound, and stay so while it is drained. The
-// clock is set back afterwards.
+// mend repairs a store once. The store must then be sound, and stay sound while it is drained. Then
+// the clock is set back.
 func mend(t *testing.T, clock *clock.Fake, store checked) {
 	report := store.check(true)
 	if report.Repaired != len(report.Faults) {

@@ -164,7 +164,7 @@ func TestLayoutPageShowsTheStoredData(t *testing.T) {
 	var b strings.Builder
 	for _, name := range store.ShardKeys {
 		entries := entriesOf(server, s.Name(name))
-		if name == "config" || name == "tally" { // a long text, and a random mark
+		if name == "config" || name == "tally" { // a random value, which the page shortens
 			continue
 		}
 		for _, entry := range entries {
@@ -205,7 +205,7 @@ func entriesOf(server *redistest.Server, key string) (entries []string) {
 	return entries
 }
 
-// inHex returns a text that is not printable in hex.
+// inHex returns a text in hex if it is not printable.
 func inHex(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s

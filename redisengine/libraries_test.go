@@ -15,11 +15,11 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// These are the libraries that the tests load, in addition to duly's.
+// These are libraries that the tests load, in addition to those of duly.
 const (
 	oldLibrary   = "duly_jobs_0123456789"
 	usedLibrary  = "duly_check_abcdef0123"
-	otherLibrary = "duly_helpers" // another program's
+	otherLibrary = "duly_helpers" // a library of another program
 )
 
 // loadLibrary loads a library with one function on a server.
@@ -80,7 +80,7 @@ func TestUnusedLibrariesAreRemoved(t *testing.T) {
 			hash.Must("HSET", "duly:{tokens}:libraries", usedLibrary, c.Now().UnixMilli(), "duly_jobs_fedcba9876", 1)
 			after(day-time.Second, oldLibrary, usedLibrary)
 			after(time.Hour, usedLibrary)
-			// Of its own, and the one in use.
+			// Only the libraries of this process and usedLibrary have entries.
 			if entries := hash.Must("HKEYS", "duly:{tokens}:libraries").([]any); len(entries) != len(ownLibraries())+1 {
 				t.Errorf("the recorded libraries are %q", entries)
 			}
@@ -194,8 +194,6 @@ func TestRemovedLibraryInUseIsLoadedAgain(t *testing.T) {
 	}
 }
 
-// TestLibrariesStayWithoutTheRightToRemoveThem checks that a user without the rights to list or
-// delete libraries works as before, and that the log names the rights once.
 func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
 	t.Parallel()
 	for _, grant := range []string{"", "+function|list"} {
@@ -218,7 +216,7 @@ func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
 			t.Errorf("the server has %v", names)
 		}
 
-		// With the rights it removes them without a restart.
+		// With the right to delete libraries, the process removes them without a restart.
 		server.Must("ACL", "SETUSER", "duly", "+function|list", "+function|delete")
 		for range 2 {
 			must(t, e.Sweep(t.Context()))

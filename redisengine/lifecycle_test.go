@@ -11,8 +11,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestLifeOnTheServersClock runs a whole life on the server's clock. One process pushes a job.
-// Another waits for it and reserves it, lets the lease end, reserves it again and acks it.
+// TestLifeOnTheServersClock runs the whole life of a job by the server's clock. One process pushes
+// the job. Another process waits for the job and reserves it, lets its lease end, reserves it again
+// and acks it.
 func TestLifeOnTheServersClock(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -68,7 +69,7 @@ func TestLifeOnTheServersClock(t *testing.T) {
 }
 
 // TestUnknownQueuesAreReadTogether checks that a process which waits for queues that don't exist
-// reads all of them in one request, and notices a new one.
+// reads all of them in one request, and that the process notices when one of them is created.
 func TestUnknownQueuesAreReadTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

@@ -18,8 +18,8 @@ import (
 // and after the valid ones.
 var misnamed = []string{"", "\x1b[31m", "a/b", "q/0}:config", "zz zz", "é"}
 
-// misname writes them to the namespace's list: some only as a name, some only as a configuration,
-// and some as both.
+// misname writes the invalid names to the namespace's list: some with only a name, some with only a
+// configuration, some with both.
 func misname(r *damageRig) {
 	key := func(of string) string { return r.prefix + ":{default}:" + of }
 	config := r.do("HGET", key("configs"), damageQueue.Name)

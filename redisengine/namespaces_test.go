@@ -24,7 +24,7 @@ func TestLostNamespacesAreRestored(t *testing.T) {
 		pushOne(t, maker, duly.Job{Namespace: namespace, Queue: "q", Delay: time.Minute})
 	}
 	server.Must("DEL", prefix+":namespaces")
-	e := at(t, withPrefix(server.URL(), prefix), c) // opened after the list was lost
+	e := at(t, withPrefix(server.URL(), prefix), c) // opened after the list of namespaces was lost
 	for _, namespace := range []string{"gone", "some"} {
 		pushOne(t, e, duly.Job{Namespace: namespace, Queue: "q", Delay: time.Minute})
 	}
@@ -62,6 +62,6 @@ func TestSweepDoesNotWriteACompleteList(t *testing.T) {
 	must(t, e.Sweep(t.Context()))
 	count := func(stats string) string { return zadds.FindString(stats) }
 	if after := server.Must("INFO", "commandstats").(string); count(after) != count(before) {
-		t.Errorf("the statistics are %s, and were %s before the sweep", count(after), count(before))
+		t.Errorf("the sweep made %s ZADD calls, want %s as before the sweep", count(after), count(before))
 	}
 }

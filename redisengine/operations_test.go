@@ -12,9 +12,9 @@ import (
 // operation is an operation on a queue with jobs of every kind. It calls scripts.
 type operation struct {
 	name  string
-	setup func(r *damageRig) // runs before it
+	setup func(r *damageRig) // prepares the store before the operation
 	do    func(r *damageRig)
-	// ends are the kinds of jobs that may be gone afterwards; "" means all.
+	// ends are the kinds of jobs that may be missing after the operation; "" means all kinds.
 	ends []string
 }
 
@@ -127,7 +127,7 @@ func onlyPlain(r *damageRig) {
 	r.locate()
 }
 
-// withOthers creates other queues, for scripts that cover several shards.
+// withOthers also creates other queues, for scripts that cover the shards of several queues.
 func withOthers(r *damageRig) {
 	for _, name := range []string{"withOthers", "idle"} {
 		if err := r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{}); err != nil {
@@ -136,7 +136,7 @@ func withOthers(r *damageRig) {
 	}
 }
 
-// later makes leases end, jobs due and others expired.
+// later advances the clock, so that leases end, jobs become due and jobs expire.
 func later(r *damageRig) { r.clock.Advance(2 * time.Hour) }
 
 // damaged makes the faults that need the longest repair.

@@ -7,9 +7,9 @@ import (
 	"github.com/dulymq/duly/enginetest"
 )
 
-// TestFullReservePassesAWakeUpOn checks that a Reserve which has enough jobs before it asks the
-// queue that its caller was woken for wakes another waiter. The clock does not advance, so no
-// later look can.
+// TestFullReservePassesAWakeUpOn checks a Reserve of several queues that has enough jobs before it
+// reads the queue for which its caller was woken. The Reserve wakes another waiter of that queue.
+// The clock does not advance, so no poll can hide a lost wake-up.
 func TestFullReservePassesAWakeUpOn(t *testing.T) {
 	t.Parallel()
 	h := suite(t, single, 1).New(t, enginetest.Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// policies is a queue whose shard the test inspects.
+// policies is a queue with one shard whose stored policies the test inspects.
 type policies struct {
 	*testing.T
 	server *redistest.Server
@@ -58,8 +58,8 @@ func (p *policies) places() (shared, own int) {
 	return int(p.server.Must("HLEN", p.key+"policies").(int64)) / 2, own
 }
 
-// TestPoliciesBeyondTheIndex checks that a shard indexes 254 policies. A job with a further one
-// has it in its record, and behaves like any other.
+// TestPoliciesBeyondTheIndex checks that a shard indexes 254 policies. A job with a further policy
+// stores the policy in its own record, and behaves like other jobs.
 func TestPoliciesBeyondTheIndex(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t)
@@ -119,7 +119,7 @@ func TestPoliciesAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The first of them is known.
+	// The policy of the first of these jobs is already indexed.
 	for _, tries := range []int{100, 2000, 2001} {
 		p.push(tries, 1)
 	}

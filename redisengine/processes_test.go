@@ -127,7 +127,7 @@ func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
 func TestForeignReceiptsAreLost(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 2)
-	elsewhere := processes(t, 1)[0] // another store on the same server
+	elsewhere := processes(t, 1)[0] // an engine with another prefix on the same server
 	ctx, ns := t.Context(), duly.QueueRef{Namespace: "ns", Name: "q"}
 	push := func(e *redisengine.Engine, q duly.QueueRef, id string) {
 		t.Helper()
@@ -191,7 +191,7 @@ func TestForeignReceiptsAreLost(t *testing.T) {
 		errs, err := e.Settle(ctx, namespace, []duly.SettleRequest{{Receipt: r, As: duly.Ack}})
 		must(t, errors.Join(append(errs, err)...))
 	}
-	// Another process may settle it, because it is the same queue.
+	// Another process may settle the delivery, because receipts are valid in every process.
 	settle(all[1], "", d.Receipt)
 	refused(all[0], "", "that was used", d.Receipt)
 	// The receipt is void for the job's next life.

@@ -47,7 +47,7 @@ func TestReadWakesForOtherProcesses(t *testing.T) {
 
 			pages := make(chan contract.ReadPage, 1)
 			from := duly.FromStart
-			// In the second Read the process is already subscribed.
+			// When the second Read begins, the process is already subscribed.
 			for range 3 {
 				go func() {
 					page, err := reader.Read(t.Context(), duly.Q("t"), contract.ReadParams{From: from, Limit: 1, Wait: time.Minute})
@@ -90,7 +90,7 @@ func TestIdleReadsShareOneWatcher(t *testing.T) {
 		}
 		return n
 	}
-	quiet := func() { // waits for a pause that is long compared to one call
+	quiet := func() { // quiet waits much longer than a call takes
 		for last, at := -1, 0; at < 50; at++ {
 			if n := calls(); n != last {
 				last, at = n, 0

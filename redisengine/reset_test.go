@@ -58,7 +58,8 @@ func TestStoreResetIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestDestroyIsNoReset checks that a queue which another process destroyed is no reset.
+// TestDestroyIsNoReset checks that a process does not log a reset for a queue that another process
+// has destroyed.
 func TestDestroyIsNoReset(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -89,9 +90,9 @@ func TestLostShardIsLogged(t *testing.T) {
 	}
 }
 
-// TestCutConfigurationIsReplaced checks that a shard whose configuration is cut, even below its
-// version, is logged and gets it again by the next call. Its jobs stay. A queue with such a shard
-// can be destroyed.
+// TestCutConfigurationIsReplaced checks that a shard whose configuration is cut, even before the
+// version, is logged and gets the configuration again by the next call. Its jobs stay. A queue with
+// such a shard can be destroyed.
 func TestCutConfigurationIsReplaced(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -127,9 +128,9 @@ func TestCutConfigurationIsReplaced(t *testing.T) {
 	}
 }
 
-// TestWaiterUpdatesAStaleShard checks the case that a process dies after it changed a
-// configuration in the list, but before the shard has it. Pushes of processes with the old one
-// succeed. A waiter with the new one updates the shard and finds their jobs.
+// TestWaiterUpdatesAStaleShard checks the case that a process dies after it changed a configuration
+// in the list, but before it changed the shard. Pushes of processes with the old configuration
+// succeed. A waiter with the new configuration updates the shard and finds the pushed jobs.
 func TestWaiterUpdatesAStaleShard(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -154,7 +155,7 @@ func TestWaiterUpdatesAStaleShard(t *testing.T) {
 	}()
 	redistest.Await(t, "the engine waits", func() bool { return waiting.Waiters() == 1 })
 	server.Must("SET", key, before)
-	// At the due time the waiter looks with the new configuration.
+	// At the due time of this job the waiter looks with the new configuration.
 	push(100 * time.Millisecond)
 	if !<-ended {
 		t.Error("the waiter slept although a job was ready")
@@ -287,7 +288,7 @@ func TestStoreResetIsFoundByTheSweep(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	first, log := openLogged(t, server.URL())
-	// It knows the namespaces only from its sweep.
+	// The engine swept knows the namespaces only from its sweep.
 	swept, other := openLogged(t, server.URL())
 	for _, namespace := range []string{"default", "shop"} {
 		_, err := first.Push(t.Context(), []duly.Job{{Namespace: namespace, Queue: "q"}})
@@ -359,8 +360,8 @@ func TestLostTokensAreLogged(t *testing.T) {
 	}
 }
 
-// TestCheckIgnoresAMarkerOfACanceledWaiter checks that a marker taken for a woken waiter that
-// left is no fault. It is set again before Check would report it.
+// TestCheckIgnoresAMarkerOfACanceledWaiter checks that a marker taken for a woken waiter that left
+// is no fault. The marker is set again before Check would report that it is missing.
 func TestCheckIgnoresAMarkerOfACanceledWaiter(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)

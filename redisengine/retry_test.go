@@ -16,15 +16,17 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// rivals are two processes. Before a call of one is sent, the other changes the configuration.
+// rivals are two processes. Before a call of the first process is sent, the second one changes the
+// configuration.
 type rivals struct {
 	*testing.T
 	e, other *Engine
 	ref      duly.QueueRef
 	mu       sync.Mutex
-	change   func(script string, n int) bool // whether it changes before the n-th call
-	n        map[string]int
-	limit    atomic.Int64
+	// Whether the configuration changes before the n-th call of a script.
+	change func(script string, n int) bool
+	n      map[string]int
+	limit  atomic.Int64
 }
 
 func newRivals(t *testing.T, options string) *rivals {
@@ -109,14 +111,15 @@ func TestChangingQueueIsProcessedToItsEnd(t *testing.T) {
 		if got, err := c.call(); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v, want %d", c.script, got, err, c.want)
 		}
-		if n := r.n[c.script]; n != 16 { // one stale and one successful call in each shard
+		if n := r.n[c.script]; n != 16 { // each shard gets one stale and one successful call
 			t.Errorf("%s was sent %d times, want 16", c.script, n)
 		}
 	}
 }
 
-// TestConflictingCallRetriesUntilItsDeadline checks that a call whose input keeps changing is
-// retried until its caller's deadline, or as long as an unreachable one, and not longer.
+// TestConflictingCallRetriesUntilItsDeadline checks a call whose input keeps changing. The engine
+// retries such a call until the caller's deadline. Without a deadline it retries it as long as a
+// call to an unreachable server.
 func TestConflictingCallRetriesUntilItsDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRivals(t, "&retry=100ms")

@@ -86,9 +86,9 @@ func TestOpenRefusesAnotherPrefix(t *testing.T) {
 }
 
 // TestRevokedRightIsNamed checks that the error names a right that was revoked while the engine
-// runs, even on servers up to Redis 7.0, which don't name the refused command of a script. The
-// script may have failed in its middle, so the error asks for a repair, which fixes the shard
-// without reopening.
+// runs, even though Redis up to 7.0 does not name the refused command of a script. The script may
+// have failed in its middle, so the error asks for a repair, which fixes the shard without
+// reopening.
 func TestRevokedRightIsNamed(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)

@@ -39,8 +39,8 @@ func (r *damageRig) harmRecord(change func(record string) string) {
 	r.do("HSET", r.key(0, "schedules"), "tick-0", change(record))
 }
 
-// C17.145: Check finds every fault of schedules and changes nothing. One repair mends it, and the
-// ticks that are left fire.
+// C17.145: Check finds every fault of schedules and changes nothing. One repair fixes the fault,
+// and the remaining ticks fire.
 func TestCheckMendsSchedules(t *testing.T) {
 	t.Parallel()
 	for _, d := range scheduleDamages {
@@ -62,7 +62,7 @@ func TestCheckMendsSchedules(t *testing.T) {
 }
 
 // C17.145: a repair keeps the bytes of a record that cannot be read, and the schedule can be put
-// again. Other schedules of the shard fire before the repair, too.
+// again. The other schedules of the shard fire even before the repair.
 func TestUnreadableScheduleIsMovedAside(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"Check", "Fire"} {

@@ -35,7 +35,7 @@ func fireOnce(t testing.TB, e *redisengine.Engine, q duly.QueueRef) (results []c
 	return results
 }
 
-// useSchedules calls every script of schedules. It leaves none.
+// useSchedules calls every script of schedules. No schedule is left in the end.
 func useSchedules(t testing.TB, e *redisengine.Engine, q duly.QueueRef) {
 	t.Helper()
 	ctx := t.Context()
@@ -59,7 +59,7 @@ func useSchedules(t testing.TB, e *redisengine.Engine, q duly.QueueRef) {
 	must(t, e.DeleteSchedule(ctx, q, "nightly", info.Version))
 }
 
-// scheduled puts schedules whose tick is then due.
+// scheduled puts schedules whose first tick is due at once.
 func scheduled(r *damageRig) {
 	for _, name := range []string{"tick-0", "tick-1"} {
 		_, err := r.e.PutSchedule(r.Context(), damageQueue, soon(r.clock.Now(), name))
@@ -69,7 +69,7 @@ func scheduled(r *damageRig) {
 	r.clock.Advance(time.Second)
 }
 
-// scheduleOperations are done to the schedules of a queue.
+// scheduleOperations are operations on the schedules of a queue.
 var scheduleOperations = []operation{
 	{"SchedulePut", nil, func(r *damageRig) {
 		sch := soon(r.clock.Now(), "tick-2")

@@ -19,7 +19,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// often is a schedule with a tick in each second, whose runs are independent.
+// often returns a schedule with one tick per second, each of which starts a run regardless of
+// running ones.
 func often(name string) duly.Schedule {
 	return duly.Schedule{Name: name, Spec: "@every 1s", Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow}
 }
@@ -44,7 +45,7 @@ func stepAll(t *testing.T, e *redisengine.Engine, q duly.QueueRef) {
 	}
 }
 
-// eachRanOnce wants one run of each tick of each schedule, and no other.
+// eachRanOnce checks that each tick of each schedule has exactly one run.
 func eachRanOnce(t *testing.T, e *redisengine.Engine, q duly.QueueRef, schedules, ticks int) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -110,7 +111,7 @@ func TestTwoProcessesFireEachTickOnce(t *testing.T) {
 	eachRanOnce(t, processes[1], q, schedules, rounds*perRound)
 }
 
-// C17.90, S3: the reply of a Fire is lost. The repeat is stale, and the tick has one run.
+// C17.90, S3: the reply of a Fire is lost. The repeated Fire is stale, and the tick has one run.
 func TestLostReplyToAFireMakesOneRun(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -156,7 +157,7 @@ func TestLostReplyToAPutChangesNothing(t *testing.T) {
 	}
 }
 
-// C11.17: a server that has lost its scripts gets them again, and every tick fires.
+// C11.17: after a server has lost its scripts, the engine loads them again, and every tick fires.
 func TestTicksFireAfterALossOfScripts(t *testing.T) {
 	t.Parallel()
 	for _, form := range scriptForms {
@@ -206,8 +207,8 @@ func TestTicksWaitForMemory(t *testing.T) {
 	eachRanOnce(t, e, q, 1, 3)
 }
 
-// C17.116: a shard without schedules pays one length check in a step and in a look, and none in the
-// life of a plain job.
+// C17.116: a shard without schedules costs one length check in each step and each look, and nothing
+// in the life of a plain job.
 func TestShardWithoutSchedulesPaysOneLengthCheck(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -215,7 +216,7 @@ func TestShardWithoutSchedulesPaysOneLengthCheck(t *testing.T) {
 	for range 5 {
 		pushOne(t, e, duly.Job{Queue: "q"})
 	}
-	takeOne(t, e, q) // the first Reserve announces the end of its lease
+	takeOne(t, e, q) // the first Reserve announces the end of its lease in the marker
 
 	var d duly.Delivery
 	for _, x := range []struct {
@@ -237,7 +238,7 @@ func TestShardWithoutSchedulesPaysOneLengthCheck(t *testing.T) {
 	} {
 		var commands []string
 		for _, line := range commandsOn(t, server, prefix+":{default/q/0}:ticks", x.do) {
-			if !strings.Contains(line, "EXISTS") { // look asks for several keys at once
+			if !strings.Contains(line, "EXISTS") { // the script look checks several keys in one EXISTS
 				commands = append(commands, line)
 			}
 		}
@@ -271,7 +272,8 @@ func commandsOn(t *testing.T, server *redistest.Server, key string, f func()) (l
 	}
 }
 
-// C17.60: the script writes the header of the previous run, for every moment that a tick can have.
+// C17.60: for every time that a tick can have, the script formats the header of the previous run as
+// Go does.
 func TestPreviousTickIsWrittenAsGoWritesIt(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -283,7 +285,7 @@ func TestPreviousTickIsWrittenAsGoWritesIt(t *testing.T) {
 		time.Date(2400, 12, 31, 1, 2, 3, 0, time.UTC), time.Date(9998, 12, 31, 23, 59, 59, 0, time.UTC),
 	} {
 		c := clock.NewFake()
-		for first := tick.Add(-time.Second); !c.Now().Equal(first); { // a duration has at most 292 years
+		for first := tick.Add(-time.Second); !c.Now().Equal(first); { // a time.Duration has at most 292 years
 			c.Step(first.Sub(c.Now()))
 		}
 		e := openAt(t, withPrefix(server.URL(), prefix+fmt.Sprint(tick.Unix())), c)
@@ -299,15 +301,15 @@ func TestPreviousTickIsWrittenAsGoWritesIt(t *testing.T) {
 	}
 }
 
-// C17.113: a server fires the ticks of a queue without waiters on time, from the sweep that has
-// found them on. The sweep itself fires what is due.
+// C17.113: if a queue has no waiters, a server fires its ticks on time after a sweep has found the
+// schedule. The sweep itself fires the ticks that are already due.
 func TestServerFiresTicksOfItsSweepOnTime(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	c, q := clock.NewFake(), duly.Q("q")
-	other := openAt(t, withPrefix(server.URL(), prefix), c) // keeps no timer
+	other := openAt(t, withPrefix(server.URL(), prefix), c) // this engine keeps no timer
 	must(t, other.Configure(t.Context(), q, duly.QueueConfig{Shards: 4}))
-	must(t, other.Pause(t.Context(), q)) // a pause holds back no tick
+	must(t, other.Pause(t.Context(), q)) // ticks fire in a paused queue, too
 	for i := range 8 {
 		sch := often(fmt.Sprint("s", i))
 		sch.Spec = "@every 1m"
@@ -327,7 +329,7 @@ func TestServerFiresTicksOfItsSweepOnTime(t *testing.T) {
 		eachRanOnce(t, e, q, 8, i+1)
 	}
 
-	// Schedules that are newer than the sweep fire with the next one.
+	// Schedules that were put after a sweep fire with the next sweep.
 	for i := range 3 {
 		sch := often(fmt.Sprint("new-", i))
 		sch.Spec = "@every 1s"

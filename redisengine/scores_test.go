@@ -17,8 +17,8 @@ import (
 // oddScores are scores that no job's time or rank can have.
 var oddScores = []string{"inf", "-inf", "1e300", "-1e300", "9007199254740992", "-9007199254740992"}
 
-// TestStatsWithOddScores checks that Stats counts every job, and reports the oldest and the next
-// one of those whose scores are possible.
+// TestStatsWithOddScores checks that Stats counts every job, and computes the oldest and the next
+// job from the possible scores only.
 func TestStatsWithOddScores(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"ready", "delayed"} {
@@ -115,7 +115,7 @@ func TestCheckRepairsTheEndOfALease(t *testing.T) {
 	held := r.reserve()[0]
 	r.locate()
 	r.do("ZADD", r.key(0, "leased"), "inf", r.jobs["taken"].number)
-	// This sets the next due time.
+	// This Reserve sets the next due time.
 	if got := r.reserve(); len(got) > 0 {
 		t.Fatal(got)
 	}
@@ -131,8 +131,8 @@ func TestCheckRepairsTheEndOfALease(t *testing.T) {
 	r.sound()
 }
 
-// TestCheckRepairsTheEndOfAJob checks that a done job gets the end that its expiry implies, or
-// else the current time, like a dead one. It is not kept forever.
+// TestCheckRepairsTheEndOfAJob checks that a done job gets the end that its expiry implies. Without
+// an expiry it gets the current time, like a dead job. So the job is not kept forever.
 func TestCheckRepairsTheEndOfAJob(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -202,7 +202,7 @@ func TestLeaseWithoutEndCausesNoPolling(t *testing.T) {
 			leased := "duly:{default/q/0}:leased"
 			server.Must("ZADD", leased, score, server.Must("ZRANGE", leased, 0, 0).([]any)[0])
 			server.Must("HDEL", "duly:{default/q/0}:tally", "later")
-			// This sets the next due time.
+			// This Reserve sets the next due time.
 			reserve()
 			_, err = e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: 3 * time.Second})
 			must(t, err)

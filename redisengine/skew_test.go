@@ -27,10 +27,10 @@ type wallClock struct {
 
 func (w *wallClock) Now() time.Time { return w.Clock.Now().Add(time.Duration(w.ahead.Load())) }
 
-// skews are the differences of the processes' clocks from the server's.
+// skews are the differences between the processes' clocks and the server's clock.
 var skews = []time.Duration{-time.Hour, -5 * time.Minute, 5 * time.Minute, time.Hour}
 
-// skewed is a server with several processes, each with another clock.
+// skewed is a server with several processes, whose clocks all differ.
 type skewed struct {
 	*testing.T
 	server  *redistest.Server
@@ -81,7 +81,7 @@ func (s *skewed) set(ctx context.Context) {
 	}
 }
 
-// madeAt returns an ID as a client with this time creates it.
+// madeAt returns an ID as a client whose clock shows this time creates it.
 func madeAt(at time.Time) string {
 	n, ms := duly.NewNumber(), at.UnixMilli()
 	for i := range 6 {
@@ -199,12 +199,12 @@ func TestLaterConfigurationWinsWithAnyClock(t *testing.T) {
 
 // holding is a delivery with its times by the server's clock.
 type holding struct {
-	now, end int64 // µs: time of delivery; earliest end of the lease
-	settled  bool  // its settle has succeeded
+	now, end int64 // in µs: the time of delivery, and the earliest end of the lease
+	settled  bool  // whether the delivery was settled successfully
 	acked    bool
 }
 
-// holdings has the deliveries of each job, in their order.
+// holdings has the deliveries of each job, sorted by time.
 type holdings struct {
 	mu   sync.Mutex
 	jobs map[string][]*holding

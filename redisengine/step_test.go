@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// TestStepOfATopicIsBounded checks that a Step of a topic with many shards and groups is limited,
-// and that the next one continues.
+// TestStepOfATopicIsBounded checks that a Step of a topic with many shards and groups does a
+// limited amount of work, and that the next Step continues.
 //
 // C12.138
 func TestStepOfATopicIsBounded(t *testing.T) {

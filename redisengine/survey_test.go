@@ -33,21 +33,21 @@ func TestSurveyOfIdleQueues(t *testing.T) {
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
 	idleQueues(t, e, 1, 50)
-	for range 2 { // the first one reads the configurations
+	for range 2 { // the first survey reads the configurations
 		server.Must("CONFIG", "RESETSTAT")
 		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 ||
 			all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull}) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}
-	// Three calls for idle queues, and one for each of five with jobs.
+	// Three calls cover the idle queues, and each of the five queues with jobs needs its own call.
 	if calls := scriptCalls(server); calls != "fcall_ro 8 " {
 		t.Errorf("a survey of 225 idle queues and five others made the calls %s", calls)
 	}
 }
 
 // TestSurveySeesOtherProcessesChanges checks that a survey reports queues correctly that other
-// processes have changed, destroyed or created again since the last one (C4.94).
+// processes have changed, destroyed or created again since the last survey (C4.94).
 func TestSurveySeesOtherProcessesChanges(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -110,7 +110,7 @@ func TestSurveyContinuesAfterADamagedQueue(t *testing.T) {
 		"")["q3"].Err; duly.CodeOf(err) != duly.CodeCorrupt {
 		t.Errorf("a process that does not know q3 got %v", err)
 	}
-	for name, q := range surveyed(t, e, "") { // this process has cached q3
+	for name, q := range surveyed(t, e, "") { // this process has q3 in its cache
 		damaged := name == "q1" || name == "q2"
 		if code := duly.CodeOf(q.Err); damaged && code != duly.CodeCorrupt || !damaged && q.Err != nil {
 			t.Errorf("%s: %v", name, q.Err)

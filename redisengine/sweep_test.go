@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// at opens an engine with a test's clock.
+// at opens an engine with the clock of a test.
 func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	t.Helper()
 	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true,
@@ -26,27 +26,28 @@ func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	return e
 }
 
-// TestSweepOfIdleQueues checks that a sweep of idle queues makes one read-only call per 250
-// shards, and one per hundred shards with jobs, and steps none of them (C4.75).
+// TestSweepOfIdleQueues checks that a sweep makes one read-only call for every 250 idle shards, and
+// one for every 100 shards with jobs. It steps none of these shards (C4.75).
 func TestSweepOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
 	idleQueues(t, e, 2, 10)
-	for range 2 { // the first one reads the configurations
+	for range 2 { // the first sweep reads the configurations
 		server.Must("CONFIG", "RESETSTAT")
 		if err := e.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// 115 shards of each namespace, with jobs in one.
+	// Each of the two namespaces has 115 shards: one call each. Only one of them has shards with jobs:
+	// one more call.
 	if calls := scriptCalls(server); calls != "fcall_ro 3 " {
 		t.Errorf("a sweep of 230 idle queues made the calls %s", calls)
 	}
 }
 
-// idleQueues creates 230 queues in some namespaces, n0 and so on. One in `every` has a delayed
-// job.
+// idleQueues creates 230 queues, distributed over some namespaces: n0, n1 and so on. One in `every`
+// queues has a delayed job.
 func idleQueues(t *testing.T, e *redisengine.Engine, namespaces, every int) {
 	t.Helper()
 	for i := range 230 {
@@ -82,7 +83,7 @@ func scriptCalls(server *redistest.Server) (calls string) {
 	return calls
 }
 
-// TestSweepFindsOverdueJobs checks that overdue jobs are stepped, also in a queue that another
+// TestSweepFindsOverdueJobs checks that a sweep steps overdue jobs, even in a queue that another
 // process has changed, destroyed or created again since the last sweep (C4.75).
 func TestSweepFindsOverdueJobs(t *testing.T) {
 	t.Parallel()
@@ -126,7 +127,7 @@ func TestSweepFindsOverdueJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Sweep(ctx); err != nil { // this reads all configurations
+	if err := e.Sweep(ctx); err != nil { // this sweep reads all configurations
 		t.Fatal(err)
 	}
 	must(t, other.Configure(ctx, ref("changed"), duly.QueueConfig{MaxJobs: 100}))
@@ -135,7 +136,7 @@ func TestSweepFindsOverdueJobs(t *testing.T) {
 		pushOne(t, other, duly.Job{Namespace: "some", Queue: "made", Delay: time.Minute})
 	}
 	c.Advance(2 * time.Minute)
-	for range 2 { // the second one knows the changes
+	for range 2 { // the second sweep already has the changed configurations
 		if err := e.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +146,7 @@ func TestSweepFindsOverdueJobs(t *testing.T) {
 		"kept": {Dead: 2}, "many": {Dead: 1},
 	} {
 		s, err := e.Stats(ctx, ref(name))
-		// List reads the sets as they are.
+		// List does not move jobs between sets, so it shows what the sweep has done.
 		page, err2 := e.List(ctx, ref(name), duly.ListParams{State: duly.StateReady})
 		if err != nil || err2 != nil || s.Sizes != want || len(page.Jobs) != int(want.Ready) {
 			t.Errorf("%s has the sizes %+v and lists %d ready jobs, want %+v (%v, %v)", name, s.Sizes, len(page.Jobs), want,

@@ -98,7 +98,8 @@ func plainOrNone(v any) string {
 	return fmt.Sprint(v)
 }
 
-// agreed checks that list and shards have one configuration, with this max_leased.
+// agreed checks that the list and all shards have the same configuration, with the given
+// max_leased.
 func (x *syncRig) agreed(why string, maxLeased int) {
 	x.Helper()
 	value := x.listed()
@@ -123,8 +124,8 @@ func (x *syncRig) held(shard int) (all string) {
 	return all
 }
 
-// TestShardsRejectCallsOfAnotherConfiguration checks that every shard stores the configuration
-// with its version (C10.15). It rejects a call that was computed with another version. The call
+// TestShardsRejectCallsOfAnotherConfiguration checks that every shard stores the configuration with
+// its version, and rejects a call that was computed with another version (C10.15). A rejected call
 // changes nothing, and is repeated with the list's configuration.
 func TestShardsRejectCallsOfAnotherConfiguration(t *testing.T) {
 	t.Parallel()
@@ -160,7 +161,7 @@ func TestShardsRejectCallsOfAnotherConfiguration(t *testing.T) {
 	if x.held(shard) != before {
 		t.Error("a call with another configuration has changed the shard")
 	}
-	// One job can be leased in each of eight shards.
+	// The limit allows one leased job in each of the eight shards.
 	if n := x.take(x.b, 10); n != 1 {
 		t.Errorf("a process with an old configuration reserved %d jobs, want 1", n)
 	}
@@ -180,7 +181,7 @@ func TestNextCallUpdatesAStaleShard(t *testing.T) {
 	cfg := was.Config
 	cfg.MaxLeased = syncShards
 	now, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), cfg, false))
-	x.must(err) // the process dies here
+	x.must(err) // here the process that changes the configuration dies
 	fresh := x.process()
 	for i := range syncShards {
 		x.push(fresh, i, 2)
@@ -193,12 +194,12 @@ func TestNextCallUpdatesAStaleShard(t *testing.T) {
 		t.Errorf("reserved %d jobs, want one of each shard", n)
 	}
 
-	// A shard without configuration, because its node has lost it.
+	// This shard has no configuration, because its node has lost it.
 	x.c.For(x.key(5, "config")).Must("DEL", x.key(5, "config"))
 	x.push(x.b, 5, 1)
 	x.agreed("after a loss", syncShards)
 
-	// A list that has lost a change gets a number above both.
+	// After the list has lost a change, the next configuration gets a version above both.
 	newer := catalog.PackConfig(x.a.catalog.NextVersion(now.Value), cfg, false)
 	key := x.key(6, "config")
 	x.c.For(key).Must("SET", key, newer)
@@ -233,8 +234,8 @@ func TestQueueKnownOnlyToItsShardsIsRestored(t *testing.T) {
 	}
 }
 
-// TestInterruptedDestroyIsFinished checks that Destroy goes from the list to the shards and back
-// to the list (C10.15). A process that finds an emptied shard finishes it.
+// TestInterruptedDestroyIsFinished checks that Destroy changes first the list, then the shards,
+// then the list again (C10.15). A process that finds an emptied shard finishes the Destroy.
 func TestInterruptedDestroyIsFinished(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
@@ -247,11 +248,11 @@ func TestInterruptedDestroyIsFinished(t *testing.T) {
 	x.must(err)
 	half := *tomb
 	half.Shards = tomb.Shards[:3]
-	x.emptied(&half) // the process dies here
+	x.emptied(&half) // here the process that destroys the queue dies
 	if x.kept(0) != tomb.Value || x.kept(7) != was.Value || x.listed() != tomb.Value {
 		t.Fatal("the queue is not half destroyed")
 	}
-	// It finds an emptied shard, and then creates the queue again, with one shard.
+	// The other process finds an emptied shard, and then creates the queue again with one shard.
 	x.push(x.b, 0, 1)
 	for i := range syncShards {
 		if want := map[bool]string{true: x.listed(), false: tomb.Value}[i == 0]; x.kept(i) != want {

@@ -40,8 +40,8 @@ func TestDueTimerSurvivesAChangeByOthers(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// TestEarlierDueTimerStays checks two concurrent looks. If the one with the later time finishes
-// last, the timer for the earlier time stays.
+// TestEarlierDueTimerStays checks two concurrent looks that find different due times. The timer for
+// the earlier time stays, even if the look with the later time finishes last.
 func TestEarlierDueTimerStays(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -66,7 +66,7 @@ func TestDueTimerCountsTheTimeOfItsLook(t *testing.T) {
 	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
-	// As if its look were still in flight.
+	// This makes the state equal to that of a look in flight.
 	s.e.hub.Probe().ForgetDueTimer(shard)
 	r := store.Reading{Now: s.clock.Now().UnixMicro(), Sent: s.clock.Mono(), Received: s.clock.Mono()}
 	at := r.Milli() + 1000
@@ -78,8 +78,8 @@ func TestDueTimerCountsTheTimeOfItsLook(t *testing.T) {
 }
 
 // TestEarlyDueTimerIsHandedOn checks a timer that fires early by the server's clock, because a
-// reply was in flight for long. If this process has no waiter any more, another process takes
-// over, and looks again later.
+// reply was in flight for a long time. If this process has no waiter any more, it hands the timer
+// over to another process, which looks again at the due time.
 func TestEarlyDueTimerIsHandedOn(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -106,8 +106,9 @@ func TestEarlyDueTimerIsHandedOn(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// TestAnnouncedDueTimeIsKept checks that the timer for an announced time is kept although no job
-// is due then any more. No script announces a later time before that one.
+// TestAnnouncedDueTimeIsKept checks that a process keeps its timer for an announced time, although
+// the job that was due at that time is gone. The reason: no script announces a later time until
+// that time has passed.
 func TestAnnouncedDueTimeIsKept(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -124,8 +125,8 @@ func TestAnnouncedDueTimeIsKept(t *testing.T) {
 	s.awake(woken, "the second job is due")
 }
 
-// TestReturnedMarkerKeepsABetterOne checks that a returned marker does not replace one with more
-// jobs or an earlier time.
+// TestReturnedMarkerKeepsABetterOne checks that a process that returns a marker does not replace a
+// marker with more jobs or an earlier time.
 func TestReturnedMarkerKeepsABetterOne(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -180,8 +181,8 @@ func TestDestroyedQueueLeavesNoMarker(t *testing.T) {
 	}
 }
 
-// TestMarkerAnnouncesJobsBeyondAStep checks that each Reserve announces due jobs beyond the limit
-// of one step, even if it takes all jobs that the step has made ready.
+// TestMarkerAnnouncesJobsBeyondAStep checks that each Reserve announces due jobs that exceed the
+// limit of one step, even if it takes all jobs that the step has made ready.
 //
 // C11.19
 func TestMarkerAnnouncesJobsBeyondAStep(t *testing.T) {
@@ -209,8 +210,8 @@ func jobsIn(n int, delay time.Duration) []duly.Job {
 	return jobs
 }
 
-// TestAnotherWaiterReplacesAWokenOne checks that another waiter gets the job if a woken one does
-// not reserve in time. It may reserve from another process, or never.
+// TestAnotherWaiterReplacesAWokenOne checks that another waiter gets the job if the woken one does
+// not reserve in time from its own process.
 //
 // C5.16
 func TestAnotherWaiterReplacesAWokenOne(t *testing.T) {
@@ -271,7 +272,7 @@ func TestCanceledReservePassesTheWakeUpOn(t *testing.T) {
 	s.must(err)
 	third, leave := s.wait(s.engine())
 	defer leave()
-	// The second waiter was woken for this job, and no other marker announces it.
+	// The second waiter was woken for this job, and no other marker announces the job.
 	s.lose(0)
 	s.must(s.e.Close())
 	s.awake(third, "the process of the second has ended")
@@ -291,14 +292,15 @@ func TestWaiterNoticesANewlyReadQueue(t *testing.T) {
 	}
 }
 
-// TestDueTimeOfAStaleShardIsKept checks the case that a process died after it changed a
-// configuration, but before the shard has it. A job of the shard becomes due on time: the process
-// with the timer updates the shard.
+// TestDueTimeOfAStaleShardIsKept checks the case that a process dies after it changed a
+// configuration in the list, but before it changed the shard. A job of the shard becomes due on
+// time, because the process with the timer updates the shard.
 func TestDueTimeOfAStaleShardIsKept(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	old := s.engine()
-	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // this caches the queue
+	// Stats puts the queue's configuration in the cache
+	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil {
 		t.Fatal(err)
 	}
 	key := s.shard().Name("config")
@@ -316,9 +318,9 @@ func TestDueTimeOfAStaleShardIsKept(t *testing.T) {
 	s.awake(woken, "the job is due")
 }
 
-// TestTimerFiresAtTheServersTime checks that a timer fires after the server's clock has reached
-// its time, wherever between request and reply that clock was read, and less than a millisecond
-// later. A slow reply does not delay it.
+// TestTimerFiresAtTheServersTime checks that a timer fires after the server's clock has reached the
+// due time, by less than a millisecond. The server may have read its clock at any time between
+// request and reply, and a slow reply does not delay the timer.
 func TestTimerFiresAtTheServersTime(t *testing.T) {
 	t.Parallel()
 	e := &Engine{store: &store.Store{}}

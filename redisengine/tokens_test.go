@@ -56,7 +56,7 @@ type hearing struct {
 	reports chan bool
 }
 
-// hearWithin is ten times the promised time.
+// hearWithin is the limit for a report of a change: ten times the promised second.
 const hearWithin = 10 * time.Second
 
 func hear(t *testing.T, e *redisengine.Engine) hearing {
@@ -127,9 +127,9 @@ func TestTokensAreSharedByAllEngines(t *testing.T) {
 	}
 }
 
-// TestWatchTokensOutlivesItsServer cuts the connection, then kills the server (C4.92, F1). Each
-// time the watch reports that it is disconnected, and later that it is connected again. The
-// tokens still exist.
+// TestWatchTokensOutlivesItsServer cuts the connection, then kills the server (C4.92, F1). In both
+// cases the watch reports that it is disconnected, and later that it is connected again. The tokens
+// still exist.
 func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.AOF("always"))
@@ -159,7 +159,7 @@ func TestWatchTokensOutlivesItsServer(t *testing.T) {
 }
 
 // TestWatchersShareAConnection checks that all watchers of a process share one connection, which
-// ends with the last of them. A later watcher gets a report at once.
+// closes when the last watcher ends. A later watcher gets a report at once.
 func TestWatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -275,7 +275,7 @@ func TestTokensWhenTheMemoryIsFull(t *testing.T) {
 	}
 }
 
-// TestDamagedTokens checks that a damaged token is reported as such, and stays unchanged.
+// TestDamagedTokens checks that a damaged token is reported as damaged, and stays unchanged.
 func TestDamagedTokens(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
@@ -302,8 +302,8 @@ func TestDamagedTokens(t *testing.T) {
 	}
 }
 
-// TestEmptyNamespacesCostNoPages checks that namespaces without queues are skipped, however many
-// there are (C4.85).
+// TestEmptyNamespacesCostNoPages checks that a listing skips namespaces without queues, however
+// many there are (C4.85).
 func TestEmptyNamespacesCostNoPages(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)

@@ -26,7 +26,7 @@ type topicRig struct {
 	// not be delivered any more.
 	held  map[string]duly.Receipt
 	ended map[string]bool
-	names []string // messages that each group must deliver, or have among the dead
+	names []string // messages that each group must deliver or have as dead letters
 }
 
 var rigTopic = duly.Q("t")
@@ -141,8 +141,8 @@ func (r *topicRig) id(group, name string) string {
 	return ""
 }
 
-// mended repairs the state after an interrupted script. Then each group must deliver every
-// message that has not ended, or have it among the dead.
+// mended repairs the store after an interrupted script. Each group must then deliver every message
+// that has not ended, or have it as a dead letter.
 func (r *topicRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.held = t, maps.Clone(r.held)
@@ -208,7 +208,7 @@ func (r *topicRig) drain() {
 type topicOperation struct {
 	name string
 	do   func(r *topicRig)
-	ends []string // messages that need not be delivered afterwards, by name
+	ends []string // names of messages that the operation may end, so no group has to deliver them
 }
 
 // onBoth applies an operation to each group.
@@ -295,7 +295,7 @@ var topicOperations = []topicOperation{
 	{"SeekBack", onBoth(func(r *topicRig, group string) {
 		_, err := r.e.Seek(r.Context(), duly.Q(group), duly.FromStart)
 		must(r, err)
-	}), []string{"again"}}, // the group drops the requeued copy
+	}), []string{"again"}}, // the group drops the requeued copy, which is named again
 	{"Requeue", onBoth(func(r *topicRig, group string) {
 		_, err := r.e.Requeue(r.Context(), duly.Q(group), duly.RequeueParams{N: 5})
 		must(r, err)

@@ -14,13 +14,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// planted is a change by another program, and the fault that it makes.
+// planted is a change by another program, and the fault that Check must report for it.
 type planted struct {
 	kind  string
 	plant func(e *Engine)
 }
 
-// plants are the planted faults: those of C12.176 with their numbers, and others.
+// plants are the planted faults. The numbers are those of the faults in C12.176.
 func plants(t *testing.T, tag string) []planted {
 	group := tag + "@g:"
 	place := func(e *Engine, key string) string { return e.command(t, "ZRANGE", group+key, "0", "0")[0] }
@@ -250,7 +250,7 @@ func (e *Engine) command(t *testing.T, words ...string) []string {
 }
 
 // TestCheckOfAMissingMarkerOfAGroup checks that Check reports a missing marker while messages are
-// deliverable, once no process can be about to reserve them.
+// deliverable, but only after any woken process should have reserved them.
 //
 // C12.176
 func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {

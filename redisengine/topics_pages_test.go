@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// heldRig is a group whose messages are held outside of ranges.
+// heldRig is a group whose held messages are stored in pages, because they are in no range.
 type heldRig struct {
 	*testing.T
 	e     *Engine
@@ -74,9 +74,9 @@ func (r *heldRig) memory(keys ...string) (bytes int) {
 	return bytes
 }
 
-// TestMemoryOfAHeldMessage checks that a waiting message of a group costs at most 200 bytes. If
-// most of its neighbours are acked, its state costs at most 100 bytes. Redis shrinks the table of
-// a set later than the set, so that part ignores the sets of places.
+// TestMemoryOfAHeldMessage checks that a waiting message of a group uses at most 200 bytes. If most
+// messages around it are acked, its state uses at most 100 bytes. Redis shrinks the table of a set
+// only some time after the set, so the second check ignores the sets.
 func TestMemoryOfAHeldMessage(t *testing.T) {
 	t.Parallel()
 	const messages = 8000
@@ -119,8 +119,8 @@ func TestMemoryOfAHeldMessage(t *testing.T) {
 	wants(messages/1000*84, 100, "held", "run")
 }
 
-// TestStatesOfHeldMessages checks that the states of a group's messages agree with their sets,
-// and that none is lost, after random operations.
+// TestStatesOfHeldMessages checks that the states of a group's messages agree with the sets that
+// contain them, and that none is lost, after random operations.
 func TestStatesOfHeldMessages(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]duly.QueueConfig{
@@ -147,7 +147,7 @@ func (r *heldRig) disturb() {
 		o := duly.SettleRequest{Receipt: d.Receipt, Delay: &delay}
 		switch rand.IntN(8) {
 		case 0:
-			// Its lease ends.
+			// This message's lease ends.
 			continue
 		case 1:
 			_, err := r.e.Extend(r.Context(), "", []duly.Receipt{d.Receipt}, time.Minute)

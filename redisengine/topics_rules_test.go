@@ -35,7 +35,7 @@ func goBack(t testing.TB, server *redistest.Server, all []any) {
 	server.Must(append([]any{"EVAL", script, 0}, all...)...)
 }
 
-// onServer is the suite on a server that is empty at the beginning of each test.
+// onServer runs the suite on a server that is empty at the start of each test.
 func onServer(t *testing.T, server *redistest.Server) enginetest.Suite {
 	return suite(t, func(testing.TB) string {
 		server.Must("FLUSHALL")
@@ -182,14 +182,14 @@ func TestLostTailOfATopic(t *testing.T) {
 	}
 }
 
-// TestShardAddsAMissingGroup checks that a shard without a group adds it, at the time of its
-// creation.
+// TestShardAddsAMissingGroup checks that a shard adds a group that it lacks, with the time of the
+// group's creation.
 //
 // C12.74
 func TestShardAddsAMissingGroup(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 2, "")
-	r.publish("1", "2", "3", "4") // these are keys of both shards
+	r.publish("1", "2", "3", "4") // the order keys of the messages are in both shards
 	r.clock.Advance(time.Second)
 	r.group(duly.FromEnd)
 	r.publish("5", "6", "7", "8")
@@ -211,7 +211,7 @@ func TestResetShardAddsItsGroupsAtTheStart(t *testing.T) {
 	r := newTopicRules(t, 2, duly.FromEnd)
 	r.publish("1", "2", "3", "4")
 	r.ack(r.reserve())
-	// New messages are then older than the group.
+	// The new messages then have earlier times than the group.
 	r.clock.Step(-time.Hour)
 	for _, key := range r.server.Must("KEYS", "*{default/t/*").([]any) {
 		r.server.Must("DEL", key)
@@ -251,7 +251,7 @@ func TestShardOfATopicHasOneHashTag(t *testing.T) {
 func TestInvisibleMessagesAreFreedInNodes(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 1, duly.FromStart)
-	node := 100 // stream-node-max-entries
+	node := 100 // the server's default for stream-node-max-entries
 	for range 10 {
 		r.publish(strings.Split(strings.Repeat("m ", 1000), " ")[:1000]...)
 	}
@@ -288,7 +288,7 @@ func TestDroppedMessagesAreFreed(t *testing.T) {
 }
 
 // TestCallsReadFewUndeliveredBytes checks that a call which skips or returns messages without
-// delivering them ends after 8 MiB.
+// delivering them returns after 8 MiB.
 func TestCallsReadFewUndeliveredBytes(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 1, duly.FromStart)
@@ -331,8 +331,8 @@ func TestCallsReadFewUndeliveredBytes(t *testing.T) {
 	}
 }
 
-// TestReadFetchesOnePage checks that a Read of many shards fetches one page, and not one of each
-// shard.
+// TestReadFetchesOnePage checks that a Read of a topic with many shards fetches one page in total,
+// not one from each shard.
 func TestReadFetchesOnePage(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 4, "")

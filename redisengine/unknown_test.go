@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// stranger opens a process that waits for an unknown queue.
+// stranger opens a process that waits for a queue that does not exist yet.
 func (s *sleeper) stranger(options, queue string) (e *Engine, woken chan bool) {
 	s.Helper()
 	e = openOn(s.T, s.server.URL()+options, s.clock)
@@ -28,9 +28,9 @@ func (s *sleeper) stranger(options, queue string) (e *Engine, woken chan bool) {
 	return e, woken
 }
 
-// TestFirstJobOfAQueueWakesEarlierWaiters checks that a waiter for an unknown queue is woken by
-// its first job at once, due now or later, whichever process creates the queue (C5.15). No look
-// is needed.
+// TestFirstJobOfAQueueWakesEarlierWaiters checks waiters for a queue that does not exist yet. The
+// first job wakes them at once if it is due, or else at its due time, whichever process creates the
+// queue (C5.15). The waiters need no poll for that.
 func TestFirstJobOfAQueueWakesEarlierWaiters(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)

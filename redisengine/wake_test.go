@@ -16,7 +16,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// sleeper is an engine on a private server, with a clock that does not advance.
+// sleeper is an engine on a private server with a clock that does not advance, so waiters never
+// poll.
 type sleeper struct {
 	*testing.T
 	server *redistest.Server
@@ -93,7 +94,7 @@ func (s *sleeper) marker() string {
 
 // TestMarkerMatchesTheDeliverableJobs checks that every script that leaves deliverable jobs, or
 // makes the next due time earlier, sets the marker in the same step (C11.19). Jobs held back by a
-// pause or a limit don't count. No waiter takes the marker here.
+// pause or a limit don't count. The test has no waiters, so nothing takes the marker.
 func TestMarkerMatchesTheDeliverableJobs(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -142,7 +143,7 @@ func TestMarkerMatchesTheDeliverableJobs(t *testing.T) {
 			s.clock.Advance(81 * time.Second)
 			_, err := s.e.Step(ctx, q)
 			s.must(err)
-		}, "now 4, later -21"}, // no process has taken the second one
+		}, "now 4, later -21"}, // no process has taken the second marker
 	}
 	for _, step := range steps {
 		step.do()
@@ -180,7 +181,7 @@ func TestMarkerNamesTheEndOfTheJobsLease(t *testing.T) {
 		t.Fatalf("%d jobs were reserved, the marker is %q, want the end in 10 s", len(ds), s.marker())
 	}
 
-	waiting := s.engine() // another process
+	waiting := s.engine() // a second process
 	waiting.WithoutLook()
 	woken, leave := s.wait(waiting)
 	defer leave()
@@ -297,7 +298,7 @@ func TestLostWakeUpCostsTwoSeconds(t *testing.T) {
 	}
 }
 
-// lose stores a job without a marker, in one step, so that no process gets one.
+// lose stores a job without a marker in one step, so that no process is notified of it.
 func (s *sleeper) lose(delay time.Duration) {
 	s.Helper()
 	now, n := clock.Milli(s.clock.Now()), duly.NewNumber()
@@ -355,7 +356,7 @@ func TestCallsOfAWaitingProcess(t *testing.T) {
 			t.Errorf("%d looks at 60 queues made the calls %s", looks, strings.TrimSpace(line))
 		}
 	}
-	// Apart from the look and its reads: the blocking call, and the client library's ping of a
+	// Expected calls are those of the look, the blocking call, and the client library's ping of a
 	// connection that was silent for ten seconds.
 	for _, known := range []string{"# Commandstats", "fcall_ro", "bzpopmin", "ping", "config|resetstat", "getrange",
 		"exists", "hget"} {
@@ -366,8 +367,9 @@ func TestCallsOfAWaitingProcess(t *testing.T) {
 	}
 }
 
-// TestWaitAfterAnEmptyReserveNeedsNoLook checks that a new waiter looks, except directly after a
-// Reserve that left no job, and then only once. A job that came in between has set the marker.
+// TestWaitAfterAnEmptyReserveNeedsNoLook checks that a new waiter looks at its queues first. Only
+// the first waiter directly after a Reserve that left no job does not look, because a job that was
+// pushed in between has set the marker.
 func TestWaitAfterAnEmptyReserveNeedsNoLook(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
@@ -396,7 +398,7 @@ func TestWaitAfterAnEmptyReserveNeedsNoLook(t *testing.T) {
 	}
 	s.reserve(1)
 	s.clock.Advance(store.Recheck)
-	// The look of the earlier waiters may be in flight.
+	// A look for the earlier waiters may still be in flight.
 	s.e.Quiet()
 	if n := looks(wait); n != 1 {
 		t.Errorf("got %d looks two seconds after the Reserve, want 1", n)
@@ -433,8 +435,8 @@ func rawRecord(pushed, due int64) string {
 	return string(append(b, binary.BigEndian.AppendUint64(nil, uint64(due))[2:]...))
 }
 
-// TestVainWakeUpsSlowDown checks that Publishes which no filter matches wake a group in vain, and
-// that these wake-ups slow down until the group gets a message. The first one comes at once.
+// TestVainWakeUpsSlowDown checks a group that is woken by Publishes that its filter does not match.
+// The first wake-up comes at once. The following ones slow down until the group gets a message.
 //
 // C12.185
 func TestVainWakeUpsSlowDown(t *testing.T) {

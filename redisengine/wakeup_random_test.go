@@ -22,8 +22,9 @@ import (
 
 // TestNoWakeUpIsLost checks that no waiter sleeps while a job is due (C5.11, C5.15, C11.19).
 // Processes start and end, callers wait, leave, reserve and release, and operators change the
-// queue, all concurrently and at random. The look every two seconds would hide a lost wake-up, so
-// it is switched off. The rounds are short, because a later event may repair a lost wake-up.
+// queue, all concurrently and at random. The poll every two seconds is switched off, because it
+// would hide a lost wake-up. The rounds are short, because a later event could also hide a lost
+// wake-up.
 func TestNoWakeUpIsLost(t *testing.T) {
 	t.Parallel()
 	redistest.Need(t)
@@ -72,20 +73,21 @@ func newVigil(t *testing.T) *waits {
 func (v *waits) open() *Engine {
 	e, err := Open(context.Background(), Config{URL: v.server.URL(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		// This is a private server, and may not be the test's goroutine.
+		// The server is private to the round, so its failure is a panic. The goroutine may not be
+		// the test's.
 		panic(err)
 	}
 	e.WithoutLook()
 	return e
 }
 
-// randomWaits is one round. It has separate queues, which are empty at its end.
+// randomWaits is one round of the test. It uses its own queues, which must be empty at the end.
 type randomWaits struct {
 	*waits
 	queues []string
 	seed   uint64
-	ctx    context.Context // ends with the round
-	sticky bool            // a woken caller reserves from the process on which it waited
+	ctx    context.Context // is canceled at the end of the round
+	sticky bool            // whether a woken caller reserves from the process in which it waited
 }
 
 func (v *waits) round(turn int) {
@@ -100,7 +102,7 @@ func (v *waits) round(turn int) {
 	}
 	var all, pushing sync.WaitGroup
 	for i := range 1 + lot.IntN(4) {
-		// One of them stays until the end.
+		// One consumer stays until the end, so every job is delivered.
 		all.Go(func() { r.consume(r.random(uint64(i)+100), i > 0) })
 	}
 	for i := range 1 + lot.IntN(3) {
@@ -166,7 +168,7 @@ func (r *randomWaits) produce(lot *rand.Rand) {
 				j.Priority = lot.IntN(3)
 			}
 		}
-		for { // a process that ends has answered all its pushes
+		for { // a process closes only after all its pushes have been answered
 			_, err := r.engine(lot).Push(r.ctx, jobs)
 			if !errors.Is(err, duly.ErrClosed) {
 				r.must(err)
@@ -177,8 +179,8 @@ func (r *randomWaits) produce(lot *rand.Rand) {
 	}
 }
 
-// consume waits and reserves. A guest sometimes leaves: by its timeout, by its context, or after
-// it was woken.
+// consume waits and reserves. A guest leaves at random: by its timeout, by its context, or after it
+// was woken.
 func (r *randomWaits) consume(lot *rand.Rand, guest bool) {
 	for r.ctx.Err() == nil {
 		e := r.engine(lot)
@@ -194,7 +196,7 @@ func (r *randomWaits) consume(lot *rand.Rand, guest bool) {
 		}
 		ready, err := e.Wait(ctx, p)
 		if ready && leaves {
-			// This ends the call in the engine.
+			// This ends the Wait in the engine.
 			cancel()
 		}
 		if !r.sticky {
@@ -225,7 +227,7 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 		delay := time.Duration(lot.Int64N(int64(5 * time.Millisecond)))
 		switch n := lot.IntN(10); {
 		case lease == duly.MinLease && first:
-			// This delivery stalls.
+			// This delivery is not settled, so its lease ends.
 			continue
 		case n == 0 && first:
 			o.As, o.Delay = duly.Nack, &delay
@@ -235,10 +237,12 @@ func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 		outcomes = append(outcomes, o)
 	}
 	r.rest(lot, 2*time.Millisecond)
-	// A caller with a job settles it, even if the process that reserved it has ended.
+	// A caller with a job settles the job in another process if the process that reserved it has
+	// ended.
 	for len(outcomes) > 0 {
 		errs, err := r.engine(lot).Settle(r.Context(), "", outcomes)
-		// Also for a part: a settled receipt is lease_lost then.
+		// A part of the batch may be settled already: the repeated settle then returns lease_lost
+		// for those receipts.
 		if !slices.ContainsFunc(append(errs, err), isClosed) {
 			r.must(err)
 			return
@@ -292,7 +296,7 @@ func (r *randomWaits) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, i
 	}
 }
 
-// renew ends one of the processes, and starts another one.
+// renew closes one of the processes, and opens a new one.
 func (r *randomWaits) renew(lot *rand.Rand) {
 	r.rest(lot, 8*time.Millisecond)
 	i := lot.IntN(len(r.engines))

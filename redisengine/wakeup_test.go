@@ -10,8 +10,8 @@ import (
 )
 
 // TestWokenWaiterIsReplacedAfterAChange checks that a woken waiter which does not reserve is
-// replaced even if another process has changed the queue meanwhile (C5.11, C5.15). The shard then
-// rejects a look with the old configuration.
+// replaced even if another process has changed the queue since (C5.11, C5.15). The shard rejects
+// the look, because it was computed with the old configuration.
 func TestWokenWaiterIsReplacedAfterAChange(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -36,7 +36,7 @@ func TestWokenWaiterIsReplacedAfterAChange(t *testing.T) {
 	must(t, other.Configure(t.Context(), q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 3}}))
 	_, err := other.Push(t.Context(), []duly.Job{{Queue: q.Name}})
 	must(t, err)
-	// No waiter reserves, so the second one is woken in place of the first.
+	// The first woken waiter does not reserve, so the engine wakes the second one.
 	for i := range cap(woken) {
 		select {
 		case err := <-woken:

@@ -24,12 +24,12 @@ func scriptNamed(name string) faultproxy.Match {
 	return faultproxy.Script(hex.EncodeToString(s[:])).Or(faultproxy.Function(script.Function))
 }
 
-// anyScript matches the calls of all scripts, in each of their forms.
+// anyScript matches a call of any script, in each of its forms.
 func anyScript(args []string) bool {
 	return len(args) > 1 && (strings.HasPrefix(args[0], "FCALL") || strings.HasPrefix(args[0], "EVAL"))
 }
 
-// wire is an engine behind a proxy, and one with a direct connection.
+// wire has two engines on one server: one behind a proxy, and one with a direct connection.
 type wire struct {
 	*testing.T
 	proxy     *faultproxy.Proxy

@@ -296,7 +296,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 			return contract.DeliveryInUse(ref, cfg.Delivery)
 		}
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
-			return contract.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
+			return contract.Invalid("shards", "is %d since the queue was created; to change it, destroy the queue and create it again", cfg.Shards)
 		}
 	}
 

@@ -198,7 +198,7 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	if t := e.topics[ref]; t != nil {
 		cfg = t.cfg
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
-			return contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it", cfg.Shards)
+			return contract.Invalid("shards", "is %d since the topic was created; to change it, destroy the topic and create it again", cfg.Shards)
 		}
 	}
 	cfg = contract.PatchTopicConfig(cfg, patch)

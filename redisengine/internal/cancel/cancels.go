@@ -35,13 +35,13 @@ func (e *Reporter) Close() { e.hub.Close() }
 const (
 	// reportEvery is the least time between two messages of one namespace.
 	reportEvery = 25 * time.Millisecond
-	// reportTimeout bounds a message. A later one is useless: the worker's next Extend finds the
-	// lease lost.
+	// reportTimeout bounds a message. A later message would be useless, because the worker's next
+	// Extend finds the lease lost.
 	reportTimeout = time.Second
 	// refusedPause is how long a process publishes nothing after the server refused a message.
 	refusedPause = time.Minute
-	// maxNamed bounds the jobs that one message names. If a queue has more, the message says that
-	// any of its leased jobs may be gone.
+	// maxNamed bounds the jobs that one message names. If a queue has more removed jobs, the
+	// message says that any of its leased jobs may be gone.
 	maxNamed = 5000
 )
 
@@ -50,17 +50,18 @@ const (
 // API is a Delete, and there may be 100,000 per second.
 type outbox struct {
 	mu     sync.Mutex
-	spaces map[string]*removals // by namespace, while a goroutine sends for it
-	// unheard has the namespaces whose last message reached no watcher. The next message names
-	// only the queues: it is short, and still reaches a new watcher.
+	spaces map[string]*removals // waiting reports by namespace, while a goroutine sends them
+	// unheard has the namespaces whose last message reached no watcher. The next message names only
+	// the queues, so it is short and a new watcher still learns of the removal.
 	unheard map[string]bool
-	refused time.Duration // no message is sent before, on the monotonic clock
+	refused time.Duration // monotonic time before which no message is sent
 	warn    sync.Once
 }
 
 // removals holds the waiting reports of one namespace.
 type removals struct {
-	ids   map[string][]string // by queue; nil: any leased job of it
+	// Removed IDs by queue; nil means that any leased job of the queue may be removed.
+	ids   map[string][]string
 	named int
 }
 
@@ -95,7 +96,7 @@ func (e *Reporter) canceledChannel(namespace string) string {
 	return e.Prefix + ":{" + namespace + "}:canceled"
 }
 
-// Report reports removed jobs of a queue: the ones with these IDs, or any leased job if ids is
+// Report reports removed jobs of a queue: the jobs with these IDs, or any leased job if ids is
 // empty. It does not wait for the server.
 func (e *Reporter) Report(ref duly.QueueRef, ids ...string) {
 	a := &e.outbox
@@ -107,7 +108,7 @@ func (e *Reporter) Report(ref duly.QueueRef, ids ...string) {
 	}
 
 	r := a.spaces[ref.Namespace]
-	// One sender serves a namespace at a time. The first report starts it.
+	// One sender serves a namespace at a time. The first report starts the sender.
 	if r == nil {
 		r = &removals{}
 		if !e.Tasks.Go(func() { e.run(ref.Namespace, r) }) {
@@ -160,13 +161,13 @@ func (e *Reporter) run(namespace string, r *removals) {
 	}
 }
 
-// next packs the waiting reports. It returns "" if there are none. The next report then starts
+// next packs the waiting reports. If no report waits, it returns "", and the next report starts
 // another sender.
 func (a *outbox) next(namespace string, r *removals) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(r.ids) == 0 {
-		// Deleting under the lock makes the next Report start a sender, so none is stranded.
+		// Deleting under the lock makes the next Report start a sender, so no report waits forever.
 		delete(a.spaces, namespace)
 		return ""
 	}

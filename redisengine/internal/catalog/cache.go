@@ -38,7 +38,7 @@ func (s *Cache) DropIdle() {
 type Cache struct {
 	mu    sync.RWMutex
 	known map[duly.QueueRef]*Queue
-	used  map[duly.QueueRef]*Queue // queues of known that may have shard state
+	used  map[duly.QueueRef]*Queue // the cached queues that may have shard state
 }
 
 // Get returns a queue, or nil if it is not cached.
@@ -51,8 +51,8 @@ func (s *Cache) Get(ref duly.QueueRef) *Queue {
 	return s.known[ref]
 }
 
-// put caches a queue and returns the cached one. It is the same one for the same
-// configuration, so that concurrent calls share batches.
+// put caches a queue and returns the cached one. For the same configuration it returns the same
+// Queue, so that concurrent calls share batches.
 func (s *Cache) put(q *Queue) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,9 @@ func (s *Cache) put(q *Queue) *Queue {
 	return q
 }
 
-// Forget drops the entry that was cached before the server was asked. A nil was drops nothing:
-// the queue may have been created while the answer was in flight.
+// Forget drops the cached entry if it is still was, the entry from before the server was asked. If
+// was is nil, Forget drops nothing, because the queue may have been created while the answer was in
+// flight.
 func (s *Cache) Forget(was *Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,11 +76,11 @@ func (s *Cache) Forget(was *Queue) {
 	}
 }
 
-// Summary is the part of a queue that a question about its shards needs. It is much
-// smaller than a Queue, because a sweep and a survey ask about all queues.
+// Summary is the part of a queue that a call about its shards needs. It is much smaller than a
+// Queue, because a sweep and a survey ask about all queues.
 type Summary struct {
 	Version string
-	Limits  []string // of each shard
+	Limits  []string // the packed limits of each shard
 	// Throttle belongs to the configuration with this version.
 	Throttle contract.Throttle
 	Delivery duly.DeliveryMode
@@ -89,11 +90,11 @@ type Summary struct {
 // Summaries remembers queues.
 type Summaries struct {
 	mu    sync.Mutex
-	known map[string]map[string]*Summary // by namespace and name
+	known map[string]map[string]*Summary // summaries by namespace and queue name
 }
 
-// newSummary returns the summary of a queue. Most queues have equal limits, so it shares them
-// with another summary if they match.
+// newSummary returns the summary of a queue. Most queues have equal limits, so newSummary shares
+// the limits of another summary if they are equal.
 func newSummary(q *Queue, other *Summary) *Summary {
 	limits := make([]string, len(q.Shards))
 	for i, s := range q.Shards {
@@ -102,7 +103,7 @@ func newSummary(q *Queue, other *Summary) *Summary {
 	if other != nil && slices.Equal(limits, other.Limits) {
 		limits = other.Limits
 	}
-	// Cloning the version lets the rest of the configuration be collected.
+	// Without the clone, the summary would keep the whole configuration in memory.
 	return &Summary{
 		Version: strings.Clone(q.Version), Limits: limits, Throttle: contract.ThrottleOf(q.Config),
 		Delivery: q.Config.Delivery,

@@ -49,7 +49,7 @@ func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.Redis
 		return Reply{}, e.UnexpectedReply(name)
 	}
 	r := Reply{Word: codec.Text(&items[0]), Rest: items[1:]}
-	// The shard has another configuration and changed nothing.
+	// The shard has another configuration, so the script changed nothing.
 	if r.Word == "config" {
 		return r, &Stale{Shard: s, Value: codec.Text(&r.Rest[0]), met: met}
 	}
@@ -94,7 +94,7 @@ func (e *Catalog) CallByID(
 			return nil
 		}
 		s := q.Shards[contract.ShardOf(id, len(q.Shards))]
-		// Scripts with limits read them as the first argument.
+		// A script with limits reads them as its first argument.
 		all := []string{codec.Alias(id)}
 		if bounded {
 			all = []string{s.Limits, codec.Alias(id)}
@@ -139,7 +139,7 @@ func (e *Catalog) write(ctx context.Context, s *Shard, c link.Call) (r Reply, du
 	return r, durable, err
 }
 
-// ErrRetry makes With start again, because the queue was created meanwhile.
+// ErrRetry makes With start again, because another process created the queue since it was read.
 var ErrRetry = errors.New("redisengine: again")
 
 // With calls f with a queue or a group from the cache. It retries while a shard answers with

@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Catalog caches the queues and their configurations that a process uses, and keeps them equal to
-// those of the other processes.
+// Catalog caches the queues and their configurations that a process uses, and updates them after
+// changes by other processes.
 type Catalog struct {
 	*Resets
 	Cache     Cache
@@ -33,13 +33,15 @@ type Catalog struct {
 
 // Ticks fires the ticks of schedules. The calls that find a due tick report it here.
 type Ticks interface {
-	// Start starts to fire the due ticks of a shard, unless that goes on already. It reports false
-	// if this process leaves them alone for now, because it could not fire them a moment ago.
+	// Start starts to fire the due ticks of a shard, unless a pass is running already. It returns
+	// false if this process pauses the shard's ticks, because it could not fire them shortly
+	// before.
 	Start(at ShardRef) bool
-	// Round reads the due schedules of a shard once and fires their ticks. more reports that
-	// another round may find due ticks. If a round goes on already, Round waits for that one.
+	// Round reads the due schedules of a shard once and fires their ticks. more reports whether
+	// another round may find due ticks. If a round is running already, Round waits for its end.
 	Round(ctx context.Context, at ShardRef) (more bool, err error)
-	// Keep makes this process fire the ticks of a shard on time. tick is the first one.
+	// Keep makes this process fire the ticks of a shard on time. tick is the time of the first
+	// tick.
 	Keep(at ShardRef, tick int64, r store.Reading)
 }
 
@@ -165,12 +167,12 @@ func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
 	)
 }
 
-// NextVersion returns a version after was and after the others. An empty was starts a new epoch.
-// The version follows this process's wall clock, and always rises.
+// NextVersion returns a version that is higher than was and the other given versions. If was is
+// empty, it starts a new epoch. The version follows this process's wall clock, and always rises.
 func (e *Catalog) NextVersion(was string, others ...string) string {
 	number, birth := uint64(e.Local().Now().UnixMicro()), newMark()
 	for _, other := range append(others, was) {
-		// A clock that is behind must not produce an older version.
+		// If this process's clock is behind, the version must rise nevertheless.
 		number = max(number, numberOf(other)+1)
 	}
 	// The epoch lasts as long as the queue.
@@ -199,7 +201,8 @@ func (e *Catalog) State(q *Queue, s *Shard) *State {
 		}
 		g := &State{names: store.AppendKeys(make([]string, 0, len(store.ShardKeys)), s.Tag, store.ShardKeys[:]),
 			Calls: e.NewCalls(q, s)}
-		// If another caller was faster, the next round returns its state.
+		// If another caller was faster, the next round of the loop returns the state of that
+		// caller.
 		if s.State.CompareAndSwap(nil, g) {
 			e.Cache.markUsed(q)
 		}

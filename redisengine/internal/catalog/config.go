@@ -32,7 +32,8 @@ type storedConfig struct {
 	Backoff   duly.Backoff  `json:"backoff"`
 	Lease     time.Duration `json:"lease"`
 	TTL       time.Duration `json:"ttl"`
-	Retain    time.Duration `json:"retain,omitempty"` // missing: none, as earlier versions stored it
+	// Missing means that finished jobs are not kept, as earlier versions stored it.
+	Retain    time.Duration `json:"retain,omitempty"`
 	DeadAge   time.Duration `json:"dead_age"`
 	DeadCount int           `json:"dead_count"`
 	MaxJobs   int           `json:"max_jobs"`
@@ -40,11 +41,11 @@ type storedConfig struct {
 	Rate      float64       `json:"rate"`
 	Burst     int           `json:"burst,omitempty"`
 	Topic     *storedTopic  `json:"topic,omitempty"`
-	Push      *storedPush   `json:"push,omitempty"` // of a push queue
+	Push      *storedPush   `json:"push,omitempty"` // nil unless the queue is a push queue
 }
 
-// storedPush is the part of a stored configuration that only a push queue has. An empty text
-// means none.
+// storedPush is the part of a stored configuration that only a push queue has. An empty text means
+// that the setting is not used.
 type storedPush struct {
 	URL    string `json:"url,omitempty"`
 	OnDone string `json:"on_done,omitempty"`
@@ -53,7 +54,7 @@ type storedPush struct {
 
 // storedTopic is the part of a stored configuration that only a topic has.
 type storedTopic struct {
-	Born     string        `json:"born,omitempty"` // missing in a topic of an earlier version
+	Born     string        `json:"born,omitempty"` // missing in a topic that an earlier version created
 	Dedupe   time.Duration `json:"dedupe"`
 	Keep     time.Duration `json:"keep"`
 	MaxAge   time.Duration `json:"max_age"`
@@ -87,7 +88,7 @@ func storePush(c duly.QueueConfig) *storedPush {
 		return nil
 	}
 	p := c.Push
-	// The list shows NoDestination to callers, and stores an empty text for it.
+	// Callers see NoDestination, which is stored as an empty text.
 	for _, text := range []*string{&p.URL, &p.OnDone, &p.OnDead} {
 		if *text == duly.NoDestination {
 			*text = ""
@@ -230,7 +231,7 @@ func (s *storedGroup) read(shards int) (*Group, error) {
 	return g, contract.ValidateConfig(g.Config)
 }
 
-// pack returns the queue's configuration behind another version.
+// pack returns the queue's stored configuration with another version.
 func (q *Queue) pack(version string, gone bool) string {
 	if q.Topic != nil {
 		return PackTopic(version, q.Topic.Born, q.Topic.Config, q.Topic.Groups, gone)

@@ -56,7 +56,7 @@ func TestDamagedConfigurationIsCorrupt(t *testing.T) {
 func TestVersionsRise(t *testing.T) {
 	c := newTestCatalog()
 	first := c.NextVersion("")
-	// This is in the same microsecond.
+	// The second version is created in the same microsecond as the first.
 	second := c.NextVersion(first)
 	if numberOf(second) <= numberOf(first) || second[8:] != first[8:] {
 		t.Error("a change does not raise the number, or changes the mark of the queue")

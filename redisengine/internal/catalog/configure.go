@@ -19,7 +19,7 @@ func (e *Catalog) configureCall(q *Queue, s *Shard) link.Call {
 	c := link.Call{Script: sc.Script, Keys: sc.Names(s.Tag, ""), Args: []string{e.Clock(), q.Value}}
 	for _, g := range q.Topic.Groups {
 		c.Keys = append(c.Keys, store.LogKeys(store.GroupKeys, "", store.GroupTag(s.Tag, g.Name))...)
-		// A group with a start position has one for each shard.
+		// A group that starts at a position gets one position for each shard.
 		at, gone := "", "0"
 		if s.Index < len(g.At) {
 			at = strconv.FormatInt(g.At[s.Index], 10)
@@ -34,8 +34,8 @@ func (e *Catalog) configureCall(q *Queue, s *Shard) link.Call {
 	return c
 }
 
-// fromIn returns where the group begins in a shard. A position applies to its own shard. The
-// other shards begin at its time.
+// fromIn returns where the group begins in a shard. A position applies to its own shard. In the
+// other shards the group begins at the time of the position.
 func (g *Group) fromIn(shard int) string {
 	if at, ok := strings.CutPrefix(g.From, "place"); ok {
 		if at == strconv.Itoa(shard) {

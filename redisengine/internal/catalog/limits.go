@@ -52,7 +52,7 @@ func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 	var w codec.Packer
 	w.Array(22)
 	packQueueLimits(&w, c, i)
-	// A shard with 0 would never deliver, so each holds at least one.
+	// A shard with a part of 0 would never deliver, so each shard gets at least 1.
 	w.Integer(int64(max(1, contract.ShardPart(c.Group.MaxHeld, c.Shards, i))))
 	w.Bool(c.Group.Order == duly.OrderKeys)
 	packFilter(&w, c.Group.Filter)
@@ -68,7 +68,7 @@ func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 // packFilter packs names and values alternately. It packs false for no filter.
 func packFilter(w *codec.Packer, f duly.Filter) {
 	conditions, err := contract.FilterConditions(f)
-	// The filter was validated, so there is no error.
+	// The filter was validated before, so the error is impossible.
 	if err != nil || len(conditions) == 0 {
 		w.No()
 		return

@@ -15,14 +15,15 @@ import (
 // Queue is a queue with one configuration. It is immutable: another configuration is another
 // Queue.
 type Queue struct {
-	Ref           duly.QueueRef
-	Config        duly.QueueConfig
-	Value         string // the configuration as it is stored, version first
-	Version       string
-	Tomb          bool // being destroyed: its remains are deleted before it is created again
-	PlainDefaults bool // a pull queue whose defaults are the contract's
+	Ref     duly.QueueRef
+	Config  duly.QueueConfig
+	Value   string // the stored configuration, which begins with the version
+	Version string
+	// Whether the queue is being destroyed; its remains are deleted before it is created again.
+	Tomb          bool
+	PlainDefaults bool // whether this is a pull queue whose defaults are those of the contract
 	Topic         *Topic
-	View          *View // set for a group
+	View          *View // set for a group, nil for a queue or topic
 	Shards        []*Shard
 }
 
@@ -81,8 +82,8 @@ func (q *Queue) dropIdle() (kept bool) {
 
 // Topic is the part of a Queue that only a topic has.
 type Topic struct {
-	// Born is random. A topic that is created again under the same name has another one. It is
-	// empty for a topic of an earlier version.
+	// Born is random. A topic that is created again under the same name has a different Born. Born
+	// is empty for a topic that an earlier version created.
 	Born   string
 	Config duly.TopicConfig
 	// Groups are sorted by name. A group with Gone set is being destroyed.
@@ -90,16 +91,16 @@ type Topic struct {
 
 	mu    sync.Mutex
 	views map[string]*Queue
-	calls []*TopicCall // by shard, created on first use
+	calls []*TopicCall // calls by shard index, created on first use
 }
 
 // Group is a group in the configuration of its topic.
 type Group struct {
 	Name   string
-	Birth  string // random, 16 hex digits
-	Made   uint64 // the number of the configuration that created it
-	Since  int64  // its creation time, in ms
-	From   string // where it begins: start, end, time or place
+	Birth  string // the group's epoch mark: random, 16 hex digits
+	Made   uint64 // the number of the configuration that created the group
+	Since  int64  // the group's creation time, in ms
+	From   string // where the group begins: start, end, a time or a position
 	At     []int64
 	Gone   bool
 	Config duly.QueueConfig
@@ -151,7 +152,7 @@ func (q *Queue) Group(name string) *Queue {
 	t := q.Topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The same view serves all callers, so they share batches.
+	// All callers get the same view, so they share batches.
 	if v := t.views[name]; v != nil {
 		return v
 	}
@@ -175,7 +176,7 @@ func (q *Queue) Group(name string) *Queue {
 
 // TopicCall holds the arguments of calls on a topic's shard that depend on its groups.
 type TopicCall struct {
-	Limits string   // what the configuration bounds, packed
+	Limits string   // the limits of the configuration, packed
 	Groups string   // the names of the groups that Publish wakes, packed
 	Keys   []string // the topic's keys, and the markers of these groups
 }
@@ -219,11 +220,11 @@ func (q *Queue) TopicCall(s *Shard) *TopicCall {
 // on a queue that is configured all the time would never end. After a queue was destroyed and
 // created again, the walk starts over.
 type Walk struct {
-	birth string // of the queue: its epoch mark
-	done  int    // shards
+	birth string // epoch mark of the queue in the last attempt
+	done  int    // number of shards that have answered
 }
 
-// Begin reports whether the walk starts over, because the queue is another one.
+// Begin reports whether the walk starts over, because the queue was created again.
 func (w *Walk) Begin(q *Queue) bool {
 	birth := q.Version[8:]
 	if w.birth == birth {

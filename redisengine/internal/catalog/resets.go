@@ -24,9 +24,9 @@ import (
 // replaced by another one. If the mark is unchanged, a missing queue was destroyed.
 type marks struct {
 	mu    sync.Mutex
-	asked uint64 // questions so far
+	asked uint64 // number of questions so far
 	known map[string]knownMark
-	reset contract.Reset // the last one that was detected
+	reset contract.Reset // the last detected reset
 }
 
 // Resets detects and records that a store was lost.

@@ -3,7 +3,7 @@ package catalog
 import "testing"
 
 // TestLateAnswerIsNoReset checks two concurrent questions for a namespace's mark. If the later
-// one is answered first, the earlier answer without a mark is no reset.
+// question is answered first, the earlier answer without a mark is no reset.
 func TestLateAnswerIsNoReset(t *testing.T) {
 	t.Parallel()
 	var b marks

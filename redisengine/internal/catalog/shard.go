@@ -21,14 +21,14 @@ type Shard struct {
 	Tag    string
 	Base   string // of a group's shard: the tag of the topic's shard
 	Limits string // the shard's part of the limits, packed for the scripts
-	// met is positive if the shard is known to have this configuration. After the shard lost its
-	// data it is the same number negated, until the shard has the configuration again, with the
-	// next number.
+	// met is positive if the shard is known to have this configuration. After the shard has lost
+	// its data, met is the same number negated. When the shard has the configuration again, met is
+	// the next number.
 	met atomic.Int64
 	// Emptied is 1 more than the monotonic time at which a Reserve that left no job was sent. It
 	// is 0 after a waiter has used it.
 	Emptied atomic.Int64
-	State   atomic.Pointer[State] // nil while the shard is not in use
+	State   atomic.Pointer[State] // nil until a call uses the shard
 }
 
 // Name returns the name of one of the shard's keys.
@@ -63,13 +63,13 @@ func (s *Shard) meet() {
 	}
 }
 
-// State holds what calls on a shard need. A process may know a hundred thousand queues, but few
-// are in use at a time, and the garbage collector scans all that is known. The state is therefore
-// created by the first call or waiter. A sweep drops it if no call came since the last sweep. A
-// caller with a dropped state may go on using it.
+// State holds what calls on a shard need. A process may know a hundred thousand queues, but few are
+// in use at a time, and the garbage collector scans all state. The state is therefore created by
+// the first call or waiter. A sweep drops it if no call came since the last sweep. A caller with a
+// dropped state may go on using it.
 type State struct {
-	names []string // of store.ShardKeys
-	Calls any      // from Catalog.NewCalls
+	names []string // key names in the order of store.ShardKeys
+	Calls any      // the value that Catalog.NewCalls returned
 	used  atomic.Bool
 }
 
@@ -81,7 +81,7 @@ func (g *State) Name(key string) string { return g.names[slices.Index(store.Shar
 type Stale struct {
 	Shard *Shard
 	Value string
-	met   int64 // Shard.met before the call
+	met   int64 // the value of Shard.met before the call
 }
 
 // lost reports whether the shard has lost a configuration that it had. It returns true to one

@@ -25,16 +25,16 @@ type MultiCall struct {
 	Catalog   *Catalog
 	QueueOf   func(queue int) duly.QueueRef
 	Script    *store.Script
-	Keys      []string // of each shard
-	MaxShards int      // shards of one call
+	Keys      []string // the keys that the script needs of each shard
+	MaxShards int      // maximum number of shards in one call
 	FirstArgs []string // the arguments before those of the shards
 	// Paced limits the concurrent calls to leave room for other callers. A paced call is not
 	// retried, so an unreachable node does not delay the others.
 	Paced bool
 
 	calls   []link.Call
-	targets [][]Target // of each call
-	group   string     // of the last call
+	targets [][]Target // shards of each call
+	group   string     // node group of the last call
 }
 
 // Add adds a shard with its own arguments.
@@ -129,7 +129,7 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 	var last *Summary
 	for k, value := range codec.Elements(&values) {
 		if value.IsNil() {
-			// The queue was destroyed meanwhile.
+			// The queue was destroyed after its name was read.
 			continue
 		}
 		ref := duly.QueueRef{Namespace: namespace, Name: fields[k]}
@@ -138,7 +138,7 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 			odd(q, err)
 			continue
 		}
-		// Neighbours usually have equal limits, which newSummary shares.
+		// Queues next to each other usually have equal limits, which newSummary shares.
 		last = newSummary(q, last)
 		all[unknown[k]] = last
 		e.Summaries.put(ref, last)

@@ -32,7 +32,7 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 		case err != nil:
 			return nil, err
 		case q != nil && q.Tomb:
-			// The remains of the old queue would belong to the new one.
+			// The remains of the old queue would become part of the new one.
 			if err := e.FinishDestroy(ctx, q); err != nil {
 				return nil, err
 			}
@@ -91,7 +91,7 @@ func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 		}
 	}
 
-	// The entry goes last: if this process dies before, another one finishes the work.
+	// The entry is removed last: if this process dies before, another process finishes the work.
 	_, err := e.Put(ctx, store.ScriptQueueSet, q.Ref, q.Value, "")
 	return err
 }
@@ -130,7 +130,7 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 			"shard gets it again",
 			"queue", q.Ref.String(), "shard", other.Shard.Index)
 	case numberOf(other.Value) > numberOf(now.Version):
-		// The list has lost a change, or a process whose clock is ahead destroyed the queue.
+		// Either the list has lost a change, or a process whose clock is ahead destroyed the queue.
 		if now, err = e.Replace(ctx, now, now.pack(e.NextVersion(now.Version, other.Value), false)); err != nil ||
 			now == nil {
 			return err
@@ -179,7 +179,7 @@ func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 		return err
 	}
 	now, err := e.Put(ctx, store.ScriptQueueSet, ref, "", held.pack(e.NextVersion(held.Version), false))
-	// nil: another process has created or restored it meanwhile.
+	// nil means that another process has created or restored the queue since.
 	if err != nil || now == nil {
 		return err
 	}
@@ -212,14 +212,15 @@ func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue
 // namespace, or ScriptQueueSet.
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	before, after := isPush(was), isPush(value)
-	// First, so that the list of push queues never misses one.
+	// The list of push queues is updated first, so that it never lacks a push queue.
 	if after {
 		if err := e.listPushQueue(ctx, ref, true); err != nil {
 			return nil, err
 		}
 	}
 	q, err := e.put(ctx, sc, ref, was, value)
-	// After a refused change the other process's call updates the list.
+	// If the change was refused, the process that changed the queue first updates the list of push
+	// queues.
 	if changed := q == nil && value != ""; err == nil && !changed && (before || after) {
 		err = e.listPushQueue(ctx, ref, after)
 	}

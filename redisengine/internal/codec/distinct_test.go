@@ -2,8 +2,8 @@ package codec
 
 import "testing"
 
-// TestJobsAreDistinctInAnyOrder checks that only repeated IDs make jobs equal. Concurrent calls
-// are joined in any order, so the numbers of one may be below those of another.
+// TestJobsAreDistinctInAnyOrder checks that only repeated IDs make jobs equal. Concurrent calls are
+// joined in any order, so one call's numbers may be lower than those of a call before it.
 func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 	for _, c := range []struct {
 		name     string

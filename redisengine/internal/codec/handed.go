@@ -16,12 +16,12 @@ import (
 type Deliveries struct {
 	Now, DefaultEnd int64 // the server's time, and the end of a lease of the default length
 	N               int
-	Numbers         string // of all jobs, joined
+	Numbers         string // numbers of all jobs, concatenated
 	Packed          Unpacker
 	policies        map[byte]policy
 	Runs, Ends      []rueidis.RedisMessage
-	bodies          map[int]string // by the index of their jobs in the answer
-	First           int            // the index of the first job
+	bodies          map[int]string // large bodies by the index of their jobs in the answer
+	First           int            // index of the first job
 }
 
 // ReadDeliveries reads the answer of the reserve script.
@@ -61,7 +61,7 @@ func (h *Deliveries) Cut(jobs int) Deliveries {
 	first := *h
 	n := 0
 	for rest := h.Packed; n < h.N && jobs > 0; n++ {
-		// A job whose record is lost is passed along, but does not count.
+		// A number whose record is lost is skipped, and does not count as a job.
 		if _, there := rest.textOrNo(); there {
 			jobs--
 		}
@@ -89,7 +89,7 @@ func (h *Deliveries) FirstEnd() int64 {
 	return first
 }
 
-// Next reads the i-th job; jobs are read in order. there reports whether it has a record.
+// Next reads the i-th job; jobs are read in order. there reports whether the job has a record.
 func (h *Deliveries) Next(i int) (number, record string, there bool) {
 	number = h.Numbers[i*NumberSize : (i+1)*NumberSize]
 	record, there = h.Packed.textOrNo()
@@ -116,8 +116,8 @@ type DeliveryWriter struct {
 	Ref      duly.QueueRef
 	Shard    int
 	Now      int64
-	Left     int    // deliveries still to write
-	Receipts []byte // with capacity for all
+	Left     int    // number of deliveries still to write
+	Receipts []byte // a buffer with capacity for all receipts
 	bodies   []byte
 }
 

@@ -12,13 +12,13 @@ import (
 
 // PushJob is a job of a push.
 type PushJob struct {
-	Job *duly.Job // as it was pushed
+	Job *duly.Job // the job as it was pushed
 	// Planned is the job with all defaults filled in. It is nil for a job that is plain.
 	Planned *contract.Planned
 	ID      string
 	Number  duly.Number
 	When    int64 // a delay in µs, or an absolute time in ms, negated
-	// Named: the client created the ID for this push, and it is the number.
+	// whether the client created the ID for this push, so that the number is the ID
 	Named bool
 }
 
@@ -26,13 +26,13 @@ type PushJob struct {
 type CallArgs struct {
 	Args []string
 	// For pushes: due times, kinds, the aliases of callers' IDs, order and merge keys, and large
-	// bodies. The last three lists are short if later jobs have none.
+	// bodies. The last three lists end at the last job that has a value.
 	whens   []int64
 	kinds   []jobKind
 	names   []string
 	keys    []string
 	bodies  []string
-	records []string // for pushes: the part of each record behind the priority
+	records []string // for pushes: each record without its first byte, the priority
 }
 
 // maxKeptArgs bounds the arguments for which a pooled call keeps memory.
@@ -160,8 +160,8 @@ func PushArgs(calls []*CallArgs) []string {
 	return args
 }
 
-// packAbout packs the properties of all jobs. The result is empty for most calls: their jobs are
-// bare, due now and have distinct IDs.
+// packAbout packs the properties of all jobs. For most calls the result has no entries, because
+// their jobs are bare, due now and have distinct IDs.
 func packAbout(calls []*CallArgs, n int) string {
 	var about Packer
 	about.Array(6)
@@ -186,8 +186,8 @@ func packAbout(calls []*CallArgs, n int) string {
 var nothingSpecial = func() string {
 	var about Packer
 	about.Array(6)
-	about.No() // bare jobs
-	about.No() // of one kind
+	about.No() // kinds: all jobs are bare
+	about.No() // kinds per job: all jobs are of one kind
 	about.Integer(0)
 	about.No()
 	about.No()
@@ -218,8 +218,8 @@ func distinct(calls []*CallArgs) bool {
 	return true
 }
 
-// rising reports whether all IDs are numbers, each above the one before. That holds for most
-// calls. In a batch, a caller's numbers may be below those of a caller that came first.
+// rising reports whether all IDs are numbers, and each is higher than the one before. Most calls
+// fulfill that. In a batch, the numbers of one caller may be lower than those of an earlier caller.
 func rising(calls []*CallArgs) bool {
 	last := ""
 	for _, c := range calls {
@@ -243,7 +243,7 @@ func packKinds(w *Packer, calls []*CallArgs, n int) {
 	known := map[jobKind]int{}
 	for _, c := range calls {
 		for _, k := range c.kinds {
-			// Neighbours usually have one kind, which saves the map access.
+			// Consecutive jobs usually have the same kind, which saves the map access.
 			if n := len(places); n > 0 && all[places[n-1]] == k {
 				places = append(places, places[n-1])
 				continue
@@ -265,7 +265,7 @@ func packKinds(w *Packer, calls []*CallArgs, n int) {
 			k.pack(w)
 		}
 	}
-	// With one kind, the script needs no list.
+	// If all jobs have one kind, the script needs no list of kinds.
 	if len(all) == 1 {
 		w.No()
 		return

@@ -15,12 +15,13 @@ import (
 // A record is what the hash schedules holds of a schedule. lua/include/schedule.lua
 // describes its bytes.
 
-// scheduleHead is the length of what the engine maintains in a record.
+// scheduleHead is the length of a record's head: the part that the engine maintains, and not the
+// caller.
 const scheduleHead = 39
 
 const schedulePaused = 1
 
-// ScheduleHead returns what the engine maintains of a schedule, in its stored form.
+// ScheduleHead returns the head of a schedule's record.
 func ScheduleHead(r *contract.ScheduleRecord) string {
 	b := make([]byte, 0, scheduleHead)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Version))
@@ -63,7 +64,7 @@ func ReadScheduleVersion(m *rueidis.RedisMessage) int64 {
 	return int64(u.number(8))
 }
 
-// ReadSchedule reads a record. It fails for one that another program has written.
+// ReadSchedule reads a record. It returns an error for a record that another program has written.
 func ReadSchedule(ref duly.QueueRef, name, text string) (r contract.ScheduleRecord, err error) {
 	r.Queue = ref
 	u := Unpacker{Rest: text}
@@ -73,14 +74,14 @@ func ReadSchedule(ref duly.QueueRef, name, text string) (r contract.ScheduleReco
 		*n = int64(u.number(6))
 	}
 	if u.Bad || r.Version <= 0 {
-		return r, errors.New("the record is cut short")
+		return r, errors.New("the schedule's record is shorter than its parts")
 	}
 	r.Schedule, err = schedule.Decode(name, []byte(u.Rest))
 	return r, err
 }
 
-// FireArgs appends an item of a Fire as the script takes it. p is the planned run, nil for
-// none, and number the number of its job.
+// FireArgs appends an item of a Fire as the script takes it. p is the planned run, or nil if the
+// tick makes no run. number is the number of the run's job.
 func FireArgs(args []string, item *contract.FireItem, missed int, p *contract.Planned, number duly.Number) []string {
 	var w Packer
 	w.Array(7)

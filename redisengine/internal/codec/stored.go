@@ -49,12 +49,12 @@ func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed
 type Job struct {
 	contract.Planned
 	Number           duly.Number
-	OwnID            string // the caller's ID; "" if the ID is the number
+	OwnID            string // the caller's ID; "" if the job's ID is its number
 	ended            uint64
 	failures, stalls int
 	lastError        string
 	result           string
-	Size             int // length of the body, as the record says
+	Size             int // length of the body according to the record
 }
 
 // DamagedJob returns the error for a job that can't be read.
@@ -125,7 +125,7 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 		if flags&flag == 0 {
 			return ""
 		}
-		// The clone lets the answer be collected: many records may share one text.
+		// Many records may share one text. The clone lets the garbage collector free that text.
 		return strings.Clone(u.take(int(u.number(1))))
 	}
 	s.OwnID = IDOf(text(hasID))
@@ -160,7 +160,7 @@ func (s *Job) applyPolicy(p policy) {
 	}
 	if s.MergeKey != "" {
 		s.Merge = duly.Merge{Key: s.MergeKey, Mode: p.mode, Until: p.until, MaxWait: p.maxWait}
-		// The key was derived from the body, so the caller set none.
+		// This byte marks a merge key that was derived from the body, so the caller set none.
 		if s.MergeKey[0] == '\x01' {
 			s.Merge.Key = ""
 		}

@@ -50,7 +50,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 
 	var first *codec.Listed
 	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		// A retry starts over, because the shards may be other ones.
+		// A retry starts over, because the queue's shards may have changed.
 		first = nil
 		if q == nil {
 			return nil
@@ -63,7 +63,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 			if r.Word == "none" {
 				continue
 			}
-			// Each shard has its own first job, so the best of them is next.
+			// Each shard has its own first job, so the first of all is the one with the best rank.
 			t, err := codec.ReadListed(q.Ref, &r.Rest[1], true)
 			if err != nil {
 				return err

@@ -55,7 +55,7 @@ func readCursor(text string, state duly.State) (c Cursor, err error) {
 	return c, nil
 }
 
-// List implements contract.Inspector. It lists one shard after the other.
+// List implements contract.Inspector. It lists the shards one after the other.
 func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
 	if err := contract.ValidateList(&p); err != nil {
 		return page, err
@@ -103,7 +103,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 	return page, err
 }
 
-// ListShard reads a page of one shard, of at most most jobs and room bytes, and advances the
+// ListShard reads a page of one shard, of at most `most` jobs and `room` bytes, and advances the
 // cursor.
 func ListShard(
 	ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int,

@@ -29,7 +29,8 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 	err error) {
 	var w catalog.Walk
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		// Another queue starts over; a retry for the same queue keeps the shards that answered.
+		// For another queue the sum starts over. A retry for the same queue keeps the shards that
+		// answered.
 		if q == nil || w.Begin(q) {
 			st, throttle = duly.Stats{}, contract.ThrottleOf(e.QueueConfig())
 		}

@@ -22,8 +22,8 @@ var idleKeys = []string{"config", "records", "tally", "ticks"}
 
 // Survey implements contract.Surveyor. It reads the counters of a hundred shards per call. They
 // describe a shard without jobs completely. It calls Stats for each of the others. Stats also
-// covers the cases that one call can't: a shard has another configuration, needs steps first,
-// uses very many priorities, or has damaged keys.
+// covers the shards for which one call is not enough: a shard has another configuration, needs
+// steps first, uses very many priorities, or has damaged keys.
 func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page contract.SurveyPage,
 	err error) {
 	names, err := e.surveyed(ctx, namespace, p)
@@ -60,12 +60,12 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 	return contract.SurveyPage{Queues: s.queues, Next: names.Next}, nil
 }
 
-// survey is one page in progress.
+// survey is the progress of one page.
 type survey struct {
 	e         *Inspector
 	namespace string
 	queues    []contract.QueueStats
-	alone     []int // queues that need Stats
+	alone     []int // indexes of the queues that need Stats
 }
 
 func (s *survey) ref(i int) duly.QueueRef {
@@ -94,7 +94,7 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		Paced: true,
 	}
 	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
-	// In a cluster each shard is one call anyway, so the full question comes first.
+	// In a cluster each call covers one shard anyway, so the full stats are read at once.
 	for _, at := range idle.Singles() {
 		add(at)
 	}
@@ -138,7 +138,8 @@ func (s *survey) addAnswer(targets []catalog.Target, answer *rueidis.RedisMessag
 	return nil
 }
 
-// surveyed lists the queues and groups of one page. The cursor may be the name of either.
+// surveyed lists the queues and groups of one page. The cursor may be the name of a queue or of a
+// group.
 func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageParams) (page duly.NamePage, err error) {
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return page, err

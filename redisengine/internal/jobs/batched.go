@@ -25,7 +25,7 @@ type Jobs struct {
 	repairer *maintain.Repairer
 
 	consumers consumers
-	// Shards for the next pushes and reserves that may go to any shard.
+	// pushes and reserves select the shards of calls that may use any shard.
 	pushes, reserves run
 }
 
@@ -114,7 +114,7 @@ type BatchReply struct {
 // failure is the error of an unreachable node of a cluster, or of a part of a call. An error of a
 // call that may have run replaces one of a call that did not.
 type failure struct {
-	cluster bool // other nodes may still answer
+	cluster bool // whether other nodes may still answer
 	err     error
 }
 
@@ -138,12 +138,12 @@ func (f *failure) note(err error) {
 
 // share is the part of a batched reserve that one caller gets.
 type share struct {
-	room    int  // bytes for bodies
-	hasJobs bool // its caller already has jobs from this Reserve
+	room    int  // bytes of bodies that the caller may still get
+	hasJobs bool // whether the caller already has jobs from this Reserve
 	handed  codec.Deliveries
 	more    int64
-	joint   bool // the batch had other callers
-	tickDue bool // a tick of a schedule is due
+	joint   bool // whether the batch had other callers
+	tickDue bool // whether a tick of a schedule is due
 	// For groups: the consumer's name, and the deliveries.
 	consumer string
 	messages []duly.Delivery

@@ -16,7 +16,7 @@ type consumers struct {
 }
 
 type consumer struct {
-	group string // its epoch mark
+	group string // epoch mark of the group
 	name  string
 }
 
@@ -43,7 +43,8 @@ func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Dropping all entries bounds the memory; the names are then stored early.
+	// Dropping all entries limits the memory. The cost is that some names are stored again too
+	// early.
 	if c.stored == nil || len(c.stored) >= maxNoted {
 		c.stored = map[consumer]time.Duration{}
 	}

@@ -34,7 +34,7 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 		most, room, hasJobs := roomOf(calls)
 		token, consumer := newToken(), ""
 		for _, c := range calls {
-			// One name per call is enough: the others follow with later calls.
+			// One call can store only one name. Later calls store the names of the other callers.
 			if consumer == "" && e.consumers.due(q.View.Group, c.share.consumer, e.Local().Mono()) {
 				consumer = c.share.consumer
 			}
@@ -72,7 +72,8 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 				c.share.messages, all = all[:n:n], all[n:]
 			}
 		}
-		// Callers have left, so nobody would settle these before their leases end.
+		// These deliveries were leased for callers that have left. Without a release they would be
+		// stuck until their leases end.
 		if len(all) > 0 {
 			e.Tasks.Go(func() { e.giveBackMessages(q, all) })
 		}

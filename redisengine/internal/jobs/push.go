@@ -44,7 +44,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 		return nil, err
 	}
 
-	// Each queue's error goes to its own jobs, so one queue can't fail the others.
+	// An error of one queue is reported only for its own jobs.
 	catalog.Parallel(groups, func(g *queueJobs) error {
 		g.err = e.pushQueue(ctx, jobs, *g, results)
 		return nil
@@ -65,7 +65,8 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJob
 	if ctx.Err() != nil && len(groups) > 1 {
 		return nil, link.Partly(groups[at].err)
 	}
-	// After the caller has left, late answers may still write into the results, so they are not read.
+	// After the caller has left, late answers may still be written to the results, so the results
+	// are not read.
 	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Status != 0 }) {
 		return nil, groups[at].err
 	}
@@ -111,7 +112,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 			continue
 		}
 
-		// This plan has results of its own, because the job is planned again when it is pushed.
+		// The plan has separate results, because each job is planned again when it is pushed.
 		p := newQueuePush(e, nil, jobs, make([]duly.PushResult, len(jobs)))
 		p.plan([]int{i})
 		if err := p.checkTTL(ctx); err != nil {
@@ -184,7 +185,8 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 				return p.refuse(err)
 			}
 			g.places = p.placesFrom(g.places, p.items[0].place)
-			// With now plans the jobs with the new queue's defaults.
+			// With then calls this function again, which plans the jobs with the new queue's
+			// defaults.
 			return catalog.ErrRetry
 		}
 
@@ -198,8 +200,8 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 	})
 }
 
-// placesFrom returns the indexes (nil: all) from the first one on. The jobs before it were
-// invalid and have their answers.
+// placesFrom returns the indexes of the jobs from the given one on; nil means all jobs. The jobs
+// before that index are invalid and already have their answers.
 func (p *queuePush) placesFrom(places []int, first int) (from []int) {
 	if places == nil {
 		for place := range p.jobs {
@@ -296,7 +298,7 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 		return
 	}
 
-	// The jobs are stored, but the caller must not rely on it.
+	// The jobs are stored, but not confirmed, so each gets the error.
 	for i := range items {
 		if result := &p.results[items[i].place]; result.Err == nil {
 			result.Err = r.durable
@@ -320,7 +322,8 @@ func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs i
 // send sends the items to their shards. A failed shard does not affect the answers of the others.
 func (p *queuePush) send(ctx context.Context) error {
 	err := p.sendItems(ctx, p.items)
-	// The retry after a stale shard also plans the left jobs again, because they have no answers.
+	// The retry after a stale shard also plans the jobs in left again, because they have no
+	// answers.
 	if err != nil && ctx.Err() != nil || errors.As(err, new(*catalog.Stale)) {
 		return err
 	}
@@ -354,7 +357,7 @@ func (p *queuePush) sendItems(ctx context.Context, items []pushItem) error {
 			parts[s])
 	})
 	if ctx.Err() != nil && len(parts) > 1 {
-		// Other shards may have stored jobs, and the caller gets no single answers.
+		// Other shards may have stored jobs, and the error replaces all results.
 		return link.Partly(err)
 	}
 	return err
@@ -368,7 +371,7 @@ func (p *queuePush) shard(ctx context.Context, s *catalog.Shard, items []pushIte
 	return join(ctx, &p.e.Batchers(p.q, s).Push, j)
 }
 
-// pack adds jobs to the call. They share one buffer.
+// pack adds jobs to the call. The texts of all jobs share one buffer.
 func (c *Batched) pack(items []pushItem) {
 	size := 0
 	for i := range items {

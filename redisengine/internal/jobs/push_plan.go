@@ -21,8 +21,8 @@ type queuePush struct {
 	jobs    []duly.Job
 	results []duly.PushResult
 	items   []pushItem
-	only    [1]pushItem // memory for the one item of most calls
-	// left has the jobs whose numbers other jobs have.
+	only    [1]pushItem // memory for the item of a call with one job, the most frequent case
+	// left has the jobs whose numbers belong to other jobs.
 	left []pushItem
 	mu   sync.Mutex // guards left: the parts of a call are answered concurrently
 }
@@ -42,8 +42,8 @@ func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.Pus
 // pushItem is one planned job.
 type pushItem struct {
 	codec.PushJob
-	place int   // index in the call
-	err   error // set if the job is invalid
+	place int   // index of the job in the call
+	err   error // the error of an invalid job, else nil
 	// waited: an earlier call has waited for its durability in vain.
 	waited bool
 }
@@ -116,7 +116,7 @@ func (p *queuePush) planJob(job *duly.Job) (contract.Planned, error) {
 		fresh := contract.ConfigForNew(*cfg, job)
 		cfg = &fresh
 	}
-	// A key chooses the shard, so it must agree with the ID.
+	// A key determines the shard, so the shard of the key must be the shard of the ID.
 	keyed := cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
 	if job.Due.IsZero() && !keyed {
 		return contract.PlanJob(*job, cfg, now, p.e.Settings.MaxBody)

@@ -23,7 +23,8 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		return nil, err
 	}
 	if err := e.Alive(ctx); err != nil {
-		// The caller may have taken a wake-up, which another waiter must get.
+		// The caller may have been woken for a job. Since it reserves nothing, another waiter must
+		// be woken.
 		e.hub.PassOn(p.Namespace, p.Queues, p.Dispatcher)
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	}
 	t := NewReservation(e, p)
 	err := t.run(ctx)
-	// The caller has left, so no one would settle the jobs.
+	// The caller has left, so nobody would settle the jobs.
 	if ctx.Err() != nil {
 		return nil, t.leave(ctx.Err())
 	}
@@ -62,21 +63,21 @@ func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false 
 type Reservation struct {
 	e      *Jobs
 	p      duly.ReserveParams
-	left   int // deliveries still wanted
-	room   int // bytes of bodies
+	left   int // number of deliveries still wanted
+	room   int // bytes of bodies that may still be returned
 	full   bool
-	again  bool // this is a retry
+	again  bool // whether this is a retry
 	wakeup wakeup
 	share  share // result of the batched call in flight
 	Got    []duly.Delivery
 	broken error              // the error of a job that could not be read
 	due    []catalog.ShardRef // shards that have reported a due tick
-	fired  bool               // the ticks of due were fired
+	fired  bool               // whether the ticks of due were fired
 }
 
-// wakeup is a shard that a waiter was woken for and that was not asked since.
+// wakeup is the shard that a waiter was woken for, as long as it has not been asked.
 type wakeup struct {
-	ref   duly.QueueRef // without a name: none
+	ref   duly.QueueRef // the zero value means no wake-up
 	shard int
 }
 
@@ -109,7 +110,7 @@ func (t *Reservation) run(ctx context.Context) error {
 			t.fireTicks(ctx)
 		case err == nil:
 			return t.broken
-		// A call that may have run may have leased jobs, so it is not repeated.
+		// A call that may have run may also have leased jobs, so it is not repeated.
 		case !link.Untouched(err) || !p.Wait():
 			return err
 		}
@@ -198,8 +199,8 @@ func (t *Reservation) ask(ctx context.Context) error {
 // queueRound is the progress of a Reserve through the shards of one queue.
 type queueRound struct {
 	catalog.Walk
-	had    int  // deliveries from other queues
-	woken  bool // a waiter was woken for the queue
+	had    int  // number of deliveries from earlier queues
+	woken  bool // whether a waiter was woken for this queue
 	first  int
 	failed failure
 }
@@ -209,7 +210,8 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		first, woken := t.begin(q.Ref)
 		r.had, r.woken = len(t.Got), r.woken || woken
 		if !woken && len(q.Shards) > 1 {
-			// It is reduced to a valid index, because the number of shards is a power of two.
+			// The number is reduced to a valid index later, because the number of shards is a power
+			// of two.
 			first = int(t.e.reserves.next())
 		}
 		r.first, r.failed = first, t.e.newFailure()
@@ -226,8 +228,8 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		return nil
 	})
 
-	// A filter skips messages that have woken a waiter. In other queues, another caller was
-	// faster, which is no reason to slow down the waiters.
+	// A filter may skip messages that have woken a waiter, and that slows down later wake-ups. In
+	// other queues an empty Reserve only means that another caller was faster.
 	found := len(t.Got) > r.had
 	if q.Config.Group.Filter != "" && (found || err == nil && r.failed.err == nil) {
 		t.e.hub.Reserved(wait.Door{Ref: q.Ref}, found, r.woken)
@@ -242,7 +244,7 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 
 // begin returns the shard that a waiter was woken for, if any.
 func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
-	// For the same queue this is a retry after another configuration.
+	// If the wake-up is for the same queue, this is a retry after a change of the configuration.
 	if t.wakeup.ref != ref {
 		if t.wakeup = (wakeup{}); t.again {
 			return 0, false
@@ -259,7 +261,7 @@ func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 // its limit. It also asks again if other callers of the batch used up the bytes, because each
 // caller has its own limit (C4.3).
 func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
-	// Dispatchers and workers must not take each other's jobs.
+	// Dispatchers and workers must not reserve each other's jobs.
 	if q.Dispatched() != t.p.Dispatcher {
 		return t.stepOnly(ctx, q, s)
 	}
@@ -279,7 +281,7 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 		} else {
 			t.read(q, s)
 		}
-		// A suspect job goes alone, so a full answer with one is complete.
+		// A suspect job is delivered alone, so an answer with such a job is complete.
 		filled := t.share.more == noRoom
 		if filled && t.share.joint && t.left > 0 && !t.hasSuspect() {
 			continue
@@ -291,8 +293,8 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 	}
 }
 
-// stepOnly moves a shard forward whose jobs are for other callers. The answer also shows whether
-// the configuration is still current.
+// stepOnly makes one step in a shard whose jobs are for other callers. The answer also shows
+// whether the configuration is still current.
 func (t *Reservation) stepOnly(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	if q.View != nil {
 		return nil
@@ -354,8 +356,8 @@ func (t *Reservation) readMessages() {
 	t.Got = append(t.Got, t.share.messages...)
 }
 
-// Release returns the jobs of a caller that has left. It may retry after a lost answer, because a
-// released job has no current receipt any more.
+// Release returns the jobs of a caller that has left. It may retry after a lost answer, because the
+// receipt of a released job is no longer valid.
 func (t *Reservation) Release() {
 	outcomes := make([]duly.SettleRequest, len(t.Got))
 	for i, d := range t.Got {
@@ -378,7 +380,7 @@ func (t *Reservation) Release() {
 const (
 	noMore int64 = iota
 	moreSteps
-	noRoom // the next job does not fit into the answer
+	noRoom // the next job does not fit into this answer
 
 	tickDue int64 = 4 // is added if a tick of a schedule is due
 )
@@ -387,8 +389,8 @@ const (
 // it.
 var errUnsent = errors.New("redisengine: left before the call was sent")
 
-// maxShared is the largest Max that shares a batch. A larger one is worth a call of its own,
-// which waits for no other.
+// maxShared is the largest Max that shares a batch. A call for more jobs is sent alone, and does
+// not wait for other calls.
 const maxShared = 100
 
 // join asks a shard together with other callers that want the same lease, in the order in which
@@ -399,7 +401,8 @@ func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	c.lease, c.share = codec.Micros(t.p.Lease), &t.share
 	b := &t.e.Batchers(q, s).Reserve
 	do := b.Do
-	// A Reserve with jobs has less room, so it can't share the batch's limits.
+	// A Reserve that already has jobs may return fewer bytes, so the limits of a batch don't fit
+	// it.
 	if t.left > maxShared || len(t.Got) > 0 {
 		do = b.DoAlone
 	}
@@ -415,8 +418,8 @@ func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	return err
 }
 
-// roomOf returns how many jobs the calls of a batch want, and how many bytes. hasJobs is "1" if
-// the caller already has jobs. Such a call is never batched.
+// roomOf returns how many jobs the calls of a batch want in total, and how many bytes. hasJobs is
+// "1" if the caller already has jobs. Such a call is never batched with others.
 func roomOf(calls []*Batched) (most, room int, hasJobs string) {
 	for _, c := range calls {
 		most += c.Items
@@ -456,7 +459,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		if at := h.FirstEnd(); at != 0 {
 			e.hub.LeasesGranted(q, s, at, store.Reading{Now: h.Now * 1000, Sent: asked, Received: e.Local().Mono()})
 		}
-		// The rest was leased for callers that have left.
+		// The remaining jobs were leased for callers that have left.
 		if deal(calls, &h, more, due); h.N > 0 {
 			e.Tasks.Go(func() { e.giveBack(q, s, h) })
 		}
@@ -466,7 +469,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 }
 
 // deal distributes the jobs of an answer to the callers, in the order in which they came. The
-// rest was leased for callers that have left.
+// remaining jobs of the answer were leased for callers that have left.
 func deal(calls []*Batched, h *codec.Deliveries, more int64, due bool) {
 	for _, c := range calls {
 		if c.Claim() {

@@ -89,19 +89,19 @@ type target struct {
 	shard int
 }
 
-// receiptGroup has the receipts of one shard: their indexes in the call, and the script's
-// argument for each.
+// receiptGroup has the receipts of one shard: their indexes in the call, and for each of them the
+// argument of the script.
 type receiptGroup struct {
 	target
 	places []int
 	args   []string
-	err    error // set if they have no answer
+	err    error // the error of all receipts that have no answer
 }
 
 // receiptGroups groups a call's receipts by their shards, which are few.
 type receiptGroups struct {
 	list []*receiptGroup
-	most int // upper bound of the receipts of one group
+	most int // upper bound for the number of receipts in one group
 }
 
 func (g *receiptGroups) add(t target, place int, arg string) {
@@ -149,7 +149,8 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 		return nil, failed.err
 	}
 
-	// The results are copied: a call that goes on without its caller may still write into them.
+	// The results are copied, because a call that continues without its caller may still write to
+	// them.
 	answers := make([]error, len(results))
 	for _, one := range g.list {
 		for _, place := range one.places {
@@ -248,7 +249,7 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 				results[g.places[i]] = duly.ErrLeaseLost
 			}
 
-			// The change is stored, but the caller must not rely on it.
+			// The change is stored but not confirmed, so the caller gets the error.
 			if r.durable != nil {
 				for _, place := range g.places {
 					if results[place] == nil {
@@ -377,7 +378,7 @@ func (e *Jobs) extendMessages(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error,
 ) error {
 	lost := func(i int) { results[g.places[i]] = duly.ErrLeaseLost }
-	var twice []int // repeated receipts, which get the answer of the first
+	var twice []int // repeated receipts, which get the answer of their first occurrence
 	bits := messages.Gather(g.args, func(i int) { twice = append(twice, i) })
 	args := []string{strconv.FormatInt(codec.Micros(lease), 10)}
 	for _, b := range bits {

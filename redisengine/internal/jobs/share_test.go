@@ -14,7 +14,7 @@ import (
 )
 
 // TestJobsAreDealtToTheCallers checks that the jobs of an answer are distributed as each caller
-// wants. A number without a record counts for none.
+// wants. A number without a record counts for no caller.
 func TestJobsAreDealtToTheCallers(t *testing.T) {
 	t.Parallel()
 	records := []string{"a", "", "b", "c", "", "d", "e", ""}
@@ -32,7 +32,7 @@ func TestJobsAreDealtToTheCallers(t *testing.T) {
 		fmt.Fprintf(&numbers, "%0*d", codec.NumberSize, i)
 	}
 	for _, c := range []struct {
-		wants []int // below 0: the caller has left
+		wants []int // wanted jobs by caller; below 0 for a caller that has left
 		got   []string
 		over  int
 	}{

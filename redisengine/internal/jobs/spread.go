@@ -9,8 +9,8 @@ import (
 )
 
 // A run ends after this number of jobs or calls, or after this time. A process with few calls
-// changes the shard with each one. A burst goes to few shards, because a call of fifty jobs costs
-// half as much per job as one of six.
+// changes the shard with each call. A burst of calls goes to few shards, because a call of fifty
+// jobs costs half as much per job as one of six.
 const (
 	runLength = 256
 	runTime   = 5 * time.Millisecond
@@ -19,9 +19,9 @@ const (
 // run is the shard that consecutive calls of a process share. The zero run is ready to use.
 type run struct {
 	mu   sync.Mutex
-	part byte // selects the shard in a queue of any number of shards
+	part byte // selects the shard, whatever the queue's number of shards is
 	left int
-	ends time.Duration // on the monotonic clock
+	ends time.Duration // end of the run, on the monotonic clock
 }
 
 // next returns the part for the next job or call.

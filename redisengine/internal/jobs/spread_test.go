@@ -47,9 +47,9 @@ func TestJobsPushedTogetherShareAShard(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  duly.QueueConfig
 		job  duly.Job
-		most int // upper bound of different shards
+		most int // upper bound for the number of different shards
 	}{
-		"plain":      {unlimited, duly.Job{}, 2}, // the run may end in the middle
+		"plain":      {unlimited, duly.Job{}, 2}, // 2 shards, because the run may end in the middle
 		"max jobs":   {maxJobs, duly.Job{}, 8},
 		"max leased": {maxLeased, duly.Job{}, 8},
 		"rate":       {rate, duly.Job{}, 8},

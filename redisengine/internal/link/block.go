@@ -145,8 +145,8 @@ func (l *blockingCalls) Unblock(group string) {
 // blockConn is a connection for the blocking calls of one group, one at a time.
 type blockConn struct {
 	client rueidis.DedicatedClient
-	id     int64  // the server's number for the connection
-	place  string // the address of the primary; "" in a cluster, where the slot decides
+	id     int64  // number that the server gave the connection
+	place  string // address of the primary; "" in a cluster, where the slot decides
 }
 
 // blockingCall is one blocking call.
@@ -158,9 +158,9 @@ type blockingCall struct {
 	over    chan struct{} // closed when the call has ended
 
 	mu     sync.Mutex
-	id     int64 // of the connection that blocks; 0 before it does
-	early  bool  // it must end before its timeout
-	asking bool  // unblock is asking the server to end it
+	id     int64 // number of the connection that blocks; 0 before the call blocks
+	early  bool  // whether the call must end before its timeout
+	asking bool  // whether unblock is asking the server to end the call
 }
 
 // run blocks, with retries, until there is a member or the timeout is over.
@@ -173,7 +173,7 @@ func (c *blockingCall) run() popResult {
 		reused := c.blocker.conn != nil
 		msg, err := c.try(ctx)
 		if err == nil || rueidis.IsRedisNil(err) {
-			// The next refusal is new, so it is logged again.
+			// A refusal after this success is a new one, so it is logged again.
 			c.blocker.logged = ""
 		}
 		if err == nil {
@@ -291,9 +291,9 @@ func (c *blockingCall) ended() bool {
 	return c.early
 }
 
-// ending records that the call must end, and returns the connection that blocks. It returns 0 if
-// none does yet, or if the server is already being asked. The asking goroutine repeats that until
-// the call has ended.
+// ending records that the call must end, and returns the connection that blocks. It returns 0 if no
+// connection blocks yet, or if a goroutine is already asking the server. That goroutine repeats its
+// request until the call has ended.
 func (c *blockingCall) ending() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,8 +314,9 @@ func (c *blockingCall) asked() {
 
 // unblock asks the server to end the call. If the call has not reached the server yet, it asks
 // again. A server whose writes are paused (CLIENT PAUSE, CLUSTER FAILOVER, FAILOVER, SHUTDOWN)
-// delays the call. Releases before summer 2025 crash when such a call is unblocked. A write that
-// changes nothing is therefore sent first: it is delayed too, and CLIENT UNBLOCK after it.
+// delays the call. Releases before summer 2025 crash when such a call is unblocked. unblock
+// therefore first sends a write that changes nothing. A paused server delays this write, and with
+// it the CLIENT UNBLOCK that follows.
 func (c *blockingCall) unblock(id int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), MaxBlock+blockGrace)
 	defer cancel()
@@ -354,12 +355,12 @@ type blockers struct {
 // blocker makes the blocking calls of one group, one at a time.
 type blocker struct {
 	turn   chan struct{} // holds one value while a call is in flight
-	conn   *blockConn    // used by the call that has the turn; nil if there is none yet
+	conn   *blockConn    // used by the call that has the turn; nil before the first call
 	idle   clock.Timer   // closes an unused connection
 	logged string        // the last refusal that was logged; used by the call that has the turn
 
 	mu   sync.Mutex
-	call *blockingCall // in flight
+	call *blockingCall // the call in flight, or nil
 }
 
 func (w *blockers) blocker(l *core, group string) *blocker {
@@ -401,7 +402,7 @@ func (w *blockers) end(l *core) {
 			continue
 		}
 		if id := call.ending(); id != 0 {
-			// A closed link refuses enter, so this goroutine is counted here.
+			// A closed link refuses enter, so l.calls counts this goroutine instead.
 			l.calls.Go(func() { call.unblock(id) })
 		}
 	}

@@ -78,7 +78,8 @@ func TestBlockWakes(t *testing.T) {
 			t.Errorf("Block returned %+v for an added member", got)
 		}
 	}
-	// The main and the blocking client have one connection each, and the call has one.
+	// The main client and the blocking client have one connection each, and the blocking call has
+	// another one.
 	if n := len(l.dialer.open()); n != 3 {
 		t.Errorf("got %d connections", n)
 	}
@@ -94,7 +95,7 @@ func TestUnblock(t *testing.T) {
 		began := time.Now()
 		done := goBlock(t.Context(), l, "a")
 		redistest.Await(t, "the call has begun", func() bool { return l.blockers.current("") != nil })
-		// This may come before the call has reached the server, or after.
+		// Unblock may reach the server before the call or after it.
 		l.Unblock("")
 		if got := <-done; got != (answer{}) || time.Since(began) >= MaxBlock {
 			t.Fatalf("unblocked after %v: %+v", time.Since(began), got)
@@ -103,8 +104,8 @@ func TestUnblock(t *testing.T) {
 	awaitBlocked(t, s, 0)
 }
 
-// blocked is a server on which a blocking call returns at the third CLIENT UNBLOCK. The earlier
-// ones come before the call has reached the server.
+// blocked is a server on which a blocking call returns at the third CLIENT UNBLOCK. The first two
+// reach the server before the call, so they end nothing.
 func blocked(t *testing.T, answer any) *redistest.Stub {
 	unblocked := make(chan struct{})
 	unblock := inTurn(int64(0), int64(0), int64(1))
@@ -138,8 +139,8 @@ func TestUnblockIsRepeatedUntilItHits(t *testing.T) {
 }
 
 // TestUnblockWaitsForTheEndOfAPause checks a server whose writes are paused, as for CLUSTER
-// FAILOVER or SHUTDOWN. It delays the blocking call, and many releases crash if such a call is
-// unblocked. Unblock therefore waits for the end of the pause.
+// FAILOVER or SHUTDOWN. Such a server delays the blocking call, and many releases of Redis crash if
+// such a call is unblocked. Unblock therefore waits for the end of the pause.
 func TestUnblockWaitsForTheEndOfAPause(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -271,15 +272,15 @@ func TestIdleBlockingConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// TestManyGroupsBlock checks that every group can have a call in flight, even if one node has
-// them all.
+// TestManyGroupsBlock checks that every group can have a call in flight, even if one node owns the
+// keys of all groups.
 func TestManyGroupsBlock(t *testing.T) {
 	t.Parallel()
 	c, p := redistest.SharedCluster(t)
 	l := open(t, c.URL())
 	const groups = 80
 	first := c.Shard(0)
-	keys := map[string]string{} // by group
+	keys := map[string]string{} // keys by their group
 	var calls []<-chan answer
 	for i := 0; len(keys) < groups; i++ {
 		key := fmt.Sprintf("%s:{%d}", p, i)

@@ -58,8 +58,8 @@ func (l *checks) check(ctx context.Context) error {
 	return l.checkRights(ctx)
 }
 
-// ask asks all nodes concurrently. It skips nodes of a cluster that don't answer, unless none
-// does.
+// ask asks all nodes concurrently. It skips nodes of a cluster that don't answer. If no node
+// answers, it returns an error.
 func (l *checks) ask(ctx context.Context) ([]node, error) {
 	var nodes []node
 	for addr, client := range l.main.Nodes() {
@@ -99,7 +99,7 @@ func (n *node) ask(ctx context.Context) {
 		return
 	}
 	text, err := replies[1].ToString()
-	// Without the right the checks of INFO are skipped, with a warning.
+	// Without the right to call INFO its checks are skipped, with a warning.
 	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "NOPERM") {
 		return
 	}
@@ -226,8 +226,8 @@ func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, er
 	return namesAt(commands, positions), nil
 }
 
-// runAnywhere runs a script without keys. In a cluster it uses the node that answered when the
-// link was opened, because any other may be down.
+// runAnywhere runs a script without keys. In a cluster it uses the node that answered when the link
+// was opened, because another node may be down.
 func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if l.o.Mode != Cluster {
 		return l.Run(ctx, c)
@@ -259,8 +259,8 @@ func (l *checks) checkRights(ctx context.Context) error {
 	return l.Allowed(ctx, commands...)
 }
 
-// evictionEvery is the interval at which the log repeats that the server drops keys. Operators
-// who accepted it may have forgotten it.
+// evictionEvery is the interval at which the log repeats that the server drops keys. The reason:
+// operators who once accepted that may have forgotten it.
 const evictionEvery = time.Minute
 
 // warnOfEviction repeats the warning of checkEviction until the link is closed.
@@ -269,7 +269,7 @@ func (l *checks) warnOfEviction() {
 		// While no server answers, there are no nodes to check.
 		nodes, _ := l.ask(l.life)
 		for _, n := range nodes {
-			// There is no error, because EvictionWarn is set.
+			// checkEviction returns no error, because EvictionWarn is set.
 			_ = l.checkEviction(n)
 		}
 	}

@@ -177,8 +177,8 @@ func TestPasswords(t *testing.T) {
 	refusedOpen(t, "redis://nobody:s3cret1@"+s.Addr(), duly.CodeUnauthorized, "password")
 }
 
-// TestRights opens with a user that has only the required rights, and with one that lacks some of
-// them (S5).
+// TestRights opens with a user that has only the required rights, and with a user that lacks some
+// of these rights (S5).
 func TestRights(t *testing.T) {
 	t.Parallel()
 	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping",

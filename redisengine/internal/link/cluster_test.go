@@ -41,7 +41,7 @@ func TestGroups(t *testing.T) {
 }
 
 // TestClusterCallsFindTheirNodes checks that calls find their nodes from any node, in one round
-// trip for all.
+// trip for all calls.
 func TestClusterCallsFindTheirNodes(t *testing.T) {
 	t.Parallel()
 	c, p := redistest.SharedCluster(t)
@@ -153,8 +153,8 @@ func TestClusterFailover(t *testing.T) {
 }
 
 // TestFrozenPrimaryIsLeft stops a primary, with its connections open, until its replica has
-// replaced it (F8, F9). Calls in flight to it may have happened. Later calls go to the new
-// primary, and answers of the old one are ignored after it continues.
+// replaced it (F8, F9). Calls that are in flight to the old primary may have run. Later calls go to
+// the new primary, and answers of the old one are ignored after it continues.
 func TestFrozenPrimaryIsLeft(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
@@ -179,7 +179,8 @@ func TestFrozenPrimaryIsLeft(t *testing.T) {
 	if _, err := l.Run(within(t, time.Minute), touch(tag, 0)); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > 15*time.Second { // a ping without an answer would end after twenty
+	// 20 s: a ping without an answer would close the connection only after that time
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("a call returned %v after the change", took)
 	}
 	old.Continue()

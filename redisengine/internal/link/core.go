@@ -40,17 +40,17 @@ type core struct {
 		client rueidis.Client
 	}
 
-	gate    sync.RWMutex // held for reading while calls is incremented
+	gate    sync.RWMutex // read-locked while a call is added to calls
 	closed  atomic.Bool
 	closing sync.Once
-	life    context.Context // ends when closed is set
+	life    context.Context // ends when the link is closed
 	end     context.CancelFunc
 	calls   sync.WaitGroup // calls that may outlive their callers
 
-	kind      func(key string) Kind // nil if not set
+	kind      func(key string) Kind // expected kind of each key; nil if SetKinds was not called
 	needed    [][]string            // the commands that Allowed has checked
-	refreshed atomic.Int64          // time of the last refresh, monotonic
-	refused   atomic.Int64          // time of the last logged refusal, monotonic
+	refreshed atomic.Int64          // monotonic time of the last refresh
+	refused   atomic.Int64          // monotonic time of the last logged refusal
 }
 
 // B builds commands for Do.
@@ -65,7 +65,7 @@ func (l *core) Options() Options { return l.o }
 type buffers struct {
 	read, write, ring, conns int
 	ping                     time.Duration
-	blocks                   bool // a call may wait long for its answer
+	blocks                   bool // whether a call may wait long for its answer
 }
 
 func (b buffers) dial(d *dialer) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -80,9 +80,10 @@ var (
 	// KB at once, so a larger buffer saves no system call. A longer answer is read without the
 	// buffer.
 	mainBuffers = buffers{read: 128 << 10, write: 128 << 10, ring: 10, conns: 64, ping: pingEvery}
-	// A blocking call and its answer are a few keys. One call runs at a time, and every slot of a
-	// cluster may have one. The connections are not pinged: a blocking call has a timeout, and
-	// CLIENT UNBLOCK is repeated. An idle process therefore sends little.
+	// waitBuffers is small, because a blocking call and its answer have only a few keys. One call
+	// runs at a time, and every slot of a cluster may have one. The connections are not pinged: a
+	// blocking call has a timeout, and CLIENT UNBLOCK is repeated. An idle process therefore sends
+	// little.
 	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, conns: hashslot.Slots, ping: time.Hour, blocks: true}
 )
 
@@ -92,8 +93,8 @@ const (
 	// server that hangs for some seconds loses no connection.
 	pingEvery = 10 * time.Second
 	pingWait  = 10 * time.Second
-	// refreshEvery is how often the Sentinels are asked for the primary. They also announce a new
-	// one, but that message may be lost.
+	// refreshEvery is how often the Sentinels are asked for the primary. The Sentinels also
+	// announce a new primary, but that message may be lost.
 	refreshEvery = time.Second
 	// maxRedirects is how many redirects a call follows before it pauses. Nodes that disagree
 	// about a slot would redirect it without end.
@@ -110,7 +111,7 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 		// A reader on every connection notices at once that the server has closed it, and not
 		// with the next call.
 		AlwaysPipelining:    true,
-		PipelineMultiplex:   -1, // one connection per node
+		PipelineMultiplex:   -1, // 2⁰, one connection per node
 		ReadBufferEachConn:  size.read,
 		WriteBufferEachConn: size.write,
 		RingScaleEachConn:   size.ring,
@@ -169,14 +170,14 @@ func (l *core) enter(ctx context.Context) error {
 }
 
 // refresh is called when the server that answers is no longer the primary. With Sentinels and
-// clusters the client library finds the new one. The name of a single server may have another
-// address by now, which a new connection finds.
+// clusters the client library finds the new one. The name of a single server may have a new address
+// by now, so its connections are closed and opened again.
 func (l *core) refresh() {
 	if l.o.Mode != Single {
 		return
 	}
 	now := int64(l.clock.Mono())
-	// Many calls notice a failover at once, and one drop is enough for all.
+	// Many calls notice a failover at once, and dropping the connections once is enough.
 	if last := l.refreshed.Load(); now-last >= int64(refreshEvery) && l.refreshed.CompareAndSwap(last, now) {
 		l.dialer.drop()
 	}
@@ -211,15 +212,16 @@ const hurryTimeout = 500 * time.Millisecond
 
 type hasty struct{}
 
-// Hasty returns a context for a caller with many calls, after a node was unreachable. With it a
-// call that did not run is not retried, and a call without an answer fails after half a second.
+// Hasty returns a context for a caller with many calls, after a node was unreachable. With this
+// context, a call that did not run is not retried, and a call without an answer fails after half a
+// second.
 func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
 }
 
 func isHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
-// The pauses between two tries grow from the first to the longest.
+// The pauses between two tries grow from firstPause to maxPause.
 const (
 	firstPause   = 2 * time.Millisecond
 	longestPause = 200 * time.Millisecond
@@ -231,8 +233,8 @@ type Backoff struct {
 	ctx    context.Context
 	clock  clock.Clock
 	pause  time.Duration
-	end    time.Duration // monotonic; used if the context has no deadline
-	bounds bool          // the context has a deadline
+	end    time.Duration // on the monotonic clock; used if the context has no deadline
+	bounds bool          // whether the context has a deadline
 }
 
 // Backoff returns the pauses of an operation that sends calls with Call.Once. It is called before

@@ -24,13 +24,13 @@ type unsent struct {
 
 func (u unsent) Unwrap() error { return u.error }
 
-// stage is how far the setup of a connection came.
+// stage says how far the setup of a connection came before it failed.
 type stage int
 
 const (
-	atConnect stage = iota // it was not accepted
+	atConnect stage = iota // the connection was not accepted
 	atTLS                  // the TLS handshake failed
-	atGreet                // it was lost at the greeting, or just after it
+	atGreet                // the connection was lost during the greeting, or just after it
 )
 
 // errSilent is the error of a greeting without an answer. It is not a timeout error, because the
@@ -43,12 +43,12 @@ type dialer struct {
 	timeout time.Duration
 	clock   clock.Clock
 
-	ctx  context.Context // ends with the link
+	ctx  context.Context // ends when the link is closed
 	stop context.CancelFunc
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	avoided map[string]time.Duration // addresses that are not dialed before this monotonic time
+	avoided map[string]time.Duration // monotonic times by address; until then the address is not dialed
 }
 
 func newDialer(o Options) *dialer {
@@ -74,7 +74,7 @@ func (d *dialer) dialWatched(ctx context.Context, addr string, _ *net.Dialer, co
 }
 
 func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, watched bool) (net.Conn, error) {
-	// A new connection to a replaced server would hang as the old ones did.
+	// A new connection to a replaced server would hang like the old ones.
 	if d.avoids(addr) {
 		return nil, unsent{errReplaced, atConnect}
 	}
@@ -148,12 +148,13 @@ func (d *dialer) open() []*conn {
 // These are the states of a connection.
 const (
 	connGreeting int32 = iota // the client library introduces itself
-	connGreeted               // the server has answered that; nothing else was sent
+	connGreeted               // the server has answered the greeting, and nothing else was sent
 	connUsed                  // a call may have been sent
-	connLost                  // it broke before a call was sent, and accepts no writes any more
+	connLost                  // the connection broke before a call was sent, and accepts no writes any more
 )
 
-// conn is a connection that distinguishes an error before the first call from one after it.
+// conn is a connection that distinguishes an error before the first call from an error after that
+// call.
 type conn struct {
 	net.Conn
 	home  *dialer
@@ -161,7 +162,7 @@ type conn struct {
 	state atomic.Int32
 	// watched is set if the watchdog checks that calls are answered.
 	watched bool
-	asked   atomic.Int64 // when the oldest unanswered call was sent, monotonic; 0 if there is none
+	asked   atomic.Int64 // monotonic time at which the oldest unanswered call was sent; 0 if there is none
 }
 
 func (c *conn) Write(p []byte) (int, error) {
@@ -217,8 +218,8 @@ var errReplaced = errors.New("the server hangs and was replaced")
 const (
 	// silence is how long a call waits for an answer before its server counts as hanging.
 	silence = 2 * time.Second
-	// avoidFor is how long no connection is opened to a server that was replaced. Within that
-	// time the client library finds the new primary.
+	// avoidFor is how long no connection is opened to a server that was replaced. The client
+	// library needs less time to find the new primary.
 	avoidFor = 3 * time.Second
 )
 
@@ -241,7 +242,7 @@ func (d *dialer) avoid(addr string) {
 	d.mu.Lock()
 	d.avoided[addr] = d.clock.Mono() + avoidFor
 	d.mu.Unlock()
-	// The lock is free here, because Close takes it.
+	// d.lock must be free here, because Close takes it.
 	for _, c := range d.open() {
 		if c.addr == addr {
 			c.Close()

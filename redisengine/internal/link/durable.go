@@ -79,17 +79,18 @@ type durableCall struct {
 	link    *durableCalls
 	call    Call
 	backoff *Backoff
-	hops    int  // redirects since the last pause
-	asking  bool // the slot is moving to the node at place
+	hops    int  // number of redirects since the last pause
+	asking  bool // whether the slot is moving to the node at place, which needs ASKING
 	place   string
-	byText  bool // the server does not know the script
+	byText  bool // whether the server does not know the script, so that its text must be sent
 }
 
 // durableReply is the outcome of one try.
 type durableReply struct {
 	msg          rueidis.RedisMessage
 	durable, err error
-	again, now   bool // it did not run and is sent again: at once, or after a pause
+	// The call did not run and must be sent again: at once if now is set, else after a pause.
+	again, now bool
 }
 
 // durableWait is how long a call may take in addition to the wait for durability.
@@ -118,7 +119,7 @@ func (b *durableCall) try() durableReply {
 		l.noteLoad(replies[0])
 	}
 
-	// ASKING and FUNCTION LOAD have replies of their own, before these.
+	// ASKING and FUNCTION LOAD have separate replies before these.
 	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()
 	// The connection is kept only if the server answered and is still the right one.
@@ -184,7 +185,7 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 // when its memory is full, and a settle must still be confirmed then.
 var fenceScript = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
-// failed handles a try whose script did not run, or may not have run. It follows a redirect, or
+// failed handles a try whose script did not run, or may not have run. failed follows a redirect, or
 // decides whether to retry.
 func (b *durableCall) failed(err error) durableReply {
 	l := b.link
@@ -228,7 +229,7 @@ func (b *durableCall) refreshSlots() {
 	}
 	go func() {
 		defer l.calls.Done()
-		// Any call to the slot finds the owner, and this one changes nothing.
+		// Any call to the slot makes the library find the owner. This call changes nothing.
 		l.main.Do(context.Background(), Call{Script: mayCallScript, Keys: []string{key}}.command(l.main.B(), byHash))
 	}()
 }
@@ -253,7 +254,7 @@ func isUnconfirmed(err error) bool {
 }
 
 // confirmation reads the answer to WAIT, the number of replicas, or to WAITAOF, the numbers of
-// local fsyncs and of replicas. It returns an error if they are too few.
+// local fsyncs and of replicas. It returns an error if the numbers are too low.
 func (b *durableCall) confirmation(reply rueidis.RedisResult) error {
 	l := b.link
 	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
@@ -293,8 +294,8 @@ func (b *durableCall) unconfirmed(err error) error {
 // durableConns holds the connections for durable calls. Each serves one call at a time.
 type durableConns struct {
 	mu     sync.Mutex
-	idle   map[string][]*durableConn // by node
-	owners map[uint16]string         // the last known owner of a slot
+	idle   map[string][]*durableConn // idle connections by node
+	owners map[uint16]string         // last known owner of each slot
 	closed bool
 }
 
@@ -400,7 +401,7 @@ func (s *durableConns) put(place string, lane *durableConn, good bool) {
 func (s *durableConns) close() {
 	s.mu.Lock()
 	all := s.idle
-	// A call in flight must not put its connection back after this.
+	// From now on, a call in flight must not put its connection back.
 	s.idle, s.closed = nil, true
 	s.mu.Unlock()
 	for _, idle := range all {

@@ -53,7 +53,7 @@ func TestReplicasConfirm(t *testing.T) {
 	runDurable(t, patient, 1, true)
 	replica.Pause()
 	runDurable(t, hasty, 2, false)
-	// A repeat finds the value stored, and writes nothing.
+	// The repeated script finds the value stored, and writes nothing.
 	repeat := Call{Script: echo, Keys: []string{"k"}, Args: []string{""}}
 	if _, notDurable, err := hasty.RunDurable(t.Context(), repeat); err != nil ||
 		!errors.Is(notDurable, duly.ErrNotDurable) {
@@ -129,8 +129,8 @@ func TestAOFConfirms(t *testing.T) {
 	}
 }
 
-// TestDurableRetriesTheWholePipeline checks that a call that did not run is sent again
-// completely. A call that may have run is not.
+// TestDurableRetriesTheWholePipeline checks that a call that did not run is sent again completely.
+// A call that may have run is not sent again.
 func TestDurableRetriesTheWholePipeline(t *testing.T) {
 	t.Parallel()
 	serve := func(answers ...any) *redistest.Stub {
@@ -162,7 +162,8 @@ func TestDurableRetriesTheWholePipeline(t *testing.T) {
 	}
 }
 
-// TestDurableConnections checks that a connection is reused, unless it has ended meanwhile.
+// TestDurableConnections checks that a connection is reused, unless it was closed since its last
+// call.
 func TestDurableConnections(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -178,8 +179,8 @@ func TestDurableConnections(t *testing.T) {
 	runDurable(t, l, 1, false)
 }
 
-// TestDurableOnACluster checks that durable calls find their node, also during and after a move
-// of the slot.
+// TestDurableOnACluster checks that durable calls find their node, even during and after a move of
+// the slot.
 func TestDurableOnACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)

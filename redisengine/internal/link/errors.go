@@ -18,10 +18,10 @@ import (
 type class int
 
 const (
-	refused  class = iota // the server refused it, and would refuse it again
-	idle                  // it did not run, and may be sent again
-	noScript              // it did not run: the server does not know the script or function
-	unknown               // it may have run
+	refused  class = iota // the server refused the call, and would refuse it again
+	idle                  // the call did not run, and may be sent again
+	noScript              // the call did not run, because the server does not know the script or function
+	unknown               // the call may have run
 )
 
 // verdict classifies an error: whether the call ran, and what the operator should do.
@@ -36,14 +36,14 @@ type verdict struct {
 // nothing ends the advice on a call that certainly did not run.
 const nothing = "; nothing was done"
 
-// halfDone ends the advice on a script that may have written before it was refused.
+// halfDone ends the advice on an error of a script that may have written before it was refused.
 const halfDone = ", then run duly check --repair, because the script may be half done"
 
 // hostAndPort names the part of the URL to check if no server answers. asError replaces it for a
 // socket, which has a path.
 const hostAndPort = "host and port"
 
-// checkLogin ends the advice on a refused login.
+// checkLogin ends the advice for a refused login.
 const checkLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, " +
 	"and ACL GETUSER there"
 
@@ -235,7 +235,7 @@ func lackingRight(text string) string {
 	text = strings.ReplaceAll(text, "`", "'")
 	if _, rest, ok := strings.Cut(text, "'"); ok {
 		name, what, ok := strings.Cut(rest, "'")
-		// The quoted text may come from a user, so a long one is not repeated.
+		// The quoted text may come from a user, so a long text is not repeated.
 		if ok && len(name) <= 32 && !strings.HasPrefix(what, " key") && !strings.HasPrefix(what, " channel") {
 			return "command " + name
 		}
@@ -283,7 +283,7 @@ func cause(err error) string {
 func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
 // left adds the context's error to the error of a call whose caller left during the retries. The
-// message still says why the call has not run.
+// message keeps the reason why the call has not run.
 func left(ctx context.Context, err error) error {
 	e, ok := err.(*duly.Error)
 	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {

@@ -27,7 +27,7 @@ func (l *core) fault(call string, v verdict, err error) error {
 }
 
 // refusal is fault that also logs errors which the HTTP server hides from its callers, once a
-// minute. Their text says where the store is.
+// minute. The logged text contains the address of the store.
 func (l *core) refusal(call string, v verdict, err error) error {
 	refused := l.fault(call, v, err)
 	switch duly.CodeOf(refused) {
@@ -42,7 +42,7 @@ func (l *core) refusal(call string, v verdict, err error) error {
 
 // asError is fault without logging.
 func (l *core) asError(v verdict, err error) error {
-	// Close breaks connections, which says nothing about the server.
+	// Close breaks connections itself, so their errors say nothing about the server.
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
 		return &duly.Error{Code: duly.CodeClosed,
 			Message: "the engine was closed before the answer came; the call may have happened", Cause: err}
@@ -78,9 +78,8 @@ const (
 
 var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string"}
 
-// SetKinds sets the expected kind of each key, so that an error can name the key with another
-// kind of value. The server does not say which key of a call it is. Call SetKinds before all
-// other methods.
+// SetKinds sets the expected kind of each key, so that an error can name the key with another kind
+// of value. The server itself does not say which key it is. Call SetKinds before all other methods.
 func (l *core) SetKinds(kind func(key string) Kind) { l.kind = kind }
 
 // explain adds to an error what the server omitted: the key with a wrong type, or the command
@@ -98,7 +97,7 @@ func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	default:
 		return err
 	}
-	// A closed link asks nothing more.
+	// A closed link sends no further calls.
 	if l.enter(ctx) != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 // the refusal of a script does not name the command.
 func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
-	// One key suffices, and it sends the script to the node that refused.
+	// One key is enough to send the script to the node that refused.
 	ask.Keys = keys[:1]
 	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), byText)).ToMessage()
 	if failed != nil {

@@ -18,11 +18,11 @@ import (
 type libraries struct{ *checks }
 
 // Provide loads the libraries on every node, unless scripts are sent by EVAL. If that fails, it
-// returns [duly.ErrForbidden] or [duly.ErrUnsupported] under [Functions]. Under [Auto] it logs
-// the reason and scripts are sent by EVAL. It is called before the first call.
+// returns [duly.ErrForbidden] or [duly.ErrUnsupported] under [Functions]. Under [Auto] it logs the
+// reason and scripts are sent by EVAL. It is called before the first call.
 //
-// A node that is down now, joins later or loses its functions is no error. The first call that
-// finds no function there loads its library again.
+// A node that is down now, joins later or loses its functions later does not make Provide fail. The
+// first call that finds no function there loads its library again.
 func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	if l.o.Scripts == Eval {
 		return nil
@@ -35,7 +35,7 @@ func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	switch code := duly.CodeOf(err); {
 	case err == nil:
 		l.functions = true
-	// Other errors may pass, so the caller decides.
+	// Other errors may be temporary, so the caller decides what to do.
 	case code != duly.CodeForbidden && code != duly.CodeUnsupported:
 		return err
 	case l.o.Scripts == Functions:
@@ -66,16 +66,17 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 		l.where(), strings.Join(lacking, ", "))}
 }
 
-// loadAll loads libraries on all nodes. Replicas get theirs from their primaries. The first call
-// to a node that did not answer loads its libraries.
+// loadAll loads libraries on all nodes. Replicas get the libraries from their primaries. If a node
+// did not answer, the first call to it loads the libraries.
 func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
-	var named sync.Map // libraries that were already logged
+	var named sync.Map // names of libraries that were already logged
 	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
 		for _, library := range libraries {
 			err := client.Do(ctx, library.load(client.B())).Error()
 			switch {
 			case err == nil:
-			// Each version's library has another name, so the same name means the same text.
+			// Libraries of other versions have other names, so a library with this name has the
+			// same text.
 			case !isLoaded(err):
 				return err
 			case !isForeign(ctx, client, library):
@@ -121,8 +122,8 @@ func (l *libraries) warnForeign(name string) {
 // UsesFunctions reports whether scripts are called as functions.
 func (l *libraries) UsesFunctions() bool { return l.functions }
 
-// Libraries returns the names of all libraries that begin with the prefix. It skips nodes that do
-// not answer.
+// Libraries returns the names of all libraries, on any node, that begin with the prefix. It skips
+// nodes that do not answer.
 func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, error) {
 	var (
 		mu  sync.Mutex
@@ -164,7 +165,7 @@ func (l *libraries) RemoveLibrary(ctx context.Context, name string) error {
 }
 
 // nodeWait is how long a node has to answer about its libraries. A node that does not answer in
-// time is skipped, because no call depends on it.
+// time is skipped, because no call depends on the answer.
 const nodeWait = 2 * time.Second
 
 // onNodes calls do for all nodes concurrently. It returns an error only if the user lacks the

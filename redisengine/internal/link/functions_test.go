@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// counting is the script count as a function.
+// counting is the script count, sent as a function.
 var counting = func() *Script {
 	s := *count
 	s.Function = "duly_count_0123456789"
@@ -24,9 +24,9 @@ func counted(key string) Call {
 	return Call{Script: counting, Keys: []string{key}, Args: []string{"1"}}
 }
 
-// TestMissingFunctionIsLoadedWithTheCall checks that a call whose function the server does not
-// know is sent again as text, together with the library for later calls. It runs even if the
-// library can't be loaded. With durability all of that is one pipeline.
+// TestMissingFunctionIsLoadedWithTheCall checks that a call whose function the server does not know
+// is sent again as text, together with the library for later calls. The call runs even if the
+// library can't be loaded. With the durability option, all these commands are sent in one pipeline.
 func TestMissingFunctionIsLoadedWithTheCall(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string][]string{
@@ -108,9 +108,9 @@ func TestCallsOfALostLibraryRunOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedLibraryIsLoggedOnce checks that a server which lost its functions and can't load
-// them runs every call by EVAL. The log has one line per reason, and another one after a library
-// was loaded.
+// TestRefusedLibraryIsLoggedOnce checks that a server which lost its functions and can't load them
+// runs every call by EVAL. The log has one line per reason. After a library was loaded, a refusal
+// is logged again.
 func TestRefusedLibraryIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	const noRight, fullMemory = "NOPERM this user has no permissions to run the 'function|load' command",
@@ -142,7 +142,7 @@ func TestRefusedLibraryIsLoggedOnce(t *testing.T) {
 		warnings := 0
 		for _, step := range []struct {
 			reply string
-			more  int // further warnings
+			more  int // number of further warnings
 		}{
 			{counting.Library.Name, 0}, {noRight, 1}, {noRight, 0}, {fullMemory, 1}, {fullMemory, 0},
 			{"LOADING Redis is loading the dataset in memory", 0}, {fullMemory, 0}, {counting.Library.Name, 0}, {fullMemory, 1},

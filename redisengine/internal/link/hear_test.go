@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// hear calls Hear, and returns when messages arrive.
+// hear calls Hear in a goroutine, and returns when messages arrive.
 func hear(t *testing.T, l *Link, channel string) (hearing chan struct{}, messages chan string, done chan error) {
 	t.Helper()
 	hearing, messages, done = make(chan struct{}, 1000), make(chan string, 1000), make(chan error, 1)
@@ -40,8 +40,8 @@ func spublish(t *testing.T, l *Link, channel, message string) {
 	}
 }
 
-// TestHearFollowsItsSlot moves the slot. The subscription follows it, reports the gap, and
-// receives messages from the new owner.
+// TestHearFollowsItsSlot checks that a subscription follows its slot to another node: it reports
+// the gap, and receives messages from the new owner.
 func TestHearFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)

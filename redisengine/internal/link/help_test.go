@@ -28,8 +28,8 @@ func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }
 
-// stub is a server that answers the test's scripts as answer says, and accepts all other
-// commands.
+// stub is a server that answers the scripts of a test with the results of answer, and accepts all
+// other commands.
 func stub(t *testing.T, version string, answer func(args []string) any) *redistest.Stub {
 	t.Helper()
 	return redistest.NewStub(t, version, func(args []string) any {

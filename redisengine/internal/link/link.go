@@ -44,7 +44,7 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	// The first refresh and the first refusal are due at once.
 	l.refreshed.Store(int64(l.clock.Mono() - refreshEvery))
 	l.refused.Store(int64(l.clock.Mono() - refusedEvery))
-	// The client library ignores ctx in parts of its setup, so closing the dialer ends it.
+	// The client library ignores ctx in parts of its setup, so the end of ctx closes the dialer.
 	stay := context.AfterFunc(ctx, l.dialer.close)
 	err = l.open(ctx)
 	if !stay() {
@@ -82,14 +82,14 @@ const closeWait = time.Second
 
 // Close ends blocking calls, waits up to closeWait for other calls in flight, and closes all
 // connections. Later calls return [duly.ErrClosed]. Close may be called repeatedly and
-// concurrently. If a cluster has lost a node in the last five seconds, the client library leaves
-// a goroutine that sleeps for the rest of them.
+// concurrently. If a cluster has lost a node in the last five seconds, the client library leaves a
+// goroutine that sleeps until these five seconds are over.
 func (l *Link) Close() {
 	l.closing.Do(l.close)
 }
 
 func (l *Link) close() {
-	// After the lock no call can be added, so Wait below sees them all.
+	// After the lock was held no call can be added, so Wait below waits for all of them.
 	l.gate.Lock()
 	l.closed.Store(true)
 	l.gate.Unlock()

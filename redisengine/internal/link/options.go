@@ -16,7 +16,7 @@ import (
 // Scripts says how scripts are sent to the servers.
 type Scripts string
 
-// The ways to send scripts.
+// These are the ways to send scripts.
 const (
 	// Auto uses functions if the server has them and its user may load and call them. Otherwise
 	// it uses EVAL.
@@ -48,7 +48,7 @@ type Options struct {
 	// Prefix begins every key and channel. It has 1 to 64 of A-Z, a-z, 0-9, dot, underscore,
 	// colon and hyphen. Default DefaultPrefix.
 	Prefix string
-	// Durability is what RunDurable waits for. Default: nothing.
+	// Durability is what RunDurable waits for. By default it waits for nothing.
 	Durability Durability
 	// Scripts is how scripts are sent. Default Auto.
 	Scripts Scripts
@@ -68,14 +68,14 @@ type Options struct {
 	Sent func(*Script) *Script
 	// Clock is this process's clock, for tests. Default clock.System.
 	Clock clock.Clock
-	// Others has the options that ParseURL left to its caller.
+	// Others has the options that ParseURL does not know and its caller has named.
 	Others map[string]string
 }
 
 // Mode is the kind of servers at the addresses.
 type Mode string
 
-// The modes.
+// The kinds of servers.
 const (
 	Single   Mode = "single"
 	Sentinel Mode = "sentinel"
@@ -91,7 +91,8 @@ const (
 	DefaultDurable = 5 * time.Second
 )
 
-// SentinelOptions names the primary that the Sentinels watch, and their login.
+// SentinelOptions names the primary that the Sentinels watch, and has the user and password of the
+// Sentinels.
 type SentinelOptions struct {
 	Master         string
 	User, Password string
@@ -109,7 +110,7 @@ type TLS struct {
 // append-only file, the confirmation of replicas, or neither.
 type Durability struct {
 	AOF      bool
-	Replicas int           // how many must confirm, up to 100; not with AOF
+	Replicas int           // number of replicas that must confirm, up to 100; unused with AOF
 	Timeout  time.Duration // 1 ms to an hour; default DefaultDurable
 }
 
@@ -194,8 +195,8 @@ func checkTime(bad *contract.BadFields, name string, d time.Duration) {
 	}
 }
 
-// validPrefix reports whether a prefix is valid. Braces are not, because they would form a hash
-// tag.
+// validPrefix reports whether a prefix has an allowed length and only allowed characters. Braces
+// are not allowed, because they would form a hash tag.
 func validPrefix(s string) bool {
 	for _, c := range []byte(s) {
 		switch {
@@ -241,7 +242,7 @@ func (t *TLS) config() (*tls.Config, error) {
 const hidden = "***"
 
 // String returns the URL for messages. It omits users and passwords, timeouts, the files of TLS,
-// and options with their default.
+// and options that have their default values.
 func (o Options) String() string {
 	o = o.withDefaults()
 	var b strings.Builder

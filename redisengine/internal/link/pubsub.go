@@ -16,14 +16,13 @@ import (
 // pubsub makes subscriptions.
 type pubsub struct{ *core }
 
-// Hear calls message for each message of a shard channel (SPUBLISH). It returns when ctx ends or
-// the link is closed, with the context's error or [duly.ErrClosed]. It calls hearing when
-// messages begin to arrive, and again after each gap: after a closed connection, a moved slot or
-// a new primary. Messages of a gap are lost.
+// Hear calls message for each message that is published on a shard channel (SPUBLISH). It returns
+// when ctx ends or the link is closed, with the context's error or [duly.ErrClosed]. It calls
+// hearing when messages begin to arrive, and again after each gap: after a closed connection, a
+// moved slot or a new primary. Messages of a gap are lost.
 //
-// Hear has a dedicated connection to the node that owns the channel's slot, and sends nothing
-// over it after SSUBSCRIBE. If the user lacks the right, Hear logs that once and retries every 30
-// s.
+// Hear has a dedicated connection to the node that owns the channel's slot, and sends nothing over
+// it after SSUBSCRIBE. If the user lacks the right, Hear logs that once and retries every 30 s.
 func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), message func(string)) error {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -50,10 +49,10 @@ type shardSubscription struct {
 	subscriber
 	hearing    func()
 	message    func(string)
-	subscribed bool // the last connection was subscribed
+	subscribed bool // whether the last connection was subscribed
 }
 
-// ended reports whether the connection that has ended was subscribed.
+// ended returns whether the connection that has ended was subscribed, and resets that.
 func (h *shardSubscription) ended() (heard bool) {
 	heard, h.subscribed = h.subscribed, false
 	return heard
@@ -77,7 +76,7 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 		OnMessage: func(m rueidis.PubSubMessage) { h.message(m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if s.Kind == "sunsubscribe" {
-				// The channel has room, because the connection has one subscription.
+				// The send does not block, because the connection has only one subscription.
 				moved <- struct{}{}
 			}
 		},
@@ -85,7 +84,7 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 	if err := conn.Do(ctx, conn.B().Ssubscribe().Channel(h.channel).Build()).Error(); err != nil {
 		return err
 	}
-	// The next refusal is new, so it is logged again.
+	// A refusal after this success is a new one, so it is logged again.
 	h.subscribed, h.logged = true, ""
 	h.hearing()
 
@@ -111,12 +110,13 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 type subscriber struct {
 	link    *core
 	channel string
-	logged  string // the last logged error
+	logged  string // text of the last logged error
 	// refusedPause is the pause after the server has refused the user. 0 means the usual pause.
 	refusedPause time.Duration
 }
 
-// refusedPause is the pause of Hear. Rights are seldom granted while a program runs.
+// refusedPause is the pause of Hear. It is long, because rights are seldom granted while a program
+// runs.
 const refusedPause = 30 * time.Second
 
 // run calls listen repeatedly. The pauses grow until a connection was subscribed, which ended
@@ -217,13 +217,13 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, report func(hear
 // subscription is one call of Subscribe.
 type subscription struct {
 	subscriber
-	changed chan struct{} // holds a signal while a call of report is pending
+	changed chan struct{} // has a value while a call of report is pending
 
 	mu      sync.Mutex
 	hearing bool
 	last    string // the last known published number
-	beats   uint64 // queries so far
-	fallen  bool   // the number fell, and fell was not called yet
+	beats   uint64 // number of queries so far
+	fallen  bool   // whether the number fell and fell was not called yet
 }
 
 func (s *subscription) takeFallen() (fallen bool) {
@@ -256,7 +256,7 @@ func (s *subscription) listen(ctx context.Context) error {
 		return err
 	}
 
-	// After a failover the channel's messages go to another server.
+	// After a failover the messages of the channel go to another server.
 	for l.primary(client) == place {
 		if err := s.ask(ctx, conn); err != nil {
 			return err
@@ -323,7 +323,7 @@ func (s *subscription) message(value string) {
 func (s *subscription) answered(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// late then ignores this query.
+	// A pending timer of late ignores the query after this.
 	s.beats++
 	if value != s.last || !s.hearing {
 		s.fallen = s.fallen || publishedNumber(value) < publishedNumber(s.last)
@@ -354,7 +354,7 @@ func (s *subscription) late(beat uint64) {
 func (s *subscription) disconnected() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// late then ignores the query in flight.
+	// A pending timer of late ignores the query after this.
 	s.beats++
 	if s.hearing {
 		s.hearing, heard = false, true

@@ -14,14 +14,13 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A server may hang with its connections open, and be replaced meanwhile. The client library
-// stays connected to it. Behind Sentinels it first asks the old primary for its role. In a
-// cluster it reads the owners of slots only when a connection breaks. Calls would hang until a
-// ping times out. If the old server continues before that, it would answer although it is no
-// longer the primary.
+// A server may hang with its connections open, and be replaced meanwhile. The client library stays
+// connected to it. Behind Sentinels it first asks the old primary for its role. In a cluster it
+// reads the owners of slots only when a connection breaks. Calls would hang until a ping times out.
+// If the old server continues earlier, it answers although it is no longer the primary.
 //
-// The watchdog therefore asks other servers whether a silent server was replaced. Only then does
-// it close the connections to that server.
+// The watchdog therefore asks other servers whether a silent server was replaced. Only then does it
+// close the connections to that server.
 
 // watchdogEvery is the interval at which the watchdog looks for silent connections. It sends
 // nothing if there are none.
@@ -50,11 +49,11 @@ func (l *watchdog) isReplaced(addr string) bool {
 		others, ask = l.o.Addrs, l.primaryOf
 	}
 	for _, other := range others {
-		// The silent server can't say that it was replaced.
+		// The silent server can't say itself that it was replaced.
 		if other == addr {
 			continue
 		}
-		// This server may hang, too, and must not block the watchdog.
+		// The other server may hang as well, and must not block the watchdog.
 		ctx, cancel := context.WithTimeout(l.life, silence)
 		primaries, err := ask(ctx, other)
 		cancel()
@@ -75,7 +74,7 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 
 	ranges, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
 	if err == nil && len(ranges) == 0 {
-		err = errors.New("it knows of no slots")
+		err = errors.New("the node answered CLUSTER SLOTS without any slot")
 	}
 
 	for i := range ranges {

@@ -13,7 +13,7 @@ import (
 // Result is the answer to one of several calls.
 type Result struct {
 	Msg rueidis.RedisMessage
-	Err error // an error of the contract
+	Err error // an error of the contract, or nil
 }
 
 // Run runs a script and returns its reply, which may be nil. Its errors are those of the
@@ -22,7 +22,7 @@ type Result struct {
 func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	c = l.sent(c)
 	again := l.request(c)
-	// Batched calls have no deadline, so this is the usual case.
+	// Batched calls have no deadline, so this is the most frequent case.
 	if ctx.Done() == nil {
 		j := l.runOnce(ctx, c, again)
 		if !j.retry {
@@ -67,7 +67,7 @@ func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	}
 	results := make([]Result, len(calls))
 	var all sync.WaitGroup
-	// No call waits for another call's node.
+	// No call waits for the node of another call.
 	for i := range requests {
 		all.Go(func() { results[i] = l.send(ctx, requests[i:i+1])[0] })
 	}
@@ -98,15 +98,15 @@ func (l *core) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
 	return l.send(ctx, requests)
 }
 
-// request is a call that may be sent several times.
+// request is a call that may be sent repeatedly.
 type request struct {
 	name  string
 	keys  []string
 	reads bool
-	once  bool // from Call.Once
-	// build appends the commands of one try. The last one's reply is the answer.
+	once  bool // the value of Call.Once
+	// build appends the commands of one try. The reply to the last of these commands is the answer.
 	build  func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
-	byText bool // the server has answered that it does not know the script
+	byText bool // whether the server has answered that it does not know the script
 }
 
 // request returns the request of a call. If the server does not know the function, the next try
@@ -135,13 +135,13 @@ func (l *core) request(c Call) *request {
 // send sends the requests until each is answered, is refused, or may have run without an answer.
 func (l *core) send(ctx context.Context, requests []*request) []Result {
 	results := make([]Result, len(requests))
-	open := make([]int, len(requests)) // indexes of the requests that must be sent
+	open := make([]int, len(requests)) // indexes of the requests that must still be sent
 	for i := range open {
 		open[i] = i
 	}
 
 	p := l.Backoff(ctx)
-	// The errors of requests that are still open also say that the caller left.
+	// If the caller left, the errors of unfinished requests also say that.
 	defer func() {
 		for _, i := range open {
 			results[i].Err = left(ctx, results[i].Err)
@@ -152,7 +152,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 		replies, err := l.exchange(ctx, requests, open)
 		if err != nil && err == ctx.Err() {
 			if !first {
-				// The time is over, and the results say why nothing was done.
+				// The time for retries is over, and the results say why nothing was done.
 				break
 			}
 			// An earlier call may be part of the same operation, and may have run.
@@ -191,8 +191,8 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 // outcome is the meaning of one reply.
 type outcome struct {
 	result Result
-	retry  bool // the request must be sent again; result is valid if there is no time for that
-	atOnce bool // retry without a pause
+	retry  bool // whether the request must be sent again; result is used if there is no time left for that
+	atOnce bool // whether to retry without a pause
 }
 
 // assess decides what a reply means for its request.
@@ -236,7 +236,7 @@ func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([
 	}
 
 	done := make(chan []rueidis.RedisResult, 1)
-	// The calls run on after the caller has left, because they can't be recalled.
+	// Sent calls can't be recalled, so they continue after the caller has left.
 	go func() {
 		defer l.calls.Done()
 		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
@@ -297,8 +297,8 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 }
 
 // noteLoad handles the reply to the FUNCTION LOAD that precedes a call whose function is missing.
-// The call runs by EVAL in any case, so a refusal is only logged: once, until a library is loaded
-// or the reply changes.
+// The call runs by EVAL in any case, so a refusal is only logged. The same refusal is logged again
+// only after a library was loaded.
 func (l *core) noteLoad(reply rueidis.RedisResult) {
 	err := reply.Error()
 	if err == nil || isLoaded(err) {

@@ -64,7 +64,7 @@ func TestUnknownScriptIsSentAsText(t *testing.T) {
 }
 
 // TestCallThatMayHaveRunIsNotRetried breaks the connection while a call is in flight (C11.13). A
-// write may have run and is not sent again. A read is.
+// write may have run, so it is not sent again. A read is sent again.
 func TestCallThatMayHaveRunIsNotRetried(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(redistest.HangUp{}, int64(7)))
@@ -174,8 +174,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalIsLoggedOnceAMinute checks that the log shows the operator the store's address once
-// a minute, because a server hides it from its callers.
+// TestRefusalIsLoggedOnceAMinute checks that the log shows the operator the store's address once a
+// minute, because a duly server hides the address from its callers.
 func TestRefusalIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(resp.Error("OOM command not allowed when used memory > 'maxmemory'.")))
@@ -205,7 +205,7 @@ func TestRetriesEnd(t *testing.T) {
 		t.Errorf("the call was sent %d times", n)
 	}
 	l = open(t, s.URL()+"?retry=1h&durability=replicas:1")
-	// Whenever the deadline comes, a call that was sent returns unavailable.
+	// Whenever the deadline comes, a call that was sent must return unavailable.
 	for i := range 60 {
 		for name, run := range map[string]func(context.Context) error{
 			"Run":        func(ctx context.Context) error { _, err := l.Run(ctx, increment("k", 1)); return err },
@@ -239,7 +239,7 @@ func TestDeadlineEndsOnlyTheWaiting(t *testing.T) {
 	if n, _ := msg.AsInt64(); err != nil || n != 2 {
 		t.Errorf("the next call returned %d, %v", n, err)
 	}
-	if n := s.Count("HELLO"); n != 2 { // one for the connection, one for the check
+	if n := s.Count("HELLO"); n != 2 { // one greeting for the connection, one for the check
 		t.Errorf("got %d greetings: the connection was not kept", n)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -293,7 +293,7 @@ func TestForgottenScripts(t *testing.T) {
 	}
 }
 
-// TestBusyServer blocks the server with another client's script (S4). Calls wait for its end.
+// TestBusyServer checks that calls wait while the script of another client blocks the server (S4).
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Config("busy-reply-threshold 20"))
@@ -400,8 +400,9 @@ func TestLostGreetingsAreRetried(t *testing.T) {
 	}
 }
 
-// TestDemotedServer makes the server a replica (F9). Its name may have another address by then,
-// so the link opens a new connection. When it is the primary again, calls succeed.
+// TestDemotedServer turns the server into a replica (F9). The link then opens a new connection,
+// because the server's name may have a new address. When the server is the primary again, calls
+// succeed.
 func TestDemotedServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -487,9 +488,10 @@ func TestOnceIsNotRetried(t *testing.T) {
 	}{
 		{resp.Error("LOADING Redis is loading the dataset in memory"), 1, true},
 		{resp.Error("TRYAGAIN Multiple keys request during rehashing of slot"), 1, true},
-		{resp.Error("NOSCRIPT No matching script."), 2, false}, // it is sent as text at once
+		// The script is sent as text at once, even with Once.
+		{resp.Error("NOSCRIPT No matching script."), 2, false},
 		{resp.Error("OOM command not allowed"), 1, false},
-		{redistest.HangUp{}, 1, false}, // it may have run
+		{redistest.HangUp{}, 1, false}, // the call may have run, so it is not retried
 	} {
 		s := stub(t, redis70, inTurn(c.answer))
 		l := open(t, s.URL())
@@ -512,9 +514,9 @@ func TestOnceIsNotRetried(t *testing.T) {
 	})
 }
 
-// TestHastyCallsEndSoon checks that a hasty caller is answered once, and soon. A call that did
-// not run is not retried, a hung server is not waited for, and one of several calls does not wait
-// for another.
+// TestHastyCallsEndSoon checks that a call with a Hasty context returns soon: if it did not run, it
+// is not retried, and if the server hangs, it does not wait. One of several calls does not wait for
+// another.
 func TestHastyCallsEndSoon(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("CLUSTERDOWN The cluster is down") })
@@ -538,8 +540,8 @@ func TestHastyCallsEndSoon(t *testing.T) {
 	}
 }
 
-// TestPartlyDropsNothingWasDone checks that a call with one refused part does not say that
-// nothing was done.
+// TestPartlyDropsNothingWasDone checks that the error of a call with one refused part does not
+// claim that nothing was done.
 func TestPartlyDropsNothingWasDone(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("LOADING Redis is loading the dataset in memory") })

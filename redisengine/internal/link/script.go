@@ -32,9 +32,9 @@ func isLoaded(err error) bool {
 
 // Script is a Lua script that can be sent.
 type Script struct {
-	Name   string // for the log
+	Name   string // name in log lines
 	Source string
-	SHA    string // the hash that identifies it on the server
+	SHA    string // hash by which the server knows the script
 	// ReadOnly scripts are sent so that the server rejects their writes.
 	ReadOnly bool
 	// Library, if set, has the script as the function of this name. The script is called as that
@@ -57,11 +57,12 @@ func NewScript(name, source string, readOnly bool) *Script {
 type Call struct {
 	Script     *Script
 	Keys, Args []string
-	// Once: the call is not retried if it did not run, except after a redirect and for a script
-	// that the server does not know. The caller retries it together with others.
+	// Once makes the call fail at once if it did not run, so that the caller can retry it together
+	// with others. Redirects are followed nevertheless, and a script that the server does not know
+	// is sent as text.
 	Once bool
-	// Waited: an earlier call has waited for the durability in vain. This one waits a tenth as
-	// long.
+	// Waited says that an earlier call has waited for the durability in vain. This call then waits
+	// only a tenth of the time.
 	Waited bool
 }
 
@@ -69,9 +70,9 @@ type Call struct {
 type form int
 
 const (
-	byHash     form = iota // by its hash: EVALSHA
-	byText                 // with its text: EVAL
-	byFunction             // by its function: FCALL
+	byHash     form = iota // by the hash of the script: EVALSHA
+	byText                 // with the text of the script: EVAL
+	byFunction             // by the name of its function: FCALL
 )
 
 // command returns the command of the call.

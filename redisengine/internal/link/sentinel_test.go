@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestSentinelFailover kills the primary, then demotes its successor while it runs (F1, F9).
-// Calls of every kind wait for the next primary and continue there.
+// TestSentinelFailover kills the primary, then demotes the running successor (F1, F9). Calls of
+// every kind wait for the next primary and continue there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
@@ -66,8 +66,8 @@ func TestSentinelFailover(t *testing.T) {
 	everything("after the demotion")
 }
 
-// awaitCut waits until the link has noticed that a server is gone. Before that, a call may be
-// sent to it, and may then have happened.
+// awaitCut waits until the link has noticed that a server is gone. Before that, a call may be sent
+// to the server, and it is unknown whether such a call has run.
 func awaitCut(t *testing.T, l *Link, s *redistest.Server) {
 	t.Helper()
 	redistest.Await(t, "the link notices", func() bool {

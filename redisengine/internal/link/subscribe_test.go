@@ -13,20 +13,20 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// announce publishes in the form that Subscribe needs.
+// announce publishes a message as Subscribe expects it.
 var announce = NewScript("announce", `#!lua
 redis.call('PUBLISH', KEYS[1], ARGV[1])
 redis.call('SET', KEYS[1], ARGV[1])
 return 1`, false)
 
-// hearWithin is ten times the promised time.
+// hearWithin is the limit for a report: ten times the promised second.
 const hearWithin = 10 * time.Second
 
 // listener is a call of Subscribe, and its reports.
 type listener struct {
 	t       *testing.T
 	reports chan bool
-	falls   atomic.Int32 // how often it was called for a lower number
+	falls   atomic.Int32 // number of calls of fell
 	cancel  context.CancelFunc
 	done    chan error
 }
@@ -88,7 +88,7 @@ func publish(t *testing.T, l *Link, channel string, n int) {
 }
 
 // TestSubscribeReportsMessages checks that every subscriber of a channel gets a report, whichever
-// process publishes, and none for other channels.
+// process publishes, and that it gets no reports for other channels.
 func TestSubscribeReportsMessages(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
@@ -207,7 +207,7 @@ func TestSubscribeMissesNothing(t *testing.T) {
 	h.is(true, "everything is lost")
 }
 
-// TestSubscribeWaitsForTheServer checks that Subscribe waits for a server that is not up yet.
+// TestSubscribeWaitsForTheServer checks that Subscribe waits for a server that is not running yet.
 func TestSubscribeWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -241,8 +241,8 @@ func TestSubscribeNeedsTheRight(t *testing.T) {
 	}
 }
 
-// TestSubscribeFollowsItsSlot moves the slot of the key. The subscription follows it, and misses
-// nothing.
+// TestSubscribeFollowsItsSlot checks that the subscription follows the slot of its key to another
+// node, and misses no message.
 func TestSubscribeFollowsItsSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)

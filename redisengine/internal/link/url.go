@@ -56,29 +56,29 @@ func ParseURL(raw string, others ...string) (Options, error) {
 type parser struct {
 	o      Options
 	others []string
-	pathDB bool // the path has a database
+	pathDB bool // whether the path has a database
 }
 
 func (p *parser) parse(raw string) error {
 	scheme, rest, found := strings.Cut(raw, "://")
 	o, known := schemes[scheme]
 	if !found || !known {
-		return contract.Invalid("url", "does not begin with a scheme of Redis; write %s", forms)
+		return contract.Invalid("url", "has no known scheme; write %s", forms)
 	}
 	if o.TLS != nil {
-		// A new value, because all Options of the scheme share the one in the table.
+		// All Options of a scheme share the TLS value of the table, so this is a new one.
 		o.TLS = &TLS{}
 	}
 
 	p.o = o
 	if strings.Contains(rest, "#") {
-		return contract.Invalid("url", "contains a #; in a user, password or name, write it as %%23")
+		return contract.Invalid("url", "contains a #; write a # in a user, password or name as %%23")
 	}
 
 	place, query, _ := strings.Cut(rest, "?")
 	authority, path, slash := strings.Cut(place, "/")
 	if strings.Contains(path, "@") || strings.Contains(query, "@") {
-		return contract.Invalid("url", "has an @ after its host; in a user or password, write / ? @ as %%2F %%3F %%40")
+		return contract.Invalid("url", "contains an @ after the host; write / ? @ in a user or password as %%2F %%3F %%40")
 	}
 
 	// The last @ ends the login, so a password may contain one.
@@ -108,7 +108,7 @@ func (p *parser) user(text string) error {
 	return nil
 }
 
-// place reads the part between user and options.
+// place reads the part of the URL between the user and the options.
 func (p *parser) place(authority, path string, slash bool) error {
 	if p.o.Unix {
 		name, err := url.PathUnescape(path)
@@ -189,7 +189,7 @@ var known = []string{
 func (p *parser) query(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return contract.Invalid("url", "has options that can't be read; write them like ?prefix=duly&durability=aof")
+		return contract.Invalid("url", "can't be parsed as options; write them like ?prefix=duly&durability=aof")
 	}
 
 	var bad contract.BadFields

@@ -14,8 +14,8 @@ func TestParseURL(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		url  string
-		want Options // in addition to the defaults
-		text string  // the result of String; "" for the URL itself
+		want Options // differences from the default Options
+		text string  // the result of String; "" if it is the URL itself
 	}{
 		{"redis://localhost", Options{Addrs: []string{"localhost:6379"}}, "redis://localhost:6379"},
 		{"redis://localhost/", Options{Addrs: []string{"localhost:6379"}}, "redis://localhost:6379"},

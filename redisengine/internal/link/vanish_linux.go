@@ -20,7 +20,7 @@ func vanished(network, _ string, c syscall.RawConn) error {
 		return nil
 	}
 	return c.Control(func(fd uintptr) {
-		// If this fails, a vanished host is still detected, only later.
+		// If this fails, the link detects a vanished host later.
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(vanishAfter.Milliseconds()))
 	})
 }

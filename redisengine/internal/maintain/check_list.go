@@ -103,8 +103,8 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 	}
 }
 
-// misnamed drops members of the list that can't be names of queues, and returns the others. An
-// invalid name with a configuration was handled by configured.
+// misnamed drops members of the list that can't be names of queues, and returns the others. The
+// function configured has already handled invalid names that have a configuration.
 func (c *check) misnamed(ctx context.Context, namespace string, all []string) (names []string, err error) {
 	for _, name := range all {
 		if !store.InvalidQueue(name) {
@@ -186,8 +186,8 @@ func (c *check) named(ctx context.Context, namespace, list string, names []strin
 	return unreadable, c.listed(ctx, namespace, list, names, values)
 }
 
-// rewrite replaces a configuration that can't be read with that of the queue's first shard. If
-// that is damaged too, it uses the default and counts the shards.
+// rewrite replaces a configuration that can't be read with that of the queue's first shard. If the
+// shard's copy is damaged too, rewrite uses the default configuration and counts the shards.
 func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
 	left, held, err := c.e.ShardConfig(ctx, ref)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) erro
 		return err
 	}
 	now, err := c.e.Put(ctx, store.ScriptQueueSet, ref, was, catalog.PackConfig(c.e.NextVersion("", left), cfg, false))
-	// nil: another process has changed it.
+	// nil means that another process has changed the entry.
 	if err != nil || now == nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (c *check) listed(ctx context.Context, namespace, list string, names []stri
 			left = held.Value
 		}
 
-		// The script compares again, because a queue may be created or destroyed meanwhile.
+		// The script compares again, because a queue may have been created or destroyed since.
 		msg, err := c.e.Link.Run(ctx, link.Call{
 			Script: store.ScriptCheckList.Script, Keys: []string{list, c.e.ConfigsKey(namespace)},
 			Args: []string{ref.Name, left, c.repair()},

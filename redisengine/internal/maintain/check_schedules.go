@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// schedules looks at every schedule of a shard. What is suspect is checked again, and repaired, in
-// a script call of its own.
+// schedules checks every schedule of a shard. A second script call checks each suspect entry again,
+// and repairs it.
 func (c *check) schedules(ctx context.Context, at catalog.ShardRef) error {
 	for part, cursor := "1", "0"; part != "0"; {
 		there, err := c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
@@ -35,7 +35,8 @@ func (c *check) schedules(ctx context.Context, at catalog.ShardRef) error {
 	return nil
 }
 
-// schedule checks one schedule. The record and the score are as a page has read them, "" for none.
+// schedule checks one schedule. record and score are the values that a page has returned, or "" if
+// they are missing.
 func (c *check) schedule(ctx context.Context, q *catalog.Queue, s *catalog.Shard, name, record, score string) error {
 	if record != "" {
 		r, err := codec.ReadSchedule(q.Ref, name, record)
@@ -58,8 +59,9 @@ func (c *check) schedule(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 	return nil
 }
 
-// unreadableSchedule reports a schedule that nobody can fire. A repair moves it aside, so that it
-// holds up no other schedule. Its bytes stay in the hash.
+// unreadableSchedule reports a schedule whose record can't be read, so that no process can fire it.
+// A repair moves the record aside, so that it does not block other schedules. The bytes of the
+// record stay in the hash.
 func (c *check) unreadableSchedule(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, name, record string, cause error,
 ) error {

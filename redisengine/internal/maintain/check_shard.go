@@ -119,7 +119,7 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 		id = codec.NumberText(n)
 	}
 
-	// The script repairs only if the fault is still there.
+	// The script repairs the entry only if the fault still exists.
 	mended := c.p.Repair && codec.Integer(&r.Rest[2]) == 1
 	for _, f := range readFaults(&r.Rest[0]) {
 		c.found(q.Ref, id, f, mended)
@@ -127,7 +127,7 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 
 	log := c.e.Settings.Logger.With("queue", q.Ref.String(), "shard", s.Index, "number", codec.NumberText(n))
 	if codec.Integer(&r.Rest[3]) == 1 {
-		log.Error("what is left of a job was removed: its record is lost")
+		log.Error("the rest of a job whose record is lost was removed")
 	}
 	if reason := codec.Text(&r.Rest[4]); reason != "" {
 		log.Error("a damaged job is a dead letter now", "id", id, "reason", reason)

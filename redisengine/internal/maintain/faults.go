@@ -25,9 +25,9 @@ type check struct {
 	e      *catalog.Catalog
 	p      contract.CheckParams
 	topics TopicMaintainer
-	before int64 // jobs of the shards before the current one
+	before int64 // number of jobs in the shards before the current one
 	report contract.CheckReport
-	// silent has the shards with deliverable jobs and no marker, with their state at that time.
+	// silent has the shards that had deliverable jobs but no marker, with their state at that time.
 	silent []silent
 }
 
@@ -38,7 +38,7 @@ type silent struct {
 
 // TopicMaintainer sweeps and checks the topics of a namespace.
 type TopicMaintainer interface {
-	// SweepTopics makes the steps that are due. n counts the sweeps.
+	// SweepTopics makes the due steps of a namespace's topics. n is the number of the sweep.
 	SweepTopics(ctx context.Context, namespace string, n uint64) error
 	// CheckTopics checks the topics, and repairs them if repair is set. It returns how many
 	// messages it has checked.
@@ -69,8 +69,8 @@ func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) 
 	}
 }
 
-// These are the kinds of faults, as the scripts name them (lua/include/judge.lua). Faults that
-// the other engines find as well have the same names there.
+// These are the kinds of faults, as the scripts name them (lua/include/judge.lua). If another
+// engine can have the same fault, its Check uses the same name.
 const (
 	faultNotListed      = "queue_not_listed"     // a configuration without an entry in the namespace's list
 	faultNotConfigured  = "queue_not_configured" // a queue in the namespace's list without its configuration
@@ -78,7 +78,7 @@ const (
 	faultNoNamespace    = "namespace_unreadable" // an invalid name in the list of namespaces
 	faultNoSet          = "job_in_no_set"        // a record in no set, which no call would find
 	faultTwoSets        = "job_in_two_sets"      // a job in more than one set
-	faultEntryStray     = "entry_without_job"    // a member of a set without its record
+	faultEntryStray     = "entry_without_job"    // an entry of a set without the record of its job
 	faultPlace          = "place_wrong"          // a member with a wrong score
 	faultUnreadable     = "job_unreadable"       // a damaged record, policy or run state
 	faultBodyMissing    = "body_missing"         // a record with a size, without a body of that size
@@ -98,12 +98,13 @@ const (
 	faultKeyNotHeld    = "order_key_not_held"    // ready or leased without its order key
 	faultKeyStray      = "order_key_wrong"       // an order key without a holder
 	faultBlockedByNone = "blocked_by_nobody"     // a blocked job whose order key is free
-	faultNoTick        = "schedule_without_tick" // a schedule without its entry in the order of the ticks
-	faultTickStray     = "tick_without_schedule" // an entry of that order without its schedule
-	faultTickWrong     = "tick_wrong"            // an entry of that order at another tick than its schedule
-	faultSchedule      = "schedule_unreadable"   // a schedule whose record cannot be read
-	faultCounters      = "counters_differ"       // the counters do not add up
-	faultMoment        = "moment_missed"         // a due job or tick without a marker
+	faultNoTick        = "schedule_without_tick" // a schedule without its entry in the set of ticks
+	faultTickStray     = "tick_without_schedule" // an entry in the set of ticks without its schedule
+	// An entry in the set of ticks with another time than its schedule's next tick.
+	faultTickWrong = "tick_wrong"
+	faultSchedule  = "schedule_unreadable" // a schedule whose record cannot be read
+	faultCounters  = "counters_differ"     // the counters do not add up
+	faultMoment    = "moment_missed"       // a due job or tick without a marker
 )
 
 // scriptFault is a fault as a script returns it.

@@ -22,7 +22,7 @@ import (
 // a process still uses it, the next call loads it again.
 const (
 	libraryAge   = 7 * 24 * time.Hour
-	libraryPause = time.Hour // between two cleanups of one process
+	libraryPause = time.Hour // pause between two cleanups of one process
 )
 
 // isLibrary matches the names of duly's libraries, of all versions. Other programs may have
@@ -34,9 +34,9 @@ var isLibrary = regexp.MustCompile(`^` + lua.NamePrefix + `[a-z]+_[0-9a-f]{8,}$`
 type LibraryCleaner struct {
 	e *catalog.Catalog
 
-	mu   sync.Mutex    // one cleanup at a time
-	next time.Duration // when the next cleanup is due, monotonic
-	said bool          // the reason why nothing is removed was logged
+	mu   sync.Mutex    // held during a cleanup, so that one runs at a time
+	next time.Duration // time of the next cleanup, on the monotonic clock
+	said bool          // whether the reason was logged why no library is removed
 }
 
 // key returns the key of the hash: library → when it was last recorded, in ms. All namespaces
@@ -111,7 +111,8 @@ func (c *LibraryCleaner) cleanOnce(ctx context.Context) error {
 		at, known := recorded[name]
 		switch age := now.Sub(at); {
 		case !known, age < 0:
-			// An unknown library starts its week now, and so does one with a time in the future.
+			// The week of an unknown library starts now, and so does that of an entry with a time
+			// in the future.
 			err = c.record(ctx, now, name)
 		case age >= libraryAge:
 			err = c.remove(ctx, name)
@@ -120,7 +121,7 @@ func (c *LibraryCleaner) cleanOnce(ctx context.Context) error {
 			return err
 		}
 	}
-	// Entries of libraries that are on no server expire as well.
+	// Entries of libraries that no server has any more expire as well.
 	for name, at := range recorded {
 		if now.Sub(at) < libraryAge || slices.Contains(names, name) || slices.Contains(own, name) {
 			continue

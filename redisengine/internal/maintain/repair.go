@@ -17,7 +17,7 @@ const repairEvery = time.Minute
 type Repairer struct {
 	*catalog.Catalog
 	mu   sync.Mutex
-	last map[catalog.ShardRef]time.Duration // when each was last checked, monotonic
+	last map[catalog.ShardRef]time.Duration // time of the last check of each shard, on the monotonic clock
 }
 
 // Repair starts a check of a shard in the background if a script has failed there. An unreadable

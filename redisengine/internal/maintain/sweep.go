@@ -61,7 +61,7 @@ var (
 
 // sweeps lets one sweep run at a time, and counts them.
 type sweeps struct {
-	Turn chan struct{} // full while a sweep runs
+	Turn chan struct{} // holds one value while a sweep runs
 	n    uint64
 }
 
@@ -116,11 +116,11 @@ func (e *Maintainer) Sweep(ctx context.Context) error {
 type sweep struct {
 	e       *Maintainer
 	n       uint64
-	seen    []string // the visited namespaces
-	partial bool     // some queues were not visited
-	failed  error    // the first error
-	// hasty is the context after a node was unreachable. Only the first such call is retried as
-	// usual. Otherwise each namespace on a node that is down would delay the rest.
+	seen    []string // names of the visited namespaces
+	partial bool     // whether some queues were not visited
+	failed  error    // first error of the sweep
+	// hasty is the context for calls after a node was unreachable: they are not retried. Otherwise
+	// each namespace on a node that is down would delay the rest.
 	hasty context.Context
 	hurry bool
 }
@@ -147,7 +147,7 @@ func (s *sweep) run(ctx context.Context) error {
 	if err := e.AskAllMarks(s.pace(ctx), slices.Clone(s.seen)); err != nil {
 		s.fail(err)
 	}
-	// Without the whole list it is not known which namespaces are missing.
+	// Missing namespaces are known only if the whole list was read.
 	if err == nil {
 		s.missed(s.unlisted(ctx))
 	}
@@ -179,9 +179,9 @@ func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 }
 
 // unlisted adds namespaces to the list that this process knows and the list lacks. It sweeps them
-// as well. In a cluster the list is on another node than they are, so it may be lost alone. A
-// namespace without its mark was lost, and is not added. If the list is complete, unlisted sends
-// nothing.
+// as well. In a cluster the list and the namespaces are on different nodes, so the list alone may
+// be lost. A namespace whose mark is missing was lost itself, and is not added. If the list is
+// complete, unlisted sends nothing.
 func (s *sweep) unlisted(ctx context.Context) error {
 	e := s.e
 	for some := range slices.Chunk(e.Marks.Others(s.seen), duly.MaxBatch) {
@@ -246,7 +246,7 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 		Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue,
 		FirstArgs: []string{s.e.Clock()}, Paced: s.hurry,
 	}
-	// In a cluster each shard is one call anyway, so the second question comes first.
+	// In a cluster each call covers one shard anyway, so the second call is made at once.
 	for _, at := range holding.Singles() {
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 	}
@@ -280,8 +280,8 @@ func (s *sweep) stepOverdue(ctx context.Context, overdue *catalog.MultiCall, ref
 	}))
 }
 
-// ticks makes this process fire ticks: those that are due now, and the others on time. firsts has
-// the first tick of each shard that has one.
+// ticks makes this process fire due ticks now and later ticks on time. firsts has the time of the
+// first tick of each shard that has one.
 func (s *sweep) ticks(ref func(int) duly.QueueRef, targets []catalog.Target, firsts []rueidis.RedisMessage,
 	r store.Reading) {
 	for i := 0; i+1 < len(firsts); i += 2 {

@@ -78,7 +78,8 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 		}
 	}
 
-	// Redelivered messages of a key come before new ones, the others after them.
+	// Redelivered messages of a key come before its new messages, other redelivered messages come
+	// after them.
 	before := 4 * int(codec.Integer(&r[5]))
 	addAgain(0, before)
 	for i := range fresh {
@@ -131,8 +132,8 @@ type Held struct {
 // HeldSize is the length of a packed Held.
 const HeldSize = 8 + PlaceSize
 
-// HeldOf returns the delivery that a receipt of a group names. It returns false if the receipt
-// belongs to another topic.
+// HeldOf returns the delivery that a receipt of a group names. It returns false if the receipt does
+// not belong to this group's topic.
 func HeldOf(topic duly.QueueRef, p *contract.ReceiptParts) (h Held, ok bool) {
 	parts := contract.PositionPartsOf(p.Number)
 	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == contract.TopicChecksum(topic) &&
@@ -154,9 +155,9 @@ func ReadHeld(s string) Held {
 // Bits holds messages of one token as a bitmap of ordinals.
 type Bits struct {
 	Token  Token
-	First  uint64 // the ordinal of the first bit
+	First  uint64 // ordinal of the first bit
 	Bitmap []byte
-	items  []gathered // by ordinal
+	items  []gathered // items sorted by ordinal
 }
 
 // gathered is a receipt, and its index in the call.
@@ -165,7 +166,8 @@ type gathered struct {
 	at int
 }
 
-// maxSpan bounds a bitmap. Redelivered messages may be far apart.
+// maxSpan bounds a bitmap. Without the bound, redelivered messages that are far apart would need a
+// huge bitmap.
 const maxSpan = 4096
 
 // Gather groups packed receipts by their tokens. It calls lost with the indexes of duplicates.

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// These are the flags of a value.
+// These are the flags of a message's value.
 const (
 	hasID = 1 << iota
 	hasKey
@@ -137,7 +137,7 @@ func ShardOf(topic duly.QueueRef, index int) Shard {
 	return Shard{topic, index, contract.TopicChecksum(topic)}
 }
 
-// Position returns the position of a place.
+// Position returns the position of the message at a place.
 func (s Shard) Position(p Place) duly.Position {
 	return contract.PositionParts{Millis: p.Millis, Ordinal: p.Ordinal, Shard: s.Index, Topic: s.checksum}.Position()
 }

@@ -25,7 +25,7 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		// Jobs are in the shard of their ID, so the number can't change later.
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
-			return contract.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
+			return contract.Invalid("shards", "is %d since the queue was created; to change it, destroy the queue and create it again", c.Shards)
 		}
 		if patch.Delivery != "" && patch.Delivery != c.Delivery && !made {
 			if err := e.mustBeEmpty(ctx, ref, c.Delivery); err != nil {
@@ -38,7 +38,8 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 }
 
 // mustBeEmpty returns an error if the queue has jobs in any state, because its delivery can't
-// change then. A job that is pushed at the same time may get in under the old delivery.
+// change then. A job that is pushed concurrently may still be stored under the old kind of
+// delivery.
 func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.DeliveryMode) error {
 	var w catalog.Walk
 	return e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
@@ -55,8 +56,8 @@ func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.D
 	})
 }
 
-// reconfigure changes a queue's configuration: in the list first, then in every shard. If it ends
-// between the two, the next call on a shard finishes the change.
+// reconfigure changes a queue's configuration: in the list first, then in every shard. If the
+// process dies between the two, the next call on a shard finishes the change.
 func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool,
 	f func(c *duly.QueueConfig, made bool) error) error {
 	if err := e.Admit(ctx, ref); err != nil {
@@ -89,7 +90,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 			if q, err = e.Create(ctx, ref, cfg); err != nil || q.Config == cfg {
 				return err
 			}
-			// Another process has created it with other settings.
+			// Another process has created the queue with other settings.
 			continue
 		}
 		cfg := q.Config
@@ -98,7 +99,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 		}
 		// Only a Configure may add a queue, so only it checks the namespace's limit.
 		sc := store.ScriptQueueSet
-		if mayMake { // a Configure
+		if mayMake { // whether the caller is Configure, which may create the queue
 			sc = store.ScriptQueuePut
 		}
 		next, err := e.Put(ctx, sc, ref, q.Value, catalog.PackConfig(e.NextVersion(q.Version), cfg, false))

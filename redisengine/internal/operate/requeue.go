@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Requeue implements contract.Operator. If it is retried after another configuration, jobs that
-// were requeued stay so.
+// Requeue implements contract.Operator. A retry after a change of the configuration does not undo
+// what the first attempt has requeued.
 func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	if err := contract.ValidateRequeue(&p); err != nil {
 		return nil, err
@@ -46,10 +46,10 @@ type requeueCall struct {
 	ref      duly.QueueRef
 	p        duly.RequeueParams
 	results  []duly.RequeueResult
-	answered []bool // for each requested ID
+	answered []bool // whether each requested ID has its answer
 }
 
-// shard requeues jobs of one shard: the ones with these IDs, or the n oldest.
+// shard requeues jobs of one shard: those with the given IDs, or else the n oldest.
 func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n int,
 	ids []string) ([]duly.RequeueResult, error) {
 	ttl, packed := int64(duly.None), ""
@@ -80,7 +80,7 @@ func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 }
 
 func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
-	places := map[int][]int{} // indexes of IDs by shard
+	places := map[int][]int{} // indexes of the IDs by shard
 	for i, id := range r.p.IDs {
 		err := contract.ValidateID(id)
 		if err == nil && q == nil {
@@ -113,8 +113,8 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 	return nil
 }
 
-// oldest requeues the jobs that died first. With several shards it finds their IDs before. If one
-// of them is no longer dead, it looks for another.
+// oldest requeues the jobs that died first. With several shards it reads their IDs first. If one of
+// these jobs is no longer dead, it takes the next one.
 func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 	if q == nil {
 		return nil
@@ -126,7 +126,7 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 		return err
 	}
 
-	// It ends when a round adds nothing: no dead jobs are left.
+	// The loop ends when a round requeues nothing, because then no dead jobs are left.
 	for before := -1; len(r.results) > before && len(r.results) < r.p.N; {
 		before = len(r.results)
 		ids, err := r.e.oldestDead(ctx, q, r.p.N-before)
@@ -183,8 +183,8 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 // deadCursor is a position in the dead jobs of one shard.
 type deadCursor struct {
 	at    inspect.Cursor
-	jobs  []codec.Listed // read and not yet used
-	ended bool           // the shard has no more
+	jobs  []codec.Listed // jobs that were read but not yet requeued
+	ended bool           // whether the shard has no more dead jobs
 }
 
 func (w *deadCursor) fill(ctx context.Context, e *Operator, q *catalog.Queue, page int) error {

@@ -74,8 +74,8 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 	return c.Failed("job %q keeps changing", id)
 }
 
-// nothingRead makes the script delete a job that has expired. If a job was pushed meanwhile, it
-// is read again.
+// nothingRead makes the script delete a job that has expired. If a job with the ID was pushed
+// since, the job is read again.
 var nothingRead = []string{"none", "", "", "0", "0", "", "", "", ""}
 
 // UpdateArgs returns the script's arguments for an update of a job that was read, and the TTL
@@ -167,12 +167,13 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 	return removed, err
 }
 
-// purgeShard removes up to n jobs of one shard, or all that exist when it begins.
+// purgeShard removes up to n jobs of one shard. Without a limit it removes the jobs that exist when
+// it begins.
 func (e *Operator) purgeShard(
 	ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool,
 ) (removed int, err error) {
 	if all {
-		// The first answer then sets the bound: the jobs that exist at that time.
+		// The limit is set by the first answer: the number of jobs that exist at that time.
 		n = math.MaxInt
 	}
 	for n > 0 {
@@ -180,7 +181,7 @@ func (e *Operator) purgeShard(
 		if err != nil {
 			return removed, err
 		}
-		// Jobs that arrive meanwhile are not purged, so the call ends.
+		// Jobs that are pushed during the purge are not purged, so that the call ends.
 		got, there := int(codec.Integer(&r.Rest[0])), int(codec.Integer(&r.Rest[1]))
 		removed += got
 		if n = min(n, there) - got; got == 0 {

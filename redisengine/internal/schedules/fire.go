@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"time"
-	_ "time/tzdata" // zones must not depend on the host
+	_ "time/tzdata" // embeds the time zones, because schedules must not depend on the host's zones
 
 	"github.com/redis/rueidis"
 
@@ -47,8 +47,8 @@ func (e *Schedules) reading(us int64, asked time.Duration) store.Reading {
 	return store.Reading{Now: us, Sent: asked, Received: e.Local().Mono()}
 }
 
-// setAside moves schedules aside whose records cannot be read. They would stay due, and hide others
-// behind them. An entry without a schedule is removed.
+// setAside moves schedules aside whose records cannot be read. They would stay due, and keep the
+// schedules after them from being read. setAside also removes an entry without a schedule.
 func (e *Schedules) setAside(ctx context.Context, q *catalog.Queue, shard int, unreadable [][2]string) error {
 	for _, entry := range unreadable {
 		name, text := entry[0], entry[1]
@@ -56,9 +56,9 @@ func (e *Schedules) setAside(ctx context.Context, q *catalog.Queue, shard int, u
 		if err != nil {
 			return err
 		}
-		// Another process may have moved it aside first, so only one of them logs it.
+		// If another process has moved the schedule aside first, only that process logs it.
 		if r.Word == "ok" && text != "" {
-			e.Settings.Logger.Error("a schedule cannot be read and was moved aside in its hash; put it again",
+			e.Settings.Logger.Error("the record of a schedule cannot be read and was moved aside in its hash; put the schedule again",
 				"queue", q.Ref.String(), "shard", shard, "schedule", name)
 		}
 	}
@@ -92,7 +92,7 @@ func (e *Schedules) Fire(ctx context.Context, ref duly.QueueRef, items []contrac
 	return f.results, nil
 }
 
-// fireCall is one Fire under way.
+// fireCall is one Fire in progress.
 type fireCall struct {
 	e       *Schedules
 	ref     duly.QueueRef
@@ -128,7 +128,7 @@ func (f *fireCall) queue(ctx context.Context, q *catalog.Queue) error {
 	return catalog.Parallel(list, func(p *firePart) error { return f.shard(ctx, q, p) })
 }
 
-// firePart has the items of one shard, by their places in the call.
+// firePart has the items of one shard, by their indexes in the call.
 type firePart struct {
 	shard  *catalog.Shard
 	places []int
@@ -141,7 +141,8 @@ func (f *fireCall) shard(ctx context.Context, q *catalog.Queue, p *firePart) err
 		missed := item.Missed
 		var run *contract.Planned
 		if item.Job != nil {
-			if run, errs[k] = f.plan(q, p.shard, item); errs[k] != nil { // the tick then passes without a run
+			// A tick whose run is invalid passes without a run.
+			if run, errs[k] = f.plan(q, p.shard, item); errs[k] != nil {
 				missed = min(missed+1, contract.MaxMissed)
 			}
 		}
@@ -150,7 +151,7 @@ func (f *fireCall) shard(ctx context.Context, q *catalog.Queue, p *firePart) err
 
 	asked := f.e.Local().Mono()
 	r, err := f.e.Call(ctx, q, p.shard, store.ScriptScheduleFire, args...)
-	if errors.Is(err, duly.ErrFull) { // no memory is left
+	if errors.Is(err, duly.ErrFull) { // the server has no memory left for the run
 		for _, i := range p.places {
 			f.results[i] = contract.FireResult{Status: contract.FireFull, Err: err}
 		}
@@ -169,7 +170,7 @@ func (f *fireCall) shard(ctx context.Context, q *catalog.Queue, p *firePart) err
 }
 
 // plan plans the run of an item. Whether its TTL ends before it is due depends on the engine's
-// clock, so the script decides that.
+// clock, so the script checks the TTL.
 func (f *fireCall) plan(q *catalog.Queue, s *catalog.Shard, item *contract.FireItem) (*contract.Planned, error) {
 	// The caller's item must not change, so the plan works on copies.
 	run, job := *item, *item.Job
@@ -183,14 +184,14 @@ func (f *fireCall) plan(q *catalog.Queue, s *catalog.Shard, item *contract.FireI
 		return nil, err
 	}
 	if got := contract.ShardOf(job.ID, len(q.Shards)); got != s.Index {
-		return nil, contract.Invalid("id", "belongs to shard %d, but the schedule to shard %d; use the ID of its run",
+		return nil, contract.Invalid("id", "belongs to shard %d, but the schedule is in shard %d; leave the ID out, or use the ID of the schedule's run",
 			got, s.Index)
 	}
 	return &p, nil
 }
 
-// fireStatuses are the statuses by their names in the script. The next pass reads a schedule again
-// whose run got a number that another job has.
+// fireStatuses are the statuses by their names in the script. If the number of a run belongs to
+// another job, the next pass reads the schedule again.
 var fireStatuses = map[string]contract.FireStatus{
 	"not_found": contract.FireNotFound, "stale": contract.FireStale, "taken": contract.FireStale,
 	"early": contract.FireEarly, "full": contract.FireFull, "fired": contract.FireFired,

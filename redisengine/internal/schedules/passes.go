@@ -19,17 +19,18 @@ type Passes struct {
 	// run runs a function on a goroutine that ends before the engine does.
 	run func(func())
 
-	mu      sync.Mutex
-	closed  bool
-	running map[catalog.ShardRef]bool // true: a tick was reported since the pass began its last round
+	mu     sync.Mutex
+	closed bool
+	// Shards with a running pass; true if a tick was reported since its last round began.
+	running map[catalog.ShardRef]bool
 	timers  map[catalog.ShardRef]*tickTimer
-	// held has until when, on the monotonic clock, the due ticks of a shard are left alone.
+	// held has the time, on the monotonic clock, until which a shard's due ticks are not fired.
 	held map[catalog.ShardRef]time.Duration
 }
 
 // tickTimer starts a pass when a tick is due.
 type tickTimer struct {
-	fires time.Duration // monotonic
+	fires time.Duration // on the monotonic clock
 	timer clock.Timer
 }
 
@@ -69,7 +70,7 @@ func (p *Passes) Start(at catalog.ShardRef) bool {
 		return false
 	}
 	if _, running := p.running[at]; running {
-		p.running[at] = true // its last read may be older than the tick
+		p.running[at] = true // the last read of the pass may be older than the tick
 		return true
 	}
 	p.running[at] = false
@@ -77,7 +78,8 @@ func (p *Passes) Start(at catalog.ShardRef) bool {
 	return true
 }
 
-// round fires due ticks once. It leaves those alone for a while that cannot fire now.
+// round fires due ticks once. If a tick cannot fire now, round pauses the shard's ticks for some
+// time.
 func (p *Passes) round(ctx context.Context, at catalog.ShardRef) (schedule.Outcome, error) {
 	o, err := p.firing.Round(ctx, at.Ref, at.Index)
 	if err != nil {
@@ -94,8 +96,8 @@ func (p *Passes) round(ctx context.Context, at catalog.ShardRef) (schedule.Outco
 	return o, err
 }
 
-// pass fires the ticks of a shard until none is due, or none can fire now. Two seconds later, a
-// timer starts another pass, or the look of a process with waiters.
+// pass fires the ticks of a shard until none is due, or none can fire now. In the second case
+// another pass starts two seconds later, from a timer or from the poll of a process with waiters.
 func (p *Passes) pass(at catalog.ShardRef) {
 	for {
 		o, err := p.round(p.store.Quit, at)
@@ -105,7 +107,7 @@ func (p *Passes) pass(at catalog.ShardRef) {
 	}
 }
 
-// ended ends a pass after its last round, unless a tick was reported since then.
+// ended removes a pass after its last round, unless a tick was reported since then.
 func (p *Passes) ended(at catalog.ShardRef, o schedule.Outcome, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,8 +143,8 @@ func (p *Passes) Keep(at catalog.ShardRef, tick int64, r store.Reading) {
 	p.setTimer(at, p.store.Until(tick, r))
 }
 
-// noteNext sets the timer of a shard that this process keeps ticks of. A tick of 0 is none. A pass
-// handles a tick that is due.
+// noteNext sets the timer of a shard whose ticks this process fires. tick is the time of the next
+// tick, or 0 if there is none. If the tick is due already, a pass handles it.
 func (p *Passes) noteNext(at catalog.ShardRef, tick int64, r store.Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,13 +179,13 @@ func (p *Passes) setTimer(at catalog.ShardRef, fires time.Duration) {
 	set.timer = p.store.Local().At(fires, func() { p.tickTimerFired(at, set) })
 }
 
-// tickTimerFired starts a pass. By the server's clock the tick may still lie ahead. The pass then
-// finds nothing due, and sets the timer again.
+// tickTimerFired starts a pass. If the tick is not yet due by the server's clock, the pass finds
+// nothing due and sets the timer again.
 func (p *Passes) tickTimerFired(at catalog.ShardRef, t *tickTimer) {
 	p.mu.Lock()
 	current := p.timers[at] == t
 	if current {
-		// The entry stays, because noteNext sets timers only for shards that have one.
+		// The entry stays, because noteNext sets timers only for shards that have an entry.
 		p.timers[at] = &tickTimer{}
 	}
 	p.mu.Unlock()

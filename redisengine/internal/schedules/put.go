@@ -47,16 +47,16 @@ func (e *Schedules) PutSchedule(ctx context.Context, ref duly.QueueRef, s duly.S
 	return put, c.Failed("schedule %s keeps changing", s.Name)
 }
 
-// putCall is one PutSchedule under way.
+// putCall is one PutSchedule in progress.
 type putCall struct {
 	e        *Schedules
 	ref      duly.QueueRef
 	schedule duly.Schedule
 	timing   cron.Timing
-	run      duly.Job // of the schedule, without a tick
+	run      duly.Job // the job of a run, without the parts that depend on the tick
 }
 
-// makeQueue creates the queue. A Put that would be refused creates none.
+// makeQueue creates the queue of the schedule. If the Put would be refused, it creates no queue.
 func (p *putCall) makeQueue(ctx context.Context) error {
 	now, err := p.e.Now(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *putCall) makeQueue(ctx context.Context) error {
 	return catalog.ErrRetry
 }
 
-// plan returns the record to store. old is the stored one, nil for none.
+// plan returns the record to store. old is the stored record, or nil if there is none.
 func (p *putCall) plan(cfg *duly.QueueConfig, old *contract.ScheduleRecord, us int64) (
 	r contract.ScheduleRecord, status duly.ScheduleStatus, err error,
 ) {
@@ -92,7 +92,8 @@ func (p *putCall) plan(cfg *duly.QueueConfig, old *contract.ScheduleRecord, us i
 	return r, status, contract.CheckDelivery(&p.run, cfg)
 }
 
-// store writes the schedule, unless another caller has changed it: then done is false.
+// store writes the schedule, unless another caller has changed the schedule. In that case done is
+// false.
 func (p *putCall) store(ctx context.Context, q *catalog.Queue) (put duly.SchedulePut, done bool, err error) {
 	name, s := p.schedule.Name, shardOf(q, p.schedule.Name)
 	f, err := p.e.find(ctx, q, name)
@@ -110,7 +111,7 @@ func (p *putCall) store(ctx context.Context, q *catalog.Queue) (put duly.Schedul
 		return put, false, err
 	}
 	put = duly.SchedulePut{Status: status, Version: r.Version, Next: clock.FromMilli(r.Next)}
-	// A process that has just started keeps no tick of the schedule yet.
+	// A process that has just started has no timer for the schedule yet.
 	if status == duly.ScheduleUnchanged {
 		p.e.keep(q, &r, f.clock)
 		return put, true, nil

@@ -27,11 +27,11 @@ func shardOf(q *catalog.Queue, name string) *catalog.Shard {
 	return q.Shards[contract.ScheduleShard(name, len(q.Shards))]
 }
 
-// found is a schedule as a script has returned it.
+// found is a schedule as a script has returned it, with the state of its shard.
 type found struct {
 	record *contract.ScheduleRecord // nil for an unknown schedule
 	clock  store.Reading
-	stored int64 // how many schedules the shard has
+	stored int64 // number of schedules in the shard
 }
 
 // find reads a schedule.
@@ -56,7 +56,7 @@ func (e *Schedules) find(ctx context.Context, q *catalog.Queue, name string) (f 
 	return f, nil
 }
 
-// must is find for a schedule that must exist.
+// must returns a schedule like find, and an error if it does not exist.
 func (e *Schedules) must(ctx context.Context, q *catalog.Queue, ref duly.QueueRef, name string) (f found, err error) {
 	if q == nil {
 		return f, contract.NoSchedule(ref, name)
@@ -82,7 +82,7 @@ func (e *Schedules) GetSchedule(ctx context.Context, ref duly.QueueRef, name str
 	return info, err
 }
 
-// admit begins an operation whose parameters were validated.
+// admit begins an operation whose parameters were already validated.
 func (e *Schedules) admit(ctx context.Context, invalid error) error {
 	return cmp.Or(invalid, e.Alive(ctx))
 }
@@ -137,8 +137,8 @@ func (e *Schedules) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name 
 	})
 }
 
-// change changes what the engine maintains of a schedule. f reports whether it has changed the
-// record.
+// change changes the part of a schedule that the engine maintains. f changes the record, and
+// reports whether it did.
 func (e *Schedules) change(
 	ctx context.Context, ref duly.QueueRef, name string, f func(r *contract.ScheduleRecord, us int64) (bool, error),
 ) error {
@@ -173,15 +173,15 @@ func (e *Schedules) change(
 	return c.Failed("schedule %s keeps changing", name)
 }
 
-// keep lets this process fire the next tick of a schedule that it has put or resumed. The tick then
-// needs neither a waiter nor a server.
+// keep lets this process fire the next tick of a schedule that it has put or resumed. So the tick
+// fires even if no waiter and no server watches the queue.
 func (e *Schedules) keep(q *catalog.Queue, r *contract.ScheduleRecord, clock store.Reading) {
 	if r.Next != 0 && !r.Paused {
 		e.passes.Keep(catalog.ShardRef{Ref: q.Ref, Index: shardOf(q, r.Name).Index}, r.Next, clock)
 	}
 }
 
-// place is where a list goes on.
+// place is the position from which a list continues.
 type place struct {
 	shard         int
 	score, member string
@@ -253,9 +253,10 @@ func (e *Schedules) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pag
 
 // listed is a page of one shard.
 type listed struct {
-	us, next   int64 // the engine's clock in µs; the first tick after it, else one that is due, in ms
+	// Us is the engine's clock in µs. next is the first tick after it, or else a due tick, in ms.
+	us, next   int64
 	records    []contract.ScheduleRecord
-	unreadable [][2]string // names and records
+	unreadable [][2]string // pairs of name and record
 	bytes      int
 	more       bool
 	end        place
@@ -278,7 +279,7 @@ func (e *Schedules) list(ctx context.Context, q *catalog.Queue, from place, due 
 	pairs := codec.Elements(&r.Rest[1])
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, text := codec.Text(&pairs[i]), codec.Text(&pairs[i+1])
-		// Unreadable records count, too, because the answer has carried them.
+		// Unreadable records count as well, because the answer contains them.
 		l.bytes += len(text)
 		record, err := codec.ReadSchedule(q.Ref, name, text)
 		if err != nil {

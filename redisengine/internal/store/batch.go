@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// InFlight is how many batches of a shard and kind are in flight at once: one that the server
-// works on, and one that is already waiting there.
+// InFlight is how many batches of a shard and kind are in flight at once: the server works on the
+// first one while the second one already waits there.
 const InFlight = 2
 
 // InitBatcher prepares a batcher of a shard. send runs a batch and fills in its results. Its

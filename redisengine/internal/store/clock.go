@@ -52,8 +52,8 @@ func (e *Store) Local() clock.Clock {
 // Reading is a server's clock as a reply reported it, with this process's clock before the
 // request and after the reply.
 type Reading struct {
-	Now            int64         // microseconds; some replies have whole ms, rounded down
-	Sent, Received time.Duration // monotonic
+	Now            int64         // in microseconds; some replies only have ms, rounded down
+	Sent, Received time.Duration // on the monotonic clock
 }
 
 // maxLate bounds how much a timer is delayed because of the time that an answer was in flight.

@@ -8,7 +8,7 @@ import (
 )
 
 // ShardKeys has the kinds of keys of every shard, by their names in the scripts.
-// docs/redis-layout.md explains each.
+// docs/redis-layout.md explains each kind.
 var ShardKeys = [...]string{
 	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead",
 	"done", "busy", "expiry", "marker", "tally", "schedules", "ticks",

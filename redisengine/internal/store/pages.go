@@ -68,13 +68,13 @@ func (e *Store) members(ctx context.Context, key, after string, most int) ([]str
 	return names, nil
 }
 
-// InvalidQueue reports whether a name can't be that of a queue.
+// InvalidQueue reports whether a queue can't have this name.
 func InvalidQueue(name string) bool { return contract.ValidateQueue(duly.QueueRef{Name: name}) != nil }
 
-// InvalidNamespace reports whether a name can't be that of a namespace.
+// InvalidNamespace reports whether a namespace can't have this name.
 func InvalidNamespace(name string) bool { return name == "" || contract.ValidateNamespace(name) != nil }
 
-// EachPage calls f with every page of a list of names. Some of them may be invalid.
+// EachPage calls f with every page of a list of names. Some of the names may be invalid.
 func (e *Store) EachPage(ctx context.Context, key string, f func(names []string) error) error {
 	for after := ""; ; {
 		names, err := e.members(ctx, key, after, duly.MaxBatch)

@@ -17,7 +17,7 @@ const MaxImmediate = 10
 // unavailable only at its caller's deadline, or after the link's time for retries.
 type RetryLoop struct {
 	link    *link.Link
-	ctx     context.Context // the caller's
+	ctx     context.Context // context of the caller
 	tries   int
 	backoff *link.Backoff
 }
@@ -27,7 +27,7 @@ func (c *RetryLoop) Next() bool {
 	if c.tries++; c.tries <= MaxImmediate {
 		return c.tries == 1 || c.ctx.Err() == nil
 	}
-	// Many concurrent changes: growing pauses let one of the callers finish.
+	// After many concurrent changes, growing pauses let one of the callers finish.
 	if c.backoff == nil {
 		c.backoff = c.link.Backoff(c.ctx)
 	}

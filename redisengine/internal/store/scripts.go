@@ -12,7 +12,7 @@ type Script struct {
 	*link.Script
 	Keys   []string
 	Places []int // indexes of the keys in ShardKeys
-	All    bool  // the keys are all of ShardKeys, in their order
+	All    bool  // whether the keys are all of ShardKeys, in their order
 }
 
 func load(name string) *Script {

@@ -16,8 +16,8 @@ import (
 
 // Settings holds the options of an engine.
 type Settings struct {
-	// MaxBody bounds a body in bytes, MaxQueues the queues of one namespace. Shards is the number
-	// of shards of a queue whose creator names none.
+	// MaxBody is the largest size of a body in bytes, and MaxQueues the largest number of queues in
+	// a namespace. Shards is the number of shards of a queue whose creator names none.
 	MaxBody, MaxQueues, Shards int
 	Logger                     *slog.Logger
 	// Clock, if set, replaces the servers' clocks in the scripts, for tests.
@@ -31,12 +31,12 @@ type Settings struct {
 // Store is an engine's connection to the servers, with the engine's life cycle.
 type Store struct {
 	Settings Settings
-	Prefix   string // of all keys
+	Prefix   string // prefix of all keys
 	Link     *link.Link
-	Tasks    Tasks // calls that outlive their callers
+	Tasks    Tasks // counts goroutines that outlive their callers
 
 	Closing atomic.Bool
-	Ctx     context.Context // ends with the engine
+	Ctx     context.Context // ends when the engine is closed
 	End     context.CancelFunc
 	Quit    context.Context // ends when the engine begins to close
 	Stop    context.CancelFunc
@@ -104,10 +104,10 @@ var engineCommands = []string{
 	"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex",
 }
 
-// Rights checks that the server's user may call all commands of the scripts and the engine.
-// Without it, a script could fail in its middle and leave half of its work. Only duly's server
-// needs the rights for token changes (PUBLISH, SUBSCRIBE). Without SPUBLISH and SSUBSCRIBE
-// removed jobs are not reported. The first refused call logs that.
+// Rights checks that the server's user may call all commands of the scripts and the engine. Without
+// it, a script could fail in its middle and leave half of its work. Only duly's server needs the
+// rights for token changes (PUBLISH, SUBSCRIBE). Without SPUBLISH and SSUBSCRIBE removed jobs are
+// not reported. The first refused call logs the missing right.
 func (e *Store) Rights(ctx context.Context) error {
 	key := e.Prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}

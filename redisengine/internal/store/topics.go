@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// TopicKeys has the kinds of keys of every shard of a topic. GroupKeys has those that each group
-// adds in every shard. docs/redis-layout.md explains each.
+// TopicKeys has the kinds of keys of every shard of a topic. GroupKeys has the kinds of keys that
+// each group adds in every shard. docs/redis-layout.md explains each kind.
 var (
 	TopicKeys = []string{"config", "log", "heads", "delayed", "entries", "records", "ids", "seen"}
 	GroupKeys = []string{
@@ -40,7 +40,8 @@ func loadLog(name string) *LogScript {
 // group.
 func (s *LogScript) Names(topic, group string) []string { return LogKeys(s.Keys, topic, group) }
 
-// LogKeys returns keys of a topic's shard and of a group in it, by their kinds.
+// LogKeys returns the keys with the given kinds: those of a topic's shard, and those of a group in
+// it.
 func LogKeys(kinds []string, topic, group string) []string {
 	names := make([]string, len(kinds))
 	for i, kind := range kinds {
@@ -80,7 +81,7 @@ var (
 	ScriptGroupCheck     = loadLog("group_check")
 )
 
-// InvalidTopic reports whether a name can't be that of a topic.
+// InvalidTopic reports whether a topic can't have this name.
 func InvalidTopic(name string) bool { return contract.ValidateTopic(duly.QueueRef{Name: name}) != nil }
 
 // LookKeys are the keys of a group that the group_look script reads.

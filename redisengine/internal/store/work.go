@@ -3,7 +3,8 @@ package store
 import "sync"
 
 // Tasks counts the goroutines that outlive their callers, so that Close can wait for them. Close
-// also waits for a task that another task starts. After the last task has ended, none starts.
+// also waits for a task that another task starts. After Close has seen the last task end, no
+// further task starts.
 type Tasks struct {
 	mu      sync.Mutex
 	running int
@@ -26,7 +27,7 @@ func (w *Tasks) Go(f func()) bool {
 func (w *Tasks) Add() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// While tasks run, they may need others to finish.
+	// Running tasks may need new tasks to finish, so those are still started.
 	if w.running == 0 && w.ending != nil {
 		return false
 	}
@@ -43,7 +44,7 @@ func (w *Tasks) Done() {
 	}
 }
 
-// Close waits until no task runs. Afterwards none starts.
+// Close waits until no task runs. After that, no task starts.
 func (w *Tasks) Close() {
 	w.mu.Lock()
 	w.ending = make(chan struct{})

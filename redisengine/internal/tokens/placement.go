@@ -63,7 +63,7 @@ func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (con
 		Phase: contract.MovePhase(u.Text())}
 	p.Since = clock.FromMilli(u.Decimal())
 	p.Former = contract.ParseFormer(u.Text())
-	// Another program has written there, or the value is from another version.
+	// Either another program has written this value, or another version of duly.
 	if u.Bad || fields != 6 {
 		return contract.Placement{}, contract.Errorf(
 			duly.CodeCorrupt,

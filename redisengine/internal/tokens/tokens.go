@@ -38,7 +38,7 @@ func loadToken(name string) tokenScript {
 	return tokenScript{script, keys}
 }
 
-// These are the commands.
+// These are the commands on tokens.
 var (
 	scriptTokenPut      = loadToken("token_put")
 	scriptTokenLimit    = loadToken("token_limit")

@@ -21,8 +21,8 @@ type watchRun struct {
 	ended  chan struct{} // closed after the subscription has ended
 
 	mu       sync.Mutex
-	watchers map[chan struct{}]bool // each holds one signal
-	reported bool                   // the subscription has reported its state
+	watchers map[chan struct{}]bool // each channel holds one signal
+	reported bool                   // whether the subscription has reported its state
 	hearing  bool
 }
 
@@ -47,7 +47,7 @@ func (e *Tokens) WatchTokens(ctx context.Context, tell func(hearing bool)) error
 	}
 }
 
-// join adds a watcher, and subscribes if it is the first.
+// join adds a watcher. The first watcher starts the subscription.
 func (e *Tokens) join(ring chan struct{}) *watchRun {
 	e.watch.mu.Lock()
 	defer e.watch.mu.Unlock()

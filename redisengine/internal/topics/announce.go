@@ -11,13 +11,13 @@ import (
 // channel returns the channel of announcements of publishes to a topic.
 func channel(q *catalog.Queue) string { return q.Shards[0].Tag + "log" }
 
-// announce wakes the Reads of all processes. It does not wait for the server.
+// announce wakes the waiting Reads of all processes. It does not wait for the server's answer.
 func (e *Topics) announce(q *catalog.Queue) {
 	e.readers.wake(q.Ref)
 	r := &e.readers
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The running sender sends one more message for all publishes meanwhile.
+	// The running sender sends one more message, for all publishes since its last one.
 	if _, running := r.announcing[q.Ref]; running {
 		r.announcing[q.Ref] = true
 		return
@@ -32,8 +32,8 @@ func (e *Topics) announce(q *catalog.Queue) {
 	r.announcing[q.Ref] = false
 }
 
-// runAnnounce announces until no other publish came. If that fails, the topic's watchers notice
-// the publish when they poll.
+// runAnnounce sends announcements until no further publish came. If that fails, the topic's
+// watchers notice the publish when they poll.
 func (e *Topics) runAnnounce(q *catalog.Queue) {
 	r := &e.readers
 	for more := true; more; {

@@ -37,8 +37,8 @@ type checking struct {
 	silent []silent
 }
 
-// silent is a shard of a group with deliverable messages and no marker. standing is its state as
-// the group_check script returned it.
+// silent is a shard of a group with deliverable messages and no marker. standing is the state of
+// the shard as the script group_check returned it.
 type silent struct {
 	group    *catalog.Queue
 	shard    *catalog.Shard
@@ -63,8 +63,9 @@ func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool,
 	return c.looked, err
 }
 
-// markersAgain checks missing markers again, because the process that took one may have been
-// about to reserve. A test's clock does not advance meanwhile, so the check is skipped with one.
+// markersAgain checks missing markers again, because the process that took one may have been about
+// to reserve. With the clock of a test no time would pass between the checks, so markersAgain does
+// nothing.
 func (c *checking) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
 		return nil
@@ -178,7 +179,7 @@ func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 		return err
 	}
 	standing, err := c.call(ctx, q, s, "marker", "")
-	// A process may have just taken the marker, so it is checked again at the end.
+	// A process may have just taken the marker, so the marker is checked again at the end.
 	if standing != "" {
 		c.silent = append(c.silent, silent{q, s, standing})
 	}

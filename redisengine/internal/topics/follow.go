@@ -32,7 +32,7 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 			return page, err
 		}
 
-		// For "end", all further reads start at the end that the first one found.
+		// For "end", all further reads start at the end of the log that the first read found.
 		p.From = page.Next
 		if err := e.listen(ref); err != nil {
 			return contract.ReadPage{}, err
@@ -52,7 +52,7 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 	}
 }
 
-// pause waits up to d for a publish. woken reports whether one came.
+// pause waits up to d for a publish. woken reports whether there was one.
 func (e *Topics) pause(ctx context.Context, published <-chan struct{}, d time.Duration) (woken bool, err error) {
 	timer := e.Local().NewTimer(d)
 	defer timer.Stop()
@@ -87,7 +87,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := r.room(ref)
-	// Another Read was faster.
+	// Another Read has subscribed first.
 	if room.end != nil {
 		return nil
 	}
@@ -108,8 +108,8 @@ const never = 24 * time.Hour
 // watch looks for messages of a topic that were not announced, and wakes the waiting Reads. One
 // watcher serves all Reads of the process.
 func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
-	var ends []logcursor.Place // of the shards, at the last poll
-	// Without announcements, the first polls follow each other closely.
+	var ends []logcursor.Place // ends of the shards at the last poll
+	// Without announcements, the first polls follow each other in short intervals.
 	for rest := firstPause; ; rest = min(2*rest, readPause) {
 		if !e.awaitLook(ctx, room, rest) {
 			return
@@ -121,7 +121,7 @@ func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
 			return
 		}
 		e.readers.expect(ref, due)
-		// After an error, each Read returns what its own read finds.
+		// After an error, each Read returns the result of its own read.
 		if missed || err != nil || !slices.Equal(ends, found) {
 			e.readers.wake(ref)
 		}
@@ -141,7 +141,7 @@ func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) 
 		select {
 		case <-timer.C:
 			return true
-		// A new Read or due time may bring the poll forward.
+		// A new Read or due time may require an earlier poll.
 		case <-room.changed:
 			timer.Stop()
 		case <-ctx.Done():

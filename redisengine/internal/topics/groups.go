@@ -73,14 +73,14 @@ func (e *Topics) createGroup(
 		return false, err
 	}
 	if q != nil && q.Topic.Find(name) != nil {
-		// The process that created it may have died before all shards had it.
+		// The process that created the group may have died before all shards had it.
 		return true, e.Propagate(ctx, q, q.Shards...)
 	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	// A position in a topic that does not exist is ahead of its log, too.
+	// A topic that does not exist has no messages, so any position in it is after the end.
 	if parts.Kind == contract.KindTime && parts.Time.After(now) || parts.Kind == contract.KindPosition && q == nil {
 		return false, contract.AheadOfLog(from)
 	}
@@ -175,7 +175,7 @@ func (e *Topics) forgetGone(ctx context.Context, q *catalog.Queue) (*catalog.Que
 	}
 	return e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group,
 		error) {
-		// A group that was created again meanwhile has another mark.
+		// A group that was created again since has another epoch mark.
 		ended := func(g *catalog.Group) bool { return g.Gone && gone[g.Name] == g.Birth }
 		return q.Topic.Config, slices.DeleteFunc(slices.Clone(q.Topic.Groups), ended), nil
 	})
@@ -199,7 +199,7 @@ func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
 			groups := slices.Clone(q.Topic.Groups)
 			for i, g := range groups {
 				if g.Name == name {
-					// Other goroutines read the cached group, so the mark goes into a copy.
+					// Other goroutines read the cached group, so the mark is set in a copy.
 					gone := *g
 					gone.Gone, groups[i] = true, &gone
 				}
@@ -221,7 +221,7 @@ func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.S
 	f func(c *duly.QueueConfig) error) error {
 	topic, name, _ := ref.Group()
 	q, err := e.find(ctx, topic)
-	// If a queue has the topic's name, there is no such topic either.
+	// If the name belongs to a queue, there is no such topic.
 	if duly.CodeOf(err) == duly.CodeConflict || err == nil && q == nil {
 		return contract.NoTopic(topic)
 	}
@@ -344,7 +344,7 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 		return result, err
 	}
 
-	// A retry keeps the counts of the shards that have moved.
+	// A retry keeps the counts of the shards whose cursors have moved.
 	var w catalog.Walk
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {

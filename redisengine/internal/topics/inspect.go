@@ -124,7 +124,7 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 	for i := 0; i+1 < len(heads); i += 2 {
 		lows[codec.Text(&heads[i])], _ = readNumbers(codec.Text(&heads[i+1]), groupNumbers)
 	}
-	// Without a group, no message is kept for one.
+	// Without groups, no message is kept for a group.
 	if f, lowest := floorOf(lows, n, now); f.Group != "" {
 		f.Shard, f.Position = s.Index, at.Position(messages.Place{Ordinal: lowest, Millis: codec.Integer(&r.Rest[5])})
 		if f.Group == holder {
@@ -150,7 +150,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 		if g["idle"] > 0 && now > g["called"]+g["idle"] {
 			continue
 		}
-		// Earlier messages were trimmed, so no group keeps them.
+		// Earlier messages were trimmed, so they are not kept for a group.
 		low := max(g["low"], topic["first"])
 		if low < lowest {
 			f.Group, next, lowest = name, lowest, low
@@ -172,7 +172,7 @@ func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Sta
 	var w catalog.Walk
 	var sum *groupSum
 	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		// When the walk starts over, so does the sum.
+		// When the walk starts over, the sum starts over as well.
 		if w.Begin(q) || sum == nil {
 			sum = newGroupSum()
 		}
@@ -242,7 +242,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	for i := 0; i+1 < len(keys); i += 2 {
 		g.blocked[codec.Text(&keys[i+1])] += codec.Integer(&keys[i])
 	}
-	// A group is parked only if it is in every shard.
+	// A group counts as parked only if it is parked in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])
 	for i := 0; i+1 < len(names); i += 2 {
@@ -271,7 +271,7 @@ func (g *groupSum) stats() duly.Stats {
 	return g.st
 }
 
-// place returns the shard and place of a message ID of a group.
+// place returns the shard and the position of the message with this ID.
 func (e *Topics) place(ref duly.QueueRef, id string) (shard int, p messages.Place, err error) {
 	topic, _, _ := ref.Group()
 	n, ok := duly.ParseNumber(id)
@@ -384,7 +384,7 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 	}
 
 	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		// A retry after another configuration starts over.
+		// A retry after a change of the configuration starts the page again.
 		page = duly.ListPage{}
 		at, room := from, duly.MaxBatchBytes
 		for at.Shard < len(q.Shards) {

@@ -18,8 +18,8 @@ func (e *Topics) Topics(ctx context.Context, namespace string, p duly.PageParams
 	return e.Names(ctx, e.TopicsKey(contract.NamespaceOr(namespace)), store.InvalidTopic, p)
 }
 
-// find reads a topic from the list. It returns nil if there is none. It finishes an interrupted
-// destruction of the topic.
+// find reads a topic from the list. It returns nil if there is none. If the destruction of the
+// topic was interrupted, find finishes it.
 func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, error) {
 	for {
 		q, err := e.Catalog.Read(ctx, ref)
@@ -67,7 +67,7 @@ func (e *Topics) change(
 		if next != nil {
 			return next, e.Propagate(ctx, next, next.Shards...)
 		}
-		// Another process was faster, so f must see its change.
+		// Another process was faster, so f must get its configuration.
 		ref := q.Ref
 		if q, err = e.find(ctx, ref); err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (e *Topics) configureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group,
 		error) {
 		if patch.Shards != 0 && patch.Shards != len(q.Shards) {
-			return cfg, nil, contract.Invalid("shards", "is %d since the topic was made; destroy the topic to change it",
+			return cfg, nil, contract.Invalid("shards", "is %d since the topic was created; to change it, destroy the topic and create it again",
 				len(q.Shards))
 		}
 		cfg := contract.PatchTopicConfig(q.Topic.Config, patch)
@@ -156,7 +156,7 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		if tomb != nil {
 			// This process must not use the topic while its shards are being emptied.
 			e.Cache.Forget(q)
-			// Waiting Reads then end.
+			// The announcement ends Reads that wait for the topic.
 			defer e.announce(q)
 			return e.FinishDestroy(ctx, tomb)
 		}

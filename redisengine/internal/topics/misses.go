@@ -26,14 +26,16 @@ type shardOfGroup struct {
 // missed is how many messages a group has missed in a shard, and the first one that it needs.
 type missed struct{ n, low int64 }
 
-// missNote is the part that was not logged yet, and the time of the last log line.
+// missNote has the missed messages of a group that were not logged yet, and the time of the last
+// log line.
 type missNote struct {
-	first, last, n int64 // ordinals, and the number of messages
+	// Ordinals of the first and the last missed message, and the number of missed messages.
+	first, last, n int64
 	at             time.Duration
 }
 
-// note adds the messages that a group missed during this sweep. before and after are its counts
-// at the start and the end of the sweep. The note is due if the last one about the group is at
+// note adds the messages that a group missed during this sweep. before and after are its counts at
+// the start and the end of the sweep. The note is due if the last log line about the group is at
 // least a minute old.
 func (m *misses) note(at shardOfGroup, before, after missed, first int64, now time.Duration) (note missNote, due bool) {
 	m.mu.Lock()

@@ -53,7 +53,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	return nil
 }
 
-// PurgeMessages deletes up to n messages of one state; 0 means all.
+// PurgeMessages deletes up to n messages of one state; n = 0 means all of them.
 func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (removed int,
 	err error) {
 	if err := contract.ValidatePurge(state, n); err != nil {
@@ -67,7 +67,8 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 	var w catalog.Walk
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
-			// It ends after as many as the first call found, because new ones may arrive.
+			// It ends after as many messages as the first call counted, because new messages may
+			// arrive.
 			for left := -1; left != 0 && (n == 0 || removed < n); {
 				most := duly.MaxBatch
 				if n > 0 {
@@ -126,7 +127,7 @@ type requeue struct {
 	e       *Topics
 	ref     duly.QueueRef
 	results []duly.RequeueResult
-	done    []bool // for each requested ID
+	done    []bool // whether each requested ID has its answer
 }
 
 func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) error {
@@ -167,7 +168,7 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 	return nil
 }
 
-// result reads one answer. With an empty id, it derives the ID from the answer's place.
+// result reads one answer. If id is empty, it derives the ID from the place in the answer.
 func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.Reply, k int) duly.RequeueResult {
 	answer := codec.Elements(&reply.Rest[k])
 	if id == "" {
@@ -198,7 +199,7 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		if err := r.byID(ctx, q, ids); err != nil {
 			return err
 		}
-		// A copy that another call has requeued meanwhile is no failure.
+		// A copy that another call has requeued since is not an error.
 		r.results = slices.DeleteFunc(r.results,
 			func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
 		return nil

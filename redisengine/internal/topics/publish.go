@@ -23,7 +23,7 @@ import (
 // publisher batches the publishes of a shard.
 type publisher = batch.Batcher[*publishCall]
 
-// publishCall is one caller's part of a batched publish.
+// publishCall is the part of one caller in a batched publish.
 type publishCall struct {
 	batch.Call
 	items []*item
@@ -42,10 +42,10 @@ func (e *Topics) newPublisher(q *catalog.Queue, s *catalog.Shard) *publisher {
 
 // item is one message being published.
 type item struct {
-	place int // index in the caller's call
+	place int // index of the message in the caller's call
 	id    string
 	value string
-	due   int64 // a delay in microseconds, or an absolute time in ms, negated; 0: now
+	due   int64 // a delay in microseconds, or an absolute time in ms, negated; 0 means now
 	bytes int
 }
 
@@ -75,10 +75,11 @@ func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.Publis
 		byTopic[ref] = append(byTopic[ref], i)
 	}
 
-	// Topics follow each other, so the order of creation is that of the messages.
+	// The topics are created one after the other, in the order of the messages.
 	for _, ref := range order {
 		if err := p.topic(ctx, ref, byTopic[ref]); err != nil {
-			// With stored messages, the call reports the error at each remaining message.
+			// If some messages are stored, the call reports the error only for the remaining
+			// messages.
 			if ctx.Err() != nil || !p.answered() {
 				return nil, err
 			}
@@ -192,7 +193,7 @@ func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) erro
 	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(shard int) error {
 		return p.shard(ctx, q, q.Shards[shard], parts[shard])
 	})
-	// Other shards may have stored messages, and the caller gets no single answers.
+	// Other shards may have stored messages, and the error replaces all results.
 	if ctx.Err() != nil && len(parts) > 1 {
 		return link.Partly(err)
 	}
@@ -230,7 +231,7 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 			} else {
 				*r = oddResult(q, at, i, codec.Elements(&odd[k]))
 			}
-			// The message is stored, but the caller must not rely on it.
+			// The message is stored but not confirmed, so the caller gets the error.
 			if r.Err == nil {
 				r.Err = durable
 			}
@@ -281,7 +282,7 @@ func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, c
 		return err
 	}
 
-	// Other processes' Reads wait for the announcement.
+	// Reads in other processes wait for the announcement.
 	e.announce(q)
 	ms, next, odd := codec.Integer(&r.Rest[0]), uint64(codec.Integer(&r.Rest[1])), codec.Elements(&r.Rest[2])
 	at := 0

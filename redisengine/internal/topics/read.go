@@ -18,16 +18,16 @@ import (
 
 // reading is a Read of all shards.
 type reading struct {
-	topic   *identity // nil: any topic with the name
+	topic   *identity // the topic that the Read found first; nil means any topic with the name
 	from    duly.From
 	parts   contract.FromParts
 	limit   int
 	room    int                // bytes of bodies that each shard may return beyond its first message
-	entries [][]contract.Entry // of each shard
-	more    []bool             // whether a shard has more messages after these
+	entries [][]contract.Entry // entries of each shard
+	more    []bool             // whether each shard has more messages after its entries
 	next    []logcursor.Place  // where each shard continues
 	gap     int64
-	due     time.Duration // until the next delayed message enters; 0 if there is none
+	due     time.Duration // time until the next delayed message enters; 0 if there is none
 }
 
 // identity is the topic that a Read found first. Its later polls return [duly.ErrNotFound] for a
@@ -83,7 +83,7 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 	})
 }
 
-// dueAt returns when the next delayed message enters, by a clock; 0 if there is none.
+// dueAt returns when the next delayed message enters, by the given clock, or 0 if there is none.
 func (r *reading) dueAt(c clock.Clock) time.Duration {
 	if r.due == 0 {
 		return 0
@@ -95,13 +95,13 @@ func (r *reading) dueAt(c clock.Clock) time.Duration {
 type readStart struct {
 	ordinal uint64
 	ms      int64
-	end     bool // after the last message
-	// seen is a message that the shard has had, unless it lost writes. A zero entry time means
-	// none.
+	end     bool // after the last message of the shard
+	// seen is a message that the shard must have had, unless the shard lost writes. A zero entry
+	// time means none.
 	seen messages.Place
 }
 
-// places returns the start in every shard.
+// places returns the start position in every shard.
 func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 	all := make([]readStart, len(q.Shards))
 	switch r.parts.Kind {
@@ -169,7 +169,8 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	} else if from.ordinal > 0 {
 		next.Ordinal = max(from.ordinal, uint64(first))
 	}
-	// Without a new message, the last seen one stays the proof for the next read.
+	// Without a new message, the last seen message is still what proves that the next read misses
+	// nothing.
 	if next.Ordinal == from.seen.Ordinal+1 {
 		next.Seen = from.seen.Millis
 	}
@@ -213,14 +214,14 @@ func ends(from duly.From, at messages.Shard, last, ms int64) error {
 	return contract.LogEnds(from, at.Position(messages.Place{Ordinal: uint64(last), Millis: ms}).String())
 }
 
-// merged merges the shards' messages by position, as far as all shards were read.
+// merged merges the shards' messages by position, up to the position that all shards have reached.
 func (r *reading) merged() (all []contract.Entry) {
 	bytes := 0
 	for len(all) < r.limit {
 		least := -1
 		for i, some := range r.entries {
 			if len(some) == 0 {
-				// Its next message may come before those of the other shards.
+				// The shard's next message may come before those of the other shards.
 				if r.more[i] {
 					return all
 				}
@@ -234,7 +235,7 @@ func (r *reading) merged() (all []contract.Entry) {
 			return all
 		}
 		e := r.entries[least][0]
-		// A page always has one message, however large.
+		// A page always has at least one message, however large it is.
 		if bytes += len(e.Body); len(all) > 0 && bytes > duly.MaxBatchBytes {
 			return all
 		}
@@ -302,8 +303,8 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 	return page, err
 }
 
-// delayed calls a script for one delayed message, in each shard that may have it. It returns the
-// reply of the shard that does.
+// delayed calls a script for one delayed message, in each shard that may have the message. It
+// returns the reply of the shard that has it.
 func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string,
 	sc *store.LogScript) (found catalog.Reply, err error) {
 	if err := contract.ValidateID(id); err != nil {
@@ -337,7 +338,7 @@ func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id 
 	if !ok {
 		return duly.Message{}, contract.Errorf(
 			duly.CodeCorrupt,
-			"the delayed message %s of topic %s can't be read: something else has written there; run duly check --repair",
+			"the delayed message %s of topic %s can't be read: another program has overwritten it; run duly check --repair",
 			id, ref,
 		)
 	}

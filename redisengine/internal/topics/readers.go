@@ -18,7 +18,7 @@ const (
 	readPause  = time.Second
 	firstPause = 10 * time.Millisecond
 	// hearingPause is the pause while the process receives announcements. Its polls only find
-	// messages that were not announced, because their process died.
+	// messages that were not announced, because their process died before it could announce them.
 	hearingPause = 5 * time.Second
 	// shardPause bounds how often a process's watchers poll: once per shard.
 	shardPause = 1250 * time.Millisecond
@@ -27,28 +27,29 @@ const (
 	lingers = 10 * time.Second
 )
 
-// readers holds the Reads that wait for messages. A publish of this process wakes the Reads of
-// its topic. Other processes announce theirs on the shard channel of the topic, which has the
-// name of its first log.
+// readers holds the Reads that wait for messages. A publish of this process wakes the Reads of its
+// topic. Other processes announce their publishes on the shard channel of the topic. The channel
+// has the name of the topic's first log.
 type readers struct {
 	mu     sync.Mutex
 	topics map[duly.QueueRef]*room
-	// announcing has the topics with a goroutine that announces publishes. The value is true
-	// after another publish.
+	// announcing has the topics with a goroutine that announces publishes. The value is true if
+	// there was another publish since the last announcement.
 	announcing map[duly.QueueRef]bool
 }
 
 // room is where the Reads of one topic wait.
 type room struct {
-	published chan struct{} // closed at the next publish
+	published chan struct{} // closed at the next publish to the topic
 	waiting   int           // number of waiting Reads
-	left      int           // how often the last Read has left
+	left      int           // how often the number of waiting Reads fell to zero
 	end       func()        // ends the subscription; nil if there is none
-	hears     bool          // announcements arrive
-	shards    int           // of the topic; 0 without a watcher
-	missed    bool          // messages may have been missed, so the next poll is due and wakes all
-	due       time.Duration // when the next delayed message enters, by the local clock; 0 if there is none
-	changed   chan struct{} // holds a value if the time of the next poll has changed
+	hears     bool          // whether announcements arrive
+	shards    int           // number of the topic's shards; 0 if no watcher runs
+	// Whether messages may have been missed; the next poll is then due at once and wakes all Reads.
+	missed  bool
+	due     time.Duration // local time at which the next delayed message enters; 0 if there is none
+	changed chan struct{} // holds a value if the time of the next poll has changed
 }
 
 // change makes the watcher recompute the time of its next poll.
@@ -83,7 +84,7 @@ func (r *readers) enter(topic duly.QueueRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := r.room(topic)
-	// The watcher rests while no Read waits, so the first one must wake it.
+	// The watcher pauses while no Read waits, so the first Read must wake it.
 	if room.waiting++; room.waiting == 1 {
 		room.change()
 	}
@@ -98,12 +99,12 @@ func (r *readers) leave(topic duly.QueueRef) {
 	if room.waiting--; room.waiting > 0 {
 		return
 	}
-	// Without a subscription there is nothing to keep.
+	// Without a subscription there is nothing to close later.
 	if room.end == nil {
 		delete(r.topics, topic)
 		return
 	}
-	// The count shows empty whether another Read has left since. That one starts its own timer.
+	// The count shows whether another Read has left since. That Read starts its own timer.
 	left := room.left
 	clock.System().AfterFunc(lingers, func() { r.empty(topic, left) })
 }
@@ -119,14 +120,14 @@ func (r *readers) empty(topic duly.QueueRef, left int) {
 }
 
 // published returns a channel that is closed at the next publish to a topic. The Read must have
-// entered.
+// called enter before.
 func (r *readers) published(topic duly.QueueRef) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.room(topic).published
 }
 
-// expect records when a delayed message of a topic enters; 0 means none.
+// expect records when a delayed message of a topic enters; 0 means that there is none.
 func (r *readers) expect(topic duly.QueueRef, due time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +182,7 @@ func (r *readers) beginLook(room *room) (missed bool) {
 func (r *readers) hears(room *room) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Publishes before the subscription were not announced here.
+	// Messages published before the subscription were not announced here.
 	room.hears, room.missed = true, true
 	room.change()
 }

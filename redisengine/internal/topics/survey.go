@@ -27,7 +27,7 @@ func (e *Topics) EachTopic(ctx context.Context, namespace string,
 
 		for i, m := range codec.Elements(&values) {
 			if m.IsNil() {
-				// The topic was destroyed meanwhile.
+				// The topic was destroyed after its name was read.
 				continue
 			}
 			ref, value := duly.QueueRef{Namespace: namespace, Name: names[i]}, codec.Text(&m)

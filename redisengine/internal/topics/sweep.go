@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// stepAll is the number of sweeps between two steps of idle groups, because their dead copies may
-// be too old.
+// stepAll is the number of sweeps between two steps of idle groups. Idle groups need steps, because
+// their dead copies grow too old.
 const stepAll = 20
 
 // SweepTopics makes the due steps of a namespace's topics, and finishes interrupted destructions.
@@ -68,13 +68,13 @@ func (e *Topics) sweep(ctx context.Context, q *catalog.Queue, all bool) error {
 	})
 }
 
-// sweepGroups steps the groups of one shard that have work, or all.
+// sweepGroups steps the groups of one shard that have work, or all groups.
 func (e *Topics) sweepGroups(ctx context.Context, q *catalog.Queue, s *catalog.Shard, all bool) error {
 	names := q.Topic.Names()
 	if len(names) == 0 {
 		return nil
 	}
-	// One call asks about all groups of the shard.
+	// One call covers all groups of the shard.
 	c := link.Call{Script: store.ScriptGroupLook.Script, Args: []string{e.Clock()}}
 	for _, name := range names {
 		view := q.Group(name)
@@ -102,7 +102,7 @@ func (e *Topics) sweepGroups(ctx context.Context, q *catalog.Queue, s *catalog.S
 
 // sweepMisses counts and logs the messages that groups of a shard have missed.
 func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
-	// Most topics have no such limit and need no further call.
+	// Most topics have no limit that deletes messages, so nothing more must be read.
 	if !mayMiss(q) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.S
 	if err != nil {
 		return err
 	}
-	// A group counts its missed messages in its own step, so it is stepped here.
+	// A group counts its missed messages only in its own step, so each group is stepped here.
 	after := before
 	for name, m := range before {
 		if m.low >= first || q.Topic.Find(name) == nil {

@@ -6,8 +6,8 @@ import "sync"
 type activity struct {
 	mu   sync.Mutex
 	n    int
-	all  uint64        // activities that ever began
-	idle chan struct{} // closed when none runs, if a caller waits for that
+	all  uint64        // number of activities that ever began
+	idle chan struct{} // closed when no activity runs, if a caller waits for that
 }
 
 func (a *activity) begin() {

@@ -19,17 +19,17 @@ var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expi
 
 // lookResult is the result of a look at one shard.
 type lookResult struct {
-	stale       bool  // it has another configuration
-	deliverable int   // upper bound of deliverable jobs
-	next        int64 // the next time at which a job may become deliverable, 0 for none
-	announced   int64 // the announced time for which the server expects a timer, 0 for none
-	tickDue     bool  // a tick of a schedule is due
+	stale       bool  // whether the shard has another configuration
+	deliverable int   // upper bound for the number of deliverable jobs
+	next        int64 // next time at which a job may become deliverable, or 0
+	announced   int64 // announced time for which the server expects a timer, or 0
+	tickDue     bool  // whether a tick of a schedule is due
 	clock       store.Reading
 }
 
-// keepUntil returns the next time for which the process with the shard's timer must set it, 0 for
-// none. No script announces a later time before the announced one has passed, even if no job is
-// due then any more. The announced time is therefore kept in any case.
+// keepUntil returns the next time for which the process with the shard's timer must set the timer,
+// or 0. The announced time counts even if no job is due then any more, because no script announces
+// a later time before it has passed.
 func (l lookResult) keepUntil() int64 {
 	if l.announced > l.clock.Milli() && (l.next == 0 || l.announced < l.next) {
 		return l.announced
@@ -37,10 +37,10 @@ func (l lookResult) keepUntil() int64 {
 	return l.next
 }
 
-// lookCall polls shards of one node. It makes one request after another until all were polled.
+// lookCall polls shards of one node. It makes requests until all these shards were polled.
 type lookCall struct {
 	link.Call
-	from, shards int // its first shard, and their number
+	from, shards int // index of the first shard, and the number of shards
 }
 
 // dropShards removes the first shards of the call, which were polled.
@@ -53,10 +53,10 @@ func (c *lookCall) dropShards(n int) {
 
 // look polls shards for what a Reserve would find. It asks the nodes (in a cluster, each shard)
 // concurrently, with one request if few shards have jobs. It passes each result to handle as it
-// arrives, so a node that does not answer delays no other. The error is that of a node that did
-// not answer. With once, an unreachable node is not asked again.
+// arrives, so a node that does not answer does not delay the others. look returns the error of one
+// of the nodes that did not answer. If once is set, look does not retry an unreachable node.
 func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handle func(at int, l lookResult)) error {
-	// It is read before a test's clock, which may advance in between.
+	// The time is read before the call, because a test's clock may advance during the call.
 	began := h.Local().Mono()
 	return catalog.Parallel(h.lookCalls(shards, once), func(c *lookCall) error {
 		for asked := began; ; asked = h.Local().Mono() {
@@ -122,7 +122,8 @@ func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookR
 			all,
 			lookResult{
 				stale: n < 0, deliverable: int(n), next: codec.Integer(&r[1]), announced: codec.Integer(&r[2]),
-				tickDue: len(r) > 3 && codec.Integer(&r[3]) == 1, // groups have no schedules
+				// Groups have no schedules, so their answer is shorter.
+				tickDue: len(r) > 3 && codec.Integer(&r[3]) == 1,
 				clock:   store.Reading{Now: now, Sent: asked, Received: heard},
 			},
 		)
@@ -139,8 +140,8 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	return shards
 }
 
-// lookLimit bounds the wait for a hung node in one look at all shards. The other nodes are polled
-// at least this often.
+// lookLimit bounds the wait for a hung node in one look at all shards. So the other nodes are
+// polled at least this often.
 const lookLimit = 2 * store.Recheck
 
 // lookOnce reports whether one of the queues may have a deliverable job, with one look at all of
@@ -159,13 +160,13 @@ func (h *Hub) lookOnce(ctx context.Context, doors []Door) (ready bool, err error
 
 // lookSummary is the result of one look at several queues.
 type lookSummary struct {
-	dispatcher bool // the caller is a dispatcher
+	dispatcher bool // whether the caller is a dispatcher
 
 	mu       sync.Mutex
-	ready    bool // one of them may have a deliverable job
-	answered int  // number of shards
+	ready    bool // whether one of the queues may have a deliverable job
+	answered int  // number of shards that have answered
 	changed  []Door
-	err      error // of shards that did not answer
+	err      error // error of a shard that did not answer
 }
 
 // lookAtQueues looks at queues. It looks once more at queues whose configuration has changed, one
@@ -227,7 +228,7 @@ func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
 			return err
 		}
 		for i, l := range looks {
-			// With then brings the shard to the current configuration and retries.
+			// With then updates the shard to the current configuration and retries.
 			if l.stale {
 				return &catalog.Stale{Shard: q.Shards[i], Value: catalog.UnknownConfig}
 			}

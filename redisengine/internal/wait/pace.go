@@ -7,9 +7,10 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A marker says that a shard may have jobs. A group's filter may skip all of them, and the next
-// Publish sets a marker at once. A woken caller whose Reserve found nothing therefore delays the
-// next wake-up of its group, see package waiters.
+// This file slows down wake-ups that find nothing. A marker says that a shard may have jobs, but a
+// group's filter may skip all of them, and the next Publish sets a marker again at once. So if a
+// woken caller's Reserve finds nothing, the next wake-up of the group is delayed (see package
+// waiters).
 
 // laterKey names the shard of a delayed wake-up.
 type laterKey struct {
@@ -23,8 +24,8 @@ type laterWake struct {
 	timer clock.Timer
 }
 
-// Reserved records the result of a Reserve at a door. woken reports whether a wake-up has caused
-// it.
+// Reserved records the result of a Reserve at a door. woken reports whether the caller was woken
+// for it.
 func (h *Hub) Reserved(d Door, found, woken bool) {
 	// Most Reserves end here, without the lock.
 	if found && h.vains.Load() == 0 || !found && !woken {
@@ -40,7 +41,8 @@ func (h *Hub) Reserved(d Door, found, woken bool) {
 	h.vains.Store(int64(h.waiters.Paces()))
 }
 
-// wakeLater delays a wake-up. Others for the same shard join it. The caller holds the lock.
+// wakeLater delays a wake-up. Further wake-ups for the same shard join the delayed one. The caller
+// holds the lock.
 func (h *Hub) wakeLater(k laterKey, n int, pause time.Duration) {
 	if l := h.later[k]; l != nil {
 		// Both numbers count jobs of the same shard, so they are not added.

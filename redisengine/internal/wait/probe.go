@@ -15,15 +15,16 @@ type Probe struct{ h *Hub }
 // Probe returns the hub's probe.
 func (h *Hub) Probe() Probe { return Probe{h} }
 
-// DisableRecheck turns off the look every two seconds, so that a lost wake-up stays lost. It must
+// DisableRecheck turns off the poll every two seconds, so that a lost wake-up stays lost. It must
 // be called before the first Wait.
 func (p Probe) DisableRecheck() { p.h.recheck = time.Hour }
 
-// Idle blocks until no activity runs inside the hub, and returns how many ever began.
+// Idle blocks until no activity runs inside the hub, and returns the number of activities that ever
+// began.
 func (p Probe) Idle() uint64 { return p.h.busy.wait() }
 
-// Waiters returns how many callers wait. With quiet, it omits those that wait for a queue which
-// may have jobs.
+// Waiters returns how many callers wait. If quiet is set, it omits callers that wait for a queue
+// that may have jobs.
 func (p Probe) Waiters(quiet bool) (n int) {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
@@ -81,7 +82,7 @@ func (p Probe) ForgetDueTimer(s *catalog.Shard) {
 	}
 }
 
-// String describes the hub.
+// String describes the hub's state for a failed test.
 func (p Probe) String() string {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()

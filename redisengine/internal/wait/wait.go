@@ -66,7 +66,8 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if len(unsure) > 0 {
 		ready, err := h.firstLook(ctx, unsure)
 		if err != nil {
-			// It may have been woken meanwhile, and its caller will not reserve.
+			// The waiter may have been woken since. Its caller will not reserve, so another waiter
+			// must be woken.
 			h.leaveGone(w)
 			return false, err
 		}
@@ -80,8 +81,8 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 }
 
 // firstLook reports whether a queue has deliverable jobs before the waiter sleeps. If some shards
-// were unreachable, the waiter sleeps: they are polled again every two seconds, and the others
-// may get jobs meanwhile.
+// were unreachable, the waiter sleeps anyway. These shards are polled again every two seconds, and
+// the other shards may get jobs before.
 func (h *Hub) firstLook(ctx context.Context, doors []Door) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, doors, true)
 	if g.err != nil && !g.ready && g.answered == 0 {
@@ -106,7 +107,7 @@ func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, erro
 		h.leaveGone(w)
 		return false, ctx.Err()
 	}
-	// Close also ends this wait, and that is no wake-up for a job.
+	// Close also ends this wait, but without a job.
 	if h.Closing.Load() {
 		return false, duly.ErrClosed
 	}
@@ -148,7 +149,7 @@ func (h *Hub) Leave(w *waiter) bool {
 	return h.waiters.Remove(w)
 }
 
-// leaveGone removes a waiter whose caller has left. If it was woken, another one is woken in its
+// leaveGone removes a waiter whose caller has left. If it was woken, another waiter is woken in its
 // place.
 func (h *Hub) leaveGone(w *waiter) {
 	h.mu.Lock()
@@ -174,8 +175,8 @@ func (h *Hub) PassOn(namespace string, queues []string, dispatcher bool) {
 	}
 }
 
-// passOnQueue takes a wake-up and acts on it under one lock. If the engine were closed in
-// between, the wake-up would be lost.
+// passOnQueue removes a wake-up and wakes another waiter under one lock. If the engine were closed
+// in between, the wake-up would be lost.
 func (h *Hub) passOnQueue(d Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,14 +186,13 @@ func (h *Hub) passOnQueue(d Door) {
 }
 
 // setQueue sets the configuration of a waited queue and watches its shards. It does not watch a
-// queue that has its jobs at the other door, because a marker taken here would wake no waiter
-// there.
+// queue that has its jobs at the other door, because the marker would not reach the waiters there.
 func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	guess := q == nil && !v.door.Dispatcher && !v.door.Ref.IsGroup()
 	if q != nil && doorOf(q) != v.door {
 		q = nil
 	}
-	// The queue is the same, so its watched shards are right.
+	// The queue is unchanged, so the hub already watches the right shards.
 	if v.q == q && (q != nil || v.guess != nil && guess) {
 		return
 	}
@@ -207,12 +207,12 @@ func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	h.watch(v)
 }
 
-// MaxGuesses bounds the unknown queues whose markers are watched. In a cluster each costs a
-// connection, and a caller can wait for any name. The look finds the others.
+// MaxGuesses bounds the unknown queues whose markers are watched. In a cluster each of them costs a
+// connection, and a caller can wait for any name. The poll every two seconds finds further queues.
 const MaxGuesses = 100
 
-// guess returns the queue that a push of this process would create. Its markers have the names
-// that they will have then, so the first job wakes callers that waited before.
+// guess returns the queue that a push of this process would create. Its markers have the names of
+// the future queue's markers, so the first job wakes callers that waited before.
 func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
 	q := &catalog.Queue{Ref: ref, Config: h.QueueConfig(), Version: guessed}
 	q.Shards = make([]*catalog.Shard, q.Config.Shards)
@@ -237,8 +237,8 @@ func (h *Hub) removeQueue(d Door) {
 	delete(h.views, d)
 }
 
-// queueChanged handles a configuration that this process has read. It uses the cached one,
-// because concurrent calls may come in any order.
+// queueChanged handles a configuration that this process has read. It uses the cached
+// configuration, because concurrent calls may come in any order.
 func (h *Hub) queueChanged(q *catalog.Queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -272,7 +272,7 @@ func (h *Hub) topicChanged(topic duly.QueueRef) {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
-	// The collected wake-ups and timers go to other processes below, without the lock.
+	// The collected wake-ups and timers are handed to other processes below, without the lock.
 	wakeups := append(h.waiters.Close(), h.stopLater()...)
 	for _, k := range h.leaseTimers {
 		k.timer.Stop()
@@ -296,7 +296,7 @@ func (h *Hub) Close() {
 }
 
 // handOver passes the due timers, and the wake-ups of waiters that did not reserve, to other
-// processes. It is one request with a separate deadline, so that a server that is down does not
+// processes. It makes one request with a separate deadline, so that a server that is down does not
 // delay Close.
 func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	var calls []link.Call
@@ -318,7 +318,7 @@ func (h *Hub) setQuiet(doors []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range doors {
-		// An unknown queue may not be watched, so it is never quiet.
+		// The markers of an unknown queue may not be watched, so the queue is never quiet.
 		if v := h.views[d]; v != nil && v.q != nil {
 			v.quiet = true
 		}

@@ -11,13 +11,14 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// apply acts on a look. With keeper set, this process sets the timer for the shard's next time.
+// apply acts on the result of a poll. If keeper is set, this process sets the timer for the shard's
+// next time.
 func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper bool) {
 	if l.stale {
 		h.refresh(ctx, d.q.Ref)
 		return
 	}
-	// The keeper took the marker, so it must return one if it has no waiter.
+	// A process with keeper set has taken the marker, so it must return one if it has no waiter.
 	if l.deliverable > 0 && !h.wake(doorOf(d.q), d.s.Index, l.deliverable) && keeper {
 		h.PutMarker(d.s, "now", int64(l.deliverable))
 	}
@@ -46,7 +47,7 @@ func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 		}
 	})
 	if slices.Contains(behind, true) {
-		// If this fails, the next look tries again.
+		// If this fails, the next poll tries again.
 		_ = h.Sync(ctx, q, &catalog.Stale{Value: catalog.UnknownConfig})
 	}
 }
@@ -60,7 +61,7 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 	if v == nil {
 		return false
 	}
-	// The next waiter must look, because jobs may be left for it.
+	// The next waiter must poll, because jobs may be left for it.
 	v.quiet = false
 	if pause := h.waiters.Pause(d, h.Local().Mono()); pause > 0 && !h.closed {
 		h.wakeLater(laterKey{d, shard}, n, pause)
@@ -76,7 +77,7 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 // WakeAnother wakes one more waiter for a shard, in addition to those already woken.
 func (h *Hub) WakeAnother(d Door, shard int) {
 	h.mu.Lock()
-	// wake subtracts the waiters that were already woken.
+	// wake subtracts the outstanding waiters, so they are added here.
 	n := 1 + h.waiters.Outstanding(d, shard)
 	h.mu.Unlock()
 	if q := h.Cache.Get(d.Ref); q != nil && shard < len(q.Shards) && !h.wake(d, shard, n) {
@@ -84,8 +85,8 @@ func (h *Hub) WakeAnother(d Door, shard int) {
 	}
 }
 
-// WakeupLife is how long a woken caller has until its Reserve. The Reserve may come from another
-// process, as with a client of a server, or never.
+// WakeupLife is how long a woken caller has until its Reserve. Its Reserve may also go to another
+// server process, or never come.
 const WakeupLife = 100 * time.Millisecond
 
 // startExpiryTimer starts the timer for the next wake-up that expires, if none runs. The caller
@@ -96,16 +97,16 @@ func (h *Hub) startExpiryTimer() {
 	}
 }
 
-// recheckExpired looks at the shards whose woken waiters did not reserve.
+// recheckExpired polls the shards whose woken waiters did not reserve.
 func (h *Hub) recheckExpired() {
 	h.Go(func() {
 		shards := h.expiredShards()
 		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
 		defer cancel()
-		// If this fails, the look every two seconds finds the jobs.
+		// If this fails, the poll every two seconds finds the jobs.
 		_ = h.look(ctx, shards, true, func(i int, l lookResult) {
 			d, n := shards[i], l.deliverable
-			// The result has no number of jobs. The next look has it.
+			// A stale result has no number of jobs. The next poll returns it.
 			if l.stale {
 				h.refresh(ctx, d.q.Ref)
 				n = 1
@@ -132,15 +133,15 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 			shards = append(shards, h.watchOf(q, s))
 		}
 	}
-	// Shards of one group must be neighbours to share a request.
+	// Shards of one group must be adjacent to share a request.
 	slices.SortFunc(shards, func(a, b *watchedShard) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.s.Name("marker"), b.s.Name("marker")))
 	})
 	return slices.CompactFunc(shards, func(a, b *watchedShard) bool { return a.s == b.s })
 }
 
-// SetDueTimer sets this process's timer for a time of a shard, unless its timer for the shard
-// fires earlier: the look that follows finds the next time. It does not matter which of two
+// SetDueTimer sets this process's timer for a time of a shard, unless its timer for the shard fires
+// earlier, because the poll after that timer finds the next time. It does not matter which of two
 // concurrent looks comes last. fires is monotonic.
 func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 	marker := s.Name("marker")
@@ -155,16 +156,16 @@ func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 		m.timer = h.Local().At(fires, func() { h.dueTimerFired(m) })
 	}
 	h.mu.Unlock()
-	// Another process must set a timer.
+	// The hub is closed, so another process must set a timer.
 	if closed {
 		h.PutMarker(s, "later", at)
 	}
 }
 
-// dueTimerFired handles a due timer. If this process has no waiter any more, another process
-// takes over. By the server's clock the time may not have come, because this timer does not know
-// how long replies were in flight. takeOver therefore looks first: a Reserve that comes too early
-// would find no job, and no other look would follow.
+// dueTimerFired handles a due timer. If this process has no waiter any more, another process takes
+// over. The due time may not have come by the server's clock, because the timer does not account
+// for the time that replies were in flight. takeOver therefore polls first: a Reserve that comes
+// too early would find no job, and no other poll would follow.
 func (h *Hub) dueTimerFired(m *dueTimer) {
 	h.Go(func() {
 		marker := m.s.Name("marker")
@@ -175,7 +176,7 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 		}
 		h.mu.Unlock()
 		switch {
-		// An earlier timer replaced it, or this process gave it back.
+		// An earlier timer replaced this one, or this process has handed it over.
 		case !kept:
 		case d != nil:
 			h.takeOver(marker, m.at)
@@ -186,7 +187,7 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 }
 
 // takeOver makes this process responsible for a shard's next time, after a marker or a timer. A
-// look finds how far off that time is by the server's clock, and which other time needs a timer.
+// poll returns how far off that time is by the server's clock, and which other time needs a timer.
 func (h *Hub) takeOver(marker string, at int64) {
 	// Each change of the configuration costs a round, and several in a row are rare.
 	for range 3 {

@@ -39,7 +39,7 @@ func (h *Hub) watch(v *waitedQueue) {
 		}
 		d.v, d.q, d.s, d.state, d.group = v, q, s, g, group
 		w.shards[marker] = d
-		// The call in flight lacks this marker, so it must end.
+		// The blocking call in flight does not watch this marker, so it must end.
 		if w.asked != nil && !w.asked[marker] && !w.nudged {
 			w.nudged = true
 			turn := w.turns
@@ -58,7 +58,7 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	for _, s := range q.Shards {
 		marker := s.Name("marker")
 		d := h.watched[marker]
-		// The view of the other door may have taken over the marker.
+		// The marker may belong to the view of the other door by now.
 		if d == nil || d.v != v {
 			continue
 		}
@@ -69,11 +69,11 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	}
 }
 
-// failurePause is the pause of a watcher after a failed call. A refusal may be permanent, so each
-// pause is longer than the one before, up to Recheck.
+// failurePause is the pause of a watcher after a failed call. Since a refusal may be permanent, the
+// pauses grow, up to Recheck.
 const failurePause = 100 * time.Millisecond
 
-// run makes one blocking call after another. While calls fail, the look every two seconds finds
+// run makes one blocking call after another. While calls fail, the poll every two seconds finds the
 // jobs.
 func (w *watcher) run() {
 	h := w.h
@@ -105,8 +105,8 @@ func (w *watcher) run() {
 	}
 }
 
-// nudge ends a blocking call that lacks a watched marker. The call may not have reached the
-// server yet, so nudge repeats until it has ended.
+// nudge ends a blocking call that lacks a watched marker. The call may not have reached the server
+// yet, so nudge repeats until the call has ended.
 func (w *watcher) nudge(turn uint64) {
 	defer w.h.busy.end()
 	for {
@@ -130,7 +130,7 @@ func (w *watcher) next() (keys []string) {
 	w.asked, w.nudged = nil, false
 	w.turns++
 	if len(w.shards) == 0 || w.h.ctx.Err() != nil {
-		// For a later shard of the group, watch starts another watcher.
+		// If the group gets a watched shard again, watch starts another watcher.
 		delete(w.h.watches, w.group)
 		return nil
 	}
@@ -147,7 +147,7 @@ func (w *watcher) handle(marker, member string, score int64) {
 	h := w.h
 	h.mu.Lock()
 	d := w.shards[marker]
-	// No waiter is left, but another process may have one.
+	// No waiter is left here, but another process may have a waiter.
 	if d == nil || h.ctx.Err() != nil {
 		h.mu.Unlock()
 		h.putMarkerBack(marker, member, score)
@@ -156,9 +156,9 @@ func (w *watcher) handle(marker, member string, score int64) {
 
 	at, s, unknown := d.v.door, d.s, d.q.Version == guessed
 	h.mu.Unlock()
-	// It exists now: another process has created it.
+	// The queue exists now, because another process has created it.
 	if unknown {
-		// If this fails, the look tries again.
+		// If this fails, the next poll tries again.
 		if q, _ := h.Read(h.ctx, at.Ref); q != nil {
 			at = doorOf(q)
 		}
@@ -192,7 +192,7 @@ func (h *Hub) recheckAll() {
 		others.Wait()
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		// The next look is set after this one, so that two never overlap.
+		// The next poll is scheduled after this one, so that two polls never overlap.
 		h.tick = nil
 		if len(h.views) > 0 {
 			h.startTick()
@@ -220,8 +220,8 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 	return shards, unknown
 }
 
-// findUnknown asks, with one request per namespace, which unknown queues exist now, and looks at
-// these. A namespace on a node that is down delays no other.
+// findUnknown asks which unknown queues exist now, with one request per namespace, and polls these
+// queues. A namespace on a node that is down does not delay the others.
 func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	names := map[string][]string{}
 	for _, ref := range refs {
@@ -241,7 +241,7 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 			}
 			for i, m := range codec.Elements(&msg) {
 				known := h.Cache.Get(duly.QueueRef{Namespace: namespace, Name: names[i]})
-				// Its jobs are at the other door.
+				// The queue has its jobs at the other door.
 				if known != nil && known.Value == codec.Text(&m) {
 					continue
 				}
