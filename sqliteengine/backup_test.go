@@ -18,7 +18,7 @@ func TestBackupOpensAsAStore(t *testing.T) {
 	r.open()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan int)
-	go func() { // pushes two jobs at a time, so each commit has a pair
+	go func() { // pushes two jobs in each call, so each commit has a pair
 		n := 0
 		for ; ctx.Err() == nil; n += 2 {
 			r.e.Push(ctx, []duly.Job{{Queue: damagedQueue.Name}, {Queue: damagedQueue.Name, Body: make([]byte, 4000)}})

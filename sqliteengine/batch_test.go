@@ -15,7 +15,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// together queues calls in their order for the writer, so that one transaction runs them all.
+// together queues calls in the given order for the writer, so that one transaction runs all of
+// them.
 func together(t *testing.T, e *Engine, calls ...func()) {
 	t.Helper()
 	letGo := held(t, e)
@@ -115,8 +116,8 @@ func fixed(ids ...string) (jobs []duly.Job) {
 	return jobs
 }
 
-// Reserves that meet in one transaction get the jobs in the order of the calls, each up to
-// its own limit and with its own lease.
+// Reserves that share a transaction get the jobs in the order of the calls, each up to its own
+// limit and with its own lease.
 func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -135,7 +136,7 @@ func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 	}
 }
 
-// Each caller may name several queues, and callers share the work on common ones.
+// If each caller names several queues, the callers share the work on common queues.
 func TestReservesOfSeveralQueuesThatMeet(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -176,8 +177,8 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 	}
 }
 
-// Each order key has at most one leased job, also if Reserves run concurrently. C4.16: a caller
-// that has left gets nothing, and its jobs go to the next one.
+// Each order key has at most one leased job, even if Reserves run concurrently. C4.16: a caller
+// that has left gets nothing, and its jobs go to the next caller.
 func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -234,7 +235,7 @@ func TestReservesThatMeetSkipUnreadableRow(t *testing.T) {
 	sameGot(t, reserveTogether(t, e, reservers(t, 1, 1, 1)), "[b][c][]")
 }
 
-// Deletes that meet in one transaction return each caller's own result.
+// Deletes that share a transaction return a separate result to each caller.
 func TestDeletesThatMeet(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -250,7 +251,7 @@ func TestDeletesThatMeet(t *testing.T) {
 	jobs[4].Merge = duly.Merge{Key: "m", Until: duly.UntilDone}
 	jobs[5].Body = make([]byte, 2*inlineBody)
 	jobs[6].Retain = time.Hour
-	jobs[7].Delay = time.Hour // not leased
+	jobs[7].Delay = time.Hour // this job is not leased
 	pushAll(t, e, jobs...)
 	if got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100}); err != nil ||
 		len(got) != 7 {
@@ -292,7 +293,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 		{Priority: 7, Headers: map[string]string{"a": "b"}},
 		{Priority: -7, Delay: time.Hour, TTL: 2 * time.Hour},
 		{ID: twice, Priority: 9},
-		{ID: twice, Priority: 9}, // the statement fails, and each job is pushed alone
+		{ID: twice, Priority: 9}, // the shared statement fails, and then each job is pushed alone
 		{},
 	}
 
@@ -400,8 +401,8 @@ func storedRows(t *testing.T, e *Engine) (rows string) {
 	return rows
 }
 
-// failsOnce is the last operation of a joint transaction and fails it. The operations then
-// run again, each in a transaction of its own.
+// failsOnce is the last operation of a joint transaction and fails it. The operations then run
+// again, each in a separate transaction.
 func failsOnce(t *testing.T, e *Engine) func() {
 	runs := 0
 	return func() {

@@ -9,9 +9,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A caller whose context ends returns early and may change its arguments, while the
-// writer still reads them. So operations copy the arguments of a caller whose context
-// can end. A context that never ends needs no copy.
+// A caller whose context ends returns early and may change its arguments, while the writer still
+// reads them. Operations therefore copy the arguments, if the caller's context can end. A context
+// that never ends needs no copy.
 
 // mayReturnEarly reports whether a caller with this context may return before its result.
 func mayReturnEarly(ctx context.Context) bool { return ctx.Done() != nil }

@@ -11,15 +11,15 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// leaving is the context of a caller whose deadline passes at the worst time: the writer
-// has just started its call, and reads the arguments after the caller has left and reused
-// its memory. It is also the writer's clock, which the writer reads at the start of a call.
+// leaving is the context of a caller whose deadline passes at the worst time: just after the writer
+// has started the call, and reads the arguments after the caller has left and reused its memory.
+// leaving is also the writer's clock, so it notices when the writer starts a call.
 type leaving struct {
 	context.Context
 	*leavingClock
 	ended chan struct{}
 	moved chan struct{} // closed once the caller has reused its memory
-	looks atomic.Int32  // reads of the context before the writer's own
+	looks atomic.Int32  // number of reads of the context before the writer's own read
 	after int32
 }
 
@@ -54,8 +54,8 @@ func (l *leaving) Err() error {
 	return context.DeadlineExceeded
 }
 
-// C4.2: a call in flight continues after its caller's deadline. The caller may then reuse
-// its arguments.
+// C4.2: a call in flight continues after its caller's deadline. The caller may reuse its arguments
+// at that time.
 func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 	t.Parallel()
 	c := &leavingClock{Clock: clock.System()}
@@ -94,7 +94,7 @@ func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 	outcomes[1] = duly.SettleRequest{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 	close(ctx.moved)
 
-	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // runs after the others
+	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // runs after the calls that are in flight
 		t.Fatal(err)
 	}
 	if j, err := e.Get(t.Context(), duly.Q("p"), "mine"); err != nil || string(j.Body) != "mine" {

@@ -8,42 +8,43 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The kinds of fault. The schema excludes the others: a job is one row with one state, and
-// SQLite maintains its indexes. So a job is never in no set or in two, no set has an entry
-// without a job, and a leased job always has a lease end.
+// The kinds of fault of queues. The schema excludes other faults of the contract: a job is one row
+// with one state, and SQLite maintains its indexes. So a job is never in no set or in two, no set
+// has an entry without a job, and a leased job always has a lease end.
 const (
-	faultFile          = "file_damaged"        // SQLite's own check of the file failed
-	faultStray         = "rows_without_queue"  // rows of a queue that does not exist
-	faultUnreadable    = "job_unreadable"      // an invalid row
-	faultPlace         = "place_wrong"         // the sort key does not match the job
-	faultBodyMissing   = "body_missing"        // no body anywhere
-	faultBodyTwice     = "body_twice"          // an inline body and an external one
-	faultBodyStray     = "body_without_job"    // an external body without its job
-	faultAliasMissing  = "alias_missing"       // a job that its ID does not find
-	faultAliasStray    = "alias_without_job"   // an alias without its job
-	faultExpiryMissing = "expiry_missing"      // a TTL or Retain without its entry
-	faultExpiryStray   = "expiry_without_job"  // an entry without its job, or with another time
-	faultMergeMissing  = "merge_key_missing"   // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"     // an entry of merges or replaceable without its job
-	faultKeyNotHeld    = "order_key_not_held"  // ready or leased without its order key
-	faultKeyStray      = "order_key_wrong"     // an order key whose holder does not exist
-	faultBlockedByNone = "blocked_by_nobody"   // blocked, and the order key is free
-	faultCounters      = "counters_differ"     // sizes differ from the recount, or counters don't add up
-	faultMoment        = "moment_missed"       // the timer would miss a due time, or a tick
-	faultSchedule      = "schedule_unreadable" // a schedule whose record cannot be read
+	faultFile          = "file_damaged"       // SQLite's own check of the file failed
+	faultStray         = "rows_without_queue" // rows of a queue that does not exist
+	faultUnreadable    = "job_unreadable"     // a row that can't be read as a job
+	faultPlace         = "place_wrong"        // the sort key does not match the job
+	faultBodyMissing   = "body_missing"       // a job whose body is neither in its row nor in bodies
+	faultBodyTwice     = "body_twice"         // a job with a body in its row and another body in bodies
+	faultBodyStray     = "body_without_job"   // a row of bodies without its job
+	faultAliasMissing  = "alias_missing"      // a job that can't be found by its ID
+	faultAliasStray    = "alias_without_job"  // an alias without its job
+	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
+	faultExpiryStray   = "expiry_without_job" // an entry without its job, or with another time
+	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
+	faultMergeStray    = "merge_key_wrong"    // an entry of table merges or replaceable without its job
+	faultKeyNotHeld    = "order_key_not_held" // a ready or leased job that does not hold its order key
+	faultKeyStray      = "order_key_wrong"    // an order key whose holder does not exist
+	faultBlockedByNone = "blocked_by_nobody"  // a blocked job whose order key is free
+	// The sizes differ from the recount, or the counters don't add up.
+	faultCounters = "counters_differ"
+	faultMoment   = "moment_missed"       // the timer would miss a due time, or a tick
+	faultSchedule = "schedule_unreadable" // a schedule whose record cannot be read
 )
 
-// checkPage is how many rows are read at a time.
+// checkPage is the number of rows that a check reads at a time.
 const checkPage = 500
 
 // check is one Check call.
 type check struct {
 	e       *store
 	p       contract.CheckParams
-	t       checkTx // reads
+	t       checkTx // the read transaction of the check
 	total   int64
 	result  contract.CheckReport
-	repairs []repair               // one for each of report.Faults
+	repairs []repair               // one repair for each fault in report.Faults
 	groups  map[duly.QueueRef]bool // groups whose counters a repair may affect
 }
 
@@ -103,7 +104,8 @@ func (c *check) run(ctx context.Context, r *conn) error {
 		if q.kind == kindTopic {
 			continue
 		}
-		// Every alias must be looked up, even if the queue in memory knows of none.
+		// The queue in memory may know of no alias although the file has one, so the check looks up
+		// every alias.
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
 			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies, c.schedules,
@@ -117,7 +119,8 @@ func (c *check) run(ctx context.Context, r *conn) error {
 	return nil
 }
 
-// fileFaults runs SQLite's own check. Its faults can't be repaired; they need a backup.
+// fileFaults runs SQLite's own check. A repair can't remove its faults; only restoring a backup
+// can.
 func (c *check) fileFaults() error {
 	s := c.t.stmt("file_check")
 	for {
@@ -160,7 +163,7 @@ func (c *check) progress(ctx context.Context) error {
 	return c.e.checkOpen(ctx)
 }
 
-// counters compares the sizes with the recount, and the counters with each other.
+// counters compares the sizes with a recount of the rows, and the counters with each other.
 func (c *check) counters(q *queue, counted duly.Sizes) {
 	if q.kind == kindGroup {
 		c.groupCounters(q, counted)
@@ -171,7 +174,7 @@ func (c *check) counters(q *queue, counted duly.Sizes) {
 			repairCounters(q.ref))
 		return
 	}
-	// The sum includes the sizes, so it means something only if they are correct.
+	// The sum includes the sizes, so it is meaningful only if the sizes are correct.
 	if sum := q.accounted(); sum != q.counters.Pushed {
 		c.report(faultCounters, q, "", fmt.Sprintf("pushed is %d, but the other counters add up to %d",
 			q.counters.Pushed, sum), repairCounters(q.ref))
@@ -190,7 +193,7 @@ func repairCounters(ref duly.QueueRef) repair {
 			return false, err
 		}
 		q.sizes = counted
-		// Nothing else records how many jobs were pushed, so the other counters decide.
+		// No other counter records how many jobs were pushed, so Pushed follows from the others.
 		q.counters.Pushed = q.accounted()
 		return true, nil
 	}
@@ -208,7 +211,7 @@ func (t checkTx) recount(q *queue) (z duly.Sizes, err error) {
 }
 
 // earliestTimes finds queues whose earliest times in memory are later than in the indexes. The
-// timer would miss these.
+// timer would miss these times.
 func (c *check) earliestTimes(ctx context.Context) error {
 	var late []duly.QueueRef
 	err := c.e.change(ctx, func(t *tx) error {
@@ -246,7 +249,7 @@ func (c *check) earliestTimes(ctx context.Context) error {
 	return err
 }
 
-// isLater reports whether any time is later than the true one.
+// isLater reports whether any time is later than the true time of the same kind.
 func (m eventTimes) isLater(truth eventTimes) bool {
 	return m.due > truth.due || m.leaseEnd > truth.leaseEnd || m.dead > truth.dead || m.expiry > truth.expiry ||
 		m.tick > truth.tick
@@ -259,7 +262,7 @@ func (c *check) repair(ctx context.Context) error {
 		if m == nil {
 			continue
 		}
-		// Each repair verifies its fault again, because calls ran since the check found it.
+		// Calls ran since the check found the fault, so each repair verifies it again.
 		found := false
 		err := c.e.change(ctx, func(t *tx) (err error) {
 			found, err = m(checkTx{t})

@@ -11,19 +11,19 @@ import (
 // entry is a row of another table that refers to a job.
 type entry struct {
 	number duly.Number
-	text   string // alias or order key
-	merge  string // merge key
-	at     int64  // expiry
+	text   string // an alias or an order key
+	merge  string // a merge key
+	at     int64  // a time of expiry
 }
 
 // entryKind describes a table of entries.
 type entryKind struct {
 	fault string
-	list  string // statement: ?1 is the queue, ?2 and ?4 the last entry, ?3 the limit
+	list  string // name of the statement: ?1 is the queue, ?2 and ?4 the last entry, ?3 the limit
 	scan  func(s *sqliteconn.Stmt) entry
-	bind  func(s *sqliteconn.Stmt, last *entry) // last is nil for the first page
-	// matches reports whether the entry is correct for the job with its number, nil for
-	// none.
+	bind  func(s *sqliteconn.Stmt, last *entry) // binds the statement; last is nil for the first page
+	// matches reports whether the entry is correct. j is the job that the entry names, or nil if
+	// there is none.
 	matches func(j *job, e *entry) bool
 	drop    func(t *tx, q *queue, e *entry) error
 }
@@ -71,7 +71,7 @@ var headKind = entryKind{
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
 		dropped, err := t.stmt("head_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
-		if err != nil || dropped == 0 { // an earlier repair has passed the key on
+		if err != nil || dropped == 0 { // An earlier repair has given the order key to another job.
 			return err
 		}
 		return q.passKey(t, e.text)
@@ -158,7 +158,7 @@ func (c *check) replaceable(ctx context.Context, q *queue) error {
 func (c *check) expiries(ctx context.Context, q *queue) error { return c.entries(ctx, q, &expiryKind) }
 func (c *check) bodies(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &bodyKind) }
 
-// entries checks one table of entries.
+// entries checks the entries of one table.
 func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 	var last *entry
 	// A page that is not full is the last one. The next page continues after the last entry in
@@ -199,7 +199,7 @@ func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
 		return err
 	}
 
-	// An unreadable row counts as missing here. It is a fault of its own.
+	// An unreadable row counts as a missing job here. The check of jobs reports it.
 	id, stray := "", *e
 	if j != nil {
 		id = j.ID

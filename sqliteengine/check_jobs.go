@@ -49,10 +49,10 @@ func (c *check) jobs(ctx context.Context, q *queue) error {
 // checked is a job with the columns that only Check reads.
 type checked struct {
 	job
-	bad      error // why the row is unreadable
+	bad      error // the reason why the row is unreadable, or nil
 	place    []byte
-	at       int64 // the sort key, unless it is a blob
-	bodyRow  bool  // the job has a row in bodies
+	at       int64 // the sort key, unless the job is blocked
+	bodyRow  bool  // whether the job has a row in bodies
 	rawState duly.State
 }
 
@@ -84,11 +84,12 @@ func scanChecked(s *sqliteconn.Stmt, q *queue) (k checked) {
 }
 
 func (c *check) job(q *queue, k *checked, counted *duly.Sizes) error {
-	// The raw state counts, because an unreadable row has no other one.
+	// The raw state is counted, because an unreadable row has no parsed state.
 	*counted.Of(k.rawState)++
 	faults, err := c.t.faultsOf(k)
 	for _, f := range faults {
-		// The repair runs after the whole check. These copies let the page be freed until then.
+		// The repair runs after the whole check. With these copies the page's memory can be freed
+		// before.
 		number, kind := k.number, f.kind
 		c.report(kind, q, k.ID, f.detail, func(t checkTx) (bool, error) { return t.repairJob(q.ref, number, kind) })
 	}
@@ -101,7 +102,7 @@ func (t checkTx) faultsOf(k *checked) (faults []jobFault, err error) {
 		faults = append(faults, jobFault{kind, fmt.Sprintf(format, args...)})
 	}
 	if k.bad != nil {
-		// The other columns mean nothing if the row can't be read.
+		// If the row can't be read, its other columns are meaningless.
 		found(faultUnreadable, "%v", k.bad)
 		return faults, nil
 	}
@@ -140,7 +141,7 @@ func (t checkTx) entryFaults(k *checked, found func(kind, format string, args ..
 		}
 	}
 
-	// Surplus entries are found by the walks over the other tables.
+	// The checks of the other tables find surplus entries.
 	e := k.entries()
 	if e.expiry != 0 {
 		_, ok, err := t.integer(t.stmt("expiry_has").Int(1, q.id).Int(2, e.expiry).Blob(3, k.number[:]))
@@ -242,7 +243,7 @@ func (t checkTx) repairFault(k *checked, kind string) error {
 	case faultKeyNotHeld:
 		return t.repairHolder(j)
 	case faultBlockedByNone:
-		// The job may be recorded as the holder although it is blocked.
+		// The table of key holders may name this job although it is blocked.
 		if err := j.q.dropKeyHolder(t.tx, j.OrderKey, j.number); err != nil {
 			return err
 		}
@@ -252,7 +253,7 @@ func (t checkTx) repairFault(k *checked, kind string) error {
 	return errJob
 }
 
-// buryWithoutBody makes a dead letter of a job whose body is lost. So an operator sees it,
+// buryWithoutBody makes a dead letter of a job whose body is lost. So an operator sees the loss,
 // and no handler gets an empty body.
 func (t checkTx) buryWithoutBody(j *job) error {
 	j.Body, j.external = nil, false
@@ -271,8 +272,8 @@ func (t checkTx) buryWithoutBody(j *job) error {
 	return j.makeDead(t.tx)
 }
 
-// repairAlias adds the alias of a job. If another job has the ID, this job's number becomes
-// its ID.
+// repairAlias adds the alias of a job. If the ID belongs to another job, this job gets its number
+// as its ID.
 func (t checkTx) repairAlias(j *job) error {
 	other, err := j.q.byID(t.tx, j.ID)
 	if err != nil {
@@ -291,8 +292,8 @@ func (t checkTx) repairAlias(j *job) error {
 	return err
 }
 
-// repairMerge makes a job the holder of its merge key. If another job holds the key, this job
-// loses it and both are delivered.
+// repairMerge makes a job the holder of its merge key. If another job holds the key already, this
+// job loses the key and both jobs are delivered.
 func (t checkTx) repairMerge(j *job) error {
 	other, err := j.mergeHolder(t.tx)
 	if err != nil {
@@ -306,9 +307,9 @@ func (t checkTx) repairMerge(j *job) error {
 	return err
 }
 
-// repairHolder makes a ready or leased job the holder of its order key. If another job holds
-// the key, this job is blocked. That ends a running delivery, because a key has only one
-// receipt at a time.
+// repairHolder makes a ready or leased job the holder of its order key. If another job holds the
+// key already, this job is blocked. Blocking it ends its running delivery, because a key has only
+// one receipt at a time.
 func (t checkTx) repairHolder(j *job) error {
 	state, err := j.readyOrBlocked(t.tx)
 	if err != nil || state == duly.StateReady {

@@ -6,8 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The order of the ticks is an index of table schedules, so SQLite keeps it. A check finds the
-// other faults: records that cannot be read, and ticks that the timer would miss (faultMoment).
+// The order of the ticks is an index of table schedules, so SQLite maintains it. The check finds
+// all other faults: records that cannot be read, and ticks that the timer would miss (faultMoment).
 
 // schedules reads every schedule of a queue.
 func (c *check) schedules(ctx context.Context, q *queue) error {
@@ -26,7 +26,8 @@ func (c *check) schedules(ctx context.Context, q *queue) error {
 			}
 			n++
 			r, err := scanSchedule(s, q.ref)
-			// An unreadable schedule also has its name, so the next page starts after it.
+			// The name of an unreadable schedule is readable, so the next page starts after that
+			// name.
 			if last = r.Name; err != nil {
 				c.report(faultSchedule, q, r.Name, err.Error(), repairSchedule(q.ref, r.Name))
 			}

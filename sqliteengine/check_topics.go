@@ -12,18 +12,20 @@ import (
 // occur here. A message is never in two sets, because a row has one state. A delayed
 // message never lacks its record, because the record is the entry.
 const (
-	faultMessageGone  = "message_gone"        // held, and not in the log
-	faultBeyondCursor = "held_beyond_cursor"  // held, although the cursor has not reached it
-	faultCopyMissing  = "copy_missing"        // dead, without a copy of the message
-	faultCopyNumber   = "copy_number_wrong"   // alive with the number of a copy, or dead without
-	faultCursorAhead  = "cursor_beyond_log"   // messages would be passed over
-	faultCursorBehind = "cursor_below_log"    // deleted messages count as lag
-	faultGroupRows    = "group_rows_missing"  // without its settings or its cursor
-	faultGroupTopic   = "group_without_topic" // a group of no topic
-	faultTopicRows    = "topic_rows_missing"  // without its settings or its numbers
-	faultStrayRows    = "topic_rows_strayed"  // settings or numbers of no topic or group
+	faultMessageGone  = "message_gone"       // a held message that is not in the log
+	faultBeyondCursor = "held_beyond_cursor" // a held message although the cursor has not reached it
+	faultCopyMissing  = "copy_missing"       // a dead message without a copy of its data
+	// A live message with the number of a copy, or a dead message with another number.
+	faultCopyNumber  = "copy_number_wrong"
+	faultCursorAhead = "cursor_beyond_log" // the cursor is after the log, so messages would be skipped
+	// The cursor is before the log, so deleted messages count as lag.
+	faultCursorBehind = "cursor_below_log"
+	faultGroupRows    = "group_rows_missing"  // a group without its settings or its cursor
+	faultGroupTopic   = "group_without_topic" // a group whose topic does not exist
+	faultTopicRows    = "topic_rows_missing"  // a topic without its settings or its numbers
+	faultStrayRows    = "topic_rows_strayed"  // settings or numbers whose topic or group does not exist
 	faultSeenStray    = "id_without_message"  // an ID of a delayed message that does not exist
-	faultLogNumbers   = "log_numbers_wrong"   // not the numbers of the stored messages
+	faultLogNumbers   = "log_numbers_wrong"   // numbers of a log that differ from its messages
 )
 
 // rowsOf reports whether a topic or a group has its rows in the tables besides queues.
@@ -38,7 +40,7 @@ func (t checkTx) rowsOf(q *queue) (complete bool, err error) {
 	return complete, err
 }
 
-// topicRows finds topics and groups without their rows, and rows without a topic or group.
+// topicRows finds topics and groups that lack rows, and rows whose topic or group does not exist.
 func (c *check) topicRows() error {
 	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sqliteconn.Stmt) {
 		id := s.ColInt(0)
@@ -77,7 +79,7 @@ func (c *check) topic(q *queue) error {
 
 // recountLog computes the numbers of a topic from its rows.
 func (t checkTx) recountLog(q *queue) (n logNumbers, err error) {
-	// The counters of past events can't be recounted, so they stay.
+	// The counters of past events can't be recounted, so they keep their values.
 	n = q.log.n
 	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sqliteconn.Stmt) {
 		// An empty log begins after its last message.
@@ -145,8 +147,8 @@ func repairLog(ref duly.QueueRef) repair {
 	}
 }
 
-// fitGroups moves the cursors into a topic whose numbers were repaired, and sets the
-// topic's timer.
+// fitGroups moves the cursors of groups into the range of a topic whose numbers were repaired. It
+// also sets the topic's timer.
 func (t checkTx) fitGroups(q *queue) error {
 	for _, ref := range q.log.groups {
 		if g := t.queue(ref); g != nil {
@@ -173,7 +175,7 @@ func repairRows(ref duly.QueueRef) repair {
 			if q.log.n, err = t.recountLog(q); err != nil {
 				return false, err
 			}
-			// Without a base, save writes both rows.
+			// If the queue has no base log, save writes both rows.
 			q.base.log = nil
 			return true, t.fitGroups(q)
 		}
@@ -205,7 +207,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 			if q == nil || !q.asGroup().topic(t.tx).missing() {
 				return false, nil
 			}
-			// Nothing can be delivered from a group without a topic.
+			// A group without a topic can deliver nothing, so it is destroyed.
 			return true, t.destroy(q)
 		})
 	case !complete:
@@ -219,7 +221,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 	return nil
 }
 
-// cursorFault returns the kind of fault of a cursor, "" for none.
+// cursorFault returns the kind of fault of a cursor, or "" if it is correct.
 func (q groupQueue) cursorFault(topic topicQueue) string {
 	switch n := &topic.log.n; {
 	case q.group.n.cursor > n.last:
@@ -296,7 +298,7 @@ func (t checkTx) repairMessage(j *job, kind string) error {
 	switch kind {
 	case faultMessageGone:
 		return j.missOne(t.tx)
-	case faultBeyondCursor: // the cursor will reach it
+	case faultBeyondCursor: // No repair is needed, because the cursor will reach the message.
 		return j.remove(t.tx)
 	case faultCopyMissing:
 		// The dead letter stays visible to operators, with an empty body.
@@ -338,11 +340,12 @@ func (q groupQueue) imbalance(topic topicQueue) int64 {
 	return entered + n.replayed - sum
 }
 
-// groupCounters compares the sizes and the counters of a group with the recount and
-// with each other.
+// groupCounters compares the sizes and the counters of a group with a recount of its rows and with
+// each other.
 func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	topic := q.asGroup().topic(c.t.tx)
-	// These faults make the equation meaningless. balanceGroups corrects it after their repair.
+	// These faults make the counters' equation meaningless. balanceGroups corrects the counters
+	// after these faults are repaired.
 	if topic.missing() || q.asGroup().cursorFault(topic) != "" {
 		return
 	}
@@ -377,7 +380,7 @@ func repairGroupCounters(ref duly.QueueRef) repair {
 		}
 
 		q.sizes = counted
-		// The start is only used for this equation, so moving it has no other effect.
+		// The start is used only for this equation, so changing it has no other effect.
 		q.group.n.start += q.asGroup().imbalance(topic)
 		return true, nil
 	}
@@ -391,7 +394,8 @@ func (c *check) affectedGroups(q *queue) map[duly.QueueRef]bool {
 	if c.groups == nil {
 		c.groups = map[duly.QueueRef]bool{}
 	}
-	// A topic gets false, so balanceGroups skips it. Its log is a side of every group's equation.
+	// A topic gets false, so balanceGroups skips it. All its groups are affected, because its log
+	// is part of their equations.
 	if c.groups[q.ref] = q.kind == kindGroup; q.log != nil {
 		for _, ref := range q.log.groups {
 			c.groups[ref] = true
@@ -400,13 +404,13 @@ func (c *check) affectedGroups(q *queue) map[duly.QueueRef]bool {
 	return c.groups
 }
 
-// balanceGroups corrects the counters of groups after the repair of their faults.
+// balanceGroups corrects the counters of groups whose faults were repaired.
 func (c *check) balanceGroups(ctx context.Context) error {
 	for ref, isGroup := range c.groups {
 		if !isGroup {
 			continue
 		}
-		// A transaction for each group lets other calls run in between.
+		// Each group is corrected in a separate transaction, so that other calls run in between.
 		err := c.e.change(ctx, func(t *tx) error {
 			_, err := repairGroupCounters(ref)(checkTx{t})
 			return err

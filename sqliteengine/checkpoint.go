@@ -11,9 +11,9 @@ import (
 const (
 	// checkpointPages is how long the WAL grows, in pages, before a checkpoint: 8 MiB.
 	checkpointPages = 1000
-	// shortPass is the duration of a pass that leaves little for the next one.
+	// shortPass is the duration of a pass that leaves few pages for the next pass.
 	shortPass = 4 * time.Millisecond
-	// maxPasses bounds the passes of one checkpoint.
+	// maxPasses is the maximum number of passes in one checkpoint.
 	maxPasses = 6
 	// checkpointPause is the longest time for which a checkpoint blocks new reads.
 	checkpointPause = 100 * time.Millisecond
@@ -38,11 +38,11 @@ const (
 type checkpoints struct {
 	w     *writer
 	phase phase
-	done  chan passResult // holds the result of the passes
+	done  chan passResult // receives the result of the passes
 
-	left         int           // pages that the passes have left
-	walPagesThen int           // pages in the WAL when the passes ended
-	pauseAt      time.Duration // the earliest next pause, on the monotonic clock
+	left         int           // number of pages that the passes have left
+	walPagesThen int           // number of pages in the WAL when the passes ended
+	pauseAt      time.Duration // earliest time of the next pause, on the monotonic clock
 }
 
 // passResult is the result of the passes.
@@ -51,14 +51,14 @@ type passResult struct {
 	err  error
 }
 
-// phase is what a checkpoint waits for.
+// phase is the event that a checkpoint waits for.
 type phase int
 
 const (
-	phaseNone        phase = iota // no checkpoint is under way
+	phaseNone        phase = iota // no checkpoint is running
 	phasePasses                   // the end of the passes
-	phaseReads                    // the end of reads, the gate being closed
-	phasePassesAlone              // the end of the passes, the gate being closed
+	phaseReads                    // the end of the running reads, while the gate is closed
+	phasePassesAlone              // the end of the passes, while the gate is closed
 )
 
 // start starts a checkpoint if the WAL is long enough and none is running. A failed
@@ -83,8 +83,8 @@ func (k *checkpoints) run(p phase) {
 
 func (k *checkpoints) passes() (left int, err error) {
 	c, err := k.w.e.connect(sqliteconn.ReadWrite)
-	// The error is formatted with %v, because it says nothing about the state of the disk. With %w
-	// mustReopen would take it for a failure of the store.
+	// The error is formatted with %v, because a missing connection says nothing about the state of
+	// the disk. With %w, mustReopen would treat it as a failure of the store.
 	if err != nil {
 		return 0, fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
@@ -136,7 +136,7 @@ func (k *checkpoints) finish() (bool, error) {
 
 	k.w.walPages, k.w.mayShrink = 0, true
 	if !restarted {
-		// A read needs the WAL, or too much of it is left. The next try is after half a WAL.
+		// A read needs the WAL, or too many pages are left. The next try comes after half a WAL.
 		k.w.walPages = checkpointPages / 2
 		return true, err
 	}
@@ -173,20 +173,20 @@ func (k *checkpoints) end() {
 // stop waits for running passes and ends the checkpoint.
 func (k *checkpoints) stop() {
 	if k.phase == phasePasses || k.phase == phasePassesAlone {
-		// The result does not matter, because the caller closes the store or moves the WAL itself.
+		// The result is ignored, because the caller closes the store or moves the WAL itself.
 		<-k.done
 	}
 	k.end()
 }
 
-// restIsSmall reports whether the rest of the WAL is short enough for the writer to move.
+// restIsSmall reports whether few enough pages are left in the WAL for the writer to move them.
 func (k *checkpoints) restIsSmall() bool {
 	return k.left+k.w.walPages-k.walPagesThen <= checkpointPages
 }
 
-// restart moves the rest of the WAL and makes the next transaction write to its
-// beginning. It returns false if too much is left or a read needs the WAL, because
-// the writer must not wait for either.
+// restart moves the rest of the WAL and makes the next transaction write to its beginning. It
+// returns false if too many pages are left or a read needs the WAL, because the writer must not
+// wait in these cases.
 func (k *checkpoints) restart() (bool, error) {
 	if !k.restIsSmall() {
 		return false, nil

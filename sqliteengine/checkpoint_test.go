@@ -46,13 +46,13 @@ func (c *commits) stop() {
 	c.more.Broadcast()
 }
 
-// read runs reads until the end. Each begins at one commit and ends after another: the
-// reads of one goroutine after even ones, those of the other after odd ones. So at any time
-// a running read does not see the last commit.
+// read runs reads until the end of the test. Each read begins at one commit and ends after another
+// one. The reads of one goroutine begin at even commits, those of the other goroutine at odd ones.
+// So at any time a running read does not see the last commit.
 func (c *commits) read(ctx context.Context, e *Engine, part int) error {
 	for {
 		err := e.read(ctx, func(r *conn) error {
-			_, err := r.Query("SELECT count(*) FROM queues") // from here on the read needs the WAL
+			_, err := r.Query("SELECT count(*) FROM queues") // the read needs the WAL from this statement on
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for begun := c.n; !c.end && (c.n == begun || c.n%2 != part); {
@@ -182,8 +182,8 @@ func checkpointUntil(t *testing.T, e *Engine, holds func(k *checkpoints) bool) {
 	}
 }
 
-// R9: a checkpoint that waits for a long read blocks other reads for at most
-// checkpointPause, and not again soon. Pushes never wait.
+// R9: a checkpoint that waits for a long read blocks other reads for at most checkpointPause, and
+// then not again for some time. Pushes never wait.
 func TestCheckpointGivesUpOnALongRead(t *testing.T) {
 	t.Parallel()
 	e, c, end := checkpointed(t)
@@ -263,7 +263,8 @@ func TestLongWALOfKilledProcessIsMoved(t *testing.T) {
 		if _, err := killed.Push(t.Context(), jobs); err != nil {
 			t.Fatal(err)
 		}
-		err := killed.change(t.Context(), func(tx *tx) error { tx.w.walPages = 0; return nil }) // no checkpoint
+		// A commit that starts no checkpoint.
+		err := killed.change(t.Context(), func(tx *tx) error { tx.w.walPages = 0; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ type concurrentCalls struct {
 	parts []*concurrentPart
 }
 
-// concurrentPart is one kind of call.
+// concurrentPart is one kind of call that a goroutine repeats.
 type concurrentPart struct {
 	name       string
 	goroutines int
@@ -167,7 +167,7 @@ func raced(err error) error {
 
 func anyQueue(r *rand.Rand) duly.QueueRef { return concurrentQueue(r.IntN(concurrentQueues)) }
 
-// anyID returns one of a few IDs, so that calls by ID meet.
+// anyID returns one of a few IDs, so that concurrent calls often use the same ID.
 func anyID(r *rand.Rand) string { return fmt.Sprint("own", r.IntN(50)) }
 
 func (c *concurrentCalls) push(r *rand.Rand) error {

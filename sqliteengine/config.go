@@ -37,10 +37,10 @@ type Config struct {
 	// Manual leaves the passing of time to Reserve and Step: the engine takes back
 	// no lease on its own.
 	Manual bool
-	// Gather delays the next commit until the callers of the last one have come
-	// back, so that commits are fewer and larger. It suits servers, whose goroutines
-	// are short. The writer yields its processor to them, so handlers in the same
-	// process that compute for long would delay it.
+	// Gather delays the next commit until the callers of the last commit have made their next
+	// calls, so that commits are fewer and larger. Use it in servers, whose goroutines are short.
+	// The writer yields its processor to them, so handlers in the same process that compute for
+	// long would delay the commit.
 	Gather bool
 	// Observe, if set, is called with the duration of each write transaction
 	// ("transaction"), of the commit at its end ("commit"), which is the disk's
@@ -51,7 +51,7 @@ type Config struct {
 	// slow syncs. Default 0.
 	SyncDelay time.Duration
 
-	isCopy bool // the file is a temporary copy that a restore checks
+	isCopy bool // whether the file is a temporary copy that a restore checks
 }
 
 // Synchronous is a durability level.
@@ -82,18 +82,18 @@ func ParseURL(text string) (Config, error) {
 	// Only "%" and "?" need escaping, because the first "?" ends the path.
 	path, err := url.PathUnescape(path)
 	if err != nil {
-		return c, contract.Invalid("url", "has a path with a %% that begins no %%XX; write %%25 for the character itself")
+		return c, contract.Invalid("url", "has a path with a %% that is not followed by two hexadecimal digits; write %%25 for the character itself")
 	}
 
 	c.Path = path
 	options, err := url.ParseQuery(query)
 	if err != nil {
-		return c, contract.Invalid("url", "has options that can't be read; write them like ?synchronous=normal&max_body=1048576")
+		return c, contract.Invalid("url", "has options that can't be parsed; write them like ?synchronous=normal&max_body=1048576")
 	}
 
 	for name, values := range options {
 		if len(values) != 1 {
-			return c, contract.Invalid("url", "gives option %s %d times, give it once", strconv.Quote(name), len(values))
+			return c, contract.Invalid("url", "has option %s %d times; give it once", strconv.Quote(name), len(values))
 		}
 		if err := c.option(name, values[0]); err != nil {
 			return c, err
@@ -108,20 +108,20 @@ func (c *Config) option(name, value string) (err error) {
 	case "synchronous":
 		c.Synchronous = Synchronous(value)
 		if value == "" {
-			return contract.Invalid("synchronous", "is empty, must be full or normal")
+			return contract.Invalid("synchronous", "has an option synchronous without a value, must be full or normal")
 		}
 	case "max_body":
 		c.MaxBody, err = positive(name, value, boundBody)
 	case "max_queues":
 		c.MaxQueues, err = positive(name, value, boundQueues)
 	default:
-		return contract.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues",
+		return contract.Invalid("url", "has the unknown option %s; the options are synchronous, max_body and max_queues",
 			strconv.Quote(name))
 	}
 	return err
 }
 
-// What the options of a file must be.
+// The texts that errors use for the allowed values of the options of a file.
 var (
 	boundBody   = fmt.Sprintf("a number of bytes between 1 and %d", duly.MaxMaxBody)
 	boundQueues = fmt.Sprintf("a number between 1 and %d", math.MaxInt32)

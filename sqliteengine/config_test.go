@@ -16,7 +16,7 @@ func TestParseURL(t *testing.T) {
 	for _, test := range []struct {
 		url  string
 		want Config
-		bad  string // must be in the error
+		bad  string // the text that the error must contain
 	}{
 		{"sqlite:jobs.db", Config{Path: "jobs.db"}, ""},
 		{"sqlite:/var/lib/duly/jobs.db", Config{Path: "/var/lib/duly/jobs.db"}, ""},

@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// consumers holds the names that callers pass with Reserve, by group. It is kept only in
+// consumers holds the names that callers pass with Reserve, by group. The names are kept only in
 // memory, so that no call costs a write.
 type consumers struct {
 	mu     sync.Mutex
-	groups map[int64]map[string]int64 // by queue ID and name → the last call
+	groups map[int64]map[string]int64 // time of the last call, by queue ID and consumer name
 }
 
 func (c *consumers) note(group int64, name string, now int64) {
@@ -59,7 +59,7 @@ func (c *consumers) list(group, now int64) (all []duly.Consumer) {
 	return all
 }
 
-// forget drops the names of a group that was destroyed.
+// forget drops the consumer names of a group that was destroyed.
 func (c *consumers) forget(group int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,16 +19,16 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// These tests close a store with jobs of all kinds, damage its file and reopen it. The
-// numbers are those of the nineteen ways in which an index over jobs can be wrong. If the
-// layout excludes one, the test names the reason.
+// These tests close a store with jobs of all kinds, damage its file and reopen it. The numbers are
+// those of the nineteen ways in which an index over jobs can be wrong. If the layout makes a fault
+// impossible, the test names the reason.
 
 // damage is one way to damage a store.
 type damage struct {
 	name string
 	sql  string
-	// found is the kind of fault that Check reports. It is "" if refusedBy must refuse the
-	// statement.
+	// found is the kind of fault that Check reports. found is "" if SQLite must refuse the
+	// statement with the error refusedBy.
 	found, refusedBy string
 }
 
@@ -38,15 +38,15 @@ var damages = []damage{
 	{"1 RecordInNoSet", "UPDATE jobs SET state = 0", "", "CHECK"},
 	{"1 RecordWithoutState", "UPDATE jobs SET state = NULL", "", "NOT NULL"},
 	{"1 RecordWithoutPlace", "UPDATE jobs SET place = NULL", "", "NOT NULL"},
-	// 2–7: an entry of a set without its record. The sets are indexes of the table. Other
-	// tables have these entries:
+	// 2–7: an entry of a set without its record. The sets are indexes of the table. The following
+	// entries are in other tables.
 	{"7 AliasWithoutJob", "INSERT INTO aliases SELECT min(id), 'nobody', zeroblob(16) FROM queues", faultAliasStray,
 		""},
 	{"7 BodyWithoutJob", "INSERT INTO bodies SELECT min(id), zeroblob(16), x'00' FROM queues", faultBodyStray, ""},
 	{"7 BodyLost", "DELETE FROM bodies", faultBodyMissing, ""},
 	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1",
 		faultBodyTwice, ""},
-	// 8–10: a job in two sets. A job is one row with one state.
+	// 8–10: a job in two sets. That is impossible, because a job is one row with one state.
 	{"8 SameJobTwice", "INSERT INTO jobs SELECT * FROM jobs LIMIT 1", "", "UNIQUE"},
 	{"9 PlaceOfAnotherState", "UPDATE jobs SET place = place + 1000000000000 WHERE state = 1", faultPlace, ""},
 	{"10 DeadAtAnotherPlace", "UPDATE jobs SET place = x'00' WHERE state = 5", "", "CHECK"},
@@ -87,8 +87,8 @@ var damages = []damage{
 	{"18 CountersDoNotAddUp", "UPDATE tallies SET acked = acked + 3", faultCounters, ""},
 	{"18 TalliesLost", "DELETE FROM tallies", faultCounters, ""},
 	{"18 RowsOfNoQueue", "UPDATE jobs SET queue = 999 WHERE state = 5", faultStray, ""},
-	// Schedules. SQLite maintains the order of their ticks, and the other faults of a table have
-	// no place in it.
+	// Schedules. SQLite maintains the order of their ticks, so most of the faults above are
+	// impossible for them.
 	{"S1 NextWithoutEntry", "UPDATE schedules SET place = 4503599627370496", "", "generated column"},
 	{"S2 SameScheduleTwice", "INSERT INTO schedules (queue, name, version, paused, fired, skipped, missed, record) " +
 		"SELECT queue, name, 1, 0, 0, 0, 0, record FROM schedules", "", "UNIQUE"},
@@ -100,14 +100,14 @@ var damages = []damage{
 	// read again at opening.
 }
 
-// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can have. It
-// changes nothing without repair, and repairs each fault in one transaction.
+// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can have. Without
+// repair it changes nothing, and repairs each fault in one transaction.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	repairEach(t, damages, newDamagedStore, (*damagedStore).drain)
 }
 
-// repairEach damages a new store in each way, repairs it, and drains the rest.
+// repairEach damages a new store in each way, repairs it, and then drains all queues.
 func repairEach(t *testing.T, damages []damage, newStore func(*testing.T) *damagedStore, drain func(*damagedStore)) {
 	for _, d := range damages {
 		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCheckMissedTime(t *testing.T) {
 	newDamagedStore(t).missTime(damagedQueue)
 }
 
-// missTime removes the marker of a queue or a topic, and repairs it.
+// missTime removes the earliest times of a queue or a topic from memory, and repairs them.
 func (r *damagedStore) missTime(q duly.QueueRef) {
 	r.Helper()
 	r.open()
@@ -172,7 +172,7 @@ func TestCheckSeesEarlierCallsOfItsTransaction(t *testing.T) {
 	join := func(f func() error) {
 		before := waiting(e)
 		go func() { done <- f() }()
-		for waiting(e) == before { // keeps the order of the calls
+		for waiting(e) == before { // waits until the call is queued, to keep the order of the calls
 			runtime.Gosched()
 		}
 	}
@@ -220,7 +220,7 @@ func newDamagedStore(t *testing.T) *damagedStore {
 func (r *damagedStore) open() {
 	r.Helper()
 	cfg := Config{Path: r.path, Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if r.clock != nil { // otherwise the system clock
+	if r.clock != nil { // without a fake clock, the engine uses the system clock
 		cfg.Clock = r.clock
 	}
 	var err error
@@ -264,7 +264,7 @@ func (r *damagedStore) fill() {
 		duly.Job{ID: "later", Delay: time.Minute}, duly.Job{ID: "merged", Merge: duly.Merge{Key: "m"}},
 	)
 
-	// Nothing here waits until the first tick.
+	// No step of this test lasts until the first tick.
 	for _, name := range []string{"damaged", "sound"} {
 		s := duly.Schedule{Name: name, Spec: "@daily", Start: time.Now().AddDate(1, 0, 0).Truncate(time.Second)}
 		if _, err := r.e.PutSchedule(ctx, damagedQueue, s); err != nil {
@@ -330,8 +330,8 @@ func (r *damagedStore) drain() {
 	r.Helper()
 	ctx := context.Background()
 	seen := map[string]bool{}
-	r.clock.Advance(31 * time.Second) // past every lease
-	r.clock.Advance(30 * time.Second) // past every due time
+	r.clock.Advance(31 * time.Second) // all leases have ended
+	r.clock.Advance(30 * time.Second) // all jobs have become due
 
 	for {
 		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{damagedQueue.Name}, Max: 100})

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Deletes of leased jobs that meet in one transaction share a statement per queue, if
-// only the job's row must go. Programs that end their jobs by ID cause such Deletes.
+// Deletes of leased jobs that meet in one transaction share a statement per queue, if only the
+// job's row must go. Such Deletes come from programs that end their jobs by ID.
 
 // Delete implements contract.Operator.
 func (e operatorAPI) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
@@ -50,7 +50,7 @@ type deleteCall struct {
 	q        *queue
 	id       string
 	number   duly.Number
-	numbered bool // the ID is the job's number
+	numbered bool // whether the ID is the job's number
 }
 
 // run deletes the job or adds it to the shared statement. It may run more than once.
@@ -61,7 +61,7 @@ func (d *deleteCall) run(t *tx) error {
 	if d.q = t.queue(d.ref); d.q == nil {
 		return d.notFound()
 	}
-	// These jobs have more than a row, so they can't share a statement.
+	// These jobs have rows in other tables, so they can't share a statement.
 	if !d.numbered || d.q.aliased || d.q.group != nil {
 		return d.runAlone(t)
 	}
@@ -94,7 +94,7 @@ func (b *deleteBatch) flush(t *tx) error {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
 
-	// A statement deletes jobs of one queue only, in one of the prepared widths.
+	// A statement deletes jobs of only one queue. Its width is one of the prepared widths.
 	for rest := all; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].q == rest[0].q {
@@ -128,7 +128,7 @@ func (b deleteBatch) run(t *tx, q *queue) error {
 	}
 	q.counters.Deleted += int64(len(simple))
 	q.sizes.Leased -= int64(len(simple))
-	// A Delete without its job fails alone, as it would outside of a batch.
+	// A Delete without its job returns an error alone, as it would outside of a batch.
 	for _, d := range others {
 		if d.err = d.runAlone(t); d.err != nil && !isRefusal(d.err) {
 			return d.err
@@ -137,8 +137,8 @@ func (b deleteBatch) run(t *tx, q *queue) error {
 	return nil
 }
 
-// split splits Deletes by whether the job is leased and has no keys and no external
-// body. A second Delete of a job is among the others.
+// split splits Deletes by whether the job is leased and has no keys and no external body. A second
+// Delete of the same job goes to others.
 func (b deleteBatch) split(t *tx, q *queue) (simple []duly.Number, others deleteBatch, err error) {
 	s := t.conn.many("delete_candidates", len(b)).Int(1, q.id)
 	for k, d := range b {

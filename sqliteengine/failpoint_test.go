@@ -20,8 +20,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Every named statement is a fail point: the test replaces it by a statement that panics, on
-// the writer's connection. So production code needs no hooks.
+// Every named statement is a fail point: on the writer's connection, the test replaces the
+// statement with one that panics. So production code needs no hooks.
 
 // notToured lists the named statements without a fail point, by the beginning of
 // their names, with the reason.
@@ -94,15 +94,15 @@ type failpoints struct {
 	clock   *clock.Fake
 	log     *logtest.Log
 	queues  int
-	reached map[string]int // by name: operations that panicked there
+	reached map[string]int // operations that panicked at each fail point, by its name
 
-	err     error  // of the last Reserve of messages
+	err     error  // error of the last Reserve of messages
 	restore func() // removes the fail point
-	turns   int    // transactions until then; the writer's
+	turns   int    // number of the writer's transactions until the fail point is removed
 }
 
-// Observe removes the fail point after the operation, on the writer's own
-// goroutine: no other could begin a transaction after a fail point in "begin".
+// Observe removes the fail point after the operation, on the writer's own goroutine. Another
+// goroutine could not do that, because a fail point in "begin" lets no transaction begin.
 func (f *failpoints) Observe(event string, _ time.Duration) {
 	if event != "transaction" || f.turns == 0 {
 		return
@@ -130,10 +130,10 @@ func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 	}
 	f.e = e
 	t.Cleanup(func() { e.Close() })
-	e.firing.Close() // no pass fires a tick that a Fire of the tour is to fire
+	e.firing.Close() // keeps passes from firing the tick that a Fire of the tour must fire
 
 	points := 0
-	for round := range 3 { // maintenance may hit the fail point of an operation first
+	for round := range 3 { // repeats the operation, because maintenance may hit the fail point before it
 		first := round == 0
 		for _, op := range failpointTour() {
 			for _, name := range f.used(op) {
@@ -228,7 +228,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 
 	letGo := held(f.T, f.e)
 	f.clock.Advance(op.wait)
-	f.restore, f.turns = poison(f.e.w.c, name), 2 // the transaction of held, and that of the operation
+	f.restore, f.turns = poison(f.e.w.c, name), 2 // two transactions: that of held, and that of the operation
 	panics := f.log.Count("an operation panicked")
 	err := f.run(op, act, letGo)
 	if f.log.Count("an operation panicked") == panics {
@@ -236,7 +236,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	}
 	f.reached[name]++
 	if err == nil {
-		return 1 // a poll without a caller ran first and panicked
+		return 1 // a poll without a caller reached the fail point first and panicked
 	}
 	if !errors.Is(err, duly.ErrInternal) {
 		f.Errorf("%s with a panic at %s: %v", op.name, name, err)
@@ -250,7 +250,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	return 1
 }
 
-// poison replaces a named statement by one that panics. The caller holds the writer.
+// poison replaces a named statement with one that panics. The caller holds the writer.
 func poison(c *conn, name string) (restore func()) {
 	named, wide := maps.Clone(c.named), maps.Clone(c.wide)
 	c.named[name] = new(sqliteconn.Stmt)
@@ -271,7 +271,7 @@ func poison(c *conn, name string) (restore func()) {
 	}
 }
 
-// snapshot returns a queue as readers see it.
+// snapshot returns a queue as a read sees it.
 func (f *failpoints) snapshot(q duly.QueueRef) string {
 	f.Helper()
 	var text strings.Builder
@@ -301,7 +301,7 @@ func (f *failpoints) snapshot(q duly.QueueRef) string {
 // failpointOp is an operation of the tour.
 type failpointOp struct {
 	name string
-	wait time.Duration // between prepare and the call
+	wait time.Duration // time between prepare and the call
 	// prepare brings a new queue into the state that the call needs.
 	prepare func(f *failpoints, q duly.QueueRef) (act func() error)
 }

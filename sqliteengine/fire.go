@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 	"time"
-	_ "time/tzdata" // zones must not depend on the host
+	_ "time/tzdata" // embeds the time zones, because schedules must not depend on the host's zones
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// DueSchedules implements contract.Firer. A queue has one shard.
+// DueSchedules implements contract.Firer. Every queue of this engine has one shard.
 func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (
 	due contract.DueSchedules, err error,
 ) {
@@ -37,7 +37,7 @@ func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard 
 		return due, err
 	}
 
-	// An unreadable schedule would stay due, and hide others behind it.
+	// An unreadable schedule would stay due, and keep the schedules after it from being read.
 	return due, e.setAllAside(ctx, ref, unreadable)
 }
 
@@ -109,13 +109,13 @@ func (e scheduleAPI) Fire(ctx context.Context, ref duly.QueueRef, items []contra
 type fireCall struct {
 	ref     duly.QueueRef
 	items   []contract.FireItem
-	bad     []error // of each item
+	bad     []error // error of each invalid item
 	results []contract.FireResult
-	full    error // the disk has no room for runs
+	full    error // set if the disk has no room for runs
 	maxBody int
 }
 
-// newFireCall copies what the caller may change after an early return.
+// newFireCall copies the arguments that the caller may change after an early return.
 func newFireCall(ref duly.QueueRef, items []contract.FireItem, maxBody int) *fireCall {
 	f := &fireCall{
 		ref: ref, items: slices.Clone(items), bad: make([]error, len(items)),
@@ -181,8 +181,8 @@ func (f *fireCall) fire(t *tx, q *queue, item *contract.FireItem) (result contra
 	return result, q.saveSchedule(t, r)
 }
 
-// push pushes the run of an item. Settings of the queue that do not allow the run are an error
-// of the result.
+// push pushes the run of an item. If the queue's settings do not allow the run, the result has an
+// error.
 func (f *fireCall) push(t *tx, q *queue, item *contract.FireItem, previous int64) (duly.PushResult, error) {
 	if f.full != nil {
 		return duly.PushResult{Err: f.full}, nil
@@ -195,7 +195,7 @@ func (f *fireCall) push(t *tx, q *queue, item *contract.FireItem, previous int64
 	return run.push(t, q)
 }
 
-// fireRound runs one round of the due ticks of a queue. more reports that another one may find
+// fireRound runs one round of the due ticks of a queue. more reports whether another round may find
 // due ticks.
 func (e *store) fireRound(ctx context.Context, ref duly.QueueRef) (fired int, more bool, err error) {
 	if e.notifier.ticksHeld(ref) {
@@ -206,15 +206,15 @@ func (e *store) fireRound(ctx context.Context, ref duly.QueueRef) (fired int, mo
 		return o.Fired, o.More, err
 	}
 
-	// The rest cannot fire now, or the time in memory is earlier than that of the index.
+	// The remaining ticks cannot fire now, or the time in memory is earlier than that of the index.
 	if o.Pause > 0 || e.notifier.tickDue(ref) {
 		err = e.endRounds(ctx, ref, o.Pause)
 	}
 	return o.Fired, false, err
 }
 
-// endRounds reads the first tick of a queue again. With a pause, due ticks are left alone for so
-// long, or until another tick is due.
+// endRounds reads the first tick of a queue again. With a pause, due ticks are not fired until the
+// pause ends or another tick is due.
 func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Duration) error {
 	until := int64(never)
 	err := e.change(ctx, func(t *tx) error {

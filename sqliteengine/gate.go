@@ -72,12 +72,12 @@ func (g *gate) close(limit time.Duration, changed func()) {
 	g.timer = g.clock.AfterFunc(limit, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.opened == opened { // the gate was not opened meanwhile
+		if g.opened == opened { // the gate was not opened since this timer was set
 			g.openLocked()
 			changed()
 		}
 	})
-	// Nobody will leave in this case, so nobody else calls changed.
+	// Without running reads, nobody will leave the gate, so nobody else calls changed.
 	if g.inside == 0 {
 		changed()
 	}

@@ -87,7 +87,7 @@ func TestGateOpensAfterItsLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, c, changed, closeIt := newGate()
-		if err := g.enter(t.Context()); err != nil { // without leave
+		if err := g.enter(t.Context()); err != nil { // this read never leaves the gate
 			t.Fatal(err)
 		}
 		closeIt()

@@ -9,7 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A gathering writer answers every caller, also the last one, for which no other comes.
+// A gathering writer answers every caller, including the last one, after which no further call
+// comes.
 func TestGatherAnswersAllCallers(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -13,14 +13,14 @@ import (
 
 // groupState is the part of a queue that only a group has.
 type groupState struct {
-	topic      duly.QueueRef // zero if the topic is missing in a damaged file
+	topic      duly.QueueRef // zero if a damaged file lacks the topic
 	topicID    int64
 	conditions []duly.Condition
-	// held is a lower bound on the ordinal of the first message that the group holds,
-	// never without one. It is read again when it is stale.
+	// held is a lower bound on the ordinal of the first message that the group holds, or never if
+	// it holds none. It is read again when it is stale.
 	held   int64
 	stale  bool
-	called int64 // time of the last Reserve
+	called int64 // time of the last Reserve, in ms
 	n      groupNumbers
 }
 
@@ -39,8 +39,8 @@ func (n *groupNumbers) columns() [7]*int64 {
 
 func compareNames(a, b duly.QueueRef) int { return strings.Compare(a.Name, b.Name) }
 
-// scanGroup reads a row of topic_groups and topic_cursors. The second may be missing
-// in a damaged file: the group then begins at the start.
+// scanGroup reads a row of topic_groups and topic_cursors. If the row of topic_cursors is missing
+// in a damaged file, the group begins at the start.
 func (q groupQueue) scanGroup(s *sqliteconn.Stmt) {
 	g, c := &groupState{stale: true}, &q.cfg.Group
 	c.Order = duly.OrderNone
@@ -49,7 +49,8 @@ func (q groupQueue) scanGroup(s *sqliteconn.Stmt) {
 	}
 	c.MaxHeld, c.Filter = int(s.ColInt(2)), duly.Filter(s.ColText(3))
 	c.Idle, c.Target = time.Duration(s.ColInt(4)), s.ColText(5)
-	g.conditions, _ = contract.FilterConditions(c.Filter) // Configure has validated it
+	// Configure has validated the filter, so the error is impossible
+	g.conditions, _ = contract.FilterConditions(c.Filter)
 	if !s.ColNull(6) {
 		for i, n := range g.n.columns() {
 			*n = s.ColInt(6 + i)
@@ -124,7 +125,7 @@ func (q groupQueue) unlinkGroup(t *tx) {
 // configureGroup changes the configuration of a group.
 func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 	order := q.cfg.Group.Order
-	// Messages that are held without an order may share a key, which an order would not allow.
+	// Messages that are held without an order may share a key, which is not allowed with an order.
 	if patch.Group.Order == duly.OrderKeys && order != duly.OrderKeys && q.held() > 0 {
 		return contract.OrderNeedsEmpty(q.ref, q.held())
 	}
@@ -133,12 +134,13 @@ func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 		return contract.TargetIsTopic(to.Name)
 	}
 	q.cfg, q.cfgDirty = contract.PatchConfig(q.cfg, patch), true
-	q.group.conditions, _ = contract.FilterConditions(q.cfg.Group.Filter) // patch.Validate has parsed it
+	// Patch.Validate has parsed the filter, so the error is impossible.
+	q.group.conditions, _ = contract.FilterConditions(q.cfg.Group.Filter)
 	if order == q.cfg.Group.Order || order != duly.OrderKeys {
 		return nil
 	}
 
-	// Without an order nothing is blocked any more.
+	// Without an order, no message is blocked any more.
 	for _, name := range []string{"group_unblock", "group_heads_drop"} {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
 			return err
@@ -190,7 +192,7 @@ func (q groupQueue) beyondCursor(t *tx, id string) error {
 	}
 
 	ordinal := int64(contract.PositionPartsOf(n).Ordinal)
-	// The group had its turn for such a message, or can't get it any more.
+	// The cursor of the group has passed the message, or the log no longer has it.
 	if ordinal <= q.group.n.cursor || ordinal < topic.log.n.first {
 		return nil
 	}
@@ -214,7 +216,7 @@ func (q groupQueue) miss(t *tx, held []duly.Number, first, last int64) error {
 	missed := max(0, last-n.cursor)
 	n.cursor = max(n.cursor, last)
 	for _, number := range held {
-		// Freeing the key of an earlier message may have changed this one.
+		// Freeing the key of an earlier message may have changed this message.
 		j, err := q.byNumber(t, number)
 		if err != nil {
 			return err

@@ -9,14 +9,14 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
-// A Reserve from a group returns ready messages, as from a queue, and new ones from the
-// log. Calls in one transaction share the messages that are read from the log and the
-// statements that store the leases.
+// A Reserve from a group returns ready messages, as from a queue, and new messages from the log.
+// Calls in one transaction share the messages that are read from the log and the statements that
+// store the leases.
 
 // newToken draws the token of a Reserve: 2 to 2⁶³−1, so that column ended is never 0.
 func newToken() uint64 {
 	var b [8]byte
-	rand.Read(b[:]) // never fails, see crypto/rand
+	rand.Read(b[:]) // never fails; see crypto/rand
 	return max(2, binary.BigEndian.Uint64(b[:])>>1)
 }
 
@@ -31,7 +31,7 @@ type newMessages struct {
 	all    []logMessage // in log order
 	next   int          // index of the first message beyond the cursor
 	leased []leasedNew
-	keys   map[string]bool // the order keys of held
+	keys   map[string]bool // order keys of the held messages
 }
 
 // leasedNew is a new message that was leased and whose row is not stored yet.
@@ -42,16 +42,16 @@ type leasedNew struct {
 	rules   []byte
 }
 
-// fromGroup reserves up to n messages of a group. Ready messages come first. While there are
-// new messages, ready ones get at most half of n, new ones come next, and ready ones fill
-// the rest.
+// fromGroup reserves up to n messages of a group. Ready messages come first. While there are new
+// messages, ready messages get at most half of n. New messages come next, and further ready
+// messages fill the rest.
 func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
 	q, end := s.q.asGroup(), len(r.deliveries)+n
 	topic := q.topic(t)
 	if topic.missing() {
 		return contract.NoTopic(q.group.topic)
 	}
-	// New messages must not starve behind ready ones that come back again and again.
+	// New messages must not starve because ready messages come back again and again.
 	if q.lag(topic) > 0 && q.heldRoom() > 0 {
 		if err := r.fromReady(t, s, (n+1)/2); err != nil {
 			return err
@@ -63,8 +63,8 @@ func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
 	return r.fromReady(t, s, end-len(r.deliveries))
 }
 
-// fromLog moves the cursor until n new messages are leased. It skips at most 1000
-// messages and about 8 MiB, because other calls wait for its transaction.
+// fromLog moves the cursor until n new messages are leased. It skips at most 1000 messages and
+// about 8 MiB, because other calls wait for the end of its transaction.
 func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) error {
 	g := s.q.asGroup()
 	for passed, bytes := 0, 0; n > 0 && !r.full && g.heldRoom() > 0; {
@@ -75,13 +75,13 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) er
 		if r.full = len(r.deliveries) > 0 && r.bytes+len(m.body) > duly.MaxBatchBytes; r.full {
 			return nil
 		}
-		// The call is repeated in another transaction, where it continues at the cursor.
+		// The call is repeated in another transaction and continues at the cursor.
 		if passed == duly.MaxPassed || bytes > duly.MaxBatchBytes {
 			r.more = true
 			return nil
 		}
 
-		// A gap in the ordinals was made by another program.
+		// Another program has made the gap in the ordinals.
 		g.group.n.missed += m.ordinal - g.group.n.cursor - 1
 		g.group.n.cursor = m.ordinal
 		s.new.next++
@@ -98,8 +98,8 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) er
 	return nil
 }
 
-// newMessage returns the first message beyond the cursor, nil for none. It reads ahead
-// for a call that may take n.
+// newMessage returns the first message beyond the cursor, or nil if there is none. It reads more
+// messages at once for a call that may take n.
 func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, error) {
 	w, g := &s.new, s.q.asGroup()
 	if w.next == len(w.all) && g.lag(topic) > 0 {
@@ -119,14 +119,14 @@ func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, e
 	return &w.all[w.next], nil
 }
 
-// read reads messages of the log, up to the bound on the bodies of one call.
+// read reads messages of the log, up to the limit for the bodies of one call.
 func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error {
 	// Messages of this transaction are not in the table before the flush.
 	if err := t.messages.flush(t); err != nil {
 		return err
 	}
 
-	// This frees the bodies.
+	// The bodies can then be freed.
 	clear(w.all)
 	w.all, w.next = w.all[:0], 0
 	s := t.stmt("messages_from").Int(1, topic.id).Int(2, from).Int(3, int64(limit))
@@ -240,15 +240,15 @@ func (s *readyBuffer) flushNew(t *tx) error {
 	return nil
 }
 
-// unread counts the new messages that a Reserve would find, up to most: messages beyond
-// the cursor, and delayed messages that are due.
+// unread counts the new messages that a Reserve would find, up to most. They are the messages
+// beyond the cursor, and the delayed messages that are due.
 func (q groupQueue) unread(t *tx, most int) (int64, error) {
 	topic := q.topic(t)
 	if topic.missing() {
 		return 0, nil
 	}
 	n := q.lag(topic)
-	// Due messages enter the log at the next step, so they count too.
+	// Due messages enter the log at the next step, so they count as well.
 	if topic.earliest.due <= t.now {
 		due, err := t.count(t.stmt("delayed_count").Int(1, topic.id).Int(2, t.now).Int(3, countBound))
 		if err != nil {
@@ -262,10 +262,10 @@ func (q groupQueue) unread(t *tx, most int) (int64, error) {
 	return q.unreadOf(t, topic, most)
 }
 
-// unreadOf counts for a group with a filter or an order, by the messages themselves. It
-// reads as far as a Reserve does in one step. Messages that the filter excludes
-// count as one message: the log keeps them until a Reserve has skipped them, and a full
-// topic could not store the message that the group waits for.
+// unreadOf counts the new messages of a group with a filter or an order by reading them. It reads
+// as many messages as a Reserve does in one step. Messages that the filter excludes count as one
+// message: the log keeps them until a Reserve has skipped them, and a full topic could not store
+// the message that the group waits for.
 func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err error) {
 	if err := t.messages.flush(t); err != nil {
 		return 0, err
@@ -275,7 +275,7 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 	if room == 0 {
 		return 0, nil
 	}
-	// Messages over the limits are counted in seen only: they can't be delivered now.
+	// Messages over the limits are counted only in seen, because they can't be delivered now.
 	look := func(key string, headers []byte) error {
 		if seen++; n >= int64(most) || room == 0 {
 			return nil
@@ -286,7 +286,7 @@ func (q groupQueue) unreadOf(t *tx, topic topicQueue, most int) (n int64, err er
 		}
 		room--
 		if q.cfg.Group.Order == duly.OrderKeys && key != "" {
-			// Of one key only the first message is deliverable.
+			// Of all messages with one key, only the first is deliverable.
 			_, held, err := q.keyHolder(t, key)
 			if err != nil || held || busy[key] {
 				return err

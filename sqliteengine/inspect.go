@@ -14,8 +14,7 @@ import (
 // remain where steps run at all.
 const dueScanLimit = 10_000
 
-// readQueue reads a queue, topic or group from the tables. It returns nil for an unknown
-// one.
+// readQueue reads a queue, topic or group from the tables. It returns nil if the name is unknown.
 func (t readTx) readQueue(ref duly.QueueRef) (*queue, error) {
 	s := t.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
 	row, err := s.Step()
@@ -24,7 +23,7 @@ func (t readTx) readQueue(ref duly.QueueRef) (*queue, error) {
 	}
 	q := scanQueue(s)
 	s.Reset()
-	// Aliases are not counted here, so every lookup checks them.
+	// Aliases are not counted here, so every lookup by ID must check them.
 	q.aliased = true
 	return q, t.readKind(q)
 }
@@ -58,7 +57,7 @@ func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly
 	p, _ := contract.ParseReceipt(r)
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
 	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
-		// A queue has only one shard here, so a receipt of another one names no job.
+		// A queue has only one shard here, so a receipt of another shard names no job.
 		if q == nil || p.Shard != 0 {
 			return contract.NotFound(ref, p.Number.String())
 		}
@@ -71,7 +70,7 @@ func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly
 	return info, err
 }
 
-// byReceipt returns the job of a receipt. For a dead message this is its copy.
+// byReceipt returns the job of a receipt. For a dead message it returns the copy of the message.
 func (t readTx) byReceipt(q *queue, n duly.Number) (*job, error) {
 	j, err := q.byNumber(t.tx, n)
 	if err == nil && j == nil && q.group != nil {
@@ -135,7 +134,8 @@ func (e inspectorAPI) Peek(ctx context.Context, ref duly.QueueRef) (info duly.Jo
 
 // firstReady returns the job that a step and a Reserve would deliver first.
 func (t readTx) firstReady(q *queue) (first *job, err error) {
-	// Expired jobs stay in the set until the next step, so several pages may have none to deliver.
+	// Expired jobs stay in the set until the next step, so several pages may contain only expired
+	// jobs.
 	for from := (cursor{}); ; {
 		jobs, err := q.page(t.tx, duly.StateReady, from, 100, true)
 		if err != nil {
@@ -214,7 +214,7 @@ func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageP
 	if err := contract.ValidatePage(&p); err != nil {
 		return page, err
 	}
-	// The cursor is a name, also that of a group.
+	// The cursor is the name of a queue or of a group.
 	if p.Cursor != "" && contract.ValidateQueue(duly.QueueRef{Name: p.Cursor}) != nil {
 		return page, contract.BadCursor()
 	}
@@ -230,13 +230,12 @@ func (e inspectorAPI) Survey(ctx context.Context, namespace string, p duly.PageP
 // surveyReader is a page of a survey.
 type surveyReader struct {
 	namespace string
-	behind    string // the last queue of the page
+	behind    string // name of the last queue of the page
 	limit     int
 	page      contract.SurveyPage
 }
 
-// read adds queues until the page or the slice ends. It reports whether there is more to
-// read.
+// read adds queues until the page or the slice ends. It reports whether more queues follow.
 func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 	rows := t.stmt("queue_page").Text(1, v.namespace).Text(2, v.behind).Int(3, noLimit)
 	defer rows.Reset()
@@ -245,7 +244,7 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 		if err != nil || !row {
 			return false, err
 		}
-		// The row after the page is read only to know whether there is one.
+		// The row after the page is read only to know whether more rows follow.
 		if len(v.page.Queues) == v.limit {
 			v.page.Next = v.behind
 			return false, nil
@@ -331,9 +330,9 @@ func floorDiv(a, b int64) int64 {
 	return a/b - 1
 }
 
-// countDue counts due jobs that no step has promoted yet by their current state. It
-// evaluates the first dueScanLimit of them and counts the rest as ready by the index. There
-// is a rest only if nobody reserves.
+// countDue counts due jobs that no step has promoted yet, by their current state. It evaluates the
+// first dueScanLimit of these jobs and counts the remaining ones as ready by the index. So many due
+// jobs exist only if nobody reserves.
 func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 	s := t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, dueScanLimit)
 	defer s.Reset()
@@ -361,7 +360,7 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 		return nil
 	}
 
-	// The rest is counted by the index alone, which is fast.
+	// The remaining jobs are counted by the index alone, which is fast.
 	due, _, err := t.integer(t.stmt("due_count").Int(1, q.id).Int(2, t.now))
 	if err != nil {
 		return err
@@ -371,8 +370,8 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 	return nil
 }
 
-// dueNow returns the current state of a due job, whose row is read, and its due time. An
-// unreadable row stays delayed.
+// dueNow returns the current state and the due time of a due job from its row. An unreadable row
+// stays delayed.
 func (t readTx) dueNow(s *sqliteconn.Stmt, q *queue) (state duly.State, at int64, err error) {
 	if at = s.ColInt(2); q.group != nil {
 		// A ready message sorts by its entry time.
@@ -405,11 +404,11 @@ func (t readTx) size(j *job, row *sqliteconn.Stmt) (int, error) {
 	return int(n), err
 }
 
-// readKind reads the other rows of a topic or a group.
+// readKind reads the rows that only a topic or a group has.
 func (t readTx) readKind(q *queue) error {
 	switch q.kind {
 	case kindTopic:
-		// A damaged file may lack the other rows. The defaults then remain.
+		// If a damaged file lacks these rows, the defaults remain.
 		q.log = newTopicLog(q.ref)
 		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sqliteconn.Stmt) { q.log = scanTopic(s, q.ref) })
 	case kindGroup:

@@ -16,32 +16,32 @@ import (
 // inlineBody is the largest body that is stored in the job's own row.
 const inlineBody = 1024
 
-// job is a job as read from the tables. The embedded plan holds what was pushed. Its
-// DueAt and ExpiresAt are the columns.
+// job is a job as read from the tables. The embedded plan holds what was pushed. DueAt and
+// ExpiresAt of the plan have the values of the columns.
 type job struct {
 	contract.Planned
 	q                *queue
 	number           duly.Number
 	state            duly.State
-	ended            uint64 // number of ended deliveries, which fences receipts
+	ended            uint64 // number of ended deliveries, which makes old receipts invalid
 	failures, stalls int
-	leaseEnd         int64 // while leased
-	finished         int64 // when it became dead or done
+	leaseEnd         int64 // end of the lease while the job is leased
+	finished         int64 // time at which the job became dead or done
 	lastError        string
 	result           []byte
-	hasBody          bool // Body was read
-	external         bool // the body is in table bodies
-	pointer          bool // the job is a message of a group whose body is in the topic's log
+	hasBody          bool // whether Body was read
+	external         bool // whether the body is in table bodies
+	pointer          bool // whether the job is a message of a group whose body is in the topic's log
 
-	stored entries // its entries as stored
+	stored entries // the job's rows in other tables, as stored
 }
 
 // entries describes the rows of a job in other tables.
 type entries struct {
 	state       duly.State
-	expiry      int64  // its time in expiries, 0 for no row
-	mergeKey    string // the merge key that it holds, "" for none
-	replaceable bool   // a push in replace mode would replace the leased job
+	expiry      int64  // time in table expiries, or 0 if there is no row
+	mergeKey    string // merge key that the job holds, or ""
+	replaceable bool   // whether a push in replace mode would replace the leased job
 }
 
 // entries returns the entries that the job must have in its current state.
@@ -144,12 +144,12 @@ func blockedPlace(key string, rank int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(rank)^1<<63)
 }
 
-// errJob is the error of an invalid row.
+// errJob is the error of a row that can't be read as a job.
 var errJob = errors.New("sqliteengine: the row of a job can't be read")
 
-// scanJob reads the columns number, state, place, due, pushed, ended, failures,
-// stalls, rules, last_error, result, body. It leaves an external body to readBody. An
-// invalid row is an error, and the job then has only its number and its ID.
+// scanJob reads the columns number, state, place, due, pushed, ended, failures, stalls, rules,
+// last_error, result, body. It does not read an external body; readBody does. It returns an error
+// for an invalid row, and the job then has only its number and its ID.
 func (j *job) scanJob(s *sqliteconn.Stmt, q *queue) error {
 	*j = job{q: q}
 	if copy(j.number[:], s.ColRaw(0)) != len(j.number) {
@@ -178,7 +178,7 @@ func (j *job) scanJob(s *sqliteconn.Stmt, q *queue) error {
 	j.result = s.ColBytes(10)
 	j.Body = s.ColBytes(11)
 	j.external, j.hasBody = j.Body == nil && !j.pointer, j.Body != nil
-	// A valid row has exactly the entries that follow from it.
+	// The entries of a valid row follow from the row, so they are not read.
 	j.stored = j.entries()
 	return nil
 }
@@ -263,7 +263,7 @@ func (j *job) packed() []byte {
 	return rules.Pack(&j.Planned, j.alias())
 }
 
-// lockKey returns the order key by which the job blocks others, "" for none. A group
+// lockKey returns the order key by which the job blocks others, or "" if it blocks none. A group
 // may have no order although its messages have keys.
 func (j *job) lockKey() string {
 	if j.q.group != nil && j.q.cfg.Group.Order != duly.OrderKeys {

@@ -20,7 +20,7 @@ import (
 //   - A dead message is a copy with everything in its row. The first bit of its number
 //     is set: after a Seek back the group may hold the message itself as well.
 
-// copyBit is set in the numbers of dead copies.
+// copyBit is set in the first byte of the numbers of dead copies.
 const copyBit = 0x80
 
 func isCopy(n duly.Number) bool { return n[0]&copyBit != 0 }
@@ -32,7 +32,7 @@ func copyNumber(n duly.Number) duly.Number {
 }
 
 // errGone reports that a message was deleted from the log.
-var errGone = errors.New("sqliteengine: the message is gone from the log")
+var errGone = errors.New("sqliteengine: the message was deleted from the log")
 
 // asMessage fills in the fields that the row of a message does not store.
 func (j *job) asMessage(packed []byte) {
@@ -83,7 +83,7 @@ func (j *job) readMessageHead(c *conn) (size int, err error) {
 // buryMessage makes a dead copy of a message that a group holds. It drops an older copy
 // of the same message, which died before a Seek back.
 func (j *job) buryMessage(t *tx) error {
-	// The copy needs the body, which is only in the log so far.
+	// The copy needs the body, which so far is only in the log.
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (j *job) hold(t *tx) error {
 	return nil
 }
 
-// missOne counts a held message as missed that was deleted from the log.
+// missOne counts a held message that was deleted from the log as missed.
 func (j *job) missOne(t *tx) error {
 	g := j.q.group
 	g.n.missed++
@@ -135,7 +135,7 @@ func (j *job) missOne(t *tx) error {
 	return j.remove(t)
 }
 
-// reviveMessage requeues a dead copy: the group then holds the message, ready or blocked.
+// reviveMessage requeues a dead copy: the group then holds the message again, as ready or blocked.
 func (j *job) reviveMessage(t *tx) (err error) {
 	if err := j.hold(t); err != nil {
 		return err
@@ -146,8 +146,8 @@ func (j *job) reviveMessage(t *tx) (err error) {
 	return j.put(t)
 }
 
-// failureOnly returns nil for an error of the contract: that is the answer for one item,
-// not a failure of the call.
+// failureOnly returns nil for an error of the contract, because that is the answer for one item and
+// not a failure of the call. It returns any other error.
 func failureOnly(err error) error {
 	if isRefusal(err) {
 		return nil

@@ -6,12 +6,12 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Every state change of a job is one of the methods below. Each updates the row, its
-// entries, keys, sizes and counters together.
+// Every state change of a job is one of the methods below. Each updates the row, its entries, keys,
+// sizes and counters together.
 //
-// Table heads has each busy order key with the job that holds it: a ready or leased job, or
-// one that waits after a delivery. Table merges has each held merge key, and table replaceable
-// each leased job in replace mode. put updates both by the job's state.
+// Table heads has each busy order key with the job that holds it: a ready or leased job, or one
+// that waits after a delivery. Table merges has each held merge key, and table replaceable each
+// leased job in replace mode. put updates both tables by the job's state.
 
 // remove deletes a job and frees its keys. The caller counts the reason.
 func (j *job) remove(t *tx) error {
@@ -36,7 +36,7 @@ func (j *job) unexpired(t *tx) (*job, error) {
 		return nil, nil
 	case !j.expired(t.now):
 		return j, nil
-	// A done job was acked, so it does not count as expired.
+	// A done job was acked, so it does not count as Expired.
 	case j.state == duly.StateDone:
 		return nil, j.remove(t)
 	}
@@ -46,7 +46,8 @@ func (j *job) unexpired(t *tx) (*job, error) {
 // currentState returns the state at the current time: a due job is ready, or blocked if
 // another unexpired job holds its order key.
 func (j *job) currentState(t *tx) (duly.State, error) {
-	// Only a delayed job can be outdated: steps move it, not the passing of its due time.
+	// Only a delayed job can have an outdated state, because its due time passes without a change
+	// of the row.
 	if j.state != duly.StateDelayed || j.DueAt > t.now {
 		return j.state, nil
 	}
@@ -58,14 +59,14 @@ func (j *job) currentState(t *tx) (duly.State, error) {
 		return duly.StateReady, err
 	}
 	holder, err := j.q.byNumber(t, n)
-	// An expired holder blocks nothing, although its row is still there.
+	// An expired holder blocks nothing, although its row still exists.
 	if err != nil || holder == nil || holder.expired(t.now) {
 		return duly.StateReady, err
 	}
 	return duly.StateBlocked, nil
 }
 
-// enter stores a new or requeued job in the state that its due time gives.
+// enter stores a new or requeued job in the state that follows from its due time.
 func (j *job) enter(t *tx) (err error) {
 	if j.state = duly.StateDelayed; j.DueAt <= t.now {
 		if j.state, err = j.dueState(t); err != nil {
@@ -75,7 +76,7 @@ func (j *job) enter(t *tx) (err error) {
 	if err := j.put(t); err != nil {
 		return err
 	}
-	// A newer job in replace mode ends the retries of leased ones.
+	// A newer job in replace mode ends the retries of leased jobs with the same key.
 	return j.markReplaced(t)
 }
 
@@ -87,7 +88,8 @@ func (j *job) makeDue(t *tx) (err error) {
 	return j.put(t)
 }
 
-// promote moves a delayed job that has become due. The step calls it in due order.
+// promote moves a delayed job that has become due. A step promotes jobs in the order of their due
+// times.
 func (j *job) promote(t *tx) (err error) {
 	if j.state, err = j.readyOrBlocked(t); err != nil {
 		return err
@@ -121,8 +123,8 @@ func (j *job) reschedule(t *tx, dueChanged bool) (err error) {
 	return nil
 }
 
-// endDelivery ends a delivery that was neither acked nor buried. The caller has counted it
-// in ended. The job expires, is merged away, dies or waits until due, in this order.
+// endDelivery ends a delivery that was neither acked nor buried. The caller has increased j.ended
+// before. The job expires, is merged away, dies or waits until due, in this order.
 func (j *job) endDelivery(t *tx, event contract.Event, due int64) error {
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, t.now) {
 		return j.expire(t)
@@ -155,8 +157,8 @@ func (j *job) endDelivery(t *tx, event contract.Event, due int64) error {
 	return j.put(t)
 }
 
-// mergeAway deletes a leased job whose delivery ends, if a newer job waits under its
-// merge key or has replaced it.
+// mergeAway deletes a leased job whose delivery ends, if a newer job with its merge key waits or
+// has replaced the job.
 func (j *job) mergeAway(t *tx, due int64) (bool, error) {
 	newer, err := j.mergeHolder(t)
 	if err != nil {
@@ -210,7 +212,7 @@ func (j *job) storeDead(t *tx) error {
 	return j.freeKey(t)
 }
 
-// finish ends an acked job: it is done while it is retained, else gone.
+// finish ends an acked job. The job becomes done if it is retained, and is deleted otherwise.
 func (j *job) finish(t *tx, result []byte) error {
 	j.q.counters.Acked++
 	if j.Retain == duly.None {
@@ -230,10 +232,9 @@ func (j *job) finish(t *tx, result []byte) error {
 	return err
 }
 
-// dueState returns the state of a job that an operation makes due outside a step. If
-// other due jobs still wait for their step, a job with an order key stays delayed,
-// because they may have the same key and were due before. By the clock it is then ready
-// or blocked.
+// dueState returns the state of a job that an operation makes due outside a step. If other due jobs
+// still wait for their step, a job with an order key stays delayed, because the other jobs may have
+// the same key and were due before. By its due time such a job counts as ready or blocked.
 func (j *job) dueState(t *tx) (duly.State, error) {
 	if j.lockKey() != "" {
 		overdue, err := j.stepOverdue(t)
@@ -259,8 +260,8 @@ func (j *job) stepOverdue(t *tx) (bool, error) {
 	return overdue, err
 }
 
-// readyOrBlocked returns the state of a due job. It is ready if it has no order key or
-// can take it, else blocked.
+// readyOrBlocked returns the state of a due job. The job is ready if it has no order key or can
+// take the key, else blocked.
 func (j *job) readyOrBlocked(t *tx) (duly.State, error) {
 	if j.lockKey() == "" {
 		return duly.StateReady, nil
@@ -286,8 +287,7 @@ func (j *job) readyOrBlocked(t *tx) (duly.State, error) {
 			}
 			continue
 		}
-		// Deleting an expired holder passes the key on, perhaps to a job that blocks
-		// this one.
+		// Deleting an expired holder gives the key to the next job, which may then block this one.
 		if holder, err = holder.unexpired(t); err != nil || holder != nil {
 			return duly.StateBlocked, err
 		}
@@ -307,15 +307,15 @@ func (j *job) freeKey(t *tx) error {
 		return nil
 	}
 	held, err := t.stmt("head_drop").Int(1, j.q.id).Text(2, j.OrderKey).Blob(3, j.number[:]).Run()
-	// The job may be blocked itself, and then it has no key to pass on.
+	// A blocked job holds no key, so it has none to free.
 	if err != nil || held == 0 {
 		return err
 	}
 	return j.q.passKey(t, j.OrderKey)
 }
 
-// markReplaced marks the leased jobs that a push or requeue of j replaces. They are deleted
-// when their deliveries end, whatever state j has then.
+// markReplaced marks the leased jobs that a push or requeue of j replaces. The marked jobs are
+// deleted when their deliveries end, whatever state j has at that time.
 func (j *job) markReplaced(t *tx) error {
 	if j.Merge.Mode != duly.MergeReplace {
 		return nil
@@ -392,7 +392,7 @@ func (j *job) deleteCounted(t *tx) error {
 // revive makes a dead job due now, under its old ID and number.
 func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 	j.q.counters.Requeued++
-	// A requeued job starts again like a new one.
+	// A requeued job starts again like a new job.
 	j.finished = 0
 	j.failures, j.stalls, j.lastError = 0, 0, ""
 	if j.q.group != nil {
@@ -405,7 +405,8 @@ func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 	if p.TTL > 0 {
 		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.time.Add(p.TTL))
 	}
-	// The TTL is set before the job moves, so that it is stored with the new expiry.
+	// The TTL is set before the job changes its state, so that the row is stored with the new
+	// expiry.
 	if err := j.makeDue(t); err != nil {
 		return err
 	}
@@ -414,7 +415,7 @@ func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 
 // settle ends the current delivery with that outcome.
 func (j *job) settle(t *tx, o *duly.SettleRequest) error {
-	// The attempt is that of the delivery that ends, so it is read before the counters rise.
+	// The attempt is that of the delivery that ends, so it is computed before the counters rise.
 	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 	j.ended++
 	switch o.As {
@@ -446,8 +447,8 @@ func (j *job) settle(t *tx, o *duly.SettleRequest) error {
 	return j.endDelivery(t, contract.EventRelease, due)
 }
 
-// takeBackOne takes back one run-out lease. An earlier job with the same merge key may
-// just have passed its due time and expiry to this one, so the row is read again.
+// takeBackOne takes back one run-out lease. An earlier job with the same merge key may just have
+// given its due time and expiry to this job, so the row is read again.
 func (j *job) takeBackOne(t *tx) error {
 	if j.stored.mergeKey != "" {
 		again, err := j.q.byNumber(t, j.number)

@@ -6,8 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// put stores a changed job: its row, its entries in other tables and its queue's sizes.
-// A job in StateNone is deleted. Only a new job's body is written; see putBody.
+// put stores a changed job: its row, its entries in other tables and its queue's sizes. A job in
+// StateNone is deleted. It writes the body only of a new job; putBody writes a changed body.
 func (j *job) put(t *tx) error {
 	// A held message has no due time of its own, so its rows sort by the entry into the log.
 	if j.q.group != nil && j.state != duly.StateDelayed {
@@ -60,7 +60,7 @@ func (j *job) insertRow(t *tx) error {
 	}
 
 	if alias != "" {
-		// From now on lookups by ID must check the aliases.
+		// From now on, lookups by ID must check the aliases.
 		j.q.aliased = true
 		if _, err := t.stmt("alias_add").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (j *job) putBody(t *tx) error {
 		s.Blob(3, j.Body)
 	}
 
-	// The row changes first. A body that moves is saved or dropped afterwards.
+	// The row is written first. A body that moves is saved or deleted afterwards.
 	if _, err := s.Run(); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (j *job) deleteRow(t *tx) error {
 	if _, err := t.stmt("job_delete").Int(1, j.q.id).Blob(2, j.number[:]).Run(); err != nil {
 		return err
 	}
-	// The deleted message may have been the first that the group held.
+	// The deleted message may have been the first message that the group held.
 	if j.pointer {
 		j.q.group.stale = true
 	}
@@ -158,7 +158,7 @@ func (j *job) putEntries(t *tx) error {
 		}
 	}
 
-	// The earliest times are lower bounds, so they only fall here; a step raises them.
+	// The earliest times are lower bounds, so they only decrease here. A step increases them.
 	q.countMove(was.state, is.state)
 	switch is.state {
 	case duly.StateDelayed:

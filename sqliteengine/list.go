@@ -13,8 +13,8 @@ import (
 // cursor is a position in a list: the sort key and the number of the last listed job.
 type cursor struct {
 	set    bool
-	at     int64  // the sort key in all states except blocked
-	key    []byte // the sort key of a blocked job
+	at     int64  // sort key in all states except blocked
+	key    []byte // sort key of a blocked job
 	number duly.Number
 }
 
@@ -37,7 +37,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	const head = 1 + len(c.number)
-	// The sort keys of the states differ, so a cursor is valid for one state only.
+	// Each state has different sort keys, so a cursor is valid for one state only.
 	if err != nil || len(b) < head+8 || duly.State(b[0]) != state || len(b) > head+1+duly.MaxKey+8 {
 		return c, contract.BadCursor()
 	}
@@ -76,12 +76,12 @@ func (e inspectorAPI) List(ctx context.Context, ref duly.QueueRef, p duly.ListPa
 type listReader struct {
 	p      *duly.ListParams
 	page   duly.ListPage
-	behind cursor // the position of the page's last job
-	bytes  int    // of bodies and results, if they are requested
+	behind cursor // position of the page's last job
+	bytes  int    // bytes of bodies and results, if they are requested
 }
 
-// read adds jobs until the page or the slice ends. It skips unreadable rows. It reports
-// whether there is more to read.
+// read adds jobs until the page or the slice ends. It skips unreadable rows. It reports whether
+// more jobs follow.
 func (l *listReader) read(t readTx, q *queue, s *readSlice) (more bool, err error) {
 	if q == nil {
 		return false, nil

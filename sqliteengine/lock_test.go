@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C11.21: the lock refuses a symbolic link. Another user may have created the link, and the
-// lock truncates its target.
+// C11.21: the lock refuses a symbolic link. The reason: another user may have created the link, and
+// locking would truncate its target.
 func TestLockRefusesSymbolicLink(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A closed file can be reopened at once, although a child of this process that was just
-// forked, and has not run its program yet, still has the lock file open.
+// A closed file can be reopened at once, even if a child process that was just forked still has the
+// lock file open, because it has not run its program yet.
 func TestClosedFileIsUnlockedDespiteForkedChild(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")

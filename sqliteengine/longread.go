@@ -34,10 +34,10 @@ const (
 // longReads limits the reads of pages.
 type longReads struct {
 	clock  duly.Clock
-	tokens chan struct{} // holds one for each long read under way
+	tokens chan struct{} // holds a value for each long read that is running
 
-	writing atomic.Bool  // a transaction for callers is under way
-	wrote   atomic.Int64 // when the last one ended, on the monotonic clock
+	writing atomic.Bool  // whether a transaction for callers is running
+	wrote   atomic.Int64 // monotonic time at which the last such transaction ended
 }
 
 // newLongReads returns limits for that many processors.
@@ -66,11 +66,11 @@ type readSlice struct {
 	long     *longReads
 	gate     *gate
 	end      time.Duration
-	timeUsed bool // the slice has used up its time
+	timeUsed bool // whether the slice has used up its time
 }
 
-// timeUp reports whether the read must end its transaction now. Callers ask after
-// each row that brings them forward, so that every slice makes progress.
+// timeUp reports whether the read must end its transaction now. Callers call it only after a row
+// that counts as progress, so that every slice makes progress.
 func (s *readSlice) timeUp() bool {
 	if s.gate.isClosed() {
 		return true

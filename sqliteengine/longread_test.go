@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// R9: long reads leave at least half of the processors and one connection to others.
+// R9: long reads leave at least half of the processors and one connection to other calls.
 func TestLongReadsLeaveProcessors(t *testing.T) {
 	t.Parallel()
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 3, 64: 3} {
@@ -27,7 +27,7 @@ func TestLongReadsLeaveProcessors(t *testing.T) {
 	}
 }
 
-// longReading returns an engine that allows one long read and measures rests by a test clock.
+// longReading returns an engine that allows one long read and measures pauses with a test clock.
 func longReading(t *testing.T) (*Engine, *clock.Fake) {
 	t.Helper()
 	e, c := openNew(t), clock.NewFake()
@@ -165,7 +165,8 @@ func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	g.open()
 }
 
-// A page rests outside of a transaction. A caller that leaves meanwhile returns at once.
+// Between two slices, a long read pauses outside of a transaction. A caller that leaves during the
+// pause returns at once.
 func TestLongReadRestsBetweenSlices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +218,7 @@ func TestLongReadEndsWithTheEngine(t *testing.T) {
 		e, c := longReading(t)
 		e.readers.long.writeBegins()
 		ended := make(chan error, 2)
-		for range 2 { // one rests, the other waits for its token
+		for range 2 { // one read pauses, the other waits for its token
 			go func() {
 				ended <- e.readLong(t.Context(), func(_ *conn, s *readSlice) (bool, error) {
 					c.Advance(sliceTime)

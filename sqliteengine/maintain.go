@@ -62,8 +62,8 @@ func (e maintainerAPI) overdue(ctx context.Context) (refs []duly.QueueRef, err e
 	return refs, err
 }
 
-// Check implements contract.Maintainer. It reads one snapshot while other calls go on. It then
-// repairs each fault in a transaction of its own, which first verifies that the fault still
+// Check implements contract.Maintainer. It reads one snapshot while other calls go on. With repair,
+// it then repairs each fault in a separate transaction, which first verifies that the fault still
 // exists.
 func (e maintainerAPI) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	c := &check{e: e.store, p: p}
@@ -81,8 +81,8 @@ func (e maintainerAPI) Check(ctx context.Context, p contract.CheckParams) (contr
 	return c.result, nil
 }
 
-// Backup implements contract.Backuper. It copies the file as of one commit into a file next to
-// it and then writes that copy to w. So a slow receiver does not hold up checkpoints.
+// Backup implements contract.Backuper. It copies the file as of one commit into a file next to it
+// and then writes that copy to w. So a slow receiver does not delay checkpoints.
 func (e maintainerAPI) Backup(ctx context.Context, w io.Writer) error {
 	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copySuffix)
 	if err != nil {
@@ -91,7 +91,7 @@ func (e maintainerAPI) Backup(ctx context.Context, w io.Writer) error {
 	defer os.Remove(made.Name())
 	defer made.Close()
 
-	// VACUUM makes its own transaction and does not allow an outer one.
+	// VACUUM begins a transaction itself and does not allow an outer one.
 	err = e.onReader(ctx, func(ctx context.Context, c *conn) error {
 		if err := e.readers.gate.enter(ctx); err != nil {
 			return err

@@ -6,8 +6,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// maintain runs one slice of maintenance while no caller waits. It reports whether there
-// may be more.
+// maintain runs one slice of maintenance while no caller waits. It reports whether there may be
+// more work.
 func (w *writer) maintain() bool {
 	if w.c == nil {
 		return false
@@ -30,17 +30,18 @@ func (w *writer) backgroundError(err error) {
 		w.fail(err)
 		return
 	}
-	// A checkpoint is busy if a transaction ends at that moment. It is simply repeated.
-	if !sqliteconn.IsBusy(err) { // a checkpoint is busy if a transaction ends at that moment
+	// A checkpoint fails as busy if a transaction ends at the same moment. It is repeated, so the
+	// error is not logged.
+	if !sqliteconn.IsBusy(err) {
 		w.warnOnce(err)
 	}
 }
 
-// warnOnce logs an error of maintenance, unless it is the one logged last.
+// warnOnce logs an error of maintenance, unless the last log line was about the same error.
 func (w *writer) warnOnce(err error) {
 	if text := err.Error(); w.failure == nil && text != w.lastWarning {
 		w.lastWarning = text
-		w.log.Warn("maintenance has failed and will be repeated", "path", w.e.cfg.Path, "error", err)
+		w.log.Warn("maintenance of the store has failed and will be repeated", "path", w.e.cfg.Path, "error", err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestBusyCheckpointIsNotLogged(t *testing.T) {
 	}
 }
 
-// On a full disk the WAL is moved at once, even a short one: a reader may have kept the
+// On a full disk the WAL is moved at once, even if it is short, because a reader may have kept the
 // last checkpoint from finishing, and failing transactions don't make the WAL longer.
 func TestFullDiskRequestsCheckpoint(t *testing.T) {
 	t.Parallel()
@@ -202,7 +202,8 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		set(func(c *conn) { delete(c.named, "run_out_first") })
 		c.Advance(longestSleep)
 		synctest.Wait()
-		page, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady}) // as stored
+		// List shows the job's stored state
+		page, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady})
 		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Stalls != 1 {
 			t.Errorf("stored as ready are %+v, %v", page.Jobs, err)
 		}
@@ -249,7 +250,7 @@ func TestLongReadsEndWithTheirCallers(t *testing.T) {
 	}
 }
 
-// soon waits for a value that must come at once.
+// soon waits a short time for a value, and fails without it.
 func soon[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {

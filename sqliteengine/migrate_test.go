@@ -21,12 +21,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// next is the current layout plus one migration.
+// next is the current layout with one more migration.
 func next(sql string) layout {
 	return append(append(layout{}, current...), migration{len(current) + 1, "next", sql})
 }
 
-// openAs opens a file with another layout.
+// openAs opens a file as a version with another layout does.
 func openAs(path string, l layout) (*Engine, error) {
 	cfg := Config{Path: path, Logger: quiet()}.withDefaults()
 	e, err := newEngine(cfg, l)
@@ -97,8 +97,8 @@ func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	}
 }
 
-// A failed migration leaves the file unchanged, and the next opening repeats it. The copy of
-// the failed try does not prevent that.
+// A failed migration leaves the file unchanged, and the next Open repeats the migration, even
+// though the copy of the failed try exists.
 func TestFailedUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -114,8 +114,8 @@ func TestFailedUpgradeChangesNothing(t *testing.T) {
 	}
 }
 
-// An upgrade that was interrupted after its commit is finished by the next opening. An older
-// version sees the new layout in the WAL.
+// An upgrade that was interrupted after its commit is finished by the next Open. An older version
+// notices the new layout in the WAL.
 func TestInterruptedUpgradeIsFinished(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -169,7 +169,7 @@ func goldenJobs() []duly.Job {
 	}
 }
 
-// goldenLimits are the limits of a token, from layout 2 on.
+// goldenLimits are the limits of a token in golden files of layout 2 and later.
 var goldenLimits = contract.Limits{Produce: 7, Per: time.Minute}
 
 func makeGolden(t *testing.T, path string) {
@@ -258,7 +258,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 func goldenCount(version int) int {
 	n := len(goldenJobs())
 	if version >= 6 {
-		n += 5 // four messages that the group holds, and a delayed one
+		n += 5 // four messages that the group holds, and one delayed message
 	}
 	if version >= 7 {
 		n++ // the job of the push queue
@@ -321,7 +321,7 @@ func judgeGoldenPush(t *testing.T, path string) {
 	}
 }
 
-// C11.28: the files of every release open with all their content.
+// C11.28: the files of every release can be opened and have all their content.
 func TestGoldenFilesOpen(t *testing.T) {
 	t.Parallel()
 	golden := fmt.Sprintf("testdata/v%d.db.gz", current.version())
@@ -373,7 +373,8 @@ func goldenSchedule() duly.Schedule {
 	}
 }
 
-// makeGoldenSchedules creates schedules, from layout 8 on. One of them is paused.
+// makeGoldenSchedules creates schedules, for golden files of layout 8 and later. One of them is
+// paused.
 func makeGoldenSchedules(t *testing.T, e *Engine) {
 	ctx := context.Background()
 	for _, s := range []duly.Schedule{goldenSchedule(), {Name: "paused", Spec: "@every 90m"}} {
@@ -517,7 +518,7 @@ func unpack(t *testing.T, file, to string) {
 	}
 }
 
-// C11.22: a file without a WAL, such as a copy, gets one.
+// C11.22: a file without a WAL, such as a copy, gets a WAL.
 func TestStoreAlwaysHasWAL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")

@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	// recheck is how long after waking a waiter the notifier wakes another one, if
-	// nobody has reserved: the first may have disappeared.
+	// recheck is the time after which the notifier wakes another waiter if the woken one has not
+	// reserved, because that one may have disappeared.
 	recheck = 2 * time.Second
 	// longestSleep bounds the timer, so that a wall clock set forward is noticed.
 	longestSleep = 2 * time.Second
 )
 
-// notifier knows the committed state of the queues, wakes waiters and holds the engine's one
-// timer. The writer reports every commit to it.
+// notifier knows the committed state of the queues, wakes waiters and holds the engine's one timer.
+// The writer reports every commit to it.
 //
-// The timer is set for the next time at which a waited queue may have a deliverable job.
-// Unless the engine is manual, it is also set for the next lease end. It fires at least every
-// longestSleep, because only that notices a wall clock set forward; a spurious check in memory
-// is cheap. Without waiters and leases no timer runs.
+// The timer is set for the next time at which a waited queue may have a deliverable job. Unless the
+// engine is manual, it is also set for the next lease end. It fires at least every longestSleep,
+// because nothing else notices a wall clock set forward. A needless check in memory is cheap.
+// Without waiters and leases no timer runs.
 type notifier struct {
 	e  *store
 	mu sync.Mutex
-	// views holds all existing queues and all waited ones.
+	// views holds all existing queues, and unknown queues that have waiters.
 	views   map[waitKey]*queueView
 	waiters waiters.Registry[waitKey]
-	// leasing holds the queues with leases, which the engine takes back on its own. The
-	// timer serves these and the waited ones.
+	// leasing holds the queues with leases, which the engine takes back by itself. The timer serves
+	// these queues and those with waiters.
 	leasing map[*queueView]struct{}
-	// scheduled holds the queues with a next tick, and firing those whose due ticks are being
-	// fired. Both are empty in a manual engine.
+	// scheduled holds the queues with a next tick. firing holds the queues whose due ticks are
+	// being fired. Both maps are empty in a manual engine.
 	scheduled   map[*queueView]struct{}
 	firing      map[duly.QueueRef]bool
 	tickWarning string // the last logged error of a pass
 	timer       duly.Timer
-	armed       int64 // the time for which the timer is set, never if it is not set
+	armed       int64 // time for which the timer is set, or never
 	closed      bool
 }
 
-// waitKey is a queue and a kind of callers. Dispatchers of push queues wait apart from
-// callers that take jobs for themselves. Each queue serves only one of the two kinds; for
-// the other it looks like an unknown queue.
+// waitKey is a queue and a kind of callers. Dispatchers of push queues wait apart from callers that
+// take jobs for themselves. Each queue serves only one of the two kinds of callers. For the other
+// kind it looks like an unknown queue.
 type waitKey struct {
 	ref        duly.QueueRef
 	dispatcher bool
@@ -60,20 +60,20 @@ type queueView struct {
 	exists       bool
 	cfg          duly.QueueConfig
 	ready        int64
-	allowance    func(now int64) int // number of deliveries that pause and limits allow
-	limitOpensAt int64               // when the rate limit next allows a delivery, 0 without one
-	earliest     eventTimes          // lower bounds
-	upcoming     eventTimes          // the times that lie in the future, for the timer
+	allowance    func(now int64) int // returns the number of deliveries that pause and limits allow
+	limitOpensAt int64               // time at which the rate limit allows the next delivery, or 0
+	earliest     eventTimes          // lower bounds for the times of the next events
+	upcoming     eventTimes          // those of the times that lie in the future, for the timer
 
 	kind      kind
-	called    int64         // of a group: the time of the last Reserve
-	uncounted bool          // of a group: only a poll can count its deliverable messages
-	last      int64         // of a topic: the ordinal of its newest message
-	floor     heldFloor     // of a topic
-	readers   chan struct{} // of a topic: closed when messages enter
+	called    int64         // time of the last Reserve, for a group
+	uncounted bool          // whether only a poll can count the deliverable messages, for a group
+	last      int64         // ordinal of the newest message, for a topic
+	floor     heldFloor     // the group that needs the oldest message, for a topic
+	readers   chan struct{} // closed when messages enter, for a topic
 
-	stepping bool  // a step was requested and has not committed yet
-	tickHold int64 // due ticks are left alone until then
+	stepping bool  // whether a step was requested and has not committed yet
+	tickHold int64 // time until which due ticks are not fired
 }
 
 // waiter is one Wait call.
@@ -91,7 +91,7 @@ func newNotifier(e *store) *notifier {
 func (h *notifier) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// The mode of delivery is unknown here, and only one of the two views is in use.
+	// The mode of delivery is unknown here, so both views are visited. Only one of them is in use.
 	for _, d := range []waitKey{{ref, false}, {ref, true}} {
 		if v := h.views[d]; v != nil && v.exists && v.kind != kindTopic {
 			return v.cfg, true
@@ -100,7 +100,7 @@ func (h *notifier) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) 
 	return cfg, false
 }
 
-// viewOf returns the state of a queue, and creates one for an unknown queue.
+// viewOf returns the state of a queue. For an unknown queue it creates a state.
 func (h *notifier) viewOf(d waitKey) *queueView {
 	v := h.views[d]
 	if v == nil {
@@ -125,7 +125,7 @@ func (v *queueView) clear() {
 func (h *notifier) reset(queues map[duly.QueueRef]*queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Queues that are gone keep their waiters, which see an unknown queue.
+	// Destroyed queues keep their waiters, for which they are unknown queues.
 	for d, v := range h.views {
 		if q := queues[d.ref]; q == nil || q.waitKey() != d {
 			h.clear(v)
@@ -191,7 +191,7 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 	}
 
 	if v.allowance, v.limitOpensAt = q.allowanceLater(now); q.sizes.Blocked == 0 {
-		// An expiry can make jobs ready only if some are blocked by an expired one.
+		// An expiry makes jobs ready only if some jobs are blocked by an expired one.
 		v.upcoming.expiry = never
 	} else {
 		v.upcoming.expiry = v.earliest.expiry
@@ -207,12 +207,12 @@ func (h *notifier) apply(q *queue, now int64) *queueView {
 		}
 	}
 
-	// Each Reserve ends one wake-up, also of a caller that did not wait.
+	// Each Reserve ends one wake-up, even that of a caller that did not wait.
 	for range q.reserves {
 		h.waiters.Arrive(v.key)
 	}
 
-	// More woken waiters than jobs will find nothing, so their wake-ups end too.
+	// Waiters that were woken in addition find no job, so their wake-ups end as well.
 	if !h.tickWaits(v, now) && (v.ready == 0 && q.reserves > 0 || !v.outdated(now)) {
 		h.waiters.Trim(v.key, int(v.ready))
 	}
@@ -230,7 +230,7 @@ func (h *notifier) clearOther(q *queue) {
 // wake wakes waiters for n deliverable jobs, within the limits and except for waiters
 // already woken. If a time has passed, it requests a poll to count further jobs.
 func (h *notifier) wake(v *queueView, now, n int64) {
-	// A queue that nobody waits on needs no count.
+	// A queue without waiters needs no count.
 	if h.waiters.Waiting(v.key) == 0 {
 		return
 	}
@@ -240,7 +240,7 @@ func (h *notifier) wake(v *queueView, now, n int64) {
 	if v.outdated(now) {
 		h.e.inbox.requestPoll()
 		if v.earliest.expiry < now {
-			// Some of the ready jobs may have expired. The poll counts the others.
+			// Some of the ready jobs may have expired, so a poll must count the others.
 			return
 		}
 	}
@@ -279,7 +279,7 @@ func (h *notifier) forget(v *queueView) {
 	if v.exists {
 		return
 	}
-	// The timer must not visit a queue that is gone.
+	// The timer must not visit a destroyed queue.
 	delete(h.leasing, v)
 	delete(h.scheduled, v)
 	if h.waiters.Waiting(v.key) == 0 {
@@ -300,8 +300,8 @@ func (h *notifier) close() {
 	h.waiters.Close()
 }
 
-// nextCheck returns when the timer must check the queue, or never. Past times don't count,
-// because a poll was requested for them.
+// nextCheck returns when the timer must check the queue, or never. Past times don't count, because
+// a poll was already requested for them.
 func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited bool) int64 {
 	at := int64(never)
 	ahead := func(moment int64) {
@@ -362,7 +362,7 @@ func (h *notifier) arm(now int64) {
 	for v := range h.scheduled {
 		at = min(at, h.nextCheck(v, now, mono, false))
 	}
-	// Without anything to watch the engine uses no processor time.
+	// With nothing to watch, the timer stays off, so that the engine uses no processor time.
 	if !anyone {
 		h.armed = never
 		return
@@ -393,7 +393,7 @@ func (h *notifier) tick() {
 	}
 
 	now, mono := h.now(), h.e.cfg.Clock.Mono()
-	// Wake-ups that nobody followed are given to other waiters below.
+	// Wake-ups whose waiters did not reserve go to other waiters below.
 	h.waiters.Expire(mono)
 	for d := range h.waiters.Keys() {
 		v := h.views[d]
@@ -401,7 +401,7 @@ func (h *notifier) tick() {
 	}
 
 	for v := range h.leasing {
-		// One step at a time is enough: its commit requests the next one.
+		// One step at a time is enough, because its commit requests the next step.
 		if v.earliest.leaseEnd <= now && !v.stepping {
 			v.stepping = true
 			h.requestStep(v.key.ref)
@@ -415,14 +415,14 @@ func (h *notifier) tick() {
 	h.arm(now)
 }
 
-// overdueQueues returns the waited queues for which a time has passed. The value is how many
-// deliverable jobs matter to their waiters.
+// overdueQueues returns the waited queues for which a time has passed. The map's values are the
+// numbers of deliverable jobs that their waiters need.
 func (h *notifier) overdueQueues() map[waitKey]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
 	queues := map[waitKey]int{}
-	// Other queues are left out, because a poll costs a read.
+	// Queues without waiters are left out, because a poll costs a read.
 	for d := range h.waiters.Keys() {
 		if v := h.views[d]; v.exists && v.outdated(now) {
 			queues[d] = h.waiters.Waiting(d) + h.waiters.Outstanding(d, 0)
@@ -431,7 +431,7 @@ func (h *notifier) overdueQueues() map[waitKey]int {
 	return queues
 }
 
-// floor returns the group at the floor of a topic, as far as memory has it.
+// floor returns the group that needs the oldest message of a topic, as far as memory has it.
 func (h *notifier) floor(topic duly.QueueRef) heldFloor {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Unless the engine is manual, the timer fires due ticks, with or without waiters, and the runs
-// wake waiters as any jobs do. In a manual engine, a due tick wakes one waiter, whose Reserve
-// fires it.
+// Unless the engine is manual, the timer fires due ticks, with or without waiters. The runs wake
+// waiters like other jobs. In a manual engine, a due tick wakes one waiter, whose Reserve fires it.
 
 // tickAt returns when the next tick of the queue can fire.
 func (v *queueView) tickAt() int64 {
@@ -62,7 +61,7 @@ func (h *notifier) startPass(ref duly.QueueRef) {
 	})
 }
 
-// passDone ends a pass. After an error, the next one begins no sooner than after a pause.
+// passDone ends a pass. After an error, the next pass begins only after a pause.
 func (h *notifier) passDone(ref duly.QueueRef, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,20 +74,20 @@ func (h *notifier) passDone(ref duly.QueueRef, err error) {
 	now := h.now()
 	if err != nil {
 		v.tickHold = now + contract.FullPause.Milliseconds()
-		// A store that is down fails every pass with the same error.
+		// If the store is down, every pass fails with the same error, so it is logged once.
 		if text := err.Error(); !errors.Is(err, duly.ErrClosed) && text != h.tickWarning {
 			h.tickWarning = text
-			h.e.w.log.Warn("ticks could not be fired and will be fired again", "queue", ref.String(), "error", err)
+			h.e.w.log.Warn("due ticks could not be fired; they stay due and will be tried again", "queue", ref.String(), "error", err)
 		}
 	} else {
 		h.tickWarning = ""
 	}
-	// A tick may have become due since the last round has read them.
+	// A tick may have become due since the last round read the ticks.
 	h.fireDue(v, now)
 	h.armFor(v, now)
 }
 
-// viewNamed returns the state of an existing queue, nil for an unknown one.
+// viewNamed returns the state of an existing queue, or nil if the queue is unknown.
 func (h *notifier) viewNamed(ref duly.QueueRef) *queueView {
 	for _, d := range []waitKey{{ref, false}, {ref, true}} {
 		if v := h.views[d]; v != nil && v.exists {
@@ -98,7 +97,7 @@ func (h *notifier) viewNamed(ref duly.QueueRef) *queueView {
 	return nil
 }
 
-// ticksHeld reports whether the due ticks of a queue are left alone for now.
+// ticksHeld reports whether the due ticks of a queue must not be fired now.
 func (h *notifier) ticksHeld(ref duly.QueueRef) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +113,7 @@ func (h *notifier) tickDue(ref duly.QueueRef) bool {
 	return v != nil && v.earliest.tick <= h.now()
 }
 
-// holdTicks leaves the due ticks of a queue alone until a moment.
+// holdTicks keeps the due ticks of a queue from being fired until the given time.
 func (h *notifier) holdTicks(ref duly.QueueRef, until int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

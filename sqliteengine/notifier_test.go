@@ -27,7 +27,7 @@ func bubble(t *testing.T, f func(t *testing.T, e *Engine, c *clock.Fake)) {
 	})
 }
 
-// waits starts n Wait calls and returns a function that counts the woken ones.
+// waits starts n Wait calls and returns a function that counts those that were woken.
 func waits(t *testing.T, e *Engine, n int) (woken func() int) {
 	done := make(chan bool, n)
 	for range n {
@@ -51,8 +51,8 @@ func pushOne(t *testing.T, e *Engine, j duly.Job) {
 	}
 }
 
-// C5.11: a waiter that was woken and does nothing delays the job for other waiters only
-// briefly.
+// C5.11: a waiter that was woken and does nothing delays the job for other waiters by recheck at
+// most.
 func TestAnotherWaiterIsWokenWhenTheFirstDoesNotReserve(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		woken := waits(t, e, 3)
@@ -103,14 +103,14 @@ func TestBackwardClockStepWakesNobodyEarly(t *testing.T) {
 	})
 }
 
-// A commit in a queue with due jobs and no consumer must not make the engine poll it for
-// ever.
+// A commit in a queue with due jobs and no consumer must not make the engine poll the queue
+// forever.
 func TestPollingEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		pushOne(t, e, duly.Job{Delay: time.Minute})
 		woken := waits(t, e, 3)
 		c.Advance(time.Minute)
-		if n := woken(); n != 1 { // synctest.Wait has returned, so nothing runs
+		if n := woken(); n != 1 { // synctest.Wait has returned, so no goroutine runs
 			t.Errorf("%d were woken for one due job", n)
 		}
 		pushOne(t, e, duly.Job{})
@@ -120,8 +120,8 @@ func TestPollingEnds(t *testing.T) {
 	})
 }
 
-// GhostBlockedClient: a caller that leaves when it is woken passes the job to the next one at
-// once, if the engine notices.
+// GhostBlockedClient: a caller that leaves when it is woken passes its wake-up to the next waiter
+// at once, if the engine notices.
 func TestLeavingWaiterPassesItsWakeUpOn(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -138,7 +138,7 @@ func TestLeavingWaiterPassesItsWakeUpOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
-				for range 20 { // a select picks any of its ready cases
+				for range 20 { // repeated, because a select picks any of its ready cases
 					w := e.notifier.register([]waitKey{{ref: duly.Q("q").Normal()}})
 					woken := waits(t, e, 1)
 					pushOne(t, e, duly.Job{})
@@ -161,8 +161,8 @@ func TestLeavingWaiterPassesItsWakeUpOn(t *testing.T) {
 	}
 }
 
-// A caller that was woken for one queue and has enough from another one passes the wake-up on
-// at once.
+// A caller that was woken for one queue and has enough jobs from another queue passes the wake-up
+// on at once.
 func TestFullReservePassesItsWakeUpOn(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
 		e.notifier.register([]waitKey{{ref: duly.Q("first").Normal()}, {ref: duly.Q("q").Normal()}})
@@ -181,7 +181,7 @@ func TestFullReservePassesItsWakeUpOn(t *testing.T) {
 	})
 }
 
-// A waiter that was woken for a job that is gone does not delay the next job.
+// A waiter that was woken for a job that no longer exists does not delay the next job.
 func TestWaitersWithoutJobAreNotCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
 		for range 3 {

@@ -5,16 +5,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The notifier's state of topics and groups. A group's deliverable messages are its ready
-// messages and the messages beyond its cursor, so a commit that adds messages to a log
-// updates all its groups. The timer steps a topic when its first delayed message is due.
+// This file has the notifier's state of topics and groups. A group's deliverable messages are its
+// ready messages and the messages beyond its cursor, so a commit that adds messages to a log
+// updates all groups of the topic. The timer steps a topic when its first delayed message is due.
 // Readers of a log wait for a channel that is closed when messages enter.
 
 // applyTopic updates the state that only a topic has.
 func (h *notifier) applyTopic(v *queueView, q *queue) {
 	v.ready = 0
 	v.earliest = noEvents
-	// The engine steps the topic by itself at that time, like a queue whose lease ends.
+	// The engine steps the topic by itself at that time, as it does with a queue whose lease ends.
 	v.earliest.leaseEnd = q.earliest.due
 	v.floor = q.log.floor
 	if v.last != q.log.n.last {

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// txLimits bounds one transaction, and so the time that its first caller waits for
-// its last.
+// txLimits limits one transaction, and so the time that its first caller waits for the last
+// operation.
 var txLimits = batch.Limits{Items: 2000, Bytes: 2 * duly.MaxBatchBytes}
 
 // op is an operation that the writer runs.
@@ -21,9 +21,9 @@ type op struct {
 	run func(t *tx) error
 	// space is how much disk space the operation needs.
 	space spaceClass
-	// kind is the kind of operations that share statements with this one.
+	// kind says which operations share statements with this one.
 	kind    opKind
-	reserve *reserveCall // of a Reserve; earlier Reserves read it to size their reads
+	reserve *reserveCall // set for a Reserve; earlier Reserves of the transaction use it to size their reads
 	// abandoned is called if the operation succeeded and its caller has left.
 	abandoned func()
 	// done, if set, is called with the result instead of answering a caller.
@@ -58,8 +58,8 @@ func (o *op) start() error {
 // inbox queues operations for the writer.
 type inbox struct {
 	batch.Queue[*op]
-	pollRequested atomic.Bool   // the writer must poll the waited queues
-	signals       chan struct{} // wakes the writer; holds one signal
+	pollRequested atomic.Bool   // whether the writer must poll the queues with waiters
+	signals       chan struct{} // wakes the writer; holds at most one signal
 }
 
 func (b *inbox) init() {
@@ -67,7 +67,7 @@ func (b *inbox) init() {
 	b.Size = func(o *op) (items, bytes int) { return o.Items, o.Bytes }
 }
 
-// close accepts no more operations. The writer still takes the queued ones.
+// close makes the inbox refuse new operations. The writer still takes the queued operations.
 func (b *inbox) close() {
 	b.Close()
 	b.signal()
@@ -92,8 +92,8 @@ func (b *inbox) requestPoll() {
 // with one job each cost little more than one caller with all the jobs.
 type opKind int
 
-// The kinds in the order in which a transaction runs them. Reserves come last,
-// because they find the jobs that the others push or free.
+// The kinds of operations, in the order in which a transaction runs them. Reserves come last,
+// because they find the jobs that the other operations push or free.
 const (
 	opPush opKind = iota - 2
 	opDelete

@@ -15,11 +15,10 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// Open opens the engine of a file and creates the file if it does not exist. It
-// returns [duly.ErrInvalid] for a bad configuration and [duly.ErrUnavailable] if the
-// file is open elsewhere or not writable. It returns [duly.ErrCorrupt] for a damaged
-// file or one of another program, and [duly.ErrUnsupported] for a file of a newer
-// version. After an error such a file is unchanged.
+// Open opens the engine of a file and creates the file if it does not exist. It returns
+// [duly.ErrInvalid] for a bad configuration and [duly.ErrUnavailable] if the file is open elsewhere
+// or not writable. It returns [duly.ErrCorrupt] for a damaged file or one of another program, and
+// [duly.ErrUnsupported] for a file of a newer version. A file that can't be opened is not changed.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 
 	cfg.Path = path
-	// This comes before the lock, whose file would be created next to it.
+	// The check comes before the lock, because the lock creates a file next to this one.
 	if err := checkRegular(path); err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody else can be making a backup or restoring while this process has the lock.
+	// While this process has the lock, no other process can be making a backup or restoring.
 	if err := dropLeftovers(path); err != nil {
 		cfg.Logger.Warn("leftover files of a backup or restore can't be removed", "path", path, "error", err)
 	}
@@ -93,7 +92,7 @@ func openStore(cfg Config, l layout) (*store, error) {
 		err = l.create(cfg.Path)
 	// A newer layout is refused by readHeader.
 	case h.version < l.version():
-		cfg.Logger.Info("upgrading the file; a copy of the old one is kept next to it",
+		cfg.Logger.Info("upgrading the file to the current layout; a copy of the old file is kept next to it",
 			"path", cfg.Path, "from", h.version, "to", l.version())
 		err = l.upgrade(cfg.Path, h.version)
 	}
@@ -160,10 +159,9 @@ func (e *store) connect(mode sqliteconn.Mode) (*conn, error) {
 		sync = "NORMAL"
 	}
 
-	// busy_timeout comes first: the next settings read the file, while another
-	// connection may be recovering the WAL. Only the checkpointer moves the WAL, so
-	// automatic checkpoints are off. On macOS a sync reaches the disk only with both
-	// fullfsync settings.
+	// busy_timeout is set first, because the next settings read the file while another connection
+	// may be recovering the WAL. Only the checkpointer moves the WAL, so automatic checkpoints are
+	// off. On macOS a sync reaches the disk only with both fullfsync settings.
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d;
 PRAGMA synchronous = %s; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
 PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d;
@@ -187,7 +185,7 @@ func (e *store) closeStore() error {
 	w.checkpoints.stop()
 	err := e.readers.pause()
 	if w.c != nil {
-		if w.space.shortage { // closing moves the WAL into the file, which needs space
+		if w.space.shortage { // Closing moves the WAL into the file, which needs space.
 			err = errors.Join(err, w.space.borrow())
 		}
 		err = errors.Join(err, w.c.close())

@@ -75,7 +75,7 @@ func mustOpen(t *testing.T, path string) *Engine {
 	return e
 }
 
-// C11.21: the lock also works within one process, and for every path of the file.
+// C11.21: the lock also works within one process, and for every path that leads to the file.
 func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -139,7 +139,7 @@ func makeStore(t *testing.T, path string) {
 	}
 }
 
-// C11.28, C13.15, C13.14: opening a file of another program, a damaged one or one of a newer
+// C11.28, C13.15, C13.14: opening a file of another program, a damaged file or a file of a newer
 // version returns a clear error and does not change the file.
 func TestForeignFilesStayUnchanged(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 	}
 }
 
-// The files of an interrupted creation do not prevent the next one.
+// The files of an interrupted creation do not prevent the next creation.
 func TestPartialStoreIsReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -260,7 +260,7 @@ func TestPartialStoreIsReplaced(t *testing.T) {
 	}
 }
 
-// within copies the test binary to a folder where every user may run it.
+// within copies the test binary to a folder where every user may run the copy.
 func within(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(os.Args[0])
@@ -333,8 +333,8 @@ func TestReadOnlyFolderIsReported(t *testing.T) {
 	}
 }
 
-// A new connection waits while another one has the file locked, such as the first one, which
-// recovers the WAL.
+// A new connection waits while another one has the file locked, for example the first connection,
+// which recovers the WAL.
 func TestConnectWaitsForLockedFile(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)

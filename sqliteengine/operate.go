@@ -53,7 +53,7 @@ func (e operatorAPI) Promote(ctx context.Context, ref duly.QueueRef, id string) 
 		case j.state != duly.StateDelayed:
 			return nil
 		}
-		// A due time in the past decides the order among ready jobs, so it stays.
+		// A due time in the past decides the order among ready jobs, so it is kept.
 		j.DueAt = min(j.DueAt, t.now)
 		return j.makeDue(t)
 	})
@@ -94,12 +94,12 @@ func (e operatorAPI) Purge(ctx context.Context, ref duly.QueueRef, state duly.St
 	}
 }
 
-// purgeCall is one Purge call. It follows the order of the set, so it leaves out jobs that
-// join the set meanwhile, for example by getting the order key of a purged job.
+// purgeCall is one Purge call. It deletes in the order of the set, so it leaves out jobs that join
+// the set during the call, for example by getting the order key of a purged job.
 type purgeCall struct {
 	state duly.State
-	all   bool  // without a number: the jobs in the set at the beginning
-	left  int64 // still to delete
+	all   bool  // whether no number was given: the call deletes all jobs that are in the set at its beginning
+	left  int64 // number of jobs still to delete
 	from  cursor
 	done  int
 	end   bool
@@ -126,7 +126,7 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 	}
 
 	for _, n := range numbers {
-		// Deleting a job may have changed or deleted the next one.
+		// Deleting a job may have changed or deleted the next job.
 		j, err := q.byNumber(t, n)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 func configureQueue(t *tx, ref duly.QueueRef, patch duly.QueueConfig) error {
 	is := contract.DefaultQueueConfig()
 	if q := t.peek(ref); q != nil {
-		// Jobs of a queue are either pulled or pushed. They can't change sides.
+		// Jobs of a queue are either pulled or pushed, and existing jobs can't change that.
 		if is = q.cfg; patch.Delivery != "" && patch.Delivery != is.Delivery && !q.isEmpty() {
 			return contract.DeliveryInUse(ref, is.Delivery)
 		}

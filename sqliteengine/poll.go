@@ -2,7 +2,7 @@ package sqliteengine
 
 import "github.com/dulymq/duly"
 
-// Time alone changes which jobs are deliverable. A poll counts the jobs that a Reserve
+// The passing of time changes which jobs are deliverable. A poll counts the jobs that a Reserve
 // would find at the current time and changes nothing.
 
 // pollResult is the result of a poll.
@@ -20,7 +20,7 @@ const countBound = stepBound
 // changing anything. It counts at most most due jobs. next holds the coming times.
 func (q *queue) deliverable(t *tx, most int) (n int64, next eventTimes, err error) {
 	for _, m := range []*int64{&q.earliest.due, &q.earliest.leaseEnd, &q.earliest.expiry} {
-		// A passed lower bound says nothing until the index was read.
+		// A lower bound in the past says nothing until the index was read.
 		if *m <= t.now {
 			if err := q.readEarliestOf(t, m); err != nil {
 				return 0, next, err
@@ -49,7 +49,7 @@ func (q *queue) deliverable(t *tx, most int) (n int64, next eventTimes, err erro
 
 	if q.group != nil {
 		// Nothing in a group expires, so its messages take no keys away.
-		if freed, err = q.asGroup().unread(t, most); err != nil { // nothing in a group expires
+		if freed, err = q.asGroup().unread(t, most); err != nil {
 			return 0, next, err
 		}
 	}
@@ -102,8 +102,8 @@ func (q *queue) upcoming(t *tx) (eventTimes, error) {
 	return next, err
 }
 
-// readyButOver counts expired jobs that the sizes still count as ready, and the order
-// keys that they may free.
+// readyButOver counts expired jobs that the sizes still count as ready, and the order keys that
+// these jobs may free.
 func (q *queue) readyButOver(t *tx) (gone, freed int64, err error) {
 	if q.earliest.expiry >= t.now {
 		return 0, 0, nil

@@ -60,7 +60,7 @@ type pushItem struct {
 	// simple: the job has no alias, no keys and a small body. Simple jobs share
 	// statements.
 	simple bool
-	rules  []byte // of a simple job, packed
+	rules  []byte // rules of a simple job, packed
 }
 
 // plan plans each job for its queue and assigns its number.
@@ -73,7 +73,7 @@ func (p *pushCall) plan(e *store, jobs []duly.Job) {
 
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
-		// Batches are mostly for one queue, so its configuration is read once.
+		// Most batches are for one queue, so its configuration is read once for consecutive jobs.
 		if r := (duly.QueueRef{Namespace: contract.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
 			ref = r
 			cfg, there = e.notifier.config(r)
@@ -99,7 +99,7 @@ func (p *pushCall) plan(e *store, jobs []duly.Job) {
 // because an earlier job may create the queue.
 func (p *pushItem) keepOriginal(j *duly.Job) *duly.Job {
 	fresh := *j
-	// The ID must be the same in both plans, because the caller gets it.
+	// Both plans must have the same ID, because the caller gets it.
 	if fresh.ID == "" {
 		fresh.ID, fresh.Made = duly.MakeID(&fresh), true
 	}
@@ -117,9 +117,9 @@ func (p *pushItem) planAgain(t *tx, now time.Time, maxBody int) {
 	p.pack()
 }
 
-// assignNumber assigns the job's number. The number is the ID if the client just made it and
-// it is above the previous number in the same queue. Otherwise it is a new number. So
-// numbers rise within a batch.
+// assignNumber assigns the job's number. If the client made the ID for this push, and the ID is
+// higher than the previous number in the same queue, the number is the ID. Otherwise it is a new
+// number. So numbers rise within a batch.
 func (p *pushItem) assignNumber(j *duly.Job, last duly.Number) {
 	if p.err == nil && j.ID == "" {
 		p.ID, p.Made = duly.MakeID(&p.Job), true
@@ -159,21 +159,21 @@ func (p *pushCall) run(t *tx) error {
 			err = contract.CheckDelivery(&item.Planned.Job, &q.cfg)
 		}
 		if err != nil {
-			// A refusal is the result of this job; any other error ends the transaction.
+			// A refusal is the result of this job only. Any other error ends the transaction.
 			if !isRefusal(err) {
 				return err
 			}
 			*result = duly.PushResult{ID: item.ID, Err: err}
 			continue
 		}
-		// Aliases and bounds need a look at other jobs, so such jobs are stored one by one.
+		// Aliases and limits require reading other jobs, so such jobs are stored one by one.
 		if item.simple && !q.aliased && q.cfg.MaxJobs == duly.None {
 			if err := t.pushes.add(t, simplePush{q, item, result}); err != nil {
 				return err
 			}
 			continue
 		}
-		// Waiting jobs come first, because this job may depend on them.
+		// The jobs of the batch are stored first, because this job may depend on them.
 		if err := t.pushes.flush(t); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (p *pushCall) run(t *tx) error {
 // above reports whether a is greater than b.
 func above(a, b duly.Number) bool { return bytes.Compare(a[:], b[:]) > 0 }
 
-// push stores one job. It checks in the contract's order: exists, merged, full.
+// push stores one job. It checks in the order of the contract: exists, merged, full.
 func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 	old, err := q.findJob(t, p.ID)
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 
 	if taken, err := q.byNumber(t, j.number); err != nil {
 		return duly.PushResult{}, err
-	} else if taken != nil { // a job with another ID has the number
+	} else if taken != nil { // The number belongs to a job with another ID.
 		j.number = duly.NewNumber()
 	}
 

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// never is a time that does not come.
+// never is later than any time.
 const never = math.MaxInt64
 
 // queue is the state of one queue in memory. It equals the tables, except for the
@@ -27,20 +27,20 @@ type queue struct {
 	bucket   contract.Bucket
 	// earliest holds the earliest time of each kind of event.
 	earliest eventTimes
-	// aliased reports that some IDs may differ from their job's number.
+	// aliased reports whether the ID of some job may differ from its number.
 	aliased bool
 	// schedules is the number of schedules.
 	schedules int
-	log       *topicLog   // of a topic
-	group     *groupState // of a group
+	log       *topicLog   // set for a topic
+	group     *groupState // set for a group
 
-	draft     *queue // the draft of the running transaction
-	base      *queue // of a draft: the queue that it was copied from
-	cfgDirty  bool   // of a draft: the configuration has changed
-	tickMoved bool   // of a draft: a schedule got a next tick other than by Fire
-	destroyed bool   // of a draft: the queue was destroyed
-	reserves  int    // of a draft: number of Reserves that visited it
-	readyBuf  int    // of a draft: one more than the index of its buffer in tx.ready, 0 for none
+	draft     *queue // draft that the running transaction changes
+	base      *queue // for a draft: the queue that was copied
+	cfgDirty  bool   // for a draft: whether the configuration has changed
+	tickMoved bool   // for a draft: whether a schedule got a next tick other than by Fire
+	destroyed bool   // for a draft: whether the queue was destroyed
+	reserves  int    // for a draft: number of Reserves that visited the queue
+	readyBuf  int    // for a draft: 1 + the index of its buffer in tx.ready, or 0 without a buffer
 }
 
 // eventTimes are lower bounds of the first time in each index. Before the engine acts on a
@@ -72,7 +72,7 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 		return nil, err
 	}
 
-	// The earliest times of topics depend on their rows, so these come first.
+	// The earliest times of topics depend on their rows, so topics are read first.
 	for _, q := range queues {
 		if err := q.readEarliest(c); err != nil {
 			return nil, err
@@ -193,7 +193,7 @@ func (q *queue) bindConfig(s *sqliteconn.Stmt, i int) {
 	s.Int(i+13, delivery).Text(i+14, c.Push.URL).Text(i+15, c.Push.OnDone).Text(i+16, c.Push.OnDead)
 }
 
-// noEvents is for a queue without pending events.
+// noEvents has the times of a queue without pending events.
 var noEvents = eventTimes{never, never, never, never, never}
 
 // save writes the changes of a draft.

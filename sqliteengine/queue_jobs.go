@@ -11,7 +11,7 @@ func (q *queue) byNumber(t *tx, n duly.Number) (*job, error) {
 	return q.one(t, t.stmt("job_by_number").Int(1, q.id).Blob(2, n[:]))
 }
 
-// one reads the first row of a statement as a job. It returns nil without a row.
+// one reads the first row of a statement as a job. It returns nil if there is no row.
 func (q *queue) one(t *tx, s *sqliteconn.Stmt) (*job, error) {
 	row, err := s.Step()
 	if err != nil || !row {
@@ -28,7 +28,7 @@ func (q *queue) one(t *tx, s *sqliteconn.Stmt) (*job, error) {
 	return j, nil
 }
 
-// byID returns a job even if it has expired. It returns nil if it does not exist.
+// byID returns a job, even if it has expired. It returns nil if the job does not exist.
 func (q *queue) byID(t *tx, id string) (*job, error) {
 	if q.group != nil {
 		return q.asGroup().messageByID(t, id)
@@ -44,7 +44,7 @@ func (q *queue) byID(t *tx, id string) (*job, error) {
 		}
 	}
 
-	// Without an alias only a job whose number is its ID can have this ID.
+	// Without an alias, only the job whose number is this ID can have the ID.
 	n, ok := duly.ParseNumber(id)
 	if !ok {
 		return nil, nil
@@ -52,7 +52,7 @@ func (q *queue) byID(t *tx, id string) (*job, error) {
 
 	j, err := q.byNumber(t, n)
 	if err != nil || j == nil || j.ID != id {
-		// A job with another ID may have that number.
+		// The job with that number has another ID.
 		return nil, err
 	}
 	return j, nil
@@ -68,7 +68,7 @@ func (q *queue) findJob(t *tx, id string) (*job, error) {
 	return j.unexpired(t)
 }
 
-// current returns the job of a current receipt, or nil. This is the fence.
+// current returns the job of a current receipt, or nil. So an old receipt can't change the job.
 func (q *queue) current(t *tx, p *contract.ReceiptParts) (*job, error) {
 	j, err := q.byNumber(t, p.Number)
 	if err != nil || j == nil || j.state != duly.StateLeased || j.ended+1 != p.Delivery {
@@ -124,7 +124,7 @@ func (q *queue) passKey(t *tx, key string) error {
 			return err
 		}
 
-		// An expired blocked job holds no key, so expiring it does not pass the key again.
+		// An expired blocked job holds no key, so its expiry does not free a key.
 		if next.expired(t.now) {
 			if err := next.expire(t); err != nil {
 				return err
@@ -140,25 +140,26 @@ func (q *queue) passKey(t *tx, key string) error {
 	}
 }
 
-// firstBlocked returns the job that gets an order key next, or nil if none waits.
+// firstBlocked returns the job that gets an order key next, or nil if no job waits for the key.
 func (q *queue) firstBlocked(t *tx, key string) (*job, error) {
-	// The length comes first in the sort key, so that no key is a prefix of another one.
+	// The sort key begins with the length of the order key, so that no order key matches as a
+	// prefix of another one.
 	from := append([]byte{byte(len(key))}, key...)
 	behind := append(from[:len(from):len(from)], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	return q.one(t, t.stmt("blocked_first").Int(1, q.id).Blob(2, from).Blob(3, behind))
 }
 
-// unreadableRow is a row that can't be read as a job.
+// unreadableRow is a row of jobs that can't be read as a job.
 type unreadableRow struct {
 	number duly.Number
 	state  duly.State
 	why    error
 }
 
-// quarantine buries a row that can't be read. The job keeps its body and loses its
-// rules.
+// quarantine turns a row that can't be read into a dead letter. The job keeps its body and loses
+// its rules.
 func (q *queue) quarantine(t *tx, u unreadableRow) error {
-	// A read must not write. The next transaction that meets the row repairs it.
+	// A read must not write. The next transaction that reads the row repairs it.
 	if t.readOnly {
 		return nil
 	}
@@ -169,7 +170,7 @@ func (q *queue) quarantine(t *tx, u unreadableRow) error {
 	if err != nil || changed != 1 {
 		return err
 	}
-	// The state may be damaged too, and then no size has counted the row.
+	// The state may be damaged as well. The sizes do not count a row with an invalid state.
 	if u.state >= duly.StateDelayed && u.state <= duly.StateDone {
 		q.countMove(u.state, duly.StateDead)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// maxReaders is how many reads run concurrently; more wait.
+// maxReaders is the number of reads that run concurrently. Further reads wait.
 const maxReaders = 4
 
 // yieldEvery is how many SQLite instructions a read runs before it yields its
@@ -27,9 +27,9 @@ type readers struct {
 
 	mu    sync.Mutex
 	free  []*conn
-	inUse map[*conn]context.CancelFunc // the connections in use; each function interrupts its read
-	slots chan struct{}                // holds a token for each connection in use
-	down  bool                         // the store is closed or being reopened
+	inUse map[*conn]context.CancelFunc // functions that interrupt the reads of the connections in use
+	slots chan struct{}                // holds a value for each connection in use
+	down  bool                         // whether the store is closed or being reopened
 }
 
 // read runs f in a read transaction.
@@ -90,8 +90,8 @@ func (e *store) runOn(ctx context.Context, c *conn, f func(ctx context.Context, 
 // interrupt between two statements has no effect.
 const interruptPause = 10 * time.Millisecond
 
-// interruptible runs f and interrupts its statements after ctx has ended. No interrupt
-// happens after it has returned.
+// interruptible runs f and interrupts its statements after ctx has ended. After interruptible has
+// returned, no interrupt follows.
 func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 	returned, over := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -129,7 +129,8 @@ func (e *store) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (e
 		return err
 	}
 	defer func() {
-		// An open read would keep the WAL from restarting. SQLite ends some failed transactions itself.
+		// A read that stays open would keep the WAL from restarting. After some errors SQLite has
+		// already ended the transaction.
 		if c.InTx() {
 			_, end := c.stmt("commit").Run()
 			err = errors.Join(err, end)
@@ -155,7 +156,7 @@ func (r *readers) acquire(e *store, interrupt context.CancelFunc) (*conn, error)
 
 	c, err := e.connect(sqliteconn.ReadOnly)
 	if err == nil {
-		// The writer does not yield, because all callers wait for it.
+		// Only reads yield. The writer does not, because all callers wait for it.
 		c.YieldEvery(yieldEvery)
 		r.inUse[c] = interrupt
 	}
@@ -163,12 +164,12 @@ func (r *readers) acquire(e *store, interrupt context.CancelFunc) (*conn, error)
 	return c, err
 }
 
-// release returns a connection to the pool. It closes a connection that is not reusable.
+// release returns a connection to the pool. If the connection is not reusable, release closes it.
 func (r *readers) release(c *conn, sound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.inUse, c)
-	// pause empties the pool, so no connection may return to it afterwards.
+	// After pause no connection may return to the pool.
 	if r.down || !sound {
 		c.close()
 		return
@@ -201,7 +202,7 @@ func (r *readers) pause() error {
 	defer r.mu.Unlock()
 	var err error
 	for _, c := range r.free {
-		// The WAL must stay as it is, even if this is the last connection.
+		// The WAL must not be moved or deleted, even if this is the last connection.
 		err = errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
 	r.free = nil
@@ -215,8 +216,8 @@ func (r *readers) resume() {
 	r.down = false
 }
 
-// onSnapshot runs f on a snapshot of a queue, nil for an unknown one. It changes nothing and
-// skips unreadable rows.
+// onSnapshot runs f on a snapshot of a queue, or with nil if the queue is unknown. It changes
+// nothing and skips unreadable rows.
 func (e *store) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t readTx, q *queue) error) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
@@ -231,8 +232,8 @@ func (e *store) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t read
 	})
 }
 
-// onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
-// whether to continue in another snapshot.
+// onLongSnapshot is like onSnapshot, for a page. f reads until the page or the slice ends, and
+// reports whether to continue in another snapshot.
 func (e *store) onLongSnapshot(ctx context.Context, ref duly.QueueRef,
 	f func(t readTx, q *queue, s *readSlice) (more bool, err error)) error {
 	if err := contract.ValidateQueue(ref); err != nil {
@@ -266,8 +267,8 @@ func (e *store) onTopicSnapshot(ctx context.Context, ref duly.QueueRef, f func(t
 	})
 }
 
-// findQueue starts a read transaction and returns it with the queue, nil for an unknown
-// one.
+// findQueue starts a read transaction and returns it with the queue, or with nil if the queue is
+// unknown.
 func (e *store) findQueue(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
 	t := e.newReadTx(c)
 	q, err := t.readQueue(ref)
@@ -284,7 +285,7 @@ func (e *store) findKnown(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
 	case q != nil && q.kind == kindTopic:
 		err = contract.IsTopic(ref)
 	case q == nil && isGroup:
-		// The error names what is missing: the topic, or only its group.
+		// The error names the missing one: the topic or its group.
 		topic, readErr := t.readQueue(topicRef)
 		if err = readErr; err == nil && (topic == nil || topic.kind != kindTopic) {
 			err = contract.NoTopic(topicRef)
@@ -310,7 +311,7 @@ func (e *store) newReadTx(c *conn) readTx {
 func (e *store) readLong(ctx context.Context, f func(c *conn, s *readSlice) (more bool, err error)) error {
 	l := e.readers.long
 	select {
-	// There are fewer tokens than readers, so pages never occupy every reader.
+	// There are fewer tokens than readers, so long reads never occupy every reader.
 	case l.tokens <- struct{}{}:
 		defer func() { <-l.tokens }()
 	case <-ctx.Done():

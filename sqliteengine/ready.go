@@ -19,13 +19,13 @@ const keptBuffers = 4
 // readyBuffer buffers the ready jobs of one queue for the Reserves of a transaction.
 type readyBuffer struct {
 	q      *queue
-	more   bool  // the step of the queue ended at its bound
-	jobs   []job // in delivery order
+	more   bool  // whether the step of the queue ended at its limit
+	jobs   []job // ready jobs in delivery order
 	next   int   // index of the first unassigned job
-	used   int   // the longest use of jobs
-	last   bool  // no ready jobs follow
+	used   int   // the largest length that jobs had in this transaction
+	last   bool  // whether no ready jobs follow
 	leases leaseBatch
-	new    newMessages // of a group
+	new    newMessages // new messages, for a group
 }
 
 // readyBuffers holds the buffers of a transaction.
@@ -43,7 +43,7 @@ func (b *readyBuffers) of(t *tx, q *queue) (*readyBuffer, error) {
 	}
 
 	if q.group != nil {
-		// A delayed message that is due may be the next one of the group.
+		// A delayed message that is due may be the next message of the group.
 		if topic := q.asGroup().topic(t); !topic.missing() {
 			due, err := topic.enterDue(t)
 			if err != nil {
@@ -54,7 +54,7 @@ func (b *readyBuffers) of(t *tx, q *queue) (*readyBuffer, error) {
 	}
 
 	n := len(*b)
-	// This reuses the memory of an earlier transaction.
+	// The buffer of an earlier transaction keeps its memory.
 	*b = slices.Grow(*b, 1)[:n+1]
 	q.readyBuf = n + 1
 	s := &(*b)[n]
@@ -77,9 +77,10 @@ func (s *readyBuffer) first(t *tx, n int) (*job, error) {
 	return &s.jobs[s.next], nil
 }
 
-// read reads as many jobs as this caller and the waiting ones want.
+// read reads as many jobs as this caller and the waiting callers want.
 func (s *readyBuffer) read(t *tx, n int) (err error) {
-	// The assigned jobs are still ready in the table, so the read would return them again.
+	// Assigned jobs are still ready in the table, so without a flush the read would return them
+	// again.
 	if err := s.leases.flush(); err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *readyBuffer) read(t *tx, n int) (err error) {
 	return err
 }
 
-// discard discards the unassigned jobs, because they may no longer be the first ones.
+// discard discards the unassigned jobs, because they may no longer be the first jobs of the queue.
 func (s *readyBuffer) discard() { s.jobs, s.next, s.last = s.jobs[:0], 0, false }
 
 // flush leases the assigned jobs.
@@ -111,7 +112,7 @@ func (b *readyBuffers) flush(t *tx) error {
 func (b *readyBuffers) reset() {
 	for i := range *b {
 		s := &(*b)[i]
-		// This frees the bodies.
+		// The bodies can then be freed.
 		clear(s.jobs[:s.used])
 		clear(s.new.all)
 		if i >= keptBuffers || cap(s.jobs) > 2*duly.MaxBatch {

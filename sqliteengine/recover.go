@@ -16,13 +16,13 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// After a failed write or sync, the state of the disk is unknown. The kernel drops
-// pages that it could not write and reports that only once, so a later successful
-// sync proves nothing about earlier writes. From then on the engine stores nothing.
-// It closes the store and reopens it, with growing pauses until that works:
+// After a failed write or sync, the state of the disk is unknown. The kernel drops pages that it
+// could not write and reports that only once, so a later successful sync proves nothing about
+// earlier writes. From then on the engine stores nothing. It closes the store and reopens it, with
+// growing pauses until that works:
 //
 //  1. It reads the WAL, writes every byte of it again to the same place and syncs
-//     it. This writes the pages that the kernel dropped.
+//     it. So the pages that the kernel dropped are written.
 //  2. It moves the whole WAL into the file, syncs the file, and truncates the WAL.
 //     The failed write was in one of the two.
 //  3. It checks the file.
@@ -30,7 +30,7 @@ import (
 //
 // The failed operation returns "unavailable", because it may have taken effect.
 
-// The pauses between attempts to reopen the store.
+// The pauses between attempts to reopen the store grow from the first to the second.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 500 * time.Millisecond
@@ -40,7 +40,7 @@ const (
 type failure struct {
 	why     error
 	pause   time.Duration
-	retryAt time.Duration // on the monotonic clock
+	retryAt time.Duration // time of the next try, on the monotonic clock
 }
 
 // fail closes the store after an error that leaves the state of the disk unknown. It
@@ -54,7 +54,7 @@ func (w *writer) fail(why error) {
 
 // disconnect closes all connections and keeps the WAL unchanged.
 func (w *writer) disconnect() {
-	// The passes of a checkpoint use a connection of their own, so they end first.
+	// The passes of a checkpoint use a separate connection, so they must end first.
 	w.checkpoints.stop()
 	w.e.readers.pause()
 	if w.c != nil {
@@ -85,7 +85,7 @@ func (w *writer) tryReopen() {
 		w.log.Error("the store can't be reopened yet", "path", w.e.cfg.Path, "error", err)
 	}
 	f.why, f.retryAt = err, mono+f.pause
-	// An idle writer waits for its inbox, so the timer wakes it for the next try.
+	// An idle writer waits for its inbox, so this timer wakes it for the next try.
 	w.clock.AfterFunc(f.pause, w.e.inbox.signal)
 	f.pause = min(2*f.pause, longestPause)
 }
@@ -246,8 +246,7 @@ func (w *writer) loadState(c *conn) error {
 	return nil
 }
 
-// useWAL switches the file to a write-ahead log. Only a copy made by a backup has
-// none.
+// useWAL switches the file to a write-ahead log. Only a copy made by a backup has no WAL.
 func useWAL(c *conn) error {
 	mode, err := c.Query("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {

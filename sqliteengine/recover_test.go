@@ -88,8 +88,8 @@ func TestFailedStoreRefusesUntilReopened(t *testing.T) {
 	sameIDs(t, ids(t, e), "a", "c")
 }
 
-// A failed store starts no checkpoint. Its connection would be the only one, and SQLite would
-// move and delete the WAL when it closes.
+// A failed store starts no checkpoint. The checkpoint's connection would be the only one, and
+// SQLite would move and delete the WAL when that connection closes.
 func TestFailedStoreStartsNoCheckpoint(t *testing.T) {
 	t.Parallel()
 	k := checkpoints{w: &writer{walPages: checkpointPages}}

@@ -79,7 +79,7 @@ func (e registryAPI) DeleteToken(ctx context.Context, hash [32]byte) error {
 		}
 		return err
 	})
-	// The same secret may be stored again, and must then start with a new window.
+	// A token with the same secret may be stored again, and must then start with a new window.
 	if err == nil {
 		e.tokenUsage.forget(hash)
 	}
@@ -94,7 +94,7 @@ func (e registryAPI) Tokens(ctx context.Context, namespace string, p duly.PagePa
 	}
 
 	err = e.read(ctx, func(c *conn) error {
-		// One row more than the page shows whether another page follows.
+		// The query reads one row more than the page has, which shows whether another page follows.
 		s := c.stmt("token_list").Blob(1, after).Int(2, int64(p.Limit)+1).Text(3, namespace)
 		for {
 			row, err := s.Step()
@@ -112,8 +112,8 @@ func (e registryAPI) Tokens(ctx context.Context, namespace string, p duly.PagePa
 	return page, err
 }
 
-// tokenUsage counts the calls under the tokens' limits. It is kept in memory, because
-// only one process has the file open, and no call then costs a sync.
+// tokenUsage counts the calls under the tokens' limits. It is kept in memory, because only one
+// process has the file open, and so that no call costs a sync.
 type tokenUsage struct {
 	mu      sync.Mutex
 	windows map[usageKey]contract.LimitWindow
@@ -182,12 +182,12 @@ func (e registryAPI) GiveBack(ctx context.Context, hash [32]byte, right contract
 	return nil
 }
 
-// tokenWatchers are the WatchTokens calls. The writer notifies them after a commit with
-// changes, and after it has reopened the store, because a failed commit may have taken
+// tokenWatchers are the WatchTokens calls. The writer notifies these calls after a commit with
+// changes of tokens, and after it has reopened the store, because a failed commit may have taken
 // effect.
 type tokenWatchers struct {
 	mu      sync.Mutex
-	signals map[chan struct{}]struct{} // each holds one signal
+	signals map[chan struct{}]struct{} // each channel holds at most one signal
 }
 
 func (w *tokenWatchers) add() chan struct{} {

@@ -89,7 +89,7 @@ func (c *requeueCall) requeue(t *tx, q *queue, id string, r *duly.RequeueResult)
 		return err
 	}
 
-	// A newer job already does this work, so the dead one merges into it.
+	// A newer job already does this work, so the dead job is merged into it.
 	if holder != nil {
 		q.counters.Merged++
 		r.Merged = holder.ID

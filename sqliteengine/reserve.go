@@ -9,21 +9,22 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Reserve implements duly.Engine. A step that reached its bound without a deliverable
-// job is repeated in a new transaction, so that other calls run in between.
+// Reserve implements duly.Engine. A step that reached its bound without a deliverable job makes
+// Reserve repeat the call in a new transaction, so that other calls run in between.
 func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
 
-	// The caller may reuse its slice after it has left, while the writer still reads it.
+	// The caller may reuse its slice after it has left, while the writer still reads it, so the
+	// slice is copied.
 	p.Namespace, p.Queues = contract.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
 	for {
 		r := &reserveCall{p: p}
 		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run,
 			abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
 		if err != nil {
-			// The caller may have been woken for these queues and will not reserve from them.
+			// The caller may have been woken for these queues, but will not reserve from them.
 			if ctx.Err() != nil {
 				e.notifier.pass(p.Namespace, p.Queues, p.Dispatcher)
 			}
@@ -46,7 +47,7 @@ func (e jobAPI) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deliv
 // fireTicks fires the due ticks of queues. It reports whether another Reserve may find jobs.
 func (e jobAPI) fireTicks(ctx context.Context, refs []duly.QueueRef) (again bool) {
 	for _, ref := range refs {
-		// An error is that of the tick, which stays due, and not that of the Reserve.
+		// The error belongs to the tick, which stays due. The Reserve does not fail.
 		fired, more, err := e.fireRound(ctx, ref)
 		again = again || err == nil && (fired > 0 || more)
 	}
@@ -72,10 +73,10 @@ type reserveCall struct {
 	deliveries []duly.Delivery
 	visited    int // number of queues visited
 	bytes      int
-	full       bool            // the next job does not fit
-	more       bool            // a step ended at its bound
+	full       bool            // whether the next job does not fit into the answer
+	more       bool            // whether a step ended at its limit
 	ticks      []duly.QueueRef // visited queues that have due ticks
-	token      uint64          // the fencing token of reserved messages, created for the first message
+	token      uint64          // the token for reserved messages, created with the first message
 }
 
 // run reserves from the queues in order. It may run more than once.
@@ -104,7 +105,7 @@ func (r *reserveCall) run(t *tx) error {
 			q.reserves++
 		}
 		if q.group != nil {
-			// Consumers are visible even if they find no message.
+			// Consumers are recorded even if they find no message.
 			q.asGroup().noteCall(t, r.p.Consumer)
 		}
 		if q.earliest.tick <= t.now {
@@ -113,7 +114,8 @@ func (r *reserveCall) run(t *tx) error {
 		if err := r.reserveFrom(t, q); err != nil {
 			return err
 		}
-		// Later queues are visited only if there is room, because their order is a priority.
+		// A later queue is visited only if the answer has room, because the order of the queues is
+		// their priority.
 		if len(r.deliveries) == r.p.Max || r.full || r.more {
 			return nil
 		}
@@ -136,7 +138,7 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 	r.more = s.more
 	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {
-		// A pause hides the jobs of further steps, so a repeat would find nothing.
+		// A pause hides the jobs of further steps, so repeating the call would find nothing.
 		r.more = r.more && !q.cfg.Paused
 		return nil
 	}
@@ -163,7 +165,7 @@ func (r *reserveCall) fromReady(t *tx, s *readyBuffer, n int) error {
 
 // takeFirst reserves the first job, unless its body does not fit.
 func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
-	// The step has deleted expired jobs, unless it ended at its bound. Then this call
+	// The step has deleted expired jobs, unless it ended at its limit. In that case this call
 	// leases nothing here and is repeated.
 	alive, err := j.unexpired(t)
 	if err != nil {
@@ -197,12 +199,12 @@ func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
 		return err
 	}
 	r.deliver(j, t.now, len(s.jobs)-s.next+1)
-	// A suspect is delivered alone.
+	// A suspect job is delivered alone.
 	r.full = suspect
 	return nil
 }
 
-// deliver appends a delivery. left is the number of jobs that may still follow.
+// deliver appends a delivery. left is the number of further jobs that the answer may have.
 func (r *reserveCall) deliver(j *job, now int64, left int) {
 	if r.deliveries == nil {
 		r.deliveries = make([]duly.Delivery, 0, min(r.p.Max, left))
@@ -226,7 +228,7 @@ func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	t, q := b.t, b.q
 	end := j.newLeaseEnd(t, lease)
 	if end != b.end || q.group != nil && j.ended != b.ended {
-		// One statement has one lease end, so jobs with another one need the next statement.
+		// One statement has one lease end, so jobs with a different end need another statement.
 		if err := b.flush(); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ const (
 	restoreMark = "-restore-"
 	// keptMark is part of the name of a replaced store.
 	keptMark = ".before-restore-"
-	// keptTime is the format of the time after it, in UTC.
+	// keptTime is the format of the time in the name of a kept store, in UTC.
 	keptTime = "20060102-150405"
 )
 
@@ -43,39 +43,38 @@ type RestoreParams struct {
 	Path string
 	// From is the backup file.
 	From string
-	// Reader, if set, provides the backup. From is then only its name in errors.
+	// Reader, if set, provides the backup. In that case From is only the backup's name in errors.
 	Reader io.Reader
 	// DiscardOld deletes the old store instead of keeping it; see [Restored].
 	DiscardOld bool
 	// Clock is the clock that names the kept store. Default: the system clock.
 	Clock duly.Clock
-	// Progress, if set, is called from time to time in both stages. total is 0 if it is
-	// unknown.
+	// Progress, if set, is called from time to time in each stage. total is 0 if it is unknown.
 	Progress func(stage RestoreStage, done, total int64)
 }
 
 // RestoreStage is a stage of a restore.
 type RestoreStage string
 
-// The stages in their order.
+// The stages of a restore, in their order.
 const (
-	RestoreCopy  RestoreStage = "copy"  // counted in bytes
-	RestoreCheck RestoreStage = "check" // counted in jobs
+	RestoreCopy  RestoreStage = "copy"  // done and total are bytes
+	RestoreCheck RestoreStage = "check" // done and total are jobs
 )
 
 // Restored is the result of a restore.
 type Restored struct {
-	Path  string // of the store, with symbolic links resolved
+	Path  string // path of the store, with symbolic links resolved
 	Kept  string // path of the old store; empty if there was none or it was discarded
 	Bytes int64  // size of the new file
-	Jobs  int64  // number of jobs, including messages held by groups and delayed ones
+	Jobs  int64  // number of jobs, including delayed messages and messages held by groups
 }
 
-// Restore replaces the store at a path by a backup. It first checks a copy of the backup
-// like [Engine.Check]. It returns [duly.ErrUnavailable] if a process has the store open,
+// Restore replaces the store at a path by a backup. It first checks a copy of the backup like
+// [Engine.Check]. It returns [duly.ErrUnavailable] if a process has the store open,
 // [duly.ErrCorrupt] for a backup that is damaged, has faults or is no backup, and
-// [duly.ErrUnsupported] for one of a newer version. If the process dies, the path names
-// either the old or the new store, each complete. After an error it names the old one.
+// [duly.ErrUnsupported] for one of a newer version. If the process dies, the path names either the
+// old or the new store, each complete. After an error it names the old store.
 func Restore(ctx context.Context, p RestoreParams) (Restored, error) {
 	r, err := newRestore(p)
 	if err != nil {
@@ -100,7 +99,7 @@ type restore struct {
 	p    RestoreParams
 	path string
 	lock *os.File
-	copy *os.File // of the backup
+	copy *os.File // the file of the copy
 	done Restored
 }
 
@@ -121,7 +120,7 @@ func newRestore(p RestoreParams) (*restore, error) {
 		}
 	}
 
-	// The rename would otherwise replace a symbolic link instead of its target.
+	// A rename to a symbolic link would replace the link, so the link is resolved first.
 	path, err := resolvePath(p.Path)
 	if err == nil {
 		err = checkRegular(path)
@@ -130,8 +129,8 @@ func newRestore(p RestoreParams) (*restore, error) {
 	return r, err
 }
 
-// checkIsBackup returns an error for a file that can't be copied alone: one that is no
-// backup, or a store with a WAL.
+// checkIsBackup returns an error for a file that can't be copied alone: a file that is no backup,
+// or a store with a WAL.
 func (r *restore) checkIsBackup() error {
 	from := r.p.From
 	info, err := os.Stat(from)
@@ -139,7 +138,7 @@ func (r *restore) checkIsBackup() error {
 		return &duly.Error{Code: duly.CodeNotFound, Cause: err,
 			Message: fmt.Sprintf("the backup %s can't be read: %s", from, storefile.Reason(err))}
 	}
-	// Copying a store onto itself would lose it on an error.
+	// If the copy of a store onto itself failed, the store would be lost.
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
 		return contract.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
 	}
@@ -167,13 +166,13 @@ func (r *restore) run(ctx context.Context) error {
 	if err := dropLeftovers(r.path); err != nil {
 		return storefile.NotWritable(r.path, err)
 	}
-	// A file of another program is refused before the long copy.
+	// A file of another program is refused before the copy, because the copy may take long.
 	old, err := hasReplaceable(r.path)
 	if err != nil {
 		return err
 	}
 
-	// makeCopy may fail after it has created the file.
+	// makeCopy may fail after it has created the file, so dropCopy is always called.
 	defer r.dropCopy()
 	if err := r.makeCopy(old); err != nil {
 		return err
@@ -202,7 +201,7 @@ func (r *restore) run(ctx context.Context) error {
 // makeCopy creates the file of the copy next to the store, readable only by the store's
 // owner.
 func (r *restore) makeCopy(old bool) error {
-	// Only a file of the same folder can be renamed to the path in one step.
+	// Only a file in the same folder can be renamed to the path in one step.
 	f, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+restoreMark+"*"+copySuffix)
 	if err != nil {
 		return storefile.NotWritable(r.path, err)
@@ -213,7 +212,7 @@ func (r *restore) makeCopy(old bool) error {
 	if !old {
 		owner = filepath.Dir(r.path)
 	}
-	// Root may have created the lock file too, and the store's user must be able to open it.
+	// Root may have created the lock file as well, and the store's user must be able to open it.
 	if err := errors.Join(storefile.GiveTo(owner, f), storefile.GiveTo(owner, r.lock)); err != nil {
 		return restoreError(err,
 			"%s belongs to another user, as whom this process can't make files; restore as that user", owner)
@@ -238,7 +237,7 @@ func (r *restore) copyBackup(ctx context.Context) error {
 
 	to := &progressWriter{w: r.copy, progress: func(n int64) { r.p.Progress(RestoreCopy, n, total) }}
 	if _, err := io.Copy(to, contextReader{ctx, from}); err != nil {
-		// The cancellation is the cause. The failed read only follows from it.
+		// The cancellation is the cause of the failed read, so it is returned.
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -272,7 +271,7 @@ func (w *progressWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// place renames the copy to the store's path.
+// place renames the checked copy to the store's path.
 func (r *restore) place() error {
 	err := durable.Place(r.copy, r.path)
 	if err == nil {

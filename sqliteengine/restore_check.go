@@ -13,8 +13,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// check checks the copy like `duly check`, upgrades it to this layout and removes its WAL,
-// as in a backup. Open refuses such a file next to the WAL of another file.
+// check checks the copy like `duly check`, upgrades it to this layout and removes its WAL. So the
+// copy is like a backup: Open refuses it next to the WAL of another file.
 func (r *restore) check(ctx context.Context) error {
 	copied := r.copy.Name()
 	report, err := checkFile(ctx, copied, func(done, total int64) { r.p.Progress(RestoreCheck, done, total) })
@@ -35,7 +35,7 @@ func (r *restore) check(ctx context.Context) error {
 	if err := voidReceipts(copied); err != nil {
 		return r.backupError(storeError(copied, err))
 	}
-	// Only the file itself is renamed, and the last changes are still in its WAL.
+	// Only the file itself is renamed, but the last changes are still in its WAL.
 	if err := removeWAL(copied); err != nil {
 		return r.backupError(storeError(copied, err))
 	}
@@ -48,7 +48,7 @@ func (r *restore) check(ctx context.Context) error {
 	return nil
 }
 
-// backupError converts an error of the copy to one of the backup.
+// backupError converts an error about the copy to an error about the backup.
 func (r *restore) backupError(err error) error {
 	var e *duly.Error
 	if !errors.As(err, &e) {
@@ -56,7 +56,7 @@ func (r *restore) backupError(err error) error {
 	}
 	message := strings.ReplaceAll(e.Message, r.copy.Name(), r.p.From)
 	switch {
-	case e.Code == duly.CodeFull: // the copy's disk is full, not the backup's
+	case e.Code == duly.CodeFull: // the disk of the copy is full, and not that of the backup
 		message = strings.ReplaceAll(e.Message, r.copy.Name(), r.path)
 	case e.Code == duly.CodeCorrupt && !errors.Is(err, errForeign):
 		message = fmt.Sprintf("%s is damaged; nothing was restored: take another backup", r.p.From)
@@ -64,7 +64,7 @@ func (r *restore) backupError(err error) error {
 	return &duly.Error{Code: e.Code, Message: message, Cause: err}
 }
 
-// checkFile upgrades and checks a file that nobody else has open.
+// checkFile upgrades and checks a file that no other process has open.
 func checkFile(ctx context.Context, path string, progress func(done, total int64)) (contract.CheckReport, error) {
 	h, err := current.readHeader(path)
 	if err == nil && h.missing {
@@ -77,7 +77,7 @@ func checkFile(ctx context.Context, path string, progress func(done, total int64
 		return contract.CheckReport{}, storeError(path, err)
 	}
 
-	// With Manual, the copy stays as the backup was: no timer takes back a lease.
+	// With Manual, the copy stays like the backup, because no timer takes back a lease.
 	cfg := Config{Path: path, Logger: slog.New(slog.DiscardHandler), Manual: true, isCopy: true}.withDefaults()
 	e, err := newEngine(cfg, current)
 	if err != nil {
@@ -108,7 +108,7 @@ func voidReceipts(path string) error {
 	return errors.Join(c.Exec(statements["void_receipts"]), c.Close())
 }
 
-// removeWAL removes the WAL of a file that nobody else has open.
+// removeWAL removes the WAL of a file that no other process has open.
 func removeWAL(path string) error {
 	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {

@@ -24,8 +24,8 @@ func runRestore(args []string) error {
 	return nil
 }
 
-// steps are the system calls that change the disk. A kill before one equals a kill after the
-// one before it.
+// steps are the system calls that change the disk. A kill before one of them equals a kill after
+// the previous one.
 func steps() []string {
 	calls := []string{"linkat", "renameat", "unlinkat", "fsync", "ftruncate"}
 	if proctest.Long() {
@@ -63,8 +63,8 @@ func TestRestoreIsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killAt runs a restore in a process that is killed before its n-th call of that name. It
-// reports whether there are that many calls.
+// killAt runs a restore in a process that is killed before its n-th call of that name. It reports
+// whether the restore makes so many calls.
 func (r *restoring) killAt(call string, n int) bool {
 	r.Helper()
 	inject := fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n)

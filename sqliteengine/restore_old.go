@@ -18,9 +18,9 @@ import (
 
 // These functions deal with the store that a restore replaces.
 
-// hasReplaceable reports whether there is a store to replace. It returns an error for a file
-// of another program, because a mistyped path must not destroy it. A damaged store or one of
-// a newer version may be replaced.
+// hasReplaceable reports whether there is a store to replace. It returns an error for a file of
+// another program, because a mistyped path must not destroy it. A damaged store or a store of a
+// newer version may be replaced.
 func hasReplaceable(path string) (there bool, err error) {
 	h, err := current.readHeader(path)
 	switch {
@@ -51,7 +51,7 @@ func foldWAL(path string) error {
 	}
 
 	for _, end := range []string{"-wal", "-journal"} {
-		// Both are empty now, unless another program uses the store.
+		// Both files are empty now, unless another program uses the store.
 		if info, err := os.Stat(path + end); err == nil && info.Size() > 0 {
 			return contract.Errorf(duly.CodeUnavailable,
 				"%s%s is still in use; nothing was restored: end the program that has %s open", path, end, path)
@@ -62,7 +62,8 @@ func foldWAL(path string) error {
 			return storefile.NotWritable(path, err)
 		}
 	}
-	// After a power cut, a WAL that is back would be read into the new file.
+	// Without this sync, a power cut could restore the WAL, which would then be read into the new
+	// file.
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
@@ -75,7 +76,7 @@ func moveOldWAL(path string) error {
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA synchronous = FULL;
 PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 	if err == nil {
-		// This recovers the WAL, or rolls back a journal.
+		// Any query recovers the WAL, or rolls back a journal.
 		_, err = c.Query("PRAGMA schema_version")
 	}
 	if err == nil && exists(path+"-wal") {
@@ -96,7 +97,7 @@ func (r *restore) keepOld() error {
 	for n := 2; exists(kept); n++ {
 		kept = fmt.Sprintf("%s-%d", name, n)
 	}
-	// A rename would leave the path without a store until place.
+	// A rename would leave the path without a store until place is called.
 	err := os.Link(r.path, kept)
 	if err != nil {
 		err = copyFile(r.path, kept)
@@ -108,7 +109,7 @@ func (r *restore) keepOld() error {
 	return durable.SyncFolder(filepath.Dir(r.path))
 }
 
-// copyFile copies a file that nobody is writing to.
+// copyFile copies a file that no program is writing to.
 func copyFile(path, to string) error {
 	from, err := os.Open(path)
 	if err != nil {
@@ -120,7 +121,7 @@ func copyFile(path, to string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the rename
+	defer os.Remove(f.Name()) // fails if the file was already renamed
 	if _, err := io.Copy(f, from); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -136,7 +137,7 @@ var copySuffixes = []string{"", "-wal", "-shm", "-journal", storefile.BallastSuf
 // dropKept removes the second name of a store that a killed restore has not replaced. The
 // caller holds the lock.
 func dropKept(path string, beside []os.DirEntry) (err error) {
-	// Without a file at the path, a second name is the only one of the store.
+	// If no file is at the path, the second name is the only name of the store, so it is kept.
 	info, missing := os.Stat(path)
 	if missing != nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// The jobs of the stores in these tests. The old ones are only in the WAL.
+// The jobs of the stores in these tests. Those of the old store are only in its WAL.
 var (
 	oldJobs = []string{"old-1", "old-2"}
 	newJobs = []string{"new"}
@@ -131,7 +131,7 @@ func (r *restoring) holds(path string, want []string) {
 	}
 }
 
-// files returns the files of the folder, without locks and ballasts, with their hashes.
+// files returns the files of the folder with their hashes, without locks and ballasts.
 func (r *restoring) files() map[string]string {
 	r.Helper()
 	found, err := os.ReadDir(r.dir)
@@ -141,7 +141,7 @@ func (r *restoring) files() map[string]string {
 		if strings.HasSuffix(f.Name(), "-lock") || strings.HasSuffix(f.Name(), "-ballast") {
 			continue
 		}
-		if strings.HasSuffix(f.Name(), "-shm") { // SQLite changes it while the store is open
+		if strings.HasSuffix(f.Name(), "-shm") { // SQLite changes this file while the store is open
 			files[f.Name()] = ""
 			continue
 		}
@@ -238,7 +238,7 @@ func TestRestoreReadsFromReader(t *testing.T) {
 	r.holds(r.path, newJobs)
 }
 
-// A backup of an older layout is upgraded. The backup itself stays unchanged.
+// A backup of an older layout is upgraded. The file of the backup is not changed.
 func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 	t.Parallel()
 	for version := 1; version < current.version(); version++ {
@@ -256,8 +256,8 @@ func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 	}
 }
 
-// A damaged store can be replaced. A damaged header of a store that was not closed needs an
-// operator.
+// A damaged store can be replaced. If the store was not closed and its header is damaged, Restore
+// refuses.
 func TestRestoreReplacesADamagedStore(t *testing.T) {
 	t.Parallel()
 	for how, damage := range map[string]func(path string) error{
@@ -285,7 +285,7 @@ func TestRestoreReplacesADamagedStore(t *testing.T) {
 	}
 }
 
-// refusalOfRestore is a restore that must change nothing.
+// refusalOfRestore is a restore that must fail and change nothing.
 type refusalOfRestore struct {
 	prepare func(r *restoring, p *RestoreParams)
 	code    error
@@ -320,7 +320,8 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 			p.From, p.Reader = "standard input", io.MultiReader(strings.NewReader("SQLite"),
 				brokenReader{io.ErrUnexpectedEOF})
 		}, duly.ErrUnavailable, "standard input can't be copied"},
-		"the disk is full": {func(_ *restoring, p *RestoreParams) { // with the error of a write
+		// The disk is full: the error comes from a write.
+		"the disk is full": {func(_ *restoring, p *RestoreParams) {
 			p.From, p.Reader = "standard input", brokenReader{&os.PathError{Op: "write", Path: "x",
 				Err: syscall.ENOSPC}}
 		}, duly.ErrFull, "no space left on device; nothing was restored: free some space and repeat"},
@@ -382,7 +383,7 @@ func (r *restoring) sql(path, text string) error {
 	return errors.Join(c.Exec(text), c.Close())
 }
 
-// C15.55: a refused restore changes no file and leaves none behind.
+// C15.55: a refused restore changes no file and leaves no file behind.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	for what, c := range refusalsOfRestore() {
@@ -407,7 +408,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// The error names the process that has the store open.
+// The error of a restore names the process that has the store open.
 func TestRestoreNamesTheProcessThatHasTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
@@ -464,7 +465,7 @@ func TestOpenRemovesTheLinkOfAKilledRestore(t *testing.T) {
 	mustRefuse(t, r.path, duly.ErrInvalid, "hard link")
 }
 
-// Without hard links, the old store is copied.
+// If hard links are not possible, the old store is copied.
 func TestRestoreCopiesStoreWithoutHardLinks(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
@@ -526,7 +527,7 @@ func TestRestoreKeepsOwnerOfStore(t *testing.T) {
 		t.Skip("needs root, to give a file to another user")
 	}
 
-	const user = 12345 // any other user
+	const user = 12345 // the ID of any other user
 	r := newRestoring(t)
 	r.must(os.Chown(r.dir, user, user))
 	r.must(os.Chown(r.path, user, user))
@@ -544,7 +545,7 @@ func TestRestoreKeepsOwnerOfStore(t *testing.T) {
 }
 
 // A power cut must not bring back the WAL of the old store: its removal is synced before the
-// rename. A WAL that exists all the same is not read into the new file.
+// rename. Even if that WAL exists, it is not read into the new file.
 func TestRestoredFileIgnoresOldWAL(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)

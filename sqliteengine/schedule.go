@@ -18,7 +18,7 @@ var errRecord = errors.New("sqliteengine: a schedule's record cannot be read")
 func scanState(s *sqliteconn.Stmt, ref duly.QueueRef) contract.ScheduleRecord {
 	r := contract.ScheduleRecord{Queue: ref, Version: s.ColInt(1), Paused: s.ColInt(2) != 0}
 	r.Name = s.ColText(0)
-	r.Next, r.Last = s.ColInt(3), s.ColInt(4) // NULL is 0
+	r.Next, r.Last = s.ColInt(3), s.ColInt(4) // a NULL column reads as 0
 	r.Fired, r.Skipped, r.Missed = s.ColInt(5), s.ColInt(6), s.ColInt(7)
 	return r
 }
@@ -102,8 +102,8 @@ func (q *queue) dropSchedule(t *tx, name string) (bool, error) {
 	return true, q.readEarliestOf(t, &q.earliest.tick)
 }
 
-// setAside moves a schedule whose record cannot be read to another table, so that it holds up
-// no other schedule. Its bytes stay there.
+// setAside moves a schedule whose record cannot be read to another table, so that it does not block
+// other schedules. The bytes of the record stay in that table.
 func (q *queue) setAside(t *tx, name string) (found bool, err error) {
 	s := t.stmt("schedule_find").Int(1, q.id).Text(2, name)
 	if row, err := s.Step(); err != nil || !row {
@@ -115,7 +115,7 @@ func (q *queue) setAside(t *tx, name string) (found bool, err error) {
 		return false, nil
 	}
 
-	t.w.log.Error("a schedule cannot be read and was moved to table unreadable_schedules; put it again",
+	t.w.log.Error("the record of a schedule cannot be read and was moved to table unreadable_schedules; put the schedule again",
 		"queue", q.ref.String(), "schedule", name, "error", err)
 	if _, err := t.stmt("schedule_aside").Int(1, q.id).Text(2, name).Int(3, t.now).Run(); err != nil {
 		return false, err
@@ -129,6 +129,6 @@ func (t readTx) scheduleStats(q *queue, s *duly.Stats) error {
 		return nil
 	}
 	return eachRow(t.stmt("schedule_stats").Int(1, q.id), func(row *sqliteconn.Stmt) {
-		s.Schedules, s.NextTick = row.ColInt(0), clock.FromMilli(row.ColInt(1)) // NULL is 0
+		s.Schedules, s.NextTick = row.ColInt(0), clock.FromMilli(row.ColInt(1)) // a NULL column reads as 0
 	})
 }

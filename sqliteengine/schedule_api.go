@@ -106,8 +106,8 @@ func (e scheduleAPI) GetSchedule(ctx context.Context, ref duly.QueueRef, name st
 	return info, err
 }
 
-// Schedules implements duly.Scheduler. The cursor is the place and the name of the last
-// schedule of the page before.
+// Schedules implements duly.Scheduler. The cursor consists of the place and the name of the last
+// schedule on the previous page.
 func (e scheduleAPI) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (
 	page duly.SchedulePage, err error,
 ) {
@@ -138,12 +138,12 @@ func (e scheduleAPI) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pa
 // scheduleList is a page of schedules.
 type scheduleList struct {
 	limit  int
-	behind int64 // the place of the last schedule
+	behind int64 // place of the last schedule of the page
 	name   string
 	page   duly.SchedulePage
 }
 
-// read adds schedules until the page or the slice ends. It skips unreadable ones.
+// read adds schedules until the page or the slice ends. It skips unreadable schedules.
 func (l *scheduleList) read(t readTx, q *queue, slice *readSlice) (more bool, err error) {
 	rows := t.stmt("schedules_page").Int(1, q.id).Int(2, l.behind).Text(3, l.name).Int(4, noLimit)
 	defer rows.Reset()

@@ -34,7 +34,7 @@ func scheduleFailpoints() []failpointOp {
 			return func() error {
 				err := f.e.DeleteSchedule(f.Context(), q, "a", 0)
 				if duly.CodeOf(err) == duly.CodeNotFound {
-					return nil // a repeat
+					return nil // a repeated Fire changes nothing
 				}
 				return err
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/schedule"
 )
 
-// The moments at which a process dies that fires a tick.
+// The moments at which the process that fires a tick dies.
 const (
 	diesBeforeRead = "before the read"
 	diesAfterRead  = "after the read"
@@ -26,10 +26,10 @@ const (
 	diesUnanswered = "after the commit of Fire, without an answer"
 )
 
-// killedTick is when the tick of the killed process is due.
+// killedTick is the due time of the tick, counted from the start of the test.
 const killedTick = time.Hour
 
-// openKilled opens the store at the moment of the tick.
+// openKilled opens the store at the time of the tick.
 func openKilled(path string) (*Engine, error) {
 	c := clock.NewFake()
 	c.Advance(killedTick)
@@ -46,7 +46,7 @@ func dueItems(e *Engine) ([]contract.FireItem, error) {
 	return schedule.Fold(&due.Schedules[0], timing, due.Now, due.TTL), err
 }
 
-// runFiring fires a due tick up to a moment, and waits there to be killed.
+// runFiring fires a due tick up to the given moment, and waits there until it is killed.
 func runFiring(args []string) error {
 	path, moment := args[0], args[1]
 	e, err := openKilled(path)
@@ -86,8 +86,8 @@ func runFiring(args []string) error {
 	return e.write(context.Background(), o)
 }
 
-// C17.85, C17.90, C17.91: wherever a process dies, the next one finds the tick due or fired, and
-// the tick has one run.
+// C17.85, C17.90, C17.91: at whatever moment a process dies, the next process finds the tick due or
+// fired, and the tick has one run.
 func TestTickSurvivesAKilledProcess(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []string{diesBeforeRead, diesAfterRead, diesInsideFire, diesAfterFire, diesUnanswered} {
@@ -125,7 +125,7 @@ func TestTickSurvivesAKilledProcess(t *testing.T) {
 	}
 }
 
-// C17.90: a Fire whose answer was lost is stale when it is repeated.
+// C17.90: if the answer of a Fire was lost, its repeat is stale.
 func TestRepeatedFireIsStale(t *testing.T) {
 	t.Parallel()
 	s := newScheduled(t, true)

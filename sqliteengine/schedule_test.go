@@ -104,8 +104,8 @@ func (s *scheduled) step() {
 	}
 }
 
-// C17.106, C17.109, C17.114: without Manual, ticks fire by the engine's own timer, each at its
-// own moment.
+// C17.106, C17.109, C17.114: without Manual, the engine's own timer fires each tick at its own
+// time.
 func TestTimerFiresTicks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestOpenFiresOverdueTicks(t *testing.T) {
 	})
 }
 
-// C17.93: a queue that is full is tried again every 2 s. Another schedule of the queue is not
-// late by that.
+// C17.93: the ticks of a full queue are tried again every 2 s. That does not delay another schedule
+// of the queue.
 func TestFullQueueIsFiredAgainAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +202,8 @@ func TestFullQueueIsFiredAgainAfterAPause(t *testing.T) {
 	})
 }
 
-// C17.39: a zone that this process does not know stops one schedule, and the log says so once
-// per version.
+// C17.39: a zone that this process does not know stops one schedule, and is logged once per version
+// of the schedule.
 func TestUnknownZoneStopsOneSchedule(t *testing.T) {
 	t.Parallel()
 	s := newScheduled(t, true)
@@ -246,8 +246,8 @@ func TestForeignTickIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// C17.145: a record that cannot be read stops no other schedule. The first pass that finds it
-// moves it aside, with its bytes.
+// C17.145: a record that cannot be read stops no other schedule. The first pass that finds the
+// record moves it aside, with its bytes.
 func TestUnreadableScheduleIsMovedAside(t *testing.T) {
 	t.Parallel()
 	s := newScheduled(t, true)
@@ -305,8 +305,8 @@ func TestCheckFindsAMissedTick(t *testing.T) {
 	s.ran("the tick is repaired", "a 60")
 }
 
-// C17.140: on a full disk, schedules cannot be put. A tick stays due until there is room, unless
-// it makes no run.
+// C17.140: on a full disk, schedules cannot be put. A tick that makes a run stays due until there
+// is room.
 func TestFullDiskRefusesRuns(t *testing.T) {
 	t.Parallel()
 	s := newScheduled(t, true)
@@ -338,7 +338,7 @@ func TestFullDiskRefusesRuns(t *testing.T) {
 	s.ran("there is room", "a 60")
 }
 
-// C17.139: one schedule more than the bound is full.
+// C17.139: a queue refuses a schedule beyond its maximum number as full.
 func TestQueueHasABoundOfSchedules(t *testing.T) {
 	t.Parallel()
 	s := newScheduled(t, true)
@@ -362,7 +362,7 @@ SELECT queue, 'n' || i, version, 0, next, 0, 0, 0, record FROM schedules, n`)
 	s.must(s.e.DeleteSchedule(t.Context(), duly.Q("q"), "n7", 0))
 	s.must(put("more", "@daily"))
 
-	// All of them are due at the same moment.
+	// All ticks are due at the same moment.
 	s.clock.Advance(24 * time.Hour)
 	s.step()
 	if st, err := s.e.Stats(t.Context(), duly.Q("q")); err != nil || st.Sizes.Ready != duly.MaxSchedules {
@@ -380,7 +380,7 @@ func TestDestroyDeletesScheduleRows(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	s.step()
 	s.must(s.e.Destroy(t.Context(), duly.Q("q")))
-	for range 20 { // a slice of maintenance after each transaction
+	for range 20 { // maintenance runs one slice after each transaction
 		if ask(t, s.e, "SELECT count(*) FROM graves") == "0" {
 			break
 		}

@@ -27,12 +27,12 @@ const pageSize = 8192
 // migration upgrades a file from layout version-1 to version.
 type migration struct {
 	version int
-	name    string // of the file in sql/migrations
+	name    string // name of the file in sql/migrations
 	sql     string
 }
 
-// layout lists all migrations in order: layout[i] leads to version i+1. The last one
-// leads to the layout that this version of duly reads and writes.
+// layout lists all migrations in order: layout[i] leads to version i+1. The last migration leads to
+// the layout that this version of duly reads and writes.
 type layout []migration
 
 // current is the layout of this version of duly. It never changes.
@@ -65,7 +65,7 @@ func (l layout) version() int { return len(l) }
 
 // header is the part of a database file's header that Open checks.
 type header struct {
-	missing bool // the file does not exist or is empty
+	missing bool // whether the file does not exist or is empty
 	version int
 }
 
@@ -105,8 +105,8 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	if page == 1 {
 		page = 65536
 	}
-	// Pages that are still in the WAL count as well. So a file without a WAL that is
-	// shorter than its header says was cut.
+	// Pages that are still in the WAL count as well. So a file without a WAL was cut if it is
+	// shorter than its header says.
 	if pages := int64(binary.BigEndian.Uint32(b[28:])); info.Size() < pages*page && !exists(path+"-wal") {
 		return header{}, &duly.Error{Code: duly.CodeCorrupt, Cause: errCut,
 			Message: fmt.Sprintf("%s is damaged: it is shorter than its header says; restore a backup", path)}
@@ -143,11 +143,11 @@ func foreignFile(path, why string) error {
 		Message: fmt.Sprintf("%s is not a file of duly: %s; it was left as it is, give another path", path, why)}
 }
 
-// Causes of errors that Restore distinguishes: it may replace a file that was cut, but
-// not one of another program.
+// Causes of errors that Restore distinguishes: it may replace a file that was cut, but not a file
+// of another program.
 var (
 	errCut     = errors.New("sqliteengine: the file is shorter than its header says")
-	errForeign = errors.New("sqliteengine: not a file of duly")
+	errForeign = errors.New("sqliteengine: the file was not created by duly")
 )
 
 func exists(path string) bool {
@@ -184,7 +184,7 @@ func (l layout) create(path string) error {
 	return storeError(path, durable.SyncFolder(filepath.Dir(path)))
 }
 
-// initialize runs all migrations on an empty file. It syncs nothing, because create syncs the
+// initialize runs all migrations on an empty file. It does not sync, because create syncs the
 // complete file.
 func (l layout) initialize(path string) error {
 	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
@@ -215,7 +215,7 @@ func (l layout) migrate(c *sqliteconn.Conn, version int) error {
 	return c.Exec(fmt.Sprintf("PRAGMA user_version = %d; COMMIT", l.version()))
 }
 
-// upgrade migrates an older file to this layout, after it has saved a copy.
+// upgrade migrates an older file to this layout, after it has saved a copy of the file.
 func (l layout) upgrade(path string, version int) error {
 	c, err := sqliteconn.Open(path, sqliteconn.ReadWrite)
 	if err != nil {

@@ -17,7 +17,7 @@ func (e jobAPI) Settle(ctx context.Context, namespace string, outcomes []duly.Se
 	}
 	s := &settleCall{ref: duly.QueueRef{Namespace: contract.NamespaceOr(namespace)},
 		outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
-	// Without this the call would take a transaction and change nothing.
+	// Without this check, the call would run a transaction that changes nothing.
 	if len(outcomes) == 0 {
 		return s.results, nil
 	}
@@ -44,8 +44,8 @@ type settleCall struct {
 	ref      duly.QueueRef // its namespace
 	outcomes []duly.SettleRequest
 	parts    []contract.ReceiptParts
-	invalid  []error         // errors known before any job is read
-	topics   []duly.QueueRef // of groups whose deliveries have ended
+	invalid  []error         // errors of receipts that are known before any job is read
+	topics   []duly.QueueRef // topics of groups whose deliveries have ended
 	results  []error
 }
 
@@ -56,7 +56,7 @@ func (s *settleCall) validate() {
 		if s.invalid[i] = contract.ValidatePlainSettle(o); s.invalid[i] != nil {
 			continue
 		}
-		// This engine has no shards, so such a receipt is from another engine.
+		// This engine has no shards, so a receipt with a shard is from another engine.
 		if s.parts[i], _ = contract.ParseReceipt(o.Receipt); s.parts[i].Shard != 0 {
 			s.invalid[i] = duly.ErrLeaseLost
 		}
@@ -77,7 +77,7 @@ func (s *settleCall) space() spaceClass {
 func (s *settleCall) run(t *tx) error {
 	s.topics = s.topics[:0]
 	for i := range s.outcomes {
-		// A bad receipt fails alone.
+		// An invalid receipt fails alone.
 		if s.results[i] = s.invalid[i]; s.results[i] != nil {
 			continue
 		}
@@ -131,8 +131,8 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 		return false, nil
 	}
 
-	// One statement acks a plain job. It saves a fifth of the processor time of reserving and
-	// acking in batches. It matches no other job.
+	// One statement acks a plain job. It matches no other job. It saves a fifth of the processor
+	// time of reserving and acking in batches.
 	if o.As == duly.Ack {
 		name := "ack_plain"
 		if q.group != nil {
@@ -145,7 +145,7 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 		if acked == 1 {
 			q.counters.Acked++
 			q.sizes.Leased--
-			// The acked message may have been the first that the group held.
+			// The acked message may have been the first message that the group held.
 			if q.group != nil {
 				q.group.stale = true
 			}
@@ -222,7 +222,7 @@ func (x *extendCall) run(t *tx) error {
 // extend sets a new lease end. It returns false if the receipt is not current.
 func (x *extendCall) extend(t *tx, q *queue, p *contract.ReceiptParts) (bool, error) {
 	lease := x.lease
-	// Without a lease in the call the job's own applies, and only its row has that.
+	// Without a lease in the call, the lease of the job applies, which only its row has.
 	if lease == 0 {
 		j, err := q.current(t, p)
 		if err != nil || j == nil {

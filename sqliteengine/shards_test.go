@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C10.2, C11.31: this engine refuses more than one shard and changes nothing then.
+// C10.2, C11.31: this engine refuses a queue of more than one shard, and changes nothing.
 func TestMoreThanOneShardIsUnsupported(t *testing.T) {
 	t.Parallel()
 	r := newDamagedStore(t)
@@ -31,8 +31,8 @@ func TestMoreThanOneShardIsUnsupported(t *testing.T) {
 	}
 }
 
-// C11.25: reads run concurrently with the writer, each on one commit, even in the middle of a
-// transaction.
+// C11.25: reads run concurrently with the writer, and each read sees one commit, even in the middle
+// of a transaction.
 func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	t.Parallel()
 	r := newDamagedStore(t)

@@ -35,16 +35,17 @@ import (
 type spaceClass int
 
 const (
-	spaceNone  spaceClass = iota // frees space, or changes rows in place
-	spaceSome                    // adds texts or rows to stored objects
-	spaceLarge                   // stores new jobs or bodies; refused on a full disk
+	spaceNone  spaceClass = iota // the operation frees space, or changes rows in place
+	spaceSome                    // the operation adds texts or rows to stored objects
+	spaceLarge                   // the operation stores new jobs or bodies, and is refused on a full disk
 )
 
 const (
 	// shortagePages is how long the WAL of a store short of space grows, in pages, before
 	// a checkpoint: 512 KiB.
 	shortagePages = 64
-	// shortageSlice is how many pages such a store returns to the disk at a time.
+	// shortageSlice is the number of pages that a store short of space returns to the disk at a
+	// time.
 	shortageSlice = 16
 	// briefBusyTimeout is how many milliseconds a checkpoint waits for readers before it
 	// interrupts them.
@@ -54,9 +55,9 @@ const (
 // diskSpace tracks the disk space of the store.
 type diskSpace struct {
 	*storefile.Ballast
-	file     string // the database file
-	shortage bool   // the store refuses operations that need space
-	covered  int64  // the page count for which cover last succeeded
+	file     string // path of the database file
+	shortage bool   // whether the store refuses operations that need space
+	covered  int64  // page count for which cover last succeeded
 }
 
 // errDiskFull wraps an error as SQLite's error of a full disk.
@@ -69,9 +70,8 @@ func (r *diskSpace) errShortage() error {
 			"repeat", r.file)
 }
 
-// admit refuses an operation that needs more space than there is. Once half of the
-// ballast is used, it refuses small additions too, so that deletions always have space
-// left.
+// admit refuses an operation that needs more space than the store has. Once half of the ballast is
+// used, it refuses small additions too, so that deletions always have space left.
 func (r *diskSpace) admit(n spaceClass) error {
 	if r.shortage && (n == spaceLarge || n == spaceSome && r.Size() < r.Base()/2) {
 		return r.errShortage()
@@ -83,7 +83,8 @@ func (r *diskSpace) admit(n spaceClass) error {
 func (r *diskSpace) growth(pages int64) int64 {
 	info, err := os.Stat(r.file)
 	if err != nil {
-		// The file was moved away. Reads and writes of it fail with a better error.
+		// The file was moved away. Its reads and writes fail with a better error than this function
+		// could return.
 		return 0
 	}
 	return max(0, pages*pageSize-info.Size())
@@ -110,7 +111,7 @@ func (r *diskSpace) cover(c *conn) error {
 			return errDiskFull(r.errShortage())
 		}
 	case r.Size() < r.Base()+growth:
-		// It grows in large steps, because this runs on every push.
+		// The ballast grows in large steps, because cover runs on every push.
 		if err := r.Grow(r.Base() + growth + r.Base()/2); err != nil && r.Size() < r.Base()+growth {
 			return errDiskFull(err)
 		}
@@ -121,7 +122,7 @@ func (r *diskSpace) cover(c *conn) error {
 
 // borrow frees half of the ballast for the WAL.
 func (r *diskSpace) borrow() error {
-	// The ballast shrinks, so the next commit must compare it with the WAL again.
+	// The ballast shrinks below, so the next commit must compare it with the WAL again.
 	r.shortage, r.covered = true, 0
 	return r.Cut(r.Size() / 2)
 }
@@ -134,7 +135,7 @@ func (w *writer) isFull(err error) bool {
 // attempt runs operations in one transaction. On a full disk it frees space and tries
 // again.
 func (w *writer) attempt(ops []*op) error {
-	// The disk may have space again, and these operations would be refused without it.
+	// The disk may have space again. Without it these operations would be refused.
 	if w.space.shortage && anyAtLeast(ops, spaceSome) {
 		w.reclaim()
 	}
@@ -150,7 +151,7 @@ func (w *writer) attempt(ops []*op) error {
 		return err
 	}
 
-	// Operations that free space may use half of the ballast; others fail.
+	// Operations that free space may use half of the ballast. All other operations fail.
 	if !anyBelow(ops, spaceLarge) {
 		w.enterShortage(err)
 		return err
@@ -211,19 +212,20 @@ func (r *diskSpace) trimBallast() error {
 // freeSpace moves the whole WAL into the file, using the space of the ballast, and
 // truncates the WAL.
 func (w *writer) freeSpace() error {
-	// Passes of another connection would make this checkpoint fail as busy.
+	// Passes on another connection would make this checkpoint fail as busy.
 	w.checkpoints.stop()
 	err := w.moveWAL(func() error {
 		err := w.truncateWAL()
 		if !sqliteconn.IsBusy(err) {
 			return err
 		}
-		// These readers keep the WAL from shrinking, and new ones would let it grow.
+		// Running readers keep the WAL from shrinking, and new readers would let it grow.
 		w.e.readers.pause()
 		defer w.e.readers.resume()
 		return w.truncateWAL()
 	})
-	// Only this error leaves the state of the disk unknown. After others the caller tries again.
+	// Only an I/O error leaves the state of the disk unknown. After other errors the caller tries
+	// again.
 	if sqliteconn.IsIO(err) {
 		return err
 	}
@@ -260,7 +262,7 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 	}
 
 	err = checkpoint()
-	// Another process took the freed space, so all of the ballast is needed.
+	// Another process took the freed space, so all of the ballast must be given up.
 	if sqliteconn.IsFull(err) && r.Size() > 0 {
 		if cut := r.Cut(0); cut == nil {
 			err = checkpoint()
@@ -269,13 +271,13 @@ func (w *writer) moveWAL(checkpoint func() error) error {
 	if err == nil {
 		w.walPages, w.mayShrink = 0, true
 	}
-	// Also after an error, other processes must not take the freed space.
+	// The ballast grows even after an error, because other processes must not take the freed space.
 	w.refillBallast()
 	return err
 }
 
-// refillBallast grows the ballast to its base. A store short of space needs a quarter more
-// before it accepts jobs again, so that it has space for them.
+// refillBallast grows the ballast to its base. A store short of space accepts jobs again only when
+// the ballast is a quarter larger, so that there is space for the jobs.
 func (w *writer) refillBallast() {
 	r, want := &w.space, w.space.Base()
 	if r.shortage {
@@ -299,7 +301,7 @@ func (w *writer) refillBallast() {
 func (w *writer) enterShortage(why error) {
 	w.space.shortage = true
 	if !w.e.diskFull.Swap(true) {
-		w.log.Warn("the disk is full; new jobs are refused until it has space, everything else continues",
+		w.log.Warn("the disk is full; new jobs are refused until it has space, other operations continue",
 			"path", w.e.cfg.Path, "ballast", w.space.Size(), "of", w.space.Base(), "error", why)
 	}
 }
@@ -329,7 +331,7 @@ func (w *writer) reclaim() (again bool) {
 	}
 	switch {
 	case errors.Is(err, errNotMoved):
-		w.walPages = shortagePages / 2 // a reader needs the WAL; the next try is after half a WAL
+		w.walPages = shortagePages / 2 // a reader needs the WAL, so the next try comes after half a WAL
 	case err != nil:
 		w.backgroundError(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// fillDisk makes a disk full for the ballast, or empties it again. The ballast then has less
+// fillDisk makes a disk full for the ballast, or empties it again. After that, the ballast has less
 // than half of its base.
 func fillDisk(t *testing.T, e *Engine, isFull bool) {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestBallastCoversWAL(t *testing.T) {
 	}
 }
 
-// A ballast that can't be opened is not reported as a full disk.
+// Open does not report a ballast that can't be opened as a full disk.
 func TestOpenReportsUnusableBallast(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(path string) error{
@@ -106,7 +106,7 @@ func TestOpenReportsUnusableBallast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "duly.db")
 			if err := occupy(path + storefile.BallastSuffix); err != nil {
-				t.Skip(err) // Windows allows few users to create links
+				t.Skip(err) // on Windows, few users may create symbolic links
 			}
 
 			mustRefuse(t, path, duly.ErrUnavailable, path+storefile.BallastSuffix+" is not a regular file")

@@ -44,8 +44,8 @@ func readStatements() map[string]string {
 	return found
 }
 
-// widths lists the row counts for which wide statements are prepared. Any number of
-// rows is a sum of few of them.
+// widths lists the row counts for which wide statements are prepared. Any number of rows is a sum
+// of a few of these counts.
 var widths = [...]int{64, 16, 4, 1}
 
 // width returns the largest width of at most n rows.
@@ -102,7 +102,7 @@ func (c *conn) stmt(name string) *sqliteconn.Stmt {
 	return s
 }
 
-// many returns the named statement for a number of rows, one of widths.
+// many returns the named statement for a number of rows, which must be one of widths.
 func (c *conn) many(name string, rows int) *sqliteconn.Stmt {
 	key := wideName{name, rows}
 	if s := c.wide[key]; s != nil {

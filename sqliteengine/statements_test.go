@@ -51,7 +51,8 @@ func TestEveryStatementCanBePrepared(t *testing.T) {
 	}
 }
 
-// Every search of the hot path and of a step uses an index that it names, and none sorts.
+// Every search of the hot path and of a step uses an index that the statement names. No statement
+// sorts.
 func TestNoStatementSortsOrScansJobs(t *testing.T) {
 	t.Parallel()
 	c, err := openNew(t).connect(sqliteconn.ReadWrite)
@@ -82,7 +83,7 @@ func TestNoStatementSortsOrScansJobs(t *testing.T) {
 			}
 			plan := s.ColText(3)
 			if strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") || strings.HasPrefix(plan, "SCAN jobs") &&
-				name != "stray_queues" { // which runs once per check
+				name != "stray_queues" { // stray_queues runs only once per check
 				t.Errorf("%s: %s", name, plan)
 			}
 		}
@@ -101,7 +102,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 
 	used := map[string]bool{}
 	for _, s := range duly.States {
-		used["list_"+s.String()] = true // the code builds these names
+		used["list_"+s.String()] = true // the code builds the names of these statements
 	}
 
 	for _, f := range files {

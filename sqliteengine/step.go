@@ -9,14 +9,14 @@ import (
 const (
 	// stepBound is how many jobs of each kind a step moves at most.
 	stepBound = 1000
-	// trimWithEach is how many dead or done jobs over a bound are deleted with each new
-	// one, so that bounds hold without a step.
+	// trimWithEach is the number of dead or done jobs over a limit that are deleted with each new
+	// one, so that limits hold without a step.
 	trimWithEach = 2
 )
 
-// step moves a queue forward to the current time in the contract's order: expired jobs
-// go first, then leases are taken back, then due jobs become ready. more reports that
-// the step ended at its bound.
+// step moves a queue forward to the current time in the contract's order: expired jobs go first,
+// then leases are taken back, then due jobs become ready. more reports whether the step ended at
+// its limit.
 func (q *queue) step(t *tx) (more bool, err error) {
 	if q.kind == kindTopic {
 		return q.asTopic().stepAll(t)
@@ -68,7 +68,7 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 		// The entry may be older than the job's present expiry, as after an update.
 		case j != nil && j.stored.expiry == e.moment:
 			_, err = j.unexpired(t)
-		default: // the entry has no job
+		default: // the entry of table expiries has no job
 			_, err = t.stmt("expiry_drop").Int(1, q.id).Int(2, e.moment).Blob(3, e.number[:]).Run()
 		}
 		if err != nil {
@@ -83,7 +83,7 @@ func (q *queue) dropExpired(t *tx) (more bool, err error) {
 // time again.
 func (q *queue) partDone(t *tx, moment *int64, n int) (more bool, err error) {
 	if n >= stepBound {
-		// A time in the past makes the next step continue here.
+		// A time in the past makes the next step continue with these jobs.
 		*moment = min(*moment, t.now-1)
 		return true, nil
 	}
@@ -117,7 +117,7 @@ func (q *queue) readEarliestOf(t *tx, moment *int64) error {
 	return nil
 }
 
-// takeBack ends deliveries whose lease has run out. Each counts as a stall.
+// takeBack ends deliveries whose lease has run out. Each of these deliveries counts as a stall.
 func (q *queue) takeBack(t *tx) (more bool, err error) {
 	if q.earliest.leaseEnd > t.now {
 		return false, nil
@@ -154,7 +154,7 @@ func (q *queue) promoteDue(t *tx) (more bool, err error) {
 			// dropExpired has reached its bound and deletes the job in the next step.
 			continue
 		}
-		// The row of such a job keeps its sort key, so one statement can move many.
+		// The row of such a job keeps its sort key, so one statement can move many jobs.
 		if j.OrderKey == "" && j.Priority == 0 {
 			simple = append(simple, j.number)
 			continue
@@ -177,7 +177,7 @@ func (q *queue) promoteDue(t *tx) (more bool, err error) {
 	return q.partDone(t, &q.earliest.due, len(jobs))
 }
 
-// deadOverBound reports whether there may be dead jobs over a bound.
+// deadOverBound reports whether the queue may have more dead jobs than its limit.
 func (q *queue) deadOverBound(now int64) bool {
 	c := &q.cfg
 	return c.DeadCount != duly.None && q.sizes.Dead > int64(c.DeadCount) ||
@@ -194,7 +194,7 @@ func (q *queue) trim(t *tx, state duly.State, most int) (more bool, err error) {
 		over, name = func(int64) bool { return q.sizes.Done > duly.MaxDone }, "done_first"
 	}
 
-	// The deferred call also counts what was deleted before an error.
+	// The deferred call also counts the jobs that were deleted before an error.
 	n := 0
 	defer func() { q.noteDrop(t, state, n) }()
 	for over(t.now) {
@@ -231,7 +231,7 @@ func (q *queue) noteDrop(t *tx, state duly.State, n int) {
 	if n == 0 {
 		return
 	}
-	// One line per queue and state is enough for the log.
+	// One log line per queue and state is enough.
 	for i := range t.drops {
 		if t.drops[i].ref == q.ref && t.drops[i].state == state {
 			t.drops[i].n += n

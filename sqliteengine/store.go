@@ -33,10 +33,10 @@ type store struct {
 	firing    *schedule.Firing
 
 	closing  atomic.Bool
-	diskFull atomic.Bool // the disk is full, so new jobs are refused
+	diskFull atomic.Bool // whether the disk is full, so that new jobs are refused
 	once     sync.Once
 	stopped  chan struct{} // closed when the writer has returned
-	err      error         // of Close
+	err      error         // the error that Close returns
 }
 
 // checkOpen returns an error if ctx has ended or the engine is closed.
@@ -124,7 +124,7 @@ func (e *store) onJob(ctx context.Context, ref duly.QueueRef, id string, n space
 	})
 }
 
-// onQueue runs an operation on one queue, nil for an unknown one.
+// onQueue runs an operation on one queue, or with nil if the queue is unknown.
 func (e *store) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err

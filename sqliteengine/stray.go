@@ -9,15 +9,15 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// These checks prevent two silent faults of SQLite: it reads a WAL that belongs to
-// another file, and it writes to a file with two names.
+// These checks prevent two silent errors of SQLite: it reads a WAL that belongs to another file,
+// and it writes to a file that has two names.
 
-// checkRegular returns an error if path exists and is not a regular file. It runs before
-// the engine creates a file next to it or waits for it.
+// checkRegular returns an error if path exists and is not a regular file. It runs before the engine
+// opens path, which could block, or creates a file next to it.
 func checkRegular(path string) error {
 	info, err := os.Stat(path)
 	switch {
-	case err != nil: // missing, or the next read returns the error
+	case err != nil: // path does not exist, or the next read of it returns the error
 		return nil
 	case !info.Mode().IsRegular():
 		return notRegular(path, nil)

@@ -23,7 +23,7 @@ func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	mustRefuse(t, other, duly.ErrInvalid, "hard link")
 }
 
-// A file that is not regular is refused before the engine waits for it or creates files.
+// The engine refuses a file that is not regular before it opens the file or creates other files.
 func TestNonRegularFileIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

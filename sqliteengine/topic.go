@@ -21,7 +21,7 @@ import (
 // kind is the kind of a row of queues.
 type kind int64
 
-// The kinds.
+// The kinds of rows in table queues.
 const (
 	kindQueue kind = iota
 	kindTopic
@@ -41,13 +41,13 @@ func (q topicQueue) missing() bool { return q.queue == nil }
 type topicLog struct {
 	cfg      duly.TopicConfig
 	n        logNumbers
-	checksum uint32          // the checksum that positions carry
-	groups   []duly.QueueRef // by name; replaced, never changed
+	checksum uint32          // checksum that the topic's positions contain
+	groups   []duly.QueueRef // groups sorted by name; the list is replaced, and never changed in place
 	floor    heldFloor
 }
 
-// heldFloor is the group at the floor of a topic and the time since when it is there. It
-// is kept only in memory.
+// heldFloor is the group at the floor of a topic: the group that needs the oldest message. It also
+// has the time since when that group is at the floor. It is kept only in memory.
 type heldFloor struct {
 	group duly.QueueRef
 	since int64
@@ -61,7 +61,7 @@ type logNumbers struct {
 	// messages before first.
 	enteredBytes, goneBytes int64
 	delayed, delayedBytes   int64
-	delayedSeq              int64 // the seq of the newest delayed message
+	delayedSeq              int64 // sequence number of the newest delayed message
 	ids                     int64
 	published, existing     int64
 	canceled                int64
@@ -92,8 +92,8 @@ func (l *topicLog) position(ordinal, ms int64) duly.Position {
 	return contract.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.checksum}.Position()
 }
 
-// scanTopic reads a row of topics and topic_logs. The second may be missing in a
-// damaged file: the log then seems empty until a check repairs it.
+// scanTopic reads a row of topics and topic_logs. If the row of topic_logs is missing in a damaged
+// file, the log seems empty until a check repairs it.
 func scanTopic(s *sqliteconn.Stmt, ref duly.QueueRef) *topicLog {
 	l := newTopicLog(ref)
 	c := &l.cfg
@@ -113,7 +113,7 @@ func scanTopic(s *sqliteconn.Stmt, ref duly.QueueRef) *topicLog {
 // saveTopic writes the changed rows of a topic.
 func (q topicQueue) saveTopic(c *conn) error {
 	l := q.log
-	// Without a base the topic is new, or a check repairs its missing rows.
+	// Without a base log, the topic is new, or a check repairs its missing rows.
 	if q.cfgDirty || q.base.log == nil {
 		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4,
 			int64(l.cfg.MaxAge))
@@ -174,7 +174,7 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 // damaged file lacks, so that no other code has to expect that.
 func linkGroups(queues map[duly.QueueRef]*queue) {
 	for _, q := range queues {
-		// This loop comes first, because the next one adds groups to the logs.
+		// The topics come first, because the next loop adds groups to their logs.
 		if q.kind == kindTopic && q.log == nil {
 			q.log = newTopicLog(q.ref)
 		}
@@ -203,7 +203,7 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 	}
 }
 
-// logPlace is a place in a log.
+// logPlace is the place of a message in a log: its ordinal and its entry time.
 type logPlace struct{ ordinal, ms, entered int64 }
 
 // messageAt finds the first message at or after an ordinal. After the last message, it
@@ -234,7 +234,7 @@ func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
 		if err != nil {
 			return p, err
 		}
-		// The place after the last message is late enough, whatever its time.
+		// The place after the last message is never before ms, whatever its time is.
 		if p.ordinal <= n.last && p.ms < ms {
 			low = p.ordinal + 1
 		} else {
@@ -244,9 +244,9 @@ func (q topicQueue) firstSince(t *tx, ms int64) (logPlace, error) {
 	return q.messageAt(t, low)
 }
 
-// stepAll moves a topic and all its groups forward.
+// stepAll steps a topic and all its groups.
 func (q topicQueue) stepAll(t *tx) (more bool, err error) {
-	// The log moves first, so that the groups get the messages that are due now.
+	// The log is stepped first, so that the groups get the messages that are due now.
 	if more, err = q.stepLog(t); err != nil {
 		return false, err
 	}
@@ -262,8 +262,8 @@ func (q topicQueue) stepAll(t *tx) (more bool, err error) {
 	return more, nil
 }
 
-// stepLog moves a topic forward to now: due messages enter the log, and messages that
-// are not kept are deleted. more reports that it stopped at a bound.
+// stepLog steps a topic to the current time: due messages enter the log, and messages that are not
+// kept are deleted. more reports whether it stopped at a limit.
 func (q topicQueue) stepLog(t *tx) (more bool, err error) {
 	if more, err = q.enterDue(t); err != nil {
 		return false, err
@@ -304,7 +304,7 @@ func (q topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
 	if err := t.addQueue(g); err != nil {
 		return err
 	}
-	// Other versions of the topic share the old list, so it is replaced.
+	// Other versions of the topic share the old list, so it is copied.
 	groups := append(slices.Clone(q.log.groups), ref)
 	slices.SortFunc(groups, compareNames)
 	q.log.groups = groups
@@ -312,16 +312,16 @@ func (q topicQueue) addGroup(t *tx, ref duly.QueueRef, first int64) error {
 	return err
 }
 
-// seekPoint is the place of a From in a log.
+// seekPoint is the place in a log that a From names.
 type seekPoint struct {
-	first   int64 // ordinal of the first stored message from there on
-	wanted  int64 // ordinal of the From, whose message may be deleted
-	clipped bool  // messages from wanted on are deleted
+	first   int64 // ordinal of the first stored message at or after the place
+	wanted  int64 // ordinal of the From, whose message may have been deleted
+	clipped bool  // whether messages from wanted on were deleted
 }
 
 // findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
 func (q topicQueue) findPlace(t *tx, from duly.From, parts contract.FromParts) (seekPoint, error) {
-	// A future time would pass over messages that enter before it.
+	// A future time would skip messages that enter before it.
 	if parts.Kind == contract.KindTime && parts.Time.After(t.time) {
 		return seekPoint{}, contract.AheadOfLog(from)
 	}
@@ -356,14 +356,14 @@ func (q topicQueue) point(t *tx, p contract.FromParts) (at seekPoint, ahead bool
 // pointAtTime finds the first message that entered at ms or later.
 func (q topicQueue) pointAtTime(t *tx, ms int64) (at seekPoint, err error) {
 	n := &q.log.n
-	// In an empty log, the point may be its last message.
+	// In an empty log, the place may be that of the last message.
 	oldest := logPlace{ms: n.lastMs + 1}
 	if n.messages() > 0 {
 		if oldest, err = q.messageAt(t, n.first); err != nil {
 			return at, err
 		}
 	}
-	// Only a log whose beginning is deleted can lack messages since ms.
+	// Messages since ms can be missing only if the beginning of the log was deleted.
 	p, err := q.firstSince(t, ms)
 	return seekPoint{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
 }
@@ -376,7 +376,7 @@ func (l *topicLog) ends(from duly.From) error {
 	return contract.LogEnds(from, l.position(l.n.last, l.n.lastMs).String())
 }
 
-// noteHolder records the group at the floor, nil for none.
+// noteHolder records the group at the floor, or nil if no group holds a message.
 func (l *topicLog) noteHolder(g *queue, now int64) {
 	var ref duly.QueueRef
 	if g != nil {

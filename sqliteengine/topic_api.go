@@ -138,7 +138,7 @@ func (e topicAPI) Delayed(ctx context.Context, topic duly.QueueRef, p contract.D
 
 	err = e.onTopicSnapshot(ctx, topic, func(t readTx, q topicQueue) error {
 		page = contract.DelayedPage{}
-		// One row more shows whether there is another page.
+		// The query reads one row more than the page has, which shows whether another page follows.
 		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5,
 			int64(p.Limit)+1).Int(6, boolean(p.Bodies))
 		defer rows.Reset()
@@ -238,7 +238,7 @@ func (e topicAPI) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r 
 		if err != nil {
 			return err
 		}
-		// The cursor moves before the messages are dropped, because it counts them.
+		// The cursor moves before the messages are dropped, because moving it counts them.
 		r = q.seek(at)
 		if err := q.dropHeld(t); err != nil {
 			return err
@@ -248,7 +248,7 @@ func (e topicAPI) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r 
 	})
 
 	if err == nil {
-		// The dropped messages may be running, so their handlers are canceled.
+		// Some of the dropped messages may be running, so their handlers are canceled.
 		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
 	return r, err
@@ -288,11 +288,10 @@ func (e topicAPI) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPa
 	ref = ref.Normal()
 	timeout := e.cfg.Clock.NewTimer(p.Wait)
 	defer timeout.Stop()
-	// The queue ID of the first page is kept, because the topic may be replaced by another of its
-	// name.
+	// The queue ID of the first page is kept, because another topic may get the same name.
 	topic := int64(0)
 	for {
-		// This comes before the read, so that no message in between is missed.
+		// The channel is obtained before the read, so that no message in between is missed.
 		entered := e.notifier.entered(ref)
 		page, err := e.readPage(ctx, ref, &p, &topic)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
@@ -313,8 +312,8 @@ func (e topicAPI) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPa
 	}
 }
 
-// readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is
-// set, readPage returns ErrNotFound for another topic of the name.
+// readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is set
+// already, readPage returns ErrNotFound for another topic with the same name.
 func (e topicAPI) readPage(ctx context.Context, ref duly.QueueRef, p *contract.ReadParams,
 	topic *int64) (page contract.ReadPage, err error) {
 	err = e.onTopicSnapshot(ctx, ref, func(t readTx, q topicQueue) error {
@@ -331,7 +330,9 @@ func (e topicAPI) readPage(ctx context.Context, ref duly.QueueRef, p *contract.R
 
 		if gone := uint64(q.log.n.first); next.Ordinal < gone {
 			if f, _ := contract.ParseFrom(p.From); f.Kind == contract.KindPosition || f.Kind == contract.KindNext {
-				page.Gap = int64(gone - next.Ordinal) // with start or a time the reader expects no certain message
+				// After "start" or a time, the reader expects no particular message, so there is no
+				// gap.
+				page.Gap = int64(gone - next.Ordinal)
 			}
 			next = logcursor.Place{Ordinal: gone}
 		}

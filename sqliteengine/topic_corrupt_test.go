@@ -102,8 +102,8 @@ func (r *damagedStore) publish(messages ...duly.Message) {
 	}
 }
 
-// drainGroup handles all remaining messages of the group. A new message must reach it, unless
-// the group has no topic.
+// drainGroup handles all remaining messages of the group. A new message must reach the group,
+// unless the group has no topic.
 func (r *damagedStore) drainGroup() {
 	r.Helper()
 	r.publish(duly.Message{Body: []byte("new")})

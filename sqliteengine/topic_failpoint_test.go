@@ -148,8 +148,7 @@ func (f *failpoints) takeMessages(q duly.QueueRef, n int) (ds []duly.Delivery) {
 	return ds
 }
 
-// topicSnapshot returns the topic of a queue of the tour, with its group, as readers see
-// them.
+// topicSnapshot returns the topic of a queue of the tour, with its group, as a read sees them.
 func (f *failpoints) topicSnapshot(q duly.QueueRef) string {
 	var text strings.Builder
 	info, err := f.e.Topic(f.Context(), topicOfTour(q))

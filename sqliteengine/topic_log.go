@@ -11,9 +11,9 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Delayed messages are in a table of their own until they are due. A step of the topic
-// then moves them into the log, in the order of their due times. The engine's timer
-// steps a topic when the first of them is due.
+// Delayed messages are in a separate table until they are due. A step of the topic then moves them
+// into the log, in the order of their due times. The engine's timer steps a topic when its first
+// delayed message is due.
 
 // delay stores a message that enters the log later.
 func (q topicQueue) delay(t *tx, m *message, due int64) error {
@@ -25,7 +25,7 @@ func (q topicQueue) delay(t *tx, m *message, due int64) error {
 	if _, err := s.Text(4, m.id).Text(5, m.key).BlobOrNull(6, m.headers).Blob(7, m.body).Run(); err != nil {
 		return err
 	}
-	// The timer would otherwise miss a message that is due before the others.
+	// Without this, the timer would miss a message that is due before the other messages.
 	lower(&q.earliest.due, due)
 	return q.remember(t, m.id, -n.delayedSeq, 0)
 }
@@ -64,20 +64,20 @@ func (q topicQueue) enterDue(t *tx) (more bool, err error) {
 		}
 	}
 
-	// More may be due, so the earliest time stays in the past for the next step.
+	// More messages may be due, so the earliest time stays in the past for the next step.
 	if len(due) == stepBound {
 		return true, nil
 	}
 	return false, q.readDelayed(t.conn)
 }
 
-// enterOne moves one message from the delayed ones into the log.
+// enterOne moves one delayed message into the log.
 func (q topicQueue) enterOne(t *tx, m *delayedMessage) error {
 	if err := q.dropDelayed(t, m); err != nil {
 		return err
 	}
 	ordinal, err := q.enterLog(t, &m.message)
-	// Without stored IDs, no row waits for the position.
+	// Without stored IDs, no row needs the position of the message.
 	if err != nil || q.log.n.ids == 0 {
 		return err
 	}
@@ -99,7 +99,7 @@ func (q topicQueue) readDelayed(c *conn) error {
 	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sqliteconn.Stmt) { q.earliest.due = s.ColInt(0) })
 }
 
-// findDelayed finds a delayed message; nil if there is none.
+// findDelayed finds a delayed message. It returns nil if there is none.
 func (q topicQueue) findDelayed(t *tx, key, id string) (found *delayedMessage, err error) {
 	err = eachRow(t.stmt("delayed_find").Int(1, q.id).Text(2, id).Text(3, key), func(s *sqliteconn.Stmt) {
 		m := scanDelayed(s)
@@ -176,7 +176,7 @@ func (b *messageBatch) flush(t *tx) error {
 }
 
 func (b *messageBatch) reset() {
-	// This frees the bodies.
+	// The bodies can then be freed.
 	clear(*b)
 	*b = (*b)[:0]
 }
@@ -205,7 +205,7 @@ func (q topicQueue) seen(t *tx, id string, r *duly.PublishResult) (bool, error) 
 	}
 	at, ordinal, ms := s.ColInt(0), s.ColInt(1), s.ColInt(2)
 	s.Reset()
-	// The row of an ended window stays until forgetIDs drops it.
+	// The row of an ID whose window has ended stays until forgetIDs deletes it.
 	if past(at+clock.Millis(q.log.cfg.Dedupe), t.now) {
 		return false, nil
 	}
@@ -237,14 +237,14 @@ func (q topicQueue) remember(t *tx, id string, ordinal, ms int64) error {
 	return q.forgetIDs(t, clock.Millis(q.log.cfg.Dedupe))
 }
 
-// forgetOldIDs drops IDs whose window ended a day ago, in a topic that gets no new IDs.
-// The day allows for a clock that is set back and for a longer window.
+// forgetOldIDs drops IDs whose window ended a day ago, in a topic that gets no new IDs. The extra
+// day is for a clock that is set back, or a window that is made longer.
 func (q topicQueue) forgetOldIDs(t *tx) error {
 	return q.forgetIDs(t, clock.Millis(max(q.log.cfg.Dedupe, 0)+duly.MaxDedupe))
 }
 
-// forgetIDs drops the oldest IDs, up to a bound: IDs whose window has ended, and IDs
-// over the maximum number.
+// forgetIDs deletes the oldest IDs, up to a limit: IDs whose window has ended, and IDs that exceed
+// the maximum number.
 func (q topicQueue) forgetIDs(t *tx, window int64) error {
 	n := &q.log.n
 	if n.ids == 0 {
@@ -264,7 +264,7 @@ func (q topicQueue) forgetIDs(t *tx, window int64) error {
 	return nil
 }
 
-// oldIDs lists the IDs to drop, and counts the ones whose window has not ended.
+// oldIDs lists the IDs to delete, and counts those whose window has not ended.
 func (q topicQueue) oldIDs(t *tx, window int64) (ids []string, err error) {
 	n := &q.log.n
 	s := t.stmt("seen_first").Int(1, q.id).Int(2, stepBound)
@@ -284,5 +284,5 @@ func (q topicQueue) oldIDs(t *tx, window int64) (ids []string, err error) {
 	}
 }
 
-// maxIDs is a variable only for tests.
+// maxIDs is a variable so that tests can change it.
 var maxIDs int64 = duly.MaxIDs

@@ -13,7 +13,7 @@ import (
 type publishCall struct {
 	items   []publishItem
 	results []duly.PublishResult
-	more    bool // a topic needs another step before the call publishes
+	more    bool // whether a topic needs another step before the call can publish
 }
 
 // publishItem is one validated message of a call.
@@ -27,7 +27,7 @@ type publishItem struct {
 // message is a message in the form of the tables.
 type message struct {
 	id, key string
-	headers []byte // packed; nil for none
+	headers []byte // packed headers; nil means that there are none
 	body    []byte
 }
 
@@ -62,9 +62,9 @@ func (p *publishCall) validate(e *store, messages []duly.Message, copyBodies boo
 	}
 }
 
-// run publishes the messages in their order. It may run more than once. If a step does not
-// bring a topic within its bounds, run publishes nothing and sets more: Publish then
-// repeats it in another transaction, so that other calls come between.
+// run publishes the messages in their order. It may run more than once. If a step does not bring a
+// topic within its bounds, run publishes nothing and sets more: Publish then repeats the call in
+// another transaction, so that other calls run in between.
 func (p *publishCall) run(t *tx) error {
 	topics, more, err := p.stepTopics(t)
 	if p.more = more; err != nil || more {
@@ -77,7 +77,8 @@ func (p *publishCall) run(t *tx) error {
 		if item.err != nil {
 			continue
 		}
-		// Messages of one topic mostly follow each other, so the topic is looked up once.
+		// Messages of one topic mostly follow each other, so the topic is looked up only when it
+		// changes.
 		if q.missing() || q.ref != item.ref {
 			next, err := t.makeTopic(item.ref)
 			if err != nil {
@@ -97,7 +98,7 @@ func (p *publishCall) run(t *tx) error {
 	}
 
 	for _, q := range topics {
-		// This records which group now holds the log back.
+		// floor records which group needs the oldest message now.
 		if _, err := q.floor(t); err != nil {
 			return err
 		}
@@ -161,7 +162,8 @@ func (p *publishCall) dropAhead(t *tx, q topicQueue) (more bool, err error) {
 	if _, size, err := crowd(int64(len(p.items))); err != nil || size <= room {
 		return false, err
 	}
-	// The cheap estimate counts repeats too, so only a large one needs the exact count.
+	// The cheap estimate counts repeats as well, so only if it is too large the exact count is
+	// needed.
 	fresh, err := p.countFresh(t, q)
 	if err != nil {
 		return false, err
@@ -192,7 +194,8 @@ func (p *publishCall) countFresh(t *tx, q topicQueue) (n int64, err error) {
 			continue
 		}
 		if m.id != "" && (cfg.Dedupe != duly.None || delayed) {
-			// repeated counts what it finds, and publishOne asks it again.
+			// publishOne calls repeated again, which counts existing messages, so the count is
+			// restored.
 			existing := q.log.n.existing
 			repeated, err := q.repeated(t, m, delayed, &duly.PublishResult{})
 			if q.log.n.existing = existing; err != nil {
@@ -220,7 +223,7 @@ func (q topicQueue) publishOne(t *tx, p *publishItem, r *duly.PublishResult) err
 			return err
 		}
 	} else if delayed {
-		// A delayed message needs an ID by which it can be cancelled.
+		// A delayed message needs an ID by which callers can cancel it.
 		m.id = duly.NewNumber().String()
 		r.ID = m.id
 	}
@@ -231,7 +234,7 @@ func (q topicQueue) publishOne(t *tx, p *publishItem, r *duly.PublishResult) err
 		return err
 	}
 
-	// Exists and full are decided, so from here on the message is stored.
+	// From here on the message is neither a repeat nor refused as full, so it is stored.
 	l.n.published++
 	if delayed {
 		return q.delay(t, &m, p.due)
@@ -244,9 +247,9 @@ func (q topicQueue) publishOne(t *tx, p *publishItem, r *duly.PublishResult) err
 	return q.remember(t, m.id, ordinal, l.n.lastMs)
 }
 
-// repeated reports whether m repeats a message: one with its ID within the window of
-// dedupe, or, if m is delayed, a delayed message with its key and ID. It then fills in
-// the result of the first message.
+// repeated reports whether m repeats an earlier message. That is a message with the same ID within
+// the dedupe window or, if m is delayed, a delayed message with the same key and ID. For a repeat
+// it fills in the result of the earlier message.
 func (q topicQueue) repeated(t *tx, m *message, delayed bool, r *duly.PublishResult) (bool, error) {
 	if q.log.cfg.Dedupe != duly.None {
 		if seen, err := q.seen(t, m.id, r); err != nil || seen {

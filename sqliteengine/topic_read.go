@@ -35,7 +35,7 @@ func (t readTx) readEntries(q topicQueue, next logcursor.Place, limit int, page 
 
 // readFrom returns where a Read begins.
 func (t readTx) readFrom(q topicQueue, from duly.From) (next logcursor.Place, err error) {
-	parts, _ := contract.ParseFrom(from) // was validated
+	parts, _ := contract.ParseFrom(from) // was validated before, so the error is impossible
 	if parts.Kind == contract.KindNext {
 		return t.readFromNext(q, from, parts.Next)
 	}
@@ -65,8 +65,8 @@ func (t readTx) readFromNext(q topicQueue, from duly.From, text string) (next lo
 	return next, err
 }
 
-// replaced reports whether the log never had, or has lost, a message that entered at ms.
-// Of a message that is gone, it only knows that it entered before those that are left.
+// replaced reports whether the log never had, or has lost, a message that entered at ms. A deleted
+// message is known only to have entered before the remaining ones.
 func (t readTx) replaced(q topicQueue, ordinal, ms int64) (bool, error) {
 	p, err := q.messageAt(t.tx, ordinal)
 	if p.ordinal == ordinal {
@@ -102,7 +102,7 @@ func (t readTx) topicStats(q topicQueue) (s duly.TopicStats, err error) {
 	return s, err
 }
 
-// floors returns the group at the floor of a topic, nothing if no group needs a message.
+// floors returns the group at the floor of a topic. The list is empty if no group needs a message.
 func (t readTx) floors(q topicQueue) (floors []duly.Floor, err error) {
 	groups, err := t.groupsOf(q)
 	if err != nil {
@@ -200,7 +200,7 @@ func (t readTx) groupStats(q groupQueue) (*duly.GroupStats, error) {
 	return s, err
 }
 
-// blockingKey returns the key that blocks most messages of a group, "" for none.
+// blockingKey returns the key that blocks most messages of a group, or "" if none does.
 func (t readTx) blockingKey(q groupQueue) (string, error) {
 	key, most, n, last := "", 0, 0, ""
 	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sqliteconn.Stmt) {

@@ -8,16 +8,17 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Retention of a log. The floor is the first message that some group needs. A step
-// trims messages before the floor and drops messages that exceed a bound. It only
-// deletes the beginning of the log, which is one range of a primary key.
+// This file has the retention of a log. The floor is the first message that some group needs. A
+// step deletes messages before the floor, and drops messages that exceed a limit. It only deletes
+// the beginning of the log, which is one range of a primary key.
 
-// trimLog deletes the beginning of a log: messages that no group needs, and messages over
-// max_age, max_count and max_bytes. It ends early after MaxTrimmed messages, and
-// once its transaction has deleted about 8 MiB, because other calls wait for it.
+// trimLog deletes the beginning of a log: messages that no group needs, and messages over max_age,
+// max_count and max_bytes. It ends early after MaxTrimmed messages, and once its transaction has
+// deleted about 8 MiB, because other calls wait for the end of that transaction.
 func (q topicQueue) trimLog(t *tx) (more bool, err error) {
 	l := q.log
-	// Messages of this transaction must be in the table, or their deletion would miss them.
+	// The messages of this transaction must be in the table, because the deletion would otherwise
+	// miss them.
 	if err := t.messages.flush(t); err != nil {
 		return false, err
 	}
@@ -60,8 +61,8 @@ func (q topicQueue) nextToDelete(t *tx) (last int64, counter *int64, err error) 
 	if last, err = q.overBounds(t); err != nil || last < n.first {
 		return last, &n.dropped, err
 	}
-	// Messages up to the floor are dropped as one range, and so are messages beyond every
-	// cursor. In between, unneeded messages follow held ones.
+	// Messages up to the floor are dropped as one range, and so are messages beyond every cursor.
+	// Between the two, messages that no group needs follow held messages.
 	floor, err := q.floor(t)
 	if floor > n.first {
 		last = min(last, floor-1)
@@ -84,7 +85,7 @@ func (q topicQueue) isHeld(t *tx, ordinal int64) bool {
 // unneeded returns the last message that no group needs.
 func (q topicQueue) unneeded(t *tx) (int64, error) {
 	l := q.log
-	// Without groups every message is kept, for groups that are created later.
+	// Without groups every message is kept, because a later group may need it.
 	if len(l.groups) == 0 {
 		return 0, nil
 	}
@@ -136,13 +137,13 @@ func (q topicQueue) overflow(t *tx, messages, bytes int64) (last int64, err erro
 		return last, nil
 	}
 
-	// With overflow refuse, a message that a group needs stays, and the publisher is refused.
+	// With overflow refuse, a message that a group needs is kept, and the publisher gets an error.
 	floor, err := q.floor(t)
 	return min(last, floor-1), err
 }
 
-// firstAtSize finds the first message up to which the log has a size. The size rises
-// with the ordinals, so this is a binary search.
+// firstAtSize finds the first message up to which the log has at least the given size. The size
+// rises with the ordinals, so this is a binary search.
 func (q topicQueue) firstAtSize(t *tx, size int64) (int64, error) {
 	low, high := q.log.n.first, q.log.n.last
 	for low < high {
@@ -160,8 +161,8 @@ func (q topicQueue) firstAtSize(t *tx, size int64) (int64, error) {
 	return low, nil
 }
 
-// makeRoom drops messages by max_count and max_bytes until m fits. It returns ErrFull
-// if it may not drop enough.
+// makeRoom drops messages by max_count and max_bytes until m fits. It returns ErrFull if it is not
+// allowed to drop enough messages.
 func (q topicQueue) makeRoom(t *tx, m *message) (full, err error) {
 	l, n := q.log, &q.log.n
 	if l.cfg.MaxCount == duly.None && l.cfg.MaxBytes == duly.None {
@@ -212,8 +213,8 @@ func (q topicQueue) enteredUntil(t *tx, ordinal int64) (int64, error) {
 	return size, err
 }
 
-// deleteUntil deletes the beginning of a log. Groups that needed some of these messages
-// count them as missed.
+// deleteUntil deletes the beginning of a log. Groups that needed some of the deleted messages count
+// them as missed.
 func (q topicQueue) deleteUntil(t *tx, last int64, counter *int64) error {
 	n := &q.log.n
 	from, err := q.messageAt(t, n.first)
@@ -228,7 +229,7 @@ func (q topicQueue) deleteUntil(t *tx, last int64, counter *int64) error {
 	if err != nil {
 		return err
 	}
-	// The positions are read before the deletion, because they come from the deleted rows.
+	// The positions are read before the deletion, because the deleted rows contain them.
 	if _, err := t.stmt("messages_drop").Int(1, q.id).Int(2, last).Run(); err != nil {
 		return err
 	}
@@ -254,8 +255,8 @@ func (q topicQueue) deleteUntil(t *tx, last int64, counter *int64) error {
 	return nil
 }
 
-// floor returns the first message of a topic that some group needs. If no group needs
-// one, it returns the ordinal after the last message.
+// floor returns the first message of a topic that some group needs. If no group needs a message, it
+// returns the ordinal after the last one.
 func (q topicQueue) floor(t *tx) (int64, error) {
 	for {
 		floor, lowest := q.log.n.last+1, (*queue)(nil)
@@ -269,7 +270,7 @@ func (q topicQueue) floor(t *tx) (int64, error) {
 			}
 		}
 
-		// A stale bound may be too low. It is read again only for the lowest group.
+		// A stale value may be too low. It is read again only for the lowest group.
 		if lowest == nil || !lowest.group.stale {
 			q.log.noteHolder(lowest, t.now)
 			return floor, nil
@@ -295,8 +296,8 @@ func (q topicQueue) readHeld(t *tx, g *queue) error {
 	return err
 }
 
-// firstHeld finds the first message of the log that a group holds, from a place on. It
-// skips requeued copies, which need no message of the log. Dead copies come last.
+// firstHeld finds the first message of the log that a group holds, at or after a place. It skips
+// requeued copies, which need no message of the log. Dead copies come last.
 func (q topicQueue) firstHeld(t *tx, g *queue, from logPlace) (int64, error) {
 	number := q.log.position(from.ordinal, from.ms)
 	s := t.stmt("held_from").Int(1, g.id).Blob(2, number[:])

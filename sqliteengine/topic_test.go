@@ -32,7 +32,7 @@ func published(t *testing.T, e *Engine, messages ...duly.Message) (positions []d
 	return positions
 }
 
-// takenFrom reserves from one group.
+// takenFrom reserves from one group and returns the bodies.
 func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
 	t.Helper()
 	got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group}, Max: n})
@@ -59,8 +59,8 @@ func openCounted(t *testing.T) (*Engine, *atomic.Int64) {
 	return e, transactions
 }
 
-// A Reserve whose filter skips large messages ends its transaction after 8 MiB of them, so
-// that other calls run in between.
+// A Reserve whose filter skips large messages ends its transaction after 8 MiB of skipped messages,
+// so that other calls run in between.
 func TestFilterSkipsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
@@ -133,8 +133,8 @@ func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 	}
 }
 
-// A Publish of many small messages drops large ones by max_count in transactions of 8 MiB, so
-// that other calls run in between. A repeat drops nothing.
+// A Publish of many small messages drops large ones by max_count in transactions of 8 MiB, so that
+// other calls run in between. A repeated Publish drops nothing.
 func TestMaxCountDropsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
@@ -193,8 +193,8 @@ func TestSweepTrimsTopics(t *testing.T) {
 	}
 }
 
-// C12.140: another program deletes messages: one that the group holds, and one beyond
-// its cursor. Both are missed, and never delivered.
+// C12.140: if another program deletes a held message, or a message beyond the group's cursor, the
+// message counts as missed and is never delivered.
 func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
@@ -222,7 +222,7 @@ func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	}
 }
 
-// C12.140: another program has deleted the end of the log.
+// C12.140: after another program has deleted the end of the log, the group continues after it.
 func TestGroupSkipsDeletedEndOfLog(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
@@ -243,7 +243,8 @@ func TestGroupSkipsDeletedEndOfLog(t *testing.T) {
 	}
 }
 
-// A message whose body is gone when its delivery ends is missed, not dead.
+// If the body of a message is missing when its delivery ends, the message counts as missed, not as
+// dead.
 func TestSettleOfAMessageThatIsGone(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
@@ -263,7 +264,7 @@ func TestSettleOfAMessageThatIsGone(t *testing.T) {
 	}
 }
 
-// C12.59: beyond its bound, a topic forgets the oldest IDs and counts them.
+// C12.59: a topic with too many IDs forgets the oldest ones and counts them.
 func TestTopicForgetsTheOldestIDs(t *testing.T) {
 	e, c, _ := openLogged(t)
 	defer func(was int64) { maxIDs = was }(maxIDs)
@@ -306,7 +307,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 
 	r.open()
 	after, err := r.e.Topic(t.Context(), ruinTopic)
-	before.Stats.Floors, after.Stats.Floors = nil, nil // their times are not stored
+	before.Stats.Floors, after.Stats.Floors = nil, nil // the times of floors are not stored
 	if err != nil || before.Stats.Last != after.Stats.Last || before.Stats.Delayed != after.Stats.Delayed ||
 		before.Stats.Bytes != after.Stats.Bytes {
 		t.Errorf("the topic was %+v and is %+v, %v", before.Stats, after.Stats, err)
@@ -404,8 +405,8 @@ func TestDropsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// C12.15, C12.60: a returned Publish is in the files, with its IDs, so a process that dies
-// then loses nothing.
+// C12.15, C12.60: when Publish returns, the messages and their IDs are in the files, so a process
+// that dies afterwards loses nothing.
 func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -427,7 +428,7 @@ func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
 	}
 }
 
-// copyOf copies the files of an open store, as a killed process leaves them.
+// copyOf copies the files of an open store. The copy is like the files of a killed process.
 func copyOf(t *testing.T, e *Engine) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "duly.db")

@@ -20,33 +20,34 @@ type tx struct {
 	time time.Time
 	now  int64
 
-	touched []*queue // the drafts of all queues that operations asked for
+	touched []*queue // drafts of all queues that operations of the transaction asked for
 	// overlay holds created and destroyed queues until the commit. A destroyed
 	// queue is nil.
 	overlay map[duly.QueueRef]*queue
 
-	queueDestroyed bool // a queue was destroyed
-	tokensChanged  bool // a token, a placement or a push queue has changed
+	queueDestroyed bool // whether a queue was destroyed
+	tokensChanged  bool // whether a token, a placement or a push queue has changed
 
-	// The operations of one kind share statements. The batches hold what waits for one.
+	// The operations of one kind share statements. These batches hold the items that wait for a
+	// shared statement.
 	pushes   pushBatch
 	messages messageBatch
 	deletes  deleteBatch
 	ready    readyBuffers
 
-	remaining    []*op // the running operation and all later ones
-	trimmedBytes int64 // of messages that retention has deleted
+	remaining    []*op // the running operation and all later operations
+	trimmedBytes int64 // bytes of messages that retention has deleted in this transaction
 
-	drops    []drop        // jobs dropped over a bound, to be logged
+	drops    []drop        // jobs dropped over a limit, to be logged
 	misses   []missedRange // messages that groups have missed, to be logged
 	polls    []pollResult  // results of polls, for the notifier
 	rows     []job         // scratch space: the jobs of one read
-	rowsUsed int           // the longest use of rows
+	rowsUsed int           // the largest length that rows had in this transaction
 	// readOnly marks a read transaction. It changes nothing and skips unreadable rows.
 	readOnly bool
 }
 
-// drop counts jobs that were dropped over a bound.
+// drop counts the jobs of one queue that were dropped over a limit.
 type drop struct {
 	ref   duly.QueueRef
 	state duly.State
@@ -59,15 +60,16 @@ func (t *tx) begin() {
 	t.now = clock.Milli(t.time)
 }
 
-// queue returns the transaction's draft of a queue, or nil for an unknown one. Each
-// queue has one draft per transaction.
+// queue returns the transaction's draft of a queue, or nil if the queue is unknown. Each queue has
+// one draft per transaction.
 func (t *tx) queue(ref duly.QueueRef) *queue {
 	if t.overlay != nil {
 		if q, ok := t.overlay[ref]; ok {
 			return q
 		}
 	}
-	// Most transactions create no queue, so they have no overlay and look here.
+	// Most transactions create no queue. They have no overlay, so the queue is looked up in the
+	// committed state.
 	q := t.w.queues[ref]
 	if q == nil {
 		return nil
@@ -92,9 +94,8 @@ func (t *tx) peek(ref duly.QueueRef) *queue {
 	return q
 }
 
-// makeQueue returns a queue and creates it with that configuration if necessary. It
-// returns ErrFull if the namespace has too many queues, and ErrConflict if a topic has
-// the name.
+// makeQueue returns a queue and creates it with the given configuration if it does not exist. It
+// returns ErrFull if the namespace has too many queues, and ErrConflict if a topic has the name.
 func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
@@ -140,7 +141,7 @@ func (t *tx) destroy(q *queue) error {
 		names = append(names, "topic_drop", "log_drop")
 	case kindGroup:
 		names = append(names, "group_drop", "cursor_drop")
-		// These are in memory only, so no statement removes them.
+		// This state is only in memory, so no statement removes it.
 		t.w.e.consumers.forget(q.id)
 		delete(t.w.misses, q.ref)
 	}
@@ -169,7 +170,8 @@ func (t *tx) setOverlay(ref duly.QueueRef, q *queue) {
 func (t *tx) queuesIn(namespace string) int {
 	n := t.w.perNamespace[namespace]
 	for ref, q := range t.overlay {
-		// A queue that was destroyed and created again changes nothing.
+		// A queue that was destroyed and created again in one transaction does not change the
+		// count.
 		before := t.w.queues[ref] != nil
 		switch {
 		case ref.Namespace != namespace || ref.IsGroup():
@@ -241,7 +243,7 @@ func (t *tx) reset() {
 	t.touched, t.polls, t.drops, t.misses = t.touched[:0], t.polls[:0], t.drops[:0], t.misses[:0]
 	t.overlay, t.remaining, t.queueDestroyed, t.tokensChanged, t.trimmedBytes = nil, nil, false, false, 0
 
-	// This frees the bodies.
+	// The results and bodies can then be freed.
 	clear(t.rows[:t.rowsUsed])
 	t.rowsUsed = 0
 }
@@ -252,8 +254,8 @@ func (t *tx) collect(s *sqliteconn.Stmt, q *queue) (jobs []job, err error) {
 	return t.collectUpTo(s, q, math.MaxInt)
 }
 
-// collectUpTo is collect with a limit on the bytes of results and inline bodies. The
-// job that exceeds it is the last one.
+// collectUpTo is collect with a limit on the bytes of results and inline bodies. The job that
+// exceeds the limit is the last one.
 func (t *tx) collectUpTo(s *sqliteconn.Stmt, q *queue, bytes int) (jobs []job, err error) {
 	t.rows, err = t.collectInto(t.rows, s, q, bytes)
 	t.rowsUsed = max(t.rowsUsed, len(t.rows))
@@ -313,7 +315,7 @@ func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *
 			return err
 		}
 		if changed != w {
-			// The index names jobs that don't exist, or have another state.
+			// The index names jobs that don't exist, or that have another state.
 			return errJob
 		}
 		numbers = numbers[w:]
@@ -367,8 +369,8 @@ func (t *tx) polled(q *queue) bool {
 	return slices.ContainsFunc(t.polls, func(l pollResult) bool { return l.q == q })
 }
 
-// flush runs the waiting shared statements of other kinds than next, before an
-// operation of that kind runs.
+// flush runs the waiting shared statements of all kinds except next, before an operation of the
+// kind next runs.
 func (t *tx) flush(next opKind) error {
 	if next != opPush {
 		if err := t.pushes.flush(t); err != nil {
@@ -420,7 +422,7 @@ func (t *tx) makeTopic(ref duly.QueueRef) (topicQueue, error) {
 	}
 }
 
-// topic returns the transaction's draft of a topic. It returns ErrNotFound for an unknown one.
+// topic returns the transaction's draft of a topic. It returns ErrNotFound if the topic is unknown.
 func (t *tx) topic(ref duly.QueueRef) (topicQueue, error) {
 	q := t.queue(ref)
 	if q == nil || q.kind != kindTopic {
@@ -444,7 +446,8 @@ func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts contract.FromP
 	return at.first, err
 }
 
-// groupNamed returns the group with that name, nil if there is none and for a queue.
+// groupNamed returns the group with that name. It returns nil if there is none, or if the name
+// belongs to a queue.
 func (t *tx) groupNamed(ref duly.QueueRef) *queue {
 	if !ref.IsGroup() {
 		return nil
@@ -455,8 +458,8 @@ func (t *tx) groupNamed(ref duly.QueueRef) *queue {
 	return nil
 }
 
-// voids reports whether a trim of a topic may void receipts: it has a bound, or a group
-// that may be parked.
+// voids reports whether deleting messages of a topic may make receipts invalid: the topic has a
+// limit, or a group that may be parked.
 func (t *tx) voids(topic duly.QueueRef) bool {
 	q := t.peek(topic)
 	if q == nil || q.log == nil {
@@ -481,7 +484,7 @@ func eachRow(s *sqliteconn.Stmt, f func(s *sqliteconn.Stmt)) error {
 	}
 }
 
-// lastTime reads the times of an index in order and returns the last one.
+// lastTime reads the times of an index in order and returns the last time.
 func (t *tx) lastTime(s *sqliteconn.Stmt, read func(s *sqliteconn.Stmt) int64) (last int64, err error) {
 	last = never
 	for {
@@ -493,8 +496,8 @@ func (t *tx) lastTime(s *sqliteconn.Stmt, read func(s *sqliteconn.Stmt) int64) (
 	}
 }
 
-// wanted returns how many jobs of a queue the running and the next Reserves want. It
-// looks only at the next few operations, because there may be as many queues as callers.
+// wanted returns how many jobs of a queue the running and the next Reserves want. It considers only
+// the next few operations, because there may be as many queues as callers.
 func (t *tx) wanted(ref duly.QueueRef) (n int) {
 	for _, o := range t.remaining[:min(len(t.remaining), widths[0])] {
 		if r := o.reserve; r != nil && r.p.Namespace == ref.Namespace && slices.Contains(r.p.Queues, ref.Name) {

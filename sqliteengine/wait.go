@@ -28,18 +28,19 @@ func (e jobAPI) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	}
 
 	var w *waiter
-	// Without a timeout the caller doesn't wait, so it must not take another one's wake-up.
+	// Without a timeout the caller does not wait, so it must not take the wake-up of another
+	// waiter.
 	if p.Timeout > 0 {
 		w = e.notifier.register(keys)
 		defer e.notifier.unregister(w)
 	}
 
-	// This comes after the registration, so that no commit in between is missed.
+	// The poll is requested after the registration, so that no commit in between is missed.
 	if poll {
 		ready, err := e.pollQueues(ctx, keys)
 		if err != nil {
 			if w != nil {
-				e.notifier.abandon(w) // it may have been woken meanwhile and will not reserve
+				e.notifier.abandon(w) // the waiter may have been woken since, and will not reserve
 			}
 			return false, err
 		}
@@ -59,15 +60,15 @@ func (e jobAPI) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, 
 		}
 		return false, err
 	}
-	// Close wakes all waiters, so a wake-up alone does not mean a job.
+	// Close wakes all waiters, so being woken does not mean that there is a job.
 	if e.closing.Load() {
 		return false, duly.ErrClosed
 	}
 	return e.notifier.unregister(w), nil
 }
 
-// check reports whether one of the queues has a deliverable job, as far as memory shows.
-// poll reports that a time has passed, so that a poll must decide.
+// check reports whether one of the queues has a deliverable job, as far as memory shows. poll
+// reports whether a due time has passed, so that only a poll can decide.
 func (h *notifier) check(keys []waitKey) (ready, poll bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,8 +95,7 @@ func (h *notifier) check(keys []waitKey) (ready, poll bool, err error) {
 	return false, poll, nil
 }
 
-// register registers a waiter. It is woken at once if a job became ready since the call of
-// ready.
+// register registers a waiter. It is woken at once if a job became ready since the call of check.
 func (h *notifier) register(keys []waitKey) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,8 +133,8 @@ func (e jobAPI) Pass(_ context.Context, namespace string, queues []string) {
 	}
 }
 
-// abandon unregisters a waiter whose caller has left. If it was woken, it will not reserve,
-// so another one is woken instead. abandon returns false if the engine is closed.
+// abandon unregisters a waiter whose caller has left. If the waiter was woken, it will not reserve,
+// so abandon wakes another waiter. abandon returns false if the engine is closed.
 func (h *notifier) abandon(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,8 +144,8 @@ func (h *notifier) abandon(w *waiter) bool {
 	return !h.closed
 }
 
-// pass wakes other waiters instead of a caller that did not reserve from these queues,
-// because it has left or had enough from earlier queues. It may have been woken for them.
+// pass wakes other waiters instead of a caller that did not reserve from these queues, because it
+// has left or had enough jobs from earlier queues. The caller may have been woken for these queues.
 func (h *notifier) pass(namespace string, queues []string, dispatcher bool) {
 	if len(queues) == 0 {
 		return

@@ -31,12 +31,12 @@ type writer struct {
 	checkpoints  checkpoints
 	space        diskSpace
 	walPages     int    // pages written to the WAL since it was last restarted
-	graves       bool   // destroyed queues may have left rows
-	mayShrink    bool   // the file may have free pages to return to the disk
-	txCount      int    // transactions so far
-	lastWarning  string // the last logged error of maintenance
+	graves       bool   // whether destroyed queues may have left rows
+	mayShrink    bool   // whether the file may have free pages to return to the disk
+	txCount      int    // number of transactions so far
+	lastWarning  string // the last logged warning of maintenance
 	failure      *failure
-	misses       map[duly.QueueRef]missedRange // what was last logged of groups that missed messages
+	misses       map[duly.QueueRef]missedRange // the last logged missed messages of each group
 }
 
 // run runs operations until the engine is closed. While a transaction commits, the
@@ -44,7 +44,7 @@ type writer struct {
 func (w *writer) run() {
 	defer close(w.e.stopped)
 	for {
-		// This comes before Take, so that no operation is missed.
+		// Closed is read before Take, so that no operation is missed.
 		closed := w.e.inbox.Closed()
 		poll := w.e.inbox.pollRequested.Swap(false)
 		w.batch = w.e.inbox.Take(w.batch, txLimits)
@@ -54,7 +54,7 @@ func (w *writer) run() {
 			w.serve(w.batch)
 			w.e.readers.long.writeEnds()
 			answered := len(w.batch)
-			// Finished operations must not keep their bodies alive.
+			// Finished operations must not keep their bodies in memory.
 			clear(w.batch)
 			w.maintainUnderLoad()
 			if w.e.cfg.Gather {
@@ -79,8 +79,8 @@ func (w *writer) run() {
 	}
 }
 
-// maintainUnderLoad runs a slice of maintenance although callers wait. Under a permanent load
-// it would never run otherwise.
+// maintainUnderLoad runs a slice of maintenance although callers wait. Without it, maintenance
+// would never run under a permanent load.
 func (w *writer) maintainUnderLoad() {
 	w.reclaim()
 	w.checkpoints.start()
@@ -94,7 +94,7 @@ func (w *writer) serve(ops []*op) {
 	err := w.attempt(ops)
 	// A lost disk fails every operation alike, so a second attempt would be useless.
 	if err != nil && len(ops) > 1 && w.failure == nil && !w.mustReopen(err) {
-		// One bad operation must not fail the others, so each runs alone.
+		// The operations run one by one, so that a failing operation does not fail the others.
 		for _, o := range ops {
 			w.answerAll([]*op{o}, w.attempt([]*op{o}))
 		}
@@ -133,7 +133,7 @@ func (w *writer) runTx(ops []*op) error {
 	w.e.observe("transaction", began)
 	if err != nil {
 		t.discard()
-		// SQLite ends the transaction itself after some errors.
+		// After some errors SQLite has already ended the transaction.
 		if w.c.InTx() {
 			err = errors.Join(err, w.c.Exec("ROLLBACK"))
 		}
@@ -153,7 +153,7 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 		return err
 	}
 
-	// Operations of one kind share statements, so they run next to each other.
+	// Operations of one kind share statements, so they are placed next to each other.
 	sortByKind(ops)
 	for i, o := range ops {
 		if o.err = cmp.Or(o.start(), w.space.admit(o.space)); o.err != nil {
@@ -163,7 +163,7 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 			return err
 		}
 		t.remaining = ops[i:]
-		// Reserves that share jobs share their time.
+		// Reserves that share the jobs of one read also share the time of the transaction.
 		if o.kind != opReserve || len(t.ready) == 0 {
 			t.begin()
 		}
@@ -172,8 +172,8 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 		}
 	}
 
-	// The ballast must be large enough before the commit: afterwards the new pages
-	// may have to move into the file of a full disk.
+	// The ballast must be large enough before the commit, because the new pages may later have to
+	// move into the file of a full disk.
 	if err := t.save(); err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func (w *writer) execute(t *tx, ops []*op) (err error) {
 // process survives. The other operations succeed when each runs alone.
 func (w *writer) recoverPanic(err *error) {
 	if r := recover(); r != nil {
-		w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
-		*err = contract.Errorf(duly.CodeInternal, "the operation panicked; see the log for the stack")
+		w.log.Error("an operation of the store panicked", "panic", r, "stack", string(debug.Stack()))
+		*err = contract.Errorf(duly.CodeInternal, "an operation of the store panicked; the log has the stack")
 	}
 }
 
@@ -209,7 +209,7 @@ func (w *writer) afterCommit(t *tx) {
 	if d := w.e.cfg.SyncDelay; d > 0 && pages > 0 {
 		<-w.clock.NewTimer(d).C
 	}
-	// Waiters must see the commit, so they are woken only now.
+	// Waiters must see the commit, so they are woken after it.
 	w.e.notifier.applyCommit(t)
 	if t.tokensChanged {
 		w.e.tokenWatchers.notify()
@@ -233,7 +233,7 @@ func (w *writer) logMisses(t *tx) {
 				m.first, m.n = min(m.first, before.first), m.n+before.n
 			}
 		}
-		// The log must not grow with every message that is missed.
+		// The log must not get a line for every message that is missed.
 		if m.logged == 0 || t.now >= m.logged+clock.Millis(missPause) {
 			w.log.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
 				"group", m.group.String(), "first", m.first, "last", m.last, "messages", m.n)
@@ -246,9 +246,9 @@ func (w *writer) logMisses(t *tx) {
 // missedRange is a range of messages that a group has missed, for logging.
 type missedRange struct {
 	group       duly.QueueRef
-	first, last int64 // ordinals
+	first, last int64 // ordinals of the first and the last missed message
 	n           int64
-	logged      int64 // when a range of the group was logged last
+	logged      int64 // time at which a range of the group was last logged
 }
 
 // missPause is the minimum time between two log lines about missed messages of a group.

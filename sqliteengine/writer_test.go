@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// held keeps the writer busy until the returned function is called. One transaction then runs
-// all operations submitted meanwhile.
+// held keeps the writer busy until the returned function is called. One transaction then runs all
+// operations that were submitted before.
 func held(t *testing.T, e *Engine) (letGo func()) {
 	t.Helper()
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -107,7 +107,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		for i, o := range []func(*tx) error{pushed("a", nil), run.run, pushed("b", nil)} {
 			o, before := o, waiting(e)
 			wg.Go(func() { errs[i] = e.change(context.Background(), o) })
-			for waiting(e) == before { // keeps the order of the calls
+			for waiting(e) == before { // waits until the call is queued, to keep the order of the calls
 				runtime.Gosched()
 			}
 		}
@@ -136,7 +136,7 @@ func waiting(e *Engine) int {
 	return e.inbox.Len()
 }
 
-// C11.23: operations that gather during a transaction share the next one.
+// C11.23: operations that gather during a transaction share the next transaction.
 func TestWaitingOperationsShareACommit(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -172,7 +172,7 @@ func TestWaitingOperationsShareACommit(t *testing.T) {
 	if err := e.change(t.Context(), func(*tx) error { n = e.w.walPages - frames; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if n > 50 { // each operation alone writes ten pages or more
+	if n > 50 { // alone, each operation writes ten pages or more
 		t.Errorf("50 operations have written %d pages", n)
 	}
 }
@@ -248,7 +248,7 @@ func TestAbandonedReserveIsReleased(t *testing.T) {
 	}
 }
 
-// C13.13: operations submitted before Close run, later ones are refused.
+// C13.13: operations submitted before Close run. Later operations are refused.
 func TestCloseRunsSubmittedOperations(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -298,8 +298,8 @@ func TestCloseRunsSubmittedOperations(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// C4.71: the rows of a destroyed queue are deleted gradually, and a new queue of its name has
-// none of them.
+// C4.71: the rows of a destroyed queue are deleted gradually, and a new queue with the same name
+// has none of these rows.
 func TestDestroyedQueueIsDeletedGradually(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -385,8 +385,8 @@ func TestFreedSpaceIsReturned(t *testing.T) {
 		func() bool { return pages() < full/5 })
 }
 
-// C4.74: the engine takes back a run-out lease without a call, and runs no timer when nothing
-// is pending.
+// C4.74: the engine takes back a run-out lease without a call, and no timer runs when nothing is
+// pending.
 func TestEngineTakesBackLeases(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
@@ -406,7 +406,8 @@ func TestEngineTakesBackLeases(t *testing.T) {
 	}
 
 	state := func() duly.State {
-		if err := e.change(ctx, func(*tx) error { return nil }); err != nil { // runs after the timer's operation
+		// Returns after the timer's operation has run.
+		if err := e.change(ctx, func(*tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		info, err := e.Get(ctx, duly.Q("q"), "x")
@@ -418,7 +419,8 @@ func TestEngineTakesBackLeases(t *testing.T) {
 
 	for _, pass := range []func(){
 		func() { c.Advance(time.Minute) },
-		func() { c.Step(time.Hour); c.Advance(2 * time.Second) }, // a wall clock set forward is noticed
+		// The timer notices a wall clock that is set forward.
+		func() { c.Step(time.Hour); c.Advance(2 * time.Second) },
 	} {
 		if _, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil {
 			t.Fatal(err)

@@ -41,14 +41,14 @@ const (
 	messageRules = isMessageCopy | hasHeaders | hasOrderKey
 )
 
-// Pack packs the fields that differ from the defaults. It returns nil if none
-// does. alias is the job's ID if that is not its number.
+// Pack packs the fields of a job that differ from the defaults. It returns nil if none does. alias
+// is the ID of the job if its number is not the ID, else "".
 func Pack(p *contract.Planned, alias string) []byte {
 	return packFields(p, alias, ruleBits(p, alias))
 }
 
-// PackMessage packs the rules of a message of a group. A copy has its headers and its key, a
-// pointer into the log only the key that may block it.
+// PackMessage packs the rules of a message of a group. For a dead copy it packs the headers and the
+// key. For a pointer into the log it packs only the key that may block the message.
 func PackMessage(p *contract.Planned, isCopy bool, blockingKey string) []byte {
 	bits := uint64(0)
 	switch {
@@ -82,7 +82,7 @@ func packFields(p *contract.Planned, alias string, bits uint64) []byte {
 
 	w.text(bits&hasOrderKey, p.OrderKey)
 	if bits&hasMerge != 0 {
-		// One bit covers all fields of a merge, so each is written even if it is empty.
+		// One bit covers all fields of a merge, so each field is written even if it is empty.
 		w.text(1, p.Merge.Key)
 		w.text(1, p.MergeKey)
 		w.text(1, string(p.Merge.Mode))
@@ -122,7 +122,7 @@ func ruleBits(p *contract.Planned, alias string) (bits uint64) {
 	return bits
 }
 
-// packer appends fields to a buffer. A field that is not wanted is left out.
+// packer appends fields to a buffer. It leaves out a field that is not wanted.
 type packer []byte
 
 func (w *packer) text(wanted uint64, v string) {
@@ -151,8 +151,8 @@ func (w *packer) headers(h map[string]string) {
 	}
 }
 
-// ErrInvalid is the error for invalid or unknown rules.
-var ErrInvalid = errors.New("sqliteengine: the rules of a job are invalid")
+// ErrInvalid is the error for a rules column that can't be read.
+var ErrInvalid = errors.New("sqliteengine: the rules of a job are damaged or from a newer version")
 
 // IsMessageCopy reports whether rules belongs to a copy of a message.
 func IsMessageCopy(rules []byte) bool {
@@ -223,7 +223,7 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 	p.Callback = r.text(bits & hasCallback)
 	p.OnDone = r.text(bits & hasOnDone)
 	p.OnDead = r.text(bits & hasOnDead)
-	// Bytes that are left over show that the bits and the fields disagree.
+	// Remaining bytes show that the bits and the fields disagree.
 	if r.bad || len(r.rest) > 0 {
 		return "", ErrInvalid
 	}
@@ -231,7 +231,7 @@ func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, er
 	return alias, nil
 }
 
-// unpacker reads fields from a buffer. A field that is not wanted is not read.
+// unpacker reads fields from a buffer. It does not read a field that is not wanted.
 type unpacker struct {
 	rest []byte
 	bad  bool
@@ -318,7 +318,7 @@ func Texts(b []byte, n int) (texts []string, ok bool) {
 	return texts, !r.bad && len(r.rest) == 0
 }
 
-// PackHeaders packs headers, nil for none.
+// PackHeaders packs headers. It returns nil if there are none.
 func PackHeaders(h map[string]string) []byte {
 	if len(h) == 0 {
 		return nil
@@ -328,7 +328,7 @@ func PackHeaders(h map[string]string) []byte {
 	return w
 }
 
-// UnpackHeaders reverses PackHeaders. It returns no headers if they are damaged, so that the
+// UnpackHeaders reverses PackHeaders. If the headers are damaged, it returns none, so that the
 // message is still delivered.
 func UnpackHeaders(b []byte) map[string]string {
 	if b == nil {

@@ -26,7 +26,7 @@ func FuzzUnPack(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Rules that were read are packed so that they read the same.
+		// Rules that were unpacked and packed again must have the same meaning.
 		again := Pack(&p, alias)
 		var q contract.Planned
 		alias2, err := Unpack(again, &q)
@@ -80,7 +80,7 @@ func TestRulesRoundTrip(t *testing.T) {
 	}
 }
 
-// Unknown rules are an error, because a newer version has written them.
+// Unpack returns an error for unknown rules, because a newer version has written them.
 func TestUnknownRulesAreRefused(t *testing.T) {
 	t.Parallel()
 	var p contract.Planned

@@ -10,11 +10,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Conn is one connection to a database file.
+// Conn is one connection to a database file. One goroutine at a time may use it.
 type Conn struct {
 	tls *libc.TLS
 	db  uintptr
-	out uintptr // buffer of outBytes for results by pointer
+	out uintptr // address of a buffer of outBytes, for results that SQLite returns by pointer
 }
 
 const outBytes = 16
@@ -22,7 +22,7 @@ const outBytes = 16
 // Mode is the access mode of a connection.
 type Mode int32
 
-// The access modes.
+// The modes in which Open opens a file.
 const (
 	// ReadWrite opens an existing file for reading and writing.
 	ReadWrite Mode = sqlite3.SQLITE_OPEN_READWRITE
@@ -53,7 +53,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 
 	// One goroutine at a time uses the connection, so SQLite needs no mutex.
 	rc := sqlite3.Xsqlite3_open_v2(tls, name, c.out, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
-	// SQLite sets the handle even if opening failed. It must be closed then too.
+	// SQLite sets the handle even if opening failed. The handle must be closed in both cases.
 	c.db = *(*uintptr)(at(c.out))
 	if rc != sqlite3.SQLITE_OK {
 		err := c.fail(rc)
@@ -62,8 +62,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 	}
 
 	sqlite3.Xsqlite3_extended_result_codes(tls, c.db, 1)
-	// Without this setting, SQLite compiles a statement again whenever another LIMIT is
-	// bound.
+	// Without this setting, SQLite compiles a statement again whenever its LIMIT has another value.
 	if err := c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG); err != nil {
 		c.Close()
 		return nil, err
@@ -118,8 +117,8 @@ func (c *Conn) PagesWritten() int {
 	return int(*(*int32)(at(c.out)))
 }
 
-// NoCheckpointOnClose makes Close leave the write-ahead log as it is, instead of moving
-// it into the database file and deleting it.
+// NoCheckpointOnClose makes Close keep the write-ahead log unchanged, instead of moving it into the
+// database file and deleting it.
 func (c *Conn) NoCheckpointOnClose() error {
 	return c.configure(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
 }
@@ -138,7 +137,7 @@ func (c *Conn) configure(option int32) error {
 // Interrupt makes the running statement of the connection fail soon. It is the only
 // method that other goroutines may call, and only while the connection is open.
 func (c *Conn) Interrupt() {
-	// A TLS belongs to one goroutine, and the running statement uses that of the connection.
+	// A TLS belongs to one goroutine, and the running statement uses the TLS of the connection.
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
@@ -165,9 +164,9 @@ func yield(*libc.TLS, uintptr) int32 {
 // CheckpointMode is the mode of a checkpoint.
 type CheckpointMode int32
 
-// The checkpoint modes.
+// The modes of a checkpoint.
 const (
-	// Noop moves nothing and returns the numbers of pages.
+	// Noop moves nothing. Checkpoint then only returns the numbers of pages.
 	Noop CheckpointMode = sqlite3.SQLITE_CHECKPOINT_NOOP
 	// Passive moves as many pages as it can without waiting.
 	Passive CheckpointMode = sqlite3.SQLITE_CHECKPOINT_PASSIVE
@@ -179,10 +178,9 @@ const (
 	Truncate CheckpointMode = sqlite3.SQLITE_CHECKPOINT_TRUNCATE
 )
 
-// Checkpoint moves pages from the write-ahead log into the database file. It returns the
-// number of pages in the log and the number of them that have been moved so far. During
-// a write of another connection it may fail as busy in any mode, because SQLite reads the
-// log's header without a lock.
+// Checkpoint moves pages from the write-ahead log into the database file. It returns the number of
+// pages in the log and how many of these pages have been moved so far. During a write of another
+// connection it may fail as busy in any mode, because SQLite reads the log's header without a lock.
 func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, int32(mode), c.out, c.out+4)
 	if rc != sqlite3.SQLITE_OK {
@@ -191,13 +189,13 @@ func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	return int(*(*int32)(at(c.out))), int(*(*int32)(at(c.out + 4))), nil
 }
 
-// at converts an address outside of the Go heap to a pointer. The conversion goes through
-// memory, because vet reports a direct one.
+// at converts an address outside of the Go heap to a pointer. The conversion goes through memory,
+// because vet reports a direct conversion.
 func at(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // Error is an error of SQLite.
 type Error struct {
-	Code    int // extended result code
+	Code    int // extended result code of SQLite
 	Message string
 }
 
@@ -216,7 +214,7 @@ func (c *Conn) fail(rc int32) error {
 	message := libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))
 	if c.db != 0 {
 		message = libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db))
-		// The extended code may be that of an earlier error, so it must belong to rc.
+		// The extended code may be from an earlier error, so it counts only if it belongs to rc.
 		if extended := sqlite3.Xsqlite3_extended_errcode(c.tls, c.db); extended&0xff == rc&0xff {
 			rc = extended
 		}
@@ -224,8 +222,7 @@ func (c *Conn) fail(rc int32) error {
 	return &Error{Code: int(rc), Message: message}
 }
 
-// primary returns the primary result code of an error, or 0 for an error that is not
-// SQLite's.
+// primary returns the primary result code of an error, or 0 for an error that is not from SQLite.
 func primary(err error) int {
 	var e *Error
 	if !errors.As(err, &e) {

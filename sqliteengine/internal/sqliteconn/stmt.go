@@ -17,13 +17,13 @@ type Stmt struct {
 	c     *Conn
 	p     uintptr
 	err   error
-	buf   uintptr   // arguments of this run; allocated by the first one
-	used  int       // bytes of buf
-	extra []uintptr // arguments that did not fit into buf
-	why   error     // why the statement could not be prepared
+	buf   uintptr   // buffer for the arguments of a run; allocated by the first run
+	used  int       // number of bytes used in buf
+	extra []uintptr // memory of arguments that did not fit into buf
+	why   error     // the reason why the statement could not be prepared
 }
 
-// Broken returns a statement whose every run fails with why.
+// Broken returns a statement whose runs all fail with the error why.
 func Broken(c *Conn, why error) *Stmt { return &Stmt{c: c, why: why} }
 
 // bufBytes is the size of a statement's argument buffer. It is enough for fifty rows of
@@ -148,15 +148,15 @@ func (s *Stmt) check(rc int32) {
 	}
 }
 
-// copy copies an argument to memory that SQLite can read until the run ends. It returns 0
-// if there is no memory.
+// copy copies an argument to memory that SQLite can read until the run ends. It returns 0 if no
+// memory is free.
 func (s *Stmt) copy(from *byte, n int) uintptr {
 	if s.buf == 0 {
 		s.buf = libc.Xmalloc(s.c.tls, bufBytes)
 	}
 
-	// The buffer can't move, because SQLite keeps pointers into it. Long arguments get memory of
-	// their own.
+	// The buffer can't move, because SQLite keeps pointers into it. Long arguments get separate
+	// memory.
 	p := s.buf + uintptr(s.used)
 	switch {
 	case s.buf == 0:
@@ -193,7 +193,7 @@ func (s *Stmt) Step() (bool, error) {
 		s.Reset()
 		return false, nil
 	default:
-		// The message belongs to SQLite's last call, so it is read before the reset.
+		// SQLite's message belongs to its last call, so it is read before the reset.
 		err := s.c.fail(rc)
 		s.Reset()
 		return false, err
@@ -235,10 +235,11 @@ func (s *Stmt) ColNull(i int) bool {
 	return sqlite3.Xsqlite3_column_type(s.c.tls, s.p, int32(i)) == sqlite3.SQLITE_NULL
 }
 
-// ColRaw returns the bytes of a column without a copy. They are valid until the next Step
-// or Reset. NULL is nil.
+// ColRaw returns the bytes of a column without a copy. They are valid until the next Step or Reset.
+// It returns nil for NULL.
 func (s *Stmt) ColRaw(i int) []byte {
-	// The pointer comes first: it may convert the column, which changes the length.
+	// The pointer is read before the length, because reading it may convert the column and change
+	// its length.
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))
 	if p == 0 {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// allocate allocates the disk blocks of a part of a file. It writes to file systems that
-// have no such call.
+// allocate allocates the disk blocks of a part of a file. On file systems without a call for that,
+// it writes to the file.
 func allocate(f *os.File, from, n int64) error {
 	if n <= 0 {
 		return nil

@@ -25,18 +25,17 @@ const (
 // BallastGrain is the smallest step by which a ballast grows on a full disk.
 const BallastGrain = 64 << 10
 
-// Ballast is a file that reserves disk space. The store cuts it when it needs the
-// space itself.
+// Ballast is a file that reserves disk space. The store cuts it when it needs the space.
 type Ballast struct {
 	path string
-	f    *os.File // nil if the file could not be created yet
-	size int64    // how much of the disk it occupies
-	base int64    // its size while the WAL is empty
+	f    *os.File // nil if the file could not be created so far
+	size int64    // bytes of disk space that the ballast occupies
+	base int64    // the ballast's size while the WAL is empty
 	// Allocate, if set, allocates the blocks of a part of the file. Only tests set it.
 	Allocate func(f *os.File, from, n int64) error
 }
 
-// NoBallast returns the ballast of a file that is written only briefly. It stays empty.
+// NoBallast returns the ballast of a file that is written only briefly. The ballast stays empty.
 func NoBallast(path string) *Ballast {
 	return &Ballast{path: path + BallastSuffix}
 }
@@ -74,7 +73,7 @@ func (b *Ballast) open() error {
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
 		return contract.Errorf(duly.CodeUnavailable,
-			"%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
+			"%s is not a regular file; remove it, because the store needs this name to reserve disk space", b.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -84,8 +83,8 @@ func (b *Ballast) open() error {
 	return err
 }
 
-// Check returns an error if the file can't be opened for another reason than a full
-// disk. Otherwise the store would seem to be short of space.
+// Check returns an error if the file can't be opened for another reason than a full disk. Without
+// this check, the store would seem to be short of space.
 func (b *Ballast) Check() error {
 	err := b.open()
 	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -101,8 +100,8 @@ func (b *Ballast) Check() error {
 			"owner", b.path, Reason(err))}
 }
 
-// Grow makes the ballast at least that large. If the disk is too full, Grow makes it as
-// large as possible and returns an error.
+// Grow makes the ballast at least as large as the given size. If the disk has too little space,
+// Grow makes the ballast as large as possible and returns an error.
 func (b *Ballast) Grow(to int64) error {
 	if b.size >= to {
 		return nil
@@ -114,7 +113,7 @@ func (b *Ballast) Grow(to int64) error {
 		return nil
 	}
 
-	// The whole did not fit, so this takes the rest of the disk step by step.
+	// The whole size did not fit, so the ballast takes the rest of the disk step by step.
 	for b.size < to {
 		if err := b.extend(min(b.size+BallastGrain, to)); err != nil {
 			return err
@@ -132,15 +131,15 @@ func (b *Ballast) allocate(from, n int64) error {
 
 func (b *Ballast) extend(to int64) error {
 	if err := b.allocate(b.size, to-b.size); err != nil {
-		// Truncate frees what was allocated before the error.
+		// Truncate frees the space that was allocated before the error.
 		return errors.Join(err, b.f.Truncate(b.size))
 	}
 	b.size = to
 	return nil
 }
 
-// Cut shrinks the ballast to that many bytes. It syncs the file, because some file
-// systems free the space only then.
+// Cut shrinks the ballast to the given number of bytes. It syncs the file, because some file
+// systems free the space only at a sync.
 func (b *Ballast) Cut(to int64) error {
 	if to = max(to, 0); b.size <= to {
 		return nil
@@ -152,7 +151,7 @@ func (b *Ballast) Cut(to int64) error {
 	return b.f.Sync()
 }
 
-// Close closes the file and keeps it.
+// Close closes the file and does not remove it.
 func (b *Ballast) Close() error {
 	if b.f == nil {
 		return nil

@@ -47,7 +47,7 @@ func TestBallastGrowsAndIsCut(t *testing.T) {
 	}
 }
 
-// A ballast never replaces another file.
+// A ballast never replaces a file that is not a ballast.
 func TestBallastReplacesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// NotWritable returns the error for a file whose folder is not writable.
+// NotWritable returns the error for a file in a folder that is not writable.
 func NotWritable(path string, err error) error {
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 		Message: fmt.Sprintf("the folder %s is not writable (%s); give a path in a writable folder",

@@ -12,18 +12,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Lock takes the file's lock, PATH-lock, while the engine is open: only one process, and
-// only one engine in it, has a file open. SQLite allows several processes to write in
-// turn, but the engine keeps the state of its queues in memory, which another writer
-// would make stale.
+// Lock takes the file's lock, PATH-lock, while the engine is open: only one process, and only one
+// engine in it, has a file open. SQLite allows several processes to write in turn, but the engine
+// keeps the state of its queues in memory, which another writer would make stale.
 //
-// The kernel releases the lock when the process ends. The lock file stays. If it were
-// removed, a second process could wait for the old one while a third locks a new one.
+// The kernel releases the lock when the process ends. The lock file stays. If it were removed, a
+// second process could wait for the old file while a third process locks a new file.
 //
-// Lock refuses a symbolic link, because it truncates the file and the link may point to
-// any file of this user.
+// Lock refuses a symbolic link, because it truncates the file and the link may point to any file of
+// this user.
 //
-// The error for a file that is open elsewhere ends with advice.
+// The text advice ends the error for a file that another process has open.
 func Lock(path, advice string) (*os.File, error) {
 	f, err := openLock(path + "-lock")
 	if err != nil {
@@ -42,7 +41,7 @@ func Lock(path, advice string) (*os.File, error) {
 		return nil, contract.Errorf(duly.CodeUnavailable,
 			"%s is open in %s; %s", path, owner, advice)
 	}
-	// The process ID is only for error messages of other processes.
+	// The process ID is used only in error messages of other processes.
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
@@ -53,9 +52,9 @@ func Lock(path, advice string) (*os.File, error) {
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
-		// The error of a symbolic link differs between systems, so the file is examined instead.
+		// For a symbolic link, the error differs between systems, so the file is examined instead.
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
-			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it",
+			return nil, contract.Errorf(duly.CodeUnavailable, "%s is a symbolic link, which another user may have created; remove it",
 				path)
 		}
 		return nil, NotWritable(path, err)
@@ -72,7 +71,7 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Unlock releases the lock. A temporary copy has none: nil.
+// Unlock releases the lock. f is nil for a temporary copy, which has no lock.
 func Unlock(f *os.File) error {
 	if f == nil {
 		return nil
@@ -80,8 +79,8 @@ func Unlock(f *os.File) error {
 	return errors.Join(unlockFile(f), f.Close())
 }
 
-// Holder returns a description of the process that has a file open, or "" if none has,
-// according to its lock file. It changes nothing.
+// Holder describes the process that has a file open, according to the lock file. It returns "" if
+// no process has it open. It changes nothing.
 func Holder(path string) string {
 	f, err := os.Open(path + "-lock")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// noFollow makes an open of a symbolic link fail.
+// noFollow is the flag that makes opening a symbolic link fail.
 const noFollow = syscall.O_NOFOLLOW
 
 // lockFile locks an open file. It returns false if another open file holds the lock, in

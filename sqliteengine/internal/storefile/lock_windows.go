@@ -10,8 +10,8 @@ import (
 // noFollow is empty: on Windows only administrators can create symbolic links.
 const noFollow = 0
 
-// lockedAt is the locked byte. It lies far behind the text, because other processes can't
-// read a locked byte.
+// lockedAt is the locked byte. It lies far after the process ID, because other processes can't read
+// a locked byte.
 const lockedAt = 1 << 20
 
 // lockFile locks an open file. It returns false if another open file holds the lock, in
