@@ -19,14 +19,14 @@ const (
 // AIMD returns a Limiter that follows the capacity of a service by additive increase and
 // multiplicative decrease. The limit begins at lowest, and stays between lowest and highest.
 //
-// An ack adds 1 ÷ limit, so a full round of acks raises the limit by about 1. It counts only if
-// at least half of the limit is in use: without load nothing is learned about the
-// capacity. An overload ([Overloaded]) or a nack multiplies the limit by 0.9, at most once
-// per mean duration of the handlers, because the handlers of one round learn of the same
-// overload. Other results change nothing.
+// An ack adds 1 ÷ limit, so a full round of acks raises the limit by about 1. An ack counts only if
+// at least half of the limit is in use, because without load the acks say nothing about the
+// capacity. An overload ([Overloaded]) or a nack multiplies the limit by 0.9, at most once per mean
+// duration of the handlers, because the handlers of one round notice the same overload. Other
+// results change nothing.
 //
-// Several workers of a process may share an AIMD. Each of them may then use as many slots
-// as its limit says.
+// Several workers of a process may share an AIMD. Each worker may then use as many slots as the
+// common limit says.
 func AIMD(lowest, highest int) Limiter {
 	return &aimd{lowest: lowest, highest: highest, limit: float64(lowest)}
 }
@@ -39,7 +39,7 @@ type aimd struct {
 	limit float64
 	// mean is the mean duration of handlers that returned nil. Overloads do not count,
 	// because many services refuse a call at once.
-	mean        float64 // in ns; 0 until the first ack
+	mean        float64 // mean duration of the handlers in ns; 0 until the first ack
 	decreasedAt time.Time
 }
 

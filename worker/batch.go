@@ -9,30 +9,30 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// BatchFunc handles several deliveries of one queue at once. It returns an error for each
-// of them, in their order, which settles it like the error of a [HandlerFunc]. A nil slice
-// acks all. Each delivery has a context of its own, see [Delivery.Context]. Several
-// goroutines may call a BatchFunc at once.
+// BatchFunc handles several deliveries of one queue at once. It returns an error for each of them,
+// in their order, which settles it like the error of a [HandlerFunc]. A nil slice acks all
+// deliveries. Each delivery has a separate context, see [Delivery.Context]. Several goroutines may
+// call a BatchFunc at once.
 //
 // A panic, or a wrong number of errors, is a failed try of each delivery.
 type BatchFunc func(deliveries []*Delivery) []error
 
-// suspectAt is the number of failures or stalls after which a delivery is handled alone:
+// suspectAt is the number of failures or stalls after which a delivery is handled alone, because
 // one bad delivery can fail its whole batch, or end the process.
 const suspectAt = 2
 
-// HandleBatch sets the batch handler of a queue or a group. A batch is handled when it
-// has n deliveries, 1 to [duly.MaxBatch], or when its first delivery has waited for wait.
-// With 0, the deliveries of one Reserve are handled at once. A delivery that has failed
-// or stalled twice is a batch of its own.
+// HandleBatch sets the batch handler of a queue or a group. A batch is handled when it has n
+// deliveries, 1 to [duly.MaxBatch], or when its first delivery has waited for wait. If wait is 0,
+// the deliveries of one Reserve are handled at once. A delivery that has failed or stalled twice is
+// handled in a separate batch.
 //
-// Each delivery takes a slot. If Config.Concurrency is not set, it is twice the
-// longest batch, and at least [DefaultConcurrency]. The worker keeps the lease of a
-// delivery that waits for its batch. When it stops, it releases the delivery, which uses
+// Each delivery takes a slot. If Config.Concurrency is not set, the worker has twice as many slots
+// as the longest batch has deliveries, and at least [DefaultConcurrency]. The worker keeps the
+// lease of a delivery that waits for its batch. When it stops, it releases the delivery, which uses
 // no try.
 //
-// Middleware wraps handlers of single deliveries, so it is not called here. With is
-// an error.
+// Middleware wraps handlers of single deliveries, so it is not called for batches. The option With
+// is an error.
 func (w *Worker) HandleBatch(queue string, n int, wait time.Duration, h BatchFunc, opts ...HandlerOption) {
 	w.add("HandleBatch", &registration{queue: queue, batch: &batchConfig{size: n, wait: wait, handler: h}}, opts)
 }
@@ -61,7 +61,7 @@ func (c *batchConfig) validate(f *contract.BadFields, queue string, slots int) {
 	}
 }
 
-// batcher collects the jobs of one queue into batches. The tracker has all of them, so their
+// batcher collects the jobs of one queue into batches. The tracker has all these jobs, so their
 // leases are renewed while they wait.
 type batcher struct {
 	run *run
@@ -69,7 +69,8 @@ type batcher struct {
 
 	mu      sync.Mutex
 	waiting []*activeJob
-	// timer runs while a job waits. current identifies it: a stopped timer may still fire.
+	// timer runs while a job waits. current identifies the timer, because a stopped timer may still
+	// fire.
 	timer   duly.Timer
 	current *int
 	stopped bool
@@ -88,7 +89,7 @@ func (b *batcher) add(jobs []*activeJob) {
 
 	for _, j := range jobs {
 		if d := &j.delivery; d.Failures >= suspectAt || d.Stalls >= suspectAt {
-			// Alone, it cannot fail the other jobs.
+			// A job that is handled alone cannot fail other jobs.
 			go b.run.handleBatch(b.cfg, []*activeJob{j})
 			continue
 		}
@@ -110,7 +111,7 @@ func (b *batcher) add(jobs []*activeJob) {
 	}
 }
 
-// waited starts a batch whose waiting time has passed.
+// waited starts the batch if its waiting time has passed.
 func (b *batcher) waited(timer *int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +137,7 @@ func (b *batcher) takeLocked() []*activeJob {
 	return jobs
 }
 
-// stop releases the waiting jobs, and later ones.
+// stop releases the waiting jobs, and jobs that are added later.
 func (b *batcher) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,8 +161,8 @@ type runningBatch struct {
 	outcomes   []duly.SettleRequest
 }
 
-// handleBatch runs a batch handler on a goroutine of its own. It leaves out jobs whose
-// leases were lost while they waited: another worker may have them by now.
+// handleBatch runs a batch handler on a separate goroutine. It leaves out jobs whose leases were
+// lost while they waited, because another worker may have these jobs.
 func (r *run) handleBatch(cfg *batchConfig, jobs []*activeJob) {
 	var live []*activeJob
 	for _, j := range jobs {
@@ -188,10 +189,10 @@ func (r *run) handleBatch(cfg *batchConfig, jobs []*activeJob) {
 
 // callBatch calls the handler and settles each job by its error.
 func (r *run) callBatch(b *runningBatch, handler BatchFunc) {
-	var failed error = errGoexit // of the batch as a whole
+	var failed error = errGoexit // error of the batch as a whole
 	defer func() {
 		if failed != nil {
-			// After runtime.Goexit or a wrong number of errors there is no value.
+			// After runtime.Goexit or a wrong number of errors, recover returns nil.
 			if value := recover(); value != nil {
 				failed = r.panicked(b.jobs[0], value)
 			}
@@ -223,11 +224,11 @@ func (b *runningBatch) failAll(err error) {
 	}
 }
 
-// setResults sets the outcome of every job by its error. It returns an error if their number
-// is wrong.
+// setResults sets the outcome of every job by its error. It returns an error if there are too many
+// or too few errors.
 func (b *runningBatch) setResults(errs []error) error {
 	if errs != nil && len(errs) != len(b.jobs) {
-		return fmt.Errorf("the batch handler returned %d errors for %d deliveries", len(errs), len(b.jobs))
+		return fmt.Errorf("the batch handler returned %d errors for %d deliveries, want one for each or a nil slice", len(errs), len(b.jobs))
 	}
 	for i, j := range b.jobs {
 		if errs != nil {

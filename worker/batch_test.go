@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// batches records the IDs of every batch, and when it was handled.
+// batches records the IDs of every batch, and the time at which it was handled.
 type batches struct {
 	mu   sync.Mutex
 	seen []string
@@ -154,7 +154,7 @@ type panicError struct{}
 
 func (panicError) Error() string { panic("of an error") }
 
-// C12.92: a delivery that has failed or stalled twice is a batch of its own, so that it
+// C12.92: a delivery that has failed or stalled twice is handled in a separate batch, so that it
 // cannot fail others.
 func TestSuspectJobIsABatchOfItsOwn(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
@@ -191,7 +191,7 @@ func TestStopReleasesAWaitingBatch(t *testing.T) {
 	})
 }
 
-// The batch leaves out a delivery whose lease was lost.
+// A batch leaves out a delivery whose lease was lost.
 func TestLeasesAreRenewedWhileABatchWaits(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches

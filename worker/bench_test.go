@@ -13,13 +13,13 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// BenchmarkBacklog works off a loaded backlog with handlers that do nothing.
-// It reports how many jobs one call of the engine carries.
+// BenchmarkBacklog handles a backlog that was loaded before with handlers that do nothing. It
+// reports how many jobs one call of the engine carries.
 func BenchmarkBacklog(b *testing.B) {
 	for _, slots := range []int{1, 64, 1000} {
 		b.Run(fmt.Sprintf("FreeStore/Slots%d", slots), func(b *testing.B) { backlog(b, slots, nil) })
 	}
-	// What a file with group commit costs: 50 µs for a call, 10 µs for a job.
+	// The costs are those of a file with group commit: 50 µs for a call, 10 µs for a job.
 	b.Run("OneWriter/Slots64", func(b *testing.B) {
 		backlog(b, 64, func(items int) { spin(50*time.Microsecond + time.Duration(items)*10*time.Microsecond) })
 	})

@@ -22,8 +22,8 @@ type BridgeConfig struct {
 	Group string
 	// Queue is where the jobs are pushed.
 	Queue string
-	// Consumer is the name that the stats of the group list. Default: one name per
-	// process.
+	// Consumer is the bridge's name in the stats of the group. By default, all bridges of a process
+	// have the same name.
 	Consumer string
 	// Logger logs errors. Default [slog.Default].
 	Logger *slog.Logger
@@ -31,13 +31,12 @@ type BridgeConfig struct {
 	Clock duly.Clock
 }
 
-// Bridge pushes each message of a group into a queue. The job has the message's body
-// and headers; the key becomes the order key, and everything else is the queue's
-// default. Its ID is the position, so a repeated message makes no second job while the
-// first one exists.
+// Bridge pushes each message of a group into a queue. The job has the message's body and headers;
+// the key becomes the order key, and all other fields have the queue's defaults. Its ID is the
+// position, so a repeated message makes no second job while the first one exists.
 //
-// It pushes the job before it acks the message, so it loses nothing. While the queue is
-// full or paused it waits, which uses no try. Several bridges of one group share its
+// The bridge pushes the job before it acks the message, so it loses no message. While the queue is
+// full or paused the bridge waits, which uses no try. Several bridges of one group share its
 // messages. The servers on an engine run a bridge for each group with a target.
 type Bridge struct {
 	engine contract.Engine
@@ -49,14 +48,14 @@ type Bridge struct {
 }
 
 const (
-	// bridgeBatch is the maximum number of messages of one round.
+	// bridgeBatch is the maximum number of messages that the bridge moves at once.
 	bridgeBatch = 500
 	// bridgeLease is longer than a push and a settle take.
 	bridgeLease = 15 * time.Second
-	// bridgeWait bounds one Wait.
+	// bridgeWait is the longest time of one Wait.
 	bridgeWait = 10 * time.Second
-	// bridgePause is how often a bridge checks whether the queue is paused, and how long it
-	// waits while it cannot push.
+	// bridgePause is how often a bridge checks whether the queue is paused, and the length of its
+	// pause while it cannot push.
 	bridgePause = time.Second
 	// bridgeTimeout is the timeout of one call.
 	bridgeTimeout = 5 * time.Second
@@ -79,9 +78,9 @@ func NewBridge(engine contract.Engine, cfg BridgeConfig) *Bridge {
 	return b
 }
 
-// Run moves messages until ctx ends. It retries while the engine is unavailable, and
-// while the group does not exist or has another target. Errors that a retry cannot fix
-// end it, as for [Worker.Run].
+// Run moves messages until ctx ends. It retries while the engine is unavailable, and while the
+// group does not exist or has another target. Run returns an error that a retry cannot fix, like
+// [Worker.Run].
 func (b *Bridge) Run(ctx context.Context) error {
 	if err := b.cfg.validate(); err != nil {
 		return err
@@ -99,10 +98,10 @@ func (b *Bridge) Run(ctx context.Context) error {
 		}
 
 		failures++
-		// The same error is logged once, because it may last for long.
+		// An error that repeats is logged once, because it may last for long.
 		if code := string(duly.CodeOf(err)); code != logged {
 			logged = code
-			b.cfg.Logger.Warn("a bridge waits", "group", b.cfg.Group, "queue", b.cfg.Queue, "error", err)
+			b.cfg.Logger.Warn("a bridge waits: it can't move messages now", "group", b.cfg.Group, "queue", b.cfg.Queue, "error", err)
 		}
 		b.health.pause(ctx, failures, err)
 	}
@@ -133,7 +132,8 @@ func (b *Bridge) round(ctx context.Context) error {
 	if err != nil || !ready {
 		return err
 	}
-	// A message that is reserved before it can be pushed would wait with a running lease.
+	// The bridge waits before it reserves, because the lease of a reserved message would run while
+	// the bridge waits.
 	if err := b.awaitQueue(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (b *Bridge) awaitQueue(ctx context.Context) error {
 		if !b.paused {
 			return nil
 		}
-		_ = clock.Sleep(ctx, b.cfg.Clock, bridgePause) // the loop checks ctx
+		_ = clock.Sleep(ctx, b.cfg.Clock, bridgePause) // the loop checks ctx after the pause
 	}
 	return nil
 }
@@ -177,7 +177,8 @@ func (b *Bridge) checkQueue(ctx context.Context) error {
 	return b.health.call(ctx, opWait, bridgeTimeout, func(ctx context.Context) error {
 		config, err := b.engine.Config(ctx, duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue})
 		b.paused = config.Paused
-		if errors.Is(err, duly.ErrConflict) { // a topic was created after the target was set
+		// Another program created a topic with this name after the target was set.
+		if errors.Is(err, duly.ErrConflict) {
 			return contract.Errorf(duly.CodeConflict,
 				"the target %s of the group is a topic; set a queue as the target, or destroy the topic", b.cfg.Queue)
 		}
@@ -185,14 +186,14 @@ func (b *Bridge) checkQueue(ctx context.Context) error {
 	})
 }
 
-// move pushes messages and settles them. It settles all of got even if stop ends
-// meanwhile.
+// move pushes messages and settles them. It settles all of got even if stop ends before.
 func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 	jobs := make([]duly.Job, len(got))
 	for i := range got {
 		jobs[i] = bridgeJob(&got[i], b.cfg.Namespace, b.cfg.Queue)
 	}
-	// The push comes first. If the bridge dies after it, the repeated push finds the job.
+	// The bridge pushes before it settles. If it dies in between, the message is delivered again,
+	// and the repeated push finds the job.
 	var results []duly.PushResult
 	pushed := b.health.call(ctx, opReserve, bridgeTimeout, func(ctx context.Context) (err error) {
 		results, err = b.engine.Push(ctx, jobs)
@@ -217,7 +218,7 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 	err := b.settle(ctx, outcomes)
 	if blocked != nil && stop.Err() == nil {
 		err = blocked
-		_ = clock.Sleep(stop, b.cfg.Clock, bridgePause) // the caller checks stop
+		_ = clock.Sleep(stop, b.cfg.Clock, bridgePause) // the caller checks stop after the pause
 	}
 	return err
 }
@@ -231,8 +232,9 @@ func (b *Bridge) settle(ctx context.Context, outcomes []duly.SettleRequest) erro
 	})
 }
 
-// bridgeOutcome returns the outcome of a message after its push ended with err. Bad input is
-// buried, because every retry would fail. Any other message waits.
+// bridgeOutcome returns the outcome of a message after its push ended with err. A message that is
+// invalid for the queue is buried, because every retry would fail. After other errors the message
+// is released.
 func bridgeOutcome(err error) duly.SettleRequest {
 	switch {
 	case err == nil:

@@ -23,7 +23,7 @@ import (
 type bridgeRig struct {
 	t      *testing.T
 	engine *bridgeEngine
-	log    *bytes.Buffer // read it after stop
+	log    *bytes.Buffer // may be read after stop
 	stop   func()
 }
 
@@ -32,17 +32,17 @@ type bridgeEngine struct {
 	*model.Engine
 	mu           sync.Mutex
 	push, settle func() error
-	refuse       string // a body
+	refuse       string // body of the message whose push is refused
 }
 
-// set changes what fails.
+// set changes which calls fail.
 func (b *bridgeEngine) set(push, settle func() error, refuse string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.push, b.settle, b.refuse = push, settle, refuse
 }
 
-// faults returns what fails now.
+// faults returns which calls fail now.
 func (b *bridgeEngine) faults() (push, settle func() error, refuse string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *bridgeRig) jobs() string {
 	return strings.Join(bodies, " ")
 }
 
-// settled checks that the group has acked so many messages, and that none failed.
+// settled checks that the group has acked this number of messages, and that none failed.
 func (r *bridgeRig) settled(acked int64) {
 	r.t.Helper()
 	stats, err := r.engine.Stats(r.t.Context(), duly.Q(mailer))
@@ -273,7 +273,7 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 	})
 }
 
-// The other messages do not wait.
+// The other messages do not wait for the refused one.
 func TestBridgeBuriesABadMessage(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		r.engine.set(nil, nil, "b")

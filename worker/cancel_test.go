@@ -121,8 +121,8 @@ func TestFailedWatchIsRepeatedWithPauses(t *testing.T) {
 	})
 }
 
-// C4.98: reports may be lost while a watch is not connected, so the worker then verifies
-// all leases.
+// C4.98: reports may be lost while a watch is not connected, so after a gap the worker verifies all
+// leases.
 func TestReconnectedWatchEndsHandlersOfRemovedJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/internal/consumer"
 )
 
-// The defaults of a Config.
+// The defaults of the fields of Config.
 const (
 	// DefaultConcurrency is the number of slots.
 	DefaultConcurrency = 16
-	// DefaultMaxHold is how long extensions hold one delivery.
+	// DefaultMaxHold is the longest time for which the worker extends the lease of one delivery.
 	DefaultMaxHold = 12 * time.Hour
 	// DefaultDrain is how long running handlers may continue after a stop.
 	DefaultDrain = 30 * time.Second
@@ -36,7 +36,7 @@ type Config struct {
 	// are empty. Default: the queues share the slots by [Weight], each with weight 1.
 	StrictOrder bool
 	// Limiter limits the number of slots in use, for example [AIMD]. It cannot be used with
-	// [Worker.HandleBatch]. Default: none, and all slots may be in use.
+	// [Worker.HandleBatch]. Default nil: all slots may be in use.
 	Limiter Limiter
 	// Lease is how long a Reserve or an extension leases a job, 100 ms–366 days. Default:
 	// the job's own lease (30 s).
@@ -44,23 +44,23 @@ type Config struct {
 	// Margin is how much earlier than the engine the worker considers a lease lost, at most
 	// half of the lease. Default: a tenth of the lease, at most 1 s.
 	Margin time.Duration
-	// MaxHold is how long one delivery is held. After it, the worker stops extending the
-	// lease and cancels the handler with [ErrMaxHold]. A longer lease is held to its end.
-	// Default 12 h; duly.None: without end.
+	// MaxHold is the longest time for which the worker holds one delivery. When it has passed, the
+	// worker stops extending the lease and cancels the handler with [ErrMaxHold]. A longer lease is
+	// held to its end. Default 12 h; duly.None means no limit.
 	MaxHold time.Duration
-	// Drain is how long running handlers may continue after Run's context has ended.
-	// Default 30 s; duly.None: not at all.
+	// Drain is how long running handlers may continue after Run's context has ended. Default 30 s;
+	// duly.None means that they are canceled at once.
 	Drain time.Duration
-	// CallTimeout is how long one call to the engine may take before the store counts as
-	// lost. Default 10 s. An extension may take a third of the lease at most. A Wait is not
-	// bounded by it.
+	// CallTimeout is how long one call to the engine may take before the store counts as lost.
+	// Default 10 s. An extension may take a third of the lease at most. CallTimeout does not apply
+	// to Wait.
 	CallTimeout time.Duration
-	// Consumer is the name that the stats of groups list. It has no rights. Default: one
-	// name per process, HOST-PID-RANDOM.
+	// Consumer is the worker's name in the stats of groups. It grants no rights. Default:
+	// HOST-PID-RANDOM, the same name for all workers of a process.
 	Consumer string
 	// Logger logs faults. Default [slog.Default].
 	Logger *slog.Logger
-	// Observer is called for metrics. Default: none.
+	// Observer is called for metrics. Default: the zero Observer, which does nothing.
 	Observer Observer
 	// Clock is for tests. Default: the system's.
 	Clock duly.Clock

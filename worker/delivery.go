@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Delivery is one delivery of a job to a handler. Its methods are for the handler's
+// Delivery is one delivery of a job to a handler. Its methods may be called only by the handler's
 // goroutine.
 type Delivery struct {
 	duly.Delivery
@@ -17,11 +17,11 @@ type Delivery struct {
 	result []byte
 }
 
-// Kind returns the kind of the job, see [HandleKind]. It is empty for a job without one.
+// Kind returns the kind of the job, see [HandleKind]. It is empty for a job without a kind.
 func (d *Delivery) Kind() string { return d.Headers[duly.KindHeader] }
 
-// Context returns the context of the delivery, which also ends when its lease is lost. It
-// is for batch handlers. A [HandlerFunc] gets it as a parameter.
+// Context returns the context of the delivery, which also ends when its lease is lost. Batch
+// handlers need it. A [HandlerFunc] gets the context as a parameter.
 func (d *Delivery) Context() context.Context {
 	if d.ctx == nil {
 		return context.Background()
@@ -29,9 +29,9 @@ func (d *Delivery) Context() context.Context {
 	return d.ctx
 }
 
-// SetResult sets the result that is stored with the finished job, at most 64 KiB, else it
-// returns [duly.ErrTooLarge]. The result is stored if the job is acked and retained
-// ([duly.Retain]). The last call wins.
+// SetResult sets the result that is stored with the finished job, at most 64 KiB. For a larger
+// result it returns [duly.ErrTooLarge]. The result is stored if the job is acked and retained
+// ([duly.Retain]). If it is called repeatedly, the last result counts.
 func (d *Delivery) SetResult(result []byte) error {
 	if len(result) > duly.MaxResult {
 		return contract.TooLarge("result", "has %d bytes, may have at most %d", len(result), duly.MaxResult)
@@ -63,7 +63,7 @@ type deliveryKey struct{}
 type jobContext struct {
 	context.Context
 	delivery *Delivery
-	deadline time.Time // zero without a Timeout
+	deadline time.Time // zero if there is no Timeout
 }
 
 // Value implements context.Context.

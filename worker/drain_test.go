@@ -90,7 +90,7 @@ func TestHandlersAreCanceledAfterTheDrainLimit(t *testing.T) {
 				if len(r.memory.leased) != 0 {
 					t.Error("a lease is left")
 				}
-				advance(2 * time.Hour) // what the handler returns later is ignored
+				advance(2 * time.Hour) // the worker ignores what the handler returns now
 				r.want(tt.want)
 			})
 		})
@@ -176,7 +176,7 @@ func TestDrainSettlesWhenTheStoreIsBack(t *testing.T) {
 	})
 }
 
-// slowSettle is an engine whose Settle takes a while, unless its context ends.
+// slowSettle is an engine whose Settle takes some time, unless its context ends.
 type slowSettle struct{ duly.Engine }
 
 func (e slowSettle) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {

@@ -13,10 +13,10 @@ import (
 
 // The causes of a handler's context that has ended, as context.Cause returns them.
 var (
-	// ErrLeaseLost means that the lease is lost, or may be lost by now. Another worker may
-	// handle the job already, so work that is not idempotent must stop. It is a
-	// [duly.ErrLeaseLost] too. The cause is [duly.ErrCanceled] instead if the job is known to
-	// be canceled.
+	// ErrLeaseLost means that the lease is lost, or may be lost by now. Another worker may handle
+	// the job already, so work that is not idempotent must stop. errors.Is reports that it is
+	// [duly.ErrLeaseLost]. The cause is [duly.ErrCanceled] instead if the job is known to be
+	// canceled.
 	ErrLeaseLost error = &cause{
 		"worker: the lease is lost, the job was removed or may be delivered again", duly.ErrLeaseLost,
 	}
@@ -31,7 +31,7 @@ var (
 	ErrStopping error = &cause{"worker: stopping", context.Canceled}
 )
 
-// cause is an error that wraps another one without its text.
+// cause is an error that wraps another error, whose text it leaves out.
 type cause struct {
 	text string
 	is   error
@@ -44,7 +44,7 @@ func (c *cause) Unwrap() error { return c.is }
 type settlementError struct {
 	as    duly.Settlement
 	delay *time.Duration
-	err   error // the failure or the reason; may be nil
+	err   error // the failure or the reason, or nil
 	// overload reports that the called service has no capacity.
 	overload bool
 }
@@ -72,15 +72,15 @@ func (s *settlementError) LogValue() slog.Value {
 // Unwrap returns the failure.
 func (s *settlementError) Unwrap() error { return s.err }
 
-// RetryAfter is a failed try (nack) that is repeated after d instead of the job's backoff,
-// or at once if d is 0 or less. err is the failure and may be nil.
+// RetryAfter returns an error for a failed try (nack). The job is repeated after d instead of the
+// job's backoff, or at once if d is 0 or less. err is the failure and may be nil.
 func RetryAfter(d time.Duration, err error) error {
 	d = max(d, 0)
 	return &settlementError{as: duly.Nack, delay: &d, err: err}
 }
 
-// Bury makes the job dead at once, even if it has tries left. err is the reason and may be
-// nil.
+// Bury returns an error that makes the job dead at once, even if it has tries left. err is the
+// reason and may be nil.
 func Bury(err error) error { return &settlementError{as: duly.Bury, err: err} }
 
 // Snooze releases the job until d has passed, or at once if d is 0 or less. It uses no try.
@@ -89,16 +89,17 @@ func Snooze(d time.Duration) error {
 	return &settlementError{as: duly.Release, delay: &d}
 }
 
-// Release releases the job to its old place and uses no try. The job may be delivered again
-// at once. Use it when another worker can do what this one cannot, else use Snooze.
+// Release returns an error that releases the job to its old place and uses no try. The job may be
+// delivered again at once. Use it when another worker can do what this worker cannot. Otherwise use
+// Snooze.
 func Release() error { return &settlementError{as: duly.Release} }
 
 // maxOverload is the longest time for which Overloaded releases a job.
 const maxOverload = time.Hour
 
-// Overloaded reports that the service which the handler calls has no capacity, as HTTP 429
-// and 503 do. It releases the job until after has passed, from 0 to 1 h, and uses no try.
-// Config.Limiter counts it as an overload. err is the reason and may be nil.
+// Overloaded returns an error that means that the service which the handler calls has no capacity,
+// as HTTP 429 and 503 do. It releases the job until after has passed, from 0 to 1 h, and uses no
+// try. Config.Limiter counts it as an overload. err is the reason and may be nil.
 func Overloaded(after time.Duration, err error) error {
 	after = min(max(after, 0), maxOverload)
 	return &settlementError{as: duly.Release, delay: &after, err: err, overload: true}
@@ -111,8 +112,7 @@ func isOverload(err error) bool {
 }
 
 // Settling returns how the worker settles a delivery whose handler returned err. ctx is the
-// handler's context, or one derived from it. It is for middleware that needs the result,
-// for example for metrics and traces.
+// handler's context, or one derived from it. Middleware uses it for metrics and traces.
 func Settling(ctx context.Context, err error) duly.Settlement {
 	return decide(err, context.Cause(ctx)).As
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C8.7: a handler may choose the delay, bury the job, or snooze it.
+// C8.7: a handler may choose the delay of the retry, bury the job, or snooze it.
 func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -55,7 +55,8 @@ func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 			if show(got) != show(tt.want) {
 				t.Errorf("got %s, want %s", show(got), show(tt.want))
 			}
-			got.Receipt = contract.ReceiptParts{Queue: "q", Delivery: 1}.Receipt() // the tracker adds it
+			// The tracker adds the receipt.
+			got.Receipt = contract.ReceiptParts{Queue: "q", Delivery: 1}.Receipt()
 			if err := contract.ValidateSettle(&got); err != nil {
 				t.Errorf("an engine refuses it: %v", err)
 			}
@@ -92,6 +93,6 @@ func TestTrimStackBeginsAtThePanic(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	for _, odd := range []string{"", "main.handler()\n", "\npanic("} {
-		trimStack([]byte(odd)) // must not panic
+		trimStack([]byte(odd)) // must not panic for any text
 	}
 }

@@ -17,7 +17,7 @@ import (
 type queueChooser struct {
 	duly.Engine
 	queues []string
-	asked  [][]string // the queues of each call
+	asked  [][]string // names of the queues of each call
 }
 
 func (c *queueChooser) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
@@ -77,7 +77,7 @@ func TestHandleEveryTakesNoOtherHandler(t *testing.T) {
 	}
 }
 
-// secretError is an error whose text the log must not show.
+// secretError is an error whose text must not be in the log.
 type secretError struct{}
 
 func (secretError) Error() string        { return "long text with secrets" }

@@ -37,7 +37,7 @@ func Example() {
 		fmt.Println("to", job.Value.To, "attempt", job.Attempt)
 		return nil // done; an error would try again after the job's backoff
 	}))
-	if err := w.Run(ctx); err != nil { // until ctx ends; then drains
+	if err := w.Run(ctx); err != nil { // runs until ctx ends, and then drains
 		panic(err)
 	}
 	// Output: to ann@example.org attempt 1
@@ -65,7 +65,7 @@ func ExampleWorker_HandleBatch() {
 		for i, d := range deliveries {
 			n, err := strconv.Atoi(string(d.Body))
 			if err != nil {
-				errs[i] = worker.Bury(err) // no other try would end differently
+				errs[i] = worker.Bury(err) // a retry would end in the same way
 			}
 			sum += n
 		}
@@ -83,7 +83,7 @@ var silent = worker.Config{Logger: slog.New(slog.DiscardHandler)}
 // JSON makes a handler that gets the body decoded.
 func ExampleJSON() {
 	type Mail struct{ To, Text string }
-	e := dulytest.New(nil) // a program: engine, err := open.Engine(ctx, url)
+	e := dulytest.New(nil) // in a program: engine, err := open.Engine(ctx, url)
 	defer e.Close()
 	e.Client().PushJSON(context.Background(), "mail", Mail{To: "ann@example.org", Text: "hello"})
 
@@ -92,7 +92,7 @@ func ExampleJSON() {
 		fmt.Println("to", job.Value.To+":", job.Value.Text)
 		return nil
 	}))
-	e.Start(w) // a program: err := w.Run(ctx)
+	e.Start(w) // in a program: err := w.Run(ctx)
 
 	// Output:
 	// to ann@example.org: hello
@@ -113,7 +113,7 @@ func (deleteImage) Kind() string { return "delete" }
 // A queue carries two kinds of jobs. The type of a pushed value chooses its handler.
 func ExampleHandleKind() {
 	ctx := context.Background()
-	e := dulytest.New(nil) // a program: engine, err := open.Engine(ctx, url)
+	e := dulytest.New(nil) // in a program: engine, err := open.Engine(ctx, url)
 	defer e.Close()
 	client := e.Client()
 	duly.PushKind(ctx, client, "images", resizeImage{File: "17.png", Width: 80})
@@ -128,14 +128,14 @@ func ExampleHandleKind() {
 		fmt.Println("delete", job.Value.File)
 		return nil
 	})
-	e.Start(w) // a program: err := w.Run(ctx)
+	e.Start(w) // in a program: err := w.Run(ctx)
 
 	// Output:
 	// resize 17.png to 80
 	// delete 16.png
 }
 
-// Middleware wraps every handler. The first is the outermost.
+// Middleware wraps every handler. The first middleware is the outermost one.
 func ExampleWorker_Use() {
 	e := dulytest.New(nil)
 	defer e.Close()
@@ -170,7 +170,7 @@ func ExampleTimeout() {
 
 	w := worker.New(e, silent)
 	w.Handle("calls", func(ctx context.Context, _ *worker.Delivery) error {
-		<-ctx.Done() // a call that never ends
+		<-ctx.Done() // stands for a call that never returns
 		return ctx.Err()
 	}, worker.Timeout(10*time.Millisecond))
 	e.Start(w)
@@ -182,8 +182,8 @@ func ExampleTimeout() {
 	// worker: the handler's timeout has passed: context deadline exceeded
 }
 
-// Bury makes a job dead at once, if no other try can succeed. Requeue gives dead jobs
-// another life.
+// Bury makes a job dead at once, if no further try can succeed. Requeue makes dead jobs ready
+// again.
 func ExampleBury() {
 	ctx := context.Background()
 	e := dulytest.New(nil)
@@ -205,7 +205,7 @@ func ExampleBury() {
 	// mail-17 ready <nil>
 }
 
-// RetryAfter is a failed try that is repeated after a delay of its own.
+// RetryAfter is a failed try that is repeated after a delay that the handler chooses.
 func ExampleRetryAfter() {
 	e := dulytest.New(nil)
 	defer e.Close()

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// waitTime bounds one Wait. A connection that died unnoticed keeps the worker from its
-	// jobs for this long at most.
+	// waitTime is the longest time of one Wait. A connection that died unnoticed keeps the worker
+	// from its jobs for this long at most.
 	waitTime = time.Minute
-	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that began
-	// before a store was reset may not notice that its groups are gone. The next call does.
+	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that began before a
+	// store was reset may not notice that its groups are gone. The next Wait does.
 	groupWaitTime = 1500 * time.Millisecond
-	// maxConflicts is how many answers in a row may say that a name belongs to a topic, or to
-	// a group with a bridge, before the worker gives up. While a namespace moves, there may
-	// be a conflict for a moment.
+	// After maxConflicts answers in a row that a name belongs to a topic, or to a group with a
+	// bridge, the worker gives up. A single conflict may be temporary, while a namespace moves.
 	maxConflicts = 3
-	// maxEmptyReserves is how many Reserves in a row may find nothing after a Wait, because
-	// other workers were faster, before the worker pauses.
+	// After maxEmptyReserves Reserves in a row that find nothing although Wait reported a job, the
+	// worker pauses. Other workers were faster then.
 	maxEmptyReserves = 4
 	// manySlots is the number of slots from which a backlog is taken by two Reserves at a
 	// time. With fewer slots, a call would cost more than its jobs.
@@ -37,19 +36,19 @@ const (
 // slots: the store works on one while the handlers work on the jobs of the other.
 type fetcher struct {
 	*run
-	groups   *groupCreator // nil without From
-	consumer string        // empty without a group
+	groups   *groupCreator // nil if no handler has the option From
+	consumer string        // empty if the worker handles no group
 
 	replies  chan reserveReply
-	inFlight int // Reserves whose replies are awaited
+	inFlight int // number of Reserves whose replies are awaited
 	// ready means that there may be jobs, so a Reserve needs no Wait before it.
 	ready bool
 	// backlog means that the last Reserve returned as many jobs as it asked for.
 	backlog bool
 
-	failed   error // of a Reserve while another one is in flight
-	failures int   // calls in a row
-	empties  int   // Reserves in a row that found nothing
+	failed   error // error of a Reserve that failed while another one was in flight
+	failures int   // number of failed calls in a row
+	empties  int   // number of Reserves in a row that found nothing
 }
 
 func newFetcher(r *run) *fetcher {
@@ -71,7 +70,7 @@ func (f *fetcher) loop(stop context.Context) (err error) {
 		err = f.step(stop)
 	}
 
-	// The jobs of the Reserves in flight are leased, and start releases them.
+	// The jobs of the Reserves in flight are leased. After stop, start releases them.
 	for f.inFlight > 0 {
 		f.start(f.receive(<-f.replies))
 	}
@@ -106,11 +105,11 @@ func (f *fetcher) step(stop context.Context) error {
 	}
 }
 
-// nextReserve returns for how many jobs to send a Reserve, or 0 for none now.
+// nextReserve returns for how many jobs to send a Reserve now, or 0.
 func (f *fetcher) nextReserve(stop context.Context) int {
 	f.limit.update()
 	_, half := f.tracker.inUse()
-	// Two calls share the slots if each of them is large enough to be worth its cost.
+	// Two Reserves share the slots if each of them then asks for enough jobs to be worth its cost.
 	if half >= manySlots {
 		half = (half + 1) / 2
 	}
@@ -129,14 +128,14 @@ func (f *fetcher) nextReserve(stop context.Context) int {
 	return 0
 }
 
-// awaitSlots waits for free slots and returns their number, or 0 after stop has ended.
+// awaitSlots waits for free slots and returns their number, or 0 if stop has ended.
 func (f *fetcher) awaitSlots(stop context.Context) int {
 	for stop.Err() == nil {
 		if f.tracker.freeOr(1) > 0 {
 			if n := batch.Gather(f.cfg.Concurrency, f.tracker.free); n > 0 {
 				return n
 			}
-			continue // the limit was lowered meanwhile, so slotFree must be awaited again
+			continue // the limit was lowered since, so slotFree must be awaited again
 		}
 		select {
 		case <-f.tracker.slotFree:
@@ -146,22 +145,22 @@ func (f *fetcher) awaitSlots(stop context.Context) int {
 	return 0
 }
 
-// handleReply starts the jobs of a Reserve, and decides whether there may be more.
+// handleReply starts the jobs of a Reserve, and decides whether there may be more jobs.
 func (f *fetcher) handleReply(stop context.Context, reply reserveReply) error {
 	n := len(reply.deliveries)
 	switch {
 	case reply.err != nil:
-		// Nothing is known about the queues, so a Reserve comes next.
+		// After an error nothing is known about the queues, so the next call is a Reserve.
 		f.failed, f.ready, f.backlog = reply.err, true, false
 	default:
 		f.backlog = n == reply.asked
 		// After a few jobs a Wait is cheaper than a Reserve that may find nothing. It returns at
-		// once if there are more. After many jobs, more are likely.
+		// once if there are more jobs. After many jobs, more are likely.
 		f.ready = f.backlog || n > len(reply.queues)
 	}
 	f.start(f.receive(reply))
 
-	// A pause after an error must not delay the reply that is still in flight.
+	// The pause after an error must not delay a reply that is in flight.
 	if f.inFlight > 0 {
 		return nil
 	}
@@ -174,7 +173,7 @@ func (f *fetcher) handleReply(stop context.Context, reply reserveReply) error {
 	return nil
 }
 
-// handleError pauses after an error that a retry may fix, and returns any other one.
+// handleError pauses after an error that a retry may fix. It returns any other error.
 func (f *fetcher) handleError(stop context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -198,12 +197,12 @@ func (f *fetcher) handleError(stop context.Context, err error) error {
 	return nil
 }
 
-// createGroups creates the groups again after one was not found. A worker that creates no
-// group waits for it.
+// createGroups creates the groups again after a group was not found. If the worker has no option
+// From, it waits until the group exists.
 func (f *fetcher) createGroups(stop context.Context, err error) error {
 	// A missing group is logged once, because it may be missing for long.
 	if f.failures == 1 {
-		f.log.Error("a group that is handled does not exist", "error", err)
+		f.log.Error("a group that this worker handles does not exist", "error", err)
 	}
 	// After the first failure, the missing group may be one without From.
 	if f.groups == nil || f.failures > 1 {
@@ -241,7 +240,7 @@ func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 
 // reserveReply is the result of a Reserve.
 type reserveReply struct {
-	queues     []string // in the order in which they were named
+	queues     []string // names of the queues in the order of the call
 	asked      int
 	sent       instant
 	took       time.Duration
@@ -292,7 +291,7 @@ func (f *fetcher) start(deliveries []duly.Delivery, sent instant) {
 	now := f.renewer.now()
 	var block []activeJob
 	for i := range deliveries {
-		// One allocation serves several jobs, because jobs of one reply tend to end together.
+		// Several jobs share one allocation, because jobs of one reply tend to end together.
 		if len(block) == 0 {
 			block = make([]activeJob, min(jobBlock, len(deliveries)-i))
 		}
@@ -302,11 +301,11 @@ func (f *fetcher) start(deliveries []duly.Delivery, sent instant) {
 
 		switch {
 		case j.route == nil:
-			f.log.Error("releasing a job of a queue that was not asked for",
+			f.log.Error("the engine delivered a job of a queue that the worker did not ask for; releasing it",
 				"queue", j.delivery.Queue, "job", j.delivery.ID)
 			f.tracker.refuse(j)
 		case j.lease.expired(now):
-			// The reply took so long that another worker may have the job by now.
+			// The reply took so long that another worker may have the job already.
 			f.tracker.refuse(j)
 		default:
 			jobs = append(jobs, j)
@@ -323,8 +322,8 @@ func (f *fetcher) start(deliveries []duly.Delivery, sent instant) {
 	f.handleAll(jobs)
 }
 
-// handleAll starts the handlers. Jobs of batches go to their batchers, those of one queue
-// together.
+// handleAll starts the handlers. Jobs of batches go to their batchers, those of one queue in one
+// call.
 func (f *fetcher) handleAll(jobs []*activeJob) {
 	var batches map[*batcher][]*activeJob
 	for _, j := range jobs {
@@ -359,8 +358,8 @@ func (f *fetcher) prepare(j *activeJob, d *duly.Delivery, sent instant) {
 	j.ctx, j.cancel = jobContext{Context: ctx, delivery: &j.delivery}, cancel
 	j.delivery.ctx = &j.ctx
 
-	// This is the length that was asked for, and not LeaseEnd − Now: after a step back of the
-	// engine's clock, Now is the due time, which may be after the end of the lease.
+	// The length is that of the request, and not LeaseEnd − Now: after the engine's clock was set
+	// back, Now is the due time, which may be after the end of the lease.
 	length := cmp.Or(f.cfg.Lease, d.Lease)
 	j.lease.grant(sent, length, f.cfg.margin(length))
 	j.lease.length = length

@@ -41,7 +41,8 @@ func TestOneReserveFillsAllFreeSlots(t *testing.T) {
 			t.Errorf("reserved %v, want one call for 64", r.recorder.sent("reserve"))
 		}
 		advance(3*time.Hour - time.Second)
-		// Per hour: the first jobs that end, and two halves of the others.
+		// In an hour, each slot needs one Reserve for the first jobs to end, and two for the
+		// others.
 		if n := r.recorder.count("reserve"); n > 1+3*4 {
 			t.Errorf("%d calls for 192 jobs that end together", n)
 		}
@@ -73,8 +74,9 @@ func TestBacklogHasTwoReservesInFlight(t *testing.T) {
 		r.start()
 		advance(time.Minute)
 
-		// The first call fills every slot. So does the last one, after a call that found fewer
-		// jobs than it asked for. The others ask for half of the slots, or for a few free ones.
+		// The first call asks for all slots. The last one also does, because it comes after a call
+		// that found fewer jobs than it asked for. The other calls ask for half of the slots, or
+		// for the few free ones.
 		sizes := r.recorder.sent("reserve")
 		mu.Lock()
 		most := most
@@ -187,7 +189,7 @@ func TestSettleStaysWithinItsBounds(t *testing.T) {
 		r.start()
 		advance(time.Minute)
 		r.stop()
-		for _, s := range r.recorder.settled { // the engine checks the bytes of a call
+		for _, s := range r.recorder.settled { // the engine checks the size of each call
 			if s.err != nil {
 				t.Errorf("settling: %v", s.err)
 			}
@@ -288,7 +290,7 @@ func TestPausesAreShortAgainAfterAJob(t *testing.T) {
 		r.recorder.Engine = eagerWait{r.memory}
 		r.Handle("q", sleeper(0))
 		r.start()
-		advance(time.Hour) // now the pauses have their full length
+		advance(time.Hour) // now the pauses have reached their full length
 		r.push(1, duly.Job{})
 		for r.recorder.count("settle") == 0 {
 			advance(time.Millisecond)
@@ -365,7 +367,7 @@ func TestWorkerRunsOnce(t *testing.T) {
 	})
 }
 
-// foreignQueue is an engine that also delivers jobs of a queue that was not asked for.
+// foreignQueue is an engine that also delivers jobs of a queue that the worker did not ask for.
 type foreignQueue struct{ *memoryEngine }
 
 func (s foreignQueue) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {

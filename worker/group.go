@@ -9,13 +9,13 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// From creates the handled group and its topic, if they do not exist. place is where a new
-// group begins: "start", "end", a time or a position, see [duly.From].
+// From creates the handled group and its topic, if they do not exist. place is the start of a new
+// group: "start", "end", a time or a position, see [duly.From].
 //
-// Run waits until the groups exist. If a group disappears later, because the store was
-// reset or the group was deleted, Run creates it again. With "start" the group begins at
-// the start, else a minute before the worker last saw it, so that it misses nothing. It
-// may then see messages again.
+// Run waits until the groups exist. If a group disappears later, because the store was reset or the
+// group was deleted, Run creates it again. With "start" the new group begins at the start.
+// Otherwise it begins a minute before the time at which the worker last saw the group. So it misses
+// no message, but may get messages again.
 func From(place duly.From) HandlerOption {
 	return func(r *registration) { r.from, r.fromSet = place, true }
 }
@@ -44,7 +44,7 @@ type groupCreator struct {
 	*run
 	topics contract.Topics
 	routes []*route
-	// seen is when all of them last existed, on the worker's clock.
+	// seen is the last time at which all these groups existed, on the worker's clock.
 	seen time.Time
 }
 
@@ -59,7 +59,7 @@ func newGroupCreator(r *run) *groupCreator {
 	if g.routes == nil {
 		return nil
 	}
-	g.topics, _ = r.engine.(contract.Topics) // validate has checked that it has topics
+	g.topics, _ = r.engine.(contract.Topics) // validate has checked that the engine has topics
 	return g
 }
 
@@ -78,7 +78,7 @@ func (g *groupCreator) create(stop context.Context) error {
 		failures++
 		// A missing topic is logged once, because it may be missing for long.
 		if failures == 1 {
-			g.log.Warn("a group can't be created yet", "error", err)
+			g.log.Warn("a group can't be created yet; the worker retries", "error", err)
 		}
 		g.health.pause(stop, failures, err)
 	}
@@ -89,7 +89,7 @@ func (g *groupCreator) createAll(stop context.Context) error {
 	for _, route := range g.routes {
 		from := g.startOf(route)
 		existed, err := g.createOne(stop, route, from)
-		// The engine refuses a time in its future, so its clock is far behind the worker's.
+		// The engine refuses a time in its future, so its clock is far behind that of the worker.
 		if from != route.from && errors.Is(err, duly.ErrInvalid) {
 			from = duly.FromStart
 			existed, err = g.createOne(stop, route, from)
@@ -114,7 +114,7 @@ func (g *groupCreator) createOne(stop context.Context, route *route, from duly.F
 	return existed, err
 }
 
-// startOf returns where a group begins that is created now.
+// startOf returns the start of a group that is created now.
 func (g *groupCreator) startOf(route *route) duly.From {
 	if g.seen.IsZero() || route.from == "" || route.from == duly.FromStart {
 		return route.from
@@ -122,7 +122,7 @@ func (g *groupCreator) startOf(route *route) duly.From {
 	return duly.FromTime(g.seen.Add(-clockMargin))
 }
 
-// exist records that all groups exist. It does nothing on nil.
+// exist records that all groups exist now. It does nothing on nil.
 func (g *groupCreator) exist() {
 	if g != nil {
 		g.seen = g.clock.Now()

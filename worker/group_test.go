@@ -25,8 +25,8 @@ type groupEngine struct {
 	mu      sync.Mutex
 	fail    func(op string) error
 	created []duly.From
-	calls   int             // that failed
-	names   map[string]bool // of consumers
+	calls   int             // number of failed calls
+	names   map[string]bool // names of the consumers
 }
 
 func (g *groupEngine) check(op string) error {
@@ -95,10 +95,10 @@ type groupRig struct {
 	*worker.Worker
 	t      *testing.T
 	engine *groupEngine
-	log    *bytes.Buffer // read it after stop
+	log    *bytes.Buffer // may be read after stop
 
 	mu   sync.Mutex
-	seen []string // bodies of handled messages
+	seen []string // bodies of the handled messages
 }
 
 const mailer = "events@mailer"
@@ -177,7 +177,7 @@ func TestFromCreatesTheGroup(t *testing.T) {
 	}
 }
 
-// C12.107: a worker uses one name for all its calls, and the stats of the group list it.
+// C12.107: a worker uses one name for all its calls, and the stats of the group contain that name.
 func TestWorkerIsOneConsumer(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.Handle(mailer, r.handle, worker.From("start"))
@@ -226,7 +226,7 @@ func TestStopEndsTheWaitForTheEngine(t *testing.T) {
 	})
 }
 
-// The worker then misses no message, for every From.
+// After the reset, the worker misses no message, for every place of From.
 func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 	for _, from := range []duly.From{"start", "end"} {
 		t.Run("from "+string(from), func(t *testing.T) {
@@ -238,7 +238,8 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 				r.mu.Lock()
 				r.seen = nil
 				r.mu.Unlock()
-				if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil { // as a flush does
+				// Deletes the group, as a flush of the store does.
+				if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil {
 					t.Fatal(err)
 				}
 
@@ -259,8 +260,8 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 	}
 }
 
-// A worker without From waits until another program creates the group. It makes at most
-// two calls a second, and logs it once.
+// A worker without From waits until another program creates the group. It makes at most two calls a
+// second, and logs the missing group once.
 func TestWorkerWaitsForItsGroup(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		r.Handle(mailer, r.handle)
@@ -290,7 +291,7 @@ func TestWorkerWaitsForItsGroup(t *testing.T) {
 	})
 }
 
-// C12.168: Run ends for a queue that is a topic, and for a group with a bridge.
+// C12.168: Run returns an error if a handled queue is a topic, or a handled group has a bridge.
 func TestRunFailsOnATopicAndABridgedGroup(t *testing.T) {
 	for name, queue := range map[string]string{"a topic": "events", "a bridged group": mailer} {
 		t.Run(name, func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 )
 
 // errGoexit is the failure of a handler that ended its goroutine.
-var errGoexit = errors.New("worker: the handler has called runtime.Goexit")
+var errGoexit = errors.New("worker: the handler called runtime.Goexit; return an error instead")
 
-// handle runs the handler of one job, on a goroutine of its own.
+// handle runs the handler of one job, on a separate goroutine.
 func (r *run) handle(j *activeJob) {
 	stopTimer := r.startTimeout(j)
 	started := r.started(j)
@@ -25,7 +25,7 @@ func (r *run) handle(j *activeJob) {
 	returned := false
 	defer func() {
 		if !returned {
-			// After runtime.Goexit there is no value, and errGoexit stays the error.
+			// After runtime.Goexit, recover returns nil, and errGoexit stays the error.
 			if value := recover(); value != nil {
 				result.Err = r.panicked(j, value)
 			}
@@ -123,7 +123,7 @@ func trimStack(stack []byte) []byte {
 		return stack
 	}
 	rest := stack[i+1:]
-	for range 2 { // the line panic(...), and the line with its file
+	for range 2 { // skips two lines: panic(...), and the line with its file
 		if end := bytes.IndexByte(rest, '\n'); end >= 0 {
 			rest = rest[end+1:]
 		}

@@ -8,15 +8,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// HandlerFunc handles one delivery. Its result settles the job: nil acks it, and an error
-// nacks it, unless the error chooses another settlement ([RetryAfter], [Bury], [Snooze],
-// [Release], [Overloaded]). Several goroutines may call it at once. It must return soon
-// after its context has ended. The package's documentation says when that is.
+// HandlerFunc handles one delivery. Its result settles the job: nil acks it, and an error nacks it,
+// unless the error chooses another settlement ([RetryAfter], [Bury], [Snooze], [Release],
+// [Overloaded]). Several goroutines may call a HandlerFunc at once. It must return soon after its
+// context has ended. The package's documentation says when the context ends.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 
-// Call runs a handler for one delivery outside of a Worker, for example in a
-// test, and returns the outcome to settle. It neither recovers a panic nor
-// extends the lease.
+// Call runs a handler for one delivery outside of a Worker, for example in a test, and returns the
+// outcome to settle. Call neither recovers a panic nor extends the lease.
 func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.SettleRequest {
 	delivery := &Delivery{Delivery: d}
 	jobCtx := &jobContext{Context: ctx, delivery: delivery}

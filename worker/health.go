@@ -33,11 +33,11 @@ const (
 )
 
 // errCallTimeout is the cause of a call's context after its timeout.
-var errCallTimeout = errors.New("worker: the call took longer than CallTimeout")
+var errCallTimeout = errors.New("worker: the call to the engine took longer than CallTimeout")
 
-// engineHealth makes the calls to the engine. It bounds their time, distinguishes a lost
-// store from a mistake, and reports once that the store is lost and once that it is back,
-// whichever calls fail meanwhile.
+// engineHealth makes the calls to the engine. It limits the time of each call, and distinguishes a
+// lost store from an error that a retry can't fix. It reports once that the store is lost and once
+// that it is back, whichever calls fail in between.
 type engineHealth struct {
 	clock    duly.Clock
 	log      *slog.Logger
@@ -69,7 +69,8 @@ func (h *engineHealth) call(
 		err = errCallTimeout
 	}
 	switch {
-	// Neither an interrupted call nor a mistake says anything about the store.
+	// Neither an interrupted call nor an error that a retry can't fix says anything about the
+	// store.
 	case parent.Err() != nil || fatal(err):
 	case errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrConflict):
 		// The store has answered: a group does not exist, or belongs to a bridge.
@@ -83,17 +84,16 @@ func (h *engineHealth) call(
 // checkAnswers returns an error if the engine has not answered every item.
 func checkAnswers(answers []error, items int, err error) error {
 	if err == nil && len(answers) != items {
-		return contract.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(answers), items)
+		return contract.Errorf(duly.CodeInternal, "the engine has answered %d of %d items; every item needs an answer", len(answers), items)
 	}
 	return err
 }
 
-// record records the result of a call, and reports when the store is lost and when it is
-// back.
+// record records the result of a call, and reports when the store becomes lost and when it is back.
 func (h *engineHealth) record(op operation, err error) {
 	switch e := h.tracker.Record(string(op), err); {
 	case e.FirstDown:
-		h.log.Error("store lost, trying until it is back", "error", err)
+		h.log.Error("store lost, retrying until it is back", "error", err)
 		if h.observer.StoreLost != nil {
 			h.observer.StoreLost(err)
 		}
@@ -119,9 +119,8 @@ func fatal(err error) bool {
 	return false
 }
 
-// backoff returns the pause after the n-th failure in a row, n from 1. It doubles each
-// time, and half of it is random, so that the workers of a store do not come back at the
-// same moment.
+// backoff returns the pause after the n-th failure in a row, n from 1. It doubles each time, and
+// half of it is random, so that the workers of a store do not retry at the same moment.
 func (h *engineHealth) backoff(n int, err error) time.Duration {
 	d := maxPause
 	// From the sixth failure on, the shift exceeds maxPause, and much later it overflows.
@@ -134,8 +133,8 @@ func (h *engineHealth) backoff(n int, err error) time.Duration {
 	if !errors.As(err, &e) {
 		return d
 	}
-	// A limited caller waits as long as the answer asks. Another answer with a time may come
-	// from a proxy, so the longest pause bounds it.
+	// A caller over its rate limit waits as long as the answer asks. Other answers with a time may
+	// come from a proxy, so they are limited to the longest pause.
 	asked := e.RetryAfter
 	if e.Code != duly.CodeLimited {
 		asked = min(asked, maxPause)
@@ -145,13 +144,13 @@ func (h *engineHealth) backoff(n int, err error) time.Duration {
 
 // pause waits after the n-th failure in a row, or until ctx ends.
 func (h *engineHealth) pause(ctx context.Context, n int, err error) {
-	_ = clock.Sleep(ctx, h.clock, h.backoff(n, err)) // the caller checks ctx
+	_ = clock.Sleep(ctx, h.clock, h.backoff(n, err)) // the caller checks ctx after the pause
 }
 
 // random returns a random number from 0 to below 1. It is slow, and used only while the
 // store is lost.
 func random() float64 {
 	var b [8]byte
-	rand.Read(b[:]) // never fails, see crypto/rand
+	rand.Read(b[:]) // never fails; see crypto/rand
 	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
 }

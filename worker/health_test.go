@@ -28,7 +28,7 @@ var allOperations = []string{"reserve", "wait", "settle", "extend"}
 
 func TestLostStoreIsReportedOnce(t *testing.T) {
 	var lost, back atomic.Int32
-	var away atomic.Int64 // how long the store was lost
+	var away atomic.Int64 // nanoseconds for which the store was lost
 	o := worker.Observer{
 		StoreLost: func(error) { lost.Add(1) },
 		StoreBack: func(after time.Duration) { back.Add(1); away.Store(int64(after)) },
@@ -64,7 +64,7 @@ func TestLostStoreIsReportedOnce(t *testing.T) {
 	})
 }
 
-// One operation fails while another one succeeds.
+// The store counts as lost while one operation fails, even if another one succeeds.
 func TestHalfLostStoreIsReportedOnce(t *testing.T) {
 	var lost, back atomic.Int32
 	o := worker.Observer{StoreLost: func(error) { lost.Add(1) }, StoreBack: func(time.Duration) { back.Add(1) }}
@@ -89,8 +89,8 @@ func TestHalfLostStoreIsReportedOnce(t *testing.T) {
 	})
 }
 
-// A store that takes no extensions stays lost while other calls succeed, as long as there
-// are leases to extend. The same holds the next time.
+// A store that answers no Extend stays lost while other calls succeed, as long as there are leases
+// to extend. After it was back, that holds again.
 func TestStoreThatExtendsNoLeaseStaysLost(t *testing.T) {
 	var lost, back atomic.Int32
 	o := worker.Observer{StoreLost: func(error) { lost.Add(1) }, StoreBack: func(time.Duration) { back.Add(1) }}
@@ -110,7 +110,7 @@ func TestStoreThatExtendsNoLeaseStaysLost(t *testing.T) {
 				}
 			}
 
-			advance(2 * time.Minute) // the lease is over, so the worker extends nothing
+			advance(2 * time.Minute) // the lease is over, so the worker extends no lease
 			r.push(1, duly.Job{Queue: "short"})
 			advance(time.Minute)
 			if int(lost.Load()) != round || int(back.Load()) != round {
@@ -211,7 +211,7 @@ func TestOutcomeThatAlwaysFailsDelaysNoOther(t *testing.T) {
 	})
 }
 
-// partialSettle is an engine whose part for some outcomes is unavailable.
+// partialSettle is an engine that is unavailable for some outcomes of a call.
 type partialSettle struct {
 	*memoryEngine
 	left *atomic.Int64

@@ -13,18 +13,18 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// HandleKind adds the handler of one kind of jobs in a queue or a group. [duly.PushKind]
-// pushes such jobs: the kind is that of T, and the body is a T as JSON. A body that is not
-// the JSON of T buries the job, as with [JSON].
+// HandleKind adds the handler of one kind of jobs in a queue or a group. [duly.PushKind] pushes
+// such jobs: the kind is that of T, and the body is a T as JSON. A body that is not the JSON of T
+// buries the job, as with [JSON].
 //
-// All kinds of a queue share one place in the order of queues and one [Weight]. The options
-// Weight and [From] are the queue's, so one call sets them. [Timeout] and [With] are the
-// kind's. [Worker.Handle] on the same queue handles the jobs without a kind and of unknown
-// kinds. Without it, such a job is a failed try and not a dead job, because a newer worker
-// may know its kind.
+// All kinds of a queue share one place in the order of queues and one [Weight]. The options Weight
+// and [From] belong to the queue, so only one of the calls may have them. [Timeout] and [With]
+// belong to the kind. [Worker.Handle] on the same queue handles the jobs without a kind and of
+// unknown kinds. Without Handle, such a job is a failed try and not a dead job, because a newer
+// worker may know its kind.
 //
-// Run returns an error if a kind is bad, if its method Kind panics on the zero value, or if
-// two handlers of a queue have the same kind.
+// Run returns an error if a kind is bad, if its method Kind panics on the zero value, or if two
+// handlers of a queue have the same kind.
 func HandleKind[T duly.Kinder](
 	w *Worker, queue string, h func(ctx context.Context, job *Job[T]) error, opts ...HandlerOption,
 ) {
@@ -42,7 +42,7 @@ func kindOf[T duly.Kinder]() (kind string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = contract.Invalid("kind",
-				"is unknown, its method panics on the zero value: %v; return a constant", value)
+				"is unknown, because the type's method Kind panics on the zero value: %v; make it return a constant", value)
 		}
 	}()
 	var zero T
@@ -71,7 +71,8 @@ func validateKinds(f *contract.BadFields, registrations []*registration) {
 	}
 }
 
-// unknownKind returns the handler of a queue whose registrations name kinds alone.
+// unknownKind returns the handler of jobs without a kind or of unknown kinds, for a queue that has
+// only handlers of kinds.
 func unknownKind(kinds map[string]*jobHandler) HandlerFunc {
 	known := strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 	return func(_ context.Context, d *Delivery) error {
@@ -80,7 +81,7 @@ func unknownKind(kinds map[string]*jobHandler) HandlerFunc {
 		case kind == "":
 			return fmt.Errorf("no kind; this worker handles %s", known)
 		case duly.ValidateKind(kind) != nil || strings.Contains(kind, contract.TokenPrefix):
-			// Any producer can set the header, so the text may be long, or have a token in it.
+			// Any producer can set the header, so the text may be long, or contain a secret.
 			kind = contract.Quoted(kind)
 		}
 		return fmt.Errorf("unknown kind %s; this worker handles %s", kind, known)

@@ -32,7 +32,7 @@ type numbered[T any] struct{ Value int }
 
 func (numbered[T]) Kind() string { return fmt.Sprintf("kind-%d", reflect.TypeFor[T]().Len()) }
 
-// kinds is a queue whose handlers record what they get.
+// kinds is a queue whose handlers record the jobs that they get.
 type kinds struct {
 	t      *testing.T
 	engine *dulytest.Engine
@@ -54,7 +54,7 @@ func handle[T duly.Kinder](k *kinds, opts ...worker.HandlerOption) {
 	}, opts...)
 }
 
-// push pushes a job by its text, as a producer in another language does.
+// push pushes a job with a body and a kind given as texts, as a producer in another language does.
 func (k *kinds) push(kind, body string) {
 	k.t.Helper()
 	header := duly.Header(duly.KindHeader, kind)
@@ -184,7 +184,7 @@ func TestBodyOfAnotherTypeIsBuried(t *testing.T) {
 	}
 }
 
-// Timeout and With are options of a kind, and Weight is one of the queue.
+// Timeout and With are options of a kind, and Weight is an option of the queue.
 func TestKindsHaveOptionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
@@ -274,7 +274,7 @@ func TestRunReportsEveryFaultOfKinds(t *testing.T) {
 	}
 }
 
-// Kinds are separate in every queue, so queues may share one.
+// The kinds of different queues are independent, so two queues may have the same kind.
 func TestQueuesMayShareAKind(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
@@ -334,7 +334,7 @@ func TestKindsCostNoAllocation(t *testing.T) {
 	}
 }
 
-// A handler takes the type that has the kind: no other program compiles.
+// A handler takes the type that has the kind. A handler of another type does not compile.
 func TestKindAndHandlerOfDifferentTypesDoNotCompile(t *testing.T) {
 	t.Parallel()
 	const head = `package x
@@ -383,8 +383,8 @@ func add(w *worker.Worker) {
 	}
 }
 
-// BenchmarkKind is what the choice among 20 kinds costs beyond worker.JSON: aim for
-// 100 ns at most.
+// BenchmarkKind measures the cost of the choice among 20 kinds, compared to worker.JSON. The aim is
+// at most 100 ns.
 func BenchmarkKind(b *testing.B) {
 	e := dulytest.New(b)
 	w := worker.New(e, silent)

@@ -25,22 +25,22 @@ const never = time.Duration(math.MaxInt64)
 // lease is what the worker knows about a lease. Durations since the start of the process
 // are on the monotonic clock.
 type lease struct {
-	length  time.Duration // of an extension
-	from    instant       // before the call that granted it was sent
-	trusted time.Duration // how long after from the worker trusts the lease
+	length  time.Duration // length of an extension
+	from    instant       // time before the call that granted the lease was sent
+	trusted time.Duration // time after from during which the worker trusts the lease
 	renewAt time.Duration
-	holdEnd time.Duration // when MaxHold has passed
+	holdEnd time.Duration // time at which MaxHold has passed
 
-	released bool // the worker does not extend it any more
-	lost     bool // or it may be lost
-	// suspect means that the engine has reported the job as removed. An Extend that is sent
-	// later shows whether it was; verifying means that this Extend is in flight.
+	released bool // whether the worker no longer extends the lease
+	lost     bool // whether the lease is lost, or may be lost
+	// suspect means that the engine has reported the job as removed. An Extend that is sent after
+	// the report shows whether the job was removed. verifying means that this Extend is in flight.
 	suspect, verifying bool
 	// notified means that the handler's context was ended because of the lease.
 	notified bool
 }
 
-// grant starts the lease again after a call that was sent at from.
+// grant starts the lease again, after a call that was sent at the time from.
 func (l *lease) grant(from instant, length, margin time.Duration) {
 	l.from, l.trusted = from, length-margin
 	l.renewAt = from.mono + length/3
@@ -76,7 +76,7 @@ func (l *lease) nextCheck(extending bool) time.Duration {
 	at := l.from.mono + l.trusted
 	if !l.released {
 		at = min(at, l.holdEnd)
-		// The end of an Extend in flight causes a check of its own.
+		// The end of an Extend in flight causes a separate check.
 		if !extending {
 			at = min(at, l.renewAt)
 		}
@@ -84,8 +84,8 @@ func (l *lease) nextCheck(extending bool) time.Duration {
 	return at
 }
 
-// leaseRenewer renews the leases of all running jobs with one goroutine and one timer. A job
-// that ends before a third of its lease has passed costs it nothing.
+// leaseRenewer renews the leases of all running jobs with one goroutine and one timer. A job that
+// ends before a third of its lease has passed causes no work.
 type leaseRenewer struct {
 	engine  duly.Engine
 	cfg     *Config
@@ -95,12 +95,12 @@ type leaseRenewer struct {
 	tracker *tracker
 	fail    func(error)
 
-	calls sync.WaitGroup // Extends in flight
+	calls sync.WaitGroup // counts Extends in flight
 
 	// tracker.mu guards these fields.
 
-	extending bool // an Extend is in flight
-	failures  int  // Extends in a row
+	extending bool // whether an Extend is in flight
+	failures  int  // number of failed Extends in a row
 }
 
 func (r *leaseRenewer) now() instant { return instant{r.clock.Mono(), r.clock.Now()} }
@@ -111,7 +111,7 @@ func (r *leaseRenewer) loop(ctx context.Context) {
 	r.calls.Go(func() { r.watchCancels(ctx) })
 	timer := r.clock.NewTimer(time.Hour)
 	// The timer needs a first time, which is never reached.
-	timer.Stop() // until a job runs
+	timer.Stop() // the timer stays off until a job runs
 	defer timer.Stop()
 
 	for {
@@ -147,7 +147,7 @@ func (r *leaseRenewer) check(ctx context.Context) (next, checked time.Duration) 
 	t.renewAt = next
 	t.mu.Unlock()
 
-	// Nothing is renewed now, so a failed extension no longer means that the store is lost.
+	// No lease is renewed any more, so a failed extension no longer means that the store is lost.
 	if !renewing {
 		r.health.abandon(opExtend)
 	}
@@ -177,8 +177,8 @@ func (r *leaseRenewer) endedLocked(now instant) (lost, held []*activeJob) {
 	return lost, held
 }
 
-// dueLocked returns the jobs of the next Extend: none if no lease is due, else also the
-// leases that are due soon.
+// dueLocked returns the jobs of the next Extend: none if no lease is due, otherwise those that are
+// due and those that are due soon.
 func (r *leaseRenewer) dueLocked(now instant) (due []*activeJob) {
 	if r.extending || !r.anyDueLocked(now) {
 		return nil
@@ -190,8 +190,8 @@ func (r *leaseRenewer) dueLocked(now instant) (due []*activeJob) {
 		}
 	}
 
-	// The leases of a failed call are due again soon. The others go first, else the worker
-	// would try the same leases again and again.
+	// The leases of a failed call are due again soon. The other leases go first. Otherwise the
+	// worker would try the same leases again and again.
 	if len(due) > duly.MaxBatch {
 		slices.SortFunc(due, func(a, b *activeJob) int { return cmp.Compare(a.lease.renewAt, b.lease.renewAt) })
 		due = due[:duly.MaxBatch]
@@ -217,7 +217,7 @@ func (r *leaseRenewer) watchCancels(ctx context.Context) {
 		return
 	}
 	watch := contract.CancelWatch{
-		// Reports before this moment are missed, so every job may have been removed.
+		// Reports before this moment were not received, so every job may have been removed.
 		Ready: func() { r.tracker.verify(func(*activeJob) bool { return true }, r.clock.Mono()) },
 		Canceled: func(c contract.Canceled) {
 			named := func(j *activeJob) bool { return c.Names(j.delivery.Queue, j.delivery.ID) }
@@ -235,7 +235,7 @@ func (r *leaseRenewer) watchCancels(ctx context.Context) {
 	}
 }
 
-// end ends the contexts of handlers whose leases are over, and reports it.
+// end ends the contexts of handlers whose leases are over, and reports the loss.
 func (r *leaseRenewer) end(jobs []*activeJob, cause error) {
 	for _, j := range jobs {
 		j.cancel(cause)
@@ -248,13 +248,13 @@ func (r *leaseRenewer) end(jobs []*activeJob, cause error) {
 	}
 }
 
-// extend extends leases in one call. Until the answer is there, their former ends count.
+// extend extends leases in one call. Until the answer arrives, the former ends of the leases count.
 func (r *leaseRenewer) extend(ctx context.Context, due []*activeJob) {
 	receipts := make([]duly.Receipt, len(due))
 	timeout := r.cfg.CallTimeout
 	for i, j := range due {
 		receipts[i] = j.delivery.Receipt
-		// A slow call must leave time for another one before the lease ends.
+		// A slow call must leave time for another call before the lease ends.
 		timeout = min(timeout, j.lease.length/3)
 	}
 
@@ -293,7 +293,7 @@ func (r *leaseRenewer) apply(due []*activeJob, answers []error, sent instant, er
 	for i, j := range due {
 		l := &j.lease
 		switch {
-		case j.index < 0 || l.lost: // settled or lost meanwhile
+		case j.index < 0 || l.lost: // the job was settled or its lease was lost since
 		case answers[i] == nil:
 			l.grant(sent, l.length, r.cfg.margin(l.length))
 			l.verified(r.clock.Mono())

@@ -41,8 +41,8 @@ func TestOneCallExtendsLeasesAfterAThird(t *testing.T) {
 	})
 }
 
-// C4.5: more leases than one call may have are due at the same time. Several calls extend
-// them, and none is lost.
+// C4.5: more leases than one call may have are due at the same time. Several calls extend the
+// leases, and no lease is lost.
 func TestExtendStaysWithinItsBound(t *testing.T) {
 	const jobs = 2500
 	lost := 0
@@ -68,15 +68,15 @@ func TestExtendStaysWithinItsBound(t *testing.T) {
 	})
 }
 
-// While the store is lost, the worker tries the leases of many jobs in turn. No call
-// repeats the leases of a failed one at once.
+// While the store is lost, the worker tries the leases of many jobs in turn. After a failed call,
+// the next call has other leases.
 func TestFailedExtensionsTakeTurns(t *testing.T) {
 	const jobs, most = 2500, 500
 	bubble(t, worker.Config{Concurrency: jobs}, func(t *testing.T, r *rig) {
 		var failed atomic.Int64
 		r.recorder.fail(func(op string) error {
 			if op != "extend" || failed.Load() >= most || failed.Add(1) == most {
-				return nil // without a bound, the test might never end
+				return nil // without a limit on the calls, the test might never end
 			}
 			return duly.ErrUnavailable
 		}, nil)
@@ -98,8 +98,8 @@ func TestFailedExtensionsTakeTurns(t *testing.T) {
 	})
 }
 
-// hangingExtend is an engine that does not answer its first Extend. It records when the
-// caller gave up.
+// hangingExtend is an engine that does not answer its first Extend. It records the time at which
+// the caller gave up.
 type hangingExtend struct {
 	*memoryEngine
 	calls   atomic.Int64
@@ -119,8 +119,8 @@ func (h *hangingExtend) Extend(
 	return nil, ctx.Err()
 }
 
-// The worker gives up an Extend after a third of the lease, even if CallTimeout is longer,
-// so that a second one can still extend the lease.
+// The worker gives up an Extend after a third of the lease, even if CallTimeout is longer, so that
+// a second Extend can still renew the lease.
 func TestUnansweredExtendLosesNoLease(t *testing.T) {
 	lost := 0
 	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { lost++ }}
@@ -144,7 +144,7 @@ func TestUnansweredExtendLosesNoLease(t *testing.T) {
 	})
 }
 
-// The job is done before a third of its lease has passed.
+// The job is finished before a third of its lease has passed.
 func TestShortJobIsNotExtended(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 3}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(9*time.Second))
@@ -164,7 +164,7 @@ func TestWorkerGivesUpALeaseBeforeTheEngine(t *testing.T) {
 	tests := []struct {
 		name   string
 		cfg    worker.Config
-		failAt time.Duration // when extensions begin to fail
+		failAt time.Duration // time at which extensions begin to fail
 		want   time.Duration
 	}{
 		{"NeverExtended", worker.Config{}, 0, 29 * time.Second},
@@ -196,7 +196,7 @@ func TestWorkerGivesUpALeaseBeforeTheEngine(t *testing.T) {
 					t.Errorf("ended after %v by %v, notified %d times; want %v", ran, why, notified, tt.want)
 				}
 				r.stop()
-				r.want("release") // the job did not fail
+				r.want("release") // release, because the job did not fail
 			})
 		})
 	}
@@ -365,8 +365,8 @@ func TestLeaseWithoutMaxHoldIsAlwaysExtended(t *testing.T) {
 type stoppableClock struct {
 	duly.Clock
 	mu    sync.Mutex
-	gate  chan struct{} // nil or closed while the process runs
-	ahead atomic.Int64  // how far the wall clock is ahead of the monotonic clock
+	gate  chan struct{} // nil or closed while the process runs; open while it is stopped
+	ahead atomic.Int64  // time by which the wall clock is ahead of the monotonic clock
 }
 
 func (s *stoppableClock) stop() {

@@ -10,10 +10,10 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Limiter limits the number of slots in use. It protects the services that the handlers
-// call, such as a database: while a service is overloaded, fewer handlers run, and jobs
-// wait in their queues. [AIMD] returns one. Its methods may be called by several
-// goroutines at once. A panic in one of them ends Run with an error.
+// Limiter limits the number of slots in use. It protects the services that the handlers call, such
+// as a database: while a service is overloaded, fewer handlers run, and jobs wait in their queues.
+// [AIMD] returns such a Limiter. Several goroutines may call its methods at once. If a method
+// panics, Run returns an error.
 type Limiter interface {
 	// Limit returns how many slots may be in use, between 1 and Config.Concurrency. Values
 	// outside act as the nearest bound. A lower limit cancels no handler. The worker calls
@@ -28,12 +28,12 @@ type slotLimit struct {
 	limiter Limiter
 	tracker *tracker
 	log     *slog.Logger
-	changed func(slots int) // may be nil
+	changed func(slots int) // called with each new limit; may be nil
 	fail    func(error)
 
 	// mu serializes the calls of Limit, so that an older answer replaces no newer one.
 	mu     sync.Mutex
-	broken atomic.Bool // the Limiter has panicked and is not called again
+	broken atomic.Bool // whether the Limiter has panicked, and so is not called again
 }
 
 // newSlotLimit returns nil for a worker without a Limiter.
@@ -58,7 +58,7 @@ func (l *slotLimit) update() {
 		return
 	}
 
-	// The observer is called inside of mu, so that it sees the limits in their order.
+	// The observer is called while mu is held, so that it sees the limits in their order.
 	if slots, changed := l.tracker.setLimit(limit); changed && l.changed != nil {
 		l.changed(slots)
 	}
@@ -84,7 +84,7 @@ func (l *slotLimit) call(method func()) (returned bool) {
 		value := recover()
 		if !l.broken.Swap(true) {
 			l.log.Error("limiter panicked", "panic", value, "stack", string(trimStack(debug.Stack())))
-			l.fail(contract.Errorf(duly.CodeInternal, "the limiter panicked: %v; see the log for the stack", value))
+			l.fail(contract.Errorf(duly.CodeInternal, "the Limiter panicked: %v; see the log for the stack", value))
 		}
 	}()
 	method()

@@ -22,7 +22,7 @@ type gauge struct {
 	now, most int
 }
 
-// add changes the number of handlers that run, and returns it.
+// add adds n to the number of running handlers and returns the result.
 func (g *gauge) add(n int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +40,7 @@ func (g *gauge) since() int {
 	return most
 }
 
-// errBusy is what a service answers beyond its capacity.
+// errBusy is the error of a service that gets more calls than its capacity.
 var errBusy = errors.New("503 Service Unavailable")
 
 // A limit that follows the service leaves no capacity unused and overloads it rarely, also
@@ -93,7 +93,7 @@ func finished(as duly.Settlement, at time.Duration, running int) worker.Finished
 	return worker.Finished{As: as, At: time.Unix(0, 0).Add(at), Took: 100 * time.Millisecond, Running: running}
 }
 
-// Each ack adds one part of the limit at its time, so a round adds a little less than 1.
+// Each ack adds one part of the limit of that time, so a round of acks adds a little less than 1.
 func TestAIMDAddsOneAfterARoundOfAcks(t *testing.T) {
 	t.Parallel()
 	l := worker.AIMD(4, 5)
@@ -145,7 +145,7 @@ func TestAIMDDecreasesOncePerMeanDuration(t *testing.T) {
 	}{
 		{time.Second, 90}, {time.Second, 90}, {time.Second + 99*time.Millisecond, 90},
 		{time.Second + 100*time.Millisecond, 81}, {time.Second + 150*time.Millisecond, 81}, {2 * time.Second, 72},
-		{time.Second, 65}, // the clock was set back
+		{time.Second, 65}, // the clock was set back by a second
 	} {
 		l.Done(finished(duly.Nack, step.at, 1000))
 		if l.Limit() != step.want {
@@ -211,7 +211,7 @@ func TestLowerLimitCancelsNoHandler(t *testing.T) {
 	})
 }
 
-// The limit may change at any moment, also while the worker counts its free slots.
+// The limit may change at any moment, even while the worker counts its free slots.
 func TestLimitThatChangesAllTheTimeStopsNothing(t *testing.T) {
 	var calls atomic.Int64
 	l := scripted{func() int { return int(calls.Add(1) % 8) }, func(worker.Finished) {}}

@@ -10,14 +10,14 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// memoryEngine is the simplest engine for a worker: queues in memory, and leases without an
-// end. It costs next to nothing, so it shows the costs of the worker.
+// memoryEngine is the simplest engine for a worker: queues in memory, and leases without an end. It
+// takes almost no time, so benchmarks on it show the costs of the worker.
 type memoryEngine struct {
 	mu      sync.Mutex
 	queues  map[string][]duly.Delivery
 	leased  map[duly.Receipt]struct{}
-	arrived chan struct{} // closed and replaced by a push
-	// stall is called in every Reserve and Settle, one at a time, like in a store with one
+	arrived chan struct{} // closed and replaced by each push
+	// stall is called in every Reserve and Settle, one call at a time, as in a store with one
 	// writer.
 	stall  func(items int)
 	writer sync.Mutex

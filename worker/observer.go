@@ -6,15 +6,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Observer has functions that a Worker calls, for metrics and tests. Every field may be
-// nil. Several goroutines call them at once, between a job and the next one, so they must
-// be quick, and must neither block nor panic.
+// Observer has functions that a Worker calls, for metrics and tests. Every field may be nil.
+// Several goroutines may call the functions at once. A worker calls them between two jobs, so they
+// must be quick, and must neither block nor panic.
 type Observer struct {
 	// Reserved is called after a Reserve that returned n jobs, 0 or more, and took so long.
 	Reserved func(n int, took time.Duration)
-	// Started is called before a handler. late is the time since the job was due, on the
-	// engine's clock. It is rather too long than too short, because it includes the whole
-	// duration of the Reserve.
+	// Started is called before a handler. late is the time since the job was due, on the engine's
+	// clock. It may be too long, because it includes the whole duration of the Reserve.
 	Started func(d *Delivery, late time.Duration)
 	// Finished is called after a handler has returned, before its outcome is settled.
 	Finished func(f Finished)
@@ -31,7 +30,8 @@ type Observer struct {
 	Panicked func(d *Delivery, value any, stack []byte)
 	// StoreLost is called when calls to the engine begin to fail repeatedly.
 	StoreLost func(err error)
-	// StoreBack is called when they succeed again, with the time since the first failure.
+	// StoreBack is called when the calls to the engine succeed again, with the time since the first
+	// failure.
 	StoreBack func(after time.Duration)
 }
 
@@ -44,7 +44,7 @@ type Finished struct {
 	Err error
 	// Overload reports whether the handler returned [Overloaded].
 	Overload bool
-	// At is when the handler returned, on Config.Clock.
+	// At is the time at which the handler returned, on Config.Clock.
 	At time.Time
 	// Took is how long the handler ran.
 	Took time.Duration

@@ -12,14 +12,14 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// oracle makes all calls to the engine, and records their results in their order. No answer
-// is lost between the two. It checks the invariants after each call.
+// oracle makes all calls to the engine, records their results in their order, and checks the
+// invariants after each call. No answer is lost between the oracle and the engine.
 type oracle struct {
 	engine *model.Engine
 	fault  func(format string, args ...any)
 
 	mu        sync.Mutex
-	jobs      map[string]*record // by ID
+	jobs      map[string]*record // the jobs by their IDs
 	byReceipt map[duly.Receipt]*record
 	acked     int
 }
@@ -27,7 +27,7 @@ type oracle struct {
 // record is what the oracle knows about one job.
 type record struct {
 	job        duly.Job
-	notBefore  time.Time // the earliest time of a delivery
+	notBefore  time.Time // the earliest time of the next delivery
 	deliveries int
 	failures   int
 	stalls     int
@@ -37,12 +37,12 @@ type record struct {
 	held       *heldDelivery // the last delivery, nil before the first
 }
 
-// heldDelivery is one delivery.
+// heldDelivery is one delivery, until its lease ends or it is settled.
 type heldDelivery struct {
 	receipt duly.Receipt
-	end     time.Time // of its lease
-	ended   bool      // settled
-	// handler is the context of a running handler that obeys it, else nil.
+	end     time.Time // end of the lease
+	ended   bool      // whether the delivery was settled
+	// handler is the context of the running handler if it obeys the context, else nil.
 	handler context.Context
 }
 

@@ -7,18 +7,18 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// order decides in which order a Reserve names the queues. Only the fetch loop uses it.
+// order chooses the order in which a Reserve names the queues. Only the fetch loop uses it.
 type order interface {
-	// next returns the order for one call. The slice never changes afterwards, because a
-	// call that was given up may still read it.
+	// next returns the order for one call. The returned slice is never changed, because a call that
+	// the worker has given up may still read it.
 	next() []string
-	// record records the deliveries of a call that named the queues in that order. Two
-	// calls may be in flight.
+	// record records the deliveries of a call that named the queues in the order asked. Two calls
+	// may be in flight.
 	record(asked []string, deliveries []duly.Delivery)
 }
 
-// newOrder returns a strict order of the routes, or one by weights. The order of
-// HandleEvery names no queue.
+// newOrder returns a strict order of the routes, or an order by weights. With HandleEvery it names
+// no queue.
 func newOrder(routes []*route, isStrict bool) order {
 	if routes[0].every {
 		return strictOrder(nil)
@@ -42,19 +42,19 @@ type strictOrder []string
 func (s strictOrder) next() []string                   { return s }
 func (s strictOrder) record([]string, []duly.Delivery) {}
 
-// weightedOrder is stride scheduling: every job moves its queue forward by 1/weight, and
-// the queue that is least far goes first. With a backlog the shares are exact for calls of
-// any size, and nothing is random.
+// weightedOrder is stride scheduling: every job adds 1/weight to the pass of its queue, and the
+// queue with the lowest pass goes first. With a backlog the shares are exact for calls of any size,
+// and nothing is random.
 type weightedOrder struct {
-	queues []*weightedQueue // in the order of the last call that was sent
+	queues []*weightedQueue // queues in the order of the last call
 	byName map[string]*weightedQueue
 }
 
 type weightedQueue struct {
 	name   string
 	weight float64
-	pass   float64 // jobs reserved / weight
-	jobs   int     // of the call that is being recorded
+	pass   float64 // sum of 1/weight over the reserved jobs
+	jobs   int     // jobs of this queue in the call that is being recorded
 }
 
 func newWeightedOrder(names []string, weights []int) *weightedOrder {
@@ -63,7 +63,7 @@ func newWeightedOrder(names []string, weights []int) *weightedOrder {
 		q := &weightedQueue{name: name, weight: float64(weights[i])}
 		w.queues, w.byName[name] = append(w.queues, q), q
 	}
-	// At first the heaviest queue goes first.
+	// At the beginning, the queue with the largest weight goes first.
 	slices.SortStableFunc(w.queues, func(a, b *weightedQueue) int { return cmp.Compare(b.weight, a.weight) })
 	return w
 }
@@ -77,7 +77,7 @@ func (w *weightedOrder) next() []string {
 	return names
 }
 
-// record charges the queues for their jobs.
+// record adds the jobs of a call to the passes of their queues.
 func (w *weightedOrder) record(asked []string, deliveries []duly.Delivery) {
 	if len(deliveries) == 0 {
 		return
@@ -88,16 +88,16 @@ func (w *weightedOrder) record(asked []string, deliveries []duly.Delivery) {
 		}
 	}
 
-	// The pass of the last queue that had jobs is the place of the queues that were served.
+	// The queues that were served have the pass of the last queue that had jobs.
 	last, pass := 0, w.byName[asked[0]].pass
 	for i, name := range asked {
 		if q := w.byName[name]; q.jobs > 0 {
 			last, pass = i, q.pass
 		}
 	}
-	// The queues before the last one that was served are empty. An empty queue must not save
-	// up its turns: it would shut out the others when it fills up again. So it moves to the
-	// pass of the queues that were served.
+	// The queues before the last one that was served are empty. An empty queue must not save up its
+	// turns, because it would block the other queues when it fills up again. So it gets the pass of
+	// the queues that were served.
 	for _, name := range asked[:last] {
 		q := w.byName[name]
 		q.pass = max(q.pass, pass)

@@ -22,7 +22,7 @@ func serve(o order, backlog map[string]int, n int) (got []duly.Delivery) {
 	return got
 }
 
-// ordered returns an order of queues with these weights, and their names.
+// ordered returns a weighted order of queues with these weights, and the names of the queues.
 func ordered(weights ...int) (order, []string) {
 	var routes []*route
 	var names []string
@@ -33,7 +33,7 @@ func ordered(weights ...int) (order, []string) {
 	return newOrder(routes, false), names
 }
 
-// No queue waits for the end of another one's backlog.
+// No queue waits until the backlog of another queue is empty.
 func TestQueuesOfOneWeightShareEqually(t *testing.T) {
 	t.Parallel()
 	o, names := ordered(0, 0, 0)
@@ -118,7 +118,7 @@ func TestEmptyQueueSavesNoTurns(t *testing.T) {
 	for range 1000 {
 		serve(o, backlog, 10)
 	}
-	backlog["q1"] = 1 << 20 // it was empty for a long time
+	backlog["q1"] = 1 << 20 // q1 was empty for a long time before
 	var burst int
 	for d := serve(o, backlog, 10); len(d) > 0 && d[0].Queue == "q1"; d = serve(o, backlog, 10) {
 		burst += len(d)

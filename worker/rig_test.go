@@ -21,18 +21,18 @@ import (
 // No goroutine of a worker outlives its Run.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is an engine between a worker and another engine. It can fail calls, before or
+// recorder is an engine between a worker and another engine. It can make calls fail, before or
 // after they reach the engine, and records the outcomes.
 type recorder struct {
 	duly.Engine
 	mu sync.Mutex
-	// before and after return the error of a call of that name. The call then does not reach
-	// the engine, or its answer is lost.
+	// before and after return the error of a call with the name op. With an error of before, the
+	// call does not reach the engine. With an error of after, its answer is lost.
 	before, after func(op string) error
 	calls         map[string]int
-	last          time.Time        // of the last call
-	atOnce        int              // calls at that time
-	sizes         map[string][]int // items of each call that reached the engine
+	last          time.Time        // time of the last call
+	atOnce        int              // number of calls at that time
+	sizes         map[string][]int // numbers of items in each call that reached the engine
 	settled       []settled
 }
 
@@ -65,8 +65,8 @@ func (p *recorder) sent(op string) []int {
 	return slices.Clone(p.sizes[op])
 }
 
-// maxAtOnce bounds the calls at one time. A worker that repeats calls without a pause would
-// never end in a bubble.
+// maxAtOnce is the largest number of calls at one time. A worker that repeats calls without a pause
+// would never end in a bubble.
 const maxAtOnce = 100_000
 
 func (p *recorder) reach(op string, items int) error {
@@ -156,12 +156,12 @@ type rig struct {
 	t        *testing.T
 	memory   *memoryEngine
 	recorder *recorder
-	log      *bytes.Buffer // read it after stop
+	log      *bytes.Buffer // may be read after stop
 	end      context.CancelFunc
 	ended    chan error
 }
 
-// bubble runs a test with a rig, in a bubble of its own.
+// bubble runs a test with a rig, in a separate synctest bubble.
 func bubble(t *testing.T, cfg worker.Config, body func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()

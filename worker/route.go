@@ -13,11 +13,11 @@ import (
 // registration is one call of Handle, HandleKind, HandleBatch or HandleEvery.
 type registration struct {
 	queue   string
-	every   bool // HandleEvery: all queues, and queue is empty
+	every   bool // true for HandleEvery: the handler gets jobs of all queues, and queue is empty
 	handler HandlerFunc
-	batch   *batchConfig // HandleBatch: instead of handler
+	batch   *batchConfig // set by HandleBatch, instead of handler
 
-	body    reflect.Type // HandleKind: the type of the body
+	body    reflect.Type // type of the body, set by HandleKind
 	kind    string
 	kindErr error
 
@@ -33,8 +33,8 @@ type registration struct {
 // HandlerOption changes how the jobs of a queue, or of one kind in it, are handled.
 type HandlerOption func(*registration)
 
-// Timeout bounds how long the handler may run, at least 1 ms. After it, the handler's
-// context ends with [ErrTimeout], the worker stops extending the lease, and an error that
+// Timeout limits the time for which the handler may run, at least 1 ms. When it has passed, the
+// handler's context ends with [ErrTimeout], the worker stops extending the lease, and an error that
 // the handler returns is a nack.
 func Timeout(d time.Duration) HandlerOption {
 	return func(r *registration) { r.timeout, r.timeoutSet = d, true }
@@ -89,7 +89,7 @@ func (r *registration) validate(f *contract.BadFields, slots int) {
 	}
 }
 
-// validateQueue adds the faults that the registrations of one queue have together.
+// validateQueue adds the faults that the registrations of one queue have in combination.
 func validateQueue(f *contract.BadFields, registrations []*registration) {
 	queue := registrations[0].queue
 	var whole, batches, kinds int
@@ -126,15 +126,15 @@ func validateQueue(f *contract.BadFields, registrations []*registration) {
 	validateKinds(f, registrations)
 }
 
-// route is how the jobs of one queue are handled.
+// route says how the jobs of one queue are handled.
 type route struct {
 	queue string
 	every bool
-	// jobHandler handles every job that is of none of the kinds. With batches only its
-	// timeout counts.
+	// jobHandler handles every job whose kind is not in kinds. If the queue is handled in batches,
+	// only its timeout is used.
 	jobHandler
-	kinds  map[string]*jobHandler // nil without kinds
-	batch  *batchConfig           // nil without batches
+	kinds  map[string]*jobHandler // nil if the queue has no handlers of kinds
+	batch  *batchConfig           // nil if the queue is not handled in batches
 	weight int
 	from   duly.From
 	// fromSet reports whether the worker creates the group.
@@ -144,7 +144,7 @@ type route struct {
 // jobHandler is a handler inside its middleware.
 type jobHandler struct {
 	call    HandlerFunc
-	timeout time.Duration // 0: none
+	timeout time.Duration // 0 means no timeout
 }
 
 // handlerOf returns the handler of a job.
@@ -196,7 +196,7 @@ func newRoute(registrations []*registration, all []Middleware) *route {
 			route.every, route.jobHandler = r.every, *newJobHandler(r, all)
 		}
 	}
-	// Jobs of other kinds need a handler too: they are failed tries.
+	// Jobs of other kinds need a handler as well, which makes them failed tries.
 	if route.call == nil && route.kinds != nil {
 		route.jobHandler = *newJobHandler(&registration{handler: unknownKind(route.kinds)}, all)
 	}
@@ -206,7 +206,7 @@ func newRoute(registrations []*registration, all []Middleware) *route {
 // newJobHandler wraps the handler of a registration. The first middleware is the outermost.
 func newJobHandler(r *registration, all []Middleware) *jobHandler {
 	h := &jobHandler{call: r.handler, timeout: r.timeout}
-	// From the innermost to the outermost.
+	// Wraps from the innermost middleware to the outermost one.
 	for _, m := range slices.Backward(slices.Concat(all, r.middleware)) {
 		h.call = m(h.call)
 	}

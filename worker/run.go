@@ -9,9 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Handlers that were canceled have handlerGrace to return, and then the last outcomes have
-// settleGrace to be settled. Together they are less than the second that Run may take
-// beyond its drain limit.
+// Handlers that were canceled have handlerGrace to return, and then settleGrace is left to settle
+// the last outcomes. The sum is less than the second that Run may take beyond its drain limit.
 const (
 	handlerGrace = 400 * time.Millisecond
 	settleGrace  = 500 * time.Millisecond
@@ -27,9 +26,9 @@ type run struct {
 	killed <-chan struct{}
 
 	routes   map[string]*route
-	every    *route // of all queues that are not in routes; nil without HandleEvery
+	every    *route // route of all queues that are not in routes; nil without HandleEvery
 	order    order
-	batchers map[string]*batcher // by queue
+	batchers map[string]*batcher // batchers by queue
 
 	// values is the parent of the handlers' contexts: Run's context, without its end.
 	values context.Context
@@ -43,7 +42,7 @@ type run struct {
 
 	health  *engineHealth
 	tracker *tracker
-	limit   *slotLimit // nil without a Limiter
+	limit   *slotLimit // nil if the worker has no Limiter
 	settler *settler
 	renewer *leaseRenewer
 }
@@ -69,8 +68,8 @@ func (w *Worker) newRun(ctx context.Context, routes []*route) *run {
 		}
 	}
 
-	// They do not derive from ctx: after its end, the worker still settles outcomes and renews
-	// leases.
+	// These contexts do not derive from ctx, because the worker still settles outcomes and renews
+	// leases after the end of ctx.
 	r.base, r.endBase = context.WithCancel(r.values)
 	r.stop, r.endStop = context.WithCancelCause(r.values)
 	r.health = newEngineHealth(r.clock, r.log, &cfg.Observer, w.random)
@@ -94,8 +93,8 @@ func (r *run) untilStopped(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { r.endStop(errStop) })()
 
 	var loops sync.WaitGroup
-	// A drain needs the settler and the renewer, so they run until base ends. The fetcher ends
-	// at stop.
+	// A drain needs the settler and the renewer, so they run until base ends. The fetcher runs
+	// until stop ends.
 	loops.Go(func() { r.settler.loop(r.base) })
 	loops.Go(func() { r.renewer.loop(r.base) })
 	fetched := make(chan struct{})
@@ -127,8 +126,8 @@ func (r *run) untilStopped(ctx context.Context) error {
 	return nil
 }
 
-// drain waits for running handlers until the limit, cancels the others, and settles what it
-// can.
+// drain waits for running handlers until the drain limit, cancels the remaining ones, and settles
+// what it can.
 func (r *run) drain(fetched <-chan struct{}) {
 	r.tracker.stop()
 	for _, b := range r.batchers {
@@ -144,12 +143,12 @@ func (r *run) drain(fetched <-chan struct{}) {
 	r.tracker.cancelAll(ErrStopping)
 	r.await(handlerGrace, nil, fetched, (*tracker).idle)
 	if n := r.tracker.abandon(); n > 0 {
-		r.log.Warn("handlers ignored their cancellation, releasing their jobs", "count", n)
+		r.log.Warn("handlers ignored their cancellation; releasing their jobs", "count", n)
 	}
 	// The releases above have to reach the store, which may be lost.
 	if !r.await(settleGrace, nil, fetched, (*tracker).done) {
 		_, unsettled := r.tracker.counts()
-		r.log.Warn("outcomes not settled, their jobs come back when their leases end", "count", unsettled)
+		r.log.Warn("outcomes were not settled; their jobs come back when their leases end", "count", unsettled)
 	}
 }
 
@@ -159,14 +158,14 @@ func (r *run) await(limit time.Duration, interrupt, fetched <-chan struct{}, rea
 	timer := r.clock.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		// A Reserve in flight can still bring jobs, so the fetcher has to end first.
+		// A Reserve in flight can still bring jobs, so the fetcher must end first.
 		if fetched == nil && reached(r.tracker) {
 			return true
 		}
 		select {
 		case <-fetched:
 			fetched = nil
-		case <-r.tracker.slotFree: // also after every Settle
+		case <-r.tracker.slotFree: // is also signaled after every Settle
 		case <-timer.C:
 			return false
 		case <-interrupt:

@@ -44,7 +44,7 @@ func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	seen.check(t, seeds)
 }
 
-// eventCounts counts the events of all schedules: a fault that never occurs proves nothing.
+// eventCounts counts the events of all schedules, because a fault that never occurs proves nothing.
 type eventCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -74,14 +74,14 @@ func (s *eventCounts) check(t *testing.T, seeds uint64) {
 // schedule is a random day of the seed.
 type schedule struct {
 	t      *testing.T
-	rnd    *rand.Rand // for the plan; one goroutine
+	rnd    *rand.Rand // for the plan; used by one goroutine
 	seed   uint64
 	oracle *oracle
 	seen   *eventCounts
 	queues []string
 	began  time.Time
-	calm   time.Time     // the end of the faults
-	faults []faultPeriod // when the store fails
+	calm   time.Time     // time of the end of the faults
+	faults []faultPeriod // periods in which the store fails
 	wg     sync.WaitGroup
 }
 
@@ -98,8 +98,8 @@ const (
 	none       fault = iota
 	refused          // the call does not reach the engine
 	answerLost       // the call reaches the engine, but its answer is lost
-	hangs            // the call ends when the caller gives up
-	slow             // the call takes a second
+	hangs            // the call blocks until the caller gives up
+	slow             // the call takes a second longer
 )
 
 func newSchedule(t *testing.T, seed uint64, seen *eventCounts) *schedule {
@@ -149,7 +149,7 @@ func (s *schedule) run() {
 	}
 	s.seen.add("acked", s.oracle.acked)
 	s.seen.add("dead", len(s.oracle.jobs)-s.oracle.acked)
-	time.Sleep(24 * time.Hour) // abandoned handlers end too
+	time.Sleep(24 * time.Hour) // abandoned handlers end before that time as well
 }
 
 // produce pushes n jobs, spread over the day in bursts.
@@ -174,7 +174,7 @@ func (s *schedule) produce(n int) {
 	}
 }
 
-// supervise runs a worker, and starts another one after its end, like a supervisor.
+// supervise runs a worker, and starts another worker after its end, like a supervisor.
 func (s *schedule) supervise(ctx context.Context, rnd *rand.Rand) {
 	for ctx.Err() == nil {
 		life := time.Duration(rnd.Int64N(int64(8 * time.Hour)))
@@ -266,17 +266,17 @@ func (s *schedule) observer() worker.Observer {
 	}
 }
 
-// handle depends on the job and its attempt alone, so that a seed has the same schedule for
-// every order of the goroutines.
+// handle acts by the job and its attempt alone, so that a seed has the same schedule for every
+// order of the goroutines.
 func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	var n uint64
 	fmt.Sscan(string(d.Body), &n)
 	rnd := rand.New(rand.NewPCG(s.seed<<20|n, uint64(d.Attempt)<<8|uint64(d.Stalls)))
 	most := []time.Duration{time.Second, time.Minute, 30 * time.Minute}[rnd.IntN(3)]
 	length := time.Duration(rnd.Int64N(int64(most)))
-	length = min(length, 15*d.Lease) // else a day has too many extensions
+	length = min(length, 15*d.Lease) // without the limit, a day would have too many extensions
 	action := rnd.IntN(20)
-	if action == 0 { // ignores its context
+	if action == 0 { // this handler ignores its context
 		time.Sleep(max(length, 2*d.Lease))
 		return nil
 	}
@@ -311,7 +311,7 @@ func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	return nil
 }
 
-// faultyEngine is the engine of one worker, with the faults of the schedule.
+// faultyEngine is the engine of one worker, with the faults of a schedule.
 type faultyEngine struct {
 	*schedule
 	mu           sync.Mutex
@@ -351,7 +351,7 @@ func (e *faultyEngine) nextFault() fault {
 	return none
 }
 
-// faultyCall makes one call with its fault.
+// faultyCall makes one call with the fault that the schedule has for it.
 func faultyCall[T any](e *faultyEngine, ctx context.Context, f func() (T, error)) (answer T, err error) {
 	var nothing T
 	fault := e.nextFault()

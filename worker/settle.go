@@ -10,9 +10,9 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// settler settles the outcomes of handlers. While one Settle is in flight, the next outcomes
-// queue up and go out in one call. So the size of the calls follows the load and the speed
-// of the store, and no outcome waits for a timer.
+// settler settles the outcomes of handlers. While one Settle is in flight, the next outcomes queue
+// up and go out in one call. So the calls grow with the load and with the latency of the store, and
+// no outcome waits for a timer.
 type settler struct {
 	engine    duly.Engine
 	namespace string
@@ -21,15 +21,15 @@ type settler struct {
 	observer  *Observer
 	health    *engineHealth
 	tracker   *tracker
-	fail      func(error) // stops the worker
+	fail      func(error) // stops the worker with an error
 
-	failures int                  // calls in a row
-	maxItems int                  // of the next call
-	batch    []settlement         // of the call in flight
-	outcomes []duly.SettleRequest // of batch
+	failures int                  // number of failed calls in a row
+	maxItems int                  // maximum number of outcomes in the next call
+	batch    []settlement         // outcomes of the call in flight
+	outcomes []duly.SettleRequest // the batch in the form of the call
 }
 
-// loop settles until ctx ends. It gives up the outcomes that are unsettled then.
+// loop settles until ctx ends. At the end it gives up the outcomes that are still unsettled.
 func (s *settler) loop(ctx context.Context) {
 	s.maxItems = duly.MaxBatch
 	for {
@@ -76,10 +76,10 @@ func (s *settler) send(ctx context.Context) {
 	case err == nil:
 		s.maxItems = duly.MaxBatch
 		s.apply(ctx, answers)
-	// Run ends, and the jobs come back when their leases end.
+	// Run is ending, so the jobs come back when their leases end.
 	case ctx.Err() != nil:
 	case fatal(err):
-		s.log.Error("outcomes given up", "count", len(s.batch), "error", err)
+		s.log.Error("outcomes given up; their jobs come back when their leases end", "count", len(s.batch), "error", err)
 		for i := range s.batch {
 			s.report(i, err)
 		}
@@ -96,7 +96,7 @@ func (s *settler) retryLater(ctx context.Context, err error) {
 	behind := false
 	if !errors.Is(err, duly.ErrUnavailable) && err != errCallTimeout {
 		// The store has answered with an error, perhaps because of one outcome. Smaller calls
-		// isolate it, and behind the others it does not delay them.
+		// isolate that outcome. At the end of the queue it does not delay the other outcomes.
 		behind = len(s.batch) == 1
 		s.maxItems = max(1, len(s.batch)/2)
 	}
@@ -120,7 +120,7 @@ func (s *settler) apply(ctx context.Context, answers []error) {
 				lost++
 			}
 		case !fatal(err) && !errors.Is(err, duly.ErrTooLarge):
-			// Its part of the store failed, and the other outcomes are settled.
+			// Only the part of the store with this outcome failed. The other outcomes are settled.
 			retry = append(retry, s.batch[i])
 			failed = err
 			continue
@@ -132,11 +132,11 @@ func (s *settler) apply(ctx context.Context, answers []error) {
 	}
 
 	if lost > 0 {
-		s.log.Warn("outcomes refused: their leases are lost, or a call whose answer was lost has settled them",
+		s.log.Warn("outcomes refused: their leases are lost, or an earlier call whose answer was lost has settled them",
 			"count", lost)
 	}
 	if refused != nil {
-		s.log.Error("an outcome was refused, its job comes back when the lease ends", "error", refused)
+		s.log.Error("an outcome was refused; its job comes back when the lease ends", "error", refused)
 	}
 
 	s.tracker.settled(retry, true)
@@ -155,12 +155,12 @@ func (s *settler) report(i int, err error) {
 	}
 }
 
-// settled records the end of a Settle. It queues the outcomes of retry before or behind
-// those that wait.
+// settled records the end of a Settle. It queues the outcomes of retry before the waiting outcomes,
+// or behind them.
 func (t *tracker) settled(retry []settlement, behind bool) {
 	t.mu.Lock()
 	t.settling = 0
-	// The outcomes of a failed call are the oldest, so they normally go first.
+	// The outcomes of a failed call are the oldest, so normally they go first.
 	if behind {
 		t.pending.Put(retry...)
 	} else {

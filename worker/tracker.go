@@ -13,16 +13,16 @@ import (
 type activeJob struct {
 	delivery Delivery
 	route    *route
-	handler  *jobHandler // of the route
+	handler  *jobHandler // handler of the job's route
 	ctx      jobContext
 	cancel   context.CancelCauseFunc
-	sent     instant // before the Reserve was sent
+	sent     instant // time before the Reserve was sent
 
 	// tracker.mu guards these fields.
 
-	index     int // in tracker.running; −1 once the handler has returned
+	index     int // index in tracker.running; −1 once the handler has returned
 	lease     lease
-	abandoned bool // the worker has released the job while its handler runs
+	abandoned bool // whether the worker has released the job while its handler runs
 }
 
 // cause returns the cause of the handler's context, nil if the context has not ended.
@@ -36,19 +36,19 @@ func (j *activeJob) canceled() bool { return j.cause() == duly.ErrCanceled }
 // it.
 type tracker struct {
 	slots    int
-	slotFree signal // enough slots may be free, or all jobs are done
-	outcomes signal // an outcome waits to be settled
-	leaseDue signal // a lease is due before the renewer's timer
+	slotFree signal // signals that enough slots may be free, or that all jobs are done
+	outcomes signal // signals that an outcome waits to be settled
+	leaseDue signal // signals that a lease is due before the renewer's timer fires
 
 	mu        sync.Mutex
 	running   []*activeJob
-	limit     int // of the slots in use, from 1 to slots
-	reserving int // slots that the Reserves in flight may fill
-	needed    int // free slots for which the fetcher waits
+	limit     int // limit of the slots in use, from 1 to slots
+	reserving int // number of slots that the Reserves in flight may fill
+	needed    int // number of free slots for which the fetcher waits
 	pending   batch.Queue[settlement]
-	settling  int // outcomes of the Settle in flight
+	settling  int // number of outcomes of the Settle in flight
 	stopping  bool
-	renewAt   time.Duration // when the renewer's timer fires
+	renewAt   time.Duration // time at which the renewer's timer fires
 }
 
 // settlement is an outcome with its job.
@@ -62,7 +62,7 @@ func (s settlement) size() (items, bytes int) {
 	return 1, len(s.outcome.Result) + len(s.outcome.Error)
 }
 
-// signal wakes one goroutine. Several notifications before it wakes count once.
+// signal wakes one goroutine. Several signals before the goroutine wakes count once.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -101,20 +101,21 @@ func (t *tracker) freeOr(needed int) int {
 func (t *tracker) freeLocked() int {
 	free := t.limit - len(t.running) - t.reserving
 	unsettled := t.pending.Len() + t.settling
-	// At most twice as many outcomes as slots are unsettled, so a slow store slows the worker
-	// down. Twice keeps the calls full: while one Settle is in flight, the next one gathers.
+	// At most twice as many outcomes as slots are unsettled, so a slow store slows the worker down.
+	// Twice as many keep the calls full, because the outcomes of the next Settle gather while one
+	// is in flight.
 	return max(0, min(free, 2*t.slots+free-unsettled, duly.MaxBatch))
 }
 
-// addReserving takes n slots for a Reserve. A negative n returns them.
+// addReserving reserves n slots for the jobs of a Reserve. A negative n frees slots.
 func (t *tracker) addReserving(n int) {
 	t.mu.Lock()
 	t.reserving += n
 	t.mu.Unlock()
 }
 
-// setLimit sets the limit of the slots in use. It returns the limit within its bounds, and
-// reports whether that has changed.
+// setLimit sets the limit of the slots in use. It returns the limit, cut to 1…slots, and reports
+// whether it has changed.
 func (t *tracker) setLimit(slots int) (limit int, changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,8 +132,8 @@ func (t *tracker) inUse() (slots, limit int) {
 	return len(t.running), t.limit
 }
 
-// start adds jobs whose handlers are about to run. It returns false if the worker is
-// stopping, and the jobs must be released.
+// start adds jobs whose handlers are about to run. It returns false if the worker is stopping. In
+// that case the jobs must be released.
 func (t *tracker) start(jobs []*activeJob) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +153,8 @@ func (t *tracker) start(jobs []*activeJob) bool {
 	return true
 }
 
-// verify makes the renewer extend the leases of jobs that may have been removed. The
-// engine's answer shows which ones were.
+// verify makes the renewer extend the leases of jobs that may have been removed. The engine's
+// answer shows which jobs were removed.
 func (t *tracker) verify(removed func(*activeJob) bool, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,7 +210,7 @@ func (t *tracker) settleLocked(j *activeJob, out duly.SettleRequest) {
 	t.pending.Put(settlement{j, out})
 }
 
-// removeLocked removes a running job. The last one takes its place.
+// removeLocked removes a running job. The last running job takes its place in the list.
 func (t *tracker) removeLocked(j *activeJob) {
 	last := len(t.running) - 1
 	moved := t.running[last]

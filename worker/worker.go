@@ -34,16 +34,16 @@ func New(engine duly.Engine, cfg Config) *Worker {
 	}
 }
 
-// Handle sets the handler of a queue, or of a group TOPIC@GROUP, see [From]. Queues with a
-// backlog share the slots equally, or by [Weight]. With Config.StrictOrder, an earlier
-// queue goes before a later one. Run returns the faults. Handle panics after Run.
+// Handle sets the handler of a queue, or of a group TOPIC@GROUP, see [From]. Queues with a backlog
+// share the slots equally, or by [Weight]. With Config.StrictOrder, an earlier queue goes before a
+// later one. Run returns the faults of all handlers. Handle panics after Run.
 func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
 	w.add("Handle", &registration{queue: queue, handler: h}, opts)
 }
 
-// HandleEvery sets the handler of all jobs. It is for an engine that chooses the queues
-// itself: its Reserve and Wait get no names, and its Settle and Extend find the namespace
-// of a delivery by the receipt. Such a worker has no other handler.
+// HandleEvery sets the handler of all jobs. It is for an engine that chooses the queues itself: its
+// Reserve and Wait get no queue names, and its Settle and Extend find the namespace of a delivery
+// by the receipt. A worker with HandleEvery has no other handler.
 func (w *Worker) HandleEvery(h HandlerFunc) {
 	w.add("HandleEvery", &registration{every: true, handler: h}, nil)
 }
@@ -58,8 +58,8 @@ func (w *Worker) add(method string, r *registration, opts []HandlerOption) {
 	w.registrations = append(w.registrations, r)
 }
 
-// Use wraps every handler with middleware, also handlers that are added later. The first
-// middleware is the outermost. Use panics after Run.
+// Use wraps every handler with middleware, even handlers that are added later. The first middleware
+// is the outermost one. Use panics after Run.
 func (w *Worker) Use(m ...Middleware) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,19 +73,19 @@ func (w *Worker) mustBeNew(method string) {
 	}
 }
 
-// Kill ends Run within a second. It cancels every handler with [ErrStopping], and releases
-// the jobs of handlers that do not return soon. A program calls it on a second signal. It
-// may be called at any time and several times.
+// Kill ends Run within a second. It cancels every handler with [ErrStopping], and releases the jobs
+// of handlers that do not return soon. A program calls Kill on a second signal. Kill may be called
+// at any time, and repeatedly.
 func (w *Worker) Kill() { w.kill() }
 
-// Run handles jobs until ctx ends, and then drains: it reserves no more jobs, and running
-// handlers may continue for Config.Drain. Then it cancels them with [ErrStopping] and
-// releases their jobs, which uses no try. It returns nil, within a second after that limit.
+// Run handles jobs until ctx ends, and then drains: it reserves no more jobs, and running handlers
+// may continue for Config.Drain. Then it cancels them with [ErrStopping] and releases their jobs,
+// which uses no try. Run returns nil, at most a second after that limit.
 //
-// A lost store does not end Run. An error that a retry cannot fix does, after draining.
-// [duly.ErrInvalid] has every fault of the worker, and Run returns it at once. Errors of
-// the engine are [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
-// [duly.ErrClosed], and [duly.ErrConflict] for the name of a topic and for a group with a
+// A lost store does not end Run. After an error that a retry cannot fix, Run drains and returns the
+// error. If the worker is misconfigured, Run returns a [duly.ErrInvalid] with every fault at once.
+// Errors of the engine are [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
+// [duly.ErrClosed], and [duly.ErrConflict] if a queue's name belongs to a topic or a group has a
 // bridge. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
@@ -93,10 +93,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.ran = true
 	w.mu.Unlock()
 	if ran {
-		return contract.Invalid("worker", "has run already; make another one")
+		return contract.Invalid("worker", "has run already; a Worker runs once, so create another one")
 	}
 
-	// The number of slots depends on the batches, and is validated together with them.
+	// The number of slots depends on the batches, and is validated together with their sizes.
 	w.fillSlots()
 	if err := w.validate(); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.newRun(ctx, w.routes()).untilStopped(ctx)
 }
 
-// fillSlots sets the number of slots of a worker with batches, unless the user has set it:
-// each queue needs room for a batch that is handled and for one that is collected.
+// fillSlots sets the number of slots of a worker with batches, unless the user has set it: each
+// queue needs room for a batch that is being handled and for another one that is being collected.
 func (w *Worker) fillSlots() {
 	if !w.cfg.defaultConcurrency {
 		return
