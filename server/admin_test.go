@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// C14.28: a check writes a line for each progress, and then the report.
+// C14.28: a check writes a line for each step of progress, and then the report.
 func TestCheckStreamsItsProgress(t *testing.T) {
 	t.Parallel()
 	m := &busyMaintainer{goOn: make(chan struct{})}
@@ -60,7 +60,7 @@ func (m *busyMaintainer) Check(_ context.Context, p contract.CheckParams) (contr
 	for i := range int64(3) {
 		m.clock.Advance(time.Second)
 		p.Progress(i+1, 3)
-		p.Progress(i+1, 3) // too soon for another line
+		p.Progress(i+1, 3) // comes too soon for another line of progress
 		<-m.goOn
 	}
 	return contract.CheckReport{Jobs: 3, Messages: 5, Repaired: 1,
@@ -117,7 +117,7 @@ func TestCreatedTokenIsShownOnceAndWorks(t *testing.T) {
 	}
 }
 
-// C14.30: tokens are listed without their texts, page by page, and revoked by their hashes in
+// C14.30: tokens are listed without their texts, page by page. They are revoked by the hashes in
 // the list.
 func TestTokensAreListedAndRevoked(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// instant is an engine whose calls return at once.
+// instant is an engine whose calls return at once, without work.
 type instant struct {
 	contract.Engine
 	delivery duly.Delivery

@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// slowBody starts a push of 8 MB. It sends the first bytes at once, and then 1100 a second until
-// the connection is closed.
+// slowBody starts a push of 8 MB. It sends the first bytes at once, and then 1100 bytes a second
+// until the connection is closed.
 func (f *fixture) slowBody(token string, sent int) net.Conn {
 	f.t.Helper()
 	conn := f.connect()
@@ -106,8 +106,8 @@ func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// If a token's slow bodies use all of its memory, its next request cuts them off one by one. The
-// answer is 503 with Retry-After.
+// If a token's slow bodies use all of its memory, its next request cuts the slow requests off one
+// by one. Their answer is 503 with Retry-After.
 func TestSlowestBodiesAreCutForWaitingRequest(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -131,7 +131,7 @@ func TestSlowestBodiesAreCutForWaitingRequest(t *testing.T) {
 			conn.SetReadDeadline(clock.System().Now().Add(time.Millisecond))
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				continue // has no answer yet
+				continue // this request has no answer yet
 			}
 			cut--
 			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !resp.Close {
@@ -152,11 +152,11 @@ func TestRequestWithoutMemoryGetsRetryAfter(t *testing.T) {
 		"/api/default/q/bulk": "PUT", "/api/default/q/job/x": "PUT"} {
 		// shorter than the time of a slow body
 		inMemory(t, func(c *Config) { c.Settings.Grace = time.Second }, func(f *fixture) {
-			for range 10 { // the last one is beyond the budget
+			for range 10 { // the last request exceeds the budget
 				f.slowBody("admin", 1<<20)
 			}
 			synctest.Wait()
-			f.slowBody("admin", 350_000) // the rest of the token's share
+			f.slowBody("admin", 350_000) // uses the rest of the token's share
 			synctest.Wait()
 			a := f.ask(method, path, oneJob(500_000), "admin")
 			if a.status != 503 || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "memory") {
@@ -166,8 +166,8 @@ func TestRequestWithoutMemoryGetsRetryAfter(t *testing.T) {
 	}
 }
 
-// The server refuses a body that is too long without reading it. It then reads a limited rest,
-// so that a client that first writes the whole body gets the answer.
+// The server refuses a body that is too long without reading it. It then reads a limited part of
+// the rest, so that a client that first writes the whole body gets the answer.
 func TestRefusalReachesClientThatWritesFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,10 +15,10 @@ import (
 	"github.com/dulymq/duly/server/cancelfeed"
 )
 
-// canceledPath is the path of the route in the namespace default.
+// canceledPath is the path of the route for removed jobs in the namespace default.
 const canceledPath = "/v1/default/canceled"
 
-// poll sends one request for removed jobs.
+// poll sends one request to the route for removed jobs.
 func (f *fixture) poll(path string, ask wire.CanceledAsk, caller ...string) wire.Canceled {
 	f.t.Helper()
 	a := f.send("POST", path, string(wire.CanceledAskForm.Append(nil, ask)), caller...)
@@ -118,8 +118,8 @@ func TestTokenGetsOnlyReportsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// C14.47: with two servers of one engine, a poll of either gets the jobs that were removed
-// through the other. The first poll of each has any set.
+// C14.47: with two servers of one engine, a poll of one server gets the jobs that were removed
+// through the other one. The first poll of each server has the field any set.
 func TestRemovedJobsAreReportedThroughTwoServers(t *testing.T) {
 	t.Parallel()
 	here := serve(t, nil)

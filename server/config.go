@@ -21,12 +21,12 @@ import (
 
 // Config configures a server. Engine and Store.Registry must be set, or Pools.
 type Config struct {
-	// Engine is what the server serves. The server does not close it.
+	// Engine is the engine that the server serves. The server does not close it.
 	Engine contract.Engine
-	// Store is what the server needs of the engine besides jobs.
+	// Store has the parts of the engine that the server needs in addition to jobs.
 	Store Store
-	// Pools, if set, are several engines as one. They replace the Engine and what Store
-	// does not have. The server does not close them.
+	// Pools, if set, are several engines as one. Pools replace the Engine and the empty fields of
+	// Store. The server does not close Pools.
 	Pools *pools.Pools
 
 	Listen   Listen
@@ -43,7 +43,8 @@ type Config struct {
 	// Default 0.
 	DrainDelay time.Duration
 
-	// Metrics counts calls. Set it if something else counts by it too. Default: new ones.
+	// Metrics counts calls. Set it if other code counts with the same metrics. Default: new
+	// metrics.
 	Metrics *metrics.Metrics
 	// Tracer, if set, traces requests and pushes; see package traces.
 	Tracer Tracer
@@ -64,30 +65,32 @@ type Tracer interface {
 		context.Context, []duly.Job, func(results []duly.PushResult, err error))
 }
 
-// Store is what a server needs of its engine besides jobs. Only Registry must be set.
+// Store has the parts of an engine that a server needs in addition to jobs. Only Registry must be
+// set.
 type Store struct {
 	// Registry stores the tokens and knows the namespaces.
 	Registry contract.Registry
-	// Watcher reports changes of tokens on any server. Nil: every request looks its token
-	// up, and a long poll outlasts a token that another server revokes.
+	// Watcher reports changes of tokens on any server. If it is nil, every request looks its token
+	// up, and a long poll continues after another server has revoked its token.
 	Watcher contract.Watcher
 	// Limiter counts the calls of tokens with limits. Nil: no token can have limits.
 	Limiter contract.Limiter
 	// Targeter stores the targets of HTTP push. Nil: this server has no HTTP push.
 	Targeter contract.Targeter
-	// Maintainer sweeps and checks the queues. Nil: another process does.
+	// Maintainer sweeps and checks the queues. If it is nil, another process must sweep them.
 	Maintainer contract.Maintainer
 	// Resetter reports when the store was reset. The server is not ready for a minute
 	// after that.
 	Resetter contract.Resetter
-	// Accepter reports whether new jobs are refused because the disk is full. The server
-	// is degraded then.
+	// Accepter reports whether new jobs are refused because the disk is full. While they are
+	// refused, the server reports itself as degraded.
 	Accepter contract.Accepter
 	// Backuper makes backups. Nil: backups are unsupported.
 	Backuper contract.Backuper
 }
 
-// StoreOf returns what an engine that owns its storage offers of a Store.
+// StoreOf returns the Store of an engine that owns its storage: every optional interface that the
+// engine implements.
 func StoreOf(engine contract.Engine) (s Store) {
 	s.Registry, _ = engine.(contract.Registry)
 	s.Watcher, _ = engine.(contract.Watcher)
@@ -102,71 +105,72 @@ func StoreOf(engine contract.Engine) (s Store) {
 
 // Listen is where a server listens.
 type Listen struct {
-	// Addr is the API's address, AdminAddr that of the admin API. Port 0 takes a free
-	// one. Default DefaultAddr and DefaultAdminAddr.
+	// Addr is the address of the API, AdminAddr that of the admin API. Port 0 selects a free port.
+	// Default DefaultAddr and DefaultAdminAddr.
 	Addr, AdminAddr string
 	// TLS and AdminTLS are for the two addresses; see package certs. Default: plain HTTP.
 	TLS, AdminTLS *tls.Config
-	// DataDir is where the server writes the first token and its addresses for the
-	// command line. Empty: it writes none, and makes no first token.
+	// DataDir is where the server writes the first token and its addresses for the command line. If
+	// it is empty, the server writes no files and creates no first token.
 	DataDir string
 }
 
 // Limits bound the memory of a server.
 type Limits struct {
-	// MaxBody is the engine's bound on a body, in bytes. The bounds on requests follow
-	// it. Default duly.DefaultMaxBody.
+	// MaxBody is the largest body that the engine accepts, in bytes. The size limits of requests
+	// are derived from it. Default duly.DefaultMaxBody.
 	MaxBody int
-	// AnswerMemory is for all answers over 64 KiB together and what they are made of, in
-	// bytes. A caller waits while others use it, and is refused after Settings.Grace. The
-	// process takes up to twice as much. Default 128 MiB, or four times MaxBody if that is
-	// more.
+	// AnswerMemory limits the memory, in bytes, of all answers over 64 KiB together and of the data
+	// that they are built from. A caller waits while other callers use the memory, and is refused
+	// after Settings.Grace. The process takes up to twice as much. Default 128 MiB, or four times
+	// MaxBody if that is more.
 	AnswerMemory int64
 }
 
-// Lmstfy is the lmstfy-compatible API, next to the native one.
+// Lmstfy has the settings of the lmstfy-compatible API, which is served next to the native API.
 type Lmstfy struct {
 	// Mode is LmstfyToken by default.
 	Mode LmstfyMode
-	// Defaults are the values of what requests leave out. Nil: those of lmstfy itself.
+	// Defaults are the values of parameters that requests leave out. If it is nil, the defaults of
+	// lmstfy apply.
 	Defaults *lmstfy.Defaults
 }
 
 // LmstfyMode is how the lmstfy-compatible API is served.
 type LmstfyMode string
 
-// The modes.
+// The modes of the lmstfy-compatible API.
 const (
 	// LmstfyToken: its admin routes need a token or an account.
 	LmstfyToken LmstfyMode = "token"
-	// LmstfyOpen: its admin routes also accept every caller on the same machine, if the
-	// admin address is on the loopback and there are no accounts. Without a token they
+	// LmstfyOpen means that the admin routes also accept every caller on the same machine, if the
+	// admin address is on the loopback and there are no accounts. Without a token, these routes
 	// show no metrics and change no token with the right admin.
 	LmstfyOpen LmstfyMode = "open"
-	// LmstfyOff: the server does not serve it.
+	// LmstfyOff means that the server does not serve the lmstfy-compatible API.
 	LmstfyOff LmstfyMode = "off"
 )
 
-// Settings are what may change while a server serves, see [Server.Apply].
+// Settings are the settings that may change while a server serves, see [Server.Apply].
 type Settings struct {
 	// Accounts may use the admin address by basic auth.
 	Accounts []auth.Account
-	// Proxies are the networks whose X-Forwarded-For the server trusts when it counts
-	// failed attempts per address. Default: none, not even the loopback.
+	// Proxies are the networks whose X-Forwarded-For the server trusts when it counts failed
+	// attempts per address. Default: no networks, not even the loopback.
 	Proxies []netip.Prefix
 	// Drain is how long requests may take to end when the server stops. Default 30 s.
 	Drain time.Duration
 	// Grace is how long a request may take to arrive, and an answer to be read, before
 	// both must flow at 1 KiB a second. Default 10 s.
 	Grace time.Duration
-	// AccessLog logs every request at info level. Otherwise requests that succeed are at
-	// debug level. POST /accesslog of lmstfy's admin API changes it, too.
+	// AccessLog logs every request at info level. Otherwise requests that succeed are at debug
+	// level. POST /accesslog of lmstfy's admin API changes AccessLog as well.
 	AccessLog bool
-	// Push is what HTTP push may call.
+	// Push limits what HTTP push may call.
 	Push PushSettings
 }
 
-// PushSettings are what HTTP push may call.
+// PushSettings limit what HTTP push may call.
 type PushSettings struct {
 	// Guard checks addresses. The server adds its own listeners.
 	Guard guard.Config
@@ -174,7 +178,7 @@ type PushSettings struct {
 	TargetsOnly bool
 }
 
-// The defaults.
+// The defaults of Config and Settings.
 const (
 	DefaultAddr      = "127.0.0.1:7777"
 	DefaultAdminAddr = "127.0.0.1:7778"
@@ -220,7 +224,7 @@ func setDefault[T comparable](v *T, preset T) {
 	}
 }
 
-// withPools takes from the pools what is not set.
+// withPools fills the fields that are not set from the pools.
 func (c Config) withPools() Config {
 	if c.Engine == nil {
 		c.Engine = c.Pools
@@ -308,7 +312,7 @@ func checkAddr(bad *contract.BadFields, field, addr string) {
 	}
 }
 
-// loopback reports whether an address can be reached from this machine alone.
+// loopback reports whether an address can be reached only from this machine.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

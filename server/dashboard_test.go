@@ -22,7 +22,7 @@ func served(t *testing.T) map[string]map[string]bool {
 	for series := range values {
 		name, labels, _ := strings.Cut(series, "{")
 		if names[name] == nil {
-			names[name] = map[string]bool{"instance": true, "job": true} // Prometheus adds these
+			names[name] = map[string]bool{"instance": true, "job": true} // Prometheus adds these labels
 		}
 		for _, m := range labelName.FindAllStringSubmatch(labels, -1) {
 			names[name][m[1]] = true
@@ -38,7 +38,7 @@ var (
 	grouped   = regexp.MustCompile(`\bby \(([^)]*)\)`)
 )
 
-// checkQuery returns the series and labels of a query that do not exist.
+// checkQuery returns the series and labels of a query that do not exist in the metrics.
 func checkQuery(names map[string]map[string]bool, query string) (faults []string) {
 	known := map[string]bool{}
 	found := false
@@ -135,7 +135,7 @@ func TestQueriesOfAlerts(t *testing.T) {
 
 	for _, alert := range alerts {
 		if strings.HasPrefix(alert[1], "up{") {
-			continue // Prometheus' own
+			continue // a label of Prometheus itself
 		}
 		for _, fault := range checkQuery(names, alert[1]) {
 			t.Errorf("%s: %s", alert[1], fault)

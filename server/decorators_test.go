@@ -46,9 +46,9 @@ func (a *allTracer) Pushing(ctx context.Context, jobs []duly.Job) (
 	return ctx, jobs, func([]duly.PushResult, error) {}
 }
 
-// With everything on that observes calls, a push by HTTP passes one decorator, or two with
-// pools. Pools choose an engine and are no decorator. internal/archtest lists the types that
-// can be one, because a method that an embedded engine provides is not in a stack.
+// With all observers of calls switched on, a push by HTTP passes one decorator, or two with pools.
+// Pools choose an engine, so they do not count as a decorator. internal/archtest lists the types
+// that can be one, because a method that an embedded engine provides is not in a stack.
 func TestPushPassesAtMostTwoDecorators(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -49,11 +49,11 @@ func parts(api, admin, health []route.Route) []describe.Part {
 	}
 }
 
-// documents returns the routes of the documents. They are open, because the documents are
-// in the repository, too.
+// documents returns the routes of the documents. The routes are open, because the documents are
+// public in the repository.
 func documents(version string, api, admin, health []route.Route) []route.Route {
 	list := parts(api, admin, health)
-	// The documents are made at the first request, so that they do not slow down the start.
+	// The documents are created at the first request, so that the start is not slowed down.
 	spec := sync.OnceValue(func() []byte {
 		b, err := json.Marshal(describe.OpenAPI(version, list))
 		if err != nil {
@@ -77,8 +77,8 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 	}
 }
 
-// welcome answers the root of the API's address. It does not redirect: a client whose proxy
-// removes the path must not get another page.
+// welcome answers the root of the API's address. It does not redirect, because a client whose proxy
+// removes the path would get a wrong page.
 func welcome(c *route.Call) error {
 	if strings.Contains(c.R.Header.Get("Accept"), "text/html") {
 		return c.ReplyPage(describe.Policy(), []byte(welcomePage))

@@ -325,7 +325,7 @@ func fits(t *testing.T, r *route.Route, form route.Form, example string) {
 	}
 }
 
-// C14.4: the page has every route, runs no script and loads nothing.
+// C14.4: the page has every route, contains no script and loads nothing.
 func TestDocsPageIsCompleteAndLoadsNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

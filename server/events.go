@@ -19,7 +19,7 @@ import (
 // however many calls fail.
 type healthLog struct {
 	log    *slog.Logger
-	health *health.Tracker // of the pools
+	health *health.Tracker // tracks the health of the pools
 }
 
 // newHealthLog returns a healthLog. Pools report each call themselves, because the loss of
@@ -32,7 +32,7 @@ func newHealthLog(cfg *Config) *healthLog {
 	return h
 }
 
-// observer observes an engine without pools.
+// If there are no jobs, the engine does not call its store.
 func (h *healthLog) observer() observe.Observer {
 	return observe.Observer{
 		Pushed: func(ctx context.Context, jobs []duly.Job, _ []duly.PushResult, err error) {
@@ -77,20 +77,20 @@ func (h *healthLog) observePool(ctx context.Context, pool string, err error) {
 	}
 }
 
-// saysNothing reports whether an error says nothing about the store: the caller hung up, or
+// saysNothing reports whether an error says nothing about the store, because the caller hung up or
 // the engine is closed.
 func saysNothing(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, duly.ErrClosed)
 }
 
-// deathLog logs how many jobs have died, or were dropped by a bound, in the queues that this
-// server has delivered jobs of.
+// deathLog logs how many jobs have died, or were dropped by a bound, in the queues that this server
+// has delivered jobs of.
 //
-// No call reports all deaths, because a job also dies when its lease runs out. So deathLog
-// reads the counters of these queues after each sweep: of queues with deliveries since, and
-// of queues with leases. The sweep comes when the first lease may have run out. Without
-// traffic it reads nothing.
+// No call reports all dead jobs, because a job may also die when its lease runs out. So deathLog
+// reads the counters of these queues after each sweep: of queues with deliveries since the last
+// check, and of queues with leases. A sweep comes when the first lease may have run out. Without
+// traffic deathLog reads nothing.
 type deathLog struct {
 	engine contract.Inspector
 	counts *metrics.Metrics
@@ -99,7 +99,7 @@ type deathLog struct {
 	mu    sync.Mutex
 	begun bool
 	seen  map[duly.QueueRef]queueDeaths
-	whole bool // a queue that is not in seen was created since
+	whole bool // whether seen has all queues, so that a queue that is not in it was created since
 }
 
 // queueDeaths are the counters of a queue at the last check.
@@ -108,7 +108,7 @@ type queueDeaths struct {
 	leases                   bool
 }
 
-// begin stores the counters of a survey. Nothing is logged before.
+// begin stores the counters of a survey. Dead jobs from before are not logged.
 func (d *deathLog) begin(survey *metrics.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *deathLog) begin(survey *metrics.Snapshot) {
 	}
 }
 
-// check logs what has happened since the last check.
+// check logs the jobs that have died or were dropped since the last check.
 func (d *deathLog) check(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +132,7 @@ func (d *deathLog) check(ctx context.Context) {
 	all := d.counts.Delivered()
 	maps.DeleteFunc(d.seen, func(q duly.QueueRef, c queueDeaths) bool {
 		_, exists := all[q]
-		return c.delivered > 0 && !exists // it was destroyed
+		return c.delivered > 0 && !exists // the queue was destroyed
 	})
 
 	lost := map[string]bool{} // namespaces whose pool does not answer
@@ -145,7 +145,7 @@ func (d *deathLog) check(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil { // the next check reads them
+		if err != nil { // the next check reads these counters again
 			lost[q.Namespace] = errors.Is(err, duly.ErrUnavailable)
 			continue
 		}

@@ -60,7 +60,7 @@ func TestDeadJobsAreLogged(t *testing.T) {
 	}
 	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","tries":1,"max_stalls":"none"}]}`)
 	f.send("POST", "/v1/default/reserve", `{"queues":["q"],"lease":"1s"}`)
-	f.sweep.swept(ctx) // its lease has not ended
+	f.sweep.swept(ctx) // the lease has not ended yet
 	f.clock.Advance(2 * time.Second)
 	f.sweep.swept(ctx)
 	if logged() != 2 {
@@ -100,7 +100,8 @@ func TestLossAndReturnOfTheStoreAreLoggedOnce(t *testing.T) {
 	}
 
 	step(t.Context(), nil, "")
-	step(gone, duly.ErrUnavailable, "") // because the caller closed the connection
+	// The caller closed the connection, which says nothing about the store.
+	step(gone, duly.ErrUnavailable, "")
 	step(t.Context(), duly.ErrFull, "")
 	step(t.Context(), duly.ErrUnavailable, `"the store is lost: calls to it fail"`)
 	c.Advance(3 * time.Second)

@@ -20,8 +20,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// R1: heads of one byte every five seconds are cut off within ten seconds, and other requests are
-// answered meanwhile. Time is virtual.
+// R1: clients that send their request's head slowly, one byte every five seconds, are cut off
+// within ten seconds. Other requests are answered in the meantime. Time is virtual.
 func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -48,7 +48,7 @@ func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 			})
 		}
 
-		clock.Sleep(f.t.Context(), clock.System(), 4*time.Second) // all of them are open
+		clock.Sleep(f.t.Context(), clock.System(), 4*time.Second) // now all connections are open
 		req, _ := http.NewRequest("POST", "http://memory/v1/default/push",
 			strings.NewReader(`{"jobs":[{"queue":"q"}]}`))
 		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
@@ -64,7 +64,7 @@ func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
-		const rate = 125_000 // bytes a second
+		const rate = 125_000 // bytes per second
 		jobs := make([]string, duly.MaxBatchBytes/duly.DefaultMaxBody)
 		for i := range jobs {
 			jobs[i] = `{"queue":"q","body":"` + strings.Repeat("x", duly.DefaultMaxBody) + `"}`
@@ -105,7 +105,8 @@ func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
 
 			for b := make([]byte, rate); err == nil; {
 				clock.Sleep(f.t.Context(), clock.System(), time.Second)
-				conn.SetReadDeadline(clock.System().Now().Add(time.Second)) // the end: keep-alive
+				// Ends at the deadline, because the connection is kept alive.
+				conn.SetReadDeadline(clock.System().Now().Add(time.Second))
 				var n int
 				n, err = io.ReadFull(conn, b)
 				got += n
@@ -130,8 +131,8 @@ func (c *counting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// R3: a body that is endless or announces a huge length is refused, at the latest when the bound
-// was read. The server reads at most 64 KiB beyond the bound.
+// R3: a body that is endless or announces a huge length is refused, at the latest when the server
+// has read the maximum length. The server reads at most 64 KiB beyond the bound.
 func TestR3OnlyTheBoundIsRead(t *testing.T) {
 	t.Parallel()
 	const bound = 2 * duly.MaxBatchBytes
@@ -170,7 +171,8 @@ func TestR3OnlyTheBoundIsRead(t *testing.T) {
 			}
 			conn.Close()
 			sending.Wait()
-			clock.Sleep(f.t.Context(), clock.System(), time.Second) // the server waits a little before it closes
+			// The server waits a little before it closes the connection.
+			clock.Sleep(f.t.Context(), clock.System(), time.Second)
 		})
 	}
 }
@@ -263,7 +265,8 @@ func TestX13SplittingCharactersAreRefused(t *testing.T) {
 }
 
 // During the drain delay, /readyz fails and answers ask callers to close their connections, but
-// requests and long polls continue. Then long polls end empty and the listeners close.
+// requests and long polls continue. After the delay, long polls end with an empty answer and the
+// listeners close.
 func TestDrainBeginsWithADelay(t *testing.T) {
 	t.Parallel()
 	const delay = time.Minute
@@ -272,7 +275,7 @@ func TestDrainBeginsWithADelay(t *testing.T) {
 	f := serve(t, func(c *Config) {
 		g = watch(c.Engine)
 		c.Engine, c.Listen.Addr, c.Listen.AdminAddr, c.DrainDelay = g, "127.0.0.1:0", "127.0.0.1:0", delay
-		c.Push.Off = true // so that only the sweeper has a timer
+		c.Push.Off = true // without HTTP push, only the sweeper has a timer
 	})
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ type fixture struct {
 	log    *logtest.Log
 	api    *httptest.Server
 	admin  *httptest.Server
-	pipes  *memnet.Listener  // of the API that is served in memory; else nil
-	tokens map[string]string // by name, see makeTokens
+	pipes  *memnet.Listener  // connections to an API that is served in memory; else nil
+	tokens map[string]string // tokens by name; see makeTokens
 }
 
 // serve starts a server. change, if set, changes its configuration.
@@ -82,8 +82,8 @@ func (f *fixture) listenToTokens() {
 	f.t.Cleanup(func() { cancel(); <-done })
 }
 
-// inMemory runs a test with a server in a bubble of package synctest. A write ends when the other
-// side has read it. Only the API is served, to [fixture.dial] and [fixture.do].
+// inMemory runs a test with a server in a bubble of package synctest. A write returns when the
+// other side has read the data. Only the API is served, to [fixture.dial] and [fixture.do].
 func inMemory(t *testing.T, change func(*Config), test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,14 +139,14 @@ func (f *fixture) makeTokens() {
 	f.tokens["revoked"] = secret
 }
 
-// answer is a response that was read.
+// answer is a response whose body was read.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// err returns the error in the answer, without a code if there is none.
+// err returns the error in the answer. Its code is empty if the answer has no error.
 func (a answer) err() *duly.Error {
 	e, _ := wire.ReadProblem(a.body)
 	return e
@@ -173,7 +173,7 @@ func (f *fixture) send(method, path, body string, caller ...string) answer {
 	return f.do(req)
 }
 
-// onAdmin reports whether a path is one of the admin address.
+// onAdmin reports whether the admin address serves the path.
 func onAdmin(path string) bool {
 	return strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/") || path == "/metrics"
 }
@@ -221,5 +221,5 @@ func (f *fixture) sizes(queue string) duly.Sizes {
 	return s.Sizes
 }
 
-// until waits for a condition of the server.
+// until waits until a condition holds, and fails the test after some time.
 var until = eventually.True

@@ -50,8 +50,8 @@ func (f *fixture) dial(method, path, body string) net.Conn {
 type gate struct {
 	contract.Engine
 	waiting  chan struct{} // receives a value at the start of each Wait
-	reserved chan int      // the number of deliveries of each Reserve with some
-	settled  chan int      // the number of outcomes of each Settle
+	reserved chan int      // receives the number of deliveries of each Reserve that returned some
+	settled  chan int      // receives the number of outcomes of each Settle
 }
 
 func watch(engine contract.Engine) *gate {
@@ -77,7 +77,7 @@ func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequ
 	return errs, err
 }
 
-const clients = 1000 / 2 // of each kind
+const clients = 1000 / 2 // number of clients of each of two kinds
 
 // C14.15, P4: clients that disconnect while they wait get no jobs.
 func TestDisconnectedClientsGetNoJobs(t *testing.T) {
@@ -134,8 +134,8 @@ func TestJobsOfDisconnectedClientAreReleased(t *testing.T) {
 	}
 }
 
-// A caller that closes only its half of the connection gets a whole answer or none. An answer
-// without a body would look like success.
+// A caller that closes only its half of the connection gets either a whole answer or no answer. An
+// answer without its body would look like success.
 func TestHalfClosedConnectionGetsNoEmptyAnswer(t *testing.T) {
 	t.Parallel()
 	var g *gate
@@ -195,13 +195,14 @@ func TestDisconnectedClientPassesItsWakeUpOn(t *testing.T) {
 		f.push("q", "x")
 		<-l.woken
 		gone.Close()
-		if a := <-next; a.body != `{"ready":true}` { // before the time of its wait
+		if a := <-next; a.body != `{"ready":true}` { // answered before the time of its wait has passed
 			t.Errorf("%s: the next one is answered %d %s", path, a.status, a.body)
 		}
 	}
 }
 
-// cutOff is a connection whose client has disconnected unnoticed: every write fails.
+// cutOff is a connection whose client has disconnected without the server's knowledge, so every
+// write fails.
 type cutOff struct{ header http.Header }
 
 func (c cutOff) Header() http.Header         { return c.header }
@@ -225,7 +226,7 @@ func TestWaitWithoutAnswerPassesItsWakeUpOn(t *testing.T) {
 
 		f.push("q", "x")
 		synctest.Wait()
-		if n := a.waits.Load(); n != 0 { // the clock does not advance
+		if n := a.waits.Load(); n != 0 { // the clock does not advance, so nothing else ends the wait
 			t.Fatalf("%d callers sleep although a job is ready", n)
 		}
 		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
@@ -255,7 +256,7 @@ func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
 	const jobs = 5
 	for range jobs {
-		f.push("q", strings.Repeat("x", 1<<20)) // more than the sockets' buffers
+		f.push("q", strings.Repeat("x", 1<<20)) // larger than the sockets' buffers
 	}
 	vanished := 100
 	if testing.Short() {
@@ -264,9 +265,10 @@ func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 
 	for i := range vanished {
 		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"max":100,"lease":"1s"}`)
-		eventually.Receive(t, "a reserved job", g.reserved) // a client that had disconnected before gets none
+		// A client that had disconnected before gets no job.
+		eventually.Receive(t, "a reserved job", g.reserved)
 		io.CopyN(io.Discard, conn, int64(i*997%60_000))
-		conn.(*net.TCPConn).SetLinger(0) // a reset, like that of a process that died
+		conn.(*net.TCPConn).SetLinger(0) // closes with a reset, like the connection of a process that died
 		conn.Close()
 		eventually.Receive(t, "a settled job", g.settled)
 		if s := f.sizes("q"); s.Ready != jobs || s.Leased != 0 {
@@ -359,7 +361,7 @@ func TestDrainEndsLongPollsAndFinishesRequests(t *testing.T) {
 	}
 }
 
-// R1, R2: a head or a body that is too slow is cut off, but not a long poll.
+// R1, R2: a request whose head or body arrives too slowly is cut off. A long poll is not.
 func TestSlowRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -373,7 +375,7 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 		body := f.connect()
 		fmt.Fprintf(body, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
 			"Content-Length: 500\r\n\r\n{", f.tokens["operator"])
-		resp, err := http.ReadResponse(bufio.NewReader(body), nil) // is written after the grace
+		resp, err := http.ReadResponse(bufio.NewReader(body), nil) // the answer is written after the grace
 		if err != nil || resp.StatusCode != http.StatusRequestTimeout {
 			t.Errorf("a slow body: %v %v", resp, err)
 		}

@@ -35,7 +35,7 @@ const healthy = `{"status":"ok"}`
 
 func alive(c *route.Call) error { return c.ReplyAs(http.StatusOK, "application/json", []byte(healthy)) }
 
-// readyTimeout bounds how long the engine may take to answer.
+// readyTimeout is the time that the engine has to answer.
 const readyTimeout = 2 * time.Second
 
 func (s *Server) ready(c *route.Call) error {
@@ -53,7 +53,7 @@ func (s *Server) ready(c *route.Call) error {
 		at := last.At.UTC().Format(time.RFC3339)
 		c.Log().Warn("the store was reset", "at", at, "queues", fmt.Sprint(last.Queues), "tokens", last.Tokens)
 		return wire.Own(contract.Errorf(duly.CodeUnavailable,
-			"the store was reset at %s: what it held is lost; the log has the details", at))
+			"the store was reset at %s and has lost its data; the log has the details", at))
 	}
 
 	down, full := s.cfg.Pools.Down(ctx), s.fullPools(ctx)
@@ -65,8 +65,8 @@ func (s *Server) ready(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.HealthForm.Append(c.Out(), degraded))
 }
 
-// pingEngine returns an error if the engine does not answer. With several pools it asks the
-// one with the tokens, because no request is admitted without them.
+// pingEngine returns an error if the engine does not answer. With several pools it asks the pool
+// with the tokens, because without tokens no request is admitted.
 func (s *Server) pingEngine(ctx context.Context) (err error) {
 	if s.cfg.Pools != nil {
 		_, err = s.cfg.Store.Registry.Tokens(ctx, "", duly.PageParams{Limit: 1})
@@ -76,8 +76,8 @@ func (s *Server) pingEngine(ctx context.Context) (err error) {
 	return err
 }
 
-// fullPools returns the pools that refuse new jobs because their disk is full. An engine
-// without pools counts as the default one.
+// fullPools returns the pools that refuse new jobs because their disk is full. An engine without
+// pools counts as the pool default.
 func (s *Server) fullPools(ctx context.Context) []string {
 	if a := s.cfg.Store.Accepter; a != nil && errors.Is(a.Accepts(ctx), duly.ErrFull) {
 		return []string{contract.DefaultPool}
@@ -85,8 +85,8 @@ func (s *Server) fullPools(ctx context.Context) []string {
 	return s.cfg.Pools.Full(ctx)
 }
 
-// resetPeriod is how long a server is not ready after its store was reset, so that a monitor
-// sees it. After that the server goes on with what the store has.
+// resetPeriod is how long a server is not ready after its store was reset, so that a monitor sees
+// it. After that the server continues with the data that the store still has.
 const resetPeriod = time.Minute
 
 // recentReset returns the last reset, and reports whether it was within resetPeriod.

@@ -20,7 +20,7 @@ func (f *fixture) raw(t *testing.T, text string) (status int, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	go io.WriteString(conn, text) // the server may answer and close before it has read all of it
+	go io.WriteString(conn, text) // the server may answer and close before it has read the whole request
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func (f *fixture) raw(t *testing.T, text string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// C14.10: a path that is not clean is refused with 400.
+// C14.10: a path that is not clean, for example with "..", is refused with 400.
 func TestUncleanPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -59,7 +59,7 @@ func TestUncleanPathsAreRefused(t *testing.T) {
 	}
 }
 
-// C14.8, C14.9: only a bad envelope refuses a whole request, and then no item is done.
+// C14.8, C14.9: only a bad envelope refuses a whole request, and in that case no item is processed.
 func TestBadEnvelopeIsRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -108,7 +108,7 @@ func TestBadEnvelopeIsRefused(t *testing.T) {
 	}
 }
 
-// The error of an incomplete body says so, at whatever byte it was cut.
+// The error of an incomplete body says that the body is incomplete, wherever it was cut.
 func TestIncompleteBodyIsReported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -127,8 +127,8 @@ func TestIncompleteBodyIsReported(t *testing.T) {
 	}
 }
 
-// C13.2, C14.9: a field beyond its bound is the error of its item, with the field's name. The
-// other items are done.
+// C13.2, C14.9: if a field exceeds its limit, its item gets an error with the field's name. The
+// other items are processed.
 func TestBadItemHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -265,7 +265,7 @@ func TestEndlessRequestsAreCutOff(t *testing.T) {
 	}
 }
 
-// C14.5: an unknown path, and a path with another method, are answered with a problem.
+// C14.5: an unknown path, and a path with another method, are answered with a problem document.
 func TestUnknownRoutesAreProblems(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -290,7 +290,7 @@ func TestUnknownRoutesAreProblems(t *testing.T) {
 	}
 }
 
-// X7: a token in the URL is refused. Neither the answer nor the log has it.
+// X7: a token in the URL is refused. The token is neither in the answer nor in the log.
 func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -314,7 +314,7 @@ func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	}
 }
 
-// C14.12: a repeated push without an ID creates a second job. With an ID it does not.
+// C14.12: a repeated push without an ID creates a second job. With an ID it creates none.
 func TestRepeatedPushIsOneJobOnlyWithAnID(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -116,7 +116,7 @@ func TestRemovedLimitEndsAtOnce(t *testing.T) {
 	}
 }
 
-// Without an engine that counts calls, a limit is refused.
+// If the engine does not count calls, a token with a limit is refused.
 func TestLimitsWithoutLimiterAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Store.Limiter = nil })

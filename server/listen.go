@@ -17,9 +17,9 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// Listen binds both addresses, creates the first token, and writes the files for the
-// command line. After an error nothing is bound. It refuses a data folder that other users
-// can write to, because they could plant a token for an operator there.
+// Listen binds both addresses, creates the first token, and writes the files for the command line.
+// After an error neither address is bound. It refuses a data folder that other users can write to,
+// because they could plant a token for an operator there.
 func (s *Server) Listen(ctx context.Context) (err error) {
 	if dir := s.cfg.Listen.DataDir; dir != "" {
 		if err := ownfile.CheckFolder(dir); err != nil {
@@ -52,15 +52,15 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// CanListen returns the error that [Server.Listen] would return because of the addresses.
-// It leaves them free. Call it before work that a server without addresses would waste.
+// CanListen returns the error that [Server.Listen] would return because of the addresses. It does
+// not keep the addresses. Call it before expensive work that would be wasted if Listen failed.
 func CanListen(ctx context.Context, addr, adminAddr string) error {
 	listeners, err := bind(ctx, addr, adminAddr)
 	free(listeners)
 	return err
 }
 
-// bind binds both addresses, or none.
+// bind binds both addresses, or neither.
 func bind(ctx context.Context, addr, adminAddr string) (listeners [2]net.Listener, err error) {
 	for i, addr := range []string{addr, adminAddr} {
 		var lc net.ListenConfig
@@ -81,8 +81,8 @@ func free(listeners [2]net.Listener) {
 	}
 }
 
-// checkCredentials makes sure that a caller can authenticate: it creates the first token on
-// the loopback. It refuses an address that other machines reach while no caller can.
+// checkCredentials makes sure that a caller can authenticate: it creates the first token on the
+// loopback. It refuses an address that other machines can reach while no caller can authenticate.
 func (s *Server) checkCredentials(ctx context.Context) error {
 	listen := s.cfg.Listen
 	api, admin := !loopback(listen.Addr), !loopback(listen.AdminAddr)
@@ -98,7 +98,7 @@ func (s *Server) checkCredentials(ctx context.Context) error {
 	}
 
 	const remedy = "start once on 127.0.0.1, make one with duly token create, then listen here"
-	// An operator can use both addresses, so nothing else is needed.
+	// An operator can use both addresses, so no other credential is needed.
 	operator, err := s.guard.AnyOperator(ctx)
 	switch {
 	case err != nil || operator:
@@ -108,7 +108,7 @@ func (s *Server) checkCredentials(ctx context.Context) error {
 			"admin for all namespaces nor an account: %s, or give it accounts", listen.AdminAddr, remedy)
 	}
 
-	// Others reach only the API, so any token will do.
+	// Other machines reach only the API, so any token is enough.
 	known, err := s.guard.Any(ctx)
 	if err == nil && !known {
 		err = contract.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", listen.Addr, remedy)
@@ -133,7 +133,7 @@ func (s *Server) writeURLs() {
 			continue
 		}
 
-		// The address of an earlier server would mislead the other commands.
+		// The file of an earlier server would have a wrong address.
 		_ = os.Remove(path)
 		s.cfg.Logger.Warn("the server's address can't be written for the other commands; give them --url",
 			"path", path, "url", url, "error", err)

@@ -67,8 +67,8 @@ func TestFirstStartWritesTokenAndAddresses(t *testing.T) {
 	}
 }
 
-// C9.12: a server that can't write its address files, for instance on a full disk, logs that and
-// starts.
+// C9.12: a server that can't write its address files, for instance on a full disk, logs the error
+// and starts.
 func TestServerStartsWithoutAddressFiles(t *testing.T) {
 	t.Parallel()
 	folder, log := t.TempDir(), new(logtest.Log)
@@ -195,7 +195,7 @@ func TestServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 		s.sweep.leased(20 * time.Second)
 		advance(4*time.Second, 1)
 		advance(time.Second, 2)
-		s.sweep.leased(time.Millisecond) // at most one sweep a second
+		s.sweep.leased(time.Millisecond) // allows at most one sweep a second
 		advance(time.Second-time.Millisecond, 2)
 		advance(time.Millisecond, 3)
 		s.sweep.leased(time.Hour)
@@ -240,7 +240,7 @@ func TestBoundsOfConnection(t *testing.T) {
 	if hs.MaxHeaderBytes+(4<<10) > 16<<10 {
 		t.Errorf("a head may have %d bytes and 4 KiB", hs.MaxHeaderBytes)
 	}
-	hs.ReadHeaderTimeout = 100 * time.Millisecond // so that the test is short
+	hs.ReadHeaderTimeout = 100 * time.Millisecond // makes the test short
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +294,8 @@ func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 	}
 }
 
-// Listen refuses such a folder, because another user could put an operator's token in it.
+// Listen refuses a data folder that other users can write to, because another user could put an
+// operator's token in it.
 func TestListenRefusesDataFolderWritableByOthers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

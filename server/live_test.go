@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// forgetting is a registry of tokens that can't be read.
+// forgetting is a registry whose tokens can't be read.
 type forgetting struct{ *model.Engine }
 
 func (forgetting) Tokens(context.Context, string, duly.PageParams) (contract.TokenPage, error) {

@@ -30,7 +30,8 @@ func markup() (corpus []string) {
 		"<form action=javascript:%s><button>x", "<marquee onstart=%s>", "<template><script>%s</script></template>",
 		"<xmp><script>%s</script>", "<noscript><p title='</noscript><img src=x onerror=%s>'>",
 	}
-	ends := []string{`">`, "'>", "</pre></style></title>"} // of the surrounding element
+	// Texts that end the surrounding element or attribute.
+	ends := []string{`">`, "'>", "</pre></style></title>"}
 	for i, tag := range tags {
 		if strings.Contains(tag, "%s") {
 			tag = fmt.Sprintf(tag, call)

@@ -39,8 +39,8 @@ func (a *asked) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(a.Engine).Pass(ctx, namespace, queues)
 }
 
-// readers is a server with 10 MiB for answers, of which one token gets 4.2 MiB. A write ends when
-// the other side has read it. A page has 2 MiB and reserves 4 MiB.
+// readers is a server with 10 MiB for answers, of which one token gets 4.2 MiB. A write returns
+// when the other side has read the data. A page has 2 MiB and reserves 4 MiB.
 type readers struct {
 	*fixture
 	*asked
@@ -76,7 +76,7 @@ func (r *readers) list() net.Conn {
 	return r.ask("GET", "/v1/default/queues/q/jobs?state=ready&bodies=true&limit=4", "")
 }
 
-// read reads an answer. The error is not nil if it was cut off.
+// read reads an answer. The error is not nil if the answer was cut off.
 func (r *readers) read(conn net.Conn) (answer, error) {
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
@@ -91,11 +91,11 @@ func (r *readers) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// R2: the answers of all slow readers share one budget of memory. Later requests wait, and then
-// fail with Retry-After. Small answers and long polls are not affected.
+// R2: the answers of all slow readers share one budget of memory. Later requests wait, and fail
+// with Retry-After after the grace. Small answers and long polls are not affected.
 func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 	slowReaders(t, func(r *readers) {
-		for range 20 { // each reserves 8 MiB for its answer
+		for range 20 { // each request reserves 8 MiB for its answer
 			r.ask("POST", "/v1/default/reserve", `{"queues":["none"],"max":100,"wait":"10m"}`)
 		}
 		if n := r.waits.Load(); n != 20 {
@@ -105,7 +105,8 @@ func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 		for range 20 {
 			conns = append(conns, r.list())
 		}
-		// Two are in the budget and one is beyond it. The rest is too little for a fourth.
+		// Two answers fit into the budget, and one more is read before it waits for memory. The
+		// remaining memory is too small for a fourth one.
 		if n := r.lists.Load(); n != 3 {
 			t.Errorf("%d answers of 2 MiB are in 10 MiB of memory, want 3", n)
 		}
@@ -119,7 +120,7 @@ func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 		for _, conn := range conns[3:] {
 			a, err := r.read(conn)
 			if err != nil || a.status == http.StatusOK {
-				continue // was cut off later, or answered after another one was
+				continue // the answer was cut off later, or sent after another one was cut off
 			}
 			refused++
 			if e := a.err(); e.Code != duly.CodeUnavailable || e.RetryAfter != time.Second ||
@@ -139,7 +140,8 @@ func TestSlowReaderIsCutOffWhenOthersWait(t *testing.T) {
 	slowReaders(t, func(r *readers) {
 		lists := []net.Conn{r.list(), r.list()}
 		r.pass(time.Second)
-		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`) // the last one is beyond the budget
+		// The last request exceeds the budget.
+		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`)
 		for range 4 {
 			r.push("q", strings.Repeat("x", 512<<10))
 		}
@@ -214,7 +216,7 @@ func TestPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 		if n := r.waits.Load(); n != 2 {
 			t.Fatalf("%d callers wait for a job, want 2", n)
 		}
-		for range 2 { // each keeps 4 MiB of 10 MiB
+		for range 2 { // each of them keeps 4 MiB of 10 MiB
 			r.list()
 		}
 

@@ -55,12 +55,12 @@ func (f *fixture) busy() {
 			`{"queue":"mail","merge":{"key":"k"}},{"queue":"a/b"}]}`)
 	f.clock.Advance(20 * time.Millisecond)
 	first := receipt("mail")
-	for _, as := range []string{"ack", "ack"} { // the second ack is too late
+	for _, as := range []string{"ack", "ack"} { // the second ack comes too late
 		settle(first, as)
 	}
 	settle(receipt("mail"), "nack")
 	settle(receipt("mail"), "bury")
-	receipt("mail") // stalls
+	receipt("mail") // this delivery stalls
 	f.clock.Advance(2 * time.Second)
 	settle(receipt("mail"), "release")
 	f.send("PUT", "/v1/default/queues/mail/schedules/yearly", `{"spec":"@yearly"}`)
@@ -73,7 +73,7 @@ func (f *fixture) busy() {
 	f.send("GET", "/v1/default/queues", "", "foreign")
 	f.send("POST", "/nowhere/CANARY", "")
 	f.busyPush()
-	f.clock.Advance(time.Minute) // so that the queues are read again
+	f.clock.Advance(time.Minute) // makes the survey read the queues again
 }
 
 // busyPush makes every metric of HTTP push count something, without requests.

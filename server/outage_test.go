@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// outage is an engine that fails while it is down.
+// outage is an engine whose calls fail while it is down.
 type outage struct {
 	*model.Engine
 	down bool
@@ -49,7 +49,8 @@ func (o *outage) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	return o.Engine.Stats(ctx, q)
 }
 
-// While a namespace moves and one of its pools is down, the log has one line, about that pool.
+// While a namespace moves and one of its two pools is down, the log has one line, which names that
+// pool.
 func TestPoolLostDuringMoveIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	c, log := clock.NewFake(), new(logtest.Log)
@@ -100,7 +101,7 @@ func TestPoolLostDuringMoveIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// faulty is an engine that fails for the stats of one queue.
+// faulty is an engine that fails when it reads the stats of one queue.
 type faulty struct {
 	contract.Inspector
 	queue string
@@ -113,7 +114,7 @@ func (f *faulty) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	return f.Inspector.Stats(ctx, q)
 }
 
-// A queue without readable stats does not prevent the log of other queues' deaths, and a
+// Even if the stats of one queue can't be read, the dead jobs of other queues are logged, A
 // destroyed queue is forgotten.
 func TestDeathLogContinuesAndForgets(t *testing.T) {
 	t.Parallel()

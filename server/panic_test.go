@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// failing is an engine whose calls all run one function.
+// failing is an engine whose calls all run the same function.
 type failing struct {
 	contract.Engine
 	fail func() error
@@ -123,7 +123,7 @@ func (e *failing) DeleteSchedule(context.Context, duly.QueueRef, string, int64) 
 func (e *failing) PauseSchedule(context.Context, duly.QueueRef, string) error  { return e.fail() }
 func (e *failing) ResumeSchedule(context.Context, duly.QueueRef, string) error { return e.fail() }
 
-// failingTargets is a store of targets whose calls all run one function.
+// failingTargets is a store of targets whose calls all run the same function.
 type failingTargets struct {
 	contract.Targeter
 	fail func() error
@@ -138,13 +138,13 @@ func (r *failingTargets) Targets(context.Context, string, duly.PageParams) (cont
 }
 func (r *failingTargets) DeleteTarget(context.Context, string, string) error { return r.fail() }
 
-// failWith makes all calls to the store of a server fail, except the ones for tokens.
+// failWith makes all calls to the store of a server fail, except those that read tokens.
 func failWith(c *Config, fail func() error) {
 	c.Engine = &failing{c.Engine, fail}
 	c.Store.Targeter = &failingTargets{c.Store.Targeter, fail}
 }
 
-// storeRoutes returns the native routes that use the store: all except the one of the hosts.
+// storeRoutes returns the native routes that use the store: all except the route of the hosts.
 func storeRoutes(f *fixture) []route.Route {
 	return slices.DeleteFunc(nativeRoutes(f),
 		func(r route.Route) bool { return strings.HasSuffix(r.Path, "/push/hosts") })
@@ -185,8 +185,8 @@ func TestPanicInAnyRouteIs500(t *testing.T) {
 	}
 }
 
-// R8: the same is true for all routes: both APIs, both addresses, health and documents. Each
-// panic is counted once.
+// R8: after a panic in any route the server continues. The routes are those of both APIs, both
+// addresses, health and documents. Each panic is counted once.
 func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -250,7 +250,7 @@ func TestEveryErrorOfAnEngineHasItsStatus(t *testing.T) {
 	}
 }
 
-// X14: for any request, an event is one line of JSON without control characters, bodies and
+// X14: for any request, each log line is one line of JSON without control characters, bodies and
 // secrets.
 func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	}
 }
 
-// X17: reading changes nothing.
+// X17: a request that only reads changes nothing in the store.
 func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -365,7 +365,7 @@ func TestReadyzReportsAFullDisk(t *testing.T) {
 	ready(healthy)
 }
 
-// forgetful is an engine whose store was reset.
+// forgetful is an engine that reports that its store was reset.
 type forgetful struct{ at time.Time }
 
 // LastReset implements contract.Resetter.

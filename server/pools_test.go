@@ -106,7 +106,7 @@ func TestTokenIsAddedByHash(t *testing.T) {
 	}
 }
 
-// Readyz has the name of a pool that is down. It fails only without the default pool.
+// The answer of /readyz names a pool that is down. /readyz fails only if the default pool is down.
 func TestReadinessReportsPools(t *testing.T) {
 	t.Parallel()
 	f, orders := withPools(t)
@@ -135,7 +135,7 @@ func TestLmstfyPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if token == "" { // for the admin address
+		if token == "" { // this token is for the admin address
 			req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
 		}
 		req.Header.Set("X-Token", token)

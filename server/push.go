@@ -22,28 +22,29 @@ import (
 
 // PushConfig configures HTTP push.
 type PushConfig struct {
-	// Off leaves the sending to other servers. This one still checks URLs and stores
-	// targets.
+	// Off means that this server sends no jobs, because other servers do. It still checks URLs and
+	// stores targets.
 	Off bool
-	// Keys seal the secrets. They must be set.
+	// Keys encrypt the secrets of targets. They must be set.
 	Keys *seal.Ring
 	// Slots is the maximum number of requests in flight. Default 256.
 	Slots int
-	// Memory bounds the bodies in flight, in bytes. Default [dispatch.DefaultMemory].
+	// Memory is the largest size of all bodies in flight together, in bytes. Default
+	// [dispatch.DefaultMemory].
 	Memory int64
 	// Trace traces tries, see [dispatch.Config].
 	Trace func(ctx context.Context, d *duly.Delivery, host string) (
 		headers map[string]string, ended func(status int, as duly.Settlement))
 }
 
-// push is the HTTP push of a server. A nil one has none.
+// push is the HTTP push of a server. A nil push is that of a server without HTTP push.
 type push struct {
 	server     *Server
 	guard      *guard.Guard
 	store      *target.Store
 	resolver   *target.Resolver
-	dispatcher *dispatch.Dispatcher // nil: it is off
-	states     func() []gates.State // of its gates
+	dispatcher *dispatch.Dispatcher // nil if PushConfig.Off is set
+	states     func() []gates.State // returns the states of the dispatcher's gates
 	meter      *metrics.Push
 	sender     *webhook.Sender // of tests
 }
@@ -63,12 +64,12 @@ func newPush(s *Server, cfg *Config) (*push, error) {
 	// A test has no gate: an operator who tests a host that fails wants its answer.
 	p.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock}
 	p.resolver = target.NewResolver(p.store, cfg.Engine)
-	// The API checks URLs and stores targets also where other servers send the jobs.
+	// The API checks URLs and stores targets even if other servers send the jobs.
 	if cfg.Push.Off {
 		return p, nil
 	}
 
-	// The engine is the observed one, so the server's metrics count the jobs of HTTP push too.
+	// The engine is the observed one, so the server's metrics also count the jobs of HTTP push.
 	p.dispatcher = dispatch.New(dispatch.Config{
 		Engine: cfg.Engine, Queues: p.queues(cfg), Resolver: p.resolver,
 		Slots: cfg.Push.Slots, Memory: cfg.Push.Memory, Drain: cfg.Settings.Drain,
@@ -123,8 +124,8 @@ func (p *push) gates() []metrics.PushGate {
 	return list
 }
 
-// queues lists the push queues of the engine, or of each pool. The resolver forgets what it
-// has read when they change, or when a target changes.
+// queues lists the push queues of the engine, or of each pool. The resolver drops its cache when
+// these queues or a target change.
 func (p *push) queues(cfg *Config) dispatch.Queues {
 	if cfg.Pools == nil {
 		return dispatch.QueuesOf(cfg.Store.Targeter, cfg.Store.Watcher, cfg.Clock, p.resolver.Refresh)
@@ -148,7 +149,7 @@ func (p *push) run(ctx context.Context) {
 		return
 	}
 	if err := p.dispatcher.Run(ctx); err != nil && ctx.Err() == nil {
-		p.server.cfg.Logger.Error("the dispatcher of HTTP push has ended",
+		p.server.cfg.Logger.Error("the dispatcher of HTTP push has ended with an error",
 			"code", string(duly.CodeOf(err)), "error", err)
 	}
 	p.resolver.Close()
@@ -174,8 +175,8 @@ func (p *push) guardListeners(settings PushSettings) error {
 	return p.guard.Update(cfg)
 }
 
-// checkDestination returns [duly.ErrInvalid] for a URL that may not be called, and
-// [duly.ErrForbidden] for every URL if only targets are permitted.
+// checkDestination returns [duly.ErrInvalid] for a URL that may not be called. If only targets are
+// permitted, it returns [duly.ErrForbidden] for every URL.
 func (p *push) checkDestination(field, text string) error {
 	if p == nil {
 		return nil
@@ -187,7 +188,7 @@ func (p *push) checkDestination(field, text string) error {
 	}
 	if p.server.settings.Load().Push.TargetsOnly {
 		return contract.Errorf(duly.CodeForbidden,
-			"%s is a URL, but push.urls of this server is targets; name a registered target, as target:NAME", field)
+			"%s is a URL, but push.urls of this server is targets; name a registered target, like target:NAME", field)
 	}
 	_, err := p.guard.CheckURL(field, url)
 	return err
@@ -207,7 +208,7 @@ func (p *push) routes() native.Push {
 
 // test sends a test request to a target, even if it is disabled.
 func (p *push) test(ctx context.Context, namespace, name string) (webhook.Tested, error) {
-	// The caller may have stored the target a moment ago, and tests what is stored now.
+	// The caller may have stored the target just before, and wants to test the stored settings.
 	p.resolver.Refresh()
 	to, err := p.resolver.Target(ctx, namespace, name)
 	if held := (*dispatch.Postponed)(nil); errors.As(err, &held) {

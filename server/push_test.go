@@ -77,7 +77,7 @@ func (rc *receiver) count(id string) (n int) {
 	return n
 }
 
-// loopbackAllowed permits receivers on this machine.
+// loopbackAllowed permits destinations on this machine.
 var loopbackAllowed = guard.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
 // pushing starts a server that sends jobs, until the test ends.
@@ -105,8 +105,8 @@ func (f *fixture) until(what string, holds func() bool) {
 	})
 }
 
-// C16.2, C16.13: a job with a callback makes a push queue, and the server sends it,
-// signed with the secret of its namespace.
+// C16.2, C16.13: a job with a callback creates a push queue, and the server sends it, signed with
+// the secret of its namespace.
 func TestServerSendsJobs(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
@@ -138,8 +138,8 @@ func TestServerSendsJobs(t *testing.T) {
 	})
 }
 
-// C16.24, C16.29, C16.30, C16.31: a push refuses a forbidden URL, with the rule. The other jobs
-// of a batch are stored.
+// C16.24, C16.29, C16.30, C16.31: a push to a forbidden URL is refused, and the error has the rule
+// that forbids it. The other jobs of a batch are stored.
 func TestPushChecksURLs(t *testing.T) {
 	t.Parallel()
 	f := pushing(t, nil)
@@ -188,7 +188,7 @@ func TestPushChecksURLs(t *testing.T) {
 	}
 }
 
-// C16.124: no job is sent to the server itself, although push.allow has its address.
+// C16.124: no job is sent to the server's own address, even if push.allow contains it.
 func TestNoJobIsSentToTheServerItself(t *testing.T) {
 	t.Parallel()
 	f := pushing(t, func(c *Config) { c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
@@ -218,10 +218,10 @@ func TestCanaries(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
 	header, path, query := canary(), canary(), canary()
-	// Each job has an answer of its own. 410 goes to a URL, because it would disable a
-	// target. 429 comes once, because it closes the gate of all.
+	// Each job gets a different answer. 410 answers a URL, because it would disable a target. 429
+	// comes only once, because it closes the gate of all jobs to the host.
 	statuses := []int{200, 500, 410, 404, 429, 302}
-	rc.answer = func(w http.ResponseWriter, r *http.Request) { // echoes the request
+	rc.answer = func(w http.ResponseWriter, r *http.Request) { // the receiver sends the request back
 		id := r.Header.Get("duly-id")
 		n, _ := strconv.Atoi(strings.TrimPrefix(id, "j"))
 		status := statuses[n%len(statuses)]
@@ -389,9 +389,9 @@ func TestOtherServerSendsJobsOfNewQueue(t *testing.T) {
 	}
 }
 
-// C16.16, C16.63, C16.108, C16.109: a target answers 410 and is disabled while many jobs
-// wait. It gets no requests, also while its namespace moves to another pool. After it is
-// enabled, every job arrives, and none stays in the old pool.
+// C16.16, C16.63, C16.108, C16.109: a target answers 410 and is disabled while many jobs wait. The
+// target gets no requests, even while its namespace moves to another pool. After it is enabled,
+// every job arrives, and none stays in the old pool.
 func TestDisabledTargetGetsItsJobsLater(t *testing.T) {
 	t.Parallel()
 	jobs := 200
@@ -487,7 +487,7 @@ func TestServerWithoutPush(t *testing.T) {
 	}
 }
 
-// C16.16: the server sends the jobs of every pool, also of a queue that is created later.
+// C16.16: the server sends the jobs of every pool, even of a queue that is created later.
 func TestServerSendsJobsOfAllPools(t *testing.T) {
 	t.Parallel()
 	rc := newReceiver(t)

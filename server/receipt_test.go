@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.48: a receipt finds its job, also one with an ID of the producer, and only in its own
+// C14.48: a receipt finds its job, even a job whose ID the producer chose, and only in its own
 // namespace.
 func TestJobIsFoundByItsReceipt(t *testing.T) {
 	t.Parallel()

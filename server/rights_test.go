@@ -23,7 +23,7 @@ func pathOf(r route.Route, namespace string) string {
 }
 
 // allowed returns the tokens of the fixture that may use a route in the namespace default. It
-// repeats the declared matrix in another form.
+// states the declared rights in a second, independent form.
 func allowed(need auth.Access) map[string]bool {
 	switch need {
 	case auth.Open:
@@ -53,7 +53,8 @@ func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 		if len(allowed(r.Access)) == 0 {
 			t.Errorf("%s %s declares no right", r.Method, r.Path)
 		}
-		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`) // the clock does not advance
+		// Wait 0, because the clock does not advance.
+		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`)
 		// The delay after refused requests ends.
 		f.clock.Advance(time.Minute)
 		for caller := range f.tokens {
@@ -71,7 +72,7 @@ func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	}
 }
 
-// The declared rights are the ones of the contract's table.
+// The declared rights are those of the contract's table.
 func TestX1RightsMatchContract(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -148,7 +149,8 @@ func TestX1RouteWithoutRightPanics(t *testing.T) {
 	(&route.Router{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
 }
 
-// X2: with no spelling does a token of one namespace get access to another one.
+// X2: a token of one namespace gives no access to another namespace, however the name in the
+// request is spelled.
 func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -178,8 +180,8 @@ func TestSecurityPage(t *testing.T) {
 	compare(t, path, []byte(head+begin+rightsTable(described(serve(t, nil)))+end+tail))
 }
 
-// rightsColumns has the columns of the table of rights: each is a token with one right, in the
-// namespace of the route or in all.
+// rightsColumns has the columns of the table of rights: each column is a token with one right, in
+// the namespace of the route or in all namespaces.
 var rightsColumns = []struct {
 	name  string
 	token contract.Token

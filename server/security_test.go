@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// beside starts another server with the same engine and tokens.
+// beside starts another server with the same engine and the same tokens.
 func (f *fixture) beside() *fixture {
 	f.t.Helper()
 	other := serve(f.t, func(c *Config) {
@@ -193,8 +193,8 @@ func TestX4CheckAndBackupEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// X5, C14.41: a caller that guesses tokens gets 429 with Retry-After, also through a proxy that
-// adds its own header after the client's. Other callers are not delayed.
+// X5, C14.41: a caller that guesses tokens gets 429 with Retry-After, even through a proxy that
+// adds its own header after that of the client. Other callers are not delayed.
 func TestX5GuesserBehindProxyGetsRetryAfter(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
@@ -210,8 +210,10 @@ func TestX5GuesserBehindProxyGetsRetryAfter(t *testing.T) {
 	try := func(password, client string) answer {
 		req, _ := http.NewRequest("GET", f.admin.URL+"/admin/namespaces", nil)
 		req.SetBasicAuth("ada", password)
-		req.Header.Add("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", sent%250)) // the client's choice
-		req.Header.Add("X-Forwarded-For", client)                                // the proxy's line
+		// The header that the client chose.
+		req.Header.Add("X-Forwarded-For", fmt.Sprintf("203.0.113.%d", sent%250))
+		// The header line that the proxy adds.
+		req.Header.Add("X-Forwarded-For", client)
 		sent++
 		return f.do(req)
 	}
@@ -433,7 +435,7 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	}
 }
 
-// C14.36, X8: profiles are for operators, one at a time, and do not have the command line.
+// C14.36, X8: profiles are for operators, one at a time, and do not contain the command line.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -33,27 +33,27 @@ type Server struct {
 	router *route.Router
 	guard  *auth.Guard
 	sweep  *sweeper
-	// survey reads the statistics of all queues, deaths those of queues with deliveries.
+	// survey reads the statistics of all queues. deaths reads those of queues with deliveries.
 	survey *metrics.Survey
 	deaths *deathLog
-	// bridges push the messages of groups with a target into their queues. Nil for an
-	// engine without topics, and for one whose storage another process owns.
+	// bridges push the messages of groups with a target into their queues. It is nil for an engine
+	// without topics, and for an engine whose storage another process owns.
 	bridges *bridges.Bridges
 	// push sends the jobs of push queues. Nil: this server has no HTTP push.
 	push *push
-	// removed has the jobs that were removed, for callers that poll them.
+	// removed has the jobs that were removed, for callers that poll for them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
 
 	settings               atomic.Pointer[Settings]
 	api, admin             http.Handler
 	apiRoutes, adminRoutes []route.Route
-	listeners              [2]net.Listener // API, admin
+	listeners              [2]net.Listener // listeners of the API and the admin API
 }
 
 // New returns a server that does nothing until [Server.Listen].
 func New(cfg Config) (*Server, error) {
-	// Validation reports every fault at once, so nothing is built before it.
+	// Validation reports every fault at once, so it comes before anything is created.
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func New(cfg Config) (*Server, error) {
 func observedEngine(cfg *Config) *observe.Engine {
 	log := newHealthLog(cfg)
 	e := observe.New(cfg.Engine, cfg.Metrics.Observer())
-	// Pools report the results of their engines, so the log has the right pool.
+	// Pools report the results of their engines themselves, so the log names the right pool.
 	if cfg.Pools == nil {
 		e.Observe(log.observer())
 	}
@@ -168,7 +168,7 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	}
 }
 
-// namespaces returns one function per pool that lists the namespaces with queues.
+// namespaces returns one function for each pool, which lists the pool's namespaces with queues.
 func namespaces(cfg *Config) []func(context.Context, duly.PageParams) (duly.NamePage, error) {
 	if cfg.Pools != nil {
 		return cfg.Pools.EachPool()
@@ -202,7 +202,7 @@ func (s *Server) lmstfyOpen() bool {
 	return s.cfg.Lmstfy.Mode == LmstfyOpen && loopback(s.cfg.Listen.AdminAddr) && !s.guard.HasAccounts()
 }
 
-// withLmstfy serves the lmstfy-compatible API on the native one's address.
+// withLmstfy serves the lmstfy-compatible API on the address of the native API.
 func withLmstfy(native, compatible http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.Path; strings.HasPrefix(p, lmstfy.Prefix) || p+"/" == lmstfy.Prefix {
@@ -228,7 +228,7 @@ func (s *Server) Guard() *auth.Guard { return s.guard }
 // if requests were cut off or a listener failed. Call [Server.Listen] first.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.listeners[0] == nil || s.listeners[1] == nil {
-		return errors.New("server: Serve without Listen")
+		return errors.New("server: Serve was called without Listen; call Listen first")
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -249,7 +249,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
 	s.startUpkeep(upkeep, &running)
-	running.Go(func() { s.push.run(ctx) }) // drains as the listeners do
+	running.Go(func() { s.push.run(ctx) }) // ends by itself when ctx ends, like the listeners
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
@@ -269,7 +269,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// startUpkeep starts what runs next to the requests.
+// startUpkeep starts the background work: everything that runs concurrently with requests.
 func (s *Server) startUpkeep(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { s.sweep.run(ctx) })
 	running.Go(func() { s.watchTokens(ctx) })
@@ -293,13 +293,13 @@ func (s *Server) watchTokens(ctx context.Context) {
 		s.cfg.Logger.Warn("this engine does not report changes of tokens: every request looks its token up, " +
 			"and a long poll outlasts a token that another server revokes")
 	default:
-		s.cfg.Logger.Error("changes of tokens are no longer reported; every request looks its token up",
+		s.cfg.Logger.Error("the engine no longer reports changes of tokens, so every request looks its token up",
 			"code", string(duly.CodeOf(err)), "error", route.Fault(err))
 	}
 }
 
-// shutDown lets requests end within the drain limit. Long polls end after the listeners are
-// closed, so that a caller that polls again at once finds another server.
+// shutDown lets requests end within the drain limit. Long polls end after the listeners are closed,
+// so that a caller that polls again at once reaches another server.
 func (s *Server) shutDown(servers [2]*http.Server) error {
 	servers[0].RegisterOnShutdown(s.drain)
 	drain := s.settings.Load().Drain

@@ -7,9 +7,9 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Apply changes the settings for what begins from now on. It returns [duly.ErrInvalid] and
-// changes nothing if a setting is wrong, or if other machines reach the admin address and
-// no operator would be left.
+// Apply changes the settings. They apply to requests and connections that begin later. It returns
+// [duly.ErrInvalid] and changes nothing if a setting is wrong, or if other machines reach the admin
+// address and no operator would be left who can authenticate.
 func (s *Server) Apply(ctx context.Context, next Settings) error {
 	next = next.withDefaults()
 	if err := next.validate(); err != nil {
@@ -27,13 +27,13 @@ func (s *Server) Apply(ctx context.Context, next Settings) error {
 		}
 	}
 
-	// This is the last step that can fail, so an error has changed nothing.
+	// This is the last step that can fail, so after an error no setting has changed.
 	if err := s.push.guardListeners(next.Push); err != nil {
 		return err
 	}
 	s.guard.SetAccounts(next.Accounts)
 	s.router.Apply(route.Settings{Proxies: next.Proxies, Grace: next.Grace})
-	// An unchanged setting keeps what the admin API has set.
+	// If the setting is unchanged, the value that the admin API has set is kept.
 	if next.AccessLog != s.settings.Load().AccessLog {
 		s.router.AccessLog.Store(next.AccessLog)
 	}

@@ -14,8 +14,8 @@ import (
 // minSweepGap is the shortest time between two sweeps, however short the leases are.
 const minSweepGap = time.Second
 
-// sweeper sweeps all queues at an interval. It also sweeps when the first lease of this
-// process may have run out: its worker may have died, and no other worker may be reserving.
+// sweeper sweeps all queues at an interval. It also sweeps when the first lease of this process may
+// have run out: because its worker may have died, and no other worker may be reserving.
 type sweeper struct {
 	maintainer contract.Maintainer
 	clock      duly.Clock
@@ -25,8 +25,8 @@ type sweeper struct {
 	swept func(ctx context.Context)
 
 	mu      sync.Mutex
-	next    time.Duration // monotonic
-	earlier chan struct{} // next has become earlier
+	next    time.Duration // time of the next sweep, on the monotonic clock
+	earlier chan struct{} // signals that next has become earlier
 }
 
 func newSweeper(m contract.Maintainer, c duly.Clock, every time.Duration, log *slog.Logger) *sweeper {
@@ -38,7 +38,7 @@ func newSweeper(m contract.Maintainer, c duly.Clock, every time.Duration, log *s
 
 // leased notes that a lease of length d begins now.
 func (s *sweeper) leased(d time.Duration) {
-	// The sweep after the next one is early enough for a longer lease.
+	// For a longer lease, the sweep after the next one is early enough.
 	if d >= s.every {
 		return
 	}
@@ -92,17 +92,18 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// sweep sweeps once and reports whether that failed. It logs the first of several failures.
+// sweep sweeps once and reports whether the sweep failed. It logs the first of several failures.
 func (s *sweeper) sweep(ctx context.Context, failedBefore bool) (failed bool) {
 	s.mu.Lock()
 	s.next = s.clock.Mono() + s.every
 	s.mu.Unlock()
 
-	// next is set before the sweep, so a lease that begins meanwhile can bring it forward.
+	// next is set before the sweep, so that a lease that begins during the sweep can make it
+	// earlier.
 	err := s.maintainer.Sweep(ctx)
 	if err != nil {
 		if ctx.Err() == nil && !failedBefore {
-			s.log.Error("the queues were not swept", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
+			s.log.Error("the queues were not swept; the sweep will be repeated", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 		return true
 	}

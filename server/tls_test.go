@@ -110,7 +110,7 @@ func TestEachAddressHasItsOwnTLS(t *testing.T) {
 		{"the admin address without a certificate", s.AdminURL(), "Get", httpengine.TLS{CA: ca.File}},
 		{"the admin address with another's", s.AdminURL(), "Get",
 			httpengine.TLS{CA: ca.File, Cert: foreign.Cert, Key: foreign.Key}},
-	} { // a refused client reads the alert, or gets a reset
+	} { // a refused client reads a TLS alert, or the connection is reset
 		err := ask(t, clientOf(t, tt.files), tt.url)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -118,8 +118,8 @@ func TestEachAddressHasItsOwnTLS(t *testing.T) {
 	}
 }
 
-// A job's whole life works over https, with HTTP/2 on one connection, and so does a long poll
-// that a push ends.
+// A job's whole life works over https, with HTTP/2 on one connection, and so does a long poll that
+// ends with a push.
 func TestAPIOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
@@ -162,8 +162,8 @@ func TestAPIOverTLS(t *testing.T) {
 	}
 }
 
-// The next connection gets a renewed certificate. A client whose authority is no longer trusted
-// is refused, even with an old session.
+// The next connection gets a renewed certificate. A client whose certificate authority is no longer
+// trusted is refused, even if it resumes an old session.
 func TestRenewedCertificateIsUsed(t *testing.T) {
 	t.Parallel()
 	ca, next := certtest.NewCA(t, "ca"), certtest.NewCA(t, "next")

@@ -39,7 +39,7 @@ func (s *topicStub) note(format string, args ...any) {
 	s.calls = append(s.calls, fmt.Sprintf(format, args...))
 }
 
-// asked returns the recorded calls, and clears them.
+// asked returns the recorded calls, and clears the record.
 func (s *topicStub) asked() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func TestBadRequestsToTopics(t *testing.T) {
 	}
 }
 
-// C14.52: without an engine with topics, each of their routes is unsupported.
+// C14.52: if the engine has no topics, each route of topics returns unsupported.
 func TestEngineWithoutTopicsIsUnsupported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Engine = struct{ contract.Engine }{c.Engine} })
@@ -267,8 +267,8 @@ func TestPublishCountsAsProduce(t *testing.T) {
 	}
 }
 
-// C14.49: a read waits for its first message, up to its time. While it waits it reads one message,
-// and then the page from the same position.
+// C14.49: a read waits until its first message or until its wait time has passed. While it waits it
+// reads one message at a time, and then the page from the same position.
 func TestReadWaitsForAMessage(t *testing.T) {
 	t.Parallel()
 	stub := &topicStub{}
@@ -280,7 +280,7 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			case <-published:
 			case <-ctx.Done():
 				return page, ctx.Err()
-			case <-time.After(p.Wait): // in a bubble
+			case <-time.After(p.Wait): // time in the synctest bubble
 				return page, nil
 			}
 		}
@@ -304,7 +304,7 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer "+f.tokens["consume"])
 			return f.do(req)
 		}
-		published = make(chan struct{}) // in the bubble
+		published = make(chan struct{}) // created in the synctest bubble
 		begin := time.Now()
 		a := get("/v1/default/topics/events/messages?from=end&wait=30s")
 		if took := time.Since(begin); a.status != 200 || took != 30*time.Second ||

@@ -14,7 +14,7 @@ import (
 )
 
 // errGoexit is the failure of a handler that ended its goroutine.
-var errGoexit = errors.New("worker: the handler called runtime.Goexit; return an error instead")
+var errGoexit = errors.New("worker: the handler has called runtime.Goexit")
 
 // handle runs the handler of one job, on a separate goroutine.
 func (r *run) handle(j *activeJob) {

@@ -42,7 +42,7 @@ func kindOf[T duly.Kinder]() (kind string, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = contract.Invalid("kind",
-				"is unknown, because the type's method Kind panics on the zero value: %v; make it return a constant", value)
+				"is unknown, its method panics on the zero value: %v; return a constant", value)
 		}
 	}()
 	var zero T

@@ -18,7 +18,7 @@ type API struct {
 	Maintainer contract.Maintainer
 	Registry   contract.Registry
 	Backuper   contract.Backuper
-	Pools      *pools.Pools // nil: there is one engine
+	Pools      *pools.Pools // nil if there is only one engine
 	Guard      *auth.Guard
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
@@ -29,19 +29,19 @@ func unsupported(what string) error {
 	return contract.Errorf(duly.CodeUnsupported, "the engine of this server has no %s", what)
 }
 
-// ended returns the answer to a caller whose token ended during the call.
+// ended returns the answer to a caller whose token was revoked or changed during the call.
 func ended(cause error) error {
 	if auth.Changed(cause) {
-		return contract.Errorf(duly.CodeUnauthorized, "the token has changed during the call; repeat the call")
+		return contract.Errorf(duly.CodeUnauthorized, "the rights or limits of the token have changed during the call; repeat the call")
 	}
 	return cause
 }
 
-// lateStream starts the answer with the first byte. Until then the answer can still
-// become an error.
+// lateStream begins the answer with its first byte. Before that, the answer can still become an
+// error.
 type lateStream struct {
 	call *route.Call
-	name string // of the file
+	name string // name of the file that the client saves
 	w    io.Writer
 }
 

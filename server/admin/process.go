@@ -22,8 +22,8 @@ const (
 	maxProfileTime     = 5 * time.Minute
 )
 
-// profile returns a profile of the process. It records "profile" and "trace" for some
-// time. The others are available at once.
+// profile returns a profile of the process. The profiles "profile" and "trace" are recorded for
+// some time. The other profiles are available at once.
 func (a *API) profile(c *route.Call) error {
 	switch name := c.PathValue("profile"); name {
 	case "profile":
@@ -38,7 +38,7 @@ func (a *API) profile(c *route.Call) error {
 func lookup(c *route.Call, name string) error {
 	p := pprof.Lookup(name)
 	if p == nil {
-		return contract.Errorf(duly.CodeNotFound, "no such profile; use profile, trace, or one of Go's runtime/pprof")
+		return contract.Errorf(duly.CodeNotFound, "there is no such profile; use profile, trace, or one of Go's runtime/pprof")
 	}
 
 	debug, err := number(c, "debug", 0, 2)
@@ -75,9 +75,9 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	}
 	defer release()
 
-	// The process can record one profile of a kind at a time.
+	// The process can record only one profile of a kind at a time.
 	if err := start(&lateStream{call: c, name: "duly.pprof"}); err != nil {
-		return contract.Errorf(duly.CodeConflict, "another profile is being recorded; retry when it has ended")
+		return contract.Errorf(duly.CodeConflict, "another caller is recording this profile; retry when it has ended")
 	}
 	defer stop()
 
@@ -86,13 +86,13 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	// A profile must not delay the end of the server. The caller gets what is recorded.
+	// A profile must not delay the shutdown of the server. The caller gets what is recorded so far.
 	case <-c.Draining().Done():
 	}
 	return nil
 }
 
-// number returns a query parameter, or a default if it is absent.
+// number returns a query parameter as a number, or a default if the parameter is absent.
 func number(c *route.Call, name string, byDefault, maximum int) (int, error) {
 	text := c.Query(name)
 	if text == "" {

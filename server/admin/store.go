@@ -14,8 +14,8 @@ import (
 // progressEvery is the minimum time between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// check streams the progress and then the report. The check runs in another goroutine
-// than the writes, so a slow reader does not slow it down.
+// check streams the progress and then the report. The check runs in a separate goroutine, so a slow
+// reader does not slow it down.
 func (a *API) check(c *route.Call) error {
 	repair, err := route.Read(c, wire.ReadCheck)
 	if err != nil {
@@ -30,13 +30,13 @@ func (a *API) check(c *route.Call) error {
 	}
 	defer release()
 
-	// One line of progress may wait for a slow reader.
+	// At most one line of progress waits for a slow reader.
 	progress := make(chan wire.CheckLine, 1)
 	end := make(chan wire.CheckLine, 1)
 	go func() { end <- a.runCheck(ctx, repair, progress) }()
 	w, err := c.Stream("application/x-ndjson")
 	if err != nil {
-		<-end // the context has ended, so this does not block
+		<-end // the context has ended, so the check ends soon
 		return err
 	}
 
@@ -68,7 +68,7 @@ func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.Ch
 			last = now
 			select {
 			case progress <- wire.CheckLine{Done: done, Total: total}:
-			default: // a slow reader gets a later line
+			default: // a slow reader misses this line and gets a later one
 			}
 		}
 	}})
@@ -98,19 +98,19 @@ func (a *API) backup(c *route.Call) error {
 	out := &lateStream{call: c, name: "duly-backup.db"}
 	err = backuper.Backup(ctx, out)
 	if err != nil && out.w != nil {
-		c.Log().Error("a backup failed after its first byte", "error", route.Fault(err))
+		c.Log().Error("a backup failed after the answer had begun; the caller gets an incomplete file", "error", route.Fault(err))
 		// The status is already sent, so only an aborted connection shows the failure.
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
 
-// backuper returns the backuper of a pool. The pool "" means the default one.
+// backuper returns the backuper of a pool. The name "" means the default pool.
 func (a *API) backuper(pool string) (contract.Backuper, error) {
 	switch {
 	case pool == "":
 		pool = contract.DefaultPool
-	// Without pools, only the default pool exists.
+	// Without pools, only the pool default exists.
 	case !a.Pools.Has(pool):
 		return nil, a.Pools.ErrNoPool(pool)
 	}

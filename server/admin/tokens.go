@@ -23,15 +23,15 @@ func (a *API) createToken(c *route.Call) error {
 	return c.Reply(http.StatusCreated, wire.MadeTokenForm.Append(c.Out(), wire.Token{Token: created, Secret: secret}))
 }
 
-// readToken reads the token of a request. If the query names a pool, readToken places
-// the token's namespace in it.
+// readToken reads the token of a request. If the query names a pool, readToken places the token's
+// namespace in that pool.
 func (a *API) readToken(c *route.Call) (contract.Token, error) {
 	t, err := route.Read(c, wire.NewTokenForm.ReadRequest)
 	if err != nil {
 		return contract.Token{}, err
 	}
 	if pool := c.Query("pool"); pool != "" {
-		// A token that is refused later must not place its namespace.
+		// The token is validated first, because a refused token must not place its namespace.
 		if err := t.Validate(); err != nil {
 			return contract.Token{}, err
 		}
@@ -40,7 +40,8 @@ func (a *API) readToken(c *route.Call) (contract.Token, error) {
 	return t, err
 }
 
-// adoptToken stores a token whose text was created elsewhere. It gets only the hash.
+// adoptToken stores a token whose text was created elsewhere. The request has only the hash of the
+// text.
 func (a *API) adoptToken(c *route.Call) error {
 	hash, err := wire.ParseTokenID(c.PathValue("id"))
 	if err != nil {

@@ -5,19 +5,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Access is the right that a route requires. The zero Access declares none, and a
-// guard refuses every caller.
+// Access is the right that a route requires. The zero Access declares no right, and a guard refuses
+// every caller of such a route.
 type Access uint8
 
 // The kinds of access.
 const (
 	Undeclared Access = iota
-	// Open routes require nothing: health, and the description of the API.
+	// Open means that a route requires no right. Such routes are health and the description of the
+	// API.
 	Open
 	// Produce and Consume require that right in the namespace.
 	Produce
 	Consume
-	// Either requires one of the two rights, Both requires both.
+	// Either means that a route requires one of two rights. Both means that it requires both.
 	Either
 	Both
 	// Admin requires the right admin in the namespace.
@@ -32,7 +33,7 @@ var accessNames = [...]string{"undeclared", "none", "produce", "consume", "consu
 // String returns the name of the right for people.
 func (a Access) String() string { return accessNames[min(int(a), len(accessNames)-1)] }
 
-// rights returns rights of which a token needs at least one. [Both] needs all of them.
+// rights returns the rights of which a token needs at least one. With [Both] it needs all of them.
 func (a Access) rights() contract.Right {
 	switch a {
 	case Produce:

@@ -15,11 +15,11 @@ import (
 // [NewAccount] creates one.
 type Account struct {
 	Name string
-	hash [32]byte // of name and password
+	hash [32]byte // hash of name and password
 }
 
-// NewAccount creates an account. It returns [duly.ErrInvalid] for a name that basic
-// auth cannot carry and for a short password.
+// NewAccount creates an account. It returns [duly.ErrInvalid] for a name that basic authentication
+// cannot carry, and for a password that is too short.
 func NewAccount(name, password string) (Account, error) {
 	var bad contract.BadFields
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ':' || r <= ' ' || r >= 0x7f }) {
@@ -57,11 +57,11 @@ func (g *Guard) Challenges(required Access) []string {
 func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 	text, err := base64.StdEncoding.DecodeString(credentials)
 	if err != nil {
-		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Basic CREDENTIALS")
+		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header must be of the form Basic CREDENTIALS")
 	}
 
-	// The loop compares every account, each in constant time, so its duration says
-	// nothing about them.
+	// The loop compares every account, each in constant time, so its duration says nothing about
+	// the accounts.
 	hash, name := sha256.Sum256(text), ""
 	accounts := *g.accounts.Load()
 	for i := range accounts {
@@ -70,10 +70,11 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 		}
 	}
 	if name == "" {
-		// The name is part of the key, so wrong passwords of one account do not block others.
+		// The name is part of the key, so wrong passwords of one account do not block other
+		// accounts.
 		claimed, _, _ := strings.Cut(string(text), ":")
 		return nil, g.refuse(guessOf(from, "account "+claimed),
-			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
+			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password; check both"))
 	}
 
 	return &Grant{

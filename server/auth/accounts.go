@@ -38,7 +38,7 @@ func ReadAccounts(path string) (accounts []Account, err error) {
 	}
 
 	if lines.Err() == nil && len(accounts) == 0 {
-		return nil, contract.Errorf(duly.CodeInvalid, "%s has no accounts", path)
+		return nil, contract.Errorf(duly.CodeInvalid, "%s has no accounts; write a line NAME:PASSWORD into it", path)
 	}
 	return accounts, lines.Err()
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxFailures bounds the failed guesses of one key in a window.
+	// maxFailures is the largest number of failed guesses of one key in a window.
 	maxFailures = 10
 	// failureWindow is the length of a window, which begins with the first failure.
 	failureWindow = time.Minute
@@ -21,10 +21,10 @@ const (
 	maxGuesses = 10_000
 )
 
-// guess is the key of failed attempts: their address and account.
+// guess is the key under which failed attempts are counted: an address and an account.
 type guess struct {
 	from    netip.Addr
-	account [8]byte // of a hash, because callers choose the name and its length
+	account [8]byte // part of a hash of the account, because callers choose the name and its length
 }
 
 func guessOf(from Remote, account string) guess {
@@ -32,24 +32,23 @@ func guessOf(from Remote, account string) guess {
 	return guess{from: from.address(), account: [8]byte(sum[:8])}
 }
 
-// attempts counts failed guesses in two maps. A failure goes into the recent map, which
-// becomes the previous one when it is full or its window is over. This bounds the
-// memory without a search. An attacker with more addresses than the maximum is not
-// slowed down.
+// attempts counts failed guesses in two maps. A failure goes into the recent map, which becomes the
+// previous one when it is full or its window is over. So the memory is limited, without a search
+// for old keys. The cost: an attacker with more addresses than the maximum is not slowed down.
 type attempts struct {
 	clock            duly.Clock
 	mu               sync.Mutex
 	recent, previous map[guess]failures
-	rotated          time.Duration // when recent was created, monotonic
+	rotated          time.Duration // monotonic time at which recent was created
 }
 
 type failures struct {
-	begin time.Duration // monotonic
+	begin time.Duration // start of the window, on the monotonic clock
 	n     int
 }
 
-// fail counts a failed guess. Beyond the maximum it counts nothing and returns how long
-// the window still lasts.
+// fail counts a failed guess. If the key has maxFailures already, it counts nothing and returns the
+// time until the window ends.
 func (a *attempts) fail(of guess) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +67,7 @@ func (a *attempts) fail(of guess) (wait time.Duration) {
 	return 0
 }
 
-// findLocked returns the failures of the open window, or of a new one.
+// findLocked returns the failures of the key's open window, or of a new window.
 func (a *attempts) findLocked(of guess, now time.Duration) failures {
 	f, ok := a.recent[of]
 	if !ok {
@@ -88,20 +87,19 @@ func slowDown(wait time.Duration) error {
 
 // Remote describes the origin of a request.
 type Remote struct {
-	// Peer is the other end of the connection, host:port.
+	// Peer is the address of the other end of the connection, as host:port.
 	Peer string
-	// Forwarded has the values of all X-Forwarded-For lines, in their order. A
-	// proxy appends to the last line or adds its own line. A client can send any
-	// text before that.
+	// Forwarded has the values of all X-Forwarded-For lines, in their order. A proxy appends to the
+	// last line or adds its own line. The text before that may come from the client.
 	Forwarded []string
-	// Proxies are the networks whose X-Forwarded-For is trusted. The header of any
-	// other peer is ignored, on the loopback too.
+	// Proxies are the networks whose X-Forwarded-For is trusted. The header of any other peer is
+	// ignored, even on the loopback.
 	Proxies []netip.Prefix
 }
 
-// address returns the nearest address that is not a proxy. It returns one address for
-// an IPv6 /64, because a client can use any address of its network. A peer without an
-// address, such as a socket in memory, has the zero address.
+// address returns the nearest address that is not a proxy. It returns one address for an IPv6 /64,
+// because a client can use any address of its network. For a peer without an address, such as a
+// socket in memory, it returns the zero address.
 func (r Remote) address() netip.Addr {
 	host, _, err := net.SplitHostPort(r.Peer)
 	// A peer may have no port.

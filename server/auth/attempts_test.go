@@ -38,9 +38,9 @@ func (r *rig) tryPassword(password string, from ...string) error {
 	return err
 }
 
-// X5, C14.41: ten wrong secrets of one address for one account in a minute return
-// unauthorized, further ones limited, with the time to wait. The same holds for passwords
-// and for tokens with a chosen text. Other accounts and other addresses are not affected.
+// X5, C14.41: ten wrong secrets of one address for one account in a minute return unauthorized,
+// further ones return limited with the time to wait. The same holds for passwords and for tokens
+// with a chosen text. Other accounts and other addresses are not affected.
 func TestX5FailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
 	t.Parallel()
 	const bad, good = "198.51.100.7:4000", "203.0.113.9:5000"
@@ -76,8 +76,8 @@ func TestX5FailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
 	}
 }
 
-// X5, C14.41: a valid credential is admitted, however many wrong ones came from its
-// address: on its first use, and when a change makes the server look it up again.
+// X5, C14.41: a valid credential is admitted, however many wrong ones came from its address. That
+// holds for its first use, and after a change makes the server look it up again.
 func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	const text = "0123456789-0123456789"
@@ -101,13 +101,13 @@ func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
 		r.wantCode("the chosen token", r.tryChosen(text), "")
 		r.wantCode("the token", r.check(token), "")
 		if round == 1 {
-			r.create("b", contract.RightProduce) // a change invalidates the cache
+			r.create("b", contract.RightProduce) // a change of any token invalidates the cache
 		}
 	}
 }
 
-// X5, C14.41: tokens have 256 random bits, so the guard does not count wrong ones. A
-// worker that repeats an old token gets unauthorized each time.
+// X5, C14.41: tokens have 256 random bits, so the guard does not count wrong tokens. A worker that
+// repeats an old token gets unauthorized each time.
 func TestX5WrongTokensAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

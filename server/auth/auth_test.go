@@ -38,7 +38,7 @@ func TestX3PredictableToken(t *testing.T) {
 		}
 	}
 
-	for i, k := range ones { // ten standard deviations, which do not occur by chance
+	for i, k := range ones { // ten standard deviations, which never occur by chance
 		if k < n/2-224 || k > n/2+224 {
 			t.Errorf("bit %d is set in %d of %d tokens", i, k, n)
 		}
@@ -109,7 +109,7 @@ func TestAccess(t *testing.T) {
 	r.wantCode("an undeclared route", err, duly.CodeForbidden)
 }
 
-// C4.84, C13.8: Spend counts a call in the registry. Without a limit it counts nothing.
+// C4.84, C13.8: Spend counts a call in the registry. For a token without a limit it counts nothing.
 // For a revoked token it returns unauthorized.
 func TestSpend(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestSpend(t *testing.T) {
 	}
 	f, l := admit(free), admit(limited)
 
-	r.cfg.Limiter = nil // Spend without a limit does not call it
+	r.cfg.Limiter = nil // without a limit, Spend does not call the Limiter
 	for _, none := range []struct {
 		p     *Grant
 		right contract.Right
@@ -171,7 +171,7 @@ func TestSpend(t *testing.T) {
 	r.wantCode("a call of a revoked token", err, duly.CodeUnauthorized)
 }
 
-// X8: an account has the access Operator and no other.
+// X8: an account has the access Operator and no other access.
 func TestAccountsAreOperators(t *testing.T) {
 	t.Parallel()
 	ada, err := NewAccount("ada", "correct horse")
@@ -239,22 +239,24 @@ func TestNewAccountRefusesBadNamesAndPasswords(t *testing.T) {
 	}
 }
 
-// The address is the client's if a configured proxy has written it. Each case has the
-// lines of X-Forwarded-For, separated by "|".
+// Remote.address returns the client's address if a configured proxy has written it into the header.
+// Each case has the lines of X-Forwarded-For, separated by "|".
 func TestAddressOfClient(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}
 	for _, tt := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:80", "", "192.0.2.1"},
-		{"192.0.2.1:80", "198.51.100.1", "192.0.2.1"}, // any client can send it
+		{"192.0.2.1:80", "198.51.100.1", "192.0.2.1"}, // any client can send this header
 		{"[::ffff:192.0.2.1]:80", "", "192.0.2.1"},
 		{"[2001:db8:1:2:3:4:5:6]:80", "", "2001:db8:1:2::"},
 		{"[2001:db8:1:2:8003:4:5:6]:80", "", "2001:db8:1:2::"},
 		{"[fe80::1%eth0]:80", "", "fe80::"},
-		{"127.0.0.1:80", "198.51.100.1", "127.0.0.1"}, // any local user can send it
+		{"127.0.0.1:80", "198.51.100.1", "127.0.0.1"}, // any local user can send this header
 		{"[::1]:80", "198.51.100.1", "::"},
-		{"10.1.2.3:80", "203.0.113.5, 198.51.100.1", "198.51.100.1"}, // the proxy has written only the last one
-		{"10.1.2.3:80", "203.0.113.5|198.51.100.1", "198.51.100.1"},  // in a line of its own
+		// The proxy has written only the last address.
+		{"10.1.2.3:80", "203.0.113.5, 198.51.100.1", "198.51.100.1"},
+		// The proxy has written its address in a separate line.
+		{"10.1.2.3:80", "203.0.113.5|198.51.100.1", "198.51.100.1"},
 		{"10.1.2.3:80", "203.0.113.5, 203.0.113.6|198.51.100.1", "198.51.100.1"},
 		{"10.1.2.3:80", "203.0.113.5|198.51.100.1|10.1.0.1", "198.51.100.1"},
 		{"10.1.2.3:80", "203.0.113.5||198.51.100.1", "198.51.100.1"},

@@ -23,10 +23,10 @@ const (
 	AdminURLFile = "admin-url"
 )
 
-// FirstToken gives a local server a token that its own user can read: an admin token
-// for all namespaces, in the token file of the folder. It creates one if neither the
-// registry nor the folder has a token, and else keeps them. note is a line for the log
-// if the user has to do something.
+// FirstToken gives a local server a token that its own user can read: an admin token for all
+// namespaces, in the token file of the folder. If neither the registry nor the folder has a token,
+// it creates one. Otherwise it keeps the existing ones. note is a line for the log that says what
+// the user must do, or "".
 func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err error) {
 	path := filepath.Join(folder, TokenFile)
 	g.mu.Lock()
@@ -37,8 +37,8 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 		return "", err
 	}
 
-	// The file is written before the token is stored. After a crash in between, the next start stores
-	// it.
+	// The file is written before the token is stored. After a crash between the two, the next start
+	// stores the token.
 	secret, err := readSecret(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && any:
@@ -53,7 +53,7 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 	}
 	hash, ok := Hash(secret)
 	if !ok {
-		return "", fmt.Errorf("%s does not contain a token; write one into it, or delete the file", path)
+		return "", fmt.Errorf("%s does not contain a token; write a token into the file, or delete it", path)
 	}
 
 	if any {
@@ -69,8 +69,8 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 	return "", g.cfg.Registry.PutToken(ctx, t)
 }
 
-// noteMissingFile returns a note for a registry with tokens and a folder without a token
-// file. If no token can create others, the user has to create one in the store itself.
+// noteMissingFile returns a note for a registry with tokens and a folder without a token file. If
+// no token can create others, the user must create one in the store itself.
 func (g *Guard) noteMissingFile(ctx context.Context, path string) (string, error) {
 	operator, err := g.AnyOperatorToken(ctx)
 	if err != nil {
@@ -85,8 +85,8 @@ func (g *Guard) noteMissingFile(ctx context.Context, path string) (string, error
 		"(for a SQLite file while no server uses it), and write it into that file", path), nil
 }
 
-// removeFile deletes the token file if it contains the token with that hash. Otherwise
-// a later start that finds no token in the store would store this one again.
+// removeFile deletes the token file if it contains the token with that hash. Otherwise a later
+// start that finds no token in the store would store the revoked token again.
 func (g *Guard) removeFile(hash [32]byte) error {
 	g.mu.RLock()
 	path := g.file
@@ -100,9 +100,9 @@ func (g *Guard) removeFile(hash [32]byte) error {
 	switch held, ok := Hash(secret); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err != nil: // a later start may be able to read the file and store its token
+	case err != nil: // a later start may be able to read the file and store the token
 		return contract.Errorf(duly.CodeConflict,
-			"the file that may contain this token is not readable: %v; then revoke the token again", err)
+			"the file that may contain this token can't be read: %v; fix that, then revoke the token again", err)
 	case !ok || held != hash:
 		return nil
 	}

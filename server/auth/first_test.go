@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// isOperator reports whether another server admits a secret as an operator's.
+// isOperator reports whether another server admits a secret as that of an operator.
 func (r *rig) isOperator(secret string) bool {
 	_, err := r.another().Check(r.t.Context(), Credentials{Header: "Bearer " + strings.TrimSpace(secret)}, Operator, "any")
 	return err == nil
@@ -28,8 +28,8 @@ func (r *rig) firstToken(folder string) (note string) {
 	return note
 }
 
-// A first start creates a token in a file that only its owner can read. Later starts keep
-// it.
+// A first start creates a token in a file that only its owner can read. Later starts keep the
+// token.
 func TestFirstToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -68,7 +68,7 @@ func TestFirstToken(t *testing.T) {
 	}
 }
 
-// If the process dies after it has written the file, the next start stores its token.
+// If the process dies after it has written the file, the next start stores the file's token.
 func TestFirstTokenAfterCrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -81,7 +81,7 @@ func TestFirstTokenAfterCrash(t *testing.T) {
 	}
 }
 
-// If no token can create others, the note names the command that creates one.
+// If no token can create others, the note names the command that creates a token.
 func TestFirstTokenNoteWithoutFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -11,27 +11,27 @@ import (
 
 // Grant is an admitted token or account. All requests with one token share a Grant.
 type Grant struct {
-	// Token is the token in the registry. It never changes: a token with other rights
-	// or limits gets another Grant. An account has the right admin for all namespaces.
+	// Token is the token in the registry. It never changes, because a token whose rights or limits
+	// change gets a new Grant. An account has the right admin for all namespaces.
 	Token   contract.Token
-	account string // the name of the account; empty for a token
+	account string // name of the account; empty for a token
 	key     string
 
-	ctx     context.Context // ends when the token is revoked or changed
+	ctx     context.Context // context that ends when the token is revoked or changed
 	cancel  context.CancelCauseFunc
-	version uint64 // the Guard.version up to which the token is valid; guarded by Guard.mu
+	version uint64 // Guard.version up to which the token is known to be valid; guarded by Guard.mu
 }
 
-// errChanged ends the requests of a token whose rights or limits have changed. They may
-// be repeated.
-var errChanged = errors.New("auth: the token has changed")
+// errChanged ends the requests of a token whose rights or limits have changed. The caller may
+// repeat these requests.
+var errChanged = errors.New("auth: the rights or limits of the token have changed")
 
 // Changed reports whether a grant has ended because the rights or limits of its token
 // have changed. The request may be repeated.
 func Changed(cause error) bool { return errors.Is(cause, errChanged) }
 
 func revoked() *duly.Error {
-	return contract.Errorf(duly.CodeUnauthorized, "the token is not known here; it may have been revoked")
+	return contract.Errorf(duly.CodeUnauthorized, "the token is unknown; it may have been revoked")
 }
 
 func newGrant(t contract.Token) *Grant {
@@ -44,9 +44,9 @@ func newGrant(t contract.Token) *Grant {
 // Key returns a text that is different for each token and each account.
 func (g *Grant) Key() string { return g.key }
 
-// Context returns a context that ends with the grant. Its cause is the answer to the
-// caller, unless it is [Changed]. The context ends in time only for a grant that is
-// tracked ([Guard.Track]).
+// Context returns a context that ends with the grant. Its cause is the error to answer the caller
+// with, unless [Changed] reports true for the cause. The context ends in time only for a grant that
+// is tracked ([Guard.Track]).
 func (g *Grant) Context() context.Context { return g.ctx }
 
 // Account reports whether the grant is an account's. A browser may send an account's

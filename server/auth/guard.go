@@ -20,8 +20,8 @@ const maxGrants = 10_000
 // Config configures a Guard. Registry and Clock must be set.
 type Config struct {
 	Registry contract.Registry
-	// Watcher reports changes of tokens. Nil: every request looks its token up, and a
-	// request that waits continues if another server revokes its token.
+	// Watcher reports changes of tokens. If it is nil, every request looks its token up, and a
+	// waiting request continues after another server has revoked its token.
 	Watcher contract.Watcher
 	// Limiter counts the calls of tokens with limits. Nil: tokens have no limits.
 	Limiter contract.Limiter
@@ -35,14 +35,14 @@ type Guard struct {
 	cfg      Config
 	accounts atomic.Pointer[[]Account]
 	attempts attempts
-	recheck  chan struct{} // capacity 1: asks Watch to verify the tracked grants
+	recheck  chan struct{} // asks Watch to verify the tracked grants; has capacity 1
 
 	mu       sync.RWMutex
 	grants   map[[32]byte]*Grant
-	tracked  map[*Grant]int // grants that requests wait with, and their number
-	watching bool           // the watcher reports changes
-	version  uint64         // raised by every change, and when a change may have been missed
-	file     string         // of the local token, see FirstToken
+	tracked  map[*Grant]int // grants of waiting requests, with the number of these requests
+	watching bool           // whether the watcher reports changes
+	version  uint64         // increased by every change, and when a change may have been missed
+	file     string         // path of the file with the local token; see FirstToken
 }
 
 // NewGuard returns a Guard on a registry.
@@ -55,9 +55,9 @@ func NewGuard(cfg Config) *Guard {
 	return g
 }
 
-// Credentials are what a request sends to prove its rights.
+// Credentials are the parts of a request that prove its rights.
 type Credentials struct {
-	Header string // Authorization
+	Header string // the Authorization header
 	Remote Remote
 }
 
@@ -68,7 +68,7 @@ type Credentials struct {
 func (g *Guard) Check(ctx context.Context, c Credentials, required Access, namespace string) (*Grant, error) {
 	switch required {
 	case Undeclared:
-		return nil, contract.Errorf(duly.CodeForbidden, "this route declares no right")
+		return nil, contract.Errorf(duly.CodeForbidden, "this route declares no right, so nobody may use it; that is a bug of duly")
 	case Open:
 		return nil, nil
 	}
@@ -93,19 +93,20 @@ func (g *Guard) identify(ctx context.Context, c Credentials, required Access) (*
 		return g.account(rest, c.Remote)
 	}
 	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Bearer TOKEN")
+		return nil, contract.Errorf(duly.CodeUnauthorized, "the Authorization header must be of the form Bearer TOKEN")
 	}
 
 	hash, ok := Hash(rest)
 	if !ok {
 		return nil, contract.Errorf(duly.CodeUnauthorized,
-			"the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretLen)
+			"the token has the wrong form; a token of duly begins with %s and has %d characters", Prefix, secretLen)
 	}
 	return g.Admit(ctx, hash)
 }
 
 // Admit returns the grant of the first hash that the registry has. It returns
-// [duly.ErrUnauthorized] if it has none of them, and else the errors of [Guard.Check].
+// [duly.ErrUnauthorized] if the registry has none of the hashes, and otherwise the errors of
+// [Guard.Check].
 func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Grant, error) {
 	if grant := g.Cached(hashes...); grant != nil {
 		return grant, nil
@@ -114,8 +115,8 @@ func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Grant, error) {
 	for _, hash := range hashes {
 		t, version, err := g.lookUp(ctx, hash)
 		if errors.Is(err, duly.ErrNotFound) {
-			// invalidate makes the guard look every other token up again. A caller must
-			// not be able to cause this with random tokens.
+			// invalidate makes the guard look every token up again. A caller must not be able to
+			// cause this with random tokens.
 			if g.cached(hash) {
 				g.invalidate(hash, revoked())
 			}
@@ -140,9 +141,9 @@ func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, ha
 	return grant, err
 }
 
-// refuse counts a failed guess. It returns err, or [duly.ErrLimited] beyond the
-// maximum. Callers check the secret first, so a valid secret is never refused because
-// of wrong ones from the same address.
+// refuse counts a failed guess. It returns err, or [duly.ErrLimited] if there were too many.
+// Callers check the secret first, so a valid secret is never refused because of wrong ones from the
+// same address.
 func (g *Guard) refuse(of guess, err error) error {
 	if wait := g.attempts.fail(of); wait > 0 {
 		return slowDown(wait)
@@ -150,8 +151,8 @@ func (g *Guard) refuse(of guess, err error) error {
 	return err
 }
 
-// Cached returns the grant of the first hash that has a valid cached grant. It returns
-// nil if there is none, and never asks the registry.
+// Cached returns the grant of the first hash that has a valid cached grant. It returns nil if no
+// hash has one. It never asks the registry.
 func (g *Guard) Cached(hashes ...[32]byte) *Grant {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -170,7 +171,7 @@ func (g *Guard) validLocked(grant *Grant) bool { return g.watching && grant.vers
 // certainly reflects.
 func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t contract.Token, version uint64, err error) {
 	g.mu.RLock()
-	// A change during the look-up must count as a later one.
+	// A change during the look-up must count as one after it.
 	version = g.version
 	g.mu.RUnlock()
 
@@ -242,9 +243,9 @@ func (g *Guard) invalidate(hash [32]byte, cause error) {
 	}
 }
 
-// Spend counts a call against the token's limit for a right. It returns the window of
-// the limit for [Guard.GiveBack]. A token without a limit costs nothing. Spend returns
-// [duly.ErrLimited] if the limit is used up.
+// Spend counts a call against the token's limit for a right. It returns the window of the limit for
+// [Guard.GiveBack]. For a token without a limit it counts nothing. Spend returns [duly.ErrLimited]
+// if the limit is used up.
 func (g *Guard) Spend(ctx context.Context, grant *Grant, right contract.Right) (window time.Time, err error) {
 	if grant == nil || grant.Token.Limits.Of(right) == 0 {
 		return window, nil
@@ -270,5 +271,5 @@ func (g *Guard) GiveBack(ctx context.Context, grant *Grant, right contract.Right
 }
 
 func errNoLimiter() error {
-	return contract.Errorf(duly.CodeUnsupported, "the engine of this server supports no limits of tokens")
+	return contract.Errorf(duly.CodeUnsupported, "the engine of this server does not support limits of tokens")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// similarNames draws a name, and another one that looks like it.
+// similarNames draws a name, and a second name that looks like it.
 func similarNames(t *rapid.T) (a, b string) {
 	name := rapid.StringMatching(`[-_A-Za-z0-9][A-Za-z0-9._-]{0,12}`)
 	a = name.Draw(t, "name")
@@ -22,16 +22,15 @@ func similarNames(t *rapid.T) (a, b string) {
 	return a, b
 }
 
-// X2, TokenNamesInjective: a token gives access to its own namespace and no other,
-// however similar the names are. Two texts are two tokens. The long form tries a million
-// pairs.
+// X2, TokenNamesInjective: a token gives access to its own namespace and no other, however similar
+// the names are. Two texts are two tokens. The long form of the test tries a million pairs.
 func TestX2TokenNamesInjective(t *testing.T) {
 	t.Parallel()
 	pairs := 500
 	if long() {
 		pairs = 10_000
 	}
-	rapid.Check(t, func(t *rapid.T) { // rapid calls it a hundred times
+	rapid.Check(t, func(t *rapid.T) { // rapid calls the function a hundred times
 		for range pairs {
 			a, b := similarNames(t)
 			token := &contract.Token{Namespace: a, Rights: contract.RightAdmin}

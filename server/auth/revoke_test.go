@@ -19,7 +19,7 @@ func TestRevokedTokenCached(t *testing.T) {
 	r := newRig(t)
 	r.watch()
 	secret := r.create("a", contract.RightProduce)
-	// The notice of its creation may come later, which causes another look-up.
+	// The notice of the token's creation may come later and cause another look-up.
 	r.eventually("the token is cached", func() bool {
 		before := r.store.lookups()
 		return r.check(secret) == nil && r.check(secret) == nil && r.store.lookups() == before
@@ -28,9 +28,9 @@ func TestRevokedTokenCached(t *testing.T) {
 		r.wantCode("a cached token", r.check(secret), "")
 	}
 
-	r.notify(true) // so that the next check needs a look-up
+	r.notify(true) // makes the next check look the token up
 	r.store.mu.Lock()
-	r.store.duringFind = func() { // the look-up has found the token, which is not cached yet
+	r.store.duringFind = func() { // at this time the look-up has found the token, but it is not cached yet
 		if err := r.Revoke(context.Background(), hashOf(secret)); err != nil {
 			t.Error(err)
 		}
@@ -40,8 +40,8 @@ func TestRevokedTokenCached(t *testing.T) {
 	r.wantCode("after it was revoked", r.check(secret), duly.CodeUnauthorized)
 }
 
-// X4: the other server refuses a token that one server has revoked. It gets a notice and
-// does not poll: the clock does not advance.
+// X4: the other server refuses a token that one server has revoked. It gets a notice and does not
+// poll, because the clock does not advance.
 func TestX4RevokedOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
@@ -87,8 +87,8 @@ func (r *rig) cause(p *Grant) error {
 	return nil
 }
 
-// X4: the tracked grants of a token end when it is revoked or changed, on any server.
-// Grants of other tokens do not.
+// X4: the tracked grants of a token end when it is revoked or changed, on any server. Grants of
+// other tokens do not end.
 func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
@@ -106,7 +106,8 @@ func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 	if err := here.Revoke(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}
-	here.wantCode("here", context.Cause(p1.Context()), duly.CodeUnauthorized) // without a notice
+	// The first server needs no notice.
+	here.wantCode("here", context.Cause(p1.Context()), duly.CodeUnauthorized)
 	there.wantCode("there", there.cause(p2), duly.CodeUnauthorized)
 	if stays.Context().Err() != nil {
 		t.Error("the grant of another token has ended")
@@ -135,7 +136,7 @@ func TestX4TrackAfterRevocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.store.DeleteToken(t.Context(), hashOf(secret)); err != nil { // by another server
+	if err := r.store.DeleteToken(t.Context(), hashOf(secret)); err != nil { // deleted by another server
 		t.Fatal(err)
 	}
 
@@ -144,13 +145,13 @@ func TestX4TrackAfterRevocation(t *testing.T) {
 	r.wantCode("Track after the notice", err, duly.CodeUnauthorized)
 }
 
-// While the engine sends no notices, the guard does not use its cache. When they are back
-// and a look-up fails, tracked grants end.
+// While the engine sends no notices, the guard does not use its cache. If a look-up fails after the
+// notices are back, tracked grants end.
 func TestCacheWithoutNotices(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	secret := r.create("a", contract.RightProduce)
-	for i := range 3 { // no watch runs
+	for i := range 3 { // no watch is running
 		r.wantCode("a valid token", r.check(secret), "")
 		if n := r.store.lookups(); n != i+1 {
 			t.Errorf("%d look-ups after %d checks", n, i+1)
@@ -178,8 +179,8 @@ func TestCacheWithoutNotices(t *testing.T) {
 	r.wantCode("when look-ups succeed again", r.check(secret), "")
 }
 
-// Without a watcher the guard looks every token up. A look-up that does not find a token
-// ends its grants.
+// Without a watcher the guard looks every token up. If a look-up does not find the token, the
+// token's grants end.
 func TestGuardWithoutWatcher(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -197,7 +198,7 @@ func TestGuardWithoutWatcher(t *testing.T) {
 	r.wantCode("its tracked grant", context.Cause(p.Context()), duly.CodeUnauthorized)
 }
 
-// A grant that was evicted before Track ends with its token too.
+// A grant that was evicted from the cache before Track ends with its token as well.
 func TestEvictedGrantEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -206,7 +207,7 @@ func TestEvictedGrantEndsWithItsToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(r.grants, p.Token.Hash) // as evictLocked does
+	delete(r.grants, p.Token.Hash) // evicts the grant, as evictLocked does
 
 	release, err := r.Track(t.Context(), p)
 	if err != nil {
@@ -278,7 +279,7 @@ func TestX4ConcurrentRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// Revoke refuses the last operator's token, unless there are accounts.
+// Revoke refuses to revoke the last operator's token, unless there are accounts.
 func TestLastOperatorIsNotRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// countingRegistry counts its look-ups. It can fail, or call a function during one.
+// countingRegistry counts its look-ups. Its look-ups can fail, or call a function.
 type countingRegistry struct {
 	*model.Engine
 	mu         sync.Mutex
@@ -71,7 +71,7 @@ func (r *rig) another(accounts ...Account) *rig {
 	return &rig{Guard: g, t: r.t, store: r.store, clock: r.clock}
 }
 
-// watch runs the guard's watch until the test ends, and waits until it has begun.
+// watch runs the guard's watch until the test ends, and waits until the watch has begun.
 func (r *rig) watch() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

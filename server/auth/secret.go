@@ -25,8 +25,8 @@ func NewSecret() string {
 	return Prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Hash returns the hash of a token's text, which stores keep instead of the text. ok is
-// false for a text that cannot be a token's.
+// Hash returns the hash of a token's text, which stores keep instead of the text. ok is false if
+// the text cannot be that of a token.
 func Hash(secret string) (hash [32]byte, ok bool) {
 	if len(secret) != secretLen || !strings.HasPrefix(secret, Prefix) {
 		return hash, false

@@ -67,10 +67,10 @@ func (g *Guard) Limit(ctx context.Context, hash [32]byte, l contract.Limits) err
 	return err
 }
 
-// Revoke deletes a token. When it returns, this server admits the token no more, and
-// requests that wait with it end. Other servers follow within a second. Revoke returns
-// [duly.ErrNotFound] if the token does not exist, and [duly.ErrConflict] for the last
-// token that can create tokens.
+// Revoke deletes a token. When it returns, this server no longer admits the token, and waiting
+// requests with the token end. Other servers follow within a second. Revoke returns
+// [duly.ErrNotFound] if the token does not exist, and [duly.ErrConflict] for the last token that
+// can create tokens.
 func (g *Guard) Revoke(ctx context.Context, hash [32]byte) error {
 	if err := g.checkLastOperator(ctx, hash); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// maxRechecks bounds the concurrent look-ups after a change.
+// maxRechecks is the maximum number of concurrent look-ups after a change.
 const maxRechecks = 16
 
 // Watch receives changes from the engine until ctx ends. While it runs, cached grants
@@ -78,8 +78,8 @@ func (g *Guard) recheckTracked(ctx context.Context) {
 	running.Wait()
 }
 
-// verify looks the token of a grant up, and ends the grant if the token has changed. It
-// also ends the grant if the look-up fails: the requests that wait with it may retry.
+// verify looks the token of a grant up, and ends the grant if the token has changed. It also ends
+// the grant if the look-up fails: the waiting requests of the grant may retry.
 func (g *Guard) verify(ctx context.Context, grant *Grant) {
 	t, version, err := g.lookUp(ctx, grant.Token.Hash)
 	switch {
@@ -104,9 +104,9 @@ func (g *Guard) verify(ctx context.Context, grant *Grant) {
 	}
 }
 
-// Track is for a request that waits: until release, the grant ends when its token is
-// revoked or changed. If it has ended already, Track returns the cause. Callers must
-// call release in any case.
+// Track registers a waiting request: until release is called, the grant ends when its token is
+// revoked or changed. If the grant has ended already, Track returns the cause. Callers must call
+// release in any case.
 func (g *Guard) Track(ctx context.Context, grant *Grant) (release func(), err error) {
 	if grant == nil || grant.Account() {
 		return func() {}, nil

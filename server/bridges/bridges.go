@@ -1,10 +1,10 @@
-// Package bridges runs the bridges of a server: one for each group with a target. A bridge
-// pushes the group's messages into the target queue.
+// Package bridges runs the bridges of a server: one for each group with a target. A bridge pushes
+// the group's messages into the target queue.
 //
-// The engine does not report a changed target. So the package lists all groups from
-// time to time, and at once after this server has changed one. A bridge that runs too long
-// does no harm: the engine refuses a Reserve that names another target than the group has.
-// Every server runs a bridge for every group with a target. They share its messages.
+// The engine does not report a changed target. So the package lists all groups from time to time,
+// and at once after this server has changed one. A bridge that runs too long does no harm: the
+// engine refuses a Reserve that names another target than the group has. Every server runs a bridge
+// for every group with a target. The bridges of one group share its messages.
 package bridges
 
 import (
@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Engine contract.Engine
 	Topics contract.Topics
-	// Namespaces list the namespaces, each of them a part.
+	// Namespaces list the namespaces. Each function lists a part of them.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
 	// Every is how often to list all groups. Default 30 s.
 	Every time.Duration
@@ -48,7 +48,7 @@ type route struct {
 
 type bridge struct {
 	stop context.CancelFunc
-	// done is closed when the bridge has ended, also by itself.
+	// done is closed when the bridge has ended, even by itself.
 	done chan struct{}
 }
 
@@ -60,8 +60,8 @@ func New(cfg Config) *Bridges {
 	return &Bridges{cfg: cfg, changed: make(chan struct{}, 1), bridges: map[route]*bridge{}}
 }
 
-// Refresh makes Run list the groups soon, because a target may have changed. It may be
-// called on nil, in a server without bridges.
+// Refresh makes Run list the groups soon, because a target may have changed. A server without
+// bridges calls it on nil.
 func (b *Bridges) Refresh() {
 	if b == nil {
 		return
@@ -89,8 +89,8 @@ func (b *Bridges) Run(ctx context.Context) {
 	}
 }
 
-// update starts missing bridges, and ends the bridges of groups that are gone or have
-// another target. It leaves bridges of unreadable namespaces running.
+// update starts missing bridges, and ends the bridges of groups that are gone or have another
+// target. Bridges of namespaces that can't be read continue.
 func (b *Bridges) update(ctx context.Context) {
 	wanted, unread := map[route]bool{}, map[string]bool{}
 	whole := b.eachNamespace(ctx, func(namespace string) {
@@ -107,7 +107,7 @@ func (b *Bridges) update(ctx context.Context) {
 			continue
 		default:
 		}
-		// A list that could not be read proves nothing. The bridge goes on.
+		// If the list could not be read, the group may still exist, so the bridge continues.
 		if !wanted[r] && whole && !unread[r.group.Namespace] {
 			running.stop()
 			delete(b.bridges, r)
@@ -115,7 +115,8 @@ func (b *Bridges) update(ctx context.Context) {
 	}
 
 	for r := range wanted {
-		// The bridge of an old target ends first, so the group never has two for one target.
+		// The bridge of the old target ends first, so the group never has two bridges in this
+		// process.
 		if b.bridges[r] == nil && ctx.Err() == nil {
 			b.start(ctx, r)
 		}
@@ -140,7 +141,7 @@ func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) 
 func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bool) error {
 	topics := func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) }
 	err := eachName(topics, func(topic string) error {
-		// The other topics still count if this one is destroyed meanwhile.
+		// The other topics still count if this topic was destroyed since.
 		return ignoreMissing(b.targetsOf(ctx, namespace, topic, to))
 	})
 	return ignoreMissing(err)
@@ -154,7 +155,7 @@ func (b *Bridges) targetsOf(ctx context.Context, namespace, topic string, to map
 	return eachName(groups, func(name string) error {
 		group := in(duly.GroupName(topic, name))
 		config, err := b.cfg.Engine.Config(ctx, group)
-		// NoTarget is a target that was removed.
+		// A group with NoTarget had a target that was removed.
 		if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
 			to[route{group, config.Group.Target}] = true
 		}
@@ -162,8 +163,8 @@ func (b *Bridges) targetsOf(ctx context.Context, namespace, topic string, to map
 	})
 }
 
-// ignoreMissing returns nil if a topic was destroyed meanwhile or the engine has no
-// topics, and err otherwise.
+// ignoreMissing returns nil if a topic was destroyed since or the engine has no topics, and err
+// otherwise.
 func ignoreMissing(err error) error {
 	if errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrUnsupported) {
 		return nil
@@ -193,7 +194,7 @@ func (b *Bridges) start(ctx context.Context, r route) {
 	ctx, stop := context.WithCancel(ctx)
 	running := &bridge{stop: stop, done: make(chan struct{})}
 	b.bridges[r] = running
-	b.cfg.Log.Info("a bridge starts", "group", r.group.String(), "queue", r.target)
+	b.cfg.Log.Info("a bridge of a group to its target starts", "group", r.group.String(), "queue", r.target)
 	b.running.Go(func() {
 		defer close(running.done)
 		defer stop()
@@ -202,7 +203,7 @@ func (b *Bridges) start(ctx context.Context, r route) {
 			Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
 		// The next update starts it again.
 		if err := one.Run(ctx); err != nil {
-			b.cfg.Log.Error("a bridge has ended", "group", r.group.String(), "queue", r.target, "code",
+			b.cfg.Log.Error("a bridge of a group to its target has ended with an error", "group", r.group.String(), "queue", r.target, "code",
 				string(duly.CodeOf(err)))
 		}
 	})

@@ -15,11 +15,11 @@ import (
 	"github.com/dulymq/duly/server/bridges"
 )
 
-// failing is an engine whose lists can fail.
+// failing is an engine whose lists can be made to fail.
 type failing struct {
 	*model.Engine
 	fails     atomic.Bool
-	destroyed atomic.Bool // Topics also lists a topic that is destroyed
+	destroyed atomic.Bool // whether Topics also lists a topic that is destroyed
 }
 
 func (f *failing) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
@@ -104,7 +104,7 @@ func TestBridgesFollowTargets(t *testing.T) {
 		b.Refresh()
 		sleep(time.Second)
 		publish(t, e)
-		sleep(11 * time.Second) // a bridge that waits
+		sleep(11 * time.Second) // longer than the wait of a bridge
 		ready(t, e, mail, 1)
 		ready(t, e, other, 1)
 

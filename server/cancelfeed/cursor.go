@@ -7,10 +7,10 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// maxServers bounds the positions in one cursor.
+// maxServers is the largest number of positions in one cursor.
 const maxServers = 8
 
-// position is how far a caller has read one feed.
+// position is the number up to which a caller has read one feed.
 type position struct {
 	feed   string
 	number uint64
@@ -42,12 +42,12 @@ func (c cursor) position(feed string) (number uint64, ok bool) {
 	return 0, false
 }
 
-// with returns the text of the cursor with a new position in one feed.
+// with returns the text of the cursor with one position replaced or added.
 func (c cursor) with(latest position) string {
 	text := latest.append(nil)
 	positions := 1
 	for _, p := range c {
-		// The newest position is first, so the oldest is dropped at the bound.
+		// The newest position comes first, so at the maximum the oldest one is dropped.
 		if p.feed != latest.feed && positions < maxServers {
 			text = p.append(append(text, ','))
 			positions++

@@ -28,27 +28,27 @@ type feed struct {
 	// Feeds.mu guards these fields.
 
 	callers   int
-	idleSince time.Duration // when the last caller left, monotonic
-	idleTimer duly.Timer    // closes a feed without callers; nil while there are some
+	idleSince time.Duration // monotonic time at which the last caller left
+	idleTimer duly.Timer    // closes the feed without callers; nil while it has callers
 
 	mu          sync.Mutex
-	err         error         // of a closed feed
-	entries     []entry       // their numbers are in (dropped, last]
-	size        int           // of the entries, in bytes
-	last        uint64        // the number of the latest report
+	err         error         // error of a closed feed
+	entries     []entry       // reports; their numbers are in (dropped, last]
+	size        int           // size of the entries in bytes
+	last        uint64        // number of the latest report
 	dropped     uint64        // reports up to this number are incomplete
-	ready       bool          // the engine's watch has begun
-	visible     uint64        // callers see reports up to this number
+	ready       bool          // whether the engine's watch has begun
+	visible     uint64        // number up to which callers see reports
 	changed     chan struct{} // closed when visible changes
-	publishedAt time.Duration // when changed was closed last, monotonic
-	scheduled   bool          // a timer is going to publish
+	publishedAt time.Duration // monotonic time at which changed was last closed
+	scheduled   bool          // whether a timer is going to publish
 }
 
 // entry is a removed job.
 type entry struct {
 	number uint64
 	queue  string
-	id     string // empty: any leased job of the queue
+	id     string // empty means any leased job of the queue
 }
 
 func newFeed(stop context.CancelFunc) *feed {
@@ -74,12 +74,12 @@ func (f *feed) add(c contract.Canceled) {
 	defer f.mu.Unlock()
 
 	queue := strings.Clone(c.Queue)
-	// Entries of one queue share its name.
+	// Consecutive entries of one queue share the text of its name.
 	if last := len(f.entries) - 1; last >= 0 && f.entries[last].queue == queue {
 		queue = f.entries[last].queue
 	}
 
-	// A report that is too long becomes "any leased job of the queue".
+	// A report that is too long is replaced by "any leased job of the queue".
 	if size := 0; c.IDs != nil {
 		for _, id := range c.IDs {
 			size += sizeOfEntry + len(id)
@@ -125,7 +125,7 @@ func (f *feed) dropLocked(number uint64) {
 	f.entries = kept
 }
 
-// wakeLocked publishes new reports, now or when the pace allows it.
+// wakeLocked publishes new reports, at once or when pace allows it.
 func (f *feed) wakeLocked() {
 	if f.scheduled {
 		return
@@ -165,8 +165,8 @@ func (f *feed) close(err error) {
 	f.publishLocked()
 }
 
-// read returns the reports after a cursor. changed is closed when there may be
-// more.
+// read returns the reports after a cursor. The channel changed is closed when there may be more
+// reports.
 func (f *feed) read(after string) (answer Reports, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxFeeds bounds the namespaces that are polled. A feed may need a connection of
-	// the engine to its store, and it uses up to maxBytes.
+	// maxFeeds is the largest number of feeds, and so of polled namespaces. A feed may need a
+	// connection of the engine to its store, and uses up to maxBytes.
 	maxFeeds = 1000
 	// linger is how long a feed stays open without a caller. It is longer than a poll
 	// of duly's own client, because a load balancer may send the polls to several
@@ -46,7 +46,7 @@ type Feeds struct {
 	watches sync.WaitGroup
 
 	mu    sync.Mutex
-	feeds map[string]*feed // by namespace
+	feeds map[string]*feed // feeds by namespace
 }
 
 // New returns Feeds without any feed.
@@ -73,7 +73,7 @@ func (f *Feeds) Close() {
 
 // Query asks for the reports after a cursor.
 type Query struct {
-	// After is the cursor of the last answer. Empty: the caller has none.
+	// After is the cursor of the last answer, or "" if the caller has none.
 	After string
 	// Wait bounds the wait for a first report.
 	Wait time.Duration
@@ -88,8 +88,8 @@ type Reports struct {
 	Cursor string
 }
 
-// Poll returns the reports of the namespace after the cursor of a query, and waits while
-// there are none. The answer has a cursor also if ctx ends the wait.
+// Poll returns the reports of the namespace after the cursor of a query, and waits while there are
+// none. The answer has a cursor even if ctx ends the wait.
 func (f *Feeds) Poll(ctx context.Context, namespace string, ask Query) (answer Reports, err error) {
 	feed, err := f.acquire(namespace)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *Feeds) acquire(namespace string) (*feed, error) {
 
 	one := f.feeds[namespace]
 	if one == nil {
-		// A feed without callers only saves work, so it may go.
+		// A feed without callers only saves work, so it may be closed.
 		if len(f.feeds) >= maxFeeds && !f.evictLocked() {
 			return nil, wire.Own(&duly.Error{
 				Code: duly.CodeUnavailable, RetryAfter: retryAfter,
@@ -157,12 +157,12 @@ func (f *Feeds) acquire(namespace string) (*feed, error) {
 	return one, nil
 }
 
-// evictLocked closes the feed that has been without callers for longest. It reports
-// whether there was one.
+// evictLocked closes the feed that has been without callers for longest. It reports whether there
+// was such a feed.
 func (f *Feeds) evictLocked() bool {
 	oldest := ""
 	for namespace, one := range f.feeds {
-		// A feed with callers must stay, because their reports would be lost.
+		// A feed with callers must stay, because they would lose reports.
 		if one.callers == 0 && (oldest == "" || one.idleSince < f.feeds[oldest].idleSince) {
 			oldest = namespace
 		}
@@ -192,12 +192,12 @@ func (f *Feeds) watch(ctx context.Context, namespace string, one *feed) (err err
 	// As in an HTTP handler, a panic must not end the process.
 	defer func() {
 		if p := recover(); p != nil {
-			f.cfg.Log.Error("panic in a watch of removed jobs", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			f.cfg.Log.Error("panic in the engine's watch of removed jobs", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = duly.ErrInternal
 		}
 	}()
 	err = f.cfg.Watcher.WatchCancels(ctx, namespace, contract.CancelWatch{Ready: one.gap, Canceled: one.add})
-	// The feed was closed here, so the engine's error says nothing.
+	// The feed was closed by this package, so the engine's error is only a consequence.
 	if ctx.Err() != nil {
 		err = duly.ErrClosed
 	}
@@ -210,7 +210,7 @@ func (f *Feeds) closeLocked(namespace string, one *feed, err error) {
 	if one.idleTimer != nil {
 		one.idleTimer.Stop()
 	}
-	// Another feed may have taken its place.
+	// Another feed may have replaced this one.
 	if f.feeds[namespace] == one {
 		delete(f.feeds, namespace)
 	}

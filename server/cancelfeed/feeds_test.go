@@ -17,13 +17,13 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// engine is a watcher whose reports come from a test.
+// engine is a watcher whose reports are made by a test.
 type engine struct {
-	late bool // the test calls Ready
+	late bool // whether the test itself calls Ready
 	fail chan error
 
 	mu      sync.Mutex
-	watches map[string]contract.CancelWatch // running, by namespace
+	watches map[string]contract.CancelWatch // running watches by namespace
 	begun   int
 }
 
@@ -71,7 +71,7 @@ func (e *engine) WatchCancels(ctx context.Context, namespace string, w contract.
 	}
 }
 
-// rig is Feeds on an engine, in a bubble.
+// rig is Feeds on an engine, in a synctest bubble.
 type rig struct {
 	*Feeds
 	t      *testing.T
@@ -196,7 +196,7 @@ func TestCursorHasPositionPerServer(t *testing.T) {
 			t.Errorf("the first answer of the other server: %+v", first)
 		}
 
-		for _, r := range []*rig{here, there} { // a job on each server
+		for _, r := range []*rig{here, there} { // removes a job through each server
 			w, _ := r.engine.of("shop")
 			w.Canceled(contract.Canceled{Queue: "q", IDs: []string{"a"}})
 		}
@@ -217,8 +217,8 @@ func TestCursorHasPositionPerServer(t *testing.T) {
 	})
 }
 
-// C14.47: a feed keeps no more than its maximum. A caller that polls too late gets any,
-// and continues from there.
+// C14.47: a feed keeps no more than its maximum. A caller that polls too late gets the answer any,
+// and continues with its cursor.
 func TestFeedSizeIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		at := r.open("shop")
@@ -341,8 +341,8 @@ func TestFeedClosesWithoutCallers(t *testing.T) {
 	})
 }
 
-// C14.47: the number of feeds is bounded. A new feed replaces the one that has been
-// without callers for longest, and never one with callers.
+// C14.47: the number of feeds is bounded. A new feed replaces the one that has been without callers
+// for longest, and never a feed with callers.
 func TestNumberOfFeedsIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -367,7 +367,7 @@ func TestNumberOfFeedsIsBounded(t *testing.T) {
 		}
 
 		r.mu.Lock()
-		r.feeds["one more"].callers++ // as if a caller polled it
+		r.feeds["one more"].callers++ // simulates a caller of this feed
 		r.mu.Unlock()
 		_, err := r.Poll(ctx, "too many", Query{})
 		var e *duly.Error

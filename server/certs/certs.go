@@ -11,11 +11,11 @@ import (
 
 // Files are the PEM files of a TLS server.
 type Files struct {
-	// Cert has the server's certificate, followed by the intermediate ones. Key has
-	// its private key.
+	// Cert is the file with the server's certificate, followed by the intermediate certificates.
+	// Key is the file with its private key.
 	Cert, Key string
-	// ClientCA has the certificates of authorities. One of them must have signed the
-	// certificate of a client. Empty: clients need none.
+	// ClientCA is a file with certificates of authorities. One of them must have signed a client's
+	// certificate. If it is empty, clients need no certificate.
 	ClientCA string
 }
 
@@ -27,7 +27,7 @@ func (f Files) Read() (*tls.Config, error) {
 	c.Certificates = pemfile.Pair(&bad, "cert", f.Cert, "key", f.Key)
 	if f.ClientCA != "" {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
-		c.SessionTicketsDisabled = true // a ticket would outlive a change of the authorities
+		c.SessionTicketsDisabled = true // a session ticket would stay valid after a change of the authorities
 		c.ClientCAs = pemfile.Pool(&bad, "client_ca", f.ClientCA)
 	}
 	return c, bad.Err()
@@ -53,7 +53,7 @@ func (s *Source) Config() *tls.Config {
 		if c := s.now.Load(); c != nil {
 			return c, nil
 		}
-		return nil, errors.New("certs: no configuration is set")
+		return nil, errors.New("certs: no TLS configuration is set; call Set first")
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: current}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Field is one row of the table of a request's or an answer's fields.
+// Field is one row of a table with the fields of a request or an answer.
 type Field struct {
-	Name     string // with its path: jobs[].merge.key
+	Name     string // name with the path, like jobs[].merge.key
 	Type     string
-	Required bool   // in requests
-	Default  string // "" for none
-	Bound    string // "" for none
+	Required bool   // whether a request must have the field
+	Default  string // default value, or ""
+	Bound    string // limit of the value, or ""
 	Meaning  string
 }
 
@@ -83,8 +83,8 @@ func appendFields(rows []Field, path string, o *wire.Object) []Field {
 	return rows
 }
 
-// isError reports whether the field is an error. Errors have a section of their own, so
-// other tables show them as one row.
+// isError reports whether the field is an error. Errors have a separate section, so other tables
+// show an error as one row.
 func isError(f *wire.Field) bool { return f.Object != nil && f.Object.Name == "Error" }
 
 var typeNames = map[wire.Kind]string{
@@ -128,7 +128,7 @@ func bounds(f *wire.Field) string {
 	return strings.Join(words, "; ")
 }
 
-// bounded and preset are the sentences of a description that have columns.
+// bounded and preset match the sentences of a description that have their own columns.
 var (
 	bounded = regexp.MustCompile(` ?Bound: (.*?)\.( Default:|$)`)
 	preset  = regexp.MustCompile(` ?Default: (.*)\.$`)
@@ -141,7 +141,7 @@ func split(description string) (meaning, bound, fallback string) {
 	}
 	if m := bounded.FindStringSubmatchIndex(description); m != nil {
 		bound = description[m[2]:m[3]]
-		// The bound ends the meaning. What follows has columns of its own.
+		// The limit ends the meaning. The sentences after it are in other columns.
 		return description[:m[0]], bound, fallback
 	}
 

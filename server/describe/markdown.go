@@ -70,7 +70,7 @@ func writeRoute(b *strings.Builder, p Part, r *route.Route) {
 	case r.Doc.ExampleAnswer != "":
 		fmt.Fprintf(b, "\n```json\n%s\n```\n", wrapJSON(r.Doc.ExampleAnswer))
 		writeFields(b, "answer", AnswerFields(r))
-	// Other answers without an example are binary, and their text describes them.
+	// Any other answer without an example is binary, and its text describes it.
 	case status(r) == 204:
 		b.WriteString("\nAnswers 204 without a body.\n")
 	}

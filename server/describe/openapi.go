@@ -23,7 +23,7 @@ type Part struct {
 	Routes []route.Route
 }
 
-// intro is the text above everything.
+// intro is the text at the beginning of the documents.
 const intro = `duly delivers every job at its time, at least once, and never early. ` +
 	`A producer pushes jobs. A worker reserves, handles and acks them.
 
@@ -33,7 +33,7 @@ Send Authorization: Bearer TOKEN. Durations are text ("1h30m", "250ms", "7d"). T
 	`The items of a batch are checked one by one and have their own errors. ` +
 	`Errors are application/problem+json with a stable code. The server never redirects.`
 
-// examples explains the variables of the examples.
+// examples explains the shell variables of the examples.
 const examples = "The examples use three variables. `$API` is the address of the server's API, " +
 	"such as `http://127.0.0.1:7777`: it has no token and no namespace, " +
 	"unlike `$DULY_URL`, the engine URL of the command line. " +
@@ -54,9 +54,9 @@ var everywhere = []duly.Code{
 // object is a JSON object.
 type object = map[string]any
 
-// document is an OpenAPI document while it is made.
+// document is an OpenAPI document that is being built.
 type document struct {
-	schemas object // by name
+	schemas object // schemas by name
 }
 
 // OpenAPI returns the document.
@@ -132,7 +132,7 @@ func (d *document) operation(p Part, r *route.Route) object {
 	return op
 }
 
-// security lists what a caller may show. An empty list marks an open route.
+// security lists the credentials that a caller may use. An empty list means that the route is open.
 func security(r *route.Route) []object {
 	list := []object{}
 	if r.Access != auth.Open {
@@ -226,7 +226,7 @@ func (d *document) media(form route.Form, example string) object {
 	if example != "" {
 		var v any
 		if err := json.Unmarshal([]byte(example), &v); err != nil {
-			// Examples are constants, so a bad one is a mistake in the program.
+			// Examples are constants, so an invalid one is a mistake in the program.
 			panic("server: an example is not JSON: " + example)
 		}
 		media["example"] = v
@@ -278,7 +278,7 @@ func (d *document) property(f *wire.Field) object {
 	return schema
 }
 
-// addKeywords adds those of the keywords that the field has.
+// addKeywords adds the schema keywords that the field has.
 func addKeywords(schema object, keywords string, names ...string) {
 	for _, name := range names {
 		text, ok := reflect.StructTag(keywords).Lookup(name)
@@ -294,7 +294,7 @@ func addKeywords(schema object, keywords string, names ...string) {
 		case "pattern":
 			schema[name] = text
 		default:
-			// The other keywords are numbers, which JSON must not quote.
+			// All other keywords are numbers, which JSON must not quote.
 			schema[name] = json.Number(text)
 		}
 	}
@@ -324,7 +324,7 @@ func kindSchema(k wire.Kind) object {
 	case wire.IntegerMap:
 		return object{"type": "object", "additionalProperties": kindSchema(wire.Integer)}
 	}
-	return object{"type": "string"} // text, and text as base64
+	return object{"type": "string"} // plain text, and bytes as base64
 }
 
 // states are the values of the query parameter state.

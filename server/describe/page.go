@@ -22,8 +22,8 @@ var icon []byte
 //go:embed page.css
 var pageStyle string
 
-// Policy returns the Content-Security-Policy of the page: it loads and runs nothing except
-// its own style sheet and icon.
+// Policy returns the Content-Security-Policy of the page: the page loads only its own style sheet
+// and icon, and runs nothing.
 func Policy() string {
 	// The hash allows this style sheet only, so an injected style has no effect.
 	sum := sha256.Sum256([]byte(pageStyle))
@@ -53,8 +53,8 @@ func Page(version string, parts []Part) []byte {
 	return p.Bytes()
 }
 
-// page writes HTML. It does not use html/template: a program that links that package
-// keeps every exported method of every type, which is a third of the binary.
+// page writes HTML. It does not use html/template, because a program that links that package keeps
+// every exported method of every type, which is a third of the binary.
 type page struct{ bytes.Buffer }
 
 // put writes HTML. It escapes the arguments, except those of the type markup.
@@ -102,7 +102,7 @@ func (p *page) route(part Part, r *route.Route) {
 	p.put("<section id=\"%s\">\n<h3><b>%s</b> <code>%s</code></h3>\n", r.Doc.ID, r.Method, r.Path)
 	p.put("<p><strong>%s.</strong> %s</p>\n", r.Doc.Summary, r.Doc.Text)
 	p.put("<p class=\"right\">Right: %s", r.Access)
-	// A route without errors of its own has no list of them.
+	// A route without specific errors has no list of errors.
 	for i, code := range Codes(r) {
 		separator := ", "
 		if i == 0 {
@@ -138,7 +138,7 @@ func (p *page) errors() {
 	p.put("%s</section>\n", tableEnd)
 }
 
-// input writes the table of the fields that a caller sends, if there are any.
+// input writes the table of the fields that a caller sends, if the route has any.
 func (p *page) input(title string, fields []Field) {
 	if len(fields) == 0 {
 		return
@@ -184,7 +184,7 @@ func Curl(p Part, r *route.Route) string {
 		base = "$DULY_ADMIN_URL"
 	}
 	token := "/tokens/$ID"
-	if r.Method == "PUT" { // the import of a token that was made elsewhere
+	if r.Method == "PUT" { // PUT imports a token that was created elsewhere
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
 	// Names and IDs differ by folder, so these pairs replace the folder too.
@@ -199,7 +199,7 @@ func Curl(p Part, r *route.Route) string {
 	if r.Method != "GET" {
 		parts[0] += " -X " + r.Method
 	}
-	// An open route works without a token, and its example shows that.
+	// An open route needs no token, so its example has none.
 	if r.Access != auth.Open {
 		parts[0] += ` -H "Authorization: Bearer $DULY_TOKEN"`
 	}

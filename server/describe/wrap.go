@@ -50,7 +50,7 @@ func wrapJSON(text string) string {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':
-			i++ // the next character is escaped
+			i++ // skips the next character, because it is escaped
 		case c == '"':
 			quoted = !quoted
 		case c == ',' && !quoted:

@@ -10,22 +10,22 @@ import (
 // rankEvery is the time between two rankings.
 const rankEvery = time.Minute
 
-// maxRanked bounds the keys that a ranking compares.
+// maxRanked is the largest number of keys that a ranking compares.
 const maxRanked = 10_000
 
-// busiest gives series of their own to a bounded number of keys: the keys that were used
-// most in the last minutes. While series are free, every key gets one. It is safe for
-// concurrent use.
+// busiest gives separate series to a limited number of keys: those that were used most in the last
+// minutes. While series are free, every key gets one. It is safe for concurrent use.
 type busiest[K comparable, V any] struct {
 	max  int
 	mono func() time.Duration
-	// fold adds the counts of a key that loses its series to the counts of the others.
+	// fold adds the counts of a key that loses its series to the common counts of all keys without
+	// series.
 	fold func(from *V)
 
 	mu       sync.Mutex
 	ranked   map[K]*entry[V]
-	uses     map[K]float64 // of all keys, also of those without series
-	rankedAt time.Duration // of the last ranking
+	uses     map[K]float64 // recent uses of all keys, including those without series
+	rankedAt time.Duration // time of the last ranking
 }
 
 type entry[V any] struct{ value V }
@@ -50,7 +50,7 @@ func (b *busiest[K, V]) use(key K, do func(*V)) {
 	}
 
 	r := b.ranked[key]
-	// Nobody has to lose a series while some are free.
+	// While some series are free, no key has to lose one.
 	if r == nil && len(b.ranked) < b.max {
 		r = &entry[V]{}
 		b.ranked[key] = r
@@ -62,15 +62,15 @@ func (b *busiest[K, V]) use(key K, do func(*V)) {
 	do(&r.value)
 }
 
-// rank takes series from keys that are used less than others. The series of another key
-// then starts at zero, so no counter ever decreases. The caller holds b.mu.
+// rank takes series from keys that are used less than other keys. The new series of another key
+// starts at zero, so no counter ever decreases. The caller holds b.mu.
 func (b *busiest[K, V]) rank() {
 	keys := make([]K, 0, len(b.uses))
 	for key := range b.uses {
 		keys = append(keys, key)
 	}
-	// A key with a series keeps it until another key is used twice as much. A series
-	// that comes and goes is of little use.
+	// A key with a series keeps it until another key is used twice as much. A series that often
+	// disappears and returns is of little use.
 	weight := func(key K) float64 {
 		if b.ranked[key] != nil {
 			return 2 * b.uses[key]

@@ -8,17 +8,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// counters count what this process has done with the jobs of one queue, or the messages
-// of one topic.
+// counters count the operations of this process on the jobs of one queue, or on the messages of one
+// topic.
 type counters struct {
-	pushed    [duly.Exists + 1]atomic.Int64 // by outcome
-	published [duly.Exists + 1]atomic.Int64 // by outcome, of a topic
+	pushed    [duly.Exists + 1]atomic.Int64 // pushed jobs by outcome
+	published [duly.Exists + 1]atomic.Int64 // published messages of a topic by outcome
 	delivered atomic.Int64
-	settled   [duly.Bury + 1]atomic.Int64 // by settlement
-	late      atomic.Pointer[durations]   // nil: in the common histogram of the others
+	settled   [duly.Bury + 1]atomic.Int64 // settled jobs by settlement
+	late      atomic.Pointer[durations]   // histogram of lateness; nil means the common histogram
 }
 
-// pushes returns the counters of pushes. It returns none for nil.
+// pushes returns the counters of pushed jobs. It returns nil for nil.
 func (c *counters) pushes() []atomic.Int64 {
 	if c == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *counters) settles() []atomic.Int64 {
 type counterSet struct {
 	slots         *Slots[duly.QueueRef, *counters]
 	maxHistograms int
-	other         counters // of the queues without a slot
+	other         counters // counters of the queues without a slot
 	otherLate     *durations
 }
 
@@ -59,8 +59,8 @@ func (s *counterSet) get(ref duly.QueueRef) *counters {
 	return &s.other
 }
 
-// newCounters creates the counters of a queue. The namespaces share the histograms as
-// they share the slots.
+// newCounters creates the counters of a queue. The histograms are divided among namespaces in the
+// same way as the slots.
 func (s *counterSet) newCounters(ref duly.QueueRef, all map[duly.QueueRef]*counters) *counters {
 	c, histograms, total := &counters{}, map[string]int{}, 0
 	for q, k := range all {
@@ -78,15 +78,15 @@ func (s *counterSet) newCounters(ref duly.QueueRef, all map[duly.QueueRef]*count
 	return c
 }
 
-// freeHistogram takes a histogram from a namespace with the most histograms, unless a
-// namespace with own histograms has a fair share already. It reports whether a histogram
-// is free now. histograms has their number by namespace.
+// freeHistogram takes a histogram from a namespace with the most histograms, unless the namespace
+// with own histograms has a fair share already. It reports whether a histogram is free now.
+// histograms has their number by namespace.
 func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms map[string]int, own int) bool {
 	most := 0
 	for _, n := range histograms {
 		most = max(most, n)
 	}
-	// Taking one would only exchange the namespaces.
+	// Taking a histogram would only swap the two namespaces.
 	if own+1 >= most {
 		return false
 	}
@@ -101,10 +101,11 @@ func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms m
 	return false
 }
 
-// evict adds the counts of a queue that loses its slot to the counts of the others. A
-// concurrent count may be lost.
+// evict adds the counts of a queue that loses its slot to the common counts. A concurrent count may
+// be lost.
 func (s *counterSet) evict(c *counters) {
-	// Each count moves at once, so a concurrent one is in one place or the other.
+	// Each count moves in one atomic step, so a concurrent increment ends up in one of the two
+	// places.
 	for i := range c.pushed {
 		s.other.pushed[i].Add(c.pushed[i].Swap(0))
 	}
@@ -123,8 +124,8 @@ func (s *counterSet) evict(c *counters) {
 // remove frees the slot of a destroyed queue.
 func (s *counterSet) remove(ref duly.QueueRef) { s.slots.Remove(ref) }
 
-// Delivered returns how many deliveries this process has reserved from each queue that
-// has counters of its own.
+// Delivered returns how many deliveries this process has reserved from each queue that has separate
+// counters.
 func (m *Metrics) Delivered() map[duly.QueueRef]int64 {
 	counters := m.queues.slots.All()
 	all := make(map[duly.QueueRef]int64, len(counters))
@@ -142,7 +143,7 @@ func (s *counterSet) collect(ch chan<- prometheus.Metric) {
 	s.otherLate.collect(ch, jobLateness, otherName, otherName)
 }
 
-// collect skips counters that are zero: with several servers, many queues are pushed to
+// collect omits counters that are zero, because with several servers, many queues are pushed to
 // through some of them and emptied through others.
 func (c *counters) collect(ch chan<- prometheus.Metric, namespace, queue string) {
 	nonZero := func(m *definition, n int64, labels ...string) {

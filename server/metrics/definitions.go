@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Metric describes one metric for people.
+// Metric describes one metric for the documentation.
 type Metric struct {
 	Name, Type string
 	Labels     []string
@@ -54,7 +54,7 @@ const (
 	histogram = "histogram"
 )
 
-// The statistics of the engine's queues and topics.
+// The metrics of the engine's queues and topics.
 var (
 	queueJobs = defineQueue("queue_jobs", gauge,
 		"Jobs by state: delayed, ready, blocked, leased, dead or done. A job that is due counts as ready.", "state")
@@ -117,7 +117,7 @@ var (
 		"The age of the last survey. A survey is reused for one second, and for ten times its duration.")
 )
 
-// The counts of this process.
+// The metrics of this process.
 var (
 	jobsPushed = defineQueue("jobs_pushed_total", counter,
 		"Jobs that this server has pushed, by outcome: created, merged or exists.", "outcome")
@@ -153,8 +153,7 @@ var (
 	buildInfo = define("build_info", gauge, "1, with the versions of duly and of Go.", "version", "goversion")
 )
 
-// otherName is the label of the queues without series of their own. No queue has this
-// name.
+// otherName is the label value for all queues without separate series. No queue can have this name.
 const otherName = "_other"
 
 // queueCounter is a counter of the engine's queues.
@@ -163,7 +162,7 @@ type queueCounter struct {
 	of func(*duly.Counters) *int64
 }
 
-// groupCounter is a counter of groups, and topicCounter one of topics.
+// groupCounter defines a counter of groups, and topicCounter a counter of topics.
 type (
 	groupCounter struct {
 		*definition

@@ -82,7 +82,7 @@ func (m *Metrics) deliver(c *counters, late *observations) {
 		return
 	}
 	c.delivered.Add(late.total)
-	// A queue without a histogram shares that of the others.
+	// A queue without a histogram uses the common one.
 	h := c.late.Load()
 	if h == nil {
 		h = m.queues.otherLate

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxBounds is the maximum number of bounds of a histogram.
+// maxBounds is the largest number of bucket bounds of a histogram.
 const maxBounds = 12
 
 const (
@@ -35,8 +35,8 @@ var (
 // durations is a histogram. An observation costs two atomic additions.
 type durations struct {
 	bounds []time.Duration
-	counts []atomic.Uint64 // one more than bounds
-	sum    atomic.Int64    // in microseconds, which suffices for two billion hours
+	counts []atomic.Uint64 // counts per bucket, one more than bounds
+	sum    atomic.Int64    // sum in microseconds; an int64 is enough for two billion hours
 }
 
 func newDurations(bounds []time.Duration) *durations {
@@ -68,7 +68,7 @@ func (o *observations) note(bounds []time.Duration, d time.Duration) {
 	o.sum += int64(d / time.Microsecond)
 }
 
-// add adds observations, and resets them.
+// add adds observations to the histogram, and resets the observations.
 func (h *durations) add(o *observations) {
 	for i := range h.counts {
 		if o.counts[i] > 0 {

@@ -15,14 +15,14 @@ import (
 // requests counts the requests of one route.
 type requests struct {
 	method, path string
-	classes      [6]atomic.Int64 // by the status' first digit
+	classes      [6]atomic.Int64 // number of answers by the first digit of the status
 	took         *durations
 }
 
 // Route implements route.Meter. Routes with the same method and pattern, for example on
 // two addresses, share their counts.
 func (m *Metrics) Route(method, path string) func(status int, took time.Duration) {
-	// A pattern without a method serves all of them.
+	// A pattern without a method serves all methods.
 	if method == "" {
 		method = "any"
 	}
@@ -71,7 +71,7 @@ func (p panics) Collect(ch chan<- prometheus.Metric) { counterValue(ch, httpPani
 // Serve writes the metrics of a gatherer in the format of Prometheus.
 func Serve(g prometheus.Gatherer, c *route.Call) error {
 	p := &response{header: http.Header{}, status: http.StatusOK}
-	// One metric that cannot be read must not hide the others.
+	// One metric that cannot be read must not hide the other metrics.
 	options := promhttp.HandlerOpts{DisableCompression: true, ErrorHandling: promhttp.ContinueOnError}
 	promhttp.HandlerFor(g, options).ServeHTTP(p, c.R)
 	return c.ReplyAs(p.status, p.header.Get("Content-Type"), p.Bytes())

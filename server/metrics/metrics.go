@@ -12,27 +12,27 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// DefaultQueues is how many queues have series of their own.
+// DefaultQueues is the default of Config.Queues: the number of queues that have separate series.
 const DefaultQueues = 1000
 
 const (
-	// maxHistograms is how many queues have a histogram of their own. A histogram is
-	// more than a dozen series.
+	// maxHistograms is the number of queues that have a separate histogram. A histogram is more
+	// than a dozen series.
 	maxHistograms = 100
-	// maxCalls bounds the calls to a store that have series of their own.
+	// maxCalls is the number of different calls to a store that have separate series.
 	maxCalls = 200
 )
 
 // Config configures Metrics. The zero value works.
 type Config struct {
-	// Queues is how many queues have series of their own in each metric. The other
-	// queues share a series. Default DefaultQueues.
+	// Queues is the number of queues that have separate series in each metric. The other queues
+	// share a series. Default DefaultQueues.
 	Queues int
 	// Version is a label of duly_build_info.
 	Version string
 }
 
-// Metrics counts what one process does. It is safe for concurrent use.
+// Metrics counts the operations of one process. It is safe for concurrent use.
 type Metrics struct {
 	cfg     Config
 	queues  *counterSet
@@ -42,7 +42,7 @@ type Metrics struct {
 
 	limited atomic.Int64
 
-	mu     sync.Mutex // held to add a route or a call
+	mu     sync.Mutex // held while a route or a call is added
 	routes map[[2]string]*requests
 	calls  atomic.Pointer[map[[2]string]*durations]
 }
@@ -60,8 +60,8 @@ func New(cfg Config) *Metrics {
 	return m
 }
 
-// Gatherer returns a gatherer of these metrics, the survey, the Go runtime, the process,
-// and other collectors.
+// Gatherer returns a gatherer of these metrics, the survey, the Go runtime, the process, and the
+// given collectors.
 func (m *Metrics) Gatherer(survey *Survey, others ...prometheus.Collector) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
@@ -70,7 +70,7 @@ func (m *Metrics) Gatherer(survey *Survey, others ...prometheus.Collector) prome
 	return r
 }
 
-// Queues returns how many queues have series of their own.
+// Queues returns how many queues have separate series.
 func (m *Metrics) Queues() int { return m.cfg.Queues }
 
 // Describe implements prometheus.Collector.
@@ -113,7 +113,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // come from the program, not from a caller.
 func (m *Metrics) Called(engine, call string, took time.Duration) {
 	name := [2]string{engine, call}
-	// Every call of an engine gets here, so the common case takes no lock.
+	// Every call of an engine comes here, so the common case takes no lock.
 	h := (*m.calls.Load())[name]
 	if h == nil {
 		h = m.addCall(name)

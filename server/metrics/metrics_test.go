@@ -69,7 +69,7 @@ func (f *fake) Namespaces(context.Context, duly.PageParams) (duly.NamePage, erro
 
 func (f *fake) Queues(_ context.Context, _ string, p duly.PageParams) (duly.NamePage, error) {
 	if p.Cursor == "" {
-		return duly.NamePage{Next: "more"}, nil // a page may be empty
+		return duly.NamePage{Next: "more"}, nil // a page may be empty although more pages follow
 	}
 	return duly.NamePage{Names: f.queues}, nil
 }
@@ -145,7 +145,7 @@ func TestIncompleteSnapshot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // so that the timeout needs no real time
+			synctest.Test(t, func(t *testing.T) { // in a bubble, the timeout needs no real time
 				s := survey(&fake{queues: []string{"a", "b", "c"}, stats: stats}, clock.NewFake(), 2)
 				text := gathered(t, s)
 				if !strings.Contains(text, "duly_scrape_complete 0") || strings.Contains(text, otherName) ||
@@ -242,8 +242,8 @@ func (p *paged) Survey(_ context.Context, namespace string, params duly.PagePara
 	return page, nil
 }
 
-// Alerts exclude paused queues by their gauge. In a common series, the jobs of a paused
-// queue do not count as late.
+// Alerts exclude paused queues by their gauge. In the common series of all other queues, the jobs
+// of a paused queue do not count as late.
 func TestPausedQueuesAreNotLate(t *testing.T) {
 	t.Parallel()
 	ages := map[string]time.Duration{"a": 1, "b": 9, "c": 8, "d": 2}
@@ -339,7 +339,7 @@ func TestSurveyReadsPages(t *testing.T) {
 	}
 }
 
-// An incomplete snapshot of a caller that left is not reused for others.
+// An incomplete snapshot of a caller that left is not reused for other callers.
 func TestSnapshotOfCallerThatLeft(t *testing.T) {
 	t.Parallel()
 	leaving, leave := context.WithCancel(t.Context())

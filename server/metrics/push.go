@@ -13,19 +13,19 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// maxDestinations is how many destinations of HTTP push have series of their own.
-// Producers choose callback URLs, so the number of destinations is not bounded.
+// maxDestinations is the number of destinations of HTTP push that have separate series. Producers
+// choose callback URLs, so the number of destinations is not bounded.
 const maxDestinations = 100
 
-// With all six classes, these destinations would have 600 series of requests. Each has
-// series for ownClasses classes, and all together for spareClasses more. The requests of
-// other classes count as _other.
+// With all six classes, these destinations would have 600 series of requests. So each destination
+// has series for ownClasses classes, and all destinations share spareClasses more. The requests of
+// further classes count as _other.
 const (
 	ownClasses   = 2
 	spareClasses = 40
 )
 
-// The counts of this process's dispatcher.
+// The metrics of this process's dispatcher of HTTP push.
 var (
 	pushRequests = define("push_requests_total", counter,
 		"Requests of HTTP push by class of the answer: 2xx to 5xx, or none without an answer. destination is target:NAME, "+
@@ -63,10 +63,10 @@ var (
 type PushRequest struct {
 	Namespace   string
 	Destination string // target:NAME or a host
-	Status      int    // 0 without an answer
+	Status      int    // status of the answer, or 0 without an answer
 	Took        time.Duration
 	Bytes       int
-	// First is true for the first try of a job. Late is then its lateness.
+	// First is true for the first try of a job. Late is set only in that case.
 	First bool
 	Late  time.Duration
 }
@@ -78,16 +78,17 @@ type PushGate struct {
 	Limit, InFlight, HeldBack int
 }
 
-// Push counts what a dispatcher does. It is a prometheus.Collector, and safe for
+// Push counts the requests and jobs of a dispatcher. It is a prometheus.Collector, and safe for
 // concurrent use.
 type Push struct {
 	// gates and memory are called for each scrape.
 	gates  func() []PushGate
 	memory func() int64
 
-	destinations   *busiest[[2]string, destinationCounters]
-	other          destinationCounters // without series of their own; destinations.mu guards it
-	spare          int                 // free spareClasses; destinations.mu guards it
+	destinations *busiest[[2]string, destinationCounters]
+	// Counters of all destinations without separate series; guarded by destinations.mu.
+	other          destinationCounters
+	spare          int // free ones of the spareClasses; guarded by destinations.mu
 	took, late     *durations
 	mu             sync.Mutex
 	waits          map[string]int64
@@ -100,7 +101,7 @@ type Push struct {
 // destinationCounters count the requests to one destination. The mutex of
 // Push.destinations guards them.
 type destinationCounters struct {
-	classes     [6]int64 // by the first digit of the status
+	classes     [6]int64 // number of requests by the first digit of the status
 	duration    time.Duration
 	bytes, held int64
 }
@@ -156,8 +157,8 @@ func (p *Push) Requested(r PushRequest) {
 	}
 }
 
-// withSeries returns s if it has a series for a class or gets one now, and else the
-// counters of the others. The caller holds destinations.mu.
+// withSeries returns s if s has a series for the class or gets one now. Otherwise it returns the
+// common counters. The caller holds destinations.mu.
 func (p *Push) withSeries(s *destinationCounters, class int) *destinationCounters {
 	switch {
 	case s == &p.other, s.classes[class] > 0, s.usedClasses() < ownClasses:
@@ -169,7 +170,7 @@ func (p *Push) withSeries(s *destinationCounters, class int) *destinationCounter
 	return &p.other
 }
 
-// HeldBack counts a job that was released because of its gate.
+// HeldBack counts a job that was released because the gate of its host was closed.
 func (p *Push) HeldBack(namespace, destination string) {
 	p.count(namespace, destination, func(s *destinationCounters) { s.held++ })
 }
@@ -197,10 +198,10 @@ func (p *Push) Disabled() { p.disabled.Add(1) }
 // NoticeFailed counts a notice that could not be stored.
 func (p *Push) NoticeFailed() { p.noticesFailed.Add(1) }
 
-// Closed counts a gate that was closed.
+// Closed counts that a gate was closed.
 func (p *Push) Closed() { p.closures.Add(1) }
 
-// ClockDiffers notes how far the clock of this process is ahead of the engine's.
+// ClockDiffers records by how much the clock of this process is ahead of the engine's clock.
 func (p *Push) ClockDiffers(by time.Duration) { p.clockDifferent.Store(int64(by)) }
 
 // Describe implements prometheus.Collector.
@@ -241,7 +242,7 @@ func (p *Push) Collect(ch chan<- prometheus.Metric) {
 	p.collectGates(ch)
 }
 
-// collect skips counters that are zero.
+// collect omits counters that are zero.
 func (s *destinationCounters) collect(ch chan<- prometheus.Metric, labels ...string) {
 	requests := int64(0)
 	for class, n := range s.classes {
@@ -267,13 +268,13 @@ func (s *destinationCounters) collect(ch chan<- prometheus.Metric, labels ...str
 // collectGates collects the gates of the busiest hosts, and the sum of all others.
 func (p *Push) collectGates(ch chan<- prometheus.Metric) {
 	gates := p.gates()
-	// Ties keep their order, the most recently used first.
+	// Gates with equal use keep their order: the most recently used one comes first.
 	slices.SortStableFunc(gates, func(a, b PushGate) int {
 		return cmp.Compare(b.InFlight+b.HeldBack, a.InFlight+a.HeldBack)
 	})
 
 	other := PushGate{Host: otherName}
-	// Limits of several hosts cannot be added, so the others have no series of limits.
+	// The limits of several hosts cannot be added, so the common series has no limits.
 	for i, g := range gates {
 		if i >= maxDestinations {
 			other.InFlight += g.InFlight

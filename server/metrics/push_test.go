@@ -37,8 +37,8 @@ func gather(t *testing.T, p *Push) map[string]map[string]float64 {
 	return all
 }
 
-// C16.132: 10 000 hosts cause at most 250 series per metric. The busiest hosts have their
-// own, also those that become busy later. No counter decreases.
+// C16.132: 10 000 hosts cause at most 250 series per metric. The busiest hosts have separate
+// series, even if they become busy later. No counter decreases.
 func TestPushSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
@@ -147,7 +147,7 @@ func TestPushSeriesOfAllClassesAreBounded(t *testing.T) {
 		}
 	}
 
-	// Other hosts take the series of some of these, also those of their classes.
+	// Other hosts take some of the series of these hosts, including those of their classes.
 	for host := 5000; host < 5050; host++ {
 		send(host, 404, 50)
 	}

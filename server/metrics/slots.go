@@ -7,24 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// Slots holds the values of a bounded number of keys, such as queues with series of
-// their own. The namespaces share the slots. While some are free, every key gets one.
-// Then a namespace with the most slots loses one to a namespace with fewer. So a
-// namespace with many queues does not take the slots of others. Slots is safe for
-// concurrent use, and Get of a key with a slot takes no lock.
+// Slots holds the values of a limited number of keys, such as queues with separate series. The
+// namespaces share the slots. While some are free, every key gets one. Then a namespace with the
+// most slots loses one to a namespace with fewer. So a namespace with many queues does not take the
+// slots of others. Slots is safe for concurrent use, and Get of a key with a slot takes no lock.
 type Slots[K comparable, V any] struct {
 	cfg SlotsConfig[K, V]
-	mu  sync.Mutex // held to change now
+	mu  sync.Mutex // held while now is changed
 	now atomic.Pointer[slotMap[K, V]]
 }
 
 // SlotsConfig configures Slots. All fields must be set.
 type SlotsConfig[K comparable, V any] struct {
 	Max int
-	// Name returns the namespace and the name of a key. In a namespace that loses a
-	// slot, it is the key with the last name.
+	// Name returns the namespace and the name of a key. If a namespace loses a slot, the key with
+	// the last name loses it.
 	Name func(K) (namespace, name string)
-	// New creates the value of a key that gets a slot. It must not change all.
+	// New creates the value of a key that gets a slot. New must not change the map all.
 	New func(key K, all map[K]V) V
 	// Evict is called when a key loses its slot.
 	Evict func(K, V)
@@ -34,7 +33,7 @@ type SlotsConfig[K comparable, V any] struct {
 type slotMap[K comparable, V any] struct {
 	values       map[K]V
 	perNamespace map[string]int
-	largest      int // of perNamespace
+	largest      int // largest value in perNamespace
 }
 
 // NewSlots returns Slots that are all free.
@@ -65,15 +64,15 @@ func (s *Slots[K, V]) Get(key K) (V, bool) {
 // available reports whether a key without a slot can get one.
 func (s *Slots[K, V]) available(now *slotMap[K, V], key K) bool {
 	namespace, _ := s.cfg.Name(key)
-	// A namespace takes slots from another only while it has fewer, or they would exchange them for
-	// ever.
+	// A namespace takes slots from another one only while it has fewer slots. Otherwise the two
+	// would swap slots forever.
 	return len(now.values) < s.cfg.Max || now.perNamespace[namespace]+1 < now.largest
 }
 
 func (s *Slots[K, V]) add(key K) (v V, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Another call may have added the key.
+	// Another call may have added the key since the check without the lock.
 	now := s.now.Load()
 	if v, ok := now.values[key]; ok {
 		return v, true
@@ -95,8 +94,8 @@ func (s *Slots[K, V]) add(key K) (v V, ok bool) {
 	return v, true
 }
 
-// victim returns the key that loses its slot: of the namespaces with the most slots, the
-// key with the last name in the last of them.
+// victim returns the key that loses its slot: the last key by name, of the last namespace among
+// those with the most slots.
 func (s *Slots[K, V]) victim(now *slotMap[K, V]) (victim K) {
 	lastNamespace, lastName := "", ""
 	for key := range now.values {
@@ -135,9 +134,9 @@ func (s *Slots[K, V]) store(values map[K]V) {
 	s.now.Store(next)
 }
 
-// divide divides slots among namespaces that want so many each. No namespace gets more
-// than it wants, and a namespace that wants more has at least as many as any other. The
-// first namespaces get the remainder.
+// divide divides slots among namespaces. wanted has the number that each of them wants. No
+// namespace gets more than it wants, and a namespace that wants more has at least as many as any
+// other. The first namespaces get the remainder.
 func divide(slots int, wanted []int) []int {
 	shares := make([]int, len(wanted))
 	for slots > 0 {
@@ -151,7 +150,7 @@ func divide(slots int, wanted []int) []int {
 			break
 		}
 
-		// What small namespaces leave is divided again in the next round.
+		// Slots that small namespaces do not need are divided again in the next round.
 		each := max(1, slots/unsatisfied)
 		for i := range wanted {
 			more := min(each, wanted[i]-shares[i], slots)

@@ -19,8 +19,8 @@ import (
 // largeNamespace is a namespace with many queues. Its name comes first.
 const largeNamespace = "aaa"
 
-// R5: a namespace with many queues does not take the series of other namespaces, neither in
-// a survey nor in the counts of this process.
+// R5: a namespace with many queues takes no series from other namespaces, neither in a survey nor
+// in the counts of this process.
 func TestNamespacesShareSeries(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -129,7 +129,7 @@ func TestDivideIsFair(t *testing.T) {
 	}
 }
 
-// A namespace without a histogram gets one from the namespace with the most, until both
+// A namespace without a histogram gets one from the namespace with the most histograms, until both
 // have a fair share.
 func TestNamespacesShareHistograms(t *testing.T) {
 	t.Parallel()

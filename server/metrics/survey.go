@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// surveyTimeout bounds one survey. It is shorter than the 10 s after which
-	// Prometheus gives a scrape up.
+	// surveyTimeout is the longest duration of one survey. Prometheus gives up a scrape after 10 s.
 	surveyTimeout = 5 * time.Second
 	// maxConcurrent bounds the namespaces that a survey reads at the same time.
 	maxConcurrent = 8
@@ -32,7 +31,7 @@ type SurveyConfig struct {
 	// not affect the others, and an error in a namespace does not affect the other
 	// namespaces of its list.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
-	// Queues is how many queues, and how many topics, have series of their own. Default
+	// Queues is the number of queues, and the number of topics, that have separate series. Default
 	// DefaultQueues.
 	Queues int
 	// Topics, if set, are read too.
@@ -46,11 +45,11 @@ type Survey struct {
 
 	mu     sync.Mutex // held while the queues are read
 	last   *Snapshot
-	readAt time.Duration // when last was complete, monotonic
-	next   time.Duration // when the queues may be read again, monotonic
+	readAt time.Duration // monotonic time at which last was complete
+	next   time.Duration // monotonic time from which the queues may be read again
 }
 
-// NewSurvey returns a Survey. It reads nothing yet.
+// NewSurvey returns a Survey that has not read anything yet.
 func NewSurvey(cfg SurveyConfig) *Survey {
 	if cfg.Queues <= 0 {
 		cfg.Queues = DefaultQueues
@@ -66,19 +65,19 @@ type Snapshot struct {
 	// Queues are the first queues of each namespace, by name. The namespaces share the
 	// series fairly.
 	Queues []QueueStats
-	// Other is the sum of all other queues, and OtherQueues their number.
+	// Other is the sum of all queues without separate series, and OtherQueues their number.
 	Other       duly.Stats
 	OtherQueues int
 	// Topics are the first topics of each namespace, by name.
 	Topics []TopicStats
-	// Complete reports whether every queue was read. Other does not contain queues that
-	// were not.
+	// Complete reports whether every queue was read. Other does not contain queues that were not
+	// read.
 	Complete bool
 	// Took is the duration of the survey.
 	Took time.Duration
 }
 
-// QueueStats are the statistics of one queue.
+// QueueStats has the statistics of one queue.
 type QueueStats struct {
 	Queue  duly.QueueRef
 	Stats  duly.Stats
@@ -107,7 +106,7 @@ func (s *Survey) snapshot(ctx context.Context) (snapshot *Snapshot, age time.Dur
 	end := s.cfg.Clock.Mono()
 	snapshot.Took = end - begin
 
-	// A caller that left has interrupted the survey. Other callers must not get it.
+	// A caller that left has interrupted the survey. Other callers must not get its result.
 	if ctx.Err() == nil {
 		s.last, s.readAt, s.next = snapshot, end, end+max(minAge, ageFactor*snapshot.Took)
 	}
@@ -151,7 +150,7 @@ func (s *Survey) combine(all []*namespaceStats, complete bool) *Snapshot {
 	for i, n := range all {
 		wanted[i] = len(n.first)
 	}
-	// A namespace with many queues must not take the series of the others.
+	// A namespace with many queues must not take the series of other namespaces.
 	for i, own := range divide(s.cfg.Queues, wanted) {
 		snapshot.add(all[i], own)
 	}
@@ -199,8 +198,8 @@ func (s *Survey) eachNamespace(ctx context.Context, f func(namespace string) err
 	return complete
 }
 
-// namespaceStats are the statistics of one namespace: its first queues, and the sum of
-// the others.
+// namespaceStats has the statistics of one namespace: those of its first queues, and the sum of the
+// remaining ones.
 type namespaceStats struct {
 	namespace  string
 	first      []contract.QueueStats
@@ -222,7 +221,7 @@ func (n *namespaceStats) readTopics(ctx context.Context, topics contract.Topics,
 
 // readQueues reads the queues of the namespace page by page.
 func (n *namespaceStats) readQueues(ctx context.Context, from contract.Surveyor, maximum int) {
-	// A queue without statistics still counts as one of the first, see add.
+	// A queue whose statistics can't be read still counts as one of the first; see add.
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var page contract.SurveyPage
 		err := protect(func() (err error) {
@@ -251,8 +250,8 @@ func (n *namespaceStats) readQueues(ctx context.Context, from contract.Surveyor,
 	}
 }
 
-// add adds a namespace. Its first own queues have series of their own. A queue that
-// could not be read keeps its series, so that no other queue gets it for a short time.
+// add adds a namespace. Its first `own` queues have separate series. A queue that could not be read
+// keeps its series, so that no other queue gets it for a short time.
 func (s *Snapshot) add(n *namespaceStats, own int) {
 	for i := range n.first {
 		q := &n.first[i]
@@ -343,7 +342,7 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 		collectTopic(ch, &snapshot.Topics[i])
 	}
 
-	// In an incomplete snapshot the sum would be too small.
+	// If the snapshot is incomplete, the sum would be too small.
 	if snapshot.Complete && snapshot.OtherQueues > 0 {
 		s.collectQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &snapshot.Other)
 	}
@@ -370,7 +369,7 @@ func (s *Survey) collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, stat
 		counterValue(ch, c.definition, *c.of(&stats.Counters), q.Namespace, q.Name)
 	}
 
-	// Most queues have no schedules, and their series would only be zeros.
+	// Most queues have no schedules, and their series would be only zeros.
 	if stats.Schedules == 0 {
 		return
 	}

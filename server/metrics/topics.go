@@ -16,8 +16,8 @@ type TopicStats struct {
 	Stats duly.TopicStats
 }
 
-// readTopics reads the first topics of a namespace, up to a maximum. It reports whether it
-// could read them all.
+// readTopics reads the first topics of a namespace, up to a maximum. It reports whether it could
+// read all of these topics.
 func readTopics(
 	ctx context.Context, topics contract.Topics, namespace string, maximum int,
 ) (all []TopicStats, complete bool) {
@@ -43,7 +43,7 @@ func readTopics(
 				return err
 			})
 			switch {
-			case errors.Is(err, duly.ErrNotFound): // destroyed meanwhile
+			case errors.Is(err, duly.ErrNotFound): // the topic was destroyed since
 			case err != nil:
 				return all, false
 			default:

@@ -24,8 +24,8 @@ func (a *API) checkJob(j *duly.Job) error {
 	return a.checkDestinations("callback", j.Callback, j.OnDone, j.OnDead)
 }
 
-// checkDestinations checks the destinations of jobs and of their notices. first is the field of
-// the first one.
+// checkDestinations checks the destinations of jobs and of their notices. first is the field name
+// of the first destination.
 func (a *API) checkDestinations(first string, destinations ...string) error {
 	given := slices.ContainsFunc(destinations, func(d string) bool { return d != "" })
 	// Most jobs have no destination.

@@ -10,7 +10,7 @@ const exampleInfo = `{"id":"order:2","queue":"mail","body":"welcome","priority":
 	`"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none","due":"2030-01-01T00:01:00.000Z",` +
 	`"state":"ready","size":7,"attempt":1,"failures":0,"stalls":0,"pushed_at":"2030-01-01T00:00:00.000Z"}`
 
-// The documents of the routes for queues and jobs.
+// The documentation of the routes for queues and jobs.
 var (
 	pushJobsDoc = route.Doc{
 		ID: "pushJobs", Summary: "Push jobs",

@@ -21,16 +21,16 @@ type Config struct {
 	// Surveyor surveys the engine. Removed has the feeds of its removed jobs.
 	Surveyor contract.Surveyor
 	Removed  *cancelfeed.Feeds
-	// Topics are the topics of the engine. Nil: it has none.
+	// Topics are the topics of the engine, or nil if it has none.
 	Topics contract.Topics
-	// Scheduler has the schedules of the engine. Nil: it has none.
+	// Scheduler has the schedules of the engine. It is nil if the engine has no schedules.
 	Scheduler duly.Scheduler
 	// Stepper makes the steps of a trim. Nil: trim is unsupported.
 	Stepper Stepper
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
 	// and with -1 when it ends.
 	Polling func(n int)
-	// Push is HTTP push. The zero value is a server without it.
+	// Push is HTTP push. The zero value means that the server has no HTTP push.
 	Push Push
 	// CheckDestination, if set, returns an error for a URL that may not be called.
 	CheckDestination func(field, destination string) error
@@ -130,8 +130,8 @@ func (a *API) settle(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
 }
 
-// callWithGood calls an engine with the items without an error. It returns one result per item:
-// the engine's, or the error of the item.
+// callWithGood calls an engine with the items that have no error yet. It returns one result per
+// item: that of the engine, or the error of the item.
 func callWithGood[T, R any](items *wire.Items[T], call func([]T) ([]R, error), failed func(error) R) ([]R, error) {
 	// No item has an error in the common case, which needs no copy.
 	good := items.Good()
@@ -195,15 +195,15 @@ func (a *API) wait(c *route.Call) error {
 		return err
 	}
 	err = c.ReplyNow(http.StatusOK, wire.ReadyForm.Append(c.Out(), ready))
-	// The caller does not know that a job is ready, so another one has to reserve it.
+	// The caller does not learn that a job is ready, so another caller must reserve the job.
 	if ready && err != nil {
 		a.poll.Pass(c, p)
 	}
 	return err
 }
 
-// canceled answers with the jobs that were removed after a cursor. A caller whose answer is lost
-// repeats the request.
+// canceled answers a request with the jobs that were removed after a cursor. A caller whose answer
+// is lost repeats the request.
 func (a *API) canceled(c *route.Call) error {
 	ask, err := route.Read(c, wire.CanceledAskForm.ReadRequest)
 	if err != nil {
@@ -227,7 +227,7 @@ func (a *API) canceled(c *route.Call) error {
 		return err
 	}
 
-	// A waiting call holds no memory, so it is reserved only for the answer.
+	// A waiting call uses no memory for an answer, so memory is reserved only now.
 	size := wire.SizeOfCanceled(answer)
 	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (a *API) reserve(c *route.Call) error {
 		return c.Reply(http.StatusOK, wire.DeliveriesForm.Append(c.Out(), nil))
 	}
 
-	// A caller that is gone gets no jobs: Deliver releases them.
+	// If the caller has left, Deliver releases the jobs.
 	return a.poll.Deliver(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
 		return wire.DeliveriesForm.Append(out, deliveries)
 	})

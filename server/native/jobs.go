@@ -43,7 +43,8 @@ func (a *API) jobs(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
 }
 
-// pageSize returns the maximum size of a list, and a likely size for one without bodies.
+// pageSize returns the maximum size of a list in bytes, and a likely size for a list without
+// bodies.
 func (a *API) pageSize(p duly.ListParams) int64 {
 	n := p.Limit
 	if n == 0 {

@@ -14,13 +14,13 @@ const (
 		`"private_key":"whsk_…","public_key":"whpk_…"}`
 )
 
-// The errors of routes for the namespace, and for a target that must exist.
+// The errors of routes for a namespace, and of routes for a target that must exist.
 var (
 	needsPush   = []duly.Code{duly.CodeUnsupported}
 	needsTarget = []duly.Code{duly.CodeUnsupported, duly.CodeNotFound}
 )
 
-// The documents of the routes for HTTP push.
+// The documentation of the routes for HTTP push.
 var (
 	putTargetDoc = route.Doc{
 		ID: "putTarget", Summary: "Create or change a target",

@@ -9,7 +9,7 @@ const (
 	pushPath    = "/v1/{namespace}/push"
 	targetsPath = pushPath + "/targets"
 	targetPath  = targetsPath + "/{name}"
-	targetBody  = 128 << 10 // with a CA
+	targetBody  = 128 << 10 // a target may contain the certificates of authorities
 )
 
 // pushRoutes returns the routes of HTTP push.

@@ -24,7 +24,7 @@ func (a *API) queues(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	// Sizes need reads of every queue, so a list has them only on request.
+	// Statistics need reads of every queue, so a list has them only on request.
 	if stats {
 		return a.survey(c, p)
 	}
@@ -39,7 +39,7 @@ func (a *API) queues(c *route.Call) error {
 const queueBytes = 1 << 10
 
 func (a *API) survey(c *route.Call, p duly.PageParams) error {
-	// The memory depends on the limit, so the default is needed here.
+	// The reserved memory depends on the limit, so the default is filled in here.
 	if p.Limit == 0 {
 		p.Limit = duly.DefaultPage
 	}
@@ -53,7 +53,7 @@ func (a *API) survey(c *route.Call, p duly.PageParams) error {
 	return c.Reply(http.StatusOK, wire.QueuesForm.Append(c.Room(len(queues.Queues)*queueBytes), queues))
 }
 
-// boolParam returns a query parameter, false if it is absent.
+// boolParam returns a query parameter. It returns false if the parameter is absent.
 func boolParam(c *route.Call, name string) (bool, error) {
 	text := c.Query(name)
 	if text == "" {
@@ -85,7 +85,7 @@ func (a *API) configure(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	// The engine stores any URL. Only the server knows which it may call.
+	// The engine stores any URL. Only the server knows which URLs it may call.
 	if err := a.checkDestinations("push_url", patch.Push.URL, patch.Push.OnDone, patch.Push.OnDead); err != nil {
 		return err
 	}
@@ -99,10 +99,10 @@ func (a *API) configure(c *route.Call) error {
 	return c.Empty()
 }
 
-// plain returns a handler of an operation on a queue that has no parameters and no result.
+// plain returns a handler for an operation on a queue that has no parameters and no result.
 func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handler {
 	return func(c *route.Call) error {
-		// A field would have no effect, so it is refused before the operation.
+		// A field in the body would have no effect, so it is refused before the operation.
 		err := empty(c)
 		if err == nil {
 			err = operate(c, queue(c))

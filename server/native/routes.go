@@ -9,31 +9,31 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// The bounds on request bodies, in bytes. A batch may have 8 MiB of bodies as base64 or with
-// escapes, and other fields.
+// The bounds on request bodies, in bytes. A batch may have 8 MiB of bodies, which are longer as
+// base64 or with escapes, and other fields.
 const (
 	batchBody = 2 * duly.MaxBatchBytes
 	smallBody = 64 << 10
 	idsBody   = 512 << 10
-	noBody    = 64 // an empty object with some space
+	noBody    = 64 // room for an empty object
 )
 
-// The rights whose limits count calls.
+// The rights whose token limits count calls.
 const produce, consume = contract.RightProduce, contract.RightConsume
 
 // Routes returns the table of routes.
 func (a *API) Routes() []route.Route {
 	// The factor 2 is for a body as base64 or with escapes.
 	one := int64(2*a.poll.MaxBody() + smallBody)
-	// A batch with one job of the largest body must fit.
+	// A batch must have room for one job with the largest body.
 	batch := max(one, batchBody)
 	return slices.Concat(
 		a.hotRoutes(batch, one), a.queueRoutes(), a.jobRoutes(one), a.scheduleRoutes(), a.topicRoutes(batch),
 		a.pushRoutes())
 }
 
-// hotRoutes returns the routes of producers and workers. batch and one bound the bodies of a
-// batch and of a single job, in bytes.
+// hotRoutes returns the routes of producers and workers. batch and one are the maximum lengths of
+// the request bodies with a batch and with a single job, in bytes.
 func (a *API) hotRoutes(batch, one int64) []route.Route {
 	return []route.Route{
 		{

@@ -10,7 +10,7 @@ const exampleSchedule = `{"name":"nightly","spec":"0 3 * * *","zone":"Europe/Ber
 	`"catchup":"one","overlap":"skip","template":{"body":"report"},"version":1893456000000000,"paused":false,` +
 	`"next":"2030-01-01T02:00:00.000Z","fired":0,"skipped":0,"missed":0}`
 
-// The documents of the routes of schedules.
+// The documentation of the routes for schedules.
 var (
 	putScheduleDoc = route.Doc{
 		ID: "putSchedule", Summary: "Create or change a schedule",

@@ -59,7 +59,7 @@ func (a *API) onSchedules(h scheduleHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Scheduler == nil {
 			return contract.Errorf(duly.CodeUnsupported,
-				"this server's engine has no schedules; use an engine with schedules")
+				"the engine of this server has no schedules; use a server whose engine has them")
 		}
 		return h(c, a.cfg.Scheduler, queue(c), c.PathValue("name"))
 	}
@@ -149,7 +149,7 @@ func (a *API) triggerSchedule(c *route.Call, schedules duly.Scheduler, q duly.Qu
 	if err := empty(c); err != nil {
 		return err
 	}
-	// The run uses the stored template, so the caller needs no right to read it.
+	// The run uses the stored template, so the caller needs no right to read the template.
 	info, err := schedules.GetSchedule(c.Context(), q, name)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (a *API) deleteSchedule(c *route.Call, schedules duly.Scheduler, q duly.Que
 	if text := c.Query("version"); text != "" {
 		var err error
 		if version, err = strconv.ParseInt(text, 10, 64); err != nil || version <= 0 {
-			return contract.Invalid("version", "must be the version of the schedule; leave it out to delete any version")
+			return contract.Invalid("version", "must be the version of the schedule; leave version out to delete any version")
 		}
 	}
 

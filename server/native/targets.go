@@ -15,12 +15,12 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// Push is what the routes of HTTP push need. The zero value is for a server without HTTP push.
+// Push has what the routes of HTTP push need. The zero value is for a server without HTTP push.
 type Push struct {
-	// Targets are nil for an engine that stores none.
+	// Targets is nil for an engine that stores no targets.
 	Targets *target.Store
-	// Hosts returns the gates of the hosts that jobs of a namespace go to. Nil: this server
-	// sends none.
+	// Hosts returns the gates of the hosts that jobs of a namespace go to. It is nil if this server
+	// sends no jobs.
 	Hosts func(namespace string) []contract.PushHost
 	// Test sends a test request to a target. Changed is called after this server has changed
 	// a target.
@@ -37,7 +37,7 @@ func (a *API) onTargets(h pushHandler) route.Handler {
 		// The routes exist on every server, so that the error names the reason.
 		if a.cfg.Push.Targets == nil {
 			return contract.Errorf(duly.CodeUnsupported,
-				"this server has no HTTP push; use another server, or an engine that stores targets")
+				"this server has no HTTP push, because its engine stores no targets; use another server")
 		}
 		return h(c, a.cfg.Push.Targets, c.PathValue("name"))
 	}
@@ -49,7 +49,8 @@ func (a *API) changing(h pushHandler) route.Handler {
 		if err := h(c, targets, name); err != nil {
 			return err
 		}
-		// This server's dispatcher uses the change at once. Others notice it by themselves.
+		// The dispatcher of this server uses the change at once. Other servers notice it by
+		// themselves.
 		a.cfg.Push.Changed()
 		return c.Empty()
 	})
@@ -144,7 +145,7 @@ func keysOf(secret string) (*sign.Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A caller can bring the symmetric secret alone. The asymmetric pair is always ours.
+	// A caller can set only the symmetric secret. The server always creates the asymmetric pair.
 	pair := sign.NewPair()
 	pair.Replace(s)
 	return &pair, nil
@@ -166,13 +167,13 @@ func (a *API) enable(enabled bool) pushHandler {
 			return err
 		}
 		// Deliveries start or stop, so the log names the caller.
-		c.Log().Info("a target was enabled or disabled",
+		c.Log().Info("a target of HTTP push was enabled or disabled",
 			"namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Caller())
 		return nil
 	}
 }
 
-// rotate rotates the secret of a target, or that of the namespace.
+// rotate replaces the secret of a target, or that of the namespace, by a new one.
 func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	p, err := route.Read(c, wire.PushRotateForm.ReadRequest)
 	if err != nil {
@@ -184,7 +185,7 @@ func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	}
 
 	overlap := sign.DefaultOverlap
-	// An overlap of 0 is a valid choice, so only an absent one gets the default.
+	// An overlap of 0 is a valid value, so only a missing overlap gets the default.
 	if p.Overlap != nil {
 		overlap = *p.Overlap
 	}
@@ -203,7 +204,7 @@ func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	// A secret that was shown is in somebody's hands: the log names the caller.
+	// A person has seen the secret now, so the log names the caller.
 	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Caller())
 	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), contract.PushSecret{
 		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),

@@ -9,7 +9,7 @@ import (
 // needsTopics returns the errors of a route of a topic.
 func needsTopics(more ...duly.Code) []duly.Code { return append(more, duly.CodeUnsupported) }
 
-// The documents of the routes for topics and groups.
+// The documentation of the routes for topics and groups.
 var (
 	publishMessagesDoc = route.Doc{
 		ID: "publishMessages", Summary: "Publish messages",

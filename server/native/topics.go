@@ -23,7 +23,7 @@ func (a *API) onTopic(h topicHandler) route.Handler {
 		// The routes exist for every engine, so that the error names the reason.
 		if a.cfg.Topics == nil {
 			return contract.Errorf(duly.CodeUnsupported,
-				"this server's engine has no topics; use a queue, or an engine with topics")
+				"the engine of this server has no topics; use a queue, or a server whose engine has topics")
 		}
 		return h(c, a.cfg.Topics, duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("topic")})
 	}
@@ -86,8 +86,8 @@ func (a *API) read(c *route.Call, topics contract.Topics, topic duly.QueueRef) e
 	return c.Reply(http.StatusOK, wire.EntriesForm.Append(c.Room(size), read))
 }
 
-// readAndWait reads a page and waits for its first message. It waits for one message before it
-// reads the page, so that a waiting call holds no memory for a page.
+// readAndWait reads a page and waits for its first message. It first waits for a single message, so
+// that a waiting call uses no memory for a page.
 func (a *API) readAndWait(
 	c *route.Call, topics contract.Topics, topic duly.QueueRef, p contract.ReadParams,
 ) (contract.ReadPage, error) {
@@ -122,15 +122,15 @@ func (a *API) readAndWait(
 	}
 }
 
-// awaitMessage waits until there is a message at a place, or the time has passed. over reports
-// that the caller must not wait any longer.
+// awaitMessage waits until there is a message at a position, or until the wait time has passed.
+// over reports whether the caller must not wait any longer.
 func (a *API) awaitMessage(
 	c *route.Call, topics contract.Topics, topic duly.QueueRef, from duly.From, left time.Duration,
 ) (over bool, err error) {
 	a.cfg.Polling(1)
 	defer a.cfg.Polling(-1)
 	return poll.Until(c, func(ctx context.Context) error {
-		// One message is enough to end the wait, and needs no memory for a page.
+		// One message is enough to end the wait. Reading it needs no memory for a page.
 		_, err := topics.Read(ctx, topic, contract.ReadParams{From: from, Limit: 1, Wait: left})
 		return err
 	})
@@ -145,7 +145,7 @@ func (a *API) delayed(c *route.Call, topics contract.Topics, topic duly.QueueRef
 	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
 		return err
 	}
-	if p.Bodies { // bodies always need this right
+	if p.Bodies { // reading bodies always needs this right
 		if err := c.Require(auth.Consume); err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (a *API) delayedMessage(c *route.Call, topics contract.Topics, topic duly.Q
 	if err != nil {
 		return err
 	}
-	// The size of a list of one message bounds that of the message.
+	// A message is at most as large as a list with only this message.
 	size := wire.SizeOfDelayed(contract.DelayedPage{Messages: []duly.Message{m}}, true)
 	if err := c.ReserveMemory(int64(len(m.Body) + size)); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (a *API) seek(c *route.Call, topics contract.Topics, topic duly.QueueRef) e
 	if err != nil {
 		return err
 	}
-	if to == "" { // a forgotten field must not replay the whole log
+	if to == "" { // without this check, a missing field would replay the whole log
 		return contract.Invalid("from",
 			"is missing, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic")
 	}
@@ -278,16 +278,16 @@ func (a *API) seek(c *route.Call, topics contract.Topics, topic duly.QueueRef) e
 	return c.Reply(http.StatusOK, wire.SeekedForm.Append(c.Out(), result))
 }
 
-// trim makes one bounded step of the topic.
+// trim makes one step of the topic, which deletes a limited number of messages.
 func (a *API) trim(c *route.Call, topics contract.Topics, topic duly.QueueRef) error {
 	if err := empty(c); err != nil {
 		return err
 	}
 	if a.cfg.Stepper == nil {
-		return contract.Errorf(duly.CodeUnsupported, "this server does not own its engine's storage, which trims by itself")
+		return contract.Errorf(duly.CodeUnsupported, "this server does not own its engine's storage, which trims topics by itself")
 	}
 
-	// Step does nothing for an unknown topic, whose name may be mistyped.
+	// Step does nothing if the topic is unknown, so a mistyped name must be noticed here.
 	if _, err := topics.Topic(c.Context(), topic); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Observer has functions that an Engine calls. Each may be nil. They run in the
+// Observer has functions that an Engine calls. Each function may be nil. The functions run in the
 // goroutine of the call and must not block.
 type Observer struct {
 	// Pushing is called before a push. It returns the context and the jobs for the
@@ -38,10 +38,10 @@ type Engine struct {
 	observers []Observer
 }
 
-// New returns an engine that calls e, and the observers in their order.
+// New returns an engine that calls e, and then the observers in their order.
 func New(e contract.Engine, observers ...Observer) *Engine { return &Engine{e, observers} }
 
-// Observe adds an observer. It must be called before the first call of the engine.
+// Observe adds an observer. It must be called before the engine's first call.
 func (e *Engine) Observe(o Observer) { e.observers = append(e.observers, o) }
 
 // Namespace implements contract.Namespacer.

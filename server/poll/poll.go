@@ -18,13 +18,13 @@ type Config struct {
 	// Passer belongs to the engine without its decorators. Default
 	// contract.PasserOf(Engine).
 	Passer contract.Passer
-	// MaxBody is the engine's bound on one job's body, in bytes. Default
+	// MaxBody is the largest body of a job that the engine accepts, in bytes. Default
 	// duly.DefaultMaxBody.
 	MaxBody int
 	// Clock must be set.
 	Clock duly.Clock
-	// Leased, if set, is called with the shortest lease of each answer. The server
-	// sweeps when it may have run out.
+	// Leased, if set, is called with the shortest lease of each answer. The server uses it to sweep
+	// when that lease may have run out.
 	Leased func(time.Duration)
 }
 
@@ -45,14 +45,13 @@ func New(cfg Config) *Poll {
 	return &Poll{cfg}
 }
 
-// MaxBody returns the engine's bound on one job's body, in bytes.
+// MaxBody returns the largest body of a job that the engine accepts, in bytes.
 func (p *Poll) MaxBody() int { return p.cfg.MaxBody }
 
 // Leased notes that leases of length d were granted or extended.
 func (p *Poll) Leased(d time.Duration) { p.cfg.Leased(d) }
 
-// Bodies returns the maximum size of n jobs' bodies in one result of the engine, in
-// bytes.
+// Bodies returns the maximum size of the bodies of n jobs in one result of the engine, in bytes.
 func (p *Poll) Bodies(n int) int64 {
 	n = min(max(n, 1), duly.MaxBatch)
 	return min(int64(n)*int64(p.cfg.MaxBody), max(int64(p.cfg.MaxBody), duly.MaxBatchBytes))
@@ -67,9 +66,9 @@ type Params struct {
 	WaitMax int
 }
 
-// Reserve reserves jobs, and waits while no job is ready. The caller must pass the
-// deliveries to Deliver. Reserve returns none when the time has passed, never
-// before, or when the server drains.
+// Reserve reserves jobs, and waits while no job is ready. The caller must pass the deliveries to
+// Deliver. Without a ready job, Reserve returns no deliveries when the wait time has passed, or
+// when the server drains.
 func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 	var begin time.Duration
 	if params.Wait > 0 {
@@ -98,8 +97,8 @@ func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 	}
 }
 
-// reserve calls the engine once. After a Wait that returned ready, woken is true: if
-// reserve then fails early, it passes the wake-up on.
+// reserve calls the engine once. woken says that a Wait has just returned ready. In that case,
+// reserve passes the wake-up on if it fails early.
 func (p *Poll) reserve(c *route.Call, r duly.ReserveParams, woken bool) ([]duly.Delivery, error) {
 	if err := c.ReserveMemory(p.Bodies(r.Max)); err != nil {
 		if woken {
@@ -135,10 +134,9 @@ func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err err
 	return ready, over, err
 }
 
-// Until calls wait with a context that ends when the caller hangs up, when its token
-// changes or is revoked, and when the server drains. If the context has ended, over
-// is true and err is the answer to the caller. It is nil if the server drains or the
-// token has changed.
+// Until calls wait with a context that ends when the caller hangs up, when its token changes or is
+// revoked, and when the server drains. If the context has ended, over is true and err is the answer
+// to the caller. err is nil if the server drains or the token has changed.
 func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err error) {
 	ctx, release, err := c.LongContext(c.Draining())
 	if err != nil {
@@ -158,13 +156,13 @@ func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err 
 	return true, refusal(context.Cause(ctx))
 }
 
-// Pass reports to the engine that a caller whose Wait was ready does not reserve.
+// Pass tells the engine that a caller whose Wait returned ready does not reserve.
 func (p *Poll) Pass(c *route.Call, w duly.WaitParams) {
 	p.cfg.Passer.Pass(c.Context(), w.Namespace, w.Queues)
 }
 
-// refusal returns the answer to a caller whose token ended during the wait. It is nil
-// for a changed token: the caller may poll again and gets the new rights then.
+// refusal returns the answer to a caller whose token ended during the wait. It is nil for a changed
+// token, because the caller may poll again with the new rights.
 func refusal(cause error) error {
 	if auth.Changed(cause) {
 		return nil
@@ -172,8 +170,8 @@ func refusal(cause error) error {
 	return cause
 }
 
-// Deliver writes deliveries to the caller, or releases them. The answer is what write
-// appends, about size bytes.
+// Deliver writes deliveries to the caller, or releases them. write appends the answer, which has
+// about size bytes.
 func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, write func(out []byte) []byte) error {
 	shortest := deliveries[0].LeaseEnd.Sub(deliveries[0].Now)
 	receipts := make([]duly.Receipt, len(deliveries))
@@ -183,7 +181,7 @@ func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, writ
 		receipts[i] = deliveries[i].Receipt
 		bodies += len(deliveries[i].Body)
 	}
-	// The server sweeps when the first of the leases may have ended.
+	// The server sweeps when the shortest of these leases may have ended.
 	p.cfg.Leased(shortest)
 
 	delivered := false
@@ -196,7 +194,7 @@ func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, writ
 	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
 		return err
 	}
-	// From here on the deliveries exist only as the text of the answer.
+	// From here on the deliveries exist only in the text of the answer.
 	if err := c.ReplyNow(http.StatusOK, write(c.Room(size))); err != nil {
 		return err
 	}
@@ -204,8 +202,8 @@ func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, writ
 	return nil
 }
 
-// releaseTime bounds the release of deliveries that no caller got. If it fails, the
-// jobs come back when their leases end.
+// releaseTime is the longest time for the release of deliveries that no caller got. If it fails,
+// the jobs come back when their leases end.
 const releaseTime = 10 * time.Second
 
 func (p *Poll) release(c *route.Call, receipts []duly.Receipt) {
@@ -217,7 +215,7 @@ func (p *Poll) release(c *route.Call, receipts []duly.Receipt) {
 		releases[i] = duly.SettleRequest{Receipt: receipt, As: duly.Release}
 	}
 	if _, err := p.cfg.Engine.Settle(ctx, c.Namespace, releases); err != nil {
-		c.Log().Warn("releasing the deliveries of a disconnected caller failed; they come back when their leases end",
+		c.Log().Warn("the deliveries of a disconnected caller could not be released; they come back when their leases end",
 			"count", len(releases), "code", string(duly.CodeOf(err)))
 	}
 }

@@ -26,7 +26,7 @@ func New(p trace.TracerProvider) *Tracer {
 	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces"), otelduly.Pushing(otelduly.Provider(p))}
 }
 
-// Pushing implements server.Tracer: the jobs carry the trace of the caller's request.
+// Pushing implements server.Tracer. It gives the jobs the trace of the caller's request.
 func (t *Tracer) Pushing(ctx context.Context, jobs []duly.Job) (
 	context.Context, []duly.Job, func(results []duly.PushResult, err error),
 ) {
