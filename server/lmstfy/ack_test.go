@@ -48,7 +48,7 @@ func TestAckEndsTheDelivery(t *testing.T) {
 	})
 }
 
-// An ack deletes a job whose last delivery is not one of this server.
+// An ack deletes a job whose last delivery was not made by this server.
 func TestAckOfAnotherDeliveryDeletesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(p *play, token string) (id string){

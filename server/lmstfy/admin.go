@@ -20,19 +20,19 @@ import (
 
 // Admin is lmstfy's admin API.
 //
-// lmstfy requires no credentials there unless it has accounts. This API requires a token with
-// the right admin for all namespaces, or an account. If Open returns true, a request from the
-// same machine needs neither. Such a request names the machine by a loopback address, passes no
-// proxy, and does not come from another site through a browser. It gets no metrics, and tokens
-// with the right admin do not exist for it.
+// lmstfy's own admin API requires no credentials unless accounts are configured. This API requires
+// a token with the right admin for all namespaces, or an account. If Open returns true, a request
+// from the same machine needs neither. Such a request names the machine by a loopback address,
+// passes no proxy, and does not come from another site through a browser. Such a request gets no
+// metrics, and cannot see or change tokens with the right admin.
 type Admin struct {
 	Engine   contract.Engine
 	Registry contract.Registry
-	Pools    *pools.Pools // nil: there is one engine
+	Pools    *pools.Pools // nil if there is only one engine
 	Guard    *auth.Guard
 	Router   *route.Router
-	// Open reports whether callers from the same machine need no token. It is for a
-	// loopback address without accounts.
+	// Open reports whether callers from the same machine need no token. It must return false unless
+	// the address is on the loopback and there are no accounts.
 	Open func() bool
 	// Gatherer has the metrics for /metrics, see [API.Collectors].
 	Gatherer prometheus.Gatherer
@@ -65,22 +65,23 @@ func (a *Admin) Routes() []route.Route {
 		routes[i].Access = auth.Operator
 		routes[i].Dialect = &route.Dialect{JSON: jsonType, Fail: failAdmin, Admit: a.admit}
 		if routes[i].Path == "/metrics" {
-			// Metrics name every namespace, so even an open API requires credentials for them.
+			// Metrics name every namespace, so they require credentials even if the API is open.
 			routes[i].Dialect.Admit = admitAuthenticated
 		}
 	}
 	return routes
 }
 
-// smallBody bounds the bodies of forms and limiters, in bytes.
+// smallBody is the maximum size of the bodies of forms and limiters, in bytes.
 const smallBody = 64 << 10
 
-// Handler returns a handler of the routes. Other requests go to next.
+// Handler returns a handler of the routes. Requests to other paths go to next.
 func (a *Admin) Handler(next http.Handler) http.Handler {
 	r := newPathRouter(a.Router, a.Routes(), nil, func(c *route.Call) error {
 		return c.ReplyAs(http.StatusNotFound, "text/plain", []byte("404 page not found"))
 	})
-	// Only paths that begin like a route are lmstfy's. The others belong to duly's admin API.
+	// Only paths that begin like a route belong to lmstfy's API. Other paths belong to duly's admin
+	// API.
 	firsts := map[string]bool{}
 	for i := range r.entries {
 		firsts[r.entries[i].segments[1]] = true
@@ -108,23 +109,23 @@ func admitAuthenticated(c *route.Call) (*auth.Grant, error) {
 func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && isLocal(c.R) {
-		// A browser on this machine may send a request of another site.
+		// A browser on this machine may send a request for another site.
 		return nil, c.CheckOrigin()
 	}
 	return admitAuthenticated(c)
 }
 
-// shows reports whether a caller may see and change a token. A caller without credentials may
-// not if the token has the right admin. No caller of this API may if the token is for all
-// namespaces, because lmstfy has no such tokens.
+// shows reports whether a caller may see and change a token. A caller without credentials may not
+// see a token with the right admin. No caller of this API may see a token for all namespaces,
+// because lmstfy has no such tokens.
 func shows(c *route.Call, t *contract.Token) bool {
 	return t.Namespace != contract.AllNamespaces && (c.Authenticated() || !t.Rights.Includes(contract.RightAdmin))
 }
 
-// isLocal reports whether a request comes from this machine and names it by a loopback address.
-// A browser may be sent here by another name that resolves to this machine.
+// isLocal reports whether a request comes from this machine and names it by a loopback address. The
+// name is checked because a page in a browser may use another name that resolves to this machine.
 func isLocal(r *http.Request) bool {
-	// A proxy on this machine passes on requests of others.
+	// A proxy on this machine forwards requests of other machines.
 	for _, header := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if r.Header.Get(header) != "" {
 			return false
@@ -144,8 +145,8 @@ func loopback(hostport string) bool {
 	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// failAdmin returns the answer to an error on the admin address. If credentials are missing, it
-// asks for them as lmstfy does.
+// failAdmin returns the answer to an error on the admin address. If credentials are missing, the
+// answer asks for them as lmstfy does.
 func failAdmin(c *route.Call, err error) (status int, body []byte) {
 	if errors.Is(err, duly.ErrUnauthorized) {
 		c.W.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
@@ -157,7 +158,7 @@ func failAdmin(c *route.Call, err error) (status int, body []byte) {
 	return fail(c, err)
 }
 
-// eachPage calls page for each page of a list. page returns the cursor of the next one.
+// eachPage calls page for each page of a list. page returns the cursor of the next page.
 func eachPage(ctx context.Context, page func(p duly.PageParams) (next string, err error)) error {
 	p := duly.PageParams{Limit: duly.MaxBatch}
 	for {

@@ -127,7 +127,7 @@ func TestAdminTokensAndMetricsNeedAToken(t *testing.T) {
 	}
 }
 
-// X17: reading changes nothing.
+// X17: a request that only reads changes nothing in the store.
 func TestReadingAdminRoutesChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
@@ -146,7 +146,7 @@ func TestReadingAdminRoutesChangesNothing(t *testing.T) {
 	}
 }
 
-// Without lmstfy's API, the native API has none of its routes and metrics.
+// If lmstfy's API is switched off, the server has none of its routes and metrics.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = server.LmstfyOff })

@@ -27,8 +27,8 @@ type API struct {
 	metrics *metrics
 }
 
-// New returns the API of an engine. p reserves jobs of that engine. in are the pools behind
-// it, nil for the default one alone.
+// New returns the API of an engine. p reserves jobs of that engine. in are the pools behind the
+// engine, or nil if there is only the default pool.
 func New(engine contract.Engine, p *poll.Poll, in *pools.Pools, guard *auth.Guard, c duly.Clock) *API {
 	return &API{
 		engine: engine, poll: p, pools: in, guard: guard, clock: c,
@@ -44,8 +44,8 @@ func (a *API) SetDefaults(d Defaults) { a.defaults = d }
 // begins with it.
 const Prefix = "/api/"
 
-// maxBody is lmstfy's bound on a body and on an element of a bulk publish, in bytes. maxBulk
-// is enough for 64 elements and their JSON.
+// maxBody is lmstfy's limit for a body and on an element of a bulk publish, in bytes. maxBulk is
+// enough for 64 elements and their JSON.
 const (
 	maxBody = 1 << 20
 	maxBulk = maxJobs*maxBody + 64<<10

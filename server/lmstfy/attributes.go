@@ -10,13 +10,13 @@ import (
 const (
 	attributePrefix   = "Job-Attr-"
 	maxAttributes     = 16
-	maxAttributeName  = 32  // bytes; longer ones are cut
-	maxAttributeValue = 128 // bytes; longer ones are cut
+	maxAttributeName  = 32  // in bytes; longer names are cut
+	maxAttributeValue = 128 // in bytes; longer values are cut
 )
 
 // readAttributes returns the attributes of a job in a request's headers. versioned reports whether
-// the request enables them. Of names that are equal after the cut, the first in alphabetical
-// order counts.
+// the request enables them. If names are equal after the cut, the first one in alphabetical order
+// counts.
 func readAttributes(h http.Header) (attributes map[string]string, versioned bool, err error) {
 	if !strings.EqualFold(h.Get("Enable-Job-Version"), "YES") {
 		return nil, false, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// maxJobs bounds the jobs of one bulk publish.
+// maxJobs is the maximum number of jobs in one bulk publish.
 const maxJobs = 64
 
 type publishedBulk struct {
@@ -50,8 +50,8 @@ func (a *API) publishBulk(c *route.Call) error {
 	return reply(c, http.StatusCreated, publishedBulk{ids, "published"})
 }
 
-// elements splits a JSON array into the texts of its elements, within the bounds of a bulk
-// publish. It copies nothing, because the text may be long and have many elements.
+// elements splits a JSON array into the texts of its elements, up to the limits of a bulk publish.
+// It copies nothing, because the text may be long and have many elements.
 func elements(text []byte) ([][]byte, error) {
 	text = bytes.Trim(text, whitespace)
 	// Valid text lets elementEnd count brackets without errors.
@@ -85,7 +85,7 @@ func elements(text []byte) ([][]byte, error) {
 const whitespace = " \t\r\n"
 
 // elementEnd returns where the first element of a valid array ends: at the comma or the bracket
-// after it.
+// that follows it.
 func elementEnd(text []byte) int {
 	depth, quoted := 0, false
 	for i := 0; ; i++ {

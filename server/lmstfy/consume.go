@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// maxCount bounds the jobs of one consume.
+// maxCount is the maximum number of jobs in one consume.
 const maxCount = 100
 
 // consume answers with one job for a count of 1, and with an array for any other count.
@@ -19,7 +19,7 @@ func (a *API) consume(c *route.Call) error {
 		return err
 	}
 	deliveries, err := a.poll.Reserve(c, params)
-	// Nothing was leased. A client that closed only its own half reads 404.
+	// No job was leased. A client that closed only its half of the connection gets a 404.
 	if c.Gone() && errors.Is(err, context.Canceled) {
 		err = nil
 	}
@@ -28,14 +28,15 @@ func (a *API) consume(c *route.Call) error {
 	}
 
 	if len(deliveries) == 0 {
-		c.Refund() // before the answer, because the next call may follow it at once
+		c.Refund() // refunds before the answer, because the next call may follow the answer at once
 		return nothing(c)
 	}
 
 	jobs := make([]job, len(deliveries))
 	for i := range deliveries {
 		jobs[i] = deliveredJob(&deliveries[i])
-		a.receipts.put(&deliveries[i]) // before the answer, because the ack may follow it at once
+		// Stores before the answer, because the ack may follow the answer at once.
+		a.receipts.put(&deliveries[i])
 	}
 
 	// lmstfy answers with an object for one job, and with an array for a count.
@@ -52,8 +53,8 @@ func (a *API) consume(c *route.Call) error {
 	return err
 }
 
-// readConsume reads the parameters of a consume. After a wait it takes one job, whatever the
-// count.
+// readConsume reads the parameters of a consume. A consume that waits returns one job, whatever its
+// count is.
 func (a *API) readConsume(c *route.Call) (none poll.Params, err error) {
 	p := query(c)
 	ttr, err := p.number("ttr", 32, inSeconds(a.defaults.TTR))

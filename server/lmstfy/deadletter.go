@@ -15,13 +15,13 @@ type deadForm struct {
 	Queue     string `json:"queue"`
 }
 
-// peekDead answers with the ID of the oldest dead job, "" if there is none.
+// peekDead answers with the ID of the oldest dead job, or "" if there is none.
 func (a *API) peekDead(c *route.Call) error {
 	stats, err := a.engine.Stats(c.Context(), queue(c))
 	if err != nil {
 		return err
 	}
-	// The size and the head come from two calls, so they may belong to different moments.
+	// The number of dead jobs and the oldest one come from two calls, so they may differ in time.
 	first := duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 1}}
 	page, err := a.engine.List(c.Context(), queue(c), first)
 	if err != nil {
@@ -52,7 +52,7 @@ type respawned struct {
 func readLimit(p params) (int64, error) { return p.signed("limit", 1, 1, math.MaxInt64) }
 
 // respawn requeues the oldest dead jobs, with one try. It requeues as many as were dead when it
-// began, because some may die again meanwhile.
+// began, because some of them may die again during the call.
 func (a *API) respawn(c *route.Call) error {
 	p := query(c)
 	limit, err := readLimit(p)
@@ -75,11 +75,12 @@ func (a *API) respawn(c *route.Call) error {
 		if err != nil {
 			return err
 		}
-		// Another caller has requeued or deleted the rest.
+		// Another caller has requeued or deleted the remaining jobs.
 		if len(results) == 0 {
 			break
 		}
-		// A job that another caller took meanwhile counts too, else this might not end.
+		// A job that another caller took in between counts as well. Otherwise the loop might not
+		// end.
 		left -= int64(len(results))
 		for i := range results {
 			if results[i].Err == nil {

@@ -12,9 +12,9 @@ import (
 // refusal is an error with lmstfy's own text.
 type refusal struct {
 	status int
-	body   any    // of the types in wire.go
-	text   string // for the log
-	cause  error  // the error of the contract
+	body   any    // a type in wire.go, which is sent as JSON
+	text   string // text for the log
+	cause  error  // error of the contract that caused the answer
 }
 
 func refuse(status int, text string) error {
@@ -40,8 +40,8 @@ func (r *refusal) Error() string { return r.text }
 // Unwrap returns the error of the contract.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// fail returns the answer to an error. Faults of the store stay in the log, except a bound that
-// was reached, because an operator has set it.
+// fail returns the answer to an error. Faults of the store are not shown to callers, except a limit
+// that was reached, because an operator has set that limit.
 func fail(_ *route.Call, err error) (status int, body []byte) {
 	var r *refusal
 	if !errors.As(err, &r) {
@@ -61,12 +61,12 @@ func translate(err error) *refusal {
 		status, text = code.HTTPStatus(), "no room for more jobs"
 	case duly.CodeTooLarge:
 		status, text = code.HTTPStatus(), "body too large"
-	case duly.CodeUnauthorized: // a token that was revoked while its request waited
+	case duly.CodeUnauthorized: // the token was revoked while its request waited
 		status, text = code.HTTPStatus(), "invalid token"
 	case duly.CodeInvalid, duly.CodeLimited:
 		status, text = code.HTTPStatus(), messageOf(err)
 	case duly.CodeUnavailable:
-		if asksForRetry(err) { // a failure of the store is 500, as in lmstfy
+		if asksForRetry(err) { // a failure of the store gets status 500, as in lmstfy
 			status, text = code.HTTPStatus(), messageOf(err)
 		}
 	}

@@ -69,7 +69,7 @@ func FuzzAttributes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, on, name1, value1, name2, value2 string, more int) {
 		h := http.Header{"Enable-Job-Version": {on}}
 		set := func(name, value string) {
-			if headerName(name) && !strings.ContainsAny(value, "\x00\r\n") { // net/http refuses the others
+			if headerName(name) && !strings.ContainsAny(value, "\x00\r\n") { // net/http refuses other headers
 				h.Set(name, value)
 			}
 		}
@@ -118,7 +118,7 @@ func FuzzNames(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, namespace, list string) {
 		if namespace == "" || list == "" {
-			return // the router refuses it
+			return // the router refuses this request
 		}
 		if err := checkNames(namespace, list); err != nil {
 			refusedWith(t, err, errTooLong.Error(), errNamespace.Error(), errQueue.Error())
@@ -143,7 +143,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// M8: the elements of a bulk publish are those of encoding/json.
+// M8: the elements of a bulk publish are the same as those that encoding/json finds.
 func FuzzElements(f *testing.F) {
 	for _, s := range []string{"[]", "null", " [1, {\"a\":\"]\"} ,null]\n", "[\"\\\"],\",[]]", "[1,]", "", "[[[", "{}",
 		"[\"\\\\\",2]", "[1]x"} {

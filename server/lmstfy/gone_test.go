@@ -48,9 +48,9 @@ func (p *play) push(queue string, n int) {
 	}
 }
 
-// P4, GhostBlockedClient: a client that has disconnected 20 ms before a push gets no job of it. On
-// a busy machine the test waits until the server has noticed. The engine's clock does not advance,
-// so a job that was leased to that client would not come back.
+// P4, GhostBlockedClient: a client that has disconnected 20 ms before a push gets no job of that
+// push. On a busy machine the test waits until the server has noticed. The engine's clock does not
+// advance, so a job that was leased to that client would not come back.
 func TestClientDisconnectedBeforePushGetsNoJob(t *testing.T) {
 	t.Parallel()
 	for name, begin := range stages {
@@ -78,7 +78,7 @@ func hangUpBefore(t *testing.T, on *stage) {
 		for _, c := range conns {
 			c.Close()
 		}
-		for range conns { // the server notices that they have disconnected
+		for range conns { // until the server has noticed that they disconnected
 			<-p.gate.left
 		}
 		slowest = max(slowest, clock.Monotonic()-begin)
@@ -110,7 +110,7 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 	token := p.token("ns")
 	n := trials(1000)
 
-	for i := range n { // each has its own queue, so that the next one waits
+	for i := range n { // each client has its own queue, so that all of them wait
 		conn := p.dial(fmt.Sprintf("/api/ns/q%d?timeout=600&ttr=10", i), token)
 		<-p.gate.waiting
 		hangUp := time.AfterFunc(rand.N(10*time.Millisecond), func() { conn.Close() })
@@ -123,7 +123,7 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 	}
 
 	until(t, "every caller is answered or gone", func() bool {
-		log := p.log.String() // 404: it disconnected before it got a job
+		log := p.log.String() // status 404 means that the client disconnected before it got a job
 		return strings.Count(log, `"status":404`)+strings.Count(log, `"status":499`)+
 			strings.Count(log, `"status":200`) == n
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// An ID is a ULID whose last four bytes are the delay in seconds, little endian. With attributes
-// a digit precedes it. Its milliseconds and its order within the process are those of a number
-// of duly. So a job's ID can be its number, and jobs are delivered in the order of their
+// An ID is a ULID whose last four bytes are the delay in seconds, little endian. With attributes a
+// digit precedes it. Its time in milliseconds and its order within the process are the same as in a
+// job number of duly. So a job's ID can be its number, and jobs are delivered in the order of their
 // publishes.
 const version = "1"
 
@@ -28,7 +28,7 @@ func withDelay(n duly.Number, delay uint32) duly.Number {
 	return n
 }
 
-// createdAt returns the time in an ID. ok is false if the ID has none.
+// createdAt returns the time in an ID. ok is false if the ID contains no time.
 func createdAt(id string) (at time.Time, ok bool) {
 	// A ULID may begin with the same digit, so the length decides.
 	if len(id) == len(version)+26 && id[:len(version)] == version {
@@ -47,8 +47,8 @@ func elapsed(id string, pushedAt, now time.Time) int64 {
 	return max(0, now.Sub(pushedAt).Milliseconds())
 }
 
-// remaining returns the rest of a ttl in seconds, rounded as lmstfy's clients expect it. It
-// returns at least 1, because 0 means that the job has no ttl.
+// remaining returns the rest of a ttl in seconds, rounded as lmstfy's clients expect it. It is at
+// least 1, because 0 means that the job has no ttl.
 func remaining(expiresAt, now time.Time) uint32 {
 	if expiresAt.IsZero() {
 		return 0

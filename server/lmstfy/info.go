@@ -14,7 +14,7 @@ import (
 func indented(v any) []byte {
 	b, err := json.MarshalIndent(v, "", "    ")
 	if err != nil {
-		panic("lmstfy: " + err.Error()) // only types of this package
+		panic("lmstfy: " + err.Error()) // impossible, because only types of this package are encoded
 	}
 	return b
 }
@@ -23,7 +23,7 @@ func (a *Admin) pools(c *route.Call) error {
 	return c.Reply(http.StatusOK, indented(a.Pools.Names()))
 }
 
-// poolOr returns the name of a pool, by default that of the default pool.
+// poolOr returns the name of a pool. If it is empty, it returns the name of the default pool.
 func poolOr(name string) string {
 	if name == "" {
 		return contract.DefaultPool
@@ -35,7 +35,7 @@ func poolOr(name string) string {
 func (a *Admin) info(c *route.Call) error {
 	name := poolOr(c.R.URL.Query().Get("pool"))
 	if !a.Pools.Has(name) {
-		// For an unknown pool, lmstfy's answer is empty.
+		// For an unknown pool, lmstfy sends an empty answer.
 		return c.ReplyAs(http.StatusOK, "text/plain; charset=utf-8", nil)
 	}
 

@@ -25,7 +25,8 @@ func (p *play) raw(text string) (status int, header http.Header, body string) {
 		p.t.Fatal(err)
 	}
 	defer conn.Close()
-	go io.WriteString(conn, text) // the server may answer and close before it has read all of it
+	// The server may answer and close the connection before it has read the whole request.
+	go io.WriteString(conn, text)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		p.t.Fatal(err)
@@ -131,7 +132,7 @@ func TestTokenIsNeverRepeated(t *testing.T) {
 				}
 			}
 		}
-		// The native API ignores a token there, and does not repeat it either.
+		// The native API ignores a token in the query, and does not repeat it in the answer.
 		a := p.send("POST", "/v1/ns/push?token="+secret, `{"jobs":[]}`)
 		if a.status != http.StatusUnauthorized {
 			t.Errorf("the native API takes a token from a URL: %d %s", a.status, a.body)
@@ -141,7 +142,7 @@ func TestTokenIsNeverRepeated(t *testing.T) {
 
 	io.WriteString(answers, p.askAdmin("GET", "/metrics").body)
 	io.WriteString(answers, p.askAdmin("GET", "/token/ns").body)
-	p.gate.Engine = struct{ contract.Engine }{} // panics
+	p.gate.Engine = struct{ contract.Engine }{} // an engine whose calls panic
 	p.send("GET", "/api/ns/q?token="+token, "")
 	if said := answers.String(); strings.Contains(said, token) || strings.Contains(said, canary) {
 		at := max(strings.Index(said, token), strings.Index(said, canary))
@@ -152,7 +153,7 @@ func TestTokenIsNeverRepeated(t *testing.T) {
 	}
 }
 
-// An incomplete body and one without a length are answered with an error.
+// An incomplete body, and a body without a length, are answered with an error.
 func TestIncompleteBodies(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Settings.Grace = 100 * time.Millisecond })
@@ -243,7 +244,8 @@ func FuzzRequests(f *testing.F) {
 			if err != nil {
 				return
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // a waiting request disconnects
+			// Disconnects a request that waits.
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			r.RemoteAddr = "127.0.0.1:1"
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r.WithContext(ctx))

@@ -10,7 +10,7 @@ import (
 )
 
 // ack ends the delivery of a job. A job whose last delivery was by another server is deleted, in
-// any state. It is no error if the job does not exist.
+// any state. If the job does not exist, ack returns no error.
 func (a *API) ack(c *route.Call) error {
 	if err := a.ackOne(c); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (a *API) ack(c *route.Call) error {
 func (a *API) ackOne(c *route.Call) error {
 	id := c.PathValue("id")
 	found, err := a.settle(c.Context(), queue(c), id)
-	// Another server has delivered the job, or it is not leased.
+	// Either another server has delivered the job, or it is not leased.
 	if !found && err == nil {
 		found, err = a.remove(c.Context(), queue(c), id)
 	}
@@ -31,7 +31,7 @@ func (a *API) ackOne(c *route.Call) error {
 	return err
 }
 
-// settle ends a delivery by this server, and reports whether there was one.
+// settle ends a delivery that this server has made, and reports whether there was one.
 func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended bool, err error) {
 	receipt, ok := a.receipts.take(q, id)
 	if !ok {
@@ -63,8 +63,8 @@ func (a *API) peekQueue(c *route.Call) error {
 	return a.show(c, &j, max(0, j.Tries-j.Attempt+1))
 }
 
-// peekJob answers with a job in any state. For lmstfy a job does not exist if it is retained
-// after its ack, or if it is leased beyond its ttl. The answer has no tries, like lmstfy's.
+// peekJob answers with a job in any state. For lmstfy a job does not exist if it is retained after
+// its ack, or if it is leased beyond its ttl. Like lmstfy's answer, it has no field for tries.
 func (a *API) peekJob(c *route.Call) error {
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (a *API) size(c *route.Call) error {
 }
 
 // destroy deletes the ready jobs. Delayed, leased and dead jobs stay, and so does the queue:
-// the destruction of a queue could lose a job that is published meanwhile.
+// destroying the queue could lose a job that is published at the same time.
 func (a *API) destroy(c *route.Call) error {
 	before, err := a.engine.Stats(c.Context(), queue(c))
 	if err != nil {
@@ -122,8 +122,8 @@ func (a *API) destroy(c *route.Call) error {
 		return err
 	}
 
-	// The purge deletes the jobs that the engine has moved to ready. Some that were due have
-	// not been moved yet.
+	// The purge deletes only jobs that the engine has moved to ready. Some due jobs have not been
+	// moved yet, so the purge is repeated.
 	for due := before.Sizes.Ready - int64(purged); due > 0; due-- {
 		j, err := a.engine.Peek(c.Context(), queue(c))
 		if errors.Is(err, duly.ErrNotFound) {

@@ -24,8 +24,8 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// These tests send requests with one job each on many connections. An engine joins them into few
-// calls.
+// The tests in this file send requests with one job each on many connections. An engine joins them
+// into few calls.
 
 // onStages runs a test on every engine.
 func onStages(t *testing.T, test func(t *testing.T, on *stage)) {
@@ -61,7 +61,7 @@ func (p *play) consumeAll(queue, token string, got map[string]consumed) {
 	}
 }
 
-// ackOnce acks a job that no other consume has got.
+// ackOnce acks a job that no other consume has returned.
 func (p *play) ackOnce(queue, token string, j consumed, got map[string]consumed) {
 	p.t.Helper()
 	if _, twice := got[j.ID]; twice {
@@ -148,7 +148,8 @@ func (p *play) letThrough(method, token string, callers int) int64 {
 	return good.Load()
 }
 
-// Callers of two tokens share the calls of one queue. Each token gets exactly the jobs of its limit.
+// Callers with two different tokens share the calls of one queue. Each token gets exactly as many
+// jobs as its limit allows.
 func TestJoinedCallsKeepTheLimitsOfTokens(t *testing.T) {
 	t.Parallel()
 	onStages(t, func(t *testing.T, on *stage) {
@@ -184,7 +185,7 @@ func TestJoinedCallsKeepTheLimitsOfTokens(t *testing.T) {
 	})
 }
 
-// Callers that do not read their answers delay no other caller. Their jobs come back when they
+// Callers that do not read their answers do not delay other callers. Their jobs come back when they
 // disconnect.
 func TestSlowCallersDelayNoJoinedCall(t *testing.T) {
 	t.Parallel()

@@ -29,10 +29,11 @@ func formOf(l contract.Limits) limiterForm {
 	return limiterForm{int64(l.Consume), int64(l.Produce), int64(l.Per.Seconds())}
 }
 
-// errEmptyLimiter is answered with the request.
+// errEmptyLimiter marks a limiter without limits. The request is answered with the limiter itself.
 var errEmptyLimiter = errors.New("lmstfy: a limiter that limits nothing")
 
-// limits converts a limiter. It checks it as lmstfy does, then as the contract does.
+// limits converts a limiter. It validates the limiter first as lmstfy does, then as the contract
+// does.
 func (f limiterForm) limits() (l contract.Limits, err error) {
 	switch {
 	case f.Read == 0 && f.Write == 0:
@@ -99,7 +100,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*contract.Token) e
 
 func (a *Admin) limiter(c *route.Call) error {
 	t, err := a.token(c)
-	// For lmstfy, an unknown token is one without a limiter.
+	// In lmstfy, an unknown token is a token without a limiter.
 	if err != nil && err != errNoSuchToken {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 type metrics struct {
 	pools *pools.Pools
 	slots *own.Slots[slotKey, *queueSeries]
-	other *queueSeries // of queues without a slot
+	other *queueSeries // series of queues without a slot
 	whole map[string]poolSeries
 
 	latency        *prometheus.HistogramVec
@@ -95,10 +95,10 @@ type requestLabels struct {
 
 type requestSeries struct {
 	count prometheus.Counter
-	took  prometheus.Observer // nil unless the status is success
+	took  prometheus.Observer // set only for requests that succeeded
 }
 
-// apiLabel converts a pattern of this server to one of lmstfy.
+// apiLabel converts a pattern of this server to the label that lmstfy uses.
 var apiLabel = strings.NewReplacer("{id}", ":job_id", "{", ":", "}", "")
 
 // route returns the counter of a pattern.
@@ -109,7 +109,7 @@ func (m *metrics) route(pattern string) *requests {
 // answered counts a request at its end.
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
 	labels := requestLabels{pool: contract.DefaultPool, method: c.Method(), status: status}
-	// Anyone can send the namespace of a caller without a token, so it must not become a label.
+	// Without a token, the namespace in a request can be any text, so it must not become a label.
 	if c.Authenticated() {
 		q := r.m.queue(c.Namespace, "")
 		labels.pool, labels.namespace = q.pool, q.namespace
@@ -130,10 +130,10 @@ func (r *requests) find(l requestLabels) *requestSeries {
 		return s
 	}
 
-	// Two goroutines may do this at once. They get the same series.
+	// Two goroutines may do this at once. Both get the same series.
 	count := r.m.codes.WithLabelValues(l.pool, l.namespace, r.api, l.method, strconv.Itoa(l.status))
 	s = &requestSeries{count: count}
-	// lmstfy measures the duration of successful requests alone.
+	// lmstfy measures the duration of successful requests only.
 	if l.status < 300 {
 		s.took = r.m.latency.WithLabelValues(l.pool, l.namespace, r.api, l.method)
 	}
@@ -164,17 +164,18 @@ func (m *metrics) consumedJobs(jobs []job) {
 	}
 }
 
-// ackedJob counts an ack that has found its job. The ID has the time of the publish.
+// ackedJob counts an ack that has found its job. The ID of the job contains the time of the
+// publish.
 func (m *metrics) ackedJob(q duly.QueueRef, id string, now time.Time) {
 	m.pool(q.Namespace).deleted().Inc()
 	if at, ok := createdAt(id); ok {
-		// The clock of the server that made the ID may be ahead of this one.
+		// The clock of the server that made the ID may be ahead of this server's clock.
 		m.queue(q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
 	}
 }
 
-// maxSlots bounds the namespaces and queues with series of their own. The others share one
-// series without a name.
+// maxSlots is the largest number of namespaces, and of queues, with separate series. All others
+// share one series without a name.
 const maxSlots = 1000
 
 type slotKey struct {

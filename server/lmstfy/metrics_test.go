@@ -37,7 +37,7 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 		return strings.Contains(p.send("GET", "/api/ns/q/deadletter/size", "").body, `"size":1`)
 	})
 	const limiter = "/token/ns/0123456789-0123456789/limit"
-	p.askAdmin("PUT", limiter) // one consume a second
+	p.askAdmin("PUT", limiter) // one consume per second
 	p.send("GET", "/api/ns/q", "", "X-Token", token)
 	p.send("GET", "/api/ns/q", "", "X-Token", token)
 

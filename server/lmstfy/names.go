@@ -9,11 +9,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// isName reports whether a text may be a name, isList whether it may be a list of names.
+// isName reports whether a text may be a name. isList reports whether it may be a list of names.
 func isName(text string) bool { return consistsOf(text, '_') }
 func isList(text string) bool { return consistsOf(text, ',') }
 
-// consistsOf reports whether a text has only letters, digits, -, _ and one character more.
+// consistsOf reports whether a text has only letters, digits, -, _ and the given character.
 func consistsOf(text string, more byte) bool {
 	for i := range len(text) {
 		c := text[i]
@@ -45,7 +45,7 @@ func checkNames(namespace, queue string) error {
 }
 
 // checkList checks the namespace and the list of queues of a consume. It refuses names that no
-// queue can have, because they are misspelled.
+// queue can have, because they must be misspelled.
 func checkList(namespace, list string) error {
 	switch {
 	case !isName(namespace):
@@ -100,5 +100,5 @@ func isAbsent(err error) bool {
 	return errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrInvalid)
 }
 
-// errTooLongURL is for a long ID or query. The names have a bound of their own.
+// errTooLongURL is for a long ID or query. Names have separate limits.
 var errTooLongURL = refuse(http.StatusRequestURITooLong, "url too long")

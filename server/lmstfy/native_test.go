@@ -134,7 +134,8 @@ func TestNativeClientsHandleLmstfyJobs(t *testing.T) {
 			p.advance(20 * time.Second)
 			has("nack", native("POST", "/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack","error":"no"}]}`),
 				`"ok":true`)
-			o, _ := p.ask("GET", "/api/ns/q?ttr=10", "", token) // at once, because there is no backoff
+			// Delivered at once, because there is no backoff.
+			o, _ := p.ask("GET", "/api/ns/q?ttr=10", "", token)
 			if o.JobID != made.ID || o.RemainTries != 1 || o.Attributes["k"] != "v" {
 				t.Errorf("consume: %+v", o)
 			}
@@ -151,7 +152,7 @@ func TestElapsedCountsFromThePublish(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")
-	const id = "00X3AAA400000000000000000A" // has the start time of the fake clock
+	const id = "00X3AAA400000000000000000A" // its time is the start time of the fake clock
 
 	if _, err := p.engine.Push(t.Context(),
 		[]duly.Job{{ID: id, Namespace: "ns", Queue: "q", Tries: 1, MaxStalls: duly.None}}); err != nil {

@@ -34,7 +34,7 @@ func serving(t *testing.T, on *stage) (p *play, stop func() error) {
 }
 
 // A job with one try and a ttr of one second is in the dead letter between one and two seconds
-// after its consume, also without requests meanwhile, in any part of a second of the system's
+// after its consume, even without requests in that time, in any part of a second of the system's
 // clock.
 func TestDeadJobIsInDeadLetterWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestConsumeWaitsUntilTimeoutOrStop(t *testing.T) {
 	for len(p.gate.waiting) > 0 {
 		<-p.gate.waiting
 	}
-	p.api.URL = p.s.URL() // of the server that stops
+	p.api.URL = p.s.URL() // URL of the server that stops
 	ended := make(chan answer, 1)
 	go func() { ended <- p.send("GET", "/api/ns/q?timeout=600", "", "X-Token", token) }()
 	<-p.gate.waiting

@@ -58,13 +58,13 @@ func badBody(err error) error {
 	switch {
 	case errors.Is(err, duly.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "body too large")
-	case errors.Is(err, duly.ErrInvalid): // too slow, or incomplete
+	case errors.Is(err, duly.ErrInvalid): // the body came too slowly, or is incomplete
 		return badRequest("failed to read body")
 	}
 	return err
 }
 
-// noBackoff is the backoff of lmstfy's jobs.
+// noBackoff is the backoff of lmstfy's jobs: no delay.
 var noBackoff = duly.Fixed(0)
 
 // newJob returns a job with lmstfy's rules: every lease that runs out is a failed try, and the

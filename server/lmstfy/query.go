@@ -13,7 +13,7 @@ import (
 // Defaults are the values of parameters that a request leaves out. Durations are in whole
 // seconds.
 type Defaults struct {
-	// TTL is for jobs that are published or respawned. 0: none.
+	// TTL is the ttl of jobs that are published or respawned. 0 means no ttl.
 	TTL   time.Duration
 	Delay time.Duration
 	Tries int
@@ -21,7 +21,7 @@ type Defaults struct {
 	TTR, Timeout time.Duration
 }
 
-// StandardDefaults returns the values that lmstfy itself uses without a configuration.
+// StandardDefaults returns the values that lmstfy itself uses if they are not configured.
 func StandardDefaults() Defaults {
 	return Defaults{TTL: 24 * time.Hour, Tries: 1, TTR: 2 * time.Minute}
 }
@@ -31,7 +31,7 @@ func inSeconds(d time.Duration) uint64 { return uint64(d / time.Second) }
 // params are a request's query. The first value of a repeated parameter counts. Unknown
 // parameters are ignored.
 type params struct {
-	plain  string // the query of the URL, if it has no escapes
+	plain  string // the query of the URL if it has no escapes
 	values url.Values
 }
 
@@ -90,7 +90,7 @@ func (p params) signed(name string, missing, least, most int64) (int64, error) {
 
 func seconds[T int64 | uint64](n T) time.Duration { return time.Duration(n) * time.Second }
 
-// lifetime converts a ttl in seconds. 0 is none.
+// lifetime converts a ttl in seconds. 0 means no ttl.
 func lifetime[T int64 | uint64](ttl T) time.Duration {
 	if ttl == 0 {
 		return duly.None
@@ -116,7 +116,7 @@ func readRules(p params, d Defaults) (r rules, err error) {
 	if r.ttl, err = p.number("ttl", 32, inSeconds(d.TTL)); err != nil {
 		return r, err
 	}
-	// Such a job would expire before it is due.
+	// A job whose ttl is shorter than its delay would expire before it is due.
 	if r.ttl > 0 && r.ttl < r.delay {
 		return r, badRequest("ttl is shorter than delay")
 	}

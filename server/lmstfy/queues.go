@@ -13,25 +13,25 @@ import (
 
 // queueCache makes sure that a queue which a publish creates keeps its dead letters.
 //
-// It configures a new queue before the first push, so that a crash in between leaves an empty
-// queue with the right configuration. A check of a queue costs two calls, so the result is
-// cached for a while. If the queue is destroyed and created again meanwhile, the next check
-// notices that it counts fewer pushes than before. A Destroy in this process makes the next
-// publish check, see [API.Observer].
+// It configures a new queue before the first push, so that a crash in between leaves an empty queue
+// with the right configuration. A check of a queue costs two calls, so the result is cached for
+// some time. If the queue was destroyed and created again in between, the next check notices that
+// the queue counts fewer pushes than before. A Destroy in this process makes the next publish
+// check, see [API.Observer].
 type queueCache struct {
 	engine contract.Engine
 	clock  duly.Clock
 
 	mu        sync.Mutex
 	checked   map[duly.QueueRef]queueCheck
-	destroyed int // the number of destroyed queues
+	destroyed int // number of destroyed queues
 }
 
 // queueCheck is the result of a check.
 type queueCheck struct {
-	until     time.Duration // when it expires, monotonic
-	pushed    int64         // pushes since the queue was created
-	destroyed int           // queueCache.destroyed at the queue's last Destroy
+	until     time.Duration // monotonic time at which the result expires
+	pushed    int64         // number of pushes since the queue was created
+	destroyed int           // value of queueCache.destroyed at the queue's last Destroy
 }
 
 const (
@@ -43,7 +43,7 @@ func newQueueCache(engine contract.Engine, c duly.Clock) *queueCache {
 	return &queueCache{engine: engine, clock: c, checked: map[duly.QueueRef]queueCheck{}}
 }
 
-// check checks a queue before a push, unless it was checked lately.
+// check checks a queue before a push, unless it was checked a short time ago.
 func (q *queueCache) check(ctx context.Context, ref duly.QueueRef) error {
 	last := q.last(ref)
 	if q.clock.Mono() < last.until {
@@ -71,7 +71,7 @@ func (q *queueCache) last(ref duly.QueueRef) queueCheck {
 
 	last, ok := q.checked[ref]
 	if !ok {
-		// A cleared entry costs its queue one more check.
+		// A cleared entry only costs its queue one more check.
 		if len(q.checked) >= maxQueues {
 			clear(q.checked)
 		}
@@ -93,28 +93,28 @@ func (q *queueCache) create(ctx context.Context, ref duly.QueueRef, before int64
 	}
 
 	pushed = stats.Counters.Pushed
-	// A queue that was configured, or that has jobs of the native API, stays unchanged.
+	// A queue that was configured, or that has jobs of the native API, is not changed.
 	if config == contract.DefaultQueueConfig() && (pushed == 0 || pushed < before) {
 		err = q.engine.Configure(ctx, ref, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 	}
 	return pushed, err
 }
 
-// forget makes the next check treat the queue as new, even if a publish in flight creates it
-// before.
+// forget makes the next check treat the queue as new, even if a publish in flight creates the queue
+// first.
 func (q *queueCache) forget(ref duly.QueueRef) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
 	if _, ok := q.checked[ref.Normal()]; ok {
 		q.destroyed++
-		// The count of every new queue is below this, so the next check configures it again.
+		// Every queue has fewer pushes than this, so the next check configures the queue.
 		q.checked[ref.Normal()] = queueCheck{pushed: math.MaxInt64, destroyed: q.destroyed}
 	}
 }
 
-// Observer observes the engine of everything in this process that destroys queues. The API
-// then notices that a queue has to be configured again.
+// Observer is an observer for the engine that this process destroys queues with. So the API notices
+// that a queue must be configured again.
 func (a *API) Observer() observe.Observer {
 	return observe.Observer{Destroyed: func(q duly.QueueRef, _ error) { a.queues.forget(q) }}
 }

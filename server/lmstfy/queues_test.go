@@ -26,8 +26,8 @@ func (e *hookEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueCon
 	return config, err
 }
 
-// A publish creates a queue again that is destroyed during its check. After the next publish, the
-// queue's dead letters have no bound.
+// A publish creates a queue that was destroyed during the publish's check. After the next publish,
+// the queue's dead letters have no bound.
 func TestQueueDestroyedDuringCheckKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, checks := range map[string]int{"first check": 0, "second check": 1} {

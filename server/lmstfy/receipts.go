@@ -8,16 +8,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// receipts caches the receipts of jobs that this server has delivered. An ack of lmstfy names
-// only its job. With the receipt it ends the delivery like any other ack, and costs the engine
-// less than a Delete. Without the receipt, because it was evicted or another server has it, the
-// job is deleted by its ID.
+// receipts caches the receipts of jobs that this server has delivered. An ack of lmstfy names only
+// its job. With the receipt it ends the delivery like any other ack, which costs the engine less
+// than a Delete. If the receipt was evicted, or another server has it, the ack deletes the job by
+// its ID.
 //
 // The zero value is ready for use.
 type receipts struct {
 	mu sync.Mutex
-	// Receipts whose acks come late, or never, get old: when recent is full, it replaces
-	// old.
+	// Receipts go into recent. When recent is full, it replaces old, so receipts whose acks come
+	// late or never are dropped.
 	recent, old map[string]duly.Receipt
 }
 
@@ -28,7 +28,8 @@ const maxReceipts = 16 << 10
 // put stores the receipt of a delivery.
 func (r *receipts) put(d *duly.Delivery) {
 	key := receiptKey(duly.QueueRef{Namespace: d.Namespace, Name: d.Queue}, d.ID)
-	receipt := duly.Receipt(strings.Clone(string(d.Receipt))) // it may be a part of a larger text
+	// The receipt may be a part of a larger text, which the clone does not keep.
+	receipt := duly.Receipt(strings.Clone(string(d.Receipt)))
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +48,7 @@ func (r *receipts) take(ref duly.QueueRef, id string) (receipt duly.Receipt, ok 
 	if receipt, ok = r.recent[key]; !ok {
 		receipt, ok = r.old[key]
 	}
-	// The receipt is good for one settle, so it is in neither map any more.
+	// A receipt is valid for one settle, so it is removed from both maps.
 	delete(r.recent, key)
 	delete(r.old, key)
 	return receipt, ok

@@ -36,7 +36,7 @@ func TestReceiptIsTakenOnce(t *testing.T) {
 	}
 }
 
-// The memory for receipts is bounded. The newest ones are kept.
+// The memory for receipts is bounded. The newest receipts are kept.
 func TestReceiptsAreBounded(t *testing.T) {
 	t.Parallel()
 	var r receipts

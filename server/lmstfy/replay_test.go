@@ -83,15 +83,15 @@ func (c *scriptCase) takes() (d time.Duration) {
 	return d
 }
 
-// run is the run of one case.
+// run has the state of one case of a script.
 type run struct {
 	*play
 	t     *testing.T
-	at    string // file and line
+	at    string // file and line of the current step
 	vars  map[string]string
 	later map[string]*request
-	ids   map[string]bool // X-Request-ID
-	loose bool            // time passed during the request
+	ids   map[string]bool // values of X-Request-ID so far
+	loose bool            // whether real time passed during the request
 }
 
 // request is a request that was sent.
@@ -121,7 +121,7 @@ func (r *run) step(s *step) {
 }
 
 func (r *run) request(s *step) {
-	for len(r.gate.waiting) > 0 { // of earlier requests
+	for len(r.gate.waiting) > 0 { // receives the waits of earlier requests
 		<-r.gate.waiting
 	}
 	switch {
@@ -198,7 +198,7 @@ func (r *run) await(q *request) answer {
 	limit := time.NewTimer(20 * time.Second)
 	defer limit.Stop()
 
-	for pause := r.gate.waiting; ; { // at first until it waits, then in short steps
+	for pause := r.gate.waiting; ; { // first until the request waits, then in short steps
 		select {
 		case a := <-q.answer:
 			if passed < waits {
@@ -215,15 +215,15 @@ func (r *run) await(q *request) answer {
 	}
 }
 
-// moment returns a channel that closes after a short real time, in which goroutines react to the
-// clock.
+// moment returns a channel that is closed after a short real time. In that time, goroutines react
+// to the change of the clock.
 func moment() chan struct{} {
 	over := make(chan struct{})
 	time.AfterFunc(2*time.Millisecond, func() { close(over) })
 	return over
 }
 
-// placeholder is <name> or <kind:value> or <text*count>.
+// placeholder matches <name>, <kind:value> and <text*count>.
 var placeholder = regexp.MustCompile(`<([^<>"]+)>`)
 
 // fill replaces the placeholders of a request.
@@ -268,7 +268,8 @@ func (r *run) check(a answer, want *message) error {
 	return r.match(a.body, want.body)
 }
 
-// checkHeaders checks the headers of every answer and those of the script. "-" is for no header.
+// checkHeaders checks the headers of every answer and the headers in the script. The value "-"
+// means that the header must be missing.
 func (r *run) checkHeaders(a answer, want *message) error {
 	id := a.header.Get("X-Request-ID")
 	if !regexp.MustCompile("^"+ulid+"$").MatchString(id) || r.ids[id] {
@@ -368,9 +369,9 @@ func (r *run) take(name, got string) error {
 
 	switch {
 	case !r.loose:
-	case kind == "ms": // may be larger, never smaller
+	case kind == "ms": // may be larger, but not smaller
 		slack = 20_000
-	case kind == "s": // a remaining time may be smaller, never larger
+	case kind == "s": // a remaining time may be smaller, but not larger
 		want, n = n, want
 		slack = 20
 	}

@@ -24,8 +24,8 @@ func calls() []call {
 	return all
 }
 
-// X1: every route with every kind of token is as declared. lmstfy's own tokens have both rights, so
-// they may use all routes.
+// X1: for every route and every kind of token, access is as declared. lmstfy's own tokens have both
+// rights, so they may use all routes.
 func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
@@ -86,7 +86,7 @@ func TestFailureOfStoreIs500WithoutDetails(t *testing.T) {
 			t.Parallel()
 			p := open(t, inMemory(t), nil)
 			token := p.token("ns")
-			p.send("GET", "/api/ns/q", "", "X-Token", token) // puts the token in the cache
+			p.send("GET", "/api/ns/q", "", "X-Token", token) // puts the token into the cache
 			p.gate.Engine = engine(p.gate.Engine)
 
 			for _, c := range calls() {

@@ -23,10 +23,10 @@ type entry struct {
 	handle   func(http.ResponseWriter, *http.Request, route.Match)
 }
 
-// maxSegments is more than any route has.
+// maxSegments is larger than the number of segments in any route.
 const maxSegments = 8
 
-// newPathRouter mounts the routes. Other requests go to unknown.
+// newPathRouter mounts the routes. Requests to other paths go to unknown.
 func newPathRouter(
 	rt *route.Router, routes []route.Route, answered func(*route.Call, int, time.Duration), unknown route.Handler,
 ) *pathRouter {

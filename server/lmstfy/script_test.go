@@ -48,10 +48,10 @@ type scriptCase struct {
 // step is one action, with its request and its answer.
 type step struct {
 	line    int
-	verb    string // request, advance, join
+	verb    string // request, advance or join
 	request message
-	waits   time.Duration // of a request
-	later   string        // the name of the request
+	waits   time.Duration // time that a request waits
+	later   string        // name of a request that is answered later
 	answer  message
 	inTime  bool
 	advance time.Duration

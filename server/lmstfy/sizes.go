@@ -47,7 +47,7 @@ func (s *sizes) Describe(ch chan<- *prometheus.Desc) {
 func (s *sizes) Collect(ch chan<- prometheus.Metric) {
 	survey, timer := s.survey.Snapshot(context.Background()), map[string]int64{}
 	for _, pool := range s.pools.Names() {
-		// A pool without queues has the size 0, and not none.
+		// A pool without queues is reported with the size 0.
 		timer[pool] = 0
 	}
 	for _, q := range survey.Queues {
@@ -61,7 +61,7 @@ func (s *sizes) Collect(ch chan<- prometheus.Metric) {
 		gauge(s.dead, q.Stats.Sizes.Dead)
 	}
 
-	if !survey.Complete { // the sums would be too small
+	if !survey.Complete { // in an incomplete survey the sums would be too small
 		return
 	}
 	for pool, n := range timer {

@@ -37,7 +37,7 @@ type stage struct {
 	still bool
 }
 
-// stages has the engines for all scripts.
+// stages has the engines that run all scripts, by name.
 var stages = map[string]func(*testing.T) *stage{"memory": inMemory, "sqlite": onSQLite, "redis": onRedis}
 
 // longAgo is earlier than the time in any real ID, so that elapsed times count from the push, by the
@@ -80,7 +80,7 @@ func onRedis(t *testing.T) *stage {
 	return &stage{engine: e, registry: e, clock: c, advance: c.Advance, still: true}
 }
 
-// onTheClock returns an SQLite engine with the system's clock. Scripts then take their real time.
+// onTheClock returns an SQLite engine with the system's clock. So scripts take real time.
 func onTheClock(t *testing.T) *stage {
 	e, err := sqliteengine.Open(t.Context(),
 		sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
@@ -146,7 +146,7 @@ func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 
 func listen(t *testing.T, h http.Handler) *httptest.Server {
 	s := httptest.NewUnstartedServer(h)
-	s.Config.MaxHeaderBytes = 12 << 10 // like Serve: 16 KiB with the slack of net/http
+	s.Config.MaxHeaderBytes = 12 << 10 // as Serve does: 16 KiB with the slack of net/http
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.Start()
 	t.Cleanup(s.Close)
@@ -167,7 +167,7 @@ func (p *play) token(namespace string, rights ...contract.Right) string {
 	return secret
 }
 
-// answer is a response that was read.
+// answer is a response whose body was read.
 type answer struct {
 	status int
 	header http.Header
@@ -218,8 +218,8 @@ func newGate(e contract.Engine) *gate {
 	return &gate{e, make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)}
 }
 
-// Wait reports its start when the engine has registered it, as far as a caller can know: a later
-// push wakes it, or it finds the job in its first check.
+// Wait reports its start when the engine has registered the caller, as far as a caller can know: a
+// later push wakes it, or it finds the job in its first check.
 func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	g.waiting <- struct{}{}
 	ready, err := g.Engine.Wait(ctx, p)
@@ -229,5 +229,5 @@ func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return ready, err
 }
 
-// until waits for a condition.
+// until waits until a condition holds.
 var until = eventually.True

@@ -17,11 +17,11 @@ const (
 	pushPause = 100 * time.Millisecond
 )
 
-// undoTimeout bounds the deletion of the jobs of a failed request.
+// undoTimeout is the longest time for deleting the jobs of a failed request.
 const undoTimeout = 10 * time.Second
 
-// store pushes jobs of one queue, which have passed every check. It stores all of them, or none
-// as far as the engine permits.
+// store pushes jobs of one queue, which have passed every check. It stores all of them, or as far
+// as the engine permits none of them.
 func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	ref := duly.QueueRef{Namespace: jobs[0].Namespace, Name: jobs[0].Queue}
 	if err := a.queues.check(c.Context(), ref); err != nil {
@@ -31,7 +31,8 @@ func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	for rest := jobs; len(rest) > 0; {
 		n := batchSize(rest)
 		if err := a.push(c.Context(), rest[:n]); err != nil {
-			// Only several jobs can be half stored, and a colliding ID belongs to a job that must stay.
+			// Only several jobs can be stored in part. If an ID collides, it belongs to a job that
+			// must stay.
 			if len(jobs) > 1 && err != errCollision {
 				a.deleteAll(c, jobs)
 			}
@@ -72,7 +73,7 @@ func (a *API) push(ctx context.Context, jobs []duly.Job) error {
 			return err
 		}
 		pause *= 2
-		// The other jobs are stored and need no repeat.
+		// The other jobs are stored, so only the failed ones are pushed again.
 		jobs = failed
 	}
 }
@@ -91,7 +92,7 @@ func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed
 	}
 
 	for i, r := range results {
-		// In a repeat, the existing job is the one that an earlier push has stored.
+		// In a repeated push, the existing job is one that an earlier push has stored.
 		if r.Status == duly.Exists && !again {
 			r.Err = errCollision
 		}
@@ -106,7 +107,7 @@ func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed
 	return repeated(failed), err
 }
 
-// repeated marks jobs as repeated: this is not their first push.
+// repeated marks jobs whose push is a repeat.
 func repeated(jobs []duly.Job) []duly.Job {
 	for i := range jobs {
 		jobs[i].Made = false
@@ -123,7 +124,7 @@ func (a *API) deleteAll(c *route.Call, jobs []duly.Job) {
 	for i := range jobs {
 		_, err := a.remove(ctx, duly.QueueRef{Namespace: jobs[i].Namespace, Name: jobs[i].Queue}, jobs[i].ID)
 		if err != nil {
-			c.Log().Warn("a bulk publish failed and some of its jobs may stay", "code", string(duly.CodeOf(err)))
+			c.Log().Warn("a bulk publish failed, and some of its jobs could not be deleted again", "code", string(duly.CodeOf(err)))
 			return
 		}
 	}

@@ -54,7 +54,7 @@ func TestPublishedQueueKeepsItsDeadLetters(t *testing.T) {
 			publish("native")
 			bounds("native", duly.DefaultDeadAge, duly.DefaultDeadCount)
 
-			// After the native API has destroyed it, a queue is new again.
+			// After the native API has destroyed a queue, the queue is new again.
 			operator := p.token("*", contract.RightAdmin)
 			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization",
 				"Bearer "+operator); a.status != http.StatusNoContent {
@@ -63,7 +63,7 @@ func TestPublishedQueueKeepsItsDeadLetters(t *testing.T) {
 			publish("new")
 			bounds("new", duly.None, duly.None)
 
-			// So is a queue that a concurrent publish creates again.
+			// A queue that a concurrent publish creates again is also new.
 			if a := p.send("DELETE", "/v1/ns/queues/new", "", "Authorization",
 				"Bearer "+operator); a.status != http.StatusNoContent {
 				t.Fatal(a)

@@ -29,14 +29,14 @@ func pauseAfter(turn time.Duration) time.Duration {
 	return min(max(moveInterval, 9*turn), maxMovePause)
 }
 
-// runMoves advances moves, and searches for orphans after their end, until ctx ends.
+// runMoves advances moves, and searches for orphans after the end of a move, until ctx ends.
 func (r *Pools) runMoves(ctx context.Context) {
 	tracker, pause := health.New(r.cfg.Clock, 0), moveInterval
 	for clock.Sleep(ctx, r.cfg.Clock, pause) == nil {
 		begin := r.cfg.Clock.Mono()
 		moves, ended, err := r.moves(ctx)
 		if ctx.Err() == nil && tracker.Record(allMoves, err).NewReason {
-			r.cfg.Logger.Error("reading the moves failed; retrying",
+			r.cfg.Logger.Error("reading the moves failed; it will be retried",
 				"code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 		if err != nil {
@@ -50,14 +50,14 @@ func (r *Pools) runMoves(ctx context.Context) {
 		for i := range moves {
 			p := &moves[i]
 			if err := r.advance(ctx, p); ctx.Err() == nil && tracker.Record(p.Namespace, err).NewReason {
-				r.cfg.Logger.Error("a move does not advance; retrying", "namespace", p.Namespace,
+				r.cfg.Logger.Error("a move of a namespace makes no progress; it will be retried", "namespace", p.Namespace,
 					"from", p.From, "to", p.Pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 			}
 		}
 		for i := range ended {
 			p := &ended[i]
 			if err := r.checkOrphans(ctx, p); ctx.Err() == nil && tracker.Record(p.Namespace, err).NewReason {
-				r.cfg.Logger.Error("searching a former pool for late jobs failed; retrying", "namespace", p.Namespace,
+				r.cfg.Logger.Error("searching a former pool for late jobs failed; it will be retried", "namespace", p.Namespace,
 					"code", string(duly.CodeOf(err)), "error", route.Fault(err))
 			}
 		}
@@ -69,8 +69,8 @@ func containsNamespace(placements []contract.Placement, namespace string) bool {
 	return slices.ContainsFunc(placements, func(p contract.Placement) bool { return p.Namespace == namespace })
 }
 
-// moves returns the namespaces that move, and the ones whose move ended recently. It drops
-// the state of all others.
+// moves returns the namespaces that move, and those whose move ended recently. It drops the state
+// of all other namespaces.
 func (r *Pools) moves(ctx context.Context) (moves, ended []contract.Placement, err error) {
 	if moves, ended, err = r.listMoves(ctx); err != nil {
 		return nil, nil, err
@@ -107,14 +107,14 @@ func (r *Pools) listMoves(ctx context.Context) (moves, ended []contract.Placemen
 	return moves, ended, err
 }
 
-// advance makes the next step of a move. Every server calls it: steps may be repeated and
+// advance makes the next step of a move. Every server calls it: because steps may be repeated and
 // may run concurrently, and only one server succeeds in changing the phase.
 func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 	m, err := r.migrating(p)
 	if err != nil || !m.state.propagated() {
 		return err
 	}
-	// A server that had not seen the move yet may have created a topic or a schedule.
+	// A server that had not seen the move when it began may have created a topic or a schedule.
 	if err := refuseUnmovable(ctx, m.old, p.Namespace); err != nil {
 		return err
 	}
@@ -130,7 +130,8 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 		phase = contract.Placed
 	}
 	if err == nil {
-		// The version is the one that this server has read, so only one server changes the phase.
+		// The version is that of the placement that this server has read, so only one server
+		// changes the phase.
 		next := m.where
 		if next.Phase = phase; phase == contract.Placed {
 			next.From = ""
@@ -153,7 +154,7 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 	return nil
 }
 
-// drain removes the empty queues of the old pool. It reports whether others are left.
+// drain removes the empty queues of the old pool. It reports whether other queues are left.
 func (m *migratingEngine) drain(ctx context.Context) (left bool, err error) {
 	if err := m.completeReversal(ctx, m.where.Namespace); err != nil {
 		return true, err

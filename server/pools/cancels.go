@@ -47,13 +47,13 @@ type cancelFollower struct {
 
 	mu      sync.Mutex // also held during calls of watch, which must not be concurrent
 	watch   contract.CancelWatch
-	watched map[string]*watchedPool // by name
+	watched map[string]*watchedPool // watches of the pools by name
 }
 
 // watchedPool is the state of the watch of one pool.
 type watchedPool struct {
 	stop  context.CancelFunc
-	tried bool // the watch has begun or failed
+	tried bool // whether the watch has begun or failed
 	began bool
 }
 
@@ -89,7 +89,7 @@ func (f *cancelFollower) keepWatching(ctx context.Context, name string, one *wat
 		if ctx.Err() != nil {
 			return
 		}
-		// These errors do not pass, so the caller must know them.
+		// These errors are permanent, so the caller must get them.
 		if errors.Is(err, duly.ErrUnsupported) || errors.Is(err, duly.ErrClosed) {
 			f.end(err)
 			return
@@ -126,13 +126,13 @@ func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watche
 	})
 }
 
-// setState notes that the watch of a pool has begun or failed, and calls Ready after a
-// beginning. It does not call Ready before every pool was tried: until then, reports of the
-// other pool could be missed.
+// setState records that the watch of a pool has begun or failed, and calls Ready after a beginning.
+// It calls Ready only after every pool was tried, because until then reports of the other pool
+// could be missed.
 func (f *cancelFollower) setState(one *watchedPool, began bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Ready of the other pool may wait for this.
+	// The call of Ready may have to wait for the first failure of the other pool.
 	firstFailure := !one.tried && !began
 	one.tried, one.began = true, began
 

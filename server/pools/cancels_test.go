@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// cancelEngine is an engine that counts its watches, and fails them while it is down.
+// cancelEngine is an engine that counts its watches, and whose watches fail while it is down.
 type cancelEngine struct {
 	*model.Engine
 	mu      sync.Mutex
@@ -138,7 +138,7 @@ func TestCancelWatchFollowsNamespace(t *testing.T) {
 		c.cancel("orders", "b")
 		c.want("before the move", "0 [a]")
 
-		c.pushJob(duly.Job{ID: "left"}) // so that the move does not end yet
+		c.pushJob(duly.Job{ID: "left"}) // keeps the move from ending yet
 		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
 		c.tick(pools.Propagation / 2)
 		c.want("after the start of the move", "1 []")
@@ -167,7 +167,7 @@ func TestCancelWatchFollowsNamespace(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// C4.97: a watch retries a pool that is down, and watches the other one meanwhile.
+// C4.97: a watch retries a pool that is down, and in the meantime watches the other pool.
 func TestCancelWatchRetriesPool(t *testing.T) {
 	testCancels(t, map[string]error{contract.DefaultPool: duly.ErrUnavailable}, func(c *cancelTest) {
 		c.want("while it is down", "0 []")

@@ -8,18 +8,17 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Queues are created in the new pool, with the settings of the old one, before jobs are
-// pushed there. This happens three times: when a move is requested, so that an error of the
-// new pool reaches the caller; on every server before it ends the phase, because another
-// server may not have seen the move before; and in between when a caller changes settings
-// (migrating_settings.go).
+// Queues are created in the new pool, with the settings of the old one, before jobs are pushed
+// there. Three calls do this. The first is the request of a move, so that the caller gets an error
+// of the new pool. The second is made by every server before it ends the phase, because another
+// server may not have seen the move before. The third is made when a caller changes settings in
+// between (migrating_settings.go).
 //
-// All of them change the queue of the old pool first. A copy is repeated until the queue of
-// the old pool has not changed during the copy. So the latest settings win, whatever runs
-// concurrently.
+// All three change the queue of the old pool first. A copy is repeated until the queue of the old
+// pool has not changed during the copy. So the latest settings win, whatever runs concurrently.
 
-// prepare creates the queues in the new pool and stores that the move has begun. If it
-// fails, the queues that it has created stay there, without jobs.
+// prepare creates the queues in the new pool and stores that the move has begun. If it fails, the
+// queues that it has created stay in the new pool, without jobs.
 func (r *Pools) prepare(ctx context.Context, next contract.Placement) (contract.Placement, error) {
 	m, err := r.migrating(&next)
 	if err != nil {
@@ -44,12 +43,12 @@ func (m *migratingEngine) copyAll(ctx context.Context, namespace string) error {
 	return eachName(ctx, m.old, namespace, func(q duly.QueueRef) error { return m.copyQueue(ctx, q) })
 }
 
-// maxCopies bounds the repetitions of a copy while the queue changes.
+// maxCopies is the largest number of repetitions of a copy while the queue changes.
 const maxCopies = 100
 
 // copyQueue creates a queue in the new pool with the settings that it has in the old one. It
-// returns [duly.ErrConflict] if another phase has begun: the queue of the old pool may be
-// gone, and the one of the new pool may have newer settings.
+// returns [duly.ErrConflict] if another phase has begun: because then the queue of the old pool may
+// be gone, and the queue of the new pool may have newer settings.
 func (m *migratingEngine) copyQueue(ctx context.Context, q duly.QueueRef) error {
 	if copied, err := m.isCopied(ctx, q); err != nil || copied {
 		return err
@@ -72,7 +71,7 @@ func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do fun
 	var last duly.QueueConfig
 	for range maxCopies {
 		now, err := e.Config(ctx, q)
-		// The first round never ends here, because no configuration of a queue is zero.
+		// The first round always continues, because no configuration of a queue is zero.
 		if err != nil || now == last {
 			return err
 		}
@@ -81,7 +80,7 @@ func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do fun
 		}
 		last = now
 	}
-	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing; try again", q)
+	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing while they are copied; try again", q)
 }
 
 // isCopied reports whether both pools have a queue with the same settings.
@@ -94,7 +93,7 @@ func (m *migratingEngine) isCopied(ctx context.Context, q duly.QueueRef) (bool, 
 	if err != nil || from != to {
 		return false, err
 	}
-	// Equal settings may be the defaults of a queue that does not exist.
+	// Equal settings may also mean that the queue does not exist and has the defaults.
 	return exists(ctx, m.new, q)
 }
 

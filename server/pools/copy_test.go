@@ -13,10 +13,10 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// fresh is a queue that is created while a move is prepared.
+// fresh is a queue that is created while a move is being prepared.
 var fresh = duly.QueueRef{Namespace: "shop", Name: "fresh"}
 
-// settings are changes while a move is prepared, and the check of the new pool afterwards.
+// settings are changes while a move is prepared. Each has a check of the new pool after the change.
 var settings = map[string]struct {
 	set  func(r *rig)
 	want func(r *rig, e contract.Engine) error
@@ -73,8 +73,8 @@ func checkConfig(r *rig, e contract.Engine, q duly.QueueRef, is func(c *duly.Que
 	return err
 }
 
-// preparing returns a rig with a namespace whose move is prepared. Its engines create queues
-// with that many shards.
+// preparing returns a rig with a namespace whose move is prepared. Its engines create queues with
+// the given number of shards.
 func preparing(t *testing.T, shards int) *rig {
 	r := &rig{t: t, clock: clock.NewFake()}
 	r.Pools, r.engines = assemble(t, r.clock, model.Config{Manual: true, Shards: shards}, "orders")
@@ -83,14 +83,14 @@ func preparing(t *testing.T, shards int) *rig {
 	r.must(r.Pause(t.Context(), paused))
 	_, err := r.Move(t.Context(), "shop", "orders")
 	r.must(err)
-	for _, q := range []duly.QueueRef{shop, paused} { // by a server that has not seen the move
+	for _, q := range []duly.QueueRef{shop, paused} { // pushed by a server that has not seen the move
 		r.must(r.engines[contract.DefaultPool].Configure(t.Context(), q, duly.QueueConfig{DeadCount: 55}))
 	}
 	return r
 }
 
-// Settings that change at any step of the preparation hold in the new pool when the first job
-// is pushed there: while a server copies queues, crashes, or is overtaken by another one.
+// Settings that change at any step of the preparation are in the new pool when the first job is
+// pushed there. Meanwhile one server copies queues, crashes, or is overtaken by another server.
 func TestSettingsDuringCopy(t *testing.T) {
 	t.Parallel()
 	for what, of := range settings {
@@ -128,7 +128,7 @@ func setDuringCopy(t *testing.T, n, shards int, kind crash, set func(r *rig)) (r
 	r = preparing(t, shards)
 	s := &stepCounter{}
 	slow := r.newCountingServer(s)
-	r.must(slow.Advance(t.Context())) // the time of the phase starts
+	r.must(slow.Advance(t.Context())) // the time of the phase starts with this turn
 	r.must(r.Advance(t.Context()))
 	r.clock.Advance(pools.Propagation)
 
@@ -181,7 +181,7 @@ func TestLateCopyChangesNothing(t *testing.T) {
 	}
 }
 
-// A setting that the new pool refuses changes neither pool.
+// If the new pool refuses a setting, neither pool is changed.
 func TestRefusedSettingDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
@@ -208,8 +208,8 @@ func TestRefusedSettingDuringMove(t *testing.T) {
 	check(50)
 }
 
-// While a namespace moves to a pool with one shard per queue, the old pool creates no queue
-// with several shards, because that could not move.
+// While a namespace moves to a pool with one shard per queue, the old pool creates no queue with
+// several shards, because such a queue could not move.
 func TestQueueThatCannotMove(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()

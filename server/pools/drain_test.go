@@ -12,11 +12,12 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// moveTest checks a move of a namespace while one of its servers misbehaves.
+// moveTest checks a move of a namespace while one of its servers is suspended, crashes or has an
+// outdated placement.
 type moveTest struct {
 	*rig
-	accepted, seen map[string]int // how often a job was accepted, and acked
-	leased         int            // the limit of wide
+	accepted, seen map[string]int // number of times that each job was accepted, and acked
+	leased         int            // max_leased of the queue wide
 	reversed       bool
 }
 
@@ -97,13 +98,13 @@ func (d *moveTest) checkWide(in string) {
 		d.t.Errorf("%s is %+v, %v", wide, c, err)
 	}
 
-	// The shards are lost if the move is reversed at the moment at which the queue is
-	// removed, and a job is pushed before its settings are restored.
+	// The number of shards is lost if the move is reversed at the moment at which the queue is
+	// removed, and a job is pushed before the queue's settings are restored.
 	if c.Shards != 4 && in == "orders" && !d.reversed {
 		d.t.Errorf("%s has %d shards", wide, c.Shards)
 	}
-	// If the move is reversed twice, a suspended server may restore a setting that it has
-	// read over a later one.
+	// If the move is reversed twice, a suspended server may overwrite a later setting with one that
+	// it has read before.
 	if c.MaxLeased != d.leased && !d.reversed {
 		d.t.Errorf("%s has max_leased %d, want %d", wide, c.MaxLeased, d.leased)
 	}
@@ -151,9 +152,9 @@ func (d *moveTest) reverse() {
 	d.must(err)
 }
 
-// A server is suspended or crashes at any step of a drain, while others advance, end or reverse
-// the move, and a server with an outdated placement pushes to the old pool. At the end the old
-// pool has no queue, and no job and no setting is lost.
+// A server is suspended or crashes at any step of a drain, while other servers advance, end or
+// reverse the move, and a server with an outdated placement pushes to the old pool. At the end the
+// old pool has no queue, and no job and no setting is lost.
 func TestServerStopsDuringDrain(t *testing.T) {
 	t.Parallel()
 	for what, then := range concurrentEvents {
@@ -175,7 +176,7 @@ func drainStep(t *testing.T, n int, kind crash, then func(d *moveTest)) (more bo
 	slow := d.newCountingServer(s)
 	d.move("shop", "orders")
 	d.must(d.Advance(t.Context()))
-	d.must(slow.Advance(t.Context())) // the time of the phase starts
+	d.must(slow.Advance(t.Context())) // the time of the phase starts with this turn
 	d.clock.Advance(pools.Propagation)
 
 	*s = stepCounter{left: n, crash: kind, then: func() { then(d) }}
@@ -203,8 +204,8 @@ func drainStep(t *testing.T, n int, kind crash, then func(d *moveTest)) (more bo
 	return more
 }
 
-// A bound of one job per shard, which looks like the bound of a seal, is kept, also when a
-// server restarts during the move.
+// A bound of one job per shard, which looks like the bound of a seal, is kept, even if a server
+// restarts during the move.
 func TestBoundThatLooksLikeSeal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
@@ -222,7 +223,8 @@ func TestBoundThatLooksLikeSeal(t *testing.T) {
 	}
 }
 
-// Servers drain late jobs of a former pool within orphanWindow. After that, Move drains them.
+// Servers drain late jobs of a former pool within orphanWindow. After orphanWindow, only Move
+// drains them.
 func TestOrphansAreDrained(t *testing.T) {
 	t.Parallel()
 	d := newMoveTest(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// storageEngines open the engines that store jobs.
+// storageEngines open the engines that store jobs, by name.
 var storageEngines = map[string]func(t *testing.T) contract.Engine{
 	"a file": func(t *testing.T) contract.Engine {
 		path := filepath.Join(t.TempDir(), "duly.db")
@@ -43,17 +43,17 @@ var storageEngines = map[string]func(t *testing.T) contract.Engine{
 type load struct {
 	t       *testing.T
 	servers []*pools.Pools
-	clock   *clock.Fake // of the moves; the engines use the real time
+	clock   *clock.Fake // clock of the moves; the engines use the real time
 	restart func()      // restarts one server's Run, at any step of a move
 
 	mu     sync.Mutex
 	acked  map[string]int
-	order  map[string][]int // by order key, the numbers of its jobs in their order of delivery
+	order  map[string][]int // numbers of the delivered jobs in their order, by order key
 	busy   map[string]bool
 	pushed int
 }
 
-// produce pushes jobs, a third of them with the order key of the producer.
+// produce pushes jobs. A third of them have the order key of the producer.
 func (l *load) produce(ctx context.Context, producer, jobs int) {
 	for i := range jobs {
 		id := fmt.Sprintf("p%d-%d", producer, i)
@@ -105,7 +105,7 @@ func (l *load) work(server *pools.Pools, d *duly.Delivery) {
 	}
 
 	l.mu.Lock()
-	delete(l.busy, d.OrderKey) // before the ack, because the next job may follow at once
+	delete(l.busy, d.OrderKey) // deleted before the ack, because the next job may follow at once
 	l.mu.Unlock()
 	acks := []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack}}
 	errs, err := server.Settle(context.WithoutCancel(l.t.Context()), "shop", acks)
@@ -147,7 +147,7 @@ func (l *load) moveTo(ctx context.Context, to string) {
 	}
 }
 
-// startServer calls Run until ctx ends. restart ends this call and makes another one.
+// startServer calls Run until ctx ends. restart ends the current Run and starts another one.
 func startServer(ctx context.Context, running *sync.WaitGroup, p *pools.Pools) (restart func()) {
 	var stop context.CancelFunc
 	var ended chan struct{}
@@ -178,8 +178,8 @@ func (l *load) queues(e contract.Engine) int {
 	return len(queues.Names)
 }
 
-// A namespace moves from SQLite to Redis and back while two servers push and work on its jobs.
-// One server restarts all the time. Every job is acked once, and the jobs of a key in their
+// A namespace moves from SQLite to Redis and back while two servers push and work on its jobs. One
+// server restarts all the time. Every job is acked once, and the jobs of each order key in their
 // order.
 func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 	t.Parallel()
@@ -192,7 +192,7 @@ func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 	for range 2 {
 		p := serve(t, l.clock, map[string]pools.Engine{contract.DefaultPool: {Open: file}, "redis": {Open: redis}})
 		l.servers = append(l.servers, p)
-		l.restart = startServer(ctx, &running, p) // only the second server restarts
+		l.restart = startServer(ctx, &running, p) // restarts only the second server
 	}
 	if err := createToken(ctx, l.servers[0], "shop"); err != nil {
 		t.Fatal(err)
@@ -239,8 +239,8 @@ func (l *load) waitForAcks(jobs int) {
 	}
 }
 
-// waitForRemoval waits until an engine has no queue. A server may create one that another
-// server has just removed, and then removes it.
+// waitForRemoval waits until an engine has no queue. A server may create a queue that another
+// server has just removed. In that case it removes the queue again.
 func (l *load) waitForRemoval(e contract.Engine) {
 	l.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

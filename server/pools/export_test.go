@@ -9,7 +9,7 @@ const (
 	OrphanWindow = orphanWindow
 )
 
-// Advance makes one turn of runMoves.
+// Advance makes one turn of the loop runMoves.
 func (r *Pools) Advance(ctx context.Context) error {
 	moves, ended, err := r.moves(ctx)
 	for i := range moves {
@@ -25,7 +25,7 @@ func (r *Pools) Advance(ctx context.Context) error {
 	return err
 }
 
-// Moving returns the number of namespaces that move, as far as this server has their state.
+// Moving returns the number of moving namespaces whose state this server has.
 func (r *Pools) Moving() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -148,14 +148,14 @@ func (a *failingEngine) Placements(ctx context.Context, p duly.PageParams) (cont
 	return a.Engine.Placements(ctx, p)
 }
 
-// WatchTokens reports nothing, so placements are read again and again.
+// WatchTokens reports nothing, so every call reads the placements.
 func (a *failingEngine) WatchTokens(ctx context.Context, _ func(bool)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// A move that does not advance is logged once for each reason, also after another server has
-// made a step. So is a failure to read the moves.
+// A move that does not advance is logged once for each reason, even after another server has made a
+// step. A failure to read the moves is also logged once for each reason.
 func TestFailingMoveIsLoggedOncePerReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

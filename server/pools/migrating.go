@@ -63,7 +63,7 @@ func (m *migratingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.Pus
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		// Nothing was pushed.
+		// Nothing was pushed, so the call as a whole fails.
 		return nil, err
 	}
 
@@ -88,13 +88,13 @@ func (m *migratingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.Pus
 	return results, nil
 }
 
-// absent reports whether an error means that there is no such job. An invalid ID counts, too:
-// the push returns its error.
+// absent reports whether an error means that there is no such job. An invalid ID also counts as
+// absent, because the push returns an error for it.
 func absent(err error) bool {
 	return errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrInvalid)
 }
 
-// Settle implements duly.Engine. A receipt belongs to one pool, and the other one returns
+// Settle implements duly.Engine. A receipt belongs to one pool, and the other pool returns
 // lease_lost for it.
 func (m *migratingEngine) Settle(
 	ctx context.Context, namespace string, outcomes []duly.SettleRequest,
@@ -117,8 +117,8 @@ func (m *migratingEngine) Extend(
 	})
 }
 
-// partial converts the error of a call whose first half was executed. A plain context error
-// would mean that nothing was.
+// partial converts the error of a call whose first half was executed. A plain context error would
+// mean that no part was executed.
 func partial(err error) error {
 	canceled := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if duly.CodeOf(err) != duly.CodeInternal || !canceled {
@@ -128,8 +128,8 @@ func partial(err error) error {
 }
 
 // both calls the old pool, and the new one with the items for which the old one returned
-// lease_lost. If the old pool is not available, an item that the new one does not know either
-// is unavailable, because it may belong to the old pool.
+// lease_lost. If the old pool is not available, the result of an item that the new pool does not
+// know either is unavailable, because it may belong to the old pool.
 func both[T any](items []T, old, fresh func([]T) ([]error, error)) ([]error, error) {
 	errs, errOld := old(items)
 	if errOld != nil && !errors.Is(errOld, duly.ErrUnavailable) {

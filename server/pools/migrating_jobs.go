@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// This file has the calls by ID and the lists. A job is in one of the two pools and never goes
-// from one to the other. So the order of the calls matters only if an ID is in both pools:
-// then the job in the old one counts.
+// This file has the calls by ID and the lists. A job is in one of the two pools and never moves to
+// the other. So the order of the calls matters only if an ID is in both pools. In that case, the
+// job in the old pool counts.
 
-// maxLookups is the maximum number of concurrent look-ups.
+// maxLookups is the maximum number of concurrent look-ups in one call.
 const maxLookups = 16
 
 // inParallel calls do for 0…n-1, at most maxLookups at a time.
@@ -31,7 +31,7 @@ func inParallel(n int, do func(i int)) {
 	running.Wait()
 }
 
-// either calls f with the old pool, and with the new one if the old one returns not_found.
+// either calls f with the old pool. If that returns not_found, it calls f with the new pool.
 func either[T any](m *migratingEngine, f func(e contract.Engine) (T, error)) (T, error) {
 	found, err := f(m.old)
 	if errors.Is(err, duly.ErrNotFound) {
@@ -63,14 +63,14 @@ func (m *migratingEngine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobIn
 	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Peek(ctx, q) })
 }
 
-// The prefixes of a cursor name its pool.
+// These prefixes of a cursor name the pool of the rest of the cursor.
 const (
 	inOld = "o~"
 	inNew = "n~"
 )
 
 // List implements contract.Inspector. It lists the jobs of the old pool, then those of the new
-// one.
+// pool.
 func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	cursor, fromNew := strings.CutPrefix(p.Cursor, inNew)
 	// A cursor without a prefix is from before the move.
@@ -100,7 +100,7 @@ func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.List
 	return page, err
 }
 
-// afterMove converts a cursor of a namespace that moved into one of its pool after the move.
+// afterMove converts a cursor of a namespace that moved into a cursor of the pool after the move.
 func afterMove(cursor string) string {
 	if strings.HasPrefix(cursor, inOld) {
 		// The old pool has no jobs any more.
@@ -159,13 +159,13 @@ func addStats(a, b duly.Stats) duly.Stats {
 		*to += n
 	}
 
-	// The oldest job and the next due time are those of either pool.
+	// The oldest job and the next due time may be in either pool.
 	a.OldestReady = max(a.OldestReady, b.OldestReady)
 	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
 		a.NextDue = b.NextDue
 	}
 	a.Closing = laterClosing(a.Closing, b.Closing)
-	// The queue of the new pool is the one that stays.
+	// After the move the queue of the new pool remains, so its settings are shown.
 	if b.Delivery != "" {
 		a.Delivery = b.Delivery
 	}
@@ -188,7 +188,7 @@ func (m *migratingEngine) Config(ctx context.Context, q duly.QueueRef) (duly.Que
 		return config, err
 	}
 
-	// The settings are the same in both pools, but each pool has closings of its own.
+	// The settings are the same in both pools, but each pool closes gates separately.
 	for _, e := range []contract.Engine{m.old, m.new} {
 		other, err := e.Config(ctx, q)
 		if err != nil {
@@ -199,7 +199,7 @@ func (m *migratingEngine) Config(ctx context.Context, q duly.QueueRef) (duly.Que
 	return config, nil
 }
 
-// inBoth calls do with both pools. It succeeds if one of them does not have the job or queue.
+// inBoth calls do with both pools. It succeeds even if one of them does not have the job or queue.
 func (m *migratingEngine) inBoth(do func(e contract.Engine) error) error {
 	errOld := do(m.old)
 	errNew := do(m.new)
@@ -233,7 +233,7 @@ func (m *migratingEngine) Promote(ctx context.Context, q duly.QueueRef, id strin
 	return m.eitherErr(func(e contract.Engine) error { return e.Promote(ctx, q, id) })
 }
 
-// Requeue implements contract.Operator. Dead jobs stay in their pools.
+// Requeue implements contract.Operator. Dead jobs stay in the pool where they are.
 func (m *migratingEngine) Requeue(
 	ctx context.Context, q duly.QueueRef, p duly.RequeueParams,
 ) ([]duly.RequeueResult, error) {
@@ -242,13 +242,13 @@ func (m *migratingEngine) Requeue(
 		return nil, err
 	}
 	if len(p.IDs) == 0 {
-		// A requeue by count takes the rest of the count from the new pool.
+		// A requeue by count requeues the remaining number from the new pool.
 		if p.N -= len(results); p.N == 0 {
 			return results, nil
 		}
 		more, err := m.new.Requeue(ctx, q, p)
 		if err != nil && len(results) > 0 {
-			// The caller must get the jobs that were requeued.
+			// The caller must get the jobs that were requeued, so the error is dropped.
 			err = nil
 		}
 		return append(results, more...), err

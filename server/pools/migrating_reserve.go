@@ -14,7 +14,7 @@ func (m *migratingEngine) Reserve(ctx context.Context, p duly.ReserveParams) (go
 	if err := contract.ValidateReserve(&p); err != nil {
 		return nil, err
 	}
-	// The caller may have been woken. It does not reserve, so the next waiter must wake.
+	// The caller may have been woken. Since it does not reserve, the next waiter must be woken.
 	if err := ctx.Err(); err != nil {
 		m.Pass(ctx, p.Namespace, p.Queues)
 		return nil, err
@@ -31,7 +31,7 @@ func (m *migratingEngine) Reserve(ctx context.Context, p duly.ReserveParams) (go
 		if len(got) > 0 {
 			return got, nil
 		}
-		// The other steps may still have jobs.
+		// Later steps may still return jobs, so the error is kept for the end.
 		if err != nil && failed == nil {
 			failed = err
 		}
@@ -45,7 +45,7 @@ func (m *migratingEngine) Pass(ctx context.Context, namespace string, queues []s
 	contract.PasserOf(m.new).Pass(ctx, namespace, queues)
 }
 
-// step is a call of one pool that a Reserve makes.
+// step is one call to one pool in a Reserve.
 type step struct {
 	engine contract.Engine
 	queues []string
@@ -61,11 +61,11 @@ func (m *migratingEngine) steps(ctx context.Context, namespace string, queues []
 
 	for _, name := range queues {
 		d := m.state.readOld(ctx, m.old, duly.QueueRef{Namespace: namespace, Name: name})
-		// Without jobs in the old pool, only the new one is asked.
+		// If the old pool has no jobs, only the new pool is called.
 		if !d.empty || d.keysBlocked {
 			steps = append(steps, step{m.old, []string{name}})
 		}
-		// Any job of the new pool could overtake one with its key.
+		// Any job of the new pool could overtake a job of the old pool with the same key.
 		if d.keysBlocked {
 			continue
 		}
@@ -78,11 +78,11 @@ func (m *migratingEngine) steps(ctx context.Context, namespace string, queues []
 	return steps
 }
 
-// keyRetryDelay is the delay of a job whose order key has jobs in the old pool.
+// keyRetryDelay is the delay of a released job whose order key has jobs in the old pool.
 const keyRetryDelay = time.Second
 
-// releaseBlocked releases the deliveries whose order keys have jobs in the old pool, and
-// returns the others.
+// releaseBlocked releases the deliveries whose order keys have jobs in the old pool, and returns
+// the remaining deliveries.
 func (m *migratingEngine) releaseBlocked(
 	ctx context.Context, namespace string, got []duly.Delivery,
 ) (free []duly.Delivery, err error) {
@@ -98,7 +98,8 @@ func (m *migratingEngine) releaseBlocked(
 	}
 
 	if len(releases) > 0 {
-		// Also for a caller that has gone: otherwise the jobs would wait for their leases.
+		// The deliveries are released even if the caller has left. Otherwise the jobs would wait
+		// until their leases end.
 		_, err = m.new.Settle(context.WithoutCancel(ctx), namespace, releases)
 	}
 	return free, err
@@ -117,7 +118,7 @@ func (m *migratingEngine) Wait(ctx context.Context, p duly.WaitParams) (ready bo
 	for {
 		left := end - m.state.clock.Mono()
 		some := p
-		// After each interval, the old pool may be empty and other keys free.
+		// After each interval, the old pool may be empty, and other order keys may be free.
 		some.Timeout = max(0, min(left, waitInterval))
 		ready, err = m.waitOnce(ctx, some)
 		if ready || err != nil || left <= waitInterval {
@@ -156,7 +157,7 @@ func (m *migratingEngine) waitOnce(ctx context.Context, p duly.WaitParams) (bool
 		of.Queues = queues
 		go func() {
 			ready, err := engine.Wait(waitCtx, of)
-			// The other pool was ready first, so this wake-up is not used.
+			// The other pool was ready first, so this wake-up must be passed on.
 			if ready && waitCtx.Err() != nil {
 				contract.PasserOf(engine).Pass(waitCtx, of.Namespace, of.Queues)
 			}
@@ -183,7 +184,7 @@ func (m *migratingEngine) waitOnce(ctx context.Context, p duly.WaitParams) (bool
 		return true, nil
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case len(failed) == calls: // the failure of one pool does not end the wait for the other
+	case len(failed) == calls: // if one pool fails, the wait for the other pool continues
 		return false, failed[0]
 	}
 	return false, nil

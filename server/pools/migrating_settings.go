@@ -22,10 +22,10 @@ func (m *migratingEngine) Configure(ctx context.Context, q duly.QueueRef, patch 
 		return err
 	case m.state.draining && there:
 		return m.configureBoth(ctx, q, patch)
-	// A queue that the old pool has no more must not be created there again.
+	// A queue that the old pool no longer has must not be created there again.
 	case m.state.draining:
 		return m.new.Configure(ctx, q, patch)
-	// An engine with one shard refuses this before the old pool changes.
+	// An engine with one shard must refuse this before the old pool is changed.
 	case !there && patch.Shards != 0:
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
@@ -45,9 +45,9 @@ func (m *migratingEngine) configureBoth(ctx context.Context, q duly.QueueRef, pa
 	return partial(m.new.Configure(ctx, q, patch))
 }
 
-// mayConfigure returns the error that the new pool would return, before the old one changes.
+// mayConfigure returns the error that the new pool would return, before the old pool is changed.
 func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	// This changes nothing: the shards of a queue are fixed.
+	// Configure changes nothing here, because the number of shards of a queue is fixed.
 	if patch.Shards != 0 {
 		if err := m.new.Configure(ctx, q, duly.QueueConfig{Shards: patch.Shards}); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (m *migratingEngine) mayConfigure(ctx context.Context, q duly.QueueRef, pat
 // the queue is sealed.
 func (m *migratingEngine) configureOld(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
 	patch.Shards = 0
-	// Another bound would let jobs into a sealed queue.
+	// Another limit would let jobs into a sealed queue.
 	if patch.MaxJobs != 0 {
 		sealed, err := isSealed(ctx, m.old, q)
 		if err != nil {
@@ -90,16 +90,15 @@ func (m *migratingEngine) configureOld(ctx context.Context, q duly.QueueRef, pat
 	}
 
 	err := m.old.Configure(ctx, q, patch)
-	// With other shards, a limit per shard may be too small.
+	// With another number of shards, a limit per shard may be too small.
 	if errors.Is(err, duly.ErrInvalid) {
 		return nil
 	}
 	return err
 }
 
-// setBoth changes a queue while the move is prepared. It creates a missing queue in the new
-// pool with the settings of the old one: if copyAll has passed this queue already, no other
-// call would.
+// setBoth changes a queue while the move is prepared. It creates a missing queue in the new pool
+// with the settings of the old one: because copyAll may have passed this queue already.
 func (m *migratingEngine) setBoth(ctx context.Context, q duly.QueueRef, set func(e contract.Engine) error) error {
 	if err := set(m.old); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placem
 		if next, err = r.startMove(ctx, where, to); err == nil {
 			return next, nil
 		}
-		// After a conflict, another server may have started the same move.
+		// A conflict may mean that another server has started the same move.
 		if !errors.Is(err, duly.ErrConflict) {
 			break
 		}
@@ -43,11 +43,11 @@ func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placem
 	return where, err
 }
 
-// maxMoveAttempts bounds the attempts to start a move while other servers change the
+// maxMoveAttempts is the number of attempts to start a move while other servers change the
 // placement.
 const maxMoveAttempts = 3
 
-// startMove starts the move of a namespace to a pool, as far as one is necessary.
+// startMove starts the move of a namespace to a pool, unless the namespace is there already.
 func (r *Pools) startMove(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
 	// Topics and schedules stop a move before it changes anything.
 	if where.From == "" && where.Pool != to {
@@ -60,7 +60,7 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 		}
 	}
 
-	// A move of a mistyped name would succeed at once and change nothing that the operator meant.
+	// Without this check, the move of a mistyped name would succeed at once and do nothing.
 	exists, err := r.exists(ctx, &where)
 	switch {
 	case err != nil:
@@ -109,15 +109,16 @@ func (r *Pools) exists(ctx context.Context, where *contract.Placement) (bool, er
 	return r.byName[contract.DefaultPool].hasQueues(ctx, where.Namespace)
 }
 
-// reverse reverses the move of a namespace. It restores the settings as far as the pools
-// respond, and [Pools.advance] restores the rest.
+// reverse reverses the move of a namespace. It restores the settings as far as the pools are
+// reachable, and [Pools.advance] restores the rest.
 func (r *Pools) reverse(ctx context.Context, where contract.Placement) (contract.Placement, error) {
 	where.Pool, where.From, where.Phase = where.From, where.Pool, contract.Draining
 	next, err := r.storePhase(ctx, where)
 	if err != nil {
 		return next, err
 	}
-	// An error here must not undo the reversal: a failed pool may be its reason.
+	// An error here must not undo the reversal, because a failed pool may be the reason for the
+	// reversal.
 	if m, err := r.migrating(&next); err == nil {
 		_ = m.restoreAllSettings(ctx, next.Namespace)
 	}
@@ -138,7 +139,7 @@ func (r *Pools) readPlacement(ctx context.Context, namespace string) (contract.P
 func (r *Pools) storePhase(ctx context.Context, p contract.Placement) (contract.Placement, error) {
 	// Engines store times in milliseconds.
 	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond)
-	// Former pools are searched for orphans. The pools of this phase are not searched.
+	// Former pools are searched for orphans. The two pools of this phase must not be searched.
 	p.Former = slices.DeleteFunc(slices.Clone(p.Former), func(name string) bool {
 		return name == p.Pool || name == p.From
 	})
@@ -160,8 +161,8 @@ func (r *Pools) storePlacement(ctx context.Context, p contract.Placement) error 
 	return r.placer.PutPlacement(ctx, p)
 }
 
-// Moves returns the state of every move. With a namespace, it returns only the state of
-// this one, also if it does not move.
+// Moves returns the state of every move. With a namespace, it returns only the state of that
+// namespace, even if it does not move.
 func (r *Pools) Moves(ctx context.Context, namespace string) (moves []contract.MoveState, err error) {
 	if namespace != "" {
 		where, err := r.Where(ctx, namespace)

@@ -62,8 +62,8 @@ func moveStep(t *testing.T, n int, kind crash) (more bool) {
 	return s.over()
 }
 
-// Of two concurrent moves of a namespace to two pools one fails with conflict. Two moves
-// to the same pool both succeed.
+// If a namespace is moved to two pools concurrently, one of the calls fails with conflict. Two
+// moves to the same pool both succeed.
 func TestConcurrentMoves(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"orders", "logs"} {

@@ -105,7 +105,7 @@ func TestOrderKeysDuringMove(t *testing.T) {
 	ids, receipts := r.reserve(10, "q")
 	wantIDs(ids, "a1")
 	r.clock.Advance(pools.Propagation)
-	for range 3 { // while a1 runs, the time of its retry is unknown, so all keys wait
+	for range 3 { // while a1 runs, the time of its retry is unknown, so jobs of all keys wait
 		ids, _ := r.reserve(10, "q")
 		wantIDs(ids)
 		r.clock.Advance(3 * time.Second)

@@ -40,7 +40,7 @@ func TestContractDuringMove(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c.Advance(pools.Propagation) // until then, jobs with order keys wait
+				c.Advance(pools.Propagation) // until this time, jobs with order keys wait
 				return &enginetest.Harness{Engine: p, Maintainer: p, Registry: p, Clock: c}
 			}}.Run(t)
 		})
@@ -88,7 +88,7 @@ func TestMovePhases(t *testing.T) {
 	}
 }
 
-// A move ends when the old pool has no job in any state, and the old pool has no queue then.
+// A move ends only when the old pool has no job in any state. At the end the old pool has no queue.
 func TestMoveEndsWhenOldPoolIsEmpty(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
@@ -120,7 +120,7 @@ func TestMoveEndsWhenOldPoolIsEmpty(t *testing.T) {
 	}
 
 	r.must(r.Promote(t.Context(), shop, "later"))
-	r.clock.Advance(3 * time.Second) // until the server sees it
+	r.clock.Advance(3 * time.Second) // the server needs this time to see the change
 	_, receipts = r.reserve(5, "q")
 	r.ack(receipts...)
 	if n, err := r.Purge(t.Context(), shop, duly.StateDead, 0); err != nil || n != 1 {
@@ -247,13 +247,13 @@ func TestMoveToPoolThatCannotHaveQueue(t *testing.T) {
 		t.Errorf("the placement is %+v, %v", where, err)
 	}
 
-	// The queues that the failed move has created are removed like strays.
+	// Queues that the failed move has created are removed later, like orphans.
 	if where, err := p.Move(t.Context(), "shop", contract.DefaultPool); err != nil || where.From != "file" {
 		t.Errorf("Move to the namespace's own pool returned %+v, %v", where, err)
 	}
 }
 
-// While one of the two pools is down, calls for jobs of the other one succeed.
+// While one of the two pools is down, calls for jobs of the other pool succeed.
 func TestMoveWithPoolDown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders", "new")

@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// lister returns pages of names in their order.
+// lister returns pages of names in alphabetical order.
 type lister func(ctx context.Context, p duly.PageParams) (duly.NamePage, error)
 
-// mergeCursor is the cursor of merged lists: the last name that was returned, and for each
-// list the cursor of the page with its next names. Over marks a list that has ended.
+// mergeCursor is the cursor of merged lists: the last name that was returned, and for each list the
+// cursor of the page with its next names. Over marks lists that have ended.
 type mergeCursor struct {
 	Last  string   `json:"l"`
 	Pages []string `json:"p"`
@@ -48,8 +48,8 @@ func mergeNames(ctx context.Context, p duly.PageParams, lists []lister) (page du
 		return page, err
 	}
 
-	// A page that is not the last of its list bounds the result: the next page of that
-	// list may have names that come before those of other lists.
+	// If a page is not the last page of its list, the result ends at its last name. The reason: the
+	// next page of that list may have names that come before those of other lists.
 	bound, unbounded, pages := "", false, make([]duly.NamePage, len(lists))
 	for i, list := range lists {
 		if at.Over[i] {
@@ -61,7 +61,7 @@ func mergeNames(ctx context.Context, p duly.PageParams, lists []lister) (page du
 		page.Names = append(page.Names, pages[i].Names...)
 
 		n := len(pages[i].Names)
-		// An empty page bounds nothing, so no name is safe.
+		// An empty page that is not the last one gives no last name, so no name is safe.
 		unbounded = unbounded || n == 0 && pages[i].Next != ""
 		if pages[i].Next != "" && n > 0 && (bound == "" || pages[i].Names[n-1] < bound) {
 			bound = pages[i].Names[n-1]
@@ -100,14 +100,14 @@ func (at *mergeCursor) advance(i int, page duly.NamePage) (more bool) {
 	return !at.Over[i]
 }
 
-// Namespaces implements contract.Registry. It returns the namespaces of all pools, and fails if
-// one of them is not reachable: an incomplete list would be worse than an error.
+// Namespaces implements contract.Registry. It returns the namespaces of all pools, and fails if one
+// of the pools is not reachable, because an incomplete list would be worse than an error.
 func (r *Pools) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
 	return mergeNames(ctx, p, r.namespaceLists())
 }
 
-// EachPool returns a list of namespaces per pool. So a caller can list the others while a
-// pool is down. A namespace that moves may be in two lists.
+// EachPool returns a list of namespaces per pool. So a caller can list the other pools while one is
+// down. A namespace that moves may be in two lists.
 func (r *Pools) EachPool() []func(context.Context, duly.PageParams) (duly.NamePage, error) {
 	var each []func(context.Context, duly.PageParams) (duly.NamePage, error)
 	for _, list := range r.namespaceLists() {
@@ -125,7 +125,8 @@ func (r *Pools) namespaceLists() []lister {
 				return duly.NamePage{}, err
 			}
 			registry, ok := engine.(contract.Registry)
-			// The engine of another server lists its namespaces only for its own operator.
+			// The engine of a remote server lists its namespaces only for an operator of that
+			// server.
 			if !ok {
 				return duly.NamePage{}, nil
 			}

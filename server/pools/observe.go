@@ -7,9 +7,9 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// OnResult sets a function that is called with the results of calls to a pool's engine, as
-// far as they say whether the engine is available. A namespace does not identify the pool
-// while it moves. OnResult must be called before the first call.
+// OnResult sets a function that is called with the results of calls to a pool's engine, if the
+// result says whether the engine is available. A namespace does not identify the pool while it
+// moves. OnResult must be called before the first call.
 func (r *Pools) OnResult(f func(ctx context.Context, pool string, err error)) { r.onResult.Store(&f) }
 
 // report calls the function of OnResult.
@@ -38,7 +38,7 @@ func (o *observedEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.Push
 // Reserve implements duly.Engine.
 func (o *observedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	deliveries, err := o.Engine.Reserve(ctx, p)
-	// Without a caller, the engine may not have asked its store.
+	// If the caller has left, the engine may not have called its store.
 	if ctx.Err() == nil {
 		o.pools.report(ctx, o.name, err)
 	}

@@ -9,17 +9,18 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// An orphan is a queue in a pool where its namespace is no more. A push creates one if its
-// server was suspended during the end of a move: the job was accepted, and no worker would
-// get it. So does a push on a server that has not seen the first placement of a namespace
-// yet. Servers search for orphans during orphanWindow after both, less and less often, and
-// drain them like the old pool of a move. Later, and if a pool was not given to all servers,
+// An orphan is a queue in a pool that its namespace has left. A push creates one if its server was
+// suspended during the end of a move: the job was accepted, and no worker would get it. So does a
+// push on a server that has not seen the first placement of a namespace yet. For the time
+// orphanWindow after either event, servers search for orphans in growing intervals. They drain
+// orphans like the old pool of a move. Later, and if a pool was not given to all servers,
 // [Pools.Move] with the namespace's own pool does the same.
 
 // orphanWindow is how long servers search for orphans.
 const orphanWindow = time.Hour
 
-// findOrphan returns the first other pool with queues of a namespace, or "" if there is none.
+// findOrphan returns the first pool, other than that of the namespace, with queues of the
+// namespace, or "" if there is none.
 func (r *Pools) findOrphan(ctx context.Context, where *contract.Placement) (name string, err error) {
 	for _, p := range r.all {
 		if p.name == where.Pool {
@@ -75,7 +76,7 @@ func formerPools(p *contract.Placement) []string {
 // endedMove is what this server knows about a move that has ended.
 type endedMove struct {
 	version     int64
-	since, next time.Duration // when it saw the end, and when it searches next, monotonic
+	since, next time.Duration // monotonic times: when this server saw the end, and when it searches next
 }
 
 // orphanCheckDue reports whether it is time to search for orphans of a namespace, and sets
@@ -96,8 +97,8 @@ func (r *Pools) orphanCheckDue(p *contract.Placement) bool {
 	return true
 }
 
-// checkOrphans searches the former pools of a namespace for orphans, and starts to drain the
-// first that it finds.
+// checkOrphans searches the former pools of a namespace for orphans, and starts to drain the first
+// one that it finds.
 func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) error {
 	if !r.orphanCheckDue(where) {
 		return nil
@@ -105,7 +106,7 @@ func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) err
 
 	for _, name := range formerPools(where) {
 		p := r.byName[name]
-		// Another server may have this pool, and then finds the orphans.
+		// This server does not have the pool. A server that has it finds the orphans.
 		if p == nil {
 			continue
 		}
@@ -117,12 +118,12 @@ func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) err
 			continue
 		}
 
-		// A move has one old pool, so other former pools follow at the next search.
+		// A move has only one old pool, so other former pools follow at the next search.
 		switch _, err = r.drainOrphan(ctx, *where, name); {
-		case errors.Is(err, duly.ErrConflict): // another server has started to drain it
+		case errors.Is(err, duly.ErrConflict): // another server has started to drain the pool
 			return nil
 		case err == nil:
-			r.cfg.Logger.Info("a former pool has late jobs of a namespace; draining it",
+			r.cfg.Logger.Info("a former pool of a namespace has late jobs; draining it",
 				"namespace", where.Namespace, "from", name, "to", where.Pool)
 		}
 		return err
@@ -130,8 +131,8 @@ func (r *Pools) checkOrphans(ctx context.Context, where *contract.Placement) err
 	return nil
 }
 
-// alignSettings gives orphans the settings of their namespace's own pool. Otherwise their
-// settings would be restored there, as after a reversed move.
+// alignSettings gives orphans the settings of their namespace's own pool. Otherwise the orphans'
+// old settings would be restored in that pool, as after a reversed move.
 func (r *Pools) alignSettings(ctx context.Context, where *contract.Placement, name string) error {
 	home, err := r.poolEngine(where.Namespace, where.Pool)
 	if err != nil {
@@ -154,7 +155,7 @@ func (r *Pools) alignSettings(ctx context.Context, where *contract.Placement, na
 			// The shards of a queue cannot change.
 			config.Shards = 0
 			err := setConfig(ctx, step, q, config)
-			// With other shards, a limit per shard may be too small.
+			// With another number of shards, a limit per shard may be too small.
 			if errors.Is(err, duly.ErrInvalid) {
 				return nil
 			}

@@ -19,25 +19,25 @@ const rereadInterval = 2 * time.Second
 // phaseState is what this server knows about one phase of a move.
 type phaseState struct {
 	phase    contract.Placement
-	since    time.Duration // when this server saw the phase, monotonic
+	since    time.Duration // monotonic time at which this server saw the phase
 	draining bool
 	clock    duly.Clock
 	removal  removalLock
 
 	mu           sync.Mutex
 	queues       map[string]*oldQueue
-	reversalDone bool // see completeReversal
+	reversalDone bool // whether completeReversal has finished
 }
 
 // oldQueue is the state of a queue in the old pool.
 type oldQueue struct {
-	readAt time.Duration // monotonic; 0: never
-	empty  bool          // no job waits or runs
-	// keysBlocked means that the queue has order keys, and this server does not know
-	// which of them are free. Nothing is reserved from the new pool then.
+	readAt time.Duration // monotonic time of the last read; 0 means never
+	empty  bool          // whether no job waits or runs
+	// keysBlocked means that the queue has order keys, and this server does not know which of them
+	// are free. In that case no job is reserved from the new pool.
 	keysBlocked bool
-	// keys has the first due time of each order key with jobs in the old pool. keysKnown
-	// means that it is complete.
+	// keys has the first due time of each order key with jobs in the old pool. keysKnown means that
+	// keys is complete.
 	keys      map[string]time.Time
 	keysKnown bool
 }
@@ -47,7 +47,7 @@ func (r *Pools) phaseState(p *contract.Placement) *phaseState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock.Mono()
-	// What was known about the queues does not hold in another phase.
+	// The state of the queues that belongs to another phase is not valid in this one.
 	s := r.phases[p.Namespace]
 	if s == nil || !samePhase(&s.phase, p) {
 		s = &phaseState{
@@ -59,7 +59,7 @@ func (r *Pools) phaseState(p *contract.Placement) *phaseState {
 	return s
 }
 
-// samePhase reports whether two placements are of one phase. Their versions may differ,
+// samePhase reports whether two placements are in the same phase. Their versions may differ,
 // because the removal lock increments the version.
 func samePhase(a, b *contract.Placement) bool {
 	return a.Pool == b.Pool && a.From == b.From && a.Phase == b.Phase && a.Since.Equal(b.Since)
@@ -107,9 +107,9 @@ func (s *phaseState) readOld(ctx context.Context, old contract.Engine, q duly.Qu
 	return next
 }
 
-// updateKeys finds out which order keys are free. While all jobs in the old pool are
-// delayed, only their due times are read again. Any other job may have any key: it may be
-// a dead job that was requeued, or one that another server promoted.
+// updateKeys finds out which order keys are free. While all jobs in the old pool are delayed, only
+// their due times are read again. A job in another state may have any key, because it may be a dead
+// job that was requeued, or a job that another server promoted.
 func (d *oldQueue) updateKeys(ctx context.Context, old contract.Engine, q duly.QueueRef, sizes *duly.Sizes) {
 	switch {
 	case d.empty:
@@ -149,7 +149,7 @@ func (s *phaseState) mayRun(ctx context.Context, old contract.Engine, job *duly.
 	return false
 }
 
-// maxListed is the maximum number of delayed jobs that are listed for their order keys.
+// maxListed is the maximum number of delayed jobs that are listed to find their order keys.
 const maxListed = 100_000
 
 // listKeys lists the order keys of a queue in the old pool, with the first due time of
@@ -180,7 +180,7 @@ func listKeys(
 		}
 	}
 
-	// A job that became due or was promoted meanwhile may be missing in the list.
+	// A job that became due or was promoted during the calls may be missing in the list.
 	after, err := old.Stats(ctx, q)
 	return keys, err == nil && after.Sizes == before
 }

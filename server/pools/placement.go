@@ -24,7 +24,7 @@ func (r *Pools) Assign(ctx context.Context, namespace, name string) error {
 	}
 
 	namespace = contract.NamespaceOr(namespace)
-	// After a conflict, check the placement that another server has stored.
+	// After a conflict, the loop checks the placement that another server has stored.
 	for range 2 {
 		stored, err := r.placer.FindPlacement(ctx, namespace)
 		if err == nil {

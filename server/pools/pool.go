@@ -26,9 +26,9 @@ type pool struct {
 	opener func(ctx context.Context) (contract.Engine, error)
 
 	mu       sync.RWMutex
-	engine   contract.Engine // nil until it is open
+	engine   contract.Engine // nil until the engine is open
 	closed   bool
-	observed *observedEngine // wraps the engine once that is open
+	observed *observedEngine // wraps the engine once it is open
 }
 
 // get returns the engine, or an error while it is not open.
@@ -57,11 +57,11 @@ func (p *pool) keepOpening(ctx context.Context, r *Pools) {
 			return
 		case err == nil:
 			p.setEngine(engine)
-			r.cfg.Logger.Info("the pool is open", "pool", p.name)
+			r.cfg.Logger.Info("the engine of a pool is open", "pool", p.name)
 			return
 		// An operator needs each reason once, not every retry.
 		case tracker.Record(p.name, err).NewReason:
-			r.cfg.Logger.Error("the pool cannot be opened; retrying",
+			r.cfg.Logger.Error("the engine of a pool cannot be opened; retrying",
 				"pool", p.name, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 
@@ -71,7 +71,7 @@ func (p *pool) keepOpening(ctx context.Context, r *Pools) {
 	}
 }
 
-// setEngine sets the engine. After close, it closes the engine instead.
+// setEngine sets the engine. After close was called, it closes the engine instead.
 func (p *pool) setEngine(engine contract.Engine) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +101,7 @@ func (p *pool) maintainer() (contract.Maintainer, error) {
 	}
 	m, ok := engine.(contract.Maintainer)
 	if !ok {
-		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s maintains itself", p.name)
+		return nil, contract.Errorf(duly.CodeUnsupported, "the engine of pool %s does its own maintenance, on its own server", p.name)
 	}
 	return m, nil
 }

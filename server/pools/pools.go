@@ -29,21 +29,23 @@ type Config struct {
 // server with one engine. It is safe for concurrent use.
 type Pools struct {
 	contract.Registry
-	cfg      Config
-	placer   contract.Placer
-	watcher  contract.Watcher // nil: every call reads the placement of its namespace
-	byName   map[string]*pool
-	all      []*pool // the default one first, then by name
-	reload   chan struct{}
-	onResult atomic.Pointer[func(ctx context.Context, pool string, err error)] // see OnResult
+	cfg    Config
+	placer contract.Placer
+	// Reports changes; nil means that every call reads the placement of its namespace.
+	watcher contract.Watcher
+	byName  map[string]*pool
+	all     []*pool // the default pool first, then the others by name
+	reload  chan struct{}
+	// Function that OnResult has set.
+	onResult atomic.Pointer[func(ctx context.Context, pool string, err error)]
 
 	mu            sync.RWMutex
-	watching      bool   // the default engine reports changes
-	version       uint64 // raised by every change of a placement
-	loadedVersion uint64 // the version of placements
+	watching      bool   // whether the default engine reports changes
+	version       uint64 // increased by every change of a placement
+	loadedVersion uint64 // version of the placements in the cache
 	placements    map[string]contract.Placement
-	phases        map[string]*phaseState // of namespaces that move
-	ended         map[string]*endedMove  // of namespaces that have moved recently
+	phases        map[string]*phaseState // states of the moves, by namespace
+	ended         map[string]*endedMove  // recently ended moves, by namespace
 }
 
 // New combines engines. [Pools.Close] closes them. New returns [duly.ErrInvalid] with
@@ -63,7 +65,7 @@ func New(cfg Config) (*Pools, error) {
 	var bad contract.BadFields
 	for name, e := range cfg.Engines {
 		bad.Take(contract.ValidatePool(name))
-		// An engine that cannot be opened yet is no fault of the configuration.
+		// An engine that cannot be opened now is no fault of the configuration.
 		p := &pool{name: name, opener: e.Opener, engine: e.Open, observed: &observedEngine{e.Open, r, name}}
 		if name == contract.DefaultPool {
 			r.all = append([]*pool{p}, r.all...)
@@ -133,7 +135,7 @@ func (r *Pools) invalidate() {
 	watching := r.watching
 	r.mu.Unlock()
 	if !watching {
-		// Without notices, nothing is cached.
+		// Without notices of changes, nothing is cached.
 		return
 	}
 
@@ -161,7 +163,7 @@ func (r *Pools) runLoader(ctx context.Context) {
 
 func (r *Pools) load(ctx context.Context) error {
 	r.mu.RLock()
-	// A change during the read raises the version again, and causes another load.
+	// A change during the read increases the version again, and causes another load.
 	version := r.version
 	r.mu.RUnlock()
 	all := map[string]contract.Placement{}
@@ -196,8 +198,8 @@ func (r *Pools) EachPlacement(ctx context.Context, do func(p *contract.Placement
 	}
 }
 
-// Where returns the placement of a namespace. Without one the namespace is in the default
-// pool, and the version is 0.
+// Where returns the placement of a namespace. A namespace without a placement is in the default
+// pool, with the version 0.
 func (r *Pools) Where(ctx context.Context, namespace string) (contract.Placement, error) {
 	namespace = contract.NamespaceOr(namespace)
 	unplaced := contract.Placement{Namespace: namespace, Pool: contract.DefaultPool}
@@ -211,7 +213,7 @@ func (r *Pools) Where(ctx context.Context, namespace string) (contract.Placement
 		return unplaced, nil
 	}
 
-	// This read also shows whether the default pool responds.
+	// The read also shows whether the default pool is reachable.
 	p, err := r.placer.FindPlacement(ctx, namespace)
 	r.report(ctx, contract.DefaultPool, err)
 	if errors.Is(err, duly.ErrNotFound) {
@@ -244,7 +246,7 @@ func (r *Pools) Label(namespace string) string {
 	return contract.DefaultPool
 }
 
-// Names returns the names of the pools, the default one first.
+// Names returns the names of the pools. The default pool is the first.
 func (r *Pools) Names() []string {
 	if r == nil {
 		return []string{contract.DefaultPool}

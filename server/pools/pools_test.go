@@ -18,8 +18,8 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// Pools satisfy the contract for a namespace in another pool, and in the long form also for
-// one in the default pool.
+// Pools satisfy the contract for a namespace in another pool, and in the long form also for a
+// namespace in the default pool.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	homes := []string{"orders"}
@@ -47,7 +47,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// Jobs go to the pool of their namespace, also in one push for several namespaces.
+// Jobs go to the pool of their namespace, even if one push has jobs of several namespaces.
 func TestPushGoesToPoolOfNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
@@ -109,14 +109,14 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// C4.92: a server sees the placements of another one after a notice. Without notices, it reads
-// them at once.
+// C4.92: a server sees a placement that another server has stored after a notice. Without notices,
+// every call reads the placement.
 func TestPlacementsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
 		other := r.newServer(func(_ string, e *model.Engine) contract.Engine { return e })
-		r.must(other.Assign(t.Context(), "early", "orders")) // no watch runs
+		r.must(other.Assign(t.Context(), "early", "orders")) // no watch is running
 		if where, _ := r.Where(t.Context(), "early"); where.Pool != "orders" {
 			t.Errorf("without notices the placement is %+v", where)
 		}
@@ -155,7 +155,7 @@ func TestServerSeesOwnPlacement(t *testing.T) {
 		r.Pools = r.newServer(func(_ string, e *model.Engine) contract.Engine { return silentEngine{e} })
 		ctx, stop := context.WithCancel(t.Context())
 		go r.Run(ctx)
-		synctest.Wait() // it has cached that there is no placement
+		synctest.Wait() // the server has cached that the namespace has no placement
 
 		r.must(r.Assign(t.Context(), "shop", "orders"))
 		r.push("shop", "q", "x")
@@ -281,7 +281,7 @@ func TestNamespacesOfAllPools(t *testing.T) {
 	}
 }
 
-// C4.76: Check checks every pool, with one progress for all.
+// C4.76: Check checks every pool, with one progress over all pools.
 func TestCheckOfAllPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")

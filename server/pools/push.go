@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// EachPushIndex returns a list of push queues per pool. A namespace that moves may have a
-// queue in two of them.
+// EachPushIndex returns a list of push queues per pool. While a namespace moves, a queue may be in
+// two of these lists.
 func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contract.QueuePage, error) {
 	lists := make([]func(context.Context, duly.PageParams) (contract.QueuePage, error), len(r.all))
 	for i, pool := range r.all {
@@ -20,7 +20,7 @@ func (r *Pools) EachPushIndex() []func(context.Context, duly.PageParams) (contra
 				return contract.QueuePage{}, err
 			}
 			index, ok := engine.(contract.Targeter)
-			// Another server owns this engine, and sends its jobs.
+			// Another server owns this engine, and its dispatcher sends the jobs.
 			if !ok {
 				return contract.QueuePage{}, nil
 			}

@@ -14,7 +14,8 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// stepServer is a server that advances moves one call at a time, each when step is called.
+// stepServer is a server that advances moves by single calls. Each call of step lets it make one of
+// them.
 type stepServer struct {
 	*pools.Pools
 	*stepCounter
@@ -84,7 +85,7 @@ func (s *randomRun) act(n int) {
 		s.clock.Advance(time.Duration(10+s.IntN(15)) * time.Second)
 	case chance < 840:
 		s.push(s, q, fmt.Sprint("job", n))
-	case chance < 890: // by a server that was suspended
+	case chance < 890: // pushed by a server that was suspended
 		if where, err := s.Where(s.t.Context(), "shop"); err == nil && where.Knows(pool) {
 			s.push(s.engines[pool], q, fmt.Sprint("late", n))
 		}
@@ -95,7 +96,7 @@ func (s *randomRun) act(n int) {
 		s.must(s.Configure(s.t.Context(), wide, duly.QueueConfig{MaxLeased: s.leased}))
 	case chance < 985:
 		where, err := s.Move(s.t.Context(), "shop", pool)
-		if !errors.Is(err, duly.ErrInvalid) { // an orphan may have other shards
+		if !errors.Is(err, duly.ErrInvalid) { // an orphan may have another number of shards
 			s.must(err)
 		}
 		s.reversed = s.reversed || where.From != "" && where.Phase == contract.Draining

@@ -8,23 +8,21 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// One server at a time removes queues of the old pool. With two, a late push could create
-// a queue again after the Destroy of one server, and the Destroy of the other would delete
-// its job.
+// One server at a time removes queues of the old pool. If two servers did, a late push could create
+// a queue again after the Destroy of one server, and the Destroy of the other would delete its job.
 //
-// A server acquires the lock by storing the placement unchanged, which increments its
-// version. Of two concurrent attempts one fails with a conflict. The lock is valid for
-// stepTimeout. Another server may acquire it when it has seen the same version for
-// propagationTime. So the lock needs no release, and survives the crash of its owner.
-// Clocks are not compared.
+// A server acquires the lock by storing the placement unchanged, which increments its version. Of
+// two concurrent attempts, one fails with a conflict. The lock is valid for stepTimeout. Another
+// server may acquire it when it has seen the same version for propagationTime. So the lock needs no
+// release, and survives the crash of its owner. Clocks are not compared.
 
 // removalLock is this server's view of the lock in one phase.
 type removalLock struct {
 	mu      sync.Mutex
-	version int64         // the latest version that this server has seen
-	seenAt  time.Duration // when it saw that version, monotonic
-	held    int64         // the version that this server has stored to acquire the lock
-	until   time.Duration // until when it holds the lock, monotonic
+	version int64         // latest version that this server has seen
+	seenAt  time.Duration // monotonic time at which it saw that version
+	held    int64         // version that this server has stored to acquire the lock
+	until   time.Duration // monotonic time until which it holds the lock
 }
 
 // observe notes a version of the placement.
@@ -43,8 +41,8 @@ func (l *removalLock) acquired(version int64, until time.Duration) {
 	l.held, l.until = version, until
 }
 
-// state reports whether this server may acquire the lock, and whether it already holds it
-// for long enough to make another step.
+// state reports whether this server may acquire the lock, and whether it already holds the lock for
+// at least another step.
 func (l *removalLock) state(version int64, now time.Duration) (free, held bool, until time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +65,7 @@ func (m *migratingEngine) lockRemoval(ctx context.Context) (*stepEngine, error) 
 		return step, nil
 	}
 
-	// The store accepts only the next version, so of two servers one fails here.
+	// The store accepts only the next version, so if two servers try, one fails here.
 	if err := m.pools.storePlacement(ctx, m.where); err != nil {
 		return nil, err
 	}

@@ -8,17 +8,18 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// A reversed move is not prepared: the pool to be left may have failed, so pushes must leave
-// it at once. Instead, settings that only the pool to be left has are restored in the other
-// pool, when the reversal is stored and by every server before it removes the first queue.
+// A reversed move is not prepared: because the pool to be left may have failed, and pushes must
+// leave it at once. Instead, settings that only the pool to be left has are restored in the other
+// pool. That happens when the reversal is stored, and on every server before it removes the first
+// queue.
 
 // restoreAllSettings restores the settings of every queue of the old pool.
 func (m *migratingEngine) restoreAllSettings(ctx context.Context, namespace string) error {
 	return eachName(ctx, m.old, namespace, func(q duly.QueueRef) error { return m.restoreSettings(ctx, q) })
 }
 
-// restoreSettings sets in the new pool what a queue has in the old pool and not in the new
-// one.
+// restoreSettings copies those settings of a queue to the new pool that it has only in the old
+// pool.
 func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) error {
 	from, err := m.old.Config(ctx, q)
 	if err != nil {
@@ -30,7 +31,7 @@ func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) 
 	}
 
 	patch := missingSettings(from, to, contract.DefaultQueueConfig())
-	// The bound of a seal looks like this.
+	// This limit may be that of a seal, so it is not restored.
 	if patch.MaxJobs == from.Shards {
 		sealed, err := m.wasSealed(ctx, q, from)
 		if err != nil {
@@ -45,14 +46,14 @@ func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) 
 		return nil
 	}
 
-	// From here on the new pool changes, so the phase must not be over.
+	// The new pool is changed from here on, so the phase must still be current.
 	step, err := m.pools.beginStep(ctx, m.new, &m.where)
 	if err != nil {
 		return err
 	}
 	err = step.Configure(ctx, q, patch)
 	if patch.Shards != 0 && (errors.Is(err, duly.ErrInvalid) || errors.Is(err, duly.ErrUnsupported)) {
-		// The queue has other shards already; its other settings can still be restored.
+		// The queue already has another number of shards. Its other settings can still be restored.
 		patch.Shards = 0
 		err = step.Configure(ctx, q, patch)
 	}
@@ -78,9 +79,9 @@ func (m *migratingEngine) wasSealed(ctx context.Context, q duly.QueueRef, read d
 	return sealed || now.MaxJobs != read.MaxJobs, err
 }
 
-// restoreLaterSettings restores what has changed in the old pool since it was read. The
-// change may have reached the new pool before the restored settings and be overwritten now.
-// A queue without any setting was removed.
+// restoreLaterSettings restores what has changed in the old pool since it was read. Such a change
+// may have reached the new pool first, and then have been overwritten by the restored settings. If
+// the queue in the old pool has no settings any more, it was removed.
 func (m *migratingEngine) restoreLaterSettings(
 	ctx context.Context, q duly.QueueRef, step *stepEngine, from duly.QueueConfig,
 ) error {
@@ -96,8 +97,8 @@ func (m *migratingEngine) restoreLaterSettings(
 	})
 }
 
-// restorePause pauses a queue in the new pool while it is paused in the old one. A
-// concurrent Resume resumes the old pool's queue first, so restorePause reads that again.
+// restorePause pauses a queue in the new pool while it is paused in the old one. A concurrent
+// Resume resumes the old pool's queue first, so restorePause reads the old pool's queue again.
 func (m *migratingEngine) restorePause(ctx context.Context, q duly.QueueRef, step *stepEngine) error {
 	if err := step.Pause(ctx, q); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (m *migratingEngine) restorePause(ctx context.Context, q duly.QueueRef, ste
 func missingSettings(from, to, defaults duly.QueueConfig) (patch duly.QueueConfig) {
 	missingField(&patch.Delivery, from.Delivery, to.Delivery, defaults.Delivery)
 	if from.Delivery == to.Delivery {
-		// A push queue has other defaults.
+		// A push queue has different defaults.
 		defaults = contract.PatchConfig(defaults, duly.QueueConfig{Delivery: to.Delivery})
 	}
 

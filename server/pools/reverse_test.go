@@ -11,9 +11,9 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// A reversed move restores settings: of a queue that was removed from the first pool already,
-// and of one that only the second pool has; also if a push was faster, or the server that
-// reversed the move crashes.
+// A reversed move restores the settings of a queue that was already removed from the first pool,
+// and of a queue that only the second pool has. That holds even if a push was faster, or the server
+// that reversed the move crashes.
 func TestReversalRestoresSettings(t *testing.T) {
 	t.Parallel()
 	late, single := duly.QueueRef{Namespace: "shop", Name: "late"}, duly.QueueRef{Namespace: "shop", Name: "single"}
@@ -72,7 +72,7 @@ func TestOrphanSettingsAreNotRestored(t *testing.T) {
 	r.pushJob(duly.Job{ID: "x"})
 	r.must(r.engines["logs"].Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 5}))
 	r.must(r.engines["logs"].Pause(t.Context(), shop))
-	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // only in the pool logs
+	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // a queue that only the pool logs has
 	r.must(r.engines["logs"].Configure(t.Context(), alone, duly.QueueConfig{MaxJobs: 7}))
 
 	if p, err := r.Move(t.Context(), "shop", contract.DefaultPool); err != nil || p.From != "logs" {
@@ -110,11 +110,11 @@ func TestOrderKeyWhoseOldJobBecomesDueSooner(t *testing.T) {
 			r.must(err)
 			r.pushJob(duly.Job{ID: "c1", OrderKey: "c", Delay: time.Hour})
 			r.move("shop", "orders")
-			r.reserve(1, "q") // the first call of the phase starts its time
+			r.reserve(1, "q") // the time of the phase starts with its first call
 			r.clock.Advance(pools.Propagation)
 
-			// The server lists the order keys that are left: c2 runs, because its lease
-			// ends before c1 is due.
+			// The server lists the remaining order keys. c2 is delivered, because its lease ends
+			// before c1 is due.
 			r.pushJob(duly.Job{ID: "c2", OrderKey: "c"})
 			for range 4 {
 				if ids, receipts := r.reserve(10, "q"); ids != nil {

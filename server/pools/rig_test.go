@@ -21,7 +21,7 @@ type rig struct {
 	engines map[string]*model.Engine
 }
 
-// assemble returns a server with the default pool and others.
+// assemble returns a server with the default pool and the given other pools.
 func assemble(t testing.TB, c *clock.Fake, cfg model.Config, names ...string) (*pools.Pools, map[string]*model.Engine) {
 	t.Helper()
 	cfg.Clock = c
@@ -56,7 +56,7 @@ func createToken(ctx context.Context, p *pools.Pools, namespace string) error {
 	return p.PutToken(ctx, contract.Token{Hash: [32]byte{1}, Namespace: namespace, Rights: contract.RightProduce})
 }
 
-// newServer returns another server with the rig's engines, each wrapped by wrap.
+// newServer returns another server with the rig's engines, each wrapped by the function wrap.
 func (r *rig) newServer(wrap func(name string, e *model.Engine) contract.Engine) *pools.Pools {
 	r.t.Helper()
 	open := map[string]pools.Engine{}
@@ -116,10 +116,10 @@ func (r *rig) move(namespace, to string) {
 	}
 }
 
-// endMove advances a move whose old pool is empty to its end.
+// endMove advances a move to its end. The old pool must be empty.
 func (r *rig) endMove(namespace string) {
 	r.t.Helper()
-	for range 2 { // another server may hold the removal lock
+	for range 2 { // repeated, because another server may hold the removal lock
 		r.advance()
 	}
 	if where, err := r.Where(r.t.Context(), namespace); err != nil || where.From != "" {

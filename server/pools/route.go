@@ -40,7 +40,7 @@ func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 			some[k] = jobs[i]
 		}
 
-		// An error of one namespace must not fail the jobs of the others.
+		// An error of one namespace must not fail the jobs of other namespaces.
 		engine, err := r.engineOf(ctx, namespace)
 		var answers []duly.PushResult
 		if err == nil {
@@ -93,7 +93,7 @@ const passTimeout = 2 * time.Second
 
 // Pass implements contract.Passer.
 func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
-	// The caller may have left, and another waiter must still be woken.
+	// The caller may have left, but another waiter must still be woken.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passTimeout)
 	defer cancel()
 	if engine, err := r.engineOf(ctx, namespace); err == nil {
@@ -101,8 +101,8 @@ func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
 	}
 }
 
-// resolveInterval bounds the wait in a pool until the placement of the namespace is read
-// again. So a caller that waits follows a phase before the next one begins.
+// resolveInterval is the longest wait in a pool before the placement of the namespace is read
+// again. So a waiting caller follows each phase before the next one begins.
 const resolveInterval = propagationTime / 2
 
 // Wait implements duly.Engine.

@@ -18,7 +18,7 @@ func (r *Pools) scheduler(ctx context.Context, namespace string) (duly.Scheduler
 	return schedules, err
 }
 
-// errEnough ends a list whose rest would not be shown.
+// errEnough ends a list early, because the error message shows no more names.
 var errEnough = errors.New("enough queues")
 
 // refuseSchedules returns ErrConflict if an engine has schedules of a namespace.

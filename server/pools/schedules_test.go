@@ -76,7 +76,7 @@ func TestScheduleStopsMove(t *testing.T) {
 	r.must(err)
 	_, err = r.engines[contract.DefaultPool].PutSchedule(ctx, shopQueue, nightly)
 	r.must(err)
-	r.must(r.Advance(ctx)) // the time of the phase starts
+	r.must(r.Advance(ctx)) // the time of the phase starts with this turn
 	r.clock.Advance(pools.Propagation)
 
 	if err := r.Advance(ctx); !errors.Is(err, duly.ErrConflict) {

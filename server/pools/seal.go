@@ -12,29 +12,29 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// An empty queue of the old pool is sealed before it is removed. A server that was suspended
-// during the change of the phase might still push to it, and Destroy would delete that job.
+// An empty queue of the old pool is sealed before it is removed. A server that was suspended during
+// the change of the phase might still push to it, and Destroy would delete that job.
 //
-// To seal a queue, the server fills it: each shard gets a seal job that is due in the far
-// future, and the queue's bound becomes the number of shards. Then every push fails as full,
-// and the content of the queue is known. If a job was pushed before that, the queue stays
-// sealed and is removed when the job is gone.
+// To seal a queue, the server fills it: each shard gets a seal job that is due in the far future,
+// and the queue's bound becomes the number of shards. Then every push fails as full, and the
+// content of the queue is known. If a job was pushed before that, the queue stays sealed and is
+// removed when the job is gone.
 //
-// One server at a time removes queues (removal_lock.go), and a suspended server cannot
-// destroy one later (step_engine.go). Seals of the old pool are never removed in that phase.
+// One server at a time removes queues (removal_lock.go), and a server that was suspended cannot
+// destroy a queue later (step_engine.go). Seals of the old pool are never removed in that phase.
 // After a reversal, they are removed once the phase has propagated (completeReversal).
 
 // sealPrefix is the prefix of the IDs of seal jobs.
 const sealPrefix = "duly-moved-"
 
-// sealCallback is the destination of a seal job in a push queue, where every job needs one.
-// Seal jobs are never due.
+// sealCallback is the destination of a seal job in a push queue, where every job needs a
+// destination. It is never called, because seal jobs are never due.
 const sealCallback = "https://filler.invalid/"
 
 const sealDelay = 100 * 365 * 24 * time.Hour
 
-// sealJobs returns the jobs that seal a queue, one for each shard. The jobs for fewer shards
-// are among those for more, and the first is always the same.
+// sealJobs returns the jobs that seal a queue, one for each shard. The jobs for few shards are also
+// among those for more shards, and the first job is always the same.
 func sealJobs(q duly.QueueRef, shards int) []duly.Job {
 	jobs := make([]duly.Job, 0, shards)
 	filled := make([]bool, shards)
@@ -48,7 +48,8 @@ func sealJobs(q duly.QueueRef, shards int) []duly.Job {
 	return jobs
 }
 
-// isSealJob reports whether a job is a seal job. A caller's job may have such an ID too.
+// isSealJob reports whether a job is a seal job. An ID of the same form is not enough, because a
+// caller's job may have it.
 func isSealJob(j *duly.JobInfo) bool {
 	return strings.HasPrefix(j.ID, sealPrefix) && j.Due.Sub(j.PushedAt) > sealDelay/2
 }
@@ -73,7 +74,7 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 	if err != nil {
 		return false, err
 	}
-	// Every change from here on needs the lock.
+	// Every change from here on needs the removal lock.
 	sealed, err := seal(ctx, old, q, present)
 	if err != nil || !sealed {
 		return false, err
@@ -81,12 +82,12 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 	return true, old.Destroy(ctx, q)
 }
 
-// sealJobsIn returns the IDs of the seal jobs in a queue of the old pool. empty means that
-// the queue has no other job.
+// sealJobsIn returns the IDs of the seal jobs in a queue of the old pool. empty reports whether the
+// queue has no other job.
 func (m *migratingEngine) sealJobsIn(ctx context.Context, q duly.QueueRef) (ids []string, empty bool, err error) {
 	stats, err := m.old.Stats(ctx, q)
 	n := stats.Sizes.Delayed
-	// Seal jobs are delayed, and there are at most as many as a queue can have shards.
+	// All seal jobs are delayed, and a queue has at most as many of them as it can have shards.
 	if err != nil || n > duly.MaxShards || stats.Sizes != (duly.Sizes{Delayed: n}) {
 		return nil, false, err
 	}
@@ -130,7 +131,7 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 		}
 	}
 
-	// A push of existing seal jobs changes nothing, so a partial seal is completed.
+	// Pushing seal jobs again changes nothing, so an incomplete seal is completed.
 	results, err := old.Push(ctx, jobs)
 	if err != nil {
 		return false, err
@@ -138,10 +139,10 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 	if slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Err != nil }) {
 		return false, nil
 	}
-	// The shard count of a queue never changes. With it, Configure fails if the queue was created
-	// again with another count.
+	// The number of shards of a queue never changes. So Configure fails if the queue was created
+	// again with another number.
 	err = old.Configure(ctx, q, duly.QueueConfig{Shards: config.Shards, MaxJobs: config.Shards})
-	// With other shards, the queue was created again.
+	// A different number of shards means that the queue was created again.
 	if errors.Is(err, duly.ErrInvalid) {
 		return false, nil
 	}
@@ -151,8 +152,8 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 	return isFull(ctx, old, q, config.Shards)
 }
 
-// isFull reports whether a queue has as many delayed jobs as shards, no other job, and room
-// for none.
+// isFull reports whether a queue has as many delayed jobs as shards, no other job, and no room for
+// more.
 func isFull(ctx context.Context, e contract.Engine, q duly.QueueRef, shards int) (bool, error) {
 	stats, err := e.Stats(ctx, q)
 	if err != nil {
@@ -163,9 +164,9 @@ func isFull(ctx context.Context, e contract.Engine, q duly.QueueRef, shards int)
 	return full, err
 }
 
-// completeReversal removes the seals in the pool that jobs are pushed to, once in each phase:
-// a server may have crashed after it sealed a queue and before the move was reversed. Then it
-// restores the settings that only the old pool has.
+// completeReversal removes the seals in the pool that jobs are pushed to, once in each phase. Seals
+// may be left, because a server may have crashed after it sealed a queue and before the move was
+// reversed. After that it restores the settings that only the old pool has.
 func (m *migratingEngine) completeReversal(ctx context.Context, namespace string) error {
 	m.state.mu.Lock()
 	done := m.state.reversalDone
@@ -174,7 +175,8 @@ func (m *migratingEngine) completeReversal(ctx context.Context, namespace string
 		return nil
 	}
 
-	// A seal hides the bound of its queue, so it is removed before the settings are restored.
+	// A seal replaces the job limit of its queue, so it is removed before the settings are
+	// restored.
 	err := eachName(ctx, m.new, namespace, func(q duly.QueueRef) error { return m.unseal(ctx, q) })
 	if err == nil {
 		err = m.restoreAllSettings(ctx, namespace)
@@ -187,10 +189,10 @@ func (m *migratingEngine) completeReversal(ctx context.Context, namespace string
 	return err
 }
 
-// unseal removes the seal of a queue in the new pool, if it has one. The previous bound of
-// the queue is in the old pool, and is read first: while a queue of the new pool is sealed,
-// no server has started to remove queues of the old one. The first seal job marks a sealed
-// queue, so it is deleted last.
+// unseal removes the seal of a queue in the new pool, if it has one. The previous limit of the
+// queue is in the old pool, and is read first, because while a queue of the new pool is sealed, no
+// server has started to remove queues of the old one. The first seal job marks a sealed queue, so
+// it is deleted last.
 func (m *migratingEngine) unseal(ctx context.Context, q duly.QueueRef) error {
 	before, err := m.old.Config(ctx, q)
 	if err != nil {
@@ -209,7 +211,7 @@ func (m *migratingEngine) unseal(ctx context.Context, q duly.QueueRef) error {
 	if err != nil {
 		return err
 	}
-	// Another bound was set by a caller since, so it stays.
+	// A caller has set another limit since, so it is kept.
 	if config.MaxJobs == config.Shards && before.MaxJobs != config.MaxJobs {
 		if err := step.Configure(ctx, q, duly.QueueConfig{MaxJobs: before.MaxJobs}); err != nil {
 			return err

@@ -23,7 +23,7 @@ func TestReversalRemovesSeals(t *testing.T) {
 		s := &stepCounter{}
 		mortal := d.newCountingServer(s)
 		d.move("shop", "orders")
-		d.must(mortal.Advance(t.Context())) // the time of the phase starts
+		d.must(mortal.Advance(t.Context())) // the time of the phase starts with this turn
 		d.clock.Advance(pools.Propagation)
 
 		*s = stepCounter{left: n, crash: crashBefore}

@@ -8,20 +8,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// stepTimeout bounds a step of a move. It is shorter than propagationTime, so a step ends
-// before other servers rely on the next phase.
+// stepTimeout is the longest duration of a step of a move. It is shorter than propagationTime, so a
+// step ends before other servers rely on the next phase.
 const stepTimeout = propagationTime / 2
 
-// stepEngine makes the changes of one step of a move, and refuses late ones. A server may
-// be suspended in the middle of a step for any time, and meanwhile the pool may be the one
-// that jobs are pushed to again. So a step verifies the stored phase at its beginning. A
-// change later than stepTimeout verifies it again, and fails with a conflict if the phase
-// is over. Clocks are not compared.
+// stepEngine makes the changes of one step of a move, and refuses late ones. A server may be
+// suspended in the middle of a step for any time, and in that time the pool may become the one that
+// jobs are pushed to again. So a step verifies the stored phase at its beginning. A change later
+// than stepTimeout verifies it again, and fails with a conflict if the phase is over. Clocks are
+// not compared.
 type stepEngine struct {
 	contract.Engine
 	pools    *Pools
-	where    *contract.Placement // the phase; nil: late changes always fail
-	deadline time.Duration       // monotonic
+	where    *contract.Placement // the phase of the step; nil means that late changes always fail
+	deadline time.Duration       // on the monotonic clock
 }
 
 // newStep returns an engine for a step that starts now and cannot be verified again.
@@ -60,7 +60,7 @@ func (s *stepEngine) run(ctx context.Context, do func(ctx context.Context) error
 		left = s.deadline - s.pools.cfg.Clock.Mono()
 	}
 	if left <= 0 {
-		return contract.Errorf(duly.CodeConflict, "a step of a move took longer than %s; it will be retried", stepTimeout)
+		return contract.Errorf(duly.CodeConflict, "a step of a move took longer than %s, so it was stopped; it will be retried", stepTimeout)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, left)

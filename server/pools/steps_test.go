@@ -10,10 +10,10 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// stepCounter counts the calls of a server to its engines. One of them, the step, is special:
-// something happens after it, or the server crashes at it.
+// stepCounter counts the calls of a server to its engines. After a chosen call, the step, the test
+// runs a function, or the server crashes at that call.
 type stepCounter struct {
-	left  int    // the number of calls up to the step; below 1: the step is over
+	left  int    // number of calls up to the step; below 1 once the step is over
 	then  func() // is called after the step
 	crash crash
 	pause func() // is called after each call
@@ -24,9 +24,9 @@ type crash int
 
 const (
 	noCrash     crash = iota
-	crashBefore       // the call is not made
-	crashAfter        // the call is made, and its result is lost
-	crashKinds        // the number of kinds
+	crashBefore       // the step's call is not made
+	crashAfter        // the step's call is made, and its result is lost
+	crashKinds        // number of kinds of steps
 )
 
 var errCrashed = errors.New("crashed")

@@ -18,8 +18,8 @@ func (r *Pools) topics(ctx context.Context, namespace string) (contract.Topics, 
 }
 
 // optional returns an optional interface of the engine of a namespace's pool, and that engine. It
-// returns conflict for a namespace that moves, because a move does not carry over what the interface
-// stores. plural names that in errors.
+// returns conflict for a namespace that moves, because a move does not copy the data of that
+// interface. plural names the data in errors.
 func optional[T any](ctx context.Context, r *Pools, namespace, plural string) (part T, e *observedEngine, err error) {
 	engine, err := r.engineOf(ctx, namespace)
 	if err != nil {
@@ -41,7 +41,7 @@ func optional[T any](ctx context.Context, r *Pools, namespace, plural string) (p
 		contract.NamespaceOr(namespace), plural)
 }
 
-// maxNamed is the maximum number of topics in an error.
+// maxNamed is the maximum number of topics that an error names.
 const maxNamed = 10
 
 // refuseTopics returns ErrConflict if an engine has topics of a namespace.
@@ -141,7 +141,7 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 			some[k] = messages[i]
 		}
 
-		// An error of one namespace must not fail the messages of the others.
+		// An error of one namespace must not fail the messages of other namespaces.
 		answers, err := r.publish(ctx, namespace, some)
 		for k, i := range indexes[namespace] {
 			if err != nil {

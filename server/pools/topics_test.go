@@ -11,7 +11,8 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// Topics are in the pool of their namespace, also in one publish to several namespaces.
+// Topics are in the pool of their namespace, even if one publish has messages for several
+// namespaces.
 func TestPublishGoesToPoolOfNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "b")
@@ -109,7 +110,7 @@ func TestTopicStopsMove(t *testing.T) {
 	r.must(err)
 	_, err = r.engines[contract.DefaultPool].Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
 	r.must(err)
-	r.must(r.Advance(ctx)) // the time of the phase starts
+	r.must(r.Advance(ctx)) // the time of the phase starts with this turn
 	r.clock.Advance(pools.Propagation)
 	if err := r.Advance(ctx); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("Advance returned %v, want conflict", err)

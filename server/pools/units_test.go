@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// settings returns configurations that differ from the default in one field each.
+// settings returns configurations. Each differs from the default in one field.
 func settings(defaults duly.QueueConfig) map[string]duly.QueueConfig {
 	all := map[string]duly.QueueConfig{}
 	for name, set := range map[string]func(c *duly.QueueConfig){
@@ -60,7 +60,7 @@ func TestMissingSettings(t *testing.T) {
 			t.Errorf("%s: with the patch the settings are %+v, want %+v", name, got, set)
 		}
 
-		if name != "shards" { // shards have no default
+		if name != "shards" { // the number of shards has no default
 			if patch := missingSettings(defaults, set, defaults); patch != (duly.QueueConfig{}) {
 				t.Errorf("%s is replaced: %+v", name, patch)
 			}
@@ -71,7 +71,7 @@ func TestMissingSettings(t *testing.T) {
 	}
 }
 
-// C16.20: a push queue that a job has created in one pool gets the settings of the other.
+// C16.20: a push queue that a job has created in one pool gets the settings of the other pool.
 func TestMissingSettingsOfPushQueue(t *testing.T) {
 	t.Parallel()
 	defaults := contract.DefaultQueueConfig()
@@ -173,7 +173,7 @@ type closableEngine struct {
 
 func (c *closableEngine) Close() error { c.closed++; return nil }
 
-// An engine that is opened after the pool was closed is closed, too.
+// If an engine is opened after its pool was closed, the engine is closed as well.
 func TestEngineOpenedAfterClose(t *testing.T) {
 	t.Parallel()
 	early, late := &closableEngine{}, &closableEngine{}

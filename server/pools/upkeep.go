@@ -40,7 +40,7 @@ func (r *Pools) eachPool(do func(p *pool) error) error {
 // LastReset implements contract.Resetter. It returns the latest reset of all pools.
 func (r *Pools) LastReset() (last contract.Reset) {
 	for _, p := range r.all {
-		// A pool that cannot be opened has found no reset.
+		// A pool that cannot be opened has detected no reset.
 		engine, _ := p.get()
 		if e, ok := engine.(contract.Resetter); ok {
 			if reset := e.LastReset(); reset.At.After(last.At) {
@@ -61,7 +61,7 @@ func poolError(p *pool, err error) error {
 	return &duly.Error{Code: duly.CodeOf(err), Message: fmt.Sprintf("pool %s: %s", p.name, message), Cause: err}
 }
 
-// Down returns the names of the pools that do not respond.
+// Down returns the names of the pools that are not reachable.
 func (r *Pools) Down(ctx context.Context) []string {
 	return r.poolsWhere(func(engine contract.Engine, err error) bool {
 		if err == nil {
@@ -100,7 +100,7 @@ func (r *Pools) poolsWhere(is func(engine contract.Engine, err error) bool) (nam
 	return names
 }
 
-// Sweep implements contract.Maintainer, for all pools concurrently. A pool that does not respond
+// Sweep implements contract.Maintainer, for all pools concurrently. A pool that is not reachable
 // delays only the end of the call.
 func (r *Pools) Sweep(ctx context.Context) error {
 	return r.eachPool(func(p *pool) error {
@@ -118,7 +118,7 @@ func (r *Pools) Sweep(ctx context.Context) error {
 
 // Check implements contract.Maintainer, one pool after the other. Except in the default pool, the
 // detail of a fault begins with the name of its pool. After an error in one pool, Check still
-// checks the others.
+// checks the other pools.
 func (r *Pools) Check(ctx context.Context, p contract.CheckParams) (sum contract.CheckReport, err error) {
 	progress := p.Progress
 	var before int64
@@ -196,7 +196,7 @@ func (r *Pools) Backuper(name string) (contract.Backuper, error) {
 	b, ok := engine.(contract.Backuper)
 	if !ok {
 		return nil, contract.Errorf(duly.CodeUnsupported,
-			"the engine of pool %s has no backup; back up its server's files", name)
+			"the engine of pool %s cannot make a backup; back up the files of its server", name)
 	}
 	return b, nil
 }

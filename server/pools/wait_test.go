@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// wait starts a Wait of two minutes. The channel gets whether it was ready. wait and tick need
-// a bubble.
+// wait starts a Wait of two minutes. The channel receives whether the Wait returned ready. wait and
+// tick must be called in a synctest bubble.
 func (r *rig) wait() chan bool {
 	woken := make(chan bool, 1)
 	p := duly.WaitParams{Namespace: "shop", Queues: []string{"q"}, Timeout: 2 * time.Minute}
@@ -69,7 +69,8 @@ func TestWaitDuringMove(t *testing.T) {
 	})
 }
 
-// A push to the new pool of a namespace wakes a caller that has waited since before the change.
+// A push to the new pool of a namespace wakes a caller that began to wait before the change of the
+// pool.
 func TestWaitBegunBeforeMove(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(r *rig){
@@ -108,7 +109,7 @@ func TestWaitBegunBeforeMove(t *testing.T) {
 	}
 }
 
-// C4.102: Pass wakes the next waiter, also for a caller that has gone.
+// C4.102: Pass wakes the next waiter, even if the caller has left.
 func TestPassWakesNextWaiter(t *testing.T) {
 	t.Parallel()
 	for name, pass := range map[string]func(ctx context.Context, r *rig){

@@ -28,13 +28,14 @@ func (c *Call) CheckToken() (*auth.Grant, error) {
 	credentials := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
 	grant, err := c.router.Guard.Check(c.Context(), credentials, c.route.Access, contract.NamespaceOr(c.Namespace))
 	if err == nil && grant != nil && grant.Account() {
-		// A browser adds the credentials of an account by itself, but not a token.
+		// A browser adds the credentials of an account by itself. It does not add a token.
 		err = c.CheckOrigin()
 	}
 	return grant, err
 }
 
-// CheckOrigin refuses requests of other sites: a browser adds its user's credentials to them.
+// CheckOrigin refuses requests that other sites send through a browser, because the browser adds
+// its user's credentials to them.
 func (c *Call) CheckOrigin() error {
 	if c.router.origin.Check(c.R) != nil {
 		return contract.Errorf(duly.CodeForbidden, "another site has sent this through a browser")
@@ -54,7 +55,7 @@ func (c *Call) Remote() auth.Remote {
 func (c *Call) checkQuery() error {
 	query, err := url.ParseQuery(c.R.URL.RawQuery)
 	if err != nil {
-		return contract.Invalid("query", "can't be read")
+		return contract.Invalid("query", "can't be parsed; write it as name=value&name=value")
 	}
 
 	for name, values := range query {
@@ -65,7 +66,7 @@ func (c *Call) checkQuery() error {
 			}
 			return contract.Invalid("query", "has an unknown parameter; this route takes %s", takes)
 		}
-		// With two values it would be unclear which one counts.
+		// With two values it would be unclear which of them counts.
 		if len(values) > 1 {
 			return contract.Invalid(name, "is given %d times", len(values))
 		}
@@ -92,7 +93,8 @@ func (c *Call) countRefusal(err error) {
 func (c *Call) LongContext(others ...context.Context) (ctx context.Context, release func(), err error) {
 	untrack := func() {}
 	if c.grant != nil {
-		// The token may have been revoked since the check. From here on, a revocation ends the context.
+		// The token may have been revoked since the check. From now on, a revocation ends the
+		// context.
 		if untrack, err = c.router.Guard.Track(c.Context(), c.grant); err != nil {
 			untrack()
 			return nil, nil, err
@@ -129,7 +131,7 @@ func (c *Call) Refund() {
 	// The call must not count even if the caller has hung up.
 	err := c.router.Guard.GiveBack(context.WithoutCancel(c.Context()), c.grant, c.route.LimitedBy, c.counted)
 	if c.counted = (time.Time{}); err != nil {
-		c.Log().Warn("a call was not taken back from the count of its limit", "code", string(duly.CodeOf(err)))
+		c.Log().Warn("the failed call still counts under its token's limit", "code", string(duly.CodeOf(err)))
 	}
 }
 

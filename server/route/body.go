@@ -16,19 +16,19 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// free is the size up to which a body, or an answer, takes nothing of its budget.
+// free is the size up to which a body or an answer needs no memory from its budget.
 const free = 64 << 10
 
-// weight is the memory that a byte of a body needs: the body itself, its text, and the values
-// that are read from it.
+// weight is the number of bytes of memory that one byte of a body needs: the body itself, its text,
+// and the values that are read from it.
 const weight = 3
 
-// chunkTime is how long a chunk of a body may take: 16 KiB a second. A slower call may be cut
-// while another one waits for memory.
+// chunkTime is the longest time for one chunk of a body, which is 16 KiB a second. A slower call
+// may be cut while another one waits for memory.
 const chunkTime = 2 * time.Second
 
-// Body reads the whole body of the request. It returns [duly.ErrTooLarge] beyond the route's
-// bound, and [duly.ErrInvalid] for a body that is too slow or incomplete.
+// Body reads the whole body of the request. It returns [duly.ErrTooLarge] if it exceeds the route's
+// MaxBody, and [duly.ErrInvalid] for a body that is too slow or incomplete.
 func (c *Call) Body() (string, error) {
 	defer c.putBack()
 	if err := c.read(); err != nil {
@@ -39,7 +39,8 @@ func (c *Call) Body() (string, error) {
 	}
 
 	var b strings.Builder
-	// One allocation of the exact size, because the text counts under the same budget.
+	// The buffer is allocated once with the exact size, because the text counts under the same
+	// budget.
 	b.Grow(c.length())
 	b.Write(c.in)
 	for _, chunk := range c.chunks {
@@ -48,7 +49,7 @@ func (c *Call) Body() (string, error) {
 	return b.String(), nil
 }
 
-// BodyBytes is [Call.Body] with bytes that the caller may keep. They are never nil.
+// BodyBytes is like [Call.Body], and returns bytes that the caller may keep. They are never nil.
 func (c *Call) BodyBytes() ([]byte, error) {
 	defer c.putBack()
 	if err := c.read(); err != nil {
@@ -80,7 +81,7 @@ func (c *Call) length() int {
 	return n
 }
 
-// read reads the body into the call's own buffer, and the rest of a long one into chunks.
+// read reads the body into the call's own buffer, and the rest of a long body into chunks.
 func (c *Call) read() error {
 	limit := c.route.MaxBody
 	n := c.R.ContentLength
@@ -100,11 +101,11 @@ func (c *Call) readBody(limit int64) error {
 	begin := clock.Monotonic()
 	until := func(d time.Duration) time.Time { return clock.Deadline(begin + c.router.settings().Grace + d) }
 	if c.R.Header.Get("Expect") != "" {
-		_ = rc.SetWriteDeadline(until(0)) // of the 100 Continue
+		_ = rc.SetWriteDeadline(until(0)) // deadline for the write of 100 Continue
 	}
 	body := c.R.Body
 	if c.R.ContentLength < 0 {
-		// Without a length in its header, the body has to be bounded while it is read.
+		// Without a length in its header, the body must be limited while it is read.
 		body = http.MaxBytesReader(c.W, body, limit)
 	}
 
@@ -132,7 +133,7 @@ func (c *Call) readBody(limit int64) error {
 		if c.share.account != nil {
 			c.router.requests.busy(&c.share)
 		}
-		// The connection may serve another request, which has a deadline of its own.
+		// The connection may serve another request, which sets another deadline.
 		if timed {
 			_ = rc.SetReadDeadline(time.Time{})
 		}
@@ -140,10 +141,10 @@ func (c *Call) readBody(limit int64) error {
 	}
 }
 
-// bodyBuffer returns the buffer for the next bytes of the body, after total bytes. A call
-// holds memory for what has arrived and not for what it announces. Up to the free size that
-// is the call's own buffer, which grows by doubling. Beyond it the call takes chunks from the
-// budget. If it waits for one in vain, it fails after the grace and returns its memory.
+// bodyBuffer returns the buffer for the next bytes of the body, after total bytes. A call holds
+// memory for the bytes that have arrived, not for the length that it announces. Up to the free size
+// it uses the call's own buffer, which grows by doubling. Beyond it the call takes chunks from the
+// budget. If it waits for a chunk in vain, it fails after the grace and returns its memory.
 func (c *Call) bodyBuffer(total int) (*[]byte, error) {
 	if len(c.chunks) == 0 {
 		if len(c.in) < cap(c.in) {
@@ -153,7 +154,7 @@ func (c *Call) bodyBuffer(total int) (*[]byte, error) {
 			c.in = append(make([]byte, 0, c.nextSize(total)), c.in...)
 			return &c.in, nil
 		}
-		// The first chunk: from here on the call has a share of the budget.
+		// With its first chunk, the call gets a share of the budget.
 		c.share.owner, c.share.cut = c.owner(), c.cutBody
 	} else if last := &c.chunks[len(c.chunks)-1]; len(*last) < cap(*last) {
 		return last, nil
@@ -169,8 +170,8 @@ func (c *Call) bodyBuffer(total int) (*[]byte, error) {
 }
 
 // owner returns the accounts that the call's memory counts under, from the top: the token's
-// namespace and the token. A token for all namespaces has an account for each of those that
-// it is used for. All callers without a token share one.
+// namespace and the token. A token for all namespaces has one account for each namespace that it is
+// used for. All callers without a token share one account.
 func (c *Call) owner() owner {
 	switch g := c.grant; {
 	case g == nil:
@@ -195,7 +196,7 @@ func (c *Call) cutBody() {
 	_ = http.NewResponseController(c.W).SetReadDeadline(clock.Deadline(clock.Monotonic()))
 }
 
-// tooSlow returns the error of a call that was cut.
+// tooSlow returns the error of a call that was cut because it was slow.
 func (c *Call) tooSlow() error {
 	c.Log().Info("a request came slowly while others waited for its memory; it was cut", "bytes", c.length())
 	return wire.Own(&duly.Error{
@@ -222,9 +223,9 @@ func (c *Call) putBack() {
 	c.chunks = nil
 }
 
-// collect runs the garbage collector after long bodies have used a whole budget. held is what
-// one of them held. The collector by itself waits until the garbage is as large as the memory
-// in use, and the garbage of long bodies could be several budgets by then.
+// collect runs the garbage collector after long bodies have used a whole budget. held is the memory
+// that one of them held. Without this call, the collector waits until the garbage is as large as
+// the memory in use, and the garbage of long bodies could be several budgets by then.
 func (rt *Router) collect(held int64) {
 	if rt.sinceGC.Add(held) >= rt.Memory {
 		rt.sinceGC.Store(0)
@@ -232,7 +233,7 @@ func (rt *Router) collect(held int64) {
 	}
 }
 
-// chunkSize is in bytes. A body holds at most one chunk more than has arrived.
+// chunkSize is the size of a chunk in bytes. A body holds at most one chunk that is not full.
 const chunkSize = 32 << 10
 
 // chunkPool keeps chunks for reuse, because large bodies would be most of a server's garbage.
@@ -266,7 +267,7 @@ func (p *chunkPool) put(b []byte) {
 	}
 }
 
-// bodyEnd returns the error of the request for that of the last read.
+// bodyEnd converts the error of the last read to the error of the request.
 func (c *Call) bodyEnd(err error) error {
 	if err == io.EOF {
 		c.unread = false
@@ -286,5 +287,5 @@ func (c *Call) bodyEnd(err error) error {
 		return contract.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s",
 			minRate, c.router.settings().Grace)
 	}
-	return contract.Invalid("request", "ended before its body was whole")
+	return contract.Invalid("request", "ended before the body was complete")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// shareOfRest limits what an owner holds: at most this many times the memory
-// that it leaves free for its neighbours.
+// shareOfRest limits what an owner holds: at most three times the memory that it leaves free for
+// the other owners at its level.
 const shareOfRest = 3
 
 // beyondTime is how long the call beyond the budget may depend on its caller's
@@ -21,25 +21,25 @@ const beyondTime = 5 * time.Second
 // slow one to cut.
 const tickEvery = 100 * time.Millisecond
 
-// budget is memory that calls share. The package comment describes who gets how
-// much of it. There is one budget for requests and one for answers.
+// budget is memory that several calls share. The package comment describes who gets how much of it.
+// There is one budget for requests and one for answers.
 type budget struct {
 	mu      sync.Mutex
 	size    int64
 	all     account
-	waiting []*waiter // in order of arrival
+	waiting []*waiter // waiting calls in order of arrival
 	slow    map[*share]struct{}
-	beyond  *share // the one call outside of the budget
+	beyond  *share // the one call that is served outside of the budget
 	began   time.Duration
-	cutting *share // was cut and has not returned its memory yet
+	cutting *share // a call that was cut and has not returned its memory yet
 	now     func() time.Duration
 	timer   duly.Timer
 	armed   bool
-	spare   []*account // forgotten ones, to be used again
+	spare   []*account // unused accounts, kept for reuse
 }
 
-// maxSpare bounds the accounts that a budget keeps for reuse. Most calls are the
-// only ones of their account.
+// maxSpare is the largest number of unused accounts that a budget keeps for reuse. Most calls are
+// the only calls of their account, so accounts come and go.
 const maxSpare = 64
 
 // account is the memory of one owner: the whole budget, a namespace or a token.
@@ -48,19 +48,19 @@ type account struct {
 	name     string
 	children map[string]*account
 	held     int64
-	users    int // children and shares
-	waiting  int // calls of this account itself
+	users    int // number of children and shares
+	waiting  int // number of waiting calls of this account, without those of its children
 }
 
-// share is the memory of one call. Its zero value with an owner is ready for use.
+// share is the memory of one call. A share whose owner is set is ready for use.
 type share struct {
 	owner    owner
 	account  *account
 	held     int64
-	beyond   bool          // held is outside of the budget
-	cut      func()        // ends the call early; it must not block
-	slow     time.Duration // the call may be cut from then on
-	released bool          // after release: the share is not used any more
+	beyond   bool          // whether held is outside of the budget
+	cut      func()        // ends the call early; must not block
+	slow     time.Duration // time from which the call may be cut
+	released bool          // whether release was called, so that the share is no longer used
 }
 
 // owner names the accounts of a share from the top, see [Call.owner].
@@ -78,7 +78,7 @@ func owned(names ...string) (o owner) {
 type waiter struct {
 	n     int64
 	share *share
-	done  chan struct{} // closed when the memory is granted
+	done  chan struct{} // closed when the memory was granted
 }
 
 func newBudget(size int64) *budget {
@@ -87,7 +87,7 @@ func newBudget(size int64) *budget {
 	return b
 }
 
-// try takes n bytes more if they are free now.
+// try takes n more bytes if they are free now, and reports whether it did.
 func (b *budget) try(s *share, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,9 +100,8 @@ func (b *budget) try(s *share, n int64) bool {
 	return true
 }
 
-// take takes n bytes more and waits until they are free. A call that waits does
-// not depend on its caller's speed, so it is not cut. release must be called
-// in the end, also after an error.
+// take takes n more bytes, and waits until they are free. A waiting call does not depend on its
+// caller's speed, so it is not cut. release must be called at the end, even after an error.
 func (b *budget) take(ctx context.Context, s *share, n int64) error {
 	w := &waiter{n: n, share: s, done: make(chan struct{})}
 	b.mu.Lock()
@@ -137,21 +136,21 @@ func (b *budget) cancel(w *waiter) {
 	for i, other := range b.waiting {
 		if other == w {
 			b.removeLocked(i)
-			b.serveLocked() // the next one of its account may fit
+			b.serveLocked() // the next waiting call of the account may fit now
 			return
 		}
 	}
 }
 
-// set sets the memory of a share to n bytes at once. More than fits is counted
-// all the same; others wait for it.
+// set sets the memory of a share to n bytes at once. The bytes count even if they exceed the
+// budget. Other calls then wait until enough is free.
 func (b *budget) set(s *share, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	b.openLocked(s)
 	b.addLocked(s, n-s.held)
-	// With its new size, the call beyond the budget may fit into it again.
+	// With its new size, the call outside of the budget may fit into it again.
 	if s.beyond && n <= b.roomLocked(s.account) {
 		s.beyond, b.beyond = false, nil
 		s.account.add(n)
@@ -159,8 +158,8 @@ func (b *budget) set(s *share, n int64) {
 	b.serveLocked()
 }
 
-// slowAt marks a call that depends on its caller's speed: from that moment on it
-// may be cut.
+// slowAt marks a call that depends on its caller's speed: from the given time on, the call may be
+// cut.
 func (b *budget) slowAt(s *share, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,7 +237,7 @@ func (b *budget) closeLocked(a *account) {
 		parent := a.parent
 		delete(parent.children, a.name)
 		if len(b.spare) < maxSpare {
-			*a = account{children: a.children} // an empty map
+			*a = account{children: a.children} // keeps the empty map of children
 			b.spare = append(b.spare, a)
 		}
 		a = parent
@@ -259,9 +258,9 @@ func (b *budget) addLocked(s *share, n int64) {
 	}
 }
 
-// roomLocked returns how much an account may still take. At the top that is the
-// free memory. Below, an owner takes x more while held + x is at most
-// shareOfRest times the room that is left above it after that.
+// roomLocked returns how much an account may still take. The account at the top may take the free
+// memory. An account below may take x more bytes if held + x is at most shareOfRest times the room
+// that then remains for its parent.
 func (b *budget) roomLocked(a *account) int64 {
 	if a.parent == nil {
 		return b.size - a.held
@@ -275,8 +274,8 @@ func (b *budget) fitsLocked(s *share, n int64) bool {
 	return s.beyond || s.account.waiting == 0 && n <= b.roomLocked(s.account)
 }
 
-// serveLocked grants what fits, then lets one call go beyond the budget, then
-// cuts a slow one if calls still wait.
+// serveLocked grants what fits, then serves one call outside of the budget, then cuts a slow call
+// if calls still wait.
 func (b *budget) serveLocked() {
 	b.grantLocked()
 	if b.beyond == nil && len(b.waiting) > 0 {
@@ -300,7 +299,7 @@ func (b *budget) grantLocked() {
 	for i := 0; i < len(b.waiting); {
 		w := b.waiting[i]
 		a := w.share.account
-		// A smaller call must not overtake an earlier one of its account.
+		// A smaller call must not overtake an earlier call of its account.
 		if blocked[a] || w.n > b.roomLocked(a) {
 			if blocked == nil {
 				blocked = map[*account]bool{}
@@ -320,9 +319,9 @@ func (b *budget) removeLocked(i int) {
 	b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
 }
 
-// beyondLocked moves one waiting call out of the budget: that of the owner with
-// the most room, and of its calls the one that holds most. What it holds is
-// free for the others from then on.
+// beyondLocked moves one waiting call out of the budget: it chooses the owner with the most room,
+// and the call of that owner that holds most. The memory of that call no longer counts under the
+// budget.
 func (b *budget) beyondLocked() {
 	best, bestRoom := 0, b.roomLocked(b.waiting[0].share.account)
 	for i, w := range b.waiting[1:] {
@@ -334,15 +333,15 @@ func (b *budget) beyondLocked() {
 
 	w := b.waiting[best]
 	b.removeLocked(best)
-	// Its memory no longer counts, so the others have that much more room.
+	// Its memory no longer counts, so other calls have more room.
 	w.share.account.add(-w.share.held)
 	w.share.beyond, b.beyond, b.began = true, w.share, b.now()
 	b.addLocked(w.share, w.n)
 	close(w.done)
 }
 
-// cutLocked cuts one slow call in favour of the waiting ones, unless a call that
-// was cut before has not returned its memory yet.
+// cutLocked cuts one slow call for the waiting calls, unless a call that was cut before has not
+// returned its memory yet.
 func (b *budget) cutLocked() {
 	if b.cutting != nil {
 		return
@@ -354,9 +353,9 @@ func (b *budget) cutLocked() {
 	}
 }
 
-// slowestLocked returns the call to cut, or nil: first the call beyond the budget,
-// then a call of the owner with the least room, the one that has been slow for
-// longest. An owner with more room than all waiting ones loses no call to them.
+// slowestLocked returns the call to cut, or nil. First it chooses the call outside of the budget.
+// Then it chooses the owner with the least room, and of that owner's calls the one that has been
+// slow for longest. An owner with more room than all waiting owners loses no call.
 func (b *budget) slowestLocked(now time.Duration) (slowest *share) {
 	most := b.roomLocked(b.waiting[0].share.account)
 	for _, w := range b.waiting[1:] {

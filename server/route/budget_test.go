@@ -61,7 +61,7 @@ func (b *budget) mustBeEmpty(t *testing.T) {
 	}
 }
 
-// fill reserves single bytes until one is refused.
+// fill reserves single bytes until the budget refuses one.
 func (b *budget) fill(owner ...string) *share {
 	s := shareOf(owner...)
 	for b.try(s, 1) {
@@ -69,14 +69,14 @@ func (b *budget) fill(owner ...string) *share {
 	return s
 }
 
-// One owner gets at most three quarters of the free memory above it, so the next owner gets some at
-// once.
+// One owner gets at most three quarters of the free memory above it, so the next owner gets memory
+// at once.
 func TestBudgetLeavesRoomForOtherOwners(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
 
 	greedy := b.fill("a", "token 1")
-	if greedy.held != 3600 { // 3/4 of 3/4
+	if greedy.held != 3600 { // three quarters of three quarters of the budget
 		t.Errorf("one token took %d of 6400, want 3600", greedy.held)
 	}
 	second := b.fill("a", "token 2")
@@ -94,7 +94,7 @@ func TestBudgetLeavesRoomForOtherOwners(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// A namespace whose calls wait does not delay the calls of another one.
+// A namespace whose calls wait does not delay the calls of another namespace.
 func TestBudgetServesOwnersIndependently(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
@@ -117,7 +117,7 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 		t.Error("a small call overtook a large one of its owner")
 	default:
 	}
-	cancel() // ends the large one
+	cancel() // ends the large call
 	eventually.Receive(t, "memory", waitsToo)
 	select {
 	case <-waits:
@@ -130,8 +130,8 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// Growing requests that keep their memory do not deadlock: one at a time is served beyond the
-// budget.
+// Growing requests that keep their memory do not deadlock: one request at a time is served outside
+// of the budget.
 func TestBudgetGrowingCallsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBudget(320)
@@ -142,7 +142,7 @@ func TestBudgetGrowingCallsDoNotBlockEachOther(t *testing.T) {
 	}
 
 	var all sync.WaitGroup
-	for _, s := range shares { // 20 are free, and each needs 96 more
+	for _, s := range shares { // 20 bytes are free, and each request needs 96 more
 		all.Go(func() {
 			defer b.release(s)
 			for range 3 {
@@ -167,7 +167,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b := newBudget(6400)
 	rich := b.fill("a", "token")
 	first := shareOf("a", "token")
-	if err := b.take(t.Context(), first, 1); err != nil { // is the call beyond the budget
+	if err := b.take(t.Context(), first, 1); err != nil { // first is the call outside of the budget
 		t.Fatal(err)
 	}
 	richWaits, poorWaits := shareOf("a", "token"), shareOf("b", "token")
@@ -190,7 +190,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// cutRecorder gives shares a cut function that records their names.
+// cutRecorder creates shares whose cut function records their names.
 type cutRecorder []string
 
 func (r *cutRecorder) share(t *testing.T, b *budget, name string, n int64, slow time.Duration, owner ...string) *share {
@@ -245,8 +245,8 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// The call beyond the budget is cut first. If an owner with more room waits, its time is limited even
-// if it is fast.
+// The call outside of the budget is cut first. While an owner with more room waits, even a fast
+// call outside of the budget has only limited time.
 func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -257,7 +257,7 @@ func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 		{"a", beyondTime, false},
 		{"b", beyondTime - 1, false},
 		{"b", beyondTime, true},
-		{"a", time.Hour, true}, // slow
+		{"a", time.Hour, true}, // has been slow for an hour
 	} {
 		b := newBudget(6400)
 		now := fakeTime(b)
@@ -283,8 +283,8 @@ func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 	}
 }
 
-// A call that does not depend on its caller's speed is not cut. Neither is a call
-// that has returned its memory.
+// A call that does not depend on its caller's speed is not cut. A call that has returned its memory
+// is not cut either.
 func TestBudgetCutsNoBusyCall(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
@@ -298,7 +298,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	rest := b.fill("a", "token")
 
 	waiting := cuts.share(t, b, "waiting", 0, 0, "a", "token")
-	if err := b.take(t.Context(), waiting, 1); err != nil { // beyond the budget
+	if err := b.take(t.Context(), waiting, 1); err != nil { // is served outside of the budget
 		t.Fatal(err)
 	}
 	*now = time.Hour
@@ -316,7 +316,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// Memory that is kept without a reservation counts like any other.
+// Memory that is set without a reservation counts like other memory.
 func TestBudgetCountsUnreservedMemory(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)

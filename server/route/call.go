@@ -18,46 +18,48 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// Call is one request. Only its handler may use it, and not after the handler has returned.
+// Call is one request. Only the handler of the request may use a Call, and only until the handler
+// returns.
 type Call struct {
 	W http.ResponseWriter
 	R *http.Request
-	// Namespace is that of the path, "" if it has none.
+	// Namespace is the namespace in the path, or "" if the path has none.
 	Namespace string
 
 	router  *Router
 	route   *Route
 	path    Match
 	grant   *auth.Grant // nil on an open route
-	counted time.Time   // the window of the token's limit
+	counted time.Time   // window of the token's limit under which the call was counted
 	id      string
 	start   time.Duration
-	// answered and traced are called at the end. They may be nil.
+	// answered and traced are called at the end of the request. Both may be nil.
 	answered func(status int, took time.Duration)
 	traced   func(status int)
 
-	in, out       []byte      // buffers that the next call uses again
-	chunks        [][]byte    // of a long body, while it is read
-	bodyRead      bool        // the body was read, or a read of it failed
-	unread        bool        // a read of the body began and did not reach its end
-	closes        bool        // the answer closes the connection, see leave
-	cut           atomic.Bool // the body was too slow while other calls waited
-	share         share       // of the requests' budget
-	answerShare   share       // of the answers' budget
-	room          *share      // answerShare, nil while it has no memory
-	problemStatus int         // instead of the code's, see notRouted
-	status        int         // 0 until it is answered
+	in, out  []byte   // buffers that later calls reuse
+	chunks   [][]byte // chunks of a long body while it is read
+	bodyRead bool     // whether the body was read, or a read of it failed
+	unread   bool     // whether a read of the body began and did not reach its end
+	closes   bool     // whether the answer closes the connection; see leave
+	// Whether the call was cut because its body came slowly while other calls waited.
+	cut           atomic.Bool
+	share         share  // memory from the budget of requests
+	answerShare   share  // memory from the budget of answers
+	room          *share // &answerShare, or nil while the call has no memory for its answer
+	problemStatus int    // status that replaces that of the error code; see notRouted
+	status        int    // status of the answer; 0 until the request is answered
 	sent          int
 	err           error
 }
 
 var calls = sync.Pool{New: func() any { return &Call{} }}
 
-// maxKept is the largest buffer that the next call uses again.
+// maxKept is the size of the largest buffer that later calls reuse.
 const maxKept = 64 << 10
 
-// Handle returns a handler for one route, for an API that finds its routes itself. It panics
-// if the route has no right.
+// Handle returns a handler for one route, for an API that finds its routes itself. It panics if the
+// route declares no right.
 func (rt *Router) Handle(route *Route) http.Handler {
 	route.mustHaveAccess()
 	serve := rt.handle(route)
@@ -74,7 +76,8 @@ func (rt *Router) handle(route *Route) func(http.ResponseWriter, *http.Request, 
 	return func(w http.ResponseWriter, r *http.Request, m Match) { rt.serve(w, r, route, m, answered) }
 }
 
-// Match has the values of the wildcards of a route's path, if net/http does not have them.
+// Match has the values of the wildcards in a route's path, for an API whose paths net/http does not
+// match.
 type Match struct {
 	Names, Values [4]string
 }
@@ -117,8 +120,8 @@ func (rt *Router) serve(
 	}
 
 	c.run()
-	// The caller may have closed only its own half. Without the panic net/http would answer
-	// 200 to it.
+	// The caller may have closed only its half of the connection. Without the panic, net/http would
+	// send it a status 200.
 	if c.status == statusGone {
 		panic(http.ErrAbortHandler)
 	}
@@ -154,7 +157,7 @@ func (c *Call) serve() (err error) {
 		return err
 	}
 
-	// Only admitted calls count, so bad tokens use nothing of a limit.
+	// Only admitted calls count, so requests with bad tokens use nothing of a limit.
 	if c.counted, err = c.router.Guard.Spend(c.Context(), c.grant, c.route.LimitedBy); err != nil {
 		if c.router.Meter != nil && errors.Is(err, duly.ErrLimited) {
 			c.router.Meter.Limited()
@@ -167,7 +170,7 @@ func (c *Call) serve() (err error) {
 	return c.route.Handler(c)
 }
 
-// Query returns a query parameter of the route, "" if it is absent.
+// Query returns a query parameter of the route, or "" if it is absent.
 func (c *Call) Query(name string) string {
 	if c.R.URL.RawQuery == "" {
 		return ""
@@ -179,7 +182,7 @@ func (c *Call) Query(name string) string {
 func (c *Call) Page() (p duly.PageParams, err error) {
 	p.Cursor = c.Query("cursor")
 	if text := c.Query("limit"); text != "" {
-		// In PageParams, 0 means the default, so a caller that writes it has made a mistake.
+		// In PageParams, 0 means the default, so a limit of 0 in a request is a mistake.
 		if p.Limit, err = strconv.Atoi(text); err != nil || p.Limit == 0 {
 			return p, contract.Invalid("limit", "must be a number between 1 and %d", duly.MaxBatch)
 		}
@@ -187,7 +190,7 @@ func (c *Call) Page() (p duly.PageParams, err error) {
 	return p, contract.ValidatePage(&p)
 }
 
-// Method returns the request's method, "other" if HTTP does not define it.
+// Method returns the request's method, or "other" if HTTP does not define the method.
 func (c *Call) Method() string { return Method(c.R.Method) }
 
 // Context ends when the caller hangs up.
@@ -199,11 +202,11 @@ func (c *Call) Draining() context.Context { return c.router.Draining }
 // Gone reports whether the caller is known to have hung up.
 func (c *Call) Gone() bool { return c.R.Context().Err() != nil }
 
-// Log returns a logger for what the access log does not have.
+// Log returns a logger for events of this call that the access log does not have.
 func (c *Call) Log() *slog.Logger { return c.router.Log.With("request", c.id, "route", c.route.Path) }
 
-// recoverPanic answers after a panic. It cuts off an answer that has begun, so that no
-// caller takes a part for the whole.
+// recoverPanic answers after a panic. It cuts off an answer that has begun, so that no caller
+// mistakes a part for the whole answer.
 func (c *Call) recoverPanic() {
 	p := recover()
 	if p == nil {
@@ -224,7 +227,8 @@ func (c *Call) recoverPanic() {
 
 // finish returns the call's memory, reports and logs the call, and puts it back.
 func (c *Call) finish() {
-	// Long bodies are most of the garbage, so their memory decides when to collect it.
+	// Long bodies are most of the garbage, so their memory decides when to run the garbage
+	// collector.
 	if c.share.account != nil {
 		c.router.collect(c.share.held)
 		c.router.requests.release(&c.share)
@@ -233,11 +237,11 @@ func (c *Call) finish() {
 	c.report(clock.Monotonic() - c.start)
 	c.log()
 
-	// This may take seconds, so it comes after the report, and after the memory is returned.
+	// Closing may take seconds, so it comes after the report, and after the memory was returned.
 	if c.closes && c.status != statusGone {
 		c.discard()
 	}
-	// The buffer of one long call must not stay in the pool.
+	// The buffer of one long call must not keep its memory in the pool.
 	if cap(c.in) > maxKept {
 		c.in = nil
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// These limit the part of a body that is read after its answer. Within them a
-// client that writes its whole request before it reads gets the answer. Beyond
-// them it gets a broken connection.
+// These constants limit the rest of a body that is read after the answer. Up to the limits, a
+// client that writes its whole request before it reads gets the answer. Beyond the limits it gets a
+// broken connection.
 const (
 	discardBytes = 16 << 20
 	discardTime  = 2 * time.Second
 )
 
-// netRest is what net/http itself reads of a body before it answers.
+// netRest is the number of bytes that net/http itself reads of a body before it answers.
 const netRest = 256 << 10
 
 // leave prepares an answer to a request whose body was not read to its end. If
@@ -29,11 +29,12 @@ func (c *Call) leave() {
 		return
 	}
 
-	// A client that waits for 100 Continue has sent nothing yet.
+	// A client that waits for 100 Continue has sent nothing of the body yet.
 	c.closes = c.unread || c.R.Header.Get("Expect") == ""
-	// The rest of the body would be read as the next request.
+	// Without this header, the rest of the body would be read as the next request.
 	c.W.Header()["Connection"] = closing
-	_ = http.NewResponseController(c.W).EnableFullDuplex() // net/http reads nothing by itself
+	// Then net/http reads nothing of the body by itself.
+	_ = http.NewResponseController(c.W).EnableFullDuplex()
 }
 
 // discard sends the answer and reads a limited rest of the body, so that the

@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// ErrLeaving is the answer of health while the server stops. It is expected, so it is logged
-// like a success.
+// ErrLeaving is the answer of the health route while the server stops. It is expected, so it is
+// logged like a success.
 var ErrLeaving error = contract.Errorf(duly.CodeUnavailable, "the server stops")
 
 // log writes the call's line of the access log.
@@ -46,9 +46,10 @@ func (c *Call) log() {
 func (c *Call) logLevel() slog.Level {
 	switch {
 	case c.err == ErrLeaving:
-	case c.status >= 500 && c.status != http.StatusNotImplemented: // 501 is a mistake of the caller
+	case c.status >= 500 && c.status != http.StatusNotImplemented: // 501 means that the caller made a mistake
 		return slog.LevelError
-	case c.status >= 400 && c.status != statusGone && c.err != nil: // a 404 without an error is an answer
+	// A 404 without an error is a normal answer.
+	case c.status >= 400 && c.status != statusGone && c.err != nil:
 		return slog.LevelInfo
 	}
 
@@ -58,8 +59,8 @@ func (c *Call) logLevel() slog.Level {
 	return slog.LevelDebug
 }
 
-// Method returns a method that HTTP defines, and "other" for any other text, which may be a
-// secret in the wrong place.
+// Method returns a method that HTTP defines, and "other" for any other text, because that may be a
+// secret that was sent in the wrong place.
 func Method(name string) string {
 	switch name {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
@@ -68,7 +69,7 @@ func Method(name string) string {
 	return "other"
 }
 
-// namespace returns a name for the log, unless it is a token in the wrong place.
+// namespace returns a namespace for the log, unless the text looks like a token.
 func namespace(name string) string {
 	if _, ok := auth.Hash(name); ok {
 		return "(a token)"

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Shared values of headers. net/http only reads them.
+// These header values are shared by all answers, because net/http only reads them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -44,8 +44,8 @@ func (c *Call) ReplyAs(status int, contentType string, body []byte) error {
 	return nil
 }
 
-// ReplyPage answers with a page. policy is its Content-Security-Policy, which must forbid
-// frames. Older browsers need a header of their own for that.
+// ReplyPage answers with a page. policy is its Content-Security-Policy, which must forbid frames.
+// Older browsers need a separate header for that.
 func (c *Call) ReplyPage(policy string, html []byte) error {
 	header := c.W.Header()
 	header.Set("Content-Security-Policy", policy)
@@ -54,8 +54,8 @@ func (c *Call) ReplyPage(policy string, html []byte) error {
 	return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
-// ReplyNow is Reply, and passes the answer to the kernel before it returns. So an error means
-// that the caller cannot have got all of it.
+// ReplyNow is Reply, and passes the answer to the kernel before it returns. So an error means that
+// the caller cannot have received the whole answer.
 func (c *Call) ReplyNow(status int, json []byte) error {
 	if c.Gone() {
 		c.status = statusGone
@@ -93,7 +93,7 @@ func (c *Call) write(status int, contentType []string, body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	// The caller may read slowly. From here on the call holds the answer alone.
+	// The caller may read slowly. From here on, the call holds only the memory of the answer.
 	defer c.beginWrite(len(body))()
 	_, err := c.W.Write(body)
 	return err
@@ -106,13 +106,13 @@ func (c *Call) deadline(n int) {
 	over := clock.Monotonic() + c.router.settings().Grace
 	_ = rc.SetWriteDeadline(clock.Deadline(over + time.Duration(n)*time.Second/minRate))
 	if c.R.ContentLength != 0 && !c.bodyRead {
-		// net/http now reads the rest of the body.
+		// net/http now reads the rest of the body itself.
 		_ = rc.SetReadDeadline(clock.Deadline(over))
 	}
 }
 
-// statusGone is the status in the log of a caller that has hung up. It is not sent: the
-// connection is cut, so that a caller that still listens sees no answer.
+// statusGone is the status in the log of a caller that has hung up. The status is not sent, because
+// the connection is cut, so that a caller that still listens sees no answer.
 const statusGone = 499
 
 // Problem answers with an error, unless the call is answered already.
@@ -121,13 +121,13 @@ func (c *Call) Problem(err error) {
 	if c.status != 0 {
 		return
 	}
-	// Nobody reads an answer, and the error is only the end of the caller's context.
+	// Nobody reads this answer, and the error is only a consequence of the disconnect.
 	if c.Gone() && (errors.Is(err, context.Canceled) || !errors.As(err, new(*duly.Error))) {
 		c.status = statusGone
 		return
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		// The text of a context error would not say what to do.
+		// The text of a context error would not say what to do, so it is replaced.
 		err = duly.ErrUnavailable
 	}
 

@@ -11,12 +11,12 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// retryAfter is when a caller without memory may try again.
+// retryAfter is the time after which a caller that got no memory may try again.
 const retryAfter = time.Second
 
-// ReserveMemory reserves memory for the answer, n bytes in all, before the call uses it. Up to
-// 64 KiB are free. If other calls use all memory, it waits for its share, at most for the
-// grace. Then it returns [duly.ErrUnavailable] with a time to try again.
+// ReserveMemory reserves memory for the answer, n bytes in total, before the call uses it. Up to 64
+// KiB need no reservation. If other calls use all memory, it waits for its share, at most for the
+// grace. After the grace it returns [duly.ErrUnavailable] with the time after which to retry.
 func (c *Call) ReserveMemory(n int64) error {
 	if n <= free {
 		return nil
@@ -46,8 +46,8 @@ func (c *Call) answerRoom() *share {
 	return c.room
 }
 
-// ReleaseMemory returns what ReserveMemory has reserved. A handler calls it before a wait, so
-// that a waiting call keeps no memory from calls with something to answer.
+// ReleaseMemory returns the memory that ReserveMemory has reserved. A handler calls it before a
+// wait, so that a waiting call keeps no memory from calls with something to answer.
 func (c *Call) ReleaseMemory() {
 	if c.room != nil {
 		c.router.answers.release(c.room)
@@ -55,7 +55,7 @@ func (c *Call) ReleaseMemory() {
 	}
 }
 
-// noMemory returns the error of a call that has waited in vain.
+// noMemory returns the error of a call that has waited for memory in vain.
 func noMemory(of string) error {
 	return wire.Own(&duly.Error{
 		Code: duly.CodeUnavailable, RetryAfter: retryAfter,
@@ -72,9 +72,9 @@ func (c *Call) Room(n int) []byte {
 	return make([]byte, 0, n)
 }
 
-// beginWrite begins the write of an answer of n bytes, which are all that the call holds from
-// now on. If the caller still reads after the grace while others wait for memory, the answer
-// may be cut off. The returned function ends that.
+// beginWrite begins the write of an answer of n bytes, which are the only memory that the call
+// holds from now on. If the caller still reads after the grace while others wait for memory, the
+// answer may be cut off. The returned function ends the write.
 func (c *Call) beginWrite(n int) (written func()) {
 	if n <= free {
 		c.ReleaseMemory()

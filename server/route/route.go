@@ -19,17 +19,19 @@ type Route struct {
 	Method string
 	// Path is a pattern of net/http's mux: "/v1/{namespace}/push".
 	Path string
-	// Access is the right that a caller must have. A route without one is not mounted.
+	// Access is the right that a caller must have. A route whose Access is the zero value is not
+	// mounted.
 	Access auth.Access
-	// LimitedBy is the right whose limit counts a call, if the token has one. 0: the route
-	// has no limit.
+	// LimitedBy is the right whose limit counts a call, if the token has one. 0 means that no limit
+	// counts the route.
 	LimitedBy contract.Right
-	// Query lists the query parameters of the route. Others are refused.
+	// Query lists the query parameters of the route. All other parameters are refused.
 	Query []string
-	// MaxBody bounds the request's body, in bytes. 0: the route takes none.
+	// MaxBody is the maximum size of the request's body, in bytes. 0 means that the route takes no
+	// body.
 	MaxBody int64
 	Handler Handler
-	// Dialect belongs to an API with its own errors. Nil: the native one.
+	// Dialect belongs to an API with its own errors. nil means the native API.
 	Dialect *Dialect
 	// anyQuery is set if the path is wrong already.
 	anyQuery bool
@@ -37,13 +39,13 @@ type Route struct {
 	Doc Doc
 }
 
-// Dialect is how an API other than the native one authenticates callers and reports errors.
-// Its routes take any query, and the documents do not have them.
+// Dialect is how an API other than the native one authenticates callers and reports errors. Its
+// routes take any query, and are not in the documents of the API.
 type Dialect struct {
 	// JSON is the content type of answers.
 	JSON []string
-	// Admit checks the caller and the URL before the body is read. The grant is nil if the
-	// route needs none.
+	// Admit checks the caller and the URL before the body is read. The grant is nil if the route
+	// needs no right.
 	Admit func(c *Call) (*auth.Grant, error)
 	// RateLimitError converts the error of a token's rate limit to that of the API.
 	RateLimitError func(c *Call, err error) error
@@ -53,9 +55,9 @@ type Dialect struct {
 	Answered func(c *Call, status int, took time.Duration)
 }
 
-// Form is the form of a body. Package describe makes the documents from it.
+// Form is the form of a body. Package describe generates the documents of the API from it.
 type Form interface {
-	// Check returns what is wrong with a body.
+	// Check returns an error if a body does not match the form.
 	Check(text string) error
 }
 
@@ -63,63 +65,65 @@ type Form interface {
 type Doc struct {
 	// ID names the operation for generated clients: a verb and an object, as in pushJobs.
 	ID string
-	// Summary is one line. Text is the rest.
+	// Summary is one line. Text has the details.
 	Summary, Text string
-	// Request and Answer are the forms of the bodies. Nil: there is none.
+	// Request and Answer are the forms of the bodies. nil means that there is no body.
 	Request, Answer Form
 	// Status is the status of success. Default 200.
 	Status int
-	// ContentType is that of the answer. Default application/json.
+	// ContentType is the content type of the answer. Default application/json.
 	ContentType string
-	// Errors are the codes that a whole request may get, besides those of every route.
+	// Errors are the codes that a whole request may get, in addition to those that every route may
+	// get.
 	Errors []duly.Code
-	// Example is the body of a request, and ExampleAnswer the answer to it, in JSON.
-	// ExampleQuery follows the path. ExampleFile is where an answer goes that is not JSON.
+	// Example is the body of a request, and ExampleAnswer the answer to it, in JSON. ExampleQuery
+	// is the query after the path. ExampleFile is the file to which an answer is written that is
+	// not JSON.
 	Example, ExampleAnswer, ExampleQuery, ExampleFile string
 }
 
-// Handler serves one request. An error that it returns is the answer, unless it has answered
-// already.
+// Handler serves one request. If it returns an error, the router answers with that error, unless
+// the handler has already answered.
 type Handler func(c *Call) error
 
-// Router is what all routes of a server share.
+// Router has the state that all routes of a server share.
 type Router struct {
 	Guard *auth.Guard
 	Log   *slog.Logger
-	// Settings are those of the start, see [Router.Apply].
+	// Settings are the settings at the start; see [Router.Apply].
 	Settings
-	// Leaving is set when the server is about to stop. Answers then ask their callers to
-	// close the connection, so that they come back to another server.
+	// Leaving is set when the server is about to stop. Answers then ask their callers to close the
+	// connection, so that the callers reconnect to another server.
 	Leaving atomic.Bool
 	// Draining ends when the server stops. Long polls then end with an empty answer.
 	Draining context.Context
 	// Memory is for all request bodies over 64 KiB together, in bytes. Default 64 MiB.
 	Memory int64
-	// AnswerMemory is for all answers over 64 KiB together and what they are made of, in
-	// bytes. Default DefaultAnswerMemory.
+	// AnswerMemory is the memory, in bytes, for all answers over 64 KiB together and the data that
+	// they are built from. Default DefaultAnswerMemory.
 	AnswerMemory int64
 	// Panics counts panics of handlers.
 	Panics atomic.Int64
 	// Meter, if set, counts requests.
 	Meter Meter
-	// Tracer, if set, traces requests to all routes that are not open.
+	// Tracer, if set, traces requests to all routes that require a right.
 	Tracer Tracer
 	// AccessLog logs successful requests at info level instead of debug.
 	AccessLog atomic.Bool
 
 	requests, answers *budget
 	chunks            chunkPool
-	sinceGC           atomic.Int64 // memory of requests, see collect
+	sinceGC           atomic.Int64 // bytes of requests since the last garbage collection; see collect
 	origin            http.CrossOriginProtection
 	current           atomic.Pointer[Settings]
 }
 
-// Settings are what may change while a router serves.
+// Settings are the settings that may change while a router serves.
 type Settings struct {
 	// Proxies are the networks whose X-Forwarded-For is trusted, see [auth.Remote].
 	Proxies []netip.Prefix
-	// Grace is how long a body may take to arrive, and an answer to be read, before both
-	// must flow at 1 KiB a second. Default 10 s.
+	// Grace is the time that a body may take to arrive, and an answer to be read, at any speed.
+	// After it, both must flow at 1 KiB a second. Default 10 s.
 	Grace time.Duration
 }
 
@@ -130,7 +134,7 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Apply changes the settings. Running requests keep their deadlines.
+// Apply changes the settings. Running requests keep the deadlines that they have.
 func (rt *Router) Apply(s Settings) {
 	s = s.withDefaults()
 	rt.current.Store(&s)
@@ -142,9 +146,9 @@ func (rt *Router) settings() *Settings { return rt.current.Load() }
 // Meter counts the requests of a Router. Its methods are called during requests, by several
 // goroutines at once.
 type Meter interface {
-	// Route is called once for each mounted route. method is "" for a route that takes
-	// any. Its result is called after every request to the route, with the status of the
-	// answer, 0 if there is none, and the duration.
+	// Route is called once for each mounted route. method is "" for a route that takes any method.
+	// The function that Route returns is called after every request to the route, with the status
+	// of the answer, or 0 without an answer, and the duration.
 	Route(method, path string) (answered func(status int, took time.Duration))
 	// Refused is called with the code of a request that is not admitted.
 	Refused(code duly.Code)
@@ -154,21 +158,21 @@ type Meter interface {
 
 // Tracer traces requests.
 type Tracer interface {
-	// Begin is called at the beginning of a request to a route. The request goes on with
-	// its context. end is called with the status of the answer, 0 if there is none.
+	// Begin is called at the beginning of a request to a route. The request continues with the
+	// returned context. end is called with the status of the answer, or 0 without an answer.
 	Begin(r *http.Request, pattern string) (ctx context.Context, end func(status int))
 }
 
-// DefaultAnswerMemory is in bytes.
+// DefaultAnswerMemory is the default of AnswerMemory, in bytes.
 const DefaultAnswerMemory = 128 << 20
 
-// minRate is in bytes per second.
+// minRate is the lowest speed of a body and an answer after the grace, in bytes per second.
 const minRate = 1 << 10
 
-// MaxURL bounds a request's URL, in bytes.
+// MaxURL is the maximum length of a request's URL, in bytes.
 const MaxURL = 8 << 10
 
-// setDefaults sets the defaults. Routers are built by one goroutine.
+// setDefaults sets the defaults. It needs no lock, because one goroutine builds a router.
 func (rt *Router) setDefaults() {
 	if rt.settings() == nil {
 		rt.Apply(rt.Settings)
@@ -179,14 +183,14 @@ func (rt *Router) setDefaults() {
 	if rt.AnswerMemory == 0 {
 		rt.AnswerMemory = DefaultAnswerMemory
 	}
-	// A router has one pair of budgets, however many tables it mounts.
+	// A router has one pair of budgets, even if it mounts several tables.
 	if rt.requests == nil {
 		rt.requests, rt.answers = newBudget(rt.Memory), newBudget(rt.AnswerMemory)
 	}
 }
 
-// Mount returns a handler that serves the routes. It panics if the table is wrong: a route
-// has no right, or two have one path.
+// Mount returns a handler that serves the routes. It panics if the table is wrong: a route declares
+// no right, or two routes have the same path.
 func (rt *Router) Mount(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	for i := range routes {
@@ -215,7 +219,7 @@ func (rt *Router) Mount(routes []Route) http.Handler {
 func (c *Call) notRouted(mux *http.ServeMux) error {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
-		// The mux finds a route by method and path, so this asks it for every method.
+		// The mux finds a route by method and path, so it is asked with every method.
 		other := *c.R
 		other.Method = method
 		// "/" is the pattern of the requests without a route.
@@ -231,7 +235,7 @@ func (c *Call) notRouted(mux *http.ServeMux) error {
 	list := strings.Join(allowed, ", ")
 	c.W.Header().Set("Allow", list)
 	c.problemStatus = http.StatusMethodNotAllowed
-	return contract.Invalid("method", "%s is not allowed here; this path takes %s", Method(c.R.Method), list)
+	return contract.Invalid("method", "%s is not allowed here; this path takes only %s", Method(c.R.Method), list)
 }
 
 // checkPath refuses paths that have two spellings, and URLs that are too long.
@@ -243,7 +247,7 @@ func checkPath(r *http.Request) error {
 	p := r.URL.Path
 	switch {
 	case p == "" || p[0] != '/':
-		return contract.Invalid("path", "does not begin with a slash")
+		return contract.Invalid("path", "must begin with a slash")
 	case r.URL.RawPath != "" && encodedSlash(r.URL.RawPath):
 		return contract.Invalid("path", "has an encoded slash")
 	case strings.IndexByte(p, 0) >= 0:
@@ -265,7 +269,7 @@ func encodedSlash(raw string) bool {
 // dotted reports whether a path has a segment "." or "..".
 func dotted(p string) bool {
 	for i := strings.Index(p, "/."); i >= 0; {
-		// A segment "." or ".." ends here, with a slash or with the path.
+		// A segment "." or ".." ends at this place, because a slash or the end of the path follows.
 		rest := strings.TrimPrefix(p[i+2:], ".")
 		if rest == "" || rest[0] == '/' {
 			return true

@@ -58,8 +58,8 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// The error of an unknown parameter has the right names. It does not repeat the client's text, which
-// may be a secret.
+// The error of an unknown parameter names the parameters of the route. It does not repeat the
+// client's text, which may be a secret.
 func TestUnknownQueryParameterErrorHasNames(t *testing.T) {
 	for want, names := range map[string][]string{
 		"takes state, cursor": {"state", "cursor"},
@@ -89,7 +89,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// Mistakes of callers are not logged as faults of the server, so that they raise no alert.
+// Mistakes of callers are not logged as faults of the server, so that they trigger no alert.
 func TestMistakesOfCallersAreNoFaults(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{400: "INFO", 501: "INFO", 500: "ERROR", 503: "ERROR", 507: "ERROR"} {
