@@ -72,8 +72,8 @@ func TestPublishedQueueKeepsItsDeadLetters(t *testing.T) {
 			publish("new")
 			bounds("new", duly.None, duly.None)
 
-			// After another server has destroyed it, it is new after a while, even with a
-			// publish before.
+			// After another server has destroyed the queue, this server treats it as new after some
+			// time, even if it published to the queue before.
 			for _, next := range []time.Duration{time.Minute, time.Second} {
 				for range 3 {
 					publish("new")
@@ -102,12 +102,12 @@ func TestPublishedQueueKeepsItsDeadLetters(t *testing.T) {
 	}
 }
 
-// lossy is an engine that loses the answers of pushes, before or after it has done them.
+// lossy is an engine that loses the answers of pushes, before or after it has stored the jobs.
 type lossy struct {
 	contract.Engine
 	lose    atomic.Int64
 	happens bool
-	made    atomic.Int64 // jobs of first tries
+	made    atomic.Int64 // number of jobs created by first tries
 }
 
 func (l *lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {

@@ -35,7 +35,7 @@ func splitToken(text string) (inPool, token string) {
 func (a *API) admit(
 	c *route.Call, names func(namespace, queue string) error, access auth.Access,
 ) (*auth.Grant, error) {
-	// The checks and their errors have the order of lmstfy.
+	// The checks and their errors come in the same order as in lmstfy.
 	if err := names(c.Namespace, c.PathValue("queue")); err != nil {
 		return nil, err
 	}
@@ -84,8 +84,8 @@ func (a *API) checkPool(c *route.Call, inPool string) error {
 	return err
 }
 
-// grant returns the grant of a token. A cached token of duly costs one hash. A person has chosen
-// any other text, so the guard counts failed guesses, with the namespace as the account.
+// grant returns the grant of a token. A cached token of duly costs one hash. A person may have
+// chosen any other text, so the guard counts failed guesses, with the namespace as the account.
 func (a *API) grant(c *route.Call, token string) (*auth.Grant, error) {
 	hash, ok := auth.Hash(token)
 	if !ok {
@@ -97,8 +97,8 @@ func (a *API) grant(c *route.Call, token string) (*auth.Grant, error) {
 	return a.guard.Admit(c.Context(), hash, GivenHash(c.Namespace, token))
 }
 
-// hashes returns the hashes under which a token of a namespace may be stored: as a token of
-// duly, or as a text that was given to lmstfy's admin API.
+// hashes returns the two hashes under which a token of a namespace may be stored: that of a token
+// of duly, and that of a text which was given to lmstfy's admin API.
 func hashes(namespace, token string) [][32]byte {
 	given := GivenHash(namespace, token)
 	if hash, ok := auth.Hash(token); ok {
@@ -107,8 +107,8 @@ func hashes(namespace, token string) [][32]byte {
 	return [][32]byte{given}
 }
 
-// GivenHash returns the hash of a token whose text was given. Several namespaces may have the
-// same text. No other token has that hash.
+// GivenHash returns the hash of a token whose text the caller chose. Several namespaces may use the
+// same text, and their tokens have different hashes.
 func GivenHash(namespace, token string) [32]byte {
 	return sha256.Sum256([]byte("lmstfy\x00" + namespace + "\x00" + token))
 }

@@ -15,7 +15,7 @@ func TestX2TokenNamesInjective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := names.Draw(t, "namespace"), names.Draw(t, "another")
 		x, y := texts.Draw(t, "token"), texts.Draw(t, "another token")
-		if rapid.Bool().Draw(t, "run together") { // ab + c and a + bc
+		if rapid.Bool().Draw(t, "run together") { // the same concatenation, like ab + c and a + bc
 			whole := a + b + x
 			i, k := rapid.IntRange(1, len(a+b)).Draw(t, "at"), rapid.IntRange(1, len(a+b)).Draw(t, "and at")
 			a, x, b, y = whole[:i], whole[i:], whole[:k], whole[k:]

@@ -24,7 +24,8 @@ type tokenForm struct {
 
 var errNotAPool = badRequest("the pool was not exists")
 
-// createToken creates a token for a namespace, with a text of the caller or one of duly.
+// createToken creates a token for a namespace. Its text comes from the caller, or is a new token of
+// duly.
 func (a *Admin) createToken(c *route.Call) error {
 	form, err := readForm(c)
 	if err != nil {
@@ -61,8 +62,8 @@ func (a *Admin) createToken(c *route.Call) error {
 	return c.Reply(http.StatusCreated, indented(tokenForm{text}))
 }
 
-// assign assigns a namespace to a pool and returns its pool. If inPool is "", the namespace stays
-// where it is.
+// assign places a namespace in a pool and returns the namespace's pool. If inPool is "", the
+// namespace stays where it is.
 func (a *Admin) assign(c *route.Call, namespace, inPool string) (pool string, err error) {
 	if inPool != "" {
 		err = a.Pools.Assign(c.Context(), namespace, inPool)
@@ -102,7 +103,7 @@ func (a *Admin) readToken(c *route.Call, form url.Values) (t contract.Token, tex
 	case !isName(t.Namespace):
 		return t, "", "", errNamespace
 	}
-	// lmstfy takes a text with several colons as a whole.
+	// lmstfy does not split a text with several colons.
 	if strings.Count(text, ":") == 1 {
 		inPool, text = splitToken(text)
 	}
@@ -127,7 +128,7 @@ func readForm(c *route.Call) (url.Values, error) {
 	r := &http.Request{
 		Method: http.MethodPost, URL: c.R.URL, Header: c.R.Header, Body: io.NopCloser(bytes.NewReader(body)),
 	}
-	_ = r.ParseMultipartForm(smallBody) // an unreadable part counts as absent
+	_ = r.ParseMultipartForm(smallBody) // a part that can't be read counts as missing
 	return r.Form, nil
 }
 
@@ -135,7 +136,8 @@ type tokensForm struct {
 	Tokens map[string]string `json:"tokens"`
 }
 
-// listTokens lists the IDs of the tokens of a namespace. Their texts are not stored.
+// listTokens lists the IDs of the tokens of a namespace. It can't list their texts, because these
+// are not stored.
 func (a *Admin) listTokens(c *route.Call) error {
 	prefix := c.R.URL.Query().Get("pool")
 	if prefix != "" && !a.Pools.Has(prefix) {
@@ -148,7 +150,7 @@ func (a *Admin) listTokens(c *route.Call) error {
 		if err != nil && !isAbsent(err) {
 			return err
 		}
-		// In this pool the namespace has no tokens.
+		// The namespace has no tokens in this pool.
 		if !where.Knows(prefix) {
 			return c.Reply(http.StatusOK, indented(list))
 		}
@@ -210,7 +212,8 @@ func (a *Admin) token(c *route.Call) (contract.Token, error) {
 	return contract.Token{}, errNoSuchToken
 }
 
-// deleteToken revokes a token on all servers. It is no error if the token does not exist.
+// deleteToken revokes a token on all servers. If the token does not exist, deleteToken does
+// nothing.
 func (a *Admin) deleteToken(c *route.Call) error {
 	t, err := a.token(c)
 	if err == nil {

@@ -22,7 +22,7 @@ func reply(c *route.Call, status int, v any) error {
 func toJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("lmstfy: " + err.Error()) // only types of this package
+		panic("lmstfy: " + err.Error()) // impossible, because only types of this package are encoded
 	}
 	return b
 }
@@ -33,7 +33,7 @@ type job struct {
 	data        []byte
 	elapsedMS   int64
 	id          string
-	msg         string // "" in a peek
+	msg         string // text of lmstfy's field msg; "" in a peek
 	namespace   string
 	queue       string
 	remainTries int
@@ -51,7 +51,7 @@ func (j *job) size() int {
 }
 
 // appendTo appends the job's JSON. It does not use encoding/json, which would hold the whole text
-// twice. Without attributes the field is null, without data "".
+// twice. Without attributes that field is null. Without data that field is "".
 func (j *job) appendTo(b []byte) []byte {
 	b = append(b, `{"attributes":`...)
 	if len(j.attributes) == 0 {
@@ -94,12 +94,12 @@ func appendJobs(b []byte, jobs []job) []byte {
 	return append(b, ']')
 }
 
-// failure is the body of an answer that is an error.
+// failure is the JSON body of an error answer.
 type failure struct {
 	Error string `json:"error"`
 }
 
-// message is the body of an answer that is not an error for lmstfy.
+// message is the JSON body of an answer that lmstfy does not treat as an error.
 type message struct {
 	Msg string `json:"msg"`
 }
@@ -109,7 +109,7 @@ type brokenLimit struct {
 	Err string `json:"err"`
 }
 
-// nothing answers that no job is available.
+// nothing writes the answer that no job is available.
 func nothing(c *route.Call) error {
 	return reply(c, http.StatusNotFound, message{"no job available"})
 }

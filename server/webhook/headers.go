@@ -14,13 +14,13 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// The bounds of a target's headers.
+// The limits of a target's headers.
 const (
 	MaxTargetHeaders     = 32
 	MaxTargetHeaderBytes = 8 << 10
 )
 
-// The headers that duly sets, in the form of [http.Header].
+// The headers that duly sets, in the canonical form of [http.Header].
 const (
 	headerNamespace = "Duly-Namespace"
 	headerQueue     = "Duly-Queue"
@@ -58,7 +58,7 @@ func CheckTargetHeaders(headers map[string]string) error {
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			f.Add("headers", "value of %s has a control character, such as CR, LF or NUL", contract.Quoted(name))
 		}
-		// HTTP does not distinguish them, so one would replace the other.
+		// HTTP does not distinguish names by case, so one header would replace the other.
 		if seen[lower] {
 			f.Add("headers", "must not name %s twice, in another case", lower)
 		}
@@ -80,7 +80,8 @@ func names(headers map[string]string) []string {
 	return slices.Sorted(maps.Keys(headers))
 }
 
-// checkName adds an error for a name that a target must not have. It may have credentials.
+// checkName adds an error for a name that a target must not have. A target's header may contain
+// credentials.
 func checkName(f *contract.BadFields, lower string) {
 	if kind := hook.KindOf(lower); kind == hook.Own || kind == hook.Connection {
 		f.Add("headers", "must not name %s, %s", lower, kind.Reason())
@@ -102,10 +103,10 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 			h.Set(name, value)
 		}
 	}
-	// The job knows the form of its body. A target must not change it.
+	// Only the producer knows the form of the body, so a target must not change its content type.
 	contentType := cmp.Or(h.Get(headerType), defaultType)
 
-	// The target's headers replace those of the job: they may be credentials.
+	// The target's headers replace those of the job, because they may be credentials.
 	for name, value := range to.Headers {
 		h.Set(name, value)
 	}
@@ -115,8 +116,8 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 		}
 	}
 
-	// net/http repeats a request without a body if it finds one of these headers. It
-	// finds only canonical names, so another case prevents that.
+	// net/http repeats a request without a body if it finds one of these headers. It recognizes
+	// only canonical names, so a name in lower case prevents the repetition.
 	for _, name := range idempotency {
 		if values := h.Values(name); len(values) > 0 {
 			h.Del(name)
@@ -124,7 +125,7 @@ func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time)
 		}
 	}
 
-	// One array has all values, and the names are canonical: Set would allocate both for
+	// The values share one array, and the names are canonical already. Set would allocate both for
 	// each header.
 	own := [...]struct{ name, value string }{
 		{headerType, contentType},

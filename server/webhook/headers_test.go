@@ -9,7 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C16.21: the headers of a target are bounded, and an error has no value of them.
+// C16.21: the headers of a target are limited in number and size. An error never contains a
+// header's value.
 func TestCheckTargetHeaders(t *testing.T) {
 	t.Parallel()
 	many := func(n, size int) map[string]string {

@@ -22,7 +22,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// The timeout of a try.
+// The timeouts of a try.
 const (
 	MinTimeout     = time.Second
 	MaxTimeout     = 10 * time.Minute
@@ -40,7 +40,7 @@ type Destination struct {
 	Headers map[string]string
 	// Timeout is 1 s to 10 min. Default 10 s.
 	Timeout time.Duration
-	// Success has more statuses for success, Permanent those that bury the job.
+	// Success has further statuses that count as success, Permanent those that bury the job.
 	Success, Permanent []int
 	Bounds             gate.Bounds
 	Signer             *sign.Signer
@@ -61,8 +61,8 @@ type Job struct {
 	// WebhookID is a result of [sign.ID] or [sign.NoticeID].
 	WebhookID string
 	Delivery  *duly.Delivery
-	// Trace returns the headers traceparent and tracestate of the try. It is called
-	// after the gate has admitted the job. Default: the headers of the job.
+	// Trace returns the headers traceparent and tracestate of the try. Trace is called after the
+	// gate has admitted the job. By default, the try has the trace headers of the job.
 	Trace func() map[string]string
 }
 
@@ -83,7 +83,7 @@ type Sender struct {
 }
 
 // errTimeout is the cause that ends the context of a try at its timeout.
-var errTimeout = errors.New("timeout of the try")
+var errTimeout = errors.New("the timeout of the try has passed")
 
 // NotSent is the rule of a decision about a job that was not sent.
 const NotSent = "C16.71"
@@ -103,20 +103,21 @@ func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decis
 
 	header, err := s.signed(j, to)
 	if err != nil {
-		// A secret that cannot be used is an operator's fault, so the job waits without a try.
+		// A secret that cannot be used is a mistake of an operator, so the job waits and uses no
+		// try.
 		wait := gate.FirstClosure
 		return outcome.Decision{Rule: NotSent, As: duly.Release, Delay: &wait}
 	}
 	t := s.try(ctx, j, to, header)
-	if t == nil { // aborted
+	if t == nil { // the try was aborted
 		return outcome.Decision{Rule: NotSent, As: duly.Release}
 	}
 
 	t.Host, t.Releases = to.URL.Host, releases
-	// Only a named target may change what a status means.
+	// Only a named target may change the meaning of a status.
 	t.Named, t.Success, t.Permanent = to.Target != "", to.Success, to.Permanent
 	t.Retain = j.Delivery.Retain > 0
-	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failure has an error text
+	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failed try has an error text
 		t.Private = privateTexts(to)
 	}
 
@@ -167,14 +168,14 @@ func privateTexts(to *Destination) []string {
 	}
 	for _, value := range to.Headers {
 		// A receiver may echo the credential without its scheme.
-		_, credential, _ := strings.Cut(value, " ") // after Bearer or Basic
+		_, credential, _ := strings.Cut(value, " ") // credential after Bearer or Basic
 		list = append(list, value, credential)
 	}
 	return list
 }
 
-// minSecretSegment is the least length of a secret segment of a path, in bytes. Shorter
-// segments are words such as hook, which an answer may contain as well.
+// minSecretSegment is the length in bytes from which on a segment of a path counts as a secret.
+// Shorter segments are words such as hook, which an answer may contain as well.
 const minSecretSegment = 12
 
 // signed returns all headers of the request, with its signature.
@@ -212,14 +213,14 @@ func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.He
 		return t
 	}
 
-	// The guard's refusal comes first: a request that was refused at once cannot time out.
+	// The guard's refusal comes first: a request that the guard has refused cannot have timed out.
 	var refused *guard.Refused
 	switch {
 	case errors.As(err, &refused):
 		t.Failure, t.Reason = outcome.Forbidden, refused.Reason
 	case context.Cause(timed) == errTimeout:
 		t.Failure = outcome.Timeout
-	// The worker stops, or the lease is lost. That says nothing about the host.
+	// The worker is stopping, or the lease is lost. Neither says anything about the host.
 	case ctx.Err() != nil:
 		return nil
 	default:
@@ -231,15 +232,15 @@ func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.He
 // send sends a request. If an idle connection breaks before the first byte of the answer, it
 // sends the request once more, on a new connection.
 func send(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Response, error) {
-	var reused, answered atomic.Bool // net/http calls the functions on other goroutines
+	var reused, answered atomic.Bool // atomic, because net/http calls the functions on other goroutines
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
 	})
 
 	resp, err := to.Transport.RoundTrip(request(traced, to, header, body))
-	// The receiver may close an idle connection at the moment when a request begins. It has not read
-	// the request then.
+	// The receiver may close an idle connection at the moment when a request begins. In that case
+	// it has not read the request.
 	broke := reused.Load() && !answered.Load() && outcome.FailureOf(err) == outcome.Reset
 	if err == nil || !broke || ctx.Err() != nil {
 		return resp, err
@@ -255,8 +256,8 @@ func request(ctx context.Context, to *Destination, header http.Header, body []by
 		Host:  strings.TrimSuffix(to.URL.Host, ":"),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	if len(body) > 0 { // else net/http would send chunks
-		// For this pair of types, net/http sends headers and body in one write.
+	if len(body) > 0 { // without a length, net/http would send chunks
+		// With this combination of types, net/http sends headers and body in one write.
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.ContentLength = int64(len(body))
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// rig has a sender that may call this machine, and its secret.
+// rig has a sender that may call this machine, and the secret with which it signs.
 type rig struct {
 	sender *Sender
 	guard  *guard.Guard
@@ -57,7 +57,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// to returns a destination with this URL.
+// to returns a destination with the given URL.
 func (r *rig) to(t *testing.T, text string) *Destination {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -150,7 +150,7 @@ func TestRequestIsSignedAndHasTheHeaders(t *testing.T) {
 		})
 	}
 
-	// Without any header of the job or the target.
+	// A job and a target without any headers.
 	j := job("x", map[string]string{"content-type": "application/json"})
 	r.sender.Send(t.Context(), j, r.to(t, s.URL))
 	g := eventually.Receive(t, "the request", requests)
@@ -180,7 +180,7 @@ func (c countedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// A request is sent in one write, because two would wake its receiver twice.
+// A request is sent in one write, because two writes would wake the receiver twice.
 func TestRequestIsOneWrite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -288,7 +288,7 @@ func TestClosedGateSendsNothing(t *testing.T) {
 	}
 }
 
-// C16.66: after 1000 releases a throttled try is a failed one.
+// C16.66: after 1000 releases, a throttled try counts as a failed one.
 func TestThrottledTooOften(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -355,7 +355,7 @@ func TestBodyThatNeverEnds(t *testing.T) {
 	}
 }
 
-// C16.82: a lost lease aborts the request, and the gate ignores it.
+// C16.82: if the lease is lost, the request is aborted, and the gate ignores the try.
 func TestAbort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -452,13 +452,13 @@ func TestQuotedValuesAreRedacted(t *testing.T) {
 	}
 }
 
-// breaking is a server that answers the first request of each connection, and closes the
-// connection at the second. It counts requests and connections.
+// breaking is a server that answers the first request of each connection, and closes the connection
+// at the second request. It counts requests and connections.
 type breaking struct {
 	mu          sync.Mutex
 	requests    int
 	connections int
-	always      bool // close at the first request too, from the second connection on
+	always      bool // also close at the first request, from the second connection on
 }
 
 func (b *breaking) start(t *testing.T) string {
@@ -540,7 +540,7 @@ func TestBrokenIdleConnection(t *testing.T) {
 	}
 }
 
-// A request whose new connection breaks is not repeated.
+// A request is not repeated if it breaks on a new connection.
 func TestBrokenNewConnection(t *testing.T) {
 	t.Parallel()
 	r, b := newRig(t), &breaking{always: true, connections: 1}

@@ -17,7 +17,7 @@ const TestEvent = "duly.test"
 type Tested struct {
 	// Status is the status of the answer; 0 without an answer.
 	Status int
-	// As is the settlement of a job with this answer.
+	// As is the settlement that a job with this answer would get.
 	As duly.Settlement
 	// Error is the error text of a job with this answer, if As is nack or bury.
 	Error string
@@ -30,7 +30,7 @@ type Tested struct {
 // closed. The answer has no effect on the gate.
 func (s *Sender) Test(ctx context.Context, namespace string, to *Destination) (Tested, error) {
 	now := s.Clock.Now().UTC()
-	body, _ := json.Marshal(map[string]any{ // never fails
+	body, _ := json.Marshal(map[string]any{ // marshaling a map of strings never fails
 		"type": TestEvent, "namespace": namespace, "target": to.Target, "at": now.Format(dueForm),
 	})
 	d := &duly.Delivery{Attempt: 1, Now: now}

@@ -14,22 +14,23 @@ const (
 	// watchIdle is how long a namespace is watched after its last reserved job: longer than
 	// the timeout of a request.
 	watchIdle = 15 * time.Minute
-	// maxWatched bounds the watched namespaces, because a watch may need a connection. In
-	// others, the next extension of the lease finds that a job was removed.
+	// maxWatched is the largest number of watched namespaces, because a watch may need a
+	// connection. In other namespaces, the next extension of the lease shows that a job was
+	// removed.
 	maxWatched = 64
 	// watchPause is the pause after a watch that failed.
 	watchPause = time.Second
 )
 
-// cancelWatcher watches the namespaces of the jobs in flight for removed jobs, and reports
-// them as one watch. A report has no namespace, so it may match a job of another one. That
-// does no harm: a report is a hint, and the worker checks the lease.
+// cancelWatcher watches the namespaces of the jobs in flight for removed jobs, and reports them as
+// one watch. A report has no namespace, so it may match a job of another namespace. That does no
+// harm, because the worker checks the lease after each report.
 type cancelWatcher struct {
-	engine contract.CancelWatcher // nil: the engine does not report removed jobs
+	engine contract.CancelWatcher // nil if the engine does not report removed jobs
 	clock  duly.Clock
 
 	mu      sync.Mutex
-	ctx     context.Context // of the worker's watch; nil without a watch
+	ctx     context.Context // context of the worker's watch; nil without a watch
 	lastUse map[string]time.Duration
 	running sync.WaitGroup
 
@@ -66,7 +67,7 @@ func (r *cancelWatcher) run(ctx context.Context, w contract.CancelWatch) error {
 	return ctx.Err()
 }
 
-// use watches a namespace, because jobs of it were reserved.
+// use watches the namespace of reserved jobs.
 func (r *cancelWatcher) use(namespace string) {
 	if r.engine == nil {
 		return
@@ -108,7 +109,7 @@ func (r *cancelWatcher) waitIdle(ctx context.Context, namespace string) {
 
 // watchNamespace watches a namespace until ctx ends. It restarts a watch that fails.
 func (r *cancelWatcher) watchNamespace(ctx context.Context, namespace string) {
-	// A report after the end of ctx would reach a watch of the worker that has ended.
+	// A report after the end of ctx would reach a watch of the worker that has already ended.
 	report := func(do func()) {
 		r.reports.Lock()
 		defer r.reports.Unlock()
@@ -122,6 +123,6 @@ func (r *cancelWatcher) watchNamespace(ctx context.Context, namespace string) {
 			Ready:    func() { report(r.watch.Ready) },
 			Canceled: func(c contract.Canceled) { report(func() { r.watch.Canceled(c) }) },
 		})
-		_ = clock.Sleep(ctx, r.clock, watchPause) // the loop checks ctx
+		_ = clock.Sleep(ctx, r.clock, watchPause) // the loop checks ctx after the pause
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// DefaultMemory bounds the bodies in flight, in bytes.
+// DefaultMemory is the default of Config.Memory, in bytes.
 const DefaultMemory = 64 << 20
 
 // Config has the parts and settings of a dispatcher. Engine, Queues and Resolver must be set.
@@ -26,7 +26,8 @@ type Config struct {
 	Resolver Resolver
 	// Slots is the maximum number of tries in flight. Default [gate.DefaultSlots].
 	Slots int
-	// Memory bounds the bodies in flight, in bytes. Default [DefaultMemory].
+	// Memory is the largest size of all bodies in flight together, in bytes. Default
+	// [DefaultMemory].
 	Memory int64
 	// Drain is the time for requests to finish after Run's context has ended. Default
 	// [worker.DefaultDrain].
@@ -35,7 +36,7 @@ type Config struct {
 	Version string
 	// Trace starts the span of a try. Default: no spans, and requests have the job's headers.
 	Trace TraceFunc
-	// Observer receives events. Default: none.
+	// Observer receives events. By default, no function is called.
 	Observer Observer
 	// Log receives the events. Default [slog.Default].
 	Log *slog.Logger
@@ -75,7 +76,7 @@ type Postponed struct {
 // Reason is the reason to postpone a job.
 type Reason string
 
-// The reasons.
+// The reasons why a job cannot be sent now.
 const (
 	// Disabled: the target is disabled.
 	Disabled Reason = "disabled"
@@ -103,7 +104,7 @@ type Observer struct {
 	Tried func(Try)
 	// HeldBack: a job waits for its gate.
 	HeldBack func(namespace, target, host string)
-	// Postponed: a job cannot be sent now, for another reason than its gate.
+	// Postponed is called when a job cannot be sent now, for another reason than its gate.
 	Postponed func(namespace, target string, reason Reason)
 	// Gate: a gate has opened or closed.
 	Gate func(gate.Change)
@@ -111,8 +112,8 @@ type Observer struct {
 	TargetDisabled func(namespace, target string)
 	// NoticeFailed: a notice could not be stored.
 	NoticeFailed func(namespace, queue string)
-	// ClockDiffers has the distance of this process's clock from the engine's; positive:
-	// ahead. It is called for every job.
+	// ClockDiffers is called for every job, with the time by which this process's clock is ahead of
+	// the engine's clock. The time is negative if the clock is behind.
 	ClockDiffers func(by time.Duration)
 }
 
@@ -123,7 +124,7 @@ type Try struct {
 	Target string
 	// Host is scheme, name and port.
 	Host string
-	// Status is that of the answer; 0 without one.
+	// Status is the status of the answer, or 0 without an answer.
 	Status int
 	As     duly.Settlement
 	Took   time.Duration
@@ -159,7 +160,7 @@ func New(cfg Config) *Dispatcher {
 	d.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock, Gates: d.gates}
 	d.memory = &memory{size: cfg.Memory}
 	d.feed = newFeed(cfg.Engine, d.memory.hasRoom, cfg.Clock, cfg.Log)
-	// Reserve returns no jobs while a body waits for memory, so free memory wakes it.
+	// Reserve returns no jobs while a body waits for memory, so freeing memory wakes it.
 	d.memory.onFree = d.feed.signal
 	d.logLimit.clock = cfg.Clock
 
@@ -210,8 +211,8 @@ func (d *Dispatcher) Hosts(namespace string) []gate.State {
 // Memory returns the bytes of the bodies that are sent now.
 func (d *Dispatcher) Memory() int64 { return d.memory.inUse() }
 
-// Run sends jobs until ctx ends. Requests in flight then have Config.Drain to finish. It
-// returns a permanent error, like [worker.Worker.Run].
+// Run sends jobs until ctx ends. After that, requests in flight have the time Config.Drain to
+// finish. It returns a permanent error, like [worker.Worker.Run].
 func (d *Dispatcher) Run(ctx context.Context) error {
 	listing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -223,7 +224,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	stop()
 	running.Wait()
 	d.feed.close()
-	// Promoted notices must reach the engine before the caller closes it.
+	// The promotions of notices must reach the engine before the caller closes it.
 	d.background.Wait()
 	return err
 }
@@ -252,7 +253,7 @@ func (d *Dispatcher) followQueues(ctx context.Context) {
 		}
 
 		queues, err := d.cfg.Queues.PushQueues(ctx)
-		// A list that failed in part still has the queues of the other engines.
+		// A list that failed in part still has the queues of the engines that answered.
 		if queues != nil {
 			d.feed.set(ctx, queues)
 		}
@@ -261,10 +262,10 @@ func (d *Dispatcher) followQueues(ctx context.Context) {
 			continue
 		}
 
-		if failures++; failures == 2 { // a single failure is not worth a line
-			d.cfg.Log.Warn("listing the push queues failed; retrying", "code", string(duly.CodeOf(err)))
+		if failures++; failures == 2 { // a single failure is not logged
+			d.cfg.Log.Warn("the list of push queues could not be read; retrying", "code", string(duly.CodeOf(err)))
 		}
-		_ = pause(ctx, d.cfg.Clock, failures) // the loop checks ctx
+		_ = pause(ctx, d.cfg.Clock, failures) // the loop checks ctx after the pause
 		signal()
 	}
 }
@@ -275,10 +276,10 @@ func (d *Dispatcher) watchQueues(ctx context.Context, changed func()) {
 		err := d.cfg.Queues.WatchPushQueues(ctx, changed)
 		if ctx.Err() == nil && err != nil {
 			d.logLimit.do("watch", func() {
-				d.cfg.Log.Warn("watching the push queues failed; retrying", "code", string(duly.CodeOf(err)))
+				d.cfg.Log.Warn("the watch of the push queues has failed; retrying", "code", string(duly.CodeOf(err)))
 			})
 		}
-		_ = clock.Sleep(ctx, d.cfg.Clock, maxPause) // the loop checks ctx
+		_ = clock.Sleep(ctx, d.cfg.Clock, maxPause) // the loop checks ctx after the pause
 	}
 }
 

@@ -48,8 +48,9 @@ func TestJobsOfAllNamespacesAreSent(t *testing.T) {
 	})
 }
 
-// C16.9, C16.67, C16.44: each step of the staircase is due to the millisecond, and
-// all tries have one webhook-id. Then the job is dead with its last error.
+// C16.9, C16.67, C16.44: a job that fails is tried again after each step of the staircase, to the
+// millisecond. All its tries have the same webhook-id. After the last try the job is dead with its
+// last error.
 func TestStaircase(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer { return answer{status: 500, body: "down"} }
@@ -119,13 +120,13 @@ func TestResult(t *testing.T) {
 	})
 }
 
-// C16.49, C16.79: a job whose answer comes too late is sent again with the same
-// webhook-id, and so is a job that is pushed again after its end.
+// C16.49, C16.79: a job whose answer comes too late is sent again with the same webhook-id, A job
+// that is pushed again after its end is also sent again with the same webhook-id.
 func TestSameIDAgain(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(_ request, before int) answer {
 			if before == 0 {
-				return answer{status: 200, after: 11 * time.Second} // the timeout is 10 s
+				return answer{status: 200, after: 11 * time.Second} // later than the timeout of 10 s
 			}
 			return answer{status: 200}
 		}
@@ -195,8 +196,8 @@ func TestMaxLeased(t *testing.T) {
 	})
 }
 
-// C16.106, C16.107: jobs of one order key arrive in order, one at a time, also after retries,
-// throttling and closed gates. After a dead job the next one is sent.
+// C16.106, C16.107: jobs of one order key arrive in order, one at a time, even after retries,
+// throttling and closed gates. After a job is dead, the next one is sent.
 func TestOrderKeys(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, before int) answer {
@@ -207,7 +208,7 @@ func TestOrderKeys(t *testing.T) {
 				return answer{status: 429, header: map[string]string{"retry-after": "90"}}
 			case q.job == "c":
 				return answer{status: 422, header: map[string]string{"duly-no-retry": "true"}}
-			case q.job == "d" && before < 5: // closes the gate
+			case q.job == "d" && before < 5: // this answer closes the gate
 				return answer{err: errors.New("reset")}
 			}
 			return answer{status: 200, after: time.Second}
@@ -302,7 +303,7 @@ func TestFewReservesPerJob(t *testing.T) {
 	})
 }
 
-// C16.86, C16.83: a host that hangs delays no other host.
+// C16.86, C16.83: a host that hangs does not delay other hosts.
 func TestIsolation(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, _ int) answer {
@@ -338,9 +339,8 @@ func TestIsolation(t *testing.T) {
 	})
 }
 
-// C16.63, C16.71, C16.108, C16.109, C16.110: a 410 disables the target. Its jobs wait
-// without a try and without requests. After it is enabled, all of them arrive, slowly at
-// first.
+// C16.63, C16.71, C16.108, C16.109, C16.110: a 410 disables the target. Its jobs wait, use no try
+// and cause no requests. After the target is enabled, all jobs arrive, slowly at first.
 func TestDisabledTarget(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.Target = "crm"; return nil }
@@ -539,7 +539,7 @@ func TestClockDifference(t *testing.T) {
 	})
 }
 
-// skewedClock is a clock with another wall time.
+// skewedClock is a clock whose wall time differs from the engine's.
 type skewedClock struct {
 	duly.Clock
 	by atomic.Int64
@@ -547,7 +547,7 @@ type skewedClock struct {
 
 func (s *skewedClock) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
 
-// C16.70: a destination that is refused buries the job.
+// C16.70: a job whose destination is refused is buried.
 func TestRefusedDestination(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(*duly.Delivery, *Route) error {
@@ -561,7 +561,7 @@ func TestRefusedDestination(t *testing.T) {
 	})
 }
 
-// C16.71: a dispatcher that stops lets requests end, and releases the others without a
+// C16.71: a dispatcher that stops lets requests end, and releases the other jobs, which uses no
 // try.
 func TestStop(t *testing.T) {
 	bubble(t, Config{Drain: 5 * time.Second}, func(t *testing.T, r *rig) {
@@ -597,7 +597,8 @@ func TestKilledDispatcher(t *testing.T) {
 
 		r.push(duly.Job{ID: "a"})
 		pass(time.Second)
-		r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil) // as if it were dead
+		// Every call fails, as if the process were dead.
+		r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil)
 		r.Kill()
 		r.stop()
 		r.tap.failing(nil, nil)
@@ -638,8 +639,8 @@ func TestLogOfAFailedTry(t *testing.T) {
 	})
 }
 
-// C16.135: each try has a span of its own, which the request carries. A job that is
-// held back has none.
+// C16.135: each try has a separate span, whose trace the request carries. A job that is held back
+// has no span.
 func TestSpans(t *testing.T) {
 	var began, ended atomic.Int64
 	trace := func(context.Context, *duly.Delivery, string) (map[string]string, func(int, duly.Settlement)) {
@@ -677,7 +678,8 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// C16.130: the bodies in flight share the memory, and a larger body is sent alone.
+// C16.130: the bodies in flight share the memory. A body that is larger than the memory is sent
+// alone.
 func TestMemory(t *testing.T) {
 	bubble(t, Config{Memory: 1000}, func(t *testing.T, r *rig) {
 		flying, most := 0, 0
@@ -735,8 +737,8 @@ func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.receivers.RoundTrip(req)
 }
 
-// C16.17, C16.16: the jobs of new queues are sent at once, also beyond the 100 names of one
-// Wait. A deleted queue has no Wait.
+// C16.17, C16.16: the jobs of new queues are sent at once, even if there are more queues than the
+// 100 names of one Wait. After a queue is deleted, no Wait has its name.
 func TestQueuesComeAndGo(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		const queues = 250
@@ -770,7 +772,7 @@ func TestQueuesComeAndGo(t *testing.T) {
 	})
 }
 
-// C16.18: idle queues cost one Wait per 100 queues and minute.
+// C16.18: idle queues cost one Wait per minute for each 100 queues.
 func TestIdleQueues(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		for i := range 1000 {
@@ -789,7 +791,8 @@ func TestIdleQueues(t *testing.T) {
 	})
 }
 
-// C16.16: a namespace whose calls fail, for instance because its pool is lost, delays no other.
+// C16.16: a namespace whose calls fail, for instance because its pool is lost, does not delay other
+// namespaces.
 func TestOneNamespaceFails(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.tap.failing(func(_, namespace string) error {

@@ -13,8 +13,8 @@ import (
 )
 
 // feed is the engine of the dispatcher's worker. It reserves jobs of all push queues in all
-// namespaces, like those of one queue. Its receipts have the namespace, so a settle goes to
-// the right one.
+// namespaces, like those of one queue. Its receipts have the namespace, so a settle reaches the
+// right namespace.
 type feed struct {
 	engine duly.Engine
 	// hasMemory reports whether there is memory for more bodies.
@@ -24,9 +24,9 @@ type feed struct {
 	log       *slog.Logger
 
 	mu      sync.Mutex
-	pollers map[string][]*poller // by namespace
-	ready   []*poller            // may have jobs; the next one first
-	// wake has a value when there may be something to reserve.
+	pollers map[string][]*poller // pollers by namespace
+	ready   []*poller            // pollers that may have jobs; the next one comes first
+	// wake has a value when there may be jobs to reserve.
 	wake    chan struct{}
 	closed  bool
 	running sync.WaitGroup
@@ -51,12 +51,12 @@ func (f *feed) signal() {
 func (f *feed) set(ctx context.Context, queues map[string][]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// A list that arrives late must not start pollers that nobody stops.
+	// A list that arrives after close must not start pollers, because nobody would stop them.
 	if f.closed {
 		return
 	}
 
-	// Namespaces that are gone come first, because the list does not name them.
+	// Pollers of namespaces that are not in the list are stopped first.
 	for namespace := range f.pollers {
 		if len(queues[namespace]) == 0 {
 			f.setNamespace(ctx, namespace, nil)
@@ -75,7 +75,7 @@ func (f *feed) setNamespace(ctx context.Context, namespace string, names []strin
 		wanted[name] = true
 	}
 
-	// Each poller keeps the queues that are still wanted. wanted loses them.
+	// Each poller keeps its queues that are still wanted, and removes them from wanted.
 	var kept []*poller
 	for _, p := range f.pollers[namespace] {
 		still := make([]string, 0, len(p.queues))
@@ -176,14 +176,14 @@ func (f *feed) nextReady(left int) (*poller, []string, int) {
 	// The division rounds up, so a small rest is not lost.
 	n := (left + len(f.ready) - 1) / len(f.ready)
 	p := f.ready[0]
-	// The order is kept: the poller goes to the end when it is ready again.
+	// The order of the other pollers is kept. This poller is appended when it is ready again.
 	f.ready = append(f.ready[:0], f.ready[1:]...)
 	p.isReady = false
 	return p, p.nextQueues(), n
 }
 
 // Reserve implements [duly.Engine]. After an error it continues with the next poller, so a
-// namespace with a lost pool delays no other.
+// namespace with a lost pool does not delay the others.
 func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if !f.hasMemory() {
 		return nil, nil
@@ -197,7 +197,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 
 		got, err := f.engine.Reserve(ctx, next.reserveParams(queues, n))
 		for i := range got {
-			// The worker has one namespace, so a receipt carries its own.
+			// The worker knows only one namespace, so the receipt carries the real one.
 			got[i].Namespace = next.namespace
 			got[i].Receipt = wrap(next.namespace, got[i].Receipt)
 		}
@@ -205,7 +205,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 			f.cancels.use(next.namespace)
 		}
 
-		// The common case of one poller needs no copy.
+		// In the usual case of one poller, the result needs no copy.
 		if len(all) == 0 {
 			all = got
 		} else {
@@ -215,7 +215,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		switch {
 		case errors.Is(err, duly.ErrClosed):
 			return all, err
-		// There may be more jobs, so the poller need not wait.
+		// There may be more jobs, so the poller need not wait first.
 		case err == nil && len(got) == n:
 			f.markReady(next)
 		default:
@@ -225,7 +225,7 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	return all, nil
 }
 
-// markReady appends a poller to the ready ones.
+// markReady appends a poller to the list of ready pollers.
 func (f *feed) markReady(p *poller) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,7 +236,7 @@ func (f *feed) markReady(p *poller) {
 	f.signal()
 }
 
-// unmarkReady removes a poller from the ready ones. f.mu is held.
+// unmarkReady removes a poller from the list of ready pollers. f.mu is held.
 func (f *feed) unmarkReady(p *poller) {
 	for i, other := range f.ready {
 		if other == p {
@@ -287,8 +287,8 @@ func unwrap(r duly.Receipt) (namespace string, inner duly.Receipt) {
 	return namespace, duly.Receipt(text)
 }
 
-// perNamespace makes one call for the items of each namespace, all at the same time. The error
-// of a call becomes the error of its items, so calls of other namespaces keep their results.
+// perNamespace makes one call for the items of each namespace, all concurrently. The error of a
+// call becomes the error of its items, so calls of other namespaces keep their results.
 func perNamespace[T any](
 	items []T, receipt func(*T) *duly.Receipt, call func(namespace string, part []T) ([]error, error),
 ) ([]error, error) {
@@ -311,7 +311,7 @@ func perNamespace[T any](
 		p.items = append(p.items, item)
 	}
 
-	if len(parts) == 1 { // the caller gets the error of the call itself
+	if len(parts) == 1 { // the only call's error is the error of the whole call
 		for namespace, p := range parts {
 			return call(namespace, p.items)
 		}
@@ -324,9 +324,9 @@ func perNamespace[T any](
 			results, err := call(namespace, p.items)
 			if err == nil && len(results) != len(p.items) {
 				err = contract.Errorf(duly.CodeInternal,
-					"the engine returned %d results for %d items", len(results), len(p.items))
+					"the engine returned %d results for %d items; every item needs a result", len(results), len(p.items))
 			}
-			// A lost pool fails its own items, and no others.
+			// A lost pool fails only its own items.
 			for i, index := range p.indexes {
 				if errs[index] = err; err == nil {
 					errs[index] = results[i]

@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// maxPostponement bounds the time for which a job that cannot be sent is released.
+// maxPostponement is the longest time for which a job that cannot be sent is released.
 const maxPostponement = 5 * time.Minute
 
 // handle makes one try, and returns how the worker settles the job.
@@ -24,7 +24,7 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 	job.namespace, job.Receipt = unwrap(w.Receipt)
 	d.checkClock(job)
 
-	// A notice must be true, so the state of its job decides whether it is sent.
+	// A notice must be true, so it is sent only if the state of the reported job agrees.
 	n, isNotice := parseNotice(job)
 	if isNotice {
 		switch wait, drop := d.checkNotice(ctx, job, n); {
@@ -47,11 +47,11 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 	if decision.Rule == webhook.NotSent {
 		return d.heldBack(job, to.To, decision)
 	}
-	// 410 stops the whole target, and its other jobs wait for an operator.
+	// A 410 stops the whole target, and the target's other jobs wait for an operator.
 	if decision.Disables {
 		decision.Delay = d.disable(ctx, job, to.To)
 	}
-	// The notice is stored before the job ends, or a crash in between would lose it.
+	// The notice is stored before the job ends. Otherwise a crash in between would lose the notice.
 	if !isNotice {
 		if instead := d.notify(ctx, w, job, to, decision); instead != nil {
 			return instead
@@ -123,7 +123,7 @@ func (d *Dispatcher) reportTry(job *delivery, to *webhook.Destination, decision 
 
 // heldBack returns the settlement of a job that its gate has held back.
 func (d *Dispatcher) heldBack(job *delivery, to *webhook.Destination, decision outcome.Decision) error {
-	if decision.Delay == nil { // the lease is lost, or the server stops
+	if decision.Delay == nil { // the lease is lost, or the server is stopping
 		return worker.Release()
 	}
 	if d.cfg.Observer.HeldBack != nil {
@@ -133,9 +133,9 @@ func (d *Dispatcher) heldBack(job *delivery, to *webhook.Destination, decision o
 }
 
 // postpone returns the settlement of a job whose destination cannot be resolved: bury for an
-// invalid destination, else release.
+// invalid destination, and release for all other reasons.
 func (d *Dispatcher) postpone(job *delivery, err error) error {
-	// These faults never go away, so a retry would be waste.
+	// These faults are permanent, so a retry would be useless.
 	var refused *guard.Refused
 	if errors.As(err, &refused) || errors.Is(err, duly.ErrInvalid) {
 		return worker.Bury(&failure{job: job, text: "the destination is refused: " + err.Error(), rule: "C16.70",
@@ -155,7 +155,7 @@ func (d *Dispatcher) postpone(job *delivery, err error) error {
 		})
 	default:
 		d.logLimit.do("destination "+job.namespace+"/"+job.Queue+"/"+postponed.Target, func() {
-			d.cfg.Log.Warn("a destination can't be found; its jobs wait", "namespace", job.namespace,
+			d.cfg.Log.Warn("the destination of a job can't be found; the job waits", "namespace", job.namespace,
 				"queue", job.Queue, "target", postponed.Target, "code", string(duly.CodeOf(err)))
 		})
 	}
@@ -165,9 +165,9 @@ func (d *Dispatcher) postpone(job *delivery, err error) error {
 	return worker.Snooze(postponement(job.releases()))
 }
 
-// postponement returns how long a job that cannot be sent is released, after so many
-// releases: from the first closure of a gate up to maxPostponement. So a job that waits for
-// days has fewer than 1000 releases, after which a throttled try would count.
+// postponement returns the time for which a job that cannot be sent is released. With the number of
+// releases it grows from the length of a gate's first closure up to maxPostponement. So a job that
+// waits for days has fewer than 1000 releases, after which a throttled try would count.
 func postponement(releases int) time.Duration {
 	return min(gate.FirstClosure<<min(releases, 6), maxPostponement)
 }
@@ -224,9 +224,9 @@ func (f *failure) LogValue() slog.Value {
 func (d *Dispatcher) disable(ctx context.Context, job *delivery, to *webhook.Destination) *time.Duration {
 	wait := postponement(job.releases())
 	if err := d.cfg.Resolver.Disable(ctx, job.namespace, to.Target); err != nil {
-		d.cfg.Log.Error("disabling a target that answered 410 failed",
+		d.cfg.Log.Error("a target that answered 410 could not be disabled; retrying at its next try",
 			"namespace", job.namespace, "target", to.Target, "error", err)
-		// The next try repeats this, because the host will answer 410 again.
+		// The next try repeats this call, because the host will answer 410 again.
 		return &wait
 	}
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// memory is a semaphore that bounds the bodies in flight, in bytes. A body that is larger
-// than size is sent alone.
+// memory is a semaphore for the bytes of the bodies in flight. A body that is larger than size is
+// sent alone.
 type memory struct {
 	size int64
 	// onFree is called when the last waiting body has got its memory.
@@ -15,7 +15,7 @@ type memory struct {
 
 	mu      sync.Mutex
 	used    int64
-	waiting []*memoryWaiter // the oldest first
+	waiting []*memoryWaiter // waiting bodies, the oldest first
 }
 
 // memoryWaiter is a body that waits for memory.
@@ -24,14 +24,14 @@ type memoryWaiter struct {
 	granted chan struct{}
 }
 
-// acquire waits until n bytes are free and reserves them. release frees them again.
+// acquire waits until n bytes are free, and reserves them. release frees n bytes.
 func (m *memory) acquire(ctx context.Context, n int) (release func(), err error) {
-	// A body larger than the bound is sent alone, when nothing else is.
+	// A body that is larger than the limit is sent alone, while no other body is in flight.
 	bytes := min(int64(n), m.size)
 	release = func() { m.add(-bytes) }
 
 	m.mu.Lock()
-	// Bodies get memory in their order, or a large one might never get any.
+	// Bodies get memory in their order, because a large body might otherwise never get any.
 	if len(m.waiting) == 0 && m.used+bytes <= m.size {
 		m.used += bytes
 		m.mu.Unlock()
@@ -54,10 +54,10 @@ func (m *memory) acquire(ctx context.Context, n int) (release func(), err error)
 		m.waiting = slices.Delete(m.waiting, i, i+1)
 	}
 	m.mu.Unlock()
-	if i < 0 { // granted at the same moment
+	if i < 0 { // the memory was granted at the same moment
 		release()
 	} else {
-		m.add(0) // the next body may fit
+		m.add(0) // the next waiting body may fit now
 	}
 	return nil, context.Cause(ctx)
 }

@@ -43,12 +43,12 @@ func TestModelOfOneJob(t *testing.T) {
 	}
 }
 
-// effect is what an answer does to a job.
+// effect is the effect of an answer on a job.
 type effect struct {
 	name   string
 	answer answer
 	as     duly.Settlement
-	delay  time.Duration // 0: the backoff of a nack; until the gate opens of a release
+	delay  time.Duration // 0 means the backoff for a nack, and until the gate opens for a release
 	// closes is true if the gate is closed until the end of the delay.
 	closes bool
 }
@@ -83,7 +83,8 @@ const (
 	afterSettle
 )
 
-// story is one run: the events of each try, and the time without a dispatcher after a death.
+// story is one run of the model: the events of each try, and the time without a dispatcher after a
+// death.
 type story struct {
 	seed    uint64
 	tries   int
@@ -95,7 +96,7 @@ type story struct {
 func drawStory(seed uint64) story {
 	draw := rand.New(rand.NewPCG(seed, 16))
 	s := story{seed: seed, tries: 1 + draw.IntN(5)}
-	for range 60 { // the last ones end every job
+	for range 60 { // the last events end every job
 		e := effects[draw.IntN(len(effects))]
 		if len(s.effects) > 50 {
 			e = effects[0]
@@ -114,8 +115,8 @@ func drawStory(seed uint64) story {
 type expected struct {
 	failures, stalls int
 	state            duly.State
-	// earliest is the earliest start of the next try. exact is true if the try begins then,
-	// given a running dispatcher.
+	// earliest is the earliest start of the next try. exact is true if the try begins at that time,
+	// provided that a dispatcher is running.
 	earliest time.Duration
 	exact    bool
 }
@@ -127,7 +128,8 @@ func (s *story) follow(before expected, i int, began, ended time.Duration) expec
 
 	if d == beforeAnswer || d == beforeSettle {
 		next.stalls++
-		// Its lease may have been extended: at most until a lease after its end.
+		// The lease may have been extended, but it ends at most one lease after the end of the
+		// dispatcher.
 		next.earliest, next.exact = began+15*time.Second, false
 		return next
 	}
@@ -139,7 +141,7 @@ func (s *story) follow(before expected, i int, began, ended time.Duration) expec
 		next.state = duly.StateDead
 	case duly.Release:
 		next.earliest = ended + e.delay
-		next.exact = false // the gate begins with a probe, and forgets when its process dies
+		next.exact = false // the gate begins with a probe, and its state is lost when its process dies
 	case duly.Nack:
 		next.failures++
 		delay := e.delay

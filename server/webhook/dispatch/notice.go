@@ -18,7 +18,7 @@ const (
 	// noticeDelay is the delay of a notice. The dispatcher promotes it earlier, unless the
 	// dispatcher has died.
 	noticeDelay = time.Minute
-	// noticeCall is the timeout of one call for a notice.
+	// noticeCall is the timeout of one call to the engine about a notice.
 	noticeCall = 10 * time.Second
 	timeForm   = "2006-01-02T15:04:05.000Z07:00"
 )
@@ -40,8 +40,8 @@ type notice struct {
 	number duly.Number
 }
 
-// parseNotice reports whether a job is a notice. A producer can push a job with such an ID
-// and body. It is then handled as a notice of its own queue, which does no harm.
+// parseNotice reports whether a job is a notice. A producer can push a job with the ID and body of
+// a notice. That job is handled as a notice of its own queue, which does no harm.
 func parseNotice(job *delivery) (*notice, bool) {
 	end, number, ok := strings.Cut(job.ID, ":")
 	if !ok || end != sign.Done && end != sign.Dead {
@@ -52,7 +52,7 @@ func parseNotice(job *delivery) (*notice, bool) {
 		return nil, false
 	}
 
-	// A producer may use such an ID for a job of its own, so the body has to agree.
+	// A producer may use an ID of this form for another job, so the body must agree with the ID.
 	if json.Unmarshal(job.Body, n) != nil ||
 		n.Namespace != job.namespace || n.Queue != job.Queue || n.Outcome != end || n.ID == "" {
 		return nil, false
@@ -65,13 +65,13 @@ func parseNotice(job *delivery) (*notice, bool) {
 func (d *Dispatcher) checkNotice(
 	ctx context.Context, job *delivery, n *notice,
 ) (wait time.Duration, drop bool) {
-	// Without an answer the notice might be false, so it waits.
+	// If the state can't be read, the notice might be false, so it waits.
 	state, err := d.reportedState(ctx, job, n)
 	if err != nil {
 		return postponement(job.releases()), false
 	}
 
-	// A missing job has ended: nothing retains it.
+	// A missing job has ended, and was not retained.
 	alive := state != duly.StateNone && state != duly.StateDone && state != duly.StateDead
 	switch {
 	case alive:
@@ -82,14 +82,15 @@ func (d *Dispatcher) checkNotice(
 	return 0, false
 }
 
-// reportedState returns the state of the job that a notice reports, or StateNone without one.
+// reportedState returns the state of the job that a notice reports, or StateNone if the job does
+// not exist.
 func (d *Dispatcher) reportedState(ctx context.Context, job *delivery, n *notice) (duly.State, error) {
 	config, err := d.cfg.Engine.Config(ctx, duly.QueueRef{Namespace: job.namespace, Name: job.Queue})
 	if err != nil {
 		return duly.StateNone, err
 	}
 
-	// Any receipt of the job finds it, also after its end.
+	// Any receipt of the job finds the job, even after its end.
 	receipt := contract.ReceiptParts{
 		Queue: job.Queue, Shard: contract.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1,
 	}.Receipt()
@@ -128,7 +129,7 @@ func (d *Dispatcher) notify(
 		d.cfg.Observer.NoticeFailed(job.namespace, job.Queue)
 	}
 	d.logLimit.do("notice "+job.namespace+"/"+job.Queue, func() {
-		d.cfg.Log.Error("storing a notice failed; its job waits", "namespace", job.namespace,
+		d.cfg.Log.Error("the notice of a job could not be stored; the job waits", "namespace", job.namespace,
 			"queue", job.Queue, "id", job.ID, "code", string(duly.CodeOf(err)))
 	})
 	return worker.Snooze(contract.BackoffDelay(job.Backoff, job.ID, job.Failures+1))
@@ -149,7 +150,7 @@ func noticeOf(job *delivery, to *Route, decision outcome.Decision) (end, url str
 func noticeJob(job *delivery, end, url string, decision outcome.Decision, c duly.Clock) duly.Job {
 	// The number makes the ID unique, so a repeated try stores the same notice.
 	p, _ := contract.ParseReceipt(job.Receipt)
-	body, _ := json.Marshal(notice{ // never fails
+	body, _ := json.Marshal(notice{ // marshaling a notice never fails
 		ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt,
 		Status: decision.Status, Error: contract.CutError(decision.Error), At: c.Now().UTC().Format(timeForm),
 	})
@@ -161,18 +162,19 @@ func noticeJob(job *delivery, end, url string, decision outcome.Decision, c duly
 	}
 }
 
-// settled promotes the notice of a settled job. It does so after a lost lease too: a repeated
-// settle is refused although the first one counted. checkNotice then drops a false notice.
+// settled promotes the notice of a settled job. It does so even if the lease was lost, because a
+// repeated settle is refused although the first one counted. If the notice is false, checkNotice
+// drops it.
 func (d *Dispatcher) settled(w *worker.Delivery, _ duly.Settlement, err error) {
 	n, ok := d.notices.remove(w.Receipt)
 	if !ok || err != nil && !errors.Is(err, duly.ErrLeaseLost) {
 		return
 	}
-	// The worker settles many jobs in this goroutine, so it must not wait.
+	// The worker settles many jobs in this goroutine, so it must not wait for the engine.
 	d.background.Go(func() {
 		ctx, cancel := withTimeout(context.Background(), d.cfg.Clock, noticeCall)
 		defer cancel()
-		// After an error the notice is due later, or it is being sent already.
+		// If this fails, the notice is due later, or it is being sent already.
 		_ = d.cfg.Engine.Promote(ctx, n.queue, n.id)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// withNotices sends the notices of all jobs to hosts of their own.
+// withNotices sends the notices of all jobs to separate hosts.
 func (r *rig) withNotices() {
 	r.book.mu.Lock()
 	defer r.book.mu.Unlock()
@@ -44,7 +44,8 @@ func (r *rig) noticesOf(t *testing.T, end string) map[string][]request {
 	return found
 }
 
-// C16.111, C16.112, C16.113, C16.115, C16.48: a finished job has one notice, at once.
+// C16.111, C16.112, C16.113, C16.115, C16.48: a finished job has exactly one notice, which is sent
+// at once.
 func TestNotices(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.withNotices()
@@ -93,7 +94,7 @@ func TestNotices(t *testing.T) {
 	})
 }
 
-// C16.119: a notice has its own tries, and a dead one has no notice.
+// C16.119: a notice has separate tries. A dead notice causes no further notice.
 func TestNoticeHasItsOwnTries(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.withNotices()
@@ -155,8 +156,8 @@ func TestJobsWithoutNotice(t *testing.T) {
 	})
 }
 
-// C16.118: a job whose notice cannot be stored is not settled. It waits for its backoff
-// without a try, and is counted.
+// C16.118: a job whose notice cannot be stored is not settled. The job waits for its backoff, uses
+// no try, and is counted.
 func TestNoticeThatCannotBeStored(t *testing.T) {
 	var failed atomic.Int64
 	bubble(t, Config{Observer: Observer{NoticeFailed: func(_, _ string) { failed.Add(1) }}},
@@ -243,9 +244,8 @@ func TestNoticeChecksItsJob(t *testing.T) {
 	}
 }
 
-// C16.114, C16.115, C16.117: the dispatcher dies before and after each step between the
-// push of the notice, the settle and the promotion. Every finished job has a notice, and
-// none is false.
+// C16.114, C16.115, C16.117: the dispatcher dies before and after each step between the push of the
+// notice, the settle and the promotion. Every finished job has a notice, and no notice is false.
 func TestNoticesOutliveTheDispatcher(t *testing.T) {
 	rounds := 3
 	if os.Getenv("DULY_LONG") == "1" {
@@ -313,7 +313,7 @@ func (r *rig) killAt(step, when string) {
 	r.tap.failing(reach("before"), reach("after"))
 }
 
-// numberOf returns the number of a job that was reserved.
+// numberOf returns the number of a reserved job.
 func (r *rig) numberOf(job string) duly.Number {
 	r.tap.mu.Lock()
 	defer r.tap.mu.Unlock()

@@ -22,7 +22,7 @@ func TestOrderKeysThroughTrouble(t *testing.T) {
 	}
 	const each, hosts = 5, 7
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
-		answers := rand.New(rand.NewPCG(16, 106)) // receivers.mu guards it
+		answers := rand.New(rand.NewPCG(16, 106)) // guarded by receivers.mu
 		r.rs.answer = func(request, int) answer {
 			a := answer{status: 200, after: time.Duration(answers.IntN(400)) * time.Millisecond}
 			switch n := answers.IntN(100); {
@@ -82,7 +82,7 @@ func TestOrderKeysThroughTrouble(t *testing.T) {
 	})
 }
 
-// inOrder returns requests in the order of their starts.
+// inOrder returns requests sorted by their starts.
 func inOrder(ledger []request) []request {
 	sorted := append([]request(nil), ledger...)
 	slices.SortStableFunc(sorted, func(a, b request) int { return int(a.at - b.at) })

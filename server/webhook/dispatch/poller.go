@@ -28,9 +28,9 @@ type poller struct {
 
 	// feed.mu guards the fields below.
 
-	queues  []string // replaced, never modified
-	offset  int      // of the first queue in the next Reserve
-	isReady bool     // is in feed.ready
+	queues  []string // replaced, and never modified in place
+	offset  int      // index of the first queue in the next Reserve
+	isReady bool     // whether the poller is in feed.ready
 	stopped bool
 	// cancelWait ends the current Wait, because the queues have changed.
 	cancelWait context.CancelFunc
@@ -47,7 +47,7 @@ func (f *feed) startPoller(ctx context.Context, namespace string, queues []strin
 // setQueues replaces the queues. f.mu is held.
 func (p *poller) setQueues(queues []string) {
 	p.queues, p.offset = queues, 0
-	// The Wait in flight does not know the new queues.
+	// The Wait in flight does not have the new queues, so it is canceled.
 	if p.cancelWait != nil {
 		p.cancelWait()
 	}
@@ -60,7 +60,7 @@ func (p *poller) stop() {
 	p.cancel()
 }
 
-// nextQueues returns the queues for one Reserve, rotated by one each time. f.mu is held.
+// nextQueues returns the queues for one Reserve. Each call rotates the list by one. f.mu is held.
 func (p *poller) nextQueues() []string {
 	n := len(p.queues)
 	queues := append(append(make([]string, 0, n), p.queues[p.offset%n:]...), p.queues[:p.offset%n]...)
@@ -82,7 +82,7 @@ func (p *poller) resume(err error) {
 	}
 }
 
-// run waits for jobs, and again when Reserve has returned all of them, until ctx ends.
+// run waits for jobs until ctx ends. After Reserve has returned all of them, it waits again.
 func (p *poller) run(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -105,11 +105,11 @@ func (p *poller) run(ctx context.Context) {
 			continue
 		}
 
-		if failures++; failures == 2 { // a single failure is not worth a line
-			p.feed.log.Warn("reserving the push jobs of a namespace failed; retrying",
+		if failures++; failures == 2 { // a single failure is not logged
+			p.feed.log.Warn("the push jobs of a namespace could not be reserved; retrying",
 				"namespace", p.namespace, "code", string(duly.CodeOf(err)))
 		}
-		_ = pause(ctx, p.feed.clock, failures) // the loop checks ctx
+		_ = pause(ctx, p.feed.clock, failures) // the loop checks ctx after the pause
 	}
 }
 

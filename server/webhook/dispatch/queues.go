@@ -23,9 +23,9 @@ type Queues interface {
 // listInterval is the time between two lists of an engine without reports of changes.
 const listInterval = 1500 * time.Millisecond
 
-// QueuesOf returns the push queues of an engine. w reports their changes; nil: the list is
-// read every 1.5 s. The clock is for tests; nil: the system's. onChange, if set, is called at
-// each change too, which may be a change of a target.
+// QueuesOf returns the push queues of an engine. w reports their changes; if it is nil, the list is
+// read every 1.5 s. c is a test's clock, or nil for the system's. onChange, if set, is called at
+// each change, which may also be a change of a target.
 func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, onChange func()) Queues {
 	if c == nil {
 		c = clock.System()
@@ -36,13 +36,14 @@ func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, onChange fu
 
 	watch := func(ctx context.Context, changed func()) {
 		if w != nil {
-			_ = w.WatchTokens(ctx, func(bool) { onChange(); changed() }) // the dispatcher watches again
+			// An error needs no handling, because the dispatcher watches again.
+			_ = w.WatchTokens(ctx, func(bool) { onChange(); changed() })
 			return
 		}
 		for ctx.Err() == nil {
 			onChange()
 			changed()
-			_ = clock.Sleep(ctx, c, listInterval) // the loop checks ctx
+			_ = clock.Sleep(ctx, c, listInterval) // the loop checks ctx after the pause
 		}
 	}
 	return &Lists{Lists: []List{t.PushQueues}, Watch: watch}
@@ -51,8 +52,8 @@ func QueuesOf(t contract.Targeter, w contract.Watcher, c duly.Clock, onChange fu
 // List returns a page of push queues.
 type List = func(ctx context.Context, p duly.PageParams) (contract.QueuePage, error)
 
-// Lists merges the push queues of several engines. A queue may be in two of them. Only one
-// dispatcher may use it.
+// Lists merges the push queues of several engines. A queue may be in two of these engines. Only one
+// dispatcher may use the result.
 type Lists struct {
 	Lists []List
 	// Watch calls changed at once and after every change, until ctx ends. If it returns
@@ -63,7 +64,8 @@ type Lists struct {
 	known [][]duly.QueueRef
 }
 
-// PushQueues implements [Queues]. A list that cannot be read keeps its last contents.
+// PushQueues implements [Queues]. For a list that cannot be read, it returns the list's last
+// contents.
 func (l *Lists) PushQueues(ctx context.Context) (map[string][]string, error) {
 	if l.known == nil {
 		l.known = make([][]duly.QueueRef, len(l.Lists))

@@ -23,15 +23,15 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// request is one request that a receiver got.
+// request is one request that a receiver has received.
 type request struct {
 	host, path string
-	id         string // webhook-id
-	job        string // duly-id
+	id         string // header webhook-id
+	job        string // header duly-id
 	attempt    string
-	trace      string // traceparent
+	trace      string // header traceparent
 	body       string
-	at         time.Duration // since the begin of the test
+	at         time.Duration // time since the start of the test
 	ended      time.Duration
 	aborted    bool
 }
@@ -45,7 +45,7 @@ type answer struct {
 	err    error
 }
 
-// receivers are all HTTP services of a test. They record their requests in a ledger.
+// receivers are all HTTP services of a test. They record their requests in a list.
 type receivers struct {
 	began time.Time
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type receivers struct {
 	ledger []request
 	seen   map[string]int
 	flying map[string]int
-	most   map[string]int // requests at once, by host
+	most   map[string]int // highest number of concurrent requests, by host
 }
 
 func (rs *receivers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -98,7 +98,7 @@ func (rs *receivers) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (rs *receivers) Fresh(req *http.Request) (*http.Response, error) { return rs.RoundTrip(req) }
 
-// got returns the ledger so far.
+// got returns the recorded requests.
 func (rs *receivers) got() []request {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -183,12 +183,13 @@ func (b *book) disable(target string, yes bool) {
 type tap struct {
 	contract.Engine
 	mu       sync.Mutex
-	reserved map[string]int // deliveries, by job
+	reserved map[string]int // number of deliveries, by job
 	calls    map[string]int
 	// callbacks has the callbacks of pushed jobs.
 	callbacks map[string]string
-	numbers   map[string]duly.Number // of the reserved jobs, by ID
-	// fail returns the error of a call before it is made, after that of a call that was made.
+	numbers   map[string]duly.Number // numbers of the reserved jobs, by ID
+	// fail returns an error that prevents a call. after returns an error that replaces the result
+	// of a call that was made.
 	fail, after func(op, namespace string) error
 }
 
@@ -283,7 +284,7 @@ func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Sett
 	return answers, p.leave("settle", namespace, err)
 }
 
-// rig is a dispatcher of a model engine, in a bubble of package synctest.
+// rig is a dispatcher on a model engine, in a bubble of package synctest.
 type rig struct {
 	*Dispatcher
 	t       *testing.T
@@ -305,7 +306,7 @@ func bubble(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	bubbleOf(t, cfg, body)
 }
 
-// bubbleOf is bubble for a test that does not run in parallel.
+// bubbleOf is like bubble, for a test that does not run in parallel.
 func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -331,7 +332,7 @@ func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	})
 }
 
-// start starts a dispatcher, also after another one was stopped or killed.
+// start starts a dispatcher, even after another one was stopped or killed.
 func (r *rig) start() {
 	cfg := r.cfg
 	cfg.Queues, cfg.Resolver, cfg.Log, cfg.Version = r.book, r.book, r.log.Logger(), "1"
@@ -379,7 +380,7 @@ func (r *rig) push(j duly.Job) {
 	r.book.add(j.Namespace, j.Queue)
 }
 
-// stairs is the backoff of a push queue (C16.9).
+// stairs is the default backoff of a push queue (C16.9).
 const stairs = duly.Backoff("15s,3m,10m,30m,30m,1h,2h,6h,15h")
 
 // pass waits in the time of the bubble.

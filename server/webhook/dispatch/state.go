@@ -24,7 +24,7 @@ func (h *disabledTargets) add(namespace, target string) {
 	h.targets[[2]string{namespace, target}] = true
 }
 
-// remove removes a target, and reports whether it was there.
+// remove removes a target, and reports whether the set had it.
 func (h *disabledTargets) remove(namespace, target string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,7 +34,7 @@ func (h *disabledTargets) remove(namespace, target string) bool {
 	return was
 }
 
-// maxPairs bounds the pairs of namespaces and hosts.
+// maxPairs is the largest number of pairs of namespaces and hosts.
 const maxPairs = 20_000
 
 // hostsByNamespace has the hosts to which each namespace has sent jobs, because a caller sees
@@ -44,7 +44,7 @@ type hostsByNamespace struct {
 	pairs map[[2]string]bool
 }
 
-// add adds a pair. When there are too many, it first removes all others.
+// add adds a pair. If there are too many pairs, it first removes all others.
 func (u *hostsByNamespace) add(namespace, host string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *pendingNotices) remove(r duly.Receipt) (noticeRef, bool) {
 const (
 	// logInterval is the least time between two lines with the same key.
 	logInterval = 10 * time.Minute
-	// maxLogKeys bounds the keys that are remembered.
+	// maxLogKeys is the largest number of keys that are remembered.
 	maxLogKeys = 1000
 )
 
@@ -105,7 +105,7 @@ type logLimiter struct {
 	last  map[string]time.Duration
 }
 
-// do calls write, unless it has called one for the same key within logInterval.
+// do calls write, unless it has called a function for the same key within the last logInterval.
 func (f *logLimiter) do(key string, write func()) {
 	f.mu.Lock()
 	now := f.clock.Mono()
@@ -134,8 +134,8 @@ type driftMonitor struct {
 	exceeded bool
 }
 
-// observe notes a difference, and reports whether it is the first one beyond maxDrift, or
-// the first one within it again.
+// observe records a difference of the clocks. It reports whether it is the first difference above
+// maxDrift, or the first one below it again.
 func (d *driftMonitor) observe(by time.Duration) (begins, ends bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/dulymq/duly/server/webhook/outcome"
 )
 
-// The defaults and bounds of gates.
+// The defaults and limits of gates.
 const (
-	// DefaultSlots is the number of tries in flight over all hosts.
+	// DefaultSlots is the default of Config.Slots: the number of tries in flight over all hosts.
 	DefaultSlots = 256
 	// DefaultHosts is the maximum number of hosts.
 	DefaultHosts = 10_000
-	// DefaultConcurrency bounds the tries in flight at one host.
+	// DefaultConcurrency is the default number of tries in flight at one host.
 	DefaultConcurrency = 64
 	// StartLimit is the limit of a new host.
 	StartLimit = 4
@@ -37,7 +37,7 @@ const (
 
 // Config has the settings of gates. Its zero value has the defaults.
 type Config struct {
-	// Slots is the maximum number of tries in flight of the dispatcher. Default 256.
+	// Slots is the maximum number of tries in flight over all hosts. Default 256.
 	Slots int
 	// Hosts is the maximum number of hosts. Default 10 000.
 	Hosts int
@@ -51,13 +51,13 @@ type Config struct {
 type Change struct {
 	Host string
 	Open bool
-	// For is the length of the closure.
+	// For is the duration of the closure.
 	For time.Duration
 }
 
 // Bounds are the settings of a target.
 type Bounds struct {
-	// Concurrency bounds the tries in flight. Default 64.
+	// Concurrency is the maximum number of tries in flight. Default 64.
 	Concurrency int
 	// Rate bounds the tries per second. Default: no bound.
 	Rate duly.Rate
@@ -77,7 +77,7 @@ type Gates struct {
 
 	mu       sync.Mutex
 	hosts    map[string]*host
-	recent   list.List // of *host, the most recently used first
+	recent   list.List // values of type *host, the most recently used first
 	inFlight int
 }
 
@@ -111,10 +111,10 @@ func (g *Gates) Admit(name string, b Bounds, returning bool) (*Permit, time.Dura
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.cfg.Clock.Mono()
-	// Jobs that were held back come again at their time, so the line gets shorter with time.
+	// The line gets shorter with time, because jobs that were held back come again at their time.
 	h := g.get(name, b)
 	h.drainLine(now)
-	// This job was in the line, and leaves it.
+	// The job was in the line, and leaves it now.
 	if returning {
 		h.held = max(h.heldBack(now)-1, 0)
 	}
@@ -124,7 +124,8 @@ func (g *Gates) Admit(name string, b Bounds, returning bool) (*Permit, time.Dura
 	}
 
 	p := &Permit{gates: g, host: h, start: now, epoch: h.epoch}
-	// A gate that is not open admits one try at a time, which decides about it.
+	// A gate that is not open admits one try at a time. The result of that try decides whether the
+	// gate opens.
 	if h.state != open {
 		h.state, h.probe, p.probe = probing, p, true
 	}
@@ -186,7 +187,7 @@ func (p *Permit) Done(r Result) {
 func (g *Gates) get(name string, b Bounds) *host {
 	h := g.hosts[name]
 	if h == nil {
-		// Jobs choose the hosts, so their number needs a bound.
+		// Producers choose the hosts, so the number of hosts needs a limit.
 		if len(g.hosts) >= g.cfg.Hosts {
 			g.evict()
 		}
@@ -208,7 +209,7 @@ func (g *Gates) get(name string, b Bounds) *host {
 // evict removes the host that has been idle longest.
 func (g *Gates) evict() {
 	for e := g.recent.Back(); e != nil; e = e.Prev() {
-		// A permit in flight still needs its host.
+		// A permit in flight still needs its host, so such a host is not removed.
 		if h := e.Value.(*host); h.inFlight == 0 {
 			g.recent.Remove(e)
 			delete(g.hosts, h.name)
@@ -228,7 +229,7 @@ func (g *Gates) hasSlot(h *host) bool {
 	case h.inFlight < quarter:
 		return true
 	}
-	// A quarter stays free, so that a slow host never delays the others.
+	// A quarter of the slots stays free, so that a slow host never delays the others.
 	return h.inFlight < slots/2 && g.inFlight < slots-quarter
 }
 
@@ -241,7 +242,7 @@ type State struct {
 	Closed   time.Duration
 	Limit    int
 	InFlight int
-	// HeldBack is the approximate number of jobs that wait for their turn.
+	// HeldBack is the approximate number of jobs that the gate holds back.
 	HeldBack int
 	Usual    time.Duration
 }

@@ -50,7 +50,7 @@ func (r *rig) held(host string) time.Duration {
 	return wait
 }
 
-// try makes one try, which takes d.
+// try makes one try that takes the time d.
 func (r *rig) try(host string, d time.Duration, result Result) {
 	r.t.Helper()
 	p := r.pass(host)
@@ -91,7 +91,7 @@ func TestLimitHolds(t *testing.T) {
 	}
 	r.pass("other")
 	passes[0].Done(good)
-	passes[0].Done(good) // a second Done is ignored
+	passes[0].Done(good) // a second call of Done is ignored
 	if s := r.state("h"); s.InFlight != 3 || s.Limit != 4 || !s.Open {
 		t.Errorf("%+v, want 3 tries in flight", s)
 	}
@@ -228,13 +228,13 @@ func TestBadTriesBeforeTheLastGoodAnswer(t *testing.T) {
 	}
 }
 
-// C16.95: nine of ten tries that ended within ten seconds close the gate, also if
-// they began before the last good answer. Older tries don't count.
+// C16.95: nine of ten tries that ended within ten seconds close the gate, even if they began before
+// the last good answer. Older tries don't count.
 func TestNineOfTenAtOnce(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		goods  int
-		pause  time.Duration // after the fifth bad try
+		pause  time.Duration // time after the fifth bad try
 		closed bool
 	}{
 		"nine of ten":                     {1, 0, true},
@@ -278,8 +278,8 @@ func TestNineOfTenAtOnce(t *testing.T) {
 	}
 }
 
-// C16.97, C16.98: after a closure one probe is sent, and its answer decides. C16.92: the
-// limit is then 1. C16.99: closures last 5 s, then twice as long up to 5 min.
+// C16.97, C16.98: after a closure one probe is sent, and its answer decides. C16.92: after the gate
+// has opened again, the limit is 1. C16.99: closures last 5 s, then twice as long up to 5 min.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -347,7 +347,7 @@ func TestRetryAfterCloses(t *testing.T) {
 	r.held("h")
 	r.clock.Advance(1)
 
-	// Without Retry-After, it is a closure like that of bad answers.
+	// Throttling without Retry-After causes a closure like that of bad answers.
 	r.pass("h").Done(throttled(nil))
 	if got := r.state("h").Closed; got != FirstClosure {
 		t.Errorf("a 429 without Retry-After closes for %s, want %s", got, FirstClosure)
@@ -427,7 +427,7 @@ func TestTurns(t *testing.T) {
 		t.Errorf("after the last turn %d jobs are held back, want 0", n)
 	}
 
-	// At a closed gate, turns begin after the closure.
+	// At a closed gate, the turns begin after the closure.
 	r = newRig(t, Config{})
 	r.close("h")
 	if wait := r.held("h"); wait != FirstClosure {
@@ -486,8 +486,8 @@ func TestJobsHeldBeforeTheFirstAnswerHaveOnePlace(t *testing.T) {
 	}
 }
 
-// While jobs are held back, a free place is for a job that comes back. A new job gets it if
-// none comes.
+// While jobs are held back, a free place is for a job that comes back. A new job gets the place if
+// no such job comes.
 func TestJobsThatComeBackGoFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -503,7 +503,7 @@ func TestJobsThatComeBackGoFirst(t *testing.T) {
 		r.held("h")
 	}
 	passes[0].Done(good)
-	r.held("h") // one place is free
+	r.held("h") // one place is free now
 	back := r.pass("h")
 	back.Done(good)
 	passes[1].Done(good)
@@ -569,9 +569,9 @@ func TestMemoryPerHost(t *testing.T) {
 	runtime.KeepAlive(g)
 }
 
-// FuzzGates runs random events and checks invariants. C16.88: never more tries in flight
-// than the limit. C16.97: one probe at a time. C16.99: no closure is shorter than reported.
-// C16.102: a job that is held back waits for the end of the closure.
+// FuzzGates runs random events and checks invariants. C16.88: there are never more tries in flight
+// than the limit. C16.97: there is one probe at a time. C16.99: no closure is shorter than
+// reported. C16.102: a job that is held back waits for the end of the closure.
 func FuzzGates(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0x41, 0x42, 0x83, 0xc4, 0x05, 0xff, 0x7f})
 	f.Add([]byte{0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0xff, 0xff, 0, 0, 0x40})
@@ -607,7 +607,7 @@ func runScript(t *testing.T, script []byte) string {
 		case 0:
 			before, known := g.hosts[host]
 			if !known {
-				delete(closedUntil, host) // it was forgotten
+				delete(closedUntil, host) // the host was evicted, so its closure is forgotten
 			}
 			wasOpen := !known || before.state == open
 			p, wait := g.Admit(host, Bounds{Concurrency: 6}, b&0x10 != 0)

@@ -21,28 +21,28 @@ const (
 // host is the gate of one host. Gates.mu guards it.
 type host struct {
 	name    string
-	element *list.Element // in Gates.recent
+	element *list.Element // element in Gates.recent
 	limiter aimd.Limiter
 	rate    duly.Rate
 	bucket  contract.Bucket
 
 	inFlight int
-	lastEnd  time.Duration // the end of the last try
+	lastEnd  time.Duration // time at which the last try ended
 
 	state   state
-	until   time.Duration // the end of the closure
-	length  time.Duration // of the last closure without Retry-After; 0 after a good probe
-	epoch   uint64        // counts the closures
+	until   time.Duration // time at which the closure ends
+	length  time.Duration // length of the last closure without Retry-After; 0 after a good probe
+	epoch   uint64        // number of closures so far
 	probe   *Permit
 	history tryHistory
 
-	// line is the number of jobs before a new one. The rate shortens it. A closure
-	// starts a new line, which every job that was held back joins once.
+	// line is the number of jobs that come before a new one. It decreases at the rate of answers. A
+	// closure starts a new line, which every job that was held back joins once.
 	line   float64
 	lineAt time.Duration
 
-	held     int           // the jobs that wait for their turn
-	lastTurn time.Duration // the latest of their turns
+	held     int           // number of jobs that wait for their turn
+	lastTurn time.Duration // the latest of the turns of these jobs
 }
 
 // admits reports whether the state, the limit, the rate and the line permit one
@@ -54,19 +54,18 @@ func (h *host) admits(now time.Duration, returning bool) bool {
 		return false
 	}
 	if h.state != open {
-		// One try decides whether the host answers again.
+		// A single try decides whether the host answers again.
 		return now >= h.until && h.probe == nil
 	}
 	if h.inFlight >= h.limiter.Limit() {
 		return false
 	}
-	// A new job must not overtake those of the line.
+	// A new job must not overtake the jobs of the line.
 	return returning || h.line < 1 || !h.isReserved(now)
 }
 
-// isReserved reports whether the free place is for a job of the line. Such a job
-// comes back about once per answer, and new jobs would take every free place before
-// it.
+// isReserved reports whether the free place is kept for a job of the line. Such a job comes back
+// only about once per answer, so new jobs would take every free place first.
 func (h *host) isReserved(now time.Duration) bool {
 	// An idle host is free once a job of the line had the time to come back.
 	if h.inFlight == 0 {
@@ -84,18 +83,18 @@ func (h *host) interval() time.Duration {
 // assumes StartLimit, because the limit of 1 rises within a few answers.
 func (h *host) answerRate() float64 {
 	limit := h.limiter.Limit()
-	// A closed gate has the limit 1, which says nothing about the host.
+	// A closed gate has the limit 1, which says nothing about the host's rate.
 	if h.state != open {
 		limit = max(limit, StartLimit)
 	}
 	rate := h.limiter.Rate(limit)
 
-	// At the limit, the throughput is the better estimate: a rising limit changes the
-	// latency a window later.
+	// At the limit, the measured throughput is the better estimate, because a rising limit changes
+	// the latency only one window later.
 	if got := h.limiter.Throughput(); h.line >= 1 && got > 0 {
 		rate = min(rate, got)
 	}
-	// The target's own rate may be lower than what the host can do.
+	// The target's configured rate may be lower than the rate that the host can handle.
 	if h.rate.Limited() {
 		rate = min(rate, h.rate.PerSecond)
 	}
@@ -104,17 +103,17 @@ func (h *host) answerRate() float64 {
 
 // drainLine shortens the line by the answers of the host since the last call.
 func (h *host) drainLine(now time.Duration) {
-	// Nothing is answered while the gate is closed, so the line keeps its length.
+	// While the gate is closed no try is answered, so the line keeps its length.
 	if h.state == open {
 		h.line = max(h.line-(now-h.lineAt).Seconds()*h.answerRate(), 0)
 	}
 	h.lineAt = now
 }
 
-// heldBack returns the number of jobs that wait. A job that was deleted, or that
-// another server has reserved, counts until the latest turn.
+// heldBack returns the number of jobs that wait. A job that was deleted, or that another server has
+// reserved, still counts until the latest turn.
 func (h *host) heldBack(now time.Duration) int {
-	// All jobs have had their turns, so those that did not come are gone.
+	// All jobs have had their turns. Jobs that did not come back no longer exist here.
 	if now > h.lastTurn+MinHold {
 		h.held = 0
 	}
@@ -126,7 +125,7 @@ func (h *host) holdBack(now time.Duration) time.Duration {
 	// The bound comes before the conversion, which could overflow.
 	turn := time.Duration(min(h.line/h.answerRate(), MaxHold.Seconds()) * float64(time.Second))
 	if h.state == open && !h.limiter.Known() {
-		turn = min(turn, GuessedHold) // the rate is better known then
+		turn = min(turn, GuessedHold) // after that time, the rate is known better
 	}
 	h.line++
 
@@ -136,8 +135,8 @@ func (h *host) holdBack(now time.Duration) time.Duration {
 	return wait
 }
 
-// opensAt returns the time at which the gate can open. While it probes, that is the
-// end of the next closure: if the probe fails, the job would come back too early.
+// opensAt returns the time at which the gate can open. While the gate probes, that is the end of
+// the next closure, because after a failed probe the job would otherwise come back too early.
 func (h *host) opensAt(now time.Duration) time.Duration {
 	switch {
 	case h.state == closed:
@@ -155,11 +154,11 @@ func (h *host) nextClosure() time.Duration {
 
 // finish records the end of a try, and opens or closes the gate.
 func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, changed bool) {
-	// The next probe may begin, whatever this one has found.
+	// The next probe may begin, whatever the result of this one is.
 	if p.probe && h.probe == p {
 		h.probe = nil
 	}
-	// A try of an earlier epoch says nothing about the host now. Its Retry-After is
+	// A try of an earlier epoch says nothing about the host's present state. Its Retry-After is
 	// still valid.
 	stale := p.epoch != h.epoch
 	switch {
@@ -169,7 +168,7 @@ func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, ch
 		return Change{}, false
 	}
 
-	// A probe decides alone. The history has nothing after a closure.
+	// The result of a probe decides alone, because the history is empty after a closure.
 	good := r.Health == outcome.Good
 	if p.probe {
 		if good {
@@ -177,13 +176,13 @@ func (h *host) finish(p *Permit, r Result, now time.Duration) (change Change, ch
 		}
 		return h.close(now, nil)
 	}
-	// One bad try says little, so the history decides.
+	// One bad try says little, so the history of tries decides.
 	h.history.add(now, p.start, good)
 	if good {
 		guessed := !h.limiter.Known()
 		h.limiter.Good(now, now-p.start, h.inFlight+1 >= h.limiter.Limit())
 		if guessed && h.limiter.Known() {
-			h.line = 0 // jobs have joined it once per GuessedHold, and come back
+			h.line = 0 // jobs have joined the line once per GuessedHold, and come back
 		}
 		return Change{}, false
 	}
@@ -213,7 +212,7 @@ func (h *host) close(now time.Duration, length *time.Duration) (Change, bool) {
 		d = h.length
 	}
 	h.state, h.until, h.probe = closed, now+d, nil
-	// Tries in flight began before the closure, and must not open or close the gate.
+	// Tries in flight began before the closure, so they must neither open nor close the gate.
 	h.epoch++
 	h.history, h.line = tryHistory{}, 0
 	h.limiter.Restart()

@@ -14,16 +14,16 @@ const (
 // tryHistory has the tries of the last ten seconds, and the last bad tries.
 type tryHistory struct {
 	slots [historySlots]slot
-	// bad counts the bad tries since the last good one, up to badInARow. began has
-	// the start times of the last bad tries.
+	// bad is the number of bad tries since the last good one, up to badInARow. began has the start
+	// times of the last bad tries.
 	bad      int
 	began    [badInARow]time.Duration
-	next     int // index in began
+	next     int // next index in began
 	lastGood time.Duration
 	anyGood  bool
 }
 
-// slot counts the tries that ended in one half second.
+// slot counts the tries that ended within one half second.
 type slot struct {
 	number     int64
 	ended, bad uint32
@@ -59,7 +59,7 @@ func (r *tryHistory) failing(now time.Duration) bool {
 			bad += s.bad
 		}
 	}
-	// A few tries are no rate, so their row decides.
+	// A few tries are not enough for a rate, so only the number of bad ones in a row decides.
 	if ended >= minTries && bad*10 >= ended*badTenths {
 		return true
 	}
@@ -68,7 +68,7 @@ func (r *tryHistory) failing(now time.Duration) bool {
 		return false
 	}
 	for _, began := range r.began {
-		// A slow try from before the last good answer proves nothing.
+		// A slow try that began before the last good answer proves nothing.
 		if r.anyGood && began < r.lastGood {
 			return false
 		}

@@ -23,15 +23,15 @@ var (
 // receiver is a host that answers after a time of the injected clock.
 type receiver struct {
 	sim     *simulation
-	perSec  float64       // capacity; 0: it hangs
-	parts   int           // how many requests it works on at once
-	timeout time.Duration // of the sender
-	answer  Result        // what it answers in time
-	fails   *rand.Rand    // draws one bad answer in ten; nil: none
+	perSec  float64       // capacity in requests per second; 0 means that the host hangs
+	parts   int           // number of requests that the host works on concurrently
+	timeout time.Duration // timeout of the sender
+	answer  Result        // the host's answer if it is in time
+	fails   *rand.Rand    // draws one bad answer in ten; nil means no bad answers
 
-	free     []time.Duration // when each part is free
+	free     []time.Duration // time at which each part is free
 	inFlight int
-	most     int // in flight at once
+	most     int // highest number of requests in flight
 	answered int
 }
 
@@ -84,9 +84,9 @@ type simulation struct {
 	clock   *events
 	gates   *Gates
 	changes []change
-	reserve int // how often a job was reserved
-	done    int // jobs that were delivered
-	waiting int // jobs that are held back
+	reserve int // number of times that a job was reserved
+	done    int // number of delivered jobs
+	waiting int // number of jobs that are held back
 }
 
 // events is a clock for 100 000 timers, because clock.Fake is too slow for them. Gates use
@@ -95,7 +95,7 @@ type events struct {
 	duly.Clock
 	now  time.Duration
 	seq  int
-	list []event // a heap
+	list []event // a heap of the pending events
 }
 
 type event struct {
@@ -119,7 +119,7 @@ func (e *events) Pop() any {
 
 func (e *events) Mono() time.Duration { return e.now }
 
-// in calls do after d.
+// in calls do after the time d.
 func (e *events) in(d time.Duration, do func()) {
 	e.seq++
 	heap.Push(e, event{e.now + d, e.seq, do})
@@ -152,8 +152,8 @@ func (s *simulation) receiver(perSec float64, parts int) *receiver {
 	return &receiver{sim: s, perSec: perSec, parts: parts, timeout: 10 * time.Second, answer: good}
 }
 
-// job delivers one job. Its retries after bad answers wait for a second. touched is called
-// each time that the gate holds it back.
+// job delivers one job. Its retries after bad answers wait for a second. touched is called each
+// time that the gate holds the job back.
 func (s *simulation) job(r *receiver, name string, returning bool, touched func()) {
 	s.first(r, name, returning, touched, func() {})
 }
@@ -211,9 +211,9 @@ func (s *simulation) state(t *testing.T, name string) State {
 	return State{}
 }
 
-// C16.90: the capacity of a host falls from 1000/s to 50/s. Within 5 s at most 4
-// tries are in flight, and that stays so. After it has recovered it gets at least
-// 800/s within 30 s, and never more tries at once than its bound.
+// C16.90: the capacity of a host falls from 1000/s to 50/s. Within 5 s at most 4 tries are in
+// flight, and later no more. After the host has recovered, it gets at least 800/s within 30 s, and
+// never more tries at once than its limit.
 func TestCapacityFallsAndRecovers(t *testing.T) {
 	t.Parallel()
 	shapes := map[string]struct{ before, after int }{
@@ -279,9 +279,8 @@ func TestHostHangs(t *testing.T) {
 	}
 }
 
-// C16.102: 100 000 jobs wait for a dead host. Each closure touches each of them
-// once at most. After the host recovers all are delivered, the first of them one
-// closure later at most.
+// C16.102: 100 000 jobs wait for a dead host. In each closure, each job is reserved at most once.
+// After the host has recovered all jobs are delivered, the first one at most one closure later.
 func TestDeadHostWithABacklog(t *testing.T) {
 	t.Parallel()
 	jobs := 5_000
@@ -292,7 +291,7 @@ func TestDeadHostWithABacklog(t *testing.T) {
 	r := s.receiver(0, 1)
 	r.timeout = 100 * ms
 
-	touched := make([]int, jobs) // in the closure of that number
+	touched := make([]int, jobs) // last closure in which each job was touched
 	closures := func() int {
 		n := 0
 		for _, c := range s.changes {
@@ -354,7 +353,7 @@ func TestReservesPerDelivery(t *testing.T) {
 
 			for range jobs {
 				s.job(r, "h", false, nil)
-				s.clock.Advance(100 * time.Microsecond) // as fast as an engine hands them out
+				s.clock.Advance(100 * time.Microsecond) // as fast as an engine delivers jobs
 			}
 			s.clock.Advance(time.Hour)
 			if s.done != jobs {
@@ -390,7 +389,7 @@ func TestThrottledForTwoHours(t *testing.T) {
 		s.clock.in(minute, deliver)
 	}
 
-	for range 10 { // jobs
+	for range 10 { // pushes ten jobs
 		deliver()
 	}
 	s.clock.Advance(2*time.Hour - 1)
@@ -460,7 +459,7 @@ func TestABacklogComesBackSpread(t *testing.T) {
 	s := newSimulation()
 	r := s.receiver(0, 1)
 	r.timeout = ms
-	touched := map[time.Duration]int{} // by second
+	touched := map[time.Duration]int{} // touched jobs by second
 	for range 10_000 {
 		s.job(r, "h", false, func() { touched[s.clock.Mono().Truncate(time.Second)]++ })
 	}

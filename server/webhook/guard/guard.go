@@ -24,7 +24,7 @@ type Config struct {
 	Ports Ports
 	// PlainHTTP permits http to public addresses.
 	PlainHTTP bool
-	// Proxy is the URL of a proxy, with http or https; nil: none.
+	// Proxy is the URL of a proxy, with http or https, or nil for direct connections.
 	Proxy *url.URL
 	// Listeners has the server's own addresses, which are always refused.
 	Listeners []netip.AddrPort
@@ -39,7 +39,7 @@ type Guard struct {
 	transports map[*Transport]bool
 }
 
-// network has the name resolver and the addresses of the machine. Tests replace it.
+// network has the name resolver and the addresses of the machine. Tests replace this field.
 type network struct {
 	resolver  *net.Resolver
 	addresses func() ([]net.Addr, error)
@@ -61,7 +61,7 @@ func (g *Guard) Update(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	// Requests in flight go on with the old settings.
+	// Requests in flight continue with the old settings.
 	g.policy.Store(p)
 
 	g.mu.Lock()
@@ -72,7 +72,7 @@ func (g *Guard) Update(cfg Config) error {
 	return nil
 }
 
-// policy is one version of the settings. It never changes.
+// policy is one version of the settings. It is never changed.
 type policy struct {
 	cfg Config
 	net network
@@ -164,7 +164,7 @@ func (p *policy) checkAddress(at netip.AddrPort, encrypted bool) *Refused {
 // address of this machine counts with the port of every listener, because a listener
 // may be bound to all addresses.
 func (p *policy) isOwn(at netip.AddrPort) bool {
-	// Another port is no listener of this server, which saves the list of interfaces.
+	// If no listener has this port, the list of the machine's interfaces is not needed.
 	if !slices.ContainsFunc(p.cfg.Listeners, func(l netip.AddrPort) bool { return l.Port() == at.Port() }) {
 		return false
 	}
@@ -179,7 +179,9 @@ func (p *policy) isOwn(at netip.AddrPort) bool {
 	// The list is read each time, because addresses come and go.
 	local, err := p.net.addresses()
 	if err != nil {
-		return true // a refused delivery is better than a request to this server
+		// If the interfaces can't be read, a refused delivery is better than a request to this
+		// server.
+		return true
 	}
 	return slices.ContainsFunc(local, func(l net.Addr) bool {
 		n, ok := l.(*net.IPNet)
@@ -213,7 +215,7 @@ func ParsePorts(text string) (Ports, error) {
 		to, err2 := strconv.ParseUint(last, 10, 16)
 		if cmp.Or(err1, err2) != nil || from == 0 || from > to {
 			return nil, contract.Invalid("push.ports",
-				"has %q, which is neither a port nor a range; write 80, 443, 1024-65535", part)
+				"has %q, which is neither a port nor a range of ports; write a list like 80, 443, 1024-65535", part)
 		}
 		list = append(list, PortRange{uint16(from), uint16(to)})
 	}

@@ -68,7 +68,7 @@ func serveDNS(c net.Conn, answer func(name string) []netip.Addr) {
 
 func replyTo(query []byte, answer func(name string) []netip.Addr) []byte {
 	var labels []string
-	at := 12 // after the header
+	at := 12 // the header has 12 bytes
 	for n := int(query[at]); n > 0; n = int(query[at]) {
 		labels = append(labels, string(query[at+1:at+1+n]))
 		at += 1 + n
@@ -79,7 +79,7 @@ func replyTo(query []byte, answer func(name string) []netip.Addr) []byte {
 	var records []byte
 	var count uint16
 	for _, a := range answer(strings.Join(labels, ".")) {
-		kind := uint16(28) // AAAA
+		kind := uint16(28) // type AAAA
 		if a.Is4() {
 			kind = 1
 		}
@@ -87,9 +87,9 @@ func replyTo(query []byte, answer func(name string) []netip.Addr) []byte {
 			continue
 		}
 		count++
-		records = append(records, 0xc0, 12) // the name of the question
+		records = append(records, 0xc0, 12) // pointer to the name in the question
 		records = binary.BigEndian.AppendUint16(records, kind)
-		records = append(records, 0, 1, 0, 0, 0, 0) // class IN, TTL 0
+		records = append(records, 0, 1, 0, 0, 0, 0) // class IN and TTL 0
 		records = binary.BigEndian.AppendUint16(records, uint16(a.BitLen()/8))
 		records = append(records, a.AsSlice()...)
 	}

@@ -19,8 +19,8 @@ type class struct {
 //     fec0::/10 was site-local until RFC 3879
 //   - RFC 7526: 192.88.99.0/24 was the 6to4 relay anycast
 //
-// The registry makes single addresses of some ranges globally reachable, such as
-// 192.0.0.9/32. The table refuses them too, because no receiver has such an address.
+// The registry lists single addresses inside some ranges as globally reachable, such as
+// 192.0.0.9/32. The table refuses these as well, because no receiver has such an address.
 //
 // The table never changes.
 var table = []class{
@@ -62,7 +62,7 @@ func classOf(a netip.Addr) string {
 			return c.name
 		}
 	}
-	// An unallocated range may become private one day.
+	// An IPv6 range that is not allocated now may become private later.
 	if a.Is6() && !unicast.Contains(a) {
 		return unallocated
 	}
@@ -85,11 +85,11 @@ var embedding = ranges(
 	"64:ff9b::/96",    // NAT64, RFC 6052
 )
 
-var sixToFour = netip.MustParsePrefix("2002::/16") // RFC 3056
+var sixToFour = netip.MustParsePrefix("2002::/16") // 6to4, RFC 3056
 
-// effective returns the addresses to check for an address: the embedded IPv4 address,
-// or else the address itself. ISATAP (RFC 5214) embeds an address in any prefix, so
-// both are checked.
+// effective returns the addresses to check for an address: the embedded IPv4 address, or else the
+// address itself. ISATAP (RFC 5214) embeds an IPv4 address in any prefix, so both addresses are
+// checked.
 func effective(a netip.Addr) []netip.Addr {
 	// An IPv4-mapped address reaches the IPv4 address.
 	a = a.Unmap()

@@ -43,7 +43,7 @@ func TestTableOfTheContract(t *testing.T) {
 		}
 		promised[p] = true
 	}
-	delete(promised, unicast) // named as what is outside of it
+	delete(promised, unicast) // the docs name this range as the part that is not refused
 
 	for _, c := range table {
 		for _, p := range c.ranges {
@@ -112,7 +112,7 @@ func TestEmbeddedAddresses(t *testing.T) {
 			t.Errorf("%s is allowed", text)
 		}
 	}
-	// Teredo is in the table as a whole.
+	// The table has the whole Teredo range.
 	if p.checkAddress(netip.MustParseAddrPort("[2001:0:808:808::1]:443"), true) == nil {
 		t.Error("a Teredo address is allowed")
 	}
@@ -137,7 +137,7 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
-// C16.29: http reaches only addresses inside push.allow, or every public one with
+// C16.29: http reaches only addresses inside push.allow, or every public address with
 // push.plain_http.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// C16.124: the server's own listeners are refused, also if push.allow has them.
+// C16.124: the server's own listeners are refused, even if push.allow contains them.
 func TestOwnListeners(t *testing.T) {
 	t.Parallel()
 	local := func() ([]net.Addr, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/hook"
 )
 
-// The bounds of an answer and of a connection.
+// The limits of an answer and of a connection.
 const (
 	// MaxHeaders is the size of an answer's headers, in bytes.
 	MaxHeaders = 32 << 10
@@ -29,16 +29,16 @@ const (
 )
 
 const (
-	idlePerHost = 128 // half of the slots, the maximum of a host
+	idlePerHost = 128 // half of all slots, which is the maximum of one host
 	idleInAll   = 1024
-	// connectTime bounds the setup of a connection. It matters after the end of its
-	// request: until then, the context of the request bounds the setup.
+	// connectTime bounds the setup of a connection. It matters only after the request has ended,
+	// because until then the context of the request ends the setup.
 	connectTime = 30 * time.Second
 )
 
 // errNoAddress is the error of a name if some of its addresses are refused and the
 // others do not answer.
-var errNoAddress = errors.New("no allowed address of the host answers")
+var errNoAddress = errors.New("none of the host's allowed addresses answers, and the other addresses are refused")
 
 // Transport sends requests to destinations that the guard permits. It is safe
 // for concurrent use. Close it when its target is deleted.
@@ -46,13 +46,14 @@ type Transport struct {
 	guard *Guard
 	roots *x509.CertPool
 	conns atomic.Pointer[connSet]
-	mu    sync.Mutex // held while a new set is made
+	mu    sync.Mutex // held while a new connSet is created
 }
 
 // connSet has the connections of one policy.
 type connSet struct {
 	policy *policy
-	// pooled has reusable connections, fresh those of one request. The key is true for https.
+	// pooled has transports with reusable connections, fresh those with one connection per request.
+	// The key is true for https.
 	pooled, fresh map[bool]*http.Transport
 }
 
@@ -66,8 +67,8 @@ func (g *Guard) NewTransport(roots *x509.CertPool) *Transport {
 	return t
 }
 
-// Authorities returns the system's authorities with the ones of a target's CA, which
-// are in PEM.
+// Authorities returns the system's certificate authorities together with those of a target's CA,
+// which is in PEM.
 func Authorities(pem []byte) (*x509.CertPool, error) {
 	// A target may have receivers with public certificates too.
 	pool, err := x509.SystemCertPool()
@@ -75,7 +76,7 @@ func Authorities(pem []byte) (*x509.CertPool, error) {
 		return nil, err
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, contract.Invalid("ca", "has no certificate; write PEM, with -----BEGIN CERTIFICATE-----")
+		return nil, contract.Invalid("ca", "has no certificate; write it as PEM, with -----BEGIN CERTIFICATE-----")
 	}
 	return pool, nil
 }
@@ -115,8 +116,8 @@ func (t *Transport) Close() {
 	}
 }
 
-// connections returns the connections of the guard's current settings. It closes the
-// connections of older settings: idle ones now, the others after their request.
+// connections returns the connections of the guard's current settings. It closes the connections of
+// older settings: idle connections now, and the others after their request.
 func (t *Transport) connections() *connSet {
 	// The common case takes no lock.
 	p := t.guard.policy.Load()
@@ -126,7 +127,7 @@ func (t *Transport) connections() *connSet {
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Another goroutine may have replaced the connections meanwhile.
+	// Another goroutine may have replaced the connections since.
 	p = t.guard.policy.Load()
 	old := t.conns.Load()
 	if old != nil && old.policy == p {
@@ -168,7 +169,7 @@ func (p *policy) transport(encrypted bool, roots *x509.CertPool) *http.Transport
 		// A map that is not nil disables HTTP/2.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	// The proxy resolves names, so it has to guard the addresses.
+	// The proxy resolves the names, so the proxy must check the addresses.
 	if p.cfg.Proxy != nil {
 		t.Proxy = http.ProxyURL(p.cfg.Proxy)
 	}
@@ -178,7 +179,7 @@ func (p *policy) transport(encrypted bool, roots *x509.CertPool) *http.Transport
 // dialer returns the function that makes connections. It checks the address of each
 // socket before it connects.
 func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, address string) (net.Conn, error) {
-	if p.cfg.Proxy != nil { // the operator has set its address
+	if p.cfg.Proxy != nil { // the operator has set the proxy's address, so it is not checked
 		return (&net.Dialer{Timeout: connectTime, Resolver: p.net.resolver}).DialContext
 	}
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -202,7 +203,8 @@ func (p *policy) dialer(encrypted bool) func(ctx context.Context, network, addre
 		if err == nil {
 			return conn, nil
 		}
-		// A name with one permitted address is not refused if that one does not answer.
+		// A name with a permitted address is not reported as refused if that address does not
+		// answer.
 		if r := first.Load(); r != nil && checked.Load() == denied.Load() && ctx.Err() == nil {
 			return nil, r
 		}
@@ -225,17 +227,17 @@ func (p *policy) checkSocket(address string, encrypted bool) *Refused {
 	return p.checkAddress(at, encrypted)
 }
 
-// ReadBody reads the body of an answer, up to [MaxBody], and closes it. Of a body that
-// breaks off, it returns the part before. The connection is reused only if the body has
-// ended. An answer 101 has no body: its Body is the connection, which has no deadline.
+// ReadBody reads the body of an answer, up to [MaxBody], and closes it. If the body breaks off, it
+// returns the part that was read. The connection is reused only if the body has ended. An answer
+// 101 has no body: its Body is the connection, which has no deadline.
 func ReadBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == http.NoBody {
 		return nil
 	}
 
-	// One byte more shows whether the body has ended. An error of the connection does
-	// not change the meaning of the status.
+	// Reading one more byte shows whether the body has ended. An error of the connection does not
+	// change the meaning of the status.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	return body[:min(len(body), MaxBody)]
 }

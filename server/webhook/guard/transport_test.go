@@ -26,10 +26,10 @@ import (
 
 const soon = 5 * time.Second
 
-// forbidden has hosts that must get no connection. The values are the addresses of names,
-// which end in ".test".
+// forbidden has hosts that must get no connection. The values are the addresses to which names that
+// end in ".test" resolve.
 var forbidden = map[string][]string{
-	// addresses, one of each range at least
+	// At least one address of each range.
 	"0.0.0.0": nil, "0.1.2.3": nil, "127.0.0.1": nil, "127.255.255.254": nil, "10.0.0.1": nil, "172.16.0.1": nil,
 	"172.31.255.255": nil,
 	"192.168.1.1":    nil, "169.254.169.254": nil, "100.64.0.1": nil, "192.0.0.1": nil, "192.0.0.192": nil,
@@ -55,7 +55,7 @@ var forbidden = map[string][]string{
 	"127.0.1": nil, "127.0.0.1.": nil,
 	"0": nil, "00.00.00.00": nil, "0x0": nil, "127.0.0.0x1": nil, "127.0.0.01": nil, "1.2.3.4.5": nil,
 	"256.256.256.256": nil, "4294967296": nil,
-	// userinfo, fragments and other confusions of parsers
+	// URLs with userinfo, fragments and other confusions of parsers.
 	"u@127.0.0.1": nil, "u:p@example.test": nil, "example.test#@127.0.0.1": nil, "127.0.0.1#.example.test": nil,
 	`example.test\@127.0.0.1`:    nil,
 	"example.test:443@127.0.0.1": nil, "127.0.0.1%2f.example.test": nil, "127.0.0.1%00.example.test": nil,
@@ -154,9 +154,9 @@ func TestRebinding(t *testing.T) {
 		switch {
 		case name == "mixed.test":
 			return parseAll("127.0.0.1", "127.0.0.2", "10.0.0.1")
-		case name == "flip.test" && lookups.Add(1) <= 2: // A and AAAA of the first lookup
+		case name == "flip.test" && lookups.Add(1) <= 2: // the A and AAAA queries of the first lookup
 			return parseAll("127.0.0.2")
-		case name == "half.test": // the permitted one does not answer
+		case name == "half.test": // its permitted address does not answer
 			return parseAll("127.0.0.1", "127.0.0.2")
 		}
 		return parseAll("127.0.0.1")
@@ -170,7 +170,7 @@ func TestRebinding(t *testing.T) {
 	if _, status, err := post(t, tr, "http://flip.test:"+port+"/", soon); err != nil || status != http.StatusNoContent {
 		t.Errorf("before the move: status %d, %v", status, err)
 	}
-	tr.connections().close() // no kept connection
+	tr.connections().close() // closes kept connections
 	_, _, err := post(t, tr, "http://flip.test:"+port+"/", soon)
 	if r := (*Refused)(nil); !errors.As(err, &r) {
 		t.Errorf("after the move: %v, want Refused", err)
@@ -237,8 +237,8 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	}
 }
 
-// C16.128: with push.proxy every connection goes to the proxy, which decides
-// about addresses. C16.38: no other proxy is used.
+// C16.128: with push.proxy, every connection goes to that proxy, which decides about addresses.
+// C16.38: no other proxy is used.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
@@ -318,8 +318,8 @@ func raw(t *testing.T, serve func(c net.Conn)) string {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// C16.129: endless answers, and those of 1 GiB, with 1 MiB of headers, or byte by byte, end
-// within the timeout of the request, after at most 64 KiB.
+// C16.129: an answer that is endless, has 1 GiB or 1 MiB of headers, or comes byte by byte ends
+// within the timeout of the request. At most 64 KiB are read.
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
@@ -345,7 +345,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 	tests := map[string]struct {
 		serve  func(c net.Conn)
-		status int // 0: no answer
+		status int // status of the answer; 0 means no answer
 		size   int
 	}{
 		"a body of 1 GiB": {func(c net.Conn) {
@@ -424,7 +424,7 @@ func (c *connCounter) serve(t *testing.T) *httptest.Server {
 	return s
 }
 
-// C16.126: new settings close the idle connections, and apply to the next one.
+// C16.126: new settings close the idle connections, and apply to the next connection.
 func TestUpdateClosesConnections(t *testing.T) {
 	t.Parallel()
 	var c connCounter
@@ -559,7 +559,7 @@ func TestTLS(t *testing.T) {
 	tests := map[string]struct {
 		version uint16
 		trusts  bool
-		name    string // of the certificate, or another one
+		name    string // the name in the certificate, or a different name
 		want    bool
 	}{
 		"TLS 1.3":             {tls.VersionTLS13, true, "example.com", true},
@@ -595,7 +595,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The text of Refused has no address, because producers can read it.
+// The text of Refused contains no address, because producers can read the text.
 func TestRefusedNamesNoAddress(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Config{}, always("10.11.12.13"))

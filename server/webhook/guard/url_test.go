@@ -125,7 +125,7 @@ func TestLengthOfAName(t *testing.T) {
 	}
 }
 
-// The error is logged, so it has no part of a path or a query.
+// The error is logged, so its text contains no part of a path or a query.
 func TestURLErrorHidesPathAndQuery(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Config{}, nowhere)
@@ -213,7 +213,7 @@ func TestRandomURLs(t *testing.T) {
 	for range count {
 		var text strings.Builder
 		for i, choices := range parts {
-			n := 0 // the plain part, three times in four
+			n := 0 // draws the plain part in three of four cases
 			if i == 2 || random.IntN(4) == 0 {
 				n = random.IntN(len(choices))
 			}

@@ -14,7 +14,7 @@ import (
 // Failure is the kind of failure of a try without an answer.
 type Failure uint8
 
-// The kinds of failures.
+// The kinds of failures of a try.
 const (
 	// NoFailure is a try with an answer.
 	NoFailure Failure = iota
@@ -30,7 +30,7 @@ const (
 	Timeout
 	// Headers: the headers of the answer are too large.
 	Headers
-	// Broken: the answer is not HTTP. It is also the kind of all other failures.
+	// Broken means that the answer is not HTTP. It is also the kind of all other failures.
 	Broken
 	// Forbidden: the guard refused every address of the host.
 	Forbidden
@@ -69,7 +69,7 @@ func FailureOf(err error) Failure {
 		return Timeout
 	case errors.As(err, &dns):
 		return Unresolved
-	// TLS comes before the errors of a connection, which it may wrap.
+	// TLS is tested first, because a TLS error may wrap an error of the connection.
 	case isTLS(err):
 		return TLS
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -89,7 +89,7 @@ func FailureOf(err error) Failure {
 	return Broken
 }
 
-// isTLS reports whether an error is one of TLS.
+// isTLS reports whether an error comes from TLS.
 func isTLS(err error) bool {
 	var (
 		record    tls.RecordHeaderError

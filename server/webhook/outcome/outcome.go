@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// MaxReleases is the number of deliveries of a job that may end in release. After
-// that, a throttled try counts as failed.
+// MaxReleases is the number of deliveries of a job that may end in release. After that many, a
+// throttled try counts as failed.
 const MaxReleases = contract.MaxReleases
 
 // NoRetry is the header with which a receiver asks for no more tries of a job.
@@ -20,19 +20,19 @@ const NoRetry = "duly-no-retry"
 type Answer struct {
 	Status int
 	Header http.Header
-	// Body is the part of the body that was read.
+	// Body is the part of the answer's body that was read.
 	Body []byte
 }
 
 // Try is a try that has ended.
 type Try struct {
-	// Answer is nil without an answer. Failure then has the kind, and Reason may have
-	// more details.
+	// Answer is nil if there was no answer. In that case Failure has the kind of the failure, and
+	// Reason may have more details.
 	Answer  *Answer
 	Failure Failure
 	Reason  string
 
-	// Host is the destination's name, and its port if the URL has one.
+	// Host is the name of the destination's host, and its port if the URL has one.
 	Host string
 	Took time.Duration
 	// Now is the wall time at which the try ended.
@@ -46,17 +46,17 @@ type Try struct {
 	Retain bool
 	// Releases is the number of earlier deliveries that ended in release.
 	Releases int
-	// Private has texts that must not appear in the error text: the path and the
-	// query of the URL, secrets, and the values of the target's headers.
+	// Private has texts that Decide removes from the error text: the path and the query of the URL,
+	// secrets, and the values of the target's headers.
 	Private []string
 }
 
 // Health is the health of a host in one try.
 type Health uint8
 
-// The kinds of health.
+// The values of Health.
 const (
-	// Unknown says nothing about the host.
+	// Unknown means that the try says nothing about the host.
 	Unknown Health = iota
 	// Good: the host works.
 	Good
@@ -90,7 +90,7 @@ type row struct {
 	rule     string
 	matches  func(*Try) bool
 	as       duly.Settlement
-	waits    bool // the Retry-After of the answer sets Delay
+	waits    bool // whether the Retry-After of the answer sets Delay
 	health   Health
 	closes   bool
 	disables bool
@@ -113,7 +113,7 @@ var rows = []row{
 // Decide returns the decision of the first matching row.
 func Decide(t Try) Decision {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.matches(&t) })
-	r := rows[i] // the last row matches every try
+	r := rows[i] // always found, because the last row matches every try
 	d := Decision{Rule: r.rule, Status: t.status(), As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
 
 	// A wait of 0 must not replace the backoff or the closure: a receiver that always
@@ -172,7 +172,8 @@ func throttled(t *Try) bool {
 		return true
 	}
 	_, ok := t.retryAfter()
-	// A plain 503 is a fault of the receiver and uses a try. With a time, it is a request to wait.
+	// A 503 without Retry-After is a fault of the receiver and uses a try. With Retry-After, it is
+	// a request to wait.
 	return ok && t.status() == http.StatusServiceUnavailable
 }
 

@@ -24,7 +24,7 @@ func answered(status int, headers ...string) Try {
 
 func failed(f Failure) Try { return Try{Failure: f, Host: "example.com", Now: now} }
 
-// with changes a try.
+// with returns a function that changes a try.
 func with(t Try, change func(*Try)) Try {
 	change(&t)
 	return t
@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 	minute := after(time.Minute)
 	tests := map[string]struct {
 		try  Try
-		want Decision // without the texts
+		want Decision // without the texts of the error and the result
 	}{
 		"C16.62 200": {answered(200), Decision{As: duly.Ack, Health: Good}},
 		"C16.62 299": {answered(299), Decision{As: duly.Ack, Health: Good}},

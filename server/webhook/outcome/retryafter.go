@@ -9,12 +9,11 @@ import (
 // MaxRetryAfter is the longest wait that a receiver can ask for.
 const MaxRetryAfter = 24 * time.Hour
 
-// RetryAfter returns the wait of an answer's header Retry-After, between 0 and
-// [MaxRetryAfter]. ok is false if the header is absent, repeated, or neither a number
-// of seconds nor an HTTP date.
+// RetryAfter returns the wait of an answer's header Retry-After, between 0 and [MaxRetryAfter]. ok
+// is false if the header is absent, repeated, or neither a number of seconds nor an HTTP date.
 //
-// The wait until a date begins at the Date header of the same answer, so it is right
-// even if the receiver's clock is wrong. Without a valid Date header it begins now.
+// The wait until a date begins at the Date header of the same answer, so it is right even if the
+// receiver's clock is wrong. Without a valid Date header, the wait begins now.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	text, ok := single(h, "Retry-After")
 	if !ok {
@@ -37,8 +36,8 @@ func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
 	return min(max(at.Sub(now), 0), MaxRetryAfter), true
 }
 
-// single returns the value of a header that an answer has exactly once. Of several
-// values, none is the right one.
+// single returns the value of a header that an answer has exactly once. If the answer has several
+// values, single returns none, because it is unknown which one is right.
 func single(h http.Header, name string) (string, bool) {
 	values := h.Values(name)
 	if len(values) != 1 {
@@ -47,8 +46,8 @@ func single(h http.Header, name string) (string, bool) {
 	return strings.Trim(values[0], " \t"), true
 }
 
-// seconds parses a whole number of seconds. A negative number is a time in the past,
-// so its wait is 0.
+// seconds parses a whole number of seconds. A negative number means a time in the past, so the wait
+// is 0.
 func seconds(text string) (time.Duration, bool) {
 	digits, negative := strings.CutPrefix(text, "-")
 	if digits == "" {
@@ -77,9 +76,9 @@ const (
 	asctime = "Mon Jan _2 15:04:05 2006"
 )
 
-// httpDate parses one of the three date forms.
+// httpDate parses a date in one of the three forms.
 func httpDate(text string, now time.Time) (time.Time, bool) {
-	// These forms have the whole year.
+	// These two forms have a year with four digits.
 	for _, form := range []string{fixDate, asctime} {
 		if t, err := time.Parse(form, text); err == nil {
 			return t, true
@@ -90,7 +89,7 @@ func httpDate(text string, now time.Time) (time.Time, bool) {
 	if err != nil {
 		return time.Time{}, false
 	}
-	// A year of two digits is in the past if it would be more than 50 years ahead.
+	// A year with two digits that would be more than 50 years ahead is in the past.
 	latest := now.AddDate(50, 0, 0)
 	for t.After(latest) {
 		t = t.AddDate(-100, 0, 0)

@@ -67,7 +67,7 @@ func clean(text string, size int, private []string) string {
 	}
 
 	var b strings.Builder
-	for _, r := range text { // range replaces an invalid byte by U+FFFD
+	for _, r := range text { // range yields U+FFFD for an invalid byte
 		if unicode.IsControl(r) {
 			r = ' '
 		}

@@ -17,18 +17,18 @@ import (
 // Prefix begins every key, so that a search for leaked keys finds it.
 const Prefix = "dulykey_"
 
-// maxFile bounds a file of keys: more than anybody needs.
+// maxFile is the maximum size of a file with keys. It is more than any ring needs.
 const maxFile = 64 << 10
 
 // NewKey returns the text of a new key, with 256 bits of crypto/rand.
 func NewKey() string {
 	var raw [keyBytes]byte
-	rand.Read(raw[:]) // never fails, see crypto/rand
+	rand.Read(raw[:]) // never fails; see crypto/rand
 	return Prefix + base64.StdEncoding.EncodeToString(raw[:])
 }
 
-// Parse reads keys, one per line, the one that seals first. Empty lines and
-// lines that begin with # are skipped. No error repeats a part of a key.
+// Parse reads keys, one per line. The first key seals. Empty lines and lines that begin with # are
+// skipped. No error repeats a part of a key.
 func Parse(text string) (*Ring, error) {
 	var r Ring
 	for i, line := range strings.Split(text, "\n") {
@@ -39,7 +39,7 @@ func Parse(text string) (*Ring, error) {
 		encoded, ok := strings.CutPrefix(line, Prefix)
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		if !ok || err != nil || len(raw) != keyBytes {
-			return nil, fmt.Errorf("line %d is no key: want %s and the base64 form of %d bytes", i+1, Prefix, keyBytes)
+			return nil, fmt.Errorf("line %d is not a key: want %s and the base64 form of %d bytes", i+1, Prefix, keyBytes)
 		}
 		k, err := newKey(raw)
 		if err != nil {
@@ -63,13 +63,13 @@ func Load(path string) (*Ring, error) {
 	}
 	defer f.Close()
 
-	// One byte more shows whether the file is too large.
+	// Reading one more byte shows whether the file is too large.
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+		return nil, fmt.Errorf("%s is larger than %d bytes, so it is not a file of keys", path, maxFile)
 	}
 	r, err := Parse(string(text))
 	if err != nil {
@@ -78,10 +78,10 @@ func Load(path string) (*Ring, error) {
 	return r, nil
 }
 
-// Create reads a file of keys. If there is no file, Create writes one with a new
-// key, which its owner alone can read.
+// Create reads a file of keys. If the file does not exist, Create writes it with a new key. Only
+// its owner can read the file.
 func Create(path string) (*Ring, error) {
-	// A link counts as a file: Load refuses it, and nothing is written through it.
+	// A symbolic link counts as a file, so Create writes nothing through it. Load refuses the link.
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := durable.WriteFile(path, NewKey()+"\n"); err != nil {

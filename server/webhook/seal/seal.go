@@ -17,17 +17,17 @@ const (
 	numberSalt = "duly push key"
 )
 
-// The errors of [Ring.Open].
+// The errors that [Ring.Open] returns.
 var (
 	// ErrUnknownKey: the text was sealed with a key that the ring does not have.
-	ErrUnknownKey = errors.New("sealed with a key that push.keys does not list; add the key, or rotate the secret")
-	// ErrDamaged: the text was changed, or it belongs to another place.
+	ErrUnknownKey = errors.New("the text was sealed with a key that push.keys does not list; add the key, or rotate the secret")
+	// ErrDamaged means that the text was changed, or that it belongs to another place.
 	ErrDamaged = errors.New("the sealed text is damaged or belongs to another place; rotate the secret")
 )
 
-// Place says what a sealed text is for. A text opens in its own place only.
+// Place says what a sealed text is for. A text can be opened only with its own Place.
 type Place struct {
-	// Kind is what the text is: "secret" or "headers".
+	// Kind says what the text is: "secret" or "headers".
 	Kind string
 	// Namespace and Target own the text. Target is empty for the namespace's own.
 	Namespace, Target string
@@ -35,8 +35,8 @@ type Place struct {
 	Generation uint64
 }
 
-// data returns the additional data of a place. Lengths keep two places apart
-// whose names only together make the same text.
+// data returns the additional data of a place. The data contains the lengths of the names, so
+// places whose concatenated names are equal differ.
 func (p Place) data() []byte {
 	var b []byte
 	for _, s := range []string{p.Kind, p.Namespace, p.Target} {
@@ -46,8 +46,8 @@ func (p Place) data() []byte {
 	return binary.BigEndian.AppendUint64(b, p.Generation)
 }
 
-// Ring holds keys. The first one seals, and every one opens. A Ring never
-// changes, so it is safe for concurrent use.
+// Ring holds keys. The first key seals, and every key opens. A Ring is never changed, so it is safe
+// for concurrent use.
 type Ring struct{ keys []key }
 
 type key struct {
@@ -64,12 +64,12 @@ func newKey(raw []byte) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	// The salt keeps the number apart from every other use of the key.
+	// The salt makes this number independent of every other use of the key.
 	sum := sha256.Sum256(append([]byte(numberSalt), raw...))
 	return key{number: [numberLen]byte(sum[:numberLen]), aead: aead}, nil
 }
 
-// Seal returns the text sealed with the first key, for one place.
+// Seal returns the text sealed with the first key, for the given place.
 func (r *Ring) Seal(text []byte, at Place) []byte {
 	k := r.keys[0]
 	sealed := append([]byte{version}, k.number[:]...)

@@ -21,7 +21,7 @@ func ring(t *testing.T, keys ...string) *Ring {
 
 var place = Place{Kind: "secret", Namespace: "shop", Target: "crm", Generation: 7}
 
-// C16.54: a sealed text hides its content and opens in its place only.
+// C16.54: a sealed text hides its content, and can be opened only with its own place.
 func TestSealedTextOpensInItsPlaceOnly(t *testing.T) {
 	t.Parallel()
 	r := ring(t, NewKey())
@@ -137,7 +137,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// C16.56: a file that is there is never replaced, whatever is in it.
+// C16.56: Create never replaces an existing file, whatever its content is.
 func TestCreateReplacesNoFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "push.key")
@@ -172,7 +172,7 @@ func TestLoadRefusesAFileThatOthersCanRead(t *testing.T) {
 	}
 }
 
-// C16.54: no bytes make Open panic, and none open that the ring did not seal.
+// C16.54: no bytes make Open panic. Open refuses all bytes that the ring did not seal.
 func FuzzOpen(f *testing.F) {
 	r, err := Parse(NewKey())
 	if err != nil {

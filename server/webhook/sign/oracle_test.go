@@ -52,8 +52,8 @@ func oracle(t testing.TB, secret sign.Secret) *standardwebhooks.Webhook {
 	return w
 }
 
-// C16.41: the public Go library accepts every request and refuses modified ones. C16.42: it
-// refuses requests of ten minutes ago or ahead.
+// C16.41: the public Go library accepts every request and refuses modified ones. C16.42: the
+// library refuses requests whose time is ten minutes in the past or future.
 func TestPublicLibraryVerifies(t *testing.T) {
 	t.Parallel()
 	r, pair := newRing(t), sign.NewPair()
@@ -137,7 +137,7 @@ func TestV1a(t *testing.T) {
 	}
 }
 
-// C16.59: during the overlap both secrets sign. C16.61: the clock ends it.
+// C16.59: during the overlap, both secrets sign. C16.61: the clock ends the overlap.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	r, first, second := newRing(t), sign.NewPair(), sign.NewPair()
@@ -219,7 +219,7 @@ func TestAtMostTwoSecretsAreLive(t *testing.T) {
 	}
 }
 
-// C16.52: a sealed secret that is copied to another owner does not open there.
+// C16.52: a sealed secret that is copied to another owner can't be opened there.
 func TestSetOpensOnlyForItsOwner(t *testing.T) {
 	t.Parallel()
 	r := newRing(t)

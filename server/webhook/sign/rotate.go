@@ -19,8 +19,8 @@ const (
 // ErrNoSecret means that a set has no live secret, so it cannot sign.
 var ErrNoSecret = errors.New("no live secret")
 
-// Set is the stored secret of a namespace or a target. A Set is a value:
-// Rotate returns a new one.
+// Set is the stored secret of a namespace or a target. A Set is never modified: Rotate returns a
+// new Set.
 type Set struct {
 	Namespace string
 	// Target is empty for the namespace's own secret.
@@ -31,7 +31,7 @@ type Set struct {
 
 // Generation is one sealed pair of keys.
 type Generation struct {
-	// Number is 1 for the first generation. The seal authenticates it.
+	// Number is 1 for the first generation, and rises by 1. The seal authenticates it.
 	Number uint64
 	Sealed []byte
 	// Until is the end of the generation; zero: no end.
@@ -56,9 +56,9 @@ func (s Set) sealed(ring *seal.Ring, number uint64, p Pair) Generation {
 	return Generation{Number: number, Sealed: ring.Seal(p.encode(), s.sealPlace(number))}
 }
 
-// Rotate returns the set with p as the newest generation. The previous generation
-// signs until the end of the overlap, and older ones end at once. An overlap of 0
-// ends every old generation at once.
+// Rotate returns the set with p as the newest generation. The previous generation signs until the
+// end of the overlap, and older generations end at once. An overlap of 0 ends every old generation
+// at once.
 func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duration) (Set, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Set{}, contract.Invalid("overlap", "is %s, must be now, or at most %s",
@@ -71,7 +71,7 @@ func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duratio
 		newest := s.Generations[0]
 		number = newest.Number + 1
 		newest.Until = now.Add(overlap)
-		// Without an overlap the old secret must not sign once more.
+		// If the overlap is 0, the old secret must not sign once more.
 		if newest.live(now) {
 			old = append(old, newest)
 		}
@@ -103,11 +103,11 @@ func (s Set) owner() string {
 	return "target " + s.Target + " of namespace " + s.Namespace
 }
 
-// Signer returns the signer of the set at the time now. Every live generation must
-// open, because a receiver may know only one of the secrets.
+// Signer returns the signer of the set at the time now. Every live generation must open, because a
+// receiver may know only one of the secrets.
 //
-// until is the time at which the signer must be replaced, because a generation ends;
-// zero: never.
+// until is the time at which the signer must be replaced, because a generation ends. Zero means
+// never.
 func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Signer, until time.Time, err error) {
 	var pairs []Pair
 	for _, g := range s.Generations {

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The prefixes of keys in Standard Webhooks.
+// The prefixes of the texts of keys in Standard Webhooks.
 const (
 	prefixV1      = "whsec_"
 	prefixV1a     = "whsk_"
@@ -23,7 +23,7 @@ const (
 	maxV1KeyBytes = 64
 )
 
-// hidden replaces a Secret in texts.
+// hidden is the text that is printed for a Secret.
 const hidden = "[secret]"
 
 // Secret is a key of v1 or of v1a. It prints as "[secret]".
@@ -35,7 +35,7 @@ type Secret struct {
 
 func secretOf(k key) Secret { return Secret{func() key { return k }} }
 
-// key returns the key; for the zero Secret, the empty one.
+// key returns the text of the key. It is empty for the zero Secret.
 func (s Secret) key() key {
 	if s.open == nil {
 		return key{}
@@ -45,14 +45,14 @@ func (s Secret) key() key {
 
 // key is a key of v1 or of v1a.
 type key struct {
-	hmac []byte             // v1
-	ed   ed25519.PrivateKey // v1a
+	hmac []byte             // key of v1
+	ed   ed25519.PrivateKey // key of v1a
 }
 
 // NewV1 returns a new key of v1, with 256 bits of crypto/rand.
 func NewV1() Secret {
 	raw := make([]byte, newKeyBytes)
-	rand.Read(raw) // never fails, see crypto/rand
+	rand.Read(raw) // never fails; see crypto/rand
 	return secretOf(key{hmac: raw})
 }
 
@@ -69,9 +69,9 @@ func ParseSecret(text string) (Secret, error) {
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		switch {
 		case err != nil:
-			return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1)
+			return Secret{}, contract.Invalid("secret", "must be base64 after the prefix %s", prefixV1)
 		case len(raw) < minV1KeyBytes || len(raw) > maxV1KeyBytes:
-			return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d to %d",
+			return Secret{}, contract.Invalid("secret", "has %d bytes after decoding the base64, must have %d to %d",
 				len(raw), minV1KeyBytes, maxV1KeyBytes)
 		}
 		return secretOf(key{hmac: raw}), nil
@@ -80,17 +80,17 @@ func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, prefixV1a)
 	if !ok {
 		return Secret{}, contract.Invalid("secret",
-			"begins with neither %s nor %s; write %s and the base64 form of %d to %d random bytes",
+			"begins with neither %s nor %s; write %s followed by the base64 form of %d to %d random bytes",
 			prefixV1, prefixV1a, prefixV1, minV1KeyBytes, maxV1KeyBytes)
 	}
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return Secret{}, contract.Invalid("secret", "is not base64 after %s", prefixV1a)
+		return Secret{}, contract.Invalid("secret", "must be base64 after the prefix %s", prefixV1a)
 	}
 
 	// Libraries write the seed, with or without the public key.
 	if len(raw) != ed25519.SeedSize && len(raw) != ed25519.PrivateKeySize {
-		return Secret{}, contract.Invalid("secret", "has %d bytes after base64, must have %d or %d",
+		return Secret{}, contract.Invalid("secret", "has %d bytes after decoding the base64, must have %d or %d",
 			len(raw), ed25519.SeedSize, ed25519.PrivateKeySize)
 	}
 	pair := ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize])
@@ -160,7 +160,7 @@ func parsePair(text []byte) (p Pair, err error) {
 	}
 	// Both forms parse, so the order has to be checked.
 	if p.V1.key().hmac == nil || p.V1a.key().ed == nil {
-		return Pair{}, contract.Errorf(duly.CodeCorrupt, "a sealed secret has its keys in the wrong order")
+		return Pair{}, contract.Errorf(duly.CodeCorrupt, "the keys of a sealed secret are in the wrong order; rotate the secret")
 	}
 	return p, nil
 }

@@ -36,7 +36,7 @@ func ParseVersions(names []string) (Versions, error) {
 		case "v1a":
 			v.V1a = true
 		default:
-			return Versions{}, contract.Invalid("sign", "has %q, may have v1 and v1a", name)
+			return Versions{}, contract.Invalid("sign", "has %q, may have only v1 and v1a", name)
 		}
 	}
 	return v.orDefault(), nil
@@ -53,8 +53,8 @@ func (v Versions) orDefault() Versions {
 // concurrent use.
 type Signer struct {
 	versions Versions
-	pairs    []Pair // the newest first
-	macs     []*mac // of the keys of v1 in pairs
+	pairs    []Pair // pairs of the live generations, the newest first
+	macs     []*mac // for each pair, the mac of its v1 key
 }
 
 func newSigner(versions Versions, pairs []Pair) *Signer {
@@ -66,13 +66,13 @@ func newSigner(versions Versions, pairs []Pair) *Signer {
 	return s
 }
 
-var errBadID = errors.New("a webhook-id must not be empty, nor have a dot, a space or a control character")
+var errBadID = errors.New("a webhook-id must not be empty, and must not contain a dot, a space or a control character")
 
 // Sign returns the value of the header webhook-signature: one signature for each
 // live secret and each version, the newest secret first. at is rounded down to whole
 // seconds, like the header webhook-timestamp ([Timestamp]).
 func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
-	// A dot separates the parts of the signed text, so an ID must not have one.
+	// A dot separates the parts of the signed text, so an ID must not contain a dot.
 	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r <= ' ' || r >= 0x7f }) {
 		return "", errBadID
 	}
@@ -88,7 +88,7 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 			header = appendSignature(header, "v1,", m.sum(head, body))
 		}
 	}
-	// Most targets use v1 alone.
+	// Most targets use only v1.
 	if !s.versions.V1a {
 		return string(header), nil
 	}
@@ -120,7 +120,7 @@ func (m *mac) sum(head, body []byte) []byte {
 	defer m.hashes.Put(h)
 	h.Reset()
 	h.Write(head)
-	h.Write(body) // without a copy
+	h.Write(body) // reads the body without a copy
 	return h.Sum(nil)
 }
 

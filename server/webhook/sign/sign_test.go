@@ -37,7 +37,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// C16.45: two jobs never share a webhook-id. C16.44: one job always has the same.
+// C16.45: two different jobs never have the same webhook-id. C16.44: one job always has the same
+// webhook-id.
 func FuzzID(f *testing.F) {
 	f.Add("a", "b", "c.d", true, "a", "b", "c", false)
 	f.Add("a.b", "c", "d", false, "a", "b.c", "d", false)
@@ -145,12 +146,12 @@ func TestParseSecret(t *testing.T) {
 	}
 }
 
-// C16.57: no form of printing shows a secret, also inside other values.
+// C16.57: no form of printing shows a secret, not even if it is inside another value.
 func TestSecretsPrintAsHidden(t *testing.T) {
 	t.Parallel()
 	pair := NewPair()
 	signer := newSigner(Versions{}, []Pair{pair})
-	if _, err := signer.Sign("a", time.Time{}, nil); err != nil { // its hashes hold the key
+	if _, err := signer.Sign("a", time.Time{}, nil); err != nil { // its pooled hashes hold the key
 		t.Fatal(err)
 	}
 	outer := struct {

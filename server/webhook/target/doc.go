@@ -1,23 +1,22 @@
-// Package target stores the registered targets of HTTP push and the secrets of
-// namespaces, and finds the destinations of jobs.
+// Package target stores the registered targets of HTTP push and the secrets of namespaces, and
+// finds the destinations of jobs.
 //
-// An engine stores a target as a version and a text, which only this package parses.
-// Headers and secrets of targets are sealed (package seal) before an engine gets them, each
-// for its namespace, target and generation. The record without a name has the secret of its
-// namespace.
+// An engine stores a target as a version and a text, which only this package parses. Headers and
+// secrets of targets are sealed (package seal) before an engine gets them, each for its namespace,
+// target and generation. The record without a name has the secret of its namespace.
 //
 // # Changes
 //
-// A change reads the record, changes it, and stores it under its version. If another
-// server has changed the record meanwhile, the change is repeated. So a rotation and a
-// disable at the same time both succeed.
+// A change reads the record, changes it, and stores it under its version. If another server has
+// changed the record since, the change is repeated. So a rotation and a disable at the same time
+// both succeed.
 //
 // # Destinations
 //
-// A [Resolver] finds the destination of a job when it is sent: the job's own, or else that
-// of its queue. It caches records and configurations of queues for a second, so a change
-// applies on every server within two. The secret of a namespace is created when a job
-// without another secret is sent.
+// A [Resolver] finds the destination of a job when it is sent: the job's own, or else that of its
+// queue. It caches records and configurations of queues for a second, so a change applies on every
+// server within two. The secret of a namespace is created when a job without another secret is
+// sent.
 //
 // # What happens on each failure
 //

@@ -27,7 +27,7 @@ func Example() {
 	}))
 	defer received.Close()
 
-	engine := dulytest.New(nil) // or that of package open
+	engine := dulytest.New(nil) // in a program, the engine of package open
 	folder, err := os.MkdirTemp("", "")
 	if err != nil {
 		log.Fatal(err)

@@ -63,13 +63,13 @@ type prepared struct {
 	url       *url.URL
 	headers   map[string]string
 	versions  sign.Versions
-	transport *guard.Transport // for its CA; nil without a CA
+	transport *guard.Transport // transport for the target's CA; nil without a CA
 
 	mu      sync.Mutex
-	signers map[sign.Versions]cachedSigner // of the record's secret
+	signers map[sign.Versions]cachedSigner // signers with the record's secret, by versions
 }
 
-// cachedSigner is a signer with the time at which it must be replaced; zero: never.
+// cachedSigner is a signer and the time at which it must be replaced. A zero time means never.
 type cachedSigner struct {
 	signer *sign.Signer
 	until  time.Time
@@ -94,14 +94,15 @@ func (r *Resolver) Resolve(ctx context.Context, d *duly.Delivery) (*dispatch.Rou
 	// The job waits, because the queue may get a URL again.
 	if text == "" {
 		err := contract.Errorf(duly.CodeNotFound,
-			"the job has no callback, and queue %s has no push_url any more; set one", d.Queue)
+			"the job has no callback, and queue %s no longer has a push_url; set one", d.Queue)
 		return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Err: err}
 	}
 	route.To, err = r.Destination(ctx, d.Namespace, text)
 	return route, err
 }
 
-// firstDestination returns the destination of the job, or else of its queue; "" for none.
+// firstDestination returns the destination of the job, or else of its queue; or "" if neither has
+// one.
 func firstDestination(ofJob, ofQueue string) string {
 	text := cmp.Or(ofJob, ofQueue)
 	if text == duly.NoDestination {
@@ -120,14 +121,15 @@ func (r *Resolver) Destination(ctx context.Context, namespace, text string) (*we
 	if err != nil {
 		return nil, err
 	}
-	// Only jobs wait for a disabled target. Target, for tests, does not get here.
+	// Only jobs wait for a disabled target. The method Target, for tests of targets, does not come
+	// here.
 	if p.record.Disabled {
 		return nil, &dispatch.Postponed{Reason: dispatch.Disabled, Target: name}
 	}
 	return r.targetDestination(ctx, namespace, name, p)
 }
 
-// Target returns the destination of a target, also of a disabled one.
+// Target returns the destination of a target, even if the target is disabled.
 func (r *Resolver) Target(ctx context.Context, namespace, name string) (*webhook.Destination, error) {
 	p, err := r.prepare(ctx, namespace, name)
 	if err != nil {
@@ -139,7 +141,7 @@ func (r *Resolver) Target(ctx context.Context, namespace, name string) (*webhook
 // Disable implements [dispatch.Resolver].
 func (r *Resolver) Disable(ctx context.Context, namespace, name string) error {
 	err := r.store.Enable(ctx, namespace, name, false)
-	// It expires also after an error, which may hide a success.
+	// The entry expires even after an error, because the change may have succeeded.
 	r.targets.expire([2]string{namespace, name})
 	return err
 }
@@ -188,7 +190,7 @@ func (r *Resolver) targetDestination(
 func (r *Resolver) signer(
 	ctx context.Context, namespace, name string, p *prepared, with sign.Versions,
 ) (*sign.Signer, error) {
-	// Without a secret of its own, a target uses that of its namespace.
+	// A target without a secret uses the secret of its namespace.
 	if p == nil || len(p.record.Secrets) == 0 {
 		name = ""
 		var err error
@@ -197,7 +199,7 @@ func (r *Resolver) signer(
 		}
 	}
 
-	// A signer is made once and used by all tries, until one of its secrets ends.
+	// A signer is created once and used by all tries, until one of its secrets ends.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := r.store.clock.Now()
@@ -214,7 +216,7 @@ func (r *Resolver) signer(
 	return signer, nil
 }
 
-// unreadable returns the error of a target whose secret or headers do not open.
+// unreadable returns the error of a target whose secret or headers can't be opened.
 func unreadable(name string, err error) error {
 	return &dispatch.Postponed{Reason: dispatch.Unreadable, Target: name, Err: err}
 }
@@ -226,7 +228,7 @@ func (r *Resolver) prepare(ctx context.Context, namespace, name string) (*prepar
 		if err != nil {
 			return nil, &dispatch.Postponed{Reason: dispatch.Unknown, Target: name, Err: err}
 		}
-		// A target that was deleted and created again may have the version of the old one.
+		// A target that was deleted and created again may have the version of the old target.
 		if old != nil && old.version == version && reflect.DeepEqual(old.record, rec) {
 			return old, nil
 		}
@@ -234,14 +236,15 @@ func (r *Resolver) prepare(ctx context.Context, namespace, name string) (*prepar
 	})
 }
 
-// readOrCreate reads a record. Without a name, it creates the namespace's one if needed.
+// readOrCreate reads a record. If the name is empty, it reads the record of the namespace, and
+// creates it if it is missing.
 func (r *Resolver) readOrCreate(ctx context.Context, namespace, name string) (*record, int64, error) {
 	if name == "" {
 		return r.store.namespaceSecret(ctx, namespace)
 	}
 	rec, version, err := r.store.read(ctx, namespace, name)
 	if errors.Is(err, duly.ErrNotFound) {
-		err = contract.Errorf(duly.CodeNotFound, "there is no target %s; create it, or its jobs wait", name)
+		err = contract.Errorf(duly.CodeNotFound, "there is no target %s; create it, because its jobs wait for it", name)
 	}
 	return rec, version, err
 }
@@ -324,7 +327,8 @@ func (c *cache[K, V]) get(now time.Duration, key K, read func(old V) (V, error))
 	e.used = now
 	c.mu.Unlock()
 
-	// The lock of the entry lets one caller read, while others of the key wait for its value.
+	// The lock of the entry lets one caller read, while other callers with the same key wait for
+	// the value.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known && now-e.at < freshTime {
@@ -384,7 +388,7 @@ func (c *cache[K, V]) expire(key K) {
 // expireAll makes the next get of every key read its value.
 func (c *cache[K, V]) expireAll() {
 	c.mu.Lock()
-	// expire takes the lock itself, and waits for readers of each key.
+	// expire takes the lock itself, and waits for callers that are reading a value.
 	keys := slices.Collect(maps.Keys(c.entries))
 	c.mu.Unlock()
 	for _, key := range keys {

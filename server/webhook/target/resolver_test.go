@@ -187,7 +187,7 @@ func TestRotation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := time.Now() // the library compares it
+		now := time.Now() // real time, because the library compares it
 		signature, err := to.Signer.Sign("id", now, []byte("body"))
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A target with a CA has connections of its own, which are closed with it.
+// A target with a CA has separate connections, which are closed when the target is deleted.
 func TestCA(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
@@ -273,7 +273,7 @@ func TestFirstRotationOverlapsWithTheNamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := time.Now() // the library compares it
+		now := time.Now() // real time, because the library compares it
 		signature, err := to.Signer.Sign("id", now, []byte("body"))
 		if err != nil {
 			t.Fatal(err)

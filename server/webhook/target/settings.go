@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// The bounds of a target.
+// The limits of a target.
 const (
 	MaxConcurrency = 10_000
 	MaxStatuses    = 100
@@ -32,21 +32,23 @@ type Settings struct {
 	Headers map[string]string
 	// Timeout is 1 s to 10 min. Default 10 s.
 	Timeout time.Duration
-	// Success has more statuses for success, Permanent those that bury the job: 200 to 599.
+	// Success has further statuses that count as success, Permanent those that bury the job. Both
+	// have statuses from 200 to 599.
 	Success, Permanent []int
-	// Concurrency bounds the requests in flight of each server. Default 64.
+	// Concurrency is the maximum number of requests in flight for each server. Default 64.
 	Concurrency int
 	// Rate bounds the requests per second of each server. Default: no bound.
 	Rate duly.Rate
 	// Sign lists v1, v1a, or both. Default v1.
 	Sign []string
-	// CA has more authorities, in PEM. Default: only those of the system.
+	// CA has additional certificate authorities, in PEM. By default, only those of the system are
+	// trusted.
 	CA string
 	// Disabled targets get no requests.
 	Disabled bool
 }
 
-// WithDefaults returns the settings with their defaults.
+// WithDefaults returns the settings with the defaults filled in.
 func (s Settings) WithDefaults() Settings {
 	if s.Method == "" {
 		s.Method = "POST"
@@ -92,7 +94,7 @@ func (s Settings) Validate(g *guard.Guard) error {
 	if s.Concurrency < 1 || s.Concurrency > MaxConcurrency {
 		f.Add("concurrency", "is %d, must be between 1 and %d", s.Concurrency, MaxConcurrency)
 	}
-	// The bounds are those of a queue's rate.
+	// The limits are the same as those of a queue's rate.
 	f.Take(contract.ValidateConfig(duly.QueueConfig{Rate: s.Rate}))
 	if _, err := sign.ParseVersions(s.Sign); err != nil {
 		f.Take(err)
@@ -137,7 +139,7 @@ type record struct {
 	URL         string       `json:"url,omitempty"`
 	Method      string       `json:"method,omitempty"`
 	HeaderNames []string     `json:"header_names,omitempty"`
-	Headers     []byte       `json:"headers,omitempty"` // sealed
+	Headers     []byte       `json:"headers,omitempty"` // sealed headers
 	Timeout     int64        `json:"timeout_ms,omitempty"`
 	Success     []int        `json:"success,omitempty"`
 	Permanent   []int        `json:"permanent,omitempty"`
@@ -147,28 +149,28 @@ type record struct {
 	Sign        []string     `json:"sign,omitempty"`
 	CA          string       `json:"ca,omitempty"`
 	Disabled    bool         `json:"disabled,omitempty"`
-	Secrets     []generation `json:"secrets,omitempty"` // the newest first
+	Secrets     []generation `json:"secrets,omitempty"` // generations of the secret, the newest first
 }
 
 // generation is one generation of a secret.
 type generation struct {
 	Number uint64 `json:"number"`
 	Sealed []byte `json:"sealed"`
-	Until  int64  `json:"until_ms,omitempty"` // 0: no end
+	Until  int64  `json:"until_ms,omitempty"` // 0 means that the generation has no end
 }
 
 // setSettings replaces the settings, and seals the headers.
 func (r *record) setSettings(ring *seal.Ring, namespace, name string, s Settings) {
 	r.URL, r.Method, r.Timeout = s.URL, s.Method, s.Timeout.Milliseconds()
 	r.Success, r.Permanent, r.Concurrency = s.Success, s.Permanent, s.Concurrency
-	// A negative rate means none.
+	// A negative rate means no rate limit.
 	r.PerSecond, r.Burst = max(s.Rate.PerSecond, 0), s.Rate.Burst
 	r.Sign, r.CA, r.Disabled = s.Sign, s.CA, s.Disabled
 
-	// Names are shown to readers, and values are sealed: they are credentials.
+	// Readers see the names, but the values are sealed, because they may be credentials.
 	r.HeaderNames, r.Headers = nil, nil
 	if len(s.Headers) > 0 {
-		text, _ := json.Marshal(s.Headers) // never fails
+		text, _ := json.Marshal(s.Headers) // marshaling a map of strings never fails
 		r.HeaderNames = slices.Sorted(maps.Keys(s.Headers))
 		r.Headers = ring.Seal(text, headerPlace(namespace, name))
 	}
@@ -233,14 +235,14 @@ func (r *record) setSecrets(set sign.Set) {
 func parse(settings []byte) (*record, error) {
 	r := &record{}
 	if err := json.Unmarshal(settings, r); err != nil {
-		return nil, contract.Errorf(duly.CodeInternal, "a stored target can't be read; set it again")
+		return nil, contract.Errorf(duly.CodeInternal, "the stored settings of a target can't be read; set the target again")
 	}
 	return r, nil
 }
 
 // encode returns the stored form of the record.
 func (r *record) encode() []byte {
-	text, _ := json.Marshal(r) // never fails
+	text, _ := json.Marshal(r) // marshaling a record never fails
 	return text
 }
 

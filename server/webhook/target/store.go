@@ -13,11 +13,11 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// maxConflicts is how often a change is repeated after a conflict.
+// maxConflicts is the number of repetitions of a change after conflicts.
 const maxConflicts = 10
 
-// OpenKeys reads a file with the keys that seal secrets, one per line. The first key seals.
-// If the file does not exist, OpenKeys creates it with a new key. Only its owner can read it.
+// OpenKeys reads a file with the keys that seal secrets, one per line. The first key seals. If the
+// file does not exist, OpenKeys creates it with a new key. Only the file's owner can read it.
 func OpenKeys(path string) (*seal.Ring, error) { return seal.Create(path) }
 
 // Store stores targets and secrets. It is safe for concurrent use.
@@ -67,7 +67,7 @@ func (s *Store) List(
 // Put creates a target, or replaces its settings. keys, if not nil, replace its own secret
 // without an overlap. Otherwise its secret stays.
 func (s *Store) Put(ctx context.Context, namespace, name string, settings Settings, keys *sign.Pair) error {
-	// The guard may have changed since. The transport refuses such a target later.
+	// The settings of the guard may change later. In that case the transport refuses the target.
 	if err := settings.Validate(s.guard); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s *Store) Put(ctx context.Context, namespace, name string, settings Settin
 		if keys == nil {
 			return nil
 		}
-		// The caller brings a secret that its receiver already knows, so there is no overlap.
+		// The receiver already knows the secret that the caller brings, so there is no overlap.
 		set, err := r.secretSet(namespace, name).Rotate(s.ring, *keys, s.clock.Now(), 0)
 		if err == nil {
 			r.setSecrets(set)
@@ -85,7 +85,8 @@ func (s *Store) Put(ctx context.Context, namespace, name string, settings Settin
 	})
 }
 
-// Enable enables or disables a target; [duly.ErrNotFound]. It can be repeated.
+// Enable enables or disables a target. It returns [duly.ErrNotFound] if there is no such target. It
+// can be repeated.
 func (s *Store) Enable(ctx context.Context, namespace, name string, enabled bool) error {
 	return s.update(ctx, namespace, name, false, func(r *record) error {
 		r.Disabled = !enabled
@@ -93,13 +94,13 @@ func (s *Store) Enable(ctx context.Context, namespace, name string, enabled bool
 	})
 }
 
-// Rotate adds a secret and returns it. The previous secret signs until the end of the
-// overlap. Without keys, it makes new ones. Without a name, it rotates the secret of the
+// Rotate adds a secret and returns it. The previous secret signs until the end of the overlap. If
+// no keys are given, Rotate creates new ones. If the name is empty, it rotates the secret of the
 // namespace.
 func (s *Store) Rotate(
 	ctx context.Context, namespace, name string, keys *sign.Pair, overlap time.Duration,
 ) (sign.Pair, error) {
-	// The pair is made before the update, so a repetition stores the same one.
+	// The pair is created before the update, so a repetition stores the same pair.
 	pair := sign.NewPair()
 	if keys != nil {
 		pair = *keys
@@ -108,7 +109,7 @@ func (s *Store) Rotate(
 	err := s.update(ctx, namespace, name, name == "", func(r *record) error {
 		set := r.secretSet(namespace, name)
 		if name != "" && len(r.Secrets) == 0 && overlap > 0 {
-			// The receivers know the secret of the namespace, so that is the previous one.
+			// The receivers know the secret of the namespace, so it becomes the previous secret.
 			old, err := s.Secret(ctx, namespace, "")
 			if err != nil {
 				return err
@@ -148,7 +149,8 @@ func (s *Store) Secret(ctx context.Context, namespace, name string) (sign.Pair, 
 	return r.secretSet(namespace, "").Open(s.ring)
 }
 
-// Delete deletes a target; [duly.ErrNotFound]. Its jobs wait until it is created again.
+// Delete deletes a target. It returns [duly.ErrNotFound] if there is no such target. The target's
+// jobs wait until it is created again.
 func (s *Store) Delete(ctx context.Context, namespace, name string) error {
 	return s.records.DeleteTarget(ctx, namespace, name)
 }
@@ -186,7 +188,7 @@ func (s *Store) read(ctx context.Context, namespace, name string) (*record, int6
 	return r, stored.Version, err
 }
 
-// update changes a record, and repeats that after a conflict with another server.
+// update changes a record. After a conflict with another server it repeats the change.
 func (s *Store) update(
 	ctx context.Context, namespace, name string, create bool, change func(*record) error,
 ) error {

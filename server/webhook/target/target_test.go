@@ -120,7 +120,7 @@ func (r *rig) put(t *testing.T, name string, s Settings) {
 	}
 }
 
-// C16.21: the fields of a target, their bounds and defaults.
+// C16.21: the fields of a target have limits and defaults.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -170,7 +170,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// C16.54, C16.57: an engine gets neither a secret nor a header value in plain text.
+// C16.54, C16.57: an engine gets no secret and no header value in plain text.
 func TestStoredTextsAreSealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -198,8 +198,9 @@ func TestStoredTextsAreSealed(t *testing.T) {
 	}
 }
 
-// C16.50: the secret of a namespace is created when it is first needed. Two servers at the
-// same time create only one. A target with its own secret does not use it.
+// C16.50: the secret of a namespace is created when it is first needed. If two servers need the
+// secret at the same time, only one is created. A target with its own secret does not use that of
+// the namespace.
 func TestSecretOfTheNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -225,7 +226,7 @@ func TestSecretOfTheNamespace(t *testing.T) {
 	}
 }
 
-// A change is repeated after a conflict with another server, so both succeed.
+// A change is repeated after a conflict with another server, so both changes succeed.
 func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
