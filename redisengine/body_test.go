@@ -81,3 +81,31 @@ func (v victim) passedOver() {
 		v.Errorf("the log does not name the job %s: %s", v.id(), log.String())
 	}
 }
+
+// TestEntryOfAnotherSizeHidesNoNumber checks that a Reserve delivers no job under a wrong ID if
+// another program has put an entry of another size into the ready jobs. The jobs come again after
+// their leases.
+//
+// C13.15
+func TestEntryOfAnotherSizeHidesNoNumber(t *testing.T) {
+	t.Parallel()
+	for name, entries := range map[string][]any{
+		"Short": {-2, "short"}, "Long": {-2, strings.Repeat("long", 20)}, "Several": {-2, "8 bytes.", -1, "8 others"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRuin(t, 1, clock.NewFake())
+			r.push(duly.Job{Body: []byte("a")}, duly.Job{Body: []byte("b"), Lease: time.Minute})
+			r.locate()
+			r.do(append([]any{"ZADD", r.key(0, "ready")}, entries...)...)
+
+			got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 10})
+			if len(got) > 0 || duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), "duly check --repair") {
+				t.Fatalf("Reserve returned %+v, %v", got, err)
+			}
+			r.clock.Advance(time.Hour)
+			r.drain()
+			r.sound()
+		})
+	}
+}

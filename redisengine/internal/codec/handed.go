@@ -17,6 +17,7 @@ type Deliveries struct {
 	Now, DefaultEnd int64 // the server's time, and the end of a lease of the default length
 	N               int
 	Numbers         string // numbers of all jobs, concatenated
+	Misaligned      bool   // another program's entry has another size than a number, so no number can be read
 	Packed          Unpacker
 	policies        map[byte]policy
 	Runs, Ends      []rueidis.RedisMessage
@@ -28,8 +29,8 @@ type Deliveries struct {
 func ReadDeliveries(r []rueidis.RedisMessage) Deliveries {
 	h := Deliveries{Now: Integer(&r[1]), DefaultEnd: Integer(&r[2]), Numbers: Text(&r[3])}
 	h.Packed.Rest = Text(&r[4])
-	h.Packed.Array()
-	h.N = len(h.Numbers) / NumberSize
+	h.N = h.Packed.Array()
+	h.Misaligned = h.Packed.Bad || len(h.Numbers) != h.N*NumberSize
 	// A short answer has only bare jobs, which need none of the following parts.
 	if len(r) < 9 {
 		return h

@@ -459,6 +459,9 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		if at := h.FirstEnd(); at != 0 {
 			e.hub.LeasesGranted(q, s, at, store.Reading{Now: h.Now * 1000, Sent: asked, Received: e.Local().Mono()})
 		}
+		if h.Misaligned {
+			return e.misaligned(q)
+		}
 		// The remaining jobs were leased for callers that have left.
 		if deal(calls, &h, more, due); h.N > 0 {
 			e.Tasks.Go(func() { e.giveBack(q, s, h) })
@@ -466,6 +469,16 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 
 		return nil
 	}
+}
+
+// misaligned returns the error for jobs whose numbers can't be told apart. It leaves them leased,
+// because a wrong number would give a job the ID of another one.
+func (e *Jobs) misaligned(q *catalog.Queue) error {
+	err := contract.Errorf(duly.CodeCorrupt, "queue %s has an entry that is no job: another program has written there; "+
+		"the jobs that were reserved with it come again after their leases; run duly check --repair", q.Ref)
+	e.Settings.Logger.Error("jobs can't be read; they stay leased until their leases end",
+		"queue", q.Ref.String(), "error", err)
+	return err
 }
 
 // deal distributes the jobs of an answer to the callers, in the order in which they came. The
