@@ -150,6 +150,11 @@ var damages = []damage{
 	{"3 StrayReady", stray("ready"), "entry_without_job", false},
 	{"4 StrayLeased", stray("leased"), "entry_without_job", false},
 	{"6 StrayBlocked", stray("blocked", 0, "?", 0, "\x03abc12345678"+nobody), "entry_without_job", false},
+	{"6 EmptyBlocked", func(r *damageRig) { r.do("ZADD", r.key(0, "blocked"), "0.5", "") }, "entry_without_job", false},
+	{"14 AliasWithoutName", func(r *damageRig) {
+		v := r.take("plain")
+		v.on("HSET", "alias", "", v.number)
+	}, "alias_without_job", false},
 	{"6 BlockedAtAnotherPlace", func(r *damageRig) {
 		v := r.take("behind")
 		m := v.member()
@@ -330,6 +335,14 @@ var damages = []damage{
 	{"18 CounterIsNoNumber", func(r *damageRig) {
 		r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at",
 			"now")
+	}, "counters_differ", false},
+	{"18 CounterCannotGrow", func(r *damageRig) {
+		r.do("HSET", r.key(0, "tally"), "delivered", "9223372036854775807", "failed", "007", "later", "99999999999999999999")
+	}, "counters_differ", false},
+	{"18 CountersOfARepairAreNoNumbers", func(r *damageRig) {
+		r.do("HSET", r.key(0, "tally"), "died", "", "dropped", "9223372036854775807")
+		recordCut("plain", 7)(r)
+		stray("ready")(r)
 	}, "counters_differ", false},
 	{"18 TallyLost", func(r *damageRig) {
 		v := r.take("plain")

@@ -24,7 +24,8 @@ local function look_at()
   flush()
   alias_now, busy_now, policies_now, places_now = {}, {}, {}, {}
   local j = gather({n}, {call('HGET', records, n)})[1]
-  if entry ~= '' and call('ZSCORE', blocked, entry) then j.member = entry end
+  -- An empty number may be an empty member of the blocked set, which would hide all the others.
+  if (entry ~= '' or n == '') and call('ZSCORE', blocked, entry) then j.member = entry end
   return j, judge(j)
 end
 

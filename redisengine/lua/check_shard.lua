@@ -4,7 +4,7 @@
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 --         schedules ticks
 -- ARGV    clock version limits  as in reserve
---         repair  '1' to repair
+--         repair  '1' to repair; 'numbers' to remove the counters that are no numbers, and nothing else
 --         seen    the snapshot that the previous call returned; '' at the first call
 -- RETURNS {'config', value}
 --         {'ok', {{kind, detail}, ...}, snapshot}: snapshot is not '' if jobs are deliverable or a tick is due without
@@ -17,19 +17,22 @@ check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
 
--- What is no number would end other scripts in their middle. The bucket of a rate alone has fractions.
+-- What is no number would end other scripts in their middle, and so would one that HINCRBY cannot add to. The bucket of
+-- a rate alone has fractions.
 local fields = {'later', 'bucket_taken', 'bucket_at', unpack(counters)}
 local texts, broken, totals = call('HMGET', tally, unpack(fields)), {}, {}
 for i, field in ipairs(fields) do
   local text = texts[i]
-  local form = string.sub(field, 1, 7) == 'bucket_' and '^[%d.e+-]+$' or '^%-?%d+$'
-  totals[field] = text and #text <= 24 and string.find(text, form) and tonumber(text)
+  local form = string.sub(field, 1, 7) == 'bucket_' and '^[%d.e+-]+$' or '^%-?[1-9]%d*$'
+  local number = text and #text <= 24 and (text == '0' or string.find(text, form)) and tonumber(text)
+  totals[field] = number and math.abs(number) < 2 ^ 53 and number
   if text and not totals[field] then
     broken[#broken + 1] = field
     found('counters_differ', field .. ' is no number')
   end
 end
-if repair == '1' and #broken > 0 then call('HDEL', tally, unpack(broken)) end
+if repair ~= '0' and #broken > 0 then call('HDEL', tally, unpack(broken)) end
+if repair == 'numbers' then return {'ok', faults, ''} end
 
 local sizes = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead}) do sizes[i] = call('ZCARD', set) end

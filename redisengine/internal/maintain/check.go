@@ -53,7 +53,7 @@ func (c *check) markersAgain(ctx context.Context) error {
 		return err
 	}
 	for _, s := range c.silent {
-		if _, err := c.totals(ctx, s.ShardRef, s.standing); err != nil {
+		if _, err := c.totals(ctx, s.ShardRef, c.repair(), s.standing); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,13 @@ func (c *check) queue(ctx context.Context, ref duly.QueueRef) error {
 
 // shard checks one shard, and repeats that while it repairs faults.
 func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err error) {
+	if c.p.Repair {
+		// The repair of a job adds to the counters, which fails for a counter that is no number.
+		if _, err := c.totals(ctx, at, "numbers", ""); err != nil {
+			return false, err
+		}
+	}
+
 	for pass := range checkPasses {
 		repaired := c.report.Repaired
 		jobs, there, err := c.walk(ctx, at, pass == 0)
@@ -34,7 +41,7 @@ func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err
 		if err := c.schedules(ctx, at); err != nil {
 			return false, err
 		}
-		standing, err := c.totals(ctx, at, "")
+		standing, err := c.totals(ctx, at, c.repair(), "")
 		if err != nil {
 			return false, err
 		}
@@ -165,10 +172,11 @@ func entryText(of, name, value string) string {
 }
 
 // totals checks a shard's counters and its marker. If jobs are deliverable without a marker, it
-// returns the state of the shard. seen is the state at the previous check, or "".
-func (c *check) totals(ctx context.Context, at catalog.ShardRef, seen string) (standing string, err error) {
+// returns the state of the shard. repair is an argument of the script. seen is the state at the
+// previous check, or "".
+func (c *check) totals(ctx context.Context, at catalog.ShardRef, repair, seen string) (standing string, err error) {
 	_, err = c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
-		r, err := c.e.Call(ctx, q, s, store.ScriptCheckShard, s.Limits, c.repair(), seen)
+		r, err := c.e.Call(ctx, q, s, store.ScriptCheckShard, s.Limits, repair, seen)
 		if err != nil {
 			return err
 		}

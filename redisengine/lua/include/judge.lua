@@ -147,7 +147,7 @@ function wrong_entry(of, name, n)
     local runs = j and j.state == 'leased' and replaceable(j)
     return not (runs and name == (kind == 'r' and merge_alias(j, 'r') or 'o' .. j.n)) and 'merge_key_wrong' or nil
   end
-  return not (j and name == j.id) and 'alias_without_job' or nil
+  return not (j and name ~= '' and name == j.id) and 'alias_without_job' or nil
 end
 
 -- wrong_policy returns the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose
