@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
@@ -124,4 +125,29 @@ func TestCheckFindsADueTickWithoutAMarker(t *testing.T) {
 		t.Errorf("the marker announces %v, want %d", score, due)
 	}
 	r.sound()
+}
+
+// TestLostRecordHidesNoNewSchedule checks that a read of due schedules, which removes a tick
+// without a schedule, keeps a schedule that was put under the name meanwhile (C17.129).
+func TestLostRecordHidesNoNewSchedule(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t, 1, 1)
+	_, err := r.e.PutSchedule(t.Context(), damageQueue, duly.Schedule{Name: "nightly", Spec: "@daily"})
+	must(t, err)
+
+	// Another process has read the tick before the Put.
+	before := redisengine.Config{URL: withPrefix(r.server.URL(), r.prefix), Manual: true, Clock: r.clock}
+	other, err := redisengine.Open(t.Context(), redisengine.Sending(before, func(name, source string) string {
+		if name == "schedule_list" {
+			source = strings.Replace(source, "return {'ok', us, list,", "return {'ok', us, {'nightly', ''},", 1)
+		}
+		return source
+	}))
+	must(t, err)
+	defer other.Close()
+	_, err = other.DueSchedules(t.Context(), damageQueue, 0)
+	must(t, err)
+	if _, err := r.e.GetSchedule(t.Context(), damageQueue, "nightly"); err != nil {
+		t.Error(err)
+	}
 }
