@@ -164,6 +164,30 @@ func TestForeignLibraryIsLogged(t *testing.T) {
 	}
 }
 
+// TestForeignFunctionsAreNotCalled checks that functions of another library with the names of
+// duly's are not called. An engine that must use functions does not open.
+//
+// C11.17
+func TestForeignFunctionsAreNotCalled(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	foreign := "#!lua name=foreign\n"
+	for _, name := range []string{"push", "reserve", "settle", "topic_publish"} {
+		foreign += fmt.Sprintf("redis.register_function('%s', function() return {'ok'} end)\n", lua.Load(name).Function)
+	}
+	server.Must("FUNCTION", "LOAD", foreign)
+
+	e, log := openLogged(t, server.URL())
+	exercise(t, e)
+	if log.Count("setting=scripts") != 1 || len(log.Lines("FUNCTION DELETE")) != 1 {
+		t.Errorf("unexpected log: %s", log)
+	}
+	_, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?scripts=functions"})
+	if !errors.Is(err, duly.ErrUnsupported) || !strings.Contains(err.Error(), "FUNCTION DELETE") {
+		t.Errorf("Open returned %v", err)
+	}
+}
+
 // TestFunctionsAreLoadedAfterAFailover checks that a replica without the functions gets them
 // after a failover.
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -70,11 +71,15 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 // did not answer, the first call to it loads the libraries.
 func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 	var named sync.Map // names of libraries that were already logged
-	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
+	var taken atomic.Pointer[duly.Error]
+	err := l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
 		for _, library := range libraries {
 			err := client.Do(ctx, library.load(client.B())).Error()
 			switch {
 			case err == nil:
+			case areNamesTaken(err):
+				// Calls would run the functions of the other library.
+				taken.Store(l.namesTaken(err))
 			// Libraries of other versions have other names, so a library with this name has the
 			// same text.
 			case !isLoaded(err):
@@ -88,6 +93,17 @@ func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 		}
 		return nil
 	})
+	if other := taken.Load(); err == nil && other != nil {
+		return other
+	}
+	return err
+}
+
+// namesTaken returns the error for another library that has the names of duly's functions.
+func (l *libraries) namesTaken(err error) *duly.Error {
+	return &duly.Error{Code: duly.CodeUnsupported, Cause: err, Message: fmt.Sprintf(
+		"redis at %s: another library has a function of duly's name (%s); find it with FUNCTION LIST and remove it on "+
+			"every primary: FUNCTION DELETE NAME", l.where(), cause(err))}
 }
 
 // isForeign reports whether a node has a library with this name and another text. It returns

@@ -30,6 +30,13 @@ func isLoaded(err error) bool {
 	return ok && strings.Contains(e.Error(), "already exists")
 }
 
+// areNamesTaken reports whether FUNCTION LOAD failed because another library has a function with the
+// name of one of the library's.
+func areNamesTaken(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(strings.TrimPrefix(e.Error(), "ERR "), "Function ") && isLoaded(err)
+}
+
 // Script is a Lua script that can be sent.
 type Script struct {
 	Name   string // name in log lines
