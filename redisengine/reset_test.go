@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 func openLogged(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
@@ -71,6 +72,42 @@ func TestDestroyIsNoReset(t *testing.T) {
 	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 	if err != nil || len(ds) != 0 || log.Count("store reset") != 0 {
 		t.Errorf("after a destroy: %v, %v, log %q", ds, err, log)
+	}
+}
+
+// TestDestroyedQueueIsNotRestored checks that an answer which a shard gave before the queue was
+// destroyed does not bring the queue back, and is no reset (C4.71).
+func TestDestroyedQueueIsNotRestored(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	answer := ""
+	late := redisengine.Sending(redisengine.Config{URL: withPrefix(server.URL(), prefix)},
+		func(name, source string) string {
+			if name == "peek" {
+				return "#!lua flags=no-writes\nreturn {'config', '" + answer + "'}"
+			}
+			return source
+		})
+	e, err := redisengine.Open(t.Context(), late)
+	must(t, err)
+	defer e.Close()
+	other := open(t, withPrefix(server.URL(), prefix))
+	must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 2}))
+	stored := server.Must("GET", store.ShardTag(prefix, duly.Q("q"), 0)+"config").(string)
+	for _, b := range []byte(stored) {
+		answer += fmt.Sprintf(`\%03d`, b)
+	}
+	must(t, other.Destroy(t.Context(), duly.Q("q")))
+
+	if _, err := e.Peek(t.Context(), duly.Q("q")); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("Peek returned %v", err)
+	}
+	page, err := other.Queues(t.Context(), "", duly.PageParams{})
+	if err != nil || len(page.Names) > 0 {
+		t.Errorf("after a destroy there are the queues %v, %v", page.Names, err)
+	}
+	if reset := e.LastReset(); len(reset.Queues) > 0 {
+		t.Errorf("a destroy was taken for a reset: %+v", reset)
 	}
 }
 

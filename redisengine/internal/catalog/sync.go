@@ -41,7 +41,7 @@ func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(versi
 			return q, nil
 		}
 
-		left, held, err := e.ShardConfig(ctx, ref)
+		left, held, err := e.ShardConfig(ctx, ref, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -113,6 +113,10 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 		if err != nil || held == nil {
 			return err
 		}
+		// The shard may have answered before the queue was destroyed, so it is read again.
+		if _, held, err = e.ShardConfig(ctx, q.Ref, other.Shard.Index); err != nil || held == nil {
+			return err
+		}
 		return e.restore(ctx, held)
 	case now.Tomb:
 		return e.FinishDestroy(ctx, now)
@@ -159,10 +163,11 @@ func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	return q, nil
 }
 
-// ShardConfig reads the configuration of a queue's first shard. It returns the stored value and
-// the queue that it describes.
-func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left string, held *Queue, err error) {
-	msg, err := e.Link.Do(ctx, e.Link.B().Get().Key(store.ShardTag(e.Prefix, ref, 0)+"config").Build())
+// ShardConfig reads the configuration of a shard. It returns the stored value and the queue that it
+// describes.
+func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef, index int) (left string, held *Queue,
+	err error) {
+	msg, err := e.Link.Do(ctx, e.Link.B().Get().Key(store.ShardTag(e.Prefix, ref, index)+"config").Build())
 	if err != nil {
 		return "", nil, err
 	}

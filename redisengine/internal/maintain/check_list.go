@@ -189,7 +189,7 @@ func (c *check) named(ctx context.Context, namespace, list string, names []strin
 // rewrite replaces a configuration that can't be read with that of the queue's first shard. If the
 // shard's copy is damaged too, rewrite uses the default configuration and counts the shards.
 func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
-	left, held, err := c.e.ShardConfig(ctx, ref)
+	left, held, err := c.e.ShardConfig(ctx, ref, 0)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (c *check) listed(ctx context.Context, namespace, list string, names []stri
 		}
 
 		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
-		_, held, err := c.e.ShardConfig(ctx, ref)
+		_, held, err := c.e.ShardConfig(ctx, ref, 0)
 		if err != nil {
 			return err
 		}
