@@ -7,14 +7,14 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// hidden replaces a token in texts.
+// hidden replaces a token in printed texts.
 const hidden = "***"
 
 // address is a server and the token for it.
 type address struct {
 	scheme, host string
-	namespace    string // of an engine's URL; "" for an admin's
-	token        string // "" for requests without one
+	namespace    string // namespace in an engine's URL; "" in an admin's URL
+	token        string // token for the requests; "" for requests without a token
 }
 
 // String returns the address without its token.
@@ -35,8 +35,8 @@ const (
 	adminForm  = "http(s)://TOKEN@HOST"
 )
 
-// parseAddress reads a URL of the form. No error repeats a part of it, because even a mistyped URL
-// has a token. The token of the URL overrides the other one.
+// parseAddress reads a URL of the form. No error repeats a part of the URL, because even a mistyped
+// URL may contain a token. A token in the URL overrides the parameter token.
 func parseAddress(text, token, form string) (a address, err error) {
 	bad := func(problem string) (address, error) {
 		return address{}, contract.Invalid("url", "%s; write it like %s", problem, form)
@@ -64,11 +64,11 @@ func parseAddress(text, token, form string) (a address, err error) {
 	}
 	// Otherwise each request would fail because of its header.
 	if !isPrintable(token) {
-		return address{}, contract.Invalid("token", "has a character that no token has; copy it completely, without spaces")
+		return address{}, contract.Invalid("token", "has a character that no token has; copy the token completely, without spaces")
 	}
 
 	a = address{scheme: u.Scheme, host: u.Host, token: token}
-	// An escaped slash stays escaped, so the check of the name refuses it.
+	// An escaped slash stays escaped, so the check of the namespace's name refuses it.
 	a.namespace = strings.Trim(u.EscapedPath(), "/")
 	if form == adminForm && a.namespace != "" {
 		return bad("has a path")

@@ -20,13 +20,13 @@ import (
 type AdminConfig struct {
 	// URL is http(s)://TOKEN@HOST. The token has the right admin for all namespaces.
 	URL string `json:"-"`
-	// Token is for a URL without one.
+	// Token is used if the URL has no token.
 	Token string `json:"-"`
-	// TLS and Client are those of [Config].
+	// TLS and Client are like the fields of [Config].
 	TLS    *tls.Config `json:"-"`
 	Client *http.Client
-	// Timeout is that of [Config]. It does not bound the answers of Check and Backup. Default
-	// 30 s.
+	// Timeout is like the field of [Config]. It does not limit the duration of the answers of Check
+	// and Backup. Default 30 s.
 	Timeout time.Duration
 }
 
@@ -34,7 +34,7 @@ type AdminConfig struct {
 func (c AdminConfig) String() string {
 	a, err := parseAddress(c.URL, c.Token, adminForm)
 	if err != nil {
-		// A URL that cannot be parsed may still have a token.
+		// A URL that cannot be parsed may still contain a token, so it is not printed.
 		return "httpengine.AdminConfig with a bad URL"
 	}
 	return a.String()
@@ -66,7 +66,7 @@ func (a *Admin) String() string { return a.link.String() }
 // GoString is String, for %#v.
 func (a *Admin) GoString() string { return a.String() }
 
-// Close closes the connections. It may be repeated.
+// Close closes the connections. Close may be called repeatedly.
 func (a *Admin) Close() error {
 	a.link.close()
 	return nil
@@ -88,12 +88,12 @@ func (a *Admin) Check(ctx context.Context, p contract.CheckParams) (report contr
 	return report, err
 }
 
-// readCheck reads lines until the one with the report.
+// readCheck reads lines until the line with the report.
 func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none contract.CheckReport, err error) {
 	lines := bufio.NewScanner(body)
 	// The default bound would refuse a last line with many faults.
 	lines.Buffer(nil, maxLine)
-	// A line that breaks off must not be parsed as a whole one.
+	// A line that breaks off must not be parsed as if it were complete.
 	lines.Split(wholeLines)
 
 	for lines.Scan() {
@@ -129,7 +129,7 @@ func wholeLines(data []byte, _ bool) (advance int, line []byte, err error) {
 // a part of a copy, which is useless.
 func (a *Admin) Backup(ctx context.Context, w io.Writer) error { return a.BackupOf(ctx, "", w) }
 
-// BackupOf is Backup of a pool of the server, "" for the default one.
+// BackupOf is like Backup, for one pool of the server. The name "" means the default pool.
 func (a *Admin) BackupOf(ctx context.Context, pool string, w io.Writer) error {
 	r := request{method: "POST", path: "/admin/backup", query: inPool(pool), stream: true}
 	return a.link.exchange(ctx, r, func(resp *http.Response, body io.Reader) error {
@@ -164,8 +164,8 @@ func (a *Admin) CreateToken(ctx context.Context, t contract.Token) (secret strin
 	return a.CreateTokenIn(ctx, "", t)
 }
 
-// CreateTokenIn is CreateToken, and places the namespace in a pool of the server, unless pool is
-// "". It returns [duly.ErrConflict] for a namespace that is in another pool.
+// CreateTokenIn is like CreateToken. If pool is not "", it also places the namespace in that pool
+// of the server. It returns [duly.ErrConflict] for a namespace that is in another pool.
 func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t contract.Token) (secret string, err error) {
 	body := wire.NewTokenForm.Append(nil, t)
 	r := request{method: "POST", path: "/admin/tokens", query: inPool(pool), body: body}
@@ -177,9 +177,9 @@ func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t contract.Token
 	return created.Secret, err
 }
 
-// AdoptToken stores a token that was created elsewhere, under its hash. It places the namespace in
-// a pool of the server, unless pool is "". It returns [duly.ErrConflict] for a token that exists,
-// and for a namespace that is in another pool. It is safe to repeat.
+// AdoptToken stores a token that was created elsewhere, under its hash. If pool is not "", it also
+// places the namespace in that pool of the server. It returns [duly.ErrConflict] for a token that
+// exists, and for a namespace that is in another pool. It is safe to repeat.
 func (a *Admin) AdoptToken(ctx context.Context, pool string, t contract.Token) error {
 	body := wire.NewTokenForm.Append(nil, t)
 	_, err := a.link.call(ctx, request{method: "PUT", path: tokenPath(t.Hash), query: inPool(pool), body: body})
@@ -210,8 +210,8 @@ func (a *Admin) LimitToken(ctx context.Context, hash [32]byte, l contract.Limits
 	return err
 }
 
-// DeleteToken implements the method of [contract.Registry] on the server's engine. It is safe to repeat
-// and then returns [duly.ErrNotFound].
+// DeleteToken implements the method of [contract.Registry] on the server's engine. It is safe to
+// repeat: the repeated call returns [duly.ErrNotFound].
 func (a *Admin) DeleteToken(ctx context.Context, hash [32]byte) error {
 	_, err := a.link.call(ctx, request{method: "DELETE", path: tokenPath(hash)})
 	return err
@@ -224,7 +224,7 @@ func (a *Admin) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePag
 	return a.link.names(ctx, "/admin/namespaces", "namespaces", p)
 }
 
-// Pools returns the server's pools, the default one first.
+// Pools returns the server's pools. The default pool is the first.
 func (a *Admin) Pools(ctx context.Context) ([]contract.PoolState, error) {
 	return fetch(ctx, a.link, request{method: "GET", path: "/admin/pools"}, wire.PoolsForm.ReadAnswer)
 }
@@ -240,8 +240,8 @@ func (a *Admin) Place(ctx context.Context, namespace, pool string) error {
 	return err
 }
 
-// Moves returns the namespaces that move from one pool to another. With a namespace it returns
-// where that one is, even if it does not move.
+// Moves returns the namespaces that move from one pool to another. With a namespace it returns the
+// state of that namespace, even if it does not move.
 func (a *Admin) Moves(ctx context.Context, namespace string) ([]contract.MoveState, error) {
 	var query url.Values
 	if namespace != "" {

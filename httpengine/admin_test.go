@@ -95,7 +95,7 @@ func TestCheckThatEndsEarlyIsNoReport(t *testing.T) {
 	}
 }
 
-// C14.32: the answer is the file. A part of it is an error.
+// C14.32: Backup writes the file of the answer. An incomplete answer is an error.
 func TestBackupIsWholeOrAnError(t *testing.T) {
 	copied := strings.Repeat("duly", 100_000)
 	whole := func(w http.ResponseWriter, _ *http.Request) {

@@ -11,19 +11,19 @@ import (
 
 // batcher lets concurrent calls of one kind share requests.
 //
-// A call passes its items as the body of a request. So its arguments are not needed after the
-// caller has gone.
+// A call passes its items as the body of a request. So the call's arguments are not needed after
+// the caller has left.
 type batcher[R any] struct {
 	batch.Batcher[*part[R]]
-	// post makes one request. Its context has the values of the first caller's
-	// context, such as its place in a trace.
+	// post makes one request. The context has the values of the first caller's context, such as its
+	// place in a trace.
 	post func(ctx context.Context, body []byte) ([]R, error)
 }
 
 // part is one call in a batch.
 type part[R any] struct {
 	batch.Call
-	body    []byte // a request of this call alone
+	body    []byte // body of a request with only this call
 	results []R
 }
 
@@ -37,7 +37,7 @@ func (b *batcher[R]) start(run func(func()) bool, post func(ctx context.Context,
 // do sends the items of one call, alone or with others. If the context ends before they are
 // sent, do returns the error of the context.
 func (b *batcher[R]) do(ctx context.Context, body []byte, items, bytes int) ([]R, error) {
-	// Only a call that was not sent may return the context's own error.
+	// Only a call that was not sent may return the error of its context.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 	}
 
 	results, err := b.request(ctx, wire.Join(bodies), items)
-	// A refused request changed nothing, so each call is sent again and gets its own error.
+	// A refused request changed nothing, so each call is sent alone and gets its own error.
 	if refused(err) {
 		for i, p := range parts {
 			// A single part stores its own error.
@@ -85,9 +85,9 @@ func (b *batcher[R]) send(ctx context.Context, parts []*part[R]) error {
 
 func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, error) {
 	results, err := b.post(ctx, body)
-	// With another number, results would go to the wrong items.
+	// If the number of results is wrong, results would go to the wrong items.
 	if err == nil && len(results) != items {
-		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; the call may have happened",
+		err = contract.Errorf(duly.CodeInternal, "the server answered %d items with %d results; every item needs one; the call may have happened",
 			items, len(results))
 	}
 	if err != nil {
@@ -96,8 +96,8 @@ func (b *batcher[R]) request(ctx context.Context, body []byte, items int) ([]R, 
 	return results, nil
 }
 
-// refused reports whether the server refused the envelope of a request. Nothing has happened
-// then, so its parts may be sent again.
+// refused reports whether the server refused the envelope of a request. Such a request has changed
+// nothing, so its parts may be sent again.
 func refused(err error) bool {
 	switch duly.CodeOf(err) {
 	case duly.CodeInvalid, duly.CodeTooLarge:

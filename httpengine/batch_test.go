@@ -54,7 +54,7 @@ func (r *rig) begin(ctx context.Context, jobs ...duly.Job) *pending {
 		defer close(p.done)
 		p.results, p.err = r.Push(ctx, jobs)
 	}()
-	synctest.Wait() // the push waits in the batcher
+	synctest.Wait() // returns when the push waits in the batcher
 	return p
 }
 
@@ -98,8 +98,8 @@ func (r *rig) sent(t *testing.T, want ...string) {
 	}
 }
 
-// C4.3: calls during a request are joined into the next one, in their order, and each gets its own
-// results.
+// C4.3: calls that are made during a request are joined into the next request, in their order, and
+// each gets its own results.
 func TestCallsAreJoinedDuringARequest(t *testing.T) {
 	inGate(t, nil, func(t *testing.T, r *rig, g *gate) {
 		ctx := t.Context()
@@ -118,7 +118,7 @@ func TestCallsAreJoinedDuringARequest(t *testing.T) {
 	})
 }
 
-// C4.5, C4.6: joined calls stay within the bounds of one.
+// C4.5, C4.6: joined calls keep the limits of a single call.
 func TestJoinedCallsStayWithinTheBounds(t *testing.T) {
 	inGate(t, nil, func(t *testing.T, r *rig, g *gate) {
 		ctx := t.Context()
@@ -195,7 +195,7 @@ func TestJobsAreNotUsedAfterPush(t *testing.T) {
 		synctest.Wait()
 		g.open <- struct{}{}
 		first.got(t, "a")
-		synctest.Wait() // the second request was sent
+		synctest.Wait() // returns when the second request was sent
 		cancel()
 		<-ended
 		jobs[0].ID = "z"
@@ -265,8 +265,8 @@ func TestRefusedJoinedRequestIsSentOneByOne(t *testing.T) {
 	})
 }
 
-// C4.4, C13.7: a request that is too large is sent in parts. A single job that is too large has its own
-// error.
+// C4.4, C13.7: a request that is too large is sent in parts. A single job that is too large gets a
+// separate error.
 func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength > 4000 {
@@ -325,7 +325,9 @@ func (l *leaving) Err() error {
 // second half.
 func TestResultsOfFirstHalfAreReturned(t *testing.T) {
 	fares := map[string]struct {
-		second error // of the server; nil: the caller's context ends before the request
+		// Error of the second call from the server; nil means that the caller's context ends before
+		// the request.
+		second error
 		code   duly.Code
 	}{
 		"the limit is used up": {&duly.Error{Code: duly.CodeLimited, RetryAfter: time.Second}, duly.CodeLimited},
@@ -358,7 +360,7 @@ func TestResultsOfFirstHalfAreReturned(t *testing.T) {
 	}
 }
 
-// cloned returns the request, with a body that can be read again.
+// cloned returns a copy of the request, with a body that can be read again.
 func cloned(req *http.Request) *http.Request {
 	copied := *req
 	copied.Body, _ = req.GetBody()

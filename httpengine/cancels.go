@@ -46,7 +46,8 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 		case isPermanent(err):
 			return err
 		case err != nil:
-			// The cursor stays, so the next answer also has what was missed meanwhile.
+			// The cursor is kept, so the next answer also has the reports that were missed in
+			// between.
 			failures++
 			if err := clock.Sleep(ctx, e.cfg.Clock, backoff(failures, err)); err != nil {
 				return err
@@ -66,7 +67,7 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelW
 	}
 }
 
-// pollCanceled makes one request.
+// pollCanceled makes one request of the long poll.
 func (e *Engine) pollCanceled(ctx context.Context, after string) (wire.Canceled, error) {
 	body := wire.CanceledAskForm.Append(nil, wire.CanceledAsk{After: after, Wait: e.cfg.Poll})
 	r := request{method: "POST", path: e.base + "/canceled", body: body, wait: e.cfg.Poll}
@@ -83,8 +84,8 @@ func report(answer *wire.Canceled, w contract.CancelWatch) {
 	}
 }
 
-// pauseAfter returns the pause before the next poll. Reports need none, because the server spaces
-// its answers.
+// pauseAfter returns the pause before the next poll. After reports there is no pause, because the
+// server limits the rate of its answers.
 func (e *Engine) pauseAfter(answer, last *wire.Canceled, took time.Duration) time.Duration {
 	switch {
 	case answer.Any && last.Any:
@@ -92,7 +93,7 @@ func (e *Engine) pauseAfter(answer, last *wire.Canceled, took time.Duration) tim
 	case answer.Any || len(answer.Canceled) > 0 || took >= e.cfg.Poll/2:
 		return 0
 	}
-	return earlyPause // the server is about to stop
+	return earlyPause // an early answer means that the server is about to stop
 }
 
 // isPermanent reports whether a repeat of the poll would fail in the same way.
@@ -105,7 +106,7 @@ func isPermanent(err error) bool {
 }
 
 // backoff returns the pause after the n-th failure in a row, n from 1. Half of it is random, so
-// that the clients of a server do not return all at once.
+// that the clients of a server do not all retry at the same time.
 func backoff(n int, err error) time.Duration {
 	d := maxBackoff
 	// The bound keeps the shift from overflowing after many failures.
@@ -113,12 +114,12 @@ func backoff(n int, err error) time.Duration {
 		d = min(minBackoff<<(n-1), maxBackoff)
 	}
 	var random [1]byte
-	rand.Read(random[:]) // never fails, see crypto/rand
+	rand.Read(random[:]) // never fails; see crypto/rand
 	d = d/2 + d/2*time.Duration(random[0])/256
 
 	var e *duly.Error
 	if errors.As(err, &e) {
-		// A long Retry-After must not keep reports away for as long.
+		// A long Retry-After must not delay reports for as long.
 		d = max(d, min(e.RetryAfter, 2*maxBackoff))
 	}
 	return d

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// feed answers polls with the answers of a test, and waits for the next ones.
+// feed answers polls with the answers of a test. Without an answer, a poll waits for the next one.
 type feed struct {
 	answers chan func(http.ResponseWriter)
 
@@ -60,7 +60,7 @@ func (f *feed) fail(err error) {
 	f.answers <- func(w http.ResponseWriter) { problem(w, err) }
 }
 
-// asked returns the cursors of the polls, and clears them.
+// asked returns the cursors of the polls so far, and clears the list.
 func (f *feed) asked() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (r *rig) watch(namespace string) *watcher {
 	return w
 }
 
-// said returns the reports, and clears them.
+// said returns the reports so far, and clears the list.
 func (w *watcher) said() string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -132,7 +132,7 @@ func follow(t *testing.T, test func(t *testing.T, r *rig, f *feed)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(uptime)
-		f.answers = make(chan func(http.ResponseWriter), 1000) // of the bubble
+		f.answers = make(chan func(http.ResponseWriter), 1000) // created inside the synctest bubble
 		test(t, newRig(t, httpengine.Config{}, f.serve), f)
 	})
 }
@@ -251,7 +251,7 @@ func later(d time.Duration) error {
 func TestWatchFloodsNoServer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		put  func(f *feed)
-		most int // the maximum of polls within ten seconds
+		most int // largest number of polls within ten seconds
 	}{
 		"fails":              {func(f *feed) { f.fail(duly.ErrUnavailable) }, 12},
 		"asks for patience":  {func(f *feed) { f.fail(later(5 * time.Second)) }, 3},
@@ -278,7 +278,7 @@ func TestWatchFloodsNoServer(t *testing.T) {
 	}
 }
 
-// C13.13: Close ends every watch. A watch of another namespace sends no request.
+// C13.13: Close ends every watch. A watch of a foreign namespace is refused without a request.
 func TestCloseEndsEveryWatch(t *testing.T) {
 	follow(t, func(t *testing.T, r *rig, f *feed) {
 		if err := r.watch("other").err(); !errors.Is(err, duly.ErrForbidden) {

@@ -15,21 +15,21 @@ type Config struct {
 	// URL is http(s)://TOKEN@HOST/NAMESPACE. The default namespace is
 	// [duly.DefaultNamespace].
 	URL string `json:"-"`
-	// Token is for a URL without one.
+	// Token is used if the URL has no token.
 	Token string `json:"-"`
-	// TLS is for https, see [TLS]. Client overrides it. Default: the system's authorities,
-	// and no client certificate.
+	// TLS has the certificates for https, see [TLS]. If Client is set, TLS is not used. By default,
+	// the authorities of the system are trusted, and there is no client certificate.
 	TLS *tls.Config `json:"-"`
-	// Client has the Transport for the requests. Its other fields have no effect. Default: a
-	// pool of connections of the engine's own.
+	// Client has the Transport for the requests. Its other fields have no effect. Default: a pool
+	// of connections that only this engine uses.
 	Client *http.Client
 	// Timeout ends a request after that time without a byte sent or received. Default 30 s.
 	Timeout time.Duration
-	// Poll bounds one request of a Wait or WatchCancels, at most [duly.MaxWait]. Keep it below
-	// the idle timeout of proxies in between. Default 50 s.
+	// Poll is the longest duration of one request of a Wait or WatchCancels, at most
+	// [duly.MaxWait]. Keep it below the idle timeout of proxies in between. Default 50 s.
 	Poll time.Duration
-	// Clock measures waits, and the pauses of WatchCancels. It is for tests. Default the
-	// system's.
+	// Clock measures waits, and the pauses of WatchCancels. It is for tests. Default: the system's
+	// clock.
 	Clock duly.Clock
 }
 
@@ -37,7 +37,7 @@ type Config struct {
 func (c Config) String() string {
 	a, err := parseAddress(c.URL, c.Token, engineForm)
 	if err != nil {
-		// A URL that cannot be parsed may still have a token.
+		// A URL that cannot be parsed may still contain a token, so it is not printed.
 		return "httpengine.Config with a bad URL"
 	}
 	return a.String()

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Engine is the contract over one namespace of a server. It is safe for concurrent use. Share
-// one Engine, because its calls share connections and requests.
+// Engine implements the contract for one namespace of a server. It is safe for concurrent use.
+// Share one Engine, because its calls share connections and requests.
 type Engine struct {
 	link *link
 	cfg  Config
@@ -23,11 +23,11 @@ type Engine struct {
 
 	publishers publishers
 
-	closing context.Context // ends with Close
+	closing context.Context // ends when Close is called
 	end     context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
-	calls   sync.WaitGroup // calls and goroutines that Close waits for
+	calls   sync.WaitGroup // counts the calls and goroutines that Close waits for
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 )
 
 // Open returns an engine on a server. It sends nothing, so it does not notice that a server is
-// down. It returns [duly.ErrInvalid] for an invalid URL. No error repeats the URL, because it
-// may have a token.
+// down. It returns [duly.ErrInvalid] for an invalid URL. No error repeats the URL, because the URL
+// may contain a token.
 func Open(_ context.Context, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -74,13 +74,13 @@ func (e *Engine) GoString() string { return e.String() }
 // Namespace implements contract.Namespacer. It returns the namespace of the URL.
 func (e *Engine) Namespace() string { return e.link.namespace }
 
-// Close implements duly.Engine. It ends every Wait and WatchCancels, and waits for other calls.
+// Close implements duly.Engine. It ends every Wait and WatchCancels, and waits for all other calls.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 
-	// Waits and watches end first. Otherwise Close would last as long as they do.
+	// Waits and watches are ended first. Otherwise Close would wait until they end by themselves.
 	e.end()
 	e.cancels.Close()
 	e.calls.Wait()
@@ -104,17 +104,17 @@ func (e *Engine) begin(namespace string) error {
 	return nil
 }
 
-// foreignNamespace returns the error of another namespace than that of the URL.
+// foreignNamespace returns the error for a namespace that is not the one in the URL.
 func (e *Engine) foreignNamespace(namespace string) error {
-	// A name that is no namespace is invalid, not forbidden.
+	// A name that is not valid for any namespace is invalid, not forbidden.
 	if err := contract.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return contract.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s",
+	return contract.Errorf(duly.CodeForbidden, "this engine serves only the namespace %s of its URL, not %s",
 		e.link.namespace, contract.Quoted(namespace))
 }
 
-// beginQueue is begin for a call about one queue.
+// beginQueue is like begin, for a call about one queue.
 func (e *Engine) beginQueue(q duly.QueueRef) error {
 	if err := e.begin(q.Namespace); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (e *Engine) beginQueue(q duly.QueueRef) error {
 	return nil
 }
 
-// beginJob is begin for a call about one job.
+// beginJob is like begin, for a call about one job.
 func (e *Engine) beginJob(q duly.QueueRef, id string) error {
 	if err := e.beginQueue(q); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (e *Engine) queuePath(q duly.QueueRef) string { return e.base + "/queues/" 
 
 func (e *Engine) jobPath(q duly.QueueRef, id string) string { return e.queuePath(q) + "/jobs/" + id }
 
-// spawn runs f on a goroutine that Close waits for. Only calls in flight call it, so Close waits
-// for them already.
+// spawn runs f on a goroutine that Close waits for. Only calls in flight call spawn, so Close waits
+// for the goroutine as well.
 func (e *Engine) spawn(f func()) bool {
 	e.calls.Go(f)
 	return true
@@ -188,13 +188,14 @@ func (e *Engine) changeOnly(ctx context.Context, r request) error {
 	return err
 }
 
-// detach makes a call that runs on if its caller goes. The result then goes to unwanted, if
-// that is set.
+// detach makes a call that continues if its caller leaves. In that case the result goes to the
+// function unwanted, if it is set.
 func detach[T any](
 	ctx context.Context, e *Engine, call func(context.Context) (T, error), unwanted func(T),
 ) (T, error) {
 	var none T
-	// After this check, the request may be sent, and the context's own error would deny that.
+	// After this check the request may be sent, so later the context's error would be wrong: it
+	// means that nothing was sent.
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
@@ -207,7 +208,7 @@ func detach[T any](
 		value T
 		err   error
 	}
-	results := make(chan result) // unbuffered, so that a result is never sent without a receiver
+	results := make(chan result) // unbuffered, so that a result is sent only if the caller receives it
 	// The caller's own call is still counted, so Close cannot have finished its Wait.
 	e.calls.Add(1)
 	go func() {

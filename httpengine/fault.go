@@ -27,7 +27,7 @@ func (b *brokenAnswer) Unwrap() error { return b.error }
 // noAnswer returns the error of a request without a whole answer. timed is the caller's context
 // with the timeout.
 func (l *link) noAnswer(caller, timed context.Context, err error) error {
-	// The request ends with its caller's context, so its own error says nothing more.
+	// The request ends with its caller's context, so its own error has no further information.
 	if caller.Err() != nil {
 		return unanswered(caller)
 	}
@@ -54,8 +54,8 @@ func (l *link) noAnswer(caller, timed context.Context, err error) error {
 }
 
 // NotSent reports whether certainly no server has read the request of a call with this error:
-// there was no connection, or one of the two sides did not trust the other. Nothing has happened
-// then.
+// because there was no connection, or one of the two sides did not trust the other. In that case
+// nothing has happened.
 func NotSent(err error) bool {
 	var dial *net.OpError
 	if errors.As(err, &dial) && (dial.Op == "dial" || refusesCertificate(dial)) {
@@ -73,15 +73,16 @@ var certificateAlerts = []string{
 }
 
 // refusesCertificate reports whether the server has ended the handshake because of the client's
-// certificate. In TLS 1.3 the client has sent its request by then, but the server has not read
-// it.
+// certificate. In TLS 1.3 the client has already sent its request at that time, but the server has
+// not read it.
 func refusesCertificate(e *net.OpError) bool {
 	return e.Op == "remote error" && slices.ContainsFunc(certificateAlerts, func(alert string) bool {
 		return strings.Contains(e.Err.Error(), alert)
 	})
 }
 
-// minSecret is the shortest token that scrub removes. Any text may contain a shorter one.
+// minSecret is the length of the shortest token that scrub removes. A shorter token may occur in
+// any text by chance.
 const minSecret = 8
 
 // scrub removes the token from an error of the user's transport.
@@ -95,7 +96,7 @@ func (l *link) scrub(err error) error {
 // unanswered returns the error of a caller that did not wait for the answer.
 func unanswered(ctx context.Context) error { return contract.Unanswered(ctx.Err()) }
 
-// refusal returns the error of an answer that is not a success.
+// refusal converts an answer that is not a success to an error.
 func (l *link) refusal(resp *http.Response, body io.Reader) error {
 	if !isType(resp, "application/problem+json") {
 		return l.unexpected(resp)
@@ -107,14 +108,14 @@ func (l *link) refusal(resp *http.Response, body io.Reader) error {
 
 	e, ok := wire.ReadProblem(text)
 	if !ok {
-		return l.unexpected(resp) // another API's problem
+		return l.unexpected(resp) // the problem document comes from another API
 	}
 	if e.Code != duly.CodeClosed {
 		return e
 	}
 
-	// The server's engine is closed, and this engine is not. Another server, or a restarted
-	// one, may answer the next request.
+	// The server's engine is closed, but this engine is not. Another server, or the restarted one,
+	// may answer the next request.
 	return &duly.Error{
 		Code: duly.CodeUnavailable, Cause: e,
 		Message: "the server at " + l.address.String() + " is shutting down",
@@ -139,13 +140,13 @@ func (l *link) unexpected(resp *http.Response) error {
 	return e
 }
 
-// speaksTLS reports whether the answer is that of net/http to a request without TLS on a port
-// with TLS.
+// speaksTLS reports whether the answer is the one that net/http sends for a request without TLS on
+// a port with TLS.
 func speaksTLS(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusBadRequest || resp.Header.Get("Content-Type") != "" {
 		return false
 	}
-	// The beginning suffices, so the rest of the body is not read.
+	// The beginning is enough, so the rest of the body is not read.
 	begin := make([]byte, 64)
 	n, _ := io.ReadFull(resp.Body, begin)
 	return strings.HasPrefix(string(begin[:n]), "Client sent an HTTP request to an HTTPS server")
@@ -186,7 +187,7 @@ func retryAfter(resp *http.Response) time.Duration {
 }
 
 func isType(resp *http.Response, name string) bool {
-	// Parameters, such as a charset, do not matter.
+	// Parameters of the content type, such as a charset, do not matter.
 	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(mediaType), name)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// C11.33, C13.1: an error is the same one on both sides of the wire.
+// C11.33, C13.1: an error is the same on both sides of the wire.
 func TestEveryErrorIsRebuilt(t *testing.T) {
 	sent := map[string]error{}
 	for _, code := range duly.Codes() {
@@ -38,7 +38,7 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 				t.Errorf("%s arrives as %v", name, err)
 			}
 			var got, public *duly.Error = nil, wire.Public(want)
-			if name == "closed" { // the server's engine is, not this one
+			if name == "closed" { // the server's engine is closed, not this one
 				wants(t, name, err, duly.CodeUnavailable)
 			} else if !errors.As(err, &got) || got.Code != public.Code || got.Message != public.Message ||
 				got.State != public.State ||
@@ -50,7 +50,7 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 	})
 }
 
-// C11.33: so is the error of one item.
+// C11.33: the error of a single item is also the same on both sides.
 func TestErrorOfAnItemIsRebuilt(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, string(wire.ResultsForm.Append(nil,
@@ -144,7 +144,7 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 	}
 }
 
-// endless answers with a beginning, and then endlessly with one piece.
+// endless sends an answer that starts with a beginning and continues with one piece forever.
 func endless(begin, piece string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn := hijack(w)
@@ -177,7 +177,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// C13.11: without a server, the error is unavailable, in one line.
+// C13.11: if there is no server, calls return unavailable, with a text of one line.
 func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 	inBubble(t, created, func(t *testing.T, r *rig) {
 		r.listener.Close()
@@ -240,7 +240,7 @@ func (leakyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s with %v failed", r.Method, r.URL, r.Header)
 }
 
-// C11.5: the token is not in an error, even if the transport repeats it.
+// C11.5: no error contains the token, even if the transport repeats it.
 func TestErrorOfTransportHidesToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, httpengine.Config{Client: &http.Client{Transport: leakyTransport{}}}, created)

@@ -77,7 +77,7 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 
 // page returns the query for a page.
 func page(p duly.PageParams) (url.Values, error) {
-	// The cursor becomes a part of the URL, whose length servers limit.
+	// The cursor becomes a part of the URL, and servers limit the length of URLs.
 	if len(p.Cursor) > maxCursor {
 		return nil, contract.BadCursor()
 	}

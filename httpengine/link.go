@@ -20,16 +20,16 @@ import (
 type link struct {
 	address
 	transport http.RoundTripper
-	own       *http.Transport // nil if the transport is the user's
+	own       *http.Transport // transport of the engine; nil if the transport is the user's
 	timeout   time.Duration
 }
 
-// Bounds on an answer, in bytes.
+// The largest answers, in bytes.
 const (
 	// maxAnswer is for answers without bodies: at most 1000 results.
 	maxAnswer = 16 << 20
-	// maxJobs is for answers with bodies: 8 MiB or one body of 64 MiB, headers and results,
-	// all with escapes.
+	// maxJobs is the limit for answers with bodies: 8 MiB of bodies or one body of 64 MiB, with
+	// headers and results. JSON escapes make all of them longer.
 	maxJobs = 512 << 20
 	// maxProblem is for errors.
 	maxProblem = 1 << 20
@@ -39,10 +39,10 @@ const (
 type request struct {
 	method, path string
 	query        url.Values
-	body         []byte        // JSON; nil: none
-	max          int64         // bytes of the answer; 0: maxAnswer
-	wait         time.Duration // how long the server may wait before it answers
-	// stream removes the timeout from an answer that has begun.
+	body         []byte        // JSON, or nil for a request without a body
+	max          int64         // maximum bytes of the answer; 0 means maxAnswer
+	wait         time.Duration // time that the server may wait before it answers
+	// stream means that the timeout ends when the answer begins.
 	stream bool
 }
 
@@ -67,14 +67,14 @@ func (l *link) close() {
 	}
 }
 
-var errSilence = errors.New("nothing was received in time")
+var errSilence = errors.New("no byte was sent or received within the timeout")
 
 // idleTimer ends a request without traffic. It uses the system's clock, because connections do.
 type idleTimer struct {
 	timeout time.Duration
 
 	mu    sync.Mutex
-	timer duly.Timer // nil after stop
+	timer duly.Timer // nil after stop was called
 }
 
 func newIdleTimer(timeout time.Duration, end func()) *idleTimer {
@@ -92,7 +92,7 @@ func (t *idleTimer) reset() {
 	}
 }
 
-// stop may be repeated. The transport may still read the request after it.
+// stop may be called repeatedly. The transport may still read the request after stop.
 func (t *idleTimer) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,10 +126,10 @@ func (l *link) call(ctx context.Context, q request) (text string, err error) {
 	return text, err
 }
 
-// exchange makes one request and calls read with a successful answer. Every error is one of the
-// contract, or the context's own if nothing was sent.
+// exchange makes one request and calls read with a successful answer. Every error is an error of
+// the contract, or the context's error if nothing was sent.
 func (l *link) exchange(ctx context.Context, q request, read func(*http.Response, io.Reader) error) error {
-	// Nothing was sent yet, so the context's own error is right.
+	// Nothing was sent yet, so the context's error is correct.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ var (
 // build builds the request. net/http uses GetBody only if nothing of the request was sent,
 // because it considers no method except GET safe to repeat.
 func (l *link) build(ctx context.Context, q request, timer *idleTimer) *http.Request {
-	// The parts of the URL are valid already, so none is parsed again.
+	// The parts of the URL are valid already, so the URL is not parsed again.
 	r := &http.Request{
 		Method: q.method, URL: &url.URL{Scheme: l.scheme, Host: l.host, Path: q.path}, Host: l.host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -221,10 +221,10 @@ func (l *link) readAll(resp *http.Response, body io.Reader, max int64) (string, 
 	}
 	var b bytes.Buffer
 	if resp.ContentLength > 0 {
-		b.Grow(int(resp.ContentLength) + bytes.MinRead) // with room to read the end
+		b.Grow(int(resp.ContentLength) + bytes.MinRead) // has room to read the end without growing
 	}
 
-	// One byte more than max shows that the answer is too long.
+	// If one byte more than max can be read, the answer is too long.
 	_, err := b.ReadFrom(io.LimitReader(body, max+1))
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// operations returns the operations that change something, each as one call.
+// operations returns the operations that change something. Each of them is one call.
 func operations() map[string]func(ctx context.Context, e *httpengine.Engine) error {
 	q := duly.QueueRef{Name: "q"}
 	return map[string]func(ctx context.Context, e *httpengine.Engine) error{
@@ -240,8 +240,8 @@ func TestEndedContextSendsNothing(t *testing.T) {
 	})
 }
 
-// If a server or a proxy has closed an idle connection, the next call uses another one, without an
-// error.
+// If a server or a proxy has closed an idle connection, the next call uses another connection,
+// without an error.
 func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestIdleConnectionThatWasClosedIsReplaced(t *testing.T) {
 			if err != nil || results[0].Err != nil {
 				t.Errorf("push %d: %v", i, err)
 			}
-			synctest.Wait() // the client notices the close
+			synctest.Wait() // returns when the client has noticed the close
 		}
 
 		if requests != 5 {
@@ -292,7 +292,7 @@ func serveOnce(l *memnet.Listener, requests *int) {
 	}
 }
 
-// C11.6: another namespace is forbidden, for an item or a call, without a request.
+// C11.6: an item or a call with another namespace is forbidden, and no request is sent.
 func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 	inBubble(t, created, func(t *testing.T, r *rig) {
 		ctx, other := t.Context(), duly.QueueRef{Namespace: "other", Name: "q"}

@@ -18,7 +18,7 @@ func (e *Engine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 
 // Update implements contract.Operator.
 func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	// JSON cannot carry these values, so the server could not report them.
+	// JSON cannot carry these values, so the server would not see that they are wrong.
 	if u.Due.After(duly.MaxTime) || !isUTF8(u.Headers, string(u.Backoff)) {
 		return contract.ValidateUpdate(&u, duly.MaxMaxBody)
 	}
@@ -30,7 +30,8 @@ func (e *Engine) Promote(ctx context.Context, q duly.QueueRef, id string) error 
 	return e.onJob(ctx, q, id, request{method: "POST", path: "/promote"})
 }
 
-// onJob makes a request about a job that has no result. The path of r follows the job's.
+// onJob makes a request about a job that has no result. The path in r is appended to the path of
+// the job.
 func (e *Engine) onJob(ctx context.Context, q duly.QueueRef, id string, r request) error {
 	if err := e.beginJob(q, id); err != nil {
 		return err
@@ -64,8 +65,8 @@ func (e *Engine) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeuePar
 	return change(ctx, e, r, wire.RequeuedForm.ReadAnswer)
 }
 
-// Purge implements contract.Operator. It makes several requests of bounded length. With an error it
-// returns the number of jobs that were deleted before.
+// Purge implements contract.Operator. It makes several requests of bounded length. If a request
+// fails, it returns the error and the number of jobs that were deleted before.
 func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
 	if err := e.beginQueue(q); err != nil {
 		return 0, err

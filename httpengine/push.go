@@ -26,9 +26,9 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 
 func refusedJob(j *duly.Job, err error) duly.PushResult { return duly.PushResult{ID: j.ID, Err: err} }
 
-// validateJob returns an error for a job that must not be sent: of another namespace, or with a
-// text or a time that JSON cannot carry. The server validates the rest, because it knows its
-// bounds.
+// validateJob returns an error for a job that must not be sent: a job of another namespace, or with
+// a text or a time that JSON cannot carry. The server validates the rest, because only the server
+// knows its limits.
 func (e *Engine) validateJob(j *duly.Job) error {
 	if j.Namespace != "" && j.Namespace != e.link.namespace {
 		return e.foreignNamespace(j.Namespace)
@@ -42,7 +42,7 @@ func (e *Engine) validateJob(j *duly.Job) error {
 	return contract.ValidateJob(j, duly.MaxMaxBody)
 }
 
-// isUTF8 reports whether headers and texts are UTF-8, so that JSON can carry them.
+// isUTF8 reports whether all headers and texts are UTF-8, so that JSON can carry them.
 func isUTF8(headers map[string]string, texts ...string) bool {
 	for _, text := range texts {
 		if !utf8.ValidString(text) {
@@ -98,8 +98,8 @@ func (e *Engine) settle(ctx context.Context, outcomes []duly.SettleRequest) ([]e
 	return errs, err
 }
 
-// sendValid sends the valid items. It returns one result per item: the server's, or the error of
-// the item.
+// sendValid sends the valid items. It returns one result per item: the result of the server, or the
+// error of the item.
 func sendValid[T, R any](
 	items []T, validate func(*T) error, send func([]T) ([]R, error), failed func(*T, error) R,
 ) ([]R, error) {
@@ -144,7 +144,7 @@ func sendHalves[T, R any](
 		return []R{failed(&items[0], refusal)}, nil
 	}
 	first, err := send(items[:len(items)/2])
-	// Nothing has happened if the first half fails, so the whole call fails.
+	// If the first half fails, nothing has happened, so the whole call fails.
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +161,8 @@ func sendHalves[T, R any](
 	return first, nil
 }
 
-// partly returns the error of a call of which a part has succeeded. The error of a context would
-// mean that nothing was sent.
+// partly returns the error of a call that has succeeded in part. It is not the error of a context,
+// because that would mean that nothing was sent.
 func partly(err error) error {
 	if err == context.Canceled || err == context.DeadlineExceeded {
 		return contract.Unanswered(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // Ready returns nil if a server and its engine answer. It returns [duly.ErrUnavailable] if one of
-// them does not, or if the server stops. It needs no token and changes nothing.
+// them does not answer, or if the server is stopping. It needs no token and changes nothing.
 func Ready(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -17,7 +17,7 @@ func Ready(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	// The check needs no token, so a wrong server must not receive one.
+	// The check needs no token, so the token is not sent, in case the server is a wrong one.
 	a.token, a.namespace = "", ""
 
 	l := newLink(a, cfg.TLS, cfg.Client, cfg.Timeout)

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Reserve implements duly.Engine. It is one request and is never repeated. After a lost answer
-// the jobs stay leased until their leases end.
+// Reserve implements duly.Engine. It makes one request, which is never repeated. After a lost
+// answer the jobs stay leased until their leases end.
 func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := e.begin(p.Namespace); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 
 	body := wire.ReserveForm.Append(nil, wire.Reserve{ReserveParams: p})
 	r := request{method: "POST", path: e.base + "/reserve", body: body, max: maxJobs}
-	// If the caller has gone, release returns its jobs to the queue at once.
+	// If the caller has left, release returns the jobs to the queue at once.
 	return detach(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
 		return fetch(ctx, e.link, r, func(text string) ([]duly.Delivery, error) {
 			return wire.ReadDeliveries(text, e.link.namespace)
@@ -39,7 +39,7 @@ func noDispatcher() error {
 		"a dispatcher does not work over HTTP; run it on the engine that owns the storage")
 }
 
-// release releases the deliveries of a caller that has gone. If that fails, too, the leases run
+// release releases the deliveries of a caller that has left. If the release fails, the leases run
 // out.
 func (e *Engine) release(deliveries []duly.Delivery) {
 	if len(deliveries) == 0 {
@@ -49,7 +49,7 @@ func (e *Engine) release(deliveries []duly.Delivery) {
 	for i := range deliveries {
 		outcomes[i] = duly.SettleRequest{Receipt: deliveries[i].Receipt, As: duly.Release}
 	}
-	// The caller's context has ended, so the release needs another one.
+	// The caller's context has ended, so the release uses another context.
 	_, _ = e.settle(context.Background(), outcomes)
 }
 
@@ -77,7 +77,7 @@ func (e *Engine) extend(ctx context.Context, receipts []duly.Receipt, lease time
 	body := wire.ExtendForm.Append(nil, wire.Extend{Receipts: receipts, Lease: lease})
 	r := request{method: "POST", path: e.base + "/extend", body: body}
 	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
-	// Results belong to receipts by their order.
+	// The results belong to the receipts by their order, so their number must be equal.
 	if err == nil && len(errs) != len(receipts) {
 		err = e.link.malformed("an extend with another number of results")
 	}

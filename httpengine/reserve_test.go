@@ -16,7 +16,8 @@ import (
 
 func readAll(to *strings.Builder, req *http.Request) (int64, error) { return io.Copy(to, req.Body) }
 
-// shop is a server that answers each reserve with one job after it was opened, and counts releases.
+// shop is a server that answers each reserve with one job after the test has opened the shop, and
+// counts releases.
 type shop struct {
 	open     chan struct{}
 	taken    atomic.Int64

@@ -19,10 +19,10 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// token must appear only in its header.
+// token must appear only in the Authorization header.
 const token = "duly_S3CRETs3cretS3CRETs3cretS3CRETs3cretS3CRET"
 
-// rig is an engine of a fake server, in a bubble of package synctest.
+// rig is an engine with a fake server, in a bubble of package synctest.
 type rig struct {
 	*httpengine.Engine
 	t        testing.TB
@@ -82,7 +82,7 @@ func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {
 	return r
 }
 
-// note records each request before the fake server answers it.
+// note records each request before the fake server answers the request.
 func (r *rig) note(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)

@@ -12,7 +12,7 @@ import (
 
 var _ duly.Scheduler = (*Engine)(nil)
 
-// beginSchedule is begin for a call about one schedule. It returns the path of the schedule.
+// beginSchedule is like begin, for a call about one schedule. It returns the path of the schedule.
 func (e *Engine) beginSchedule(q duly.QueueRef, name string) (path string, err error) {
 	if err := e.begin(q.Namespace); err != nil {
 		return "", err
@@ -24,8 +24,8 @@ func (e *Engine) beginSchedule(q duly.QueueRef, name string) (path string, err e
 	return e.queuePath(q) + "/schedules/" + url.PathEscape(name), nil
 }
 
-// PutSchedule implements duly.Scheduler. The schedule is also checked here, because the form of
-// the request leaves out what a template must not have.
+// PutSchedule implements duly.Scheduler. The schedule is also checked here, because the form of the
+// request has no fields for values that a template must not have.
 func (e *Engine) PutSchedule(ctx context.Context, q duly.QueueRef, s duly.Schedule) (duly.SchedulePut, error) {
 	if err := e.begin(q.Namespace); err != nil {
 		return duly.SchedulePut{}, err
@@ -87,8 +87,8 @@ func (e *Engine) ResumeSchedule(ctx context.Context, q duly.QueueRef, name strin
 	return e.onSchedule(ctx, q, name, request{method: "POST", path: "/resume"})
 }
 
-// onSchedule sends a request whose answer has no result. It appends the path of r to that of the
-// schedule.
+// onSchedule sends a request whose answer has no result. It appends the path in r to the path of
+// the schedule.
 func (e *Engine) onSchedule(ctx context.Context, q duly.QueueRef, name string, r request) error {
 	path, err := e.beginSchedule(q, name)
 	if err != nil {

@@ -16,7 +16,8 @@ type Push struct{ engine *Engine }
 // HTTPPush returns the targets and secrets of the server.
 func (e *Engine) HTTPPush() *Push { return &Push{e} }
 
-// path returns the path of a target, or of HTTP push of the namespace, with below behind it.
+// path returns the path of a target, followed by below. If name is "", the path is that of HTTP
+// push of the namespace.
 func (p *Push) path(name, below string) string {
 	base := p.engine.base + "/push"
 	if name != "" {
@@ -25,7 +26,7 @@ func (p *Push) path(name, below string) string {
 	return base + below
 }
 
-// get makes a request that changes nothing.
+// get makes a request that changes nothing on the server.
 func get[T any](ctx context.Context, p *Push, r request, read func(string) (T, error)) (none T, err error) {
 	if err := p.engine.begin(""); err != nil {
 		return none, err
@@ -44,7 +45,7 @@ func (p *Push) do(ctx context.Context, r request) error {
 	return p.engine.changeOnly(ctx, r)
 }
 
-// Targets returns a page of targets, by name, and the cursor of the next one.
+// Targets returns a page of targets, by name, and the cursor of the next page.
 func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []contract.PushTarget, next string, err error) {
 	if err := contract.ValidatePage(&params); err != nil {
 		return nil, "", err
@@ -81,8 +82,8 @@ func (p *Push) EnableTarget(ctx context.Context, name string, enabled bool) erro
 	return p.do(ctx, request{method: "POST", path: p.path(name, below)})
 }
 
-// RotateSecret gives a target, or the namespace, a new secret. A repeat is another
-// rotation.
+// RotateSecret gives a target, or the namespace, a new secret. If it is repeated, it rotates the
+// secret again.
 func (p *Push) RotateSecret(ctx context.Context, name string, r contract.PushRotation) error {
 	below := "/rotate"
 	if name == "" {
@@ -106,11 +107,11 @@ func (p *Push) TestTarget(ctx context.Context, name string) (contract.PushTest, 
 	return change(ctx, p.engine, r, wire.PushTestForm.ReadAnswer)
 }
 
-// maxTest bounds a test request: the longest timeout of a target.
+// maxTest is the timeout of a test request: the longest timeout that a target can have.
 const maxTest = duly.MaxWait
 
-// Hosts returns the hosts to which the server sends the jobs of the namespace, the one
-// that was used last first.
+// Hosts returns the hosts to which the server sends the jobs of the namespace, the most recently
+// used host first.
 func (p *Push) Hosts(ctx context.Context) ([]contract.PushHost, error) {
 	return get(ctx, p, request{path: p.path("", "/hosts")}, wire.PushHostsForm.ReadAnswer)
 }

@@ -10,11 +10,11 @@ import (
 // TLS names the PEM files for https. The zero TLS trusts the system's authorities and has no client
 // certificate.
 type TLS struct {
-	// CA has the certificates of the authorities, instead of the system's, or the server's own
-	// certificate.
+	// CA is a file with certificates of authorities that are trusted instead of the system's. It
+	// may also have the server's own certificate.
 	CA string
-	// Cert is the client's certificate, for a server that requires one, and Key its private
-	// key.
+	// Cert is the file with the client's certificate, for a server that requires one. Key is the
+	// file with its private key.
 	Cert, Key string
 }
 

@@ -15,16 +15,16 @@ import (
 
 var _ contract.Topics = (*Engine)(nil)
 
-// publishers has the batchers of the topics with calls in flight. A request carries
-// messages of one topic, which its path names.
+// publishers has the batchers of the topics with calls in flight. Each request has messages of only
+// one topic, because the topic is in the path.
 type publishers struct {
 	mu  sync.Mutex
-	all map[string]*publisher // by the topic's name
+	all map[string]*publisher // publishers by the name of the topic
 }
 
 type publisher struct {
 	batcher[duly.PublishResult]
-	users int // calls in flight
+	users int // number of calls in flight
 }
 
 // publisherOf returns the batcher of a topic, until done is called.
@@ -56,9 +56,9 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	}
 }
 
-// Publish implements contract.Topics. It is never repeated: without [duly.TopicConfig.Dedupe], a repeat
-// after a lost answer could add the messages twice. Messages of several topics are several
-// requests, one after the other.
+// Publish implements contract.Topics. It is never repeated: without [duly.TopicConfig.Dedupe], a
+// repeat after a lost answer could add the messages twice. For messages of several topics it makes
+// several requests, one after the other.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	if err := e.begin(""); err != nil {
 		return nil, err
@@ -76,8 +76,9 @@ func refusedMessage(m *duly.Message, err error) duly.PublishResult {
 	return duly.PublishResult{ID: m.ID, Err: err}
 }
 
-// validateMessage returns an error for a message that must not be sent: of another namespace, of a
-// topic that no path can name, or with a text or time that JSON cannot carry.
+// validateMessage returns an error for a message that must not be sent: a message of another
+// namespace, of a topic whose name no path can contain, or with a text or time that JSON cannot
+// carry.
 func (e *Engine) validateMessage(m *duly.Message) error {
 	if m.Namespace != "" && m.Namespace != e.link.namespace {
 		return e.foreignNamespace(m.Namespace)
@@ -89,9 +90,8 @@ func (e *Engine) validateMessage(m *duly.Message) error {
 	return contract.ValidateMessage(m, duly.MaxMaxBody)
 }
 
-// publish sends the messages of each topic together, in the order of the topics'
-// first messages. A failure of the first request is that of the call, because
-// nothing else was sent.
+// publish sends the messages of each topic together, in the order of the topics' first messages. If
+// the first request fails, the call fails, because nothing else was sent.
 func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	var topics []string
 	indexes := map[string][]int{}
@@ -114,7 +114,8 @@ func (e *Engine) publish(ctx context.Context, messages []duly.Message) ([]duly.P
 			own[n] = messages[i]
 		}
 		answers, err := e.publishTo(ctx, topic, own)
-		// Later failures belong to their own topics, because earlier messages are stored.
+		// If a later request fails, only its own messages get the error, because earlier messages
+		// are stored.
 		if err != nil && k == 0 {
 			return nil, err
 		}
@@ -143,8 +144,8 @@ func (e *Engine) publishTo(
 	return results, err
 }
 
-// beginTopic is begin for a call about one topic. It returns the topic with its namespace, which
-// positions depend on.
+// beginTopic is like begin, for a call about one topic. It returns the topic with its namespace,
+// which positions depend on.
 func (e *Engine) beginTopic(topic duly.QueueRef) (duly.QueueRef, error) {
 	if err := e.begin(topic.Namespace); err != nil {
 		return topic, err
@@ -158,7 +159,7 @@ func (e *Engine) beginTopic(topic duly.QueueRef) (duly.QueueRef, error) {
 	return topic, nil
 }
 
-// beginGroup is begin for a call about one group. It returns the path of the group.
+// beginGroup is like begin, for a call about one group. It returns the path of the group.
 func (e *Engine) beginGroup(group duly.QueueRef) (path string, err error) {
 	if err := e.begin(group.Namespace); err != nil {
 		return "", err
@@ -265,8 +266,8 @@ func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id
 	return e.changeOnly(ctx, r)
 }
 
-// beginDelayed is beginTopic for a call about one delayed message. It returns the request without
-// its method.
+// beginDelayed is like beginTopic, for a call about one delayed message. It returns the request
+// without a method.
 func (e *Engine) beginDelayed(topic duly.QueueRef, key, id string) (request, duly.QueueRef, error) {
 	topic, err := e.beginTopic(topic)
 	if err != nil {
@@ -316,7 +317,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	return e.onTopic(ctx, topic, request{method: "DELETE"})
 }
 
-// onTopic makes a request about a topic that has no result.
+// onTopic makes a request about a topic. The request has no result.
 func (e *Engine) onTopic(ctx context.Context, topic duly.QueueRef, r request) error {
 	topic, err := e.beginTopic(topic)
 	if err != nil {
@@ -327,8 +328,9 @@ func (e *Engine) onTopic(ctx context.Context, topic duly.QueueRef, r request) er
 	return e.changeOnly(ctx, r)
 }
 
-// Trim makes one bounded step of the trim that the server also makes in the background. It deletes
-// no message that a group needs. more reports that another call has more to trim.
+// Trim makes one step of the trim that the server also does in the background. A step deletes a
+// limited number of messages. It deletes no message that a group needs. more reports that another
+// call has more to trim.
 func (e *Engine) Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error) {
 	topic, err = e.beginTopic(topic)
 	if err != nil {

@@ -70,8 +70,8 @@ func TestPublishToSeveralTopics(t *testing.T) {
 	})
 }
 
-// If the first request fails, no other is sent, and the call returns the error. If a later one fails,
-// its messages have the error.
+// If the first request fails, no other request is sent, and the call returns the error. If a later
+// request fails, the results of its messages have the error.
 func TestPublishToSeveralTopicsFails(t *testing.T) {
 	for _, fails := range []string{"a", "b"} {
 		t.Run(fails, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestConcurrentPublishesShareRequests(t *testing.T) {
 
 		for i := range 20 {
 			publish("a", fmt.Sprint(i))
-			synctest.Wait() // the first is in progress, and the others wait for it
+			synctest.Wait() // the first request is in progress, and the others wait for it
 		}
 
 		publish("b", "x")

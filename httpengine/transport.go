@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// dialTimeout bounds the connection, and then the TLS handshake.
+	// dialTimeout is the longest time for the connection, and again for the TLS handshake.
 	dialTimeout = 10 * time.Second
 	// idleTimeout is how long an unused connection stays open: less than a server, or a proxy
 	// in between, keeps its end open.
@@ -17,7 +17,8 @@ const (
 	// maxIdle is the number of unused connections that stay open: one for every worker of a
 	// large process.
 	maxIdle = 1024
-	// pingTime is when a silent connection is checked, and how long the answer may take.
+	// pingTime is the silence after which a connection is checked, and the time that the answer may
+	// take.
 	pingTime = 15 * time.Second
 )
 
@@ -36,7 +37,7 @@ func newTransport(secure *tls.Config) *http.Transport {
 		},
 		TLSClientConfig:     secure,
 		TLSHandshakeTimeout: dialTimeout,
-		// Without this, a DialContext or a TLS config of our own turns HTTP/2 off.
+		// Without this, net/http turns HTTP/2 off, because DialContext and the TLS config are set.
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingTime, PingTimeout: pingTime},
 		MaxIdleConnsPerHost: maxIdle,

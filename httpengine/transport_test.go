@@ -39,7 +39,7 @@ func overTLS(t *testing.T, serve http.HandlerFunc) (*Engine, *httptest.Server) {
 	return e, web
 }
 
-// With https, HTTP/2 is used, so many waits and calls share a connection.
+// Over https, HTTP/2 is used, so many waits and calls share a connection.
 func TestHTTPSSharesOneConnection(t *testing.T) {
 	t.Parallel()
 	const waits = 50
@@ -92,7 +92,7 @@ func TestHTTPSSharesOneConnection(t *testing.T) {
 	}
 }
 
-// C4.15: a request that may have succeeded is not repeated, also with HTTP/2.
+// C4.15: a request that may have succeeded is not repeated, not even with HTTP/2.
 func TestResetStreamIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64

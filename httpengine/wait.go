@@ -10,8 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// earlyPause is the pause after a server has answered a poll early, as a server does that is
-// about to stop.
+// earlyPause is the pause after a server has answered a poll early, because it is about to stop.
 const earlyPause = 500 * time.Millisecond
 
 // Wait implements duly.Engine. The server answers when there may be a job.
@@ -42,8 +41,8 @@ func (e *Engine) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) 
 	return fetch(ctx, e.link, r, wire.ReadyForm.ReadAnswer)
 }
 
-// untilClosed makes a call that changes nothing. It cuts the call off when its caller goes and
-// when the engine closes.
+// untilClosed makes a call that changes nothing. It cuts the call off when the caller leaves or the
+// engine is closed.
 func (e *Engine) untilClosed(ctx context.Context, call func(open context.Context) error) error {
 	open, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,7 +52,8 @@ func (e *Engine) untilClosed(ctx context.Context, call func(open context.Context
 	switch {
 	case err == nil:
 		return nil
-	// open also ends with the engine, so its error does not say which of the two has ended.
+	// The context open also ends when the engine is closed, so ctx is checked to see which of the
+	// two has ended.
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case e.closing.Err() != nil:
@@ -79,12 +79,13 @@ func (e *Engine) pollFor(
 		if left = wait - (now - begin); left <= 0 {
 			return nil
 		}
-		// A server that stops answers early. The pause keeps polls from spinning meanwhile.
+		// A stopping server answers early. Without the pause, polls would be sent in a tight loop.
 		if now-polled < timeout/2 {
 			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
 				return err
 			}
-			// The pause may have used up the rest. A last poll then asks without waiting.
+			// The pause may have used up the remaining time. In that case the last poll does not
+			// wait.
 			left = max(0, wait-(e.cfg.Clock.Mono()-begin))
 		}
 	}

@@ -57,8 +57,8 @@ func TestLongWaitIsAskedInSlices(t *testing.T) {
 	})
 }
 
-// After an early answer, for instance of a draining server, the rest of the time is requested after a
-// pause.
+// After an early answer, for instance of a draining server, the client requests the rest of the
+// time after a pause.
 func TestWaitKeepsItsTimeAfterEarlyAnswers(t *testing.T) {
 	requests := 0
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -97,7 +97,7 @@ func TestWaitEndsWithTheServersAnswer(t *testing.T) {
 	})
 }
 
-// C4.17: a wait ends with its context, and the server notices it.
+// C4.17: a wait ends with its context, and the server notices the end.
 func TestWaitEndsWithItsContextAndTheServerSeesIt(t *testing.T) {
 	hungUp := false
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
@@ -172,7 +172,7 @@ func TestWaitOnADeadServerIsUnavailable(t *testing.T) {
 		begin := time.Now()
 		_, err := waitFor(r.Engine, t.Context(), duly.MaxWait)
 		wants(t, "a wait", err, duly.CodeUnavailable)
-		if took := time.Since(begin); took != 80*time.Second { // the time of a poll and the timeout
+		if took := time.Since(begin); took != 80*time.Second { // 80 s: the time of a poll and the timeout
 			t.Errorf("it was noticed after %s", took)
 		}
 	})

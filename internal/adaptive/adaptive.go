@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// The constants. The documentation of the package has the reasons for those that the
+// The constants of the controller. The package documentation has the reasons for those that the
 // simulation has changed.
 const (
-	blockSize = 20               // successes and failures of a block
-	blockAge  = 60 * time.Second // after which a block starts again
+	blockSize = 20               // number of successes and failures in a block
+	blockAge  = 60 * time.Second // age after which a block starts again
 
 	decreaseFactor = 0.5
 	decreasePause  = time.Second
-	maxDuration    = 60 * time.Second // of the estimate of a delivery
-	minOutcomes    = 5                // of an estimate
+	maxDuration    = 60 * time.Second // upper bound for the estimated duration of a delivery
+	minOutcomes    = 5                // number of outcomes that an estimate needs
 
 	inUse             = 0.5
 	windowTime        = time.Second
-	windowDeliveries  = 10 // of a window, at least
+	windowDeliveries  = 10 // minimum number of deliveries in a window
 	increasePause     = time.Second
 	doublingTime      = time.Second
-	doublingSuccesses = 4 // of a doubling, at least
+	doublingSuccesses = 4 // minimum number of successes for a doubling of the factor
 	goodShare         = 0.9
-	growth            = 0.05 // of the effective limit per second
+	growth            = 0.05 // growth of the effective limit per second
 	increaseTime      = time.Second
 
 	streakLimit  = 20
@@ -31,30 +31,30 @@ const (
 	maxSlow      = time.Hour
 )
 
-// closings are the times for which failed probes close the shard, one after the other.
-// The last one repeats.
+// closings are the times for which consecutive failed probes close the shard. The last time
+// repeats.
 var closings = [...]time.Duration{
 	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second,
 }
 
-// Config has the limits of a shard: its part of those of the queue. A limit of 0 is none,
-// and at least one of them is set.
+// Config has the limits of a shard: its part of the queue's limits. A limit of 0 means no limit. At
+// least one limit is set.
 type Config struct {
-	Floor     float64 // the lowest factor, 0.001 to 1
+	Floor     float64 // lowest factor, from 0.001 to 1
 	Rate      float64 // deliveries per second
 	Burst     float64
 	MaxLeased int
 }
 
-// Class is what an outcome says about the target service.
+// Class says what an outcome means for the target service.
 type Class uint8
 
-// The classes.
+// The classes of outcomes.
 const (
-	Neutral  Class = iota // release without slow, bury, stall, Delete
-	Success               // ack
-	Failure               // nack
-	Overload              // release with slow, also with slow: 0
+	Neutral  Class = iota // a release without slow, a bury, a stall or a Delete
+	Success               // an ack
+	Failure               // a nack
+	Overload              // a release with slow, even with slow: 0
 )
 
 // Outcome is the end of a delivery.
@@ -66,45 +66,45 @@ type Outcome struct {
 	Probe bool
 }
 
-// State is the limiter of a shard. Times are in ms of the engine's clock, 0 for none.
-// Make one with [New].
+// State is the limiter of a shard. Times are in ms of the engine's clock, and 0 means that there is
+// none. Create a State with [New].
 type State struct {
-	Factor float64 // the share of the limits that the shard enforces
+	Factor float64 // the share of the limits that the shard enforces, from Floor to 1
 	Good   float64 // the last factor that worked before a decrease
 
-	Successes, Failures int // of the block
+	Successes, Failures int // outcomes in the current block
 	BlockStart          int64
-	GoodBlock           bool // one has ended since the last decrease
-	Streak              int  // failures since the last success
+	GoodBlock           bool // whether a good block has ended since the last decrease
+	Streak              int  // number of failures since the last success
 
 	DecreasedAt int64
-	OverloadAt  int64 // the last overload
-	Outcomes    int   // since the last decrease
-	ChangedAt   int64 // the last increase or decrease
+	OverloadAt  int64 // time of the last overload
+	Outcomes    int   // number of outcomes since the last decrease
+	ChangedAt   int64 // time of the last increase or decrease
 
 	WindowStart int64
-	CountedAt   int64   // up to where Allowed, Busy and Room count
-	Delivered   int     // in the window
-	Allowed     float64 // deliveries that the effective rate allows in the window
-	Busy, Room  float64 // leased jobs and the effective limit of them, times seconds
-	Used        float64 // the share of the limits that was in use in the last full window
+	CountedAt   int64   // time up to which Allowed, Busy and Room were summed up
+	Delivered   int     // number of deliveries in the window
+	Allowed     float64 // number of deliveries that the effective rate allows in the window
+	Busy, Room  float64 // sums over time, in seconds: leased jobs, and the effective limit of leased jobs
+	Used        float64 // share of the limits that was in use in the last full window
 
 	ClosedUntil int64
 	Probing     bool
-	ProbeOut    bool // the probe is leased
-	Closings    int  // failed probes
+	ProbeOut    bool // whether the probe is leased
+	Closings    int  // number of failed probes
 }
 
 // New returns the state of a shard that enforces its whole limits.
 func New() State { return State{Factor: 1, Good: 1} }
 
-// Rate returns the effective rate, 0 for none.
+// Rate returns the effective rate, or 0 if there is no rate limit.
 func (s *State) Rate(c Config) float64 { return c.Rate * s.Factor }
 
 // Burst returns the effective burst.
 func (s *State) Burst(c Config) float64 { return max(c.Burst*s.Factor, 1) }
 
-// MaxLeased returns the effective number of leased jobs, 0 for none.
+// MaxLeased returns the effective number of leased jobs, or 0 if there is no such limit.
 func (s *State) MaxLeased(c Config) int {
 	if c.MaxLeased == 0 {
 		return 0
@@ -112,8 +112,9 @@ func (s *State) MaxLeased(c Config) int {
 	return max(int(float64(c.MaxLeased)*s.Factor), 1)
 }
 
-// Opens returns the time from which on the shard hands out deliveries, and how many of
-// them the limiter allows, -1 for any number. A shard whose probe is leased opens never.
+// Opens returns the time from which on the shard hands out deliveries, and how many of them the
+// limiter allows, or -1 if it allows any number. A shard whose probe is leased does not open until
+// the probe ends.
 func (s *State) Opens(now int64) (at int64, most int) {
 	switch {
 	case s.ProbeOut:
@@ -129,8 +130,8 @@ func (s *State) Opens(now int64) (at int64, most int) {
 // closedUntil never counts for more than an hour, also if the clock has stepped back.
 func (s *State) closedUntil(now int64) int64 { return min(s.ClosedUntil, now+milli(maxSlow)) }
 
-// Deliver notes a delivery, and reports whether it is the probe. leased is the number of
-// leased jobs, without this one.
+// Deliver records a delivery, and reports whether the delivery is the probe. leased is the number
+// of leased jobs, without this one.
 func (s *State) Deliver(c Config, now int64, leased int) (probe bool) {
 	s.stepBack(now)
 
@@ -141,7 +142,7 @@ func (s *State) Deliver(c Config, now int64, leased int) (probe bool) {
 	return s.Probing
 }
 
-// Settle notes the end of a delivery. leased is the number of leased jobs, with this one.
+// Settle records the end of a delivery. leased is the number of leased jobs, including this one.
 func (s *State) Settle(c Config, now int64, o Outcome, leased int) {
 	s.stepBack(now)
 	s.count(c, now, leased)
@@ -151,7 +152,7 @@ func (s *State) Settle(c Config, now int64, o Outcome, leased int) {
 	switch {
 	case o.Probe && s.ProbeOut:
 		s.endProbe(c, now, o.Class)
-	// While the shard is probing, only the probe itself decides.
+	// While the shard is probing, only the outcome of the probe counts.
 	case s.Probing || o.Class == Neutral:
 	case o.Class == Success:
 		s.success(c, now, leased)
@@ -160,7 +161,8 @@ func (s *State) Settle(c Config, now int64, o Outcome, leased int) {
 	}
 }
 
-// stepBack moves times that are ahead of the clock, which has stepped back, to now.
+// stepBack handles a clock that was set back: it sets times that are ahead of the clock to the
+// current time.
 func (s *State) stepBack(now int64) {
 	for _, at := range []*int64{&s.BlockStart, &s.DecreasedAt, &s.OverloadAt, &s.ChangedAt, &s.WindowStart, &s.CountedAt} {
 		*at = min(*at, now)
@@ -188,7 +190,7 @@ func (s *State) failure(c Config, now int64, overload bool, leased int) {
 	case overload:
 		s.decrease(c, now, leased)
 		s.OverloadAt = now
-		s.newBlock() // a block with an overload cannot be good
+		s.newBlock() // a block with an overload cannot be good, so a new one begins
 	default:
 		s.block(now)
 		s.Failures++
@@ -196,7 +198,7 @@ func (s *State) failure(c Config, now int64, overload bool, leased int) {
 	}
 }
 
-// block begins a block if there is none, or the current one is too old.
+// block begins a block if there is none, or if the current one is too old.
 func (s *State) block(now int64) {
 	if s.Successes+s.Failures == 0 || now-s.BlockStart > milli(blockAge) {
 		s.newBlock()
@@ -220,8 +222,8 @@ func (s *State) endBlock(c Config, now int64, leased int) {
 	}
 }
 
-// decrease halves the factor, unless the last decrease is too recent: deliveries from
-// before it cause no other one.
+// decrease halves the factor, unless the last decrease is too recent: deliveries that began before
+// a decrease cause no further decrease.
 func (s *State) decrease(c Config, now int64, leased int) {
 	if s.DecreasedAt != 0 && now-s.DecreasedAt < max(milli(decreasePause), s.duration(now, leased)) {
 		return
@@ -230,7 +232,7 @@ func (s *State) decrease(c Config, now int64, leased int) {
 	s.setFactor(now, max(s.Factor*decreaseFactor, c.Floor))
 }
 
-// keepGood remembers the factor before a decrease if it has worked.
+// keepGood stores the factor before a decrease, if that factor has worked.
 func (s *State) keepGood() {
 	if s.GoodBlock {
 		s.Good = s.Factor
@@ -253,20 +255,21 @@ func (s *State) duration(now int64, leased int) int64 {
 	return min(int64(leased)*(now-s.DecreasedAt)/int64(s.Outcomes), milli(maxDuration))
 }
 
-// increase raises the factor after a success, if the limits are in use. While a service
-// refuses calls, its successes between the refusals raise nothing.
+// increase raises the factor after a success, if the limits are in use. While a service refuses
+// calls, its successes between the refusals do not raise the factor.
 func (s *State) increase(now int64) {
 	if s.Factor >= 1 || s.Used < inUse || now-max(s.DecreasedAt, s.OverloadAt) < milli(increasePause) {
 		return
 	}
 
-	// A success after a long pause raises the factor no more than one after increaseTime.
+	// After a long pause, a success raises the factor no more than it would after increaseTime.
 	t := increaseTime.Seconds()
 	if s.ChangedAt != 0 {
 		t = min(t, float64(now-s.ChangedAt)/1000)
 	}
 
-	// The factor rises fast to shortly below the last one that worked, and slowly where failures began.
+	// The factor rises fast to slightly below the last factor that worked, and slowly where
+	// failures began.
 	if most := goodShare * s.Good; s.Factor < most {
 		doublings := min(t/doublingTime.Seconds(), 1.0/doublingSuccesses)
 		s.Factor = min(s.Factor*math.Exp2(doublings), most)
@@ -276,10 +279,10 @@ func (s *State) increase(now int64) {
 	s.ChangedAt = now
 }
 
-// count adds what happened since the last call to the window, and ends the window if it
-// is full. leased is the number of leased jobs since then.
+// count adds the time since the last call to the window, and ends the window if it is full. leased
+// is the number of leased jobs during that time.
 func (s *State) count(c Config, now int64, leased int) {
-	// Nothing is in use while the shard is closed, and nothing could be.
+	// While the shard is closed no job could be leased, so that time does not count.
 	from := max(s.CountedAt, min(s.closedUntil(now), now))
 	if s.WindowStart == 0 {
 		s.WindowStart, from = now, now
@@ -326,7 +329,7 @@ func (s *State) endProbe(c Config, now int64, class Class) {
 		// An outage is no lack of jobs, so it belongs to no window.
 		s.newWindow(now)
 		s.Used = 0
-	// A neutral end says nothing about the service, so the closing does not grow.
+	// A neutral end says nothing about the service, so the closing does not get longer.
 	case Neutral:
 		s.close(now, s.closing())
 	default:

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// base is a limiter in use: one limit of leased jobs, of which all are leased.
+// base is a limiter in full use: it limits leased jobs, and that many are leased.
 var base = Config{Floor: 0.01, MaxLeased: 100}
 
-// feed settles n outcomes of a class, one each period.
+// feed settles n outcomes of a class, one per period.
 func feed(s *State, c Config, now *int64, n int, period time.Duration, class Class) {
 	for range n {
 		*now += milli(period)
@@ -47,7 +47,7 @@ func TestOverloadHalves(t *testing.T) {
 		t.Errorf("neutral outcomes: %+v", s)
 	}
 	for _, want := range []float64{0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.01, 0.01} {
-		now += 60_000 // more than a delivery can take
+		now += 60_000 // longer than a delivery can take
 		if feed(&s, base, &now, 1, 0, Overload); s.Factor != want {
 			t.Errorf("factor %v, want %v", s.Factor, want)
 		}
@@ -91,7 +91,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Rules A9.2 and A9.3: deliveries from before a decrease cause no other one.
+// Rules A9.2 and A9.3: deliveries from before a decrease cause no further decrease.
 func TestDecreasesAreApart(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
@@ -154,7 +154,7 @@ func TestProbing(t *testing.T) {
 		t.Fatalf("after 20 failures: %+v", s)
 	}
 
-	// Outcomes of older deliveries change nothing.
+	// Outcomes of older deliveries change nothing while the shard is probing.
 	before := s
 	s.Settle(base, now, Outcome{Class: Success}, 5)
 	s.Settle(base, now, Outcome{Class: Failure}, 5)
@@ -243,7 +243,7 @@ func TestIncrease(t *testing.T) {
 		t.Errorf("the factor is %v, want 1", s.Factor)
 	}
 
-	// A clock that steps back changes nothing.
+	// A clock that is set back changes nothing.
 	s, now = start(0.5, 0.5)
 	now -= 100_000
 	if feed(&s, base, &now, 5, time.Millisecond, Success); s.Factor != 0.5 {
@@ -267,7 +267,7 @@ func TestClosing(t *testing.T) {
 			t.Errorf("slow %s: opens in %d ms, want %s", tt.slow, at-now, tt.want)
 		}
 	}
-	now -= milli(30 * time.Minute) // the clock steps back
+	now -= milli(30 * time.Minute) // the clock is set back
 	if at, _ := s.Opens(now); at != now+milli(time.Hour) {
 		t.Errorf("opens in %d ms, want 1h", at-now)
 	}
@@ -278,8 +278,8 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// Whatever happens, the factor stays between the floor and 1, and falls by half at most
-// once a second, except for probing.
+// Whatever happens, the factor stays between the floor and 1. It is halved at most once a second,
+// except for probing.
 func FuzzController(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 255, 0, 128}, uint8(10), uint16(100), uint8(64))
 	f.Add([]byte{0xc0, 0xc1, 0xc2, 0xc3, 0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x40}, uint8(1), uint16(0), uint8(1))

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// rated is the queue of the figures: 100 deliveries per second, and 64 in flight.
+// rated is the queue of the figures: 100 deliveries per second, with 64 in flight.
 func rated(floor float64) Config {
 	return Config{Floor: floor, Rate: 100, Burst: 100, MaxLeased: 64}
 }
@@ -25,7 +25,8 @@ func seeds() uint64 {
 	return 4
 }
 
-// down is an outage of a service with a constant latency, and the minute after it.
+// down has the results of an outage of a service with a constant latency, and of the minute after
+// it.
 type down struct {
 	tries    int
 	probes   int
@@ -42,12 +43,12 @@ func outage(cfg Config, latency time.Duration, answer Outcome, lasts time.Durati
 	d := down{tries: s.tries, probes: s.probes, released: s.released}
 	f.down = nil
 	s.run(time.Minute)
-	const whole = 6400 * time.Millisecond // a multiple of each latency: calls can go in step
+	const whole = 6400 * time.Millisecond // a multiple of every latency, so that calls can be in step with it
 	d.after = float64(s.answered(Success, whole)) / whole.Seconds()
 	return d
 }
 
-// Figures "outage" and "recovery", for outages that end at any moment between two probes.
+// Figures "outage" and "recovery": the outage ends at any moment between two probes.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	worst := down{after: 100}
@@ -69,14 +70,14 @@ func TestOutage(t *testing.T) {
 	t.Logf("at most %d tries and %d probes; at least %.1f/s a minute after the outage", worst.tries, worst.probes, worst.after)
 }
 
-// As TestOutage, with a service that says when to come back. No outcome uses a try.
+// Like TestOutage, with a service whose overload answers have a duration. No outcome uses a try.
 func TestOutageWithRetryAfter(t *testing.T) {
 	t.Parallel()
 	after := 100.0
 	for _, slow := range []time.Duration{0, time.Second, 10 * time.Second, 30 * time.Second} {
 		for more := time.Duration(0); more < 31*time.Second; more += 2500 * time.Millisecond {
 			d := outage(rated(0.01), 100*time.Millisecond, Outcome{Class: Overload, Slow: slow}, 10*time.Minute+more)
-			// 1000 releases of one job would use a try.
+			// The 1000th release of one job would use a try, so that number must not be reached.
 			if d.tries != 0 || d.released >= 1000 || d.after < 90 {
 				t.Errorf("Retry-After %s, %s: %+v", slow, more, d)
 			}
@@ -92,12 +93,12 @@ func TestStep(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct {
 		name  string
-		burst float64 // seconds of the capacity that the service takes at once
-		fixed bool    // the service counts the calls of each second
+		burst float64 // seconds of its capacity that the service accepts at once
+		fixed bool    // whether the service counts the calls of each second separately
 	}{{"Paced", 0, false}, {"TenthOfSecond", 0.1, false}, {"Second", 1, false}, {"FixedSecond", 0, true}} {
 		for _, leased := range []int{0, 64} {
 			if kind.name == "Paced" && leased > 0 {
-				continue // a limit of leased jobs does not pace the calls
+				continue // a limit of leased jobs does not limit the rate of calls
 			}
 			for _, latency := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 				t.Run(fmt.Sprintf("%s/%d/%s", kind.name, leased, latency), func(t *testing.T) {
@@ -178,8 +179,8 @@ func unused(cfg Config, factor float64, latency time.Duration, random bool) int 
 	return s.raised
 }
 
-// A service that refuses most calls must not hold the factor up by the rest of them:
-// each second would halve it, and its successes would double it again.
+// A service that refuses most calls must not keep the factor high with its few successes: otherwise
+// each second would halve the factor, and the successes would double it again.
 func TestSuccessesBetweenOverloadsRaiseNothing(t *testing.T) {
 	t.Parallel()
 	service := &limited{capacity: 20, burst: 2, latency: 50 * time.Millisecond, random: rand.New(rand.NewPCG(1, 1))}

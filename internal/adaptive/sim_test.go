@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// simulation is a queue with one shard, its workers and the service that they call. Its
-// clock moves from event to event.
+// simulation is a queue with one shard, its workers and the service that they call. The clock jumps
+// from event to event.
 type simulation struct {
 	cfg     Config
 	state   State
-	slots   int // handlers that can run at once
+	slots   int // number of handlers that can run concurrently
 	service service
-	now     int64 // ms
+	now     int64 // current time in ms
 	events  events
 	seq     int
 
-	ready  int // jobs that wait
+	ready  int // number of jobs that wait
 	leased int
 	tokens float64
-	filled int64 // up to where tokens has the bucket
-	wake   int64 // the time of the next attempt to reserve
+	filled int64 // time up to which the bucket was filled
+	wake   int64 // time of the next attempt to reserve
 
 	tries, probes, released int
 	answers                 []answer
-	raised                  int // increases of the factor
+	raised                  int // number of increases of the factor
 }
 
 // answer is one answer of the service.
@@ -90,7 +90,7 @@ func (s *simulation) push(n int) {
 	s.reserve()
 }
 
-// reserve hands out jobs as the limits allow, and comes back when they open.
+// reserve delivers jobs as the limits allow. If they are closed, it runs again when they open.
 func (s *simulation) reserve() {
 	for s.ready > 0 && s.leased < s.slots {
 		opens, most := s.state.Opens(s.now)
@@ -145,7 +145,7 @@ func (s *simulation) deliver() {
 }
 
 func (s *simulation) settle(o Outcome) {
-	s.fill() // a change of the factor first fills the bucket
+	s.fill() // before the factor changes, the bucket is filled at the old rate
 	before := s.state.Factor
 	s.state.Settle(s.cfg, s.now, o, s.leased)
 	if s.state.Factor > before {
@@ -156,7 +156,7 @@ func (s *simulation) settle(o Outcome) {
 	switch o.Class {
 	case Failure:
 		s.tries++
-		s.ready++ // its backoff makes no difference to a backlog
+		s.ready++ // the job is ready at once, because with a backlog its backoff makes no difference
 	case Overload:
 		s.released++
 		s.ready++
@@ -179,7 +179,7 @@ func (s *simulation) answered(class Class, d time.Duration) int {
 // limited is a service that takes so many calls per second, and refuses more with an
 // overload.
 type limited struct {
-	capacity float64 // calls per second
+	capacity float64 // capacity in calls per second
 	burst    float64
 	latency  time.Duration
 	tokens   float64
@@ -191,13 +191,14 @@ func (l *limited) call(now int64) (Outcome, time.Duration) {
 	l.tokens = min(l.tokens+l.capacity*float64(now-l.filled)/1000, max(l.burst, 1))
 	l.filled = now
 	if l.tokens < 1 {
-		return Outcome{Class: Overload}, l.took() / 10 // a refusal is fast
+		return Outcome{Class: Overload}, l.took() / 10 // a refusal is fast, so it takes a tenth of the time
 	}
 	l.tokens--
 	return Outcome{Class: Success}, l.took()
 }
 
-// took returns half to one and a half of the latency, or all of it without randomness.
+// took returns a random time between half and one and a half of the latency. Without randomness it
+// returns the latency.
 func (l *limited) took() time.Duration {
 	if l.random == nil {
 		return l.latency
@@ -205,7 +206,7 @@ func (l *limited) took() time.Duration {
 	return time.Duration(float64(l.latency) * (0.5 + l.random.Float64()))
 }
 
-// windowed is a service that counts the calls of each second.
+// windowed is a service that counts the calls of each second separately.
 type windowed struct {
 	limited
 	second, calls int64
@@ -224,7 +225,7 @@ func (w *windowed) call(now int64) (Outcome, time.Duration) {
 // failing is a service that can be down.
 type failing struct {
 	limited
-	down    *Outcome // what it answers, nil while it works
+	down    *Outcome // answer while the service is down; nil while it works
 	latency time.Duration
 }
 

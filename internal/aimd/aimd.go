@@ -8,19 +8,19 @@ const (
 	halvePause   = time.Second
 	learnShare   = 4 // the usual latency changes by a quarter of the difference
 	unknownTook  = 100 * time.Millisecond
-	aloneSamples = 3 // calls from which a window at a limit of 1 is learned
-	queueShare   = 4 // calls a quarter slower than usual are taken to be queued by the other party
+	aloneSamples = 3 // number of calls from which a window at a limit of 1 is evaluated
+	queueShare   = 4 // a call that is a quarter slower than usual counts as queued by the other party
 )
 
 // Limiter is an adaptive limit. Create one with [New].
 type Limiter struct {
 	limit, max int
-	goods      int // since the limit changed
+	goods      int // number of good calls since the limit changed
 	halvedAt   time.Duration
-	halved     bool // halvedAt is set
+	halved     bool // whether halvedAt is set
 	usual      time.Duration
-	mean       time.Duration // of the last window
-	throughput float64       // of the last full window
+	mean       time.Duration // mean latency of the last window
+	throughput float64       // throughput of the last full window
 	window     window
 }
 
@@ -31,10 +31,10 @@ func New(start, most int) Limiter {
 	return l
 }
 
-// Limit returns how many calls may be in flight.
+// Limit returns the number of calls that may be in flight.
 func (l *Limiter) Limit() int { return l.limit }
 
-// Usual returns the usual latency, and 0 while it is unknown.
+// Usual returns the usual latency, or 0 while it is unknown.
 func (l *Limiter) Usual() time.Duration { return l.usual }
 
 // Known reports whether Rate is based on a measurement.
@@ -51,8 +51,8 @@ func (l *Limiter) Restart() {
 	l.limit, l.goods, l.throughput, l.window = 1, 0, 0, window{}
 }
 
-// Rate returns how many calls per second end at a limit. It uses the mean latency of the last
-// window, or a guess if there is none.
+// Rate returns how many calls per second end if the given number is in flight. It uses the mean
+// latency of the last window, or a guess if there is none.
 func (l *Limiter) Rate(limit int) float64 {
 	took := l.mean
 	if took <= 0 {
@@ -62,8 +62,8 @@ func (l *Limiter) Rate(limit int) float64 {
 }
 
 // Throughput returns how many good calls per second the other party can handle, or 0 if that is
-// unknown. It is the rate of the last full window since a restart, provided that its calls took
-// on average a quarter longer than usual: faster calls show only how many calls were made. A
+// unknown. It is the rate of the last full window since a restart, provided that its calls took on
+// average a quarter longer than usual: because faster calls only show how many calls were made. A
 // window is full if nine in ten of its calls ended while the limit was reached.
 func (l *Limiter) Throughput() float64 { return l.throughput }
 
@@ -93,11 +93,11 @@ func (l *Limiter) Good(now, took time.Duration, full bool) {
 // Bad records a bad call.
 func (l *Limiter) Bad(now time.Duration) { l.halve(now) }
 
-// over reports whether a latency is more than factor times the usual one.
+// over reports whether a latency is more than factor times the usual latency.
 func (l *Limiter) over(factor, took time.Duration) bool { return l.usual > 0 && took > factor*l.usual }
 
 func (l *Limiter) halve(now time.Duration) {
-	// Calls in flight at the time of a halving can't show its effect yet.
+	// Calls that were in flight at a halving can't show the effect of the halving yet.
 	if l.halved && now-l.halvedAt < halvePause {
 		return
 	}
@@ -105,7 +105,7 @@ func (l *Limiter) halve(now time.Duration) {
 	l.limit, l.goods = max(l.limit/2, 1), 0
 }
 
-// closeWindow learns from a window and starts the next one.
+// closeWindow evaluates a window and starts the next one.
 func (l *Limiter) closeWindow(now time.Duration) {
 	w := &l.window
 	l.mean = w.mean()
@@ -123,7 +123,7 @@ func (l *Limiter) closeWindow(now time.Duration) {
 		switch {
 		case l.usual == 0 && decides:
 			l.usual = p90
-		// At other limits a slower window may be the effect of the calls themselves.
+		// At any other limit, the calls themselves may have made the window slower.
 		case l.usual > 0 && (p90 < l.usual || w.alone):
 			l.usual += (p90 - l.usual) / learnShare
 		}

@@ -8,7 +8,7 @@ import (
 
 const ms = time.Millisecond
 
-// feed notes n good calls, one after the other.
+// feed records n good calls, one after the other.
 func feed(l *Limiter, now *time.Duration, n int, every, took time.Duration) {
 	for range n {
 		*now += every
@@ -49,8 +49,8 @@ func TestLimitHalves(t *testing.T) {
 	}
 }
 
-// C16.90: a window whose p90 is more than three times the usual latency halves
-// the limit. Such answers don't raise it either.
+// C16.90: a window whose p90 is more than three times the usual latency halves the limit. Answers
+// that are so slow don't raise the limit either.
 func TestSlowWindowHalves(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 64), time.Duration(0)
@@ -74,7 +74,7 @@ func TestSlowWindowHalves(t *testing.T) {
 	}
 }
 
-// C16.93: nine of ten decide. One slow answer in ten is usual for many hosts.
+// C16.93: the 90th percentile decides, because for many hosts one slow answer in ten is usual.
 func TestOneSlowCallInTenDoesNotMakeAWindowSlow(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 16), time.Duration(0)
@@ -87,7 +87,7 @@ func TestOneSlowCallInTenDoesNotMakeAWindowSlow(t *testing.T) {
 	}
 }
 
-// C16.93: the usual latency rises at a limit of 1 alone.
+// C16.93: the usual latency rises only while the limit is 1.
 func TestUsualLatencyRisesOnlyAtALimitOfOne(t *testing.T) {
 	t.Parallel()
 	l, now := New(8, 8), time.Duration(0)
@@ -98,15 +98,14 @@ func TestUsualLatencyRisesOnlyAtALimitOfOne(t *testing.T) {
 		t.Errorf("at a limit of %d the usual latency moved from %s to %s", l.Limit(), usual, l.Usual())
 	}
 
-	// A host that has become slow for good gets its limit back.
+	// A host that has become slow permanently gets its limit back.
 	feed(&l, &now, 400, 50*ms, 200*ms)
 	if l.Limit() != 8 || l.Usual() < 60*ms {
 		t.Errorf("after 20 s of 200ms the limit is %d and the usual latency %s", l.Limit(), l.Usual())
 	}
 }
 
-// C16.93: a window lasts a second at most, and fewer than ten answers decide
-// nothing.
+// C16.93: a window lasts at most a second. A window with fewer than ten answers changes nothing.
 func TestAWindowWithFewCallsChangesNothing(t *testing.T) {
 	t.Parallel()
 	l, now := New(8, 8), time.Duration(0)
@@ -148,8 +147,8 @@ func TestBoundCapsTheLimit(t *testing.T) {
 	}
 }
 
-// Rate is what a limit allows, Throughput what a party that is slower than usual has
-// taken.
+// Rate returns the calls per second that a limit allows. Throughput returns the calls per second
+// that the other party has handled while it was slower than usual.
 func TestRateAndThroughput(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 4), time.Duration(0)
@@ -186,7 +185,7 @@ func TestThroughputNeedsAFullWindow(t *testing.T) {
 	t.Parallel()
 	for full, want := range map[int]bool{10: true, 9: true, 8: false, 0: false} {
 		l, now := New(4, 4), time.Duration(0)
-		feed(&l, &now, 10, 10*ms, 10*ms) // the first window, from which the usual latency is known
+		feed(&l, &now, 10, 10*ms, 10*ms) // the first window, after which the usual latency is known
 		for i := range 60 {
 			now += 10 * ms
 			l.Good(now, 20*ms, i%10 < full)
@@ -215,8 +214,8 @@ func TestHistogramPercentilesAreWithinAnEighth(t *testing.T) {
 	}
 }
 
-// C16.91: whatever happens, the limit stays between 1 and its bound, and drops by
-// half at most once a second.
+// C16.91: whatever happens, the limit stays between 1 and its bound, and is halved at most once a
+// second.
 func FuzzLimiter(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 255, 0, 128})
 	f.Fuzz(func(t *testing.T, script []byte) {

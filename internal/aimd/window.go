@@ -10,17 +10,17 @@ const (
 	windowMost    = time.Second
 	windowSamples = 10
 	octaves       = 31
-	steps         = 4 // per octave
+	steps         = 4 // steps per octave
 )
 
 // window is a histogram of the good calls in a short period.
 type window struct {
 	open  bool
-	alone bool // the limit was 1 during the whole window
+	alone bool // whether the limit was 1 during the whole window
 	from  time.Duration
-	last  time.Duration // when the last call ended
+	last  time.Duration // time at which the last call ended
 	count int
-	full  int // calls that ended while the limit was reached
+	full  int // number of calls that ended while the limit was reached
 	sum   time.Duration
 	hist  [octaves * steps]uint16
 }
@@ -66,7 +66,7 @@ func (w *window) p90() time.Duration {
 func step(took time.Duration) int {
 	us := uint64(max(took.Microseconds(), 1))
 	octave := bits.Len64(us) - 1
-	within := us << 2 >> octave & (steps - 1) // the two bits after the first
+	within := us << 2 >> octave & (steps - 1) // the two bits after the highest one
 	return min(octave*steps+int(within), octaves*steps-1)
 }
 

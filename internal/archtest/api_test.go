@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// maxRootSymbols bounds what the root package exports. A reader of its documentation
-// sees that many names. What only an engine's author needs belongs into contract.
+// maxRootSymbols is the largest number of names that the root package may export. A reader of its
+// documentation sees that many names. Names that only the authors of engines need belong in package
+// contract.
 const maxRootSymbols = 136
 
 // exportedSymbols counts the package-level names that a package exports, as go doc -short
@@ -28,7 +29,7 @@ func exportedSymbols(files []source, dir string) (n int) {
 	return n
 }
 
-// exportedBy counts what one declaration exports.
+// exportedBy counts the names that one declaration exports.
 func exportedBy(d ast.Decl) (n int) {
 	if f, ok := d.(*ast.FuncDecl); ok {
 		if f.Recv == nil && f.Name.IsExported() {
@@ -94,8 +95,8 @@ func publicPackage(dir string) bool {
 	return !under(dir, "cmd", "examples", "test", "scripts") && !slices.Contains(strings.Split(dir, "/"), "internal")
 }
 
-// internalTypes lists where a public package exports something whose type is an internal
-// package's. A user could neither name such a type nor read its documentation.
+// internalTypes lists the places where a public package exports a name whose type belongs to an
+// internal package. A user could neither name such a type nor read its documentation.
 func internalTypes(files []source) (faults []string) {
 	for _, s := range files {
 		if s.isTest() || !publicPackage(s.dir()) {
@@ -135,7 +136,7 @@ func hiddenNames(s source, name string, t ast.Node, hidden map[string]string) (f
 	return faults
 }
 
-// exportedTypes returns the types of what a declaration exports, by its name.
+// exportedTypes returns the types of the exported names of a declaration, by name.
 func exportedTypes(d ast.Decl) map[string][]ast.Node {
 	types := map[string][]ast.Node{}
 	switch d := d.(type) {
@@ -162,7 +163,7 @@ func exportedTypes(d ast.Decl) map[string][]ast.Node {
 	return types
 }
 
-// valueTypes returns the type of a variable, or the values that it is inferred from.
+// valueTypes returns the type of a variable, or the values from which its type is inferred.
 func valueTypes(spec *ast.ValueSpec) (types []ast.Node) {
 	if spec.Type != nil {
 		return []ast.Node{spec.Type}

@@ -14,7 +14,7 @@ var wallTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", 
 // rootClock is the file of the system's clock, which internal/clock hands on.
 const rootClock = "clock.go"
 
-// Where wall time is read beside internal/clock.
+// wallTimeAllowed has the places outside of internal/clock that may read wall time.
 var wallTimeAllowed = []exception{
 	{"internal/clock", "it is the clock"},
 	{"cmd", "a program shows people how long something took, and waits for a server to come up"},
@@ -26,23 +26,24 @@ var wallTimeAllowed = []exception{
 	{"internal/faultproxy", "it delays real connections"},
 }
 
-// Where a test may sleep: it watches something that has no clock to inject.
+// sleepAllowed has the places where a test may sleep, because it watches something without a clock
+// that can be injected.
 var sleepAllowed = []exception{
 	{"test", "the long suites let real processes run for a while"},
 	{"internal/proctest", "it waits for real processes"},
 	{"internal/faultproxy", "it delays real connections"},
 }
 
-// Where math/rand is drawn from outside of tests. IDs, receipts and tokens
-// never are: they come from crypto/rand.
+// mathRandAllowed has the places outside of tests that may use math/rand. IDs, receipts and tokens
+// must use crypto/rand.
 var mathRandAllowed = []exception{
 	{"cmd", "bench draws the load that it makes"},
 	{"test", "fault plans are drawn from a printed seed"},
 	{"enginetest", "random operations are drawn from a printed seed"},
 }
 
-// calls lists where a file names one of the functions of the package at path,
-// be it to call it or to hand it on.
+// calls lists the places where a file names one of the given functions of the package at path, in a
+// call or as a value.
 func calls(s source, path string, names []string) []string {
 	var found []string
 	for _, i := range s.imports() {
@@ -85,8 +86,8 @@ func clockFaults(files []source) []string {
 	return faults
 }
 
-// sleepFaults looks at tests. Inside a synctest bubble sleeping costs nothing,
-// so a file that imports testing/synctest may.
+// sleepFaults lists tests that sleep. A file that imports testing/synctest may sleep, because
+// sleeping inside a bubble takes no real time.
 func sleepFaults(files []source) []string {
 	var faults []string
 	for _, s := range files {

@@ -92,8 +92,8 @@ func bareSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 	return names
 }
 
-// exportedReceiver reports whether a function is seen from outside: it has no
-// receiver, or one of an exported type.
+// exportedReceiver reports whether a function is visible outside of its package: it has no
+// receiver, or a receiver of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return true
@@ -103,7 +103,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 		switch t := typ.(type) {
 		case *ast.StarExpr:
 			typ = t.X
-		case *ast.IndexExpr: // Recv[T]
+		case *ast.IndexExpr: // a generic receiver, like Recv[T]
 			typ = t.X
 		case *ast.IndexListExpr:
 			typ = t.X

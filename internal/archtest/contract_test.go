@@ -25,24 +25,24 @@ func (r rule) compare(o rule) int {
 // clause is a rule's entry in the contract.
 type clause struct {
 	built bool
-	text  string // how it begins
+	text  string // the beginning of the text
 }
 
 const contractFile = "docs/contract.md"
 
-// The conformance suite proves the sections of the domain, for every engine.
-// Its tests are exported, so they live in files of every name.
+// The conformance suite proves the sections about the domain, for every engine. Its tests are
+// exported functions, so they are in files without the suffix _test.go.
 const suite = "enginetest"
 
-// bySuite reports whether the rule's test must be in the suite or beside the
-// root package; the others' may be anywhere.
+// bySuite reports whether the test of a rule must be in the suite or in the root package. The tests
+// of all other rules may be anywhere.
 func bySuite(r rule) bool {
 	_, elsewhere := provenElsewhere[r]
 	return (r.section <= 10 || r.section == 13) && !elsewhere
 }
 
-// Rules of the domain's sections that a suite for every engine can't show:
-// they speak of one engine's storage, of the worker, or of the server.
+// provenElsewhere has rules of the domain's sections that a suite for every engine can't check,
+// because they are about the storage of one engine, the worker or the server.
 var provenElsewhere = map[rule]string{
 	{1, 2}:   "tokens are the server's",
 	{1, 5}:   "needs a cluster",
@@ -112,7 +112,8 @@ func parseContract(text string) (rules map[rule]clause, faults []string) {
 			}
 			rules[r] = clause{built: m[6] < 0, text: beginning(line[m[1]:end])}
 		}
-		// The introduction speaks of the mark; from §1 on each one belongs to a number.
+		// The introduction explains the mark. From section 1 on, each mark must belong to a rule's
+		// number.
 		if section > 0 && anyMark.MatchString(numberMark.ReplaceAllString(line, "")) {
 			faults = append(faults, fmt.Sprintf("%s:%d: a mark that is not of the form **[C1.2]** *(not built yet)*",
 				contractFile, i+1))
@@ -123,7 +124,7 @@ func parseContract(text string) (rules map[rule]clause, faults []string) {
 }
 
 func ruleOf(section, number string) rule {
-	s, _ := strconv.Atoi(section) // digits, as matched
+	s, _ := strconv.Atoi(section) // the pattern matches only digits, so there is no error
 	n, _ := strconv.Atoi(number)
 	return rule{s, n}
 }
@@ -144,7 +145,7 @@ func mentions(s source) map[rule]string {
 	found := map[rule]string{}
 	note := func(re *regexp.Regexp, text string, pos token.Pos) {
 		if !strings.Contains(text, "C") {
-			return // as most names and strings, without the time that a pattern takes
+			return // most names and strings contain no rule, and this test is faster than the pattern
 		}
 		for _, m := range re.FindAllStringSubmatch(text, -1) {
 			r := ruleOf(m[1], m[2])
@@ -190,8 +191,8 @@ func mentions(s source) map[rule]string {
 	return found
 }
 
-// testedRules is where each rule is named first: in the suite or beside the
-// root package, and anywhere.
+// testedRules returns the first place that names each rule: one in the suite or the root package,
+// and one anywhere.
 func testedRules(files []source) (inSuite, anywhere map[rule]string) {
 	inSuite, anywhere = map[rule]string{}, map[rule]string{}
 	for _, s := range files {
@@ -209,7 +210,7 @@ func testedRules(files []source) (inSuite, anywhere map[rule]string) {
 	return inSuite, anywhere
 }
 
-// untested lists the built rules that no test names where it must.
+// untested lists the built rules that no test names at the place where a test must.
 func untested(rules map[rule]clause, files []source) []rule {
 	inSuite, anywhere := testedRules(files)
 	var missing []rule
@@ -226,8 +227,7 @@ func untested(rules map[rule]clause, files []source) []rule {
 	return missing
 }
 
-// unknown lists the places in tests that name a rule which the contract does
-// not have.
+// unknown lists the places in tests that name a rule that the contract does not have.
 func unknown(rules map[rule]clause, files []source) []string {
 	_, anywhere := testedRules(files)
 	var faults []string

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// decorators are the types of the server that embed an engine, with what each is for.
-// Everything else that wants to see calls is an observer of the first one. A test of
-// package server counts those that a push passes: at most two.
+// decorators are the types of the server that embed an engine, with their purposes. Other code that
+// wants to see calls must be an observer of server/observe. A test of package server checks that a
+// push passes at most two decorators.
 var decorators = map[string]string{
 	"server/observe.Engine":       "it calls the observers",
 	"server/pools.observedEngine": "it names the pool that a call has reached",
 	"server/pools.stepEngine":     "it makes the steps of a move, and no call of a caller passes it",
 }
 
-// decoratorFaults lists types of the server that embed an engine and are not in the list,
-// and those of the list that do not exist.
+// decoratorFaults lists types of the server that embed an engine and are not in the map. It also
+// lists types of the map that do not exist.
 func decoratorFaults(files []source) []string {
 	var faults []string
 	found := map[string]bool{}

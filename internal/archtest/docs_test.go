@@ -28,7 +28,7 @@ func unjustified(files []source, page string) []string {
 	return faults
 }
 
-// A line of the page's tables begins with its module.
+// A line of the tables in the page begins with the name of a module.
 var dependencyLine = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 
 func justified(path, page string) bool {
@@ -85,7 +85,7 @@ func codes(text string) map[string]bool {
 	return found
 }
 
-// The pages that say what is proven name tests that exist.
+// The tests that pages name as proofs exist.
 func TestTestsThatThePagesNameExist(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"docs/promise.md", "docs/reliability.md"} {
@@ -93,7 +93,8 @@ func TestTestsThatThePagesNameExist(t *testing.T) {
 	}
 }
 
-// A test in backquotes, with its subtest, or its place in the conformance suite.
+// namedTest matches the name of a test in backquotes, with its subtest or its place in the
+// conformance suite.
 var namedTest = regexp.MustCompile("`(?:(Test[A-Z][A-Za-z0-9]*)[A-Za-z0-9/]*|[A-Z][A-Za-z]*/([A-Z][A-Za-z]*))`")
 
 // missingTests returns a fault for each test that the page names and no file has.

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// The layers of the tree, by folder.
+// The layers of the tree, by their folders.
 var (
 	engines = []string{"redisengine", "sqliteengine", "httpengine"}
 	servers = []string{"worker", "server"}
-	// choosers may name an engine: they put a program together.
+	// choosers may import an engine, because they assemble a program.
 	choosers = []string{"cmd", "open", "examples", "test"}
-	// support is for tests, users' and our own, and is linked into nothing else.
+	// support is code for the tests of users and of duly. No other code may import it.
 	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually",
 		"internal/logtest", "internal/memnet", "internal/certtest", "internal/porttest", "internal/redistest",
 		"internal/proctest", "internal/faultproxy"}
@@ -25,11 +25,11 @@ var (
 		"github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron"}
 )
 
-// inputOutput is what the root, which is the domain, does not do.
+// inputOutput has the packages for input and output, which the root package must not import.
 var inputOutput = []string{"os", "os/exec", "net", "net/http", "database/sql", "syscall"}
 
-// importRule judges one import: a non-test file of the package in folder from
-// imports path, which in this module is the folder to (else "").
+// importRule checks one import. A non-test file of the package in the folder `from` imports `path`.
+// If the path is in this module, `to` is its folder, else "".
 type importRule struct {
 	name    string
 	forbids func(from, path, to string) bool
@@ -100,7 +100,7 @@ func folder(path string) string {
 	return rest
 }
 
-// importFaults judges every import of the non-test files.
+// importFaults checks every import of the non-test files.
 func importFaults(files []source) []string {
 	var faults []string
 	for _, s := range files {
@@ -118,8 +118,9 @@ func importFaults(files []source) []string {
 	return faults
 }
 
-// sharedFaults holds server/native and httpengine apart: the two sides of the
-// wire share its form, the root, the contract, and what that itself imports.
+// sharedFaults lists the packages that server/native and httpengine share without permission. The
+// two sides of the wire may share internal/wire, the root, the contract, and the packages that
+// these import.
 func sharedFaults(files []source) []string {
 	uses := func(dir string) map[string]bool {
 		set := map[string]bool{}
@@ -155,14 +156,14 @@ func TestDependencyRule(t *testing.T) {
 	report(t, sharedFaults(files))
 }
 
-// A direct import can be allowed while its own imports are not. The go command lists what a program
-// links if it imports one package.
+// A package may be an allowed import although its own imports are not allowed. So this test asks
+// the go command for all packages that a program links if it imports one package.
 func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		dir       string
-		noModules bool     // links the standard library and this module alone
-		forbids   []string // import paths, and all below them
+		noModules bool     // whether it may link only the standard library and this module
+		forbids   []string // import paths that are forbidden, with all paths below them
 	}{
 		{dir: ".", noModules: true, forbids: append(within("contract", "internal"), "net/http", "database/sql",
 			"time/tzdata")},

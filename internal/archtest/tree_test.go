@@ -21,7 +21,7 @@ const module = "github.com/dulymq/duly"
 
 // source is one parsed Go file.
 type source struct {
-	path string // from the module's root, with slashes
+	path string // path relative to the module's root, with slashes
 	fset *token.FileSet
 	ast  *ast.File
 }
@@ -31,18 +31,18 @@ func (s source) dir() string { return path.Dir(s.path) }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// at is pos as "path:line".
+// at formats pos as "path:line".
 func (s source) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", s.path, s.fset.Position(pos).Line)
 }
 
-// imports lists the paths that the file imports, with the name it has here.
+// imports lists the paths that the file imports, with the names that the file uses for them.
 func (s source) imports() []imported {
 	list := make([]imported, 0, len(s.ast.Imports))
 	for _, spec := range s.ast.Imports {
 		p, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			continue // the parser has seen it, so it can't be
+			continue // impossible, because the parser has accepted the path
 		}
 		name := path.Base(p)
 		if p == "math/rand/v2" {
@@ -78,8 +78,8 @@ func under(dir string, folders ...string) bool {
 	})
 }
 
-// loadTree parses every Go file of the module, once for all tests. Build tags
-// are not looked at: what holds, holds on every platform.
+// loadTree parses every Go file of the module, once for all tests. It ignores build tags, because
+// the rules hold on every platform.
 var loadTree = sync.OnceValues(func() ([]source, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -117,8 +117,8 @@ var loadTree = sync.OnceValues(func() ([]source, error) {
 	return tree, err
 })
 
-// skipped are the folders that hold no package: what go build skips, and what
-// building and running leave behind.
+// skipped are the folders without packages: those that go build skips, and those that builds and
+// runs create.
 func skipped(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
 		slices.Contains([]string{"testdata", "vendor", "bin", "duly-data", "bench-data"}, name)
@@ -170,7 +170,7 @@ func hasPackage(files []source, dir string) bool {
 	return slices.ContainsFunc(files, func(s source) bool { return s.dir() == dir })
 }
 
-// report fails the test with one line per fault.
+// report fails the test. It prints one line per fault.
 func report(t *testing.T, faults []string) {
 	t.Helper()
 	slices.Sort(faults)
@@ -181,7 +181,7 @@ func report(t *testing.T, faults []string) {
 
 // exception is a place where a rule does not hold, and why.
 type exception struct {
-	folder string // a package's folder, and all below it
+	folder string // folder of a package; the exception also covers all folders below it
 	reason string
 }
 

@@ -35,16 +35,16 @@ type Batcher[T Caller] struct {
 	Panicked func(value any, stack []byte)
 
 	mu       sync.Mutex
-	queue    []T   // oldest first
-	idle     int   // items of calls queued while no batch was in flight
+	queue    []T   // waiting calls, the oldest first
+	idle     int   // items of calls that were queued while no batch was in flight
 	spare    [][]T // memory for the next batches
 	senders  int
-	inFlight int // batches
-	held     int // calls of Hold without a release
+	inFlight int // number of batches in flight
+	held     int // number of calls of Hold without a release
 	last     int // number of calls in the last batch
 }
 
-// Do queues a call and waits for its result. The error is that of [Call.Wait], or
+// Do queues a call and waits for its result. It returns the error of [Call.Wait], or
 // [duly.ErrClosed] if the owner was closed.
 func (b *Batcher[T]) Do(ctx context.Context, call T) error {
 	c := call.part()
@@ -55,7 +55,7 @@ func (b *Batcher[T]) Do(ctx context.Context, call T) error {
 	return c.Wait()
 }
 
-// DoAlone is Do with a separate batch that doesn't wait for others.
+// DoAlone is like Do, with a separate batch that doesn't wait for other batches.
 func (b *Batcher[T]) DoAlone(ctx context.Context, call T) error {
 	c := call.part()
 	c.Begin(ctx)
@@ -78,7 +78,7 @@ func (b *Batcher[T]) Waiting() int {
 	return len(b.queue)
 }
 
-// Sending returns how many batches are in flight.
+// Sending returns the number of batches in flight.
 func (b *Batcher[T]) Sending() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +113,7 @@ func (b *Batcher[T]) enqueue(call T) bool {
 		b.idle += call.part().Items
 	}
 
-	// Without a sender no earlier call is waiting either.
+	// If no sender runs, no earlier call is waiting either.
 	if !b.start() {
 		b.queue, b.idle = nil, 0
 		return false
@@ -121,8 +121,8 @@ func (b *Batcher[T]) enqueue(call T) bool {
 	return true
 }
 
-// start starts another sender unless there are enough. It returns false if none is running. The
-// caller holds the lock.
+// start starts another sender, unless enough are running. It returns false if no sender is running.
+// The caller holds the lock.
 func (b *Batcher[T]) start() bool {
 	// The release starts the sender.
 	if b.held > 0 {
@@ -146,8 +146,8 @@ func (b *Batcher[T]) run() {
 		err := b.send(calls)
 
 		b.mu.Lock()
-		// Before the answers, so that the next calls of these callers count as queued while
-		// nothing is in flight.
+		// This comes before the answers, so that the next calls of these callers count as queued
+		// while no batch is in flight.
 		b.inFlight--
 		b.mu.Unlock()
 		answer(calls, err)
@@ -160,8 +160,8 @@ func (b *Batcher[T]) run() {
 	}
 }
 
-// send runs a batch. A panic becomes the error of the batch: it would otherwise end the process,
-// although the callers' own goroutines did nothing wrong.
+// send runs a batch. A panic becomes the error of the batch. Otherwise it would end the process,
+// although the callers' goroutines did nothing wrong.
 func (b *Batcher[T]) send(calls []T) (err error) {
 	defer func() {
 		p := recover()
@@ -198,7 +198,7 @@ func (b *Batcher[T]) gather() {
 	}
 }
 
-// take removes the calls of the next batch. If there are none, this sender ends.
+// take removes the calls of the next batch from the queue. If there are none, this sender ends.
 func (b *Batcher[T]) take() []T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,8 +228,8 @@ func (b *Batcher[T]) take() []T {
 	return calls
 }
 
-// pick removes the first call and later ones that fit into the same batch, and drops calls whose
-// callers have left. The caller holds the lock.
+// pick removes the first call from the queue, and later calls that fit into the same batch. It
+// drops calls whose callers have left. The caller holds the lock.
 func (b *Batcher[T]) pick(limits Limits) (calls []T) {
 	if last := len(b.spare) - 1; last >= 0 {
 		calls, b.spare = b.spare[last], b.spare[:last]
@@ -243,7 +243,7 @@ func (b *Batcher[T]) pick(limits Limits) (calls []T) {
 			rest = append(rest, call)
 			continue
 		}
-		// Once a call didn't fit, later ones wait too, to keep the order.
+		// After a call that did not fit, later calls wait as well, to keep the order.
 		full = full || len(calls) > 0 && (items+c.Items > limits.Items || bytes+c.Bytes > limits.Bytes)
 		switch {
 		case full:

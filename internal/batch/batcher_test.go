@@ -24,12 +24,12 @@ type item struct {
 
 func newItem(name string) *item { return &item{Call: Call{Items: 1}, name: name} }
 
-// recorder answers batches once the test lets them through.
+// recorder records batches, and answers each batch when the test allows it.
 type recorder struct {
 	*Batcher[*item]
 	running sync.WaitGroup
 	closed  bool
-	open    chan error // each value answers a batch
+	open    chan error // each value answers a batch with an error or nil
 
 	guard   sync.Mutex
 	batches []string
@@ -159,8 +159,8 @@ func TestBatcherKeepsCallsApart(t *testing.T) {
 	})
 }
 
-// Callers that come back together while no batch is in flight are sent as two
-// halves. Those that come while one is in flight are sent as one batch.
+// Callers that come back together while no batch is in flight are sent as two halves. Callers that
+// come while a batch is in flight are sent as one batch.
 func TestBatcherHalvesCallersThatComeBackTogether(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -188,7 +188,7 @@ func TestBatcherHalvesCallersThatComeBackTogether(t *testing.T) {
 					sent <- n
 					return <-r.open
 				}
-				r.senders, r.inFlight = 2, c.inFlight // no sender starts before all have come
+				r.senders, r.inFlight = 2, c.inFlight // no sender starts before all calls are queued
 				var ends []<-chan error
 				for range c.callers {
 					i := newItem("x")
@@ -319,7 +319,7 @@ func TestPanicFailsItsBatchOnly(t *testing.T) {
 		send, panics := r.Send, 0
 		r.Send = func(ctx context.Context, calls []*item) error {
 			if strings.HasPrefix(calls[0].name, "bad") {
-				calls[0].Claim() // its caller waits for the answer
+				calls[0].Claim() // marks the call as sent, so its caller waits for the answer
 				panic("planted")
 			}
 			return send(ctx, calls)
@@ -412,7 +412,7 @@ func TestHoldIsRefusedWhileASenderRuns(t *testing.T) {
 	})
 }
 
-// Many callers each get their own result.
+// Each of many callers gets its own result.
 func TestBatcherAnswersEveryCallUnderLoad(t *testing.T) {
 	r := newRecorder(Limits{Items: 7, Bytes: 100}, 2)
 	r.Send = func(_ context.Context, calls []*item) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Call is one caller's part of a batch. The zero value is ready for Begin. After
-// Wait has returned and [Call.Answered] is true, it may be used for another call.
+// Call is one caller's part of a batch. The zero value is ready for Begin. After Wait has returned
+// and [Call.Answered] is true, the Call may be used for another call.
 type Call struct {
 	// Items is the number of items that the call adds to its batch, and Bytes their size.
 	// The caller sets both before the call is queued.
@@ -48,7 +48,7 @@ func (c *Call) Begin(ctx context.Context) {
 func (c *Call) Context() context.Context { return c.ctx }
 
 // Send marks the call as sent. It returns false if the caller has left or its context has ended,
-// and the call must then be skipped. A sender that retries a batch calls Send again.
+// and the sender must then skip the call. A sender that retries a batch calls Send again.
 func (c *Call) Send() bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -63,7 +63,8 @@ func (c *Call) Claim() bool {
 }
 
 // Answer ends the call with err, or with [Call.Err] if err is nil. It returns false if the caller
-// has left, so that nobody uses the result. After true the sender must not use the call any more.
+// has left, so that nobody uses the result. If Answer returns true, the sender must not use the
+// call any more.
 func (c *Call) Answer(err error) bool {
 	for {
 		switch state := c.state.Load(); state {
@@ -84,7 +85,7 @@ func (c *Call) Answer(err error) bool {
 }
 
 // Wait blocks until the call was answered, and returns its error. If the caller's context ends
-// first, Wait returns the context's error for a call that was not sent, which then is never sent.
+// first, and the call was not sent, the call is never sent and Wait returns the context's error.
 // For a sent call it returns [contract.Unanswered].
 func (c *Call) Wait() error {
 	select {
@@ -108,7 +109,8 @@ func (c *Call) Wait() error {
 // Answered reports whether the call was answered. If not, its sender may still be using it.
 func (c *Call) Answered() bool { return c.state.Load() == stateAnswered }
 
-// Deadline returns the latest deadline of the callers. It returns false if one of them has none.
+// Deadline returns the latest deadline of the callers. It returns false if one of the callers has
+// no deadline.
 func Deadline[T Caller](calls []T) (last time.Time, ok bool) {
 	for _, call := range calls {
 		deadline, ok := call.part().ctx.Deadline()

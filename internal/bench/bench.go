@@ -21,21 +21,21 @@ type bench struct {
 	engine contract.Engine
 	meter  *meter
 	native Native       // nil without a gauge
-	more   []Native     // with other batch sizes
-	stored atomic.Int64 // jobs that native commands have stored and not taken
+	more   []Native     // more native parts, with other batch sizes
+	stored atomic.Int64 // number of jobs that native commands have stored and not taken
 	// streams does the native work on messages. added counts its messages that were not taken.
 	streams Native
 	added   atomic.Int64
 	body    []byte
-	name    string // of the queues, without the phase
+	name    string // name of the queues, without the phase
 
-	queues []duly.QueueRef // the queues that it has created
+	queues []duly.QueueRef // queues that the measurement has created
 	topics []duly.QueueRef
-	shared *stock   // the queue with the backlog; nil if there is none
-	left   []*stock // queues that a run has filled, for a run that takes jobs
+	shared *stock   // the queue with the backlog; nil without a backlog
+	left   []*stock // queues that a run has filled, for a later run that takes jobs
 
 	offset clockOffset
-	timed  bool // offset was measured
+	timed  bool // whether offset was measured
 
 	progress *ticker
 }
@@ -49,8 +49,8 @@ type stock struct {
 // cleanTime bounds the removal of the queues at the end. Millions of jobs take a while.
 const cleanTime = 5 * time.Minute
 
-// Run measures, and returns a report even if it fails or its context ends. The report then has
-// the finished phases. Run removes its queues, and returns an error if that fails.
+// Run measures, and returns a report even if it fails or its context ends. In that case the report
+// has the finished phases. Run removes its queues, and returns an error if that fails.
 func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -75,7 +75,8 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return report, err
 	}
 
-	// The comparison runs first, because the backlog can't be removed and loaded again as it was.
+	// The comparison runs first, because the backlog could not be removed and loaded again in the
+	// same state.
 	if cfg.Backlog.Compare {
 		if err := b.phases(ctx, &report.Without); err != nil {
 			return report, fmt.Errorf("without the backlog: %w", err)
@@ -103,7 +104,7 @@ func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
 	}
 	if b.meter, err = newMeter(ctx, g); err != nil && g != nil {
 		g.Close()
-		// clean then removes nothing and does not close the gauge again.
+		// With a nil native, clean removes nothing and does not close the gauge again.
 		b.native = nil
 	}
 	return err
@@ -121,7 +122,7 @@ func (b *bench) phases(ctx context.Context, results *[]Result) error {
 	return nil
 }
 
-// in adds the part of a run to an error, unless its first word names the part.
+// in adds the name of a part of a run to an error, unless the error begins with that name.
 func in(part string, err error) error {
 	if strings.HasPrefix(err.Error(), part+": ") {
 		return err
@@ -148,7 +149,7 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 		}
 	}
 
-	// A reopened engine has nothing of the backlog in memory.
+	// The memory of a reopened engine has no part of the backlog.
 	if !want.Reopen {
 		return nil
 	}
@@ -188,7 +189,7 @@ func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n i
 // phase runs one phase as often as configured.
 func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
 	s := specOf(p)
-	// Such a phase makes its own runs and its own result.
+	// A phase with whole makes its own runs and its own result.
 	if s.whole != nil {
 		return s.whole(b, ctx, Progress{Phase: p, Run: 1, Runs: 1})
 	}
@@ -234,7 +235,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 	return r, nil
 }
 
-// measure runs do and records what it used.
+// measure runs do and records what do used.
 func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	before, err := b.meter.read(ctx)
 	if err != nil {
@@ -242,7 +243,8 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	}
 
 	r.start = b.clock.Mono()
-	// Read last before the work and first after it, so that the readings themselves don't count.
+	// The readings are the last step before the work and the first step after it, so that they
+	// don't count themselves.
 	cpu := cpuTime()
 	err = do()
 	r.cpu = cpuTime() - cpu
@@ -260,9 +262,9 @@ func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
 	return err
 }
 
-// place returns the queue of a phase: the backlog's queue, or, if the phase takes jobs, one that
-// an earlier run has filled, or a new one. Queues are removed only at the end, because an engine
-// may still be removing jobs while the next run is measured.
+// place returns the queue of a phase. It is the backlog's queue, a queue that an earlier run has
+// filled if the phase takes jobs, or a new queue. Queues are removed only at the end, because an
+// engine may still be removing jobs while the next run is measured.
 func (b *bench) place(s spec, name string) *stock {
 	switch last := len(b.left) - 1; {
 	case s.native:
@@ -360,7 +362,7 @@ func (b *bench) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// newNative returns another Native, which is removed at the end.
+// newNative returns another Native, whose data is removed at the end.
 func (b *bench) newNative(batch int) Native {
 	native := b.meter.gauge.Native(batch, b.cfg.Load.Body)
 	b.more = append(b.more, native)

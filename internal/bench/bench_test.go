@@ -20,14 +20,14 @@ type engine struct {
 	contract.Engine
 	topicCalls
 	slow   time.Duration         // duration of each Push, Reserve and Settle
-	push   func([]duly.Job)      // sees each Push
+	push   func([]duly.Job)      // is called with each Push
 	answer func(*duly.Delivery)  // changes each delivery
-	fail   func(op string) error // "push", "reserve", "destroy", "close"
+	fail   func(op string) error // returns the error of push, reserve, destroy or close
 
 	mu     sync.Mutex
 	opened int
 	closed int
-	stats  map[string]duly.Stats // of queues when they were destroyed
+	stats  map[string]duly.Stats // statistics of queues at the time at which they were destroyed
 }
 
 type topicCalls = contract.Topics
@@ -137,7 +137,7 @@ func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Re
 func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	e.slow = time.Millisecond // without it no time passes in the bubble
+	e.slow = time.Millisecond // without it, no time passes in the synctest bubble
 	cfg := Config{Namespace: "shop", Repeat: 2, Kinds: []Kind{Plain}, Batches: []int{10}}
 	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {
@@ -147,7 +147,7 @@ func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 		for _, p := range r.Phases {
 			got = append(got, p.Phase)
 			if p.Life != nil {
-				continue // it has its own test
+				continue // this phase has a separate test
 			}
 			if p.Jobs != 1000 || p.Runs != 2 || p.Cut != 0 || p.PerSecond <= 0 || p.Early != 0 || p.Behind != 0 ||
 				p.Either != 0 {

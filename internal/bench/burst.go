@@ -15,8 +15,8 @@ const (
 	burstLead = 500 * time.Millisecond
 )
 
-// loadBurst pushes the run's jobs so that all of them become due in the same millisecond, and
-// waits for it. The first jobs show how long the rest will take.
+// loadBurst pushes the run's jobs so that all of them become due in the same millisecond, and waits
+// for that millisecond. From the first jobs it estimates how long the remaining ones will take.
 func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, jobs int) error {
 	at.Loading = true
 	pace := newRun(ctx, min(jobs, paceJobs))
@@ -40,10 +40,10 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 	// The engine's clock decides when the jobs are due.
 	left := moment.Sub(b.clock.Now().Add(b.offset.ahead))
 	if left <= b.offset.either {
-		return fmt.Errorf("pushing %d jobs took longer than estimated from the first %d; repeat, or lower jobs", jobs,
+		return fmt.Errorf("pushing %d jobs took longer than the estimate from the first %d; repeat the measurement, or lower jobs", jobs,
 			pace.total)
 	}
-	// All jobs are due after this, even with the largest error of the offset.
+	// After this pause all jobs are due, even with the largest error of the clock offset.
 	pause(ctx, b.clock, left+b.offset.either+time.Millisecond)
 	return ctx.Err()
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// callsJobs bounds the jobs of each operation in calls, because they change the size of the
-	// queue.
+	// callsJobs is the largest number of jobs of each operation in the phase calls, because they
+	// change the size of the queue.
 	callsJobs = 20_000
-	// callsAmong is the least number of jobs in the queue, half of them delayed. A full queue
+	// callsAmong is the smallest number of jobs in the queue, half of them delayed. A full queue
 	// must not be compared with an empty one.
 	callsAmong = 50_000
 	callsLease = 10 * time.Minute
@@ -78,7 +78,7 @@ func (b *bench) part(ctx context.Context, at Progress, name string, jobs int, do
 }
 
 // reserveAll reserves the run's jobs from several goroutines and keeps them. A lease of 0 means
-// each job's own.
+// that each job has its own lease.
 func (b *bench) reserveAll(
 	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, lease time.Duration,
 ) (all []duly.Delivery, err error) {
@@ -102,7 +102,7 @@ func (b *bench) reserveAll(
 			all = append(all, got...)
 			mu.Unlock()
 			r.done.Add(int64(len(got)))
-			// Other goroutines can take the jobs that this call did not get.
+			// Other goroutines can claim the jobs that this call did not get.
 			r.unclaim(n - len(got))
 		}
 		return nil

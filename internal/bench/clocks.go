@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// clockOffset is how far the engine's clock is ahead of this process's, and the largest possible
-// error.
+// clockOffset has the time by which the engine's clock is ahead of this process's clock, and the
+// largest possible error of that time.
 type clockOffset struct{ ahead, either time.Duration }
 
 // probes is the number of comparisons of the clocks.
@@ -32,7 +32,7 @@ func (b *bench) compareClocks(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("comparing clocks: %w", err)
 		}
-		// Without a job, the engine's clock has just gone back.
+		// If no job was returned, the engine's clock has just been set back.
 		if len(got) == 1 {
 			seen.add(got[0].Now, before, after)
 		}
@@ -49,7 +49,7 @@ type bounds struct {
 	any       bool
 }
 
-// add takes another probe: the engine reported a time, cut to milliseconds, that was between
+// add records another probe: the engine reported a time, cut to milliseconds, that was between
 // before and after on this process's clock.
 func (s *bounds) add(engine, before, after time.Time) {
 	// The engine's time was cut to a millisecond, so it may have been up to 1 ms later.

@@ -43,7 +43,7 @@ func TestTheOffsetOfAnotherClockIsWithinTheReportedError(t *testing.T) {
 
 		got := seen.offset()
 		if got == (clockOffset{}) {
-			if ahead.Abs() > 11*time.Millisecond { // a call and the rounding hide at most this much
+			if ahead.Abs() > 11*time.Millisecond { // a call and the rounding cause at most this difference
 				t.Fatalf("%s ahead was taken for one clock", ahead)
 			}
 			return

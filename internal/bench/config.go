@@ -17,8 +17,8 @@ const Prefix = "bench-"
 
 // Config says what to measure. All fields except Open may be zero.
 type Config struct {
-	// Open opens the engine. It is called once, and again for Backlog.Reopen. Run closes the
-	// engine.
+	// Open opens the engine. It is called once, and a second time if Backlog.Reopen is set. Run
+	// closes the engine.
 	Open func(context.Context) (contract.Engine, error)
 	// Gauge, if set, opens the gauge of the server behind the engine, after Open. Run closes it.
 	Gauge func(context.Context) (Gauge, error)
@@ -34,8 +34,8 @@ type Config struct {
 	Load Load
 	// Kinds are the kinds of jobs in Life and Memory. Default [Kinds].
 	Kinds []Kind
-	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, or 1, 10 and 50 if that
-	// is zero too.
+	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, or 1, 10 and 50 if
+	// Load.Batch is also zero.
 	Batches []int
 	// Shards is the number of shards of the queue in Spread: a power of two, 1…256. Default 8.
 	Shards int
@@ -74,12 +74,12 @@ type Load struct {
 	Queues      int           // queues that idle waits on, 1…100; default 100
 }
 
-// Backlog is jobs that are in the store during the measurement.
+// Backlog has the numbers of jobs that are in the store during the measurement.
 type Backlog struct {
-	Ready   int // 0…100 000 000
-	Delayed int // due from tomorrow on; 0…100 000 000
-	// Reopen closes and reopens the engine after the backlog was loaded, so that the engine's
-	// memory has nothing of it.
+	Ready   int // number of ready jobs, 0…100 000 000
+	Delayed int // number of delayed jobs, due from tomorrow on; 0…100 000 000
+	// Reopen closes and reopens the engine after the backlog was loaded, so that the engine has
+	// nothing of the backlog in memory.
 	Reopen bool
 	// Compare runs the phases without the backlog first.
 	Compare bool
@@ -221,7 +221,7 @@ func (c Config) Validate() error {
 	return bad.Err()
 }
 
-// validateBatches reports each batch size that is out of bounds, once.
+// validateBatches reports each batch size that is out of its limits, once.
 func (c Config) validateBatches(bad *contract.BadFields) {
 	sizes := []int{c.Load.Batch}
 
@@ -236,7 +236,8 @@ func (c Config) validateBatches(bad *contract.BadFields) {
 		switch {
 		case size < 1 || size > duly.MaxBatch:
 			bad.Add("batch", "is %d, must be between %d and %d", size, 1, duly.MaxBatch)
-		// A batch of one may exceed the bound, because a larger body is a call of its own (C4.6).
+		// A batch of one job may exceed the limit, because a larger body is sent in a separate call
+		// (C4.6).
 		case size > 1 && size*c.Load.Body > duly.MaxBatchBytes:
 			bad.Add("batch", "of %d bodies of %d bytes is over %d bytes: make one of the two smaller",
 				size, c.Load.Body, duly.MaxBatchBytes)

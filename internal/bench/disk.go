@@ -9,15 +9,16 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Disk is the cost of one commit on a machine, without any engine: pages are appended to a file
-// and synced, one after another. An engine with a higher rate commits for several callers at
-// once. A durable call can't be faster than this.
+// Disk is the cost of one commit on a machine, without any engine: pages are appended to a file and
+// synced, one after another. An engine with a higher rate commits for several callers at once. A
+// durable call can't be faster than one commit.
 type Disk struct {
-	Dir  string  `json:"dir"`
-	P50  float64 `json:"fsync_p50_us"`
-	P99  float64 `json:"fsync_p99_us"`
-	Max  float64 `json:"fsync_max_us"`
-	Rate float64 `json:"commits_per_second"` // of a page and a sync, one after another
+	Dir string  `json:"dir"`
+	P50 float64 `json:"fsync_p50_us"`
+	P99 float64 `json:"fsync_p99_us"`
+	Max float64 `json:"fsync_max_us"`
+	// Commits per second if each commit writes a page and syncs it, one after another.
+	Rate float64 `json:"commits_per_second"`
 }
 
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 // MeasureDisk writes and syncs up to 500 pages of 4 KiB to a new file in dir, for at most two
-// seconds, and removes it. delay is added to each sync, to simulate a slow disk.
+// seconds, and removes the file. delay is added to each sync, to simulate a slow disk.
 func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock.Clock) (_ *Disk, err error) {
 	f, err := os.CreateTemp(dir, "duly-bench-*.sync")
 	if err != nil {

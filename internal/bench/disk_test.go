@@ -37,7 +37,7 @@ func TestAnAddedDelayIsPartOfEachSync(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// In the bubble the disk itself takes no time.
+		// In the synctest bubble the disk itself takes no time.
 		if d.P50 < 2000 || d.P50 > 2040 || d.Rate != 500 {
 			t.Errorf("p50 %g µs, %g commits/s; want 2000 and 500", d.P50, d.Rate)
 		}

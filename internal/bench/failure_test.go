@@ -31,8 +31,8 @@ func TestTheBacklogIsInTheMeasuredQueue(t *testing.T) {
 		}
 
 		s := e.stats["backlog"]
-		// Two pushes of 300 supply the jobs of both takes. The works need as many
-		// again, and the jobs that they took beyond that.
+		// Two pushes of 300 jobs supply both takes. The works need as many, and their workers took
+		// some jobs in addition.
 		over := s.Counters.Acked - 1200
 		if over < 0 || s.Counters.Pushed < 2100 || s.Counters.Pushed > 2100+over || s.Sizes.Delayed != 400 ||
 			s.Sizes.Ready > 500 {
@@ -124,7 +124,7 @@ func TestTakeFailsWhenTheQueueIsEmptyTooSoon(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.push = func(jobs []duly.Job) {
-		jobs[0].Delay = time.Hour // one job of each batch is not delivered
+		jobs[0].Delay = time.Hour // one job of each batch is not delivered in time
 	}
 	measure(t, e, Config{Phases: []Phase{Take}}, func(t *testing.T, _ *Report, err error) {
 		if err == nil || !strings.Contains(err.Error(), "after 990 of its 1000 jobs") {

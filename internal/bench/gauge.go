@@ -21,8 +21,8 @@ type Gauge interface {
 	// Read reads the server's counters.
 	Read(ctx context.Context) (Reading, error)
 	// Watch counts the requests to the server from now on, without those of the gauge and without
-	// commands in scripts. The returned function ends that and returns the number. It is called
-	// once.
+	// commands in scripts. The returned function ends the count and returns the number. It must be
+	// called once.
 	Watch(ctx context.Context) (stop func(context.Context) (int64, error), err error)
 	// Native does the work of the phases push and take with the server's commands, batch jobs per
 	// command.
@@ -50,7 +50,7 @@ type Node struct {
 
 // About describes a gauge.
 type About struct {
-	Server string // its name and version, and how it keeps data
+	Server string // name and version of the server, and how it keeps data
 	// Resolution describes the precision of the scripts' percentiles.
 	Resolution string
 	// NativePush and NativeTake bound the native cost per job on an idle machine. 0 means
@@ -59,11 +59,12 @@ type About struct {
 }
 
 // Native stores and takes jobs with the fewest commands that a server needs for that, without the
-// guarantees of a queue. Several goroutines may call its methods. Each of Lanes has a connection.
+// guarantees of a queue. Several goroutines may call its methods. Each lane, from 0 to Lanes, is a
+// separate connection.
 type Native interface {
 	// Lanes returns how many goroutines may work concurrently, each with a number from 0.
 	Lanes() int
-	// Most returns how many jobs one call handles.
+	// Most returns the largest number of jobs in one call.
 	Most() int
 	// Push stores n jobs.
 	Push(ctx context.Context, lane, n int) error
@@ -77,15 +78,15 @@ type Native interface {
 
 // Reading is the total usage of a server at one time.
 type Reading struct {
-	CPU     time.Duration // of the threads that run its commands
-	Memory  int64         // bytes in use
+	CPU     time.Duration // CPU time of the threads that run the server's commands
+	Memory  int64         // memory in use, in bytes
 	Scripts Timings
 }
 
 // Timings is a distribution of call durations as a server keeps it.
 type Timings struct {
 	Count int64
-	Time  time.Duration // sum over all calls
+	Time  time.Duration // sum of the durations of all calls
 	// Within has, for some bounds, the number of calls that took no longer.
 	Within map[time.Duration]int64
 }
@@ -113,13 +114,13 @@ func (c Timings) Plus(other Timings) Timings {
 	return c.with(other, 1)
 }
 
-// with adds or subtracts another distribution. A server omits bounds that no call has reached.
-// For such a bound the value at the next smaller one counts.
+// with adds or subtracts another distribution. A server omits bounds that no call has reached. For
+// such a bound, the value at the next smaller bound counts.
 func (c Timings) with(other Timings, sign int64) Timings {
 	sum := Timings{Count: c.Count + sign*other.Count, Time: c.Time + time.Duration(sign)*other.Time,
 		Within: map[time.Duration]int64{}}
 
-	// Each side may have bounds that the other lacks.
+	// Each of the two may have bounds that the other does not have.
 	for _, from := range []Timings{c, other} {
 		for bound := range from.Within {
 			sum.Within[bound] = c.within(bound) + sign*other.within(bound)
@@ -129,7 +130,7 @@ func (c Timings) with(other Timings, sign int64) Timings {
 }
 
 func (c Timings) within(bound time.Duration) int64 {
-	// The counts are cumulative, so the next lower bound has the count for a missing one.
+	// The counts are cumulative, so a missing bound has the count of the next lower one.
 	for _, b := range slices.Backward(slices.Sorted(maps.Keys(c.Within))) {
 		if b <= bound {
 			return c.Within[b]
@@ -158,7 +159,7 @@ func (c Timings) Percentile(p float64) time.Duration {
 type meter struct {
 	gauge   Gauge
 	counter func(context.Context) (Reading, error) // reads the gauge, or one node
-	own     time.Duration                          // the server's CPU time per reading
+	own     time.Duration                          // CPU time of the server that one reading costs
 }
 
 // readings is how often the meter reads to measure the cost of reading.
@@ -179,7 +180,7 @@ func (m *meter) calibrate(ctx context.Context) error {
 		return err
 	}
 
-	// A reading costs CPU time itself, which since subtracts.
+	// A reading costs CPU time itself, which the method since subtracts.
 	last := first
 	for range readings {
 		if last, err = m.read(ctx); err != nil {
@@ -202,7 +203,7 @@ func (m *meter) read(ctx context.Context) (Reading, error) {
 	return r, nil
 }
 
-// since returns what the server has used after a reading, without the cost of reading.
+// since returns the server's usage after a reading, without the cost of reading.
 func (m *meter) since(ctx context.Context, before Reading) (Reading, error) {
 	after, err := m.read(ctx)
 	if err != nil {
@@ -210,7 +211,7 @@ func (m *meter) since(ctx context.Context, before Reading) (Reading, error) {
 	}
 	spent, err := after.since(before)
 
-	// own is a mean, so it may be more than a short run has used.
+	// own is a mean, so it may be larger than the usage of a short run.
 	spent.CPU = max(0, spent.CPU-m.own)
 	return spent, err
 }
@@ -227,7 +228,8 @@ const (
 func (b *bench) memory(ctx context.Context) (int64, error) {
 	now, err := b.meter.read(ctx)
 
-	// A server frees memory later than a call returns, so the reading waits until it is calm.
+	// A server frees memory some time after a call has returned, so the reading waits until the
+	// usage no longer changes.
 	for until := b.clock.Mono() + calmTime; err == nil && b.meter.gauge != nil && b.clock.Mono() < until; {
 		pause(ctx, b.clock, calmEvery)
 		last := now

@@ -16,18 +16,18 @@ import (
 // runs one script, every native job takes native, and reading the gauge takes 30 µs.
 type gauge struct {
 	native  time.Duration
-	fail    func(op string) error // "open", "read", "watch", "native push", "native take", "remove"
+	fail    func(op string) error // error of open, read, watch, native push, native take or remove
 	cpu     atomic.Int64
 	memory  atomic.Int64
 	calls   atomic.Int64
-	stored  atomic.Int64 // native jobs
-	ebbing  atomic.Int64 // bytes that are freed little by little
+	stored  atomic.Int64 // number of native jobs
+	ebbing  atomic.Int64 // bytes that are freed gradually
 	watched atomic.Int64
 	removed atomic.Int64
 	closed  atomic.Int64
 }
 
-// on makes the gauge count an engine's calls.
+// on makes the gauge count the calls of an engine.
 func (g *gauge) on(e *engine) *engine {
 	e.slow = time.Millisecond
 	e.fail = func(op string) error {
@@ -151,7 +151,8 @@ func TestAGaugeMeasuresTheCostOfAJob(t *testing.T) {
 	})
 }
 
-// The phases of topics publish, reserve and ack their messages, and the native ones do too.
+// The phases of topics publish, reserve and ack their messages. The native phases of topics do the
+// same.
 func TestTopicPhasesPublishAndAckTheirMessages(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
@@ -208,7 +209,7 @@ func TestMemoryIsReadWhenItNoLongerShrinks(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// Of the megabyte that is freed slowly, less than 64 KiB may remain.
+		// Of the megabyte that is freed gradually, less than 64 KiB may remain.
 		m := r.Phases[0].Memory
 		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 ||
 			r.Phases[0].Jobs != 4000 {
@@ -389,7 +390,7 @@ func TestAnErrorOfTheGaugeEndsTheMeasurement(t *testing.T) {
 	}{
 		{"open", 1, []Phase{Push}},
 		{"read", 1, []Phase{Push}},
-		{"read", 23, []Phase{Push}}, // before a run; 22 is after the first
+		{"read", 23, []Phase{Push}}, // the reading before a run; 22 would be the one after the first run
 		{"watch", 1, []Phase{Idle}},
 		{"native push", 2, []Phase{NativePush}},
 		{"native take", 2, []Phase{NativeTake}},

@@ -20,8 +20,8 @@ const (
 // concurrent use, and must not be copied.
 type Histogram struct {
 	counts   [buckets]atomic.Int64
-	negative atomic.Int64 // values below zero, for which percentiles return min
-	min, max atomic.Int64 // in the order of raise; min is complemented
+	negative atomic.Int64 // counts of values below zero, for which percentiles return min
+	min, max atomic.Int64 // in the order of raise; min is stored as its complement
 	n        atomic.Int64
 }
 
@@ -33,8 +33,8 @@ func (h *Histogram) Record(d time.Duration) {
 	} else {
 		h.counts[bucketOf(v)].Add(1)
 	}
-	// min and max start at 0, meaning none. ordered(v) rises with v, and is 0 only for
-	// math.MinInt64.
+	// min and max start at 0, which means that there is no value. ordered(v) rises with v, and is 0
+	// only for math.MinInt64.
 	raise(&h.max, ordered(v))
 	raise(&h.min, ordered(^v))
 	h.n.Add(1)
@@ -74,7 +74,7 @@ func upper(bucket int) int64 {
 // Count returns how many durations were recorded.
 func (h *Histogram) Count() int64 { return h.n.Load() }
 
-// Min returns the smallest duration exactly, or 0 if there is none.
+// Min returns the exact smallest duration, or 0 if nothing was recorded.
 func (h *Histogram) Min() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -82,7 +82,7 @@ func (h *Histogram) Min() time.Duration {
 	return time.Duration(^ordered(h.min.Load()))
 }
 
-// Max returns the largest duration exactly, or 0 if there is none.
+// Max returns the exact largest duration, or 0 if nothing was recorded.
 func (h *Histogram) Max() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -91,8 +91,8 @@ func (h *Histogram) Max() time.Duration {
 }
 
 // Percentile returns the smallest duration that at least p % (0–100) of the recorded ones do not
-// exceed, rounded up by at most 1.6 %. It returns 0 if there is none. For negative durations it
-// returns Min.
+// exceed, rounded up by at most 1.6 %. It returns 0 if nothing was recorded. If the result would be
+// negative, it returns Min.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -111,7 +111,7 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return h.Max()
 }
 
-// Add adds all durations of other.
+// Add adds all durations of another histogram.
 func (h *Histogram) Add(other *Histogram) {
 	if other.Count() == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// idleSettle is how long a worker has to settle before it is watched.
+// idleSettle is the time that a worker has to become idle before it is watched.
 const idleSettle = 3 * time.Second
 
 // idle makes a worker wait on empty queues and counts its requests to the server.

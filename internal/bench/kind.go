@@ -11,16 +11,16 @@ import (
 // Kind is a kind of job: the rules that it sets.
 type Kind string
 
-// The kinds.
+// The kinds of jobs in the phase life.
 const (
 	// Plain jobs set no rules.
 	Plain Kind = "plain"
-	// Tries, Lease, Backoff, TTL and Retain jobs set this one rule.
+	// Tries, Lease, Backoff, TTL and Retain jobs each set only the rule of that name.
 	Tries   Kind = "tries"
 	Lease   Kind = "lease"
 	Backoff Kind = "backoff"
-	TTL     Kind = "ttl"    // an hour
-	Retain  Kind = "retain" // a minute
+	TTL     Kind = "ttl"    // a TTL of an hour
+	Retain  Kind = "retain" // a Retain of a minute
 	// ID jobs have callers' IDs of 18 bytes, which are no ULIDs.
 	ID Kind = "id"
 	// Priority jobs have priorities from 1 to 10.

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// lead is how long before their due time jobs are pushed.
+	// lead is the time by which jobs are pushed before they are due.
 	lead = time.Second
 	// grace is how late the last job may be before the run fails.
 	grace = 30 * time.Second
 )
 
 // lateness pushes jobs that become due at even intervals, each a second ahead, and measures how
-// late their handlers start. Pushing continues meanwhile, at the same rate, as in real use.
+// late their handlers start. Pushing continues during the measurement, at the same rate, as in real
+// use.
 func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
 	return b.late(ctx, r, q, func(f *run, delays []time.Duration) error {
 		jobs := make([]duly.Job, len(delays))
@@ -46,7 +47,7 @@ type storeDelayed func(f *run, delays []time.Duration) error
 
 // late measures how late a worker on q gets the jobs that store has stored.
 func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDelayed) error {
-	// This is when the first job is due.
+	// r.start becomes the time at which the first job is due.
 	r.start += lead
 	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
 	defer r.timed(b.clock, lead+length+grace)()
@@ -74,7 +75,7 @@ func (b *bench) recordLateness(r *run, d *duly.Delivery) {
 // schedule stores the jobs of f. Job i is due at first + i/rate.
 func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error {
 	rate := b.cfg.Load.Rate
-	// At least ten pushes per second, so that batches don't make the load uneven.
+	// There are at least ten pushes per second, so that batches don't make the load uneven.
 	batch := max(1, min(b.cfg.Load.Batch, rate/10))
 	dueAt := func(i int64) time.Duration {
 		return first + time.Duration(float64(i)/float64(rate)*float64(time.Second))
@@ -92,7 +93,8 @@ func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error 
 
 			now := b.clock.Mono()
 			for k := range delays[:n] {
-				// A job that is already due would count as late through no fault of the engine.
+				// A job that is already due at its push would count as late, although the engine is
+				// not to blame.
 				delay := dueAt(i+int64(k)) - now
 				if delay < 0 {
 					f.behind.Add(1)
@@ -108,7 +110,7 @@ func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error 
 }
 
 // feed runs work while push pushes jobs for it, in a separate run that ends with r. An error of
-// either ends both.
+// either function ends both.
 func (b *bench) feed(ctx context.Context, r *run, push func(*run) error, work func() error) error {
 	f := newRun(r.live, int(r.total))
 	defer f.stop(nil)

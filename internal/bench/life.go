@@ -8,12 +8,14 @@ import (
 )
 
 const (
-	// lifeJobs bounds the jobs of one kind and batch size in one round. A round must be short, so
-	// that other work on the machine affects all kinds alike.
+	// lifeJobs is the largest number of jobs of one kind and batch size in one round. A round must
+	// be short, so that other work on the machine affects all kinds alike.
 	lifeJobs = 10_000
-	// lifeCalls bounds the calls of one stage, so that a round of single jobs is short too.
+	// lifeCalls is the largest number of calls in one stage, so that a round of single jobs is also
+	// short.
 	lifeCalls = 2000
-	// lifeChunk bounds the jobs in flight, to the number of jobs with distinct order keys.
+	// lifeChunk is the largest number of jobs in flight: the number of jobs with distinct order
+	// keys.
 	lifeChunk = orderKeys
 	// restEvery and restTime are the interval and the limit of measuring the idle cost until the
 	// engine has removed a queue.
@@ -21,7 +23,7 @@ const (
 	restTime  = 2 * time.Second
 )
 
-// lifeStep is one kind of job in calls of one batch size.
+// lifeStep is one kind of job with one batch size.
 type lifeStep struct {
 	kind  Kind
 	batch int
@@ -47,7 +49,7 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	}
 	at.Loading = false
 
-	// From here on the rounds count.
+	// The rounds before this line were warm-up. The following ones count.
 	l.most, l.done, l.cut = min(b.cfg.Load.Jobs, lifeJobs), 0, 0
 	begin := b.clock.Mono()
 	var rounds []map[lifeStep]LifeCost
@@ -58,7 +60,7 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 			return Result{}, err
 		}
 		rounds = append(rounds, costs)
-		// A step then does not always follow the same one.
+		// The order is reversed, so that a step does not always follow the same other step.
 		slices.Reverse(steps)
 	}
 
@@ -76,8 +78,8 @@ func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
 	}, nil
 }
 
-// lifeSteps returns the steps of a round. Plain jobs are always included, because the others are
-// compared with them.
+// lifeSteps returns the steps of a round. Plain jobs are always included, because the other kinds
+// are compared with them.
 func (b *bench) lifeSteps() (steps []lifeStep) {
 	for _, batch := range b.cfg.Batches {
 		if b.native != nil {
@@ -106,21 +108,21 @@ func (b *bench) basis() Basis {
 // life is a phase life in progress.
 type life struct {
 	*bench
-	bare  map[int]Native // by batch size
+	bare  map[int]Native // native work for plain jobs, by batch size
 	basis Basis
-	most  int   // jobs per step
-	made  int   // queues created so far
-	done  int64 // acked jobs
-	cut   int   // steps whose pushes ended at the time limit
+	most  int   // number of jobs per step
+	made  int   // number of queues created so far
+	done  int64 // number of acked jobs
+	cut   int   // number of steps whose pushes ended at the time limit
 }
 
-// stages are the three stages of the jobs of one step.
+// stages has the three stages in the life of the jobs of one step.
 type stages interface {
 	// push creates the run's jobs.
 	push(ctx context.Context, r *run) error
 	// reserve reserves the run's jobs and keeps them for ack.
 	reserve(ctx context.Context, r *run) error
-	// ack acks them.
+	// ack acks the reserved jobs.
 	ack(ctx context.Context, r *run) error
 }
 
@@ -152,7 +154,7 @@ func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 	}
 
 	l.made++
-	// With several shards a job can't have both an order key and a caller's ID.
+	// In a queue with several shards, a job can't have both an order key and a caller's ID.
 	q, err := l.shardedQueue(ctx, fmt.Sprintf("life-%s-%d-%d", step.kind, step.batch, l.made), 1)
 	if err != nil {
 		return LifeCost{}, err
@@ -162,15 +164,15 @@ func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 		return LifeCost{}, err
 	}
 
-	// Retained jobs are still in the queue. Their removal a minute later would be counted for
-	// another kind.
+	// Retained jobs are still in the queue. Their removal a minute later would count for another
+	// kind.
 	if err := l.drop(ctx, q); err != nil {
 		return LifeCost{}, fmt.Errorf("removing the queue: %w", err)
 	}
 	return cost, l.rest(ctx)
 }
 
-// measureStages measures the stages of a step with this number of jobs. At most lifeChunk jobs
+// measureStages measures the stages of a step with the given number of jobs. At most lifeChunk jobs
 // are in flight.
 func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost LifeCost, err error) {
 	var spent struct{ push, reserve, ack time.Duration }
@@ -199,8 +201,8 @@ func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost Life
 	return cost, nil
 }
 
-// stage measures one stage of n jobs, adds its cost to spent, and returns how many jobs it
-// handled. A bound of 0 means no limit.
+// stage measures one stage of n jobs, adds its cost to spent, and returns how many jobs it handled.
+// A limit of 0 means no limit.
 func (l *life) stage(
 	ctx context.Context, n int, bound time.Duration, do func(context.Context, *run) error, spent *time.Duration,
 ) (int, error) {
@@ -224,7 +226,8 @@ func (l *life) stage(
 	return int(r.done.Load()), nil
 }
 
-// rest waits until the engine has removed a queue: until idling costs almost nothing.
+// rest waits until the engine has removed a queue. It waits until an idle engine costs almost
+// nothing.
 func (l *life) rest(ctx context.Context) error {
 	if l.basis == Elapsed {
 		return ctx.Err()

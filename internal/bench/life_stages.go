@@ -14,7 +14,7 @@ type jobStages struct {
 	*bench
 	queue duly.QueueRef
 	step  lifeStep
-	got   []duly.Delivery // reserved and not acked
+	got   []duly.Delivery // deliveries that were reserved and not acked
 }
 
 func (s *jobStages) push(ctx context.Context, r *run) error {
@@ -36,7 +36,7 @@ type bareStages struct {
 	stored atomic.Int64
 
 	mu  sync.Mutex
-	got []string // reserved and not acked
+	got []string // numbers of jobs that were reserved and not acked
 }
 
 func (s *bareStages) push(ctx context.Context, r *run) error {

@@ -5,7 +5,7 @@ import "slices"
 // Basis is the kind of the costs in a [LifeTable].
 type Basis string
 
-// These are the bases.
+// These are the kinds of cost that a table can show.
 const (
 	ServerCPU  Basis = "server_cpu"  // processor time of the server behind the engine
 	ProcessCPU Basis = "process_cpu" // processor time of this process, including the engine
@@ -17,16 +17,16 @@ type LifeTable struct {
 	Basis   Basis      `json:"basis"`
 	Rounds  int        `json:"rounds"`
 	Callers int        `json:"callers"`
-	Cut     int        `json:"cut_by_time"` // pushes that ended at the time limit
+	Cut     int        `json:"cut_by_time"` // number of pushes that ended at the time limit
 	Costs   []LifeCost `json:"costs"`
 }
 
 // LifeCost is the median cost of one kind in calls of one batch size, in microseconds per job. A
-// ratio is the median of the ratios of each round, or 0 without a comparison.
+// ratio is the median of the rounds' ratios, or 0 if there is nothing to compare with.
 type LifeCost struct {
 	Kind    Kind    `json:"kind"`
 	Batch   int     `json:"batch"`
-	Jobs    int     `json:"jobs"` // in a round
+	Jobs    int     `json:"jobs"` // number of jobs in a round
 	Push    float64 `json:"push_us_per_job"`
 	Reserve float64 `json:"reserve_us_per_job"`
 	Ack     float64 `json:"ack_us_per_job"`

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// costs returns the table's costs of a kind with one batch size.
+// costs returns the table's costs of a kind with the given batch size.
 func costs(t *testing.T, table *LifeTable, kind Kind, batch int) LifeCost {
 	t.Helper()
 	for _, c := range table.Costs {
@@ -31,7 +31,7 @@ func TestLifeMeasuresEveryStageOfEveryKind(t *testing.T) {
 	push := e.push
 	e.push = func(jobs []duly.Job) {
 		if push(jobs); jobs[0].Tries > 0 {
-			g.cpu.Add(int64(100 * time.Microsecond)) // twice as much as a plain push
+			g.cpu.Add(int64(100 * time.Microsecond)) // twice the cost of a plain push
 		}
 	}
 	cfg := g.gauged(Config{
@@ -72,7 +72,7 @@ func TestLifeMeasuresEveryStageOfEveryKind(t *testing.T) {
 		if table.Costs[0].Kind != Bare || table.Costs[1].Kind != Plain || table.Costs[0].Batch != 1 {
 			t.Errorf("the table begins with %+v, %+v", table.Costs[0], table.Costs[1])
 		}
-		// This phase has two natives: the usual one and the one for topics.
+		// This phase has two natives: one for jobs and one for topics.
 		if g.removed.Load() != 4 || g.stored.Load() != 0 {
 			t.Errorf("removed %d times, %d are stored", g.removed.Load(), g.stored.Load())
 		}
@@ -117,7 +117,7 @@ func TestLifeOfAnEmbeddedEngineMeasuresCPUTime(t *testing.T) {
 	})
 }
 
-// The jobs that were pushed within the time limit go through all other stages.
+// Jobs that were pushed within the time limit go through all other stages as well.
 func TestLifeEndsAtItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -170,7 +170,7 @@ func TestJobsHaveOnlyTheSettingsOfTheirKind(t *testing.T) {
 	})
 }
 
-// checkKind checks that jobs have the settings of their kind and no others.
+// checkKind checks that jobs have the settings of their kind and no other settings.
 func checkKind(t *testing.T, kind Kind, jobs []duly.Job) {
 	t.Helper()
 	has := func(kinds ...Kind) bool { return slices.Contains(kinds, kind) }

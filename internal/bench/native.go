@@ -13,7 +13,7 @@ func (b *bench) nativePush(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativePush(ctx, r, b.native, &b.stored)
 }
 
-// nativeTake takes them with the server's commands.
+// nativeTake reserves and acks jobs with the server's commands.
 func (b *bench) nativeTake(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return nativeTake(ctx, r, b.native, &b.stored)
 }
@@ -54,8 +54,8 @@ func nativePush(ctx context.Context, r *run, native Native, stored *atomic.Int64
 	})
 }
 
-// nativeEach handles the run's jobs on every lane. do gets the number of its first job in the
-// run, and how many there are.
+// nativeEach handles the run's jobs on every lane. do gets the index of its first job in the run,
+// and the number of its jobs.
 func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (int, error)) error {
 	lanes := make(chan int, native.Lanes())
 	for lane := range native.Lanes() {

@@ -10,7 +10,7 @@ import (
 // Phase is one way to load an engine.
 type Phase string
 
-// The phases.
+// The phases of a measurement.
 const (
 	// Push pushes batches from Load.Callers goroutines.
 	Push Phase = "push"
@@ -20,15 +20,16 @@ const (
 	Take Phase = "take"
 	// Work empties a loaded queue with the worker.
 	Work Phase = "work"
-	// Both pushes one job per call from Load.Goroutines goroutines while the worker handles them.
+	// Both pushes one job per call from Load.Goroutines goroutines while a worker handles the jobs.
 	Both Phase = "both"
-	// Lateness makes Load.Rate jobs due per second, at even intervals, while the worker handles
-	// them.
+	// Lateness makes Load.Rate jobs due per second, at even intervals, while a worker handles the
+	// jobs.
 	Lateness Phase = "lateness"
 	// Calls makes calls from one goroutine: pushes of ready and of delayed jobs, reserves and
 	// acks, each separately.
 	Calls Phase = "calls"
-	// Burst makes Load.Jobs jobs due in the same millisecond and takes them as Take does.
+	// Burst makes Load.Jobs jobs due in the same millisecond and takes the jobs like the phase
+	// Take.
 	Burst Phase = "burst"
 
 	// Life measures jobs of several kinds in batches of several sizes from push to ack, and
@@ -59,13 +60,13 @@ const (
 	// Idle makes a worker wait on Load.Queues empty queues for Load.Time and counts its requests
 	// to the server.
 	Idle Phase = "idle"
-	// Spread pushes and takes jobs of a queue with several shards in a cluster and reports the
-	// cost for the busiest node. With Against it does the same on one server.
+	// Spread pushes and takes jobs of a queue with several shards in a cluster and reports the cost
+	// for the busiest node. With Config.Against it also measures one server without a cluster.
 	Spread Phase = "spread"
 )
 
-// Phases returns the default phases, in their order. A phase that takes jobs follows one that
-// leaves some.
+// Phases returns the default phases, in their order. A phase that takes jobs comes after a phase
+// that leaves some.
 func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness, Life} }
 
 // GaugePhases returns the default phases of an engine with a gauge, in order. Phases that are
@@ -98,15 +99,16 @@ func names[T ~string](of []T) []string {
 type spec struct {
 	// loaded means that the queue must hold the jobs of a run before it begins.
 	loaded bool
-	// apart: the phase uses another queue even if there is a backlog.
+	// apart means that the phase uses another queue even if there is a backlog.
 	apart bool
 	// native means that the phase uses no queue of the engine.
 	native bool
-	// paced: Load.Rate jobs become due per second, and the phase lasts as long as they do.
+	// paced means that Load.Rate jobs become due per second, and the phase lasts as long as they
+	// do.
 	paced bool
 	// load, if set, prepares a run in addition.
 	load func(b *bench, ctx context.Context, at Progress, q duly.QueueRef, jobs int) error
-	// of names the operation that the latencies measure.
+	// of is the name of the operation that the latencies measure.
 	of string
 	// measure performs the run in queue q.
 	measure func(b *bench, ctx context.Context, r *run, q duly.QueueRef) error
@@ -114,7 +116,7 @@ type spec struct {
 	whole func(b *bench, ctx context.Context, at Progress) (Result, error)
 }
 
-// specOf returns how a phase is run. It is a switch, because a table in a variable would be an
+// specOf returns how a phase is run. It is a switch, because a table in a variable would cause an
 // initialization cycle.
 func specOf(p Phase) spec {
 	switch p {

@@ -35,7 +35,7 @@ func (t *ticker) watch(at Progress, r *run) {
 	t.watched.Store(&watched{at, r})
 }
 
-// end stops the reports and waits for the last one.
+// end stops the reports and waits for the last report.
 func (t *ticker) end() {
 	close(t.quit)
 	<-t.gone

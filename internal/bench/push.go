@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// push pushes the run's jobs in batches from several goroutines. With a delay the jobs are due
-// after it, spread over an hour.
+// push pushes the run's jobs in batches from several goroutines. If there is a delay, the jobs are
+// due after the delay, spread over an hour.
 func (b *bench) push(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, delay time.Duration) error {
 	return b.pushShaped(ctx, r, q, goroutines, batch, delayed(delay))
 }
@@ -18,7 +18,7 @@ func (b *bench) push(ctx context.Context, r *run, q duly.QueueRef, goroutines, b
 // shape changes a job before its push. number is the job's number in its run, from 0.
 type shape func(number int64, job *duly.Job)
 
-// delayed returns the shape of jobs with a delay, if there is one.
+// delayed returns the shape of jobs with a delay, if the delay is not 0.
 func delayed(delay time.Duration) shape {
 	return func(number int64, job *duly.Job) {
 		// Different due times, as in real use.

@@ -11,27 +11,29 @@ import (
 type Report struct {
 	// URL is the engine's URL without secrets; set by the caller.
 	URL string `json:"url,omitempty"`
-	// Against is the URL of the other server in the phase spread, without secrets; set by the
-	// caller.
+	// Against is the URL of the other server in the phase spread, without secrets. The caller of
+	// Run sets it.
 	Against string  `json:"against,omitempty"`
 	Machine Machine `json:"machine"`
 	// Disk is set by the caller, if the engine's disk is on this machine.
-	Disk      *Disk    `json:"disk,omitempty"`
-	SyncDelay float64  `json:"sync_delay_us,omitempty"` // added to each sync; set by the caller
+	Disk *Disk `json:"disk,omitempty"`
+	// Time added to each sync, in µs; set by the caller of Run.
+	SyncDelay float64  `json:"sync_delay_us,omitempty"`
 	Load      LoadView `json:"load"`
 	Repeat    int      `json:"repeat"`
 	Phases    []Result `json:"phases"`
-	// Without has the results of the phases without the backlog, if these were asked for.
+	// Without has the results of the phases without the backlog, if the configuration asked for
+	// them.
 	Without []Result `json:"without_backlog,omitempty"`
-	// Server is nil if there was no gauge.
+	// Server has the costs of the server. It is nil if there was no gauge.
 	Server *ServerView `json:"server,omitempty"`
 }
 
-// Machine is the measuring machine. The engine may run on another one.
+// Machine is the measuring machine. The engine may run on another machine.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"` // usable by the process at once
+	CPUs int    `json:"cpus"` // number of CPUs that the process can use concurrently
 	Go   string `json:"go"`
 }
 
@@ -54,25 +56,25 @@ type LoadView struct {
 // Result sums up the runs of one phase.
 type Result struct {
 	Phase Phase `json:"phase"`
-	// Jobs, Seconds and PerSecond are from the run with the median rate (of an even number of
-	// runs, the slower of the two in the middle).
+	// Jobs, Seconds and PerSecond are from the run with the median rate (if the number of runs is
+	// even, the slower of the two in the middle).
 	Jobs      int64   `json:"jobs"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`
 	// Slowest and Fastest are the lowest and the highest rate.
 	Slowest float64 `json:"slowest_per_second"`
 	Fastest float64 `json:"fastest_per_second"`
-	// CPU is the CPU time per job that this process used in the median run. It includes an
-	// embedded engine. Other load on the machine hardly affects it. 0 means unknown.
+	// CPU is the CPU time per job that this process used in the median run. It includes an embedded
+	// engine. Other load on the machine hardly affects it. 0 means that the CPU time is unknown.
 	CPU float64 `json:"cpu_us_per_job"`
-	// Runs is the number of runs, and Cut how many of them ended at their time limit.
+	// Runs is the number of runs. Cut is the number of runs that ended at their time limit.
 	Runs int `json:"runs"`
 	Cut  int `json:"cut_by_time"`
 	// Latency covers all runs; nil in phases without latencies.
 	Latency *Latency `json:"latency,omitempty"`
 	// Early, Behind and Either are for Lateness, over all runs: jobs delivered before they were
 	// due, jobs pushed after they were due, and the possible error of the latencies, because the
-	// engine has another clock.
+	// engine's clock differs from this process's clock.
 	Early  int64   `json:"early"`
 	Behind int64   `json:"behind"`
 	Either float64 `json:"clock_error_us"`
@@ -89,7 +91,7 @@ type Result struct {
 
 // Latency is a distribution in microseconds.
 type Latency struct {
-	Of    string  `json:"of"` // what was timed
+	Of    string  `json:"of"` // name of the timed operation
 	Count int64   `json:"count"`
 	Min   float64 `json:"min_us"`
 	P50   float64 `json:"p50_us"`
@@ -113,7 +115,7 @@ func newReport(cfg Config) *Report {
 
 // summarize combines a phase's runs into one result.
 func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
-	// The caller keeps its runs in their order.
+	// Sorts a copy, because the caller needs its runs in their order.
 	runs = slices.Clone(runs)
 	rate := func(r *run) float64 { return perSecond(r.done.Load(), r.elapsed) }
 	slices.SortStableFunc(runs, func(a, b *run) int { return cmp.Compare(rate(a), rate(b)) })

@@ -12,25 +12,25 @@ import (
 
 // run is one run of a phase, or the loading of jobs before one.
 type run struct {
-	total   int64        // jobs to do
-	claimed atomic.Int64 // jobs that a goroutine has started
-	done    atomic.Int64 // jobs that are finished
-	early   atomic.Int64 // jobs delivered before they were due
-	behind  atomic.Int64 // jobs pushed after they were due
+	total   int64        // number of jobs to do
+	claimed atomic.Int64 // number of jobs that goroutines have claimed
+	done    atomic.Int64 // number of finished jobs
+	early   atomic.Int64 // number of jobs delivered before they were due
+	behind  atomic.Int64 // number of jobs pushed after they were due
 	latency Histogram
-	start   time.Duration // on the clock's Mono
+	start   time.Duration // start on the clock's Mono
 	elapsed time.Duration
-	cpu     time.Duration // of this process during the run
-	server  Reading       // used by the server during the run
+	cpu     time.Duration // CPU time of this process during the run
+	server  Reading       // usage of the server during the run
 
-	// live ends when no new call may start: at the time limit, at the first error, or when the
-	// caller's context ends. Calls in flight continue.
+	// live is the context of the run. It ends when no new call may start: at the time limit, at the
+	// first error, or when the caller's context ends. Calls in flight continue.
 	live context.Context
 	stop context.CancelCauseFunc
 }
 
 // errTime ends a run at its time limit.
-var errTime = errors.New("bench: the time is over")
+var errTime = errors.New("bench: the time limit of the run was reached")
 
 func newRun(ctx context.Context, total int) *run {
 	r := &run{total: int64(total)}
@@ -47,10 +47,10 @@ func (r *run) timed(clk clock.Clock, bound time.Duration) (cancel func()) {
 // cut reports whether the run ended at its time limit.
 func (r *run) cut() bool { return context.Cause(r.live) == errTime }
 
-// claim takes up to n jobs to do and returns the number of the first, from 0. got is 0 when no
-// job is left, or no new call may start.
+// claim claims up to n jobs to do, and returns the index of the first one. got is 0 when no job is
+// left, or no new call may start.
 func (r *run) claim(n int) (first int64, got int) {
-	// A run that has ended gives out no more jobs.
+	// After the run has ended, no more jobs can be claimed.
 	for r.live.Err() == nil {
 		first = r.claimed.Load()
 		got = int(min(int64(n), r.total-first))
@@ -67,8 +67,8 @@ func (r *run) claim(n int) (first int64, got int) {
 // unclaim returns jobs that were claimed and not done.
 func (r *run) unclaim(n int) { r.claimed.Add(-int64(n)) }
 
-// each runs f on n goroutines and returns the first error, which also ends the run for the
-// others.
+// each runs f on n goroutines and returns the first error, which also ends the run for the other
+// goroutines.
 func (r *run) each(n int, f func() error) error {
 	var wg sync.WaitGroup
 	var first error
@@ -76,7 +76,7 @@ func (r *run) each(n int, f func() error) error {
 	for range n {
 		wg.Go(func() {
 			if err := f(); err != nil {
-				// The first error counts: the stop below causes others.
+				// Only the first error counts, because stopping the run causes further errors.
 				once.Do(func() { first = err })
 				r.stop(err)
 			}

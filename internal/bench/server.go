@@ -2,13 +2,13 @@ package bench
 
 import "slices"
 
-// ServerView describes the gauge and what all phases together cost the server.
+// ServerView describes the gauge and the total cost of all phases for the server.
 type ServerView struct {
 	Server string `json:"server"`
 	// Resolution is the precision of the scripts' percentiles.
 	Resolution string `json:"script_percentiles"`
-	// NativePush and NativeTake are the most that the native work may cost per job for the ratio
-	// to count; 0 if that is not known.
+	// NativePush and NativeTake are limits for the cost of the native work per job, in µs of CPU
+	// time. Above them the ratio does not count. 0 means that the limit is unknown.
 	NativePush float64 `json:"native_push_bound_us"`
 	NativeTake float64 `json:"native_take_bound_us"`
 	// Life is nil unless push and take were measured.
@@ -19,7 +19,8 @@ type ServerView struct {
 // microseconds of CPU time.
 type LifeView struct {
 	CPU float64 `json:"cpu_us_per_job"`
-	// Native is the cost of the native work; 0 if it was not measured.
+	// Native is the cost of the native work, in µs of CPU time per job, or 0 if it was not
+	// measured.
 	Native float64 `json:"native_cpu_us_per_job"`
 	// Ratio is CPU divided by Native.
 	Ratio float64 `json:"ratio"`
@@ -46,7 +47,7 @@ type ScriptCost struct {
 	P9999 float64 `json:"p9999_us"`
 }
 
-// Part is one operation of the phase calls.
+// Part has the result of one operation of the phase calls.
 type Part struct {
 	Name    string      `json:"name"`
 	Jobs    int64       `json:"jobs"`
@@ -55,7 +56,7 @@ type Part struct {
 	Server  *ServerCost `json:"server,omitempty"`
 }
 
-// MemoryView is the memory of one waiting job; 0 if none was loaded.
+// MemoryView has the memory of one waiting job, or 0 for jobs that were not loaded.
 type MemoryView struct {
 	Ready   float64 `json:"bytes_per_ready_job"`
 	Delayed float64 `json:"bytes_per_delayed_job"`
@@ -63,15 +64,15 @@ type MemoryView struct {
 	Kinds []KindMemory `json:"kinds,omitempty"`
 }
 
-// KindMemory is the memory of one ready job of a kind.
+// KindMemory has the memory of one ready job of a kind.
 type KindMemory struct {
 	Kind  Kind    `json:"kind"`
 	Bytes float64 `json:"bytes_per_ready_job"`
-	// ToPlain is Bytes divided by that of a plain job; 0 if that is not known.
+	// ToPlain is Bytes divided by the Bytes of a plain job, or 0 if that is unknown.
 	ToPlain float64 `json:"ratio_to_plain"`
 }
 
-// IdleView is the number of requests that a worker sends while there are no jobs.
+// IdleView has the number of requests that a worker sends while there are no jobs.
 type IdleView struct {
 	Queues    int     `json:"queues"`
 	Requests  int64   `json:"requests"`
@@ -122,7 +123,7 @@ func (r *Report) rateLife() {
 		}
 	}
 
-	// Without both halves there is no cost of a whole job.
+	// Without both a push and a take, the cost of a whole job is unknown.
 	if cpu[Push] == 0 || cpu[Take] == 0 {
 		return
 	}

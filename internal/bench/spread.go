@@ -23,17 +23,17 @@ type spreadSide struct {
 	cluster bool
 	shards  int
 	queue   duly.QueueRef
-	nodes   []*meter // one per node
+	nodes   []*meter // one meter per node
 }
 
-// spreadStep is a load on one side.
+// spreadStep is one load on one side: the cluster or the single server.
 type spreadStep struct {
 	load spreadLoad
 	side *spreadSide
 }
 
-// spread loads the sides in turn, once per round, so that other work on the machine affects both
-// alike.
+// spread loads the cluster and the single server in turn, once per round, so that other work on the
+// machine affects both alike.
 func (b *bench) spread(ctx context.Context, at Progress) (_ Result, failure error) {
 	cluster, ok := b.meter.gauge.(Cluster)
 	if !ok || len(cluster.Nodes()) < 2 {
@@ -125,7 +125,7 @@ func (b *bench) openServer(ctx context.Context) (*oneServer, error) {
 // sides returns a queue with as many shards as in the cluster, and one with a single shard, the
 // usual form on a single server.
 func (s *oneServer) sides(ctx context.Context) (all []*spreadSide, err error) {
-	// With one shard, both sides would be the same.
+	// For one shard, both queues would be the same.
 	for _, shards := range slices.Compact([]int{s.cfg.Shards, 1}) {
 		side, err := s.newSide(ctx, s.gauge, shards)
 		if err != nil {
@@ -200,7 +200,7 @@ func (b *bench) spreadRound(
 	return costs, nil
 }
 
-// measureLoad pushes and takes jobs. The cost is that of the node with the highest sum of both.
+// measureLoad pushes and takes jobs. It returns the cost of the node with the highest sum of both.
 func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int) (cost SpreadCost, err error) {
 	push := newRun(ctx, jobs)
 	defer push.stop(nil)
@@ -223,7 +223,7 @@ func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int)
 		push, take := micros(pushed[i])/float64(done), micros(taken[i])/float64(done)
 		cost.All += push + take
 
-		// The busiest node limits the cluster, so its cost is the one to report.
+		// The busiest node limits the cluster, so its cost is reported.
 		if push+take > cost.Sum {
 			cost.Push, cost.Take, cost.Sum = push, take, push+take
 		}
@@ -242,7 +242,7 @@ func (s *spreadSide) spent(ctx context.Context, do func() error) ([]time.Duratio
 	}
 	err := do()
 	if err == nil {
-		// A run that was interrupted has no meaningful cost.
+		// An interrupted run has no meaningful cost.
 		err = ctx.Err()
 	}
 	if err != nil {

@@ -6,10 +6,10 @@ import "slices"
 type SpreadTable struct {
 	Shards int `json:"shards"`
 	Rounds int `json:"rounds"`
-	Jobs   int `json:"jobs"` // per round
+	Jobs   int `json:"jobs"` // number of jobs per round
 	// Nodes hold the queue's shards.
 	Nodes []NodeShards `json:"nodes"`
-	// Against is the single server; empty without one.
+	// Against has the costs of the single server. It is empty if none was given.
 	Against string       `json:"against,omitempty"`
 	Costs   []SpreadCost `json:"costs"`
 }
@@ -20,7 +20,7 @@ type NodeShards struct {
 	Shards int    `json:"shards"`
 }
 
-// SpreadCost is the cost of one load in one place: medians of all rounds, in microseconds of CPU
+// SpreadCost is the cost of one load on one side: medians of all rounds, in microseconds of CPU
 // time per job. The jobs are those of all nodes.
 type SpreadCost struct {
 	Batch   int `json:"batch"`
@@ -34,7 +34,8 @@ type SpreadCost struct {
 	Sum  float64 `json:"busiest_sum_us_per_job"`
 	// All is the sum over all nodes.
 	All float64 `json:"all_nodes_us_per_job"`
-	// ToServer is Sum divided by the Sum of the single server with as many shards; 0 without one.
+	// ToServer is Sum divided by the Sum of the single server with as many shards; or 0 without a
+	// single server.
 	ToServer float64 `json:"ratio_to_server"`
 }
 

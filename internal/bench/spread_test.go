@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// clustered is a gauge of three nodes. The first one does half of the work.
+// clustered is a gauge of three nodes. The first node does half of the work.
 type clustered struct{ *gauge }
 
 func (c clustered) Nodes() (nodes []Node) {
@@ -58,7 +58,8 @@ func TestSpreadComparesTheBusiestNodeWithOneServer(t *testing.T) {
 			t.Errorf("nodes %+v", table.Nodes)
 		}
 
-		// A call costs 100 µs, which is 2 µs per job in a call of 50. Half of it is the first node's.
+		// A call costs 100 µs, which is 2 µs per job in a call of 50. The first node has half of
+		// that cost.
 		about := func(got, want float64) bool { return got > want*0.99 && got < want*1.01 }
 		for i, want := range []SpreadCost{
 			{Batch: 50, Callers: 4, Cluster: true, Shards: 4, Push: 1, Take: 2, Sum: 3, All: 6, ToServer: 0.5},

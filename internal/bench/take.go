@@ -23,7 +23,7 @@ func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, gorout
 			}
 			r.unclaim(n - got)
 			if got == 0 {
-				// The queue is empty, or the other goroutines have the rest.
+				// Either the queue is empty, or other goroutines have the remaining jobs.
 				return nil
 			}
 			r.done.Add(int64(got))
@@ -37,7 +37,7 @@ func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, gorout
 	return err
 }
 
-// takeOnce reserves up to n jobs and acks what it got.
+// takeOnce reserves up to n jobs, and acks the jobs that it got.
 func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.SettleRequest) (int,
 	error) {
 	before := b.clock.Mono()

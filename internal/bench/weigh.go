@@ -33,7 +33,8 @@ func (b *bench) weigh(ctx context.Context, at Progress) (Result, error) {
 	return result, nil
 }
 
-// weighKinds loads ready jobs of each kind, one kind after another.
+// weighKinds loads ready jobs of each kind, one kind after another, and measures the memory of each
+// kind.
 func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) error {
 	plain := result.Memory.Ready
 	for _, kind := range b.cfg.Kinds {

@@ -11,7 +11,7 @@ import (
 )
 
 // errEnough ends a run whose jobs are all done.
-var errEnough = errors.New("bench: every job is done")
+var errEnough = errors.New("bench: every job of the run is done")
 
 // handle runs a worker on q until all jobs of the run were handled, or its time is over. entered
 // is called at the start of each handler. The run lasts until the worker has drained, so every
@@ -28,8 +28,8 @@ func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered fun
 	})
 }
 
-// handleBatches is handle with a handler of batches. It gets as many messages as one reserve call
-// returns.
+// handleBatches is handle with a handler of batches. The handler gets as many messages as one
+// Reserve returns.
 func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) error {
 	batch := b.cfg.Load.Batch
 	return b.runWorker(ctx, r, q, 2*b.cfg.Load.Callers*batch, func(w *worker.Worker) {

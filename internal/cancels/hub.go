@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// mostPending limits the events that a slow watcher has not taken yet. One more drops them all,
-// and the watcher gets a gap instead.
+// mostPending limits the events that a slow watcher has not taken yet. If there is one more, all
+// events are dropped, and the watcher gets a gap instead.
 const mostPending = 10_000
 
 // Source watches a namespace in another process until ctx ends or the watch fails. It calls w as
@@ -21,26 +21,26 @@ type Source func(ctx context.Context, namespace string, w contract.CancelWatch) 
 // Hub holds the watchers of an engine. The zero value works for an engine that
 // calls Publish itself for every removed job.
 type Hub struct {
-	// Source, if set, runs once per namespace while it has watchers.
+	// Source, if set, runs once for each namespace while the namespace has watchers.
 	Source Source
 
 	mu      sync.Mutex
 	closed  bool
-	feeds   map[string]*feed // by namespace
-	running sync.WaitGroup   // Sources
+	feeds   map[string]*feed // feeds by namespace
+	running sync.WaitGroup   // counts running Sources
 }
 
 // feed is a namespace with watchers.
 type feed struct {
 	watchers map[*watcher]struct{}
-	ready    bool // the source delivers reports
+	ready    bool // whether the source delivers reports
 	stop     context.CancelFunc
 }
 
 type watcher struct {
 	pending []event
-	end     error         // why the watch is over; nil while it is not
-	wake    chan struct{} // has an element when the watcher should look
+	end     error         // the reason why the watch is over, or nil
+	wake    chan struct{} // has a value when the watcher should check for events
 }
 
 // event is a removed job, or with ready the start of the watch, at the beginning or after a gap.
@@ -97,7 +97,7 @@ func (h *Hub) Close() {
 	}
 	h.mu.Unlock()
 
-	// Sources take the lock, so it must be free here.
+	// Sources take the lock, so it must be free during this wait.
 	h.running.Wait()
 }
 
@@ -175,7 +175,7 @@ func (w *watcher) pass(e event) {
 func (w *watcher) ring() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // already set
+	default: // the signal is already set
 	}
 }
 
@@ -192,7 +192,7 @@ func (h *Hub) endLocked(namespace string, f *feed, err error) {
 	}
 }
 
-// remove removes a watcher, and ends the feed after its last one.
+// remove removes a watcher, and ends the feed after its last watcher.
 func (h *Hub) remove(namespace string, w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

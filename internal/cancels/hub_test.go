@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/internal/cancels"
 )
 
-// Watchers of a namespace share one source. It ends with the last of them, and
-// when it fails all of them end with its error.
+// Watchers of a namespace share one source. The source ends with the last watcher. If the source
+// fails, all watchers end with its error.
 func TestWatchersShareASource(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestWatchersShareASource(t *testing.T) {
 	})
 }
 
-// C4.98: a watcher that is too slow gets a gap instead of the reports it missed.
+// C4.98: a watcher that is too slow gets a gap instead of the reports that it missed.
 func TestASlowWatcherGetsAGap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Clock is the Clock of the root package, which users implement in their tests.
+// Clock is the Clock of the root package, which users may implement for their tests.
 type Clock = duly.Clock
 
 // Timer is the Timer of the root package.
@@ -53,8 +53,8 @@ func CeilMilli(t time.Time) int64 {
 	return ms
 }
 
-// FromMilli returns the time ms milliseconds after 1970 in UTC. 0 is the zero time, which means
-// that there is no time.
+// FromMilli returns the time ms milliseconds after 1970 in UTC. For 0 it returns the zero time,
+// which means that there is no time.
 func FromMilli(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

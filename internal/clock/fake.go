@@ -15,8 +15,8 @@ type Fake struct {
 	mu     sync.Mutex
 	wall   time.Time
 	mono   time.Duration
-	goal   time.Duration // the value of mono when every Advance has returned
-	timers []*fakeTimer  // unordered; few
+	goal   time.Duration // the value that mono will have when every Advance has returned
+	timers []*fakeTimer  // pending timers; unordered, because they are few
 	seq    uint64
 }
 
@@ -110,7 +110,7 @@ func (f *Fake) AfterFunc(d time.Duration, fn func()) Timer {
 	return t
 }
 
-// At implements Clock. A time that has passed counts as d ≤ 0.
+// At implements Clock. A time in the past has the effect of d ≤ 0.
 func (f *Fake) At(mono time.Duration, fn func()) Timer {
 	t := &fakeTimer{clock: f, call: func(time.Time) { fn() }}
 	f.mu.Lock()

@@ -29,7 +29,8 @@ func TestAdvanceCallsTimersInOrderAtTheirTimes(t *testing.T) {
 	}
 	f.AfterFunc(3*time.Second, note("c"))
 	f.AfterFunc(time.Second, note("a"))
-	f.AfterFunc(time.Second, note("b")) // at the same time as a: called in the order of setting
+	// Due at the same time as a; timers with equal times are called in the order of setting.
+	f.AfterFunc(time.Second, note("b"))
 	f.AfterFunc(5*time.Second, note("late"))
 	f.Advance(4 * time.Second)
 	if want := []string{"a 1s", "b 1s", "c 3s"}; !slices.Equal(got, want) {
@@ -129,7 +130,7 @@ func TestNewTimerSendsTheTimeOnce(t *testing.T) {
 	timer.Reset(time.Second)
 	f.Advance(time.Second)
 	timer.Reset(time.Second)
-	f.Advance(time.Second) // the channel has room for one value and was not read
+	f.Advance(time.Second) // the channel has room for one value, and the first one was not read
 	if at := <-timer.C; !at.Equal(clock.Epoch.Add(time.Hour + time.Second)) {
 		t.Errorf("sent %s, want the first of the two", at)
 	}
@@ -160,7 +161,8 @@ func TestSleepEndsAtItsTimeOrWithItsContext(t *testing.T) {
 	}
 }
 
-// Its function runs without a lock that the caller holds, and before the clock moves.
+// A function with a past time runs in a separate goroutine, without a lock of the caller, and
+// before the clock moves.
 func TestATimerOfZeroIsCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

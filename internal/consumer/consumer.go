@@ -1,4 +1,4 @@
-// Package consumer names this process as a consumer of groups.
+// Package consumer has the name of this process as a consumer of groups.
 package consumer
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// mostHost is the maximum length of the host's part, in bytes.
+// mostHost is the maximum length of the host's part of the name, in bytes.
 const mostHost = 63
 
 // Name returns the process's name as a consumer: HOST-PID-RANDOM. The random part
@@ -21,7 +21,7 @@ var Name = sync.OnceValue(func() string {
 		host = ""
 	}
 	var random [4]byte
-	rand.Read(random[:]) // never fails, see crypto/rand
+	rand.Read(random[:]) // never fails; see crypto/rand
 	return name(host, os.Getpid(), random[:])
 })
 

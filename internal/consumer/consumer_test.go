@@ -8,8 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C12.107: a process has one name, whatever its host is called, and every engine
-// takes it.
+// C12.107: a process has one name, whatever its host is called, and every engine accepts the name.
 func TestName(t *testing.T) {
 	t.Parallel()
 	if Name() != Name() {

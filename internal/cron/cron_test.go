@@ -3,7 +3,7 @@ package cron_test
 import (
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests need the same zones on every host
+	_ "time/tzdata" // embeds the time zones, because the tests need the same zones on every host
 
 	"github.com/dulymq/duly/internal/cron"
 )

@@ -5,7 +5,7 @@ import "fmt"
 // Error names a bad field of a schedule, and says what to write instead. The callers
 // return it to their users as an error with the code "invalid".
 type Error struct {
-	Field   string // "spec", "zone", "start" or "end"
+	Field   string // spec, zone, start or end
 	Problem string
 }
 

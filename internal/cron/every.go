@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// MinEvery and MaxEvery bound the period of an @every expression.
+// MinEvery and MaxEvery are the shortest and the longest period of an @every expression.
 const (
 	MinEvery = time.Second
 	MaxEvery = 366 * day
@@ -39,14 +39,14 @@ func parseDuration(text string) (time.Duration, bool) {
 	var whole time.Duration
 	if days, rest, found := strings.Cut(text, "d"); found {
 		n, err := strconv.ParseInt(days, 10, 32)
-		if err != nil || n < 0 || n > 106_751 { // beyond it a Duration overflows
+		if err != nil || n < 0 || n > 106_751 { // more days than that overflow a Duration
 			return 0, false
 		}
 		if whole, text = time.Duration(n)*day, rest; text == "" {
 			return whole, true
 		}
 
-		// ParseDuration would accept a second sign here, as in 1d-2h.
+		// ParseDuration would accept a second sign here, as in "1d-2h".
 		if text[0] == '+' || text[0] == '-' {
 			return 0, false
 		}
@@ -59,9 +59,10 @@ func parseDuration(text string) (time.Duration, bool) {
 	return whole + d, true
 }
 
-// nextEvery returns the first tick anchor + k·every after a moment. k may be negative.
+// nextEvery returns the first tick after a moment. Ticks are at anchor + k·every for every integer
+// k.
 func (e *Expr) nextEvery(after, anchor time.Time) time.Time {
-	// A tick is a whole ms. It is after the moment if it is after its start of a ms.
+	// A tick is a whole ms. It is after the moment if it is after the start of the moment's ms.
 	ms, from, period := after.UnixMilli(), anchor.UnixMilli(), e.every.Milliseconds()
 	return time.UnixMilli(from + (floorDiv(ms-from, period)+1)*period)
 }
@@ -70,7 +71,7 @@ func (e *Expr) nextEvery(after, anchor time.Time) time.Time {
 func (e *Expr) prevEvery(before, anchor time.Time) time.Time {
 	ms, from, period := before.UnixMilli(), anchor.UnixMilli(), e.every.Milliseconds()
 
-	// A tick at the moment itself is not before it.
+	// A tick at the moment itself does not count.
 	if before.Nanosecond()%1e6 == 0 {
 		ms--
 	}

@@ -11,24 +11,24 @@ type bitset uint64
 
 func (b bitset) has(v int) bool { return b>>v&1 != 0 }
 
-// next returns the least value that is at least v, and false if there is none.
+// next returns the smallest value that is at least v, or false if there is none.
 func (b bitset) next(v int) (int, bool) {
 	rest := b >> v << v
 	return bits.TrailingZeros64(uint64(rest)), rest != 0
 }
 
-// prev returns the greatest value that is at most v, and false if there is none.
+// prev returns the largest value that is at most v, or false if there is none.
 func (b bitset) prev(v int) (int, bool) {
 	rest := b << (63 - v) >> (63 - v)
 	return bits.Len64(uint64(rest)) - 1, rest != 0
 }
 
-// kind is one of the six fields of an expression.
+// kind has the rules of one of the six fields of an expression.
 type kind struct {
 	name     string
 	min, max int
-	names    []string // of the values from min
-	day      bool     // "?" means "*"
+	names    []string // names of the values, starting with min
+	day      bool     // whether this is a day field, where "?" means "*"
 }
 
 var kinds = [6]kind{
@@ -69,7 +69,7 @@ func (k kind) parseItem(item string) (bitset, error) {
 		if !ok || n < 1 {
 			return 0, bad("%s has the step %.40q, must be a number of at least 1, such as */5", k.name, stepText)
 		}
-		step = min(n, 64) // no field has more values, and the loop cannot overflow
+		step = min(n, 64) // no field has more than 64 values, and the limit keeps the loop from overflowing
 	}
 
 	var set bitset
@@ -152,11 +152,11 @@ func (k kind) bounds() string {
 	return b
 }
 
-// form says what to write instead of a text that is no value.
+// form says what to write instead of an invalid text.
 func (k kind) form(text string) string {
 	form := k.bounds() + ", a range such as 1-5, a list such as 1,3,5, or a step such as */2"
 
-	// Texts of other cron programs get a hint that names the replacement here.
+	// For texts of other cron programs, the error names the replacement.
 	switch upper := strings.ToUpper(text); {
 	case text == "?":
 		return form + "; only the two day fields may be \"?\""

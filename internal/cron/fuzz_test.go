@@ -9,7 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/cron"
 )
 
-// An expression is parsed or has an error of one line, and its ticks have an order.
+// Every text is either parsed or has an error of one line. The ticks of a parsed expression are in
+// order.
 func FuzzParse(f *testing.F) {
 	for _, list := range [][]string{oracleSpecs, oracleSeconds, rare} {
 		for i, spec := range list {

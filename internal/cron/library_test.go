@@ -29,11 +29,11 @@ func library(t testing.TB, extended bool) netresearch.Parser {
 	return p.WithMaxSearchYears(cron.MaxSearch).WithHashKey("key")
 }
 
-// Random expressions have the ticks of netresearch/go-cron where the offset does not
-// change: from 48 h before the months of the moment and the tick to 48 h after them. The
-// library walks from the first day of a month, and a change on its way moves the hour of
-// the result. In Casablanca, "0 * * 8 *" has 00:00 on 1 August 2009, but after a moment
-// of June, which began with a gap at midnight, the library says 01:00.
+// Random expressions have the ticks of netresearch/go-cron where the offset does not change: from
+// 48 h before the months of the moment and the tick to 48 h after them. The library steps from the
+// first day of a month, and if the offset changes in between, the hour of its result is wrong. In
+// Casablanca, "0 * * 8 *" has 00:00 on 1 August 2009, but after a moment of June, which began with
+// a gap at midnight, the library says 01:00.
 func TestTicksEqualLibrary(t *testing.T) {
 	t.Parallel()
 	pairs := 5_000
@@ -154,7 +154,7 @@ func randomItem(r *rand.Rand, low, high int, names []string) string {
 	return value(a)
 }
 
-// refused are the expressions that netresearch/go-cron accepts and rule C17.34 refuses.
+// refused are expressions that netresearch/go-cron accepts, but that rule C17.34 refuses.
 var refused = []string{
 	"50-10 * * * *", "* 22-2 * * *", "0 0 * NOV-FEB *", "0 0 * * FRI-MON",
 	"0 0 L * *", "0 0 L-3 * *", "0 0 LW * *", "0 0 15W * *",

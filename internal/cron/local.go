@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A local time is a number of seconds: what the Unix time would be if the clock on the
-// wall showed UTC. It has no offset, so every local time exists here.
+// In this file, a local time is a number of seconds: the Unix time at which a clock in UTC shows
+// the same time. It has no offset, so every local time exists.
 
 const (
 	secondsPerDay = 24 * 60 * 60
@@ -15,14 +15,14 @@ const (
 	weeks = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28
 )
 
-// nextLocal returns the first matching local time from local on, and false if there is
+// nextLocal returns the first matching local time at or after local. It returns false if there is
 // none up to limit.
 func (e *Expr) nextLocal(local, limit int64) (int64, bool) {
 	days := floorDiv(local, secondsPerDay)
 	clock := int(local - days*secondsPerDay)
 	year, month, dom := civil(days)
 
-	// The rest of the first day. Every other day is searched from midnight on.
+	// First the rest of the first day. Every other day is searched from midnight.
 	if e.days(year, month).has(dom) {
 		if at, ok := e.nextClock(clock); ok {
 			local = days*secondsPerDay + int64(at)
@@ -30,7 +30,7 @@ func (e *Expr) nextLocal(local, limit int64) (int64, bool) {
 		}
 	}
 
-	// Every matching day begins with the same second, so it is found once.
+	// Every matching day begins with the same second, so that second is computed once.
 	first, _ := e.nextClock(0)
 
 	for dom++; ; year, month, dom = following(year, month) {
@@ -45,14 +45,14 @@ func (e *Expr) nextLocal(local, limit int64) (int64, bool) {
 	}
 }
 
-// prevLocal returns the last matching local time up to local, and false if there is none
-// from limit on.
+// prevLocal returns the last matching local time at or before local. It returns false if there is
+// none down to limit.
 func (e *Expr) prevLocal(local, limit int64) (int64, bool) {
 	days := floorDiv(local, secondsPerDay)
 	clock := int(local - days*secondsPerDay)
 	year, month, dom := civil(days)
 
-	// The rest of the first day, up to the clock. Every other day is searched from its end.
+	// First the part of the first day up to the clock. Every other day is searched from its end.
 	if e.days(year, month).has(dom) {
 		if at, ok := e.prevClock(clock); ok {
 			local = days*secondsPerDay + int64(at)
@@ -80,7 +80,7 @@ func (e *Expr) days(year int, month time.Month) bitset {
 	}
 
 	// Bit 1 is the first day. The weekdays are shifted to the weekday of that day.
-	first := floorMod(daysUntil(year, month)+4, 7) // 1970-01-01 was a Thursday
+	first := floorMod(daysUntil(year, month)+4, 7) // 4, because 1970-01-01 was a Thursday
 	weekdays := (uint64(e.dow)>>first | uint64(e.dow)<<(7-first)) & 0x7f * weeks << 1
 	var set uint64
 	switch {
@@ -105,7 +105,8 @@ func (e *Expr) nextClock(clock int) (int, bool) {
 		return hour*3600 + e.minute.first()*60 + e.second.first(), true
 	}
 
-	// The hour matches. Its last minutes may be over, and then the next hour begins.
+	// The hour matches, but its matching minutes may be over. In that case the search continues
+	// with the next hour.
 	if minute, ok := e.minute.next(m); ok {
 		if minute > m {
 			return hour*3600 + minute*60 + e.second.first(), true
@@ -134,7 +135,8 @@ func (e *Expr) prevClock(clock int) (int, bool) {
 		return hour*3600 + e.minute.last()*60 + e.second.last(), true
 	}
 
-	// The hour matches. Its last match may be after the clock, and then the hour before decides.
+	// The hour matches, but its first match may be after the clock. In that case the search
+	// continues with the hour before.
 	if minute, ok := e.minute.prev(m); ok {
 		if minute < m {
 			return hour*3600 + minute*60 + e.second.last(), true
@@ -187,7 +189,7 @@ func following(year int, month time.Month) (int, time.Month, int) {
 	return year, month + 1, 1
 }
 
-// preceding returns a day that is no earlier than the last one of the month before.
+// preceding returns a day that is not earlier than the last day of the month before.
 func preceding(year int, month time.Month) (int, time.Month, int) {
 	if month == time.January {
 		return year - 1, time.December, 31

@@ -11,15 +11,13 @@ const (
 	latest   = 253_402_300_799
 )
 
-// Next returns the first tick after a moment, and false if there is none within
-// [MaxSearch] years. The ticks of an @every expression count from 1970-01-01T00:00:00Z.
-// A nil zone is UTC.
+// Next returns the first tick after a moment, or false if there is none within [MaxSearch] years.
+// The ticks of an @every expression count from 1970-01-01T00:00:00Z. A nil zone is UTC.
 func (e *Expr) Next(after time.Time, zone *time.Location) (time.Time, bool) {
 	return e.next(after, zone, time.Unix(0, 0))
 }
 
-// Prev returns the last tick before a moment, and false if there is none within
-// [MaxSearch] years.
+// Prev returns the last tick before a moment, or false if there is none within [MaxSearch] years.
 func (e *Expr) Prev(before time.Time, zone *time.Location) (time.Time, bool) {
 	return e.prev(before, zone, time.Unix(0, 0))
 }
@@ -37,7 +35,7 @@ func (e *Expr) next(after time.Time, zone *time.Location, anchor time.Time) (tim
 		return t.In(zone), t.Unix() <= latest
 	}
 
-	// The bound ends the search for a date that never exists, such as February 30.
+	// The limit ends the search for a date that never exists, such as February 30.
 	limit := min(after.AddDate(MaxSearch, 0, 0).Unix(), latest)
 	var at int64
 	var ok bool
@@ -47,7 +45,7 @@ func (e *Expr) next(after time.Time, zone *time.Location, anchor time.Time) (tim
 		at, ok = e.nextFixed(after.Unix(), limit, zone)
 	}
 
-	// The searches pass the limit in local time, so the moment is checked again.
+	// The searches compare local times with the limit, so the exact moment is checked here.
 	if !ok || at > limit {
 		return time.Time{}, false
 	}
@@ -69,7 +67,7 @@ func (e *Expr) prev(before time.Time, zone *time.Location, anchor time.Time) (ti
 
 	until := before.Unix()
 	if before.Nanosecond() == 0 {
-		until-- // a tick is a whole second
+		until-- // a tick is a whole second, so the last one before the moment is at most until-1
 	}
 	limit := max(before.AddDate(-MaxSearch, 0, 0).Unix(), earliest)
 	var at int64
@@ -105,9 +103,10 @@ func (e *Expr) nextFixed(after, limit int64, zone *time.Location) (int64, bool) 
 	}
 }
 
-// prevFixed returns the last tick up to a second.
+// prevFixed returns the last tick at or before a second.
 func (e *Expr) prevFixed(until, limit int64, zone *time.Location) (int64, bool) {
-	// until itself may be a tick. reached is the end of the local times, so the last one is before it.
+	// until itself may be a tick. reached returns the end of the local times up to it, so the last
+	// one is 1 less.
 	local := reached(until, zone) - 1
 	for {
 		var ok bool
@@ -122,8 +121,8 @@ func (e *Expr) prevFixed(until, limit int64, zone *time.Location) (int64, bool) 
 	}
 }
 
-// nextWildcard returns the first tick after a second. It looks at one segment after the
-// other, because the same local time is a tick in each.
+// nextWildcard returns the first tick after a second. It searches one segment after the other,
+// because a local time that occurs in two segments is a tick in both.
 func (e *Expr) nextWildcard(after, limit int64, zone *time.Location) (int64, bool) {
 	for unix := after + 1; unix <= limit; {
 		s := segmentAt(unix, zone)
@@ -132,9 +131,9 @@ func (e *Expr) nextWildcard(after, limit int64, zone *time.Location) (int64, boo
 			return local - s.offset, true
 		}
 
-		// Rare ticks are years apart. A change of offset moves the clock by less than
-		// maxChange, so nothing matches before the moment that is so far ahead of the
-		// next matching local time. The segments up to there need no look.
+		// Rare ticks are years apart. A change of offset moves the clock by less than maxChange, so
+		// there is no tick until maxChange before the next matching local time. The segments up to
+		// that moment are skipped.
 		far, ok := e.nextLocal(unix+s.offset-maxChange, limit+maxChange)
 		if !ok {
 			return 0, false
@@ -144,7 +143,7 @@ func (e *Expr) nextWildcard(after, limit int64, zone *time.Location) (int64, boo
 	return 0, false
 }
 
-// prevWildcard returns the last tick up to a second.
+// prevWildcard returns the last tick at or before a second.
 func (e *Expr) prevWildcard(until, limit int64, zone *time.Location) (int64, bool) {
 	for unix := until; unix >= limit; {
 		s := segmentAt(unix, zone)

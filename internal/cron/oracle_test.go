@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// oracleZones have gaps and overlaps of an hour, half an hour and a day, at midnight, at
-// one minute past midnight and around Ramadan.
+// oracleZones have gaps and overlaps of an hour, half an hour and a day. These are at midnight, at
+// one minute past midnight, and around Ramadan.
 var oracleZones = []string{
 	"UTC", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Europe/London",
 	"Europe/Berlin", "Africa/Casablanca", "Asia/Tehran", "Australia/Lord_Howe", "Pacific/Apia",
@@ -66,7 +66,7 @@ func TestTicksEqualOracle(t *testing.T) {
 	}
 }
 
-// As TestTicksEqualOracle, with every local second. The short form has three years.
+// Like TestTicksEqualOracle, with every second of local time. The short form covers three years.
 func TestTicksWithSecondsEqualOracle(t *testing.T) {
 	t.Parallel()
 	from := oracleEnd.AddDate(-3, 0, 0)
@@ -93,11 +93,11 @@ var (
 	oracleEnd   = time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// span is a time from one moment to another.
+// span is the time between two moments.
 type span struct{ from, to time.Time }
 
-// around returns the times around every change of the offset, found minute by minute.
-// A zone without a change has one around each new year.
+// around returns the times around every change of the offset, found minute by minute. For a zone
+// without changes it returns the times around each new year.
 func around(loc *time.Location, from, to time.Time, margin time.Duration) []span {
 	var spans []span
 	for _, at := range changes(loc, from, to) {
@@ -134,14 +134,14 @@ func changes(loc *time.Location, from, to time.Time) []time.Time {
 type oracle struct {
 	loc      *time.Location
 	unit     int64
-	from, to int64 // the moments whose ticks count
+	from, to int64 // moments whose ticks are compared
 
-	// offsets has the offset of each moment from base on.
+	// offsets has the offset of each moment, starting with base.
 	base        int64
 	offsets     []int32
 	least, most int64
-	// occurs has the first moment of each local time from firstLocal on, none for no
-	// moment.
+	// occurs has the first moment of each local time, starting with firstLocal. Local times that
+	// never occur have the value none.
 	firstLocal int64
 	occurs     []int32
 }
@@ -149,7 +149,7 @@ type oracle struct {
 const none = -1 << 31
 
 func newOracle(loc *time.Location, w span, unit int64) *oracle {
-	const pad = 26 * 3600 // more than any change of the offset
+	const pad = 26 * 3600 // larger than any change of an offset
 	o := &oracle{loc: loc, unit: unit, from: w.from.Unix() / unit, to: w.to.Unix() / unit}
 	o.base = o.from - pad/unit
 	o.firstLocal = o.base - pad/unit
@@ -206,8 +206,8 @@ func (o *oracle) ticks(spec string) iter.Seq[int64] {
 	}
 }
 
-// afterGap returns the first moment after the gap around a local time, none if the gap
-// has more than 3 h.
+// afterGap returns the first moment after the gap around a local time, or none if the gap is longer
+// than 3 h.
 func (o *oracle) afterGap(i int) int32 {
 	start, end := i, i
 	for start > 0 && o.occurs[start-1] == none {
@@ -249,7 +249,7 @@ func (o *oracle) check(t *testing.T, specs []string) {
 	}
 }
 
-// same checks that no moment from after on has another next tick.
+// same checks that all moments from after on have the same next tick.
 func (o *oracle) same(t *testing.T, e *cron.Expr, spec string, after, want time.Time) {
 	t.Helper()
 	for _, from := range []time.Time{after, want.Add(-time.Second), after.Add(want.Sub(after) / 2)} {
@@ -267,7 +267,7 @@ type matcher struct {
 	fields             [6][64]bool
 	eitherDay          bool
 	wildcard           bool
-	day                int64 // matched last
+	day                int64 // the day that was matched last
 	dayMatches, hasDay bool
 }
 

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// MaxSpec is the length of an expression, in bytes.
+// MaxSpec is the maximum length of an expression, in bytes.
 const MaxSpec = 255
 
-// Expr is a parsed expression. Get one from [Parse]. It never changes, so it is safe
-// for concurrent use. The zero Expr has no tick.
+// Expr is a parsed expression. [Parse] returns it. It is never modified, so it is safe for
+// concurrent use. The zero Expr has no tick.
 type Expr struct {
 	second, minute, hour, dom, month, dow bitset
 
-	// anyDom and anyDow report whether a day field is unrestricted. If neither is, a day
-	// matches when one of the two fields matches.
+	// anyDom and anyDow report whether a day field is unrestricted. If neither is unrestricted, a
+	// day matches when one of the two fields matches.
 	anyDom, anyDow bool
 
 	// wildcard reports whether the hour field has "*" or "/".
@@ -24,7 +24,7 @@ type Expr struct {
 	every time.Duration
 }
 
-// macros are the names of common expressions.
+// macros are the names of common expressions, with the expressions.
 var macros = map[string]string{
 	"@yearly":   "0 0 1 1 *",
 	"@annually": "0 0 1 1 *",
@@ -47,7 +47,7 @@ func Parse(spec string) (*Expr, error) {
 	switch {
 	case len(fields) == 0:
 		return nil, bad("is blank; write five fields, such as \"0 3 * * *\"")
-	// @every comes before the macros, because it alone has an argument.
+	// @every is tested before the macros, because only @every has an argument.
 	case fields[0] == "@every":
 		return parseEvery(fields[1:])
 	case strings.HasPrefix(fields[0], "TZ=") || strings.HasPrefix(fields[0], "CRON_TZ="):
@@ -96,11 +96,11 @@ func parseFields(fields []string) (*Expr, error) {
 		*sets[i] = set
 	}
 
-	if e.dow.has(7) { // 0 and 7 are Sunday
+	if e.dow.has(7) { // 7 means Sunday as well, so it becomes 0
 		e.dow = e.dow&^(1<<7) | 1
 	}
 
-	// With a wildcard, a repeated hour ticks twice. A fixed hour ticks once.
+	// With a wildcard, a repeated hour has ticks both times. A fixed hour has ticks once.
 	e.wildcard = strings.ContainsAny(fields[2], "*/")
 	e.anyDom = fields[3] == "*" || fields[3] == "?"
 	e.anyDow = fields[5] == "*" || fields[5] == "?"

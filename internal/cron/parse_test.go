@@ -44,7 +44,7 @@ func TestEqualExpressions(t *testing.T) {
 	}
 }
 
-// Rule C17.31: a restricted day field is one that is neither "*" nor "?".
+// Rule C17.31: a day field is restricted unless it is "*" or "?".
 func TestEitherDayField(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{
@@ -62,7 +62,7 @@ func TestEitherDayField(t *testing.T) {
 	}
 }
 
-// invalid has bad expressions, and what the error has to say.
+// invalid has invalid expressions, each with the texts that its error must contain.
 var invalid = []struct {
 	spec string
 	says []string
@@ -189,7 +189,7 @@ func TestNoTick(t *testing.T) {
 	now := moment(t, "2026-05-01T12:00:00Z")
 	tests := []struct {
 		spec, start, end string
-		field            string // "" for a tick
+		field            string // field that the error names; "" if there is a tick
 		says             []string
 	}{
 		{spec: "0 0 30 2 *", field: "spec", says: []string{"no tick within 10 years after now", "2026-05-01T12:00:00Z", "a date that exists"}},
@@ -284,7 +284,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The fraction of a second of a moment counts.
+// The fraction of a second of a moment counts: a tick in the same second may be before the moment.
 func TestFractions(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{"* * * * * *", "* * 0-23 * * *"} {
@@ -304,11 +304,13 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// A gap of exactly 3 h has ticks, and a longer one has none: rules C17.44 and C17.47.
+// Rules C17.44 and C17.47: the local times of a gap of exactly 3 h have ticks. Those of a longer
+// gap have none.
 func TestLongGaps(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ zone, after, spec, want string }{
-		{"Antarctica/Casey", "2009-10-17T12:00:00Z", "30 3 * * *", "2009-10-18T05:00:00+11:00"}, // 02:00 → 05:00
+		// The clock jumps from 02:00 to 05:00.
+		{"Antarctica/Casey", "2009-10-17T12:00:00Z", "30 3 * * *", "2009-10-18T05:00:00+11:00"},
 		{"Pacific/Apia", "2011-12-29T20:00:00Z", "0 9 * * *", "2011-12-31T09:00:00+14:00"},
 		{"Pacific/Kwajalein", "1993-08-20T22:00:00Z", "0 9 * * *", "1993-08-22T09:00:00+12:00"},
 	}

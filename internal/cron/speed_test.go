@@ -19,8 +19,8 @@ var moments = []string{
 	"2040-12-31T12:00:00Z", "2096-03-01T00:00:00Z", "2104-02-28T00:00:00Z", "2399-12-31T00:00:00Z",
 }
 
-// perCall returns the time that a call takes: the least of several rounds, because
-// other processes only add to it.
+// perCall returns the duration of a call. It is the shortest of several rounds, because other
+// processes can only make a round longer.
 func perCall(call func()) time.Duration {
 	const rounds, calls = 7, 10
 	best := time.Hour

@@ -7,13 +7,13 @@ type Timing struct {
 	Expr *Expr
 	// Zone is the zone of the ticks. Default UTC.
 	Zone *time.Location
-	// Start and End are the first and the last possible moment of a tick. The zero time
-	// is no bound. The ticks of an @every expression count from Start.
+	// Start and End are the first and the last possible moment of a tick. A zero time means that
+	// there is no limit. The ticks of an @every expression count from Start.
 	Start, End time.Time
 }
 
-// Next returns the first tick after a moment, and false if there is none within
-// [MaxSearch] years after the later of that moment and Start.
+// Next returns the first tick after a moment, or false if there is none within [MaxSearch] years
+// after the later of that moment and Start.
 func (t Timing) Next(after time.Time) (time.Time, bool) {
 	// A tick exactly at Start counts, so the search begins just before it.
 	if before := t.Start.Add(-1); !t.Start.IsZero() && after.Before(before) {
@@ -26,8 +26,8 @@ func (t Timing) Next(after time.Time) (time.Time, bool) {
 	return tick, true
 }
 
-// Prev returns the last tick before a moment, and false if there is none within
-// [MaxSearch] years before the earlier of that moment and End.
+// Prev returns the last tick before a moment, or false if there is none within [MaxSearch] years
+// before the earlier of that moment and End.
 func (t Timing) Prev(before time.Time) (time.Time, bool) {
 	// A tick exactly at End counts, so the search begins just after it.
 	if after := t.End.Add(1); !t.End.IsZero() && before.After(after) {

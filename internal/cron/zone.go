@@ -24,7 +24,7 @@ func LoadZone(name string) (*time.Location, error) {
 		return nil, badZone("is %q, which differs from host to host; %s", name, zoneForm)
 	}
 
-	// LoadLocation opens a file, so only the form of a name may reach it.
+	// LoadLocation opens a file, so only a text with the form of a zone name may be passed to it.
 	if !zoneName(name) {
 		return nil, badZone("is %.64q, which is no name of a zone; %s", name, zoneForm)
 	}
@@ -36,8 +36,8 @@ func LoadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// zoneName reports whether a text has the form of a name. Hosts have further files among
-// the zones: below posix and right, and some whose names begin in lower case.
+// zoneName reports whether a text has the form of a zone name. The folders with zones have other
+// files as well: those below posix and right, and some whose names begin in lower case.
 func zoneName(name string) bool {
 	if name[0] < 'A' || name[0] > 'Z' {
 		return false
@@ -61,14 +61,14 @@ const (
 	always = math.MaxInt64 / 4
 )
 
-// segment is a time with one offset: from start, and before end. Two neighbours may have
-// the same offset.
+// segment is a period with one offset. It contains start, but not end. Two adjacent segments may
+// have the same offset.
 type segment struct {
 	offset     int64
 	start, end int64
 }
 
-// segmentAt returns the segment of a moment.
+// segmentAt returns the segment that contains a moment.
 func segmentAt(unix int64, loc *time.Location) segment {
 	t := time.Unix(unix, 0).In(loc)
 	_, offset := t.Zone()
@@ -82,16 +82,17 @@ func segmentAt(unix int64, loc *time.Location) segment {
 		s.end = end.Unix()
 	}
 
-	// Beyond its table, package time counts 365 days for each year. On the last day of a
-	// leap year, its end is before the moment. The year ends at midnight in UTC.
+	// Beyond its table, package time counts 365 days for each year. So on the last day of a leap
+	// year, the end that it returns is before the moment. In that case the end is set to the end of
+	// the year in UTC.
 	if s.end <= unix {
 		s.end = (floorDiv(unix, secondsPerDay) + 1) * secondsPerDay
 	}
 	return s
 }
 
-// reached returns the end of the local times that have begun up to a moment. It is later
-// than the local time of the moment while a repeated time runs for the second time.
+// reached returns the end of the local times that have begun up to a moment. While a repeated hour
+// occurs for the second time, the result is later than the local time of the moment.
 func reached(unix int64, loc *time.Location) int64 {
 	s := segmentAt(unix, loc)
 	most := unix + s.offset + 1
@@ -105,9 +106,9 @@ func reached(unix int64, loc *time.Location) int64 {
 	return most
 }
 
-// first returns the moment of a local time: its first occurrence, or the end of the gap
-// that it lies in. If that gap is longer than maxGap, ok is false, and the result is the
-// gap itself: the local times from gap.start, and before gap.end.
+// first returns the moment of a local time: its first occurrence, or the end of the gap that
+// contains it. If that gap is longer than maxGap, ok is false, and gap has the missing local times,
+// from gap.start to before gap.end.
 func first(local int64, loc *time.Location) (unix int64, gap segment, ok bool) {
 	// No offset is as large as maxChange, so the search begins before the local time.
 	s := segmentAt(local-maxChange, loc)
@@ -116,7 +117,8 @@ func first(local int64, loc *time.Location) (unix int64, gap segment, ok bool) {
 		if unix < s.end {
 			return unix, gap, true
 		}
-		// No moment of s has the local time. It lies in a gap if the next one begins after it.
+		// No moment of s has the local time. If the next segment begins after it, the local time is
+		// in the gap between the two.
 		next := segmentAt(s.end, loc)
 		if local < s.end+next.offset {
 			if next.offset-s.offset <= maxGap {

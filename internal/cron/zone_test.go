@@ -3,13 +3,13 @@ package cron
 import (
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests need the same zones on every host
+	_ "time/tzdata" // embeds the time zones, because the tests need the same zones on every host
 
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// A segment contains its moment and has one offset, also beyond the tables of package
-// time: there ZoneBounds returns an end before the moment for 31 December of a leap year.
+// A segment contains its moment and has one offset. That holds even after the last entry of a zone,
+// where ZoneBounds returns an end before the moment for 31 December of a leap year.
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	step := int64(25 * 3600)
@@ -51,7 +51,7 @@ func TestReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC).Unix() // 02:00 EDT is 01:00 EST
+	back := time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC).Unix() // 02:00 EDT becomes 01:00 EST
 	local := func(hour, minute int) int64 { return time.Date(2026, 11, 1, hour, minute, 0, 0, time.UTC).Unix() }
 	for _, tt := range []struct{ unix, want int64 }{
 		{back - 3600, local(1, 0) + 1},

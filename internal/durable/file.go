@@ -8,11 +8,12 @@ import (
 
 // WriteFile writes a file that only its owner can read. It replaces an existing file.
 func WriteFile(path string, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	// Creates the file with mode 0600.
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it was renamed
+	defer os.Remove(f.Name()) // fails if the file was already renamed
 	if _, err := f.WriteString(text); err != nil {
 		f.Close()
 		return err

@@ -42,7 +42,7 @@ func TestAFailedPlaceKeepsTheOldFile(t *testing.T) {
 	alone(t, path)
 }
 
-// alone fails the test if the folder holds anything except the file.
+// alone fails the test if the folder contains anything except the file.
 func alone(t *testing.T, path string) {
 	t.Helper()
 	if found, _ := os.ReadDir(filepath.Dir(path)); len(found) != 1 {

@@ -15,7 +15,7 @@ func SyncFolder(dir string) error {
 		return err
 	}
 	defer d.Close()
-	// File systems whose folders need no sync return one of these two errors.
+	// On file systems whose folders need no sync, Sync returns one of these two errors.
 	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 		return err
 	}

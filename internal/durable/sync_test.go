@@ -34,7 +34,7 @@ func TestAFolderIsSyncedAfterTheRename(t *testing.T) {
 	var steps []string
 	for line := range strings.Lines(string(text)) {
 		switch {
-		// strace splits a call into two lines when another thread runs in between.
+		// strace splits a call into two lines if another thread runs in between.
 		case !strings.Contains(line, "= 0") && !strings.Contains(line, "<unfinished"):
 		case strings.Contains(line, "rename"):
 			steps = append(steps, "rename")

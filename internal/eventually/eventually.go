@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// patience is the longest wait. What tests wait for takes milliseconds, but a busy machine
-// may be much slower.
+// patience is the longest wait. Conditions in tests take milliseconds, but a busy machine may be
+// much slower.
 const patience = 30 * time.Second
 
 // True polls a condition until it holds: often at first, then every 20 ms. It fails the test
@@ -19,7 +19,7 @@ func True(t testing.TB, what string, holds func() bool) {
 	for rest := time.Millisecond; !holds(); rest = min(2*rest, 20*time.Millisecond) {
 		select {
 		case <-limit.C:
-			t.Fatalf("waited %v for this: %s", patience, what)
+			t.Fatalf("waited %v in vain for: %s", patience, what)
 		case <-time.After(rest):
 		}
 	}
@@ -35,7 +35,7 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	case got := <-from:
 		return got
 	case <-limit.C:
-		t.Fatalf("waited %v for this: %s", patience, what)
+		t.Fatalf("waited %v in vain for: %s", patience, what)
 	}
 	panic("unreachable")
 }

@@ -11,7 +11,7 @@
 // # Redis
 //
 // Redis also finds the start and end of each request and reply. Inject selects requests by their
-// arguments, and says what happens to the next ones:
+// arguments, and says what happens to the next of these requests:
 //
 //	LoseReply    the server executes it, the client never gets the reply
 //	Drop         the server never gets it
@@ -31,10 +31,10 @@
 //	        toClient             ▼         replies
 //	client ◀────────── line ◀─ [match] ◀─ pump ◀────────── server
 //
-// A line is a queue with a delay. It stops while it is cut. For each request the proxy records
-// what to do with its reply. Pushes of protocol 3 are not replies, and are forwarded. A connection
-// that subscribes in protocol 2, monitors, or turns replies off has no reply per request: from then
-// on its replies are forwarded unchanged.
+// A line is a queue with a delay. It stops while it is cut. For each request the proxy records what
+// to do with its reply. Pushes of protocol 3 are not replies, and are forwarded. A connection that
+// subscribes in protocol 2, monitors, or turns replies off has no reply per request: from then on
+// its replies are forwarded unchanged.
 //
 // The proxy and all its goroutines end with the test.
 package faultproxy

@@ -8,34 +8,34 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// exchange is a link's record of the requests in flight.
+// exchange records the requests in flight of a link.
 type exchange struct {
-	mu           sync.Mutex // may be held when the proxy's lock is taken, never the reverse
-	three        bool       // the client has chosen protocol 3
-	unordered    bool       // there is no longer one reply per request
-	expected     []expected // in the order of the replies, including those that the server won't send
-	requestsLost bool       // a request was lost, so no later one arrives
-	repliesLost  bool       // a reply was lost, so no later one arrives
+	mu           sync.Mutex // mu may be held when the proxy's lock is taken, but not the other way round
+	three        bool       // whether the client has chosen protocol 3
+	unordered    bool       // whether there is no longer one reply per request
+	expected     []expected // in the order of the replies; has also the replies that the server won't send
+	requestsLost bool       // whether a request was lost, so no later request arrives
+	repliesLost  bool       // whether a reply was lost, so no later reply arrives
 }
 
-// expected says what to do with the next reply.
+// expected says what to do with the reply to one request.
 type expected struct {
 	action action
-	given  []byte    // the reply, if the server sends none
-	fault  *Injected // happens with this reply
+	given  []byte    // the reply to give if the server sends none
+	fault  *Injected // the fault that takes effect with this reply
 }
 
 type action int
 
 const (
-	deliver action = iota // pass the reply
-	skip                  // drop it: the request was sent twice
-	lose                  // drop it and all later replies
-	missing               // the server sends no reply; drop all later ones
-	give                  // the server sends no reply; use the given one
+	deliver action = iota // forward the reply to the client
+	skip                  // drop the reply, because the request was sent twice
+	lose                  // drop the reply and all later replies
+	missing               // the server sends no reply; drop all later replies
+	give                  // the server sends no reply; send the given one
 )
 
-// fault returns the fault for a request, or nil. There is none while the connection has no reply
+// fault returns the fault for a request, or nil. It returns nil while the connection has no reply
 // per request.
 func (l *link) fault(args []string) *Injected {
 	x := &l.redis
@@ -48,7 +48,8 @@ func (l *link) fault(args []string) *Injected {
 	return l.proxy.next(args)
 }
 
-// request forwards a request, unless its fault drops it, and records what to do with its reply.
+// request forwards a request, unless the request's fault drops it. It records what to do with the
+// reply.
 func (l *link) request(args []string, raw []byte, fault *Injected) {
 	x := &l.redis
 	x.mu.Lock()
@@ -74,7 +75,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 		x.expect(expected{action: missing, fault: fault})
 		x.requestsLost, raw = true, nil
 	case Twice:
-		// Both copies go out together, so no other request comes between them.
+		// Both copies are sent together, so no other request comes between them.
 		x.expect(expected{}, expected{action: skip, fault: fault})
 		raw = slices.Concat(raw, raw)
 	case TwiceLast:
@@ -96,7 +97,7 @@ func (l *link) reply(raw []byte, push bool) {
 	x := &l.redis
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	// A push answers no request, so no record belongs to it.
+	// A push is not the reply to a request, so there is no record for it.
 	if push || x.unordered || len(x.expected) == 0 {
 		l.answer(raw)
 		return

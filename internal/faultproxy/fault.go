@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Match reports whether a fault is for a request with these arguments. The first is the command's
-// name.
+// Match reports whether a fault is for a request with these arguments. The first argument is the
+// command's name.
 type Match func(args []string) bool
 
 // Any matches every request.
@@ -23,7 +23,7 @@ func Named(command string) Match {
 	}
 }
 
-// Script matches calls of a script by its SHA-1 in hexadecimal, and those that send the script's
+// Script matches calls of a script by its SHA-1 in hexadecimal, and calls that send the script's
 // text.
 func Script(sha string) Match {
 	return func(args []string) bool {
@@ -49,19 +49,19 @@ func Function(name string) Match {
 	}
 }
 
-// Containing matches requests with the text in their name or in any argument.
+// Containing matches requests that have the text in their command name or in any argument.
 func Containing(text string) Match {
 	return func(args []string) bool {
 		return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, text) })
 	}
 }
 
-// And matches requests that both match.
+// And matches requests that both of the matches match.
 func (m Match) And(other Match) Match {
 	return func(args []string) bool { return m(args) && other(args) }
 }
 
-// Or matches requests that at least one of them matches.
+// Or matches requests that at least one of the matches matches.
 func (m Match) Or(other Match) Match {
 	return func(args []string) bool { return m(args) || other(args) }
 }
@@ -69,17 +69,17 @@ func (m Match) Or(other Match) Match {
 // Action is the effect on a request.
 type Action int
 
-// The effects.
+// The effects of a fault.
 const (
 	// Pass forwards it unchanged: for Before, and to count requests.
 	Pass Action = iota
-	// LoseReply forwards it and drops the reply.
+	// LoseReply forwards the request and drops the reply.
 	LoseReply
-	// Drop does not forward it.
+	// Drop does not forward the request.
 	Drop
-	// Twice sends it to the server twice, and forwards the first reply.
+	// Twice sends the request to the server twice, and forwards the first reply.
 	Twice
-	// TwiceLast sends it to the server twice, and forwards the second reply.
+	// TwiceLast sends the request to the server twice, and forwards the second reply.
 	TwiceLast
 	// Answer sends Reply to the client, and nothing to the server.
 	Answer
@@ -87,14 +87,14 @@ const (
 
 // Fault selects requests and says what happens to them.
 type Fault struct {
-	Match Match // nil: Any
+	Match Match // nil means Any
 	Do    Action
-	Reply any // for Answer, encoded by package resp
-	Skip  int // number of matching requests that pass first
-	Times int // number of requests that are then affected; 0 means one, -1 all
+	Reply any // the reply for Answer; package resp encodes it
+	Skip  int // number of matching requests that pass before the fault takes effect
+	Times int // number of requests that the fault then affects; 0 means one, -1 all
 
-	// Part returns how many bytes of a reply of the given size the client gets before the rest is
-	// lost, with LoseReply. nil: none.
+	// Part returns how many bytes of a reply of the given size the client gets before LoseReply
+	// drops the rest. If it is nil, the client gets no byte.
 	Part func(size int) int
 	// Silent keeps the connection open after LoseReply and Drop. The client gets nothing more on
 	// it.
@@ -104,7 +104,7 @@ type Fault struct {
 	Before func(args []string)
 }
 
-// Injected is a fault that was injected and waits for matching requests.
+// Injected is a fault that was injected. It waits for matching requests.
 type Injected struct {
 	Fault
 	proxy *Proxy
@@ -119,7 +119,7 @@ type Injected struct {
 func (p *Proxy) Inject(f Fault) *Injected {
 	p.t.Helper()
 	if !p.redis {
-		p.t.Fatal("faultproxy: a proxy from New doesn't parse requests; use Redis")
+		p.t.Fatal("faultproxy: a proxy from New can't parse requests; use a proxy from Redis")
 	}
 	if f.Match == nil {
 		f.Match = Any
@@ -147,7 +147,7 @@ func (p *Proxy) next(args []string) *Injected {
 			f.Skip--
 			continue
 		}
-		// From -1 it never becomes 0, so that fault stays.
+		// Times of -1 never becomes 0, so that fault stays.
 		if f.Times--; f.Times == 0 {
 			p.faults = slices.Delete(p.faults, n, n+1)
 		}
@@ -156,15 +156,15 @@ func (p *Proxy) next(args []string) *Injected {
 	return nil
 }
 
-// Remove withdraws the fault. Effects that have begun continue.
+// Remove removes the fault. Effects that have begun continue.
 func (i *Injected) Remove() {
 	i.proxy.mu.Lock()
 	defer i.proxy.mu.Unlock()
 	i.proxy.faults = slices.DeleteFunc(i.proxy.faults, func(f *Injected) bool { return f == i })
 }
 
-// Done returns a channel that is closed when the fault has happened for the first time. By then
-// the server has answered with LoseReply once, and with Twice and TwiceLast twice.
+// Done returns a channel that is closed when the fault has happened for the first time. At that
+// time the server has replied once with LoseReply, and twice with Twice and TwiceLast.
 func (i *Injected) Done() <-chan struct{} { return i.done }
 
 // Count returns how often the fault has happened.

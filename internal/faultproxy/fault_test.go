@@ -44,7 +44,8 @@ func (r *rig) connect() *resp.Conn {
 	return resp.NewConn(nc)
 }
 
-// send sends commands in one write. A word with a colon is a key and gets the test's prefix.
+// send sends commands in one write. A word that contains a colon is a key, and gets the prefix of
+// the test.
 func (r *rig) send(commands ...string) {
 	r.Helper()
 	var all []byte
@@ -244,7 +245,7 @@ func TestMatchSelectsRequests(t *testing.T) {
 	}
 }
 
-// In protocol 3 pushes of subscriptions come between the replies, and a fault must still affect
+// In protocol 3 pushes of subscriptions come between the replies. A fault must nevertheless affect
 // the right reply.
 func TestPushesAreNotCountedAsReplies(t *testing.T) {
 	t.Parallel()
@@ -255,12 +256,13 @@ func TestPushesAreNotCountedAsReplies(t *testing.T) {
 	}
 
 	f := r.proxy.Inject(Fault{Match: Named("INCR"), Do: LoseReply})
-	every := r.proxy.Inject(Fault{Match: Named("SUBSCRIBE"), Do: Drop}) // faults never apply to subscribing
+	// Faults never apply to commands that subscribe.
+	every := r.proxy.Inject(Fault{Match: Named("SUBSCRIBE"), Do: Drop})
 	defer every.Remove()
 	r.send("SUBSCRIBE :ch", "PUBLISH :ch hello", "GET :none", "INCR :a")
 
 	received := map[string]bool{}
-	for range 4 { // in any order
+	for range 4 { // the four values arrive in any order
 		v, err := r.Receive()
 		if err != nil {
 			t.Fatal(err)
@@ -329,7 +331,7 @@ func TestTheClientLibraryGetsTheFaults(t *testing.T) {
 	})
 }
 
-// complaints is a test that may fail.
+// complaints is a test that may fail. It records the messages.
 type complaints struct {
 	testing.TB
 	mu   sync.Mutex
@@ -345,7 +347,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 func TestBytesThatAreNotARequestFailTheTest(t *testing.T) {
 	t.Parallel()
 	c := &complaints{TB: t}
-	t.Cleanup(func() { // after the proxy's own
+	t.Cleanup(func() { // runs after the proxy's own cleanup
 		if !strings.Contains(c.text, "resp:") {
 			t.Errorf("reported %q", c.text)
 		}

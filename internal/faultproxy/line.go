@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// parcel is a piece of a stream that may not be delivered before its time.
+// parcel is a chunk of a stream with the earliest time of its delivery.
 type parcel struct {
 	at   time.Time
 	data []byte
@@ -19,11 +19,11 @@ type line struct {
 	proxy *Proxy
 	way   Direction
 	to    net.Conn
-	done  <-chan struct{} // the connection has ended
+	done  <-chan struct{} // closed when the connection has ended
 
 	mu    sync.Mutex
 	queue []parcel
-	more  chan struct{} // has an element when the queue may not be empty
+	more  chan struct{} // has a value when the queue may not be empty
 }
 
 func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
@@ -33,7 +33,7 @@ func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
 func (l *line) send(data []byte) { l.put(parcel{data: data}) }
 
 func (l *line) put(x parcel) {
-	// Only replies are delayed, so a delay is that of a whole round trip.
+	// Only replies are delayed, so the delay is that of a whole round trip.
 	if l.way == ToClient {
 		x.at = l.proxy.due()
 	}
@@ -80,7 +80,7 @@ func (l *line) run() {
 	}
 }
 
-// open waits until a parcel may be delivered: its time has come and the line is not cut. It
+// open waits until a parcel may be delivered: because its time has come and the line is not cut. It
 // returns false if the connection ended first.
 func (l *line) open(at time.Time) bool {
 	if wait := time.Until(at); wait > 0 {

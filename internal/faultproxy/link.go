@@ -20,7 +20,7 @@ type link struct {
 	redis    exchange
 
 	mu     sync.Mutex
-	server net.Conn // nil before it is reached
+	server net.Conn // nil until the server is reached
 	closed bool
 }
 
@@ -34,7 +34,7 @@ func (l *link) run() {
 	defer l.close()
 	server, err := l.proxy.dial()
 	if err != nil {
-		// Without a server the client gets no connection either.
+		// If the server can't be reached, the client gets no connection either.
 		l.reset()
 		return
 	}
@@ -121,7 +121,7 @@ func (l *link) copyReplies() error  { return l.copy(l.server, l.toClient) }
 
 func (l *link) copy(from net.Conn, to *line) error {
 	for {
-		// The line keeps the slice until it is delivered, so each read gets a new one.
+		// The line keeps the slice until its data is delivered, so each read needs a new slice.
 		buf := make([]byte, 32<<10)
 		n, err := from.Read(buf)
 		if n > 0 {
@@ -164,7 +164,8 @@ func (l *link) replies() error {
 	}
 }
 
-// report fails the test on any error other than the end of a connection: bytes that are not RESP.
+// report fails the test for any error except the end of a connection. Such an error means that
+// bytes are not RESP.
 func (l *link) report(err error) {
 	var n net.Error
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &n) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/internal/porttest"
 )
 
-// Direction is one of the two ways through the proxy, or both.
+// Direction is one of the two directions through the proxy, or both.
 type Direction int
 
 // The directions.
@@ -33,7 +33,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	server   string
-	listener net.Listener // nil while stopped
+	listener net.Listener // nil while the proxy is stopped
 	links    map[*link]bool
 	accepted int
 	delay    time.Duration
@@ -63,7 +63,8 @@ func start(t testing.TB, server string, redis bool) *Proxy {
 	p.Resume()
 	t.Cleanup(func() {
 		p.mu.Lock()
-		// A connection that is accepted now must not enter after Stop has broken the others.
+		// After Stop has broken the connections, a connection that is accepted now must not be
+		// registered.
 		p.ended = true
 		p.mu.Unlock()
 		p.Stop()
@@ -76,7 +77,7 @@ func start(t testing.TB, server string, redis bool) *Proxy {
 // while the proxy is stopped.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Retarget makes new connections go to another server.
+// Retarget sends new connections to another server.
 func (p *Proxy) Retarget(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,13 +108,13 @@ func (p *Proxy) Heal() {
 
 func (p *Proxy) setCut(d Direction) {
 	p.cut = d
-	// Every waiting line then checks its direction again.
+	// Every waiting line then checks again whether its direction is cut.
 	close(p.healed)
 	p.healed = make(chan struct{})
 }
 
-// barrier returns nil if the direction is open, else a channel that is closed when that may have
-// changed.
+// barrier returns nil if the direction is open, and otherwise a channel that is closed when that
+// may have changed.
 func (p *Proxy) barrier(d Direction) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +124,7 @@ func (p *Proxy) barrier(d Direction) <-chan struct{} {
 	return p.healed
 }
 
-// Reset breaks all connections with a RST, as a server does that has lost them.
+// Reset breaks all connections with a RST, like a server that no longer knows them.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	links := slices.Collect(maps.Keys(p.links))
@@ -134,7 +135,7 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Stop breaks all connections and refuses new ones.
+// Stop breaks all connections and refuses new ones, until Resume.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	if p.listener != nil {
@@ -179,7 +180,7 @@ func (p *Proxy) accept(from net.Listener) {
 	for {
 		client, err := from.Accept()
 		if err != nil {
-			return // stopped
+			return // the proxy was stopped
 		}
 		l := newLink(p, client)
 		if !p.enter(l, from) {

@@ -26,7 +26,7 @@ type echo struct {
 	net.Listener
 	mu    sync.Mutex
 	lines []string
-	ends  int // connections that the client has closed
+	ends  int // number of connections that the client has closed
 }
 
 func newEcho(t *testing.T) *echo {
@@ -153,13 +153,13 @@ func TestNewForwardsBytes(t *testing.T) {
 		c.receive(line)
 	}
 
-	p.Delay(20 * time.Millisecond) // the server's close must not overtake its data
+	p.Delay(20 * time.Millisecond) // with the delay, a close that overtakes the data would be noticed
 	c.send("last")
 	if err := c.CloseWrite(); err != nil {
 		t.Error(err)
 	}
 
-	c.receive("last") // lines sent before the end are answered
+	c.receive("last") // the server answers lines that were sent before the end
 	c.ends(io.EOF)
 	eventually.True(t, "the connection is forgotten", func() bool { return p.Open() == 0 })
 	if p.Accepted() != 1 {
@@ -187,7 +187,7 @@ func TestDelayDelaysOnlyReplies(t *testing.T) {
 	if took < delay {
 		t.Errorf("answered after %v", took)
 	}
-	if took > 10*delay { // the delays must not add up
+	if took > 10*delay { // the delays of several lines must not add up
 		t.Errorf("20 lines took %v", took)
 	}
 	p.Delay(time.Hour)
@@ -213,7 +213,7 @@ func TestCutHoldsBytesBackUntilHeal(t *testing.T) {
 			c.send("held")
 			c.receivesNothing()
 			eventually.True(t, "the server has got "+tt.got, func() bool { return e.got() == tt.got })
-			late := call(t, p) // accepted, but not answered
+			late := call(t, p) // the connection is accepted, but the call is not answered
 			late.receivesNothing()
 			p.Heal()
 			c.receive("held")
@@ -272,7 +272,8 @@ func TestRetargetMovesNewConnections(t *testing.T) {
 	gone, other := newEcho(t), newEcho(t)
 	p := New(t, gone.Addr().String())
 	gone.Close()
-	if c, err := net.Dial("tcp", p.Addr()); err == nil { // the reset may come before the connection is complete
+	// The reset may come before the connection is complete.
+	if c, err := net.Dial("tcp", p.Addr()); err == nil {
 		c.SetReadDeadline(time.Now().Add(30 * time.Second))
 		// A reset before the first read is reported as the end.
 		if got, err := bufio.NewReader(c).ReadString('\n'); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {

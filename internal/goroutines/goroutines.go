@@ -82,7 +82,8 @@ func head(stack []byte) (ID, []byte, bool) {
 	return ID(id), state, ok && err == nil
 }
 
-// creator parses the last line of a stack and returns the goroutine that created it.
+// creator parses the last line of a stack, and returns the goroutine that created the stack's
+// goroutine.
 func creator(stack []byte) (ID, bool) {
 	i := bytes.LastIndex(stack, []byte("\ncreated by "))
 	if i < 0 {

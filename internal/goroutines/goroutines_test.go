@@ -16,7 +16,7 @@ func TestBusyReportsARunningDescendant(t *testing.T) {
 			defer close(over)
 			<-park
 			close(begun)
-			for { // runs, until it must stop
+			for { // keeps running until it must stop
 				select {
 				case <-stop:
 					return
@@ -28,7 +28,7 @@ func TestBusyReportsARunningDescendant(t *testing.T) {
 	}()
 	defer close(hold)
 	root := <-own
-	for goroutines.Busy(root) { // until it is parked
+	for goroutines.Busy(root) { // until the goroutine is parked
 	}
 	close(park)
 	<-begun

@@ -13,11 +13,11 @@ import (
 // Slots is the number of hash slots of a cluster.
 const Slots = 1 << 14
 
-// Of returns the hash slot of a key: CRC-16/XMODEM, modulo Slots, of its hash tag.
+// Of returns the hash slot of a key: the CRC-16/XMODEM of the key's hash tag, modulo Slots.
 func Of(key string) uint16 { return sum(0, TagOf(key)) % Slots }
 
-// TagOf returns the part of a key that decides its slot: the text in its first braces, or the
-// whole key if there is none.
+// TagOf returns the part of a key that decides its slot: the text in its first braces, or the whole
+// key if there are no braces.
 func TagOf(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -42,9 +42,9 @@ func sum[T string | []byte](crc uint16, text T) uint16 {
 	return crc
 }
 
-// ShardTag returns the hash tag of a shard's keys: NAMESPACE/QUEUE/0 for the first
-// shard, and NAMESPACE/QUEUE/N.xxxx for each other one. The four characters are chosen so that the
-// tag has the shard's slot.
+// ShardTag returns the hash tag of a shard's keys: NAMESPACE/QUEUE/0 for the first shard, and
+// NAMESPACE/QUEUE/N.xxxx for each other shard. The four characters are chosen so that the tag has
+// the shard's slot.
 //
 // The shards' slots are spaced evenly over all slots of a cluster, starting at the first shard's
 // slot, for any power of two. So each of three nodes has two or three of eight shards.

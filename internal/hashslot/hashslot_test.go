@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The slots of a queue's shards are spread evenly: of so many nodes that divide
-// the slots among them, none has more than its share of the shards, rounded up.
+// The slots of a queue's shards are spread evenly: if some nodes divide the slots among them, no
+// node has more than its share of the shards, rounded up.
 //
 // C11.14
 func TestShardsAreSpreadOverTheSlots(t *testing.T) {
@@ -33,7 +33,7 @@ func TestShardsAreSpreadOverTheSlots(t *testing.T) {
 	}
 }
 
-// These are the examples of the cluster specification.
+// Of returns the slots of the examples in the cluster specification.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]uint16{
@@ -63,7 +63,7 @@ func TestShardTags(t *testing.T) {
 	}
 }
 
-// The tags are part of the layout: these must never change.
+// The tags are part of the stored layout, so these must never change.
 func TestShardTagsNeverChange(t *testing.T) {
 	t.Parallel()
 	for i, want := range []string{

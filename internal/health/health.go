@@ -1,5 +1,5 @@
-// Package health tracks the failures of subjects, such as stores, pools and kinds of calls.
-// A log can then report each outage once, whichever calls fail meanwhile.
+// Package health tracks the failures of subjects, such as stores, pools and kinds of calls. So a
+// log can report each outage once, however many calls fail during it.
 package health
 
 import (
@@ -18,23 +18,23 @@ type Tracker struct {
 	clock    clock.Clock
 	tolerate int
 
-	failed atomic.Int32 // the number of subjects with failures
+	failed atomic.Int32 // number of subjects with failures
 
 	mu       sync.Mutex
-	subjects map[string]*subject // with failures
-	down     int                 // how many of them are down
-	since    time.Duration       // when the first of them went down, monotonic
+	subjects map[string]*subject // subjects with failures
+	down     int                 // number of subjects that are down
+	since    time.Duration       // monotonic time at which the first of them went down
 }
 
 // subject is a subject with failures.
 type subject struct {
-	failures  int // in a row, at most one more than tolerated
+	failures  int // number of failures in a row, at most one more than tolerated
 	since     time.Duration
 	reason    string
 	abandoned bool
 }
 
-// New returns a Tracker. A subject is down after one failure more than tolerate in a row.
+// New returns a Tracker. A subject is down after more than `tolerate` failures in a row.
 func New(c clock.Clock, tolerate int) *Tracker {
 	return &Tracker{clock: c, tolerate: tolerate, subjects: map[string]*subject{}}
 }
@@ -43,14 +43,14 @@ func New(c clock.Clock, tolerate int) *Tracker {
 type Event struct {
 	// Down and Up mean that the subject went down, or is up again.
 	Down, Up bool
-	// NewReason means that the subject went down, or fails for another reason than before.
+	// NewReason means that the subject went down, or fails for a different reason than before.
 	NewReason bool
-	// FirstDown means that the first of all subjects went down. AllUp means that the last
-	// one is up again.
+	// FirstDown means that the first of all subjects went down. AllUp means that the last of the
+	// subjects that were down is up again.
 	FirstDown, AllUp bool
 	// After is how long the subject was down, with Up.
 	After time.Duration
-	// AllAfter is how long at least one subject was down, with AllUp.
+	// AllAfter is set with AllUp. It is the time during which at least one subject was down.
 	AllAfter time.Duration
 }
 
@@ -111,7 +111,8 @@ func (t *Tracker) succeedLocked(name string, now time.Duration) (e Event) {
 		delete(t.subjects, name)
 	}
 
-	// Nobody calls an abandoned subject, so it would never have a success of its own.
+	// An abandoned subject is not called, so it can never succeed. The success of another subject
+	// ends its outage.
 	for _, s := range t.subjects {
 		if s.abandoned && s.failures > t.tolerate {
 			t.down--

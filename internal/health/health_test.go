@@ -52,8 +52,8 @@ func run(t *testing.T, tracker *Tracker, c *clock.Fake, calls []call) {
 	}
 }
 
-// Each outage and each reason is one event. Errors that differ only in numbers have the same
-// reason.
+// Each outage, and each new reason, is reported once. Errors that differ only in numbers have the
+// same reason.
 func TestAnOutageIsOneEvent(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()

@@ -3,7 +3,7 @@ package hook
 // HeaderKind classifies a request header by the component that sets it.
 type HeaderKind uint8
 
-// The kinds.
+// The kinds of request headers.
 const (
 	// Free headers come from the job or its target.
 	Free HeaderKind = iota
@@ -11,7 +11,7 @@ const (
 	Own
 	// Connection headers describe the connection and are not meant for the receiver.
 	Connection
-	// Credential headers must be set in a target, which encrypts them.
+	// Credential headers may contain secrets, so they must be set in a target, which encrypts them.
 	Credential
 )
 

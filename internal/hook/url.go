@@ -25,7 +25,7 @@ func ParseURL(text string) (u *url.URL, reason string) {
 	if err != nil || u.Scheme == "" {
 		return nil, "is not an absolute URL; write https://HOST/PATH"
 	}
-	if strings.HasSuffix(text, "#") { // an empty fragment is not in u
+	if strings.HasSuffix(text, "#") { // u does not have an empty fragment
 		return nil, hasFragment
 	}
 	if reason := CheckForm(u); reason != "" {

@@ -13,8 +13,8 @@ import (
 type Place struct {
 	// Ordinal is the number of the first message that the reader has not seen.
 	Ordinal uint64
-	// Seen is the entry time of the message before it, in ms; 0 if the reader has not
-	// seen that. If the shard has a different message there, it has lost writes.
+	// Seen is the entry time, in ms, of the message before the place, or 0 if the reader has not
+	// seen that message. If the shard has a different message there, the shard has lost writes.
 	Seen int64
 }
 

@@ -17,7 +17,7 @@ type Log struct {
 // Logger returns a logger that writes to l in slog's text format, at level info and above.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Write implements io.Writer, so that other slog handlers can write to l too.
+// Write implements io.Writer, so that other slog handlers can also write to l.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

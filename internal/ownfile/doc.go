@@ -1,6 +1,6 @@
-// Package ownfile checks that other users can neither read a file with secrets
-// nor replace the files in a folder.
+// Package ownfile checks that other users can neither read a file with secrets nor replace the
+// files in a folder.
 //
-// Root is trusted, because it can read and change everything anyway. On Windows
-// the checks pass: files there have no owner and mode of this kind.
+// Root is trusted, because it can read and change everything anyway. On Windows the checks always
+// pass, because files have no owner and no mode of this kind.
 package ownfile

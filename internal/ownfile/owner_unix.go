@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// modes reports whether files have an owner and a mode.
+// modes reports whether files have an owner and a mode on this system.
 const modes = true
 
 // dontWait makes Open return at once for a named pipe without a writer.
@@ -19,8 +19,8 @@ func trusted(info fs.FileInfo, me int) bool {
 	return ok && (st.Uid == 0 || int(st.Uid) == me)
 }
 
-// writable reports whether others can write. A group counts as others, except
-// root's group and the user's own, which by convention has the user's number.
+// writable reports whether other users can write. A group counts as other users, except root's
+// group and the user's own group. By convention the user's own group has the user's number.
 func writable(info fs.FileInfo, me int) bool {
 	if info.Mode().Perm()&0o002 != 0 {
 		return true

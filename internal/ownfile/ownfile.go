@@ -25,9 +25,9 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Check refuses a file that another user owns or can read: its content may not be secret, or may
-// come from that user. Credentials of a service manager pass with any mode, because systemd gives
-// the service access by an access list, which appears as a permission of the group.
+// Check refuses a file that another user owns or can read: because its content may not be secret,
+// or may come from that user. Credentials of a service manager pass with any mode, because systemd
+// gives the service access by an access list, which appears as a permission of the group.
 func Check(f *os.File) error {
 	if dir := os.Getenv(credentials); dir != "" && filepath.Dir(f.Name()) == filepath.Clean(dir) {
 		return nil
@@ -45,7 +45,7 @@ func checkFile(path string, info fs.FileInfo, me int) error {
 	case !modes:
 		return nil
 	case !trusted(info, me):
-		return fmt.Errorf("%s belongs to another user, who can change it; chown it, or delete it if it is not yours", path)
+		return fmt.Errorf("%s belongs to another user, who can change it; make it yours with chown, or delete it", path)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("%s can be read by others (mode %04o); chmod 600 it, and replace its secrets if another user "+
 			"may have read it",
@@ -70,7 +70,7 @@ func checkFolder(path string, info fs.FileInfo, me int) error {
 	case !modes:
 		return nil
 	case !trusted(info, me):
-		return fmt.Errorf("the folder %s belongs to another user, who can replace the files in it; use a folder of your own", path)
+		return fmt.Errorf("the folder %s belongs to another user, who can replace the files in it; use a folder that belongs to you", path)
 	case writable(info, me):
 		return fmt.Errorf("the folder %s can be written to by others (mode %04o), who could replace the files in it; "+
 			"look for files that are not yours, then chmod go-w it", path, info.Mode().Perm())

@@ -32,7 +32,8 @@ func TestFilesOfOthersAreRefused(t *testing.T) {
 		mode fs.FileMode
 		want string
 	}{
-		{me, 0o600, ""}, {me, 0o400, ""}, {0, 0o600, ""}, // root reads everything anyway
+		// Root may own the file, because root can read everything anyway.
+		{me, 0o600, ""}, {me, 0o400, ""}, {0, 0o600, ""},
 		{1001, 0o600, "belongs to another user"}, {1001, 0o644, "belongs to another user"},
 		{me, 0o640, "read by others"}, {me, 0o604, "read by others"}, {me, 0o602, "read by others"}, {0, 0o644, "read by others"},
 	} {
@@ -52,7 +53,8 @@ func TestFoldersThatOthersWriteToAreRefused(t *testing.T) {
 		want     string
 	}{
 		{me, me, 0o700, ""}, {me, 50, 0o755, ""}, {0, 0, 0o755, ""},
-		{me, me, 0o775, ""}, {0, me, 0o775, ""}, {me, 0, 0o770, ""}, // the user's own group, and root's
+		// The group may be the user's own group, or root's.
+		{me, me, 0o775, ""}, {0, me, 0o775, ""}, {me, 0, 0o770, ""},
 		{1001, me, 0o700, "belongs to another user"},
 		{me, 50, 0o775, "written to by others"}, {me, me, 0o702, "written to by others"}, {0, 0, 0o777 | fs.ModeSticky, "written to by others"},
 	} {
@@ -90,7 +92,7 @@ func TestRealFilesAndFolders(t *testing.T) {
 	}
 
 	if os.Geteuid() != 0 {
-		return // only root can give a file to another user
+		return // skipped, because only root can give a file to another user
 	}
 	os.Chmod(path, 0o600)
 	os.Chmod(dir, 0o700)
@@ -124,14 +126,15 @@ func TestAPipeWithoutAWriterReadsAsEmpty(t *testing.T) {
 	}
 }
 
-// A shell passes the output of a command as such a pipe: duly serve --admin-accounts <(…).
+// CheckFile accepts a pipe, because a shell passes the output of a command as a pipe: duly serve
+// --admin-accounts <(…).
 func TestAPipeIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "accounts")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip("the file system has no named pipes:", err)
 	}
-	write, err := os.OpenFile(pipe, os.O_RDWR, 0) // opens without a reader, too
+	write, err := os.OpenFile(pipe, os.O_RDWR, 0) // opens even without a reader
 	if err != nil {
 		t.Fatal(err)
 	}

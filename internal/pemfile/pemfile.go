@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Pool reads the certificates of authorities. Errors are added to bad, for the field that has the
-// path.
+// Pool reads the certificates of authorities. Errors are added to bad, under the name of the field
+// that has the path.
 func Pool(bad *contract.BadFields, field, path string) *x509.CertPool {
 	pool := x509.NewCertPool()
 	if text := read(bad, field, path); text != nil && !pool.AppendCertsFromPEM(text) {

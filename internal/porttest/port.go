@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// The range lies below the ephemeral ports that systems give to outgoing connections and to
+// The range is below the ephemeral ports that systems use for outgoing connections and for
 // listeners on port 0. So no other socket can take the port of a stopped server.
 const firstPort, ports = 15_000, 17_000
 

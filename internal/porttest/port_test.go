@@ -2,14 +2,14 @@ package porttest
 
 import "testing"
 
-// The claim protects a port also from other processes, which see that nothing listens there.
+// The claim also protects a port from other processes, even while nothing listens there.
 func TestThePortOfAServerThatIsDownIsKept(t *testing.T) {
 	port, claim, err := Claim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer claim.Close()
-	lastPort.Store(lastPort.Load() - 1) // another process has its own counter
+	lastPort.Store(lastPort.Load() - 1) // simulates another process, which has a separate counter
 	next, other, err := Claim()
 	if err != nil {
 		t.Fatal(err)

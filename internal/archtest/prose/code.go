@@ -15,7 +15,7 @@ var (
 	errorOfWho = regexp.MustCompile(`^(who|what)\b`)
 )
 
-// addGo adds a Go file: its comments, its strings, and the functions that are no tests.
+// addGo adds a Go file: its comments, its strings, and the functions outside of tests.
 func (m *measurement) addGo(name, text string) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -25,7 +25,7 @@ func (m *measurement) addGo(name, text string) error {
 	line := func(pos token.Pos) int { return fset.Position(pos).Line }
 
 	for _, group := range file.Comments {
-		if text := group.Text(); text != "" { // a directive has none
+		if text := group.Text(); text != "" { // a directive has no text
 			take(&m.sample.comments, name, line(group.Pos()), text)
 		}
 		for _, c := range group.List {
@@ -112,7 +112,7 @@ func errorText(call *ast.CallExpr) (string, bool) {
 // the line body.
 func (m *measurement) addFunction(file, name string, first, body, last int, lines []string) {
 	blank := false
-	// A function in one line has no line of its own for its body.
+	// A function in one line has no separate line for its body.
 	for _, l := range lines[min(body, last-1) : last-1] {
 		l = strings.TrimSpace(l)
 		blank = blank || l == ""

@@ -11,13 +11,15 @@ import (
 
 // measurement collects the counts of a tree.
 type measurement struct {
-	lines  int            // of comments and docs
-	words  map[string]int // forbidden words, by group
-	places []string       // each place that counts against a bound
+	lines  int            // number of lines of comments and docs
+	words  map[string]int // number of forbidden words, by group
+	places []string       // places that count against a bound
 
 	sentences, sentenceWords, longSentences int
 
-	functions, dense, longFunctions int // functions of 20 lines or more, those without a blank line, those over 60 lines
+	// Number of functions of 20 lines or more, of those without a blank line, and of those over 60
+	// lines.
+	functions, dense, longFunctions int
 	bodyLines, bodyComments         int
 
 	wideLines int
@@ -79,7 +81,7 @@ var skippedFolders = []string{".git", "testdata", "bin", "dist", "node_modules",
 // measureTree measures every file under root.
 func measureTree(root string) (*measurement, error) {
 	m := &measurement{words: map[string]int{}}
-	// This package contains the forbidden words, so it would count itself.
+	// This package contains the forbidden words, so it must not count itself.
 	own := filepath.Join("internal", "archtest", "prose")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMeasureFindsEachFault plants one fault of each kind and expects its figure alone
-// to change.
+// TestMeasureFindsEachFault plants one fault of each kind and checks that only the figure of that
+// fault changes.
 func TestMeasureFindsEachFault(t *testing.T) {
 	t.Parallel()
 	long := "package p\n\nfunc f() {\n" + strings.Repeat("\tg()\n", 60) + "}\n"
@@ -50,7 +50,7 @@ func TestMeasureFindsEachFault(t *testing.T) {
 	}
 }
 
-// TestMeasureCountsNothingElse measures text in which nothing is out of bounds.
+// TestMeasureCountsNothingElse measures text without faults.
 func TestMeasureCountsNothingElse(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -81,7 +81,7 @@ func TestMeasureCountsNothingElse(t *testing.T) {
 	}
 }
 
-// TestSampleIsTheSameForASeed draws twice by one seed, and once by another.
+// TestSampleIsTheSameForASeed draws twice with one seed, and once with another seed.
 func TestSampleIsTheSameForASeed(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

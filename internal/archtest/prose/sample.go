@@ -17,7 +17,7 @@ const (
 
 // sample has the texts from which readers get a random choice.
 type sample struct {
-	comments, errors, tests []string // each with its place
+	comments, errors, tests []string // each text with its place
 }
 
 // print prints the choice of a seed. The same tree and seed have the same choice.
@@ -42,13 +42,13 @@ func (s *sample) print(w io.Writer, seed uint64) {
 	}
 }
 
-// rank returns the place of a text in the order of a seed. A hash spreads similar texts.
+// rank returns the sort key of a text for a seed. A hash mixes similar texts.
 func rank(seed uint64, text string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, text))
 	return string(sum[:])
 }
 
-// take adds a text with its place.
+// take appends a text with its place to a list.
 func take(to *[]string, name string, line int, text string) {
 	*to = append(*to, fmt.Sprintf("%s:%d\n%s", name, line, text))
 }

@@ -6,7 +6,7 @@ import "regexp"
 type forbidden struct {
 	name    string
 	pattern *regexp.Regexp
-	most    float64 // per 1,000 lines of comments and docs
+	most    float64 // maximum per 1,000 lines of comments and docs
 }
 
 // wordList has words that plain English has better ones for. CONTRIBUTING.md lists them.

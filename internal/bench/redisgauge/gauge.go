@@ -29,7 +29,7 @@ var (
 type server struct {
 	addr   string
 	client rueidis.Client
-	info   map[string]string // read when the gauge was opened
+	info   map[string]string // the answer to INFO when the gauge was opened
 }
 
 // These bound the native work per job on an idle core, with batches of 50 and bodies of 100
@@ -75,7 +75,7 @@ func (g *Gauge) find(ctx context.Context) error {
 		}
 	}
 	if len(g.servers) == 0 {
-		return fmt.Errorf("none of the servers is a primary")
+		return fmt.Errorf("none of the servers of the URL is a primary")
 	}
 	slices.SortFunc(g.servers, func(a, b server) int { return strings.Compare(a.addr, b.addr) })
 	g.about = bench.About{
@@ -117,9 +117,9 @@ func (g *Gauge) Read(ctx context.Context) (sum bench.Reading, err error) {
 	return sum, nil
 }
 
-// connect creates a client with one connection per node. It sends nothing on its own, because its
-// requests must not be counted. The histogram needs RESP2: in RESP3 it is a map with numeric
-// keys, which the client library can't read.
+// connect creates a client with one connection per node. The client sends nothing by itself,
+// because its requests must not be counted. The histogram needs RESP2: in RESP3 it is a map with
+// numeric keys, which the client library can't read.
 func (p place) connect(resp2 bool) (rueidis.Client, error) {
 	o := rueidis.ClientOption{
 		InitAddress: p.addrs, Username: p.user, Password: p.password, SelectDB: p.db, ClientName: "duly-bench",

@@ -67,8 +67,8 @@ func TestAReadingHasTheServersCounters(t *testing.T) {
 		t.Errorf("%d scripts in the histogram, want %d", n, calls)
 	}
 
-	// A loop of two million rounds takes some milliseconds on any machine. They count as the server's
-	// time and as the scripts'.
+	// A loop of two million rounds takes some milliseconds on any machine. This time counts as the
+	// server's time and as the scripts' time.
 	if cpu := after.CPU - before.CPU; cpu < time.Millisecond {
 		t.Errorf("the server took %s for %d scripts", cpu, calls)
 	}
@@ -236,7 +236,7 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 		c.Shard(i).Must("EVAL", "return 1", 0)
 	}
 
-	// Other tests use the cluster too.
+	// Other tests use the cluster as well.
 	if n := read(t, g).Scripts.Count - before.Scripts.Count; n < 3 {
 		t.Errorf("%d scripts on three servers, want 3", n)
 	}
@@ -277,7 +277,7 @@ func TestEachNodeHasItsOwnReading(t *testing.T) {
 	for range 50 {
 		c.Shard(0).Must("EVAL", "return 1", 0)
 	}
-	// Other tests use the cluster too, with a script or two each.
+	// Other tests use the cluster as well, with one or two scripts each.
 	for i, n := range counts() {
 		if ran := n - before[i]; (ran >= 50) != (i == busy) {
 			t.Errorf("node %d ran %d scripts; node %d ran 50", i, ran, busy)

@@ -33,8 +33,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// scripts are the commands that run a script or a function. A server without functions counts
-// none of the latter.
+// scripts are the commands that run a script or a function. A server without functions has no
+// counts of function calls.
 var scripts = []string{"evalsha", "eval", "fcall", "fcall_ro", "evalsha_ro", "eval_ro"}
 
 // read reads one server's counters.

@@ -17,7 +17,7 @@ import (
 
 const (
 	nativeLanes = 2
-	// nativeDepth is the number of batches in flight on one connection.
+	// nativeDepth is the number of batches in flight on each connection.
 	nativeDepth = 4
 	// recordHead is the size of the Redis engine's record of a job without its body.
 	recordHead = 14
@@ -31,10 +31,10 @@ type native struct {
 	place                  place
 	batch                  int
 	record                 string
-	records, ready, leased string // keys, in one slot
+	records, ready, leased string // names of keys, which are in one slot
 
 	mu      sync.Mutex
-	clients [nativeLanes]rueidis.Client // created by the first call
+	clients [nativeLanes]rueidis.Client // created by the first call on each lane
 }
 
 // Native implements bench.Gauge.
@@ -111,8 +111,8 @@ func (n *native) Reserve(ctx context.Context, lane, jobs int) ([]string, error) 
 		}
 	}
 
-	// All numbers are popped before any is leased, as the server has to answer the first command
-	// to name them.
+	// All numbers are popped before any is leased, because the commands that lease need the numbers
+	// in the server's answer.
 	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
 	_, err = n.send(ctx, lane, func(client rueidis.Client) (reserve rueidis.Commands) {
 		for numbers := range slices.Chunk(all, n.batch) {
@@ -138,8 +138,8 @@ func (n *native) Ack(ctx context.Context, lane int, all []string) error {
 	return err
 }
 
-// send sends commands together on the connection of a lane, and returns their results. A nil
-// reply, as of a read that finds nothing, is no error.
+// send sends commands together on the connection of a lane, and returns their results. A nil reply,
+// for example of a read that finds nothing, is not an error.
 func (n *native) send(ctx context.Context, lane int,
 	commands func(rueidis.Client) rueidis.Commands) ([]rueidis.RedisResult, error) {
 	client, err := n.lane(lane)

@@ -25,7 +25,7 @@ func (g *Gauge) Nodes() (nodes []bench.Node) {
 	return nodes
 }
 
-// Shards implements bench.Cluster. A shard is on the node that has the slot of its keys.
+// Shards implements bench.Cluster. A shard is on the node that owns the slot of its keys.
 func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int, error) {
 	held := make([]int, len(g.servers))
 	if g.place.mode != cluster {
@@ -33,7 +33,7 @@ func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int,
 		return held, nil
 	}
 
-	// Each node is asked about itself, so a stale view of another node doesn't matter.
+	// Each node reports only its own slots, so an outdated view of another node does not matter.
 	owners := make([]slotSet, len(g.servers))
 	for i, s := range g.servers {
 		text, err := s.client.Do(ctx, s.client.B().ClusterNodes().Build()).ToString()
@@ -67,8 +67,8 @@ func (s slotSet) has(slot int64) bool {
 }
 
 // slotsOfNode parses a node's answer to CLUSTER NODES and returns that node's slots: the fields
-// from the ninth on, in the line with the flag "myself". A slot that is being moved is in
-// brackets there, and also in a range.
+// from the ninth on, in the line with the flag "myself". A slot that is being moved is listed in
+// brackets, in addition to the range that contains it.
 func slotsOfNode(text string) (all slotSet) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)

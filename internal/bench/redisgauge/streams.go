@@ -67,7 +67,7 @@ func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, er
 	for _, result := range results {
 		entries, err := result.AsXRead()
 		if rueidis.IsRedisNil(err) {
-			break // the stream has no more
+			break // the stream has no more messages
 		}
 		if err != nil {
 			return nil, err

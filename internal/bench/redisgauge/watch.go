@@ -53,9 +53,9 @@ func (g *Gauge) Watch(ctx context.Context) (stop func(context.Context) (int64, e
 type monitor struct {
 	client rueidis.Client
 	conn   net.Conn
-	token  string // ends the count when a request names it
+	token  string // a request with this text ends the count
 	done   chan error
-	n      int64 // read only after a receive from done
+	n      int64 // number of requests; read only after a receive from done
 }
 
 // monitor starts counting. It uses its own connection and writes the protocol itself: the client
@@ -111,7 +111,7 @@ func (g *Gauge) greet(conn net.Conn, in *bufio.Reader) error {
 	return nil
 }
 
-// count counts lines until one contains the token.
+// count counts lines until a line contains the token.
 func (m *monitor) count(in *bufio.Reader) error {
 	for {
 		line, err := in.ReadString('\n')
@@ -135,7 +135,7 @@ func inside(line string) bool {
 	return strings.HasSuffix(source, " lua")
 }
 
-// stop sends the token and waits until the count has reached it.
+// stop sends the token, and waits until the count has reached it.
 func (m *monitor) stop(ctx context.Context) (int64, error) {
 	if err := m.client.Do(ctx, m.client.B().Echo().Message(m.token).Build()).Error(); err != nil {
 		return 0, err
