@@ -19,8 +19,8 @@ type Backoff string
 // Fixed waits d after every failure.
 func Fixed(d time.Duration) Backoff { return Backoff("fixed:" + FormatDuration(d)) }
 
-// Exponential waits first after the first failure, and twice as long after each further
-// one, but at most most. Then a jitter of ±10 % is added.
+// Exponential returns a policy that waits for `first` after the first failure, and twice as long
+// after each further failure, but at most for `most`. Then a jitter of ±10 % is added.
 func Exponential(first, most time.Duration) Backoff {
 	return Backoff("exp:" + FormatDuration(first) + ":" + FormatDuration(most))
 }

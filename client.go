@@ -20,11 +20,12 @@ type Client struct {
 
 // ClientConfig configures a Client. Its zero value works.
 type ClientConfig struct {
-	// Namespace is for jobs that name none. Default: the engine's, see [NamespaceOf].
+	// Namespace is the namespace of jobs that name none. Default: that of the engine, see
+	// [NamespaceOf].
 	Namespace string
-	// Repeats is how often the client repeats a push, or those jobs of it, that failed
-	// with [ErrUnavailable] or [ErrNotDurable], while the context allows. Default 3.
-	// None: never.
+	// Repeats is the number of times that the client repeats a push, or the jobs of a push, that
+	// failed with [ErrUnavailable] or [ErrNotDurable], while the context allows. Default 3. None
+	// means that it never repeats.
 	Repeats int
 	// Pause is the wait before the first repeat. Each further one waits twice as long.
 	// Default 100 ms.
@@ -73,7 +74,7 @@ func newJob(queue string, body []byte, opts []Option) Job {
 	return j
 }
 
-// pushOne pushes one job, and returns its own error too.
+// pushOne pushes one job. It returns the error of the job as well as that of the call.
 func (c *Client) pushOne(ctx context.Context, j Job) (PushResult, error) {
 	results, err := c.PushMany(ctx, []Job{j})
 	if err != nil {
@@ -91,10 +92,10 @@ func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Opti
 	return c.Push(ctx, queue, body, opts...)
 }
 
-// PushMany pushes up to [MaxBatch] jobs in one call. It returns a result for each,
-// in order, and fills in the jobs' IDs. An error is that of the whole call: some of
-// the jobs may be stored. Pushing all of them again with these IDs is safe, and so
-// is pushing jobs again whose results are [ErrUnavailable] or [ErrNotDurable].
+// PushMany pushes up to [MaxBatch] jobs in one call. It returns a result for each, in order, and
+// fills in the jobs' IDs. The returned error is that of the whole call, after which some of the
+// jobs may be stored. Pushing all of them again with these IDs is safe, and so is pushing jobs
+// again whose results are [ErrUnavailable] or [ErrNotDurable].
 func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	for i := range jobs {
 		// IDs are set before the first try, so that a repeat cannot double a job.
@@ -109,7 +110,7 @@ func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error)
 			break
 		}
 		if sleep(ctx, c.cfg.Clock, pause) != nil {
-			break // the error of the push says more than the context's
+			break // the error of the push has more information than that of the context
 		}
 		pause *= 2
 
@@ -123,8 +124,8 @@ func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error)
 	return results, err
 }
 
-// push makes one try. After it the jobs may be stored under their numbers, so every
-// further try, by the client or its caller, is a repeat.
+// push makes one try. After this try the jobs may be stored, so every further try by the client or
+// its caller is a repeat.
 func (c *Client) push(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	results, err := c.engine.Push(ctx, jobs)
 	for i := range jobs {
@@ -160,8 +161,7 @@ func worthRepeat(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotDurable)
 }
 
-// Cancel deletes a job in whatever state it is. It returns [ErrNotFound] if the job
-// does not exist.
+// Cancel deletes a job in any state. It returns [ErrNotFound] if the job does not exist.
 func (c *Client) Cancel(ctx context.Context, queue, id string) error {
 	return c.engine.Delete(ctx, c.Queue(queue), id)
 }
@@ -171,7 +171,8 @@ func (c *Client) complete(j *Job) {
 	if j.Namespace == "" {
 		j.Namespace = c.cfg.Namespace
 	}
-	// The caller may have pushed its own ID before, so Made stays unset for that.
+	// The caller may have pushed an ID of its own before, so Made is set only for an ID that is
+	// created here.
 	if j.ID == "" {
 		j.ID, j.Made = c.makeID(j), true
 	}
@@ -188,9 +189,9 @@ func (c *Client) makeID(j *Job) string {
 	return MakeID(j)
 }
 
-// MakeID returns an ID for a job: a ULID that carries the shard of its order key,
-// else of its merge key, so that jobs of one key share a shard. A caller that uses
-// it for the first try of a job sets Made.
+// MakeID returns an ID for a job: a ULID that contains the shard of the job's order key, or else of
+// its merge key, so that jobs of one key share a shard. A caller that uses it for the first try of
+// a job sets Made.
 func MakeID(j *Job) string {
 	if key := j.ShardKey(); key != "" {
 		return NewNumberIn(KeyPart(key)).String()

@@ -15,13 +15,12 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// pushes is an engine that keeps what it is pushed, and whose first answers
-// are lost.
+// pushes is an engine that records the pushed jobs, and loses its first answers.
 type pushes struct {
 	contract.Engine
 	calls   [][]duly.Job
-	lost    int   // how many of the first calls end as unavailable
-	failure error // what every later one ends as
+	lost    int   // number of calls at the beginning that end as unavailable
+	failure error // error of every later call
 }
 
 func (p *pushes) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -36,7 +35,7 @@ func (p *pushes) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, er
 	return results, p.failure
 }
 
-// inBubble runs a test whose pauses cost no time.
+// inBubble runs a test in a synctest bubble, so that its pauses take no real time.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Parallel()
 	synctest.Test(t, f)
@@ -117,11 +116,11 @@ func TestPushingTheSameJobsAgainIsARepeat(t *testing.T) {
 	}
 }
 
-// parts is an engine of which the second job's part is not there at first.
+// parts is an engine with two parts. The part for the second job is unavailable at first.
 type parts struct {
 	pushes
-	answers []error // of the second job, one after the other
-	broken  error   // what every later call ends as
+	answers []error // answers for the second job, one after the other
+	broken  error   // error of every later call
 }
 
 func (p *parts) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -134,7 +133,8 @@ func (p *parts) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return results, nil
 }
 
-// C13.12: the client repeats only the jobs of a batch that failed. The others keep their results.
+// C13.12: the client repeats only the jobs of a batch that failed. The other jobs keep their
+// results.
 func TestClientRepeatsTheJobsThatFailed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {

@@ -8,14 +8,14 @@ import (
 // Clock reads the time and sets timers. It is safe for concurrent use. Programs use the
 // system's clock, which is the default everywhere. Tests use the clock of package dulytest.
 type Clock interface {
-	// Now returns the wall time in UTC. It may step when the machine's time is set.
+	// Now returns the wall time in UTC. It may jump when the machine's time is set.
 	Now() time.Time
-	// Mono returns a reading of monotonic time, on which timers run. It never steps. Only
-	// the difference between two readings of one clock has a meaning.
+	// Mono returns a reading of monotonic time, on which timers run. Monotonic time never jumps.
+	// Only the difference between two readings of the same clock has a meaning.
 	Mono() time.Duration
 	// AfterFunc calls f after d. f must not block.
 	AfterFunc(d time.Duration, f func()) Timer
-	// At calls f when Mono reaches mono. f must not block.
+	// At calls f when Mono reaches the reading mono. f must not block.
 	At(mono time.Duration, f func()) Timer
 	// NewTimer returns a timer that sends on its channel after d.
 	NewTimer(d time.Duration) *ChanTimer
@@ -26,7 +26,7 @@ type Timer interface {
 	// Stop prevents the call. It returns false if the call has begun or the timer was
 	// stopped before.
 	Stop() bool
-	// Reset makes the timer fire after d, whatever state it was in.
+	// Reset makes the timer fire after d, whether it was running, stopped or had fired.
 	Reset(d time.Duration)
 }
 

@@ -21,7 +21,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 
 	n, err := strconv.ParseInt(days, 10, 64)
-	if err != nil || n > 106_751 || n < -106_751 { // beyond it a Duration overflows
+	if err != nil || n > 106_751 || n < -106_751 { // more days than that overflow a Duration
 		return bad()
 	}
 	d := time.Duration(n) * 24 * time.Hour
@@ -61,7 +61,7 @@ func notADuration(text string) string {
 
 // tooLong reports whether a text would be a duration if its numbers were smaller.
 func tooLong(text string) bool {
-	// With zeros for its digits, the text keeps its form and is never too long.
+	// With every digit replaced by zero, the text keeps its form and is never too long.
 	zero := strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
 			return '0'

@@ -14,11 +14,11 @@ type Engine interface {
 	// is safe.
 	Push(ctx context.Context, jobs []Job) ([]PushResult, error)
 
-	// Reserve leases up to Max deliverable jobs. It never blocks. In the same step it
-	// moves the queues forward, and it returns no job only if none was deliverable. A
-	// suspect job comes alone, see contract.Suspect. A repeat is not safe: jobs of a lost
-	// reply stay leased until their leases end. If ctx has ended when the reply arrives,
-	// the engine releases the jobs of the reply.
+	// Reserve leases up to Max deliverable jobs. It never blocks. In the same step it makes due
+	// jobs ready and takes back ended leases, and it returns no job only if none was deliverable. A
+	// suspect job comes alone, see contract.Suspect. A repeat is not safe: jobs of a lost reply
+	// stay leased until their leases end. If ctx has ended when the reply arrives, the engine
+	// releases the jobs of the reply.
 	Reserve(ctx context.Context, p ReserveParams) ([]Delivery, error)
 
 	// Wait blocks until one of the queues may have a deliverable job, and returns true. It
@@ -34,8 +34,8 @@ type Engine interface {
 	// was lost.
 	Settle(ctx context.Context, namespace string, requests []SettleRequest) ([]error, error)
 
-	// Extend sets the ends of leases to now + lease. 0 is the lease that the job itself
-	// names. The error of a receipt is nil or [ErrLeaseLost]. A repeat is safe.
+	// Extend sets the ends of leases to now + lease. A lease of 0 means the lease that the job
+	// itself has. The error of a receipt is nil or [ErrLeaseLost]. A repeat is safe.
 	Extend(ctx context.Context, namespace string, receipts []Receipt, lease time.Duration) ([]error, error)
 
 	// Delete deletes a job in any state. A leased job's receipt is then no longer
@@ -50,28 +50,29 @@ type Engine interface {
 // ReserveParams chooses the jobs of a Reserve.
 type ReserveParams struct {
 	Namespace string
-	// Queues are read in this strict order. There are 1 to [MaxReserveQueues].
+	// Queues are the names of the queues, 1 to [MaxReserveQueues]. Reserve takes jobs of a queue
+	// only after the queues before it.
 	Queues []string
 	// Max bounds the deliveries, 1 to [MaxBatch].
 	Max int
 	// Lease is how long each delivery holds its job, 100 ms–366 days. 0: as the job says.
 	Lease time.Duration
-	// Consumer is the caller's name, which the Stats of a group list. It owns nothing.
-	// Default: none. Package worker gives one name per process.
+	// Consumer is the caller's name in the Stats of a group. It has no other effect. Default: no
+	// name. Package worker uses one name per process.
 	Consumer string
-	// Target is the queue that the caller pushes the messages of a group into, as a
-	// bridge does. A group with [GroupConfig.Target] takes only callers that name the
-	// same queue, and a group without one only callers that name none.
+	// Target is the queue that the caller pushes the messages of a group into, as a bridge does. A
+	// group with [GroupConfig.Target] accepts only callers that name the same queue. A group
+	// without a target accepts only callers that name none.
 	Target string
-	// Dispatcher is set by a caller that sends the jobs by HTTP request. It gets only
-	// jobs of push queues. Any other caller gets none of them.
+	// Dispatcher is set by a caller that sends jobs by HTTP request. Such a caller gets only jobs
+	// of push queues. All other callers get no jobs of push queues.
 	Dispatcher bool
 }
 
 // WaitParams chooses what a Wait waits for.
 type WaitParams struct {
 	Namespace string
-	Queues    []string      // 1 to MaxReserveQueues
+	Queues    []string      // 1 to MaxReserveQueues names
 	Timeout   time.Duration // 0 to MaxWait; 0 does not block
 	// Dispatcher is as in ReserveParams.
 	Dispatcher bool
@@ -81,8 +82,8 @@ type WaitParams struct {
 type ListParams struct {
 	State State
 	PageParams
-	// Bodies asks for bodies and results, too. The page then ends early at
-	// [MaxBatchBytes] of both.
+	// Bodies asks for bodies and results, too. In that case the page ends early when they reach
+	// [MaxBatchBytes].
 	Bodies bool
 }
 
@@ -94,8 +95,8 @@ type PageParams struct {
 	Limit int
 }
 
-// ListPage is a page of jobs. The list ends only at an empty Next: a page without jobs
-// may have a Next.
+// ListPage is a page of jobs. The list ends only when Next is empty. A page without jobs may have a
+// Next.
 type ListPage struct {
 	Jobs []JobInfo
 	Next string
@@ -113,7 +114,7 @@ type RequeueParams struct {
 	N   int
 	// Tries is the new number of tries of each job. 0 means that each job keeps its own.
 	Tries int
-	// TTL counts from now. 0 or None: none.
+	// TTL counts from now. 0 or None means no TTL.
 	TTL time.Duration
 }
 
@@ -124,7 +125,7 @@ type RequeueResult struct {
 	State State
 	// Merged is the ID of that waiting job, which holds the merge key.
 	Merged string
-	// Err is [ErrNotFound] or [ErrConflict]. It concerns this job alone.
+	// Err is [ErrNotFound] or [ErrConflict]. It is the error of this job only.
 	Err error
 }
 

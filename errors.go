@@ -10,7 +10,7 @@ import (
 // wire.
 type Code string
 
-// The codes. docs/troubleshooting.md has a remedy for each.
+// The codes of errors. docs/troubleshooting.md has a remedy for each code.
 const (
 	// The caller's mistake.
 	CodeInvalid      Code = "invalid"
@@ -78,8 +78,8 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
-// The sentinels, one per code, for errors.Is. Every error of a code is its sentinel,
-// wherever it was made.
+// The sentinels, one per code, for errors.Is. For every error with a code, errors.Is reports that
+// it is the sentinel of the code.
 var (
 	ErrInvalid      error = sentinel(CodeInvalid)
 	ErrUnauthorized error = sentinel(CodeUnauthorized)
@@ -112,23 +112,24 @@ func sentinel(code Code) *Error {
 type Error struct {
 	// Code is its stable name.
 	Code Code
-	// Message is one line: what is wrong and what to do. It has no secrets and no
+	// Message is one line that says what is wrong and what to do. It contains no secrets and no
 	// bodies. If Fields is set, it has their texts.
 	Message string
 	// Fields names every bad field, for invalid and too_large.
 	Fields []FieldError
 	// State is the state of the job that caused a conflict.
 	State State
-	// RetryAfter is when to try again, for limited. 0 if it is not known.
+	// RetryAfter is the time after which to try again, for limited calls. It is 0 if that is
+	// unknown.
 	RetryAfter time.Duration
-	// Cause is the underlying error. It is for logs and is not sent over the wire.
+	// Cause is the underlying error, for logs. It is not sent over the wire.
 	Cause error
 }
 
 // FieldError is a bad field of an input, with the bound that it breaks.
 type FieldError struct {
-	Field   string // as it is spelled on the wire, e.g. "priority"
-	Problem string // e.g. "is 1001, must be between -1000 and 1000"
+	Field   string // name of the field in the API, like "priority"
+	Problem string // like "is 1001, must be between -1000 and 1000"
 }
 
 // Error returns the code and the message.
@@ -152,8 +153,8 @@ func invalid(field, format string, args ...any) *Error {
 	}
 }
 
-// CodeOf returns the code of an error: "" for nil, and internal for an error of another
-// package.
+// CodeOf returns the code of an error. It returns "" for nil, and internal for an error without a
+// code.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 
 var silent = worker.Config{Logger: slog.New(slog.DiscardHandler)}
 
-// show prints what waits in a queue.
+// show prints the waiting jobs of a queue.
 func show(e *dulytest.Engine, queue string) {
 	for _, job := range e.Waiting(queue) {
 		fmt.Println(job.ID, job.State, string(job.Body))
@@ -23,14 +23,14 @@ func show(e *dulytest.Engine, queue string) {
 // A job is pushed now and delivered in an hour, at its millisecond.
 func ExampleClient_Push() {
 	ctx := context.Background()
-	e := dulytest.New(nil) // a program: engine, err := open.Engine(ctx, url)
+	e := dulytest.New(nil) // in a program: engine, err := open.Engine(ctx, url)
 	defer e.Close()
 	client := duly.NewClient(e, duly.ClientConfig{})
 
 	result, err := client.Push(ctx, "mail", []byte("hello"), duly.ID("mail-17"), duly.Delay(time.Hour))
 	fmt.Println(result.ID, result.Status, err)
 
-	// The ID names the job, so a second push does not double it.
+	// The job has an ID, so a second push creates no second job.
 	result, err = client.Push(ctx, "mail", []byte("hello"), duly.ID("mail-17"), duly.Delay(time.Hour))
 	fmt.Println(result.ID, result.Status, err)
 	show(e, "mail")
@@ -41,7 +41,7 @@ func ExampleClient_Push() {
 	// mail-17 delayed hello
 }
 
-// Many jobs travel in one call, and each has a result of its own.
+// Many jobs are sent in one call, and each has a separate result.
 func ExampleClient_PushMany() {
 	e := dulytest.New(nil)
 	defer e.Close()
@@ -61,7 +61,7 @@ func ExampleClient_PushMany() {
 	// b none invalid: priority is 5000, must be between -1000 and 1000
 }
 
-// A job is canceled by its ID, in whatever state it is.
+// A job is canceled by its ID, in any state.
 func ExampleClient_Cancel() {
 	ctx := context.Background()
 	e := dulytest.New(nil)
@@ -100,8 +100,8 @@ func ExampleRetry() {
 	// 15s,3m,10m
 }
 
-// Equal pushes become one job while it waits. With a delay, Replace is a debounce: the
-// last body counts, and the job runs at most a minute after the first push.
+// Equal pushes become one job while it waits. With a delay, Replace works as a debounce: the last
+// body counts, and the job runs at most a minute after the first push.
 func ExampleReplace() {
 	ctx := context.Background()
 	e := dulytest.New(nil)
@@ -123,7 +123,7 @@ func ExampleReplace() {
 	// hello, due at 00:00:12
 }
 
-// Once merges while the job waits and while it runs: at most one job of the key exists.
+// Once merges while the job waits and while it runs: at most one job with the key exists.
 func ExampleOnce() {
 	ctx := context.Background()
 	e := dulytest.New(nil)
@@ -205,7 +205,7 @@ func ExampleClient_Publish() {
 	// orders@stock order 17
 }
 
-// Every error has a code, which is the same with every engine.
+// Every error has a code, which is the same for every engine.
 func ExampleCodeOf() {
 	e := dulytest.New(nil)
 	defer e.Close()

@@ -9,23 +9,22 @@ import (
 // Job is a body with its schedule and its rules. Only Queue must be set. Every other
 // zero field takes the default that its comment names.
 type Job struct {
-	// ID is unique in its queue while the job exists, in whatever state. It has 1–128
-	// of A–Z a–z 0–9 . _ - : and begins with a letter, a digit or "_". Default: a ULID
-	// that the client makes, so that a repeat after a lost reply does not double the
-	// job while the first one exists.
+	// ID is unique in its queue while the job exists, in any state. It has 1–128 of A–Z a–z 0–9 . _
+	// - : and begins with a letter, a digit or "_". Default: a ULID that the client makes, so that
+	// a repeat after a lost reply creates no second job while the first one exists.
 	ID string
 	// Namespace is the queue's. Default [DefaultNamespace].
 	Namespace string
 	// Queue must be set.
 	Queue string
-	// Body may be empty. It has at most 1 MiB, unless the engine has another bound.
+	// Body may be empty. It has at most 1 MiB, unless the engine has another limit.
 	Body []byte
 	// Headers are at most 64, with 8 KiB together. Names are stored in lower case.
 	Headers map[string]string
 
 	// Delay counts from the push, on the engine's clock. Default: due now.
 	Delay time.Duration
-	// Due is an absolute time instead of a Delay. A time in the past means now.
+	// Due is an absolute time, instead of a Delay. A time in the past means now.
 	Due time.Time
 	// Priority is −1000…1000. Jobs with a higher priority go first. Default 0.
 	Priority int
@@ -33,38 +32,38 @@ type Job struct {
 	// Tries is how many deliveries may fail before the job is dead, 1…65535. Default:
 	// the queue's, 16.
 	Tries int
-	// MaxStalls is how many stalls the job survives, 1…65535. One more makes it dead.
-	// None: every stall counts as a failed try. Default: the queue's, 8.
+	// MaxStalls is the number of stalls that the job survives, 1…65535. One more stall makes the
+	// job dead. None means that every stall counts as a failed try. Default: that of the queue, 8.
 	MaxStalls int
 	// Backoff is how long the job waits after a failure. Default: the queue's,
 	// exp:1s:1h.
 	Backoff Backoff
-	// TTL is how long the job may wait, counted from the push. It is at least the
-	// delay. None: without end. Default: the queue's, none.
+	// TTL is the time that the job may wait, counted from the push. It must be at least the delay.
+	// None means no limit. Default: that of the queue, None.
 	TTL time.Duration
 	// Lease is how long a delivery holds the job, 100 ms–366 days. Default:
 	// the queue's, 30 s.
 	Lease time.Duration
 
-	// OrderKey makes jobs of one key run one at a time, in order. It has 1–128 bytes of
-	// UTF-8 without control characters. Default: none.
+	// OrderKey makes jobs with the same key run one at a time, in order. It has 1–128 bytes of
+	// UTF-8 without control characters. Default: no key.
 	OrderKey string
 	// Merge merges equal waiting jobs into one. Default: no merging.
 	Merge Merge
-	// Callback is where a push queue sends the job: an http or https URL, or
-	// target:NAME. A job with a callback creates its queue as a push queue. In a pull
-	// queue it is [ErrConflict]. Default: the queue's URL.
+	// Callback is the destination to which a push queue sends the job: an http or https URL, or
+	// target:NAME. A job with a callback creates its queue as a push queue. In a pull queue it is
+	// [ErrConflict]. Default: the queue's URL.
 	Callback string
 	// OnDone and OnDead are where the dispatcher reports the end of the job, in the
 	// form of Callback, or [NoDestination]. Default: the queue's.
 	OnDone, OnDead string
-	// Retain is how long the finished job and its result stay visible. Default: the
-	// queue's. Without it, the engine deletes the job when it is acked.
+	// Retain is the time for which the finished job and its result stay visible. Default: that of
+	// the queue. Without Retain, the engine deletes the job when it is acked.
 	Retain time.Duration
 
-	// Made is set by Client on the first try of a job whose ID is a ULID that duly made.
-	// The engine then uses the ID as the job's number. A repeat must not set it: once
-	// the first job is finished, a receipt of that job would be valid for this one.
+	// Made is set by Client on the first try of a job whose ID is a ULID that duly made. The engine
+	// then uses the ID as the job's number. A repeat must not set it: after the first job is
+	// finished, a receipt of that job would be valid for the repeated one.
 	Made bool
 }
 
@@ -83,10 +82,10 @@ type Merge struct {
 	// Key has 1–128 bytes of UTF-8 without control characters. If it is empty and Mode
 	// is set, the key is the SHA-256 of the body.
 	Key string
-	// Mode is what a second push does to the waiting job. Default [MergeKeep].
+	// Mode says what a second push does to the waiting job. Default [MergeKeep].
 	Mode MergeMode
-	// MaxWait bounds how long pushes with MergeReplace can put the job off, counted
-	// from the push that created it. Default: no bound.
+	// MaxWait is the longest time for which pushes with MergeReplace can postpone the job, counted
+	// from the push that created it. Default: no limit.
 	MaxWait time.Duration
 	// Until is how long the job holds the key. Default [UntilLeased].
 	Until MergeUntil
@@ -106,10 +105,10 @@ func (m Merge) EffectiveKey(body []byte) string {
 	return "\x01" + hex.EncodeToString(sum[:])
 }
 
-// MergeMode is what a push does to the waiting job that holds its merge key.
+// MergeMode says what a push does to the waiting job that holds its merge key.
 type MergeMode string
 
-// The modes.
+// The merge modes.
 const (
 	// MergeKeep changes only the expiry, which becomes the later of the two.
 	MergeKeep MergeMode = "keep"
@@ -121,7 +120,7 @@ const (
 // MergeUntil is how long a job holds its merge key.
 type MergeUntil string
 
-// The ends of a merge key.
+// The times at which a job gives up its merge key.
 const (
 	// UntilLeased releases the key when the job is leased. A later push creates a new
 	// job.
@@ -134,11 +133,11 @@ const (
 // PushStatus is the result of a push of one job.
 type PushStatus uint8
 
-// The statuses. None of them is an error.
+// The statuses of a push. None of them is an error.
 const (
 	// Created means that the job is stored.
 	Created PushStatus = iota + 1
-	// Merged means that the job was merged into a waiting one.
+	// Merged means that the job was merged into a waiting job.
 	Merged
 	// Exists means that a job with this ID exists already. Nothing has changed.
 	Exists
@@ -155,7 +154,7 @@ func (s PushStatus) MarshalText() ([]byte, error) { return []byte(s.String()), n
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *PushStatus) UnmarshalText(text []byte) error {
 	for i, name := range pushStatusNames {
-		// The first name is that of the zero value, which is no status.
+		// The first name is that of the zero value, which is not a status.
 		if i > 0 && name == string(text) {
 			*s = PushStatus(i)
 			return nil
@@ -166,28 +165,28 @@ func (s *PushStatus) UnmarshalText(text []byte) error {
 
 // PushResult is the result of a push of one job.
 type PushResult struct {
-	// ID is the job's. For a merged job it is the ID of the waiting job.
+	// ID is the ID of the job. For a merged job it is the ID of the waiting job.
 	ID string
 	// Status is zero if Err is set.
 	Status PushStatus
-	// State is the state of the other job, by the clock, if Status is Exists.
+	// State is the state of the existing job, by the clock, if Status is Exists.
 	State State
-	// Err is the error of this job alone.
+	// Err is the error of this job only.
 	Err error
 }
 
 // Delivery is one delivery of a job. All times are of the engine's clock.
 type Delivery struct {
-	// Job has every default filled in. Due is its due time and Delay is zero. TTL,
-	// Retain and MaxStalls are None if there is none.
+	// Job has every default filled in. Due is its due time and Delay is zero. TTL, Retain and
+	// MaxStalls are None if the job has no such limit.
 	Job
 	// Receipt settles this delivery only.
 	Receipt Receipt
-	// Attempt is the number of failures + 1. If MaxStalls is None, stalls count, too.
+	// Attempt is the number of failures + 1. If MaxStalls is None, stalls are also added.
 	Attempt int
 	// Failures and Stalls are the numbers of deliveries that ended this way.
 	Failures, Stalls int
-	// LeaseEnd is when the lease ends unless the worker extends it.
+	// LeaseEnd is the time at which the lease ends, unless the worker extends it.
 	LeaseEnd time.Time
 	// Now is the time of the delivery, which is never before Due.
 	Now time.Time
@@ -201,15 +200,15 @@ type Delivery struct {
 type JobInfo struct {
 	// Job has every default filled in. Body is nil in a List without bodies.
 	Job
-	// State is the state by the clock in Get and Peek, and the stored one in a List.
+	// State is the state by the clock in Get and Peek, and the stored state in a List.
 	State State
 	// Size is the length of the body in bytes, also if Body is nil.
 	Size int
-	// Attempt, Failures and Stalls are as in a Delivery. Attempt is that of the running
-	// delivery, or else of the next one. For a dead job it is that of the last one.
+	// Attempt, Failures and Stalls are as in a Delivery. Attempt is the number of the running
+	// delivery, or else of the next one. For a dead job it is that of the last delivery.
 	Attempt, Failures, Stalls int
-	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero if they do not apply.
-	// FinishedAt is when the job became dead or done.
+	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero if they do not apply. FinishedAt is the
+	// time at which the job became dead or done.
 	PushedAt, ExpiresAt, LeaseEnd, FinishedAt time.Time
 	// LastError is the text of the last nack, or the reason of a bury. A job that died
 	// of stalls has a line that says so.
@@ -221,7 +220,7 @@ type JobInfo struct {
 // Settlement is a way to end a delivery.
 type Settlement uint8
 
-// The ways to end a delivery.
+// The settlements, which are the ways to end a delivery.
 const (
 	// Ack means that the job is done.
 	Ack Settlement = iota + 1
@@ -256,17 +255,18 @@ func (s *Settlement) UnmarshalText(text []byte) error {
 type SettleRequest struct {
 	Receipt Receipt
 	As      Settlement
-	// Delay is when a nacked job is tried again, instead of its backoff, and for how
-	// long a released job waits. 0 is now. Nil is the backoff, or the old due time.
+	// Delay is the time after which a nacked job is tried again, instead of its backoff, or a
+	// released job is ready again. 0 means at once. nil means the backoff for a nack, and the old
+	// due time for a release.
 	Delay *time.Duration
-	// Slow closes the queue for so long, because the service that its workers call has no
-	// capacity. It goes with a release, is 0 to [MaxSlow], and 0 closes nothing. An engine
-	// that cannot close a queue returns [ErrUnsupported].
+	// Slow closes the queue for this time, because the service that its workers call has no
+	// capacity. It may be set only for a release, from 0 to [MaxSlow]. With 0 the queue is not
+	// closed. An engine that cannot close a queue returns [ErrUnsupported].
 	Slow *time.Duration
 	// Error is the text of a failure, or the reason of a bury or of a closing. It is cut at
 	// 4 KiB, and for a closing at 200 bytes.
 	Error string
-	// Result is stored with an acked job that is retained, else it is dropped. It has
-	// at most 64 KiB.
+	// Result is stored if the job is acked and retained, and dropped otherwise. It has at most 64
+	// KiB.
 	Result []byte
 }

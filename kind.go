@@ -10,12 +10,12 @@ import (
 // KindHeader is the header with the kind of a job.
 const KindHeader = "duly-kind"
 
-// maxKind is the length of the longest kind.
+// maxKind is the maximum length of a kind, in bytes.
 const maxKind = 100
 
 // Kinder is a body type with a kind, by which a worker chooses the handler of a job.
 type Kinder interface {
-	// Kind returns the kind. It is the same for every value, also for the zero value.
+	// Kind returns the kind. It must return the same text for every value, even for the zero value.
 	// [ValidateKind] checks its characters.
 	Kind() string
 }
@@ -41,7 +41,7 @@ func PushKind[T Kinder](
 			return PushResult{}, invalid("headers", "have %s, which PushKind sets; remove it", name)
 		}
 	}
-	// The map may be the caller's: an option of its own can set one for many jobs.
+	// The map may belong to the caller, because an option can set the same map for many jobs.
 	j.Headers = maps.Clone(j.Headers)
 	Header(KindHeader, kind)(&j)
 	return c.pushOne(ctx, j)

@@ -12,7 +12,7 @@ type mail struct{ To string }
 
 func (mail) Kind() string { return "send_mail" }
 
-// named is a body type whose kind is its value.
+// named is a body type whose value is its kind.
 type named string
 
 func (n named) Kind() string { return string(n) }

@@ -4,11 +4,10 @@ import (
 	"time"
 )
 
-// None means explicitly none where zero means the default: no TTL, no stall limit, no
-// bound.
+// None means explicitly none where zero means the default: no TTL, no stall limit, and so on.
 const None = -1
 
-// The bounds of the contract. Each is inclusive.
+// The limits of the contract. All are inclusive.
 const (
 	// MaxName is the length of a namespace's or queue's name, in bytes.
 	MaxName = 255
@@ -20,8 +19,8 @@ const (
 	MaxHeaders = 64
 	// MaxHeaderBytes is the size of all header names and values together.
 	MaxHeaderBytes = 8 << 10
-	// DefaultMaxBody is the size of a body, in bytes. An engine can be set to another
-	// bound, up to MaxMaxBody.
+	// DefaultMaxBody is the maximum size of a body, in bytes. An engine can be configured with
+	// another limit, up to MaxMaxBody.
 	DefaultMaxBody = 1 << 20
 	// MaxMaxBody is the largest bound on a body that an engine can be set to.
 	MaxMaxBody = 64 << 20
@@ -39,16 +38,16 @@ const (
 	MaxResult = 64 << 10
 	// MaxErrorText is where an error text or reason is cut, in bytes.
 	MaxErrorText = 4 << 10
-	// MaxBatch is the number of items of one call.
+	// MaxBatch is the maximum number of items in one call.
 	MaxBatch = 1000
-	// MaxBatchBytes is the size of all bodies of one call together. A call with one item
-	// may exceed it. Reserve and List stop early at this bound.
+	// MaxBatchBytes is the maximum size of all bodies in one call together. A call with one item
+	// may exceed it. Reserve and List return fewer items when they reach it.
 	MaxBatchBytes = 8 << 20
-	// MaxReserveQueues is the number of queues of one Reserve or Wait.
+	// MaxReserveQueues is the maximum number of queues in one Reserve or Wait.
 	MaxReserveQueues = 100
 	// MaxURL is the length of the URL of a destination, in bytes.
 	MaxURL = 2048
-	// MaxWait bounds the time of one Wait.
+	// MaxWait is the longest timeout of one Wait.
 	MaxWait = 10 * time.Minute
 	// DefaultPage is the length of a list's page without a limit. The maximum is
 	// MaxBatch.
@@ -57,8 +56,8 @@ const (
 	MaxShards = 256
 	// MaxDone is the number of done jobs that a queue keeps.
 	MaxDone = 100_000
-	// DefaultMaxQueues is the number of queues of a namespace. An engine can be set to
-	// another bound.
+	// DefaultMaxQueues is the maximum number of queues in a namespace. An engine can be configured
+	// with another limit.
 	DefaultMaxQueues = 10_000
 	// MaxJobsBound is the largest number that a queue's bounds (dead count,
 	// max jobs, max leased) can be set to.

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// Number is a job's number: a ULID (github.com/ulid/spec) with 48 bits of milliseconds
-// and 80 bits of which most are random. It is not a counter. A counter would start again
-// after a restored backup, and an old receipt would then be valid for a new job.
+// Number is a job's number: a ULID (github.com/ulid/spec) with 48 bits of milliseconds and 80 bits
+// of which most are random. It is not a counter. The reason: after a restored backup, a counter
+// would repeat numbers, and an old receipt would be valid for a new job.
 type Number [16]byte
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// crockfordValue maps a character to its value, or to 0xff if it is outside of the
-// alphabet. Lower case and look-alikes are outside, so that a number has one text.
+// crockfordValue maps a character to its value, or to 0xff if it is outside of the alphabet. Lower
+// case and similar-looking characters are outside, so that each number has exactly one text.
 var crockfordValue = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 0xff
@@ -26,7 +26,7 @@ var crockfordValue = func() (t [256]byte) {
 	return t
 }()
 
-// numberText is the length of a number's text.
+// numberText is the length of the text of a number.
 const numberText = 26
 
 // String returns the number as 26 characters of upper-case Crockford base 32.
@@ -71,8 +71,8 @@ const shardByte = 11
 // process, so that the pushes of a process keep their order.
 func NewNumber() Number { return numbers.next() }
 
-// NewNumberIn returns a number like [NewNumber], for a job in shard part modulo the
-// number of shards. An engine uses it to store jobs together that were pushed together.
+// NewNumberIn returns a number like [NewNumber], for a job in the shard part modulo the number of
+// shards. An engine uses it to store jobs together that were pushed together.
 func NewNumberIn(part byte) Number {
 	n := numbers.next()
 	n[shardByte] = part
@@ -104,11 +104,12 @@ func (s *numberSource) next() (n Number) {
 	if ms := uint64(SystemClock().Now().UnixMilli()); ms > s.ms {
 		var b [8]byte
 		s.random(b[3:])
-		s.ms, s.seq = ms, binary.BigEndian.Uint64(b[:])>>1 // half of the range is left to count
+		s.ms, s.seq = ms, binary.BigEndian.Uint64(b[:])>>1 // half of the range is left to count up
 	} else {
 		s.seq++
 		if s.seq>>40 != 0 {
-			// Numbers then run ahead of the clock until it has caught up.
+			// If the range is used up, numbers run ahead of the clock until the clock has caught
+			// up.
 			s.ms, s.seq = s.ms+1, 0
 		}
 	}
@@ -121,9 +122,9 @@ func (s *numberSource) next() (n Number) {
 
 // random fills b from the kernel's source, which it reads in larger pieces.
 func (s *numberSource) random(b []byte) {
-	// Random bytes are used once, so a rest that is too short is dropped.
+	// Random bytes are used only once, so a rest that is too short is dropped.
 	if len(s.left) < len(b) {
-		rand.Read(s.pool[:]) // never fails, see crypto/rand
+		rand.Read(s.pool[:]) // never fails; see crypto/rand
 		s.left = s.pool[:]
 	}
 	copy(b, s.left)

@@ -5,8 +5,8 @@ import "time"
 // Option sets a field of a pushed job. Each option sets the [Job] field of its name.
 type Option func(*Job)
 
-// ID names the job. A program then can find it and cancel it, and a second push with
-// the same ID does not double it.
+// ID names the job. A program then can find it and cancel it, and a second push with the same ID
+// creates no second job.
 func ID(id string) Option { return func(j *Job) { j.ID = id } }
 
 // Delay makes the job due in d.
@@ -21,36 +21,36 @@ func Priority(n int) Option { return func(j *Job) { j.Priority = n } }
 // Tries is how many deliveries may fail before the job is dead.
 func Tries(n int) Option { return func(j *Job) { j.Tries = n } }
 
-// MaxStalls is how many stalls the job survives, or None.
+// MaxStalls is the number of stalls that the job survives, or None.
 func MaxStalls(n int) Option { return func(j *Job) { j.MaxStalls = n } }
 
 // Retry sets how long the job waits after a failure: [Fixed], [Exponential] or
 // [Staircase].
 func Retry(b Backoff) Option { return func(j *Job) { j.Backoff = b } }
 
-// TTL drops the job if it waits longer than d from now. None: never.
+// TTL drops the job if it waits longer than d from now. None means never.
 func TTL(d time.Duration) Option { return func(j *Job) { j.TTL = d } }
 
-// Lease is how long a delivery holds the job unless the worker extends it.
+// Lease is the time for which a delivery holds the job, unless the worker extends the lease.
 func Lease(d time.Duration) Option { return func(j *Job) { j.Lease = d } }
 
-// OrderKey runs the jobs of one key one at a time, in order.
+// OrderKey runs the jobs with the same key one at a time, in order.
 func OrderKey(key string) Option { return func(j *Job) { j.OrderKey = key } }
 
-// Keep merges the job into a waiting one with the same key, which stays as it is. An
+// Keep merges the job into a waiting job with the same key. The waiting job does not change. An
 // empty key merges equal bodies.
 func Keep(key string) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep} }
 }
 
-// Once is like Keep, and holds the key also while the job runs: at most one job of
-// the key waits or runs.
+// Once is like Keep, and the job holds the key also while it runs: at most one job with the key
+// waits or runs.
 func Once(key string) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep, Until: UntilDone} }
 }
 
 // Replace replaces a waiting job with the same key. With [Delay], each push postpones the job
-// again. maxWait bounds how long pushes can postpone it. 0 means no bound.
+// again. maxWait is the longest time for which pushes can postpone it. 0 means no limit.
 func Replace(key string, maxWait time.Duration) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeReplace, MaxWait: maxWait} }
 }

@@ -17,11 +17,11 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 	return results[0], results[0].Err
 }
 
-// PublishMany publishes up to [MaxBatch] messages in one call. It returns a result for
-// each, in order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it
-// repeats messages whose answer was lost, like Push. It sends any other message once: the
-// log may already have the message, and a repeat would add it twice. An error is that of
-// the whole call. It is [ErrUnsupported] for an engine without topics.
+// PublishMany publishes up to [MaxBatch] messages in one call. It returns a result for each, in
+// order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it repeats messages whose
+// answer was lost, like Push. It sends any other message once: the log may already have the
+// message, and a repeat would add it twice. The returned error is that of the whole call, for
+// example [ErrUnsupported] if the engine has no topics.
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
 	topics, ok := c.engine.(publisher)
 	if !ok {
@@ -55,7 +55,7 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 		}
 		pause *= 2
 
-		// After the pause the window may be too far gone for some of them.
+		// After the pause it may be too late to repeat some of the messages.
 		again = c.safeToRepeat(ctx, topics, messages, again, c.cfg.Clock.Mono()-begin)
 		if len(again) == 0 || err != nil && len(again) < len(messages) {
 			break
@@ -80,13 +80,13 @@ func lostMessages(results []PublishResult, err error, n int) (indexes []int) {
 	return indexes
 }
 
-// safeToRepeat returns the indexes of the messages that are safe to repeat: the topic
-// still compares IDs and remembers the IDs of the first try, which began since ago. Half
-// of the window is reserved for the repeat to arrive.
+// safeToRepeat returns the indexes of the messages that are safe to repeat: because the topic still
+// compares IDs and remembers those of the first try, which began `since` ago. Half of the window is
+// reserved for the repeat to arrive.
 func (c *Client) safeToRepeat(
 	ctx context.Context, topics publisher, messages []Message, indexes []int, since time.Duration,
 ) []int {
-	// The cached window may be the one from before a change of the topic.
+	// The cached window may be older than a change of the topic.
 	for _, i := range indexes {
 		c.dedupe.forget(messages[i].ref())
 	}
@@ -97,7 +97,7 @@ func (c *Client) safeToRepeat(
 	return slices.DeleteFunc(indexes, func(i int) bool { return since >= windows[messages[i].ref()]/2 })
 }
 
-// publishSome publishes the messages at these indexes again, and stores their results.
+// publishSome publishes the messages at the given indexes again, and stores their results.
 func publishSome(ctx context.Context, topics publisher, messages []Message, results []PublishResult, indexes []int) {
 	some := make([]Message, len(indexes))
 	for k, i := range indexes {
@@ -162,7 +162,7 @@ func (w *windowCache) forget(topic QueueRef) {
 	delete(w.known, topic)
 }
 
-// of returns the Dedupe of a topic.
+// of returns the dedupe window of a topic.
 func (w *windowCache) of(ctx context.Context, topics publisher, topic QueueRef, c Clock) (time.Duration, error) {
 	w.mu.Lock()
 	known, ok := w.known[topic]

@@ -15,17 +15,16 @@ import (
 // topicMethods is embedded: contract.Topics would hide its own method Topics.
 type topicMethods = contract.Topics
 
-// publishes is an engine that keeps what is published to it, and whose first answers
-// are lost.
+// publishes is an engine that records the published messages, and loses its first answers.
 type publishes struct {
 	contract.Engine
 	topicMethods
-	dedupe  map[string]time.Duration // by topic; missing: no such topic
+	dedupe  map[string]time.Duration // dedupe windows by topic; a missing topic does not exist
 	calls   [][]duly.Message
-	lost    int              // how many of the first calls end as unavailable
-	lostOne map[string]error // errors of single messages of the first call, by body
+	lost    int              // number of calls at the beginning that end as unavailable
+	lostOne map[string]error // errors of single messages in the first call, by body
 	looks   int
-	took    time.Duration // of a call whose answer is lost
+	took    time.Duration // duration of a call whose answer is lost
 }
 
 func (p *publishes) Topic(_ context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
@@ -53,8 +52,8 @@ func (p *publishes) Publish(ctx context.Context, messages []duly.Message) ([]dul
 	return results, nil
 }
 
-// C12.62: a message of a topic with dedupe has an ID before the first try, and one of
-// another topic has none.
+// C12.62: a message of a topic with dedupe has an ID before the first try. A message of a topic
+// without dedupe has no ID.
 func TestClientMakesIDsOfMessages(t *testing.T) {
 	t.Parallel()
 	e := &publishes{dedupe: map[string]time.Duration{"once": time.Hour, "plain": duly.None}}
@@ -127,8 +126,8 @@ func TestClientRepeatsSingleMessages(t *testing.T) {
 	})
 }
 
-// The client sends no repeat that may arrive after the dedupe window, and none after dedupe was
-// removed.
+// The client sends no repeat that may arrive after the dedupe window, and no repeat after dedupe
+// was removed.
 func TestClientDoesNotRepeatBeyondTheWindow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		late := &publishes{dedupe: map[string]time.Duration{"once": 10 * time.Second}, lost: 1, took: 5 * time.Second}

@@ -7,17 +7,17 @@ import (
 // Defaults are the values of a queue for fields that a job leaves zero. The comments
 // have the bounds and the defaults.
 type Defaults struct {
-	Tries     int           // 1…65535; 16
-	MaxStalls int           // 1…65535 or None; 8
-	Backoff   Backoff       // exp:1s:1h
+	Tries     int           // 1…65535; default 16
+	MaxStalls int           // 1…65535 or None; default 8
+	Backoff   Backoff       // default exp:1s:1h
 	Lease     time.Duration // 100 ms–366 days; default 30 s
 	TTL       time.Duration // at least 1 ms, or None; default None
 	Retain    time.Duration // at least 1 ms, or None; default None
 }
 
-// QueueConfig is a queue's configuration. The engine stores it, and it can change at any
-// time. Configure leaves settings unchanged whose field is zero. An engine returns every
-// field filled in, with None for a missing bound.
+// QueueConfig is a queue's configuration. The engine stores it, and it can be changed at any time.
+// Configure does not change settings whose field is zero. An engine returns the configuration with
+// every field filled in, and with None where there is no limit.
 type QueueConfig struct {
 	// Shards is fixed when the queue is created: a power of two, 1…256. Default 1. An
 	// engine that has one shard returns [ErrUnsupported] for more.

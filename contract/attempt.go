@@ -8,21 +8,21 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Attempt returns the number of the running or the next delivery: failures + 1, plus the stalls
-// if MaxStalls is None.
+// Attempt returns the number of the running or the next delivery. It is failures + 1, plus the
+// stalls if MaxStalls is None.
 func Attempt(j *duly.Job, failures, stalls int) int {
-	// Without a bound of its own, a stall uses up a try like a failure.
+	// Without a limit for stalls, a stall uses up a try like a failure.
 	if j.MaxStalls == duly.None {
 		return failures + stalls + 1
 	}
 	return failures + 1
 }
 
-// AttemptIn returns the attempt of a job in that state. A dead job has no next
-// delivery, so its attempt is the last one.
+// AttemptIn returns the attempt of a job in the given state. A dead job has no next delivery, so
+// its attempt is that of the last one.
 func AttemptIn(j *duly.Job, state duly.State, failures, stalls int) int {
 	if state == duly.StateDead {
-		// After the last failure, Attempt is one more than Tries.
+		// After the last failure, Attempt would be one more than Tries.
 		return min(Attempt(j, failures, stalls), j.Tries)
 	}
 	return Attempt(j, failures, stalls)
@@ -39,9 +39,9 @@ func Exhausted(j *duly.Job, failures, stalls int) bool {
 // suspectStalls is the number of stalls from which every job is suspect.
 const suspectStalls = 2
 
-// Suspect reports whether Reserve returns the job alone, because it may be the job that kills
-// its workers. It has stalled twice, or once and dies of the next stall. So no job dies of a
-// stall that another job of its Reserve has caused.
+// Suspect reports whether Reserve returns the job alone, because it may be the job that kills its
+// workers. The job has stalled twice, or it has stalled once and dies at the next stall. So no job
+// dies of a stall that another job of its Reserve has caused.
 func Suspect(j *duly.Job, failures, stalls int) bool {
 	return stalls >= suspectStalls || stalls > 0 && Exhausted(j, failures, stalls+1)
 }
@@ -59,7 +59,7 @@ func CutError(text string) string { return cutText(text, duly.MaxErrorText) }
 func cutText(text string, most int) string {
 	if len(text) > most {
 		text = text[:most]
-		for i := 0; i < utf8.UTFMax && len(text) > 0; i++ { // remove a rune that was cut
+		for i := 0; i < utf8.UTFMax && len(text) > 0; i++ { // removes a rune that was cut in the middle
 			if r, n := utf8.DecodeLastRuneInString(text); r != utf8.RuneError || n != 1 {
 				break
 			}

@@ -30,7 +30,7 @@ func BackoffDelay(b duly.Backoff, id string, n int) time.Duration {
 	if b == "" {
 		b = duly.DefaultBackoff
 	}
-	// Stored policies are valid. If one is not, the job must still wait.
+	// Stored policies are valid. If one is not valid, the job must still wait.
 	p, err := parseBackoff(b)
 	if err != nil {
 		p, _ = parseBackoff(duly.DefaultBackoff)
@@ -48,7 +48,7 @@ func BackoffDelay(b duly.Backoff, id string, n int) time.Duration {
 func exponential(first, most int64, n int) int64 {
 	ms := first
 	for i := 1; i < n && ms < most; i++ {
-		ms *= 2 // cannot overflow, because both are below 2^35
+		ms *= 2 // the product cannot overflow, because both factors are below 2^35
 	}
 	return min(ms, most)
 }
@@ -62,7 +62,7 @@ func jitter(ms int64, id string, n int) int64 {
 
 // policy is a parsed Backoff.
 type policy struct {
-	steps    []time.Duration // doubling: first and cap
+	steps    []time.Duration // delays; for a doubling policy, the first delay and the cap
 	doubling bool
 }
 
@@ -87,7 +87,7 @@ func parseBackoff(b duly.Backoff) (policy, error) {
 // backoffForms has an example of each kind of policy. Each delay has a unit.
 const backoffForms = "fixed:5s, exp:1s:1h or steps like 15s,3m,10m"
 
-// wrongCount returns what is wrong with the number of delays of a policy.
+// wrongCount returns the problem with the number of delays of a policy.
 func wrongCount(text, sep string) string {
 	switch {
 	case sep == ":":

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The vectors were made by another program than this one, after the words of
-// the contract. C8.3, C8.4, C8.5, C8.6: every engine gives the same.
+// C8.3, C8.4, C8.5, C8.6: every engine computes the same delays. The expected values were computed
+// by another program from the text of the contract.
 func TestBackoffGivesTheVectors(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("testdata/backoff.tsv")
@@ -78,7 +78,7 @@ func TestBackoffOfTheDefaultIsTheEmptyOnes(t *testing.T) {
 	}
 }
 
-// C8.2: written the same in code, configuration and API.
+// C8.2: a policy has the same text in code, configuration and API.
 func TestBackoffIsItsText(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want duly.Backoff }{
@@ -161,7 +161,7 @@ func TestBucketRefillsByTheRate(t *testing.T) {
 	}
 }
 
-// C5.6: a clock that stepped back refills nothing.
+// C5.6: after the clock was set back, the bucket refills nothing.
 func TestBucketSurvivesAClockThatStepsBack(t *testing.T) {
 	t.Parallel()
 	r := duly.Rate{PerSecond: 1, Burst: 1}
@@ -193,7 +193,7 @@ func TestBucketOpensWhenItSaysSo(t *testing.T) {
 	}
 }
 
-// The error repeats the text that is wrong.
+// The error of a bad policy repeats the part that is wrong.
 func TestBackoffSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -16,7 +16,7 @@ const MaxReleases = 1000
 
 // Closing is the closing of a shard in the form that an engine stores. The zero Closing is open.
 type Closing struct {
-	Until  int64 // in ms on the engine's clock
+	Until  int64 // end of the closing in ms, on the engine's clock
 	Reason string
 }
 
@@ -30,8 +30,9 @@ func (c Closing) Extend(slow time.Duration, reason string, now time.Time) Closin
 	return c
 }
 
-// Clip returns the closing at a time, in ms: the zero Closing if it has ended. After a step back of
-// the clock, it lasts [duly.MaxSlow] at most. An engine stores the result in each Reserve and step.
+// Clip returns the closing as it is at a time, in ms. It is the zero Closing if it has ended. If
+// the clock was set back, the closing lasts at most [duly.MaxSlow] from that time. An engine stores
+// the result in each Reserve and step.
 func (c Closing) Clip(now int64) Closing {
 	if c.Until <= now {
 		return Closing{}
@@ -45,9 +46,9 @@ func (c Closing) Info() duly.Closing {
 	return duly.Closing{Until: clock.FromMilli(c.Until), Reason: c.Reason}
 }
 
-// BoundSlow returns the request as which a release with Slow is settled. It is a nack for a job with
-// [MaxReleases] releases. delivery is the number of the delivery, from 1. Other requests stay as they
-// are.
+// BoundSlow limits releases with Slow. For a job that has had [MaxReleases] releases it returns a
+// nack instead of the request. It returns every other request unchanged. delivery is the number of
+// the delivery, from 1.
 func BoundSlow(r duly.SettleRequest, delivery uint64, failures, stalls int) duly.SettleRequest {
 	// Each earlier delivery has ended in a failure, a stall or a release.
 	releases := int64(delivery) - 1 - int64(failures) - int64(stalls)

@@ -22,7 +22,8 @@ func TestClosingKeepsTheLaterEnd(t *testing.T) {
 		want        contract.Closing
 	}{
 		{0, 0, "zero", contract.Closing{}},
-		{0, time.Second, "a", contract.Closing{Until: ms + 1001, Reason: "a"}}, // rounded up, so never early
+		// Rounded up, so the closing never ends early.
+		{0, time.Second, "a", contract.Closing{Until: ms + 1001, Reason: "a"}},
 		{0, 999 * time.Millisecond, "b", contract.Closing{Until: ms + 1001, Reason: "a"}},
 		{0, time.Second, "equal", contract.Closing{Until: ms + 1001, Reason: "a"}},
 		{500 * time.Millisecond, 0, "zero", contract.Closing{Until: ms + 1001, Reason: "a"}},
@@ -49,7 +50,7 @@ func TestClosingLastsAnHourAtMost(t *testing.T) {
 	}
 }
 
-// C18.7: releases are the deliveries before this one that were neither failures nor stalls.
+// C18.7: the releases are those earlier deliveries that were neither failures nor stalls.
 func TestSlowIsANackAfterAThousandReleases(t *testing.T) {
 	t.Parallel()
 	slow := time.Second
@@ -68,7 +69,7 @@ func TestSlowIsANackAfterAThousandReleases(t *testing.T) {
 	}
 }
 
-// An engine that cannot close a queue says so, and checks the rest first.
+// An engine that cannot close a queue returns unsupported, after it has validated the request.
 func TestPlainSettleRefusesSlow(t *testing.T) {
 	t.Parallel()
 	slow := time.Second

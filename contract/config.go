@@ -41,8 +41,8 @@ func DefaultQueueConfig() duly.QueueConfig {
 	}
 }
 
-// PatchConfig returns c with each field of the patch that is not zero. If Delivery changes,
-// every field with the default of the old mode gets that of the new one.
+// PatchConfig returns c with each field of the patch that is not zero. If Delivery changes, every
+// field that has the default of the old mode gets the default of the new mode.
 func PatchConfig(c duly.QueueConfig, patch duly.QueueConfig) duly.QueueConfig {
 	// The mode goes first, because the patch overrides the defaults of the new mode.
 	c = withDelivery(c, patch.Delivery)
@@ -103,7 +103,7 @@ func ValidateConfig(c duly.QueueConfig) error {
 }
 
 func checkRate(r duly.Rate, f *BadFields) {
-	// NaN is in no range, so the range is tested as such.
+	// NaN is in no range, so the test is that the rate is in the range.
 	inRange := r.PerSecond >= duly.MinRate && r.PerSecond <= duly.MaxRate
 	if r.PerSecond != 0 && r.PerSecond != duly.None && !inRange {
 		f.Add("rate", "is %g a second, must be between 0.000001 and %g, or none", r.PerSecond, duly.MaxRate)
@@ -113,11 +113,10 @@ func checkRate(r duly.Rate, f *BadFields) {
 	}
 }
 
-// checkParts adds a fault for every limit that is too small for each shard to have a part of
-// it.
+// checkParts adds a fault for every limit that is smaller than the number of shards.
 func checkParts(c duly.QueueConfig, f *BadFields) {
 	check := func(field string, n int) {
-		// A shard whose part is 0 could hold or deliver nothing.
+		// A shard whose part of a limit is 0 could store or deliver nothing.
 		if n > 0 && n < c.Shards {
 			f.Add(field, "is %d, must be at least %d: each of the queue's shards enforces its part", n, c.Shards)
 		}
@@ -159,21 +158,21 @@ func defaultsOf(mode duly.DeliveryMode) duly.Defaults {
 	})
 }
 
-// withDelivery returns the configuration of an empty queue after a change of its mode. A
-// field with the default of the old mode gets that of the new one.
+// withDelivery returns the configuration of an empty queue after a change of its mode. A field that
+// has the default of the old mode gets the default of the new mode.
 func withDelivery(c duly.QueueConfig, mode duly.DeliveryMode) duly.QueueConfig {
 	if mode == "" || mode == c.Delivery {
 		return c
 	}
 
-	// Values that the user has set differ from the old defaults, so they stay.
+	// Values that the user has set differ from the old defaults, so they are kept.
 	old, now := defaultsOf(c.Delivery), defaultsOf(mode)
 	replace(&c.Defaults.Tries, old.Tries, now.Tries)
 	replace(&c.Defaults.MaxStalls, old.MaxStalls, now.MaxStalls)
 	replace(&c.Defaults.Backoff, old.Backoff, now.Backoff)
 	replace(&c.Defaults.Lease, old.Lease, now.Lease)
 
-	// The destinations of the old mode mean nothing in the new one.
+	// The destinations of the old mode have no meaning in the new one.
 	c.Delivery, c.Push = mode, duly.PushConfig{}
 	if mode == duly.DeliverPush {
 		c.Push = duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination, OnDead: duly.NoDestination}
@@ -181,7 +180,7 @@ func withDelivery(c duly.QueueConfig, mode duly.DeliveryMode) duly.QueueConfig {
 	return c
 }
 
-// replace sets a field that has the old value.
+// replace sets a field to a new value if it has the old value.
 func replace[T comparable](field *T, old, value T) {
 	if *field == old {
 		*field = value
@@ -342,13 +341,13 @@ func ValidateConfigFor(c duly.QueueConfig, q duly.QueueRef) error {
 	return f.Err()
 }
 
-// optional is a field that may be set.
+// optional is a field that a patch may set.
 type optional struct {
 	field string
 	set   bool
 }
 
-// addSet adds the problem for every field that is set.
+// addSet adds a problem for every field that is set.
 func addSet(f *BadFields, problem string, fields []optional) {
 	for _, x := range fields {
 		if x.set {

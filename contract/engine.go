@@ -38,10 +38,10 @@ type Inspector interface {
 	// Peek returns the first job that is ready by the clock. It ignores pause and limits.
 	// It returns [duly.ErrNotFound] if there is none.
 	Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error)
-	// List returns a page of the jobs of one state. The order is: delayed by (due, number),
-	// ready in delivery order, blocked by order key (shorter first, then bytes) and within
-	// a key in delivery order, leased by lease end, dead and done oldest first. A job that
-	// keeps its place is listed exactly once over all pages.
+	// List returns a page of the jobs of one state. The order is: delayed by (due, number), ready
+	// in delivery order, blocked by order key (shorter first, then bytes) and within a key in
+	// delivery order, leased by lease end, dead and done oldest first. A job whose place does not
+	// change is listed exactly once over all pages.
 	List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error)
 	// Queues lists the queues of a namespace by name.
 	Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error)
@@ -60,14 +60,14 @@ type Operator interface {
 	// Promote makes a waiting job due now. It returns [duly.ErrConflict] for a job that
 	// does not wait.
 	Promote(ctx context.Context, q duly.QueueRef, id string) error
-	// Requeue pushes dead jobs again, with their old IDs and without failures and stalls.
-	// A repeat is safe by IDs, and not by count.
+	// Requeue pushes dead jobs again, with their old IDs and without failures and stalls. It is
+	// safe to repeat a requeue by IDs, but not one by count.
 	Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error)
-	// Purge deletes up to n jobs of one state and returns how many it has deleted. 0 is
-	// all of them, in bounded steps. A repeat with an n is not safe.
+	// Purge deletes up to n jobs of one state and returns how many it has deleted. If n is 0, it
+	// deletes all of them, in steps of limited size. A call with n > 0 is not safe to repeat.
 	Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error)
-	// Configure changes each field of the patch that is not zero. It creates the queue if
-	// that does not exist.
+	// Configure changes each field of the patch that is not zero. If the queue does not exist,
+	// Configure creates it.
 	Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error
 	// Pause stops deliveries. Pushes are accepted, and jobs become due.
 	Pause(ctx context.Context, q duly.QueueRef) error
@@ -79,39 +79,39 @@ type Operator interface {
 
 // Maintainer is implemented by engines that own their storage.
 type Maintainer interface {
-	// Step moves a queue forward, as Reserve does: due jobs become ready, the engine takes
-	// ended leases back, and it drops expired, dead and done jobs. Step is bounded and safe
-	// at any time. more reports that it ended at its bound.
+	// Step moves a queue forward, as Reserve does: due jobs become ready, the engine takes ended
+	// leases back, and it drops expired, dead and done jobs. A Step does a limited amount of work,
+	// and may be called at any time. more reports whether it ended at its limit.
 	Step(ctx context.Context, q duly.QueueRef) (more bool, err error)
 	// Sweep reads the head of every queue, and steps queues with overdue jobs. A server
 	// calls it at least every 30 s.
 	Sweep(ctx context.Context) error
-	// Check compares every job with every index. With Repair it also repairs the faults,
-	// each one in one atomic step that checks it again.
+	// Check compares every job with every index. With Repair it also repairs the faults, each fault
+	// in one atomic step that checks it again.
 	Check(ctx context.Context, p CheckParams) (CheckReport, error)
 }
 
 // CheckParams configures a Check.
 type CheckParams struct {
 	Repair bool
-	// Progress, if set, is called at times with the number of checked jobs and messages,
-	// and with their total as far as it is known.
+	// Progress, if set, is called from time to time with the number of checked jobs and messages,
+	// and with their estimated total.
 	Progress func(done, total int64)
 }
 
 // CheckReport is the result of a Check.
 type CheckReport struct {
-	Jobs     int64 // checked, except those of groups
-	Messages int64 // checked: held and dead in groups, and delayed in topics
+	Jobs     int64 // number of checked jobs, except those of groups
+	Messages int64 // number of checked messages: held and dead in groups, and delayed in topics
 	Faults   []Fault
-	Repaired int // faults that were repaired
+	Repaired int // number of repaired faults
 }
 
-// Fault is a place where the store contradicts itself.
+// Fault is one contradiction in the stored data.
 type Fault struct {
 	Kind     string // a stable name, such as "counters_differ"
 	Queue    duly.QueueRef
-	ID       string // the job's, if the fault is about one
+	ID       string // ID of the job, if the fault is about a job
 	Detail   string
 	Repaired bool
 }

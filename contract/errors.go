@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Errorf returns an error of the code. The message may wrap a cause with %w, whose text it then
-// has. To leave a cause out of the text, set Cause.
+// Errorf returns an error of the code. The message may wrap a cause with %w, and then contains its
+// text. To keep the text of a cause out of the message, set Cause instead.
 func Errorf(code duly.Code, format string, args ...any) *duly.Error {
 	err := fmt.Errorf(format, args...)
 	// The cause stays reachable for errors.Is, although the message has its text.
@@ -104,11 +104,11 @@ func TopicFull(topic duly.QueueRef, setting string, bound int64) *duly.Error {
 
 // GroupsFull returns a [duly.ErrFull] for a topic that has the maximum number of groups.
 func GroupsFull(topic duly.QueueRef) *duly.Error {
-	return Errorf(duly.CodeFull, "topic %s has %d groups, the maximum; destroy an unused group", topic, duly.MaxGroups)
+	return Errorf(duly.CodeFull, "topic %s has %d groups, the maximum; destroy a group that is not used", topic, duly.MaxGroups)
 }
 
-// LogEnds returns a [duly.ErrConflict] for a Read from beyond the end of a shard's log. end is
-// the position of the last message, empty if the log never had one.
+// LogEnds returns a [duly.ErrConflict] for a Read from beyond the end of a shard's log. end is the
+// position of the last message, or empty if the log never had a message.
 func LogEnds(from duly.From, end string) *duly.Error {
 	if end == "" {
 		// A log without messages has no last position to name.
@@ -134,17 +134,18 @@ func OrderNeedsEmpty(group duly.QueueRef, held int64) *duly.Error {
 
 // QueueFull returns a [duly.ErrFull] for a push into a queue that has max_jobs jobs.
 func QueueFull(q duly.QueueRef, maxJobs int) *duly.Error {
-	return Errorf(duly.CodeFull, "queue %s is full: max_jobs is %d; wait until some are done, or raise max_jobs", q, maxJobs)
+	return Errorf(duly.CodeFull, "queue %s is full: max_jobs is %d; wait until some jobs are done, or raise max_jobs", q, maxJobs)
 }
 
-// NamespaceFull returns a [duly.ErrFull] for a new queue in a namespace that has the maximum.
+// NamespaceFull returns a [duly.ErrFull] for a new queue in a namespace that has the maximum number
+// of queues.
 func NamespaceFull(namespace string, maxQueues int) *duly.Error {
-	return Errorf(duly.CodeFull, "namespace %s has %d queues, its bound; destroy one that is not used", namespace, maxQueues)
+	return Errorf(duly.CodeFull, "namespace %s has %d queues, the maximum; destroy a queue that is not used", namespace, maxQueues)
 }
 
 // EndsTooSoon returns a [duly.ErrInvalid] for a job whose TTL ends before it is due.
 func EndsTooSoon(ttl time.Duration, byDefault bool) *duly.Error {
-	// The job itself names no TTL, so the error says where the TTL comes from.
+	// The job itself has no TTL, so the error says where the TTL comes from.
 	if byDefault {
 		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay",
 			duly.FormatDuration(ttl))
@@ -169,8 +170,8 @@ func ScheduleVersion(q duly.QueueRef, name string, version int64) *duly.Error {
 	return Errorf(duly.CodeConflict, "schedule %s of queue %s has version %d; read it again", Quoted(name), q, version)
 }
 
-// SchedulesFull returns a [duly.ErrFull] for a new schedule in a shard of a queue that has the
-// maximum.
+// SchedulesFull returns a [duly.ErrFull] for a new schedule if its shard of the queue has the
+// maximum number of schedules.
 func SchedulesFull(q duly.QueueRef, most int) *duly.Error {
 	return Errorf(duly.CodeFull, "queue %s is full: its shard has %d schedules, which is the bound; delete some, "+
 		"or use another queue", q, most)
@@ -203,7 +204,7 @@ func fieldsError(code duly.Code, fields []duly.FieldError) *duly.Error {
 // BadFields is empty.
 type BadFields struct {
 	fields []duly.FieldError
-	sizes  int // the number of fields that are only too large
+	sizes  int // number of fields whose only fault is their size
 }
 
 // Add adds a bad field with its problem, which names the bound.
@@ -211,7 +212,7 @@ func (f *BadFields) Add(field, format string, args ...any) {
 	f.fields = append(f.fields, duly.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Take adds the bad fields of an error of another check. Nil has none.
+// Take adds the bad fields of another check's error. It does nothing for nil.
 func (f *BadFields) Take(err error) {
 	var e *duly.Error
 	if errors.As(err, &e) {
@@ -262,9 +263,10 @@ func TargetConflict(namespace, name string) error {
 		Quoted(name), NamespaceOr(namespace))
 }
 
-// TargetsFull returns the error for a new target in a namespace that has the maximum.
+// TargetsFull returns the error for a new target in a namespace that has the maximum number of
+// targets.
 func TargetsFull(namespace string) error {
-	return Errorf(duly.CodeFull, "namespace %s has %d targets, which is the bound; delete some",
+	return Errorf(duly.CodeFull, "namespace %s has %d targets, the maximum; delete some",
 		NamespaceOr(namespace), MaxTargets)
 }
 
@@ -275,5 +277,5 @@ func PlacementConflict(namespace string) error {
 
 // BadCursor returns the error for a cursor that is not from a page of the list.
 func BadCursor() error {
-	return Invalid("cursor", "is not from a page of this list; begin without one")
+	return Invalid("cursor", "must be the next of a page of this list; begin without a cursor")
 }

@@ -27,13 +27,13 @@ func FilterConditions(f duly.Filter) ([]duly.Condition, error) {
 		value, err2 = url.QueryUnescape(value)
 		if !found || err != nil || err2 != nil || name != duly.FilterKey && !token(name) {
 			return nil, Invalid("filter",
-				"has %s, must be conditions like header=value or @key=value, joined by &", quoted(part, duly.MaxID))
+				"has the condition %s, must have conditions like header=value or @key=value, joined by &", quoted(part, duly.MaxID))
 		}
 		// Stored headers have lower-case names.
 		all[i] = duly.Condition{Name: strings.ToLower(name), Value: value}
 	}
 
-	// No header has a longer value, so such a condition would never be met.
+	// No header has a longer value, so no message could meet such a condition.
 	if i := slices.IndexFunc(all, func(c duly.Condition) bool { return len(c.Value) > duly.MaxHeaderBytes }); i >= 0 {
 		return nil, Invalid("filter", "has a value of %d bytes, may have at most %d", len(all[i].Value), duly.MaxHeaderBytes)
 	}

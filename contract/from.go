@@ -14,7 +14,7 @@ const NextPrefix = "next:"
 // FromKind is a form of a [duly.From].
 type FromKind uint8
 
-// The forms.
+// The kinds of From.
 const (
 	KindStart FromKind = iota + 1
 	KindEnd

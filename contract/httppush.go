@@ -6,8 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The types below are what the administration of HTTP push exchanges: package httpengine
-// sends them, and a server returns them. An engine stores a [Target] and reads none of them.
+// Servers and package httpengine exchange the following types for the administration of HTTP push.
+// An engine stores a [Target] and does not read these types.
 
 // PushTarget is a target of HTTP push as a server shows it.
 type PushTarget struct {
@@ -16,10 +16,11 @@ type PushTarget struct {
 	Settings    PushTargetSettings
 	HeaderNames []string
 	OwnSecret   bool
-	// OverlapUntil is when the secret before the newest one ends. Zero: there is none.
+	// OverlapUntil is the time at which the secret before the newest one ends. It is zero if there
+	// is no such secret.
 	OverlapUntil time.Time
 	Version      int64
-	// Host is the gate of its host. It is nil if the host was not used.
+	// Host has the state of the gate of the target's host. It is nil if the host was not used.
 	Host *PushHost
 }
 
@@ -55,9 +56,9 @@ type PushSecret struct {
 
 // PushRotation asks for a new secret.
 type PushRotation struct {
-	// Overlap is how long the secret before stays valid. It is nil for the default.
+	// Overlap is the time for which the previous secret stays valid. nil means the default.
 	Overlap *time.Duration
-	// Secret is the new secret. Default: a random one.
+	// Secret is the new secret. If it is empty, the server creates a random one.
 	Secret string
 }
 

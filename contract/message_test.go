@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C12.28, C12.29, C12.30: what decides the shard of a message.
+// C12.28, C12.29, C12.30: the key, the ID and dedupe decide the shard of a message.
 func TestShardOfAMessage(t *testing.T) {
 	t.Parallel()
 	plain := duly.TopicConfig{Shards: 8, Dedupe: duly.None}
@@ -42,7 +42,7 @@ func TestShardOfAMessage(t *testing.T) {
 	}
 }
 
-// C12.16: a message is stored as it is read later.
+// C12.16: PlanMessage returns the message in the form in which it is read later.
 func TestMessageIsPlanned(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 8, 0, 0, 500_000, time.UTC)

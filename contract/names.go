@@ -27,9 +27,9 @@ func NamespaceOr(namespace string) string {
 	return namespace
 }
 
-// ValidateNamespace returns [duly.ErrInvalid] unless the name is valid for a namespace: 1–255
-// of A–Z a–z 0–9 . _ - with a letter, a digit, "-" or "_" at the beginning. Empty is the
-// default one.
+// ValidateNamespace returns [duly.ErrInvalid] unless the name is valid for a namespace: 1–255 of
+// A–Z a–z 0–9 . _ - with a letter, a digit, "-" or "_" at the beginning. The empty name means the
+// default namespace.
 func ValidateNamespace(name string) error {
 	var f BadFields
 	checkNamespace(&f, name)
@@ -52,7 +52,7 @@ func checkID(f *BadFields, field, id string) {
 	checkChars(f, field, id, "_", "._-:")
 }
 
-// checkNamespace checks the name of a namespace. Empty is the default one.
+// checkNamespace checks the name of a namespace. The empty name means the default namespace.
 func checkNamespace(f *BadFields, name string) { checkName(f, "namespace", NamespaceOr(name), "-_") }
 
 // checkQueue checks the name of a queue, or of a group: TOPIC@GROUP.
@@ -73,7 +73,7 @@ func validQueue(name string) bool {
 }
 
 func validName(name string) bool {
-	// These are the rules of checkName, without the errors that allocate.
+	// These are the rules of checkName without errors, because errors would allocate memory.
 	if len(name) == 0 || len(name) > duly.MaxName || !alphanumeric(name[0]) && name[0] != '-' {
 		return false
 	}
@@ -94,8 +94,8 @@ func checkName(f *BadFields, field, name, first string) {
 	checkChars(f, field, name, first, "._-")
 }
 
-// checkChars checks the characters of a name. Those of first may begin it, besides letters and
-// digits, and those of rest may follow.
+// checkChars checks the characters of a name. A name may begin with a letter, a digit or a
+// character of first. Characters of rest may follow.
 func checkChars(f *BadFields, field, name, first, rest string) {
 	if !alphanumeric(name[0]) && strings.IndexByte(first, name[0]) < 0 {
 		f.Add(field, "is %s, must begin with a letter, a digit%s", Quoted(name), orAny(first))
@@ -140,7 +140,7 @@ func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
 
 // checkHeaders checks the headers of a job or a message.
 func checkHeaders(f *BadFields, headers map[string]string) {
-	// The sizes come first, because they bound the other checks.
+	// The sizes are checked first, because they limit the work of the other checks.
 	if len(headers) > duly.MaxHeaders {
 		f.size("headers", "are %d, may be at most %d", len(headers), duly.MaxHeaders)
 		return
@@ -158,7 +158,8 @@ func checkHeaders(f *BadFields, headers map[string]string) {
 			f.Add("headers", "value of %s must be UTF-8 without CR, LF and NUL", Quoted(name))
 		}
 	}
-	// Stored names are in lower case, so one of the two headers would be lost.
+	// Names are stored in lower case, so if two names differ only by case, one header would be
+	// lost.
 	if len(lowerHeaders(headers)) != len(headers) {
 		f.Add("headers", "have two names that differ only in case")
 	}
@@ -171,8 +172,8 @@ func headerBytes(headers map[string]string) (n int) {
 	return n
 }
 
-// lowerHeaders returns the headers with lower-case names. It returns the map itself if its names
-// are in lower case.
+// lowerHeaders returns the headers with lower-case names. If all names are in lower case, it
+// returns the map itself.
 func lowerHeaders(headers map[string]string) map[string]string {
 	for name := range headers {
 		if strings.ToLower(name) != name {

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C1.11, C1.12: what names and IDs are made of, and how they begin.
+// C1.11, C1.12: names and IDs have only allowed characters, and begin with an allowed one.
 func TestNamesAreOfTheAlphabet(t *testing.T) {
 	t.Parallel()
 	const all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

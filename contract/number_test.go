@@ -43,7 +43,7 @@ func TestNumberRefusesOtherText(t *testing.T) {
 	}
 }
 
-// C6.2: the numbers of one process increase, also across goroutines.
+// C6.2: the numbers of one process increase, even across goroutines.
 func TestNumbersRise(t *testing.T) {
 	t.Parallel()
 	const routines, each = 8, 5000
@@ -74,8 +74,8 @@ func TestNumbersRise(t *testing.T) {
 	}
 }
 
-// C11.8: a number is never a counter: what is behind the time can't be
-// guessed from the number before.
+// C11.8: a number is never a counter: the part after the time can't be guessed from the number
+// before.
 func TestNumbersAreRandomBehindTheTime(t *testing.T) {
 	t.Parallel()
 	ends, last := map[string]int{}, [256]int{}
@@ -88,13 +88,13 @@ func TestNumbersAreRandomBehindTheTime(t *testing.T) {
 		t.Errorf("%d of 4096 numbers end differently", len(ends))
 	}
 	for b, count := range last {
-		if count > 60 { // 16 on average
+		if count > 60 { // the mean is 16
 			t.Errorf("the last byte is %d in %d of 4096 numbers", b, count)
 		}
 	}
 }
 
-// C6.17: jobs of one key share a shard whatever number they are given.
+// C6.17: jobs with the same key share a shard, whatever numbers they get.
 func TestMadeIDCarriesTheShardOfItsKey(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -126,7 +126,7 @@ func TestMadeIDCarriesTheShardOfItsKey(t *testing.T) {
 	}
 }
 
-// C6.16: a shard is read from the ID alone.
+// C6.16: the shard of a job follows from its ID alone.
 func TestShardIsReadFromTheID(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -139,7 +139,8 @@ func TestShardIsReadFromTheID(t *testing.T) {
 		{"123456789", 256, 0x26}, // CRC-32 (IEEE) of 123456789 is cbf43926
 		{"123456789", 16, 6},
 		{"123456789", 1, 0},
-		{"01arz3ndektsv4rrffq69g5fav", 256, int(crc32.ChecksumIEEE([]byte("01arz3ndektsv4rrffq69g5fav")) % 256)}, // lower case: no ULID
+		// Not a ULID, because it is in lower case.
+		{"01arz3ndektsv4rrffq69g5fav", 256, int(crc32.ChecksumIEEE([]byte("01arz3ndektsv4rrffq69g5fav")) % 256)},
 	} {
 		if got := contract.ShardOf(c.id, c.shards); got != c.want {
 			t.Errorf("%s is in shard %d of %d, want %d", c.id, got, c.shards, c.want)
@@ -147,7 +148,7 @@ func TestShardIsReadFromTheID(t *testing.T) {
 	}
 }
 
-// A number's time is that of its making, so that lists by number go by time.
+// The time of a number is the time at which it was created, so lists by number are sorted by time.
 func TestNumberBeginsWithItsTime(t *testing.T) {
 	t.Parallel()
 	n := duly.NewNumber()

@@ -16,8 +16,8 @@ type Namespacer interface {
 	Namespace() string
 }
 
-// IDMaker is implemented by engines that make the IDs of jobs themselves, as [duly.MakeID]
-// does, and so choose the shard of a job without keys. [duly.Client] calls it.
+// IDMaker is implemented by engines that create the IDs of jobs instead of [duly.MakeID]. So the
+// engine chooses the shard of a job without keys. [duly.Client] calls it.
 type IDMaker interface {
 	// MakeID returns a ULID for a job without an ID.
 	MakeID(j *duly.Job) string
@@ -36,35 +36,36 @@ type Backuper interface {
 	Backup(ctx context.Context, w io.Writer) error
 }
 
-// Resetter is implemented by engines whose store can lose its data while they are open, as
-// a server does that restarts without its data.
+// Resetter is implemented by engines whose store can lose its data while the engine is open. An
+// example is a server that restarts without its data.
 type Resetter interface {
-	// LastReset returns the last time when this engine found its store reset. It makes no
-	// call: an engine finds that out by its other calls, and when it is swept.
+	// LastReset returns the last time when this engine found its store reset. It makes no call to
+	// the store. An engine detects a reset by its other calls and by sweeps.
 	LastReset() Reset
 }
 
 // Reset is one loss of a store's data.
 type Reset struct {
-	// At is when the engine found it, by the clock of this process. Zero: never.
+	// At is the time at which the engine detected the reset, by the clock of this process. It is
+	// zero if there was no reset.
 	At time.Time
-	// Queues were lost. There are at most a hundred. A queue without a name is for its
-	// whole namespace.
+	// Queues are the lost queues, at most a hundred. A queue without a name means that its whole
+	// namespace was lost.
 	Queues []duly.QueueRef
 	// Tokens reports that tokens were lost.
 	Tokens bool
 }
 
 // Passer is implemented by engines that wake the next waiter at once if a woken one does not
-// reserve. [PasserOf] returns one for every engine.
+// reserve. [PasserOf] returns a Passer for every engine.
 type Passer interface {
-	// Pass reports that a caller for which Wait returned true does not call Reserve for
-	// these queues. The engine then wakes the next waiter. A call of Reserve that fails
-	// needs no Pass, because the engine has seen it. Pass works also after ctx has ended.
+	// Pass reports that a caller for which Wait returned true does not call Reserve for these
+	// queues. The engine then wakes the next waiter. A call of Reserve that fails needs no Pass,
+	// because the engine has seen it. Pass works even after ctx has ended.
 	Pass(ctx context.Context, namespace string, queues []string)
 }
 
-// PasserOf returns the engine itself if it is a Passer. Otherwise it returns one whose Pass
+// PasserOf returns the engine itself if it is a Passer. Otherwise it returns a Passer whose Pass
 // does nothing, so that the engine wakes the next waiter 2 s later.
 func PasserOf(e duly.Engine) Passer {
 	if p, ok := e.(Passer); ok {
@@ -81,21 +82,21 @@ func (noPasser) Pass(context.Context, string, []string) {}
 // CancelWatcher is implemented by engines that report removed jobs, so that a worker can stop
 // their handlers.
 type CancelWatcher interface {
-	// WatchCancels calls w after every Delete, Purge of leased jobs and Destroy in a
-	// namespace, also those of other processes. A report is a hint: it may be lost, and it
-	// may name jobs that no worker holds. A worker that holds such a job calls Extend,
-	// whose result counts.
+	// WatchCancels calls w after every Delete, Purge of leased jobs and Destroy in a namespace,
+	// including those of other processes. Reports are not reliable: a report may be lost, and it
+	// may name jobs that no worker holds. A worker that holds such a job calls Extend, whose result
+	// counts.
 	//
-	// WatchCancels never calls w concurrently. It returns when ctx ends or the engine is
-	// closed, with the context's error or [duly.ErrClosed].
+	// WatchCancels never calls w concurrently. It returns when ctx ends or the engine is closed,
+	// with the context's error or [duly.ErrClosed].
 	WatchCancels(ctx context.Context, namespace string, w CancelWatch) error
 }
 
 // CancelWatch has the functions that WatchCancels calls. They must not block.
 type CancelWatch struct {
-	// Ready, if set, is called when the watch has begun, and again after each gap in it.
-	// WatchCancels does not report jobs that were removed in a gap, so a worker then asks
-	// about all jobs that it holds.
+	// Ready, if set, is called when the watch has begun, and again after each gap. WatchCancels
+	// does not report jobs that were removed in a gap, so the worker must check all jobs that it
+	// holds.
 	Ready func()
 	// Canceled is called for removed jobs.
 	Canceled func(c Canceled)

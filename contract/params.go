@@ -101,7 +101,7 @@ func ValidateNamePage(p *duly.PageParams) error {
 	if err := ValidatePage(p); err != nil {
 		return err
 	}
-	// This rule also accepts the empty cursor of the first page.
+	// ValidateNamespace also accepts the empty cursor of the first page.
 	if ValidateNamespace(p.Cursor) != nil {
 		return BadCursor()
 	}
@@ -114,7 +114,7 @@ func ValidateTokenPage(p *duly.PageParams) (after []byte, err error) {
 	if err := ValidatePage(p); err != nil {
 		return nil, err
 	}
-	// An empty cursor decodes to an empty hash, which is before every other one.
+	// An empty cursor decodes to an empty hash, which sorts before every other hash.
 	after, err = hex.DecodeString(p.Cursor)
 	if err != nil || p.Cursor != "" && len(after) != sha256.Size {
 		return nil, BadCursor()
@@ -157,15 +157,15 @@ func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
 	}
 	namespace, name, _ := strings.Cut(p.Cursor, "/")
 	after = duly.QueueRef{Namespace: namespace, Name: name}
-	// ValidateQueue accepts an empty namespace, but every cursor names one.
+	// ValidateQueue accepts an empty namespace, but a cursor always has one.
 	if namespace == "" || ValidateQueue(after) != nil {
 		return after, BadCursor()
 	}
 	return after, nil
 }
 
-// ValidateRequeueFor returns [duly.ErrInvalid] with every bad parameter of a Requeue in a queue or a
-// group. The messages of a group have neither tries nor a TTL of their own.
+// ValidateRequeueFor returns [duly.ErrInvalid] with every bad parameter of a Requeue in a queue or
+// a group. The messages of a group have no individual tries and no TTL.
 func ValidateRequeueFor(p *duly.RequeueParams, q duly.QueueRef) error {
 	var f BadFields
 	err := ValidateRequeue(p)

@@ -9,13 +9,13 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Placer stores which namespace is in which pool. It is implemented by engines that own
-// their storage. A server with several engines asks that of the default pool. A [Watcher]
-// reports changes of placements like those of tokens.
+// Placer stores which namespace is in which pool. It is implemented by engines that own their
+// storage. A server with several engines uses the Placer of the default pool. A [Watcher] reports
+// changes of placements like those of tokens.
 type Placer interface {
-	// PutPlacement stores a placement if the stored one has the version of p (0: there is
-	// none), and raises the version by one. Otherwise it returns [duly.ErrConflict]. A
-	// repeat after a lost answer is a conflict with itself.
+	// PutPlacement stores a placement if the stored one has the version of p (0 means that none is
+	// stored), and raises the version by one. Otherwise it returns [duly.ErrConflict]. If the call
+	// is repeated after a lost answer, it may conflict with its first try.
 	PutPlacement(ctx context.Context, p Placement) error
 	// FindPlacement returns the placement of a namespace. It returns [duly.ErrNotFound] if
 	// none is stored.
@@ -31,36 +31,36 @@ const DefaultPool = "default"
 // Placement is the pool of a namespace.
 type Placement struct {
 	Namespace string
-	// Pool is the pool of the namespace, or that to which it moves.
+	// Pool is the pool of the namespace. During a move it is the new pool.
 	Pool string
 	// From is the pool that the namespace leaves. It is empty if the namespace does not
 	// move.
 	From string
 	// Phase is the phase of the move. It is [Placed] if and only if From is empty.
 	Phase MovePhase
-	// Since is when the phase began, on the clock of the server that began it.
+	// Since is the time at which the phase began, on the clock of the server that began it.
 	Since time.Time
-	// Former are other pools of the namespace in the past, at most [MaxFormer].
+	// Former are the pools that the namespace was in before, at most [MaxFormer].
 	Former []string
 	// Version counts the changes, from 1.
 	Version int64
 }
 
-// MaxFormer is the number of former pools that a placement has.
+// MaxFormer is the largest number of former pools in a placement.
 const MaxFormer = 16
 
 // MovePhase is a phase of the move of a namespace from one pool to another.
 type MovePhase string
 
-// The phases, in their order.
+// The phases of a move, in their order.
 const (
 	// Placed means that the namespace does not move.
 	Placed MovePhase = ""
-	// Preparing means that jobs are still pushed to the old pool (From). The server creates
-	// the queues in the new one, as they are in the old one.
+	// Preparing means that jobs are still pushed to the old pool (From). The server creates the
+	// queues in the new pool, with the settings that they have in the old one.
 	Preparing MovePhase = "prepare"
-	// Draining means that jobs are pushed to the new pool, and reserved from the old one
-	// until that is empty.
+	// Draining means that jobs are pushed to the new pool, and reserved from the old pool first,
+	// until it is empty.
 	Draining MovePhase = "drain"
 )
 
@@ -111,7 +111,7 @@ func (p *Placement) FormerText() string { return strings.Join(p.Former, ",") }
 
 // ParseFormer parses the text that FormerText returns.
 func ParseFormer(text string) []string {
-	// Split would return one empty name.
+	// For an empty text, Split would return one empty name.
 	if text == "" {
 		return nil
 	}

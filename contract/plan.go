@@ -10,21 +10,22 @@ import (
 // Planned is a valid job in the form that an engine stores: with every default filled in, and
 // with times of the engine's clock in ms since 1970.
 type Planned struct {
-	// Job has Due, Delay and Made as they were pushed. Everything else is filled in.
-	// MaxStalls, TTL and Retain are None if there is none.
+	// Job has Due, Delay and Made as they were pushed. All other fields are filled in. MaxStalls,
+	// TTL and Retain are None if the job has no such limit.
 	duly.Job
 	// PushedAt is when the job was created by its push, or requeued.
 	PushedAt int64
 	// DueAt is the due time.
 	DueAt int64
-	// ExpiresAt is the end of the TTL. 0: none.
+	// ExpiresAt is the end of the TTL, in ms. 0 means no TTL.
 	ExpiresAt int64
-	// MergeKey is the key that the job merges by, see [duly.Merge.EffectiveKey]. "": none.
+	// MergeKey is the key that the job merges by, or "" if it does not merge; see
+	// [duly.Merge.EffectiveKey].
 	MergeKey string
 }
 
-// PlanJob checks the job and fills in its defaults, for a queue of that configuration at
-// the engine's time now. It does not change the job's ID.
+// PlanJob checks the job and fills in its defaults, for a queue with the given configuration at the
+// engine's time now. It does not change the job's ID.
 func PlanJob(j duly.Job, cfg *duly.QueueConfig, now time.Time, maxBody int) (Planned, error) {
 	if err := ValidateJob(&j, maxBody); err != nil {
 		return Planned{}, err
@@ -83,8 +84,8 @@ func fillMerge(m duly.Merge, body []byte) (duly.Merge, string) {
 	return m, m.EffectiveKey(body)
 }
 
-// DueIn returns the due time, in ms, after the delay of a push, a nack, a release or an
-// update. It is rounded up, so that no job is early. A delay of 0 is now.
+// DueIn returns the due time, in ms, after the delay of a push, a nack, a release or an update. It
+// is rounded up, so that no job is early. A delay of 0 means now.
 func DueIn(delay time.Duration, now time.Time) int64 {
 	if delay == 0 {
 		return clock.Milli(now)
@@ -105,9 +106,9 @@ func (p *Planned) checkExpiry(byDefault bool) error {
 	latest := clock.Milli(duly.MaxTime)
 	switch {
 	case p.DueAt > latest:
-		return Invalid("delay", "ends beyond %s", duly.MaxTime.Format(time.RFC3339Nano))
+		return Invalid("delay", "ends after %s, the latest time that is possible", duly.MaxTime.Format(time.RFC3339Nano))
 	case p.ExpiresAt > latest:
-		return Invalid("ttl", "ends beyond %s", duly.MaxTime.Format(time.RFC3339Nano))
+		return Invalid("ttl", "ends after %s, the latest time that is possible", duly.MaxTime.Format(time.RFC3339Nano))
 	case p.ExpiresAt != 0 && p.DueAt > p.ExpiresAt:
 		return EndsTooSoon(p.TTL, byDefault)
 	}
@@ -137,8 +138,8 @@ func (p *Planned) Replace(newer *Planned) {
 	p.PushedAt = old.PushedAt
 
 	if wait := newer.Merge.MaxWait; wait > 0 {
-		// The bound may be in the past. The due time is not, so that the job does not
-		// overtake older ones.
+		// Until of the merge may be in the past. The due time is not set to the past, so that the
+		// job does not overtake older ones.
 		p.DueAt = max(min(p.DueAt, old.PushedAt+clock.Millis(wait)), newer.PushedAt)
 	}
 }
@@ -159,13 +160,13 @@ func (p *Planned) ComeBack(dueAt, expiresAt int64) {
 	}
 }
 
-// PlanMessage returns when a valid message enters the log, in ms, and the message as the engine
-// stores it: the namespace filled in, the names of headers in lower case, without Delay
-// and Due. A Due in the past becomes now. Plan returns [duly.ErrInvalid] for a due time beyond
-// [duly.MaxTime].
+// PlanMessage returns the time, in ms, at which a valid message enters the log. It also returns the
+// message as the engine stores it: with the namespace, with header names in lower case, and without
+// Delay and Due. A Due in the past becomes now. Plan returns [duly.ErrInvalid] for a due time
+// beyond [duly.MaxTime].
 func PlanMessage(m duly.Message, now time.Time) (stored duly.Message, due int64, err error) {
 	if due = dueAt(m.Delay, m.Due, now); due > clock.Milli(duly.MaxTime) {
-		return m, 0, Invalid("delay", "ends beyond %s", duly.MaxTime.Format(time.RFC3339Nano))
+		return m, 0, Invalid("delay", "ends after %s, the latest time that is possible", duly.MaxTime.Format(time.RFC3339Nano))
 	}
 	m.Namespace, m.Headers = NamespaceOr(m.Namespace), lowerHeaders(m.Headers)
 	m.Delay, m.Due = 0, time.Time{}

@@ -24,8 +24,8 @@ func plan(t *testing.T, j duly.Job, d duly.Defaults) contract.Planned {
 	return p
 }
 
-// C2.32, C10.4: what is absent is the queue's default, and the contract's
-// where the queue has none.
+// C2.32, C10.4: an absent field gets the queue's default, or the contract's default if the queue
+// has none.
 func TestPlanTakesTheDefaults(t *testing.T) {
 	t.Parallel()
 	p := plan(t, duly.Job{}, duly.Defaults{})
@@ -46,8 +46,7 @@ func TestPlanTakesTheDefaults(t *testing.T) {
 	}
 }
 
-// C5.4, C2.12: a due moment is never rounded to the early side, and a past one
-// is now.
+// C5.4, C2.12: a due time is never rounded down, and a due time in the past becomes now.
 func TestPlanRoundsDueUp(t *testing.T) {
 	t.Parallel()
 	now := planNow.UnixMilli()
@@ -72,8 +71,8 @@ func TestPlanRoundsDueUp(t *testing.T) {
 	}
 }
 
-// C2.13, C2.23: neither due nor expiry lies beyond the year 9999, nor the due
-// beyond the expiry.
+// C2.13, C2.23: the due time and the expiry are not after the year 9999. The due time is not after
+// the expiry.
 func TestPlanRefusesMomentsBeyondTheirBound(t *testing.T) {
 	t.Parallel()
 	late := duly.MaxTime.Add(-time.Hour)
@@ -98,7 +97,8 @@ func TestPlanRefusesMomentsBeyondTheirBound(t *testing.T) {
 	}
 }
 
-// C7.3: the key of a job that merges by its body is no key that can be set.
+// C7.3: the merge key of a job that merges by its body is never equal to a key that a caller can
+// set.
 func TestPlanMergesByTheBody(t *testing.T) {
 	t.Parallel()
 	byBody := duly.Job{Body: []byte("b"), Merge: duly.Merge{Mode: duly.MergeKeep}}
@@ -121,7 +121,7 @@ func TestPlanMergesByTheBody(t *testing.T) {
 	}
 }
 
-// C6.18: the key decides the shard, and the ID has to say the same.
+// C6.18: the key decides the shard, and an ID of another shard is refused.
 func TestKeyAndIDAgreeOnTheShard(t *testing.T) {
 	t.Parallel()
 	fits := duly.MakeID(&duly.Job{OrderKey: "k"})
@@ -148,7 +148,7 @@ func TestKeyAndIDAgreeOnTheShard(t *testing.T) {
 	}
 }
 
-// C4.32, C2.18, C2.19: what leaves a job dead.
+// C4.32, C2.18, C2.19: a job is dead after its last try, or after too many stalls.
 func TestJobIsExhaustedByTriesOrStalls(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -37,7 +37,7 @@ func TestConfigIsChangedFieldByField(t *testing.T) {
 		t.Error("no rate is one")
 	}
 	// Whatever field is added later must be changed by a patch as well.
-	notPatched := []string{"Paused", "Closing", "Reopen"} // states, which other calls change
+	notPatched := []string{"Paused", "Closing", "Reopen"} // state fields, which other calls change
 	v, w := reflect.ValueOf(full), reflect.ValueOf(contract.PatchConfig(base, full))
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
@@ -50,7 +50,7 @@ func TestConfigIsChangedFieldByField(t *testing.T) {
 	}
 }
 
-// C10.13: the parts of a limit are the limit, and each shard has one.
+// C10.13: the parts of a limit add up to the limit, and each shard has a part.
 func TestConfigIsDividedAmongShards(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 2, 8, 256} {
@@ -112,7 +112,7 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 	}
 }
 
-// C4.42, C4.43: an update changes what it names, or nothing.
+// C4.42, C4.43: an update changes the fields that it names, or nothing if it is refused.
 func TestUpdateAppliesOrRefuses(t *testing.T) {
 	t.Parallel()
 	p := plan(t, duly.Job{Body: []byte("old"), TTL: time.Hour, Priority: 1, Headers: map[string]string{"a": "b"}}, duly.Defaults{})
@@ -141,7 +141,7 @@ func TestUpdateAppliesOrRefuses(t *testing.T) {
 			t.Errorf("%+v is answered %v", u, err)
 		}
 	}
-	overdue := p // by now it is due, and an update of its TTL alone is no matter of that
+	overdue := p // the job is due by now, which an update of only its TTL does not change
 	if err := contract.ApplyUpdate(&duly.Update{TTL: time.Minute}, &overdue, planNow.Add(30*time.Minute)); err != nil {
 		t.Errorf("a ttl for a job that is due: %v", err)
 	}
@@ -150,7 +150,8 @@ func TestUpdateAppliesOrRefuses(t *testing.T) {
 	}
 }
 
-// C7.4, C7.5, C7.6, C7.7, C7.11: what is left of two jobs that merge.
+// C7.4, C7.5, C7.6, C7.7, C7.11: which fields the waiting job has after another job was merged into
+// it.
 func TestMergeRulesOnTwoJobs(t *testing.T) {
 	t.Parallel()
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Minute}

@@ -14,7 +14,7 @@ const TokenPrefix = "duly_"
 // Quoted cuts the text after the prefix of a token.
 func Quoted(text string) string { return quoted(text, 40) }
 
-// quoted is Quoted with another bound.
+// quoted is like Quoted, with another maximum length.
 func quoted(text string, most int) string {
 	if n := min(most, beforeSecret(text)); n < len(text) {
 		// The quotation escapes a rune that the cut has split.
@@ -31,7 +31,7 @@ func withoutSecret(text string) string {
 	return text
 }
 
-// beforeSecret returns the length of a text without what may be a token's secret.
+// beforeSecret returns the length of the part of a text before what may be the secret of a token.
 func beforeSecret(text string) int {
 	if at := strings.Index(text, TokenPrefix); at >= 0 {
 		return at + len(TokenPrefix)

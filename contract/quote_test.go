@@ -27,8 +27,8 @@ func TestQuotedIsShortAndInASCII(t *testing.T) {
 	}
 }
 
-// A token that was given as the name of something gets into no log: no error
-// repeats it.
+// If a caller uses a token as the name of something by mistake, no error repeats it, so it gets
+// into no log.
 func TestErrorsRepeatNoToken(t *testing.T) {
 	t.Parallel()
 	const secret = "AAAAbbbbCCCCddddEEEEffffGGGGhhhhIIIIjjjjKKK"

@@ -18,12 +18,12 @@ func burst(r duly.Rate) float64 {
 // Bucket is the state of a [duly.Rate] on an engine's clock. The arithmetic uses doubles,
 // in this order, so that engines in any language agree. The zero Bucket is full.
 type Bucket struct {
-	Taken float64 // tokens missing from a full bucket
-	At    int64   // when Taken was computed, in ms; the refill counts from here
+	Taken float64 // number of tokens missing from a full bucket
+	At    int64   // time in ms at which Taken was computed; the refill counts from that time
 }
 
-// Fill refills the bucket for the time up to now. After a clock has stepped back, it refills
-// nothing and counts from there.
+// Fill refills the bucket for the time up to now. If the clock was set back, it refills nothing and
+// counts from the new time.
 func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 	if elapsed := now - b.At; elapsed > 0 {
 		b.Taken -= float64(elapsed) * r.PerSecond / 1000

@@ -41,8 +41,8 @@ func ValidateReceipt(r duly.Receipt) error {
 	return f.Err()
 }
 
-// ParseReceipt parses a receipt. It returns false for every text that [ReceiptParts.Receipt]
-// does not write, and an engine then returns [duly.ErrInvalid].
+// ParseReceipt parses a receipt. It returns false for every text that [ReceiptParts.Receipt] does
+// not write. For such a text an engine must return [duly.ErrInvalid].
 func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")
@@ -61,7 +61,8 @@ func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	return ReceiptParts{Queue: queue, Shard: int(i), Number: n, Delivery: d}, true
 }
 
-// parseCount parses the text that strconv writes for a number from 0 to 2⁶³−1, and no other.
+// parseCount parses a number from 0 to 2⁶³−1. It accepts only the text that strconv writes for the
+// number.
 func parseCount(text string) (n uint64, ok bool) {
 	// 19 digits cannot overflow a uint64.
 	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
@@ -69,7 +70,7 @@ func parseCount(text string) (n uint64, ok bool) {
 	}
 	for i := range len(text) {
 		c := text[i] - '0'
-		// The difference is unsigned, so it is also too large for a character before 0.
+		// The difference is unsigned, so it is also too large for a character below '0'.
 		if c > 9 {
 			return 0, false
 		}

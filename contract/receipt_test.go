@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C11.7: a receipt is queue, shard, number and delivery, and nothing else.
+// C11.7: a receipt consists of queue, shard, number and delivery.
 func TestReceiptIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for _, p := range []contract.ReceiptParts{
@@ -26,7 +26,7 @@ func TestReceiptIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// C4.36: whatever is not exactly a receipt is none.
+// C4.36: a text that is not exactly a receipt is refused.
 func TestReceiptRefusesEveryOtherText(t *testing.T) {
 	t.Parallel()
 	const number = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -45,7 +45,7 @@ func TestReceiptRefusesEveryOtherText(t *testing.T) {
 	}
 }
 
-// C1.12: the queue in a receipt is made of what a queue's name is.
+// C1.12: the queue in a receipt must be a valid name of a queue.
 func TestReceiptNamesAQueue(t *testing.T) {
 	t.Parallel()
 	for b := range 256 {

@@ -18,8 +18,8 @@ type Registry interface {
 	PutToken(ctx context.Context, t Token) error
 	// FindToken returns a token by its hash. It returns [duly.ErrNotFound] if there is none.
 	FindToken(ctx context.Context, hash [32]byte) (Token, error)
-	// Tokens lists the tokens of a namespace, in the order of their hashes. "" is all
-	// namespaces.
+	// Tokens lists the tokens of a namespace, in the order of their hashes. The namespace "" means
+	// all namespaces.
 	Tokens(ctx context.Context, namespace string, p duly.PageParams) (TokenPage, error)
 	// DeleteToken revokes a token. It returns [duly.ErrNotFound] if there is none.
 	DeleteToken(ctx context.Context, hash [32]byte) error
@@ -29,33 +29,33 @@ type Registry interface {
 
 // Watcher reports that tokens may have changed, to callers that cache them.
 type Watcher interface {
-	// WatchTokens calls changed(true) when the watch begins. It calls it again after every
-	// change of a token by PutToken, DeleteToken or LimitToken in any process, at most one
-	// second after that call has returned. A read inside changed sees the change. One call
-	// may report several changes, or none.
+	// WatchTokens calls changed(true) when the watch begins. It calls it again after every change
+	// of a token by PutToken, DeleteToken or LimitToken in any process, at most one second after
+	// that call has returned. A read inside changed sees the change. One call may report several
+	// changes, or none.
 	//
-	// While WatchTokens receives no reports, as without its connection, cached tokens may
-	// be wrong. It then calls changed(false), at most one second later, so it must detect a
-	// dead connection by then. The next changed(true) also reports the missed changes.
+	// While WatchTokens receives no reports, for example because its connection is lost, cached
+	// tokens may be wrong. In that case it calls changed(false), at most one second later, so it
+	// must detect a dead connection by then. The next changed(true) also reports the missed
+	// changes.
 	//
-	// WatchTokens never calls changed concurrently. changed must not call the engine's
-	// Close. WatchTokens returns when ctx ends or the engine is closed, with the context's
-	// error or [duly.ErrClosed].
+	// WatchTokens never calls changed concurrently. changed must not call the engine's Close.
+	// WatchTokens returns when ctx ends or the engine is closed, with the context's error or
+	// [duly.ErrClosed].
 	WatchTokens(ctx context.Context, changed func(watching bool)) error
 }
 
-// Limiter bounds the calls of tokens. It counts for all servers on one storage together.
-// The counts may be lost with the engine.
+// Limiter bounds the calls of tokens. All servers with the same storage share the counts. The
+// counts may be lost when the engine closes.
 type Limiter interface {
-	// LimitToken replaces the limits of a token. They apply from the next Spend, also in a
-	// window that has begun. LimitToken returns [duly.ErrNotFound] for an unknown token. A
-	// repeat is safe.
+	// LimitToken replaces the limits of a token. The new limits apply from the next Spend on, even
+	// in a window that has already begun. LimitToken returns [duly.ErrNotFound] for an unknown
+	// token. A repeat is safe.
 	LimitToken(ctx context.Context, hash [32]byte, l Limits) error
 	// Spend counts one call against the token's limit for a right, [RightProduce] or
-	// [RightConsume]. It returns when the window of the call began, or the zero time if
-	// there is no limit. If the limit is used up, Spend counts nothing and returns
-	// [duly.ErrLimited] with RetryAfter. For an unknown token it returns
-	// [duly.ErrNotFound].
+	// [RightConsume]. It returns the time at which the window of the call began, or the zero time
+	// if there is no limit. If the limit is used up, Spend counts nothing and returns
+	// [duly.ErrLimited] with RetryAfter. For an unknown token it returns [duly.ErrNotFound].
 	Spend(ctx context.Context, hash [32]byte, right Right) (window time.Time, err error)
 	// GiveBack undoes a Spend, whose window it needs. It does nothing if the window has
 	// ended.
@@ -104,20 +104,20 @@ func ParseRights(names []string) (rights Right, err error) {
 // AllNamespaces is the namespace of a token that is valid in all namespaces.
 const AllNamespaces = "*"
 
-// The bounds of tokens. Each is inclusive.
+// The limits of the fields of a token. All are inclusive.
 const (
 	// MaxDescription is the length of a token's description, in bytes.
 	MaxDescription = 255
-	// MaxLimit is the largest bound on a token's calls in one window.
+	// MaxLimit is the largest limit for a token's calls in one window.
 	MaxLimit = 1_000_000_000
-	// MinLimitWindow and MaxLimitWindow bound how long such a window lasts.
+	// MinLimitWindow and MaxLimitWindow are the shortest and the longest window.
 	MinLimitWindow, MaxLimitWindow = time.Second, 366 * 24 * time.Hour
 )
 
 // Token is a stored token. An engine never stores the secret itself.
 type Token struct {
 	Hash        [32]byte // SHA-256 of the secret
-	Namespace   string   // or AllNamespaces
+	Namespace   string   // a namespace, or AllNamespaces
 	Rights      Right
 	Description string // at most MaxDescription bytes, without control characters
 	CreatedAt   time.Time
@@ -154,17 +154,17 @@ func (t *Token) Validate() error {
 	return f.Err()
 }
 
-// Limits bound the calls of a token in a window of time. The zero Limits bound nothing.
+// Limits limit the calls of a token in a window of time. The zero value has no limit.
 type Limits struct {
-	// Produce bounds the calls of Push, and Consume those of Reserve, whatever number of
-	// jobs they carry. The maximum is [MaxLimit]. 0: no bound.
+	// Produce limits the number of calls of Push, and Consume that of Reserve, however many jobs
+	// the calls have. The maximum is [MaxLimit]. 0 means no limit.
 	Produce, Consume int
-	// Per is the length of a window, which begins with the first counted call:
-	// [MinLimitWindow] to [MaxLimitWindow]. It is 0 if and only if nothing is bounded.
+	// Per is the length of a window, which begins with the first counted call: [MinLimitWindow] to
+	// [MaxLimitWindow]. It is 0 if and only if there are no limits.
 	Per time.Duration
 }
 
-// Of returns the bound on the calls for one right. 0: none.
+// Of returns the limit for the calls of one right, or 0 if there is none.
 func (l Limits) Of(right Right) int {
 	switch right {
 	case RightProduce:
@@ -204,12 +204,12 @@ func (l Limits) check(f *BadFields) {
 // LimitWindow has the count of calls for one limit of one token. Every engine uses this
 // arithmetic. The zero LimitWindow has counted nothing.
 type LimitWindow struct {
-	Begin int64 // on the engine's clock, in ms
+	Begin int64 // start of the window, on the engine's clock in ms
 	Calls int
 }
 
-// Spend counts one call at a time of the engine's clock. It begins a new window if this one
-// has ended, or if it begins in the future because the clock has stepped back. It returns
+// Spend counts one call at a time of the engine's clock. It begins a new window if this one has
+// ended, or if its start is in the future because the clock was set back. It returns
 // [duly.ErrLimited] if the limit is used up.
 func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error) {
 	end := w.Begin + clock.Millis(l.Per)
@@ -228,9 +228,9 @@ func (w LimitWindow) Spend(l Limits, right Right, now int64) (LimitWindow, error
 	return w, nil
 }
 
-// GiveBack removes a call that was counted in the window with this beginning.
+// GiveBack removes a call that was counted in the window that started at begin.
 func (w LimitWindow) GiveBack(begin int64) LimitWindow {
-	// A window that has begun since then has not counted the call.
+	// If another window has begun since, that window has not counted the call.
 	if w.Begin == begin && w.Calls > 0 {
 		w.Calls--
 	}

@@ -30,7 +30,8 @@ func TestLimitWindowCountsAndOpensAgain(t *testing.T) {
 	spend(contract.RightProduce, 1001, contract.LimitWindow{Begin: 1000, Calls: 2}, 0)
 	spend(contract.RightProduce, 2499, contract.LimitWindow{Begin: 1000, Calls: 2}, time.Millisecond)
 	spend(contract.RightProduce, 2500, contract.LimitWindow{Begin: 2500, Calls: 1}, 0)
-	spend(contract.RightProduce, 2499, contract.LimitWindow{Begin: 2499, Calls: 1}, 0) // the clock stepped back
+	// The clock was set back.
+	spend(contract.RightProduce, 2499, contract.LimitWindow{Begin: 2499, Calls: 1}, 0)
 	spend(contract.RightConsume, 2600, contract.LimitWindow{Begin: 2499, Calls: 1}, 1399*time.Millisecond)
 	for _, begin := range []int64{0, 2498, 2500} {
 		if got := w.GiveBack(begin); got != w {

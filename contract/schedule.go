@@ -11,38 +11,39 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Firer is implemented by engines that store schedules. Every process that has the store can
-// fire a tick: it reads the due schedules of a shard, computes their items, and calls Fire.
-// No process leads. An engine does this in its own maintenance.
+// Firer is implemented by engines that store schedules. Every process that has the store can fire a
+// tick: it reads the due schedules of a shard, computes their items, and calls Fire. No process
+// leads the others. An engine also does this in its maintenance.
 type Firer interface {
 	duly.Scheduler
-	// DueSchedules returns the schedules of one shard whose next tick is due, the earliest
-	// first, at most [MaxDue]. It changes nothing. A queue that does not exist has none.
+	// DueSchedules returns the schedules of one shard whose next tick is due, the earliest first,
+	// at most [MaxDue]. It changes nothing. For a queue that does not exist it returns none.
 	DueSchedules(ctx context.Context, q duly.QueueRef, shard int) (DueSchedules, error)
-	// Fire processes ticks, each item in one atomic step: it pushes the run, sets the next
-	// tick, and updates the counters. The items take effect in order, so several of them can
-	// fire consecutive ticks of one schedule. A repeat is safe: its items are stale.
+	// Fire processes ticks, each item in one atomic step: it pushes the run, sets the next tick,
+	// and updates the counters. The items take effect in order, so several of them can fire
+	// consecutive ticks of one schedule. A repeat is safe, because its items are stale.
 	Fire(ctx context.Context, q duly.QueueRef, items []FireItem) ([]FireResult, error)
 }
 
-// MaxMissed is the number of missed ticks that one item counts, so that the count of a long
-// absence costs little.
+// MaxMissed is the largest number of missed ticks that one item counts, so that counting after a
+// long absence is fast.
 const MaxMissed = 1000
 
-// MaxDue is the number of schedules that one call of DueSchedules returns.
+// MaxDue is the largest number of schedules that one call of DueSchedules returns.
 const MaxDue = 100
 
 // DueSchedules is the result of DueSchedules.
 type DueSchedules struct {
 	// Now is the engine's clock at the read, in ms. It decides which ticks are due.
 	Now int64
-	// TTL is the queue's default, for templates without one. [duly.None]: none.
+	// TTL is the queue's default TTL, for templates without a TTL. [duly.None] means that there is
+	// none.
 	TTL       time.Duration
 	Schedules []ScheduleRecord
 }
 
-// ScheduleRecord is a schedule in the form that an engine stores: with every default filled
-// in, and with times of the engine's clock in ms since 1970, 0 for none.
+// ScheduleRecord is a schedule in the form that an engine stores: with every default filled in, and
+// with times of the engine's clock in ms since 1970, where 0 means that there is none.
 type ScheduleRecord struct {
 	Queue duly.QueueRef
 	duly.Schedule
@@ -64,17 +65,17 @@ func (r *ScheduleRecord) Info() duly.ScheduleInfo {
 // FireItem processes ticks of one schedule in one atomic step. Times are in ms since 1970.
 type FireItem struct {
 	Name string
-	// Version and Expected are the version and the next tick that the caller has read. If
-	// the schedule has others by now, the item is stale.
+	// Version and Expected are the version and the next tick that the caller has read. If the
+	// schedule has other values by now, the item is stale.
 	Version, Expected int64
-	// Tick is the tick that fires, or the last one that passes without a run. Following is
-	// the new next tick, 0 for none. Expected ≤ Tick < Following.
+	// Tick is the tick that fires, or the last tick that passes without a run. Following is the new
+	// next tick, or 0 if there is none. Expected ≤ Tick < Following.
 	Tick, Following int64
 	// Missed is the number of ticks that pass without a run.
 	Missed int
 	// Job is the run of Tick, without the header [duly.HeaderPrevious]. Nil: no run.
 	Job *duly.Job
-	// ExpiresAt is the end of the TTL of the run, which counts from the tick. 0: none.
+	// ExpiresAt is the end of the TTL of the run, which counts from the tick. 0 means no TTL.
 	ExpiresAt int64
 }
 
@@ -95,10 +96,11 @@ func (i *FireItem) Validate() error {
 }
 
 // PlanRun is [PlanJob] for the job of an item. previous is the last tick of the schedule that
-// created a run, 0 for none. An error means that the queue's settings do not allow the run.
-// Fire then counts the tick as missed.
+// created a run, or 0 if there is none. An error means that the queue's settings do not allow the
+// run. Fire then counts the tick as missed.
 func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time, maxBody int) (Planned, error) {
-	// The step may run twice, with other previous runs, so the caller's headers stay as they are.
+	// The step may run twice with different previous runs, so the caller's headers must not be
+	// changed.
 	job := *i.Job
 	job.Headers = maps.Clone(job.Headers)
 	SetPrevious(&job, previous)
@@ -107,8 +109,8 @@ func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time,
 		return p, err
 	}
 
-	// The TTL counts from the tick, and not from the push. The caller has decided by it
-	// that the tick still fires, so its value applies, also if the default has changed.
+	// The TTL counts from the tick, and not from the push. The caller has used this TTL to decide
+	// that the tick still fires, so it applies even if the default has changed since.
 	p.ExpiresAt, p.TTL = i.ExpiresAt, duly.None
 	if i.ExpiresAt != 0 {
 		p.TTL = time.Duration(i.ExpiresAt-i.Tick) * time.Millisecond
@@ -116,9 +118,9 @@ func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time,
 	return p, p.checkExpiry(job.TTL == 0)
 }
 
-// SetPrevious sets the header of the previous run, 0 for none. Several items of a call have
-// different previous runs, which depend on the results, so the engine sets this header in the
-// step that pushes the run.
+// SetPrevious sets the header with the tick of the previous run. A tick of 0 means that there is
+// none. Several items of a call have different previous runs, which depend on the results, so the
+// engine sets this header in the step that pushes the run.
 func SetPrevious(run *duly.Job, previous int64) {
 	if previous == 0 {
 		return
@@ -135,7 +137,7 @@ func TickText(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01
 // FireStatus is the result of an item.
 type FireStatus uint8
 
-// The results, in the order in which Fire checks them. Only FireFired changes anything.
+// The results of an item, in the order in which Fire checks them. Only FireFired changes data.
 const (
 	// FireNotFound means that the schedule does not exist.
 	FireNotFound FireStatus = iota + 1
@@ -161,7 +163,7 @@ func (s FireStatus) String() string {
 	return fireStatusNames[s]
 }
 
-// FullPause is how long a process leaves a schedule alone after [FireFull].
+// FullPause is the time for which a process does not fire a schedule after [FireFull].
 const FullPause = 2 * time.Second
 
 // FireResult is the result of an item.
@@ -175,19 +177,19 @@ type FireResult struct {
 	Err error
 }
 
-// Advance applies the result of the push of an item's job to the record. It is the part of Fire
-// that is the same in every engine.
+// Advance applies the result of the push of an item's job to the record. This part of Fire is the
+// same in every engine.
 func (r *ScheduleRecord) Advance(item *FireItem, run duly.PushResult) {
 	missed := item.Missed
 	switch {
 	case item.Job == nil:
-	// The queue's settings did not allow the run, so the tick passes without one.
+	// The queue's settings did not allow the run, so the tick passes without a run.
 	case run.Err != nil:
 		missed = min(missed+1, MaxMissed)
 	case run.Status == duly.Created:
 		r.Fired++
 		r.Last = item.Tick
-	// An earlier run still exists, or the push was merged into it.
+	// Either an earlier run still exists, or the push was merged into it.
 	default:
 		r.Skipped++
 	}
@@ -196,7 +198,7 @@ func (r *ScheduleRecord) Advance(item *FireItem, run duly.PushResult) {
 }
 
 // Refuses returns the result of an item that changes nothing by the record, which is nil for an
-// unknown schedule, and by the engine's clock in ms. Zero: the item may fire.
+// unknown schedule, and by the engine's clock in ms. Zero means that the item may fire.
 func (i *FireItem) Refuses(r *ScheduleRecord, now int64) FireStatus {
 	switch {
 	case r == nil:
@@ -213,7 +215,7 @@ func (i *FireItem) Refuses(r *ScheduleRecord, now int64) FireStatus {
 // do returns an error. It also ends with the error of a queue that cannot be read, because that
 // queue may have schedules.
 func QueuesWithSchedules(ctx context.Context, e Inspector, namespace string, do func(queue string) error) error {
-	// Most queues have no schedules. The stats of a page of queues are one call.
+	// Most queues have no schedules, so one call reads the stats of a whole page of queues.
 	surveyor := SurveyorOf(e)
 	for cursor := ""; ; {
 		page, err := surveyor.Survey(ctx, namespace, duly.PageParams{Cursor: cursor, Limit: duly.MaxBatch})
@@ -239,14 +241,14 @@ func QueuesWithSchedules(ctx context.Context, e Inspector, namespace string, do 
 type PruneResult struct {
 	// Deleted are the names of the deleted schedules.
 	Deleted []string
-	// Changed are the names of schedules that changed between the read and the delete.
-	// They stay.
+	// Changed are the names of schedules that changed between the read and the delete. They are not
+	// deleted.
 	Changed []string
 }
 
-// PruneSchedules deletes the schedules of one owner in a queue that keep does not name. It
-// returns what it has done also with an error. A deployment calls it after it has put all of
-// its schedules. For a namespace, call it for each queue.
+// PruneSchedules deletes the schedules of one owner in a queue that keep does not name. It returns
+// what it has deleted even if it also returns an error. A deployment calls it after it has put all
+// of its schedules. For a namespace, call it for each queue.
 func PruneSchedules(ctx context.Context, e duly.Scheduler, q duly.QueueRef, owner string, keep []string) (PruneResult, error) {
 	old, err := SchedulesToPrune(ctx, e, q, owner, keep)
 	if err != nil {
@@ -281,7 +283,7 @@ func SchedulesToPrune(
 }
 
 // DeleteUnchanged deletes schedules of a queue that have not changed since they were read. It
-// returns what it has done also with an error.
+// returns what it has deleted even if it also returns an error.
 func DeleteUnchanged(
 	ctx context.Context, e duly.Scheduler, q duly.QueueRef, old []duly.ScheduleInfo,
 ) (result PruneResult, err error) {
@@ -292,7 +294,7 @@ func DeleteUnchanged(
 			result.Deleted = append(result.Deleted, s.Name)
 		case errors.Is(err, duly.ErrConflict):
 			result.Changed = append(result.Changed, s.Name)
-		case errors.Is(err, duly.ErrNotFound): // another process has deleted it
+		case errors.Is(err, duly.ErrNotFound): // another process has deleted the schedule
 		default:
 			return result, err
 		}

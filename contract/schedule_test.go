@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests need the same zones on every host
+	_ "time/tzdata" // embeds the time zones, because the tests need the same zones on every host
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// badSchedules are invalid schedules. Each breaks one bound, and the error must name the field.
+// badSchedules are invalid schedules. Each breaks one rule, and the error must name the field.
 var badSchedules = []struct {
 	name   string
 	change func(*duly.Schedule)
@@ -460,7 +460,7 @@ func TestPlanRun(t *testing.T) {
 	}
 }
 
-// scheduler is a Scheduler with a list of schedules, in pages of one.
+// scheduler is a Scheduler with a list of schedules. Each page has one schedule.
 type scheduler struct {
 	duly.Scheduler
 	list []duly.ScheduleInfo

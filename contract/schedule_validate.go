@@ -29,7 +29,7 @@ func FillSchedule(s duly.Schedule) duly.Schedule {
 	s.Start, s.End = utc(s.Start), utc(s.End)
 
 	t := &s.Template
-	// Each run gets these from its schedule, so they must not make two schedules differ.
+	// These fields come from the schedule, so they must not make two templates differ.
 	t.Namespace, t.Queue, t.Made = "", "", false
 	t.Headers = lowerHeaders(t.Headers)
 	t.Merge, _ = fillMerge(t.Merge, t.Body)
@@ -44,9 +44,9 @@ func utc(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// ValidateSchedule checks everything about a schedule that needs neither a clock nor the
-// queue's settings. Its error is [duly.ErrInvalid] and names every bad field. maxBody is the
-// engine's bound on a body in bytes, and 0 is [duly.DefaultMaxBody].
+// ValidateSchedule checks everything about a schedule that needs neither a clock nor the queue's
+// settings. Its error is [duly.ErrInvalid] and names every bad field. maxBody is the largest body
+// that the engine accepts, in bytes; 0 means [duly.DefaultMaxBody].
 func ValidateSchedule(q duly.QueueRef, s *duly.Schedule, maxBody int) error {
 	var f BadFields
 	f.Take(validateScheduled(q))
@@ -77,7 +77,7 @@ func ValidateSchedules(q duly.QueueRef, p *duly.PageParams) error {
 	return f.Err()
 }
 
-// validateScheduled checks a queue that is to have schedules.
+// validateScheduled checks the queue of a schedule.
 func validateScheduled(q duly.QueueRef) error {
 	if err := ValidateQueue(q); err != nil {
 		return err
@@ -111,7 +111,7 @@ func checkTiming(f *BadFields, s *duly.Schedule) {
 	}
 }
 
-// addCron adds the error of package cron, nil for none.
+// addCron adds an error of package cron. It does nothing for nil.
 func addCron(f *BadFields, err error) {
 	var e *cron.Error
 	if errors.As(err, &e) {
@@ -124,7 +124,7 @@ func checkMoment(f *BadFields, field string, t time.Time) {
 	case t.IsZero():
 	case t.Before(time.Unix(0, 0)) || t.After(duly.MaxTime):
 		f.Add(field, "is %s, must be between 1970 and %s", tickText(t), tickText(duly.MaxTime))
-	// Engines store milliseconds, so they would change a finer time.
+	// Engines store whole milliseconds, so a finer time would be changed.
 	case t.Nanosecond()%int(time.Millisecond) != 0:
 		f.Add(field, "is %s, must be a whole millisecond", t.UTC().Format(time.RFC3339Nano))
 	}
@@ -179,12 +179,12 @@ func checkTemplate(f *BadFields, q duly.QueueRef, s *duly.Schedule, maxBody int)
 		f.Add("template.ttl", "is %s, must be at least jitter, %s", duly.FormatDuration(t.TTL), duly.FormatDuration(s.Jitter))
 	}
 
-	// The rest has the bounds of any job.
+	// All other fields have the limits of any job.
 	t.Namespace, t.Queue = q.Namespace, "template"
 	var rest BadFields
 	rest.Take(ValidateJob(&t, maxBody))
 	for _, field := range rest.fields {
-		if field.Field != "namespace" { // the schedule's own, which is named already
+		if field.Field != "namespace" { // the error names the schedule's namespace already
 			f.Add("template."+field.Field, "%s", field.Problem)
 		}
 	}
@@ -211,8 +211,8 @@ func checkTemplateUnset(f *BadFields, q duly.QueueRef, t *duly.Job) {
 	t.ID, t.Delay, t.Due = "", 0, time.Time{}
 }
 
-// checkTemplateHeaders checks the bounds of a template's headers. It removes headers that break
-// one from t, so that they are reported once.
+// checkTemplateHeaders checks the headers of a template. It removes invalid headers from t, so that
+// they are reported once.
 func checkTemplateHeaders(f *BadFields, t *duly.Job) {
 	before := f.Len()
 	if n := len(t.Headers); n > duly.MaxTemplateHeaders {
@@ -255,7 +255,7 @@ func ScheduleShard(name string, shards int) int {
 func ScheduleMaxPart(shards, i int) int { return ShardPart(duly.MaxSchedules, shards, i) }
 
 // CheckScheduleShard returns [duly.ErrInvalid] if the runs of a schedule belong to another shard
-// than the schedule itself, in a queue with that many shards. One atomic step could then not
+// than the schedule itself, in a queue with that many shards. The reason: one atomic step could not
 // change both.
 func CheckScheduleShard(s *duly.Schedule, shards int) error {
 	run := s.Run()
@@ -273,8 +273,8 @@ func CheckScheduleShard(s *duly.Schedule, shards int) error {
 		"or let the handler push a job with the key", theirs, own, Quoted(s.Key()))
 }
 
-// RunPart returns the byte that names the shard in the ID of a run: that of the run's order key,
-// else of its merge key, else of the schedule's key.
+// RunPart returns the byte that names the shard in the ID of a run: that of the run's order key if
+// it has one, else that of its merge key if it has one, else that of the schedule.
 func RunPart(s *duly.Schedule, run *duly.Job) byte {
 	key := run.ShardKey()
 	if key == "" {

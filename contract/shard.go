@@ -18,8 +18,8 @@ func ShardOf(id string, shards int) int {
 // KeyShard returns the shard of messages with a key, in a topic with that many shards.
 func KeyShard(key string, shards int) int { return int(duly.KeyPart(key)) % shards }
 
-// MessageShard returns the shard of a message in a topic with this configuration. It returns
-// false if any shard will do: the engine then chooses one for the whole call.
+// MessageShard returns the shard of a message in a topic with this configuration. It returns false
+// if the message may go to any shard. In that case the engine chooses one shard for the whole call.
 func MessageShard(m *duly.Message, c duly.TopicConfig, delayed bool) (shard int, fixed bool) {
 	switch {
 	case c.Shards < 2:
@@ -51,8 +51,8 @@ func DelayedShards(key, id string, shards int) []int {
 	return []int{first, second}
 }
 
-// ShardPart returns the part of a limit that shard i of that many enforces. All parts together
-// are the limit. The part of [duly.None] is None.
+// ShardPart returns the part of a limit that shard i enforces. The parts of all shards add up to
+// the limit. The part of [duly.None] is None.
 func ShardPart(limit, shards, i int) int {
 	if limit == duly.None {
 		return duly.None
@@ -65,9 +65,9 @@ func ShardPart(limit, shards, i int) int {
 	return part
 }
 
-// CheckShard returns [duly.ErrInvalid] for a valid job whose key and ID name different shards.
-// All jobs of a key are in one shard, and operations by ID must find the job there. A job
-// without an ID gets one that fits.
+// CheckShard returns [duly.ErrInvalid] for a valid job whose key and ID name different shards. All
+// jobs of a key are in one shard, and operations by ID must find the job there. A job without an ID
+// gets an ID that fits.
 func CheckShard(j *duly.Job, shards int) error {
 	if shards < 2 || j.ID == "" {
 		return nil

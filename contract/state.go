@@ -31,25 +31,25 @@ func checkState(s duly.State, f *BadFields) {
 // Event is something that happens to a job.
 type Event uint8
 
-// The events of the contract's state table, in its order.
+// The events of the contract's state table, in the order of the table.
 const (
 	EventDue      Event = iota // the due time is reached
 	EventExpire                // the TTL has ended
-	EventTrim                  // Retain has ended, or a bound on dead or done jobs is exceeded
-	EventReserve               // Reserve takes the job
+	EventTrim                  // Retain has ended, or there are too many dead or done jobs
+	EventReserve               // Reserve leases the job
 	EventKeyFreed              // another job has released the order key
 	EventAck
 	EventBury
 	EventNack
 	EventRelease
-	EventStall // the lease ran out, and the engine took it back
-	EventPush  // Push with the same ID
-	EventMerge // Push with the same merge key
+	EventStall // the lease ran out, and the engine took the job back
+	EventPush  // a Push with the same ID
+	EventMerge // a Push with the same merge key
 	EventExtend
 	EventUpdate
 	EventPromote
 	EventRequeue
-	EventDelete // Delete and Purge
+	EventDelete // a Delete or a Purge
 )
 
 // Events lists every event.
@@ -73,8 +73,8 @@ func (e Event) String() string {
 
 // Transition is the effect that an event may have on a job.
 type Transition struct {
-	// To lists the states that the job may have afterwards. StateNone means that it is
-	// deleted. Nil: the event can't happen to a job in that state.
+	// To lists the states that the job may have afterwards. StateNone means that it is deleted. It
+	// is nil if the event can't happen to a job in that state.
 	To []duly.State
 	// Refused is the code of the error if the operation fails. The job then does not
 	// change.
@@ -87,8 +87,8 @@ type Transition struct {
 // Possible reports whether the event can happen to a job in that state at all.
 func (t Transition) Possible() bool { return t.To != nil }
 
-// Next returns the transition of a job in state from at the event e. It is the state table
-// of the contract.
+// Next returns the transition of a job in the state `from` at the event e. It is the state table of
+// the contract.
 func Next(from duly.State, e Event) Transition {
 	// The types have more values than the table.
 	if int(e) >= len(Events) || int(from) >= len(row{}) {
@@ -120,15 +120,15 @@ func each(f func(duly.State) Transition) (r row) {
 	return r
 }
 
-// settling returns the row of a settlement: lease_lost for every job that is not leased.
+// settling returns the row of a settlement. For every job that is not leased, the result is
+// lease_lost.
 func settling(leased Transition) row {
 	r := each(func(s duly.State) Transition { return refused(s, duly.CodeLeaseLost) })
 	r[duly.StateLeased] = leased
 	return r
 }
 
-// waitingOnly returns the row of an operation on waiting jobs. For any other job it is a
-// conflict.
+// waitingOnly returns the row of an operation on waiting jobs. For other jobs it has a conflict.
 func waitingOnly(f func(duly.State) Transition) row {
 	return each(func(s duly.State) Transition {
 		if s.Waiting() {
@@ -142,24 +142,24 @@ var transitions = [len(Events)]row{
 	EventDue: {duly.StateDelayed: to(duly.StateReady, duly.StateBlocked)},
 	EventExpire: {
 		duly.StateDelayed: to(duly.StateNone), duly.StateReady: to(duly.StateNone), duly.StateBlocked: to(duly.StateNone),
-		duly.StateLeased: stays(duly.StateLeased), // a lease holds the job beyond its TTL
+		duly.StateLeased: stays(duly.StateLeased), // a lease holds the job even after its TTL
 	},
 	EventTrim:     {duly.StateDead: to(duly.StateNone), duly.StateDone: to(duly.StateNone)},
 	EventReserve:  {duly.StateReady: to(duly.StateLeased)},
 	EventKeyFreed: {duly.StateBlocked: to(duly.StateReady)},
 	EventAck:      settling(to(duly.StateNone, duly.StateDone)),
 	EventBury:     settling(to(duly.StateDead)),
-	// StateNone here is expired, or merged into another job. A job holds its order key
-	// beyond the end of its delivery, so it is never blocked afterwards.
+	// StateNone means here that the job has expired, or was merged into another job. A job holds
+	// its order key beyond the end of its delivery, so it is never blocked afterwards.
 	EventNack:    settling(to(duly.StateNone, duly.StateDead, duly.StateReady, duly.StateDelayed)),
 	EventRelease: settling(to(duly.StateNone, duly.StateReady, duly.StateDelayed)),
 	EventStall:   {duly.StateLeased: to(duly.StateNone, duly.StateDead, duly.StateReady)},
 	EventPush:    each(func(s duly.State) Transition { return answered(s, duly.Exists) }),
 	EventMerge: each(func(s duly.State) Transition {
 		switch {
-		case s.Waiting(): // replace may move it to any other waiting state
+		case s.Waiting(): // MergeReplace may move the job to any other waiting state
 			return Transition{To: []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked}, Status: duly.Merged}
-		case s == duly.StateLeased: // until: done
+		case s == duly.StateLeased: // with Until done, a leased job holds its merge key
 			return Transition{To: []duly.State{s}, Status: duly.Merged}
 		}
 		return answered(s, duly.Created)

@@ -47,8 +47,7 @@ func TestNumbersWithoutANamePassForNoOther(t *testing.T) {
 	}
 }
 
-// C3.28: the table is one piece of code; this is what must hold of it whatever
-// it says, enginetest walks it.
+// C3.28: the state table is consistent. enginetest compares the engines with the table.
 func TestTableIsSound(t *testing.T) {
 	t.Parallel()
 	for _, e := range contract.Events {
@@ -80,8 +79,7 @@ func TestTableIsSound(t *testing.T) {
 	}
 }
 
-// C3.1: every state can be reached from the two that a push makes, and none is
-// a trap.
+// C3.1: every state can be reached from the two states of a new job, and every state can be left.
 func TestTableReachesEveryState(t *testing.T) {
 	t.Parallel()
 	reached := map[duly.State]bool{duly.StateDelayed: true, duly.StateReady: true}

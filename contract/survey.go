@@ -6,17 +6,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Surveyor is implemented by engines that read many queues with few requests.
-// [SurveyorOf] returns one for every engine.
+// Surveyor is implemented by engines that read many queues with few requests. [SurveyorOf] returns
+// a Surveyor for every engine.
 type Surveyor interface {
-	// Survey lists the queues of a namespace by name, each with its Stats. A queue whose
-	// Stats failed has an error, which does not affect the others. Survey waits for less
-	// time than Stats: a store that does not answer soon is [duly.ErrUnavailable].
+	// Survey lists the queues of a namespace by name, each with its Stats. A queue whose Stats
+	// failed has an error, which does not affect the others. Survey waits for a shorter time than
+	// Stats: if the store does not answer soon, the error is [duly.ErrUnavailable].
 	Survey(ctx context.Context, namespace string, p duly.PageParams) (SurveyPage, error)
 }
 
-// SurveyPage is a page of queues. The list ends only at an empty Next: a page without
-// queues may have a Next.
+// SurveyPage is a page of queues. The list ends only when Next is empty. A page without queues may
+// have a Next.
 type SurveyPage struct {
 	Queues []QueueStats
 	Next   string
@@ -32,7 +32,7 @@ type QueueStats struct {
 	Err error
 }
 
-// Throttle is the part of a queue's configuration that delays ready jobs. None: no bound.
+// Throttle is the part of a queue's configuration that delays ready jobs. None means no limit.
 type Throttle struct {
 	Paused    bool
 	MaxLeased int
@@ -44,7 +44,7 @@ func ThrottleOf(c duly.QueueConfig) Throttle {
 	return Throttle{Paused: c.Paused, MaxLeased: c.MaxLeased, Rate: c.Rate}
 }
 
-// SurveyorOf returns the engine itself if it is a Surveyor. Otherwise it returns one that
+// SurveyorOf returns the engine itself if it is a Surveyor. Otherwise it returns a Surveyor that
 // reads one queue after the other.
 func SurveyorOf(e Inspector) Surveyor {
 	if s, ok := e.(Surveyor); ok {
@@ -53,7 +53,7 @@ func SurveyorOf(e Inspector) Surveyor {
 	return oneByOne{e}
 }
 
-// oneByOne is a Surveyor of an engine without one.
+// oneByOne is a Surveyor for an engine that has no Survey.
 type oneByOne struct{ engine Inspector }
 
 // Survey implements Surveyor.

@@ -7,14 +7,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Targeter stores what servers need to send the jobs of push queues. It is implemented by
-// engines that own their storage. A [Watcher] also reports every change of a target, of the
-// list of push queues, and of their configurations.
+// Targeter stores the targets and secrets that servers need to send the jobs of push queues. It is
+// implemented by engines that own their storage. A [Watcher] also reports every change of a target,
+// of the list of push queues, and of their configurations.
 type Targeter interface {
-	// PutTarget stores a target if the stored one has the version of t (0: there is none),
-	// and raises the version by one. Otherwise it returns [duly.ErrConflict]. A repeat after
-	// a lost answer is a conflict with itself. For a new target in a namespace that has
-	// [MaxTargets] it returns [duly.ErrFull].
+	// PutTarget stores a target if the stored one has the version of t (0 means that none is
+	// stored), and raises the version by one. Otherwise it returns [duly.ErrConflict]. If the call
+	// is repeated after a lost answer, it may conflict with its first try. For a new target in a
+	// namespace that has [MaxTargets] it returns [duly.ErrFull].
 	PutTarget(ctx context.Context, t Target) error
 	// FindTarget returns a target by its name. It returns [duly.ErrNotFound] if there is none.
 	FindTarget(ctx context.Context, namespace, name string) (Target, error)
@@ -34,7 +34,7 @@ type Target struct {
 	Name string
 	// Version counts the changes, from 1.
 	Version int64
-	// Settings have at most [MaxTargetSettings]. They belong to the server, which encrypts
+	// Settings have at most [MaxTargetSettings] bytes. They belong to the server, which encrypts
 	// the secrets in them. Engines do not read them.
 	Settings []byte
 }
@@ -55,7 +55,7 @@ type QueuePage struct {
 const (
 	// MaxTargets is the number of targets of a namespace.
 	MaxTargets = 10_000
-	// MaxTargetSettings is the size of the settings of a target as they are stored.
+	// MaxTargetSettings is the maximum size of a target's settings as they are stored, in bytes.
 	MaxTargetSettings = 256 << 10
 )
 

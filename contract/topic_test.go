@@ -159,7 +159,7 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 	for _, c := range []struct {
 		patch duly.QueueConfig
 		ref   duly.QueueRef
-		field string // empty: no error
+		field string // field that the error names; "" if the filter is valid
 	}{
 		{duly.QueueConfig{MaxLeased: 5}, group, ""},
 		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 1, Filter: "a=1", Idle: time.Hour,

@@ -17,8 +17,8 @@ func ValidateUpdate(u *duly.Update, maxBody int) error {
 	return f.Err()
 }
 
-// ApplyUpdate changes a stored job by a valid update. It returns [duly.ErrInvalid] if the job
-// would be due after its TTL has ended. The engine must not store the job then.
+// ApplyUpdate changes a stored job by a valid update. It returns [duly.ErrInvalid] if the job would
+// be due after its TTL has ended. In that case the engine must not store the job.
 func ApplyUpdate(u *duly.Update, p *Planned, now time.Time) error {
 	if u.Delay != nil {
 		p.DueAt = DueIn(*u.Delay, now)
@@ -45,7 +45,7 @@ func ApplyUpdate(u *duly.Update, p *Planned, now time.Time) error {
 
 	if u.TTL != 0 {
 		p.TTL, p.ExpiresAt = u.TTL, 0
-		// None only removes the expiry.
+		// None only removes the expiry, so there is no new one to compute.
 		if u.TTL > 0 {
 			p.ExpiresAt = clock.CeilMilli(now.Add(u.TTL))
 		}

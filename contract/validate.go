@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/internal/hook"
 )
 
-// ValidateJob checks everything about a job that needs neither a clock nor a queue. Its error
-// names every bad field. It is [duly.ErrInvalid], or [duly.ErrTooLarge] if only sizes are
-// wrong. maxBody is the engine's bound on a body in bytes, and 0 is [duly.DefaultMaxBody].
+// ValidateJob checks everything about a job that needs neither a clock nor a queue. Its error names
+// every bad field. It is [duly.ErrInvalid], or [duly.ErrTooLarge] if only sizes are wrong. maxBody
+// is the largest body that the engine accepts, in bytes; 0 means [duly.DefaultMaxBody].
 func ValidateJob(j *duly.Job, maxBody int) error {
 	var f BadFields
 	if j.ID != "" {
@@ -28,7 +28,8 @@ func ValidateJob(j *duly.Job, maxBody int) error {
 	if len(j.Headers) > 0 {
 		checkHeaders(&f, j.Headers)
 	}
-	// In a job, a delay of 0 is not set, so it may go with a due time.
+	// In a job, a delay of 0 means that the delay is not set, so it may be combined with a due
+	// time.
 	var delay *time.Duration
 	if j.Delay != 0 {
 		delay = &j.Delay
@@ -80,7 +81,7 @@ type rules struct {
 	retain           time.Duration
 }
 
-// checkRules checks the fields. in precedes their names.
+// checkRules checks the rules of a job or a queue. in is the prefix of the fields' names in errors.
 func checkRules(f *BadFields, in string, r rules) {
 	if r.priority != nil && (*r.priority < duly.MinPriority || *r.priority > duly.MaxPriority) {
 		f.Add(in+"priority", "is %d, must be between %d and %d", *r.priority, duly.MinPriority, duly.MaxPriority)
@@ -92,7 +93,7 @@ func checkRules(f *BadFields, in string, r rules) {
 		f.Add(in+"max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, duly.MaxTries)
 	}
 
-	// The error of a policy names its own field, so only the problem is taken from it.
+	// The error of a policy names another field, so only its problem is used.
 	if err := ValidateBackoff(r.backoff); err != nil {
 		f.Add(in+"backoff", "%s", err.(*duly.Error).Fields[0].Problem)
 	}
@@ -139,7 +140,7 @@ func checkMerge(m duly.Merge, f *BadFields) {
 	if m.MaxWait > 0 && m.Mode != duly.MergeReplace {
 		f.Add("merge.max_wait", "goes with mode replace only")
 	}
-	// Until it is done, the job may be running, and a running job can't be replaced.
+	// With Until done the waiting job may be running, and a running job can't be replaced.
 	if m.Until == duly.UntilDone && m.Mode == duly.MergeReplace {
 		f.Add("merge.until", "done goes with mode keep only")
 	}
@@ -192,8 +193,8 @@ func ValidateLease(lease time.Duration) error {
 }
 
 // ValidateMessage checks everything about a message that needs neither a clock nor a topic. Its
-// error names every bad field. maxBody is the engine's bound on a body in bytes; 0 is
-// [duly.DefaultMaxBody].
+// error names every bad field. maxBody is the largest body that the engine accepts, in bytes; 0
+// means [duly.DefaultMaxBody].
 func ValidateMessage(m *duly.Message, maxBody int) error {
 	var f BadFields
 	f.Take(ValidateTopic(duly.QueueRef{Namespace: m.Namespace, Name: m.Topic}))
@@ -214,7 +215,8 @@ func ValidateMessage(m *duly.Message, maxBody int) error {
 	return f.Err()
 }
 
-// checkDestination checks the form of a destination. The server checks whether it may call it.
+// checkDestination checks the form of a destination. Only the server checks whether it may call the
+// destination.
 func checkDestination(f *BadFields, field, text string) {
 	if name, ok := strings.CutPrefix(text, TargetPrefix); ok {
 		checkTargetName(f, field, name)

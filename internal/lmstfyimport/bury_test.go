@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// settling is an engine with another Settle.
+// settling is an engine whose Settle is replaced by a function of the test.
 type settling struct {
 	contract.Engine
 	settle func(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error)
@@ -50,7 +50,7 @@ func TestLeasedDeadJobIsBuriedByLaterRun(t *testing.T) {
 	}
 }
 
-// C15.29: the report has a refused burial, does not count it, and the next run buries the job.
+// C15.29: the report contains a refused burial, does not count it, and the next run buries the job.
 func TestRefusedBurialIsRepeatedByNextRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -99,8 +99,8 @@ func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return nil, err
 }
 
-// C15.29: the dead jobs of a paused queue stay ready, the report has them, and a later run buries
-// them.
+// C15.29: jobs that were dead in lmstfy stay ready in a paused queue. The report lists them, and a
+// later run buries them.
 func TestDeadJobsOfPausedQueueAreBuriedLater(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -125,7 +125,7 @@ func TestDeadJobsOfPausedQueueAreBuriedLater(t *testing.T) {
 	}
 }
 
-// Dead jobs are buried although other jobs are ready before them, and these stay ready.
+// Dead jobs are buried even if other jobs are ready before them. The other jobs stay ready.
 func TestDeadJobsAreBuriedBeforeReadyJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

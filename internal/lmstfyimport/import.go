@@ -18,7 +18,7 @@ type Importer struct {
 	Source, Admin *Source
 	// Pool is the name of the source among lmstfy's pools.
 	Pool string
-	// Namespaces are the namespaces to import. Empty: all of them.
+	// Namespaces are the namespaces to import. If it is empty, all of them are imported.
 	Namespaces []string
 	// Target returns the engine for a namespace's jobs.
 	Target func(ctx context.Context, namespace string) (contract.Engine, error)
@@ -30,12 +30,12 @@ type Importer struct {
 	Place func(ctx context.Context, namespace string) error
 	// Journal has the jobs that earlier runs have imported.
 	Journal *Journal
-	// DryRun counts and imports nothing.
+	// DryRun makes the import count and store nothing.
 	DryRun bool
 	// Progress, if set, is called from time to time.
 	Progress func(done, total int64)
 
-	now    time.Time // on the source's clock, when a batch was read
+	now    time.Time // time of the source's clock at which a batch was read
 	report Report
 	done   int64
 	total  int64
@@ -45,8 +45,8 @@ type Importer struct {
 type Report struct {
 	Namespaces int `json:"namespaces"`
 	Queues     int `json:"queues"`
-	// Tokens is the number of created tokens, and Limited how many of them have limits. KnownTokens
-	// existed before.
+	// Tokens is the number of created tokens, and Limited the number of those with limits.
+	// KnownTokens is the number of tokens that existed before.
 	Tokens      int `json:"tokens"`
 	Limited     int `json:"limited"`
 	KnownTokens int `json:"known_tokens"`
@@ -83,7 +83,7 @@ func (r *Report) skip(reason, item string) {
 	}
 }
 
-// The reasons why something is not imported.
+// The reasons why an item is not imported.
 const (
 	whyConsumed = "a consumer has its last try; run again after its ttr"
 	whyForm     = "has an unknown form"
@@ -99,7 +99,7 @@ const (
 	whyLimits  = "has invalid limits: "
 )
 
-// Run imports everything. After an error the report has what was imported before.
+// Run imports everything. After an error, the report has the items that were imported before.
 func (im *Importer) Run(ctx context.Context) (Report, error) {
 	err := im.run(ctx)
 	return im.report, err

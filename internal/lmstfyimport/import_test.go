@@ -18,9 +18,9 @@ import (
 
 // queueOfJobs is lmstfy's queue mail of the namespace shop, with jobs of each kind.
 type queueOfJobs struct {
-	ready  []string // in order
-	packed string   // is ready, after the others
-	later  string   // is delayed
+	ready  []string // IDs in the order of the queue
+	packed string   // ID of a job that is ready after the others
+	later  string   // ID of a delayed job
 	dead   []string
 }
 
@@ -206,7 +206,8 @@ func TestSecondRunImportsNoJobAgain(t *testing.T) {
 		t.Errorf("another import's journal: %v", err)
 	}
 
-	// Without a journal a finished job has no ID in the target, so it is a new one.
+	// Without a journal, a finished job is unknown in the target, so it is imported again as a new
+	// job.
 	if got := r.run(r.importer()); got.Known != n-100 || got.Ready != 100 {
 		t.Errorf("without its journal: %+v", got)
 	}

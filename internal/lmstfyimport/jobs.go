@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// page is the number of entries per read. Their bodies are read in batches that fit into
-	// one push.
+	// page is the number of entries in one read. The bodies of the entries are read in batches that
+	// fit into one push.
 	page      = 500
 	maxPasses = 10
 	// batchBytes ends a batch of jobs. A push may have duly.MaxBatchBytes, and its JSON.
@@ -20,7 +20,7 @@ const (
 	batchJobs  = 100
 )
 
-// importLists imports the jobs of a queue's two lists, the dead ones first.
+// importLists imports the jobs of a queue's two lists, the list of dead jobs first.
 func (im *Importer) importLists(ctx context.Context, q duly.QueueRef) error {
 	for _, list := range []struct {
 		key  string
@@ -60,7 +60,7 @@ func (im *Importer) importPass(
 			if seen[items[i]] {
 				continue
 			}
-			// A later pass must not report it again, even if it is unreadable.
+			// A later pass must not report this entry again, even if it is unreadable.
 			seen[items[i]] = true
 			e, ok := unpackEntry(items[i])
 			if !ok {
@@ -124,8 +124,8 @@ func (im *Importer) importTimers(ctx context.Context) error {
 // listed is an entry with its state.
 type listed struct {
 	entry
-	kind duly.State // ready, delayed or dead
-	due  time.Time  // of a delayed one
+	kind duly.State // the state ready, delayed or dead
+	due  time.Time  // due time of a delayed job
 }
 
 // importEntries imports jobs of one queue, in batches.
@@ -171,7 +171,7 @@ func (im *Importer) importBatch(ctx context.Context, q duly.QueueRef, entries []
 		if !ok {
 			continue
 		}
-		// A single body may exceed the limit and is pushed alone.
+		// A single body may exceed the limit. It is pushed alone.
 		if size += len(job.Body); size > batchBytes && len(jobs) > 0 {
 			if err := im.store(ctx, q, jobs); err != nil {
 				return err
@@ -216,7 +216,7 @@ func (im *Importer) convert(q duly.QueueRef, e listed, s stored) (job importJob,
 	case e.tries == 0 && e.due.After(im.now):
 		im.report.skip(whyConsumed, what)
 		return job, false
-	case e.tries == 0: // lmstfy is about to bury it
+	case e.tries == 0: // the consumer has the last try, so lmstfy is about to bury the job
 		job.kind = duly.StateDead
 		return job, true
 	}
@@ -227,7 +227,7 @@ func (im *Importer) convert(q duly.QueueRef, e listed, s stored) (job importJob,
 	if e.kind == duly.StateDelayed {
 		job.Delay = max(0, e.due.Sub(im.now))
 	}
-	// The job would expire in Duly before it is due too.
+	// The job would also expire in duly before it is due.
 	if s.ttl > 0 && s.ttl < job.Delay {
 		im.report.skip(whyExpires, what)
 		return job, false

@@ -37,11 +37,11 @@ func OpenJournal(path, about string) (*Journal, error) {
 func (j *Journal) read(about string) error {
 	header := "duly import lmstfy: " + about
 	lines := bufio.NewReader(j.file)
-	whole := int64(0) // the bytes of whole lines; an incomplete last line is removed
+	whole := int64(0) // number of bytes in complete lines; an incomplete last line is removed
 
 	for n := 0; ; n++ {
 		line, err := lines.ReadString('\n')
-		// The rest of an unreadable journal must not be removed.
+		// If the journal can't be read, its rest must not be removed.
 		if err != nil && err != io.EOF {
 			return err
 		}
@@ -78,7 +78,7 @@ func (j *Journal) read(about string) error {
 
 func otherJournal(path string) error {
 	return contract.Errorf(duly.CodeConflict,
-		"%s is not the journal of this import; choose another --journal, or delete it", path)
+		"%s is not the journal of this import; choose another --journal, or delete the file", path)
 }
 
 // has reports whether a job was imported.

@@ -30,7 +30,7 @@ func TestUnreadableJournalIsKept(t *testing.T) {
 	if err := writeFile(path, text); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0) // so that reads fail
+	file, err := os.OpenFile(path, os.O_WRONLY, 0) // opened for writing only, so that reads fail
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // entry is the entry of a job in a list, or with its queue in the timer set.
 type entry struct {
-	namespace, queue string // in the timer set only
+	namespace, queue string // set only for an entry of the timer set
 	tries            int
 	id               string
 }
@@ -58,7 +58,7 @@ func (u *unpacker) text() (text string) {
 const (
 	plainID     = 26
 	versionedID = plainID + 1
-	firstPacked = "1" // JSON with attributes
+	firstPacked = "1" // means JSON with attributes
 )
 
 // payload is the value of a job's own key in the form with attributes.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// le returns n as two bytes, the low one first.
+// le returns n as two bytes, the lower one first.
 func le(n int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(n))) }
 
 // packed returns texts with their lengths, like lmstfy's struct package packs them.

@@ -22,7 +22,7 @@ type rig struct {
 	source *Source
 	engine *model.Engine
 	clock  *clock.Fake
-	now    time.Time // of the Redis, at the start of the test
+	now    time.Time // time of the Redis at the start of the test
 	ids    int
 }
 
@@ -53,7 +53,7 @@ func (r *rig) id(versioned bool) string {
 	return id
 }
 
-// job stores a job with lmstfy's keys, but in no list. A ttl of 0 is none.
+// job stores a job with lmstfy's keys, but in no list. A ttl of 0 means no ttl.
 func (r *rig) job(ns, q, id, text string, ttl time.Duration) {
 	key := "j/" + ns + "/" + q + "/" + id
 	if ttl > 0 {

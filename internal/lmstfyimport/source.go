@@ -45,7 +45,7 @@ func Open(ctx context.Context, url string) (*Source, error) {
 // Close closes the connection.
 func (s *Source) Close() { s.client.Close() }
 
-// failed converts an error of the source to one of the contract.
+// failed converts an error of the source to an error of the contract.
 func failed(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -61,9 +61,9 @@ func failed(err error) error {
 	return &duly.Error{Code: duly.CodeUnavailable, Message: "lmstfy's Redis was not reached", Cause: err}
 }
 
-// unexpected returns the error of an answer in another form than the command's.
+// unexpected returns the error for an answer that does not have the form of the command's answers.
 func unexpected(command string) error {
-	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in an unknown form; is it a Redis?",
+	return contract.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in an unknown form; check that the URL points to a Redis",
 		command)
 }
 
@@ -167,8 +167,8 @@ type limiter struct {
 	Interval int64 `json:"interval"`
 }
 
-// limits returns the limits of a pool's tokens, by NAMESPACE/TOKEN. Unreadable limits become invalid
-// ones.
+// limits returns the limits of a pool's tokens, by NAMESPACE/TOKEN. Limits that can't be read are
+// returned as invalid limits.
 func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.Limits, error) {
 	stored, err := s.do(ctx, "HGETALL", "__throttler_keys__").AsStrMap()
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]contract.L
 // stored is the value of a job's own key.
 type stored struct {
 	text string
-	ttl  time.Duration // remaining; 0 means none
+	ttl  time.Duration // remaining ttl; 0 means no ttl
 	gone bool
 }
 

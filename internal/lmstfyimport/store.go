@@ -43,7 +43,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []importJob
 		}
 	}
 
-	// Dead jobs come first, so that a reserve for them gets no live ones.
+	// Dead jobs are buried first, so that a reserve for them gets no live jobs.
 	if err := im.bury(ctx, engine, q, dead); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (im *Importer) count(kind duly.State) {
 // keepDead creates a new queue without a limit on dead letters, as the lmstfy API does.
 func keepDead(ctx context.Context, engine contract.Engine, q duly.QueueRef) error {
 	stats, err := engine.Stats(ctx, q)
-	// A queue that is in use keeps its settings.
+	// The settings of a queue that is in use are not changed.
 	if err != nil || stats.Counters.Pushed > 0 {
 		return err
 	}
@@ -92,7 +92,7 @@ func (im *Importer) push(
 	var results []duly.PushResult
 	for try := 1; ; try++ {
 		results, err = engine.Push(ctx, plain)
-		// Jobs have their IDs, so a repeated push creates no second job.
+		// All jobs have IDs, so a repeated push creates no second job.
 		if err == nil || try == maxPushes || !errors.Is(err, duly.ErrUnavailable) {
 			break
 		}
@@ -120,7 +120,7 @@ func (im *Importer) push(
 			states[jobs[i].ID] = r.State
 		}
 		switch kind := jobs[i].kind; {
-		case kind == duly.StateDead: // the journal gets it after the bury
+		case kind == duly.StateDead: // the journal gets the job after the bury
 			continue
 		case existed:
 			im.report.Known++
@@ -168,7 +168,7 @@ func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.Que
 		case duly.StateDead, duly.StateDone, duly.StateNone:
 			im.report.Known++
 			imported = append(imported, id)
-		default: // even a leased job, because its lease may have run out
+		default: // even a leased job, because its lease may have run out since
 			open[id] = nil
 		}
 	}
@@ -190,8 +190,8 @@ func (im *Importer) bury(ctx context.Context, engine contract.Engine, q duly.Que
 	return errors.Join(err, im.Journal.add(q, imported))
 }
 
-// reportUnburied reports a ready or leased job that was not buried. done reports that nothing more
-// can be done about it.
+// reportUnburied reports a ready or leased job that was not buried. done reports whether nothing
+// more can be done about the job.
 func (im *Importer) reportUnburied(
 	ctx context.Context, engine contract.Engine, q duly.QueueRef, id string, was duly.State, refused error,
 ) (done bool, err error) {
@@ -200,9 +200,9 @@ func (im *Importer) reportUnburied(
 		return false, err
 	}
 
-	why := whyLeased // by an interrupted run, or by a consumer
+	why := whyLeased // leased by an interrupted run, or by a consumer
 	switch {
-	case job.State == duly.StateDead: // its lease has run out, and with it its only try
+	case job.State == duly.StateDead: // the lease of its only try has run out
 		im.report.Known++
 		return true, nil
 	case refused != nil:
@@ -224,7 +224,7 @@ func (im *Importer) buryAll(
 ) (buried []string, err error) {
 	for len(open) > 0 {
 		got, err := engine.Reserve(ctx, duly.ReserveParams{
-			// A larger batch would lease more jobs of others.
+			// A larger batch would lease more jobs of other callers.
 			Namespace: q.Namespace, Queues: []string{q.Name}, Max: max(len(open), 2), Lease: buryLease,
 		})
 		if err != nil || len(got) == 0 {
@@ -233,7 +233,7 @@ func (im *Importer) buryAll(
 
 		outcomes := make([]duly.SettleRequest, len(got))
 		for i, d := range got {
-			// Jobs that are not to be buried go back at once.
+			// Jobs that must not be buried are released at once.
 			outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
 			if _, ours := open[d.ID]; ours {
 				outcomes[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Bury, Error: deadReason}
@@ -255,7 +255,8 @@ func (im *Importer) buryAll(
 				buried = append(buried, d.ID)
 			}
 		}
-		// No progress: the rest is leased or hidden by jobs with a higher priority.
+		// Without progress, the remaining jobs are leased, or hidden by jobs with a higher
+		// priority.
 		if len(buried) == before {
 			return buried, nil
 		}

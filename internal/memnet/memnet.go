@@ -22,7 +22,7 @@ func Listen() *Listener {
 }
 
 // Dial connects to the listener; the address is ignored. It can be used as the DialContext of a
-// net/http.Transport. After Close it fails as a refused connection does.
+// net/http.Transport. After Close, Dial fails like a refused connection.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
 	var err error
@@ -48,7 +48,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It may be called again.
+// Close implements net.Listener. Close may be called repeatedly.
 func (l *Listener) Close() error {
 	l.close.Do(func() { close(l.closed) })
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// suite makes model engines that step nothing by themselves.
+// suite creates model engines that make no steps by themselves.
 func suite() enginetest.Suite {
 	return enginetest.Suite{
 		Bubble: true,
@@ -31,8 +31,8 @@ func TestShardedContract(t *testing.T) {
 	s.Run(t)
 }
 
-// The model agrees with itself whatever it does; what this shows is that the
-// scripts bring every transition about, and that the model never panics.
+// The model is compared with itself, so results always agree. The test shows that the scripts cause
+// every transition, and that the model never panics.
 func TestModelAgreesWithItself(t *testing.T) {
 	t.Parallel()
 	suite().Model(t)

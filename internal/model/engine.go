@@ -20,21 +20,20 @@ type Config struct {
 	// MaxQueues is the bound on a namespace's queues. Default
 	// duly.DefaultMaxQueues.
 	MaxQueues int
-	// Shards is how many parts a queue gets that is made without saying.
-	// Default 1.
+	// Shards is the number of shards of a queue whose creator names none. Default 1.
 	Shards int
-	// OneShard refuses more than one, as SQLite does.
+	// OneShard makes the engine refuse queues with more than one shard, as SQLite does.
 	OneShard bool
-	// First returns the shard that a Reserve begins at, for tests that compare
-	// with an engine which has chosen. If the engine delivered nothing of the
-	// queue, the shard is not known: a suspect may have ended its Reserve, so the
-	// model begins at one. Default: a random shard.
+	// First returns the shard that a Reserve begins at, for tests that compare the model with an
+	// engine that has chosen a shard. If that engine delivered no job of the queue, known is false.
+	// A suspect job may have ended its Reserve, so the model then begins at a shard with a suspect.
+	// Default: a random shard.
 	First func(duly.QueueRef) (shard int, known bool)
 	// Publish returns the shard for the messages of a Publish to that topic which
 	// may go to any, for the same tests. Default: a random shard.
 	Publish func(duly.QueueRef) (shard int, known bool)
-	// Manual leaves time to Reserve and Step: run-out leases are not taken
-	// back by the engine itself.
+	// Manual leaves the progress of time to Reserve and Step: the engine itself takes back no
+	// expired leases.
 	Manual bool
 }
 
@@ -45,7 +44,7 @@ type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
 	closed bool
-	queues map[duly.QueueRef]*queue // the groups of topics included
+	queues map[duly.QueueRef]*queue // all queues, including the groups of topics
 	topics map[duly.QueueRef]*topic
 	tokens map[[32]byte]contract.Token
 	// placements are by namespace.
@@ -53,20 +52,20 @@ type Engine struct {
 	targets    map[targetKey]contract.Target
 	// targetCounts are how many named targets a namespace has.
 	targetCounts map[string]int
-	// windows is what was counted under the tokens' limits, watchers who is
-	// rung when a token has changed.
+	// windows has the calls that were counted under the tokens' limits. watchers has the channels
+	// that get a signal when a token has changed.
 	windows  map[spent]contract.LimitWindow
 	watchers map[chan struct{}]struct{}
 	// moves counts every transition by event, from and to.
 	moves map[Move]int
 
-	waiters []*waiter     // oldest first
-	changed chan struct{} // closed at the next change, if somebody waits for one
+	waiters []*waiter     // waiting calls, the oldest first
+	changed chan struct{} // closed at the next change, if a caller waits for a change
 	timer   clock.Timer
 	cancels cancels.Hub
 }
 
-// Move is one transition that was made.
+// Move is one kind of state transition.
 type Move struct {
 	Event    contract.Event
 	From, To duly.State
@@ -115,7 +114,7 @@ func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.
 	return e.cancels.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
-// Moves is how often each transition was made so far.
+// Moves returns the number of times that each transition has been made.
 func (e *Engine) Moves() map[Move]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +138,7 @@ func (e *Engine) Close() error {
 		e.timer.Stop()
 	}
 
-	// A waiter returns ErrClosed, because closed is set and nothing woke it.
+	// A waiter returns ErrClosed, because closed is set and it was not woken for a job.
 	for _, w := range e.waiters {
 		close(w.done)
 	}
@@ -173,7 +172,7 @@ func (e *Engine) begin(ctx context.Context) error {
 
 // end wakes whom the operation has made something deliverable for.
 func (e *Engine) end() {
-	// The lock is still held: a waiter that wakes must find what the operation has changed.
+	// The lock is still held, because a woken waiter must find what the operation has changed.
 	e.wake()
 	e.notify()
 	e.mu.Unlock()
@@ -184,7 +183,7 @@ func (e *Engine) now() (time.Time, int64) {
 	return t, clock.Milli(t)
 }
 
-// find is the queue, or nil for an unknown one.
+// find returns the queue, or nil if it is unknown.
 func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
 
 // known returns an error for the name of a topic or of an unknown group. An unknown
@@ -220,14 +219,15 @@ func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error)
 	return e.find(ref), nil
 }
 
-// usual is the configuration of a queue that was never configured.
+// usual returns the configuration of a queue that was never configured.
 func (e *Engine) usual() duly.QueueConfig {
 	c := contract.DefaultQueueConfig()
 	c.Shards = e.cfg.Shards
 	return c
 }
 
-// make finds or makes the queue; ErrFull if the namespace has no room for it.
+// make returns the queue, and creates it if necessary. It returns ErrFull if the namespace has no
+// room for another queue.
 func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	ref = ref.Normal()
 	if q := e.queues[ref]; q != nil {
@@ -244,7 +244,7 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	q := newQueue(ref, cfg, e.moves)
 	e.queues[ref] = q
 
-	// A dispatcher watches the list of push queues, and this may be a new one of them.
+	// A dispatcher watches the list of push queues, and this may be a new push queue.
 	e.pushChanged(q)
 	return q, nil
 }

@@ -80,7 +80,8 @@ func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireRe
 	t, now := e.now()
 	r := q.schedule(item.Name)
 
-	// A nil record reaches Refuses too, so that it alone decides about a deleted schedule.
+	// A nil record is passed to Refuses as well, so that Refuses alone decides about a deleted
+	// schedule.
 	var record *contract.ScheduleRecord
 	if r != nil {
 		record = &r.ScheduleRecord
@@ -124,8 +125,8 @@ func (e *Engine) pushRun(q *queue, item *contract.FireItem, previous int64, t ti
 	return q.store(p, duly.NewNumber(), clock.Milli(t))
 }
 
-// fireDue fires due ticks of a shard once, as one process does. more reports that another
-// round finds some.
+// fireDue fires the due ticks of a shard once, as one process does. more reports whether another
+// round would find due ticks.
 func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 	if !e.canFire(s) {
 		return false
@@ -141,7 +142,8 @@ func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 
 		timing, err := schedule.Timing(&r.Schedule)
 
-		// A bad zone or expression stays bad. The hold keeps it from being tried at every operation.
+		// An invalid zone or expression stays invalid. The hold keeps it from being tried at every
+		// operation.
 		if err != nil {
 			r.holdFor(contract.FullPause, mono)
 			continue
@@ -167,9 +169,9 @@ func (e *Engine) fireAll(q *queue) {
 	}
 }
 
-// canFire reports whether a tick of the shard is due and not left alone.
+// canFire reports whether a tick of the shard is due and not held.
 func (e *Engine) canFire(s *shard) bool {
-	// Every operation asks this, and most shards have no schedules.
+	// Every operation calls canFire, and most shards have no schedules.
 	if len(s.schedules.byTick) == 0 {
 		return false
 	}
@@ -177,18 +179,18 @@ func (e *Engine) canFire(s *shard) bool {
 	return s.schedules.canFire(now, e.cfg.Clock.Mono())
 }
 
-// tickMoments calls soonest with moments at which ticks of the queue can fire, the next one
-// included.
+// tickMoments calls soonest with moments at which ticks of the queue can fire, including the next
+// tick.
 func (e *Engine) tickMoments(q *queue, now int64, soonest func(int64)) {
 	mono := e.cfg.Clock.Mono()
 	for _, s := range q.shards {
 		for _, r := range s.schedules.byTick {
-			// Schedules without a tick sort last, so none follows.
+			// Schedules without a tick sort last, so no schedule with a tick follows.
 			if r.place() == noTick {
 				break
 			}
 			if r.place() > now {
-				soonest(r.place()) // all others are later
+				soonest(r.place()) // all further ticks are later
 				break
 			}
 			soonest(now + clock.Millis(r.held(mono)))

@@ -10,25 +10,25 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A group is a queue whose jobs are the messages that it holds, and its dead copies.
-// This file creates groups, hands out their messages and finds them by ID. Seek is in
-// group_seek.go, Stats and Check in group_stats.go.
+// A group is a queue whose jobs are the messages that it holds, and its dead copies. This file
+// creates groups, delivers their messages and finds the messages by ID. Seek is in group_seek.go,
+// Stats and Check in group_stats.go.
 
 // group has the fields of a queue that only a group needs, over all shards.
 type group struct {
 	topic     *topic
-	called    int64            // when it was made or last reserved from
-	consumers map[string]int64 // → its last call
+	called    int64            // time at which the group was created or last reserved from
+	consumers map[string]int64 // time of each consumer's last call
 }
 
 // reader has the fields of a shard that only a group needs.
 type reader struct {
 	log    *log
 	filter []duly.Condition
-	cursor uint64 // the ordinal of the last message that was handed out or passed over
+	cursor uint64 // ordinal of the last message that was delivered or skipped
 	stats  duly.GroupStats
-	held   *set            // the messages of the log that it holds, by position
-	copies map[string]*job // the dead, by position
+	held   *set            // the log's messages that the group holds, by position
+	copies map[string]*job // dead messages, by position
 }
 
 // notForGroup refuses an operation that a group does not have.
@@ -84,7 +84,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	return false, nil
 }
 
-// places finds a From in every shard. It returns [duly.ErrInvalid] for a From ahead
+// places finds the position of a From in every shard. It returns [duly.ErrInvalid] for a From ahead
 // of the log.
 func (t *topic) places(from duly.From, parts contract.FromParts, now time.Time) ([]place, error) {
 	if aheadOf(parts, now) {
@@ -111,7 +111,8 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 			cursor: max(places[i].wanted, l.first()) - 1,
 		}
 
-		// A group counts what already lies beyond its cursor as entered, so that its equation holds.
+		// Messages that are already beyond the cursor of a new group count as entered, so that the
+		// equation of its counters holds.
 		s.reader.stats.Entered = s.lag()
 		g.shards = append(g.shards, s)
 	}
@@ -120,10 +121,11 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 	return g
 }
 
-// applyConfig copies the configuration's values to all held messages, and makes the
-// blocked ones ready if the group has no order.
+// applyConfig copies the configuration's values to all held messages, and makes the blocked
+// messages ready if the group has no order.
 func (s *shard) applyConfig() {
-	s.reader.filter, _ = contract.FilterConditions(s.cfg.Group.Filter) // Configure has validated it
+	// Configure has validated the filter, so the error is impossible
+	s.reader.filter, _ = contract.FilterConditions(s.cfg.Group.Filter)
 
 	// A held message has no settings of its own (C12.85). It follows the group's.
 	for _, set := range s.sets {
@@ -135,7 +137,7 @@ func (s *shard) applyConfig() {
 		return
 	}
 
-	// Without an order no message holds a key, so none has a reason to stay blocked.
+	// Without an order no message holds a key, so no message stays blocked.
 	clear(s.heads)
 
 	// firstOf copies the jobs first, because move changes the set.
@@ -155,8 +157,8 @@ func (q *queue) mayOrder(order duly.GroupOrder) error {
 		return nil
 	}
 
-	// Without an order the messages of a key may be leased in any order. Order by key can start
-	// only when none of them is held (C12.103).
+	// Without an order the messages of a key may be leased in any order. So the group can change to
+	// order by key only when it holds no message (C12.103).
 	held := 0
 	for _, s := range q.shards {
 		held += s.held()
@@ -185,7 +187,7 @@ func (g *group) reserved(consumer string, now int64) {
 
 func forgotten(at, now int64) bool { return past(at+clock.Millis(duly.ConsumerMemory), now) }
 
-// parked reports whether the group was idle for too long. It then needs no message.
+// parked reports whether the group was idle for too long. A parked group needs no message.
 func (q *queue) parked(now int64) bool {
 	idle := q.cfg.Group.Idle
 	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
@@ -199,13 +201,14 @@ func (s *shard) lag() int64 { return int64(len(s.beyondCursor())) }
 // room returns how many more messages the group may hold.
 func (s *shard) room() int { return max(0, s.cfg.Group.MaxHeld-s.held()) }
 
-// fromGroup takes up to n messages of a group. Ready messages come first. While there
-// are new messages, ready ones get at most half of the call, new ones come next, and
-// ready ones fill the rest. more reports that passing over messages stopped at its bound.
+// fromGroup takes up to n messages of a group. Ready messages come first. While there are new
+// messages, ready messages fill at most half of the call. New messages come next, and further ready
+// messages fill the rest. more reports whether skipping messages stopped at its limit.
 func (t *taking) fromGroup(s *shard, n int) (more bool) {
 	more = s.reader.log.enterDue(t.now)
 
-	// end is what t.left is when n are taken, so both kinds of message share one bound.
+	// end is the value of t.left when n messages are taken, so that both kinds of messages share
+	// one limit.
 	end := t.left - n
 
 	// New messages would starve behind retries without a part of the call (C12.88).
@@ -214,7 +217,7 @@ func (t *taking) fromGroup(s *shard, n int) (more bool) {
 		more = t.leaseNew(s, t.left-end) || more
 	}
 
-	// Whatever new messages left over goes to the ready ones.
+	// Ready messages fill the places that new messages left free.
 	t.leaseReady(s, t.left-end)
 	return more
 }
@@ -225,12 +228,13 @@ func (t *taking) leaseNew(s *shard, n int) (more bool) {
 	for passed := 0; n > 0 && s.room() > 0 && s.lag() > 0 && !t.full; {
 		m := s.beyondCursor()[0]
 
-		// This comes before the cursor moves: a message that does not fit must stay beyond it.
+		// The check comes before the cursor moves, because a message that does not fit must stay
+		// beyond the cursor.
 		if t.full = len(t.got) > 0 && t.bytes+len(m.Body) > duly.MaxBatchBytes; t.full {
 			return false
 		}
 
-		// One step passes over a bounded number of messages (C12.118).
+		// One step skips a limited number of messages (C12.118).
 		if passed == duly.MaxPassed {
 			return true
 		}
@@ -265,20 +269,21 @@ func (s *shard) hold(m *message, now int64) *job {
 	return j
 }
 
-// unread counts the new messages that a Reserve may find, up to most. Messages that the
-// filter passes over count as one: until a Reserve has passed them the log keeps them, and
-// a full topic could not take the message that the group waits for.
+// unread counts the new messages that a Reserve may find, up to most. Messages that the filter
+// skips count as one message. The log keeps them until a Reserve has skipped them, and until then a
+// full topic could not store the message that the group waits for.
 func (s *shard) unread(now int64, most int) (n int) {
 	room, filtered := s.room(), false
 
-	// Of the new messages of one key only the first is deliverable, so busy counts each key once.
+	// Of the new messages with one key only the first is deliverable, so busy counts each key once.
 	busy := map[string]bool{}
 	for m := range s.waiting(now) {
 		if n >= most || room == 0 {
 			break
 		}
 
-		// This comes before room: a filtered message takes no place in the group.
+		// The filter is checked before the room, because a skipped message takes no place in the
+		// group.
 		if !contract.Matches(s.reader.filter, m.Key, m.Headers) {
 			filtered = true
 			continue
@@ -316,8 +321,8 @@ func (s *shard) waiting(now int64) iter.Seq[*message] {
 	}
 }
 
-// holds returns the job that is this message of the log; nil if the group does not
-// hold it, or holds a copy that it has requeued.
+// holds returns the job for this message of the log. It returns nil if the group does not hold the
+// message, or holds a requeued copy of it.
 func (s *shard) holds(m *message) *job {
 	if j := s.byNumber[m.position]; j != nil && !j.requeued {
 		return j
@@ -363,7 +368,7 @@ func (s *shard) floor() uint64 {
 	return s.reader.cursor + 1
 }
 
-// checkID refuses an ID in a group that is not a position of its topic.
+// checkID returns an error for an ID that is not a position of the group's topic.
 func (q *queue) checkID(id string) error {
 	if q == nil || q.group == nil {
 		return nil
@@ -375,8 +380,8 @@ func (q *queue) checkID(id string) error {
 	return nil
 }
 
-// lookUp finds a job by its ID. If a group both holds a message and has a dead copy of
-// it, lookUp returns the held one.
+// lookUp finds a job by its ID. If a group both holds a message and has a dead copy of it, lookUp
+// returns the held message.
 func (q *queue) lookUp(id string) (*shard, *job) {
 	if q == nil {
 		return nil, nil

@@ -25,7 +25,8 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 
 	t, now := e.now()
 
-	// All shards are placed before one moves: an invalid target changes nothing.
+	// The positions in all shards are found before a cursor moves, so an invalid target changes
+	// nothing.
 	places, err := q.group.topic.places(to, parts, t)
 	if err != nil {
 		return r, err
@@ -40,7 +41,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 		s.reader.log.noteHolder(now)
 	}
 
-	// The receipts of all held messages are void, so their workers must ask.
+	// The receipts of all held messages become invalid, so their workers must check their leases.
 	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return r, nil
 }
@@ -49,7 +50,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
 	skipped = int64(s.held())
 
-	// Dead copies survive a Seek: they are apart from the log (C12.111).
+	// Dead copies survive a Seek, because they do not depend on the log (C12.111).
 	for _, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased} {
 		for _, j := range firstOf(s.sets[state].all(), s.size(state)) {
 			// firstOf copies the jobs first, because giveUp changes the set.
@@ -60,7 +61,8 @@ func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
 	// No held message is left, so no key is busy.
 	clear(s.heads)
 
-	// The lag before and after separates replay from skip. Their sum keeps the group's equation.
+	// The lag before and after the Seek shows how many messages are replayed and how many are
+	// skipped. The sum keeps the equation of the group's counters.
 	before := s.lag()
 	s.reader.cursor = cursor
 	if moved := s.lag() - before; moved > 0 {

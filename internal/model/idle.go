@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Idle blocks until that many calls of Wait are under way and no job is
-// leased: workers which have nothing left to do are in such a state. It
-// answers [duly.ErrClosed], or the context's error.
+// Idle blocks until that many calls of Wait are under way and no job is leased: that is the state
+// when all workers have nothing left to do. It returns [duly.ErrClosed], or the context's error, if
+// it ends earlier.
 func (e *Engine) Idle(ctx context.Context, waiters int) error {
 	for {
 		if err := e.begin(ctx); err != nil {
@@ -51,15 +51,15 @@ func (e *Engine) leased() (n int) {
 	return n
 }
 
-// NextMoment is the next moment of the clock at which anything may happen by
-// itself: a job or a tick is due, a lease or a Wait ends, a limit opens.
+// NextMoment is the next moment of the clock at which the engine may change by itself, because a
+// job or a tick becomes due, a lease or a Wait ends, or a limit opens.
 func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, now := e.now()
 	next := int64(0)
 
-	// A moment that has passed already is no reason for the clock to move.
+	// A moment in the past is no reason for the clock to move.
 	soonest := func(at int64) {
 		if at > now && (next == 0 || at < next) {
 			next = at

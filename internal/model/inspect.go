@@ -101,8 +101,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 	return first.info(duly.StateReady, true), nil
 }
 
-// dueJobs walks the delayed jobs whose moment has come and which no step has
-// moved yet.
+// dueJobs yields the delayed jobs that are due and that no step has moved yet.
 func (s *shard) dueJobs(now int64) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for j := range s.sets[duly.StateDelayed].all() {
@@ -114,17 +113,17 @@ func (s *shard) dueJobs(now int64) iter.Seq[*job] {
 	}
 }
 
-// nextDue is the first delayed job whose moment lies ahead.
+// nextDue returns the first delayed job that is not due yet.
 func (s *shard) nextDue(now int64) *job {
-	place := &job{Planned: contract.Planned{DueAt: now + 1}} // before any number
+	place := &job{Planned: contract.Planned{DueAt: now + 1}} // sorts before any number
 	for j := range s.sets[duly.StateDelayed].behind(place) {
 		return j
 	}
 	return nil
 }
 
-// readyJobs walks the jobs that are ready by the clock: what is stored so, in
-// order, and then what is due.
+// readyJobs yields the jobs that are ready by the clock: first those that are stored as ready, in
+// order, and then the due ones.
 func (s *shard) readyJobs(now int64) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for _, jobs := range []iter.Seq[*job]{s.sets[duly.StateReady].all(), s.dueJobs(now)} {
@@ -150,7 +149,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	}
 	_, now := e.now()
 
-	// These are per queue. The loop below adds only what every shard has.
+	// These fields belong to the queue. The loop below adds the fields of each shard.
 	st.Delivery, st.Closing = q.cfg.Delivery, q.closing(now)
 	for _, s := range q.shards {
 		s.addStats(&st, now)
@@ -173,7 +172,8 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	}
 	page.Next = names.Next
 	for _, name := range names.Names {
-		// Each queue is read by a call of its own, so an error of one stays with it (C4.94).
+		// Each queue is read in a separate call, so an error of one queue does not affect the
+		// others (C4.94).
 		page.Queues = append(page.Queues, contract.ReadQueueStats(ctx, e, duly.QueueRef{Namespace: namespace, Name: name}))
 	}
 	return page, nil
@@ -244,14 +244,13 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfi
 	return cfg, nil
 }
 
-// cursor is the place behind which a list goes on: everything that any set
-// sorts by.
+// cursor is the position after which a list continues. It has the sort keys of all sets.
 type cursor struct {
 	State    duly.State
 	Shard    int
 	Key      string
 	Priority int
-	At       int64 // due, lease end or finished
+	At       int64 // due time, lease end or finish time
 	Number   string
 }
 
@@ -263,7 +262,7 @@ func cursorOf(j *job, shard int) string {
 	case duly.StateDead, duly.StateDone:
 		c.At = j.finished
 	}
-	text, _ := json.Marshal(c) // plain fields: can't fail
+	text, _ := json.Marshal(c) // impossible to fail, because all fields are plain
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
@@ -272,7 +271,7 @@ func placeOf(text string, state duly.State) (*job, int, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor
 
-	// The cursor of another state would point into a set with another order.
+	// A cursor of another state is invalid, because the sets have different orders.
 	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
 		return nil, 0, contract.BadCursor()
 	}
@@ -311,7 +310,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	return page(q.walk(p.State, from, shard), p), nil
 }
 
-// walk is the jobs of one state behind a place, shard by shard.
+// walk yields the jobs of one state after a position, shard by shard.
 func (q *queue) walk(state duly.State, from *job, first int) iter.Seq2[int, *job] {
 	// A cursor with a shard beyond the last one yields an empty page.
 	return func(yield func(int, *job) bool) {
@@ -339,7 +338,7 @@ func page(jobs iter.Seq2[int, *job], p duly.ListParams) (page duly.ListPage) {
 
 		// The first job always fits: a larger body is a page of its own (C4.6).
 		if n := len(page.Jobs); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
-			// next is the last job of the page, so a cursor is set only if another job follows.
+			// next is the last job of the page. The cursor is set only if another job follows.
 			page.Next = next
 			break
 		}

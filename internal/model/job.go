@@ -14,24 +14,26 @@ type job struct {
 	contract.Planned
 	number           duly.Number
 	state            duly.State
-	ended            uint64 // deliveries that have ended: the fence
+	ended            uint64 // number of ended deliveries, which makes old receipts invalid
 	failures, stalls int
 	leaseEnd         int64
-	finished         int64 // when it became dead or done
+	finished         int64 // time at which the job became dead or done
 	lastError        string
 	result           []byte
-	isMessage        bool // it is a message that a group holds, or its dead copy
-	requeued         bool // and it was dead: it is a copy of its own, and holds nothing in the log
-	overtaken        bool // leased, and a later push under replace has taken its merge key
+	isMessage        bool // whether the job is a message that a group holds, or its dead copy
+	// Whether the message was dead and was requeued, so that it is a copy and needs no message in
+	// the log.
+	requeued bool
+	// Whether the job is leased, and a later push in replace mode has taken its merge key.
+	overtaken bool
 }
 
-// past reports whether a moment that ends something is over: the last
-// millisecond still counts.
+// past reports whether an end time has passed. The last millisecond still counts as not over.
 func past(end, now int64) bool { return now > end }
 
-// end is the moment whose passing ends the job: that of its TTL while it
-// waits, that of Retain when it is done; 0 for none. A lease stops the TTL's
-// hand.
+// end returns the time at which the job is dropped: the end of its TTL while it waits, and the end
+// of Retain when it is done. It returns 0 if the job has no such end. During a lease the TTL is
+// suspended.
 func (j *job) end() int64 {
 	switch {
 	case j.state.Waiting():
@@ -53,8 +55,8 @@ func (s *shard) receipt(j *job) duly.Receipt {
 	return contract.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }
 
-// dueIn returns the due moment of a job that a moment was found for. A message
-// has its entry time unless it is delayed, so that ready ones sort by position.
+// dueIn returns the due time of a job in a state. A message has its entry time, unless it is
+// delayed, so that ready messages sort by position.
 func (j *job) dueIn(state duly.State, due int64) int64 {
 	if j.isMessage && state != duly.StateDelayed {
 		return j.PushedAt
@@ -67,13 +69,13 @@ func (j *job) dueIn(state duly.State, due int64) int64 {
 func (j *job) public(state duly.State, body bool) duly.Job {
 	p := j.Job
 
-	// The model keeps its maps and slices to itself. Headers and body are therefore cloned.
+	// The model's maps and slices must not be shared, so headers and body are cloned.
 	p.Headers, p.Body = maps.Clone(j.Headers), nil
 	if body {
 		p.Body = slices.Clone(j.Body)
 	}
 
-	// A reader gets the due time alone: a Delay would count from a push that is over.
+	// A reader gets only the due time, because a Delay would count from a push in the past.
 	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.dueIn(state, j.DueAt)), false
 	return p
 }

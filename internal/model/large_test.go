@@ -10,9 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// Users' tests may well push 100 000 jobs. Whatever is done with them, no
-// single operation may look at all of them each time: that would take minutes
-// here instead of seconds.
+// Users' tests may push 100 000 jobs. No operation may visit all jobs each time, because this test
+// would then take minutes instead of seconds.
 func TestLargeQueueIsUsable(t *testing.T) {
 	t.Parallel()
 	n := 100_000
@@ -29,7 +28,7 @@ func TestLargeQueueIsUsable(t *testing.T) {
 		l.fill(j, n)
 	}
 
-	waited := l.wait("none") // a waiter looks at every change
+	waited := l.wait("none") // a waiter is checked at every change
 	l.take("plain", n, duly.Ack)
 	l.clock.Advance(time.Minute)
 	l.take("later", n, duly.Bury)
@@ -37,7 +36,7 @@ func TestLargeQueueIsUsable(t *testing.T) {
 	l.take("later", n, duly.Ack)
 	l.take("keyed", 1000, duly.Nack)
 	l.purge("keyed")
-	l.fill(duly.Job{Queue: "none"}, 1) // before the waiter's own time is over
+	l.fill(duly.Job{Queue: "none"}, 1) // ends the Wait before its timeout
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
@@ -90,14 +89,14 @@ func (l *large) wait(queue string) <-chan error {
 	return done
 }
 
-// take takes n jobs in batches and ends their deliveries.
+// take reserves n jobs in batches and settles the deliveries.
 func (l *large) take(queue string, n int, as duly.Settlement) {
 	l.Helper()
 	for taken := 0; taken < n; {
 		ds, err := l.e.Reserve(l.Context(), duly.ReserveParams{Queues: []string{queue}, Max: 100})
 		l.must(err)
 		if len(ds) == 0 {
-			l.clock.Advance(time.Hour / 2000) // the next try of a key's head
+			l.clock.Advance(time.Hour / 2000) // time until the next try of a key's first job
 		}
 
 		outcomes := make([]duly.SettleRequest, len(ds))

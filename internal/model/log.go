@@ -14,19 +14,20 @@ import (
 type log struct {
 	topic *topic
 	index int
-	// messages have consecutive ordinals: only the oldest are ever deleted.
+	// messages have consecutive ordinals: because only the oldest messages are ever deleted.
 	messages []*message
 	// last is the position of the last message that entered, stored or not.
 	last contract.PositionParts
 	// delayed messages have not entered the log. Sorted by (due, turn).
 	delayed []*message
 	turns   int
-	// seen has the IDs that were published with dedupe; order has the same by age.
+	// seen has the IDs that were published with dedupe. order has the same IDs, sorted by age.
 	seen     map[string]*seen
 	order    []*seen
-	bytes    int64 // of all messages, including the delayed ones
+	bytes    int64 // bytes of all messages, including the delayed ones
 	counters duly.TopicStats
-	// holder is the group at the floor, since is when it got there.
+	// holder is the group at the floor, which is the group that needs the oldest message. since is
+	// the time at which it got there.
 	holder string
 	since  int64
 }
@@ -35,14 +36,14 @@ type log struct {
 type message struct {
 	duly.Message
 	due  int64
-	turn int // the order of Publish among delayed ones
-	// In the log:
+	turn int // order of the publishes, for delayed messages
+	// The following fields are set when the message is in the log.
 	position duly.Position
 	ordinal  uint64
 	entered  int64
 }
 
-// seen is an ID that was published.
+// seen is an ID that was published with dedupe.
 type seen struct {
 	at      int64
 	message *message
@@ -64,8 +65,8 @@ func (m *message) entry() contract.Entry {
 	return e
 }
 
-// first returns the ordinal of the oldest stored message, or of the next one to enter
-// if there is none.
+// first returns the ordinal of the oldest stored message, or that of the next message to enter if
+// the log is empty.
 func (l *log) first() uint64 { return l.last.Ordinal + 1 - uint64(len(l.messages)) }
 
 // from returns the stored messages from an ordinal on.
@@ -76,7 +77,7 @@ func (l *log) from(ordinal uint64) []*message {
 	return l.messages[min(ordinal-l.first(), uint64(len(l.messages))):]
 }
 
-// at returns the stored message at a position, nil if there is none.
+// at returns the stored message at a position, or nil if there is none.
 func (l *log) at(p duly.Position) *message {
 	parts := contract.PositionPartsOf(p)
 	if parts.Ordinal < l.first() {
@@ -102,14 +103,13 @@ func (l *log) enter(m *message, now int64) {
 	}
 }
 
-// step lets the due messages enter, and deletes what no group needs.
+// step lets the due messages enter the log, and deletes messages that no group needs.
 func (l *log) step(now int64) (more bool) {
 	more = l.enterDue(now)
 	return l.trim(now) || more
 }
 
-// enterDue lets due messages enter in their order. more reports that it stopped at its
-// bound.
+// enterDue lets due messages enter in their order. more reports whether it stopped at its limit.
 func (l *log) enterDue(now int64) (more bool) {
 	for n := 0; len(l.delayed) > 0 && l.delayed[0].due <= now; n++ {
 		if n == stepBound {
@@ -135,7 +135,7 @@ func byEntry(a, b *message) int {
 	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.turn, b.turn))
 }
 
-// findDelayed returns the delayed message with that ID and key, nil for none.
+// findDelayed returns the delayed message with the given ID and key, or nil if there is none.
 func (l *log) findDelayed(key, id string) *message {
 	for _, m := range l.delayed {
 		if m.ID == id && m.Key == key {
@@ -171,7 +171,7 @@ func (l *log) see(m *message, now int64) {
 		oldest := l.order[0]
 		l.order = l.order[1:]
 		if l.seen[oldest.message.ID] != oldest {
-			continue // its ID was published again since
+			continue // the ID was published again since
 		}
 		delete(l.seen, oldest.message.ID)
 		if !past(oldest.at+clock.Millis(window), now) {

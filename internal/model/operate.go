@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// findJob begins an operation on one job that must be there by the clock. The
-// caller ends the operation if there is no error.
+// findJob begins an operation on one job that must exist by the clock. The caller ends the
+// operation if there is no error.
 func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*shard, *job, error) {
 	if err := contract.ValidateID(id); err != nil {
 		return nil, nil, err
@@ -23,13 +23,14 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 	_, now := e.now()
 	err = q.checkID(id)
 	if s, j := q.lookUp(id); err == nil && j != nil {
-		// A job that is over is dropped here, as if a step had run before (C2.24).
+		// A job whose time is over is dropped here, as if a step had run before (C2.24).
 		if j = s.alive(j, now); j != nil {
 			return s, j, nil
 		}
 	}
 
-	// A dead copy has the same ID, so the cursor matters only if lookUp found nothing.
+	// A dead copy has the same ID as its message, so the cursor matters only if lookUp found
+	// nothing.
 	if err == nil && q.beyond(id) {
 		err = contract.NotBeyondCursor(ref, id)
 	}
@@ -84,7 +85,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		return s.conflict(j, contract.EventUpdate)
 	}
 
-	// The update applies to a copy: an error leaves the job as it was.
+	// The update is applied to a copy, so that an error leaves the job unchanged.
 	next := j.Planned
 	if err := contract.ApplyUpdate(&u, &next, t); err != nil {
 		return err
@@ -115,7 +116,8 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	case !j.state.Waiting():
 		return s.conflict(j, contract.EventPromote)
 	case j.state == duly.StateDelayed:
-		// A due job keeps its earlier time, so Promote does not move it behind others.
+		// A job that is already due keeps its earlier due time, so Promote does not move it behind
+		// other jobs.
 		s.become(j, contract.EventPromote, now, func() { j.DueAt = min(j.DueAt, now) })
 	default:
 		s.count(contract.EventPromote, j.state, j.state)
@@ -152,7 +154,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 // oldestDead are the first n over all shards.
 func (q *queue) oldestDead(n int) (jobs []*job) {
 	for _, s := range q.shards {
-		// The n oldest may all be in one shard, so each shard contributes n.
+		// All n oldest jobs may be in one shard, so each shard contributes n.
 		jobs = append(jobs, firstOf(s.sets[duly.StateDead].all(), n)...)
 	}
 	slices.SortFunc(jobs, byFinished)
@@ -165,7 +167,8 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		return r
 	}
 
-	// In a group, an ID of another topic must not report a missing message.
+	// In a group, an ID of another topic must give an error about the ID, not about a missing
+	// message.
 	if r.Err = q.checkID(id); r.Err != nil {
 		return r
 	}
@@ -194,7 +197,8 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		}
 		s.revive(j, p, now)
 		if p.TTL > 0 {
-			// place moves the job, because the expiry is a sort key of the ending set.
+			// place moves the job within its set, because the expiry is a sort key of the set
+			// ending.
 			s.place(j, j.state, func() { j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.Add(p.TTL)) })
 		}
 		r.State = s.stateNow(j, now)
@@ -209,7 +213,7 @@ func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.become(j, contract.EventRequeue, now, func() {
 		j.finished, j.requeued = 0, true
 
-		// A message keeps its entry time, which is its place among the ready ones.
+		// A message keeps its entry time, which decides its place among the ready messages.
 		if !j.isMessage {
 			j.DueAt, j.PushedAt = now, now
 		}
@@ -243,7 +247,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	for _, s := range q.shards {
 		most := n - purged
 
-		// Without a count the whole state goes, shard by shard.
+		// Without a count, all jobs of the state are purged, shard by shard.
 		if n == 0 {
 			most = s.size(state)
 		}
@@ -256,7 +260,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		purged += len(jobs)
 	}
 
-	// The report names the queue and no IDs, because one call may remove many jobs.
+	// The report names the queue without IDs, because one call may remove many jobs.
 	if state == duly.StateLeased && purged > 0 {
 		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	}
@@ -269,7 +273,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		return err
 	}
 	if patch.Shards > 1 && e.cfg.OneShard {
-		return contract.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
+		return contract.Errorf(duly.CodeUnsupported, "this engine supports only one shard per queue; leave shards out")
 	}
 
 	q, err := e.beginOn(ctx, ref)
@@ -306,7 +310,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	}
 	if q, err = e.make(ref, cfg); err == nil {
 		// Both states matter: a queue that stops or begins to be a push queue changes the list.
-		e.pushChanged(q) // as it was
+		e.pushChanged(q) // the queue before the change
 		q.configure(cfg)
 		e.pushChanged(q)
 		if patch.Reopen {
@@ -372,11 +376,11 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		delete(e.topics[topic].groups, group)
 	}
 
-	// The queue is still there, so that its way of delivery can be read.
+	// Called while the queue still exists, so that its kind of delivery can be read.
 	e.pushChanged(e.queues[ref])
 	delete(e.queues, ref)
 
-	// The receipts are void at once, and the workers must learn that.
+	// The receipts become invalid at once, and the workers must get a report.
 	e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name})
 	return nil
 }

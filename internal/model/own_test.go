@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// own is an engine that goes by its own timers, as users have it.
+// own is an engine that uses its own timers, as users run it.
 func own(t *testing.T) (*model.Engine, *clock.Fake) {
 	c := clock.NewFake()
 	e := model.New(model.Config{Clock: c})
@@ -56,8 +56,8 @@ func TestLeaseIsTakenBackByItself(t *testing.T) {
 	}
 }
 
-// A wall clock that was set back does not leave a run-out lease alone for long:
-// the timer looks again.
+// A wall clock that was set back delays the end of a lease only briefly, because the timer checks
+// again.
 func TestLeaseIsTakenBackAfterTheWallWasSetBack(t *testing.T) {
 	t.Parallel()
 	e, c := own(t)
@@ -76,7 +76,8 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := own(t)
 		idle := func(waiters int) bool {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // of the bubble
+			// The timeout is in the time of the synctest bubble.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			return e.Idle(ctx, waiters) == nil
 		}
@@ -118,8 +119,8 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 	})
 }
 
-// A Wait whose time is over is none any more, however long its goroutine takes
-// to return: who moves the clock from moment to moment would pass over the next.
+// A Wait whose time is over no longer counts as waiting, even before its goroutine returns.
+// Otherwise a test that moves the clock from moment to moment would skip the next moment.
 func TestIdleCountsNoWaiterWhoseTimeIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +136,8 @@ func TestIdleCountsNoWaiterWhoseTimeIsOver(t *testing.T) {
 
 		synctest.Wait()
 		c.Advance(time.Minute)
-		second, cancel := context.WithTimeout(t.Context(), time.Second) // of the bubble
+		// The timeout is in the time of the synctest bubble.
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := e.Idle(second, 1); err == nil {
 			t.Error("it counts as a waiter")
@@ -154,7 +156,8 @@ func TestNextMomentIsTheNextAtWhichAnythingHappens(t *testing.T) {
 	}
 	push(t, e, duly.Job{Queue: "later", Delay: time.Hour}, duly.Job{Queue: "q", Lease: time.Minute})
 	reserve(t, e, 1)
-	for _, want := range []time.Duration{time.Minute, time.Hour} { // a lease ends, a job is due
+	// The end of a lease, and the due time of a job.
+	for _, want := range []time.Duration{time.Minute, time.Hour} {
 		at, ok := e.NextMoment()
 		if got := at.Sub(clock.Epoch); !ok || got != want {
 			t.Errorf("the next moment lies %s past the epoch (%t), want %s", got, ok, want)
@@ -166,8 +169,8 @@ func TestNextMomentIsTheNextAtWhichAnythingHappens(t *testing.T) {
 	}
 }
 
-// A caller that was woken and goes, or has enough from another queue, leaves the
-// job to the next one at once.
+// A caller that was woken and leaves, or has enough jobs from another queue, passes the job to the
+// next waiter at once.
 func TestWakeUpsArePassedOn(t *testing.T) {
 	t.Parallel()
 	gone, cancel := context.WithCancel(context.Background())

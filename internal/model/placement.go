@@ -20,7 +20,8 @@ func (e *Engine) PutPlacement(ctx context.Context, p contract.Placement) error {
 	defer e.mu.Unlock()
 	p.Namespace = contract.NamespaceOr(p.Namespace)
 
-	// The version is the one that the caller read: two servers must not overwrite each other.
+	// The version must be the one that the caller has read, because two servers must not overwrite
+	// each other's change.
 	if e.placements[p.Namespace].Version != p.Version {
 		return contract.PlacementConflict(p.Namespace)
 	}

@@ -27,20 +27,21 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 		results[i] = p.publish(messages[i])
 	}
 
-	// A step or a new message may have moved the floor. One look at the end covers the call.
+	// A step or a new message may have moved the floor. Checking the floor once at the end covers
+	// the whole call.
 	for l := range p.stepped {
 		l.noteHolder(now)
 	}
 	return results, nil
 }
 
-// publishing is one Publish under way.
+// publishing is one Publish in progress.
 type publishing struct {
 	e       *Engine
 	t       time.Time
 	now     int64
 	stepped map[*log]bool
-	chosen  map[*topic]int // the shards of messages that may go to any shard
+	chosen  map[*topic]int // shards chosen for messages that may go to any shard, by topic
 }
 
 // publish checks in the contract's order: invalid, exists, full.
@@ -69,7 +70,8 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 		p.stepped[l] = true
 	}
 
-	// The check for a repeat comes before the one for room: a repeat succeeds on a full topic.
+	// The check for a repeat comes before the check for room, because a repeat succeeds even in a
+	// full topic.
 	if first := l.repeated(next, delayed, p.now); first != nil {
 		l.counters.Exists++
 		return duly.PublishResult{Status: duly.Exists, Position: first.position, ID: first.ID}
@@ -87,8 +89,8 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	return duly.PublishResult{Status: duly.Created, Position: next.position, ID: next.ID}
 }
 
-// shard returns the shard of a message. All messages of a call that may go to any shard
-// go to the same one.
+// shard returns the shard of a message. All messages of a call that may go to any shard go to the
+// same shard.
 func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
 	if shard, fixed := contract.MessageShard(m, t.cfg, delayed); fixed {
 		return shard
@@ -103,7 +105,7 @@ func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
 		shard, known = p.e.cfg.Publish(t.ref)
 	}
 	if !known {
-		n := duly.NewNumber() // its last byte is random
+		n := duly.NewNumber() // the last byte of a number is random
 		shard = int(n[len(n)-1])
 	}
 	p.chosen[t] = shard % t.cfg.Shards

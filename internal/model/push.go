@@ -22,7 +22,8 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	defer e.end()
 	results := make([]duly.PushResult, len(jobs))
 
-	// Numbers of one queue must rise within the call, or its jobs change places (C6.2).
+	// Numbers of one queue must rise within the call. Otherwise the jobs would be delivered in
+	// another order (C6.2).
 	last := map[duly.QueueRef]duly.Number{}
 	for i := range jobs {
 		ref := refOf(&jobs[i])
@@ -37,8 +38,8 @@ func refOf(j *duly.Job) duly.QueueRef {
 	return duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
 }
 
-// inTurn returns the number that a job is to have: its ID where the client made
-// it just now and it is above the number of the job before it, else a fresh one.
+// inTurn returns the number for a job. It is the job's ID if the client created the ID for this
+// push, and the ID is higher than the number of the job before it. Otherwise it is a new number.
 func inTurn(j *duly.Job, last duly.Number) duly.Number {
 	if n, ok := duly.ParseNumber(j.ID); ok && j.Made && slices.Compare(n[:], last[:]) > 0 {
 		return n
@@ -63,7 +64,7 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 		return duly.PushResult{ID: j.ID, Err: err}
 	}
 
-	// The queue is made after the job was checked: an invalid job creates none.
+	// The queue is created after the job was checked, because an invalid job must create no queue.
 	q, err := e.make(ref, cfg)
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
@@ -100,7 +101,7 @@ func (q *queue) store(p contract.Planned, number duly.Number, now int64) duly.Pu
 	return duly.PushResult{ID: p.ID, Status: duly.Created}
 }
 
-// plan judges a job for a queue of that configuration.
+// plan validates and plans a job for a queue with the given configuration.
 func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (contract.Planned, error) {
 	if err := contract.ValidateJob(&j, e.cfg.MaxBody); err != nil {
 		return contract.Planned{}, err
@@ -117,7 +118,7 @@ func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (contract
 	return p, err
 }
 
-// free returns the number, or a fresh one if another job has it.
+// free returns the number, or a new number if another job has it.
 func (s *shard) free(number duly.Number) duly.Number {
 	if s.byNumber[number] != nil {
 		return duly.NewNumber()
@@ -146,11 +147,11 @@ func (s *shard) mergeInto(holder, next *job, now int64) {
 	if next.Merge.Mode == duly.MergeKeep {
 		s.count(contract.EventMerge, holder.state, holder.state)
 
-		// Only the expiry changes, and the ending set is sorted by it.
+		// Only the expiry changes, and it is the sort key of the set ending.
 		s.place(holder, holder.state, func() { holder.Keep(&next.Planned) })
 		return
 	}
-	if holder.state == duly.StateLeased { // the running one works on its old data
+	if holder.state == duly.StateLeased { // the running delivery keeps the old data
 		s.count(contract.EventMerge, holder.state, holder.state)
 		return
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// queue is a queue: its shards, and what they have in common.
+// queue is a queue: its shards, and the state that they share.
 type queue struct {
 	ref    duly.QueueRef
 	cfg    duly.QueueConfig
 	shards []*shard
 
-	group *group // nil for a queue that is not a group
+	group *group // nil unless the queue is a group
 
-	woken     int   // waiters woken for jobs that nobody has reserved yet
-	recheckAt int64 // when to wake others in their place; 0: never
+	woken     int   // number of waiters that were woken and whose jobs nobody has reserved yet
+	recheckAt int64 // time at which other waiters are woken instead; 0 means never
 }
 
 func newQueue(ref duly.QueueRef, cfg duly.QueueConfig, moves map[Move]int) *queue {
@@ -50,14 +50,14 @@ func (q *queue) serves(dispatcher bool) bool {
 	return dispatcher == (q.cfg.Delivery == duly.DeliverPush)
 }
 
-// of is the shard that a job with this ID lives in.
+// of returns the shard of a job with this ID.
 func (q *queue) of(id string) *shard { return q.shards[contract.ShardOf(id, len(q.shards))] }
 
-// shard is everything of one shard. It knows nothing of the others.
+// shard has all state of one shard. It does not depend on the other shards.
 type shard struct {
 	ref      duly.QueueRef
 	index    int
-	cfg      duly.QueueConfig // its part of the limits
+	cfg      duly.QueueConfig // the shard's part of the limits
 	bucket   contract.Bucket
 	counters duly.Counters
 	moves    map[Move]int
@@ -65,14 +65,14 @@ type shard struct {
 	byID     map[string]*job
 	byNumber map[duly.Number]*job
 	sets     map[duly.State]*set
-	ending   *set              // jobs that have an end, by it
-	heads    map[string]*job   // order key → the job that holds it
-	merges   map[mergeKey]*job // → the job that holds it
+	ending   *set              // jobs that have an end, sorted by the end
+	heads    map[string]*job   // jobs that hold an order key, by the key
+	merges   map[mergeKey]*job // jobs that hold a merge key, by the key
 
 	schedules scheduleSet
 	closing   contract.Closing
 
-	reader *reader // nil for a shard of a queue that is not a group
+	reader *reader // nil unless the queue is a group
 }
 
 // mergeKey counts within its order key.
@@ -98,7 +98,7 @@ func (s *shard) held() int {
 	return s.size(duly.StateDelayed) + s.size(duly.StateReady) + s.size(duly.StateBlocked) + s.size(duly.StateLeased)
 }
 
-// count notes a transition, and panics if the contract's table lacks it.
+// count counts a transition. It panics if the contract's table does not have the transition.
 func (s *shard) count(e contract.Event, from, to duly.State) {
 	if !slices.Contains(contract.Next(from, e).To, to) {
 		panic(fmt.Sprintf("model: %s led from %s to %s, which the state table does not have", e, from, to))
@@ -106,16 +106,16 @@ func (s *shard) count(e contract.Event, from, to duly.State) {
 	s.moves[Move{e, from, to}]++
 }
 
-// move takes a job out of its set, lets change set what the sorting reads, and
-// puts it into the set of its new state. None is gone.
+// move removes a job from its set, calls change, which may set fields that are sort keys, and adds
+// the job to the set of its new state. With StateNone the job is removed.
 func (s *shard) move(j *job, e contract.Event, to duly.State, change func()) {
 	s.count(e, j.state, to)
 	s.place(j, to, change)
 }
 
-// place is move for a job that is not there yet.
+// place is like move, for a job that may not be in any set yet.
 func (s *shard) place(j *job, to duly.State, change func()) {
-	// The sets are sorted by fields that change may set. The job leaves them first.
+	// The sets are sorted by fields that change may set, so the job is removed from its set first.
 	if j.state != duly.StateNone {
 		s.sets[j.state].remove(j)
 	}
@@ -129,7 +129,7 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 		s.forget(j)
 	}
 
-	// A mark of being overtaken ends with the delivery.
+	// The mark overtaken ends with the delivery.
 	j.state, j.overtaken = to, j.overtaken && to == duly.StateLeased
 	if to == duly.StateNone {
 		return
@@ -141,8 +141,8 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 	}
 }
 
-// isCopy reports whether a job in that state is a dead copy of a message. After a Seek
-// back, the group may hold the message itself as well.
+// isCopy reports whether a job in the given state is a dead copy of a message. After a Seek back,
+// the group may hold the message itself as well.
 func (s *shard) isCopy(state duly.State) bool { return s.reader != nil && state == duly.StateDead }
 
 // remember adds a job to the indexes by ID and number.
@@ -153,7 +153,7 @@ func (s *shard) remember(j *job) {
 	}
 	s.byID[j.ID], s.byNumber[j.number] = j, j
 	if s.reader != nil && !j.requeued {
-		s.reader.held.remove(j) // held may have it with an older state
+		s.reader.held.remove(j) // held may have the message in an older state
 		s.reader.held.add(j)
 	}
 }
@@ -170,8 +170,8 @@ func (s *shard) forget(j *job) {
 	}
 }
 
-// keyOf returns the order key by which jobs wait for each other. In a group without an
-// order there is none.
+// keyOf returns the order key by which jobs wait for each other. In a group without an order it
+// returns "".
 func (s *shard) keyOf(j *job) string {
 	if s.reader != nil && s.cfg.Group.Order != duly.OrderKeys {
 		return ""
@@ -186,7 +186,7 @@ func (s *shard) gone(j *job, e contract.Event, now int64) {
 	s.freeKey(j, now)
 }
 
-// drop removes a job that is over.
+// drop removes a job whose time is over.
 func (s *shard) drop(j *job, now int64) {
 	if j.state == duly.StateDone {
 		s.gone(j, contract.EventTrim, now)
@@ -198,14 +198,14 @@ func (s *shard) drop(j *job, now int64) {
 	s.gone(j, contract.EventExpire, now)
 }
 
-// alive is the job if it is there by the clock. One that is over is dropped
-// now, not at the next step: it holds neither ID nor keys.
+// alive returns the job, or nil if its time is over. It drops such a job at once, and not at the
+// next step, because the job holds neither its ID nor its keys any more.
 func (s *shard) alive(j *job, now int64) *job {
 	if j == nil || !j.over(now) {
 		return j
 	}
 
-	// The caller is about to use its ID or keys, so it cannot wait for the next step.
+	// The caller is about to use the job's ID or keys, so the drop cannot wait for the next step.
 	s.drop(j, now)
 	return nil
 }
@@ -224,12 +224,11 @@ func (s *shard) stateNow(j *job, now int64) duly.State {
 	return j.state
 }
 
-// dueState is the state of a job that an operation, not a step, makes due. If it
-// has an order key and due jobs still wait for their step it joins them, for
-// those that were due before it may have the same key: it is then ready or
-// blocked by the clock alone.
+// dueState returns the state of a job that an operation makes due outside of a step. If due jobs
+// still wait for their step, a job with an order key stays delayed like them, because these jobs
+// may have the same key and were due before. By the clock such a job counts as ready or blocked.
 func (s *shard) dueState(j *job, now int64) duly.State {
-	if !j.isMessage && j.OrderKey != "" && s.heads[j.OrderKey] != j { // a delayed message holds its key
+	if !j.isMessage && j.OrderKey != "" && s.heads[j.OrderKey] != j { // a delayed message may hold its key
 		for other := range s.dueJobs(now) {
 			if other != j {
 				return duly.StateDelayed
@@ -239,7 +238,7 @@ func (s *shard) dueState(j *job, now int64) duly.State {
 	return s.readyOrBlocked(j, now)
 }
 
-// become makes a job due. What it has become is counted by the clock.
+// become makes a job due. It counts the state that the job has by the clock.
 func (s *shard) become(j *job, e contract.Event, now int64, change func()) {
 	from := j.state
 	s.place(j, s.dueState(j, now), change)
@@ -248,8 +247,8 @@ func (s *shard) become(j *job, e contract.Event, now int64, change func()) {
 	s.count(e, from, s.stateNow(j, now))
 }
 
-// readyOrBlocked is the state that a due job takes, with its order key if that
-// is free.
+// readyOrBlocked returns the state that a due job takes. If the order key is free, the job takes
+// the key.
 func (s *shard) readyOrBlocked(j *job, now int64) duly.State {
 	if s.keyOf(j) == "" {
 		return duly.StateReady
@@ -257,7 +256,7 @@ func (s *shard) readyOrBlocked(j *job, now int64) duly.State {
 	if h := s.heads[j.OrderKey]; h != nil && h != j && s.alive(h, now) != nil {
 		return duly.StateBlocked
 	}
-	// Dropping a holder that is over may have made the next one ready.
+	// Dropping a holder whose time is over may have made the next job ready.
 	if h := s.heads[j.OrderKey]; h != nil && h != j {
 		return duly.StateBlocked
 	}
@@ -265,15 +264,15 @@ func (s *shard) readyOrBlocked(j *job, now int64) duly.State {
 	return duly.StateReady
 }
 
-// freeKey gives up the job's order key, if it holds it: the first blocked one
-// of the key becomes ready in the same step.
+// freeKey frees the job's order key, if the job holds the key. The first blocked job with the key
+// becomes ready in the same step.
 func (s *shard) freeKey(j *job, now int64) {
 	if j.OrderKey == "" || s.heads[j.OrderKey] != j {
 		return
 	}
 	delete(s.heads, j.OrderKey)
 
-	// A blocked job may have expired before it gets the key, so the first live one takes it.
+	// A blocked job may have expired before it gets the key, so the first live job gets it.
 	for {
 		next := s.firstBlocked(j.OrderKey)
 		if next == nil {
@@ -290,7 +289,7 @@ func (s *shard) freeKey(j *job, now int64) {
 }
 
 func (s *shard) firstBlocked(key string) *job {
-	// A place before every job of the key: it has the key and a priority above all.
+	// A position before every job with the key: it has the key and a priority higher than all.
 	place := &job{Planned: contract.Planned{Job: duly.Job{OrderKey: key, Priority: duly.MaxPriority + 1}}}
 	for j := range s.sets[duly.StateBlocked].behind(place) {
 		if j.OrderKey == key {
@@ -304,7 +303,7 @@ func (s *shard) firstBlocked(key string) *job {
 func (j *job) mergeKey() mergeKey { return mergeKey{j.OrderKey, j.MergeKey} }
 
 func (s *shard) freeMerge(j *job) {
-	// A newer job may hold the key by now, and it must keep it.
+	// A newer job may hold the key by now. In that case it keeps the key.
 	if j.MergeKey != "" && s.merges[j.mergeKey()] == j {
 		delete(s.merges, j.mergeKey())
 	}
@@ -316,14 +315,15 @@ func (s *shard) holdMerge(j *job) {
 	}
 }
 
-// overtake marks the running jobs that a push of j overtakes. They are dropped
-// when they come back, whatever state j has then.
+// overtake marks the running jobs that a push of j overtakes. Such a job is dropped when its
+// delivery ends, whatever state j has at that time.
 func (s *shard) overtake(j *job) {
 	if j.Merge.Mode != duly.MergeReplace {
 		return
 	}
 
-	// The mark is set at the push. The newer job may be gone when the running one comes back.
+	// The mark is set at the push, because the newer job may no longer exist when the running one
+	// comes back.
 	for other := range s.sets[duly.StateLeased].all() {
 		if other.Merge.Mode == duly.MergeReplace && other.mergeKey() == j.mergeKey() {
 			other.overtaken = true
@@ -331,7 +331,7 @@ func (s *shard) overtake(j *job) {
 	}
 }
 
-// merger is the job that holds the merge key of j, if another one does.
+// merger returns another job that holds the merge key of j, or nil.
 func (s *shard) merger(j *job, now int64) *job {
 	if j.MergeKey == "" {
 		return nil
@@ -347,7 +347,8 @@ func (s *shard) merger(j *job, now int64) *job {
 func (s *shard) replan(j *job, e contract.Event, now int64, dueChanged bool, change func()) {
 	from := j.state
 
-	// The change comes first: dueState walks the delayed set, which must be sorted by the new fields.
+	// The fields are changed first, because dueState reads the delayed set, which must be sorted by
+	// the new fields.
 	s.place(j, from, change)
 	to := from
 	if dueChanged {
@@ -380,6 +381,7 @@ func (s *shard) die(j *job, e contract.Event, reason string, now int64) {
 	s.freeMerge(j)
 	s.freeKey(j, now)
 
-	// One job came and up to two leave: the set shrinks to a lowered bound, and each call stays cheap.
+	// For each job that enters, up to two are dropped. So the set shrinks to a lowered limit, and
+	// each call stays cheap.
 	s.trim(duly.StateDead, now, 2)
 }

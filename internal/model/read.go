@@ -26,14 +26,14 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
 	defer timeout.Stop()
 
-	var topic *topic // of the first page
+	var topic *topic // topic of the first page
 	for {
 		page, changed, err := e.read(ctx, ref, p, &topic)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
 		}
 
-		p.From = page.Next // "end" is the end at the first read
+		p.From = page.Next // "end" means the end of the log at the first read
 		select {
 		case <-changed:
 		case <-over:
@@ -44,9 +44,9 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p contract.ReadPar
 	}
 }
 
-// read returns the page without waiting. changed is closed when another read may return
-// more. It sets of to the topic. If of is set, read returns [duly.ErrNotFound] for another
-// topic of the name.
+// read returns the page without waiting. The channel changed is closed when another read may return
+// more. read sets *of to the topic. If *of is set already, it returns [duly.ErrNotFound] for
+// another topic with the same name.
 func (e *Engine) read(
 	ctx context.Context, ref duly.QueueRef, p contract.ReadParams, of **topic,
 ) (page contract.ReadPage, changed <-chan struct{}, err error) {
@@ -56,7 +56,7 @@ func (e *Engine) read(
 	}
 	defer e.mu.Unlock()
 
-	// A topic of that name may be destroyed and made again. Its positions mean other messages.
+	// A topic may be destroyed and created again. Its positions then mean other messages.
 	if *of != nil && *of != t {
 		return page, nil, contract.NoTopic(ref)
 	}
@@ -82,8 +82,8 @@ func (e *Engine) read(
 	return page, e.changed, nil
 }
 
-// gap returns gone for a From that names a message. With start or a time the reader
-// expects no certain message, so there is no gap.
+// gap returns gone for a From that names a message. After "start" or a time the reader expects no
+// particular message, so gap returns 0.
 func (t *topic) gap(from duly.From, gone uint64) int64 {
 	if p, _ := contract.ParseFrom(from); p.Kind == contract.KindPosition || p.Kind == contract.KindNext {
 		return int64(gone)
@@ -91,8 +91,8 @@ func (t *topic) gap(from duly.From, gone uint64) int64 {
 	return 0
 }
 
-// merged returns messages by position, beginning at the ordinals in next, and advances
-// these.
+// merged returns messages by position, beginning at the ordinals in next, and advances the
+// ordinals.
 func (t *topic) merged(next []logcursor.Place, limit int) (entries []contract.Entry) {
 	bytes := 0
 	for len(entries) < limit {
@@ -119,7 +119,7 @@ func (t *topic) merged(next []logcursor.Place, limit int) (entries []contract.En
 
 // readFrom returns where a Read begins in each shard.
 func (t *topic) readFrom(from duly.From) (next []logcursor.Place, err error) {
-	parts, _ := contract.ParseFrom(from) // was validated
+	parts, _ := contract.ParseFrom(from) // was validated, so the error is impossible
 	if parts.Kind == contract.KindNext {
 		return t.parseNext(from, parts.Next)
 	}
@@ -147,14 +147,14 @@ func (t *topic) parseNext(from duly.From, text string) ([]logcursor.Place, error
 	return next, nil
 }
 
-// lost reports whether a position of this shard is one of a lost message.
+// lost reports whether a position of this shard belonged to a lost message.
 func (l *log) lost(position duly.Position) bool {
 	at := contract.PositionPartsOf(position)
 	return at.Shard == l.index && l.replaced(at.Ordinal, at.Millis)
 }
 
-// replaced reports whether the log never had, or has lost, a message that entered at ms.
-// Of a message that is gone, it only knows that it entered before those that are left.
+// replaced reports whether the log never had, or has lost, a message that entered at ms. A deleted
+// message is known only to have entered before the remaining ones.
 func (l *log) replaced(ordinal uint64, ms int64) bool {
 	rest := l.from(ordinal)
 	switch {
@@ -166,7 +166,7 @@ func (l *log) replaced(ordinal uint64, ms int64) bool {
 	return ms > rest[0].entered
 }
 
-// ends is the error for a reader that was further than the log is.
+// ends returns the error for a reader whose position is after the end of the log.
 func (l *log) ends(from duly.From) error {
 	if l.last.Ordinal == 0 {
 		return contract.LogEnds(from, "")
@@ -174,15 +174,15 @@ func (l *log) ends(from duly.From) error {
 	return contract.LogEnds(from, l.last.Position().String())
 }
 
-// place is where a From points in one shard.
+// place is the position of a From in one shard.
 type place struct {
-	wanted  uint64 // the ordinal, which may be gone
-	clipped bool   // messages from there on are gone
-	ahead   bool   // the position is beyond the end
+	wanted  uint64 // the ordinal, whose message may be deleted
+	clipped bool   // whether messages from there on are deleted
+	ahead   bool   // whether the position is after the end
 }
 
-// place finds a From in the shard. A position speaks of its own shard; the others
-// go by its entry time.
+// place finds the position of a From in the shard. A position applies to its own shard. The other
+// shards use the entry time of that position.
 func (l *log) place(p contract.FromParts) place {
 	switch p.Kind {
 	case contract.KindEnd:
@@ -206,14 +206,14 @@ func (l *log) place(p contract.FromParts) place {
 func (l *log) placeOfTime(ms int64) place {
 	i, _ := slices.BinarySearchFunc(l.messages, ms,
 		func(m *message, ms int64) int { return cmp.Compare(m.entered, ms) })
-	oldest := l.last.Millis + 1 // in an empty log, the target may be the last that was there
+	oldest := l.last.Millis + 1 // in an empty log, the target may be the last message that was there
 	if len(l.messages) > 0 {
 		oldest = l.messages[0].entered
 	}
 	return place{wanted: l.first() + uint64(i), clipped: l.first() > 1 && ms < oldest}
 }
 
-// delayedCursor is the place behind which a list of delayed messages goes on.
+// delayedCursor is the position after which a list of delayed messages continues.
 type delayedCursor struct {
 	Shard int
 	Due   int64
@@ -251,9 +251,9 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 				bytes += len(m.Body)
 			}
 
-			// The first message always fits, and after is the last one of the page.
+			// The first message always fits. after is the last message of the page.
 			if n := len(page.Messages); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
-				text, _ := json.Marshal(after) // plain fields: can't fail
+				text, _ := json.Marshal(after) // impossible to fail, because all fields are plain
 				page.Next = base64.RawURLEncoding.EncodeToString(text)
 				return page, nil
 			}
@@ -266,7 +266,8 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 
 func (m *message) place() delayedCursor { return delayedCursor{Due: m.due, ID: m.ID, Key: m.Key} }
 
-// byPlace is the order within a shard. Messages of different keys may have one ID.
+// byPlace compares delayed messages by their order within a shard. Messages with different keys may
+// have the same ID.
 func byPlace(a, b delayedCursor) int {
 	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 }

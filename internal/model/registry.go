@@ -79,7 +79,7 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l contract.Limit
 	return nil
 }
 
-// spent names what is counted under one limit.
+// spent is the key under which calls are counted for one limit.
 type spent struct {
 	hash  [32]byte
 	right contract.Right
@@ -124,7 +124,7 @@ func (e *Engine) WatchTokens(ctx context.Context, notify func(listening bool)) e
 		return err
 	}
 
-	// One place is enough: a watcher reads all tokens at each ring.
+	// One place in the channel is enough, because a watcher reads all tokens after each signal.
 	bell := make(chan struct{}, 1)
 	e.watchers[bell] = struct{}{}
 	e.mu.Unlock()
@@ -152,7 +152,7 @@ func (e *Engine) tokensChanged() {
 	for bell := range e.watchers {
 		select {
 		case bell <- struct{}{}:
-		default: // it has not been heard yet
+		default: // the watcher has not received the last signal yet
 		}
 	}
 }

@@ -19,7 +19,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if err := e.begin(ctx); err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.pass(queues, p.Dispatcher) // the caller has gone
+		e.pass(queues, p.Dispatcher) // the caller has left
 		return nil, err
 	}
 	defer e.end()
@@ -44,7 +44,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 			take.queue(q, e.first(q, take.now))
 		}
 		if take.left == 0 || take.full {
-			e.pass(queues[i+1:], p.Dispatcher) // the caller has enough
+			e.pass(queues[i+1:], p.Dispatcher) // the caller has enough jobs
 			break
 		}
 	}
@@ -52,7 +52,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return take.got, nil
 }
 
-// first is the shard that a Reserve begins at: a random one.
+// first returns the shard at which a Reserve begins: a random one.
 func (e *Engine) first(q *queue, now int64) int {
 	if e.cfg.First != nil {
 		if shard, known := e.cfg.First(q.ref); known {
@@ -60,11 +60,11 @@ func (e *Engine) first(q *queue, now int64) int {
 		}
 		return max(0, slices.IndexFunc(q.shards, func(s *shard) bool { return s.headSuspect(now) }))
 	}
-	n := duly.NewNumber() // its last byte is random
+	n := duly.NewNumber() // the last byte of a number is random
 	return int(n[len(n)-1]) % len(q.shards)
 }
 
-// taking is one Reserve under way.
+// taking is one Reserve in progress.
 type taking struct {
 	engine     *Engine
 	t          time.Time
@@ -73,13 +73,13 @@ type taking struct {
 	dispatcher bool
 	left       int
 	bytes      int
-	full       bool   // the next job does not fit into the answer
-	token      uint64 // of the messages from groups; drawn for the first one
+	full       bool   // whether the next job does not fit into the answer
+	token      uint64 // token for messages from groups; drawn for the first message
 	got        []duly.Delivery
 }
 
-// queue takes jobs of one queue, from its shards one after the other. It only moves a
-// queue forward that serves other callers, like a paused one.
+// queue takes jobs of one queue, from its shards one after the other. A queue that serves the other
+// kind of callers is only stepped, like a paused queue.
 func (t *taking) queue(q *queue, first int) {
 	if q.serves(t.dispatcher) {
 		q.woken = max(0, q.woken-1)
@@ -96,8 +96,8 @@ func (t *taking) queue(q *queue, first int) {
 	}
 }
 
-// shard takes what one shard has. A step or a round of ticks that ended at its bound is
-// repeated before the answer is nothing.
+// shard takes the jobs of one shard. If a step or a round of ticks ended at its limit, it is
+// repeated before the answer is empty.
 func (t *taking) shard(q *queue, s *shard, open func(int64) int) {
 	for {
 		more := s.step(t.now)

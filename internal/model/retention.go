@@ -20,9 +20,9 @@ func (l *log) readers() iter.Seq[*shard] {
 	}
 }
 
-// trim deletes messages at the front of the log. It trims messages that neither a group
-// nor keep needs, and drops messages that exceed a bound. more reports that it stopped at
-// its own bound.
+// trim deletes messages at the front of the log. It trims messages that neither a group nor keep
+// needs, and drops messages that exceed a limit of the topic. more reports whether it stopped at
+// its own limit.
 func (l *log) trim(now int64) (more bool) {
 	// The group at the floor is only known when the loop has ended.
 	defer l.noteHolder(now)
@@ -32,7 +32,8 @@ func (l *log) trim(now int64) (more bool) {
 		kept := l.topic.cfg.Keep != duly.None && !tooOld(m, l.topic.cfg.Keep, now)
 		trimmed := !needed && !kept && len(l.topic.groups) > 0
 
-		// With overflow refuse, a count or byte bound never drops a needed message (C12.127).
+		// With overflow refuse, max_count and max_bytes never drop a message that a group needs
+		// (C12.127).
 		dropped := tooOld(m, l.topic.cfg.MaxAge, now) || l.mayDrop(needed) && l.over(0, 0) != ""
 		if !trimmed && !dropped {
 			return false
@@ -50,7 +51,7 @@ func (l *log) trim(now int64) (more bool) {
 	return false
 }
 
-// tooOld reports whether the message is older than age. With age none it never is.
+// tooOld reports whether the message is older than age. If age is None, no message is too old.
 func tooOld(m *message, age time.Duration, now int64) bool {
 	return age != duly.None && past(m.entered+clock.Millis(age), now)
 }
@@ -68,8 +69,8 @@ func (l *log) needs(m *message, now int64) bool {
 // mayDrop reports whether max_count and max_bytes may delete a message.
 func (l *log) mayDrop(needed bool) bool { return !needed || l.topic.cfg.Overflow == duly.OverflowDrop }
 
-// over returns the setting that this many additional messages and bytes would exceed,
-// empty for none.
+// over returns the name of the setting that the log would exceed with so many more messages and
+// bytes, or "".
 func (l *log) over(messages int, bytes int64) (setting string) {
 	cfg := l.topic.cfg
 	maxCount := contract.ShardPart(cfg.MaxCount, cfg.Shards, l.index)
@@ -83,12 +84,12 @@ func (l *log) over(messages int, bytes int64) (setting string) {
 	return ""
 }
 
-// makeRoom drops the oldest messages until m fits. It returns [duly.ErrFull], and drops
-// nothing, if dropping is not allowed or not enough.
+// makeRoom drops the oldest messages until m fits. It returns [duly.ErrFull], and drops nothing, if
+// dropping is not allowed or would not be enough.
 func (l *log) makeRoom(m *message, now int64) error {
 	drop, bytes := 0, m.size()
 
-	// The loop only counts. Nothing is dropped until it is known that m will fit.
+	// The loop only counts. Messages are dropped after it is known that m will fit.
 	for ; ; drop++ {
 		setting := l.over(1-drop, bytes)
 		if setting == "" {
@@ -115,7 +116,8 @@ func (l *log) makeRoom(m *message, now int64) error {
 func (l *log) removeFirst(now int64) {
 	m := l.messages[0]
 
-	// The array outlives the slice of it, so the entry is cleared to free the message.
+	// The array keeps its entries after the slice has moved on, so the entry is cleared to free the
+	// message.
 	l.messages[0] = nil
 	l.messages = l.messages[1:]
 	l.bytes -= m.size()
@@ -126,7 +128,7 @@ func (l *log) removeFirst(now int64) {
 
 // floor returns the first message that some group needs, with the group that needs it.
 func (l *log) floor(now int64) (f duly.Floor, ok bool) {
-	next := l.last.Ordinal + 1 // the lowest floor of the other groups
+	next := l.last.Ordinal + 1 // lowest floor of the other groups
 	lowest := next
 	for _, name := range l.topic.groupNames() {
 		g := l.topic.groups[name]

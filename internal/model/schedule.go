@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	_ "time/tzdata" // zones must not depend on the host
+	_ "time/tzdata" // embeds the time zones, because schedules must not depend on the host's zones
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -72,7 +72,7 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 	return r, status, err
 }
 
-// storeSchedule stores the record of a Put. It creates the queue if that does not exist.
+// storeSchedule stores the record of a Put. If the queue does not exist, it creates the queue.
 func (e *Engine) storeSchedule(ref duly.QueueRef, r contract.ScheduleRecord) error {
 	// The queue must be able to deliver the runs, as for any job.
 	run := r.Run()
@@ -98,7 +98,7 @@ func (q *queue) scheduleShard(name string) *shard {
 	return q.shards[contract.ScheduleShard(name, len(q.shards))]
 }
 
-// schedule returns a schedule, nil for an unknown one. The queue may be nil.
+// schedule returns a schedule, or nil if it is unknown. The queue may be nil.
 func (q *queue) schedule(name string) *stored {
 	if q == nil {
 		return nil
@@ -183,7 +183,7 @@ func (e *Engine) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name str
 	return nil
 }
 
-// scheduleCursor is the place behind which a list of schedules goes on.
+// scheduleCursor is the position after which a list of schedules continues.
 type scheduleCursor struct {
 	Shard int
 	Place int64
@@ -220,7 +220,7 @@ func (e *Engine) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PagePa
 		}
 		for _, r := range all {
 			if len(page.Schedules) == p.Limit {
-				text, _ := json.Marshal(from) // plain fields: can't fail
+				text, _ := json.Marshal(from) // impossible to fail, because all fields are plain
 				page.Next = base64.RawURLEncoding.EncodeToString(text)
 				return page, nil
 			}

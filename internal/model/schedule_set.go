@@ -18,16 +18,16 @@ type stored struct {
 	hold hold
 }
 
-// hold leaves a due tick of a schedule alone. It ends when the schedule changes.
+// hold keeps a due tick of a schedule from being fired. It ends when the schedule changes.
 type hold struct {
 	version, next int64
-	until         time.Duration // by the monotonic clock
+	until         time.Duration // time on the monotonic clock
 }
 
-// noTick is the place of a schedule that fires nothing.
+// noTick is the sort key of a schedule that fires nothing.
 const noTick = math.MaxInt64
 
-// place returns the moment that a schedule sorts by.
+// place returns the sort key of a schedule: the time of its next tick.
 func (r *stored) place() int64 {
 	if r.Paused || r.Next == 0 {
 		return noTick
@@ -42,10 +42,10 @@ func (r *stored) copy() contract.ScheduleRecord {
 	return c
 }
 
-// holdFor leaves the due tick alone for a while.
+// holdFor keeps the due tick from being fired for some time.
 func (r *stored) holdFor(d, mono time.Duration) { r.hold = hold{r.Version, r.Next, mono + d} }
 
-// held returns for how long the due tick is still left alone.
+// held returns the time for which the due tick is still held.
 func (r *stored) held(mono time.Duration) time.Duration {
 	if r.hold.version != r.Version || r.hold.next != r.Next {
 		return 0
@@ -56,14 +56,14 @@ func (r *stored) held(mono time.Duration) time.Duration {
 // scheduleSet has the schedules of a shard.
 type scheduleSet struct {
 	byName map[string]*stored
-	byTick []*stored // by place and name
+	byTick []*stored // schedules sorted by place and name
 }
 
 func byTickAndName(a, b *stored) int {
 	return cmp.Or(cmp.Compare(a.place(), b.place()), strings.Compare(a.Name, b.Name))
 }
 
-// put stores a record in the place of the one with its name.
+// put stores a record. It replaces the record with the same name.
 func (s *scheduleSet) put(record contract.ScheduleRecord) {
 	r := &stored{ScheduleRecord: record}
 	if old := s.byName[r.Name]; old != nil {
@@ -82,7 +82,7 @@ func (s *scheduleSet) remove(name string) {
 	delete(s.byName, name)
 }
 
-// due returns up to n schedules whose tick is due, the earliest first.
+// due returns up to n schedules whose tick is due, earliest tick first.
 func (s *scheduleSet) due(now int64, n int) []*stored {
 	// A copy: firing a tick changes the order of byTick.
 	for i, r := range s.byTick {
@@ -93,7 +93,7 @@ func (s *scheduleSet) due(now int64, n int) []*stored {
 	return slices.Clone(s.byTick)
 }
 
-// canFire reports whether a tick is due that no hold leaves alone.
+// canFire reports whether a tick is due and not held.
 func (s *scheduleSet) canFire(now int64, mono time.Duration) bool {
 	for _, r := range s.byTick {
 		if r.place() > now {

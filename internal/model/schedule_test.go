@@ -58,7 +58,7 @@ func TestTickFiresByItself(t *testing.T) {
 		t.Errorf("1 ms early: %q", got)
 	}
 	c.Advance(time.Millisecond)
-	c.Advance(2 * time.Minute) // one jump over two ticks
+	c.Advance(2 * time.Minute) // jumps over two ticks
 	want := []string{after(time.Minute), after(2 * time.Minute), after(3 * time.Minute)}
 	if got := ticks(t, e); !slices.Equal(got, want) {
 		t.Errorf("fired %q, want %q", got, want)
@@ -116,8 +116,8 @@ func dueInFullQueue(t *testing.T) (*model.Engine, *clock.Fake) {
 	return e, c
 }
 
-// C17.93: a tick into a full queue stays due. The process leaves it alone for 2 s, and wakes
-// no waiter meanwhile.
+// C17.93: a tick into a full queue stays due. The process holds the tick for 2 s, and wakes no
+// waiter during that time.
 func TestTickOfAFullQueueIsRepeatedLater(t *testing.T) {
 	t.Parallel()
 	e, c := dueInFullQueue(t)
@@ -155,7 +155,7 @@ func TestChangedScheduleIsFiredAtOnce(t *testing.T) {
 	}
 }
 
-// Callers may change what they gave and what they got.
+// Callers may change the values that they passed in and the results that they got.
 func TestSchedulesShareNothingWithCallers(t *testing.T) {
 	t.Parallel()
 	e, c := own(t)

@@ -11,15 +11,15 @@ import (
 const blockSize = 512
 
 // set is a sorted set of jobs. The sort key of a job must not change while it is in a set. The jobs
-// are in short sorted blocks, so a change in a queue of 100 000 jobs moves hundreds of pointers and
-// not all of them.
+// are in short sorted blocks, so a change in a queue of 100 000 jobs moves only hundreds of
+// pointers.
 type set struct {
-	blocks  [][]*job // none is empty
+	blocks  [][]*job // no block is empty
 	size    int
 	compare func(a, b *job) int
 }
 
-// find is the place of j, or where it would be: block b, index i.
+// find returns the place of j, or where j would be inserted: block b, index i.
 func (s *set) find(j *job) (b, i int, found bool) {
 	b = sort.Search(len(s.blocks), func(b int) bool {
 		block := s.blocks[b]
@@ -39,21 +39,21 @@ func (s *set) add(j *job) {
 	case len(s.blocks) == 0:
 		s.blocks = [][]*job{{j}}
 		return
-	case b == len(s.blocks): // behind all others
+	case b == len(s.blocks): // after all other jobs
 		b--
 		i = len(s.blocks[b])
 	}
 	block := slices.Insert(s.blocks[b], i, j)
 	s.blocks[b] = block
 
-	// The first half keeps its capacity bounded, so an append does not write into the second.
+	// The capacity of the first half is cut, so that an append does not write into the second half.
 	if half := blockSize / 2; len(block) > blockSize {
 		s.blocks[b] = block[:half:half]
 		s.blocks = slices.Insert(s.blocks, b+1, slices.Clone(block[half:]))
 	}
 }
 
-// remove takes j out if it is there.
+// remove removes j if the set has it.
 func (s *set) remove(j *job) {
 	b, i, found := s.find(j)
 	if !found {
@@ -65,7 +65,7 @@ func (s *set) remove(j *job) {
 	}
 }
 
-// first is the first job, nil if there is none.
+// first returns the first job, or nil if the set is empty.
 func (s *set) first() *job {
 	if len(s.blocks) == 0 {
 		return nil
@@ -73,11 +73,10 @@ func (s *set) first() *job {
 	return s.blocks[0][0]
 }
 
-// all walks the set, which must not change meanwhile.
+// all yields the jobs of the set, which must not change during the loop.
 func (s *set) all() iter.Seq[*job] { return s.from(0, 0) }
 
-// behind walks the jobs that sort behind the place of j, which need not be
-// there.
+// behind yields the jobs that sort after j. The set need not contain j.
 func (s *set) behind(j *job) iter.Seq[*job] {
 	b, i, found := s.find(j)
 	if found {
@@ -98,7 +97,7 @@ func (s *set) from(b, i int) iter.Seq[*job] {
 	}
 }
 
-// firstOf is the first n jobs of a walk.
+// firstOf returns the first n jobs of a sequence.
 func firstOf(jobs iter.Seq[*job], n int) (some []*job) {
 	for j := range jobs {
 		if len(some) == n {
@@ -109,7 +108,7 @@ func firstOf(jobs iter.Seq[*job], n int) (some []*job) {
 	return some
 }
 
-// count is the length of a walk, counted no further than to most.
+// count returns the length of a sequence, but at most `most`.
 func count(jobs iter.Seq[*job], most int) (n int) {
 	for range jobs {
 		if n == most {

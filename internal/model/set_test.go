@@ -25,7 +25,7 @@ func TestSetIsASortedSlice(t *testing.T) {
 			s.remove(j)
 			plain = slices.Delete(plain, i, i+1)
 		default:
-			s.remove(j) // one that is not there
+			s.remove(j) // a job that is not in the set
 		}
 
 		if step%500 == 0 {

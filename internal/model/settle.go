@@ -20,7 +20,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 	for i := range outcomes {
 		o := &outcomes[i]
 
-		// A bad item does not fail its neighbours (C4.4).
+		// An invalid item does not affect the other items (C4.4).
 		if results[i] = contract.ValidateSettle(o); results[i] != nil {
 			continue
 		}
@@ -31,7 +31,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 		}
 		t, _ := e.now()
 		settled := *o
-		if !j.isMessage { // the fence of a message is no count
+		if !j.isMessage { // the fence of a message is not a count
 			settled = contract.BoundSlow(*o, j.ended+1, j.failures, j.stalls)
 		}
 		s.settle(j, &settled, t)
@@ -110,8 +110,8 @@ func (e *Engine) batch(ctx context.Context, namespace string, items int) error {
 	return e.begin(ctx)
 }
 
-// current is the job whose running delivery has the receipt: the fence. The
-// event is what the receipt was brought for.
+// current returns the job whose running delivery has the receipt, or nil. So an old receipt changes
+// nothing. event is the event for which the caller uses the receipt.
 func (e *Engine) current(namespace string, r duly.Receipt, event contract.Event) (*shard, *job) {
 	p, ok := contract.ParseReceipt(r)
 	if !ok {
@@ -128,7 +128,7 @@ func (e *Engine) current(namespace string, r duly.Receipt, event contract.Event)
 	case j == nil:
 		return nil, nil
 	case j.state != duly.StateLeased:
-		s.count(event, j.state, j.state) // refused
+		s.count(event, j.state, j.state) // counts a refused settle
 		return nil, nil
 	case j.ended+1 != p.Delivery:
 		return nil, nil
@@ -142,7 +142,7 @@ func (s *shard) settle(j *job, o *duly.SettleRequest, t time.Time) {
 	now := clock.Milli(t)
 	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 
-	// This comes first: the receipt of the delivery is void, whatever follows.
+	// The receipt of the delivery becomes invalid first, whatever follows.
 	j.ended++
 	switch o.As {
 	case duly.Ack:
@@ -182,17 +182,17 @@ func (s *shard) ack(j *job, result []byte, now int64) {
 	s.trim(duly.StateDone, now, 2)
 }
 
-// stall takes a run-out lease back. The job goes behind what is ready already.
+// stall takes back an expired lease. The job is placed after the jobs that are ready already.
 func (s *shard) stall(j *job, now int64) {
 	j.ended++
 	s.counters.Stalled++
 	s.comeBack(j, contract.EventStall, now, now)
 }
 
-// comeBack is how a delivery ends that was neither acked nor buried, in the
-// contract's order: expired, merged away, dead, waiting again.
+// comeBack ends a delivery that was neither acked nor buried. It tests in the contract's order
+// whether the job is expired, merged away, dead, or waits again.
 func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
-	// The order of the rules is that of chapter 4: expired, merged, dead, waiting.
+	// The order of the rules is that of section 4 of the contract: expired, merged, dead, waiting.
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, now) {
 		s.counters.Expired++
 		s.gone(j, e, now)
@@ -226,7 +226,7 @@ func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
 
 	to := duly.StateDelayed
 	if due <= now {
-		to = duly.StateReady // it still holds its order key
+		to = duly.StateReady // the job still holds its order key
 	}
 
 	// The due time is a sort key, so it changes between the sets.
@@ -234,8 +234,8 @@ func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
 	s.holdMerge(j)
 }
 
-// leaveTo hands the due moment and the expiry of a running job over to the
-// newer one that waits under its merge key.
+// leaveTo gives the due time and the expiry of a running job to the newer job that waits under its
+// merge key.
 func (s *shard) leaveTo(newer *job, due, expires, now int64) {
 	s.place(newer, newer.state, func() { newer.ComeBack(due, expires) })
 	if newer.state == duly.StateDelayed && newer.DueAt <= now {

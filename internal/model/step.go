@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// stepBound is how many jobs of each kind one step moves.
+// stepBound is the number of jobs of each kind that one step moves at most.
 const stepBound = 1000
 
 // Step implements contract.Maintainer.
@@ -52,8 +52,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// step moves every shard forward to now; more says that one ended at its
-// bound.
+// step steps every shard to the current time. more reports whether one of them ended at its limit.
 func (q *queue) step(now int64) (more bool) {
 	for _, s := range q.shards {
 		more = s.step(now) || more
@@ -61,12 +60,13 @@ func (q *queue) step(now int64) (more bool) {
 	return more
 }
 
-// step moves the shard forward to now; more says that it ended at its bound.
+// step steps the shard to the current time. more reports whether it ended at its limit.
 func (s *shard) step(now int64) (more bool) {
 	s.closing = s.closing.Clip(now)
 	n := 0
 
-	// Expired jobs go first: a stall or a due time must not bring one back.
+	// Expired jobs are dropped first, because a stall or a due time must not make one of them
+	// ready.
 	for ; n < stepBound && s.ending.size > 0 && s.ending.first().over(now); n++ {
 		s.drop(s.ending.first(), now)
 	}
@@ -89,7 +89,7 @@ func (s *shard) step(now int64) (more bool) {
 	return s.trim(duly.StateDone, now, stepBound) || more
 }
 
-// trim drops up to most of the oldest dead or done jobs that are over a bound.
+// trim drops the oldest dead or done jobs that exceed a limit, but at most `most` of them.
 func (s *shard) trim(state duly.State, now int64, most int) (more bool) {
 	set := s.sets[state]
 	for n := 0; set.size > 0 && s.overBound(set.first(), set.size, now); n++ {
@@ -106,15 +106,16 @@ func (s *shard) trim(state duly.State, now int64, most int) (more bool) {
 
 func (s *shard) overBound(oldest *job, size int, now int64) bool {
 	if oldest.state == duly.StateDone {
-		return size > contract.ShardPart(duly.MaxDone, s.cfg.Shards, s.index) // what Retain ends has gone as over
+		// Jobs whose Retain has ended are dropped as expired.
+		return size > contract.ShardPart(duly.MaxDone, s.cfg.Shards, s.index)
 	}
 	byCount := s.cfg.DeadCount != duly.None && size > s.cfg.DeadCount
 	byAge := s.cfg.DeadAge != duly.None && past(oldest.finished+clock.Millis(s.cfg.DeadAge), now)
 	return byCount || byAge
 }
 
-// Check implements contract.Maintainer: it compares the sets with the records.
-// A model has no storage that could be damaged, so a fault is a bug in it.
+// Check implements contract.Maintainer: it compares the sets with the records. The model has no
+// storage that could be damaged, so a fault means a bug in the model.
 func (e *Engine) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {
 	if err := e.begin(ctx); err != nil {
 		return contract.CheckReport{}, err

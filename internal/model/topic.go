@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// topic is a topic: its log in every shard, and the groups that read it.
+// topic has the log of every shard, and the groups that read the log.
 type topic struct {
 	ref    duly.QueueRef
 	cfg    duly.TopicConfig
@@ -31,7 +31,7 @@ func newTopic(ref duly.QueueRef, cfg duly.TopicConfig) *topic {
 // groupNames lists the groups by name.
 func (t *topic) groupNames() []string { return slices.Sorted(maps.Keys(t.groups)) }
 
-// step lets due messages enter, trims every shard, and moves every group forward.
+// step lets due messages enter, trims every shard, and steps every group.
 func (t *topic) step(now int64) (more bool) {
 	for _, l := range t.logs {
 		more = l.step(now) || more
@@ -186,7 +186,7 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 		return err
 	}
 	if patch.Shards > 1 && e.cfg.OneShard {
-		return contract.Errorf(duly.CodeUnsupported, "this engine keeps a topic in one shard; leave shards out")
+		return contract.Errorf(duly.CodeUnsupported, "this engine supports only one shard per topic; leave shards out")
 	}
 	if err := e.begin(ctx); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		return nil
 	}
 
-	// The groups go with their topic, and every receipt of them is void.
+	// The groups are destroyed with their topic, so all their receipts become invalid.
 	for _, g := range t.groups {
 		delete(e.queues, g.ref)
 		e.cancels.Publish(ref.Namespace, contract.Canceled{Queue: g.ref.Name})
@@ -242,6 +242,6 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 // newToken draws the token of a Reserve: 1 to 2⁶³−1.
 func newToken() uint64 {
 	var b [8]byte
-	rand.Read(b[:]) // never fails, see crypto/rand
+	rand.Read(b[:]) // never fails; see crypto/rand
 	return max(1, binary.BigEndian.Uint64(b[:])>>1)
 }

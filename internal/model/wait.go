@@ -12,22 +12,24 @@ import (
 )
 
 const (
-	// recheck is how long after a waiter was woken another one is, if nobody
-	// has reserved meanwhile: the first may have vanished.
+	// recheck is the time after which another waiter is woken if the first one has not reserved,
+	// because it may have disappeared.
 	recheck = 2 * time.Second
 	// longestSleep bounds a timer, so that a wall clock which was set is
 	// noticed.
 	longestSleep = time.Minute
 )
 
-// waiter is one Wait under way.
+// waiter is one Wait in progress.
 type waiter struct {
 	queues []duly.QueueRef
-	// dispatcher says which queues have jobs for it.
+	// dispatcher says whether the caller is a dispatcher, which decides which queues have jobs for
+	// it.
 	dispatcher bool
-	until      int64 // when its time is over, by the wall
+	until      int64 // end of its timeout, by the wall clock
 	woken      bool
-	done       chan struct{} // closed when woken, when its time is over, or when the engine is closed
+	// Closed when the waiter is woken, when its time is over, or when the engine is closed.
+	done chan struct{}
 }
 
 // Wait implements duly.Engine.
@@ -50,7 +52,8 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	w.until = clock.CeilMilli(t.Add(p.Timeout))
 	e.waiters = append(e.waiters, w)
 
-	// wake comes before the timer: a job that is there ends the Wait at once.
+	// wake is called before the timer is set, because a job that is already there ends the Wait at
+	// once.
 	e.wake()
 	if w.woken || p.Timeout == 0 {
 		e.leave(w)
@@ -65,8 +68,8 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return e.await(ctx, w)
 }
 
-// overtime ends a Wait whose time has passed. It removes the waiter while the clock moves, before
-// the goroutine returns, because Idle must not count it as asleep.
+// overtime ends a Wait whose timeout has passed. It removes the waiter while the clock moves,
+// before the goroutine returns, because Idle must not count it as asleep.
 func (e *Engine) overtime(w *waiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,9 +88,9 @@ func (e *Engine) await(ctx context.Context, w *waiter) (bool, error) {
 	defer e.mu.Unlock()
 	e.leave(w)
 	switch {
-	// The caller has gone, but the job that woke it is still there.
+	// The caller has left, but the job for which it was woken is still there.
 	case w.woken && err != nil:
-		e.pass(w.queues, w.dispatcher) // nobody will reserve what this one was woken for
+		e.pass(w.queues, w.dispatcher) // nobody will reserve the job for which this waiter was woken
 		return false, err
 	case w.woken:
 		return true, nil
@@ -104,7 +107,7 @@ func refs(namespace string, names []string) (refs []duly.QueueRef) {
 	return refs
 }
 
-// leave forgets the waiter, and reports whether it was there.
+// leave removes the waiter, and reports whether it was registered.
 func (e *Engine) leave(w *waiter) bool {
 	i := slices.Index(e.waiters, w)
 	if i >= 0 {
@@ -113,8 +116,8 @@ func (e *Engine) leave(w *waiter) bool {
 	return i >= 0
 }
 
-// pass wakes others in the place of a caller that does not reserve from these
-// queues, although it may be the one that was woken for them.
+// pass wakes other waiters instead of a caller that does not reserve from these queues, although it
+// may have been woken for them.
 func (e *Engine) pass(queues []duly.QueueRef, dispatcher bool) {
 	for _, ref := range queues {
 		if q := e.queues[ref]; q != nil && q.serves(dispatcher) {
@@ -128,13 +131,13 @@ func (e *Engine) pass(queues []duly.QueueRef, dispatcher bool) {
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, dispatcher := range []bool{false, true} { // the caller may be either
+	for _, dispatcher := range []bool{false, true} { // the caller may be of either kind
 		e.pass(refs(namespace, queues), dispatcher)
 	}
 }
 
-// wake wakes one waiter per deliverable job and sets the timer for the next
-// moment that could make one.
+// wake wakes one waiter per deliverable job, and sets the timer for the next moment at which a job
+// may become deliverable.
 func (e *Engine) wake() {
 	if e.closed {
 		return
@@ -156,9 +159,9 @@ func (e *Engine) wake() {
 			}
 			n := q.deliverable(now, q.woken+1)
 			if slices.ContainsFunc(q.shards, e.canFire) {
-				n++ // one waiter fires the tick
+				n++ // one waiter is woken to fire the tick
 			}
-			if q.woken = min(q.woken, n); q.woken < n { // more than there are jobs come in vain
+			if q.woken = min(q.woken, n); q.woken < n { // further woken waiters would find no job
 				q.woken++
 				q.recheckAt = now + recheck.Milliseconds()
 				w.woken = true
@@ -171,8 +174,8 @@ func (e *Engine) wake() {
 	e.setTimer(t)
 }
 
-// takeBack steps the queues whose first lease has ended, fires due ticks, and lets due
-// messages enter.
+// takeBack steps the queues whose first lease has ended, fires due ticks, and lets due messages
+// enter their logs.
 func (e *Engine) takeBack(now int64) {
 	for _, t := range e.topics {
 		for _, l := range t.logs {
@@ -210,7 +213,7 @@ func (s *shard) deliverable(now int64, most int) int {
 	first := s.sets[duly.StateLeased].first()
 	runOut := first != nil && first.leaseEnd <= now
 
-	// A run-out lease frees a place at the next step, so it counts as one open place.
+	// An expired lease frees a place at the next step, so it counts as one free place.
 	if runOut && !s.cfg.Paused && s.cfg.MaxLeased != duly.None {
 		open = max(open, 1)
 	}
@@ -223,12 +226,12 @@ func (s *shard) deliverable(now int64, most int) int {
 		n += s.unread(now, most)
 	}
 	if over := s.ending.first(); s.size(duly.StateBlocked) > 0 && over != nil && over.over(now) {
-		n++ // it may hold a key
+		n++ // an expired job may hold a key
 	}
 	return min(n, most)
 }
 
-// runOut walks the jobs whose lease has ended.
+// runOut yields the jobs whose lease has ended.
 func (s *shard) runOut(now int64) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for j := range s.sets[duly.StateLeased].all() {
@@ -239,7 +242,7 @@ func (s *shard) runOut(now int64) iter.Seq[*job] {
 	}
 }
 
-// setTimer sets the one timer to the next moment that matters to anybody.
+// setTimer sets the engine's one timer to the next moment at which something may change.
 func (e *Engine) setTimer(t time.Time) {
 	now := clock.Milli(t)
 	next := int64(0)
@@ -303,7 +306,7 @@ func (s *shard) moments(now int64, soonest func(int64)) {
 	if s.reader != nil {
 		s.reader.log.moments(soonest)
 	}
-	place := &job{leaseEnd: now + 1} // before any number
+	place := &job{leaseEnd: now + 1} // sorts before any number
 	for j := range s.sets[duly.StateLeased].behind(place) {
 		soonest(j.leaseEnd)
 		break

@@ -139,7 +139,7 @@ func (p *Process) read(out io.Reader) {
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
-			break // a line that a kill cut off does not count
+			break // a line that a kill has cut off does not count
 		}
 		p.mu.Lock()
 		p.lines = append(p.lines, strings.TrimSuffix(line, "\n"))
@@ -151,7 +151,7 @@ func (p *Process) read(out io.Reader) {
 	close(p.done)
 }
 
-// Kill ends the child like kill -9 and waits until it is gone. It may be called again.
+// Kill ends the child like kill -9 and waits until it is gone. Kill may be called repeatedly.
 func (p *Process) Kill() {
 	p.cmd.Process.Kill()
 	<-p.done

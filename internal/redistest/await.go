@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// patience bounds anything that a healthy server does in milliseconds or, in a cluster, in
-// seconds. It is long, because the machine may be busy.
+// patience is the longest wait for an action that a healthy server does in milliseconds or, in a
+// cluster, in seconds. It is long, because the machine may be busy.
 const patience = 30 * time.Second
 
 // Await is [eventually.True].
@@ -20,7 +20,7 @@ func Await(t testing.TB, what string, holds func() bool) {
 	eventually.True(t, what, holds)
 }
 
-// await is Await for a condition that returns what is missing.
+// await is like Await, for a condition that returns what is missing.
 func await(t testing.TB, what string, missing func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -33,7 +33,7 @@ func await(t testing.TB, what string, missing func(context.Context) error) {
 // until repeats f until it returns no error. If the context ends first, it returns f's last
 // error. It tries often at first, then every 20 ms.
 func until(ctx context.Context, f func() error) error {
-	last := errors.New("not tried yet")
+	last := errors.New("the condition was not tried yet")
 	for rest := time.Millisecond; ; rest = min(2*rest, 20*time.Millisecond) {
 		err := f()
 		if err == nil {

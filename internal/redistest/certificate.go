@@ -34,7 +34,8 @@ func makeCertificate(folder string) (*certificate, error) {
 
 	leaf, key, err := sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		// A server is also a client of its primary and of the other nodes.
+		// The certificate is also for clients, because a server is a client of its primary and of
+		// the other nodes.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}, ca, caKey)

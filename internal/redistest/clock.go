@@ -18,8 +18,8 @@ import (
 //go:embed testdata/clock.c
 var clockSource []byte
 
-// NeedClocks skips a test of servers with separate clocks (Ahead) if the machine can't provide
-// them. They need Linux and a C compiler. With CI=true a missing compiler fails the test.
+// NeedClocks skips a test of servers with separate clocks (Ahead) if the machine can't provide such
+// clocks. They need Linux and a C compiler. With CI=true a missing compiler fails the test.
 func NeedClocks(t testing.TB) {
 	t.Helper()
 	Need(t)
@@ -29,8 +29,8 @@ func NeedClocks(t testing.TB) {
 	proctest.Need(t, "cc")
 }
 
-// environment returns the server's environment, or nil for the process's own. It adds a separate
-// clock if the options want one.
+// environment returns the server's environment, or nil for that of this process. If the options
+// want a separate clock, it adds the clock.
 func (p *process) environment() ([]string, error) {
 	if !p.settings.ownClock {
 		return nil, nil
@@ -43,10 +43,10 @@ func (p *process) environment() ([]string, error) {
 			return nil, err
 		}
 		if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("cc: %w: %s", err, out)
+			return nil, fmt.Errorf("compile the clock library: %w: %s", err, out)
 		}
 	}
-	// If it exists, the clock was set, and the server starts again.
+	// If the file exists, the clock was set before, and the server starts again.
 	if _, err := os.Stat(p.clock()); err != nil {
 		if err := p.setClock(p.settings.ahead); err != nil {
 			return nil, err
@@ -68,13 +68,13 @@ func (p *process) setClock(ahead time.Duration) error {
 	return errors.Join(err, f.Close())
 }
 
-// SetClock sets the clock of a server with Ahead. From now on it is ahead of the machine's by
-// this much, or behind it.
+// SetClock sets the clock of a server with Ahead. From now on it is ahead of the machine's clock by
+// d, or behind it if d is negative.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.t.Helper()
 	s.own(func(p *process) error {
 		if !p.settings.ownClock {
-			return errors.New("the server uses the machine's clock: start it with Ahead")
+			return errors.New("the server uses the machine's clock; start it with Ahead to set it")
 		}
 		return p.setClock(ahead)
 	})

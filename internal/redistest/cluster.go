@@ -21,7 +21,7 @@ const slots = 16384
 // (cluster-node-timeout), unless Config sets another time.
 type Cluster struct {
 	t      testing.TB
-	nodes  []*Server // the first three are the first primaries
+	nodes  []*Server // the first three are the primaries at the start
 	shared bool
 }
 
@@ -49,8 +49,8 @@ var sharedCluster = sync.OnceValues(func() ([]*process, error) {
 })
 
 // SharedCluster returns the cluster that all tests of this process share, without replicas, and a
-// prefix for this call's keys as Shared returns it. A test may neither kill its nodes nor move
-// its slots.
+// prefix for this call's keys as Shared returns it. A test may neither kill the cluster's nodes nor
+// move its slots.
 func SharedCluster(t testing.TB) (c *Cluster, prefix string) {
 	t.Helper()
 	Need(t)
@@ -96,7 +96,7 @@ func (c *Cluster) Shard(i int) *Server {
 	return c.Primary(i * slots / Shards)
 }
 
-// For returns the node that serves a key.
+// For returns the node that owns the slot of a key.
 func (c *Cluster) For(key string) *Server {
 	c.t.Helper()
 	return c.Primary(c.Slot(key))
@@ -112,7 +112,7 @@ func (c *Cluster) KillPrimary(i int) *Server {
 }
 
 // Join starts one more node and introduces it to the others. The node has no slots until MoveSlot
-// gives it one. AwaitHealthy waits for that.
+// gives it one. AwaitHealthy waits until it has one.
 func (c *Cluster) Join() *Server {
 	c.t.Helper()
 	if c.shared {
@@ -219,7 +219,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 		if err != nil {
 			return err
 		}
-		// All nodes must have the view of the first one.
+		// All nodes must have the same view as the first one.
 		if i == 0 {
 			agreed = fmt.Sprint(view)
 		}
@@ -243,7 +243,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 	return nil
 }
 
-// acquainted returns an error if a node does not know all others, or does not see every slot
+// acquainted returns an error if a node does not know all other nodes, or does not see every slot
 // served.
 func acquainted(ctx context.Context, nodes []*process) error {
 	for _, p := range nodes {

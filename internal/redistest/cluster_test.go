@@ -142,7 +142,7 @@ func TestMoveSlotCallsBackAtEachStage(t *testing.T) {
 		case MoveEmptied:
 			answers(from, "ASK", all...)
 			answers(to, "MOVED", all...)
-		case MoveClaimed: // the source may know it already
+		case MoveClaimed: // the source may know the new owner already
 			answers(to, "", all...)
 		}
 	})
@@ -157,6 +157,6 @@ func TestMoveSlotCallsBackAtEachStage(t *testing.T) {
 	if got := fmt.Sprint(stages); got != "[importing migrating key key key emptied claimed]" {
 		t.Errorf("stages %s", got)
 	}
-	c.MoveSlot(slot, to, from, nil) // and back
+	c.MoveSlot(slot, to, from, nil) // moves the slot back
 	answers(from, "", all...)
 }

@@ -29,9 +29,10 @@ func following(ctx context.Context, primary *process, all []*Server) error {
 	return errors.Join(append(errs, acknowledging(ctx, primary, replicas))...)
 }
 
-// acknowledging returns an error if a replica has not yet acknowledged data to the primary. A replica
-// reports itself as connected after the initial transfer. It gets later writes only after its first
-// acknowledgement, up to a second later. A replica that takes over before would lack them.
+// acknowledging returns an error if a replica has not yet acknowledged data to the primary. A
+// replica reports itself as connected after the initial transfer. It gets later writes only after
+// its first acknowledgement, up to a second later. A replica that takes over before that would lack
+// the writes.
 func acknowledging(ctx context.Context, primary *process, replicas []string) error {
 	role, err := primary.do(ctx, "ROLE")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
 
-	// The line comes first, so that an option can override it.
+	// The line comes first, so that a line of the options can override it.
 	s.lines = append([]string{"cluster-node-timeout 2000"}, s.lines...)
 	nodes, err := launchAll(Shards*(1+replicas), s)
 	if err == nil {
@@ -22,7 +22,7 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 		err = form(ctx, nodes)
 	}
 	if err != nil {
-		// The nodes that have started must not outlive the failed call.
+		// The started nodes must not outlive the failed call.
 		for _, p := range nodes {
 			err = errors.Join(err, p.remove())
 		}
@@ -31,12 +31,13 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 	return nodes, nil
 }
 
-// launchAll starts n servers concurrently. With an error it returns those that did start.
+// launchAll starts n servers concurrently. If there is an error, it also returns the servers that
+// did start.
 func launchAll(n int, s settings) ([]*process, error) {
 	nodes, errs := make([]*process, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		// Each node gets a copy, because their clocks differ.
+		// Each node gets a copy of the settings, because their clocks differ.
 		s := s
 		s.ahead *= time.Duration(i + 1)
 		wg.Go(func() { nodes[i], errs[i] = launch(s) })

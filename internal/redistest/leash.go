@@ -10,7 +10,7 @@ import (
 
 // leashScript receives the pids of servers that start ("+ pid") and end ("- pid"). It kills the
 // remaining ones when the pipe ends. Its argument is the common folder. It ignores the interrupt
-// key, which reaches the shell too.
+// key, because its signal also reaches the shell.
 const leashScript = `
 trap '' INT TERM HUP
 live=
@@ -24,14 +24,14 @@ for one in $live; do kill -9 "$one"; done
 rm -rf "$1"
 `
 
-// leash holds the servers that must end with this test process.
+// leash has the shell that kills the servers when this test process ends.
 type leash struct {
-	folder string // of all its servers
+	folder string // common folder of all servers
 	mu     sync.Mutex
-	to     io.Writer // never closed, so the shell sees its end when the process ends
+	to     io.Writer // never closed; the shell reads its end when the process ends
 }
 
-// theLeash starts the only shell of this test process.
+// theLeash starts the shell, once per test process.
 var theLeash = sync.OnceValues(func() (*leash, error) {
 	folder, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
@@ -48,11 +48,11 @@ var theLeash = sync.OnceValues(func() (*leash, error) {
 	return &leash{folder: folder, to: to}, nil
 })
 
-// hold makes a process end with this one.
+// hold makes the servers' shell kill a process when this test process ends.
 func (l *leash) hold(pid int) error { return l.send("+ %d\n", pid) }
 
-// release removes a process that has ended and was not reaped yet. Its pid may be reused
-// afterwards.
+// release removes a process that has ended and was not reaped yet. After that, its pid may be
+// reused.
 func (l *leash) release(pid int) error { return l.send("- %d\n", pid) }
 
 func (l *leash) send(format string, args ...any) error {

@@ -5,15 +5,15 @@ import "fmt"
 // MoveStage is a point between two steps of a slot's move.
 type MoveStage string
 
-// These are the stages, in their order.
+// These are the stages of a move, in their order.
 const (
 	// MoveImporting: the target serves requests with ASKING for the slot. The source does not
 	// know it yet.
 	MoveImporting MoveStage = "importing"
-	// MoveMigrating: the source answers ASK for missing keys. It answers TRYAGAIN if it has only some
-	// keys of a command.
+	// In the stage MoveMigrating, the source answers ASK for missing keys. It answers TRYAGAIN if
+	// it has only some keys of a command.
 	MoveMigrating MoveStage = "migrating"
-	// MoveKey comes after each key that has moved.
+	// MoveKey is the stage after each moved key.
 	MoveKey MoveStage = "key"
 	// MoveEmptied: the target has all keys; the slot still belongs to the source.
 	MoveEmptied MoveStage = "emptied"
@@ -50,7 +50,7 @@ func (c *Cluster) MoveSlot(slot int, from, to *Server, at func(MoveStage)) {
 func (c *Cluster) moveKeys(slot int, from, to *Server, at func(MoveStage)) {
 	c.t.Helper()
 	for {
-		// One key at a time, so that the test can observe a slot that is half moved.
+		// The keys are moved one at a time, so that the test can observe a slot that is half moved.
 		keys := from.Must("CLUSTER", "GETKEYSINSLOT", slot, 1).([]any)
 		if len(keys) == 0 {
 			return

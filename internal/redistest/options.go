@@ -11,17 +11,17 @@ type Option func(*settings)
 
 // settings holds the options of a server.
 type settings struct {
-	lines    []string // of the configuration, after the package's lines
-	password string   // of the default user
+	lines    []string // lines of the configuration, after the lines of this package
+	password string   // password of the default user
 	users    map[string]string
 	tls      bool
 	cluster  bool
 	sentinel bool
-	first    []any // command that follows each start
+	first    []any // command that is sent after each start
 	ownClock bool
 	ahead    time.Duration
 	behind   func(addr string) string
-	under    []string // the command that starts the server
+	under    []string // command that starts the server
 }
 
 func newSettings(opts []Option) settings {
@@ -52,7 +52,7 @@ func MaxMemory(bound, policy string) Option {
 	}
 }
 
-// Password sets the password of the default user, which the servers use among each other, too.
+// Password sets the password of the default user, which the servers also use between each other.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -72,16 +72,16 @@ func TLS() Option {
 	return func(s *settings) { s.tls = true }
 }
 
-// Ahead sets the server's clock ahead of the machine's. The second node of a cluster is twice as
-// far ahead, and so on. SetClock changes it while the server runs. The test calls NeedClocks
+// Ahead sets the server's clock ahead of the machine's clock. The second node of a cluster is twice
+// as far ahead, and so on. SetClock changes it while the server runs. The test calls NeedClocks
 // first.
 func Ahead(d time.Duration) Option {
 	return func(s *settings) { s.ownClock, s.ahead = true, d }
 }
 
-// Behind puts a proxy between the first primary of a Sentinel's group and the
-// other servers: f receives the primary's address and returns the proxy's. The
-// replicas and the sentinels know the primary by that address only.
+// Behind puts a proxy between the first primary of a Sentinel's group and the other servers: f
+// receives the address of the primary and returns that of the proxy. The replicas and the sentinels
+// know only the proxy's address.
 func Behind(f func(addr string) string) Option {
 	return func(s *settings) { s.behind = f }
 }

@@ -19,24 +19,24 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// process is one server: a folder, a port, and a pid while it runs.
+// process is one server: a folder, a port, and a pid while the server runs.
 type process struct {
 	settings settings
 	leash    *leash
 	folder   string
 	port     int
-	bus      int // the port of the cluster bus
+	bus      int // port of the cluster bus
 	claims   []io.Closer
 	trust    *certificate
-	front    string // host:port of the proxy that the other servers go through
+	front    string // host:port of the proxy that the other servers connect to
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd // nil while it does not run
-	output  *os.File  // its standard output and error
-	stopped bool      // by SIGSTOP
+	cmd     *exec.Cmd // nil while the server does not run
+	output  *os.File  // standard output and error of the server
+	stopped bool      // whether the server was suspended by SIGSTOP
 }
 
-// running reports whether it was started and not ended, killed or paused.
+// running reports whether the server was started and not ended, killed or suspended.
 func (p *process) running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *process) running() bool {
 
 func (p *process) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
-// known returns the address by which the other servers know this one.
+// known returns the address by which the other servers know this server.
 func (p *process) known() string { return cmp.Or(p.front, p.address()) }
 
 func (p *process) socket() string { return filepath.Join(p.folder, "socket") }
@@ -60,8 +60,8 @@ func (p *process) start() error {
 		return errors.New("the server is already running")
 	}
 
-	// An existing file belongs to the server: sentinels rewrite their own, and those of the
-	// servers that they promote or demote.
+	// A file that exists belongs to the server. Sentinels rewrite their own configuration files,
+	// and those of the servers that they promote or demote.
 	if _, err := os.Stat(p.conf()); errors.Is(err, os.ErrNotExist) {
 		if err := os.WriteFile(p.conf(), []byte(p.configuration()), 0o600); err != nil {
 			return err
@@ -206,7 +206,7 @@ func (p *process) kill() error {
 func (p *process) end() error {
 	p.cmd.Process.Kill()
 	err := p.leash.release(p.cmd.Process.Pid)
-	// The exit status of a killed process is no error here.
+	// The exit status of a killed process is not an error here.
 	p.cmd.Wait()
 	p.cmd = nil
 	return errors.Join(err, p.output.Close())

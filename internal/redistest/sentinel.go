@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// These are the numbers of servers and sentinels, and how many sentinels must agree that the
-// primary is down.
+// These constants are the number of servers, the number of sentinels, and the number of sentinels
+// that must agree that the primary is down.
 const (
 	sentinelServers = 3
 	sentinelWatch   = 3
@@ -49,7 +49,7 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	if settings.behind != nil {
 		primary.p.front = settings.behind(primary.Addr())
 		_, port, _ := net.SplitHostPort(primary.p.front)
-		// This is used once it follows another primary.
+		// The setting is used after the server follows another primary.
 		primary.Must("CONFIG", "SET", "replica-announce-port", port)
 	}
 
@@ -70,19 +70,19 @@ func watch(primary *Server) settings {
 	lines := []string{
 		set("monitor", fmt.Sprintf("%s %d", place(primary.p.known()), sentinelQuorum)),
 		set("down-after-milliseconds", 1000),
-		// After an election without a winner they wait twice that.
+		// After an election without a winner, sentinels wait for twice this time.
 		set("failover-timeout", failoverTimeout),
 		set("parallel-syncs", sentinelServers-1),
 	}
 	if password := primary.p.settings.password; password != "" {
 		lines = append(lines, set("auth-pass", password))
 	}
-	// This sets the intervals of their queries, which are no configuration.
+	// This sets the intervals of the sentinels' queries, which the configuration can't set.
 	brisk := []any{"SENTINEL", "DEBUG", "info-period", 500, "publish-period", 200, "ask-period", 200, "tilt-period", 1000}
 	return settings{sentinel: true, lines: lines, first: brisk}
 }
 
-// place formats host:port as Redis's configuration does.
+// place formats host:port as Redis's configuration files do.
 func place(address string) string { return strings.Replace(address, ":", " ", 1) }
 
 // several starts n servers concurrently.
@@ -166,14 +166,16 @@ func (s *Sentinel) AwaitHealthy() {
 // Replacement is an attempt of a sentinel to replace the primary, because it considered it down
 // or was ordered to.
 type Replacement struct {
-	Old  string    // host:port of the primary to be replaced, without a proxy
-	At   time.Time // when the attempt began
-	Done time.Time // when the last sentinel named another primary, or the latest time at which the attempt was given up
+	Old string    // host:port of the primary that is replaced, without a proxy
+	At  time.Time // time at which the attempt began
+	// Time at which the last sentinel named another primary, or the latest time at which the
+	// attempt was given up.
+	Done time.Time
 }
 
-// Replacements returns the attempts in the sentinels' logs, in the order of time. On a busy
-// machine there may be more than the test caused: a primary without processor time for a second
-// looks down.
+// Replacements returns the attempts in the sentinels' logs, in the order of time. On a busy machine
+// there may be more than the test caused: because a primary that gets no processor time for a
+// second seems to be down.
 func (s *Sentinel) Replacements() (all []Replacement) {
 	s.t.Helper()
 	var switches []Replacement
@@ -201,7 +203,7 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 	for i := range all {
 		r, seen := &all[i], false
 
-		// Each sentinel logs its own switch, and the latest one ends the attempt.
+		// Each sentinel logs its own switch. The latest one ends the attempt.
 		for _, w := range switches {
 			if w.Old == r.Old && !w.At.Before(r.At) && w.At.Before(r.At.Add(givenUp)) {
 				if !seen || w.At.After(r.Done) {
@@ -215,7 +217,7 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 	return all
 }
 
-// givenUp is when an unsuccessful attempt ends: after twice the timeout.
+// givenUp is the time after which an unsuccessful attempt has ended: twice the timeout.
 const givenUp = 2 * failoverTimeout * time.Millisecond
 
 // replacing matches the sentinels' log lines of attempts and their results: the time, the event,
@@ -236,8 +238,8 @@ func named(ctx context.Context, sentinel *process) (string, error) {
 	return fmt.Sprintf("%v:%v", place[0], place[1]), nil
 }
 
-// watching returns the primary that a sentinel names. It returns an error if the sentinel could
-// not replace it: it must know the other sentinels, and see the running servers.
+// watching returns the primary that a sentinel names. It returns an error if the sentinel could not
+// replace it: it must know the other sentinels and see the running servers to do that.
 func watching(ctx context.Context, sentinel *process, up []*Server) (string, error) {
 	address, err := named(ctx, sentinel)
 	if err != nil {

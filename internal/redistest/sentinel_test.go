@@ -43,7 +43,7 @@ func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 		t.Fatalf("%v replicas have it", got)
 	}
 
-	s.Sentinels()[0].Kill() // two of three can still decide
+	s.Sentinels()[0].Kill() // two of three sentinels can still decide
 	killed := time.Now().Truncate(time.Millisecond)
 	if old := s.Failover(); old != first {
 		t.Errorf("killed %s", old.Addr())
@@ -66,7 +66,7 @@ func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 
 	s.Sentinels()[0].Restart()
 	first.Restart()
-	s.AwaitHealthy() // it starts as a primary, and becomes a replica
+	s.AwaitHealthy() // the server starts as a primary, and becomes a replica
 	if role := roleOf(first); role != "slave" {
 		t.Errorf("the killed primary is %s", role)
 	}

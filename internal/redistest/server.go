@@ -45,12 +45,12 @@ func single(t testing.TB, settings settings) *Server {
 	return &Server{t: t, p: p}
 }
 
-// Replica starts a server that follows this one, for the same test, and waits until it does. It
-// has the same password.
+// Replica starts a server that follows this one, for the same test, and waits until it does. The
+// replica has the same password.
 func (s *Server) Replica(opts ...Option) *Server {
 	s.t.Helper()
 	settings := newSettings(opts)
-	// The replica needs it to log in to its primary.
+	// The replica needs the password to log in to its primary.
 	settings.password = s.p.settings.password
 	settings.lines = append([]string{fmt.Sprintf("replicaof 127.0.0.1 %d", s.p.port)}, settings.lines...)
 	r := single(s.t, settings)
@@ -63,9 +63,9 @@ var (
 	lastPrefix   atomic.Uint32
 )
 
-// Shared returns the server that all tests of this process share, as Single without options
-// starts it, and a prefix for this call's keys. No other call's prefix begins with it. A test may
-// neither stop nor reconfigure the server, nor use commands on all keys, such as FLUSHALL.
+// Shared returns the server that all tests of this process share, as Single without options starts
+// it, and a prefix for this call's keys. No prefix of another call begins with this prefix. A test
+// may neither stop nor reconfigure the server, nor use commands on all keys, such as FLUSHALL.
 func Shared(t testing.TB) (s *Server, prefix string) {
 	t.Helper()
 	Need(t)
@@ -144,7 +144,7 @@ func (s *Server) Dial(ctx context.Context) (*resp.Conn, error) { return s.p.dial
 // package resp. A refusal is a resp.Error.
 func (s *Server) Do(ctx context.Context, args ...any) (any, error) { return s.p.do(ctx, args...) }
 
-// Must is Do for a command that can't fail while the server runs.
+// Must is like Do, for a command that can't fail while the server runs.
 func (s *Server) Must(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -162,8 +162,8 @@ func (s *Server) Kill() { s.t.Helper(); s.own((*process).kill) }
 // Stop ends the server as SIGTERM does, and waits until it has ended.
 func (s *Server) Stop() { s.t.Helper(); s.own((*process).stop) }
 
-// Pause suspends the process. It keeps its connections, and the system accepts new ones, but
-// nothing is answered.
+// Pause suspends the process. The process keeps its connections, and the system accepts new ones,
+// but no request is answered.
 func (s *Server) Pause() { s.t.Helper(); s.own((*process).pause) }
 
 // Continue ends a Pause.

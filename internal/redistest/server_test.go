@@ -131,7 +131,7 @@ func TestSharedReturnsOneServerAndAPrefixPerTest(t *testing.T) {
 func failing(t *testing.T, f func(testing.TB)) *failed {
 	tb := &failed{TB: t}
 	done := make(chan struct{})
-	go func() { // Fatal ends the goroutine
+	go func() { // runs in a goroutine, because Fatal ends the goroutine
 		defer close(done)
 		f(tb)
 	}()
@@ -192,7 +192,7 @@ func TestWritesSurviveAsTheOptionsPromise(t *testing.T) {
 				t.Error("it answered after its end")
 			}
 
-			tt.end(s) // may be called again
+			tt.end(s) // may be called repeatedly
 			s.Restart()
 			if s.Addr() != address {
 				t.Errorf("was at %s, is at %s", address, s.Addr())
@@ -240,7 +240,7 @@ func TestPauseAnswersNothingUntilContinue(t *testing.T) {
 	s.Pause()
 	s.Stop() // a paused server can be stopped
 	s.Restart()
-	s.Pause() // and a paused one ends with its test
+	s.Pause() // a paused server ends with its test
 }
 
 func TestOptionsReachTheServer(t *testing.T) {
@@ -333,7 +333,8 @@ func TestAServerThatFailsToStartReportsTheReason(t *testing.T) {
 	}
 }
 
-// A port that another program took before the start is not a failure: another one is tried.
+// A port that another program took before the start is not a failure, because another port is
+// tried.
 func TestATakenPortIsRecognizedAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := Single(t)

@@ -56,7 +56,7 @@ func running(all []*Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(all), func(s *Server) bool { return !s.p.running() })
 }
 
-// at returns the server that the other servers know by an address.
+// at returns the server with the given address, as the other servers know it.
 func at(t testing.TB, all []*Server, address string) *Server {
 	t.Helper()
 	i := slices.IndexFunc(all, func(s *Server) bool { return s.p.known() == address })

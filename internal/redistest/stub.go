@@ -14,16 +14,15 @@ import (
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
-// Stub is a server in the test process with scripted answers: ones that a real server can't
-// easily give, or not on this machine. It uses protocol 3 for a client that asks for it with
-// HELLO.
+// Stub is a server in the test process with scripted answers, which a real server can't give, or
+// not on this machine. It uses protocol 3 for a client that asks for it with HELLO.
 type Stub struct {
 	t       testing.TB
 	l       net.Listener
 	version string
 	answer  func(args []string) any
 	lastID  atomic.Int64
-	end     chan struct{} // closed with the test
+	end     chan struct{} // closed at the end of the test
 	wg      sync.WaitGroup
 
 	mu    sync.Mutex
@@ -31,27 +30,27 @@ type Stub struct {
 	seen  [][]string
 }
 
-// These are possible answers in addition to the values of package resp.
+// These are possible answers of the function, in addition to the values of package resp.
 type (
 	// Usual leaves the answer to the stub. It answers like an idle server of its version, which
 	// knows only the commands that clients send to introduce themselves.
 	Usual struct{}
-	// Silence answers neither this request nor any later one on this connection, which stays
+	// Silence answers neither this request nor later requests on the same connection, which stays
 	// open.
 	Silence struct{}
 	// HangUp closes the connection.
 	HangUp struct{}
-	// Late answers when the channel is closed. Until then this connection answers nothing. Others
-	// do.
+	// Late answers when the channel is closed. Until then this connection answers no request. Other
+	// connections do.
 	Late struct {
 		When   <-chan struct{}
 		Answer any
 	}
 )
 
-// NewStub starts a stub with this version, such as "7.2.4". The function answers each request,
-// with its name as the client wrote it. All connections call it concurrently, each in the order
-// of its requests. It must not wait: use Late for that.
+// NewStub starts a stub with this version, such as "7.2.4". The function answers each request, with
+// its name as the client wrote it. All connections call it concurrently, each in the order of its
+// requests. The function must not block; use Late to delay an answer.
 func NewStub(t testing.TB, version string, answer func(args []string) any) *Stub {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +93,7 @@ func (s *Stub) Count(name string) int {
 	return n
 }
 
-// Drop closes all connections. New ones are accepted.
+// Drop closes all connections. New connections are accepted.
 func (s *Stub) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,11 +148,11 @@ func parted(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &n)
 }
 
-// stubConn is one connection.
+// stubConn is one connection of a client.
 type stubConn struct {
 	stub    *Stub
 	id      int64
-	version int // of the protocol
+	version int // version of the protocol
 	silent  bool
 	out     io.Writer
 }
@@ -167,7 +166,7 @@ func (s *Stub) serve(c net.Conn) error {
 			return err
 		}
 		s.mu.Lock()
-		// Recorded even if there is no reply.
+		// The request is recorded even if it gets no reply.
 		s.seen = append(s.seen, args)
 		s.mu.Unlock()
 
@@ -218,7 +217,7 @@ func (c *stubConn) usual(args []string) any {
 		if len(args) > 1 && strings.EqualFold(args[1], "ID") {
 			return c.id
 		}
-		// For SETINFO, SETNAME, TRACKING, CACHING, NO-TOUCH, …
+		// The answer to SETINFO, SETNAME, TRACKING, CACHING, NO-TOUCH and so on.
 		return resp.Simple("OK")
 	case "CLUSTER":
 		return resp.Error("ERR This instance has cluster support disabled")

@@ -168,7 +168,8 @@ func TestStubDelaysAndDropsReplies(t *testing.T) {
 	if _, err := late.Receive(); err != io.EOF {
 		t.Errorf("dropped: %v", err)
 	}
-	if err := raw(t, s.Addr()).Send("NEVER"); err != nil { // must not block the end of the test
+	// A request that is never answered must not block the end of the test.
+	if err := raw(t, s.Addr()).Send("NEVER"); err != nil {
 		t.Error(err)
 	}
 }
@@ -176,7 +177,7 @@ func TestStubDelaysAndDropsReplies(t *testing.T) {
 func TestStubFailsTheTestOnInvalidRequests(t *testing.T) {
 	t.Parallel()
 	tb := &failed{TB: t}
-	t.Cleanup(func() { // after the stub's own
+	t.Cleanup(func() { // runs after the stub's own cleanup
 		if !tb.failed {
 			t.Error("a client sent HTTP, and the test did not fail")
 		}

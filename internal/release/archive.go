@@ -19,7 +19,7 @@ import (
 type entry struct {
 	name string
 	mode int64
-	user int // and group
+	user int // user and group that own the file
 	body []byte
 }
 
@@ -27,7 +27,7 @@ type entry struct {
 // files are in one folder.
 func (b *builder) archive(t Target, files []entry) error {
 	folder := "duly_" + b.Version[1:] + "_" + t.String()
-	// The package uses the same entries later, so only copies get other names.
+	// The package uses the same entries later, so the names are changed in a copy.
 	inside := make([]entry, len(files))
 	for i, f := range files {
 		inside[i] = f

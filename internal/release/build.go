@@ -32,8 +32,8 @@ func (t Target) program() string {
 	return "duly"
 }
 
-// env returns the variables that decide what the go command builds. Each of them is
-// set, because the machine's own values would change the bytes.
+// env returns the variables that decide what the go command builds. Each variable is set, because
+// values of the machine would change the bytes.
 func (t Target) env() []string {
 	return []string{
 		"GOOS=" + t.OS, "GOARCH=" + t.Arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -41,11 +41,11 @@ func (t Target) env() []string {
 	}
 }
 
-// Stamp is what `duly version` prints of the source.
+// Stamp has the facts about the source that `duly version` prints.
 type Stamp struct {
 	Version string
 	Commit  string
-	Date    string // of the commit, RFC 3339
+	Date    string // date of the commit, in RFC 3339
 }
 
 // LDFlags returns the flags of the linker that store the stamp in a binary of
@@ -56,8 +56,8 @@ func (s Stamp) LDFlags() string {
 
 // compile builds the binary of a platform, static and stripped.
 func (b *builder) compile(ctx context.Context, t Target, to string) error {
-	// The stamp replaces what the go command would store of the repository: that
-	// depends on tags, which a clone may lack.
+	// The stamp replaces what the go command would store of the repository: because that depends on
+	// tags, which a clone may not have.
 	_, err := b.run(ctx, b.Root, t.env(), b.Go, "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w "+b.stamp.LDFlags(), "-o", to, "./cmd/duly")
 	return err
@@ -86,7 +86,7 @@ func (b *builder) notices(ctx context.Context, t Target) ([]byte, error) {
 	for _, line := range modules {
 		name, dir, found := strings.Cut(strings.TrimSpace(line), "\t")
 		if !found {
-			continue // the line of a package of the standard library
+			continue // the line is about a package of the standard library
 		}
 		if err := writeLicences(&out, name, dir); err != nil {
 			return nil, err

@@ -70,9 +70,9 @@ func (b *builder) stage(dir string, files []entry) error {
 
 // packageUnit returns the unit for the binary of the package.
 func packageUnit(unit []byte) ([]byte, error) {
-	// With another count, the unit has changed and this replacement may be wrong.
+	// A different count means that the unit has changed, and this replacement may be wrong.
 	if n := bytes.Count(unit, []byte(localBinary)); n != 1 {
-		return nil, fmt.Errorf("duly.service names %s %d times, want once", localBinary, n)
+		return nil, fmt.Errorf("duly.service contains %s %d times, want once", localBinary, n)
 	}
 	return bytes.Replace(unit, []byte(localBinary), []byte(packageBinary), 1), nil
 }

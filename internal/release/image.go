@@ -139,8 +139,8 @@ func writeImage(w io.Writer, t Target, s Stamp, date time.Time, binary, roots []
 	return writeTar(w, files, date)
 }
 
-// containerConfig returns what the Dockerfile's last stage says. A test compares
-// the two.
+// containerConfig returns the settings that the Dockerfile's last stage has. A test compares the
+// two.
 func containerConfig(s Stamp) runConfig {
 	return runConfig{
 		User:         fmt.Sprintf("%d:%d", nobody, nobody),
@@ -209,7 +209,7 @@ func blobName(digest string) string { return "blobs/sha256/" + digest[len("sha25
 func jsonEntry(name string, value any) entry {
 	body, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // the types above always marshal
+		panic(err) // impossible, because the types above can always be marshaled
 	}
 	return entry{name: name, mode: 0o644, body: body}
 }

@@ -21,12 +21,12 @@ import (
 	"time"
 )
 
-// Config says what to build, and from which folder.
+// Config says what to build and from which folder.
 type Config struct {
-	Root    string // of the clone
-	Out     string // the folder for the files; it must be missing or empty
-	Version string // v1.2.3 or v1.2.3-rc.1
-	Go      string // the go command. Default: go
+	Root    string // root folder of the clone
+	Out     string // folder for the files; it must be missing or empty
+	Version string // version, like v1.2.3 or v1.2.3-rc.1
+	Go      string // path of the go command; default go
 	Log     io.Writer
 }
 
@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config) error {
 			return fmt.Errorf("%s: %w", t, err)
 		}
 	}
-	// The checksums cover every file in the folder, so they come last.
+	// The checksums cover every file in the folder, so they are written last.
 	return writeSums(c.Out)
 }
 
@@ -63,11 +63,11 @@ func Run(ctx context.Context, c Config) error {
 type builder struct {
 	Config
 	stamp Stamp
-	date  time.Time // of the commit: the time of every file
-	work  string    // a temporary folder
+	date  time.Time // date of the commit, which is the time of every file
+	work  string    // path of a temporary folder
 
-	shared []entry // the files of every archive
-	roots  []byte  // the root certificates of the image
+	shared []entry // files that every archive contains
+	roots  []byte  // root certificates for the image
 }
 
 // newBuilder validates the configuration and reads the commit.
@@ -110,9 +110,9 @@ func (b *builder) readCommit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The stamp names a commit, so the files must be exactly those of it.
+	// The stamp names a commit, so the files must be exactly those of the commit.
 	if changes != "" {
-		return errors.New("the clone has changes that no commit has: commit or stash them first")
+		return errors.New("the clone has changes that are not committed: commit or stash them first")
 	}
 	commit, err := b.run(ctx, b.Root, nil, "git", "rev-parse", "HEAD")
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *builder) readCommit(ctx context.Context) error {
 	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds", seconds)
+		return fmt.Errorf("SOURCE_DATE_EPOCH is %q, must be a number of seconds", seconds)
 	}
 
 	// UTC keeps the machine's time zone out of the files.
@@ -135,7 +135,7 @@ func (b *builder) readCommit(ctx context.Context) error {
 	return nil
 }
 
-// prepare builds the tools, and what is equal for every platform.
+// prepare builds the tools, and the files that are the same for every platform.
 func (b *builder) prepare(ctx context.Context) error {
 	b.logf("build the tools")
 	tools := filepath.Join(b.work, "tools") + string(filepath.Separator)
@@ -210,8 +210,8 @@ func (b *builder) path(format string, args ...any) string {
 	return filepath.Join(b.Out, "duly_"+b.Version[1:]+"_"+fmt.Sprintf(format, args...))
 }
 
-// run runs a program in a folder and returns its output without the last line end.
-// The error has what the program wrote to its standard error.
+// run runs a program in a folder and returns its output without the last line end. The error
+// contains the text that the program wrote to its standard error.
 func (b *builder) run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	// The last value of a variable counts, so env overrides the machine's.

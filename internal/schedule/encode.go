@@ -30,7 +30,7 @@ func Decode(name string, text []byte) (duly.Schedule, error) {
 
 	// An empty object is valid JSON, but a schedule without a spec has no ticks.
 	if e.Spec == "" {
-		return duly.Schedule{}, fmt.Errorf("the stored schedule has no spec")
+		return duly.Schedule{}, fmt.Errorf("the stored schedule has no spec, so it is damaged; put it again")
 	}
 	return contract.FillSchedule(duly.Schedule{
 		Name: name, Spec: e.Spec, Zone: e.Zone, Start: fromMilli(e.Start), End: fromMilli(e.End),
@@ -47,7 +47,7 @@ func (t *template) job() duly.Job {
 		Callback: t.Callback, OnDone: t.OnDone, OnDead: t.OnDead, Retain: t.Retain,
 	}
 	if m := t.Merge; m != nil {
-		// A merge by the body has no key, so it is set by its mode, which may be left out.
+		// A merge by the body has no key, so it is recognized by its mode.
 		j.Merge = duly.Merge{Key: m.Key, Mode: m.Mode, MaxWait: m.MaxWait, Until: m.Until}
 		if j.Merge.Mode == "" {
 			j.Merge.Mode = duly.MergeKeep

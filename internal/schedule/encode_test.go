@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The stored form has every field, so a schedule that is read means the same.
+// The stored form has every field, so a schedule has the same meaning after it was stored and read.
 func TestDecodeReturnsWhatWasEncoded(t *testing.T) {
 	t.Parallel()
 	full := contract.FillSchedule(fullSchedule())

@@ -23,10 +23,10 @@ type Firing struct {
 	running sync.WaitGroup
 	rounds  map[place]*round
 	held    map[name]heldTick
-	logged  map[event]int64 // the version of the schedule
+	logged  map[event]int64 // last logged version of each schedule and event
 }
 
-// place is a shard of a queue.
+// place identifies a shard of a queue.
 type place struct {
 	queue duly.QueueRef
 	shard int
@@ -38,33 +38,33 @@ type name struct {
 	name  string
 }
 
-// event is what the log says of a schedule, once per version.
+// event is an event of a schedule that is logged once per version.
 type event struct {
 	name
 	message string
 }
 
-// heldTick is a due tick that this process leaves alone until a moment of the monotonic clock.
+// heldTick is a due tick that this process does not fire until a time on the monotonic clock.
 type heldTick struct {
 	version, next int64
 	until         time.Duration
 }
 
-// round is a call of Round that others wait for.
+// round is a running round, for whose end other calls wait.
 type round struct {
 	done    chan struct{}
 	outcome Outcome
 	err     error
 }
 
-// Outcome is what a round did.
+// Outcome is the result of a round.
 type Outcome struct {
 	// Fired is the number of items that were fired.
 	Fired int
-	// More reports that another round may find due ticks.
+	// More reports whether another round may find due ticks.
 	More bool
-	// Pause is how long the process leaves due ticks alone that it cannot fire now. 0: there
-	// are none.
+	// Pause is the time for which the process does not fire due ticks that cannot fire now. 0 means
+	// that there are no such ticks.
 	Pause time.Duration
 }
 
@@ -102,9 +102,9 @@ func (f *Firing) goLocked(run func()) bool {
 	return true
 }
 
-// Round reads the due schedules of a shard once and fires their ticks. If a round of the
-// shard is under way, Round waits for that one and returns its result. If ctx ends, Round
-// returns and the round goes on.
+// Round reads the due schedules of a shard once and fires their ticks. If a round of the shard is
+// running already, Round waits for its end and returns its result. If ctx ends, Round returns and
+// the running round continues.
 func (f *Firing) Round(ctx context.Context, q duly.QueueRef, shard int) (Outcome, error) {
 	r, err := f.join(ctx, place{q.Normal(), shard})
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *Firing) Round(ctx context.Context, q duly.QueueRef, shard int) (Outcome
 	}
 }
 
-// join returns the round of a shard that is under way, or starts one.
+// join returns the running round of the shard, or starts one.
 func (f *Firing) join(ctx context.Context, p place) (*round, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,10 +128,11 @@ func (f *Firing) join(ctx context.Context, p place) (*round, error) {
 
 	r := &round{done: make(chan struct{})}
 	started := f.goLocked(func() {
-		// Others may join the round, so it outlives the call that started it.
+		// Other calls may join the round, so it outlives the call that started it.
 		r.outcome, r.err = f.round(context.WithoutCancel(ctx), p)
 
-		// A later call must start a round of its own, because this one may have read too early.
+		// A later call must start a new round, because this round may have read the schedules too
+		// early.
 		f.mu.Lock()
 		delete(f.rounds, p)
 		f.mu.Unlock()
@@ -170,8 +171,8 @@ func (f *Firing) round(ctx context.Context, p place) (o Outcome, err error) {
 	return o, nil
 }
 
-// items returns the items of one call of Fire for due schedules. more reports that some of
-// these are still due after it.
+// items returns the items of one call of Fire for due schedules. more reports whether some of these
+// schedules are still due after the call.
 func (f *Firing) items(due *contract.DueSchedules, o *Outcome) (items []contract.FireItem, more bool) {
 	size := 0
 	for i := range due.Schedules {
@@ -188,7 +189,7 @@ func (f *Firing) items(due *contract.DueSchedules, o *Outcome) (items []contract
 		}
 		f.compare(r, t)
 
-		// A call has bounds. What does not fit is left to the next round.
+		// The size of a call is limited. Items that do not fit are left to the next round.
 		own := Fold(r, t, due.Now, due.TTL)
 		if room := min(duly.MaxBatch-len(items), (duly.MaxBatchBytes-size)/max(len(r.Template.Body), 1)); len(own) > room {
 			return append(items, own[:max(room, 0)]...), true
@@ -202,8 +203,8 @@ func (f *Firing) items(due *contract.DueSchedules, o *Outcome) (items []contract
 	return items, more
 }
 
-// compare logs a stored next tick that this process would not have computed, because its
-// time zone data differs from that of another process. It fires anyway.
+// compare logs a stored next tick that this process would not have computed, because its time zone
+// data differs from that of another process. The tick fires nevertheless.
 func (f *Firing) compare(r *contract.ScheduleRecord, t cron.Timing) {
 	if own := nextTick(t, r.Next-1); own != r.Next {
 		f.logOnce(r.Queue, r.Name, r.Version, "the next tick of a schedule differs from this process's own result; "+
@@ -221,13 +222,13 @@ func (f *Firing) note(q duly.QueueRef, item *contract.FireItem, result *contract
 			f.logOnce(q, item.Name, item.Version, "a tick made no run, because the settings of its queue do not allow it",
 				"tick", contract.TickText(item.Tick), "error", result.Run.Err)
 		}
-	case contract.FireStale, contract.FireNotFound: // another process was first
+	case contract.FireStale, contract.FireNotFound: // another process has fired the tick first
 
 	case contract.FireFull:
 		o.pause(f.hold(q, item.Name, item.Version, item.Expected))
 		return false
 	case contract.FireEarly:
-		return false // the clock was set back: the tick is no longer due
+		return false // the clock was set back, so the tick is no longer due
 	default:
 		f.logOnce(q, item.Name, item.Version, "the ticks of a schedule are refused", "error", result.Err)
 		o.pause(f.hold(q, item.Name, item.Version, item.Expected))
@@ -243,13 +244,13 @@ func (o *Outcome) pause(d time.Duration) {
 	}
 }
 
-// hold leaves a due tick alone for a while, and returns for how long.
+// hold keeps a due tick from being fired for some time, and returns that time.
 func (f *Firing) hold(q duly.QueueRef, schedule string, version, next int64) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Mono()
 
-	// Forgetting a hold costs one try in vain, and the map stays small.
+	// Dropping all holds costs one useless try for each, and keeps the map small.
 	if len(f.held) >= maxRemembered {
 		clear(f.held)
 	}
@@ -257,7 +258,7 @@ func (f *Firing) hold(q duly.QueueRef, schedule string, version, next int64) tim
 	return contract.FullPause
 }
 
-// holds returns how long a due tick is still left alone, 0 if it may fire.
+// holds returns the time for which a due tick is still held, or 0 if it may fire.
 func (f *Firing) holds(r *contract.ScheduleRecord) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

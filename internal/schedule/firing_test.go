@@ -24,7 +24,7 @@ type firer struct {
 	records []contract.ScheduleRecord
 	reads   int
 	calls   [][]contract.FireItem
-	gate    chan struct{} // holds back DueSchedules
+	gate    chan struct{} // blocks DueSchedules until it receives a value
 	answer  func(item contract.FireItem) contract.FireResult
 	err     error
 }
@@ -72,7 +72,7 @@ func newFirer(records ...contract.ScheduleRecord) (*firer, *Firing, *logtest.Log
 	return f, NewFiring(f, f.clock, log.Logger()), log
 }
 
-// due is a schedule of each minute whose tick is due at the epoch of the clock.
+// due is a schedule with a tick every minute. Its next tick is due at the start of the clock.
 func due(name string, change func(*contract.ScheduleRecord)) contract.ScheduleRecord {
 	r := contract.ScheduleRecord{Queue: duly.Q("q"), Version: 1, Next: clock.Epoch.UnixMilli()}
 	r.Schedule = contract.FillSchedule(duly.Schedule{Name: name, Spec: "* * * * *"})
@@ -139,7 +139,7 @@ func TestRoundIsBounded(t *testing.T) {
 	}
 }
 
-// Rule C17.111: a process has one pass of a shard at a time. Others wait for its result.
+// Rule C17.111: a process has one pass of a shard at a time. Other calls wait for its result.
 func TestRoundsOfAShardAreJoined(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestCloseWaitsForTheRound(t *testing.T) {
 	})
 }
 
-// Rule C17.93: a tick whose run does not fit is left alone for 2 s. Others go on.
+// Rule C17.93: a tick whose run does not fit is held for 2 s. Ticks of other schedules fire.
 func TestFullTickIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	f, firing, _ := newFirer(due("full", nil), due("b", nil))
@@ -238,7 +238,7 @@ func TestFullTickIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Rules C17.39, C17.87 and C17.92: the log has one line per version.
+// Rules C17.39, C17.87 and C17.92: each event of a schedule is logged once per version.
 func TestLogHasOneLinePerVersion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -276,8 +276,8 @@ func TestLogHasOneLinePerVersion(t *testing.T) {
 	}
 }
 
-// A tick that another process fires, or that is early because the clock was set back, is no
-// reason to pause.
+// A pass does not pause because of a tick that another process fires, or that is early because the
+// clock was set back.
 func TestStaleAndEarlyTicksDoNotPause(t *testing.T) {
 	t.Parallel()
 	f, firing, log := newFirer(due("a", nil))

@@ -11,12 +11,12 @@ import (
 // noneWindow is the age up to which a tick fires with [duly.CatchupNone].
 const noneWindow = time.Minute
 
-// Fold returns the items of one call that fires the due ticks of a schedule, oldest
-// first, and nil if none is due at now, the engine's clock in ms. ttl is the queue's
-// default for jobs without a TTL.
+// Fold returns the items of one call that fires the due ticks of a schedule, oldest first. It
+// returns nil if no tick is due at now, the engine's clock in ms. ttl is the queue's default for
+// jobs without a TTL.
 //
-// The schedule can still be due after the call. The process then reads the record and
-// calls Fold again.
+// The schedule can still be due after the call. The process then reads the record and calls Fold
+// again.
 func Fold(r *contract.ScheduleRecord, t cron.Timing, now int64, ttl time.Duration) []contract.FireItem {
 	if r.Paused || r.Next == 0 || r.Next > now {
 		return nil
@@ -34,7 +34,7 @@ type fold struct {
 	record      *contract.ScheduleRecord
 	timing      cron.Timing
 	now         int64
-	ttl, window int64 // in ms; a ttl of 0 is none
+	ttl, window int64 // in ms; a ttl of 0 means no TTL
 }
 
 // windowOf returns the age up to which a tick fires, in ms.
@@ -61,9 +61,9 @@ func millisOf(ttl, byDefault time.Duration) int64 {
 	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
 }
 
-// latest returns the item of the latest tick that is not after now.
+// latest returns the item of the latest tick at or before now.
 func (f *fold) latest() contract.FireItem {
-	// The stored next counts as a tick, also if this process computes another one.
+	// The stored next tick counts as a tick, even if this process computes a different one.
 	tick := f.record.Next
 	if last, ok := f.timing.Prev(at(f.now + 1)); ok {
 		tick = max(tick, last.UnixMilli())
@@ -81,13 +81,13 @@ func (f *fold) latest() contract.FireItem {
 func (f *fold) all() []contract.FireItem {
 	expected, tick := f.record.Next, f.record.Next
 	if !f.fires(tick) {
-		// Ticks age and expire in their order, so those that fire are the last ones.
+		// Ticks become too old and expire in their order, so those that fire are the last ones.
 		if tick = nextTick(f.timing, f.oldest()-1); tick == 0 || tick > f.now {
 			return []contract.FireItem{f.latest()}
 		}
 	}
 
-	// The ticks that are too old count as missed, together with the first one that fires.
+	// Ticks that are too old count as missed, together with the first tick that fires.
 	missed := countTicks(f.timing, expected, tick)
 	var items []contract.FireItem
 	for range f.most() {
@@ -112,9 +112,9 @@ func (f *fold) oldest() int64 {
 
 func (f *fold) fires(tick int64) bool { return tick >= f.oldest() }
 
-// most returns the number of items of a call, whose bodies have a bound together.
+// most returns the largest number of items in a call. Their bodies have a common limit.
 func (f *fold) most() int {
-	// An empty body counts as one byte, because the bound is divided by the size.
+	// An empty body counts as one byte, because the limit is divided by the size.
 	size := max(len(f.record.Template.Body), 1)
 	return min(duly.MaxBatch, duly.MaxBatchBytes/size)
 }
@@ -134,8 +134,8 @@ func (f *fold) item(expected, tick, following int64, fires bool) contract.FireIt
 	return item
 }
 
-// countTicks returns the number of ticks from expected, which is one, and before end. It
-// stops at contract.MaxMissed, so its cost does not grow with the absence.
+// countTicks returns the number of ticks from expected, which is a tick, up to but not including
+// end. It stops at contract.MaxMissed, so its cost does not grow with the absence.
 func countTicks(t cron.Timing, expected, end int64) int {
 	n := 0
 	for tick := expected; tick != 0 && tick < end && n < contract.MaxMissed; tick = nextTick(t, tick) {

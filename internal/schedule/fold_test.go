@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata" // the tests need the same zones on every host
+	_ "time/tzdata" // embeds the time zones, because the tests need the same zones on every host
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -33,7 +33,7 @@ func fire(r *contract.ScheduleRecord, item contract.FireItem) {
 	r.Advance(&item, duly.PushResult{Status: duly.Created})
 }
 
-// periods are schedules with a fixed period in UTC.
+// periods are schedules that have a fixed period in UTC.
 var periods = []struct {
 	name   string
 	specs  []string
@@ -42,7 +42,7 @@ var periods = []struct {
 	{"1s", []string{"* * * * * *", "* * 0-23 * * *", "@every 1s"}, second},
 	{"5min", []string{"*/5 * * * *", "@every 5m"}, 5 * minute},
 	{"1d", []string{"0 0 * * *", "@every 1d"}, day},
-	{"1w", []string{"0 0 * * THU", "@every 7d"}, 7 * day}, // 1970 began on a Thursday
+	{"1w", []string{"0 0 * * THU", "@every 7d"}, 7 * day}, // THU, because 1970 began on a Thursday
 }
 
 var absences = []struct {
@@ -58,7 +58,7 @@ var (
 // Rules C17.95 to C17.105, for each absence, period, policy for missed ticks and policy for overlaps.
 func TestAbsences(t *testing.T) {
 	t.Parallel()
-	const expected = 3000 * 7 * day // a tick of every period
+	const expected = 3000 * 7 * day // a multiple of every period
 	for _, p := range periods {
 		for _, a := range absences {
 			for _, c := range catchups {
@@ -67,7 +67,7 @@ func TestAbsences(t *testing.T) {
 						t.Parallel()
 						for i, spec := range p.specs {
 							if i > 0 && (o != duly.OverlapSkip || testing.Short()) {
-								break // the policy for overlaps has no influence on the ticks
+								break // the overlap policy has no influence on the ticks
 							}
 							r, timing := record(t, duly.Schedule{Spec: spec, Catchup: c, Overlap: o}, expected)
 							checkAbsence(t, r, timing, p.period, expected+a.length)
@@ -79,7 +79,7 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// checkAbsence compares the items of a schedule that was away up to now with the rule.
+// checkAbsence compares the items of a schedule that was not fired until now with the rule.
 func checkAbsence(t *testing.T, r *contract.ScheduleRecord, timing cron.Timing, period, now int64) {
 	t.Helper()
 	latest := now - now%period
@@ -209,7 +209,7 @@ func TestYearOfAbsence(t *testing.T) {
 			first := First(timing, now-365*day, 0)
 
 			best := time.Hour
-			for range 5 { // other processes only add to the time
+			for range 5 { // repeated, because other processes only make a run longer
 				r.Next = first
 				start := time.Now()
 				for calls := 0; r.Next <= now && calls < 2; calls++ {
@@ -219,7 +219,7 @@ func TestYearOfAbsence(t *testing.T) {
 				}
 				best = min(best, time.Since(start))
 			}
-			if best > time.Second { // a walk over all missed ticks takes 30 s
+			if best > time.Second { // a walk over all missed ticks would take 30 s
 				t.Errorf("%s, %s: two calls take %s", tt.spec, c, best)
 			}
 			if still := r.Next <= now; still != (tt.seconds && c == duly.CatchupAll) {
@@ -238,7 +238,8 @@ func TestFoldEdges(t *testing.T) {
 		change func(*contract.ScheduleRecord)
 		now    int64
 		ttl    time.Duration
-		want   string // of each item: tick, following, missed and expiry, in days from the first
+		// Expected tick, following, missed and expiry of each item, in days after the first tick.
+		want string
 	}{
 		{"NotDue", nil, tick - 1, 0, ""},
 		{"OnTime", nil, tick, 0, "0+ 1 0 -"},
@@ -265,7 +266,7 @@ func TestFoldEdges(t *testing.T) {
 		{"LastTickAll", func(r *contract.ScheduleRecord) { r.End, r.Catchup = at(tick), duly.CatchupAll },
 			tick + 5*minute, 0, "0+ - 0 -"},
 		{"AfterEnd", func(r *contract.ScheduleRecord) { r.End = at(tick) }, tick + 9*day, 0, "0 - 1 -"},
-		// The stored next is a tick, also if this process computes another one.
+		// The stored next tick is a tick, even if this process computes a different one.
 		{"ForeignNext", func(r *contract.ScheduleRecord) { r.Next = tick + hour }, tick + 2*hour, 0, "0.04167+ 1 0 -"},
 		{"ForeignNextAll", func(r *contract.ScheduleRecord) { r.Next, r.Catchup = tick+hour, duly.CatchupAll },
 			tick + day, 0, "0.04167+ 1 0 - 1+ 2 0 -"},

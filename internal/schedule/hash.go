@@ -20,7 +20,7 @@ type timing struct {
 	End   *int64 `json:"end,omitempty"`
 }
 
-// content has every other field that a caller sets, except the name.
+// content has all fields that a caller sets, except the name and those of the timing.
 type content struct {
 	Jitter   time.Duration `json:"jitter,omitempty"`
 	Catchup  duly.Catchup  `json:"catchup,omitempty"`
@@ -33,12 +33,13 @@ type content struct {
 // TimingHash returns the hash of the fields that decide the ticks.
 func TimingHash(s *duly.Schedule) Hash { return hashOf(timingOf(s)) }
 
-// ContentHash returns the hash of every other field that a caller sets, except the name.
+// ContentHash returns the hash of all fields that a caller sets, except the name and those of the
+// timing.
 func ContentHash(s *duly.Schedule) Hash { return hashOf(contentOf(s)) }
 
 func timingOf(s *duly.Schedule) timing {
 	t := timing{s.Spec, s.Zone, milli(s.Start), milli(s.End)}
-	// A default that is spelled out equals one that is left out.
+	// An explicit default is the same as an absent field.
 	if t.Zone == "UTC" {
 		t.Zone = ""
 	}
@@ -119,12 +120,12 @@ func hashOf(fields any) Hash { return sha256.Sum256(jsonOf(fields)) }
 func jsonOf(fields any) []byte {
 	text, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // strings and numbers always have a JSON
+		panic(err) // impossible, because strings and numbers can always be marshaled
 	}
 	return text
 }
 
-// milli returns a time in ms, nil for none.
+// milli returns a time in ms, or nil for the zero time.
 func milli(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

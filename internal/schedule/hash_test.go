@@ -9,7 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Stored hashes outlive a version of the program. These were computed by another one.
+// Stored hashes are compared by later versions of duly. The expected hashes were computed by
+// another program.
 func TestHashesStayTheSame(t *testing.T) {
 	t.Parallel()
 	d := fullSchedule()
@@ -52,14 +53,14 @@ func fullSchedule() duly.Schedule {
 	}
 }
 
-// Rules C17.15 and C17.118: each field changes one hash, and the name changes none. A new field of a
-// job or of a definition fails this test until the hash has it.
+// Rules C17.15 and C17.118: each field changes one hash, and the name changes none. A new field of
+// a job or of a definition fails this test until the hash includes it.
 func TestEveryFieldChangesItsHash(t *testing.T) {
 	t.Parallel()
 	timing := map[string]bool{"Spec": true, "Zone": true, "Start": true, "End": true}
 	none := map[string]bool{
-		"Name": true, // it identifies the schedule
-		// A template sets none of these.
+		"Name": true, // the name identifies the schedule
+		// A template can set none of these fields.
 		"Template.ID": true, "Template.Namespace": true, "Template.Queue": true, "Template.Delay": true, "Template.Due": true,
 		"Template.Made": true,
 	}
@@ -78,7 +79,7 @@ func TestEveryFieldChangesItsHash(t *testing.T) {
 	})
 }
 
-// eachField calls f for every field, and for those of structs inside.
+// eachField calls f for every field, and for the fields of nested structs.
 func eachField(typ reflect.Type, prefix string, index []int, f func(name string, index []int)) {
 	for i := range typ.NumField() {
 		field := typ.Field(i)
@@ -91,8 +92,8 @@ func eachField(typ reflect.Type, prefix string, index []int, f func(name string,
 	}
 }
 
-// DeployResetsWeeklyRun (river#791): a definition that means the same has the same
-// hashes, so a Put of it changes nothing.
+// DeployResetsWeeklyRun (river#791): a definition with the same meaning has the same hashes, so
+// putting it again changes nothing.
 func TestDeployResetsWeeklyRun(t *testing.T) {
 	t.Parallel()
 	short := duly.Schedule{Spec: "0 0 * * 0",
@@ -108,7 +109,7 @@ func TestDeployResetsWeeklyRun(t *testing.T) {
 		t.Error("defaults that are spelled out change a hash")
 	}
 
-	// The zone of a time.Time is not its moment.
+	// The location of a time.Time does not change the moment.
 	berlin := time.FixedZone("", 3600)
 	a, b := duly.Schedule{Start: time.UnixMilli(5000).UTC()}, duly.Schedule{Start: time.UnixMilli(5000).In(berlin)}
 	if TimingHash(&a) != TimingHash(&b) {

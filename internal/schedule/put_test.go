@@ -13,7 +13,7 @@ import (
 
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// put is a Put that must succeed.
+// put makes a Put that must succeed.
 func put(t *testing.T, old *contract.ScheduleRecord, s duly.Schedule, now int64) (contract.ScheduleRecord,
 	duly.ScheduleStatus) {
 	t.Helper()
@@ -82,8 +82,8 @@ func TestVersionsAlwaysRise(t *testing.T) {
 	}
 }
 
-// Rules C17.35 and C17.119: a schedule without a next tick cannot be put, but a deployment
-// can repeat the Put of one whose last tick has passed.
+// Rules C17.35 and C17.119: a schedule without a next tick cannot be put, but a deployment can
+// repeat the Put of a schedule whose last tick has passed.
 func TestPutAfterTheLastTick(t *testing.T) {
 	t.Parallel()
 	s := duly.Schedule{Name: "nightly", Spec: "0 3 * * *", End: moment(tick0)}
@@ -155,7 +155,8 @@ func TestResumeSkipsTicksOfThePause(t *testing.T) {
 	}
 }
 
-// Rule C17.39: a zone that this process does not know is an error, and not another zone.
+// Rule C17.39: a zone that this process does not know is an error. It is not replaced by another
+// zone.
 func TestTimingOfUnknownZoneFails(t *testing.T) {
 	t.Parallel()
 	if _, err := Timing(&duly.Schedule{Spec: "@daily", Zone: "Mars/Phobos"}); err == nil {

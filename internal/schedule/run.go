@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// shardByte is the place of the byte in an ID that the shard of the job is read from.
+// shardByte is the index of the byte in an ID that determines the shard of the job.
 const shardByte = 11
 
 // Run returns the job of a tick, without the header of the previous run. Its due time can
@@ -28,15 +28,15 @@ func Run(r *contract.ScheduleRecord, tick int64) duly.Job {
 func runID(r *contract.ScheduleRecord, tick int64, part byte) (id duly.Number) {
 	sum := sha256.Sum256([]byte(fullName(r)))
 
-	// The ID begins with the tick in 48 bits, as a ULID does, so runs sort by their ticks.
+	// The ID begins with the time of the tick in 48 bits, like a ULID, so runs sort by their ticks.
 	binary.BigEndian.PutUint64(id[:8], uint64(tick)<<16)
 	copy(id[6:], sum[:10])
 	id[shardByte] = part
 	return id
 }
 
-// Offset returns the part of the jitter that delays the run of a tick, in ms. It is a
-// fixed function of the schedule and the tick.
+// Offset returns the delay of a tick's run by the jitter, in ms. It depends only on the schedule
+// and the tick.
 func Offset(r *contract.ScheduleRecord, tick int64) int64 {
 	jitter := r.Jitter.Milliseconds()
 	if jitter <= 0 {

@@ -43,7 +43,7 @@ func TestRunID(t *testing.T) {
 	}
 }
 
-// The IDs of the tick 1777604400000 of default/reports/nightly.
+// The IDs of the runs of the tick 1777604400000 of default/reports/nightly.
 const (
 	goldenSchedule = "01KQGQN4W0WYZ887NV6G9C68CG"
 	goldenOrder    = "01KQGQN4W0WYZ887NVZW9C68CG"

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/internal/cron"
 )
 
-// Timing reads the fields of a valid schedule that decide its ticks. It fails if another
-// process has stored the schedule and this one does not know its zone.
+// Timing reads the fields of a valid schedule that decide its ticks. It returns an error if this
+// process does not know the zone, which another process may have stored.
 func Timing(s *duly.Schedule) (cron.Timing, error) {
 	expr, err := cron.Parse(s.Spec)
 	if err != nil {
@@ -23,8 +23,8 @@ func Timing(s *duly.Schedule) (cron.Timing, error) {
 	return cron.Timing{Expr: expr, Zone: zone, Start: s.Start, End: s.End}, nil
 }
 
-// zones caches the zones by their names, because a schedule is read at each tick, and a
-// zone is a file. There are only as many as the database has.
+// zones caches the zones by their names, because a schedule is read at each tick, and a zone is a
+// file. The number of entries is limited by the number of zones in the database.
 var zones sync.Map
 
 func loadZone(name string) (*time.Location, error) {
@@ -40,14 +40,14 @@ func loadZone(name string) (*time.Location, error) {
 	return zone, err
 }
 
-// First returns the first tick after the later of now and last, in ms, and 0 if there is
-// none. It is the next tick of a schedule that is created, or put with another timing.
+// First returns the first tick after the later of now and last, in ms, or 0 if there is none. It is
+// the next tick of a schedule that is created, or put with another timing.
 func First(t cron.Timing, now, last int64) int64 { return nextTick(t, max(now, last)) }
 
-// Put returns the record that a Put of a valid schedule stores, with the defaults filled
-// in. old is the stored record, nil for none. now is the engine's clock, and t the timing
-// of s. Put returns [duly.ErrConflict] for a schedule of another owner, and
-// [duly.ErrInvalid] for one without a tick in the next years.
+// Put returns the record that a Put of a valid schedule stores, with the defaults filled in. old is
+// the stored record, or nil if there is none. now is the engine's clock, and t the timing of s. Put
+// returns [duly.ErrConflict] for a schedule of another owner, and [duly.ErrInvalid] for one without
+// a tick in the next years.
 func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, t cron.Timing, now time.Time) (
 	contract.ScheduleRecord, duly.ScheduleStatus, error,
 ) {
@@ -70,7 +70,7 @@ func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, t cron.
 		return r, "", err
 	}
 
-	// The content applies from the next tick on. Only the timing moves that.
+	// The content applies from the next tick on. Only a change of the timing moves the next tick.
 	r.Schedule = contract.FillSchedule(s)
 	r.Version = NextVersion(r.Version, now)
 	if moved {
@@ -79,8 +79,8 @@ func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, t cron.
 	return r, status, nil
 }
 
-// NextVersion returns the version of a schedule that changes now. It is always more than
-// the last one, also if the clock steps back.
+// NextVersion returns the version of a schedule that changes now. It is always higher than the last
+// version, even if the clock was set back.
 func NextVersion(last int64, now time.Time) int64 { return max(last+1, now.UnixMicro()) }
 
 // Pause stops a record. It reports whether that changes anything.
@@ -93,8 +93,8 @@ func Pause(r *contract.ScheduleRecord, now time.Time) bool {
 	return true
 }
 
-// Resume ends a pause. It reports whether that changes anything. The ticks of the pause
-// count as missed. They never fire.
+// Resume ends a pause. It reports whether that changes anything. The ticks during the pause count
+// as missed and never fire.
 func Resume(r *contract.ScheduleRecord, t cron.Timing, now time.Time) bool {
 	if !r.Paused {
 		return false
@@ -112,7 +112,7 @@ func Resume(r *contract.ScheduleRecord, t cron.Timing, now time.Time) bool {
 	return true
 }
 
-// nextTick returns the first tick after a moment, 0 for none.
+// nextTick returns the first tick after a moment, or 0 if there is none.
 func nextTick(t cron.Timing, after int64) int64 {
 	tick, ok := t.Next(at(after))
 	if !ok {
@@ -121,5 +121,6 @@ func nextTick(t cron.Timing, after int64) int64 {
 	return tick.UnixMilli()
 }
 
-// at returns the time of a number of ms. Unlike clock.FromMilli, 0 is 1970.
+// at returns the time of a number of ms. Unlike with clock.FromMilli, 0 means 1970 and not the zero
+// time.
 func at(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

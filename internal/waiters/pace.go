@@ -3,18 +3,19 @@ package waiters
 import "time"
 
 const (
-	// leastPause is the pause after the first Reserve without a job. Each further one doubles it.
+	// leastPause is the pause after the first Reserve without a job. Each further Reserve without a
+	// job doubles the pause.
 	leastPause = time.Millisecond
 	// MaxPause limits the pause.
 	MaxPause = 25 * time.Millisecond
-	// paceMemory is how long a pause is kept after it was last extended.
+	// paceMemory is the time for which a pause is kept after its last extension.
 	paceMemory = time.Second
 )
 
 // pace is the shortest interval between the wake-ups of a key.
 type pace struct {
 	pause time.Duration
-	until time.Duration // monotonic
+	until time.Duration // on the monotonic clock
 }
 
 // Vain records that a woken caller's Reserve of a key found no job. The next wake-up of the key
@@ -43,7 +44,8 @@ func (r *Registry[K]) Vain(key K, now time.Duration) {
 // Delivered records that a Reserve of a key found jobs: the next wake-up is due at once.
 func (r *Registry[K]) Delivered(key K) { delete(r.paces, key) }
 
-// Pause returns how long the next wake-up of a key has to wait; 0 if it is due.
+// Pause returns the time that the next wake-up of a key must wait. It returns 0 if the wake-up is
+// due.
 func (r *Registry[K]) Pause(key K, now time.Duration) time.Duration {
 	return max(0, r.paces[key].until-now)
 }

@@ -10,15 +10,15 @@ import (
 // Registry has the waiters of an engine by the keys of their queues. Its owner protects it with a
 // lock.
 type Registry[K comparable] struct {
-	// Life is how long a wake-up is outstanding if there is no Reserve.
+	// Life is the time for which a wake-up is outstanding if no Reserve comes.
 	Life time.Duration
 	// Emptied, if set, is called when the last waiter of a key has left.
 	Emptied func(key K)
 
-	waiting     map[K]*list.List // of *Waiter, oldest first, never empty
+	waiting     map[K]*list.List // lists of *Waiter, oldest first, never empty
 	outstanding map[K][]Wakeup[K]
 	paces       map[K]pace
-	manyPaces   int // size of paces above which old ones are removed
+	manyPaces   int // size of paces above which old pauses are removed
 	closed      bool
 }
 
@@ -52,15 +52,15 @@ func (r *Registry[K]) Remove(w *Waiter[K]) (woken bool) {
 }
 
 // Leave removes a waiter whose caller has left. If the waiter was woken, its caller will not
-// reserve: Leave then withdraws a wake-up and returns it, so that the engine can wake another
-// waiter. A second call returns false.
+// reserve: in that case Leave withdraws a wake-up and returns it, so that the engine can wake
+// another waiter. A second call returns false.
 func (r *Registry[K]) Leave(w *Waiter[K]) (wakeup Wakeup[K], woken bool) {
 	r.remove(w)
 	if w.wakeup == nil {
 		return wakeup, false
 	}
 	wakeup, w.wakeup = *w.wakeup, nil
-	// Wake-ups of a key are interchangeable, so the oldest is withdrawn.
+	// Wake-ups of a key are interchangeable, so the oldest one is withdrawn.
 	r.Arrive(wakeup.Key)
 	return wakeup, true
 }
@@ -156,7 +156,7 @@ func (r *Registry[K]) NextExpiry(key K) (at time.Duration, ok bool) {
 }
 
 // Expire removes and returns the wake-ups without a Reserve within Life. more reports whether
-// others are outstanding.
+// further wake-ups are outstanding.
 func (r *Registry[K]) Expire(now time.Duration) (expired []Wakeup[K], more bool) {
 	for key, list := range r.outstanding {
 		n := 0
@@ -177,8 +177,8 @@ func (r *Registry[K]) setOutstanding(key K, list []Wakeup[K]) {
 	r.outstanding[key] = list
 }
 
-// Close ends all waiters, and returns the outstanding wake-ups. Waiters elsewhere must be woken
-// for them.
+// Close ends all waiters, and returns the outstanding wake-ups. The owner must wake waiters in
+// other processes instead.
 func (r *Registry[K]) Close() (outstanding []Wakeup[K]) {
 	r.closed = true
 	for _, line := range r.waiting {

@@ -11,16 +11,16 @@ import (
 // Waiter is one running Wait.
 type Waiter[K comparable] struct {
 	keys   []K
-	places []*list.Element // the waiter's elements in the lists of keys
-	wakeup *Wakeup[K]      // nil until it was woken
-	done   chan struct{}   // closed when it was woken or the registry was closed
+	places []*list.Element // elements of this waiter in the lists of its keys
+	wakeup *Wakeup[K]      // nil until the waiter is woken
+	done   chan struct{}   // closed when the waiter is woken or the registry is closed
 }
 
 // Wakeup is the key and tag for which a waiter was woken.
 type Wakeup[K comparable] struct {
 	Key K
 	Tag int
-	at  time.Duration // monotonic
+	at  time.Duration // on the monotonic clock
 }
 
 // Wait blocks until the waiter was woken, the registry was closed, d has passed by

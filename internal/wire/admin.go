@@ -17,11 +17,11 @@ func ReadCheck(text string) (repair bool, err error) {
 	return CheckForm.ReadRequest(text)
 }
 
-// CheckLine is one line of a check's answer: progress, or the report or an error as the
-// last line.
+// CheckLine is one line of a check's answer. A line has the progress. The last line has the report
+// or an error.
 type CheckLine struct {
-	// Done is the number of jobs and messages checked so far, and Total their number as
-	// far as it is known.
+	// Done is the number of jobs and messages checked so far, and Total their number or 0 if it is
+	// unknown.
 	Done, Total int64
 	Report      *contract.CheckReport
 	Err         error

@@ -47,7 +47,8 @@ func appendHeaders(dst []byte, headers map[string]string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes a JSON string. Invalid UTF-8 becomes U+FFFD; fields.bytes keeps it.
+// appendString writes a JSON string. Invalid UTF-8 becomes U+FFFD. For bytes that may be invalid,
+// use fields.bytes.
 func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	start, from, ascii := len(dst), 0, true
@@ -56,7 +57,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 		if c >= utf8.RuneSelf {
 			ascii = false
 		}
-		// Bytes that need no escape are copied together, in one append.
+		// Bytes that need no escape are copied together by one append.
 		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
@@ -70,7 +71,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 	dst = append(dst, s[from:]...)
 	// Checking only texts with other characters keeps the common case fast.
 	if !ascii && !utf8.Valid(dst[start:]) {
-		// Escapes are ASCII, so the repair after them changes none.
+		// Escapes are ASCII, so the repair of invalid UTF-8 does not change them.
 		dst = append(dst[:start], strings.ToValidUTF8(string(dst[start:]), "\ufffd")...)
 	}
 	return append(dst, '"')

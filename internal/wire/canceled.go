@@ -11,7 +11,7 @@ import (
 // MaxCursor is the maximum length of the cursor in a request for removed jobs, in bytes.
 const MaxCursor = 512
 
-// CanceledAsk is the request for the jobs that were removed after a cursor. Without a
+// CanceledAsk reads and writes the request for the jobs that were removed after a cursor. Without a
 // cursor the answer says that any leased job may be gone. Wait is how long the server waits for a
 // removed job, 0 to duly.MaxWait.
 type CanceledAsk struct {
@@ -66,7 +66,8 @@ func (f *fields) removed(c *contract.Canceled) {
 
 // SizeOfCanceled returns at least the number of bytes that AppendCanceled adds.
 func SizeOfCanceled(c Canceled) int {
-	// The names of the fields and the brackets of an entry take less than this.
+	// The names of the fields take fewer bytes than names, and the brackets of an entry fewer than
+	// quotes.
 	const names, quotes = 64, 3
 	n := names + len(c.Cursor)
 	for i := range c.Canceled {

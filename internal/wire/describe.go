@@ -36,7 +36,7 @@ type Field struct {
 // Kind is the type of a field's values.
 type Kind uint8
 
-// The kinds.
+// The kinds of fields.
 const (
 	Text Kind = iota
 	Integer
@@ -47,9 +47,9 @@ const (
 	RateOrNone
 	Time
 	Base64
-	TextMap    // names with texts
-	IntegerMap // names with integers
-	Nested     // an object
+	TextMap    // an object of texts
+	IntegerMap // an object of integers
+	Nested     // an object with a form
 )
 
 // Describe implements [Described].
@@ -73,7 +73,7 @@ func (form Form[T]) Check(text string) error {
 
 // inner describes an object inside the current one.
 func (f *fields) inner(form func()) *Object {
-	// Forms call each other while they describe, so the outer description is put back.
+	// Forms call each other while they describe, so the outer description is restored afterwards.
 	outer := f.form
 	f.form = &Object{}
 	form()

@@ -8,10 +8,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Public returns the part of an error that clients may see. An error that is not from the
-// contract, or whose text may contain internals of the store, is reduced to its code.
+// Public returns the part of an error that clients may see. An error that is not from the contract,
+// or whose text may contain details of the store, is reduced to its code.
 func Public(err error) *duly.Error {
-	// Own comes first: the code of such an error may be one that is reduced below.
+	// The test for Own comes first, because such an error may have a code whose text is removed
+	// below.
 	var own ownError
 	if errors.As(err, &own) {
 		return own.e
@@ -25,7 +26,7 @@ func Public(err error) *duly.Error {
 	case duly.CodeInternal, duly.CodeCorrupt, duly.CodeUnavailable, duly.CodeClosed:
 		return catalogued(e.Code)
 	case duly.CodeFull, duly.CodeNotDurable, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported:
-		if e.Cause != nil { // the store refused, and the text may have its address
+		if e.Cause != nil { // the store refused the call, and the text may contain the store's address
 			return catalogued(e.Code)
 		}
 	}
@@ -42,7 +43,8 @@ func (o ownError) Unwrap() error { return o.e }
 
 // catalogued returns the error of a code with its standard text.
 func catalogued(code duly.Code) *duly.Error {
-	// Only codes that Public reduces are here. An unknown one must not leak, so it is internal.
+	// The list has only codes whose text Public removes. An unknown code must not leak, so it
+	// becomes internal.
 	for _, known := range [...]error{
 		duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed,
 		duly.ErrFull, duly.ErrNotDurable, duly.ErrUnauthorized, duly.ErrForbidden, duly.ErrUnsupported,
@@ -84,7 +86,7 @@ func (f *fields) fieldError(e *duly.FieldError) {
 	f.text("problem", &e.Problem, required, "", "What is wrong with it, and its bound.")
 }
 
-// error is the error of one item, absent if there is none.
+// error is the error of one item. It is absent if there is no error.
 func (f *fields) error(v *error, doc string) {
 	var e *duly.Error
 	if f.task == writing && *v != nil {
@@ -101,8 +103,8 @@ func (f *fields) error(v *error, doc string) {
 	}
 }
 
-// AppendProblem writes the error of a whole request and returns its HTTP status: status,
-// or that of the code if status is 0.
+// AppendProblem writes the error of a whole request and returns its HTTP status: the argument
+// status, or the status of the code if the argument is 0.
 func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 	e := Public(err)
 	if status == 0 {

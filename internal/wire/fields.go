@@ -9,11 +9,11 @@ import "strings"
 // A form must always call the same methods, independently of the values that it has read.
 type fields struct {
 	task task
-	dst  []byte // while writing
-	r    reader // while reading
+	dst  []byte // output while writing
+	r    reader // input while reading
 	object
-	itemErr *error  // is set to the error of an item, while checking a text
-	form    *Object // while describing
+	itemErr *error  // is set to the error of an item, while a text is checked
+	form    *Object // output while describing
 }
 
 // task is the operation on each field.
@@ -27,10 +27,10 @@ const (
 
 // object is the state of reading an object.
 type object struct {
-	key   string // the key whose value comes next
-	more  bool   // there is such a key
-	found bool   // a field in this pass had the key
-	index int    // the field of this pass, counted from 1
+	key   string // the key of the value that comes next
+	more  bool   // whether there is such a key
+	found bool   // whether a field of this pass had the key
+	index int    // index of the field in this pass, counted from 1
 	seen  uint64 // one bit per field that was read
 	// zeroDelay is set if the object has a delay of 0.
 	zeroDelay bool
@@ -46,7 +46,7 @@ const (
 	optional
 	// given fields are left out when they are nil. Empty is a valid value.
 	given
-	// always fields are always written, but readers accept an object without them.
+	// always fields are always written. Readers accept an object without them.
 	always
 )
 
@@ -59,7 +59,7 @@ func writer(dst []byte) fields { return fields{task: writing, dst: append(dst, '
 // end ends the object of a writer and returns the text.
 func (f *fields) end() []byte { return append(f.dst, '}') }
 
-// write writes the key of a field, with a comma if it is not the first.
+// write writes the key of a field, with a comma unless it is the first field.
 func (f *fields) write(key string) {
 	// Only an opening bracket can be before the first key, because every value ends differently.
 	if f.dst[len(f.dst)-1] != '{' {
@@ -70,21 +70,20 @@ func (f *fields) write(key string) {
 	f.dst = append(f.dst, '"', ':')
 }
 
-// readForm reads a text that is one object.
+// readForm reads a text that consists of one object.
 func readForm(text string, mode mode, form func(f *fields)) error {
 	return parse(text, mode, func(f *fields) { f.read(func() { form(f) }) })
 }
 
 // read reads an object. Null is an object without fields.
 //
-// Each pass calls every field once, and a field that has the key of the text reads its
-// value and goes on to the next key. So an object with its fields in the form's order
-// takes one pass.
+// Each pass calls every field once, and a field that has the key of the text reads its value and
+// continues with the next key. So an object with its fields in the form's order takes one pass.
 func (f *fields) read(form func()) {
 	if f.r.null() || !f.r.open('{') {
 		return
 	}
-	// An object inside another one starts with its own state.
+	// An object inside another one has separate state.
 	outer := f.object
 	f.object = object{}
 
@@ -101,15 +100,16 @@ func (f *fields) read(form func()) {
 	f.object = outer
 }
 
-// at reports whether the text has the value of the field next. It is called once per
-// field and pass.
+// at reports whether the next value in the text belongs to this field. It is called once per field
+// and pass.
 func (f *fields) at(name string) bool {
-	// The index rises for every field, also for one without a value: take needs a stable number.
+	// The index rises for every field, even for a field without a value, because take needs a
+	// stable number.
 	f.index++
 	return f.key == name && f.more && f.take()
 }
 
-// atBase64 is at for a field that has "_base64" behind its name.
+// atBase64 is like at, for a field whose name has "_base64" appended.
 func (f *fields) atBase64(name string) bool {
 	f.index++
 	rest, ok := strings.CutPrefix(f.key, name)
@@ -162,7 +162,7 @@ func (f *fields) nested(name string, empty bool, p presence, doc string, form fu
 	}
 }
 
-// pointer is an object inside an object. It is nil if it is absent.
+// pointer is a field with an object. It is nil if the field is absent.
 func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields, *T)) {
 	switch f.task {
 	case writing:
@@ -193,11 +193,12 @@ func list[T any](f *fields, name string, items *[]T, p presence, doc string, for
 
 	case reading:
 		if f.at(name) {
-			// Fields of an item are named without the list, because each error belongs to one item.
+			// Errors name the fields of an item without the list, because each error belongs to one
+			// item.
 			outer := f.r.in
 			f.r.in = ""
 			for i := range f.r.array {
-				// Appended first, so that the form fills it in place.
+				// The item is appended first, so that the form fills it in place.
 				var zero T
 				*items = append(*items, zero)
 				f.read(func() { form(f, &(*items)[i]) })
@@ -226,7 +227,7 @@ func writeList[T any](f *fields, name string, items []T, form func(*fields, *T))
 }
 
 func describeList[T any](f *fields, name string, p presence, keywords, doc string, form func(*fields, *T)) {
-	// inner describes into another object, so the pointer to this field stays valid.
+	// The inner object is described separately, so that the pointer to this field stays valid.
 	field := f.describe(name, Nested, p, keywords, doc)
 	field.List = true
 	field.Object = f.inner(func() { form(f, new(T)) })

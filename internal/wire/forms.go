@@ -27,8 +27,8 @@ func (form Form[T]) ReadAnswer(text string) (v T, err error) {
 	return v, err
 }
 
-// The forms of producers and workers. There are separate functions for pushes and settles, and for
-// reading most of the others.
+// The forms of producers and workers. Pushes and settles have separate functions, and so does
+// reading most of the other forms.
 var (
 	PushForm      = Form[Items[duly.Job]]((*fields).push)
 	PushedForm    = Form[[]duly.PushResult]((*fields).pushed)

@@ -49,7 +49,7 @@ func FuzzRequests(f *testing.F) {
 		}
 		jobs, err := ReadPush(text, "n")
 		judge(err)
-		if err == nil { // the value is written and read again
+		if err == nil { // checks that the value can be written and read again
 			again, err := ReadPush(string(AppendPush(nil, jobs.Values)), "n")
 			if err != nil || len(again.Values) != len(jobs.Values) {
 				t.Errorf("%q: read, written, and read again: %v", text, err)

@@ -17,5 +17,5 @@ func (f *fields) health(h *Health) {
 		"The pools that refuse new jobs because their disk is full. Everything else goes on.")
 }
 
-// maxPools is more than the pools of any server.
+// maxPools is larger than the number of pools of any server.
 const maxPools = 1000

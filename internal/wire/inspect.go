@@ -36,8 +36,8 @@ func ReadNames(text, plural string) (p duly.NamePage, err error) {
 	return p, err
 }
 
-// survey is a page of queues with their statistics. A page of their names has the same
-// form without them.
+// survey is a page of queues with their statistics. A page of queue names has the same form without
+// statistics.
 func (f *fields) survey(p *contract.SurveyPage) {
 	f.answer("Queues")
 	list(f, "queues", &p.Queues, required, "The queues of this page, by name.", (*fields).surveyed)
@@ -56,7 +56,7 @@ func (f *fields) surveyed(q *contract.QueueStats) {
 	f.error(&q.Err, "Instead of stats: why this queue could not be read.")
 }
 
-// throttle is the limits on a queue's deliveries. Limits that are not set are absent.
+// throttle has the limits of a queue's deliveries. A limit that is not set is absent.
 func (f *fields) throttle(t *contract.Throttle) {
 	f.bool("paused", &t.Paused, optional, "With stats=true: true if the queue is paused.")
 	countOrNone(f, "max_leased", &t.MaxLeased, optional,

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// The descriptions that a push and an update share.
+// The descriptions of fields that a push and an update share.
 const (
 	bodyDoc    = "The body, if it is UTF-8 without NUL. Bound: 1 MiB, or the server's setting. Default: empty."
 	base64Doc  = "The body as base64, instead of body."
@@ -66,15 +66,16 @@ func (f *fields) destinations(j *duly.Job) {
 		"that gets a notice when the job is dead, or none. Default: the queue's.")
 }
 
-// schedule is the delay and the due time of a job or a message. A reader refuses a delay
-// of 0 together with a due time here. In the root package, 0 is the same as an absent delay.
+// schedule is the delay and the due time of a job or a message. A reader refuses a delay of 0
+// together with a due time. In the root package, 0 is the same as an absent delay.
 func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc string) {
 	switch f.task {
 	case reading:
 		if f.at("delay") {
 			d, given := f.r.duration("delay")
 
-			// Only an explicit 0 counts here: a Delay of 0 and no Delay are equal in Go.
+			// Only an explicit 0 counts as given, because a Delay of 0 and no Delay are equal in
+			// Go.
 			*delay, f.zeroDelay = d, given && d == 0
 			f.next()
 		}
@@ -124,7 +125,7 @@ func (f *fields) merge(m *duly.Merge) {
 		"counted from the first. Default: no bound.")
 }
 
-// stored is a job as an engine returns it, with its body if body is set.
+// stored is a job as an engine returns it. It has the body only if body is set.
 func (f *fields) stored(j *duly.Job, body bool) {
 	f.name("id", &j.ID, required, "", "The job's ID.")
 	f.text("queue", &j.Queue, required, "", "The queue's name.")

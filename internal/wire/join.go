@@ -12,7 +12,7 @@ func Join(requests [][]byte) []byte {
 	joined := make([]byte, 0, size)
 
 	for _, r := range requests {
-		// The list is the only field, so its bracket is the first one.
+		// The list is the only field, so the first bracket is that of the list.
 		from := bytes.IndexByte(r, '[') + 1
 
 		// Requests of this package end with these two brackets.
@@ -20,7 +20,7 @@ func Join(requests [][]byte) []byte {
 		switch {
 		case len(joined) == 0:
 			joined = append(joined, r[:from]...)
-		// An empty list adds no comma, and none follows an open bracket.
+		// An empty list adds no comma, and no comma follows an open bracket.
 		case len(items) > 0 && joined[len(joined)-1] != '[':
 			joined = append(joined, ',')
 		}

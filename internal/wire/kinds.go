@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Each method in this file is for one kind of field. keywords and doc describe the field,
-// see [Field].
+// Each method in this file handles one kind of field. The parameters keywords and doc describe the
+// field, see [Field].
 
 // text is a string, which may be empty.
 func (f *fields) text(name string, v *string, p presence, keywords, doc string) {
@@ -53,7 +53,7 @@ func enum[T interface {
 }](f *fields, name string, v P, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
-		// Zero is no value of an enumeration, so it has no text.
+		// The zero value is not a value of the enumeration, so it has no text.
 		var zero T
 		if *v != zero {
 			f.write(name)
@@ -109,7 +109,7 @@ func (f *fields) int(name string, v *int, p presence, keywords, doc string) {
 	// A copy, because int64 reads into a value of its own type.
 	n := int64(*v)
 	f.int64(name, &n, p, keywords, doc)
-	if f.task == reading { // a writer may share the value with other goroutines
+	if f.task == reading { // a writer may share the value with other goroutines, so only a reader changes it
 		*v = int(n)
 	}
 }
@@ -129,13 +129,13 @@ func (f *fields) count(name string, v *int, p presence, keywords, doc string) {
 	}
 }
 
-// countOrNone is an integer of at least 1, or none. A writer leaves out 0, and none if
-// the field is optional.
+// countOrNone is an integer of at least 1, or none. A writer omits 0. It also omits none if the
+// field is optional.
 func countOrNone[T int | int64](f *fields, name string, v *T, p presence, doc string) {
 	switch f.task {
 	case writing:
 		switch {
-		// Zero means absent, and in an optional field none does as well.
+		// Zero means absent. In an optional field, none also means absent.
 		case *v == 0 || *v == duly.None && p == optional:
 		case *v == duly.None:
 			f.none(name)
@@ -154,13 +154,13 @@ func countOrNone[T int | int64](f *fields, name string, v *T, p presence, doc st
 	}
 }
 
-// none writes the value none.
+// none writes the value "none".
 func (f *fields) none(name string) {
 	f.write(name)
 	f.dst = append(f.dst, `"none"`...)
 }
 
-// rate is a number per second, or none. A writer leaves out 0, and none if the field is
+// rate is a number per second, or none. A writer omits 0. It also omits none if the field is
 // optional.
 func (f *fields) rate(v *float64, p presence, doc string) {
 	switch f.task {
@@ -203,12 +203,12 @@ func (f *fields) duration(name string, v *time.Duration, p presence, doc string)
 	}
 }
 
-// durationIfGiven is a duration that is nil if it is absent.
+// durationIfGiven is a duration. It is nil if the field is absent.
 func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
 	switch {
 	case f.task == reading:
 		if f.at(name) {
-			// Only a duration that was read gives a pointer: null means absent.
+			// Only a duration that was read sets the pointer, because null means absent.
 			if d, ok := f.r.duration(name); ok {
 				*v = &d
 			}
@@ -288,8 +288,8 @@ func (f *fields) time(name string, v *time.Time, p presence, doc string) {
 	}
 }
 
-// due is the due time in a request. A writer changes times before 1970 to 1970, which is in the
-// past as well, because RFC 3339 has no year before 0.
+// due is the due time in a request. A writer sends times before 1970 as 1970, because RFC 3339 has
+// no years before 0. Both are in the past.
 func (f *fields) due(v *time.Time, doc string) {
 	if f.task == writing && !v.IsZero() && v.Before(time.Unix(0, 0)) {
 		// A time of its own: the writer must not change the caller's.
@@ -311,7 +311,7 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 
 	case reading:
 		if f.at(name) {
-			// The two fields may come in any order, and only one may be set.
+			// The two fields may come in either order, and only one of them may be set.
 			*v = f.r.either(name, f.r.bytes(name), *v)
 			f.next()
 		}
@@ -329,13 +329,13 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 	}
 }
 
-// sentBytes is bytes in a request. It never takes more than twice their length: text with many
-// escapes is sent as base64, because servers limit requests by the size of their bodies.
+// sentBytes is bytes in a request. It is never longer than twice the bytes. Text with many escapes
+// is sent as base64, because servers limit the size of requests.
 func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc string) {
 	start := len(f.dst)
 	f.bytes(name, v, p, doc, base64Doc)
 	if f.task == writing && len(f.dst)-start > 2*len(*v)+64 {
-		// Replaces the text that was just written.
+		// Removes the text that was just written.
 		f.dst = f.dst[:start]
 		f.writeBase64(name, *v)
 	}
@@ -359,8 +359,8 @@ func (f *fields) headers(v *map[string]string, p presence, keywords, doc string)
 	}
 }
 
-// texts is an array of strings. If there are more than most, a reader keeps one too many, so that
-// the validation of the request refuses it.
+// texts is an array of strings. If there are more than `most`, a reader keeps one more than
+// allowed, so that the validation of the request refuses it.
 func texts[T ~string](f *fields, name string, v *[]T, most int, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:

@@ -14,7 +14,7 @@ func (r *reader) number(field string) string {
 		return ""
 	}
 
-	// This is the grammar of RFC 8259, because ParseFloat accepts more than JSON does.
+	// This is the grammar of RFC 8259. ParseFloat alone would accept more than JSON allows.
 	r.skipByte("-")
 	whole := r.digits()
 	// JSON has no leading zeros.
@@ -37,7 +37,7 @@ func (r *reader) number(field string) string {
 	return r.text[from:r.at]
 }
 
-// skipByte skips one of the bytes, and reports whether it was there.
+// skipByte skips one of the given bytes, and reports whether there was one.
 func (r *reader) skipByte(bytes string) bool {
 	if r.at < len(r.text) && strings.IndexByte(bytes, r.text[r.at]) >= 0 {
 		r.at++
@@ -55,8 +55,8 @@ func (r *reader) digits() (n int) {
 	return n
 }
 
-// int reads an integer; null is 0. A number out of the range of int64 becomes the end of that
-// range. No field allows that value, so the field's validation refuses it and names its limits.
+// int reads an integer; null is 0. A number outside of int64 becomes the largest or smallest int64.
+// No field allows that value, so the field's validation refuses it and names its limits.
 func (r *reader) int(field string) int64 {
 	if r.null() {
 		return 0

@@ -12,7 +12,7 @@ func (f *fields) update(u *duly.Update) {
 	f.rules(&u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease, &u.Retain)
 }
 
-// priorityIfGiven is a priority. It is nil if it does not change.
+// priorityIfGiven is a priority. It is nil if the priority does not change.
 func (f *fields) priorityIfGiven(v **int) {
 	switch {
 	case f.task == reading:
@@ -51,7 +51,7 @@ func (f *fields) requeueResult(q *duly.RequeueResult) {
 	f.error(&q.Err, "Instead of a state: why this job was not requeued.")
 }
 
-// Purge is the request of a purge: up to N jobs of one state, all of them if N is 0.
+// Purge is the request of a purge: up to N jobs of one state, or all of them if N is 0.
 type Purge struct {
 	State duly.State
 	N     int

@@ -15,7 +15,8 @@ func (f *fields) pool(p *contract.PoolState) {
 	f.bool("ready", &p.Ready, required, "Whether the pool's engine answers.")
 }
 
-// move says in which pool a namespace is. Queues and Left are absent if it is not being moved.
+// move says in which pool a namespace is. The fields Queues and Left are absent if the namespace
+// does not move.
 func (f *fields) move(m *contract.MoveState) {
 	f.answer("Move")
 	f.text("namespace", &m.Namespace, required, "", "The namespace's name.")
@@ -24,7 +25,7 @@ func (f *fields) move(m *contract.MoveState) {
 	f.text("phase", (*string)(&m.Phase), optional, `enum:"prepare,drain"`, "The phase of the move.")
 	f.time("since", &m.Since, optional, "When the phase began, on that server's clock.")
 
-	// Zeros would look like a move that has nothing left to do.
+	// Zeros would look like a move that is almost finished.
 	if f.task == writing && m.From == "" {
 		return
 	}
@@ -67,7 +68,7 @@ func ReadMoving(text string) (m Moving, err error) {
 	return m, bad.Err()
 }
 
-// place describes the request that gives a namespace its pool.
+// place is the request that places a namespace in a pool.
 func (f *fields) place(pool *string) {
 	f.request("Place")
 	f.name("pool", pool, required, `example:"orders"`, "The pool for the namespace.")

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// X20: an error of the store is answered with its code, but without its text, which may have the
-// address of the store. The server's own errors keep their text.
+// X20: an error of the store is answered with its code, but without its text, which may contain the
+// store's address. The server's own errors keep their text.
 func TestPublicHidesTheStore(t *testing.T) {
 	t.Parallel()
 	const where = "redis at 10.0.0.1:6379: refused"

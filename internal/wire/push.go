@@ -7,14 +7,15 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Items are the items of a request. Errs has the error of each item, nil if it has none.
-// It is nil if no item has one.
+// Items are the items of a request. Errs has the error of each item, or nil for a valid item. Errs
+// is nil if all items are valid.
 type Items[T any] struct {
 	Values []T
 	Errs   []error
 }
 
-// Good returns the indexes of the items without an error. It returns nil if no item has one.
+// Good returns the indexes of the items without an error. It returns nil if all items have no
+// error.
 func (it *Items[T]) Good() []int {
 	if it.Errs == nil {
 		return nil
@@ -48,7 +49,7 @@ func (it *Items[T]) Fail(i int, err error) {
 
 // given returns err, or an error if the request has no list of items.
 func (it *Items[T]) given(name string, err error) error {
-	// An empty list is a valid request. Only a missing one is an error.
+	// An empty list is a valid request. Only a missing list is an error.
 	if err == nil && it.Values == nil {
 		return missing(name)
 	}
@@ -58,7 +59,8 @@ func (it *Items[T]) given(name string, err error) error {
 // validate adds the result of validate to the errors of bad items, so that an error names
 // every bad field.
 func (it *Items[T]) validate(validate func(*T) error) {
-	// Items without an error are validated by the engine, so only the bad ones are here.
+	// The engine validates the items without an error, so only those with an error are validated
+	// here.
 	for i, fault := range it.Errs {
 		if fault != nil {
 			it.Errs[i] = withFaults(fault, validate(&it.Values[i]))
@@ -107,7 +109,7 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 
 		err := r.itemErr()
 
-		// Check returns no items, so it gets the error of an item here.
+		// Check returns no items, so it gets the error of an item through this field.
 		if err != nil && f.itemErr != nil {
 			*f.itemErr = err
 		}
@@ -123,8 +125,8 @@ func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *
 
 func missing(field string) error { return contract.Invalid(field, "is missing") }
 
-// withFaults joins the bad fields of two errors of one item. If both name a field, the
-// first error counts.
+// withFaults joins the bad fields of two errors of one item. If both errors name a field, the first
+// one counts.
 func withFaults(err, more error) error {
 	m, ok := more.(*duly.Error)
 	if !ok {
@@ -133,7 +135,7 @@ func withFaults(err, more error) error {
 
 	var bad contract.BadFields
 
-	// The errors of reading come first: they name what the caller has written.
+	// The errors from reading come first, because they name what the caller has written.
 	bad.Take(err)
 	for _, f := range m.Fields {
 		if !hasField(err.(*duly.Error).Fields, f.Field) {
@@ -162,7 +164,7 @@ func ReadPush(text, namespace string) (jobs Items[duly.Job], err error) {
 		jobs.Values[i].Namespace = namespace
 	}
 
-	// The namespace is set before, because the validation includes it.
+	// The namespace is set before the validation, because the validation includes it.
 	jobs.validate(validateJob)
 	return jobs, jobs.given("jobs", err)
 }
@@ -182,7 +184,7 @@ func ReadPushOne(text string, queue duly.QueueRef) (j duly.Job, err error) {
 		}
 		f.read(func() {
 			f.jobWithoutQueue(&j)
-			f.text("queue", &j.Queue, optional, "", "") // for a better error than that of an unknown field
+			f.text("queue", &j.Queue, optional, "", "") // gives a better error than that of an unknown field
 		})
 		if j.Queue != "" {
 			f.r.bad("queue", "is in the path; leave it out of the body")

@@ -21,14 +21,14 @@ func (f *fields) queue(q *Queue) {
 	f.nested("stats", false, required, "Sizes and counters.", func() { f.stats(&q.Stats) })
 }
 
-// config is a change of a queue's configuration: absent fields stay as they are.
+// config is a change of a queue's configuration. Absent fields do not change.
 func (f *fields) config(c *duly.QueueConfig) {
 	f.request("Config")
 	if f.task == reading && f.at("paused") {
 		// The generic error for an unknown field would not name the right call.
 		f.r.fail("can't set paused here; it is changed by POST to the queue's /pause and /resume")
 
-		// The value is not read, so the object must end here.
+		// The value is not read, so reading the object must end here.
 		f.more = false
 	}
 	f.shards(&c.Shards, "queue")

@@ -10,7 +10,7 @@ import (
 // mode says how a reader handles unknown fields.
 type mode bool
 
-// The modes.
+// The modes of a reader.
 const (
 	// strict refuses unknown and repeated fields. It is for requests.
 	strict mode = false
@@ -21,16 +21,16 @@ const (
 // maxDepth limits the nesting of values that a lenient reader skips.
 const maxDepth = 64
 
-// reader reads one JSON text. The first error in the request itself ends the reading: after it,
-// every method returns zero at once. Errors in an item's values are collected in faults.
+// reader reads one JSON text. After the first error in the request itself, every method returns
+// zero at once. Errors in an item's values are collected in faults.
 type reader struct {
 	text  string
 	at    int
 	mode  mode
 	depth int
-	in    string // the object of the current fields, for errors
+	in    string // name of the object with the current fields, for errors
 	err   error
-	// faults are the errors in the current item. itemErr returns and clears them.
+	// faults has the errors of the current item. itemErr returns and clears them.
 	faults contract.BadFields
 }
 
@@ -38,14 +38,14 @@ type reader struct {
 func parse(text string, mode mode, value func(*fields)) error {
 	f := fields{r: reader{text: text, mode: mode}}
 	r := &f.r
-	// Checked once here, so that strings need no check later.
+	// The text is checked once here, so that strings need no check later.
 	if !utf8.ValidString(text) {
 		return contract.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
 	}
 
 	value(&f)
 
-	// Spaces may follow the value, and nothing else.
+	// Only spaces may follow the value.
 	r.space()
 	if r.err == nil && r.at < len(text) {
 		r.fail("has more text after its JSON value")
@@ -59,14 +59,14 @@ func parse(text string, mode mode, value func(*fields)) error {
 
 // fail records an error in the request itself. The error never repeats the input.
 func (r *reader) fail(format string, args ...any) {
-	// The first error counts: later ones are often its consequences.
+	// The first error counts, because later errors are often its consequences.
 	if r.err == nil {
 		r.err = contract.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
 	}
 }
 
-// broken records that the text is not valid JSON here. If the text is empty or has ended, the
-// error says that instead.
+// broken records that the text is not valid JSON at the current position. If the text is empty or
+// has ended, the error says that instead.
 func (r *reader) broken(format string, args ...any) {
 	switch r.space(); {
 	case r.at < len(r.text):
@@ -142,7 +142,7 @@ func (r *reader) firstKey() (key string, ok bool) {
 	return r.readKey()
 }
 
-// nextKey is firstKey for the other keys.
+// nextKey is like firstKey, for all other keys.
 func (r *reader) nextKey() (key string, ok bool) {
 	switch r.peek() {
 	case ',':
@@ -194,7 +194,7 @@ func (r *reader) array(yield func(i int) bool) {
 	}
 
 	for i := 0; r.err == nil; i++ {
-		// The body may have failed, and the next character then means nothing.
+		// If the body has failed, the next character has no meaning.
 		if !yield(i) || r.err != nil {
 			return
 		}
@@ -210,7 +210,7 @@ func (r *reader) array(yield func(i int) bool) {
 	}
 }
 
-// open skips the bracket c, and reports whether it was there.
+// open skips the bracket c, and reports whether there was one.
 func (r *reader) open(c byte) bool {
 	if r.peek() != c {
 		r.broken("needs %s here", map[byte]string{'{': "an object", '[': "an array"}[c])
@@ -244,7 +244,7 @@ func (r *reader) unknown(key string) {
 
 // skip skips any value.
 func (r *reader) skip() {
-	// Skipped values are checked like read ones, so broken JSON never passes.
+	// Skipped values are checked as well, so invalid JSON is always refused.
 	switch c := r.peek(); {
 	case c == '{':
 		for range r.members {

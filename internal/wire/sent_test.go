@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C14.7: a body that would more than double as text is sent as base64.
+// C14.7: a body that would be more than twice as long as text is sent as base64.
 func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -24,8 +24,8 @@ func (f *fields) settlement(out *duly.SettleRequest) {
 		"The result as base64, instead of result.")
 }
 
-// errorText is the error of a nack or the reason of a bury. A writer shortens it as an engine
-// does.
+// errorText is the error of a nack or the reason of a bury. A writer cuts it to the length that an
+// engine stores.
 func (f *fields) errorText(v *string) {
 	// A copy: the writer must not shorten the caller's text.
 	text := *v
@@ -49,7 +49,7 @@ func AppendSettle(dst []byte, outcomes []duly.SettleRequest) []byte {
 func ReadSettle(text string) (outcomes Items[duly.SettleRequest], err error) {
 	outcomes, err = SettleForm.ReadRequest(text)
 	for i := range outcomes.Values {
-		// An outcome with an error already has a better one than this.
+		// If the outcome already has an error, that error is better than this one.
 		if outcomes.Values[i].As == 0 && outcomes.Err(i) == nil {
 			outcomes.Fail(i, contract.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
 		}
@@ -65,7 +65,7 @@ func (f *fields) results(errs *[]error) {
 func (f *fields) result(err *error) {
 	f.answer("Result")
 
-	// A reader ignores ok: the error alone decides.
+	// A reader ignores ok, because only the error decides.
 	ok := *err == nil
 	f.bool("ok", &ok, optional, "True if the item succeeded.")
 	f.error(err, "Instead of ok.")
@@ -88,7 +88,7 @@ func (f *fields) extend(e *Extend) {
 func ReadExtend(text string) (e Extend, err error) {
 	e, err = ExtendForm.ReadRequest(text)
 
-	// An empty list is a valid request. Only a missing one is an error.
+	// An empty list is a valid request. Only a missing list is an error.
 	if err == nil && e.Receipts == nil {
 		err = missing("receipts")
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// The size of an answer is computed before it is written, so that its memory is reserved
-// and allocated once. The size of a short answer is an estimate, as reading every byte is worth its
-// cost only for a long one.
+// The size of an answer is computed before it is written, so that its memory is reserved and
+// allocated once. For a short answer an estimate is used, because counting every byte is worth its
+// cost only for a long answer.
 
 const (
 	// jobSize is an upper limit for the names, numbers and times of a job, in bytes.
@@ -102,7 +102,7 @@ func (s sizer) stored(j *duly.Job, body bool) int {
 	return n
 }
 
-// message is the size of a message. It has half the names of a job.
+// message is the size of a message. It has half as many field names as a job.
 func (s sizer) message(m *duly.Message, body bool) int {
 	n := jobSize/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
 	if body {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string. A string without escapes is a part of the text, so nothing is allocated.
+// str reads a string. A string without escapes is a substring of the text, so nothing is allocated.
 func (r *reader) str() string {
 	from := r.at + 1
 
@@ -33,7 +33,7 @@ func (r *reader) str() string {
 
 // escaped reads the rest of a string that begins at from and has its first escape at i.
 func (r *reader) escaped(from, i int) string {
-	// Room for the rest of a short string, so that it is allocated once.
+	// The capacity includes the rest of a short string, so that it is allocated once.
 	b := make([]byte, i-from, i-from+64)
 	copy(b, r.text[from:i])
 
@@ -147,8 +147,8 @@ func (r *reader) string(field string) string {
 	return ""
 }
 
-// name reads a string that is not empty. An empty one is refused, because it would count
-// as absent.
+// name reads a string that is not empty. An empty string is refused, because it would count as
+// absent.
 func (r *reader) name(field string) string {
 	if r.null() {
 		return ""
@@ -188,7 +188,8 @@ func (r *reader) base64(field string) []byte {
 	return b
 }
 
-// either returns the bytes of the one field of two that is set. Setting both is an error.
+// either returns the bytes of two fields of which only one may be set. If both are set, that is an
+// error.
 func (r *reader) either(field string, b, had []byte) []byte {
 	if had != nil && b != nil {
 		r.bad(field, "and %s_base64 are both set, give one of them", field)

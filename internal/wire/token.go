@@ -26,9 +26,9 @@ func ParseTokenID(id string) (hash [32]byte, err error) {
 		}
 	}
 
-	// The error does not repeat the ID, because it may be a token in the wrong place.
+	// The error does not repeat the ID, because the caller may have sent a secret token by mistake.
 	return [32]byte{}, contract.Invalid("id",
-		"is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
+		"must be the ID of a token, which has 64 hexadecimal digits; list the tokens to find it")
 }
 
 // newToken is a request for a new token.
@@ -125,17 +125,17 @@ func (f *fields) tokens(p *contract.TokenPage) {
 func (f *fields) limitToken(l *contract.Limits, given *bool) {
 	f.request("LimitToken")
 
-	// nested does not report whether the field was there, and {} is a valid value.
+	// nested does not report whether the field was present, and {} is a valid value.
 	*given = *given || f.task == reading && f.key == "limits"
 	f.nested("limits", false, required, "All limits; {} removes them.", func() { f.limits(l) })
 }
 
-// ReadLimits reads a change of a token's limits. A limit that is left out is removed.
+// ReadLimits reads a change of a token's limits. A limit that is absent is removed.
 func ReadLimits(text string) (l contract.Limits, err error) {
 	given := false
 	err = readForm(text, strict, func(f *fields) { f.limitToken(&l, &given) })
 	if err == nil && !given {
-		err = contract.Invalid("limits", "are missing; {} removes them")
+		err = contract.Invalid("limits", "are missing; send {} to remove the limits")
 	}
 	return l, err
 }

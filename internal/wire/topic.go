@@ -5,7 +5,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// fromDoc describes a place in a log.
+// fromDoc describes the values of a From, which names a place in a log.
 const fromDoc = "start: the oldest stored message. end: the next message that enters. " +
 	"A time: the first message from then on. A position: that message."
 
@@ -39,7 +39,7 @@ func AppendPublish(dst []byte, messages []duly.Message) []byte {
 func ReadPublish(text string, topic duly.QueueRef) (messages Items[duly.Message], err error) {
 	messages, err = PublishForm.ReadRequest(text)
 
-	// The topic is set before, because the validation includes it.
+	// The topic is set before the validation, because the validation includes it.
 	setTopic(messages.Values, topic)
 	messages.validate(func(m *duly.Message) error { return contract.ValidateMessage(m, duly.MaxMaxBody) })
 	return messages, messages.given("messages", err)
@@ -68,11 +68,11 @@ func (f *fields) publishResult(p *duly.PublishResult) {
 	f.error(&p.Err, "Instead of an outcome: the error of this message alone.")
 }
 
-// position is a place in a log. A writer leaves out zero.
+// position is a place in a log. A writer omits the zero position.
 func (f *fields) position(name string, v *duly.Position, p presence, doc string) {
 	switch f.task {
 	case writing:
-		// Zero is no position: a delayed message has none.
+		// The zero value means that there is no position, as for a delayed message.
 		if *v != (duly.Position{}) {
 			f.write(name)
 			f.dst = appendString(f.dst, v.String())
@@ -168,7 +168,7 @@ func ReadDelayedMessage(text string, topic duly.QueueRef) (m duly.Message, err e
 	return m, err
 }
 
-// from is the position in the log where a new group starts.
+// from is the place in the log where a new group starts.
 func (f *fields) from(from *duly.From) {
 	f.request("From")
 	f.name("from", (*string)(from), optional, "", fromDoc+" Default: start.")
@@ -182,7 +182,7 @@ func (f *fields) seek(from *duly.From) {
 
 // ReadFrom reads the request that creates or moves a group.
 func ReadFrom(text string) (from duly.From, err error) {
-	// The body may be empty: the group then starts at the default.
+	// The body may be empty. In that case the group starts at the default place.
 	if text == "" {
 		return from, nil
 	}

@@ -120,7 +120,7 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
 }
 
-// C13.2: the error of a message has every bad field, and the other messages have none.
+// C13.2: the error of a message names every bad field, and the other messages have no error.
 func TestBadMessageHasItsOwnError(t *testing.T) {
 	t.Parallel()
 	messages, err := ReadPublish(`{"messages":[{"body":"x"},{"key":"a\u0001","delay":"soon"},`+
@@ -147,7 +147,8 @@ func TestBadMessageHasItsOwnError(t *testing.T) {
 	}
 }
 
-// C14.7: a body with a NUL is base64, and one of escapes never more than doubles.
+// C14.7: a body with a NUL is base64, and a body full of escapes never becomes more than twice as
+// long.
 func TestBytesOfMessages(t *testing.T) {
 	t.Parallel()
 	m := duly.Message{Body: []byte("a\x00b")}

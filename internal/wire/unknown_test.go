@@ -127,8 +127,8 @@ func answers() []message {
 	}
 }
 
-// withUnknown returns the text with an unknown field at the beginning of one object, for each object
-// of it. The names of headers are not fields.
+// withUnknown returns the text with an unknown field at the beginning of one of its objects, one
+// result per object. The names of headers are not fields.
 func withUnknown(text string) (all []string) {
 	const field = `"later":{"a":[1,{"b":[]},[null]],"c":"}]","d":true,"e":-2.5e1},`
 	for i, c := range text {
@@ -195,7 +195,7 @@ func TestUnknownRightIsRefused(t *testing.T) {
 	}
 }
 
-// Only a field whose bound can be removed may be "none".
+// Only a field whose limit can be removed may be "none".
 func TestTriesCannotBeNone(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -211,8 +211,9 @@ func TestTriesCannotBeNone(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A string is read like encoding/json reads it, with every escape and every UTF-16 unit, in both
-// cases. Half a surrogate pair is refused; encoding/json replaces it.
+// A string is read like encoding/json reads it, with every escape and every UTF-16 unit, in lower
+// and upper case. One exception: half a surrogate pair is refused here, while encoding/json
+// replaces it.
 func TestEscapesAreThoseOfJSON(t *testing.T) {
 	t.Parallel()
 	str := func(quoted string) (s string, err error) {

@@ -88,7 +88,7 @@ func orNone(none bool) string {
 	return ""
 }
 
-// none skips the string none, and reports whether it was there.
+// none skips the string "none", and reports whether there was one.
 func (r *reader) none() bool {
 	if r.peek() == '"' && strings.HasPrefix(r.text[r.at:], `"none"`) {
 		r.at += len(`"none"`)
@@ -136,8 +136,8 @@ func (r *reader) time(field string) time.Time {
 	return t.UTC()
 }
 
-// headers reads an object of strings. If there are more than a job may have, it keeps one too many,
-// so that the validation of the job refuses it.
+// headers reads an object of strings. If there are more headers than a job may have, it keeps one
+// more than allowed, so that the validation of the job refuses it.
 func (r *reader) headers() map[string]string {
 	if r.null() {
 		return nil
@@ -149,7 +149,7 @@ func (r *reader) headers() map[string]string {
 		if _, twice := headers[name]; twice {
 			r.bad("headers", "have the name %s twice", contract.Quoted(name))
 		}
-		// The rest is read but not kept, so memory is limited.
+		// The remaining headers are read but not kept, so the memory is limited.
 		if len(headers) <= duly.MaxHeaders {
 			headers[name] = value
 		}
@@ -157,14 +157,14 @@ func (r *reader) headers() map[string]string {
 	return headers
 }
 
-// readTexts reads an array of strings and keeps at most one more than most. Null is nil.
+// readTexts reads an array of strings and keeps at most one more than `most`. Null is nil.
 func readTexts[T ~string](r *reader, field string, most int) []T {
 	if r.null() {
 		return nil
 	}
 	list := []T{}
 	for i := range r.array {
-		// The rest is read but not kept, so memory is limited.
+		// The remaining strings are read but not kept, so the memory is limited.
 		if s := r.string(field); i <= most {
 			list = append(list, T(s))
 		}
@@ -194,7 +194,8 @@ func unmarshal[T interface{ UnmarshalText([]byte) error }](r *reader, field stri
 	}
 	err := value.UnmarshalText([]byte(text))
 	if _, ok := any(value).(*duly.State); ok && err != nil {
-		_, err = contract.ParseState(text) // its error repeats the text
+		// The error of the parse function repeats the text, so it is not used.
+		_, err = contract.ParseState(text)
 	}
 	if err != nil {
 		r.refused(field, err)

@@ -12,7 +12,7 @@ type Conn struct {
 	in *Reader
 }
 
-// NewConn returns a Conn over c, and closes c with it.
+// NewConn returns a Conn over c. Close also closes c.
 func NewConn(c net.Conn) *Conn { return &Conn{Conn: c, in: NewReader(c)} }
 
 // Do sends one command and reads its reply. The server's error is returned as an Error. After any
@@ -50,7 +50,7 @@ func (c *Conn) until(ctx context.Context) (release func()) {
 	return func() { stop() }
 }
 
-// because returns the context's error instead of the timeout that it caused.
+// because returns the context's error if it has caused the timeout err, else err.
 func because(ctx context.Context, err error) error {
 	if _, answered := err.(Error); err == nil || answered || ctx.Err() == nil {
 		return err

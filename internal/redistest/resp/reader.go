@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// These limits detect a stream that is not RESP. Otherwise a cut or shifted length would be
-// believed.
+// These limits detect a stream that is not RESP. Without them, a cut or shifted length would be
+// accepted.
 const (
-	maxBulk  = 512 << 20 // Redis's limit
+	maxBulk  = 512 << 20 // the limit of Redis
 	maxItems = 1 << 20
-	maxLine  = 256 << 10 // MONITOR shows a library in one line
+	maxLine  = 256 << 10 // MONITOR prints a whole library in one line
 	maxDepth = 64
 )
 
@@ -23,14 +23,15 @@ type Reader struct {
 	raw []byte
 }
 
-// NewReader returns a reader of in. It may read ahead of the value that it returns.
+// NewReader returns a reader of in. It may read more bytes from in than the returned values have.
 func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReader(in)} }
 
 // Raw returns the bytes of the last value, valid until the next Read.
 func (r *Reader) Raw() []byte { return r.raw }
 
 // Read reads one value. It returns io.EOF if the stream ended between two values, and
-// io.ErrUnexpectedEOF if it ended within one. A server's error is a value, of type Error.
+// io.ErrUnexpectedEOF if it ended within a value. An error of the server is a value of the type
+// Error.
 func (r *Reader) Read() (any, error) {
 	r.raw = r.raw[:0]
 	v, err := r.value(0)
@@ -132,7 +133,7 @@ func (r *Reader) bulk(kind byte, text string) (any, error) {
 	switch kind {
 	case '!':
 		return Error(body), nil
-	// The first four bytes are the format, such as "txt:".
+	// skips the first four bytes, which are the format, such as "txt:"
 	case '=':
 		_, body, _ = strings.Cut(body, ":")
 	}
@@ -140,7 +141,7 @@ func (r *Reader) bulk(kind byte, text string) (any, error) {
 	return body, nil
 }
 
-// take reads n bytes. It allocates memory only for bytes that have arrived.
+// take reads n bytes. It allocates memory only as bytes arrive.
 func (r *Reader) take(n int) error {
 	for n > 0 {
 		at, part := len(r.raw), min(n, 64<<10)

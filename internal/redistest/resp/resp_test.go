@@ -18,7 +18,7 @@ func TestValuesAreWrittenAndReadInBothVersions(t *testing.T) {
 		name       string
 		value      any
 		two, three string
-		back       any // the value read from version 3, if it differs
+		back       any // the value that is read back in version 3, if it differs
 	}{
 		{"Bulk", "a\r\n", "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n", nil},
 		{"Empty", "", "$0\r\n\r\n", "$0\r\n\r\n", nil},
