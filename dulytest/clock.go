@@ -15,7 +15,7 @@ type Clock struct{ fake *clock.Fake }
 // Now returns the wall time in UTC.
 func (c *Clock) Now() time.Time { return c.fake.Now() }
 
-// Mono returns the monotonic time, which [Clock.Step] leaves alone.
+// Mono returns the monotonic time, which [Clock.Step] does not change.
 func (c *Clock) Mono() time.Duration { return c.fake.Mono() }
 
 // Advance moves the clock by d and fires every timer on the way in order. It

@@ -23,7 +23,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// topics is embedded by another name: contract.Topics has a method of its own name.
+// topics embeds contract.Topics under another name, because that interface has a method named
+// Topics.
 type topics = contract.Topics
 
 // Engine is an engine in memory. It implements [contract.Topics] and
@@ -88,7 +89,7 @@ func (e *Engine) Close() error {
 	e.workers = nil
 	e.mu.Unlock()
 
-	// The workers settle their last jobs, so the engine closes after them.
+	// The workers settle their last jobs first, so the engine is closed after them.
 	for _, w := range workers {
 		w.stop()
 	}
@@ -105,7 +106,7 @@ func (e *Engine) Client() *duly.Client {
 func (e *Engine) Advance(d time.Duration) {
 	e.tb.Helper()
 	if d < 0 {
-		e.tb.Fatalf("time can't go back by %s; Clock.Step sets the clock", -d)
+		e.tb.Fatalf("time can't go back by %s; Clock.Step sets the clock back", -d)
 	}
 	e.Idle()
 
@@ -125,7 +126,7 @@ func (e *Engine) Advance(d time.Duration) {
 	e.Idle()
 }
 
-// maxDeliveries bounds the deliveries of one job within one Drain.
+// maxDeliveries is the largest number of deliveries of one job within one Drain.
 const maxDeliveries = 1000
 
 // Drain runs the handler for each job of the queue that is deliverable now,
@@ -139,7 +140,7 @@ const maxDeliveries = 1000
 func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 	e.tb.Helper()
 	ctx := context.Background()
-	times := map[string]int{} // deliveries by job
+	times := map[string]int{} // number of deliveries by job
 	for {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{queue}, Max: 1})
 		e.must(err)

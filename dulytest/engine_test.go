@@ -101,8 +101,8 @@ func TestTicksFireWhenTheClockPassesThem(t *testing.T) {
 	}
 }
 
-// A step of the clock fires no timer. A look at the queue then fires the due ticks, as a
-// process does that was away.
+// A step of the clock fires no timer. The next look at the queue fires the due ticks, like a
+// process that was suspended.
 func TestStepOverTicksFiresTheLatest(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)
@@ -402,7 +402,7 @@ func TestExpectationsFail(t *testing.T) {
 
 func TestIdleReportsABlockedHandler(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // where its limit passes at once
+	synctest.Test(t, func(t *testing.T) { // in a bubble, the time limit passes at once
 		b := &failedTest{TB: t}
 		e := dulytest.New(b)
 		w := worker.New(e, worker.Config{Logger: quiet})

@@ -23,8 +23,8 @@ func Example_orderTimeout() {
 	jobs := e.Client()
 	say := func(what, order string) { fmt.Println(e.Clock.Now().Format("15:04"), what, order) }
 
-	// The IDs are made from the order's, so that paying finds the jobs again,
-	// and placing an order twice does not double them.
+	// The IDs contain the order's ID. So a payment finds the jobs, and placing an order twice
+	// creates each job only once.
 	place := func(order string) {
 		jobs.Push(ctx, "remind", []byte(order), duly.ID("remind-"+order), duly.Delay(20*time.Minute))
 		jobs.Push(ctx, "close", []byte(order), duly.ID("close-"+order), duly.Delay(30*time.Minute))
@@ -144,7 +144,7 @@ func Example_nightly() {
 	// Mar 11 02:40 try 2: from "2030-03-10T07:00:00.000Z" to "2030-03-11T06:30:00.000Z"
 }
 
-// Without a worker a test looks at what was pushed, and handles it itself.
+// Without a worker, a test checks which jobs were pushed, and handles them itself.
 func ExampleEngine_Drain() {
 	e := dulytest.New(nil)
 	defer e.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Waiting returns the waiting jobs of a queue (delayed, ready or blocked) with their bodies,
-// by their due times and then in push order. Each State is that at the time of the clock.
+// Waiting returns the waiting jobs of a queue (delayed, ready or blocked) with their bodies, by
+// their due times and then in push order. Each State is the state at the time of the clock.
 func (e *Engine) Waiting(queue string) []duly.JobInfo {
 	e.tb.Helper()
 	var all []duly.JobInfo
@@ -65,7 +65,7 @@ func (e *Engine) Published(topic string) (all []contract.Entry) {
 	}
 }
 
-// step moves a queue, a group or a topic forward.
+// step makes the steps that are due in a queue, a group or a topic.
 func (e *Engine) step(name string) {
 	e.tb.Helper()
 	for more := true; more; {

@@ -28,22 +28,23 @@ func cancel(ctx context.Context, c *duly.Client) error { return c.Cancel(ctx, "m
 func work(ctx context.Context, engine duly.Engine) error {
 	w := worker.New(engine, worker.Config{})
 	w.Handle("mail", worker.JSON(send))
-	return w.Run(ctx) // until ctx ends
+	return w.Run(ctx) // runs until ctx ends
 }
 
 func TestSend(t *testing.T) {
 	engine := dulytest.New(t)
 	remind(t.Context(), engine.Client())
-	engine.Advance(time.Hour) // takes no time
+	engine.Advance(time.Hour) // takes no real time
 	engine.Drain("mail", worker.JSON(send))
-	engine.None("mail") // the job is done
+	engine.None("mail") // the job is done, so none is left
 }
 
 // end
 
 func deliver(context.Context, string) error { return nil }
 
-// mostLines bounds the lines of the five tasks together, so that they stay simple.
+// mostLines is the largest number of lines of the five tasks together, so that the tasks stay
+// simple.
 const mostLines = 20
 
 func TestMovingPageHasThisProgram(t *testing.T) {

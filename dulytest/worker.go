@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// idleLimit is how long, on the machine's clock, workers may take to finish the jobs that are
-// deliverable at one time of the engine's clock.
+// idleLimit is the real time that workers may take to finish the jobs that are deliverable at one
+// time of the engine's clock.
 const idleLimit = 10 * time.Second
 
 // Runner is a worker, such as *worker.Worker.
@@ -19,7 +19,7 @@ type Runner interface {
 // startedWorker is a worker that was started.
 type startedWorker struct {
 	cancel context.CancelFunc
-	ended  context.Context // ends with Run; its cause is Run's error
+	ended  context.Context // ends when Run returns, with Run's error as its cause
 }
 
 func (w *startedWorker) stop() {
@@ -62,7 +62,7 @@ func (e *Engine) Idle() {
 		return
 	}
 
-	// The end of a worker interrupts the wait, which would not end without it.
+	// If a worker ends, the wait is interrupted, because it would not end otherwise.
 	ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
 	defer cancel()
 	for _, w := range workers {
@@ -78,7 +78,7 @@ func (e *Engine) Idle() {
 		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		e.tb.Fatalf("the workers were not done after %s: a handler blocks, or the test has reserved a job itself",
+		e.tb.Fatalf("the workers were not done after %s: a handler blocks, or the test has reserved a job and not settled it",
 			idleLimit)
 		return
 	}

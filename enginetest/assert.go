@@ -99,7 +99,7 @@ func (s *scene) namesBound(what string, err error, field, bound string) {
 	s.Helper()
 	s.names(what, err, duly.CodeInvalid, field)
 	if err != nil && !strings.Contains(err.Error(), bound) {
-		s.Errorf("%s: error %q does not contain the bound %s", what, err, bound)
+		s.Errorf("%s: error %q does not contain the limit %s", what, err, bound)
 	}
 }
 
@@ -136,7 +136,7 @@ func (s *scene) gone(id string) {
 	// Get goes by the clock, so no step has to run before it.
 	info, err := s.Engine.Get(s.ctx, s.ref(), id)
 	if err == nil {
-		s.Errorf("job %q is still there, %s", id, info.State)
+		s.Errorf("job %q still exists as %s, want not_found", id, info.State)
 		return
 	}
 	s.refused("get of a job that is gone", err, duly.CodeNotFound)

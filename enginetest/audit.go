@@ -15,11 +15,11 @@ func (s *scene) audit() {
 	s.Helper()
 	for _, namespace := range s.root.namespaces {
 		n := s.in(namespace)
-		// One page holds every queue, unless there are more than a batch.
+		// One page holds every queue, unless there are more queues than a batch may have.
 		n.surveyed(duly.MaxBatch)
 		for _, queue := range n.queues() {
 			q := n.on(queue)
-			// Steps apply what is due. The sum must hold before and after.
+			// Steps apply what is due. The sum must be right before and after.
 			q.conserved()
 			q.step()
 			q.conserved()
@@ -78,7 +78,7 @@ func (s *scene) listsAgree() {
 	sizes := s.stats().Sizes
 	for _, state := range duly.States {
 		if *sizes.Of(state) > 2500 {
-			continue // listing that many jobs would dominate the test's run time
+			continue // listing so many jobs would take most of the test's time
 		}
 		jobs := s.list(state)
 		if int64(len(jobs)) != *sizes.Of(state) {
@@ -109,7 +109,7 @@ func (s *scene) dump() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "queues %q\nconfig %+v\nstats %+v\n", s.queues(), s.config(), s.stats())
 	s.dumpJobs(&b)
-	// Peek fails if no job is ready. That is part of the state too.
+	// Peek fails if no job is ready. The error is part of the state as well.
 	if info, err := s.Engine.Peek(s.ctx, s.ref()); err == nil {
 		fmt.Fprintf(&b, "peek %+v\n", info)
 	}

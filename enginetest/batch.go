@@ -87,7 +87,8 @@ func (s *scene) everySecondLost(what string, errs []error, n int) {
 }
 
 func batchEqualItems(s *scene) {
-	// Pairs of equal IDs, merge keys and order keys. Each second item must see the first.
+	// These are pairs of equal IDs, merge keys and order keys. Each second item must be treated
+	// after the first.
 	results, err := s.pushed(
 		duly.Job{ID: "a"}, duly.Job{ID: "a"},
 		duly.Job{ID: "b", Merge: duly.Merge{Key: "k"}}, duly.Job{ID: "c", Merge: duly.Merge{Key: "k"}},
@@ -186,7 +187,7 @@ func mebi(n int) []duly.Job {
 }
 
 func batchTooBig(s *scene) {
-	// One byte over the limit of a batch.
+	// These jobs exceed the limit of a batch by one byte.
 	jobs := append(mebi(8), duly.Job{Body: []byte("x")})
 	_, err := s.pushed(jobs...)
 	s.names("a push of 8 MiB and a byte", err, duly.CodeTooLarge, "batch")
@@ -202,7 +203,7 @@ func batchLargeBody(s *scene) {
 	_, err := s.pushed(duly.Job{Body: make([]byte, 9<<20)}, duly.Job{})
 	s.refused("a large body in company", err, duly.CodeTooLarge)
 
-	// A reserve stops before the large body, and then returns it alone.
+	// A Reserve stops before the large body. The next Reserve returns only that job.
 	s.sameIDs("the first reserve", idsTaken(s.reserve(3)), []string{"small"})
 	large := s.reserve(3)
 	s.sameIDs("the second reserve", idsTaken(large), []string{"large"})
@@ -299,8 +300,8 @@ func batchOrder(s *scene) {
 	for range 3 {
 		jobs := make([]duly.Job, 50)
 		for i := range jobs {
-			// Every third job has a made ID, every third an own one, and every third one from the
-			// engine.
+			// A third of the jobs have an ID of the client, a third an own ID, and a third get one
+			// from the engine.
 			switch i % 3 {
 			case 0:
 				jobs[i] = made(duly.Job{})
@@ -314,15 +315,16 @@ func batchOrder(s *scene) {
 	late := []duly.Job{made(duly.Job{}), {ID: "own-1"}, made(duly.Job{}), {ID: "own-2"}, made(duly.Job{}), {ID: "own-3"},
 		made(duly.Job{})}
 	want = append(want, s.pushAll(late...)...)
-	// The client pushes made IDs in another order than it made them.
+	// The client pushes made IDs in a different order than it created them.
 	a, b := made(duly.Job{}), made(duly.Job{})
 	want = append(want, s.pushAll(b, a)...)
 	s.takes(want...)
 }
 
-// batchNumbers pushes a later-made ID and then an earlier-made one in one call. The second job
-// must not be delivered at the place that its ID suggests. A job whose ID was made between the
-// two, and which was pushed before, comes first. This holds whatever happened to the first item.
+// batchNumbers pushes an ID that was created later, and then one that was created earlier, in one
+// call. The second job must not be delivered at the place that its ID suggests. A job whose ID was
+// made between the two, and which was pushed before, comes first. This holds whatever happened to
+// the first item.
 func batchNumbers(s *scene) {
 	for _, c := range []struct {
 		name   string
@@ -386,11 +388,11 @@ func batchContext(s *scene) {
 	ended, cancel := context.WithCancel(s.ctx)
 	cancel()
 	s.push(duly.Job{ID: "x"})
-	// An engine may still execute a call whose context has ended. Its results then have to be
+	// An engine may still execute a call whose context has ended. In that case its results must be
 	// complete.
 	results, err := s.Engine.Push(ended, []duly.Job{{ID: "y", Queue: s.queue}})
 	if err == nil && results[0].Status != duly.Created {
-		s.Errorf("push with an ended context is answered %+v", results)
+		s.Errorf("push with an ended context is answered %+v, want one result for each job", results)
 	}
 	if ready, err := s.Engine.Wait(ended, duly.WaitParams{Queues: []string{"nowhere"},
 		Timeout: time.Minute}); err == nil || ready {

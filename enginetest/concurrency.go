@@ -44,7 +44,7 @@ func (s *scene) countResults(n int, job func(i int) duly.Job) (outcomes map[duly
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Err != nil {
-			s.Errorf("push: %v", r.Err)
+			s.Errorf("a concurrent push returns %v, want no error", r.Err)
 		}
 		outcomes[r.Status]++
 		ids[r.ID]++
@@ -124,7 +124,7 @@ func concurrentKeys(s *scene) {
 		running[d.OrderKey] = true
 	}
 	end := func(d duly.Delivery, done bool) {
-		mu.Lock() // before the settle, because the key's next job may start right after it
+		mu.Lock() // counted before the settle, because the key's next job may start right after the settle
 		defer mu.Unlock()
 		running[d.OrderKey] = false
 		if done {
@@ -157,7 +157,8 @@ func concurrentOperators(s *scene) {
 	const rounds = 60
 	s.each(6, func(s *scene, i int) {
 		for n := range rounds {
-			// Two pushers, two workers, one purger and one operator that pauses and resumes.
+			// There are two pushers, two workers, one purger, and one operator that pauses and
+			// resumes.
 			switch i {
 			case 0, 1:
 				s.pushAll(duly.Job{}, duly.Job{Delay: time.Second}, duly.Job{OrderKey: "k"})
@@ -209,7 +210,7 @@ func concurrentWaiters(s *scene) {
 				}
 				if err != nil {
 					if s.ctx.Err() == nil {
-						s.Errorf("a worker: %v", err)
+						s.Errorf("a worker got the error %v, want none", err)
 					}
 					enough()
 					return

@@ -105,7 +105,7 @@ func configureBad(s *scene) {
 		{"burst", duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: duly.MaxBurst + 1}}},
 	} {
 		if b.patch.MaxJobs == 0 {
-			b.patch.MaxJobs = 9 // a valid field that must not be stored together with the bad one
+			b.patch.MaxJobs = 9 // a valid field, which must not be stored together with the bad one
 		}
 		s.unchanged("a bad "+b.field, func() {
 			s.names("configure", s.Engine.Configure(s.ctx, s.ref(), b.patch), duly.CodeInvalid, b.field)
@@ -147,7 +147,7 @@ func configureShards(s *scene) {
 func configureLive(s *scene) {
 	s.pushAll(numbered(5, "j")...)
 	same(s, "the jobs delivered", len(s.reserve(3)), 3)
-	s.configure(duly.QueueConfig{MaxLeased: 2}) // below the three jobs that are leased now
+	s.configure(duly.QueueConfig{MaxLeased: 2}) // below the number of jobs that are leased now
 	s.nothing("more is leased than the new limit allows")
 	s.configure(duly.QueueConfig{MaxLeased: 4})
 	same(s, "the jobs delivered", len(s.takeAll()), 1)

@@ -95,7 +95,7 @@ func deadAge(s *scene) {
 	s.Advance(30 * time.Minute)
 	s.kill(duly.Job{ID: "young"})
 
-	// One second before the older job reaches the bound.
+	// One second before the older job exceeds the limit.
 	s.Advance(30*time.Minute - time.Second)
 	s.step()
 	s.is("old", duly.StateDead)
@@ -140,7 +140,7 @@ func deadCountLowered(s *scene) {
 	same(s, "the dead jobs", len(s.list(duly.StateDead)), 4)
 }
 
-// deadAgeExact checks the bound with Step and with Sweep, which finds overdue queues by itself.
+// deadAgeExact checks the limit with Step and with Sweep, which finds overdue queues by itself.
 func deadAgeExact(s *scene) {
 	for _, applied := range []struct {
 		name string
@@ -152,7 +152,7 @@ func deadAgeExact(s *scene) {
 		n := s.on(applied.name)
 		n.configure(duly.QueueConfig{DeadAge: time.Hour})
 		n.kill(duly.Job{ID: "x"})
-		// Exactly at the bound the job stays. One millisecond later it is dropped.
+		// Exactly at the limit the job stays. One millisecond later it is dropped.
 		n.Advance(time.Hour)
 		applied.do(n)
 		n.is("x", duly.StateDead)
@@ -196,7 +196,7 @@ func deadDefaults(s *scene) {
 	same(s, "dead age", c.DeadAge, 90*24*time.Hour)
 	same(s, "dead count", c.DeadCount, 100_000)
 
-	// One second before the default age.
+	// One second before the default age is reached.
 	s.Advance(90*24*time.Hour - time.Second)
 	s.step()
 	s.is("x", duly.StateDead)
@@ -239,7 +239,7 @@ func doneCount(s *scene) {
 			jobs[i].Retain = 24 * time.Hour
 		}
 		ids := s.pushAll(jobs...)
-		// The oldest job is the first that the bound drops.
+		// The oldest job is the first one that the limit drops.
 		if at == 0 {
 			first = ids[0]
 		}

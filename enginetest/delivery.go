@@ -70,7 +70,7 @@ func deliveryByCallback(s *scene) {
 	other := s.on("other")
 	same(s, "delivery of an unknown queue", other.config().Delivery, duly.DeliverPull)
 
-	// The first job creates a pull queue, so the second is refused.
+	// The first job creates a pull queue, so the second job is refused.
 	results, err := other.pushed(duly.Job{ID: "a"}, duly.Job{ID: "b", Callback: hookURL}, duly.Job{ID: "c"})
 	s.must("push", err)
 	s.must("push of a", results[0].Err)
@@ -80,8 +80,8 @@ func deliveryByCallback(s *scene) {
 	same(s, "delivery in Stats", other.stats().Delivery, duly.DeliverPull)
 
 	third := s.on("third")
-	// The invalid first job creates nothing. The second creates a push queue, in which the third
-	// needs a destination.
+	// The invalid first job creates no queue. The second job creates a push queue, in which the
+	// third job needs a destination.
 	results, err = third.pushed(duly.Job{ID: "a", Callback: "bad"}, duly.Job{ID: "b", Callback: hookTarget},
 		duly.Job{ID: "c"})
 	s.must("push", err)
@@ -173,7 +173,7 @@ func deliveryChangesDefaults(s *scene) {
 	want := contract.PatchConfig(s.usual(), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, Retain: time.Hour}})
 
 	s.configure(duly.QueueConfig{Delivery: duly.DeliverPush, Defaults: duly.Defaults{Lease: time.Minute}})
-	// Fields that were set stay. The others get the defaults of a push queue.
+	// Fields that were set are kept. The other fields get the defaults of a push queue.
 	push := want
 	push.Delivery, push.Push = duly.DeliverPush, duly.PushConfig{URL: duly.NoDestination, OnDone: duly.NoDestination,
 		OnDead: duly.NoDestination}
@@ -257,7 +257,7 @@ func deliveryWaits(s *scene) {
 	s.pushQueue()
 	puller := s.wait()
 	dispatcher := s.dispatcherWaits()
-	// The delayed job wakes nobody before its time, the ready one wakes the dispatcher.
+	// The delayed job wakes no waiter before its time. The ready job wakes the dispatcher.
 	s.push(duly.Job{ID: "x", Delay: time.Minute})
 	s.push(duly.Job{ID: "y"})
 	puller.sleeps("the job belongs to a receiver")
@@ -278,7 +278,7 @@ func deliveryWaitChanges(s *scene) {
 
 	puller := s.wait()
 	dispatcher := s.dispatcherWaits()
-	// The Waits began before the queue had a mode, so they have to follow it.
+	// The Waits began before the queue had a mode of delivery, so they must follow the mode.
 	s.pushQueue()
 	s.push(duly.Job{ID: "x"})
 	dispatcher.woke("a job was pushed into the push queue")
@@ -318,7 +318,7 @@ func deliveryKeeps(s *scene) {
 	check("after a requeue", s.get("own").Job)
 
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace}
-	// A replaced job takes all destinations of the new push, also the empty ones.
+	// A replaced job gets all destinations of the new push, even the empty ones.
 	s.push(duly.Job{ID: "merges", Callback: hookTarget, OnDone: hookTarget, Merge: merge, Delay: time.Hour})
 	same(s, "the outcome", s.try(duly.Job{Callback: hookURL, OnDead: hookTarget, Merge: merge, Delay: time.Hour}).Status,
 		duly.Merged)

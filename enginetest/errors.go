@@ -19,13 +19,13 @@ func errorTests() []test {
 	}
 }
 
-// faults returns an error for each code that an engine can return by itself.
+// faults returns an error for each code that an engine can cause by itself.
 func (s *scene) faults() map[duly.Code]error {
 	s.Helper()
 	s.configure(duly.QueueConfig{MaxJobs: 1})
 	s.push(duly.Job{ID: "x"})
 	full := s.try(duly.Job{}).Err
-	d := s.take() // the queue has room again for the calls below
+	d := s.take() // gives the queue room again for the calls below
 	faults := map[duly.Code]error{
 		duly.CodeInvalid:   s.try(duly.Job{Priority: 5000}).Err,
 		duly.CodeNotFound:  s.Engine.Delete(s.ctx, s.ref(), "nobody"),
@@ -55,7 +55,7 @@ func errorSentinels(s *scene) {
 		}
 		var e *duly.Error
 		if !errors.As(err, &e) || e.Message == "" {
-			s.Errorf("%v is not a *duly.Error with a message", err)
+			s.Errorf("%v must be a *duly.Error with a message", err)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func errorSentinels(s *scene) {
 func errorsWithoutBodies(s *scene) {
 	const secret = "s3cr3t-body"
 	for _, err := range []error{
-		// Each error concerns another field than the body, or the body's size.
+		// Each error is about a field other than the body, or about the body's size.
 		s.try(duly.Job{Body: []byte(secret), Priority: 5000}).Err,
 		s.try(duly.Job{Body: []byte(secret + strings.Repeat("x", duly.DefaultMaxBody))}).Err,
 		s.try(duly.Job{Body: []byte(secret), Headers: map[string]string{"a": secret + "\n"}}).Err,
@@ -119,7 +119,7 @@ func errorClosed(s *scene) {
 	s.refused("delete", s.Engine.Delete(s.ctx, s.ref(), "x"), duly.CodeClosed)
 	s.refused("configure", s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{MaxJobs: 1}), duly.CodeClosed)
 	if !errors.Is(err, duly.ErrClosed) {
-		s.Errorf("errors.Is(%v, ErrClosed) is false", err)
+		s.Errorf("errors.Is(%v, ErrClosed) is false, want true", err)
 	}
 }
 
@@ -129,7 +129,7 @@ func errorClosedWaiters(s *scene) {
 	s.must("close", s.Engine.Close())
 	s.Quiet()
 	for _, w := range ws {
-		// End a Wait that is still blocked, so that the error below can be compared.
+		// End a Wait that is still blocked, so that its error can be compared.
 		if !w.returned() {
 			w.end()
 		}

@@ -45,12 +45,12 @@ func fenceNumbers(s *scene) {
 	same(s, "the number of the first try", s.parts(d).Number.String(), j.ID)
 	s.ack(d)
 
-	j.Made = false // a repeated push: the first may have been stored and finished
+	j.Made = false // this is a repeat: the first push may have been stored and finished
 	s.push(j)
 	again := s.take()
 	same(s, "the ID of the repeat", again.ID, j.ID)
 	if s.parts(again).Number.String() == j.ID {
-		s.Errorf("the repeat has the number %s of the first", j.ID)
+		s.Errorf("the repeated push has the number %s of the first one, want a new number", j.ID)
 	}
 	s.is(j.ID, duly.StateLeased)
 	s.ack(again)
@@ -65,7 +65,7 @@ func fenceOwnID(s *scene) {
 		d := s.take()
 		n := s.parts(d).Number
 		if seen[n] {
-			s.Errorf("the number %s was given twice", n)
+			s.Errorf("the number %s was given to two jobs, want a new number for each", n)
 		}
 		seen[n] = true
 		s.ack(d)
@@ -75,7 +75,7 @@ func fenceOwnID(s *scene) {
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.push(duly.Job{ID: "order-17"})
 	if n := s.parts(s.take()).Number; seen[n] {
-		s.Errorf("the number %s was given again after Destroy", n)
+		s.Errorf("the number %s was given again after Destroy, want a new number", n)
 	}
 }
 
@@ -142,7 +142,7 @@ func fenceNeverDown(s *scene) {
 	} {
 		d := s.take()
 		if n := s.parts(d).Delivery; n <= last {
-			s.Errorf("delivery %d came after delivery %d", n, last)
+			s.Errorf("delivery %d came after delivery %d, want increasing numbers", n, last)
 		}
 		last = s.parts(d).Delivery
 		change(d)

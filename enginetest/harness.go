@@ -17,13 +17,14 @@ type Harness struct {
 	// In returns the same engine for another namespace, for engines that serve only one. If it is
 	// nil, Engine serves all of them.
 	In func(namespace string) contract.Engine
-	// Dispatcher is the engine that a dispatcher reserves from. It runs in the server. If it is
-	// nil, dispatchers use Engine and In.
+	// Dispatcher is the engine from which a dispatcher reserves: that of the server. If it is nil,
+	// dispatchers use Engine and In.
 	Dispatcher duly.Engine
 	// Maintainer steps and checks the store of the engine. For a remote engine it belongs to the
 	// server's engine.
 	Maintainer contract.Maintainer
-	// Registry and Backuper belong to the store of the engine. They are nil if it has none.
+	// Registry and Backuper belong to the store of the engine. They are nil if the store has no
+	// such part.
 	Registry contract.Registry
 	Backuper contract.Backuper
 	// Clock is the engine's clock.
@@ -48,13 +49,14 @@ type Clock interface {
 	Step(d time.Duration)
 }
 
-// Advance moves the clock. Every Wait that has to wake up has returned afterwards.
+// Advance moves the clock. When it returns, every Wait that must wake up has returned.
 func (h *Harness) Advance(d time.Duration) {
 	h.Clock.Advance(d)
 	h.Quiet()
 }
 
-// Options are what a test needs of its engine. Zero fields are the engine's defaults.
+// Options are the properties of the engine that a test needs. Zero fields are the engine's
+// defaults.
 type Options struct {
 	MaxBody   int
 	MaxQueues int
@@ -64,7 +66,7 @@ type Options struct {
 	// Without it only Reserve and Step apply the time.
 	Own bool
 	// OneShard says that the test checks order or limits within a shard. On queues with several
-	// shards its jobs then share one. An engine need not look at it.
+	// shards its jobs then share one. Engines may ignore it.
 	OneShard bool
 }
 

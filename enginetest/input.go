@@ -23,7 +23,7 @@ func inputTests() []test {
 	}
 }
 
-// badField is a job with one field beyond its bound.
+// badField is a job with one field that exceeds its limits.
 type badField struct {
 	field string
 	code  duly.Code
@@ -130,7 +130,7 @@ func inputStoresNothing(s *scene) {
 		for _, b := range badFields() {
 			b.job.ID = "bad"
 			if r := s.try(b.job); r.Err == nil {
-				s.Errorf("a bad %s is answered %s", b.field, r.Status)
+				s.Errorf("a job with a bad %s is answered %s, want an error", b.field, r.Status)
 			}
 		}
 	})

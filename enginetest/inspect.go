@@ -46,8 +46,8 @@ func inspectGetByClock(s *scene) {
 	s.push(duly.Job{ID: "behind", OrderKey: "k", Delay: time.Minute})
 	s.push(duly.Job{ID: "leased", Priority: 5, Lease: time.Second})
 	s.take()
-	// Nothing steps the queue yet. Get computes due times from the clock, but a lease ends only
-	// in a step.
+	// No step has been made yet. Get computes due times by the clock, but a lease ends only in a
+	// step.
 	s.Advance(time.Minute)
 	s.is("due", duly.StateReady)
 	s.is("behind", duly.StateBlocked)
@@ -149,7 +149,7 @@ func inspectUnknown(s *scene) {
 	same(s, "its stats", s.stats(), duly.Stats{})
 	same(s, "its configuration", s.config(), s.usual())
 	for _, state := range duly.States {
-		// Reading, purging and destroying succeed. Operations on one job fail with not_found.
+		// Reading, purging and destroying succeed. Operations on one job return not_found.
 		same(s, "its jobs", len(s.list(state)), 0)
 		n, err := s.Engine.Purge(s.ctx, s.ref(), state, 0)
 		s.must("purge", err)
@@ -203,7 +203,7 @@ func inspectQueues(s *scene) {
 func inspectQueuesOfNamespace(s *scene) {
 	s.push(duly.Job{Queue: "default-q"})
 	s.in("a").push(duly.Job{Queue: "a-q"})
-	// Each name is a prefix of the next, so a careless prefix scan would mix them up.
+	// Each name is a prefix of the next, so a wrong prefix scan would mix them up.
 	s.in("ab").push(duly.Job{Queue: "ab-q"})
 	s.sameIDs("the default namespace's", s.queues(), []string{"default-q"})
 	s.sameIDs("a's", s.in("a").queues(), []string{"a-q"})
@@ -248,7 +248,7 @@ func inspectReceipt(s *scene) {
 
 		second := s.take()
 		same(s, "the second delivery's job", second.ID, first.ID)
-		// Both ways to end a job that keep it.
+		// These are the two ways to end a job that keep the job.
 		as, want := duly.Bury, duly.StateDead
 		if id == "order:1" {
 			as, want = duly.Ack, duly.StateDone
@@ -263,7 +263,7 @@ func inspectNoReceipt(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
 
-	// Receipts of the right format, each with one wrong part.
+	// These receipts have the right format, but each has one wrong part.
 	parts, _ := contract.ParseReceipt(d.Receipt)
 	elsewhere := parts
 	elsewhere.Queue = "other"

@@ -137,14 +137,14 @@ func jobDelivery(s *scene) {
 	}
 	sameDelivery(s, d, want)
 	if d.Receipt == "" {
-		s.Error("the delivery has no receipt")
+		s.Error("the delivery has no receipt, want one")
 	}
 }
 
 // sameDelivery compares two deliveries except for bodies, headers and times.
 func sameDelivery(s *scene, got, want duly.Delivery) {
 	s.Helper()
-	got.Made, want.Made = false, false // Made describes the push, not the job
+	got.Made, want.Made = false, false // Made describes the push and not the job, so it is not compared
 	type rest struct {
 		id, namespace, queue       string
 		priority, tries, maxStalls int

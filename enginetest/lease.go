@@ -38,7 +38,7 @@ func leaseReceipts(s *scene) {
 
 	// The first receipt is no longer valid, although the job is leased again.
 	if first.Receipt == second.Receipt {
-		s.Errorf("two deliveries have the receipt %q", first.Receipt)
+		s.Errorf("two deliveries have the receipt %q, want different receipts", first.Receipt)
 	}
 	s.lost("ack by the receipt of the delivery that has ended",
 		s.settle(duly.SettleRequest{Receipt: first.Receipt, As: duly.Ack}))
@@ -51,7 +51,7 @@ func leaseNotSooner(s *scene) {
 	d := s.take()
 	sameTime(s, "the lease's end", d.LeaseEnd, s.now().Add(time.Minute))
 	sameTime(s, "the lease's end by get", s.get("x").LeaseEnd, d.LeaseEnd)
-	// One millisecond before the end.
+	// One millisecond before the end of the lease.
 	s.Advance(time.Minute - time.Millisecond)
 	s.step()
 	s.nothing("the lease has a millisecond to go")
@@ -122,7 +122,7 @@ func leaseExtendedByDefault(s *scene) {
 func leaseExtendedLate(s *scene) {
 	s.push(duly.Job{ID: "x", Lease: time.Second})
 	d := s.take()
-	// The lease is over but not reclaimed, so it can still be extended.
+	// The lease is over but was not taken back, so it can still be extended.
 	s.Advance(time.Hour)
 	s.must("extend", s.extend(d.Receipt, time.Minute))
 	s.nothing("the lease was extended before it was taken back")
@@ -184,7 +184,7 @@ func leaseDeliveriesBounded(s *scene) {
 	const tries, stalls = 4, 3
 	s.push(duly.Job{ID: "x", Tries: tries, MaxStalls: stalls, Backoff: "fixed:0s"})
 	deliveries := 0
-	// Stall as often as allowed and then fail until the job is dead. Releases do not count.
+	// The job stalls as often as allowed and then fails until it is dead. Releases do not count.
 	for i := 0; s.get("x").State == duly.StateReady; i++ {
 		d := s.take()
 		switch {
@@ -233,7 +233,7 @@ func leaseStallsCounted(s *scene) {
 	same(s, "the jobs delivered again", len(s.takeAll()), 50)
 }
 
-// leasesEndAlone leaves two leases to the engine's own timers. Each is reclaimed at its end,
+// leasesEndAlone leaves two leases to the engine's own timers. Each lease is taken back at its end,
 // whichever began first.
 func leasesEndAlone(s *scene) {
 	const short, long = 10 * time.Second, time.Minute

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// expiringContext is the context of a call whose deadline passes when the context is polled for
-// the nth time: before the call or somewhere within it.
+// expiringContext is the context of a call whose deadline passes when the context is polled for the
+// nth time, which is before or during the call.
 type expiringContext struct {
 	context.Context
 	left  atomic.Int32
@@ -101,7 +101,8 @@ func callsPastDeadline(s *scene) {
 			for _, d := range s.takeAll() {
 				s.ack(d)
 			}
-			s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}) // fails if the call has settled it
+			// Fails if the call has settled the delivery.
+			s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 		}
 	}
 }

@@ -30,7 +30,7 @@ func limitMaxJobs(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 4})
 	s.push(duly.Job{ID: "leased", OrderKey: "k", Retain: time.Hour})
 	d := s.take()
-	// One job in each state that counts.
+	// There is one job in each state that counts.
 	s.pushAll(duly.Job{ID: "blocked", OrderKey: "k"}, duly.Job{ID: "delayed", Delay: time.Hour}, duly.Job{ID: "ready"})
 	s.refused("one more", s.try(duly.Job{ID: "more"}).Err, duly.CodeFull)
 	s.gone("more")
@@ -49,7 +49,7 @@ func limitMaxJobs(s *scene) {
 
 func limitMaxJobsBatch(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 2})
-	// Items that exist need no room, and another queue has its own bound.
+	// Items that exist need no room, and another queue has a separate limit.
 	results, err := s.pushed(duly.Job{ID: "a"}, duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c"},
 		duly.Job{ID: "b"}, duly.Job{Queue: "other"})
 	s.must("push", err)
@@ -113,8 +113,8 @@ func limitMaxLeasedConcurrent(s *scene) {
 				}
 				mu.Unlock()
 				for _, d := range ds {
-					// Count the job as finished before its ack, because another worker may
-					// receive one right after it.
+					// Count the job as finished before its ack, because another worker may get a
+					// job right after the ack.
 					mu.Lock()
 					running--
 					done++

@@ -45,7 +45,7 @@ func (s *scene) pageThrough(state duly.State, limit int, between func(page int))
 			between(page)
 		}
 	}
-	s.Fatal("the list has no end")
+	s.Fatal("the list does not end after all jobs were listed")
 	return nil
 }
 
@@ -106,7 +106,8 @@ func listBlocked(s *scene) {
 		}
 	}
 
-	// Pushed in another order than they are listed, the first of each key last.
+	// The jobs are pushed in a different order than they are listed. The first job of each key is
+	// pushed last.
 	for _, key := range []string{"ab", "a", "ä", "B", "aa", "0", "b"} {
 		s.push(duly.Job{ID: fmt.Sprintf("second-%x", key), OrderKey: key})
 		s.push(duly.Job{ID: fmt.Sprintf("third-%x", key), OrderKey: key})
@@ -133,7 +134,7 @@ func listFinished(s *scene) {
 		n := s.on(as.String())
 		n.pushAll(jobs...)
 		ds := n.reserve(3)
-		// The jobs finish in another order than they were pushed.
+		// The jobs finish in a different order than they were pushed.
 		for _, i := range []int{1, 2, 0} {
 			n.must("settle", n.settle(duly.SettleRequest{Receipt: ds[i].Receipt, As: as}))
 			n.Advance(time.Second)
@@ -175,7 +176,7 @@ func listWhileMoving(s *scene) {
 	}
 	for i, j := range jobs {
 		if n := times[j.ID]; n > 1 || n == 0 && !leaves(i) {
-			s.Errorf("%q was listed %d times", j.ID, n)
+			s.Errorf("%q was listed %d times, want once", j.ID, n)
 		}
 	}
 }
@@ -237,7 +238,7 @@ func (s *scene) purgeBlockedBehind(i int) {
 }
 
 // listBehindDeleted deletes the last job of each page before it reads the next one. All jobs have
-// the same sort key, so only the number in the cursor says where to continue.
+// the same sort key, so only the number in the cursor shows where to continue.
 func listBehindDeleted(s *scene) {
 	for _, state := range duly.States {
 		n := s.on(state.String())
@@ -293,15 +294,15 @@ func listForeignCursor(s *scene) {
 		PageParams: duly.PageParams{Limit: 1}})
 	s.must("list", err)
 	if page.Next == "" {
-		s.Fatal("the first page of two has no cursor")
+		s.Fatal("the first page of two jobs has no cursor, want one")
 	}
 
-	// A cursor of another list, truncated and extended cursors, and arbitrary text.
+	// These are a cursor of another list, truncated and extended cursors, and arbitrary texts.
 	for _, cursor := range []string{page.Next, "x", strings.Repeat("A", 10_000), "\xff", page.Next + "x",
 		page.Next[:len(page.Next)-1]} {
 		_, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady,
 			PageParams: duly.PageParams{Cursor: cursor}})
-		// The engine may reject the cursor or ignore it. It must not fail otherwise.
+		// The engine may reject the cursor or ignore it. Any other failure is wrong.
 		if err != nil {
 			s.names("a foreign cursor", err, duly.CodeInvalid, "cursor")
 		}

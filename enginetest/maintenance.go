@@ -20,7 +20,7 @@ func maintenanceTests() []test {
 }
 
 func stepForward(s *scene) {
-	// One job for each change that time causes.
+	// There is one job for each change that time causes.
 	s.configure(duly.QueueConfig{DeadAge: time.Minute})
 	s.kill(duly.Job{ID: "dead"})
 	s.push(duly.Job{ID: "done", Retain: time.Minute})
@@ -48,7 +48,7 @@ func stepHarmless(s *scene) {
 	for _, state := range duly.States {
 		s.on(state.String()).reach(state)
 	}
-	// The first step applies what is due, so the second has nothing to do.
+	// The first step applies what is due, so the second one has nothing to do.
 	s.step()
 	for _, state := range duly.States {
 		n := s.on(state.String())
@@ -141,7 +141,7 @@ func checkProgress(s *scene) {
 	last := int64(0)
 	report, err := s.Maintainer.Check(s.ctx, contract.CheckParams{Progress: func(done, total int64) {
 		if done < last {
-			s.Errorf("the progress went back from %d to %d", last, done)
+			s.Errorf("the progress went back from %d to %d, want it to rise", last, done)
 		}
 		last = done
 	}})

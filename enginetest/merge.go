@@ -53,10 +53,10 @@ func mergeOrderKey(s *scene) {
 	s.merges(duly.Job{OrderKey: "a", Merge: key}, "a")
 	s.merges(duly.Job{OrderKey: "b", Merge: key}, "b")
 	s.merges(duly.Job{Merge: key}, "none")
-	// Two pairs of keys that are equal when they are joined without a separator.
+	// These are two pairs of keys that are equal if they are joined without a separator.
 	s.push(duly.Job{OrderKey: "ab", Merge: duly.Merge{Key: "c"}})
 	s.push(duly.Job{OrderKey: "a", Merge: duly.Merge{Key: "bc"}})
-	// Another queue has its own keys.
+	// Another queue has separate keys.
 	s.on("other").push(duly.Job{Merge: key})
 }
 
@@ -138,13 +138,13 @@ func mergeReplace(s *scene) {
 	same(s, "its merging", got.Merge, duly.Merge{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilLeased})
 	if got.Priority != 2 || got.Tries != 3 || got.MaxStalls != 4 || got.Backoff != "fixed:9s" ||
 		got.Lease != time.Minute || got.Retain != time.Hour {
-		s.Errorf("the job is %+v, want the newer one's fields", got.Job)
+		s.Errorf("the job is %+v, want the fields of the newer one", got.Job)
 	}
 	sameTime(s, "its due", got.Due, start.Add(10*time.Second+2*time.Minute))
 	sameTime(s, "its expiry", got.ExpiresAt, start.Add(10*time.Second+time.Hour))
 	s.gone("y")
 
-	// A push without fields replaces all of them too.
+	// A push without fields also replaces all of them.
 	s.merges(duly.Job{Merge: replace}, "x")
 	same(s, "the body of an empty one", len(s.takes("x")[0].Body), 0)
 }
@@ -195,7 +195,7 @@ func mergeMaxWait(s *scene) {
 	s.Advance(time.Second)
 	s.takes("x")
 
-	// The bound is shorter than the delay. It must not move the due time into the past.
+	// MaxWait is shorter than the delay. It must not move the due time into the past.
 	debounce.Merge.MaxWait = time.Second
 	s.push(debouncedAs("y", debounce))
 	s.Advance(5 * time.Second)

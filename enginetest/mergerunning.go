@@ -32,8 +32,7 @@ func mergeRunningTests() []test {
 	}
 }
 
-// superseded returns the delivery of a job in flight, behind which a newer job waits under the
-// same merge key.
+// superseded returns the delivery of a job in flight. A newer job with the same merge key waits.
 func (s *scene) superseded(older, newer duly.Job) duly.Delivery {
 	s.Helper()
 	older.ID, newer.ID = "older", "newer"
@@ -48,8 +47,8 @@ func (s *scene) superseded(older, newer duly.Job) duly.Delivery {
 	return d
 }
 
-// runningBothRunOut runs both jobs, and one step reclaims both leases. It reclaims the older job
-// first, whose missing expiry passes on to the newer one.
+// runningBothRunOut runs both jobs, and one step reclaims both leases. It takes back the older job
+// first. That job has no expiry, so the newer job loses its expiry.
 func runningBothRunOut(s *scene) {
 	s.superseded(duly.Job{Lease: time.Second}, duly.Job{
 		Lease: time.Second, TTL: 10 * time.Millisecond, Merge: duly.Merge{Key: "m", Until: duly.UntilDone},
@@ -111,7 +110,8 @@ func runningExpired(s *scene) {
 	s.Advance(2 * time.Minute)
 	s.nack(d, "no")
 	s.gone("older")
-	sameTime(s, "the newer one's due", s.get("newer").Due, due) // an expired job passes on nothing
+	// An expired job gives nothing to the newer one.
+	sameTime(s, "the newer one's due", s.get("newer").Due, due)
 	s.counted(duly.Counters{Pushed: 2, Delivered: 1, Failed: 1, Expired: 1})
 }
 

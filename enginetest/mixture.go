@@ -36,7 +36,7 @@ func concurrentMixture(s *scene) {
 	}
 }
 
-// buried is the reason of every Bury in the mixture.
+// buried is the reason of every Bury by an actor.
 const buried = "buried by an actor"
 
 // actor executes random operations. Most errors are expected and ignored.
@@ -86,7 +86,7 @@ func (a *actor) act() {
 	case 4, 5, 6:
 		ds, err := e.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 4})
 		if err != nil {
-			s.Errorf("reserve: %v", err)
+			s.Errorf("reserve returns %v, want no error", err)
 		}
 		a.held = append(a.held, ds...)
 	case 7, 8, 9:

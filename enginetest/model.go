@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// The defaults of a run of Model. DULY_MODEL_SEQUENCES and DULY_MODEL_STEPS override them. The
-// long values apply with DULY_LONG, the short one with -short.
+// These are the defaults of the size of a run of Model. DULY_MODEL_SEQUENCES and DULY_MODEL_STEPS
+// override them. The long values apply with DULY_LONG, the short one with -short.
 const (
 	modelSequences      = 300
 	modelSequencesShort = 15
@@ -31,11 +31,11 @@ const (
 // model. After each of them it compares results, deliveries and errors. From time to time it
 // compares everything that the API shows of every queue.
 //
-// A run has DULY_MODEL_SEQUENCES (300) scripts of DULY_MODEL_STEPS (60) operations. With
-// DULY_LONG it has 10 000 scripts of 100. It continues for a while if it has not made every
-// transition of the state table by then. A script that shows a difference is shortened as far as
-// possible. It is printed with the seed that creates it again. Scripts have the seeds from
-// DULY_MODEL_SEED on, by default a random one.
+// A run has DULY_MODEL_SEQUENCES (300) scripts of DULY_MODEL_STEPS (60) operations. With DULY_LONG
+// it has 10 000 scripts of 100. If it has not made every transition of the state table by then, it
+// continues for some time. A script that shows a difference is shortened as far as possible. It is
+// printed with the seed that creates it again. Scripts have the seeds from DULY_MODEL_SEED on, by
+// default a random one.
 func (s Suite) Model(t *testing.T) {
 	asked := modelSize(t, s.Sequences)
 	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
@@ -44,7 +44,7 @@ func (s Suite) Model(t *testing.T) {
 
 		sc := scripts(asked.steps).Example(seed)
 		var moves map[model.Move]int
-		// Each script has its own engine, so the moves are those of this script.
+		// Each script has a separate engine, so the moves are those of this script.
 		try(t, sc, seed, asked.steps, func(sc script) (err error) {
 			moves, err = s.sequence(t, sc)
 			return err
@@ -53,7 +53,7 @@ func (s Suite) Model(t *testing.T) {
 	}
 	t.Logf("%d sequences, %d operations, %d kinds of transitions", done.sequences, done.steps, len(done.moves))
 	if !done.covers(asked) {
-		t.Errorf("the run is shorter than %d sequences of %d operations", asked.sequences, asked.steps)
+		t.Errorf("the run is smaller than %d sequences of %d operations", asked.sequences, asked.steps)
 	}
 	// A short run need not make the rare transitions.
 	if !asked.rare() {
@@ -101,8 +101,8 @@ func (r *modelRun) covers(a runSize) bool {
 	return r.sequences >= a.sequences && r.steps >= a.sequences*a.steps
 }
 
-// luck limits a run that waits for a rare transition, as a multiple of its size. About one run in
-// ten misses one of them in its first 300 sequences.
+// luck is the largest size of a run that waits for a rare transition, as a multiple of its normal
+// size. About one run in ten misses one of them in its first 300 sequences.
 const luck = 6
 
 // enough reports whether the run can end. It lets a run continue for a while if rare transitions
@@ -194,7 +194,7 @@ func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 	f(t.Context(), h)
 }
 
-// passingTB is a testing.TB whose clean-ups run when end is called.
+// passingTB is a testing.TB whose cleanups run when end is called.
 type passingTB struct {
 	testing.TB
 	cleanups []func()

@@ -41,11 +41,11 @@ func (o promoteOp) play(p *pair) {
 type updateOp struct {
 	At        queueSpec
 	ID        idSpec
-	Delay     time.Duration // negative: absent
-	Due       time.Duration // from now; 0: absent
-	Priority  int           // 0: absent
-	Body      string        // empty: absent, "-": emptied
-	Header    string        // empty: absent, "-": emptied
+	Delay     time.Duration // negative means absent
+	Due       time.Duration // counted from now; 0 means absent
+	Priority  int           // 0 means absent
+	Body      string        // empty means absent, "-" means emptied
+	Header    string        // empty means absent, "-" means emptied
 	Tries     int
 	MaxStalls int
 	Backoff   duly.Backoff
@@ -207,7 +207,7 @@ func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
 	p.both(fmt.Sprintf("list of %s jobs of %s", state, ref), func(s side) (string, error) {
 		var jobs []duly.JobInfo
 		params := duly.ListParams{State: state, Bodies: state%2 == 0, PageParams: duly.PageParams{Limit: 2}}
-		// The bound ends a list whose cursor never ends.
+		// The limit ends a list whose cursors never end.
 		for range 1000 {
 			page, err := s.in(ref.Namespace).List(p.ctx, ref, params)
 			if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// idSpec selects one of the script's IDs. The first ones are own IDs, the others are made IDs.
+// idSpec selects one of the script's IDs. The first ones are own IDs, the others are IDs that the
+// client creates.
 type idSpec int
 
 func (n idSpec) of(p *pair) string {
@@ -39,10 +40,10 @@ type jobSpec struct {
 	ID    idSpec
 	Fresh bool
 	duly.Job
-	In time.Duration // the due time from now; 0: absent
+	In time.Duration // the due time, counted from now; 0 means absent
 }
 
-// String returns the fields that are set.
+// String formats the fields that are set.
 func (spec jobSpec) String() string {
 	j := &spec.Job
 	var b strings.Builder
@@ -82,7 +83,7 @@ func (spec jobSpec) job(p *pair) duly.Job {
 	return j
 }
 
-// drawJob draws a job, each of whose fields is set in some of the draws.
+// drawJob draws a job. Each of its fields is set in some of the draws.
 func drawJob(t *rapid.T) jobSpec {
 	spec := jobSpec{At: drawQueue(t), ID: drawID(t), Fresh: rapid.Bool().Draw(t, "fresh")}
 	j := &spec.Job
@@ -124,7 +125,7 @@ func drawJob(t *rapid.T) jobSpec {
 		spec.In = of(t, []time.Duration{-time.Second, time.Second, 2500 * time.Microsecond})
 	}
 
-	// Only some queues may be push queues, the others would refuse the job.
+	// Only some queues may be push queues, because the other queues would refuse the job.
 	if spec.At > 1 && rarely(t, 4) {
 		j.Callback = of(t, someDestinations)
 		j.OnDone = of(t, []string{"", duly.NoDestination, "target:t"})

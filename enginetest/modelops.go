@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// operation is one step of a script. It is plain data, so that a script can be printed and
-// shortened. IDs and receipts are resolved when the operation runs.
+// operation is one step of a script. An operation is plain data, so that a script can be printed
+// and shortened. IDs and receipts are resolved when the operation runs.
 type operation interface {
 	play(p *pair)
 }
@@ -92,11 +92,11 @@ type outcomeSpec struct {
 	Which  int // counted back from the last delivery
 	Forge  forgery
 	As     duly.Settlement
-	Delay  time.Duration // negative: absent
-	Slow   bool          // closes the queue for For
+	Delay  time.Duration // negative means absent
+	Slow   bool          // whether the queue is closed for the time For
 	For    time.Duration
 	Error  string
-	Result int // bytes
+	Result int // size of the result in bytes
 }
 
 func (o settleOp) play(p *pair) {
@@ -129,7 +129,7 @@ func (o settleOp) play(p *pair) {
 	}
 }
 
-// which returns the n-th delivery before the last one.
+// which returns the delivery n places before the last one.
 func (p *pair) which(n int) issued { return p.issued[max(0, len(p.issued)-1-n)] }
 
 func (p *pair) getIssued(i issued) {
@@ -142,7 +142,7 @@ func (p *pair) getIssued(i issued) {
 // extendOp extends leases in one call.
 type extendOp struct {
 	Which []int
-	Forge forgery // applied to the first receipt
+	Forge forgery // changes the first receipt to a forged one
 	Lease time.Duration
 }
 
@@ -170,7 +170,7 @@ func (o extendOp) play(p *pair) {
 // forgery is a change that makes a receipt invalid.
 type forgery int
 
-// The forgeries. forgeNone leaves the receipt as it is.
+// The forgeries. forgeNone does not change the receipt.
 const (
 	forgeNone forgery = iota
 	forgeNext

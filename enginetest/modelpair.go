@@ -17,26 +17,26 @@ import (
 type pair struct {
 	ctx   context.Context
 	h     *Harness
-	clock *clock.Fake // the model's clock, which follows the engine's
-	sides [2]side     // the engine, then the model
-	ids   []string    // the script's own IDs
+	clock *clock.Fake // clock of the model, which follows the engine's clock
+	sides [2]side     // first the engine, then the model
+	ids   []string    // own IDs of the script
 	made  []madeID
 	// begin is the shard at which the model's next Reserve from a queue begins.
 	begin map[duly.QueueRef]int
-	// issued are all deliveries so far, oldest first.
+	// issued has all deliveries so far, oldest first.
 	issued []issued
-	err    error // the first difference
+	err    error // first difference between engine and model
 
-	// positions are those of the messages that the script has published.
+	// positions has the positions of the messages that the script has published.
 	positions []duly.Position
 	ticks     tickState
-	closes    bool // the engine can close a queue
+	closes    bool // whether the engine can close a queue
 }
 
 // side is the engine or the model.
 type side struct {
 	in         func(namespace string) contract.Engine
-	dispatcher duly.Engine // nil: in
+	dispatcher duly.Engine // nil means the engine in
 	maintainer contract.Maintainer
 	// receipt returns this side's receipt of a delivery.
 	receipt func(issued) duly.Receipt
@@ -50,7 +50,7 @@ func (s side) taker(namespace string, dispatcher bool) duly.Engine {
 	return s.in(namespace)
 }
 
-// madeID is an ID as duly's client makes it.
+// madeID is an ID as duly's client creates it.
 type madeID struct {
 	id   string
 	used bool
@@ -140,12 +140,13 @@ func (h *Harness) in(namespace string) contract.Engine {
 // tick sets the model's clock to the time of the engine's.
 func (p *pair) tick() { p.clock.Step(p.h.Clock.Now().Sub(p.clock.Now())) }
 
-// both runs f on both sides. It compares the errors and, if there are none, the texts.
+// both runs f for the engine and the model. It compares their errors and, if there are none, their
+// texts.
 func (p *pair) both(what string, f func(s side) (text string, err error)) {
 	if p.err != nil {
 		return
 	}
-	// A difference ends the comparison: later ones would only be its consequences.
+	// A difference ends the comparison, because later differences would only be its consequences.
 	p.tick()
 	got, engineErr := f(p.sides[0])
 	// The model must run at the same time, so an operation must not move the clock.
@@ -163,7 +164,7 @@ func (p *pair) both(what string, f func(s side) (text string, err error)) {
 	}
 }
 
-// check compares nothing: it requires that Check finds no fault on either side.
+// check requires that Check finds no fault on either side. It compares nothing.
 func (p *pair) check() {
 	for i, s := range p.sides {
 		report, err := s.maintainer.Check(p.ctx, contract.CheckParams{})
@@ -176,8 +177,8 @@ func (p *pair) check() {
 }
 
 // deliver reserves on both sides, compares the deliveries and stores the receipts. The engine may
-// choose the shard at which it begins, so the model begins where the engine found a job. Shards
-// before it had none. In a queue from which the engine delivered nothing, the model begins at a
+// choose the shard at which it begins, so the model begins where the engine found a job. The shards
+// before it had no job. In a queue from which the engine delivered nothing, the model begins at a
 // suspect job, because it may be the reason.
 func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	if len(params.Queues) > 1 && p.h.Sharded {
@@ -204,7 +205,8 @@ func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	}
 
 	if n = len(got[0]); n == params.Max || n > 0 && p.suspects(params) {
-		// The engine may have stepped only some of the shards. Step all of them on both sides.
+		// The engine may have stepped only some of the shards, so all of them are stepped on both
+		// sides.
 		p.stepAll(params)
 	}
 	return n

@@ -45,8 +45,8 @@ func (s Suite) firesTicks(t *testing.T) (yes bool) {
 	return yes
 }
 
-// firerOf returns the engine that fires ticks, nil for none. For a remote engine it is the
-// server's.
+// firerOf returns the engine that fires ticks, or nil if there is none. For a remote engine it is
+// that of the server.
 func firerOf(e contract.Engine, m contract.Maintainer) contract.Firer {
 	if f, ok := e.(contract.Firer); ok {
 		return f
@@ -58,8 +58,8 @@ func firerOf(e contract.Engine, m contract.Maintainer) contract.Firer {
 // situations counts how often the scripts reached each situation.
 type situations map[string]int
 
-// scheduleSituations are those that a long run reaches: the results of operations, and what the
-// counters of schedules count.
+// scheduleSituations are the situations that a long run must reach: results of operations, and
+// events that the counters of schedules count.
 var scheduleSituations = []string{
 	"put created", "put changed", "put unchanged", "put conflict", "put invalid", "put full",
 	"fire fired", "fire stale", "fire early", "fire full", "fire not_found", "fire invalid",
@@ -84,11 +84,11 @@ func playSchedules(ctx context.Context, h *Harness, sc script, seen situations) 
 	return p.playAll(sc, lookSchedulesOp{})
 }
 
-// tickState is what a pair remembers about schedules.
+// tickState is the state of ticks that a pair keeps.
 type tickState struct {
-	start time.Time // of the script, in whole hours
+	start time.Time // start of the script, in whole hours
 	seen  situations
-	held  bool // a step has left a due tick alone, because its queue is full
+	held  bool // whether a step has held a due tick, because its queue is full
 }
 
 // scriptSchedules are the names of the schedules of a script. The last one never exists.
@@ -99,7 +99,7 @@ var scriptSchedules = [...]string{"a", "b", "C-3.x", "none"}
 type scheduleSpec struct {
 	Name              int
 	Spec, Zone        string
-	Start, End        time.Duration // 0: none
+	Start, End        time.Duration // 0 means no limit
 	Jitter, Window    time.Duration
 	Catchup           duly.Catchup
 	Overlap           duly.Overlap
@@ -142,7 +142,8 @@ func (spec scheduleSpec) schedule(p *pair) duly.Schedule {
 	return s
 }
 
-// scheduleScripts generates scripts: an opening and then this number of random operations.
+// scheduleScripts generates scripts. A script has an opening, followed by the given number of
+// random operations.
 func scheduleScripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, scheduleOpenings)
@@ -167,7 +168,7 @@ var scheduleOpenings = []script{
 			Window: time.Minute}},
 		tickOp{By: 20 * time.Second}, stepOp{},
 	},
-	// A run that exists, because another process has made it.
+	// The run of a tick that exists already, because another process has created it.
 	{
 		putScheduleOp{Schedule: scheduleSpec{Spec: "@every 5s", Overlap: duly.OverlapAllow}},
 		tickOp{By: 5 * time.Second}, fireOp{Schedules: []fireSpec{{Forge: fireSameRun}}},
@@ -187,7 +188,8 @@ var scheduleOpenings = []script{
 	},
 }
 
-// scheduleDrawn lists each operation as often as its weight. The first ones are drawn more often.
+// scheduleDrawn lists each operation as often as its weight. The first operations are drawn more
+// often.
 var scheduleDrawn = func() (all []func(t *rapid.T) operation) {
 	add := func(weight int, draw func(t *rapid.T) operation) {
 		for range weight {
@@ -221,14 +223,14 @@ var scheduleDrawn = func() (all []func(t *rapid.T) operation) {
 
 func drawScheduleOperation(t *rapid.T) operation { return of(t, scheduleDrawn)(t) }
 
-// drawScheduleName draws the name of a schedule, mostly the first.
+// drawScheduleName draws the name of a schedule, mostly the first one.
 func drawScheduleName(t *rapid.T) int { return of(t, []int{0, 0, 0, 0, 1, 1, 2, 3}) }
 
 func drawPutSchedule(t *rapid.T) operation {
 	s := scheduleSpec{Name: of(t, []int{0, 0, 0, 1, 1, 2}), Spec: of(t, []string{
 		"@every 2s", "@every 5s", "@every 5s", "@every 10s", "@every 1m", "*/5 * * * * *", "* * * * *", "7/20 * * * * *"})}
 
-	// Most fields have their default, so that a Put often repeats the last one.
+	// Most fields have their default, so that a Put often equals the last one.
 	if rarely(t, 3) {
 		s.Overlap = of(t, []duly.Overlap{duly.OverlapSkip, duly.OverlapAllow, duly.OverlapAllow, duly.OverlapOne,
 			duly.OverlapAll})
@@ -237,7 +239,7 @@ func drawPutSchedule(t *rapid.T) operation {
 		s.Catchup = of(t, []duly.Catchup{duly.CatchupOne, duly.CatchupNone, duly.CatchupAll})
 	}
 	if s.Window = of(t, []time.Duration{0, 0, time.Minute, duly.DefaultWindow}); s.Catchup == duly.CatchupAll {
-		s.Window = time.Minute // otherwise thousands of runs
+		s.Window = time.Minute // without the window there would be thousands of runs
 	}
 	if rarely(t, 4) {
 		s.Jitter = of(t, []time.Duration{time.Second, 3 * time.Second, time.Hour})
@@ -270,7 +272,7 @@ func drawTemplate(t *rapid.T, s *scheduleSpec) {
 	if rarely(t, 8) {
 		s.Order = of(t, []string{"k", "l"})
 	}
-	// Other policies use the merge key themselves.
+	// Other policies set the merge key themselves.
 	if s.Overlap == duly.OverlapAllow && rarely(t, 4) {
 		s.Merge = "m"
 	}
@@ -279,8 +281,8 @@ func drawTemplate(t *rapid.T, s *scheduleSpec) {
 	}
 }
 
-// spoilSchedule makes a schedule invalid. The rest of it is valid, because a remote engine checks
-// some fields before the others.
+// spoilSchedule makes a schedule invalid. All its other fields are valid, because a remote engine
+// checks some fields before the others.
 func spoilSchedule(t *rapid.T, s *scheduleSpec) {
 	*s = scheduleSpec{Name: s.Name, Spec: s.Spec}
 	switch rapid.IntRange(0, 6).Draw(t, "fault") {
@@ -297,7 +299,7 @@ func spoilSchedule(t *rapid.T, s *scheduleSpec) {
 	case 5:
 		s.Overlap, s.Catchup = "both", "some"
 	case 6:
-		s.End = -time.Hour // no tick follows
+		s.End = -time.Hour // so that no tick follows
 	}
 }
 
@@ -307,7 +309,7 @@ func drawOnSchedule(t *rapid.T) operation {
 			deleteThisVersion, deleteOldVersion})}
 }
 
-// drawTick draws a step of the clock, mostly to a tick or near one.
+// drawTick draws a step of the clock, mostly to the time of a tick or near it.
 func drawTick(t *rapid.T) operation {
 	if rarely(t, 3) {
 		return tickOp{By: of(t, []time.Duration{time.Second, 3 * time.Second, 20 * time.Second, 2 * time.Minute, time.Hour,

@@ -46,9 +46,9 @@ type scheduleBug struct {
 	got      func(*duly.ScheduleInfo)
 	page     func(duly.PageParams, *duly.SchedulePage)
 	item     func(*buggyFirer, duly.QueueRef, *contract.FireItem)
-	fireSkew time.Duration // by how much Fire misreads the clock
+	fireSkew time.Duration // error with which Fire reads the clock
 	stepSkew time.Duration
-	ignored  string // the operation that does nothing
+	ignored  string // name of the operation that does nothing
 	err      func(error) error
 }
 
@@ -104,7 +104,7 @@ type buggyFirer struct {
 	bug   scheduleBug
 }
 
-// stored returns a schedule, the zero value for none.
+// stored returns a schedule, or the zero value if there is none.
 func (b *buggyFirer) stored(q duly.QueueRef, name string) duly.ScheduleInfo {
 	info, _ := b.Engine.GetSchedule(context.Background(), q, name)
 	return info

@@ -219,7 +219,7 @@ func (f fireForgery) apply(items []contract.FireItem) []contract.FireItem {
 	return items
 }
 
-// fireOp fires ticks as another process does, also before they are due.
+// fireOp fires ticks as another process does, even before they are due.
 type fireOp struct {
 	At        queueSpec
 	Schedules []fireSpec
@@ -271,7 +271,7 @@ func (o fireOp) items(p *pair, s side) (all []contract.FireItem, err error) {
 			return nil, err
 		}
 
-		// A tick that is not due makes an item that is early.
+		// A tick that is not due makes an item that is too early.
 		now := max(p.h.Clock.Now().UnixMilli(), r.Next)
 		items := spec.Forge.apply(schedule.Fold(&r, timing, now, config.Defaults.TTL))
 		if spec.Forge == fireSameRun && items[0].Job != nil {
@@ -303,12 +303,12 @@ func (o tickOp) play(p *pair) {
 		}
 		by += st.NextTick.Sub(p.h.Clock.Now())
 	}
-	// A tick that is due already moves nothing.
+	// A tick that is already due does not move the clock.
 	p.h.Advance(max(by, 0))
 }
 
-// scheduleReserveOp steps the queues, waits and reserves. The step fires due ticks, because an
-// engine may fire them before or after it reserves.
+// scheduleReserveOp steps the queues, waits and reserves. The step fires due ticks first, because
+// engines differ in whether they fire them before or after they reserve.
 type scheduleReserveOp struct{ reserveOp }
 
 func (o scheduleReserveOp) play(p *pair) {
@@ -332,14 +332,15 @@ func (p *pair) noteHeld(ref duly.QueueRef) {
 	p.ticks.seen["pass full"]++
 }
 
-// endPause moves the clock to the end of the pause of held ticks. Later operations then find
-// ticks that every engine may fire.
+// endPause moves the clock to the end of the pause of held ticks. After that, every engine may fire
+// the ticks.
 func (p *pair) endPause() {
 	if p.ticks.held {
 		p.ticks.held = false
 		p.tick()
 		p.h.Advance(contract.FullPause)
-		p.clock.Advance(contract.FullPause) // a pause ends by the monotonic clock, which a step leaves alone
+		// A pause ends by the monotonic clock, which a step of the wall clock does not change.
+		p.clock.Advance(contract.FullPause)
 	}
 }
 
@@ -399,7 +400,7 @@ func (p *pair) lookSchedules(at queueSpec) {
 	p.both(fmt.Sprintf("schedules of %s", at), func(s side) (string, error) {
 		var texts []string
 		params := duly.PageParams{Limit: 2}
-		// The bound ends a list whose cursor never ends.
+		// The limit ends a list whose cursors never end.
 		for range 1000 {
 			page, err := schedulesOf(s, ref).Schedules(p.ctx, ref, params)
 			if err != nil {
@@ -443,7 +444,7 @@ func countTicks(count func(name string), i duly.ScheduleInfo) {
 	}
 }
 
-// plainer returns the schedule with one field less, in all ways.
+// plainer returns all variants of the schedule that have one field less.
 func (spec scheduleSpec) plainer() (forms []scheduleSpec) {
 	less := func(set bool, clear func(*scheduleSpec)) {
 		if set {

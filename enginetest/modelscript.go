@@ -12,14 +12,14 @@ import (
 // The scripts use few queues, IDs and keys, so that operations often affect the same jobs.
 const (
 	scriptMaxBody   = 8
-	scriptMaxQueues = 2 // the default namespace has three in the scripts, so one is refused
+	scriptMaxQueues = 2 // the scripts use three queues of the default namespace, so one of them is refused
 	scriptOwnIDs    = 3
-	scriptIDs       = 6 // own and made IDs
-	scriptBack      = 9 // the oldest receipt that is used, counted back from the last
+	scriptIDs       = 6 // number of own and client-made IDs
+	scriptBack      = 9 // the oldest receipt that is used, counted back from the last one
 )
 
-// The durations that the scripts use. Equal and nearly equal ones collide. Fractions of a
-// millisecond reveal wrong rounding.
+// The durations that the scripts use. Equal and nearly equal durations cause collisions. Fractions
+// of a millisecond reveal wrong rounding.
 var (
 	someDelays = []time.Duration{0, 0, 0, time.Millisecond, time.Second, time.Second, 2 * time.Second,
 		1500 * time.Microsecond, 5 * time.Second}
@@ -37,7 +37,8 @@ var (
 		-time.Hour, 500 * time.Microsecond}
 )
 
-// scripts generates scripts: an opening and then this number of random operations.
+// scripts generates scripts. A script has an opening, followed by the given number of random
+// operations.
 func scripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, openings)
@@ -49,7 +50,7 @@ func scripts(steps int) *rapid.Generator[script] {
 // openings create situations that random operations seldom reach.
 var openings = []script{
 	{}, {}, {},
-	// A done job, whose receipt is known.
+	// A done job whose receipt is known.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{Retain: time.Minute, Backoff: "fixed:0s"}}}},
 		reserveOp{Queues: []queueSpec{0}, Max: 1},
@@ -122,13 +123,13 @@ func drawOperation(t *rapid.T) operation { return of(t, drawn)(t) }
 // of draws one of the values.
 func of[T any](t *rapid.T, values []T) T { return rapid.SampledFrom(values).Draw(t, "value") }
 
-// rarely is true in one of n draws.
+// rarely returns true in one of n draws.
 func rarely(t *rapid.T, n int) bool { return rapid.IntRange(0, n-1).Draw(t, "rarely") == n-1 }
 
-// drawQueue draws a queue, mostly the first.
+// drawQueue draws a queue, mostly the first one.
 func drawQueue(t *rapid.T) queueSpec { return of(t, []queueSpec{0, 0, 0, 0, 0, 0, 1, 2, 3}) }
 
-// drawID draws an ID, mostly the first.
+// drawID draws an ID, mostly the first one.
 func drawID(t *rapid.T) idSpec { return of(t, []idSpec{0, 0, 0, 1, 2, 3, 4, 5}) }
 
 func drawReserve(t *rapid.T) operation {
@@ -169,7 +170,7 @@ func drawOutcome(t *rapid.T) outcomeSpec {
 }
 
 func drawBack(t *rapid.T) int {
-	// Mostly one of the last two deliveries, because older ones are often settled already.
+	// Draws mostly one of the last two deliveries, because older ones are often settled already.
 	if rarely(t, 3) {
 		return rapid.IntRange(0, scriptBack).Draw(t, "back")
 	}
@@ -208,7 +209,7 @@ func drawConfigure(t *rapid.T) operation {
 	o := configureOp{At: drawQueue(t)}
 
 	c := &o.Patch
-	// Some values are out of bounds, so both sides must refuse them.
+	// Some values exceed the limits, so both sides must refuse them.
 	switch rapid.IntRange(0, 10).Draw(t, "setting") {
 	case 0:
 		c.Defaults.Tries = of(t, []int{1, 2, duly.MaxTries + 1})

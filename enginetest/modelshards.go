@@ -45,10 +45,10 @@ func (p *pair) name() {
 	}
 }
 
-// make returns an ID as duly's client would make it for the job.
+// make returns an ID as duly's client would create it for the job.
 func (p *pair) make(n idSpec, j *duly.Job) string {
 	id := duly.MakeID(j)
-	// Without a key the ID decides the shard, so it alternates between the two.
+	// Without a key the ID decides the shard, so the IDs alternate between the two shards.
 	if p.sharded() && j.OrderKey == "" && !j.Merge.Set() {
 		number, _ := duly.ParseNumber(id)
 		number[shardByte] = scriptByte + byte(n%2)
@@ -57,8 +57,8 @@ func (p *pair) make(n idSpec, j *duly.Job) string {
 	return id
 }
 
-// limits scales the limits of a script so that each shard has the script's limit or one less. A
-// limit of 1 would leave some shards with none, except for the burst.
+// limits scales the limits of a script so that each shard has the script's limit or one less. With
+// a limit of 1 some shards would get no part, except of the burst.
 func (p *pair) limits(c duly.QueueConfig) duly.QueueConfig {
 	if !p.sharded() {
 		return c

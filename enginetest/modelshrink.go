@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// shrinkTries bounds how many shorter scripts are tried.
+// shrinkTries is the largest number of shorter scripts that are tried.
 const shrinkTries = 3000
 
 // shrink makes a failing script as short and simple as possible. It returns the script with its
@@ -27,15 +27,16 @@ func shrink(sc script, why error, play func(script) error) (script, error) {
 	}
 
 	for before := -1; before != tries && tries <= shrinkTries; {
-		// Remove operations in blocks of half the script, then of a quarter, and so on.
+		// Remove operations in blocks: first half of the script, then a quarter, and so on.
 		for size := len(sc) / 2; size > 0; size /= 2 {
 			for i := 0; i+size <= len(sc); {
-				if !try(slices.Concat(sc[:i], sc[i+size:])) { // without the operations i to i+size
+				// The script without the operations from i to i+size.
+				if !try(slices.Concat(sc[:i], sc[i+size:])) {
 					i += size
 				}
 			}
 		}
-		// Simplify what is left. A simpler operation may make others unnecessary.
+		// Simplify the remaining operations. A simpler operation may make others unnecessary.
 		if !simplify(&sc, try) {
 			break
 		}
@@ -60,7 +61,7 @@ func simplify(sc *script, try func(script) bool) (simpler bool) {
 	return simpler
 }
 
-// plainer returns the simpler forms of an operation. Each leaves out one part of it.
+// plainer returns the simpler variants of an operation. Each omits one part of the operation.
 func plainer(o operation) []operation {
 	switch o := o.(type) {
 	case pushOp:
@@ -143,7 +144,7 @@ func (o topicReserveOp) plainer() (forms []operation) {
 	return forms
 }
 
-// plainer returns the message without one of its fields, in all ways.
+// plainer returns all variants of the message that lack one of its fields.
 func (spec messageSpec) plainer() (forms []messageSpec) {
 	for _, field := range []func(*messageSpec) *string{
 		func(m *messageSpec) *string { return &m.Key }, func(m *messageSpec) *string { return &m.ID },
@@ -164,7 +165,7 @@ func (spec messageSpec) plainer() (forms []messageSpec) {
 
 func without[T any](all []T, i int) []T { return slices.Concat(all[:i], all[i+1:]) }
 
-// plainer returns the job without one of its fields, in all ways.
+// plainer returns all variants of the job that lack one of its fields.
 func (spec jobSpec) plainer() (forms []jobSpec) {
 	less := func(set bool, clear func(*jobSpec)) {
 		if set {
@@ -190,7 +191,7 @@ func (spec jobSpec) plainer() (forms []jobSpec) {
 	return forms
 }
 
-// plainer returns the update without one or a few of its fields, in all ways.
+// plainer returns all variants of the update that lack one or a few of its fields.
 func (o updateOp) plainer() (forms []operation) {
 	less := func(set bool, next updateOp) {
 		if set {

@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// Both sides are compared as text. The text has everything that the contract promises and nothing
-// else.
+// Both sides are compared as text. The text contains everything that the contract promises, and
+// nothing else.
 
 // errorText returns an error's code, its fields and its state.
 func errorText(err error) string {
@@ -20,7 +20,7 @@ func errorText(err error) string {
 		return "ok"
 	}
 
-	// The message is left out: engines may word an error as they like.
+	// The message of an error is not compared, because each engine may word it differently.
 	text := string(duly.CodeOf(err))
 	var e *duly.Error
 	if errors.As(err, &e) {
@@ -42,7 +42,7 @@ func errorTexts(errs []error) string {
 	return strings.Join(texts, ", ")
 }
 
-// moment formats a time.
+// moment formats a time for the comparison.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -107,7 +107,7 @@ func (s *scene) nowhere(what string, err error) {
 func errorOf[T any](_ T, err error) error { return err }
 
 func namesOfKeys(s *scene) {
-	// Control characters, invalid UTF-8 and one byte too many.
+	// These are keys with control characters, with invalid UTF-8, and with one byte too many.
 	for _, key := range []string{"a\nb", "\x00", "a\x7f", "a\u0085", "\xff", "a\xc3",
 		strings.Repeat("ä", duly.MaxKey/2+1)} {
 		s.names("an order key", s.try(duly.Job{OrderKey: key}).Err, duly.CodeInvalid, "order_key")

@@ -44,7 +44,7 @@ func operatorPauseStays(s *scene) {
 	for range 2 {
 		s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	}
-	s.configure(duly.QueueConfig{MaxLeased: 5}) // a change of another setting keeps the pause
+	s.configure(duly.QueueConfig{MaxLeased: 5}) // a change of another setting does not end the pause
 	s.Advance(24 * time.Hour)
 	s.step()
 	s.nothing("the queue is paused")
@@ -63,7 +63,7 @@ func operatorPausedLives(s *scene) {
 	s.push(duly.Job{ID: "expires", TTL: time.Second})
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
 	s.Advance(time.Minute)
-	// The Reserve returns nothing, but it applies what is due.
+	// The Reserve returns no job, but it applies what is due.
 	s.nothing("the queue is paused")
 	s.sizes(duly.Sizes{Ready: 2})
 	s.counted(duly.Counters{Pushed: 3, Delivered: 1, Stalled: 1, Expired: 1})
@@ -77,7 +77,7 @@ func operatorPurge(s *scene) {
 	same(s, "the jobs purged", n, 4)
 	s.sizes(duly.Sizes{Ready: 6, Delayed: 1})
 
-	// Zero means all of them.
+	// Zero means all jobs of the state.
 	n, err = s.Engine.Purge(s.ctx, s.ref(), duly.StateReady, 0)
 	s.must("purge", err)
 	same(s, "the rest", n, 6)
@@ -165,7 +165,7 @@ func operatorDestroyTwice(s *scene) {
 
 func operatorDestroyOthers(s *scene) {
 	s.push(duly.Job{ID: "x"})
-	// Similar names, and the same name in another namespace.
+	// These queues have similar names, or the same name in another namespace.
 	s.on("jobs2").push(duly.Job{ID: "x"})
 	s.on("job").push(duly.Job{ID: "x"})
 	s.in("other").push(duly.Job{ID: "x"})
@@ -177,7 +177,7 @@ func operatorDestroyOthers(s *scene) {
 	s.in("other").is("x", duly.StateReady)
 }
 
-// operatorRepeated calls each operation twice that a caller may repeat after a lost reply. The
+// operatorRepeated calls twice each operation that a caller may repeat after a lost reply. The
 // second call must change nothing.
 func operatorRepeated(s *scene) {
 	s.push(duly.Job{ID: "x", Delay: time.Hour})
@@ -200,7 +200,8 @@ func operatorRepeated(s *scene) {
 		s.unchanged("the second "+name, func() { s.must(name, op()) })
 	}
 
-	// These operations report that the first call has succeeded, but change nothing either.
+	// The second call of these operations reports that the first one has succeeded, and changes
+	// nothing either.
 	s.must("requeue", s.requeue("dead").Err)
 	s.unchanged("the second requeue", func() { s.conflicts("it", s.requeue("dead").Err, duly.StateReady) })
 	s.ack(d)

@@ -95,7 +95,7 @@ func (s *scene) orderedRun(keys, n int, work func(d duly.Delivery) (settled bool
 	// The bound on rounds ends the test if the queue never drains.
 	for range 20 * keys * n {
 		ds := s.reserve(7)
-		// Nothing is ready: either all jobs are done, or some wait for a retry.
+		// No job is ready: either all jobs are done, or some wait for a retry.
 		if len(ds) == 0 {
 			if s.stats().Sizes == (duly.Sizes{}) {
 				return

@@ -103,7 +103,7 @@ func keyHeadStays(s *scene) {
 	s.push(duly.Job{ID: "b", OrderKey: "k", Priority: 1000})
 	s.is("a", duly.StateReady)
 	s.is("b", duly.StateBlocked)
-	// A job in the ready state holds the key although it was not delivered yet.
+	// A ready job holds its key even before it is delivered.
 	s.ack(s.takes("a")[0])
 	s.takes("b")
 }
@@ -125,7 +125,7 @@ func keyRetry(s *scene) {
 func keySnooze(s *scene) {
 	s.line("a", "b")
 	s.snooze(s.takes("a")[0], time.Hour)
-	// One millisecond before the snooze ends.
+	// One millisecond before the snoozed job is due again.
 	s.Advance(time.Hour - time.Millisecond)
 	s.nothing("the head is snoozed")
 
@@ -175,7 +175,8 @@ func keyGivenUp(s *scene) {
 		n.is("b", duly.StateBlocked)
 		end.do(n)
 		n.is("b", duly.StateReady)
-		// The operation that ends the job also makes the next one ready, without a further step.
+		// The operation that ends the job also makes the next job of the key ready, without a
+		// further step.
 		n.sameIDs("the ready jobs after "+end.name, idsOf(n.list(duly.StateReady)), []string{"b"})
 		n.sameIDs("the jobs delivered after "+end.name, idsTaken(n.takeAll()), []string{"b"})
 	}
@@ -208,7 +209,7 @@ func keyPutBack(s *scene) {
 	s.is("b", duly.StateReady)
 	s.is("c", duly.StateBlocked)
 
-	// The former head is due again, but another job holds the key now.
+	// The former holder of the key is due again, but another job holds the key now.
 	s.updateDelay("a", 0)
 	s.is("a", duly.StateBlocked)
 	s.ack(s.takes("b")[0])
@@ -249,7 +250,7 @@ func keyNextIsFirst(s *scene) {
 	s.push(duly.Job{ID: "second", OrderKey: "k", Priority: 5})
 	s.push(duly.Job{ID: "last", OrderKey: "k", Priority: -5})
 
-	// Sorted by priority, then by due time, then by number.
+	// The order is by priority, then by due time, then by number.
 	s.sameIDs("the blocked jobs", idsOf(s.list(duly.StateBlocked)), []string{"first", "second", "third", "fourth", "last"})
 	for _, id := range []string{"head", "first", "second", "third", "fourth", "last"} {
 		s.ack(s.takes(id)[0])
@@ -275,7 +276,7 @@ func keyDeletedHead(s *scene) {
 	stale := s.takes("a")[0]
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "a"))
 	current := s.takes("b")[0]
-	// The key belongs to another job now, so the receipt must not release it.
+	// The key belongs to another job now, so the old receipt must not free it.
 	s.lost("ack of the deleted head", s.settle(duly.SettleRequest{Receipt: stale.Receipt, As: duly.Ack}))
 	s.ack(current)
 }
@@ -328,7 +329,7 @@ func keyOrderHolds(s *scene) {
 }
 
 func keyIndependent(s *scene) {
-	// Keys that are prefixes of each other or differ in case are different.
+	// Keys that are prefixes of each other, or differ in case, are different keys.
 	s.pushAll(duly.Job{ID: "a", OrderKey: "k"}, duly.Job{ID: "b", OrderKey: "kk"}, duly.Job{ID: "c", OrderKey: "K"})
 	s.on("other").push(duly.Job{ID: "d", OrderKey: "k"})
 	s.takes("a", "b", "c")

@@ -23,7 +23,8 @@ func payloadTests() []test {
 	}
 }
 
-// pattern returns n bytes that do not repeat at a power of two, so that a shift would show.
+// pattern returns n bytes that do not repeat at a power of two, so that shifted bytes would be
+// noticed.
 func pattern(n int) []byte {
 	body := make([]byte, n)
 	for i := range body {
@@ -117,7 +118,8 @@ func payloadStations(s *scene) {
 		next()
 		s.sameContent("the job", s.get("x").Job, want)
 	}
-	// The last delivery's receipt is not known here, but its lease end is enough to let it stall.
+	// The receipt of the last delivery is unknown here, but the end of its lease is enough to let
+	// it stall.
 	s.stall(duly.Delivery{LeaseEnd: s.get("x").LeaseEnd})
 	d := s.take()
 	s.sameContent("the delivery", d.Job, want)
@@ -147,7 +149,7 @@ func payloadResults(s *scene) {
 		d := s.take()
 		s.must("ack", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack, Result: result}))
 		if got := s.get(id).Result; !bytes.Equal(got, result) {
-			s.Errorf("a result of %d bytes came back as %d bytes", len(result), len(got))
+			s.Errorf("a result of %d bytes came back as %d bytes, want the same bytes", len(result), len(got))
 		}
 	}
 }

@@ -20,12 +20,12 @@ import (
 // plantedShort is the number of operations that suffice to show any of the bugs.
 const plantedShort = 12
 
-// plantedTries bounds the scripts for one bug. It is several times what the most hidden bug has
-// needed.
+// plantedTries bounds the scripts for one bug. It is several times the number that the rarest bug
+// has needed.
 const plantedTries = 400
 
-// TestModelFindsPlantedBugs runs the model test against engines with one bug each. It has to find
-// all of them.
+// TestModelFindsPlantedBugs runs the model test against engines with one bug each. It must find all
+// bugs.
 func TestModelFindsPlantedBugs(t *testing.T) {
 	t.Parallel()
 	for _, bug := range plantedBugs() {
@@ -36,7 +36,7 @@ func TestModelFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// findsBug wants one of the scripts to fail, and to become short.
+// findsBug checks that one of the scripts fails, and that it is shortened.
 func findsBug(t *testing.T, scripts *rapid.Generator[script], play func(script) error) {
 	t.Helper()
 	for seed := range plantedTries {
@@ -55,7 +55,7 @@ func findsBug(t *testing.T, scripts *rapid.Generator[script], play func(script) 
 	t.Errorf("%d scripts did not find the bug", plantedTries)
 }
 
-// TestModelFindsNothingInAGoodEngine runs the same engine without a bug. It has to pass.
+// TestModelFindsNothingInAGoodEngine runs the same engine without a bug. The model test must pass.
 func TestModelFindsNothingInAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for seed := range 10 {
@@ -109,8 +109,8 @@ type plantedBug struct {
 	purge     func(n int) int
 	wait      func(bool) bool
 	err       func(error) error
-	ignored   string // the operation that does nothing
-	crowded   bool   // Reserve continues after a suspect job
+	ignored   string // name of the operation that does nothing
+	crowded   bool   // whether Reserve continues after a suspect job
 }
 
 func plantedBugs() []plantedBug {
@@ -209,7 +209,7 @@ func plantedBugs() []plantedBug {
 	}
 }
 
-// freeAtSnooze replaces a snoozed job by a new one, which does not hold the order key.
+// freeAtSnooze replaces a snoozed job with a new one, which does not hold the order key.
 func freeAtSnooze(b *buggy, namespace string, o *duly.SettleRequest) {
 	p, ok := contract.ParseReceipt(o.Receipt)
 	if !ok || o.As != duly.Release || o.Delay == nil || b.last[p.Number] != o.Receipt {
@@ -232,9 +232,9 @@ type buggy struct {
 	*model.Engine
 	clock *skewed
 	bug   plantedBug
-	last  map[duly.Number]duly.Receipt // the last receipt of each job
+	last  map[duly.Number]duly.Receipt // last receipt of each job
 	ids   map[duly.Receipt]string
-	// freed are the receipts that the bug has settled itself.
+	// freed has the receipts that the bug has settled itself.
 	freed map[duly.Receipt]bool
 }
 

@@ -72,7 +72,7 @@ func pushStates(s *scene) {
 func pushRepeated(s *scene) {
 	j := made(duly.Job{Body: []byte("first")})
 	s.push(j)
-	j.Made = false // repeats the push after a lost reply
+	j.Made = false // this repeats the push after a lost reply
 	s.exists(j, duly.StateReady)
 	d := s.take()
 	s.exists(j, duly.StateLeased)
@@ -116,7 +116,7 @@ func pushOwnID(s *scene) {
 	s.push(j)
 	s.exists(j, duly.StateDelayed)
 	s.Advance(time.Minute)
-	// No step has moved the job, but it is due.
+	// No step has moved the job yet, but the job is due.
 	s.exists(j, duly.StateReady)
 	d := s.take()
 	s.exists(j, duly.StateLeased)
@@ -146,7 +146,7 @@ func pushExistsChangesNothing(s *scene) {
 func pushWithoutID(s *scene) {
 	first, second := s.push(duly.Job{}), s.push(duly.Job{})
 	if first == second {
-		s.Errorf("two jobs without an ID are both %q", first)
+		s.Errorf("two jobs without an ID both have the ID %q, want different IDs", first)
 	}
 	s.takes(first, second)
 }
@@ -156,7 +156,7 @@ func pushMadeNonsense(s *scene) {
 	s.exists(duly.Job{ID: "not-a-ulid"}, duly.StateReady)
 	j := made(duly.Job{})
 	s.push(j)
-	s.exists(j, duly.StateReady) // Made says that the ID is new, but it exists
+	s.exists(j, duly.StateReady) // Made says that the ID is new, but the ID exists
 	s.takes("not-a-ulid", j.ID)
 }
 
@@ -185,7 +185,7 @@ func pushOrderOfChecks(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 2})
 	key := duly.Merge{Key: "k"}
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b", Merge: key})
-	// Each push would fail for several reasons. The first in the contract's order decides.
+	// Each push has several faults. The first one in the contract's order decides the error.
 	s.refused("a bad job with an ID in use", s.try(duly.Job{ID: "a", Priority: 5000}).Err, duly.CodeInvalid)
 	s.exists(duly.Job{ID: "a", Merge: key}, duly.StateReady)
 	s.merges(duly.Job{ID: "c", Merge: key}, "b")

@@ -37,7 +37,7 @@ func reclaimRacesCompletion(s *scene) {
 			s.checkReclaimed(d, acked[i])
 		}
 
-		// Acknowledge the reclaimed jobs, so that all of them end as done.
+		// The reclaimed jobs are acked, so that all of them end as done.
 		for _, d := range s.reserve(jobs) {
 			s.ack(d)
 		}
@@ -58,6 +58,6 @@ func (s *scene) checkReclaimed(d duly.Delivery, acked error) {
 			s.Errorf("the lease of %s was reclaimed before its ack, but Get returns %+v", d.ID, info)
 		}
 	default:
-		s.Errorf("ack of %s: %v", d.ID, acked)
+		s.Errorf("the ack of %s returns %v, want nil or lease_lost", d.ID, acked)
 	}
 }

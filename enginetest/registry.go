@@ -71,7 +71,7 @@ func subjects() []subject {
 
 // Run runs all tests of the contract. Each gets a new engine.
 func (s Suite) Run(t *testing.T) {
-	// An engine without an optional part gets none of its tests.
+	// A test of an optional part of engines is skipped if the engine lacks the part.
 	all := subjects()
 	if s.hasTopics(t) {
 		all = append(all, topicSubjects()...)

@@ -62,7 +62,7 @@ func requeueOldest(s *scene) {
 	}
 	s.sizes(duly.Sizes{Ready: 3, Dead: 2})
 
-	// A number beyond the dead jobs takes the rest.
+	// A number larger than that of the dead jobs requeues all of them.
 	results, err = s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{N: 1000})
 	s.must("requeue", err)
 	same(s, "the rest", len(results), 2)
@@ -74,7 +74,8 @@ func requeueOldest(s *scene) {
 func requeueByIDs(s *scene) {
 	s.kill(duly.Job{ID: "a"}, duly.Job{ID: "b"})
 	s.push(duly.Job{ID: "ready"})
-	// Two dead jobs, one ready, one unknown, and one that the same call has requeued already.
+	// There are two dead jobs, a ready one, an unknown one, and one that the same call has requeued
+	// already.
 	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{"b", "ready", "none", "a", "a"}})
 	s.must("requeue", err)
 	s.must("the first", results[0].Err)
@@ -167,7 +168,7 @@ func requeueMerged(s *scene) {
 	once := duly.Merge{Key: "o", Until: duly.UntilDone}
 	s.kill(duly.Job{ID: "y", Merge: once})
 	s.push(duly.Job{ID: "running", Merge: once})
-	// The job holds its key until it is done, so it still does while it is leased.
+	// The job holds its key until it is done, so it holds the key while it is leased.
 	s.takes("running")
 	same(s, "the answer", s.requeue("y"), duly.RequeueResult{ID: "y", Merged: "running"})
 }

@@ -78,7 +78,7 @@ func reserveNotEmpty(s *scene) {
 			jobs[k].TTL, jobs[k].Priority = time.Second, 10
 		}
 		s.pushAll(jobs...)
-		// These jobs stall, and each stall is their last try.
+		// These jobs stall, and each stall uses up their last try.
 		for k := range jobs {
 			jobs[k].ID = "s" + jobs[k].ID
 			jobs[k].TTL, jobs[k].Lease, jobs[k].MaxStalls, jobs[k].Tries = 0, duly.MinLease, duly.None, 1
@@ -103,7 +103,7 @@ func reserveOnce(s *scene) {
 	for range 4 {
 		for _, d := range s.reserve(5) {
 			if seen[d.ID] {
-				s.Errorf("%q was delivered twice", d.ID)
+				s.Errorf("%q was delivered twice, want once", d.ID)
 			}
 			seen[d.ID] = true
 		}
@@ -118,19 +118,19 @@ func reserveGone(s *scene) {
 	cancel()
 	ds, err := s.Engine.Reserve(ended, duly.ReserveParams{Queues: []string{s.queue}, Max: 1})
 	if len(ds) > 0 {
-		// The call has leased a job, so it returns the job instead of an error.
+		// The call has leased a job, so it must return the job instead of an error.
 		return
 	}
 	if err == nil {
 		// A canceled call must not report an empty queue.
-		s.Error("a canceled reserve returned neither jobs nor an error")
+		s.Error("a canceled Reserve returned neither jobs nor an error, want one of them")
 	}
 	s.eventually("the job is ready again", func() bool { return s.get("x").State == duly.StateReady })
 	s.counts(s.take(), 1, 0, 0)
 }
 
-// eventually waits for something that another goroutine or process does at this time of the
-// clock.
+// eventually waits for a condition that another goroutine or process fulfills without a change of
+// the clock.
 func (s *scene) eventually(what string, done func() bool) {
 	s.Helper()
 	for range 1000 {
@@ -139,7 +139,7 @@ func (s *scene) eventually(what string, done func() bool) {
 		}
 		s.Quiet()
 	}
-	s.Errorf("not reached after 1000 attempts: %s", what)
+	s.Errorf("not fulfilled after 1000 attempts: %s", what)
 }
 
 func reserveCancelled(s *scene) {
@@ -171,7 +171,7 @@ func reserveCancelled(s *scene) {
 	s.eventually("only what callers hold is leased", func() bool { return s.stats().Sizes.Leased == int64(len(held)) })
 	for _, d := range s.takeAll() {
 		if held[d.ID] {
-			s.Errorf("%q was delivered again while it is held", d.ID)
+			s.Errorf("%q was delivered again while a caller holds it, want one delivery at a time", d.ID)
 		}
 		s.counts(d, 1, 0, 0)
 	}
@@ -181,7 +181,7 @@ func reserveNeverEarly(s *scene) {
 	const n = 200
 	jobs := numbered(n, "j")
 	for i := range jobs {
-		// The jobs are due in another order than they are pushed.
+		// The jobs are due in a different order than they are pushed.
 		jobs[i].Delay = time.Duration(i*37%n) * time.Millisecond
 	}
 	s.pushAll(jobs...)
@@ -191,7 +191,7 @@ func reserveNeverEarly(s *scene) {
 		for _, d := range s.reserve(1000) {
 			taken++
 			if d.Now.Before(d.Due) || s.now().Before(d.Due) {
-				s.Errorf("%q due at %s was delivered at %s", d.ID, d.Due, s.now())
+				s.Errorf("%q is due at %s, but was delivered at %s, want no early delivery", d.ID, d.Due, s.now())
 			}
 			// The loop reserves every millisecond, so no job may be late either.
 			if late := s.now().Sub(d.Due); late > 0 {

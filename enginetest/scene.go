@@ -20,13 +20,13 @@ type scene struct {
 	*testing.T
 	*Harness
 	ctx context.Context
-	// namespace is that of the operations. Empty means the default namespace.
+	// namespace is the namespace of the operations. Empty means the default namespace.
 	namespace   string
 	queue       string
 	root        *scene
-	inGoroutine bool // used by another goroutine than the test's
-	// namespaces and closed are used on the root scene only. They say what the audit has to
-	// visit.
+	inGoroutine bool // whether a goroutine other than the test's uses the scene
+	// namespaces and closed are used on the root scene only. They say which namespaces the audit
+	// visits, and whether the engine is closed.
 	namespaces []string
 	closed     bool
 }
@@ -43,8 +43,8 @@ func play(t *testing.T, h *Harness, f func(s *scene)) {
 	}
 }
 
-// Fatalf ends the test, or only the goroutine if it is not the test's own. Only the test's
-// goroutine may end the test.
+// Fatalf ends the test. On a goroutine other than the test's it ends only that goroutine, because
+// only the test's goroutine may end the test.
 func (s *scene) Fatalf(format string, args ...any) {
 	s.Helper()
 	if !s.inGoroutine {
@@ -59,7 +59,7 @@ func (s *scene) in(namespace string) *scene {
 	other := *s
 	other.namespace = namespace
 
-	// A server has one client per namespace, so the engine changes as well.
+	// A server has one client per namespace, so the scene gets another engine.
 	if s.In != nil {
 		h := *s.Harness
 		h.Engine = s.In(namespace)
@@ -119,7 +119,7 @@ func (s *scene) push(j duly.Job) string {
 	return s.pushAll(j)[0]
 }
 
-// try pushes a job and returns its result. An error of the call becomes that of the result.
+// try pushes a job and returns its result. If the call fails, the result has the error of the call.
 func (s *scene) try(j duly.Job) duly.PushResult {
 	s.Helper()
 	results, err := s.pushed(j)
@@ -127,7 +127,7 @@ func (s *scene) try(j duly.Job) duly.PushResult {
 		return duly.PushResult{Err: err}
 	}
 	if len(results) != 1 {
-		s.Fatalf("push of one job has %d results", len(results))
+		s.Fatalf("a push of one job has %d results, want 1", len(results))
 	}
 	return results[0]
 }
@@ -141,17 +141,17 @@ func (s *scene) reserve(n int, queues ...string) []duly.Delivery {
 	ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: n})
 	s.must("reserve", err)
 	if len(ds) > n {
-		s.Fatalf("reserve of %d took %d", n, len(ds))
+		s.Fatalf("reserve of %d returned %d, want all of them", n, len(ds))
 	}
 	return ds
 }
 
-// take reserves one job. It fails if there is none.
+// take reserves one job. It fails if no job is deliverable.
 func (s *scene) take() duly.Delivery {
 	s.Helper()
 	ds := s.reserve(1)
 	if len(ds) == 0 {
-		s.Fatalf("nothing to take in queue %s at %s", s.queue, s.now())
+		s.Fatalf("no job is deliverable in queue %s at %s", s.queue, s.now())
 	}
 	return ds[0]
 }
@@ -160,7 +160,7 @@ func (s *scene) take() duly.Delivery {
 func (s *scene) takeAll() (all []duly.Delivery) {
 	s.Helper()
 
-	// One call may stop at a bound or at a suspect, so only an empty one is the end.
+	// One call may stop at a limit or at a suspect job, so only an empty call shows the end.
 	for {
 		ds := s.reserve(duly.MaxBatch)
 		if len(ds) == 0 {
@@ -176,7 +176,7 @@ func (s *scene) settle(o duly.SettleRequest) error {
 	errs, err := s.Engine.Settle(s.ctx, s.namespace, []duly.SettleRequest{o})
 	s.must("settle", err)
 	if len(errs) != 1 {
-		s.Fatalf("settle of one delivery returned %d results", len(errs))
+		s.Fatalf("settle of one delivery returned %d results, want 1", len(errs))
 	}
 	return errs[0]
 }
@@ -217,7 +217,7 @@ func (s *scene) extend(r duly.Receipt, lease time.Duration) error {
 	errs, err := s.Engine.Extend(s.ctx, s.namespace, []duly.Receipt{r}, lease)
 	s.must("extend", err)
 	if len(errs) != 1 {
-		s.Fatalf("extend of one receipt returned %d results", len(errs))
+		s.Fatalf("extend of one receipt returned %d results, want 1", len(errs))
 	}
 	return errs[0]
 }

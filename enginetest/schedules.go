@@ -30,8 +30,8 @@ func scheduleSubjects() []subject {
 }
 
 // hasSchedules reports whether the engines of the suite have schedules. A namespace that moves to
-// another engine has none, and a server may have an engine without schedules. The tests set the
-// shards of a queue themselves, so a suite over sharded queues has nothing to add.
+// another engine cannot have schedules, and a server may have an engine without them. A suite over
+// sharded queues returns false, because the tests set the number of shards themselves.
 func (s Suite) hasSchedules(t *testing.T) (yes bool) {
 	if s.Shards > 1 {
 		return false
@@ -72,10 +72,11 @@ func (s *scene) firer() contract.Firer {
 	return e
 }
 
-// daily is a schedule of each midnight in UTC. The suite's clock may begin at any moment.
+// daily is a schedule with a tick at each midnight in UTC. The suite's clock may begin at any
+// moment.
 func daily(name string) duly.Schedule { return duly.Schedule{Name: name, Spec: "0 0 * * *"} }
 
-// every is a schedule with a fixed period, whose ticks are its multiples since 1970.
+// every is a schedule with a fixed period. Its ticks are the multiples of the period since 1970.
 func every(name string, period time.Duration) duly.Schedule {
 	return duly.Schedule{Name: name, Spec: "@every " + period.String()}
 }
@@ -96,7 +97,7 @@ func (s *scene) put(sch duly.Schedule) duly.SchedulePut {
 	return put
 }
 
-// putIs puts a schedule and compares what the Put did.
+// putIs puts a schedule, and compares the result of the Put.
 func (s *scene) putIs(sch duly.Schedule, want duly.ScheduleStatus) duly.SchedulePut {
 	s.Helper()
 	put := s.put(sch)
@@ -134,7 +135,7 @@ func (s *scene) ticked(name string, fired, skipped, missed int64) {
 	}
 }
 
-// nextIs compares the next tick of a schedule. The zero time is none.
+// nextIs compares the next tick of a schedule. The zero time means that there is no tick.
 func (s *scene) nextIs(name string, want time.Time) {
 	s.Helper()
 	sameTime(s, "the next tick of "+name, s.schedule(name).Next, want)
@@ -191,7 +192,7 @@ func (s *scene) fireAll(items ...contract.FireItem) []contract.FireResult {
 	results, err := s.firer().Fire(s.ctx, s.ref(), items)
 	s.must("fire", err)
 	if len(results) != len(items) {
-		s.Fatalf("fire of %d items has %d results", len(items), len(results))
+		s.Fatalf("fire of %d items has %d results, want one for each", len(items), len(results))
 	}
 	return results
 }
@@ -231,14 +232,14 @@ func (s *scene) pagedSchedules(limit int) (all []duly.ScheduleInfo) {
 		page, err := s.scheduler().Schedules(s.ctx, s.ref(), p)
 		s.must("list of schedules", err)
 		if len(page.Schedules) > limit {
-			s.Fatalf("a page of %d schedules has %d", limit, len(page.Schedules))
+			s.Fatalf("a page of %d schedules has %d, want at most that many", limit, len(page.Schedules))
 		}
 		all = append(all, page.Schedules...)
 		if p.Cursor = page.Next; p.Cursor == "" {
 			return all
 		}
 	}
-	s.Fatal("the list of schedules has no end")
+	s.Fatal("the list of schedules does not end")
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// scheduleBugTests are bugs of other systems, which these schedules must not have.
+// scheduleBugTests test for bugs of other systems. The engine's schedules must not have these bugs.
 func scheduleBugTests() []test {
 	return []test{
 		{"SecondProcessDoublesTick", []string{"C17.89", "C17.91"}, Options{}, secondProcessDoublesTick},
@@ -25,8 +25,8 @@ func scheduleBugTests() []test {
 	}
 }
 
-// asynq#1013, asynq#554, sidekiq#3773, oban#1488: two processes push the run of one tick.
-// Processes here step, reserve and fire at the same moment.
+// asynq#1013, asynq#554, sidekiq#3773, oban#1488: two processes push the run of one tick. In this
+// test, processes step, reserve and fire at the same moment.
 func secondProcessDoublesTick(s *scene) {
 	const processes, ticks = 6, 4
 	sch := daily("a")
@@ -45,13 +45,13 @@ func secondProcessDoublesTick(s *scene) {
 				for more := true; more; {
 					var err error
 					if more, err = s.Maintainer.Step(s.ctx, s.ref()); err != nil {
-						s.Errorf("step: %v", err)
+						s.Errorf("step returns %v, want no error", err)
 					}
 				}
 			})
 			all.Go(func() {
 				if err := s.Maintainer.Sweep(s.ctx); err != nil {
-					s.Errorf("sweep: %v", err)
+					s.Errorf("sweep returns %v, want no error", err)
 				}
 			})
 		}
@@ -63,7 +63,7 @@ func secondProcessDoublesTick(s *scene) {
 	s.nextIs("a", tick.Add(ticks*24*time.Hour))
 }
 
-// sidekiq#6804, good_job#1484, dkron#1210: a tick is lost while no leader is elected. Here
+// sidekiq#6804, good_job#1484, dkron#1210: a tick is lost while no leader is elected. In this test,
 // the process that has read the due schedule never fires it.
 func leaderElectionLosesTick(s *scene) {
 	tick := s.midnight(time.Minute)
@@ -72,7 +72,8 @@ func leaderElectionLosesTick(s *scene) {
 	same(s, "the due schedules that the first process reads", len(s.due(s.scheduleShard("a")).Schedules), 1)
 	item := s.item("a")
 
-	// It dies. Another process finds the tick, and the answer of the first one comes late.
+	// The first process dies. Another process finds the tick, and the Fire of the first one comes
+	// too late.
 	s.step()
 	s.ranAt("another process fires the tick", tick)
 	s.fires("the first process was only slow", item, contract.FireStale)
@@ -102,7 +103,7 @@ func deployResetsWeeklyRun(s *scene) {
 		"b" + tickText(second.Add(week))}
 	for _, tick := range want {
 		if !slices.Contains(got, tick) {
-			s.Errorf("no run of %s in %q", tick, got)
+			s.Errorf("there is no run of %s in %q", tick, got)
 		}
 	}
 }
@@ -127,7 +128,7 @@ func deletedRunBreaksChain(s *scene) {
 	s.put(sch)
 	s.Advance(time.Minute)
 
-	// Each end of a run must leave the next tick as it is.
+	// Whatever the end of a run is, the next tick must not change.
 	for i, end := range []func(id string){
 		func(id string) { s.must("delete", s.Engine.Delete(s.ctx, s.ref(), id)) },
 		func(string) { s.bury(s.take(), "no") },
@@ -163,7 +164,7 @@ func concurrentUpserts(s *scene) {
 		all.Go(func() {
 			for k := range 5 {
 				if err := s.putErr(duly.Schedule{Name: "a", Spec: specs[(i+k)%len(specs)]}); err != nil {
-					s.Errorf("put: %v", err)
+					s.Errorf("put returns %v, want no error", err)
 				}
 			}
 		})
@@ -177,19 +178,19 @@ func concurrentUpserts(s *scene) {
 	for i := range callers {
 		all.Go(func() {
 			if err := s.putErr(duly.Schedule{Name: "a", Spec: "0 0 * * *", Template: duly.Job{Priority: i % 2}}); err != nil {
-				s.Errorf("put: %v", err)
+				s.Errorf("put returns %v, want no error", err)
 			}
 		})
 		all.Go(func() {
 			if _, err := s.Maintainer.Step(s.ctx, s.ref()); err != nil {
-				s.Errorf("step: %v", err)
+				s.Errorf("step returns %v, want no error", err)
 			}
 		})
 	}
 	all.Wait()
 	s.step()
 	if n := len(s.runs()); n > 1 {
-		s.Errorf("one tick has %d runs", n)
+		s.Errorf("one tick has %d runs, want 1", n)
 	}
 	s.listed("after the tick", "a")
 	s.nextIs("a", tick.Add(24*time.Hour))
@@ -240,7 +241,7 @@ func hundredMissedTicks(s *scene) {
 // kubernetes#79995: a run cannot know which time it has to cover.
 func coveredRangeUnknown(s *scene) {
 	tick := s.midnight(time.Minute)
-	sch := daily("a") // skip: ticks are merged, and none is lost
+	sch := daily("a") // with overlap skip, ticks are merged, and none is lost
 	s.put(sch)
 	s.Advance(time.Minute)
 	covered := ""
@@ -253,7 +254,7 @@ func coveredRangeUnknown(s *scene) {
 	}
 
 	s.step()
-	s.Advance(24 * time.Hour) // merged
+	s.Advance(24 * time.Hour) // this tick is merged into the waiting run
 	s.step()
 	cover()
 	s.Advance(24 * time.Hour)

@@ -223,7 +223,7 @@ func fireInOrder(s *scene) {
 	sch.Overlap = duly.OverlapAllow
 	tick := dueDaily(s, sch)
 	s.Advance(4 * 24 * time.Hour)
-	s.put(daily("b")) // not due
+	s.put(daily("b")) // this schedule is not due
 
 	items := make([]contract.FireItem, 0, 8)
 	ticks := make([]time.Time, 5)
@@ -283,7 +283,7 @@ func fireBadItems(s *scene) {
 
 // fireConcurrent lets many processes fire the same ticks.
 func fireConcurrent(s *scene) {
-	firer := s.firer() // a skip must come from the goroutine of the test
+	firer := s.firer() // called here, because a skip must come from the goroutine of the test
 	const processes, ticks = 8, 5
 	sch := daily("a")
 	sch.Overlap = duly.OverlapAllow
@@ -298,7 +298,7 @@ func fireConcurrent(s *scene) {
 			all.Go(func() {
 				results, err := firer.Fire(s.ctx, s.ref(), []contract.FireItem{item})
 				if err != nil {
-					s.Errorf("fire: %v", err)
+					s.Errorf("fire returns %v, want no error", err)
 					return
 				}
 				fired <- results[0].Status
@@ -348,7 +348,7 @@ func fireDue(s *scene) {
 	}
 	s.sameIDs("the due schedules", names, []string{"over", "late-2", "late-1"})
 
-	// A call returns 100 schedules at most. A pass repeats it.
+	// A call returns at most 100 schedules. A pass repeats the call.
 	many := s.on("many")
 	for i := range contract.MaxDue + 20 {
 		many.put(every(fmt.Sprintf("s%03d", i), time.Hour))

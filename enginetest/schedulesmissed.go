@@ -21,14 +21,14 @@ func scheduleMissedTests() []test {
 	}
 }
 
-// absence is one schedule of the matrix.
+// absence is one schedule of the matrix, with the time during which nothing fires.
 type absence struct {
 	queue    string
 	schedule duly.Schedule
 	period   time.Duration
 }
 
-// missedMatrix compares what an absence leaves with a calculation from fixed periods.
+// missedMatrix compares the result of an absence with a calculation from fixed periods.
 func missedMatrix(s *scene) {
 	periods := []time.Duration{time.Second, 5 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour}
 	specs := []string{"* * * * * *", "*/5 * * * *", "@every 24h", "@every 168h"}
@@ -37,7 +37,7 @@ func missedMatrix(s *scene) {
 	lengths := []time.Duration{time.Second, 61 * time.Second, 25 * time.Hour, 8 * 24 * time.Hour, 365 * 24 * time.Hour}
 
 	for round, length := range lengths {
-		// The first missed tick is one of every period.
+		// The first missed tick is a tick of every period.
 		first := time.UnixMilli((s.now().UnixMilli()/week + 1) * week).UTC()
 		s.Advance(first.Add(-500 * time.Millisecond).Sub(s.now()))
 
@@ -47,7 +47,9 @@ func missedMatrix(s *scene) {
 				for _, overlap := range overlaps {
 					sch := duly.Schedule{Name: "a", Spec: specs[i], Catchup: catchup, Overlap: overlap}
 					if period == time.Second {
-						sch.Window = 2 * time.Minute // a day of seconds is nothing for a test
+						// Shortens the window, because a day of ticks every second takes too long
+						// for a test.
+						sch.Window = 2 * time.Minute
 					}
 					all = append(all, absence{fmt.Sprintf("q%d-%d-%s-%s", round, i, catchup, overlap), sch, period})
 				}
@@ -90,7 +92,7 @@ func (s *scene) comesBack(a absence, first time.Time) {
 	passed := int64(latest.Sub(first)/a.period) + 1
 	missed := min(passed-int64(len(want)), contract.MaxMissed)
 
-	// With skip and one, the first run waits, and the ticks after it are merged into it.
+	// With skip and one, the first run waits, and the ticks after it are merged into that run.
 	fired, skipped, ran := int64(len(want)), int64(0), want
 	if o := a.schedule.Overlap; len(want) > 0 && (o == duly.OverlapSkip || o == duly.OverlapOne) {
 		fired, skipped, ran = 1, int64(len(want))-1, want[:1]
@@ -138,7 +140,7 @@ func missedWindow(s *scene) {
 	}
 }
 
-// missedAll has more ticks than one call of Fire.
+// missedAll misses more ticks than one call of Fire handles.
 func missedAll(s *scene) {
 	sch := every("a", time.Second)
 	sch.Catchup, sch.Overlap, sch.Window = duly.CatchupAll, duly.OverlapAllow, time.Hour
@@ -180,7 +182,7 @@ func missedExpired(s *scene) {
 	s.ticked("a", 3, 0, 7)
 }
 
-// missedYear passes a year with a tick each second.
+// missedYear passes a year with a tick every second.
 func missedYear(s *scene) {
 	first := s.put(every("a", time.Second)).Next
 	s.put(duly.Schedule{Name: "zone", Spec: "* * 0-23 * * *", Zone: "America/New_York"})
@@ -192,7 +194,7 @@ func missedYear(s *scene) {
 	s.nextIs("a", latest.Add(time.Second))
 	s.nextIs("zone", latest.Add(time.Second))
 	if first.After(latest) {
-		s.Errorf("the first tick %s is after the last one %s", first, latest)
+		s.Errorf("the first tick %s is after the last one %s, want it before", first, latest)
 	}
 }
 

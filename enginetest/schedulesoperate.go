@@ -110,7 +110,7 @@ func scheduleDelete(s *scene) {
 	s.ranAt("a deleted schedule keeps its run", tick, tick)
 	s.listed("after a delete", "b")
 
-	// The next day shows that nothing of the schedule is left.
+	// The next day shows that no part of the schedule is left.
 	s.Advance(24 * time.Hour)
 	s.step()
 	s.ranAt("a deleted schedule fires nothing", tick, tick)
@@ -164,7 +164,7 @@ func schedulePrune(s *scene) {
 		s.put(sch)
 	}
 
-	// A prune deletes what the owner no longer names, and leaves the other owners alone.
+	// A prune deletes schedules that the owner no longer names, and leaves the other owners alone.
 	got, err := contract.PruneSchedules(s.ctx, s.scheduler(), s.ref(), "app", []string{"keep", "new"})
 	s.must("prune", err)
 	s.sameIDs("the deleted schedules", got.Deleted, []string{"old"})
@@ -236,7 +236,7 @@ func scheduleList(s *scene) {
 	s.Advance(30 * time.Minute)
 	s.step()
 
-	// The schedule over has passed its end, so it sorts with the paused ones.
+	// The schedule named over has passed its end, so it sorts with the paused ones.
 	s.nextIs("over", time.Time{})
 	s.listed("by tick and name", "z", "a", "c", "b-paused", "over", "p")
 	for _, i := range s.pagedSchedules(duly.MaxBatch) {
@@ -265,7 +265,7 @@ func schedulePages(s *scene) {
 	s.must("list", err)
 	same(s, "the length of a page", len(page.Schedules), 10)
 
-	// Deleting what was listed moves nothing of the rest.
+	// Deleting the listed schedules does not move the remaining ones.
 	for _, i := range page.Schedules {
 		s.must("delete", s.scheduler().DeleteSchedule(s.ctx, s.ref(), i.Name, i.Version))
 	}
@@ -352,7 +352,7 @@ func wakeReserve(s *scene) {
 		}
 		s.Quiet()
 	}
-	s.Error("100 Reserves have not fired a due tick")
+	s.Error("100 Reserves have not fired a due tick, want a run")
 }
 
 func wakeSweep(s *scene) {
@@ -361,7 +361,7 @@ func wakeSweep(s *scene) {
 		s.on(queue).put(daily("a"))
 	}
 
-	// A sweep must leave a queue alone whose tick is not due.
+	// A sweep must not step a queue whose tick is not due.
 	s.on("later").put(duly.Schedule{Name: "a", Spec: "0 12 * * *"})
 	s.Advance(2 * time.Minute)
 	s.must("sweep", s.Maintainer.Sweep(s.ctx))
@@ -386,7 +386,7 @@ func wakeStep(s *scene) {
 		}
 	}
 
-	// The clock may begin within a second, so one more tick may be due.
+	// The clock may start in the middle of a second, so one more tick may be due.
 	if n := len(s.runs()); n < 3600 || n > 3601 || steps < 2 {
 		s.Errorf("%d steps made %d runs", steps, n)
 	}
@@ -427,7 +427,7 @@ func wakeEarlier(s *scene) {
 	s.put(daily("a"))
 	w.sleeps("the tick is 10 min ahead")
 
-	// The waiter sleeps for the first tick, so it must learn of the earlier one.
+	// The waiter sleeps until the first tick, so it must be notified of the earlier one.
 	s.put(duly.Schedule{Name: "b", Spec: "55 23 * * *"})
 	s.Advance(5 * time.Minute)
 	w.woke("an earlier tick was put")
@@ -441,7 +441,7 @@ func wakeEarlier(s *scene) {
 	same(s, "the schedule", s.take().Headers[duly.HeaderSchedule], "a")
 }
 
-// wakeOwn has neither waiters nor a Step.
+// wakeOwn uses an engine without waiters and without calls of Step.
 func wakeOwn(s *scene) {
 	tick := s.midnight(time.Minute)
 	sch := daily("a")
@@ -450,7 +450,7 @@ func wakeOwn(s *scene) {
 	s.Advance(time.Minute - time.Millisecond)
 	s.ranAt("the tick is 1 ms ahead")
 	s.Advance(time.Millisecond)
-	s.Advance(30 * time.Second) // a remote engine may look again only then
+	s.Advance(30 * time.Second) // a remote engine may check again only after this time
 	s.ranAt("the tick is due", tick)
 
 	// The run wakes a waiter, as any job does.

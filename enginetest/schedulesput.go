@@ -34,7 +34,7 @@ func schedulePutTests() []test {
 	}
 }
 
-// fullSchedule sets every field to a value that is no default.
+// fullSchedule sets every field to a value that is not the default.
 func fullSchedule(s *scene) duly.Schedule {
 	start := s.now().UTC().Truncate(time.Hour)
 	return duly.Schedule{
@@ -105,7 +105,7 @@ func schedulePutRepeat(s *scene) {
 	sch := fullSchedule(s)
 	first := s.put(sch)
 
-	// Time passes, so a repeat that writes would get another version.
+	// Time passes, so that a repeated Put that writes would get another version.
 	s.Advance(time.Minute)
 	for range 3 {
 		again := s.putIs(sch, duly.ScheduleUnchanged)
@@ -113,14 +113,14 @@ func schedulePutRepeat(s *scene) {
 		sameTime(s, "the next tick", again.Next, first.Next)
 	}
 
-	// A default that is spelled out means the same as one that is left out.
+	// An explicit default means the same as an absent field.
 	s.put(daily("short"))
 	long := daily("short")
 	long.Zone, long.Window, long.Catchup, long.Overlap = "UTC", 24*time.Hour, duly.CatchupOne, duly.OverlapSkip
 	long.Template = duly.Job{Body: []byte{}, Headers: map[string]string{}}
 	s.putIs(long, duly.ScheduleUnchanged)
 
-	// A template with other content is a change, and back again is another one.
+	// A template with other content is a change. Changing it back is another change.
 	sch.Template.Headers = map[string]string{"a": "1", "b": "other"}
 	s.putIs(sch, duly.ScheduleChanged)
 	s.putIs(fullSchedule2(sch), duly.ScheduleChanged)
@@ -147,7 +147,7 @@ func schedulePutTiming(s *scene) {
 	sch := daily("a")
 	s.put(sch)
 
-	// Each change adds to those before it.
+	// Each change is made in addition to the ones before it.
 	for _, change := range []struct {
 		what string
 		f    func(*duly.Schedule)
@@ -229,7 +229,7 @@ func schedulePutVersions(s *scene) {
 		by()
 		version := s.schedule("a").Version
 		if version <= last {
-			s.Errorf("the version is %d after %s, and was %d", version, what, last)
+			s.Errorf("the version is %d after %s, want more than %d", version, what, last)
 		}
 		last = version
 	}
@@ -276,7 +276,7 @@ func schedulePutOwner(s *scene) {
 		err := s.putErr(sch)
 		s.refused("a put of owner "+owner, err, duly.CodeConflict)
 		if err != nil && !strings.Contains(err.Error(), `"app"`) {
-			s.Errorf("%v does not name the owner", err)
+			s.Errorf("%v must name the owner of the schedule", err)
 		}
 	}
 	same(s, "the spec", s.schedule("a").Spec, "0 0 * * *")
@@ -324,7 +324,7 @@ func schedulePutBound(s *scene) {
 		callers.Go(func() {
 			for k := range each {
 				if err := s.putErr(every(fmt.Sprintf("s%d-%d", i, k), time.Hour)); err != nil {
-					s.Errorf("put %d of caller %d: %v", k, i, err)
+					s.Errorf("put %d of caller %d returns %v, want no error", k, i, err)
 					return
 				}
 			}
@@ -464,7 +464,7 @@ func scheduleBadPages(s *scene) {
 	}
 	_, err := s.scheduler().Schedules(canceled(), s.ref(), duly.PageParams{})
 	if err == nil {
-		s.Error("a list with a context that has ended works")
+		s.Error("a list with an ended context succeeds, want the context's error")
 	}
 	s.must("validation of a name", contract.ValidateScheduleName(s.ref(), "a"))
 }

@@ -39,7 +39,8 @@ func runID(s *scene) {
 		name := run.Headers[duly.HeaderSchedule]
 		var want duly.Number
 
-		// The ID is computed here from the rule of the contract, not by the package that makes it.
+		// The test computes the ID from the rule of the contract, not with the package that creates
+		// it.
 		sum := sha256.Sum256([]byte(s.ref().Normal().String() + "/" + name))
 		binary.BigEndian.PutUint64(want[:8], uint64(tick.UnixMilli())<<16)
 		copy(want[6:], sum[:10])
@@ -47,7 +48,8 @@ func runID(s *scene) {
 		same(s, "the ID of the run of "+name, run.ID, want.String())
 	}
 
-	// The number is fresh: a receipt of the first run is never one of a second run with its ID.
+	// The number is new, so a receipt of the first run is never valid for a second run with the
+	// same ID.
 	d := s.take()
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), d.ID))
 	s.push(duly.Job{ID: d.ID})
@@ -86,7 +88,7 @@ func runOffset(s *scene) {
 	tick := s.midnight(time.Minute)
 	s.put(sch)
 
-	// The offset is computed here from the rule of the contract.
+	// The test computes the offset from the rule of the contract.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/a/%d", s.ref().Normal(), tick.UnixMilli()))
 	offset := time.Duration(binary.BigEndian.Uint64(sum[:8])%3_600_000) * time.Millisecond
 
@@ -341,7 +343,7 @@ func overlapTrigger(s *scene) {
 	same(s, "the outcome while a run waits", again.Status, duly.Merged)
 	same(s, "the waiting run", again.ID, r.ID)
 
-	// The run of the trigger still waits, so the tick is merged into it.
+	// The run that was triggered still waits, so the tick is merged into it.
 	s.Advance(time.Minute)
 	s.step()
 	s.ticked("a", 0, 1, 0)
@@ -427,7 +429,7 @@ func scheduleShardList(s *scene) {
 	for _, i := range s.pagedSchedules(7) {
 		in := contract.ScheduleShard(i.Name, manyShards)
 
-		// Shards follow one another, so the shard in the list never falls.
+		// Shards follow each other in a list, so the number of the shard never falls.
 		if in < shard {
 			s.Errorf("%s of shard %d is listed after shard %d", i.Name, in, shard)
 		}

@@ -62,7 +62,7 @@ func settleRetained(s *scene) {
 	s.step()
 	s.gone(id)
 	s.sizes(duly.Sizes{})
-	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1}) // the end of the retention counts nothing
+	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1}) // the end of the retention changes no counter
 }
 
 func settleResultDropped(s *scene) {
@@ -117,7 +117,7 @@ func settleLongError(s *scene) {
 	id := s.push(duly.Job{Backoff: "fixed:0s"})
 	s.nack(s.take(), strings.Repeat("x", duly.MaxErrorText))
 	same(s, "the length of an error of 4 KiB", len(s.get(id).LastError), duly.MaxErrorText)
-	// The text is cut between characters, never within one.
+	// The text is cut between characters, never inside one.
 	s.nack(s.take(), strings.Repeat("ä", 3000))
 	same(s, "an error of 6000 bytes", s.get(id).LastError, strings.Repeat("ä", duly.MaxErrorText/2))
 	s.nack(s.take(), "x"+strings.Repeat("ä", 3000))
@@ -182,7 +182,7 @@ func settleExhausted(s *scene) {
 	for i := range 3 {
 		d := s.take()
 		s.counts(d, i+1, i, 0)
-		s.nackFor(d, time.Minute) // a delay does not prevent the end of the last try
+		s.nackFor(d, time.Minute) // the delay of the nack does not matter, because it was the last try
 		s.Advance(time.Minute)
 	}
 
@@ -204,7 +204,7 @@ func settleReleaseNeverKills(s *scene) {
 	n.push(duly.Job{ID: "x", Tries: 3, Backoff: "fixed:0s"})
 	n.nack(n.take(), "no")
 	n.nack(n.take(), "no")
-	n.must("update", n.update("x", duly.Update{Tries: 1})) // less than the failures so far
+	n.must("update", n.update("x", duly.Update{Tries: 1})) // less than the number of failures so far
 	// Only the next failure makes the job dead.
 	n.release(n.take())
 	n.is("x", duly.StateReady)

@@ -13,13 +13,13 @@ import (
 // sharded wraps an engine so that queues get several shards, while a test sees them as one.
 //
 // A job's key decides its shard, and its ID has to fall into the same shard (C6.18). Tests choose
-// IDs without regard to that. So a job with a key is pushed with an alias for its ID, and the
-// test sees its own ID again. Limits are multiplied, so that each shard's part is the limit of
-// the test.
+// IDs without that rule in mind. So a job with a key is pushed with an alias for its ID, and the
+// test sees its own ID again. Limits are multiplied, so that each shard's part is the limit of the
+// test.
 //
 // Order and limits hold within a shard. A test that checks them puts all its jobs into one shard
-// (together). All of its IDs and keys get aliases with the same shard byte. Only a job that
-// merges by its body stays in the shard of the body.
+// (together). All of its IDs and keys get aliases with the same shard byte. Only a job that merges
+// by its body stays in the shard of the body.
 type sharded struct {
 	contract.Engine
 	shards int
@@ -29,11 +29,11 @@ type sharded struct {
 // aliases maps a test's IDs and keys to their aliases in the engine.
 type aliases struct {
 	together bool
-	common   byte // the shard byte of all aliases, if together
+	common   byte // shard byte of all aliases, if the jobs must be in one shard
 	mu       sync.Mutex
 	ids      map[namedJob]string
 	keys     map[string]string
-	names    map[string]string // from alias to name
+	names    map[string]string // names by their aliases
 }
 
 type namedJob struct {
@@ -64,7 +64,7 @@ func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParam
 			continue
 		}
 
-		// The throttle shows the multiplied limits, so convert them as Config does.
+		// The throttle shows the multiplied limits, so they are converted as in Config.
 		c.Paused, c.MaxLeased, c.Rate = q.Throttle.Paused, q.Throttle.MaxLeased, q.Throttle.Rate
 		s.divide(&c)
 		q.Throttle = contract.ThrottleOf(c)
@@ -111,7 +111,7 @@ func (f *aliases) key(key string) string {
 	return f.keys[key]
 }
 
-// keyWithByte returns a key that begins with this one and has the shard byte common.
+// keyWithByte returns a key that begins with the given one and has the shard byte common.
 func keyWithByte(key string, common byte) string {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	for _, a := range letters {
@@ -134,7 +134,7 @@ func (f *aliases) job(j *duly.Job) {
 	j.OrderKey, j.Merge.Key = f.key(j.OrderKey), f.key(j.Merge.Key)
 	ref := duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
 	switch keyed := j.OrderKey != "" || j.Merge.Set(); {
-	// An invalid ID stays, because the engine has to refuse it.
+	// An invalid ID is not replaced, because the engine must refuse it.
 	case j.ID != "" && contract.ValidateID(j.ID) != nil:
 	// The ID has to fall into the shard of the key.
 	case keyed:
@@ -218,7 +218,7 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 	given := jobs
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
-		// An ID that was made here is new, so the push must say so.
+		// An ID that was created here is new, so the push must set Made.
 		if e.job(&jobs[i]); given[i].ID == "" && jobs[i].ID != "" {
 			jobs[i].Made = true
 		}
@@ -226,7 +226,7 @@ func (e *sharded) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 	results, err := e.Engine.Push(ctx, jobs)
 	for i := range results {
 		results[i].ID = e.original(results[i].ID)
-		// The test expects no ID for a refused job that had none.
+		// If the job had no ID and is refused, the test expects no ID in the result.
 		if given[i].ID == "" && results[i].Err != nil && results[i].ID == jobs[i].ID {
 			results[i].ID = ""
 		}
@@ -306,7 +306,7 @@ func (e *sharded) Configure(ctx context.Context, q duly.QueueRef, patch duly.Que
 		patch.Rate.Burst = contract.PatchConfig(now, patch).Rate.Burst
 	}
 	for _, limit := range []*int{&patch.MaxJobs, &patch.MaxLeased, &patch.DeadCount} {
-		// A limit out of bounds stays, because the engine has to refuse it.
+		// An invalid limit is not multiplied, because the engine must refuse it.
 		if *limit > 0 && *limit <= duly.MaxJobsBound/e.shards {
 			*limit *= e.shards
 		}

@@ -44,7 +44,7 @@ func shardTests() []test {
 // manyShards is the number of shards of the queues in these tests.
 const manyShards = 8
 
-// over gives the scene's queue several shards. The test sees them as they are.
+// over gives the scene's queue several shards, which the test can see.
 func (s *scene) over(patch duly.QueueConfig) {
 	s.Helper()
 	if !s.Sharded {
@@ -60,7 +60,7 @@ func (s *scene) over(patch duly.QueueConfig) {
 	s.configure(patch)
 }
 
-// inShard returns the job with an ID of this shard, as duly's client would make it.
+// inShard returns the job with an ID of the given shard, as duly's client would create it.
 func inShard(shard int, j duly.Job) duly.Job {
 	n := duly.NewNumber()
 	n[shardByte] = byte(shard)
@@ -104,7 +104,7 @@ func (s *scene) ackAll(ds []duly.Delivery) {
 func shardsByID(s *scene) {
 	s.over(duly.QueueConfig{})
 	same(s, "the shards", s.config().Shards, manyShards)
-	// Own IDs, made IDs of every shard, another made one, and one that the engine makes.
+	// There are own IDs, client-made IDs of every shard, and an ID that the engine creates.
 	jobs := append(numbered(40, "own-"), inEach(3, duly.Job{})...)
 	jobs = append(jobs, made(duly.Job{}), duly.Job{})
 	ids := s.pushAll(jobs...)
@@ -158,7 +158,7 @@ func shardsByKey(s *scene) {
 	}
 	s.counted(duly.Counters{Pushed: 8, Deleted: 8})
 
-	// A job with several faults: fields that do not concern the shard are checked first.
+	// The job has several faults. Fields that do not concern the shard are checked first.
 	s.names("a bad key", s.try(duly.Job{ID: "own", OrderKey: "\n"}).Err, duly.CodeInvalid, "order_key")
 }
 
@@ -168,7 +168,7 @@ func shardsInTurn(s *scene) {
 	ds := s.reserve(duly.MaxBatch)
 	same(s, "the jobs of all shards", len(ds), 20*manyShards)
 	var turns []int
-	// Collapse the deliveries of one shard into one turn.
+	// Count consecutive deliveries of one shard as one turn.
 	for _, d := range ds {
 		if n := len(turns); n == 0 || turns[n-1] != s.shardOf(d) {
 			turns = append(turns, s.shardOf(d))
@@ -231,8 +231,8 @@ func shardsOrder(s *scene) {
 	same(s, "the jobs delivered", taken, n)
 
 	// A priority counts within its shard only, so it does not delay a low priority in another
-	// shard. Calls at the same time may begin at the same shard, so the bound on calls is wide.
-	// The two shards are opposite: each comes first for half of the possible starts.
+	// shard. Consecutive calls may begin at the same shard, so many calls are allowed. The two
+	// shards are opposite: each comes first for half of the possible starts.
 	s.pushAll(inShard(1, duly.Job{Priority: 1000}), inShard(1+manyShards/2, duly.Job{Priority: -1000}))
 	found := map[int]bool{}
 	for range 5000 {
@@ -322,7 +322,8 @@ func shardsLimitTooSmall(s *scene) {
 		s.names("configure of a new queue", s.Engine.Configure(s.ctx, duly.Q("new"), patch), duly.CodeInvalid, field)
 		same(s, "the number of queues", len(s.queues()), 1)
 	}
-	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}}) // a rate can be divided without a bound
+	// A rate can be divided into any number of parts.
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}})
 }
 
 // shardsStep gives one shard more due jobs than one step moves, and the other shards one job

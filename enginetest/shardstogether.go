@@ -29,15 +29,15 @@ func shardsListed(s *scene) {
 			shard, last := 0, duly.Job{}
 			for _, j := range s.pageThrough(state, limit, nil) {
 				if seen[j.ID] {
-					s.Errorf("%s is listed twice", j.ID)
+					s.Errorf("%s is listed twice, want once", j.ID)
 				}
 				seen[j.ID] = true
 				// Shards follow each other in a list. Within a shard the jobs are sorted.
 				switch at := contract.ShardOf(j.ID, manyShards); {
 				case at < shard:
-					s.Errorf("%s of shard %d is listed behind shard %d", j.ID, at, shard)
+					s.Errorf("%s of shard %d is listed after shard %d, want shards in their order", j.ID, at, shard)
 				case at == shard && last.ID != "" && order(last, j.Job) >= 0:
-					s.Errorf("%s is listed behind %s", j.ID, last.ID)
+					s.Errorf("%s is listed after %s, want the jobs in order", j.ID, last.ID)
 				default:
 					shard = at
 				}
@@ -275,7 +275,7 @@ func shardsDestroyed(s *scene) {
 	d := s.take()
 	same(s, "the shard", s.shardOf(d), 1)
 
-	// The same with more shards than before.
+	// The same test, with more shards than before.
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	s.configure(duly.QueueConfig{Shards: manyShards})
 	s.lost("ack of a queue that had fewer shards", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack}))
@@ -310,7 +310,7 @@ func shardsConfigured(s *scene) {
 		jobs := numbered(perCall, fmt.Sprintf("own-%d-", i))
 		for k := range jobs {
 			if k%2 == 0 {
-				jobs[k].ID = "" // the engine makes the ID
+				jobs[k].ID = "" // the engine creates the ID
 			}
 		}
 		ids = append(ids, s.pushAll(jobs...)...)

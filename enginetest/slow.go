@@ -39,7 +39,7 @@ func (s Suite) closesQueues(t *testing.T) (yes bool) {
 
 // closesQueues reports whether an engine can close a queue.
 func closesQueues(ctx context.Context, e duly.Engine) bool {
-	// The check of the request comes before that of the receipt, which is of no delivery.
+	// The request is checked before the receipt, which does not belong to any delivery.
 	receipt := contract.ReceiptParts{Queue: "q", Number: duly.NewNumber(), Delivery: 1}.Receipt()
 	slow := duly.SettleRequest{Receipt: receipt, As: duly.Release, Slow: new(time.Duration)}
 	errs, err := e.Settle(ctx, "", []duly.SettleRequest{slow})
@@ -59,7 +59,7 @@ func (s *scene) slow(d duly.Delivery, slow time.Duration, reason string) {
 func (s *scene) closedUntil(why string, until time.Time, reason string) {
 	s.Helper()
 
-	// Both must have the closing, because operators read either of them.
+	// Both structs must have the closing, because operators read either of them.
 	for what, c := range map[string]duly.Closing{"stats": s.stats().Closing, "config": s.config().Closing} {
 		if !c.Until.Equal(until) || c.Reason != reason {
 			s.Errorf("%s, %s: closed until %s for %q, want %s for %q", what, why, c.Until, c.Reason, until, reason)
@@ -116,7 +116,7 @@ func slowLaterEnd(s *scene) {
 	start := s.now()
 	s.slow(ds[0], time.Minute, "first")
 
-	// A shorter closing must not shorten the one before it.
+	// A shorter closing must not shorten the earlier one.
 	s.slow(ds[1], 2*time.Second, "second")
 	s.closedUntil("a shorter one does not shorten it", start.Add(time.Minute), "first")
 	s.Advance(30 * time.Second)
@@ -173,7 +173,7 @@ func slowClockBack(s *scene) {
 func slowBound(s *scene) {
 	s.push(duly.Job{ID: "a", Tries: 2, Backoff: "fixed:1m"})
 
-	// A failure before the releases shows that they use no try.
+	// The failure before the releases shows that releases use no try.
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
 	for range contract.MaxReleases {
@@ -181,7 +181,7 @@ func slowBound(s *scene) {
 	}
 	same(s, "the failures", s.get("a").Failures, 1)
 
-	// One release more than the bound counts as a nack, and this job has one try left.
+	// One more release than the maximum counts as a nack, and this job has one try left.
 	s.slow(s.take(), time.Minute, "429")
 	info := s.get("a")
 	same(s, "the state", info.State, duly.StateDead)

@@ -99,7 +99,7 @@ func staleFiftyAcks(s *scene) {
 	var wg sync.WaitGroup
 	for i := range answers {
 		wg.Go(func() {
-			// Each ack has its own result, which shows the one that succeeded.
+			// Each ack has a different result, which shows which ack has succeeded.
 			errs, err := s.Engine.Settle(s.ctx, "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Ack,
 				Result: []byte{byte(i)}}})
 			if err == nil {
@@ -135,12 +135,12 @@ func forgeries(r duly.Receipt) []duly.Receipt {
 		"jobs:0:7ZZZZZZZZZZZZZZZZZZZZZZZZZ:1",
 		"\xff\xfe", "'; DROP TABLE jobs; --", "../../jobs",
 	}
-	// Every prefix, and every receipt with one character replaced.
+	// Tries every prefix of the receipt, and every receipt with one character replaced.
 	for i := range text {
 		out = append(out, duly.Receipt(text[:i]), duly.Receipt(text[:i]+"!"+text[i+1:]))
 	}
 
-	// Receipts of the known format with one part changed.
+	// These are receipts of the right format with one part changed.
 	if p, ok := contract.ParseReceipt(r); ok {
 		for _, change := range []func(p *contract.ReceiptParts){
 			func(p *contract.ReceiptParts) { p.Delivery++ },
@@ -166,7 +166,7 @@ func staleForged(s *scene) {
 	s.unchanged("a forged receipt", func() {
 		want := map[bool]string{}
 		for _, r := range forgeries(d.Receipt) {
-			// Some changes result in the receipt itself.
+			// Some changes result in the receipt itself, which is skipped.
 			if r == d.Receipt {
 				continue
 			}
@@ -201,7 +201,7 @@ func staleForeignJob(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c", Queue: "other"})
 	a, b := s.take(), s.take()
 	s.release(b)
-	b = s.take() // the second delivery, so that the delivery numbers differ
+	b = s.take() // uses the second delivery, so that the delivery numbers differ
 	c := s.on("other").take()
 	pa, ok1 := contract.ParseReceipt(a.Receipt)
 	pb, ok2 := contract.ParseReceipt(b.Receipt)

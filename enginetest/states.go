@@ -25,8 +25,8 @@ type driveResult struct {
 	outcome duly.PushStatus
 }
 
-// drive causes one event by public operations. The job is x. The receipt belongs to its delivery,
-// which is in flight in the state leased and has ended in all others.
+// drive causes one event by public operations. The job is x. The receipt belongs to a delivery of
+// x. The delivery is in flight if x is leased, and has ended in all other states.
 type drive func(s *scene, receipt duly.Receipt) driveResult
 
 // reach moves a new job x into a state.
@@ -35,7 +35,7 @@ func (s *scene) reach(state duly.State) (id string, receipt duly.Receipt) {
 	return s.reachAs(state, duly.Job{})
 }
 
-// reachAs is reach for a given job. The job was delivered once whatever its state, so that there
+// reachAs is like reach, for a given job. The job was delivered once in every state, so that there
 // is a receipt.
 func (s *scene) reachAs(state duly.State, j duly.Job) (id string, receipt duly.Receipt) {
 	s.Helper()
@@ -84,8 +84,8 @@ type cell struct {
 	event contract.Event
 }
 
-// statesWalked causes every event in every state and compares the result with the table. Cells
-// with several results are driveResult to each of them.
+// statesWalked causes every event in every state and compares the result with the table. Cells with
+// several results are driven to each of these results.
 func statesWalked(s *scene) {
 	reached := map[cell][]duly.State{}
 	walk := func(c cell, name string, j duly.Job, do drive) {
@@ -136,8 +136,8 @@ func (s *scene) agrees(c cell, name string, got driveResult, to duly.State) {
 }
 
 // allReached reports an error unless every result of a cell was seen. A ready job holds its key,
-// and another job holds that of a blocked one. So an update or a merge never turns one into the
-// other.
+// and another job holds the key of a blocked job. So an update or a merge never makes a ready job
+// blocked, or the other way round.
 func (s *scene) allReached(c cell, reached []duly.State) {
 	s.Helper()
 	for _, to := range contract.Next(c.from, c.event).To {
@@ -206,8 +206,8 @@ func stateIs(state duly.State, d time.Duration) drive {
 	}
 }
 
-// driveExpire sets the TTL of a waiting job only now, because a requeued job has none. A job in
-// flight got its TTL at the push.
+// driveExpire sets the TTL of a waiting job only at this time, because a requeued job has none. A
+// job in flight got its TTL at the push.
 func driveExpire(s *scene, _ duly.Receipt) driveResult {
 	if s.stateOf("x").Waiting() {
 		// An update may not set a due time beyond the expiry.
@@ -265,7 +265,7 @@ func driveMerge(s *scene, r duly.Receipt) driveResult {
 	return drivePush(duly.Job{ID: "y", OrderKey: s.get("x").OrderKey, Merge: duly.Merge{Key: "m"}})(s, r)
 }
 
-// variant drives a cell to another of its results.
+// variant drives a cell to another one of its results.
 type variant struct {
 	cell cell
 	name string
@@ -278,10 +278,10 @@ func variants() []variant {
 	merge := duly.Merge{Key: "m"}
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	leased := func(e contract.Event) cell { return cell{duly.StateLeased, e} }
-	late := func(do drive) drive { // after the expiry
+	late := func(do drive) drive { // runs after the expiry
 		return func(s *scene, r duly.Receipt) driveResult { s.Advance(2 * time.Hour); return do(s, r) }
 	}
-	superseded := func(do drive) drive { // with a newer job of the same merge key
+	superseded := func(do drive) drive { // runs while a newer job with the same merge key exists
 		return func(s *scene, r duly.Receipt) driveResult {
 			s.push(duly.Job{ID: "newer", Merge: merge})
 			return do(s, r)
@@ -332,7 +332,7 @@ func variants() []variant {
 }
 
 // busyKeyVariants move a delayed job to blocked. A delivered job holds its key, so it is replaced
-// by a new one behind a head.
+// by a new job that waits for a job with the same key.
 func busyKeyVariants() []variant {
 	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
 	j := duly.Job{OrderKey: "k", Merge: replace}

@@ -63,7 +63,7 @@ func statsExpiredHolder(s *scene) {
 func statsSurvey(s *scene) {
 	s.surveyed(10) // an empty namespace
 
-	// One queue per state, and one whose jobs are all finished.
+	// There is one queue per state, and one queue whose jobs are all finished.
 	s.on("configured").configure(duly.QueueConfig{MaxJobs: 5})
 	s.on("due").pushAll(duly.Job{Delay: time.Minute}, duly.Job{Delay: time.Hour}, duly.Job{Priority: 3})
 	s.on("held").push(duly.Job{OrderKey: "k"})
@@ -208,7 +208,7 @@ func statsNextDue(s *scene) {
 }
 
 func statsCounters(s *scene) {
-	// Each job ends in another way. The deletes and the merge come later.
+	// Each job ends in a different way. The deletes and the merge come later.
 	s.configure(duly.QueueConfig{DeadCount: 1})
 	key := duly.Merge{Key: "m"}
 	s.pushAll(duly.Job{ID: "acked"}, duly.Job{ID: "failed", Backoff: "fixed:1h"}, duly.Job{ID: "released"},
@@ -224,7 +224,7 @@ func statsCounters(s *scene) {
 	s.snooze(ds[2], 2*time.Hour)
 	s.bury(ds[3], "no")
 	s.Advance(time.Millisecond)
-	// The bound of one dead job drops the first.
+	// The limit of one dead job drops the first one.
 	s.bury(ds[4], "no")
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "deleted"))
 	s.Advance(2 * time.Second)

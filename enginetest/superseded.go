@@ -18,7 +18,7 @@ func (s *scene) supersedes(newer duly.Job) duly.Delivery {
 	return s.superseded(duly.Job{Body: []byte("v1"), Merge: replaceM, Lease: time.Hour}, newer)
 }
 
-// comeBack ends a delivery in a way that would return its job to the queue.
+// comeBack ends a delivery in a way that would make its job wait again.
 func (s *scene) comeBack(how string, d duly.Delivery) {
 	s.Helper()
 	switch how {
@@ -77,7 +77,7 @@ func supersededSeveral(s *scene) {
 	s.stall(older[2])
 	s.gone("c")
 
-	// A job that has returned is not dropped for the jobs that it superseded.
+	// A job that has come back is not dropped because it superseded other jobs.
 	s.nack(s.takes("d")[0], "no")
 	s.ack(s.takes("d")[0])
 	s.sizes(duly.Sizes{})

@@ -57,7 +57,7 @@ func suspectAlone(s *scene) {
 func suspectLastStall(s *scene) {
 	const none = duly.None
 	for i, c := range []struct {
-		ends  string // how its deliveries end: f failed, s stalled
+		ends  string // how its deliveries end: f for failed, s for stalled
 		job   duly.Job
 		alone bool
 	}{
@@ -98,20 +98,19 @@ func suspectLastStall(s *scene) {
 	}
 }
 
-// suspectLowered lowers the tries of a job to the number that it has used.
+// suspectLowered lowers the tries of a job to the number of tries that it has used.
 func suspectLowered(s *scene) {
 	s.push(duly.Job{ID: "p", Backoff: "fixed:1m"})
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
 	s.stall(s.take())
-	s.nack(s.take(), "no") // delayed again, because only waiting jobs can be updated
+	s.nack(s.take(), "no") // delayed again, because only a waiting job can be updated
 	s.must("update", s.Engine.Update(s.ctx, s.ref(), "p", duly.Update{Tries: 2, Delay: ptr(time.Duration(0))}))
 	s.push(duly.Job{ID: "x", Priority: -1})
 	s.sameIDs("the call", idsTaken(s.reserve(10)), []string{"p"})
 }
 
-// suspectQueues uses empty bodies. Then only the deliveries themselves show what a Reserve has
-// collected.
+// suspectQueues uses empty bodies. So only the deliveries show which jobs a Reserve has returned.
 func suspectQueues(s *scene) {
 	s.on("b").suspect(duly.Job{ID: "p"})
 	s.on("a").push(duly.Job{ID: "a1"})
@@ -127,7 +126,7 @@ func suspectShards(s *scene) {
 
 	s.suspect(inShard(before, duly.Job{Priority: 1}), inShard(behind, duly.Job{Priority: -1}))
 	s.pushAll(inEach(3, duly.Job{})...)
-	var order [manyShards][]bool // for each delivery: was it a suspect
+	var order [manyShards][]bool // for each delivery, whether it was a suspect
 	for {
 		ds := s.reserve(100)
 		s.alone(ds)
@@ -159,7 +158,7 @@ func isSuspect(d duly.Delivery) bool { return contract.Suspect(&d.Job, d.Failure
 func (s *scene) alone(ds []duly.Delivery) {
 	s.Helper()
 	if len(ds) > 1 && slices.ContainsFunc(ds, isSuspect) {
-		s.Errorf("a suspect was delivered with other jobs: %v", idsTaken(ds))
+		s.Errorf("a suspect was delivered with other jobs: %v, want it alone", idsTaken(ds))
 	}
 }
 
@@ -193,7 +192,7 @@ func suspectCallers(s *scene) {
 	s.suspect(numbered(suspects, "p")...)
 	jobs := numbered(others, "j")
 	for i := range jobs {
-		jobs[i].Priority = i%3 - 1 // before, between and after the suspects
+		jobs[i].Priority = i%3 - 1 // priorities before, equal to and after those of the suspects
 	}
 	s.pushAll(jobs...)
 
@@ -218,8 +217,8 @@ func suspectCallers(s *scene) {
 	s.sizes(duly.Sizes{Leased: suspects + others})
 }
 
-// killer reserves as much as it can. It stops without settling if one of its jobs is deadly. It
-// returns the most stalls of any other job.
+// killer is a worker that reserves as many jobs as it can. It stops without settling if one of its
+// jobs is deadly. It returns the largest number of stalls of any other job.
 func (s *scene) killer(deadly func(id string) bool) (most int) {
 	s.Helper()
 	for range 10_000 {
@@ -228,7 +227,8 @@ func (s *scene) killer(deadly func(id string) bool) (most int) {
 			if s.stats().Sizes.Leased == 0 {
 				return most
 			}
-			// Only jobs of a stopped worker are left. Wait until their leases end.
+			// Only jobs of a stopped worker are left, so the clock moves to the end of their
+			// leases.
 			s.Advance(duly.DefaultLease + time.Second)
 			continue
 		}
@@ -252,7 +252,8 @@ func suspectDies(s *scene) {
 	s.pushAll(numbered(neighbours/2, "a")...)
 	s.push(duly.Job{ID: "p"})
 	s.pushAll(numbered(neighbours-neighbours/2, "b")...)
-	// The others stall with the job until it becomes a suspect. Afterwards it is alone.
+	// The other jobs stall together with the deadly one until it becomes a suspect. After that it
+	// is delivered alone.
 	if most := s.killer(func(id string) bool { return id == "p" }); most > 2 {
 		s.Errorf("another job has stalled %d times, want at most 2", most)
 	}

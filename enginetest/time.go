@@ -133,7 +133,7 @@ func timeWaiterStepBack(s *scene) {
 	s.push(duly.Job{ID: "x", Delay: time.Minute})
 	w := s.wait()
 	s.Clock.Step(-2 * time.Minute)
-	s.Advance(90 * time.Second) // a timer that was set before the step has fired by now
+	s.Advance(90 * time.Second) // a timer that was set before the step has fired by this time
 	w.sleeps("the clock was set back")
 	s.Advance(90 * time.Second)
 	w.woke("the job is due")
@@ -149,7 +149,7 @@ func timeRateStepBack(s *scene) {
 	// The rate must open again, no later than the size of the step.
 	s.Advance(time.Hour + time.Second)
 	if len(s.takeAll()) == 0 {
-		s.Error("the rate never opens again")
+		s.Error("the rate limit never allows a delivery again")
 	}
 }
 
@@ -172,7 +172,7 @@ func timeToAndFro(s *scene) {
 		}
 		for _, d := range s.reserve(5) {
 			if d.Now.Before(d.Due) {
-				s.Errorf("%q due at %s says that it was delivered at %s", d.ID, d.Due, d.Now)
+				s.Errorf("%q is due at %s, but its delivery says %s, want no early delivery", d.ID, d.Due, d.Now)
 			}
 			held = append(held, d)
 		}
@@ -182,7 +182,7 @@ func timeToAndFro(s *scene) {
 			held = held[:len(held)-1]
 			err := s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Ack})
 			if acked[d.ID] && err == nil {
-				s.Errorf("%q was acked twice", d.ID)
+				s.Errorf("%q was acked twice, want once", d.ID)
 			}
 			acked[d.ID] = acked[d.ID] || err == nil
 		}
@@ -221,7 +221,7 @@ func timeElapsed(s *scene) {
 	}
 }
 
-// timeEdges pushes jobs with due times at which other programs overflow.
+// timeEdges pushes jobs with due times that overflow in other programs.
 func timeEdges(s *scene) {
 	// These times are valid.
 	taken := []time.Time{

@@ -68,7 +68,7 @@ func (s *scene) usedUp(t contract.Token, right contract.Right, until time.Durati
 		same(s, "the time until the limit opens", e.RetryAfter, until)
 	}
 	if !window.IsZero() {
-		s.Errorf("a refused call is counted in the window of %s", window)
+		s.Errorf("a refused call is counted in the window of %s, want no window", window)
 	}
 }
 
@@ -102,7 +102,7 @@ func tokenLimitsKept(s *scene) {
 	check(contract.Limits{})
 	s.refused("limits for an unknown token", l.LimitToken(s.ctx, [32]byte{1}, want), duly.CodeNotFound)
 	if _, err := r.FindToken(s.ctx, [32]byte{1}); duly.CodeOf(err) != duly.CodeNotFound {
-		s.Errorf("limits for an unknown token have created it: %v", err)
+		s.Errorf("limits for an unknown token have created it: %v, want not_found", err)
 	}
 }
 
@@ -158,7 +158,7 @@ func tokenLimitsApart(s *scene) {
 	b := s.limited("b", contract.Limits{Produce: 1, Per: time.Minute})
 	s.spend(a, contract.RightProduce, 1)
 	s.usedUp(a, contract.RightProduce, time.Minute)
-	// The two rights have windows of their own.
+	// The two rights have separate windows.
 	s.Advance(time.Second)
 	s.spend(a, contract.RightConsume, 2)
 	s.usedUp(a, contract.RightConsume, time.Minute)
@@ -210,7 +210,8 @@ func tokenGiveBackLate(s *scene) {
 	window := s.spend(t, contract.RightConsume, 1)
 	s.Advance(time.Minute)
 	s.spend(t, contract.RightConsume, 1)
-	// The call belongs to a window that is over, so it must not free one of the next.
+	// The call belongs to a window that is over, so giving it back must not free a call of the next
+	// window.
 	s.must("give back to a window that is over", s.limiter().GiveBack(s.ctx, t.Hash, contract.RightConsume, window))
 	s.usedUp(t, contract.RightConsume, time.Minute)
 }

@@ -18,8 +18,8 @@ func tokenWatchTests() []test {
 	}
 }
 
-// reportWithin bounds how long a test waits for a notification. It is ten times the promised
-// time. It is real time, because notifications do not depend on the engine's clock.
+// reportWithin is the longest time that a test waits for a notification. It is ten times the
+// promised time. It is real time, because notifications do not depend on the engine's clock.
 const reportWithin = 10 * time.Second
 
 // watch is a call of WatchTokens that runs concurrently with the test.
@@ -133,7 +133,7 @@ func watchContext(s *scene) {
 	same(s, "the notifications after the end of the watch", len(w.notices), 0)
 
 	err := s.registry().(contract.Watcher).WatchTokens(w.ctxEnded(),
-		func(bool) { s.Error("a canceled watch was notified") })
+		func(bool) { s.Error("a watch with an ended context was notified, want no notification") })
 	if !errors.Is(err, context.Canceled) {
 		s.Errorf("a watch with an ended context returned %v", err)
 	}

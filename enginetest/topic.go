@@ -112,7 +112,7 @@ func (s *scene) publish(messages ...duly.Message) []duly.PublishResult {
 	results, err := s.published(messages...)
 	s.must("publish", err)
 	if len(results) != len(messages) {
-		s.Fatalf("publish of %d messages has %d results", len(messages), len(results))
+		s.Fatalf("a publish of %d messages has %d results, want one for each", len(messages), len(results))
 	}
 	for i, r := range results {
 		s.must("publish", r.Err)
@@ -139,8 +139,8 @@ func (s *scene) sendOver(times, n int) (positions []string) {
 	return positions
 }
 
-// tryPublish publishes a message and returns its result. An error of the call becomes that of the
-// result.
+// tryPublish publishes a message and returns its result. If the call fails, the result has the
+// error of the call.
 func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 	s.Helper()
 	results, err := s.published(m)
@@ -148,7 +148,7 @@ func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 		return duly.PublishResult{Err: err}
 	}
 	if len(results) != 1 {
-		s.Fatalf("publish of one message has %d results", len(results))
+		s.Fatalf("a publish of one message has %d results, want 1", len(results))
 	}
 	return results[0]
 }
@@ -252,7 +252,7 @@ func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (n
 		page, err := list(p)
 		s.must("list of names", err)
 		if len(page.Names) > p.Limit {
-			s.Fatalf("a page with limit %d has %d names", p.Limit, len(page.Names))
+			s.Fatalf("a page with limit %d has %d names, want at most that many", p.Limit, len(page.Names))
 		}
 		names = append(names, page.Names...)
 		if page.Next == "" {
@@ -282,7 +282,7 @@ func (s *scene) readPage(p contract.ReadParams) contract.ReadPage {
 	page, err := s.log().Read(s.ctx, s.topic(), p)
 	s.must("read", err)
 	if page.Next == "" {
-		s.Fatalf("a page of the log has no next")
+		s.Fatalf("a page of the log has no Next, want one")
 	}
 	return page
 }
@@ -429,7 +429,7 @@ func (s *scene) dumpTopic() string {
 		t := s.onTopic(topic)
 		info := t.info()
 		for i := range info.Stats.Floors {
-			info.Stats.Floors[i].Since = time.Time{} // an engine may forget it
+			info.Stats.Floors[i].Since = time.Time{} // an engine may lose this time
 		}
 
 		fmt.Fprintf(&b, "topic %s %+v\n", topic, info)

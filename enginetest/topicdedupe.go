@@ -36,7 +36,7 @@ func dedupeRepeats(s *scene) {
 	s.Advance(2 * time.Millisecond)
 	again := s.publish(a)[0]
 	if again.Position == first.Position {
-		s.Errorf("a message after the window has the position %s of the first", again.Position)
+		s.Errorf("a message after the window has the position %s of the first one, want a new position", again.Position)
 	}
 
 	s.repeats(a, again)

@@ -60,7 +60,8 @@ func delayedOrder(s *scene) {
 		s.publish(duly.Message{Body: fmt.Appendf(nil, "%d-%d", delay, i), Delay: delay * time.Second})
 	}
 
-	// All are due. They enter in the order of their due times, before the next message.
+	// All messages are due. They enter in the order of their due times, and before the next
+	// message.
 	s.Advance(10 * time.Second)
 	s.stepTopic()
 	s.send("last")

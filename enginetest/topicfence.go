@@ -99,9 +99,9 @@ func fenceAfter(s *scene, happen func(g *scene, d duly.Delivery)) {
 	s.topicUnchanged("an old receipt", func() { g.refusesReceipt(d.Receipt) })
 }
 
-// StaleReceipts checks receipts from before an event that public operations can't cause: a flush
-// of the store, a restored backup, or a failover that lost the last writes. No operation may
-// accept them. The event returns the harness of the engine after it. before may be nil. It runs
+// StaleReceipts checks receipts from before an event that public operations can't cause: a flush of
+// the store, a restored backup, or a failover that lost the last writes. No operation may accept
+// these receipts. The event returns the harness of the engine after it. before may be nil. It runs
 // before the message is reserved, so a copy of the store that it makes lacks the delivery.
 func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness),
 	event func(t testing.TB, h *Harness) *Harness) {
@@ -170,7 +170,7 @@ func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts in
 		if len(ds) == 0 {
 			continue
 		}
-		// Give the other consumers a chance to receive a message that is held.
+		// The other consumers get a chance to receive a message that is held.
 		runtime.Gosched()
 		outcomes := make([]duly.SettleRequest, len(ds))
 		for i, d := range ds {
@@ -229,7 +229,7 @@ func fenceCreation(s *scene) {
 	var wg sync.WaitGroup
 	for p := range publishers {
 		wg.Go(func() {
-			// The number of messages is bounded, because the topic keeps them all.
+			// The number of messages is limited, because the topic keeps all of them.
 			for n := range 20 * creations {
 				select {
 				case <-stop:
@@ -240,7 +240,7 @@ func fenceCreation(s *scene) {
 				begun := l.tick()
 				results, err := s.published(messages...)
 				if err != nil {
-					s.Errorf("publish: %v", err)
+					s.Errorf("publish returns %v, want no error", err)
 					return
 				}
 				l.note(results, begun)
@@ -258,7 +258,7 @@ func fenceCreation(s *scene) {
 		g := made{begun: l.tick()}
 		g.group = s.groupFrom(fmt.Sprintf("g%d", i), duly.FromEnd)
 		g.ending = l.tick()
-		// The check acknowledges nothing, and each shard has a part of the bound.
+		// The check acks no message, and each shard has only a part of max_leased.
 		g.group.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 2_000_000}})
 		s.send("between")
 		// Check the groups in sets of 50, because each keeps all of its messages.

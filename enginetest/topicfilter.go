@@ -156,7 +156,7 @@ func maxHeld(s *scene) {
 }
 
 func maxHeldKey(s *scene) {
-	// Only the first message of each key is deliverable. The others block behind it.
+	// Only the first message of each key is deliverable. The other messages are blocked behind it.
 	g := s.ordered("g")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 6}})
 	s.publish(keyed("x", "x1"), keyed("y", "y1"), keyed("y", "y2"), keyed("x", "x2"), keyed("y", "y3"),

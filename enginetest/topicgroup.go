@@ -76,7 +76,7 @@ func groupExists(s *scene) {
 
 func groupFromAhead(s *scene) {
 	p := s.send("a")[0]
-	// A position, a time, a malformed text and a position of another topic.
+	// These are a position, a time, a malformed text and a position of another topic.
 	parts := mustPosition(s, p)
 	parts.Ordinal++
 	for _, from := range []duly.From{
@@ -100,7 +100,7 @@ func mustPosition(s *scene, text string) contract.PositionParts {
 	s.Helper()
 	n, ok := duly.ParseNumber(text)
 	if !ok {
-		s.Fatalf("%q is not a position", text)
+		s.Fatalf("%q must be a position", text)
 	}
 	return contract.PositionPartsOf(n)
 }
@@ -201,7 +201,7 @@ func groupUnknownAmongOthers(s *scene) {
 	s.send("a")
 	s.on("q").push(duly.Job{})
 	s.topicUnchanged("a reserve that names an unknown group", func() {
-		// The other names of the call exist, but nothing may be leased from them.
+		// The other queues of the call exist, but no job may be leased from them.
 		for _, names := range [][]string{{g.queue, "q", "events@other"}, {"events@other", g.queue},
 			{g.queue, "other@g"}} {
 			_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: names, Max: 2})
@@ -239,7 +239,7 @@ func groupSettings(s *scene) {
 	g := s.group("g")
 	s.send("a", "b")
 	a := g.take()
-	// The new settings apply to the message that is in flight too.
+	// The new settings also apply to the message in flight.
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:7s",
 		Lease: time.Minute}})
 	b := g.take()
@@ -255,7 +255,8 @@ func groupSettings(s *scene) {
 	g.nack(a, "no")
 	sameTime(s, "the due time after a nack", g.get(a.ID).Due, s.now().Add(7*time.Second))
 
-	// Fewer tries than the message has failed: the next failure is the last.
+	// The new number of tries is lower than the message's failures, so its next failure is the last
+	// one.
 	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}})
 	g.nack(b, "no")
 	g.is(b.ID, duly.StateDead)

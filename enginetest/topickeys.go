@@ -11,8 +11,8 @@ import (
 // order of the log.
 type keyOrder struct {
 	mu      sync.Mutex
-	running map[string]string // key → the message in flight
-	acked   map[string]string // key → the last acknowledged message
+	running map[string]string // message in flight, by key
+	acked   map[string]string // last acknowledged message, by key
 	faults  []string
 }
 

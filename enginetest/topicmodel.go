@@ -34,8 +34,9 @@ func (s Suite) TopicModel(t *testing.T) {
 	}
 }
 
-// runScripts plays scripts on an engine each, as [Suite.Model] does. It continues for a while if
-// they have not reached every situation by then. It returns the size of the run.
+// runScripts plays each script on a new engine, as [Suite.Model] does. If the scripts have not
+// reached every situation by then, it continues for some time. It returns the number of scripts and
+// operations.
 func (s Suite) runScripts(t *testing.T, generate func(steps int) *rapid.Generator[script], reachedAll func() bool,
 	play func(ctx context.Context, h *Harness, sc script) error) runSize {
 	t.Helper()
@@ -155,7 +156,8 @@ func drawGroup(t *rapid.T) groupSpec {
 	return groupSpec{drawTopic(t), of(t, []int{0, 0, 1})}
 }
 
-// topicScripts generates scripts: an opening and then this number of random operations.
+// topicScripts generates scripts. A script has an opening, followed by the given number of random
+// operations.
 func topicScripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, topicOpenings)
@@ -246,7 +248,7 @@ var (
 func drawPublish(t *rapid.T) operation {
 	drawn := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")
 	var messages []messageSpec
-	// Append all messages of a topic at the place of its first.
+	// Append all messages of a topic at the place of its first message.
 	for _, first := range drawn {
 		if slices.ContainsFunc(messages, func(m messageSpec) bool { return m.At == first.At }) {
 			continue
@@ -292,7 +294,7 @@ func drawTopicReserve(t *rapid.T) operation {
 type fromSpec struct {
 	Kind contract.FromKind
 	Back int           // counted back from the last position
-	Ago  time.Duration // how long ago a time is
+	Ago  time.Duration // how long ago the time is
 }
 
 func drawFrom(t *rapid.T) fromSpec {

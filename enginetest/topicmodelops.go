@@ -27,7 +27,7 @@ func (spec messageSpec) message() duly.Message {
 	m := duly.Message{Namespace: ref.Namespace, Topic: ref.Name, Key: spec.Key, ID: spec.ID, Body: []byte(spec.Body),
 		Delay: spec.Delay}
 	if m.Delay > 0 && m.ID == "" {
-		m.ID = "c" // otherwise each side would make a different one
+		m.ID = "c" // without it, each side would create a different ID
 	}
 	if spec.Header != "" {
 		m.Headers = map[string]string{"H": spec.Header}
@@ -70,7 +70,7 @@ func (p *pair) found(n duly.Position) {
 	}
 }
 
-// position returns the n-th position before the last one.
+// position returns the position n places before the last one.
 func (p *pair) position(back int) duly.Position {
 	// Before the first message there is a position that does not exist.
 	if len(p.positions) == 0 {
@@ -137,8 +137,9 @@ func (o topicReserveOp) play(p *pair) {
 	}
 }
 
-// topicClockOp advances or sets the clock and then steps the topics. Positions contain the time,
-// and a bound may delete messages that later operations would find.
+// topicClockOp advances or sets the clock and then steps the topics. The steps are needed because
+// positions contain the time, and because a limit may delete messages that later operations would
+// find.
 type topicClockOp struct {
 	By  time.Duration
 	Set bool
@@ -198,7 +199,7 @@ type createGroupOp struct {
 }
 
 func (o createGroupOp) play(p *pair) {
-	p.stepTopic(o.At.Topic.ref()) // a trimmed message changes where the group starts
+	p.stepTopic(o.At.Topic.ref()) // steps first, because a trimmed message changes where the group starts
 	from := o.From.from(p)
 	p.both("create group", func(s side) (string, error) {
 		existed, err := topicsOf(s, o.At.ref()).CreateGroup(p.ctx, o.At.ref(), from)
@@ -252,7 +253,7 @@ func (o configureTopicOp) play(p *pair) {
 	p.both("configure topic", func(s side) (string, error) {
 		return "", topicsOf(s, o.At.ref()).ConfigureTopic(p.ctx, o.At.ref(), o.Patch)
 	})
-	p.stepTopic(o.At.ref()) // a lower bound deletes messages
+	p.stepTopic(o.At.ref()) // steps first, because a lower limit deletes messages
 }
 
 // topicJobOp is an operation on one message of a group.
@@ -264,7 +265,8 @@ type topicJobOp struct {
 
 func (o topicJobOp) play(p *pair) {
 	id, ref := p.position(o.Back).String(), o.At.ref()
-	p.stepTopic(o.At.Topic.ref()) // trim first, because trimmed messages are not beyond the cursor
+	// Steps first, because a trimmed message no longer counts as beyond the cursor.
+	p.stepTopic(o.At.Topic.ref())
 	switch o.Do {
 	case "delete":
 		p.both("delete "+id, func(s side) (string, error) { return "", s.in("").Delete(p.ctx, ref, id) })
@@ -414,11 +416,11 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 	p.both("topic "+at.Name, func(s side) (string, error) {
 		info, err := topicsOf(s, at).Topic(p.ctx, at)
 		st := &info.Stats
-		st.Bytes = 0 // engines estimate bytes differently
+		st.Bytes = 0 // ignored, because engines estimate bytes differently
 		// Compare the sum of trimmed and dropped messages.
 		dropped = append(dropped, st.Dropped)
 		st.Trimmed, st.Dropped = st.Trimmed+st.Dropped, 0
-		// Engines may differ in when they notice a floor.
+		// Engines may differ in the time at which they notice a floor.
 		for i := range st.Floors {
 			st.Floors[i].Since = time.Time{}
 		}

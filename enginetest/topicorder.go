@@ -55,7 +55,7 @@ func orderKept(s *scene) {
 	g := s.ordered("g")
 	s.publish(keyed("x", "x1"), keyed("x", "x2"))
 	d := g.delivers("x1")[0]
-	// None of these ends the message, so its key stays busy.
+	// None of these calls ends the message, so its key stays busy.
 	g.nack(d, "no")
 	g.delivers()
 	s.Advance(time.Minute)
@@ -83,7 +83,7 @@ func orderFreed(s *scene) {
 			g.nack(d, "no")
 			g.must("delete", g.Engine.Delete(g.ctx, g.ref(), d.ID))
 		},
-		func(g *scene, d duly.Delivery) { // the bound drops the message
+		func(g *scene, d duly.Delivery) { // the limit drops the message
 			g.configureTopic(duly.TopicConfig{MaxCount: 1, Overflow: duly.OverflowDrop})
 			g.stepTopic()
 		},
@@ -121,7 +121,7 @@ func orderChanged(s *scene) {
 	s.publish(keyed("x", "x1"), keyed("x", "x2"), keyed("x", "x3"))
 	toKey := duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}
 	d := g.take()
-	// The message is leased, then delayed, then ready. It is held in each case.
+	// The message is leased, then delayed, then ready. The group holds it in each case.
 	for _, hold := range []func(){
 		func() {}, func() { g.snooze(d, time.Hour) }, func() { s.Advance(time.Hour); d = g.take(); g.release(d) },
 	} {
@@ -135,7 +135,7 @@ func orderChanged(s *scene) {
 	g.configure(toKey)
 	same(s, "the order", g.config().Group.Order, duly.OrderKeys)
 	g.delivers("x2")
-	g.configure(toKey) // no change
+	g.configure(toKey) // this changes nothing
 }
 
 func orderToNone(s *scene) {
@@ -155,14 +155,14 @@ func orderNone(s *scene) {
 	g := s.group("g")
 	s.publish(keyed("x", "x1"), keyed("x", "x2"), keyed("x", "x3"))
 	ds := g.delivers("x1", "x2", "x3")
-	// The messages of one key end in any order.
+	// The messages of one key may end in any order.
 	g.ack(ds[2])
 	g.nack(ds[0], "no")
 	s.publish(keyed("x", "x4"))
 	g.delivers("x4")
 }
 
-// orderLookAhead publishes more messages of one busy key than one step skips, and then one of
+// orderLookAhead publishes more messages of one busy key than one step skips, and then a message of
 // another key.
 func orderLookAhead(s *scene) {
 	g := s.ordered("g")

@@ -88,7 +88,7 @@ func publishCreatesTopic(s *scene) {
 		return
 	}
 
-	// A namespace that has only topics is listed too.
+	// A namespace that has only topics is also listed.
 	s.in("elsewhere").send("a")
 	page, err := s.Registry.Namespaces(s.ctx, duly.PageParams{})
 	s.must("namespaces", err)
@@ -170,7 +170,7 @@ func publishClockBack(s *scene) {
 	s.group("g")
 	before := s.publish(messagesOf("a")...)[0].Position
 	start := s.now()
-	// Each step is relative to the one before.
+	// Each step of the clock is relative to the one before.
 	for _, step := range []time.Duration{-time.Hour, time.Second, 2 * time.Hour, -3 * time.Hour, -time.Hour} {
 		s.Clock.Step(step)
 		after := s.publish(messagesOf("x")...)[0].Position
@@ -207,7 +207,7 @@ func publishNamespaces(s *scene) {
 	pa := a.send("x")[0]
 	pb := b.send("y")[0]
 	if pa == pb {
-		s.Errorf("topics of two namespaces have the position %s", pa)
+		s.Errorf("topics of two namespaces have the same position %s, want different ones", pa)
 	}
 	a.logged("x")
 	b.logged("y")
@@ -332,7 +332,7 @@ func publishConfigured(s *scene) {
 	s.configureTopic(full)
 	full.Shards = 1
 	same(s, "the configuration", s.info().Config, full)
-	// Fields that are not set stay as they are.
+	// Fields that are not set do not change.
 	s.configureTopic(duly.TopicConfig{MaxAge: duly.None, Dedupe: 24 * time.Hour})
 	full.MaxAge, full.Dedupe = duly.None, 24*time.Hour
 	same(s, "the configuration", s.info().Config, full)

@@ -159,7 +159,7 @@ func readBeyond(s *scene) {
 	_, err := s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
 	s.refused("a read from beyond the end", err, duly.CodeConflict)
 	if err != nil && !strings.Contains(err.Error(), "the log ends at "+last) {
-		s.Errorf("error %q does not contain the end of the log", err)
+		s.Errorf("error %q must contain the position of the end of the log", err)
 	}
 	s.send("b")
 	_, err = s.log().Read(s.ctx, s.topic(), contract.ReadParams{From: from})
@@ -186,7 +186,7 @@ func readRegrown(s *scene) {
 	must("beyond the end")
 	s.send("2")
 	must("that another message has now")
-	s.send("3", "4") // the old positions are within the new log now
+	s.send("3", "4") // the new log has the ordinals of the old positions now
 	must("in the log")
 
 	page = s.readPage(contract.ReadParams{Limit: 2})

@@ -150,7 +150,7 @@ func topicReserveHalf(s *scene) {
 		{3, 0, 3, "r0 r1 r2"}, {2, 2, 1, "r0"},
 	} {
 		s.send(numberedBodies("r", c.ready)...)
-		// Make the first messages ready by a release. The new ones stay beyond the cursor.
+		// Make the first messages ready by a release. The new messages stay beyond the cursor.
 		for _, d := range g.takeAll() {
 			g.release(d)
 		}
@@ -220,7 +220,7 @@ func topicReserveOnce(s *scene) {
 	for range consumers {
 		for _, id := range <-taken {
 			if seen[id] {
-				s.Errorf("message %s was delivered twice", id)
+				s.Errorf("message %s was delivered twice, want once", id)
 			}
 			seen[id] = true
 		}
@@ -248,7 +248,7 @@ func topicReservePoison(s *scene) {
 	for _, d := range ds {
 		g.release(d)
 	}
-	g.stall(ds[0]) // this lease was released, so only the poison message stalls again
+	g.stall(ds[0]) // this lease was released, so only the message that crashes its consumer stalls again
 	s.sameIDs("the call after another stall", bodiesOf(g.reserve(10)), []string{"p"})
 }
 
@@ -307,7 +307,7 @@ func (s *scene) listWithBodies(state duly.State) []duly.JobInfo {
 }
 
 // topicWaiters starts three waiters in each of two groups and publishes one message. Each waiter
-// that wakes reserves it, because otherwise the ready message would wake others.
+// that wakes reserves it, because otherwise the ready message would wake further waiters.
 func topicWaiters(s *scene) {
 	g, h := s.group("g"), s.group("h")
 	woken := make(chan string, 6)

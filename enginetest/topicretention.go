@@ -41,10 +41,10 @@ func retainNeeded(s *scene) {
 	gs := g.delivers("a", "b", "c")
 	g.ackAll(gs[:2])
 	s.stepTopic()
-	s.logged("a", "b", "c") // all are beyond the cursor of h
+	s.logged("a", "b", "c") // all messages are beyond the cursor of h
 	hs := h.delivers("a", "b", "c")
 	s.stepTopic()
-	s.logged("a", "b", "c") // h holds all of them
+	s.logged("a", "b", "c") // h holds all messages
 	h.ack(hs[1])
 	s.stepTopic()
 	s.logged("a", "b", "c") // messages are deleted from the front only
@@ -52,7 +52,8 @@ func retainNeeded(s *scene) {
 	s.stepTopic()
 	s.logged("c")
 
-	// A dead message is a copy, so h needs nothing. The snoozed message is still held by g.
+	// A dead message is a copy, so h needs no message of the log. g still holds the snoozed
+	// message.
 	h.bury(hs[2], "no")
 	g.snooze(gs[2], time.Hour)
 	s.stepTopic()
@@ -70,7 +71,7 @@ func retainNeeded(s *scene) {
 
 func retainWithoutGroups(s *scene) {
 	s.send("a", "b")
-	// However old the messages are, a later group can still read them.
+	// A later group can read the messages, however old they are.
 	s.Advance(1000 * time.Hour)
 	s.stepTopic()
 	s.logged("a", "b")
@@ -91,7 +92,8 @@ func retainKeep(s *scene) {
 	s.stepTopic()
 	s.logged("a", "b")
 
-	// A later group can read messages that are kept. It does not extend the time.
+	// A later group can read messages that are kept. The group does not extend the time for which
+	// they are kept.
 	s.group("late").ackAll(s.on("events@late").delivers("a", "b"))
 	s.Advance(30 * time.Minute)
 	s.stepTopic()
@@ -111,7 +113,7 @@ func retainKeepClock(s *scene) {
 	s.Clock.Step(time.Hour)
 	s.send("a")
 	s.Clock.Step(-time.Hour)
-	// The message entered at a time that is ahead of the clock now.
+	// The entry time of the message is ahead of the clock now.
 	g.ackAll(g.delivers("a"))
 	s.Advance(90 * time.Minute)
 	s.stepTopic()
@@ -136,7 +138,7 @@ func retainSteps(s *scene) {
 	for range calls {
 		s.publish(make([]duly.Message, duly.MaxBatch)...)
 	}
-	// The group starts at the end, so it needs none of the messages.
+	// The group starts at the end, so it needs no message.
 	g := s.groupFrom("g", duly.FromEnd)
 	for range 100 {
 		before := s.info().Stats.Trimmed
@@ -263,7 +265,7 @@ func retainRoom(s *scene) {
 		s.Quiet()
 		s.send("c")
 		s.Quiet()
-		// A waiter that was not woken would time out now.
+		// A waiter that was not woken would time out at this time.
 		s.Advance(time.Second)
 		same(s, limit+": a waiter after the drop", <-woken, true)
 		g.delivers("b")
@@ -290,14 +292,14 @@ func retainDropMany(s *scene) {
 
 func retainUnneeded(s *scene) {
 	s.configureTopic(duly.TopicConfig{MaxCount: 2, Keep: time.Hour})
-	s.send("a", "b", "c") // without a group no message is needed
+	s.send("a", "b", "c") // without a group, no message is needed
 	s.logged("b", "c")
 
 	g := s.group("g")
 	s.refused("a message beyond the bound", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
 	g.ackAll(g.delivers("b", "c"))
-	s.logged("b", "c") // no group needs them, but they are kept
-	// The bound deletes a kept message before it refuses a new one.
+	s.logged("b", "c") // no group needs these messages, but they are kept
+	// The limit deletes a kept message before it refuses a new one.
 	s.send("d")
 	s.logged("c", "d")
 	st := s.info().Stats
@@ -355,7 +357,8 @@ func retainLowered(s *scene) {
 	s.send("a", "b", "c", "d")
 	s.configureTopic(duly.TopicConfig{MaxCount: 2})
 	s.stepTopic()
-	s.logged("a", "b", "c", "d") // needed, and the topic refuses instead of dropping
+	// The messages are needed, and the topic refuses new ones instead of dropping these.
+	s.logged("a", "b", "c", "d")
 
 	s.configureTopic(duly.TopicConfig{Overflow: duly.OverflowDrop})
 	s.stepTopic()
@@ -423,7 +426,7 @@ func retainIdle(s *scene) {
 	g.balanced()
 	h.ackAll(h.delivers("d"))
 	s.stepTopic()
-	s.logged("d") // the group holds messages again
+	s.logged("d") // now the group holds messages again
 }
 
 func retainBusy(s *scene) {
@@ -431,7 +434,7 @@ func retainBusy(s *scene) {
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour}})
 	for range 5 {
 		s.Advance(50 * time.Minute)
-		g.delivers() // a call without a result counts too
+		g.delivers() // a call without a result also counts as a call
 	}
 	s.send("a")
 	s.stepTopic()
@@ -461,7 +464,7 @@ func retainFloor(s *scene) {
 		s.Errorf("the group is at the floor since %s, want %s", f.Since, start)
 	}
 
-	// Now the other group is behind.
+	// Now the other group needs the oldest message.
 	g.ackAll(g.reserve(4))
 	s.stepTopic()
 	f = s.info().Stats.Floors[0]

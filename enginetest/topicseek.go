@@ -52,7 +52,7 @@ func seekEnd(s *scene) {
 	g := s.group("g")
 	s.send("a", "b", "c", "d")
 	g.ack(g.take())
-	g.take() // in flight during the seek
+	g.take() // this message is in flight during the Seek
 	g.seeks(duly.FromEnd, contract.SeekResult{Skipped: 3})
 	g.delivers()
 	same(s, "skipped", g.groupStats().Skipped, 3)
@@ -97,7 +97,8 @@ func seekGivesUp(s *scene) {
 	g.release(ds[2])
 	leased := g.reserve(1)[0]
 	g.sizes(duly.Sizes{Dead: 1, Leased: 1, Blocked: 1, Delayed: 1, Ready: 1})
-	// The dead message stays. The others are delivered again, as if for the first time.
+	// The dead message does not change. The other messages are delivered again, as if for the first
+	// time.
 	g.seeks(duly.From(leased.ID), contract.SeekResult{Skipped: 4, Replayed: 4})
 	s.topicUnchanged("a receipt of before a seek", func() { g.refusesReceipt(leased.Receipt) })
 
@@ -114,7 +115,8 @@ func seekClipped(s *scene) {
 	g := s.group("g")
 	first := s.send("a")[0]
 	moment := s.now()
-	g.seeks(duly.FromTime(moment.Add(-time.Hour)), contract.SeekResult{}) // nothing was deleted, so nothing is clipped
+	// No message was deleted, so the position is not clipped.
+	g.seeks(duly.FromTime(moment.Add(-time.Hour)), contract.SeekResult{})
 	s.Advance(time.Second)
 	s.send("b")
 	g.ackAll(g.delivers("a", "b"))
@@ -172,7 +174,7 @@ func seekClockSteps(s *scene) {
 	s.send("b")
 	s.Clock.Step(-time.Hour)
 	s.Advance(time.Minute)
-	s.send("c") // enters at the time of b, because entry times never go back
+	s.send("c") // the message enters at the time of b, because entry times never go back
 	s.Clock.Step(time.Hour)
 	s.send("d")
 
@@ -190,7 +192,7 @@ func seekOverDead(s *scene) {
 	id := s.send("a")[0]
 	g.bury(g.take(), "first")
 	g.seeks(duly.FromStart, contract.SeekResult{Replayed: 1})
-	// The message is both dead and beyond the cursor. Requeuing it would deliver it twice.
+	// The message is dead and also beyond the cursor. Requeuing it would deliver it twice.
 	s.refused("requeue of the copy of a message beyond the cursor", g.requeue(id).Err, duly.CodeConflict)
 	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 2})
 	s.must("requeue the oldest", err)

@@ -33,7 +33,7 @@ func topicAck(s *scene) {
 	g.ack(ds[0])
 	g.gone(ds[0].ID)
 	g.is(ds[1].ID, duly.StateLeased)
-	// The other group still receives both.
+	// The other group still receives both messages.
 	h.delivers("a", "b")
 	g.sizes(duly.Sizes{Leased: 1})
 	same(s, "acked", g.stats().Counters.Acked, 1)
@@ -78,7 +78,7 @@ func topicWaits(s *scene) {
 
 	s.Advance(time.Minute)
 	g.step()
-	g.delivers("nacked", "released", "stalled") // the leases of the last two have ended again
+	g.delivers("nacked", "released", "stalled") // the leases of the last two messages have ended again
 
 	// All leases end.
 	s.Advance(time.Hour)
@@ -97,7 +97,8 @@ func topicReleasedBack(s *scene) {
 	s.send("a")
 	s.Clock.Step(-time.Hour)
 	d := g.take()
-	sameTime(s, "now of the delivery", d.Now, entered) // so that the message's age is not negative
+	// The later time, so that the message's age is not negative.
+	sameTime(s, "now of the delivery", d.Now, entered)
 	sameTime(s, "the lease end", d.LeaseEnd, s.now().Add(duly.DefaultLease))
 
 	g.release(d)
@@ -167,7 +168,7 @@ func topicTokens(s *scene) {
 	for range 10 {
 		p := g.parts(d)
 		if seen[p.Delivery] {
-			s.Errorf("two deliveries have the token %d", p.Delivery)
+			s.Errorf("two deliveries have the token %d, want different tokens", p.Delivery)
 		}
 
 		seen[p.Delivery] = true
@@ -197,7 +198,7 @@ func topicDeadCopy(s *scene) {
 	s.Advance(time.Second)
 	g.bury(g.take(), "broken")
 	s.stepTopic()
-	s.logged() // no group needs the message in the log
+	s.logged() // no group needs the message in the log any more
 	s.Advance(time.Hour)
 
 	info := g.get(r.Position.String())
@@ -242,7 +243,7 @@ func topicRequeued(s *scene) {
 	}
 
 	h.ackAll(h.delivers("a", "b"))
-	// The messages are trimmed from the log, so the group's copies are the only ones.
+	// The messages were trimmed from the log, so only the group's copies are left.
 	s.stepTopic()
 	dead := idsOf(g.list(duly.StateDead))
 	r := g.requeue(dead[0])

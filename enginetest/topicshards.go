@@ -67,7 +67,7 @@ func topicShardsNumber(s *scene) {
 	s.names("512 shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 512}), duly.CodeInvalid,
 		"shards")
 	if !s.Sharded {
-		// An engine with one shard accepts only one.
+		// An engine with one shard accepts only one shard.
 		s.refused("two shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}),
 			duly.CodeUnsupported)
 		s.sameIDs("the topics", s.topics(), nil)
@@ -101,18 +101,18 @@ func topicShardsAny(s *scene) {
 	seen := map[int]bool{}
 	for i := range 200 {
 		messages := messagesOf("a", "b", "c")
-		// A message with a key goes to its shard. It does not affect the others.
+		// A message with a key goes to the shard of its key. It does not affect the other messages.
 		messages = slices.Insert(messages, 1, keyed(keyOf(i%manyShards), "k"))
 		results := s.publish(messages...)
 		first, second, third := contract.PositionPartsOf(results[0].Position), contract.PositionPartsOf(results[2].Position),
 			contract.PositionPartsOf(results[3].Position)
 
 		if first.Shard != second.Shard || second.Shard != third.Shard {
-			s.Errorf("messages of one call without keys went to the shards %d, %d and %d", first.Shard, second.Shard,
+			s.Errorf("messages of one call without keys went to the shards %d, %d and %d, want one shard", first.Shard, second.Shard,
 				third.Shard)
 		}
 		same(s, "the ordinal of the last of a block", third.Ordinal, second.Ordinal+1)
-		// The shard is random, so two different ones suffice.
+		// The shard is random, so two different shards are enough.
 		if seen[first.Shard] = true; len(seen) > 1 && i > 20 {
 			return
 		}
@@ -180,8 +180,10 @@ func topicShardsDelayed(s *scene) {
 }
 
 func topicShardsFull(s *scene) {
-	s.overTopic(duly.TopicConfig{MaxCount: manyShards + 1}) // two messages in the first shard, one in the others
-	s.group("g")                                            // needs all messages, so none can be dropped
+	// Two messages in the first shard, and one in each of the others.
+	s.overTopic(duly.TopicConfig{MaxCount: manyShards + 1})
+	// The group needs all messages, so none can be dropped.
+	s.group("g")
 	var messages []duly.Message
 	for range 2 {
 		for shard := range manyShards {
@@ -220,7 +222,7 @@ func topicShardsReserve(s *scene) {
 			s.Errorf("shard %d delivered %s after %s", shard, d.ID, last[shard])
 		}
 		last[shard] = d.ID
-		// Collapse the messages of one shard into one turn.
+		// Count consecutive messages of one shard as one turn.
 		if n := len(turns); n == 0 || turns[n-1] != shard {
 			turns = append(turns, shard)
 		}
@@ -237,14 +239,14 @@ func topicShardsReserve(s *scene) {
 		g.release(d)
 	}
 
-	// The start is random, so two different ones suffice.
+	// The start is random, so two different shards are enough.
 	begins := map[int]bool{}
 	for range 20 * manyShards {
 		if begins[g.shardOf(g.take())] = true; len(begins) > 1 {
 			return
 		}
 	}
-	s.Errorf("all calls began at shard %v", begins)
+	s.Errorf("all calls began at shard %v, want different shards", begins)
 }
 
 func topicShardsMaxHeld(s *scene) {
@@ -309,7 +311,7 @@ func topicShardsRead(s *scene) {
 	}
 	s.sameIDs("the messages behind the end", got, more)
 
-	// Read from a position. Its own shard begins there, the others at its entry time.
+	// Reads from a position. The position's shard begins there, the other shards at its entry time.
 	got = got[:0]
 	for _, e := range s.readAll(duly.From(want[3*manyShards])) {
 		got = append(got, string(e.Body))
@@ -331,7 +333,8 @@ func topicShardsSeek(s *scene) {
 	extra := s.publish(keyed(keyOf(3), "extra"), keyed(keyOf(3), "last"))[1].Position
 
 	g.ackAll(g.takeAll())
-	// The message's shard continues at its position. The others begin at its time.
+	// The shard of the message continues at the message's position. The other shards begin at its
+	// time.
 	r := g.seek(duly.From(rounds[2][5]))
 	same(s, "the result", r, contract.SeekResult{Replayed: 2*manyShards + 2})
 	bodies := bodiesOf(g.takeAll())

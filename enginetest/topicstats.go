@@ -59,7 +59,7 @@ func groupCounts(s *scene) {
 		s.publish(withHeaders(body, "a", "yes"), withHeaders("no", "a", "no"))
 	}
 
-	// Each message ends in another way. Half of the published messages do not match the filter.
+	// Each message ends in a different way. Half of the published messages do not match the filter.
 	ds := g.delivers(bodies...)
 	g.ack(ds[0])
 	g.nack(ds[1], "no")
@@ -100,7 +100,7 @@ func topicCounts(s *scene) {
 	results := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b"}, duly.Message{ID: "c", Delay: time.Minute},
 		duly.Message{ID: "d", Delay: time.Hour})
 	s.repeats(duly.Message{ID: "a"}, results[0])
-	// One message is delayed, one canceled.
+	// One message is delayed, and one is canceled.
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "c"))
 
 	st := s.info().Stats
@@ -110,7 +110,7 @@ func topicCounts(s *scene) {
 	same(s, "delayed", st.Delayed, 1)
 	sameTime(s, "the next due time", st.NextDue, s.now().Add(time.Hour))
 
-	// The acknowledged message is trimmed, the other exceeds the age.
+	// The acknowledged message is trimmed, and the other one exceeds the age.
 	g.ack(g.take())
 	s.Advance(time.Hour + time.Millisecond)
 	s.stepTopic()
@@ -160,7 +160,7 @@ func groupLists(s *scene) {
 	)
 
 	ds := g.delivers("0", "1", "2", "7", "8", "9", "10", "11", "12")
-	// Move the messages into several states, in another order than the lists have.
+	// The messages move into several states, in a different order than the lists have.
 	s.must("extend", g.extend(ds[0].Receipt, time.Hour))
 	g.snooze(ds[3], 2*time.Minute)
 	g.snooze(ds[4], time.Minute)

@@ -93,7 +93,7 @@ func ttlHead(s *scene) {
 	s.pushAll(duly.Job{ID: "a", TTL: time.Minute, OrderKey: "k"}, duly.Job{ID: "b", TTL: time.Minute, OrderKey: "k"},
 		duly.Job{ID: "c", OrderKey: "k"}, duly.Job{ID: "d", OrderKey: "k"})
 	s.Advance(time.Minute + time.Millisecond)
-	// The first two have expired, so the third gets the key.
+	// The first two jobs have expired, so the third one gets the key.
 	s.takes("c")
 	s.is("d", duly.StateBlocked)
 	s.counted(duly.Counters{Pushed: 4, Delivered: 1, Expired: 2})

@@ -49,12 +49,12 @@ func updateFields(s *scene) {
 	same(s, "size", j.Size, 3)
 	if j.Priority != 7 || j.Tries != 3 || j.MaxStalls != 4 || j.Backoff != "fixed:5s" || j.Lease != time.Minute ||
 		j.Retain != 2*time.Hour {
-		s.Errorf("the job is %+v", j.Job)
+		s.Errorf("the job is %+v, want the fields of the update", j.Job)
 	}
 	same(s, "order key", j.OrderKey, "k")
 	same(s, "merge key", j.Merge.Key, "m")
 
-	// Empty values and None remove what the fields held.
+	// Empty values and None remove the old values of the fields.
 	s.must("update to none", s.update("x", duly.Update{
 		Priority: ptr(0), Body: []byte{}, Headers: map[string]string{}, MaxStalls: duly.None, TTL: duly.None,
 		Retain: duly.None,
@@ -63,7 +63,7 @@ func updateFields(s *scene) {
 	s.sameContent("the emptied job", j.Job, duly.Job{})
 	sameTime(s, "expiry", j.ExpiresAt, time.Time{})
 	if j.Priority != 0 || j.MaxStalls != duly.None || j.TTL != duly.None || j.Retain != duly.None {
-		s.Errorf("the job is %+v", j.Job)
+		s.Errorf("the job is %+v, want the fields removed", j.Job)
 	}
 
 	due := s.now().Add(time.Hour)
@@ -172,7 +172,7 @@ func updateAtomic(s *scene) {
 	s.unchanged("a bad update", func() {
 		for _, u := range bad {
 			if err := s.update("x", u); err == nil {
-				s.Error("a bad update succeeded")
+				s.Error("an invalid update succeeded, want an error")
 			}
 		}
 	})
@@ -186,7 +186,7 @@ func updateKeepsFailures(s *scene) {
 	s.counts(d, 2, 1, 0)
 	same(s, "the body", string(d.Body), "new")
 	s.release(d)
-	// The job has failed once, so the next failure is its last.
+	// The job has failed once, so with the new number of tries its next failure is the last one.
 	s.must("update", s.update("x", duly.Update{Tries: 2}))
 	s.nack(s.take(), "no")
 	s.is("x", duly.StateDead)
@@ -227,7 +227,7 @@ func updatePriority(s *scene) {
 func updatePastDue(s *scene) {
 	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b", Delay: time.Hour})
 	s.Advance(time.Minute)
-	// A due time in the past does not move the job ahead of the other.
+	// A due time in the past does not move the job ahead of the other job.
 	s.must("update", s.update("b", duly.Update{Due: s.now().Add(-time.Hour)}))
 	sameTime(s, "due", s.get("b").Due, s.now())
 	s.takes("a", "b")

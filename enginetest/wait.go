@@ -49,7 +49,7 @@ func waitReady(s *scene) {
 	s.take()
 	s.push(duly.Job{})
 	s.wait().woke("another job is ready")
-	// The waiter that was woken may have stopped, so the job is offered again.
+	// The woken waiter may have stopped, so the job is offered to another one.
 	again := s.wait()
 	s.Advance(5 * time.Second)
 	again.woke("no worker has reserved the job")
@@ -112,7 +112,7 @@ func waitDue(s *scene) {
 func waitEarlierPush(s *scene) {
 	s.push(duly.Job{ID: "late", Delay: 5 * time.Minute})
 	w := s.wait()
-	// The waiter has to replace its timer by an earlier one.
+	// The waiter must replace its timer with an earlier one.
 	s.push(duly.Job{ID: "early", Delay: time.Minute})
 	s.Advance(time.Minute - time.Millisecond)
 	w.sleeps("the earlier job is due in a millisecond")

@@ -61,7 +61,7 @@ func waitOnePerDue(s *scene) {
 	s.Advance(time.Minute)
 	s.awake(ws, 3, "two more are due")
 	s.takeAll()
-	// Ready jobs that are taken must not wake others.
+	// Ready jobs that are reserved must not wake further waiters.
 	s.Advance(time.Second)
 	s.awake(ws, 3, "everything was taken")
 }
@@ -101,7 +101,7 @@ func waitPass(s *scene) {
 	if !ok {
 		return
 	}
-	// Neither a waiter nor the queue exists, which is no error.
+	// Neither a waiter nor the queue exists, and Pass must return no error.
 	p.Pass(s.ctx, s.namespace, []string{s.queue})
 	ws := s.crowd(4)
 	s.push(duly.Job{ID: "x"})
@@ -134,7 +134,7 @@ func waitCrowd(s *scene) {
 	s.awake(ws, 1, "one job was pushed")
 	s.takeAll()
 	jobs := numbered(100, "j")
-	// One waiter per job wakes, not more.
+	// One waiter per job wakes, and not more.
 	s.pushAll(jobs...)
 	s.awake(ws, 101, "a hundred more were pushed")
 	same(s, "the jobs taken", len(s.takeAll()), 100)

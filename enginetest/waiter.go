@@ -60,7 +60,7 @@ func (w *waiter) returned() bool {
 func (w *waiter) woke(why string) {
 	w.s.Helper()
 
-	// The engine may wake the waiter on another goroutine.
+	// The engine may wake the waiter on another goroutine, so the test lets it finish.
 	w.s.Quiet()
 	if !w.returned() {
 		w.cancel()

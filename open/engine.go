@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// The variables for a server. tokenVariable has the token of a URL without one, and the
-// others name files for https.
+// The variables for a server. tokenVariable is the variable with the token, for a URL without a
+// token, and the others name files for https.
 const (
 	tokenVariable = "DULY_TOKEN"
 	caVariable    = "DULY_CA"
@@ -34,7 +34,7 @@ func Engine(ctx context.Context, url string, opts ...Option) (contract.Engine, e
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return nil, contract.Invalid("url", "names no engine; write %s", forms)
+		return nil, contract.Invalid("url", "names no known engine; write %s", forms)
 	case scheme == "sqlite":
 		return openFile(ctx, url, &o)
 	case isRedis(scheme):
@@ -51,7 +51,7 @@ func CheckStore(url string) (err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return contract.Invalid("url", "names no engine; write %s", storeForms)
+		return contract.Invalid("url", "names no engine with a store; write %s", storeForms)
 	case scheme == "sqlite":
 		_, err = sqliteengine.ParseURL(url)
 	case isRedis(scheme):
@@ -65,7 +65,7 @@ func CheckStore(url string) (err error) {
 }
 
 func unknownScheme(scheme, forms string) error {
-	return contract.Invalid("url", "begins with %s, which is no engine; write %s", quoteScheme(scheme), forms)
+	return contract.Invalid("url", "begins with %s, which is not an engine; write %s", quoteScheme(scheme), forms)
 }
 
 // The forms of a URL, for errors: of a store, and of any engine.
@@ -102,14 +102,14 @@ func openServer(ctx context.Context, url string, o *options) (contract.Engine, e
 
 	e, err := httpengine.Open(ctx, httpengine.Config{URL: url, Token: os.Getenv(tokenVariable), TLS: config})
 	if err != nil {
-		// Returning e would make an interface that is not nil.
+		// Returning e would return an interface that is not nil.
 		return nil, err
 	}
 	return e, nil
 }
 
-// quoteScheme quotes a scheme for an error. A scheme that is longer than any known one may
-// be a secret in the wrong place, and is left out.
+// quoteScheme quotes a scheme for an error. A scheme that is longer than any known one may be a
+// secret that was given by mistake, so it is left out.
 func quoteScheme(scheme string) string {
 	const longest, longestOfRedis = 12, 16
 	if len(scheme) > longestOfRedis || len(scheme) > longest && !strings.HasPrefix(scheme, "redis") {

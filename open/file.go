@@ -33,7 +33,7 @@ func openFile(ctx context.Context, url string, o *options) (contract.Engine, err
 
 	e, err := sqliteengine.Open(ctx, c)
 	if err != nil {
-		// Returning e would make an interface that is not nil.
+		// Returning e would return an interface that is not nil.
 		return nil, err
 	}
 	return e, nil

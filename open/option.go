@@ -24,10 +24,9 @@ func Log(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 // sqlite: file. See sqliteengine.Config.
 func Gather() Option { return func(o *options) { o.gather = true } }
 
-// Observe sets a function that is called after every round trip of an engine to its store.
-// It gets the engine ("redis" or "sqlite"), the call, and how long the answer took. See
-// redisengine.Config and sqliteengine.Config. Calls to a server are not observed. The
-// function must be quick. It may be nil.
+// Observe sets a function that is called after every round trip of an engine to its store. It gets
+// the engine ("redis" or "sqlite"), the call, and how long the answer took. See redisengine.Config
+// and sqliteengine.Config. Calls to a server are not observed. f must be quick. It may be nil.
 func Observe(observe func(engine, call string, took time.Duration)) Option {
 	return func(o *options) { o.observe = observe }
 }

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// hidden replaces a secret.
+// hidden replaces a secret in printed texts.
 const hidden = "***"
 
-// secretOptions are the ends of the names of options whose values are secrets, in any case.
+// secretOptions are the endings of the names of options whose values are secrets, in lower or upper
+// case.
 var secretOptions = []string{"token", "password", "passwd", "secret", "key"}
 
-// Redact returns an engine's URL without secrets: "***" replaces the user information
-// before the host's "@", and the value of every option with the name of a secret. A text
-// that is no URL loses the same parts, so that a mistyped URL shows no token either. If the
-// options of a URL have an "@", they may be the end of a password, and only the scheme is
-// left.
+// Redact returns an engine's URL without secrets: "***" replaces the user information before the
+// host's "@", and the value of every option with the name of a secret. In a text that is not a URL,
+// the same parts are replaced, so that a mistyped URL shows no token either. If the options of a
+// URL contain an "@", they may be the end of a password. In that case only the scheme is left.
 func Redact(text string) string {
 	scheme, rest, found := strings.Cut(text, ":")
 	if !found {
@@ -40,8 +40,8 @@ func Redact(text string) string {
 	return scheme + ":" + path
 }
 
-// redactQuery hides the secrets of a query. It changes the text itself, so that everything
-// else stays as it was written.
+// redactQuery hides the secrets of a query. It replaces parts of the text, so that the other parts
+// are not changed.
 func redactQuery(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {

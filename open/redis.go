@@ -26,7 +26,7 @@ func openRedis(ctx context.Context, url string, o *options) (contract.Engine, er
 
 	e, err := redisengine.Open(ctx, c)
 	if err != nil {
-		// Returning e would make an interface that is not nil.
+		// Returning e would return an interface that is not nil.
 		return nil, err
 	}
 	return e, nil

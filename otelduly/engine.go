@@ -42,7 +42,7 @@ type tracedEngine struct {
 	tracer trace.Tracer
 }
 
-// Push implements duly.Engine. It does not change the caller's jobs.
+// Push implements duly.Engine. It does not modify the caller's jobs.
 func (t *tracedEngine) Push(ctx context.Context, jobs []duly.Job) (results []duly.PushResult, err error) {
 	ctx, jobs, end := startPush(ctx, t.tracer, jobs)
 	// The span ends also if the engine panics.
@@ -50,9 +50,9 @@ func (t *tracedEngine) Push(ctx context.Context, jobs []duly.Job) (results []dul
 	return t.Engine.Push(ctx, jobs)
 }
 
-// Pushing returns the function that [Engine] calls before each push, for programs with a
-// hook of their own, such as package server. The function starts the span of the push. It
-// returns the context and the jobs for the push, and a function that ends the span.
+// Pushing returns the function that [Engine] calls before each push, for programs with their own
+// hook, such as package server. The function starts the span of the push. It returns the context
+// and the jobs for the push, and a function that ends the span.
 func Pushing(opts ...Option) func(ctx context.Context, jobs []duly.Job) (
 	context.Context, []duly.Job, func(results []duly.PushResult, err error),
 ) {
@@ -163,15 +163,16 @@ func recordPush(span trace.Span, results []duly.PushResult, err error) {
 	}
 }
 
-// withTrace returns the jobs with the trace context of ctx. It leaves out jobs that have one
-// already, or no room for it.
+// withTrace returns the jobs with the trace context of ctx. Jobs that already have a trace context,
+// or have no room for it, are not changed.
 func withTrace(ctx context.Context, jobs []duly.Job) []duly.Job {
 	headers := propagation.MapCarrier{}
 	w3c.Inject(ctx, headers)
 	if len(headers) == 0 {
 		return jobs
 	}
-	// The handlers of a batch run independently, so they link to its one span.
+	// The handlers of a batch run independently, so each of their spans has a link to the batch's
+	// span.
 	if len(jobs) > 1 {
 		headers[relationHeader] = relationLink
 	}
@@ -203,7 +204,7 @@ func mergeHeaders(traceContext, headers map[string]string) map[string]string {
 	for name, value := range all {
 		size += len(name) + len(value)
 	}
-	// A push without a trace is better than one that is refused for its headers.
+	// A push without a trace is better than a push that is refused because of its headers.
 	if len(all) > duly.MaxHeaders || size > duly.MaxHeaderBytes {
 		return headers
 	}

@@ -13,7 +13,8 @@ type options struct {
 	provider trace.TracerProvider
 }
 
-// Provider makes the spans. Default: the global one, otel.GetTracerProvider.
+// Provider sets the tracer provider that makes the spans. Default: the global one,
+// otel.GetTracerProvider.
 func Provider(p trace.TracerProvider) Option { return func(o *options) { o.provider = p } }
 
 // name is the name of the instrumentation, which every span has.
@@ -34,8 +35,8 @@ func tracer(opts []Option) trace.Tracer {
 // program uses elsewhere, because workers may use another language.
 var w3c = propagation.TraceContext{}
 
-// The headers of a trace context. relationHeader says how a handler's span relates to the
-// push: it is a child, or it has a link.
+// The headers of a trace context. relationHeader says how a handler's span relates to the push: as
+// a child, or by a link.
 const (
 	parentHeader   = "traceparent"
 	stateHeader    = "tracestate"

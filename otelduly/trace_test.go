@@ -76,7 +76,7 @@ func engine(t *testing.T) *model.Engine {
 	return e
 }
 
-// work handles n jobs of queue mail and returns when they are settled.
+// work handles n jobs of the queue mail, and returns when they are settled.
 func work(t *testing.T, e duly.Engine, r recorder, n int, handle worker.HandlerFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ func checkSecrets(t *testing.T, r recorder, secrets ...string) {
 	}
 }
 
-// The program traces its requests alone, so the server makes the span of the push.
+// The program traces only its requests, so the server makes the span of the push.
 func TestServerContinuesTheTraceOfItsCaller(t *testing.T) {
 	t.Parallel()
 	r, e := newRecorder(t), engine(t)
@@ -215,7 +215,7 @@ func TestServerContinuesTheTraceOfItsCaller(t *testing.T) {
 	}
 	checkSecrets(t, r, "CANARY", token)
 	push := r.find(t, "push mail", trace.SpanKindProducer)
-	// Two requests and the push have spans, and /healthz has none.
+	// Two requests and the push have spans. /healthz has no span.
 	if push.SpanContext.TraceID().String() != caller || len(r.spans.GetSpans()) != 3 {
 		t.Errorf("the spans are %v", r.names())
 	}
@@ -226,7 +226,7 @@ func TestServerContinuesTheTraceOfItsCaller(t *testing.T) {
 	}
 }
 
-// The jobs of a batch have traces of their own, with a link to the push.
+// The jobs of a batch have separate traces, each with a link to the push.
 func TestJobsOfABatchAreLinked(t *testing.T) {
 	t.Parallel()
 	r, e := newRecorder(t), engine(t)
@@ -277,7 +277,8 @@ func TestSpanHasTheOutcomeOfItsJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, e := newRecorder(t), engine(t)
-			if _, err := e.Push(t.Context(), []duly.Job{{Queue: "mail"}}); err != nil { // without a trace
+			// A push without a trace.
+			if _, err := e.Push(t.Context(), []duly.Job{{Queue: "mail"}}); err != nil {
 				t.Fatal(err)
 			}
 
@@ -303,7 +304,7 @@ func TestTraceExceedsNoBound(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		headers map[string]string
-		want    bool // the trace context of this push
+		want    bool // whether the job must have the trace context of this push
 	}{
 		"none":     {nil, true},
 		"room":     {map[string]string{"X": "y", "Tracestate": "old=1"}, true},

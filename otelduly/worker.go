@@ -22,7 +22,7 @@ func Middleware(opts ...Option) worker.Middleware {
 			ctx, span := start(ctx, t, &d.Delivery, "handle", trace.SpanKindConsumer)
 			returned := false
 			defer func() {
-				as := duly.Nack // after a panic, which the worker logs
+				as := duly.Nack // the settlement after a panic, which the worker logs
 				if returned {
 					as = worker.Settling(ctx, err)
 				}
@@ -74,8 +74,8 @@ func deliveryAttributes(d *duly.Delivery, operation string) []attribute.KeyValue
 	}
 }
 
-// recordOutcome records how the delivery is settled. It leaves out the text of an error,
-// which may repeat the job's body. The log and the job have it.
+// recordOutcome records how the delivery is settled. It leaves out the text of an error, which may
+// repeat the job's body. The log and the job have the text.
 func recordOutcome(span trace.Span, as duly.Settlement) {
 	span.SetAttributes(attribute.String("duly.settled", as.String()))
 	if as == duly.Nack || as == duly.Bury {

@@ -1,10 +1,10 @@
-// Command exactlyonce applies payments to accounts, each exactly once, although
-// messages are delivered at least once.
+// Command exactlyonce applies payments to accounts, each exactly once, although messages are
+// delivered at least once.
 //
 //	go run ./examples/exactlyonce
 //
-// The program stores the position of each message in the transaction that has its
-// effect. A message that comes again finds its position, and has no effect.
+// The program stores the position of each message in the transaction that has its effect. If a
+// message comes again, its position is already stored, so it has no effect.
 package main
 
 import (
