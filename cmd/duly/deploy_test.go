@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// nobody is the container's user.
+// nobody is the ID of the container's user.
 const nobody = 65532
 
 // The binary runs as another user in a root folder that holds only the binary and an
@@ -29,7 +29,7 @@ func TestServeInEmptyRoot(t *testing.T) {
 	}
 	root := t.TempDir()
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { // so that the other user can enter it
+		if err := os.Chmod(dir, 0o755); err != nil { // lets the other user enter the folder
 			t.Fatal(err)
 		}
 	}

@@ -61,9 +61,9 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 // its mount namespace.
 type smallDisk struct {
 	*home
-	data   string   // the folder's path in the namespace
-	seen   string   // its path outside the namespace
-	inside []string // the command that runs duly in the namespace
+	data   string   // path of the folder in the namespace
+	seen   string   // path of the folder outside the namespace
+	inside []string // command that runs duly in the namespace
 }
 
 // newSmallDisk mounts the file system until the test ends.
@@ -129,7 +129,7 @@ func (d *smallDisk) fill(s *server) (pushed int) {
 	return 0
 }
 
-// fillRest fills the rest of the disk, so that no other file has room.
+// fillRest fills the rest of the disk, so that no other file fits.
 func (d *smallDisk) fillRest() {
 	d.t.Helper()
 	f, err := os.Create(filepath.Join(d.seen, "rest"))

@@ -56,7 +56,7 @@ func TestLmstfyTutorial(t *testing.T) {
 	if code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"acked":1`) {
 		t.Errorf("exit %d, %s", code, stats)
 	}
-	if code := s.end(t, os.Interrupt); code != 0 { // then the log is complete
+	if code := s.end(t, os.Interrupt); code != 0 { // after the server has ended, the log is complete
 		t.Errorf("exit %d", code)
 	}
 	if strings.Contains(s.errs.String(), "duly_") {

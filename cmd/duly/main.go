@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// The build of a release sets these, see internal/release.
+// The build of a release sets these variables, see internal/release.
 var version, commit, date string
 
 func main() {
@@ -40,7 +40,8 @@ func main() {
 func stopSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
-	// Room for two signals, so that the second one is not lost while the first is handled.
+	// The channel has room for two signals, so that the second one is not lost while the first is
+	// handled.
 	stop := make(chan os.Signal, 2)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	return stop

@@ -74,7 +74,7 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- waiting.Wait() }()
-	// With the token revoked before this line, the command would not wait at all.
+	// If the token had been revoked before this line, the command would not wait at all.
 	redistest.Await(t, "the command has noted the unknown queue", func() bool {
 		return strings.Contains(errs.String(), "\n")
 	})

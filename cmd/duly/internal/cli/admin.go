@@ -15,7 +15,7 @@ import (
 // Admin has the operations of an engine's owner: at a server's admin address, or on a
 // file in this process.
 type Admin interface {
-	// Check is like that of [contract.Maintainer].
+	// Check is like the method of [contract.Maintainer].
 	Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error)
 	// BackupOf is like Backup of [contract.Backuper], for one of a server's pools. "" is the
 	// default pool.
@@ -27,11 +27,11 @@ type Admin interface {
 	// AdoptToken stores a token by its hash, like CreateTokenIn. It returns
 	// [duly.ErrConflict] if the token exists.
 	AdoptToken(ctx context.Context, pool string, t contract.Token) error
-	// Tokens is like that of [contract.Registry].
+	// Tokens is like the method of [contract.Registry].
 	Tokens(ctx context.Context, namespace string, p duly.PageParams) (contract.TokenPage, error)
-	// LimitToken is like that of [contract.Limiter].
+	// LimitToken is like the method of [contract.Limiter].
 	LimitToken(ctx context.Context, hash [32]byte, l contract.Limits) error
-	// DeleteToken is like that of [contract.Registry]. It returns [duly.ErrConflict] for the
+	// DeleteToken is like the method of [contract.Registry]. It returns [duly.ErrConflict] for the
 	// last token that can create others.
 	DeleteToken(ctx context.Context, hash [32]byte) error
 	// Pools lists a server's pools.
@@ -43,7 +43,7 @@ type Admin interface {
 	Moves(ctx context.Context, namespace string) ([]contract.MoveState, error)
 	// Move starts the move of a namespace to another pool.
 	Move(ctx context.Context, namespace, to string) (contract.MoveState, error)
-	// Namespaces is like that of [contract.Registry].
+	// Namespaces is like the method of [contract.Registry].
 	Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error)
 }
 
@@ -52,7 +52,8 @@ func (a *app) withAdmin(ctx context.Context, do func(admin Admin, at endpoint) e
 	return a.withAdminSession(ctx, false, do)
 }
 
-// withNewAdmin is like withAdmin, but creates the file of the engine if it does not exist.
+// withNewAdmin is like withAdmin. It also creates the file of the engine if the file does not
+// exist.
 func (a *app) withNewAdmin(ctx context.Context, do func(admin Admin, at endpoint) error) error {
 	return a.withAdminSession(ctx, true, do)
 }

@@ -20,10 +20,10 @@ type benchFlags struct {
 	bench.Config
 	phases    []string
 	kinds     []string
-	against   string // URL of the server for spread
-	folder    string // for a temporary file
+	against   string // URL of the second server for the phase spread
+	folder    string // folder for a temporary file
 	syncDelay time.Duration
-	// batches and concurrency are zero if they are not set: the defaults depend on the URL.
+	// batches and concurrency are zero if they are not set, because the defaults depend on the URL.
 	batches     []int
 	concurrency int
 }
@@ -276,7 +276,7 @@ func earlyError(report *bench.Report) error {
 // benchTarget is the engine that `duly bench` measures.
 type benchTarget struct {
 	endpoint
-	folder string // of the file, "" for a server
+	folder string // folder of the file; "" for a server
 	remove func() // removes a temporary file
 }
 

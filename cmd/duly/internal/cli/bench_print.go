@@ -151,7 +151,7 @@ const memorySync = 5.0
 
 // benchNotes prints notes about the results.
 func (p *printer) benchNotes(r *bench.Report) {
-	// A sync this fast never reaches a disk. The reader must not take the figures for those of one.
+	// A sync this fast never reaches a disk, so the figures are not those of a real disk.
 	if r.Disk != nil && r.Disk.P50 < memorySync {
 		p.benchNote(yellow, "A sync takes %s, so %s is probably in memory. The figures are not those of a disk.",
 			micros(r.Disk.P50), oneLine(r.Disk.Dir))

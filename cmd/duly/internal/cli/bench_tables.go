@@ -61,7 +61,7 @@ func (p *printer) benchMemory(m *bench.MemoryView) {
 	p.printf("\n")
 }
 
-// ratioText returns a ratio, "" if it is not known.
+// ratioText returns a ratio as text, or "" if it is unknown.
 func ratioText(ratio float64) string {
 	if ratio == 0 {
 		return ""
@@ -213,8 +213,8 @@ func (p *printer) benchCompare(r *bench.Report) {
 type measuredPart struct {
 	name   string
 	rate   float64
-	cpu    float64 // of the server per job, in µs; 0 if it is not known
-	script float64 // mean duration per call, in µs; 0 if it is not known
+	cpu    float64 // CPU time of the server per job in µs, or 0 if it is unknown
+	script float64 // mean duration of a script call in µs, or 0 if it is unknown
 }
 
 func partsOf(phases []bench.Result) (all []measuredPart) {
@@ -228,7 +228,8 @@ func partsOf(phases []bench.Result) (all []measuredPart) {
 	for i := range phases {
 		of := &phases[i]
 
-		// The parts replace their phase, or its jobs would be in the table twice.
+		// The parts are shown instead of their phase. Otherwise the phase's jobs would be in the
+		// table twice.
 		if of.PerSecond > 0 && of.Parts == nil {
 			part(string(of.Phase), of.PerSecond, of.Server)
 		}

@@ -251,7 +251,7 @@ func gauged(counts bool) *bench.Report {
 	r.Server = &bench.ServerView{Server: "redis 7.0.15, append-only file on", Resolution: "bounds that double",
 		NativePush: 2.5, NativeTake: 3.2}
 	r.Server.Life = &bench.LifeView{CPU: 7.3456, Native: 4.321, Ratio: 1.7, Counts: counts}
-	r.Phases = r.Phases[:6] // without life, which has a table of its own
+	r.Phases = r.Phases[:6] // without the phase life, which has a separate table
 
 	for i := range r.Phases {
 		r.Phases[i].Cut = 0

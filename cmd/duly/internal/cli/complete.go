@@ -69,7 +69,8 @@ func (a *app) namesWithPrefix(
 	}
 	defer s.Close()
 
-	// One page is enough, because completion must be fast. It fails silently, or the text would end up at the prompt.
+	// One page is enough, because completion must be fast. Errors are dropped, because their text
+	// would appear at the prompt.
 	page, err := list(s, duly.PageParams{Limit: duly.MaxBatch})
 	if err != nil {
 		return nil

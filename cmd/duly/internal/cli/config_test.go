@@ -125,7 +125,8 @@ func TestServeReadsLmstfyFile(t *testing.T) {
 		t.Errorf("check:\n%s", check)
 	}
 	data := filepath.Join(t.TempDir(), "data")
-	_, errs, stop := r.serve(1, "--lmstfy-config", file, "--data", data, "--json") // its flags count more than the file
+	// Its flags override the file.
+	_, errs, stop := r.serve(1, "--lmstfy-config", file, "--data", data, "--json")
 	left, err := readEndpoint(data)
 	if err != nil {
 		t.Fatal(err)

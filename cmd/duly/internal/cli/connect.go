@@ -23,8 +23,8 @@ const defaultData = "duly-data"
 
 // endpoint is the address of a command's engine.
 type endpoint struct {
-	url       string // with its token
-	adminURL  string // "" if it is not known
+	url       string // URL with the token
+	adminURL  string // "" if it is unknown
 	token     string // "" for a file or Redis
 	namespace string
 	// The files with the certificates of this machine's server, "" for plain HTTP.
@@ -47,7 +47,7 @@ func (a *app) withEngine(ctx context.Context, do func(s *session) error) error {
 	return a.withSession(ctx, false, do)
 }
 
-// withNewEngine is like withEngine, but creates the file of the engine if it does not
+// withNewEngine is like withEngine. It also creates the file of the engine if the file does not
 // exist.
 func (a *app) withNewEngine(ctx context.Context, do func(s *session) error) error {
 	return a.withSession(ctx, true, do)
@@ -118,7 +118,7 @@ func (a *app) withConnectHint(err error, at endpoint) error {
 // withoutRedisHints removes the hints of codes that are for a server or a file. The
 // errors of the engine on Redis say what to do.
 func withoutRedisHints(err error) error {
-	// Without fields, the invalid input is the URL and no flag.
+	// An error without fields is about the URL and not about a flag.
 	if e := (*duly.Error)(nil); errors.As(err, &e) && len(e.Fields) == 0 {
 		err = withHintFor(duly.CodeInvalid, err, "")
 	}
@@ -208,7 +208,7 @@ func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 		at.namespace = contract.NamespaceOr(a.namespace)
 		u.Path = "/" + at.namespace
 	} else if a.namespace != "" {
-		at.namespace = a.namespace // the engine refuses another namespace than that of its URL
+		at.namespace = a.namespace // the engine refuses any namespace except that of its URL
 	}
 	at.url = u.String()
 	return at, nil
@@ -238,10 +238,11 @@ func (a *app) localEndpoint() (endpoint, error) {
 	return endpoint{}, withHint(err, "start one: %s serve, or name an engine with --url or DULY_URL", a.program())
 }
 
-// dataFolders returns the folders in which this machine's server may store its address:
-// the given one, else the default ones.
+// dataFolders returns the folders in which a server on this machine may store its address: the
+// given folder, or else the default ones.
 func (a *app) dataFolders() []string {
-	// A given folder is the only one: falling back would reach another server unnoticed.
+	// If a folder is given, only that one is used. Otherwise a command could reach another server
+	// without notice.
 	if dir := a.setting(a.data, "DULY_DATA"); dir != "" {
 		return []string{dir}
 	}
@@ -298,7 +299,7 @@ func readEndpoint(dir string) (endpoint, error) {
 	return at, nil
 }
 
-// setting returns a flag's value, else that of the variable.
+// setting returns the value of a flag, or else that of the variable.
 func (a *app) setting(flag, variable string) string {
 	if flag != "" {
 		return flag

@@ -35,7 +35,7 @@ func TestFindEndpointOfURL(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name                 string
-		url, namespace       string // flags
+		url, namespace       string // values of the flags
 		vars                 map[string]string
 		wantURL, wantNS, tok string
 	}{

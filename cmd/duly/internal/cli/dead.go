@@ -45,7 +45,7 @@ column is its last error.`,
 type requeueFlags struct {
 	duly.RequeueParams
 	target string
-	rate   float64 // jobs per second; 0 or none for no limit
+	rate   float64 // jobs per second; 0 or None means no limit
 }
 
 func deadRequeueCommand(a *app) *cobra.Command {
@@ -105,7 +105,8 @@ func (c *requeueCounts) String() string {
 // requeue requeues at most as many jobs as are dead at its start, so that jobs that die
 // again meanwhile stay dead.
 func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, f *requeueFlags) error {
-	// A missing queue and an empty one have the same statistics. A misspelled name should fail.
+	// The statistics of a missing queue and an empty one are equal, but a misspelled name must
+	// fail.
 	if err := a.mustExist(ctx, s, queue); err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ type requeuer struct {
 	flags  *requeueFlags
 	dead   int       // number of dead jobs at the start
 	batch  int       // jobs per call
-	next   time.Time // of the next call, at this rate
+	next   time.Time // time of the next call at this rate
 	counts requeueCounts
 	bar    *progress
 }

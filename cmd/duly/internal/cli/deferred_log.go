@@ -19,7 +19,7 @@ type deferredLog struct {
 	holding bool
 	viewer  chan<- string // receives the newest lines
 	lines   [][]byte
-	dropped int // the number of older lines that were dropped
+	dropped int // number of older lines that were dropped
 }
 
 // Write implements io.Writer. A call writes one line.
@@ -30,7 +30,7 @@ func (l *deferredLog) Write(line []byte) (int, error) {
 		return l.to.Write(line)
 	}
 
-	// The newest lines explain the present state, so the oldest one goes.
+	// The newest lines explain the present state, so the oldest line is dropped.
 	if len(l.lines) == maxHeldLines {
 		l.lines, l.dropped = l.lines[1:], l.dropped+1
 	}
@@ -40,7 +40,7 @@ func (l *deferredLog) Write(line []byte) (int, error) {
 	select {
 	// A full channel must not block the engine that logs. Every line is also held.
 	case l.viewer <- string(bytes.TrimSpace(line)):
-	default: // the view has not shown the lines before
+	default: // the view has not shown earlier lines yet
 	}
 	return len(line), nil
 }
@@ -63,7 +63,7 @@ func (l *deferredLog) hold() (held <-chan string, release func()) {
 			fmt.Fprintf(l.to, "%d earlier lines were dropped\n", l.dropped)
 		}
 		for _, line := range l.lines {
-			_, _ = l.to.Write(line) // a log drops its own errors
+			_, _ = l.to.Write(line) // errors of the log itself are dropped
 		}
 
 		// A second release must not write the lines again.

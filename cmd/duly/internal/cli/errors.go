@@ -66,13 +66,13 @@ func (a *app) hint(cmd *cobra.Command, code duly.Code, err error) string {
 	case code == duly.CodeInternal && !isContract:
 		return localHint(err)
 	case code == duly.CodeConflict && isContract && e.State == duly.StateNone:
-		return "" // no job is in the way, and the text says what to do
+		return "" // no job blocks the call, and the text says what to do
 	}
 	return codeHint(code, a.program())
 }
 
-// codeHint returns the hint of a code, "" if it has none. docs/troubleshooting.md has
-// the details.
+// codeHint returns the hint for a code, or "" if there is none. docs/troubleshooting.md has the
+// details.
 func codeHint(code duly.Code, program string) string {
 	switch code {
 	case duly.CodeUnauthorized:
@@ -146,7 +146,7 @@ func (a *app) withJobHint(err error, queue, id string) error {
 		return withHint(err, "requeue it first: %s", jobCommand("dead requeue"))
 	case e.State == duly.StateDone:
 		return withHint(err, "it is finished; push a new one")
-	// No state means that no job is in the way, so there is nothing to look at.
+	// Without a state, no job blocks the call, so there is no job to look at.
 	case e.State == duly.StateNone:
 		return err
 	}
@@ -179,7 +179,7 @@ func (a *app) withFullHint(ctx context.Context, s *session, err error, queue str
 	case config.MaxJobs > 0 && sizes.Delayed+sizes.Ready+sizes.Blocked+sizes.Leased >= int64(config.MaxJobs):
 		return withHint(err, "to raise it: %s queue set %s --max-jobs N; to make room: %s queue purge %s",
 			program, name, program, name)
-	case !isUsed(&stats): // a new queue, so the namespace may be full
+	case !isUsed(&stats): // the queue is new, so the namespace may be full
 		return withHint(err, "see %s queues, and: %s queue destroy QUEUE", program, program)
 	}
 	return err

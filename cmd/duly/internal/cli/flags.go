@@ -76,8 +76,8 @@ func takesArgs(names ...string) cobra.PositionalArgs {
 // durationFlag is a duration in the format of the wire.
 type durationFlag struct {
 	to   *time.Duration
-	none bool // accept "none"
-	zero bool // accept 0s
+	none bool // whether "none" is accepted
+	zero bool // whether 0s is accepted
 	// min and max appear in the error for 0s. The contract validates the bounds, but 0 in
 	// a job means the default. Default: 1 ms, no maximum.
 	min, max time.Duration
@@ -104,9 +104,9 @@ func (f durationFlag) Set(text string) error {
 	switch {
 	case err != nil:
 		return usageErrorf("it %s", problemOf(err))
-	case d < 0: // -1 would be None
+	case d < 0: // -1 would mean None
 		return usageErrorf("it cannot be negative")
-	case d == 0 && !f.zero: // in a job, 0 would be the queue's default
+	case d == 0 && !f.zero: // in a job, 0 would mean the queue's default
 		return usageErrorf("it must be %s", f.bounds())
 	}
 	*f.to = d
@@ -124,7 +124,7 @@ func (f durationFlag) bounds() string {
 // countFlag is an integer of at least 1.
 type countFlag struct {
 	to   *int
-	none bool // accept "none"
+	none bool // whether "none" is accepted
 }
 
 // String implements pflag.Value.
@@ -148,7 +148,7 @@ func (f countFlag) Set(text string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 { // in a job, 0 would be the queue's default
+	if err != nil || n < 1 { // in a job, 0 would mean the queue's default
 		if f.none {
 			return usageErrorf("write a number of at least 1, or none")
 		}

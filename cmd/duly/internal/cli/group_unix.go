@@ -24,7 +24,7 @@ func killGroup(p *os.Process, force bool) error {
 	if force {
 		sig = syscall.SIGKILL
 	}
-	// ESRCH means that the group has ended by itself, which is what the caller wants.
+	// ESRCH means that the group has already ended, which is the caller's aim.
 	if err := syscall.Kill(-p.Pid, sig); err != nil && err != syscall.ESRCH {
 		return err
 	}

@@ -117,7 +117,7 @@ func (a *app) importInto(
 		}
 	}
 
-	// Without Admin the importer reads no tokens.
+	// If Admin is nil, the importer reads no tokens.
 	if f.noTokens {
 		im.Admin = nil
 	}
@@ -139,7 +139,7 @@ func (a *app) importInto(
 		err = emptySourceError(f)
 	}
 
-	// The JSON is printed even for an empty source, because a script expects one value.
+	// The JSON is printed even for an empty source, because a script expects one JSON value.
 	if p.json || !empty {
 		p.imported(&report, f.dryRun)
 	}

@@ -134,7 +134,8 @@ func (a *app) forEach(ctx context.Context, p *printer, names []string, done stri
 			err = p.value(idView{ID: name, OK: true})
 		case err == nil:
 			p.printf("%s %s\n", done, oneLine(name))
-		// After the only name nothing is left to continue with. The other errors would repeat for each name.
+		// After the only name there is nothing left to do. The other errors would repeat for each
+		// name.
 		case len(names) == 1 || ctx.Err() != nil || endsCommand(code):
 			return err
 		default:

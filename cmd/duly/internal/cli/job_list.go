@@ -16,8 +16,8 @@ import (
 
 // listFlags are the flags of a list of jobs.
 type listFlags struct {
-	limit  int    // duly.None for all
-	cursor string // STATE:CURSOR, printed by the list before
+	limit  int    // duly.None means all
+	cursor string // STATE:CURSOR, as the previous list printed it
 	bodies bool
 }
 
@@ -166,7 +166,7 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 
 // moreView is the JSON of the jobs that a list left out.
 type moreView struct {
-	Jobs   int64  `json:"jobs,omitempty"` // 0 if it is not known
+	Jobs   int64  `json:"jobs,omitempty"` // 0 if it is unknown
 	Cursor string `json:"cursor"`
 }
 
@@ -175,8 +175,8 @@ type jobLister struct {
 	session *session
 	queue   duly.QueueRef
 	states  []duly.State
-	index   int    // of the current state
-	after   string // the engine's cursor in that state
+	index   int    // index of the current state
+	after   string // the engine's cursor in the current state
 }
 
 // resume continues at a cursor of an earlier list.
@@ -187,7 +187,7 @@ func (l *jobLister) resume(cursor string) error {
 	name, after, _ := strings.Cut(cursor, ":")
 	l.index = slices.IndexFunc(l.states, func(s duly.State) bool { return s.String() == name })
 
-	// A cursor of another state would start at a position that means nothing here.
+	// A cursor of another state would start at a wrong position.
 	if l.index < 0 {
 		return contract.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")
 	}

@@ -62,7 +62,7 @@ func (a *app) checkListed(ctx context.Context, s *session, name string) error {
 	return withHint(missing, "see the queues: %s queues", a.program())
 }
 
-// missingTopic returns the error of a topic that does not exist, with the nearest name.
+// missingTopic returns the error for a topic that does not exist, with the nearest name.
 func (a *app) missingTopic(ctx context.Context, s *session, topics contract.Topics, err error, name string) error {
 	if !errors.Is(err, duly.ErrNotFound) {
 		return err
@@ -78,7 +78,7 @@ func (a *app) missingTopic(ctx context.Context, s *session, topics contract.Topi
 	return withHint(missing, "create it: %s topic create %s", a.program(), shellQuote(name))
 }
 
-// missingGroup returns the error of a group that does not exist, with the nearest name.
+// missingGroup returns the error for a group that does not exist, with the nearest name.
 func (a *app) missingGroup(ctx context.Context, s *session, err error, full string) error {
 	topics, unsupported := s.topics()
 	if unsupported != nil {
@@ -144,8 +144,8 @@ func findQueue(ctx context.Context, s *session, name string) (near string, exist
 	})
 }
 
-// noteMissing prints a note for each queue that does not exist yet. That is no
-// error, because a worker may start before the first push.
+// noteMissing prints a note for each queue that does not exist yet. That is not an error, because a
+// worker may start before the first push.
 func (a *app) noteMissing(ctx context.Context, s *session, names []string) {
 	if a.json {
 		return
@@ -195,7 +195,7 @@ func (a *app) noteIfCreated(ctx context.Context, s *session, name string, n int6
 
 // noteCreated prints that a queue was created, with the nearest other name.
 func (a *app) noteCreated(ctx context.Context, s *session, name string) {
-	near, _, _ := findQueue(ctx, s, name) // after an error the note has no other name
+	near, _, _ := findQueue(ctx, s, name) // after an error, the note names no other queue
 	a.note("created queue %s%s", name, didYouMean(near))
 }
 

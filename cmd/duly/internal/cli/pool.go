@@ -93,7 +93,7 @@ func (p *printer) moves(moves []contract.MoveState) {
 	t.flush()
 }
 
-// queueCountText returns the number of queues that move, "" if none do.
+// queueCountText returns the number of queues that move, or "" if none do.
 func queueCountText(m *contract.MoveState) string {
 	if m.From == "" {
 		return ""

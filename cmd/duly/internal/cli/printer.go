@@ -54,7 +54,7 @@ func (p *printer) line(text []byte) {
 // style is the number of an SGR escape sequence, "" for plain text.
 type style string
 
-// The styles. None of them carries a meaning that the text does not have.
+// The styles of texts. Without styles, the text has the same meaning.
 const (
 	plain   style = ""
 	bold    style = "1"

@@ -16,10 +16,10 @@ type progress struct {
 	out     io.Writer
 	clock   clock.Clock
 	name    string
-	total   int64 // 0 if it is not known
+	total   int64 // 0 if it is unknown
 	done    int64
-	counted int64 // the number to show instead of done, 0 for none
-	bytes   bool  // the numbers are bytes
+	counted int64 // the number to show instead of done; 0 means done
+	bytes   bool  // whether the numbers are bytes
 	start   time.Time
 	drawn   time.Time
 }
@@ -35,7 +35,7 @@ func (a *app) newProgress(name string, total int64) *progress {
 	return &progress{out: a.env.Stderr, clock: a.env.Clock, name: name, total: total, start: a.env.Clock.Now()}
 }
 
-// add adds n to the bar. counted is the number to show instead, 0 for none.
+// add adds n to the bar. counted is the number to show instead of done; 0 means done.
 func (b *progress) add(n, counted int64) {
 	if b != nil {
 		b.set(b.done+n, b.total, counted)

@@ -48,7 +48,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
 			if !lines {
 				return a.push(ctx, p, job, args[1:])
 			}
-			// With one job per line, an ID or a body in the arguments would belong to no particular line.
+			// With one job per line, an ID or a body in the arguments would not belong to any line.
 			if err := checkLines(args[1:], job.ID, "job"); err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ import (
 type lineCounts struct {
 	lines, created, merged, exists, failed int64
 
-	lastErr  error // of the last refused line
+	lastErr  error // error of the last refused line
 	lastLine int64
 }
 
@@ -108,13 +108,13 @@ func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (li
 		return err
 	})
 
-	// A signal ends the input early. The command must not report that as success.
+	// A signal ends the input early, which the command must not report as success.
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		hint := "push the rest: tail -n +%d"
-		// Nobody knows whether the last batch has arrived.
+		// It is unknown whether the last batch has arrived.
 		if errors.Is(err, duly.ErrUnavailable) {
 			hint = "the next lines, up to 1000, may be sent too; push the rest, some lines perhaps twice: tail -n +%d"
 		}
@@ -204,13 +204,13 @@ func (a *app) printLastError(sender *lineSender, c *lineCounts) {
 // lineReader collects lines while a batch is in flight, up to the limits of one call.
 type lineReader struct {
 	mu      sync.Mutex
-	room    sync.Cond // signals that lines were taken, or the end
+	room    sync.Cond // signals that lines were taken, or the end of the reader
 	lines   [][]byte
 	size    int
 	err     error // io.EOF at the end of the input
 	stopped bool
 
-	ready chan struct{} // has an element if there may be lines or an error
+	ready chan struct{} // has a value if there may be lines or an error
 }
 
 func newLineReader(in io.Reader) *lineReader {
@@ -305,7 +305,7 @@ func (r *lineReader) stop() {
 	r.mu.Lock()
 	r.stopped = true
 
-	// The reader may wait for room that nobody will make any more.
+	// The reader may be waiting for room that nobody will make any more.
 	r.room.Signal()
 	r.mu.Unlock()
 }

@@ -126,7 +126,7 @@ func (a *app) withConfigureHint(
 		err = withHintFor(duly.CodeConflict, err, "see them: %s job list %s", a.program(), shellQuote(queue))
 	}
 	if patch.Shards != 0 {
-		err = withHintFor(duly.CodeUnsupported, err, "") // the text says to leave out shards
+		err = withHintFor(duly.CodeUnsupported, err, "") // the text already says to leave out shards
 	}
 	return a.withFullHint(ctx, s, err, queue)
 }
@@ -181,7 +181,7 @@ func rateText(r duly.Rate) string {
 
 // purgeFlags are the flags of a purge.
 type purgeFlags struct {
-	limit int // 0 for all
+	limit int // 0 means all
 	yes   bool
 }
 
@@ -288,7 +288,7 @@ func queueDestroyCommand(a *app) *cobra.Command {
 // confirm asks before a removal. If there is no terminal to ask on, it returns an error
 // that names --yes.
 func (a *app) confirm(what string) error {
-	// Without a person at both streams, nobody could read the question and answer it.
+	// The question needs a person who can read it and answer it, so both streams must be terminals.
 	if a.json || !a.env.Terminal(a.env.Stdin) || !a.env.Terminal(a.env.Stderr) {
 		return usageErrorf("%s; add --yes to confirm", what)
 	}

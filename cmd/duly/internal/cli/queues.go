@@ -106,7 +106,8 @@ func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, []
 	const concurrency = 8
 	queues, errs := make([]wire.Queue, len(names)), make([]error, len(names))
 
-	// The slots bound the calls in flight, because a page has many queues and a server has limits.
+	// The slots limit the calls in flight, because a page has many queues and a server limits
+	// calls.
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
 	for i, name := range names {

@@ -81,7 +81,7 @@ func TestRedisErrors(t *testing.T) {
 			r := newRig(t)
 			code, out, errs := r.real(args...)
 			if first, rest, _ := strings.Cut(errs, "\n"); strings.HasPrefix(first, "duly: warning: ") {
-				errs = rest // without the warnings about settings
+				errs = rest // lines without the warnings about settings
 			}
 			if code != tt.code || out != "" || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "s3cret") ||
 				strings.Contains(errs, "wr0ng") {
@@ -201,7 +201,7 @@ func TestFullErrorHintsOnRedis(t *testing.T) {
 	if code, _, errs := r.real("push", "roomy", "x", "--url", server.URL()); code != exitOK {
 		t.Fatal(errs)
 	}
-	push("other", server.URL()+"?max_queues=2", []string{"has 2 queues, its bound", "duly queue destroy"},
+	push("other", server.URL()+"?max_queues=2", []string{"has 2 queues, the maximum", "duly queue destroy"},
 		[]string{"disk", "memory", "purge", "queue set"})
 	server.Must("CONFIG", "SET", "maxmemory", "1")
 	push("roomy", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it",

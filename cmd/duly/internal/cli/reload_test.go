@@ -170,7 +170,7 @@ func TestReload(t *testing.T) {
 		second != http.StatusOK {
 		t.Errorf("after a reload: %d with the old password, %d with the new one", first, second)
 	}
-	r.errs.next(t, `"level":"DEBUG"`) // of the access log
+	r.errs.next(t, `"level":"DEBUG"`) // a line of the access log
 
 	// Settings that need a restart are logged at every reload.
 	if line = r.reload(same+"lmstfy = 'off'\n", "reloaded the configuration"); !strings.Contains(line,

@@ -26,7 +26,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	}
 
 	code := duly.CodeOf(err)
-	// Before a command runs, every error is one of its command line.
+	// Before a command runs, every error is about its command line.
 	if errors.As(err, new(usageError)) || !a.started {
 		code = duly.CodeInvalid
 	}
@@ -137,7 +137,7 @@ type errorView struct {
 	Detail string      `json:"detail"`
 	Fields []fieldView `json:"fields,omitempty"`
 	State  *duly.State `json:"state,omitempty"`
-	Next   string      `json:"next,omitempty"` // the hint
+	Next   string      `json:"next,omitempty"` // hint that is printed with the error
 }
 
 type fieldView struct {
@@ -187,7 +187,7 @@ func (a *app) wantsJSON() bool {
 		return a.json
 	}
 	for _, arg := range a.env.Args[1:] {
-		// Flags end here. A later --json is an argument.
+		// After "--" there are no flags, so a later --json is an argument.
 		if arg == "--" {
 			break
 		}

@@ -31,10 +31,10 @@ type rig struct {
 	clock  *clock.Fake
 	engine *model.Engine
 	vars   map[string]string
-	stdin  string                   // of the next command
+	stdin  string                   // standard input of the next command
 	tty    bool                     // whether the streams are terminals
-	more   map[string]*model.Engine // other engines, by their URLs
-	open   func() contract.Engine   // instead of the engine; may be nil
+	more   map[string]*model.Engine // further engines, by their URLs
+	open   func() contract.Engine   // opens an engine instead of the rig's; may be nil
 
 	transcript strings.Builder
 	ulids      map[string]string

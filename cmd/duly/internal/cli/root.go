@@ -72,7 +72,7 @@ Without --url they find this machine's server by the files in its data folder.`,
 			cmd.GroupID = s.title
 		}
 		root.AddCommand(s.commands...)
-		root.SetHelpCommandGroupID(s.title) // help belongs to the last section
+		root.SetHelpCommandGroupID(s.title) // puts help into the last section
 	}
 	return root
 }
@@ -95,7 +95,7 @@ func (a *app) globalFlags(root *cobra.Command) {
 func suggestCommands(cmd *cobra.Command, word string) string {
 	const short = 3
 	cmd.SuggestionsMinimumDistance = 2
-	if len(word) <= short { // two changes turn it into any other short word
+	if len(word) <= short { // two changes turn such a word into any other short word
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	if similar := cmd.SuggestionsFor(word); len(similar) > 0 {

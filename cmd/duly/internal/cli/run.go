@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// The exit statuses.
+// The exit statuses of a command.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -31,11 +31,11 @@ type Env struct {
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Getenv returns a variable of the environment, "" if it is not set.
+	// Getenv returns a variable of the environment, or "" if it is not set.
 	Getenv func(name string) string
 	// Environ returns all variables, as NAME=VALUE. It may be nil.
 	Environ func() []string
-	// Terminal reports whether a stream is a terminal. If it is nil, no stream is.
+	// Terminal reports whether a stream is a terminal. nil means that no stream is a terminal.
 	Terminal func(stream any) bool
 	// Piped reports whether a stream is a pipe or a file, so that reading it to its end
 	// does not wait for a person. If it is nil, no stream is.
@@ -55,8 +55,8 @@ type Env struct {
 	// OpenAdmin opens the admin address of a server. secure is the configuration for
 	// https, nil for the system's default.
 	OpenAdmin func(ctx context.Context, url, token string, secure *tls.Config) (Admin, error)
-	// Gauge returns a function that opens a gauge of the server behind an engine's URL,
-	// nil if that server has no statistics. Gauge itself may be nil.
+	// Gauge returns a function that opens a gauge of the server behind an engine's URL, or nil if
+	// that server has no statistics. Gauge itself may be nil.
 	Gauge func(url string) func(context.Context) (bench.Gauge, error)
 	// Screen returns the terminal for a live view. It may be nil.
 	Screen func() top.Terminal
@@ -101,7 +101,7 @@ func Run(ctx context.Context, env Env) int {
 
 			// Cancellation lets the command drain. The loop continues to wait for its exit status.
 			drain()
-		case now-first >= signalGap: // a sooner signal belongs to the first one
+		case now-first >= signalGap: // a signal that follows sooner belongs to the first one
 			a.abort()
 			return exitFailed
 		}
@@ -123,12 +123,12 @@ type app struct {
 	json                           bool
 	tls                            httpengine.TLS
 
-	log      deferredLog  // of engines
-	warnings warningLevel // of the command
-	warned   sync.Map     // the printed warnings
+	log      deferredLog  // log of the engines
+	warnings warningLevel // level of the command's warnings
+	warned   sync.Map     // warnings that were printed already
 
-	started bool     // the code of a command runs, so an error is not one of usage
-	secrets []string // to be removed from error texts
+	started bool     // whether the code of a command runs, so that an error is not a usage error
+	secrets []string // texts that are removed from errors
 
 	mu         sync.Mutex
 	abortHooks []func() // called if the second signal ends the program
@@ -156,7 +156,7 @@ func (a *app) command(use, short, long, examples string, run runFunc) *cobra.Com
 		Use: use, Short: short, Long: short + ".\n\n" + long, Example: examples,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Flags and arguments are valid from here on, so an error is the command's own.
+			// Flags and arguments are valid from here on, so later errors are not usage errors.
 			a.started = true
 			p := a.newPrinter()
 			err := run(cmd.Context(), p, args)
@@ -185,8 +185,8 @@ func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Com
 	return cmd
 }
 
-// onAbort registers a function that is called if the second signal ends the program at
-// once. remove takes it back.
+// onAbort registers a function that is called if the second signal ends the program at once. remove
+// unregisters it.
 func (a *app) onAbort(f func()) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

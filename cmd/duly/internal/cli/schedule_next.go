@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	_ "time/tzdata" // zones exist on every host, as in the engines
+	_ "time/tzdata" // embeds the time zones, so that they exist on every host, as in the engines
 
 	"github.com/spf13/cobra"
 

@@ -349,7 +349,7 @@ func (a *app) exampleCommands(data string) []string {
 		}
 	}
 	assign := "receipt=$(%s)"
-	if runtime.GOOS == "windows" { // PowerShell
+	if runtime.GOOS == "windows" { // the syntax of PowerShell
 		assign = "$receipt = %s"
 	}
 	return []string{

@@ -43,7 +43,7 @@ func pushSettings(settings *config.Push) server.PushSettings {
 		Allow: settings.Allow, Deny: settings.Deny, Ports: settings.Ports, PlainHTTP: settings.PlainHTTP == "on",
 	}}
 	if settings.Proxy != "" {
-		l.Guard.Proxy, _ = url.Parse(settings.Proxy) // package config has validated it
+		l.Guard.Proxy, _ = url.Parse(settings.Proxy) // package config has validated the URL
 	}
 	return l
 }

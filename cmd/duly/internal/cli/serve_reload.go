@@ -18,7 +18,7 @@ import (
 func serverSettings(c *config.Settings) server.Settings {
 	return server.Settings{
 		Accounts: c.Access.Accounts, Proxies: c.Access.Proxies, AccessLog: c.Log.Access == "on",
-		Drain: max(c.Timing.Drain, time.Millisecond), // 0 would be the default
+		Drain: max(c.Timing.Drain, time.Millisecond), // 0 would mean the default
 		Grace: c.Timing.Grace,
 		Push:  pushSettings(&c.Push),
 	}
@@ -30,10 +30,10 @@ type reloader struct {
 	manager sdnotify.Notifier
 	server  *server.Server
 	log     *slog.Logger
-	output  *logOutput      // of log
-	certs   [2]certReloader // of the API and the admin address
+	output  *logOutput      // destination of log
+	certs   [2]certReloader // certificates of the API and the admin address
 	data    string
-	current *config.Loaded // the configuration of the running server
+	current *config.Loaded // configuration of the running server
 	load    func() (*config.Loaded, error)
 	printer *printer
 }
@@ -52,7 +52,7 @@ func (r *reloader) serve(ctx context.Context) error {
 		r.printState("draining", "running requests may finish; a second signal ends them at once")
 	})
 	err := r.server.Serve(ctx)
-	// The notice has begun, and must not come after the next one.
+	// The notice has begun already, and must be printed before the next one.
 	if !removeDrain() {
 		<-draining
 	}
@@ -72,7 +72,7 @@ func (r *reloader) printState(state, detail string) {
 	default:
 		r.printer.printf("%s\n", state)
 	}
-	_ = r.printer.flush() // a server goes on after its output was closed
+	_ = r.printer.flush() // a server continues after its output was closed
 }
 
 // watchHangups reloads the configuration on every HUP until stop is called. stop waits for
@@ -134,7 +134,7 @@ func (r *reloader) reload(ctx context.Context) {
 	r.current = next.ReloadOver(&r.current.Settings)
 
 	level := slog.LevelInfo
-	if len(restart) > 0 { // the server does not run with its configuration
+	if len(restart) > 0 { // the server does not run with the configuration of the file
 		level = slog.LevelWarn
 	}
 	r.log.Log(ctx, level, "reloaded the configuration",

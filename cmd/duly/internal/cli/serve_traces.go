@@ -23,7 +23,7 @@ import (
 // telemetry holds the metrics and traces of a server.
 type telemetry struct {
 	metrics *metrics.Metrics
-	spans   *sdk.TracerProvider // nil without traces
+	spans   *sdk.TracerProvider // nil if traces are off
 }
 
 // newTelemetry returns metrics, and traces if OpenTelemetry's variables name a collector.

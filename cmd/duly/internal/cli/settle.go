@@ -110,7 +110,7 @@ func extendCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// pastTense returns the past participle of a settlement: "buried".
+// pastTense returns the past participle of a settlement, like "buried".
 func pastTense(as duly.Settlement) string {
 	switch as {
 	case duly.Bury:
@@ -151,7 +151,7 @@ func (s *session) nextStates(
 type receiptView struct {
 	Receipt duly.Receipt `json:"receipt"`
 	OK      bool         `json:"ok"`
-	State   string       `json:"state,omitempty"` // of a job that was not acked, if it is known
+	State   string       `json:"state,omitempty"` // state of a job that was not acked, if it is known
 	Error   *errorView   `json:"error,omitempty"`
 }
 
@@ -164,7 +164,7 @@ func (a *app) forEachBatch(
 	ok, failed := 0, 0
 	single := len(receipts) == 1
 	text := ""
-	defer func() { // also after an error: the earlier batches are done
+	defer func() { // runs even after an error, because the earlier batches are done
 		if !p.json && ok > 0 {
 			p.printf("%s %s%s\n", done, plural(int64(ok), "job"), text)
 		}
@@ -217,8 +217,8 @@ func (a *app) printSettled(p *printer, r duly.Receipt, state nextState, err erro
 	return nil
 }
 
-// receipts returns the receipts of the arguments. "-" is replaced by those of standard
-// input.
+// receipts returns the receipts of the arguments. The argument "-" is replaced by the receipts on
+// standard input.
 func (a *app) receipts(args []string) (receipts []duly.Receipt, err error) {
 	for _, arg := range args {
 		if arg != "-" {

@@ -86,8 +86,8 @@ func tries(j *duly.JobInfo) string {
 	return text + fmt.Sprintf(" of at most %d)", j.MaxStalls)
 }
 
-// afterwards describes a job whose delivery has ended: "dead after 2 of 2 tries",
-// "again in 4s" or "again now". It is "" for a job that runs again or is done.
+// nextStateText describes the state of a job after its delivery has ended, like "dead after 2 of
+// 2 tries", "again in 4s" or "again now". It returns "" for a job that is running or done.
 func nextStateText(j *duly.JobInfo, now time.Time) string {
 	switch {
 	case j.State == duly.StateDead:
@@ -102,7 +102,7 @@ func nextStateText(j *duly.JobInfo, now time.Time) string {
 	return ""
 }
 
-// mergeText returns a job's merge rule, "" if it has none.
+// mergeText returns the merge rule of a job, or "" if it has none.
 func mergeText(m duly.Merge) string {
 	if !m.Set() {
 		return ""
@@ -148,7 +148,8 @@ func (t *table) addJob(j *duly.JobInfo) {
 	}
 	about := j.LastError
 	switch {
-	// The last error is the most useful text of a job, then its body, then its key.
+	// The last error is the most useful text of a job. If there is none, the body is shown, and
+	// else the key.
 	case about != "":
 	case len(j.Body) > 0:
 		about = preview(j.Body, 48)

@@ -8,7 +8,7 @@ import (
 // column is one column of a table.
 type column struct {
 	title string
-	right bool // align to the right, for numbers
+	right bool // whether to align to the right, for numbers
 }
 
 // cell is a text with a style.

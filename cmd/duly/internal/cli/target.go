@@ -43,7 +43,7 @@ func (a *app) withTargets(ctx context.Context, do func(t targetStore) error) err
 		switch e := s.Engine.(type) {
 		case targetStore:
 			targets = e
-		// A client of a server reaches them through HTTPPush.
+		// A client of a server reaches the targets through HTTPPush.
 		case interface{ HTTPPush() *httpengine.Push }:
 			targets = e.HTTPPush()
 		}
@@ -191,7 +191,7 @@ func (a *app) readFileFlag(path string) (string, error) {
 	return string(text), err
 }
 
-// readSecretFlag is readFileFlag for a secret. No message contains it.
+// readSecretFlag is like readFileFlag, for a secret. No message contains the secret.
 func (a *app) readSecretFlag(path string) (string, error) {
 	text, err := a.readFileFlag(path)
 	text = strings.TrimSpace(text)
@@ -318,7 +318,7 @@ another rotation.`,
 				return err
 			}
 			return a.withTargets(ctx, func(targets targetStore) error {
-				// No argument is the secret of the namespace, whose name is empty.
+				// Without an argument the name is empty, which means the secret of the namespace.
 				name := strings.Join(args, "")
 				if err := targets.RotateSecret(ctx, name, r); err != nil {
 					return err

@@ -20,12 +20,12 @@ import (
 type fakePush struct {
 	unclosable
 	targets map[string]contract.PushTargetSettings
-	calls   []string // of the other methods
+	calls   []string // recorded calls of the other methods
 	rotated contract.PushRotation
 }
 
 func (f *fakePush) Targets(_ context.Context, p duly.PageParams) (all []contract.PushTarget, next string, err error) {
-	if p.Cursor == "" { // two pages
+	if p.Cursor == "" { // answers in two pages
 		return []contract.PushTarget{{Name: "closed", Settings: contract.PushTargetSettings{URL: "https://b.example/"},
 			Host: &contract.PushHost{Limit: 1, HeldBack: 7}}}, "closed", nil
 	}

@@ -36,8 +36,8 @@ func (a *app) tlsFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.tls.Key, "client-key", "", "`file` with the key of that certificate (DULY_CLIENT_KEY)")
 }
 
-// tlsConfig returns the TLS configuration of a client. certFile is the certificate of
-// this machine's server, "" for none.
+// tlsConfig returns the TLS configuration of a client. certFile is the certificate of this
+// machine's server, or "" if there is none.
 func (a *app) tlsConfig(certFile string) (*tls.Config, error) {
 	files := httpengine.TLS{
 		CA:   a.setting(a.tls.CA, "DULY_CA"),
@@ -66,7 +66,7 @@ func (a *app) tlsConfig(certFile string) (*tls.Config, error) {
 	return c, nil
 }
 
-// trustOnly makes a client trust one certificate and no other.
+// trustOnly makes a client trust only one certificate.
 func trustOnly(c *tls.Config, certificate []byte) {
 	// VerifyConnection verifies the certificate, also when a session is resumed.
 	c.InsecureSkipVerify = true
@@ -129,8 +129,8 @@ func (r certReloader) config() *tls.Config {
 	return r.Config()
 }
 
-// storeCertificates writes the certificates to the data folder for the other commands.
-// For plain HTTP, which is nil, it removes the file of an earlier start.
+// storeCertificates writes the certificates to the data folder for the other commands. If they are
+// nil, for plain HTTP, it removes the file of an earlier start.
 func storeCertificates(data string, api, admin *tls.Config) error {
 	for name, c := range map[string]*tls.Config{certFile: api, adminCertFile: admin} {
 		path := filepath.Join(data, name)

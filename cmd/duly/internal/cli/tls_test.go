@@ -47,7 +47,7 @@ func TestCommandsUseTLS(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
 		code int
-		want string // of standard error
+		want string // expected text of standard error
 	}{
 		{[]string{"push", "q", "x", "--json"}, exitOK, ""}, // the certificate has another name and authority
 		{append([]string{"check"}, mine...), exitOK, ""},

@@ -220,8 +220,8 @@ func (a *app) eachTokenID(
 	})
 }
 
-// tokenIDs returns the IDs of the arguments. It replaces "-" by the lines of standard
-// input, and secrets by their IDs, so that no secret is printed.
+// tokenIDs returns the IDs of the arguments. The argument "-" is replaced by the lines of standard
+// input, and a secret by its ID, so that no secret is printed.
 func (a *app) tokenIDs(args []string) (ids []string, err error) {
 	for _, arg := range args {
 		if arg != "-" {

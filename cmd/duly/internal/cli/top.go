@@ -131,8 +131,8 @@ func hostsOf(s *session) func(ctx context.Context) ([]contract.PushHost, error) 
 	return nil
 }
 
-// enterScreen takes the screen. The log of engines would overwrite it, so the view shows
-// the newest line, and leave writes all lines after the screen was restored.
+// enterScreen switches to the screen of the view. The log of engines would overwrite it, so the
+// view shows the newest line, and leave writes all lines after the screen was restored.
 func (a *app) enterScreen(live *top.LiveView) (leave func(), err error) {
 	release := func() {}
 

@@ -116,7 +116,7 @@ func (a *app) configureTopic(
 ) error {
 	if err := topics.ConfigureTopic(ctx, s.queue(name), patch); err != nil {
 		if patch.Shards != 0 {
-			err = withHintFor(duly.CodeUnsupported, err, "") // the text says to leave out shards
+			err = withHintFor(duly.CodeUnsupported, err, "") // the text already says to leave out shards
 		}
 		return err
 	}
@@ -231,7 +231,7 @@ func listTopics(ctx context.Context, p *printer, s *session, topics contract.Top
 		for _, name := range names {
 			info, err := topics.Topic(ctx, s.queue(name))
 			switch {
-			case errors.Is(err, duly.ErrNotFound): // it was destroyed meanwhile
+			case errors.Is(err, duly.ErrNotFound): // the topic was destroyed since
 				continue
 			case err != nil:
 				return err

@@ -40,7 +40,7 @@ func (a *app) listGroups(
 	if err != nil {
 		return a.missingTopic(ctx, s, topics, err, topic)
 	}
-	holdsBack := map[string]bool{} // groups because of which the topic cannot trim
+	holdsBack := map[string]bool{} // groups that hold back the retention of the topic
 	for _, f := range info.Stats.Floors {
 		holdsBack[f.Group] = true
 	}

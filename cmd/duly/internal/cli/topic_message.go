@@ -227,7 +227,7 @@ func (a *app) tail(
 
 		left -= len(page.Entries)
 
-		// Without --once, an empty page only means that nothing entered during the wait.
+		// Without --once, an empty page only means that no message was published during the wait.
 		if f.limit > 0 && left <= 0 || f.once && len(page.Entries) == 0 {
 			return nil
 		}

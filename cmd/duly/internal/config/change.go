@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Changed returns the keys of the settings that differ between the configuration of a
-// running server and the next one. A running server applies those in reload. Those in
-// restart need a restart. It also compares the contents of files that settings name.
+// Changed returns the keys of the settings that differ between the configuration of a running
+// server and the next one. A running server applies the settings in reload. The settings in restart
+// need a restart. It also compares the contents of files that settings name.
 func (s *Settings) Changed(next *Settings) (reload, restart []string) {
 	for _, setting := range Table {
 		switch {
@@ -35,7 +35,7 @@ func (l *Loaded) ReloadOver(running *Settings) *Loaded {
 		}
 	}
 
-	// Config is no setting of the table. It follows the files that are settings.
+	// Config is not a setting of the table. It is derived from the files that are settings.
 	if (running.TLS.Config == nil) != (l.TLS.Config == nil) {
 		result.TLS = running.TLS
 	}

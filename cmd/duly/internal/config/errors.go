@@ -12,7 +12,7 @@ import (
 type Origin struct {
 	// Source is the path of a file, a variable such as DULY_DRAIN, or a flag such as --drain.
 	Source string
-	// Line is the line in the file, from 1. It is 0 if it is not known.
+	// Line is the line in the file, counted from 1, or 0 if it is unknown.
 	Line int
 
 	file bool
@@ -32,7 +32,7 @@ func (o Origin) String() string {
 // Error is one mistake in a configuration.
 type Error struct {
 	Origin Origin
-	// Key is the setting as the file spells it, "" if the error concerns the whole file.
+	// Key is the setting as the file spells it, or "" if the error is about the whole file.
 	Key string
 	// Problem says what is wrong and what to do, such as "is 7777, must be text in quotes".
 	Problem string

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags adds the flags of the table, except those that every command has. The flags
-// accept any text, because [Load] validates all values together.
+// Flags adds the flags of the table, except those that all commands have. The flags accept any
+// text, because [Load] validates all values together.
 func Flags(to *pflag.FlagSet) {
 	for _, s := range Table {
-		// The root command adds these for every command.
+		// The root command adds these flags for every command.
 		if s.shared {
 			continue
 		}

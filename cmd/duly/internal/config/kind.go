@@ -19,7 +19,7 @@ import (
 // kind is the type of a setting's value. A raw value has its type from the file, or is a
 // text from the environment or a flag.
 type kind struct {
-	name string // for people
+	name string // name of the kind for users
 	// parse converts a raw value to the type of the field. The problem, if any, follows
 	// the setting's name in an error.
 	parse func(s *Setting, raw any) (value any, problem string)
@@ -54,7 +54,7 @@ func quote(raw any) string {
 		value = string(b)
 	}
 
-	// The text is redacted before it is cut, or a cut URL would no longer be recognized.
+	// The text is redacted before it is cut, because a cut URL could not be recognized.
 	value = open.Redact(value)
 	if len(value) > maxLen {
 		value = value[:maxLen] + "…"
@@ -169,7 +169,7 @@ func parseSize(s *Setting, raw any) (any, string) {
 
 // sizeBounds returns the bounds of a size for an error.
 func (s *Setting) sizeBounds() string {
-	// No user reaches this bound, so the error does not show it.
+	// This limit is so large that no user reaches it, so the error does not show it.
 	if s.max >= 1<<62 {
 		return "at least " + formatSize(s.min)
 	}

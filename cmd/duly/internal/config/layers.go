@@ -78,7 +78,7 @@ func fileLayer(path string, errs *Errors) layer {
 		return mapLayer(nil, nil)
 	}
 
-	// A key without a line of its own, such as one in an array, has that of its table.
+	// A key without a separate line, such as one in an array, has the line of its table.
 	lines := keyLines(text)
 	return layer{ko, func(key string) Origin {
 		for line := 0; ; key, _ = cutLast(key) {

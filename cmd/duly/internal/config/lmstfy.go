@@ -16,10 +16,10 @@ import (
 type lmstfyFile struct {
 	layer
 	errs     *Errors
-	spelling map[string]string // keys as the file spells them, by their lower case
-	used     map[string]bool   // lower case
+	spelling map[string]string // keys as the file spells them, by their lower-case form
+	used     map[string]bool   // keys that have been read, in lower case
 	settings map[string]any
-	source   map[string]string // the key in the file, by setting
+	source   map[string]string // key in the file, by setting
 
 	accounts []auth.Account
 	ignored  []Ignored
@@ -54,14 +54,14 @@ func lmstfyLayer(path string, errs *Errors) (*lmstfyFile, layer) {
 	f.readAccounts()
 	f.readPools()
 
-	// The rest is known only after everything else was read.
+	// The remaining keys are known only after all other keys were read.
 	f.ignoreRest()
 	return f, mapLayer(f.settings, func(key string) Origin { return f.origin(f.source[key]) })
 }
 
 // get returns the value of a key and marks the key as used.
 func (f *lmstfyFile) get(key string) (value any, ok bool) {
-	// A key counts as used even if its value is wrong: it has an error of its own.
+	// A key counts as used even if its value is wrong, because the value has a separate error.
 	f.used[strings.ToLower(key)] = true
 	spelled, ok := f.spelling[strings.ToLower(key)]
 	if !ok {
@@ -124,12 +124,12 @@ func (f *lmstfyFile) ignoreRest() {
 	slices.SortFunc(f.ignored, func(a, b Ignored) int { return a.Origin.Line - b.Origin.Line })
 }
 
-// text returns the text of a key, "" if the file does not have it.
+// text returns the text of a key, or "" if the file does not have the key.
 func (f *lmstfyFile) text(key string) string {
 	value, ok := f.get(key)
 	text, isText := value.(string)
 
-	// Without the key, value is no text either, but that is no error.
+	// If the key is missing, value is not a text either, but that is not an error.
 	if ok && !isText {
 		f.addError(key, "is %s, must be text in quotes", quote(value))
 	}
@@ -184,14 +184,14 @@ func (f *lmstfyFile) readAddresses() {
 	}
 }
 
-// port returns a port, "" after it has reported an error.
+// port returns a port, or "" after it has reported an error.
 func (f *lmstfyFile) port(key string) string {
 	port := f.number(key, 1, 65535, 0)
 	if port > 0 {
 		return strconv.FormatInt(port, 10)
 	}
 
-	// A value that is no port has its error from number already.
+	// For a value that is not a port, number has already reported an error.
 	if _, ok := f.spelling[strings.ToLower(key)]; !ok {
 		f.addMissing(key)
 	}

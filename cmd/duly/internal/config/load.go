@@ -17,11 +17,11 @@ import (
 
 // Sources are the sources of a configuration.
 type Sources struct {
-	// File is the path of a TOML file, "" for none.
+	// File is the path of a TOML file, or "" if there is none.
 	File string
 	// Lmstfy is the path of a configuration file of lmstfy, to be used instead of File.
 	Lmstfy string
-	// Getenv returns the value of a variable, "" if it is not set.
+	// Getenv returns the value of a variable, or "" if it is not set.
 	Getenv func(name string) string
 	// Flags holds the flags that [Flags] adds.
 	Flags *pflag.FlagSet
@@ -103,7 +103,7 @@ func (l *loader) merge() {
 				l.errs.add(layer.origin(key), key, "%s", unknownKey(key))
 			}
 		}
-		_ = l.merged.Merge(layer.Koanf) // it fails only in koanf's strict mode
+		_ = l.merged.Merge(layer.Koanf) // Merge fails only in koanf's strict mode
 	}
 }
 
@@ -178,7 +178,7 @@ func (l *loader) validate() {
 	for name, url := range s.Pools {
 		l.checkURL("pools."+name, url)
 	}
-	// Two values would need a rule about which one wins.
+	// If both were allowed, a rule would have to decide which one wins.
 	if s.Memory.MaxBody > 0 && open.MaxBody(s.Engine) > 0 {
 		l.addError("max_body", "is also set in the URL of the engine; leave one of them out")
 	}
@@ -206,7 +206,7 @@ func (l *loader) checkURL(key, url string) {
 		return
 	}
 
-	// An error of one option names the option. Others are about the URL as a whole.
+	// An error about one option names the option. Other errors are about the URL as a whole.
 	var e *duly.Error
 	if !errors.As(err, &e) || len(e.Fields) == 0 {
 		l.addError(key, "%s", problemOf(err))

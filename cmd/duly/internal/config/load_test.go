@@ -22,7 +22,7 @@ type fixture struct {
 	file  string
 	vars  map[string]string
 	args  []string
-	store bool // validate the URLs of engines
+	store bool // whether to validate the URLs of engines
 }
 
 // write sets the file's content.

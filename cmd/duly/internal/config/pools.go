@@ -33,8 +33,8 @@ func parsePools(_ *Setting, raw any) (any, string) {
 	return pools, addPools(pools, "", table)
 }
 
-// addPools adds the pools of a table, whose names begin with prefix. TOML reads a name
-// with a dot as a table within the table.
+// addPools adds the pools of a table, whose names begin with prefix. TOML reads a name with a dot
+// as a nested table.
 func addPools(to map[string]string, prefix string, table map[string]any) (problem string) {
 	// The keys are sorted, so that the same file always has the same first error.
 	for _, key := range slices.Sorted(maps.Keys(table)) {

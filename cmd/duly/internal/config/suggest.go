@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// unknownKey returns the problem of a key that is no setting, with a suggestion.
+// unknownKey returns the problem text for a key that is not a setting, with a suggestion.
 func unknownKey(key string) string {
 	if suggestion := suggestKey(key); suggestion != "" {
 		return "is not a setting; did you mean " + suggestion + "?"
@@ -10,7 +10,7 @@ func unknownKey(key string) string {
 	return "is not a setting; docs/configuration.md lists all settings"
 }
 
-// suggestKey returns the setting that is nearest to a misspelled key, "" if none is near.
+// suggestKey returns the setting that is nearest to a misspelled key, or "" if none is near.
 func suggestKey(key string) string {
 	_, last := cutLast(key)
 	s := newSuggestion(key)
@@ -29,7 +29,7 @@ func suggestKey(key string) string {
 type Suggestion struct {
 	name  string
 	best  string // "" if no name is near
-	limit int    // a name is near if its distance is less
+	limit int    // a name is near if its distance is less than this
 }
 
 // Suggest returns a Suggestion without candidates. It accepts one wrong letter in a
@@ -58,7 +58,7 @@ func (s *Suggestion) add(name string, distance int) {
 	}
 }
 
-// Best returns the nearest candidate, "" if none is near.
+// Best returns the nearest candidate, or "" if none is near.
 func (s *Suggestion) Best() string { return s.best }
 
 // cutLast splits a key before its last name.

@@ -32,7 +32,7 @@ type Setting struct {
 	min, max, step int64
 	// shared says that every command has the flag.
 	shared bool
-	field  func(*Settings) any // returns a pointer to the field
+	field  func(*Settings) any // returns a pointer to the field of Settings
 }
 
 // Variable returns the setting's name in the environment.
@@ -293,7 +293,7 @@ var Table = []*Setting{
 	},
 }
 
-// settingOf returns the setting of a key, nil if there is none.
+// settingOf returns the setting with a key, or nil if there is none.
 func settingOf(key string) *Setting {
 	for _, s := range Table {
 		if s.Key == key {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// commandVariables are the variables that are no settings of a server.
+// commandVariables are the variables that are not settings of a server.
 var commandVariables = []string{
 	"DULY_URL", "DULY_ADMIN_URL", "DULY_TOKEN", "DULY_CA", "DULY_CLIENT_CERT", "DULY_CLIENT_KEY", "DULY_CONFIG",
 	"DULY_LMSTFY_CONFIG",

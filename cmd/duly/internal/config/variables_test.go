@@ -38,7 +38,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// Kubernetes sets variables for a service named duly. They are no mistakes.
+// Kubernetes sets variables for a service named duly. These variables are not mistakes.
 func TestUnknownVariablesSkipsKubernetesServices(t *testing.T) {
 	t.Parallel()
 	environ := strings.Fields(`DULY_SERVICE_HOST=10.0.0.1 DULY_SERVICE_PORT=7777 DULY_SERVICE_PORT_HTTP=7777

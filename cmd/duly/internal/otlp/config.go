@@ -35,7 +35,7 @@ const (
 func FromEnv(getenv func(string) string) (*Config, error) {
 	address := tracesURL(getenv)
 
-	// OpenTelemetry defines each of these as a way to turn traces off.
+	// OpenTelemetry defines each of these values as a way to turn traces off.
 	if address == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") ||
 		getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
@@ -67,7 +67,7 @@ func FromEnv(getenv func(string) string) (*Config, error) {
 	return c, bad.Err()
 }
 
-// tracesURL returns the address for traces, "" if the variables name none.
+// tracesURL returns the address for traces, or "" if the variables name none.
 func tracesURL(getenv func(string) string) string {
 	if address := getenv(forTraces + "ENDPOINT"); address != "" {
 		return address

@@ -148,7 +148,7 @@ func encodeKind(k trace.SpanKind) int {
 	case trace.SpanKindConsumer:
 		return 5
 	}
-	return 1 // internal
+	return 1 // internal is the default kind
 }
 
 func encodeStatus(s sdk.Status) status {

@@ -88,7 +88,7 @@ func (e *Exporter) send(ctx context.Context, body []byte) (retry bool, err error
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
-			err = wrapped.Err // its text has no address
+			err = wrapped.Err // the text of this error contains no address
 		}
 		return true, fmt.Errorf("otlp: cannot reach the collector: %w", err)
 	}

@@ -176,7 +176,7 @@ func TestFromEnv(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		vars string
-		url  string // "" for none
+		url  string // "" means that traces are off
 		bad  string
 	}{
 		{"", "", ""},

@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// hosts returns the hosts of the last sample: those that are not open first, then
-// those with the most jobs held back.
+// hosts returns the hosts of the last sample: first those that are not open, then those with the
+// most jobs held back.
 func (m *Model) hosts() []contract.PushHost {
 	if m.current == nil {
 		return nil
@@ -43,7 +43,7 @@ func hostState(h *contract.PushHost) string {
 	return "probing"
 }
 
-// hostTable returns the hosts as a table of at most maxLines lines, nil if there are none.
+// hostTable returns the hosts as a table of at most maxLines lines, or nil if there are none.
 func (m *Model) hostTable(f *Format, width, maxLines int) []string {
 	hosts := m.hosts()
 

@@ -9,13 +9,13 @@ import (
 // Line is the JSON of one queue.
 type Line struct {
 	Name  string           `json:"name"`
-	Sizes map[string]int64 `json:"sizes"` // by state
+	Sizes map[string]int64 `json:"sizes"` // sizes by state
 	// Paused and Limited are reasons why ready jobs are not delivered.
 	Paused  bool `json:"paused,omitempty"`
 	Limited bool `json:"limited,omitempty"`
 	// OldestReady is how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
-	// PerSecond has the rates since the previous sample. It is absent for a new queue.
+	// PerSecond has the rates since the previous sample. The field is absent for a new queue.
 	PerSecond *Rates `json:"per_second,omitempty"`
 }
 

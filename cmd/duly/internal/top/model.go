@@ -17,14 +17,14 @@ type Model struct {
 	Interval time.Duration
 
 	current, previous *Sample
-	err               error  // of the last attempt to take a sample
-	message           string // shown until the next key
-	frozen            bool   // no samples are taken
-	typing            bool   // the user types the filter
-	filter            string // part of a name
+	err               error  // error of the last attempt to take a sample
+	message           string // message that is shown until the next key
+	frozen            bool   // whether no samples are taken
+	typing            bool   // whether the user is typing the filter
+	filter            string // part of a name; only matching queues are shown
 	sort              int    // index of the column to sort by
 	reverse           bool
-	offset            int // of the first visible row
+	offset            int // index of the first visible row
 }
 
 // NewModel returns a Model without a sample.
@@ -46,8 +46,8 @@ func (m *Model) Show(line string) { m.message = line }
 // row is one row of the table: a queue with its changes since the previous sample.
 type row struct {
 	Queue
-	elapsed time.Duration // since the previous sample, 0 if the queue is not in it
-	delta   duly.Counters // the growth of the counters
+	elapsed time.Duration // time since the previous sample; 0 if the queue is not in it
+	delta   duly.Counters // growth of the counters since the previous sample
 }
 
 // rate returns the growth per second.
@@ -148,7 +148,7 @@ func sumRows(rows []row) row {
 		}
 		t.Stats.OldestReady = max(t.Stats.OldestReady, r.Stats.OldestReady)
 
-		// New rows have no time yet. The others have the same one.
+		// New rows have no time yet. The other rows have the same time.
 		t.elapsed = max(t.elapsed, r.elapsed)
 		t.delta.Pushed += r.delta.Pushed
 		t.delta.Delivered += r.delta.Delivered
@@ -163,11 +163,11 @@ func sumRows(rows []row) row {
 // Command is the result of a key for the caller of HandleKey.
 type Command int
 
-// The commands.
+// The commands that a key causes.
 const (
-	Nothing Command = iota // only draw
+	Nothing Command = iota // only draws the view
 	Quit
-	Refresh // take a sample now
+	Refresh // takes a sample now
 )
 
 // The keys that are not characters.
@@ -246,7 +246,7 @@ func (m *Model) typeFilter(key string) {
 		if m.filter != "" {
 			m.filter = m.filter[:len(m.filter)-1]
 		}
-	// Names have no other characters.
+	// Names have no other characters than these.
 	case len(key) == 1 && key[0] > ' ' && key[0] < 0x7f && len(m.filter) < duly.MaxName:
 		m.filter += key
 	}

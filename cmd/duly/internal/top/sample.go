@@ -30,8 +30,8 @@ type Sampler struct {
 
 // Sample holds the stats of queues at one time.
 type Sample struct {
-	At     time.Duration // monotonic
-	Queues []Queue       // by name
+	At     time.Duration // on the monotonic clock
+	Queues []Queue       // sorted by name
 	Hosts  []contract.PushHost
 	// Failed has the errors of queues that could not be read. Missing is their number.
 	Failed  error

@@ -17,8 +17,8 @@ type fakeTerminal struct {
 	mu      sync.Mutex
 	lines   []string
 	raw     bool
-	second  bool // the alternate screen is shown
-	hidden  bool // the cursor is hidden
+	second  bool // whether the alternate screen is shown
+	hidden  bool // whether the cursor is hidden
 	drawn   int
 	changed chan struct{} // closed at the next drawing
 }

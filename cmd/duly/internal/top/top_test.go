@@ -332,7 +332,7 @@ func TestLiveViewShowsRates(t *testing.T) {
 	r.keys <- " "
 	r.until("frozen", func(s string) bool { return strings.Contains(s, "frozen") })
 	r.push(1)
-	r.keys <- "\r" // refreshes a frozen view too
+	r.keys <- "\r" // a key also refreshes a frozen view
 	r.until("a sample on demand", func(s string) bool { return cellOf(s, "READY") == "36" })
 	r.keys <- " "
 	r.until("that it is not frozen", func(s string) bool { return !strings.Contains(s, "frozen") })

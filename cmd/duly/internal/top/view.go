@@ -12,8 +12,8 @@ import (
 
 // Format formats numbers and texts.
 type Format struct {
-	Count    func(int64) string         // 1 234 567
-	Duration func(time.Duration) string // 3m12s
+	Count    func(int64) string         // formats a number, like 1 234 567
+	Duration func(time.Duration) string // formats a duration, like 3m12s
 	// Safe escapes the control characters of a text.
 	Safe func(string) string
 	// Colour enables styles and colours.
@@ -23,12 +23,12 @@ type Format struct {
 // column is a column of the table. Numbers are aligned to the right.
 type column struct {
 	title string
-	key   string // selects the column for sorting
+	key   string // key that selects the column for sorting
 	drop  int    // columns with a higher value are left out first
 	// number returns the value to sort by. It is nil for the name.
 	number func(r *row) float64
 	text   func(f *Format, r *row) string
-	alarm  bool // values other than 0 are red
+	alarm  bool // whether values other than 0 are red
 }
 
 var columns = []column{
@@ -146,7 +146,7 @@ func (m *Model) View(f *Format, width, height int) []string {
 	lines := []string{m.headLine(f, width, len(rows)), m.totalLine(f, width, rows), m.statusLine(f, width)}
 
 	// Hosts get a third at most, because queues matter more.
-	room := max(height-len(lines)-2, 0) // without the titles and the help
+	room := max(height-len(lines)-2, 0) // without the lines of the titles and the help
 	hosts := m.hostTable(f, width, room/3)
 	if len(hosts) > 0 {
 		room -= len(hosts) + 1
