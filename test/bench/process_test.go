@@ -24,7 +24,7 @@ import (
 // served is a server in its own process.
 type served struct {
 	pid   int
-	url   *url.URL // without the token
+	url   *url.URL // URL without the token
 	admin string
 	token string
 }

@@ -95,8 +95,8 @@ func TestIdleProcessSendsFewRequests(t *testing.T) {
 	}
 }
 
-// TestIdleProcessOnAClusterSendsFewRequests does the same in a cluster. A blocking call may not
-// span slots there, so the bound is per watched shard.
+// TestIdleProcessOnAClusterSendsFewRequests is like TestIdleProcessSendsFewRequests, in a cluster.
+// A blocking call may not span slots there, so the bound is per watched shard.
 func TestIdleProcessOnAClusterSendsFewRequests(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {

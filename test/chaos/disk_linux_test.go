@@ -110,7 +110,7 @@ func (f *fullDisk) fill() {
 	f.bad("the disk never became full")
 }
 
-// look checks that every job whose push was answered is stored.
+// look checks that every job is stored whose push was answered.
 func (f *fullDisk) look() {
 	for id := range f.stored {
 		if _, err := f.engine.Get(context.Background(), theQueue, id); err != nil {
@@ -138,7 +138,8 @@ func (f *fullDisk) work() {
 	fmt.Printf("on the full disk %d jobs were taken\n", len(got))
 }
 
-// recover frees space. A push must then succeed within ten seconds; the promise is one.
+// recover frees space. After that, a push must succeed within ten seconds. The promise is one
+// second.
 func (f *fullDisk) recover() {
 	begun := time.Now()
 	for {

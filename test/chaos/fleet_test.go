@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// fleet is several engines on one Redis. Each has its producers and workers, as separate
-// processes would have.
+// fleet is a set of engines on one Redis. Each engine has its own producers and workers, as a
+// separate process would have.
 type fleet struct {
 	t       *testing.T
 	engines []*redisengine.Engine
@@ -129,8 +129,8 @@ func (f *fleet) rest() {
 	time.Sleep(d)
 }
 
-// comeHome stops the producers, waits until the workers have emptied the queues, and then stops
-// the workers.
+// comeHome stops the producers, waits until the workers have emptied the queues, and then stops the
+// workers.
 func (f *fleet) comeHome() {
 	f.t.Helper()
 	f.stopPushing()

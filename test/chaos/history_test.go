@@ -13,7 +13,7 @@ import (
 
 // history combines the diaries of all clients.
 type history struct {
-	jobs   map[string]*pushed // by ID
+	jobs   map[string]*pushed // jobs by ID
 	lives  map[lifeKey]*life
 	gaps   int // calls or processes that may have leased jobs and ended without an answer
 	faults []string
@@ -23,9 +23,9 @@ type history struct {
 type pushed struct {
 	queue, sum string
 	priority   int64
-	delay      int64 // µs
-	sent       int64 // the first time
-	answered   int64 // 0 if never
+	delay      int64 // in µs
+	sent       int64 // time of the first push, in µs
+	answered   int64 // time of the answer, in µs; 0 if there was none
 	repeated   bool
 	acked      bool // an ack was sent, and may have been executed
 	dead       bool
@@ -45,8 +45,8 @@ type life struct {
 
 type delivery struct {
 	n             uint64
-	sent, at      int64 // µs
-	due, now, end int64 // ms
+	sent, at      int64 // in µs
+	due, now, end int64 // in ms
 	priority      int64
 	sum           string
 	settles       []*try
@@ -57,7 +57,7 @@ type delivery struct {
 type try struct {
 	as       string
 	lease    int64
-	sent, at int64 // at is 0 without an answer
+	sent, at int64 // at is 0 if the call has no answer
 	verdict  string
 }
 

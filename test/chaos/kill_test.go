@@ -59,8 +59,8 @@ func killStores(t *testing.T, sync sqliteengine.Synchronous, kills int) {
 	h.conclude(t, engine, trial{}, theQueue.Name)
 }
 
-// TestKillReopensFast opens a file with 100 000 jobs that was not closed. It must take less than
-// ten seconds; the promise is one.
+// TestKillReopensFast opens a file with 100 000 jobs that was not closed. Opening must take less
+// than ten seconds. The promise is one second.
 func TestKillReopensFast(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")

@@ -54,7 +54,7 @@ func TestOrderLedgerOnSQLite(t *testing.T) {
 	(&ledger{t: t, engine: engine, at: at}).run()
 }
 
-// TestOrderLedgerOnRedis does the same on Redis and stops the server too.
+// TestOrderLedgerOnRedis is like TestOrderLedgerOnSQLite, but on Redis, and also stops the server.
 //
 // C6.7, C6.8, C6.15
 func TestOrderLedgerOnRedis(t *testing.T) {
@@ -72,7 +72,7 @@ type ledger struct {
 		contract.Inspector
 	}
 	at    string
-	redis *redistest.Server // nil if only workers can be stopped
+	redis *redistest.Server // nil if the trial stops only workers
 
 	random  *rand.Rand
 	workers []*proctest.Process
@@ -233,7 +233,8 @@ func compareLedger(byKey map[string][]entered) (overlaps, inversions int, first 
 			if ended := a.settled != 0 && a.settled <= b.from || a.until <= b.from; !ended {
 				note(&overlaps, key, a, b)
 			}
-			// Only the key's next job may follow, and only after the ack of this one was sent.
+			// Only the next job of the key may follow, and only after the ack of the previous job
+			// was sent.
 			if b.seq < a.seq || b.seq > a.seq+1 || b.seq > a.seq && !acked[a.seq] {
 				note(&inversions, key, a, b)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// shape describes a load. A zero field means none.
+// shape describes a load. A field that is 0 turns that part of the load off.
 type shape struct {
 	queues           []string
 	pushers, workers int
@@ -45,7 +45,7 @@ type load struct {
 	shape  shape
 	ahead  atomic.Int64
 	open   atomic.Int64   // calls without an answer
-	why    atomic.Value   // the error of the last such call, a string
+	why    atomic.Value   // the error of the last call without an answer, a string
 	late   sync.WaitGroup // late settles of stalled deliveries
 	calls  underWay
 }
@@ -110,8 +110,8 @@ func (l *load) limit() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); leave() }
 }
 
-// maybe reports whether a failed call may have been executed, or an executed one undone. The
-// caller repeats it to find out.
+// maybe reports whether it is unknown that a failed call was executed. The caller repeats the call
+// to find out.
 func maybe(err error) bool {
 	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrNotDurable) || errors.Is(err, duly.ErrClosed) ||
 		errors.Is(err, context.DeadlineExceeded)

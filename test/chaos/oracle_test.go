@@ -18,8 +18,8 @@ type trial struct {
 	undone []window
 	// calm is the end of the last fault in µs, or 0 if there is none.
 	calm int64
-	// slack is how late after calm a job may be delivered, or an expired lease delivered again.
-	// It is ten times the promise. 0 means that it is not checked.
+	// slack is how late after calm a job may be delivered, or delivered again after its lease has
+	// expired. It is ten times the promise. 0 means that the lateness is not checked.
 	slack time.Duration
 }
 
@@ -204,11 +204,11 @@ type drainable interface {
 	contract.Maintainer
 }
 
-// patience bounds how long a store takes until it is drained, and how long anything else takes
-// that ends without help.
+// patience limits how long a store takes until it is drained, and how long any other wait for an
+// end takes.
 const patience = time.Minute
 
-// drain reserves and acknowledges all jobs and returns the diary of that.
+// drain reserves and acknowledges all jobs and returns the diary of these calls.
 func drain(t *testing.T, engine drainable, queues ...string) (lines []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

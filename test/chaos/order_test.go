@@ -51,7 +51,8 @@ func TestOrderKeysHoldThroughKills(t *testing.T) {
 	orderHolds(t, engine, theQueue, at, jobs)
 }
 
-// TestOrderKeysOfAGroupHoldThroughKills does the same for messages of a group with order key.
+// TestOrderKeysOfAGroupHoldThroughKills is like TestOrderKeysHoldThroughKills, for messages of a
+// group with order key.
 //
 // C12.99, C12.100, C12.101
 func TestOrderKeysOfAGroupHoldThroughKills(t *testing.T) {

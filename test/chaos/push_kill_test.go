@@ -142,7 +142,8 @@ func (p *pushTrial) kill(i int, keys string) {
 func (p *pushTrial) push(jobs int) {
 	for n := 0; n < jobs; {
 		if !proctest.Long() {
-			time.Sleep(50 * time.Millisecond) // spread the pushes, so that each kill interrupts some work
+			// Spreads the pushes over time, so that each kill interrupts some work.
+			time.Sleep(50 * time.Millisecond)
 		}
 		batch := make([]duly.Job, min(20, jobs-n))
 		for i := range batch {

@@ -42,7 +42,7 @@ func (f fault) refuses() bool { return f == refusesAll || f == forbidsRetries }
 // answered is one request that a receiver got.
 type answered struct {
 	began, ended time.Time
-	status       int  // 0 if none was written
+	status       int  // 0 if no answer was written
 	lost         bool // the answer may not have arrived
 }
 
@@ -60,7 +60,7 @@ type hurtReceiver struct {
 	server *http.Server
 	ended  chan struct{}
 	r      *rand.Rand
-	ledger map[string][]answered // by webhook-id
+	ledger map[string][]answered // requests by webhook-id
 	cuts   []time.Time           // the times of its restarts
 }
 

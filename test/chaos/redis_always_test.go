@@ -48,7 +48,7 @@ func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {
 		lost += cut
 		shorten(t, path, cut)
 		server.Restart()
-		server.RewriteLog() // docs/redis.md requires this after a crash
+		server.RewriteLog() // docs/redis.md requires a rewrite of the log after a crash
 		f.serves()
 	}
 	f.rest()

@@ -53,7 +53,7 @@ type redisDisk struct {
 	ballast string // a file that fills a part of the disk
 
 	mu   sync.Mutex
-	jobs map[string]bool // by ID: true if the push was answered, false if it may have been executed
+	jobs map[string]bool // by job ID: true if the push was answered, false if it may have been executed
 
 	answered, full, open int
 }
@@ -168,7 +168,8 @@ func (d *redisDisk) recovers() {
 
 	d.unblock()
 	redistest.Await(d, "a push is answered when there is room", func() bool { return d.push() == nil })
-	d.server.RewriteLog() // docs/redis.md requires this: the log may contain a part of a command
+	// Docs/redis.md requires the rewrite, because the log may end with a part of a command.
+	d.server.RewriteLog()
 	d.server.Kill()
 	d.server.Restart()
 	d.server.RewriteLog()

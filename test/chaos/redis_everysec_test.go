@@ -53,7 +53,7 @@ type everysec struct {
 	*testing.T
 	server          *redistest.Server
 	kills, answered int
-	lost, unlucky   int // lost writes, and kills that lost any
+	lost, unlucky   int // number of lost writes, and of kills that lost any
 	furthest        time.Duration
 }
 
@@ -84,7 +84,8 @@ func watchServer(t *testing.T, server *redistest.Server, out string, flags ...st
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended = sync.OnceFunc(func() { cmd.Wait() }) // the status is that of the killed server, so it is ignored
+	// The status is that of the killed server, so the error is ignored.
+	ended = sync.OnceFunc(func() { cmd.Wait() })
 	t.Cleanup(func() { cmd.Process.Kill(); ended() })
 	redistest.Await(t, "strace watches the server", func() bool {
 		status, err := os.ReadFile("/proc/" + pid + "/status")

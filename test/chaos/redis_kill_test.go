@@ -30,7 +30,7 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 		server.Kill()
 		server.Restart() // returns when the server has loaded its data
 		longest = max(longest, f.serves())
-		server.RewriteLog() // docs/redis.md requires this after a crash
+		server.RewriteLog() // docs/redis.md requires a rewrite of the log after a crash
 	}
 	t.Logf("%d kills; pushing again %v after the server had loaded, at most", kills, longest)
 	if longest > 30*time.Second { // ten times the promised 3 s

@@ -41,7 +41,7 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 		size, since := log.back(age)
 		cut += log.cut(size)
 		server.Restart()
-		server.RewriteLog() // docs/redis.md requires this after a crash
+		server.RewriteLog() // docs/redis.md requires a rewrite of the log after a crash
 		log.reopen(server)
 		// The server may answer up to a second before it writes, and longer while a slow sync
 		// runs.

@@ -36,7 +36,7 @@ type replacements struct {
 	whole []int64 // when all Sentinels agreed and all replicas followed
 
 	mu    sync.Mutex
-	beats map[string][]beat // by server, oldest first
+	beats map[string][]beat // beats by server, oldest first
 }
 
 // replaced is a server that the test has replaced.

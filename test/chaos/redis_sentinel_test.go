@@ -113,7 +113,7 @@ func (x *sentinelTrial) freeze() {
 	x.frozen = max(x.frozen, time.Since(begun))
 	continued := at()
 	x.asked(old, began, continued, x.freezes[len(x.freezes)-1])
-	old.Continue() // it still regards itself as the primary
+	old.Continue() // the old server still regards itself as the primary
 	x.f.everybodyServes()
 	x.healthy()
 	x.Logf("%s was stopped in %d…%d, and became a replica by %d", old.Addr(), began, continued, at())

@@ -325,8 +325,8 @@ func (s *refillStore) drain(leave bool) {
 	s.bad("the queue was not drained in a minute")
 }
 
-// pushAgain checks that a push succeeds within ten seconds once the queue is empty. The promise
-// is one second.
+// pushAgain checks that a push succeeds within ten seconds once the queue is empty. The promise is
+// one second.
 func (s *refillStore) pushAgain() {
 	begun := time.Now()
 	for {

@@ -270,7 +270,7 @@ func (r *rewritten) note(c call) {
 	}
 }
 
-// whole reports whether the log is complete. A log without content needs nothing.
+// whole reports whether the log is complete. An empty log is complete.
 func (r *rewritten) whole() bool { return r.settled || !r.written }
 
 // mustHold opens the store and checks that it has every answered push.

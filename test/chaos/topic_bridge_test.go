@@ -89,14 +89,14 @@ type bridged struct {
 	queue    duly.QueueRef
 	messages int
 
-	jobs    map[string]*bridgedJob // by body
-	last    map[string]int         // the last number of each key
+	jobs    map[string]*bridgedJob // jobs by body
+	last    map[string]int         // last number of each key
 	doubles int
 }
 
 type bridgedJob struct {
-	pushed time.Time // the push time of the last delivery
-	acked  bool      // an ack was sent
+	pushed time.Time // push time of the last delivery
+	acked  bool      // whether an ack was sent
 }
 
 // publish publishes messages with the numbers from from up to to.

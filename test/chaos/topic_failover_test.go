@@ -225,7 +225,7 @@ func inside(windows []window, at int64) bool {
 // published is what a publisher knows of the answered messages.
 type published struct {
 	engine contract.Topics
-	at     map[int]int64 // when the call was sent, in µs
+	at     map[int]int64 // when the call was sent, in µs, by message
 }
 
 func (p *published) run(ctx context.Context) {

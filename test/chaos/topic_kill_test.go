@@ -47,7 +47,7 @@ func TestTopicsLoseNothing(t *testing.T) {
 		consumeThroughKills(t, topicStore{url: server.URL(), shards: 4, direct: server.URL(), restart: func() {
 			server.Kill()
 			server.Restart()
-			server.RewriteLog() // docs/redis.md requires this after a crash
+			server.RewriteLog() // docs/redis.md requires a rewrite of the log after a crash
 		}})
 	})
 	t.Run("SQLite", func(t *testing.T) {
@@ -72,7 +72,7 @@ type topicStore struct {
 	direct  string // for the check at the end
 	shards  int
 	restart func()
-	stop    func() // called before the check; may be nil
+	stop    func() // called before the check, unless it is nil
 }
 
 func consumeThroughKills(t *testing.T, store topicStore) {
@@ -152,7 +152,8 @@ func openAt(t *testing.T, url string) closer {
 func publishThrough(ctx context.Context, t *testing.T, topics contract.Topics, messages int) {
 	for n := 0; n < messages && ctx.Err() == nil; {
 		if !proctest.Long() {
-			time.Sleep(30 * time.Millisecond) // spread the calls, so that each kill interrupts some work
+			// Spreads the calls over time, so that each kill interrupts some work.
+			time.Sleep(30 * time.Millisecond)
 		}
 		batch := make([]duly.Message, min(100, messages-n))
 		for i := range batch {
@@ -184,7 +185,7 @@ type consumerFleet struct {
 	t       *testing.T
 	url     string
 	running []consumer
-	ledger  map[string][]string // by group; the lines of a process are consecutive
+	ledger  map[string][]string // lines by group; the lines of a process are consecutive
 	kills   int
 }
 

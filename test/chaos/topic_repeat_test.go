@@ -178,7 +178,7 @@ func createAndMark(t *testing.T, engine closer, topics contract.Topics, n int) {
 	group := duly.QueueRef{Name: duly.GroupName(theTopic.Name, fmt.Sprintf("g%d", n))}
 	_, err := topics.CreateGroup(t.Context(), group, duly.FromEnd)
 	must(t, err)
-	marks := make([]duly.Message, 16) // their keys cover most shards
+	marks := make([]duly.Message, 16) // the keys of these messages cover most shards
 	for i := range marks {
 		marks[i] = duly.Message{Topic: theTopic.Name, Key: fmt.Sprintf("mark-%d-%d", n, i), Body: []byte("mark")}
 	}

@@ -24,10 +24,11 @@ type rest struct {
 	root goroutines.ID // the test's own goroutine
 	turn *turn
 
-	mu           sync.Mutex
-	change       *sync.Cond
-	last         int
-	open, parked map[string]bool // waits at clients and in the engine, by number
+	mu     sync.Mutex
+	change *sync.Cond
+	last   int
+	// Numbers of the waits that are open at clients, and of those that block in the engine.
+	open, parked map[string]bool
 }
 
 // newRest must be called on the test's goroutine before the test starts others.

@@ -28,7 +28,7 @@ type result struct {
 // results is the file of all verdicts so far.
 type results struct {
 	file *os.File
-	by   map[string]result // by key
+	by   map[string]result // results by the key of the mutant
 }
 
 // openResults reads the verdicts of earlier runs. It skips a line that a killed run left
@@ -47,7 +47,7 @@ func openResults(name string) (*results, error) {
 		lines := bufio.NewScanner(old)
 		for lines.Scan() {
 			var one result
-			// The last verdict of a mutant counts, because a retry appends another.
+			// The last verdict of a mutant counts, because a retry appends another verdict.
 			if json.Unmarshal(lines.Bytes(), &one) == nil {
 				r.by[one.Key] = one
 			}

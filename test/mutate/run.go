@@ -80,7 +80,7 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 		return outcome{}, err
 	}
 
-	// A test that found a mutant of this file is likely to find another.
+	// A test that found a mutant of this file is likely to find another mutant.
 	first := r.killers.pattern(m.file)
 	for _, s := range t.tests {
 		// Tests that do not contain the file can't find the mutant.

@@ -136,8 +136,8 @@ func (s *textSites) lines() {
 // unfinished matches a line whose statement continues in the next one.
 var unfinished = regexp.MustCompile(`(\b(function|or|and|do|then)|,|\.\.)$`)
 
-// balanced reports whether the line closes every bracket that it opens, so that it is a complete
-// statement.
+// balanced reports whether the line closes every bracket that it opens, so that the line is a
+// complete statement.
 func balanced(line string) bool {
 	if unfinished.MatchString(line) {
 		return false

@@ -13,14 +13,14 @@ import (
 // refuses a connection, and one that was not ready at the last check.
 type balancer struct {
 	listener net.Listener
-	ask      bool // check /readyz
+	ask      bool // whether to check /readyz
 	stopped  chan struct{}
 	running  sync.WaitGroup
 
 	mu   sync.Mutex
 	next int
 	back []string        // addresses of the servers
-	red  map[string]bool // not ready at the last check
+	red  map[string]bool // servers that were not ready at the last check
 	open map[net.Conn]bool
 }
 

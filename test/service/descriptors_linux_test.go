@@ -52,8 +52,8 @@ type descriptors struct {
 	known    *http.Client // has open connections to the server
 	taken    []net.Conn   // use up the server's descriptors
 	mu       sync.Mutex
-	pushed   map[string]bool // by ID: was the push answered
-	answers  map[int]int     // by status, while there was no free descriptor
+	pushed   map[string]bool // by job ID: whether the push was answered
+	answers  map[int]int     // number of answers by status, while there was no free descriptor
 	attempts int
 }
 

@@ -26,7 +26,7 @@ type probe struct {
 	stop  chan struct{}
 	done  chan struct{}
 	took  []time.Duration
-	n     atomic.Int64 // length of took
+	n     atomic.Int64 // number of values in took
 }
 
 func (s *served) probe(path, token string) *probe {
@@ -257,7 +257,7 @@ func (s *served) hostile(t *testing.T, write func(io.Writer) error) (status int)
 	return resp.StatusCode
 }
 
-// retryAfter returns the header in seconds, or 0 without it.
+// retryAfter returns the Retry-After header in seconds, or 0 if there is none.
 func retryAfter(h http.Header) int {
 	n, _ := strconv.Atoi(h.Get("Retry-After"))
 	return n

@@ -21,7 +21,7 @@ type served struct {
 	url, admin string
 	address    string // host and port of url
 	token      string
-	receipt    string // of the last delivery
+	receipt    string // receipt of the last delivery
 	stopped    bool
 }
 

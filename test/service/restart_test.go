@@ -28,7 +28,7 @@ type caller struct {
 	repeats    int           // how often a push is repeated at most
 	pushes     *atomic.Int64 // answered pushes of all callers
 
-	answered []string // IDs
+	answered []string // IDs of the answered pushes
 	repeated int
 	failed   []string
 }
@@ -72,7 +72,7 @@ func (c *caller) insist(ctx context.Context, path, body, want string) (why strin
 	}
 }
 
-// post returns what is wrong with the answer, and whether there was none.
+// post returns what is wrong with the answer, and whether there was no answer.
 func (c *caller) post(ctx context.Context, path, body, want string) (why string, closed bool) {
 	req, err := http.NewRequestWithContext(ctx, "POST", c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *caller) post(ctx context.Context, path, body, want string) (why string,
 // load is a number of callers.
 type load struct {
 	all     []*caller
-	pushes  atomic.Int64 // answered pushes
+	pushes  atomic.Int64 // number of answered pushes
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }

@@ -65,7 +65,7 @@ func TestSecretsAreSealedInTheStore(t *testing.T) {
 type canaries struct {
 	t      *testing.T
 	public string            // stored in plain text
-	secret map[string]string // by description
+	secret map[string]string // secret texts by description
 }
 
 func canary() string {

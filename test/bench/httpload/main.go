@@ -98,7 +98,7 @@ type result struct {
 	P50         float64 `json:"p50_us"`
 	P99         float64 `json:"p99_us"`
 	Max         float64 `json:"max_us"`
-	// What the server and Redis used, or 0 if unknown.
+	// What the server and Redis used, or 0 if that is unknown.
 	ServerCPU   float64 `json:"server_cpu_us_per_job,omitempty"`
 	RedisCPU    float64 `json:"redis_cpu_us_per_job,omitempty"`
 	ScriptTime  float64 `json:"redis_script_us_per_job,omitempty"`

@@ -46,7 +46,7 @@ func metered(ctx context.Context, o options) (result, error) {
 	return r, nil
 }
 
-// usage is what the server and Redis have used so far.
+// usage is what the server and Redis have used since they started.
 type usage struct {
 	server time.Duration
 	redis  bench.Reading

@@ -14,12 +14,12 @@ type call struct {
 	N       int64 // number of the call, from 1
 	Kind    string
 	Queue   string
-	ID      string       `json:",omitempty"` // not set for settle, extend and reserve
+	ID      string       `json:",omitempty"` // empty for settle, extend and reserve
 	Receipt duly.Receipt `json:",omitempty"`
 	As      string       `json:",omitempty"`
-	Lease   int64        `json:",omitempty"` // ms
-	At      int64        // monotonic, ns
-	Wall    int64        // ms
+	Lease   int64        `json:",omitempty"` // in ms
+	At      int64        // monotonic time in ns
+	Wall    int64        // in ms
 }
 
 // reply is a line of a client: the answer to the call with this number. A call that was certainly
@@ -38,7 +38,7 @@ type delivered struct {
 	ID       string
 	Receipt  duly.Receipt
 	Failures int
-	LeaseEnd int64 // ms
+	LeaseEnd int64 // in ms
 }
 
 const (

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 type trial struct {
 	t       *testing.T
 	engine  string
-	redis   *redistest.Server // nil on SQLite
+	redis   *redistest.Server // nil if the engine is on SQLite
 	servers []*servertest.Server
 	token   string
 	clients []*proctest.Process

@@ -29,7 +29,7 @@ const (
 // jobState is the state of one ID in the specification.
 type jobState struct {
 	phase    phase
-	number   string // of the current job; empty until its first delivery
+	number   string // receipt number of the current job; empty until its first delivery
 	ended    uint64 // ended deliveries of the current job
 	failures int
 	deadline int64 // of a leased job: the wall time in ms before which it must not be reclaimed
@@ -52,8 +52,8 @@ type step struct {
 type answer struct {
 	known    bool
 	verdict  string
-	state    duly.State // of get, and of a push that returns exists
-	number   string     // of reserve
+	state    duly.State // for get, and for a push that returns exists
+	number   string     // for reserve
 	delivery uint64
 	failures int
 	leaseEnd int64
