@@ -91,7 +91,7 @@ func (s *Shop) remind(_ context.Context, job *worker.Job[Order]) error {
 }
 
 func (s *Shop) close(_ context.Context, job *worker.Job[Order]) error {
-	if s.note(job.Value, "closed, for it was not paid: "+job.Value.Item, false) {
+	if s.note(job.Value, "closed because it was not paid: "+job.Value.Item, false) {
 		select {
 		case s.closed <- struct{}{}:
 		default:

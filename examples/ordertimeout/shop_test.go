@@ -51,7 +51,7 @@ func TestUnpaidOrderIsRemindedAndClosed(t *testing.T) {
 	e.Advance(10*time.Minute - time.Millisecond)
 	says(t, out, "")
 	e.Advance(time.Millisecond)
-	says(t, out, "closed, for it was not paid: a lamp\n")
+	says(t, out, "closed because it was not paid: a lamp\n")
 	if err := s.Pay(t.Context(), "17"); err == nil {
 		t.Error("a closed order was paid")
 	}
@@ -94,7 +94,7 @@ func TestProgramOnAFile(t *testing.T) {
 	}
 	// On a machine that stops meanwhile, the order is closed before its reminder.
 	said := strings.Replace(out.String(), "reminded the buyer of a lamp\n", "", 1)
-	if want := "placed a teapot\nplaced a lamp\npaid\nclosed, for it was not paid: a lamp\n"; said != want {
+	if want := "placed a teapot\nplaced a lamp\npaid\nclosed because it was not paid: a lamp\n"; said != want {
 		t.Errorf("the program says\n%s\nwant\n%s", out.String(), want)
 	}
 }
