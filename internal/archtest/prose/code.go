@@ -99,7 +99,12 @@ func errorText(call *ast.CallExpr) (string, bool) {
 		return "", false
 	}
 
-	for _, arg := range call.Args {
+	args := call.Args
+	if s.Sel.Name == "Invalid" && len(args) > 1 {
+		// The first argument is the field. The text follows it.
+		args = args[1:]
+	}
+	for _, arg := range args {
 		if lit, ok := arg.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 			text, err := strconv.Unquote(lit.Value)
 			return text, err == nil

@@ -23,6 +23,7 @@ func TestMeasureFindsEachFault(t *testing.T) {
 		{"average", "a.md", strings.Repeat("word ", 20) + "end.", "words per sentence"},
 		{"test", "a_test.go", "package p\n\nfunc TestWhatIsThere(t int) {}\n", "tests and errors"},
 		{"error", "a.go", "package p\n\nvar e = errors.New(\"who calls it\")\n", "tests and errors"},
+		{"invalid field", "a.go", "package p\n\nvar e = contract.Invalid(\"name\", \"who calls it\")\n", "tests and errors"},
 		{"dense", "a.go", strings.Replace(long, strings.Repeat("\tg()\n", 30), "\t// A reason.\n", 1), "without a blank line"},
 		{"long function", "a.go", strings.Replace(long, "\tg()\n", "\t// A reason.\n\n\t// Another.\n\t// Third.\n", 1), "over 60 lines"},
 		{"wide line", "a.sql", strings.Repeat("x", 141), "columns"},
