@@ -82,7 +82,8 @@ func ParseURL(text string) (Config, error) {
 	// Only "%" and "?" need escaping, because the first "?" ends the path.
 	path, err := url.PathUnescape(path)
 	if err != nil {
-		return c, contract.Invalid("url", "has a path with a %% that is not followed by two hexadecimal digits; write %%25 for the character itself")
+		return c, contract.Invalid("url", "has a path with a %% that is not followed by two hexadecimal digits; "+
+			"write %%25 for the character itself")
 	}
 
 	c.Path = path

@@ -189,8 +189,8 @@ func (f *fireCall) plan(q *catalog.Queue, s *catalog.Shard, item *contract.FireI
 		return nil, err
 	}
 	if got := contract.ShardOf(job.ID, len(q.Shards)); got != s.Index {
-		return nil, contract.Invalid("id", "belongs to shard %d, but the schedule is in shard %d; leave the ID out, or use the ID of the schedule's run",
-			got, s.Index)
+		return nil, contract.Invalid("id", "belongs to shard %d, but the schedule is in shard %d; "+
+			"leave the ID out, or use the ID of the schedule's run", got, s.Index)
 	}
 	return &p, nil
 }
